@@ -29,7 +29,7 @@ async function measure(kind: string, dataDir: string, database: string): Promise
       rows = size;
       await store.close();
       for (const limit of limits)
-        lines.push([kind, String(size), String(limit), ...(await time(url, limit))]);
+        lines.push([kind, String(size), String(limit), ...(await timeRequests(url, limit))]);
     }
   } finally {
     await host.end();
@@ -38,17 +38,17 @@ async function measure(kind: string, dataDir: string, database: string): Promise
 }
 
 /** Median and maximum time to the last byte, in ms. */
-async function time(url: string, limit: number): Promise<string[]> {
+async function timeRequests(url: string, limit: number): Promise<string[]> {
   const times: number[] = [];
   // The keep-alive connection may have expired while rows were written.
   await fetch(url).catch(() => undefined);
   for (let round = 0; round < rounds + 5; round++) {
-    const begun = performance.now();
+    const startedAt = performance.now();
     const response = await fetch(`${url}/agent/v1/sessions?limit=${limit}`);
     const text = await response.text();
     if (!response.ok) throw new Error(`the feed answered ${response.status}: ${text.slice(0, 200)}`);
     // The first requests warm up the host.
-    if (round >= 5) times.push(performance.now() - begun);
+    if (round >= 5) times.push(performance.now() - startedAt);
   }
   return [median(times).toFixed(1), Math.max(...times).toFixed(1)];
 }

@@ -1,5 +1,5 @@
 import type { BenchReport, ModelFigures } from './report.ts';
-import { rounded } from './statistics.ts';
+import { roundFigure } from './statistics.ts';
 
 /** A figure with a goal. */
 export interface Figure {
@@ -16,7 +16,7 @@ export interface Figure {
   readonly met: boolean;
 }
 
-type Measured = Pick<BenchReport, 'adapter' | 'models' | 'overhead' | 'startUp'>;
+type MeasuredReport = Pick<BenchReport, 'adapter' | 'models' | 'overhead' | 'startUp'>;
 
 /** Goals by kind of adapter; undefined: no goal for that kind. */
 const goals = {
@@ -36,7 +36,7 @@ const bandwidthGoals = [
 ] as const;
 
 /** The figures of a report that have a goal on its kind of adapter. */
-export function figuresOf({ adapter, models, overhead, startUp }: Measured): Figure[] {
+export function figuresOf({ adapter, models, overhead, startUp }: MeasuredReport): Figure[] {
   const kind = adapter.software ? 'software' : 'gpu';
   const figures: Figure[] = [];
   const add = (
@@ -48,15 +48,15 @@ export function figuresOf({ adapter, models, overhead, startUp }: Measured): Fig
     const { ours, peer } = values;
     // Incomplete measurements and comparisons are left out.
     if (ours === undefined || goal === undefined || ('peer' in values && peer === undefined)) return;
-    const ratio = rounded(peer === undefined ? ours : ours / peer);
+    const ratio = roundFigure(peer === undefined ? ours : ours / peer);
     const met = wanted === 'at least' ? ratio >= goal : ratio <= goal;
     figures.push({ figure: name, ours, ...(peer === undefined ? {} : { peer }), ratio, goal, wanted, met });
   };
   const goalOf = (goal: Goal) => goal[kind];
   for (const model of models) {
     const { model: name, prefix } = model;
-    const streams = (count: number) => model.streams.find((one) => one.streams === count)?.tokensPerSecond;
-    add(`${name} 8 streams t/s`, { ours: streams(8), peer: streams(1) }, 'at least', goalOf(goals.streams));
+    const streamRate = (count: number) => model.streams.find((one) => one.streams === count)?.tokensPerSecond;
+    add(`${name} 8 streams t/s`, { ours: streamRate(8), peer: streamRate(1) }, 'at least', goalOf(goals.streams));
     if (prefix) {
       const values = { ours: prefix.repeatedMs, peer: prefix.coldMs };
       add(
@@ -66,22 +66,22 @@ export function figuresOf({ adapter, models, overhead, startUp }: Measured): Fig
         goalOf(goals.prefix),
       );
     }
-    const at = (context: number) => model.growth.find((one) => one.context === context);
+    const growthAt = (context: number) => model.growth.find((one) => one.context === context);
     add(
       `${name} attention GFLOP/s at 4096`,
-      { ours: at(4096)?.attentionGflops, peer: at(512)?.attentionGflops },
+      { ours: growthAt(4096)?.attentionGflops, peer: growthAt(512)?.attentionGflops },
       'at least',
       goalOf(goals.attentionGrowth),
     );
     add(
       `${name} decode t/s at 4096`,
-      { ours: at(4096)?.decodeTokensPerSecond, peer: at(128)?.decodeTokensPerSecond },
+      { ours: growthAt(4096)?.decodeTokensPerSecond, peer: growthAt(128)?.decodeTokensPerSecond },
       'at least',
       goalOf(goals.decodeGrowth),
     );
     if (kind === 'gpu') {
       const goal = bandwidthGoals.find(({ parameters }) => model.parameters >= parameters)?.goal;
-      add(`${name} decode, part of copy bandwidth`, { ours: bestPartOfCopy(model) }, 'at least', goal);
+      add(`${name} decode, part of copy bandwidth`, { ours: bestCopyShare(model) }, 'at least', goal);
     }
   }
   add('host overhead ms/token', { ours: overhead?.cpuMsPerToken }, 'at most', goalOf(goals.overheadMs));
@@ -90,6 +90,6 @@ export function figuresOf({ adapter, models, overhead, startUp }: Measured): Fig
 }
 
 /** The best share over all measured contexts. */
-function bestPartOfCopy({ contexts }: ModelFigures): number | undefined {
+function bestCopyShare({ contexts }: ModelFigures): number | undefined {
   return contexts.length === 0 ? undefined : Math.max(...contexts.map((one) => one.partOfCopyBandwidth));
 }

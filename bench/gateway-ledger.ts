@@ -52,57 +52,57 @@ const settlement: Settlement = {
   firstByteMs: 120.25,
 };
 
-async function payers(ledger: Ledger): Promise<Payer[]> {
-  const made: Payer[] = [];
+async function createPayers(ledger: Ledger): Promise<Payer[]> {
+  const created: Payer[] = [];
   for (let index = 0; index < Number(values.accounts); index++) {
     const { id } = await ledger.createAccount(`account ${index}`, { credit: 10n ** 15n });
     const { row } = await ledger.createKey({ account: id, cap: 10n ** 15n });
-    made.push({ accountId: id, keyId: row.id });
+    created.push({ accountId: id, keyId: row.id });
   }
-  return made;
+  return created;
 }
 
 /** @returns duration of each pair in ms */
-async function load(ledger: Ledger, inFlight: number): Promise<number[]> {
+async function runPairs(ledger: Ledger, inFlight: number): Promise<number[]> {
   const [...all] = await ledger.keys();
-  const until = performance.now() + seconds * 1000;
-  const took: number[] = [];
+  const endsAt = performance.now() + seconds * 1000;
+  const durations: number[] = [];
   await Promise.all(
-    Array.from({ length: inFlight }, async (_, which) => {
-      const key = all[which % all.length];
+    Array.from({ length: inFlight }, async (_, workerIndex) => {
+      const key = all[workerIndex % all.length];
       if (!key) throw new Error('no keys');
       const payer = { accountId: key.accountId, keyId: key.id };
-      while (performance.now() < until) {
-        const begun = performance.now();
+      while (performance.now() < endsAt) {
+        const startedAt = performance.now();
         const requestId = `req_${crypto.randomUUID().replaceAll('-', '')}`;
         await ledger.reserve(reservation(payer, requestId));
         await ledger.settle(requestId, settlement);
-        took.push(performance.now() - begun);
+        durations.push(performance.now() - startedAt);
       }
     }),
   );
-  return took;
+  return durations;
 }
 
 async function measure(database: string, url: string): Promise<string[][]> {
   const store = await GatewayStore.open({ url, replicaId: crypto.randomUUID() });
   const ledger = await openLedger({ store });
-  await payers(ledger);
+  await createPayers(ledger);
   const rows: string[][] = [];
   for (const inFlight of [1, 8, 64, 256]) {
     const delay = monitorEventLoopDelay({ resolution: 1 });
     delay.enable();
-    const begun = performance.now();
-    const took = (await load(ledger, inFlight)).sort((a, b) => a - b);
-    const secs = (performance.now() - begun) / 1000;
+    const startedAt = performance.now();
+    const durations = (await runPairs(ledger, inFlight)).sort((a, b) => a - b);
+    const elapsedSeconds = (performance.now() - startedAt) / 1000;
     delay.disable();
-    const at = (share: number) => digits(took[Math.floor(took.length * share)] ?? NaN);
+    const percentileMs = (share: number) => digits(durations[Math.floor(durations.length * share)] ?? NaN);
     rows.push([
       database,
       String(inFlight),
-      digits(took.length / secs),
-      at(0.5),
-      at(0.99),
+      digits(durations.length / elapsedSeconds),
+      percentileMs(0.5),
+      percentileMs(0.99),
       digits(delay.percentile(99) / 1e6),
     ]);
   }

@@ -1,4 +1,4 @@
-import { type Engine, greedy } from '../src/engine/index.ts';
+import { type Engine, greedySampling } from '../src/engine/index.ts';
 
 /** Times of one generation, measured by a client of the engine. */
 export interface GenerationTimes {
@@ -32,7 +32,7 @@ export async function timeAnswer(
   const answer = engine.generate({
     prompt,
     maxTokens: tokens,
-    sampling: greedy,
+    sampling: greedySampling,
     stop: [],
     ignoreEnd: true,
   });

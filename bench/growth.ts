@@ -1,9 +1,9 @@
-import { greedy, type ResidentEngine } from '../src/engine/index.ts';
+import { greedySampling, type ResidentEngine } from '../src/engine/index.ts';
 import { pipelineDepth } from '../src/engine/runner.ts';
-import { feedback } from '../src/engine/step.ts';
+import { feedbackToken } from '../src/engine/step.ts';
 import { sum } from './cost.ts';
-import { firstSlot, givePages, type NodeFigures, traceStep } from './nodes.ts';
-import { median, rounded } from './statistics.ts';
+import { firstSlot, assignPages, type NodeFigures, traceStep } from './nodes.ts';
+import { median, roundFigure } from './statistics.ts';
 
 type Runner = ResidentEngine['runner'];
 
@@ -28,20 +28,20 @@ export async function measureGrowth(
   options: { contexts: readonly number[]; tokens: number; rounds: number },
 ): Promise<GrowthFigures[]> {
   const { contexts, tokens, rounds } = options;
-  givePages(runner);
+  assignPages(runner);
   const figures: GrowthFigures[] = [];
   for (const context of contexts.filter((one) => one + tokens <= runner.memory.capacity.context)) {
     await timeSteps(runner, context, tokens);
     const times = [];
     for (let round = 0; round < rounds; round++) times.push(await timeSteps(runner, context, tokens));
-    const trace = runner.gpu.timestamps
-      ? attentionOf((await traceStep(runner, { phase: 'decode', context, rounds: 5 })).nodes)
+    const attention = runner.gpu.timestamps
+      ? attentionFigures((await traceStep(runner, { phase: 'decode', context, rounds: 5 })).nodes)
       : {};
     figures.push({
       context,
-      decodeTokensPerSecond: rounded(1000 / median(times.map(({ tokenMs }) => tokenMs))),
-      encodeMs: rounded(median(times.map(({ encodeMs }) => encodeMs))),
-      ...trace,
+      decodeTokensPerSecond: roundFigure(1000 / median(times.map(({ tokenMs }) => tokenMs))),
+      encodeMs: roundFigure(median(times.map(({ encodeMs }) => encodeMs))),
+      ...attention,
     });
   }
   return figures;
@@ -57,26 +57,26 @@ async function timeSteps(
   tokens: number,
 ): Promise<{ tokenMs: number; encodeMs: number }> {
   const step = runner.newStep();
-  const [id, depth] = runner.needsIds ? [1, 1] : [feedback, pipelineDepth];
+  const [id, depth] = runner.needsTokenIds ? [1, 1] : [feedbackToken, pipelineDepth];
   const inFlight: Promise<unknown>[] = [];
-  const encoding: number[] = [];
+  const encodeTimes: number[] = [];
   const start = performance.now();
   for (let position = context; position < context + tokens; position++) {
-    const before = performance.now();
+    const stepStart = performance.now();
     step.clear();
     const row = step.decodeToken(id, position, firstSlot);
-    step.sample(row, firstSlot, position + 1, greedy);
+    step.sample(row, firstSlot, position + 1, greedySampling);
     inFlight.push(runner.submit(step));
-    encoding.push(performance.now() - before);
+    encodeTimes.push(performance.now() - stepStart);
     if (inFlight.length === depth) await inFlight.shift();
   }
   await Promise.all(inFlight);
-  return { tokenMs: (performance.now() - start) / tokens, encodeMs: median(encoding) };
+  return { tokenMs: (performance.now() - start) / tokens, encodeMs: median(encodeTimes) };
 }
 
-function attentionOf(nodes: readonly NodeFigures[]): { attentionGflops: number; attentionMs: number } {
+function attentionFigures(nodes: readonly NodeFigures[]): { attentionGflops: number; attentionMs: number } {
   const attention = nodes.filter(({ op }) => op.startsWith('attention'));
   const ms = sum(attention.map((node) => node.ms));
-  const work = sum(attention.map((node) => node.gflops * node.ms));
-  return { attentionGflops: rounded(work / ms), attentionMs: rounded(ms) };
+  const gigaflop = sum(attention.map((node) => node.gflops * node.ms));
+  return { attentionGflops: roundFigure(gigaflop / ms), attentionMs: roundFigure(ms) };
 }

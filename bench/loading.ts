@@ -13,7 +13,7 @@ import { median } from './statistics.ts';
 const run = promisify(execFile);
 
 /** Measurements of one load in a separate process. */
-interface Load {
+interface LoadMeasurement {
   /** From the first to the last chunk of weights uploaded to the device. */
   readonly weightsMs: number;
   readonly weightBytes: number;
@@ -37,16 +37,16 @@ export interface LoadingFigures {
 
 export async function measureLoading(path: string, model: string, rounds: number): Promise<LoadingFigures> {
   const fileBytes = (await stat(path)).size;
-  await loadOnce(path); // compiles and measures the kernels
+  await measureLoad(path); // compiles and measures the kernels
   const disks: number[] = [];
-  const loads: Load[] = [];
+  const loads: LoadMeasurement[] = [];
   for (let round = 0; round < rounds; round++) {
-    await forgetPages();
+    await dropPageCache();
     const start = performance.now();
     await run('dd', [`if=${path}`, 'of=/dev/null', 'bs=8M', 'status=none']);
     disks.push(fileBytes / (performance.now() - start) / 1e6);
-    await forgetPages();
-    loads.push(await loadOnce(path));
+    await dropPageCache();
+    loads.push(await measureLoad(path));
   }
   const speeds = loads.map(({ weightBytes, weightsMs }) => weightBytes / weightsMs / 1e6);
   return {
@@ -60,17 +60,17 @@ export async function measureLoading(path: string, model: string, rounds: number
   };
 }
 
-async function forgetPages(): Promise<void> {
+async function dropPageCache(): Promise<void> {
   await run('sync');
   await writeFile('/proc/sys/vm/drop_caches', '3').catch((error: unknown) => {
     throw new Error(`the page cache cannot be emptied, so this would measure memory: ${String(error)}`);
   });
 }
 
-async function loadOnce(path: string): Promise<Load> {
+async function measureLoad(path: string): Promise<LoadMeasurement> {
   const child = fileURLToPath(new URL('loading-child.ts', import.meta.url));
   const { stdout } = await run(process.execPath, [child, path]);
-  return JSON.parse(stdout.trim().split('\n').at(-1) as string) as Load;
+  return JSON.parse(stdout.trim().split('\n').at(-1) as string) as LoadMeasurement;
 }
 
 export const loadingText = (figures: LoadingFigures): string =>

@@ -14,10 +14,10 @@ import { memoryOver } from './memory.ts';
 import type { BenchModel } from './models.ts';
 import { type StepFigures, traceStep } from './nodes.ts';
 import type { ContextFigures, LoadFigures, ModelFigures } from './report.ts';
-import { watchOthers } from './others.ts';
+import { watchOtherLoad } from './others.ts';
 import { benchPlatform } from './platform.ts';
 import { measurePrefix } from './prefix.ts';
-import { median, rounded } from './statistics.ts';
+import { median, roundFigure } from './statistics.ts';
 import { measureStreams } from './streams.ts';
 
 export interface Effort {
@@ -70,45 +70,45 @@ const memoryContexts = [512, 1024, 2048, 4096, 8192];
 /** Loads a model twice, measures it, and unloads it. */
 export async function measureModel(
   model: BenchModel,
-  options: { adapter: string | undefined; effort: Effort; say: (what: string) => void },
+  options: { adapter: string | undefined; effort: Effort; logProgress: (what: string) => void },
 ): Promise<{ adapter: AdapterFacts; figures: ModelFigures }> {
-  const { effort, say } = options;
+  const { effort, logProgress } = options;
   const engineOptions: EngineOptions = {
     model: model.path,
     ...(options.adapter === undefined ? {} : { adapter: options.adapter }),
-    onNotice: say,
+    onNotice: logProgress,
     // Answers of random weights are repetitive, so speculation would look much better than it is.
     speculation: 'off',
   };
-  const others = watchOthers();
-  say('loading');
+  const stopWatching = watchOtherLoad();
+  logProgress('loading');
   const { engine, load } = await timeLoad(engineOptions);
   try {
     const { runner } = engine;
     const { timestamps, device } = runner.gpu;
-    say('copy bandwidth');
+    logProgress('copy bandwidth');
     const copyBandwidth = await measureCopyBandwidth(device, {
       software: engine.adapter.software,
       rounds: 2 * effort.rounds,
     });
-    const traced = effort.contexts.filter((context) => context <= 128).at(-1) ?? 0;
+    const tracedContext = effort.contexts.filter((context) => context <= 128).at(-1) ?? 0;
     const steps: StepFigures[] = [];
     for (const phase of timestamps ? (['decode', 'prefill'] as const) : []) {
-      say(`GPU time of each node, ${phase}`);
+      logProgress(`GPU time of each node, ${phase}`);
       // A decode step is short: its time varies more, and more rounds cost little.
-      const own =
-        phase === 'decode' ? { context: traced, rounds: 15 } : { context: 0, rounds: effort.rounds };
-      steps.push(await traceStep(runner, { phase, ...own }));
+      const stepOptions =
+        phase === 'decode' ? { context: tracedContext, rounds: 15 } : { context: 0, rounds: effort.rounds };
+      steps.push(await traceStep(runner, { phase, ...stepOptions }));
     }
-    const contexts = await timeContexts(engine, { ...effort, say });
+    const contexts = await timeContexts(engine, { ...effort, logProgress });
     const { streams: counts, prefixTokens, longRounds: rounds } = effort;
     const tokens = longTokens(effort, contexts);
-    say('parallel answers');
+    logProgress('parallel answers');
     const streams = await measureStreams(engine, { counts, tokens, rounds });
-    const prefixFits = prefixTokens + 64 <= engine.model.contextLength && counts.length > 0;
-    if (prefixFits) say('a repeated prefix');
-    const prefix = prefixFits ? await measurePrefix(engine, { prefixTokens, rounds }) : undefined;
-    say('decode after long contexts');
+    const hasPrefix = prefixTokens + 64 <= engine.model.contextLength && counts.length > 0;
+    if (hasPrefix) logProgress('a repeated prefix');
+    const prefix = hasPrefix ? await measurePrefix(engine, { prefixTokens, rounds }) : undefined;
+    logProgress('decode after long contexts');
     const growth = await measureGrowth(runner, {
       contexts: effort.growthContexts,
       tokens,
@@ -126,14 +126,14 @@ export async function measureModel(
       load,
       copyBandwidth,
       contexts: contexts.map((one) =>
-        completed(one, { runner, dispatches: steps[0]?.dispatches ?? 0, ...copyBandwidth }),
+        toContextFigures(one, { runner, dispatches: steps[0]?.dispatches ?? 0, ...copyBandwidth }),
       ),
       steps,
       streams,
       ...(prefix ? { prefix } : {}),
       growth,
       memory: memoryOver(runner.graph, runner.memory, memoryContexts),
-      othersCores: others(),
+      othersCores: stopWatching(),
     };
     return { adapter: engine.adapter, figures };
   } finally {
@@ -141,15 +141,15 @@ export async function measureModel(
   }
 }
 
-const mostLongTokens = 129;
+const maxLongTokens = 129;
 
 /**
  * Number of tokens for about a second of decoding, within bounds: with few tokens of a fast model, noise would
  * dominate.
  */
-function longTokens(effort: Effort, timed: readonly Timed[]): number {
-  const perTokenMs = median(timed.map((one) => one.perTokenMs));
-  return Math.max(effort.longTokens, Math.min(mostLongTokens, Math.round(1000 / perTokenMs)));
+function longTokens(effort: Effort, timedContexts: readonly TimedContext[]): number {
+  const perTokenMs = median(timedContexts.map((one) => one.perTokenMs));
+  return Math.max(effort.longTokens, Math.min(maxLongTokens, Math.round(1000 / perTokenMs)));
 }
 
 async function timeLoad(options: EngineOptions): Promise<{ engine: ResidentEngine; load: LoadFigures }> {
@@ -159,7 +159,7 @@ async function timeLoad(options: EngineOptions): Promise<{ engine: ResidentEngin
   await first.close();
 
   const marks: { stage: string; at: number }[] = [];
-  const again = performance.now();
+  const secondStart = performance.now();
   const engine = await loadEngine(benchPlatform(), {
     ...options,
     onProgress({ stage }) {
@@ -175,13 +175,13 @@ async function timeLoad(options: EngineOptions): Promise<{ engine: ResidentEngin
     engine,
     load: {
       firstMs: Math.round(firstMs),
-      warmMs: Math.round(end - again),
+      warmMs: Math.round(end - secondStart),
       stages: Object.fromEntries(stages),
     },
   };
 }
 
-type Timed = Pick<ContextFigures, 'context' | 'answerTokens' | 'rounds'> & {
+type TimedContext = Pick<ContextFigures, 'context' | 'answerTokens' | 'rounds'> & {
   firstTokenMs: number;
   perTokenMs: number;
 };
@@ -189,8 +189,8 @@ type Timed = Pick<ContextFigures, 'context' | 'answerTokens' | 'rounds'> & {
 /** Each generation measures both prefill and decode. */
 async function timeContexts(
   engine: ResidentEngine,
-  { contexts, answerTokens, rounds, say }: Effort & { say: (what: string) => void },
-): Promise<Timed[]> {
+  { contexts, answerTokens, rounds, logProgress }: Effort & { logProgress: (what: string) => void },
+): Promise<TimedContext[]> {
   const bench = new Bench({
     iterations: rounds,
     warmupIterations: 1,
@@ -198,14 +198,14 @@ async function timeContexts(
     warmupTime: 0,
     throws: true,
   });
-  const fitting = contexts.filter((context) => context + answerTokens <= engine.model.contextLength);
+  const fittingContexts = contexts.filter((context) => context + answerTokens <= engine.model.contextLength);
   const firstTokens = new Map<string, number[]>();
-  for (const context of fitting) {
+  for (const context of fittingContexts) {
     const name = String(context);
     bench.add(
       name,
       async () => {
-        say(`generation after ${context} tokens`);
+        logProgress(`generation after ${context} tokens`);
         const { firstTokenMs, perTokenMs } = await timeGeneration(engine, { context, tokens: answerTokens });
         firstTokens.get(name)?.push(firstTokenMs);
         return { overriddenDuration: perTokenMs };
@@ -232,24 +232,24 @@ async function timeContexts(
   });
 }
 
-function completed(
-  timed: Timed,
-  rest: { runner: Runner; dispatches: number; bytesPerSecond: number },
+function toContextFigures(
+  timed: TimedContext,
+  details: { runner: Runner; dispatches: number; bytesPerSecond: number },
 ): ContextFigures {
   const { context, answerTokens, rounds, firstTokenMs, perTokenMs } = timed;
   // The cache grows with the answer; its length at the middle of the answer represents the mean.
   const middle = context + answerTokens / 2;
-  const bytes = bytesPerToken(rest.runner, Math.round(middle));
+  const bytes = bytesPerToken(details.runner, Math.round(middle));
   const perSecond = 1000 / perTokenMs;
   return {
     context,
-    firstTokenMs: rounded(firstTokenMs),
-    prefillTokensPerSecond: rounded((context * 1000) / firstTokenMs),
-    decodeTokensPerSecond: rounded(perSecond),
+    firstTokenMs: roundFigure(firstTokenMs),
+    prefillTokensPerSecond: roundFigure((context * 1000) / firstTokenMs),
+    decodeTokensPerSecond: roundFigure(perSecond),
     answerTokens,
     rounds,
-    dispatchesPerToken: rest.dispatches,
+    dispatchesPerToken: details.dispatches,
     bytesPerToken: bytes,
-    partOfCopyBandwidth: rounded(((bytes.weights + bytes.cache) * perSecond) / rest.bytesPerSecond),
+    partOfCopyBandwidth: roundFigure(((bytes.weights + bytes.cache) * perSecond) / details.bytesPerSecond),
   };
 }

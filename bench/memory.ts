@@ -1,5 +1,5 @@
 import type { Capacity, Memory } from '../src/engine/memory.ts';
-import { pageBytes, workBytes } from '../src/engine/memory.ts';
+import { pageBytes, workspaceBytes } from '../src/engine/memory.ts';
 import { pageTokens } from '../kernels/rope-kv-write.ts';
 import type { Graph } from '../src/engine/index.ts';
 
@@ -20,6 +20,6 @@ export function memoryOver(graph: Graph, { capacity }: Memory, contexts: readonl
     .map((context) => ({
       context,
       cacheBytes: Math.ceil(context / pageTokens) * pageBytes(graph.shape),
-      workBytes: workBytes(graph.shape, { context, slots, stepTokens }),
+      workBytes: workspaceBytes(graph.shape, { context, slots, stepTokens }),
     }));
 }

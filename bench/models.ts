@@ -98,8 +98,8 @@ const shapes: Readonly<Record<string, Shape>> = {
     ropeBase: 150_000,
   },
 };
-const types = { q4_0: 'Q4_0', q8_0: 'Q8_0', f16: 'F16' } as const;
-type TypeName = keyof typeof types;
+const quantizationTypes = { q4_0: 'Q4_0', q8_0: 'Q8_0', f16: 'F16' } as const;
+type TypeName = keyof typeof quantizationTypes;
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const cache = join(root, '.cache', 'bench');
@@ -113,7 +113,7 @@ export const sizeModels = ['qwen2.5-0.5b-q4_0'];
 export const largeModels = ['llama3.2-1b-q4_0'];
 
 /** Model names, for help texts and messages. */
-export const modelNames = `tiny or {${Object.keys(shapes).join('|')}}-{${Object.keys(types).join('|')}}`;
+export const modelNames = `tiny or {${Object.keys(shapes).join('|')}}-{${Object.keys(quantizationTypes).join('|')}}`;
 
 export interface BenchModel {
   readonly name: string;
@@ -130,9 +130,9 @@ export interface BenchModel {
  */
 export async function findModel(nameOrPath: string): Promise<BenchModel> {
   if (nameOrPath === 'tiny') return { name: 'tiny', path: embedded, randomWeights: false };
-  const named = shapeAndType(nameOrPath);
-  if (named) {
-    return { name: nameOrPath, path: await generated(nameOrPath, named), randomWeights: true, shape: named };
+  const namedShape = shapeAndType(nameOrPath);
+  if (namedShape) {
+    return { name: nameOrPath, path: await generateModel(nameOrPath, namedShape), randomWeights: true, shape: namedShape };
   }
   if (await exists(nameOrPath)) {
     return { name: basename(nameOrPath, '.gguf'), path: nameOrPath, randomWeights: false };
@@ -141,13 +141,13 @@ export async function findModel(nameOrPath: string): Promise<BenchModel> {
 }
 
 function shapeAndType(name: string): ModelShape | undefined {
-  const cut = name.lastIndexOf('-');
-  const shape = shapes[name.slice(0, cut)];
-  const type = types[name.slice(cut + 1) as TypeName];
+  const separator = name.lastIndexOf('-');
+  const shape = shapes[name.slice(0, separator)];
+  const type = quantizationTypes[name.slice(separator + 1) as TypeName];
   return shape && type ? { ...shape, type } : undefined;
 }
 
-async function generated(name: string, shape: ModelShape): Promise<string> {
+async function generateModel(name: string, shape: ModelShape): Promise<string> {
   const path = join(cache, `${name}.gguf`);
   if (await exists(path)) return path;
   await mkdir(cache, { recursive: true });
@@ -161,6 +161,6 @@ async function generated(name: string, shape: ModelShape): Promise<string> {
 
 const exists = (path: string): Promise<boolean> =>
   stat(path).then(
-    (found) => found.isFile(),
+    (stats) => stats.isFile(),
     () => false,
   );

@@ -1,4 +1,4 @@
-import { greedy, type Runner } from '../src/engine/index.ts';
+import { greedySampling, type Runner } from '../src/engine/index.ts';
 import type { StepShape } from '../src/engine/unit-cost.ts';
 import { sum } from './cost.ts';
 import { promptOf } from './generation.ts';
@@ -33,7 +33,7 @@ export interface StepFigures {
 export const firstSlot = 0;
 
 /** Assigns all pages of the cache to the benches' slot, in order. */
-export function givePages(runner: Runner): void {
+export function assignPages(runner: Runner): void {
   const { maxPages, capacity } = runner.memory;
   const count = Math.min(maxPages, capacity.pages);
   runner.setPages(
@@ -56,12 +56,12 @@ export async function traceStep(
   // A prefill step has the size that the engine uses.
   const tokens =
     phase === 'decode' ? 1 : Math.min(128, capacity.stepTokens - (capacity.stepTokens % tileTokens));
-  givePages(runner);
+  assignPages(runner);
   const row =
     phase === 'decode'
       ? step.decodeToken(promptOf(1)[0] ?? 0, context, firstSlot)
       : step.prefillTokens(promptOf(context + tokens), context, tokens, firstSlot);
-  step.sample(row, firstSlot, context + tokens, greedy);
+  step.sample(row, firstSlot, context + tokens, greedySampling);
 
   await runner.trace(step);
   const traces: Awaited<ReturnType<Runner['trace']>>[] = [];

@@ -16,19 +16,19 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { type Engine, loadEngine } from '../src/engine/index.ts';
-import { Feed } from '../src/feed/index.ts';
-import { openBooks } from '../src/gateway/cli/open-books.ts';
+import { ObserveFeed } from '../src/feed/index.ts';
+import { openGatewayDatabase } from '../src/gateway/cli/open-books.ts';
 import { GatewayFile } from '../src/gateway/config/file.ts';
 import { openGateway } from '../src/gateway/open.ts';
-import { openAccess } from '../src/planes/access.ts';
+import { loopbackAccess } from '../src/planes/access.ts';
 import { createApp } from '../src/http/app.ts';
-import { hostPlanes } from '../src/planes/mount.ts';
+import { createHostPlanes } from '../src/planes/mount.ts';
 import { Resident } from '../src/planes/resident.ts';
-import { Served } from '../src/planes/served.ts';
+import { ServedCounters } from '../src/planes/served.ts';
 import { Recorder } from '../src/recorder/open.ts';
 import { Store } from '../src/store/index.ts';
 import { Metrics } from '../src/telemetry/metrics.ts';
-import { unwatched, Watch } from '../src/watch/index.ts';
+import { noopTracer, Tracer } from '../src/watch/index.ts';
 import { storeAt } from '../test/support/model-store.ts';
 import { ScriptedEngine } from '../test/support/scripted-engine.ts';
 import { benchConfig } from './gateway/contestants.ts';
@@ -48,13 +48,13 @@ const { values } = parseArgs({
 const rounds = Number(values.rounds);
 const warmups = 5;
 /** Order of the arms within a round; it balances linear drift. */
-const turns = ['alone', 'watched', 'watched', 'alone', 'alone', 'watched', 'watched', 'alone'] as const;
+const armOrder = ['alone', 'watched', 'watched', 'alone', 'alone', 'watched', 'watched', 'alone'] as const;
 
 const folder = mkdtempSync(join(tmpdir(), 'lathe-observed-'));
 const onFault = (where: string, error: unknown) => console.error(where, error);
 const onNotice = (message: string) => console.error(message);
 const store = await Store.open({ url: `sqlite:${join(folder, 'lathe.db')}`, endpointId: 'bench' });
-const feed = new Feed({ store, onFault });
+const feed = new ObserveFeed({ store, onFault });
 const recorder = await Recorder.open({
   folder: join(folder, 'recorder'),
   worker: fileURLToPath(new URL('../src/recorder-worker.ts', import.meta.url)),
@@ -62,22 +62,22 @@ const recorder = await Recorder.open({
   onFault: onNotice,
   onNotice,
 });
-const served = new Served();
+const served = new ServedCounters();
 /** A Watch that can be switched between requests. */
-class Switch extends Watch {
-  watching: Watch = unwatched;
+class SwitchableWatch extends Tracer {
+  current: Tracer = noopTracer;
 
-  override begin: Watch['begin'] = (...work) => this.watching.begin(...work);
+  override startSpan: Tracer['startSpan'] = (...work) => this.current.startSpan(...work);
 }
-const all = new Watch([served, new Metrics(), feed, recorder.sink]);
-const watch = new Switch();
+const all = new Tracer([served, new Metrics(), feed, recorder.sink]);
+const watch = new SwitchableWatch();
 type Ask = (stream: boolean) => Promise<void>;
 
 /** Requests against the planes of a host with an engine. */
-function completions(engine: Engine, tokens: number, expected: RegExp): Ask {
+function askCompletions(engine: Engine, tokens: number, expected: RegExp): Ask {
   const resident = new Resident('loading');
-  resident.ready(engine);
-  const planes = hostPlanes({
+  resident.setReady(engine);
+  const planes = createHostPlanes({
     resident,
     store: storeAt('/nowhere'),
     served,
@@ -85,20 +85,20 @@ function completions(engine: Engine, tokens: number, expected: RegExp): Ask {
     endpointId: 'bench',
   });
   const { signal: stopping } = new AbortController();
-  const app = createApp({ planes, access: openAccess, stopping, onFault, watch });
-  return (stream) => asked(app, '/v1/chat/completions', { stream, max_tokens: tokens }, {}, expected);
+  const app = createApp({ planes, access: loopbackAccess, stopSignal: stopping, onFault, watch });
+  return (stream) => sendRequest(app, '/v1/chat/completions', { stream, max_tokens: tokens }, {}, expected);
 }
 
 type App = { request(url: string, init: RequestInit): Response | Promise<Response> };
 
-async function asked(
+async function sendRequest(
   app: App,
   path: string,
-  more: object,
+  bodyMembers: object,
   headers: Readonly<Record<string, string>>,
   expected: RegExp,
 ): Promise<void> {
-  const body = JSON.stringify({ messages: [{ role: 'user', content: 'Tell me of the river.' }], ...more });
+  const body = JSON.stringify({ messages: [{ role: 'user', content: 'Tell me of the river.' }], ...bodyMembers });
   const response = await app.request(`http://localhost${path}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...headers },
@@ -108,19 +108,19 @@ async function asked(
   if (!expected.test(text)) throw new Error(`no answer: ${response.status} ${text.slice(0, 200)}`);
 }
 
-async function openSold(provider: string): Promise<{ ask: Ask; close: () => Promise<void> }> {
+async function openBenchGateway(provider: string): Promise<{ ask: Ask; close: () => Promise<void> }> {
   const database = `sqlite:${join(folder, 'gateway.db')}`;
   const file = new GatewayFile(benchConfig(provider), { name: '', folder, env: { MOCK_KEY: 'sk-mock' } });
   const config = await file.config();
-  const books = await openBooks({ database, masterKeys: [], onNotice });
+  const books = await openGatewayDatabase({ database, masterKeys: [], onNotice });
   const account = await books.ledger.createAccount('bench', { credit: 10n ** 15n });
   const { secret } = await books.ledger.createKey({ account: account.id });
   await books.close();
-  const gateway = await openGateway({ config, database, watch, onFault, onNotice });
+  const gateway = await openGateway({ config, database, tracer: watch, onFault, onNotice });
   const headers = { authorization: `Bearer ${secret}` };
   return {
     ask: (stream) =>
-      asked(
+      sendRequest(
         gateway.app,
         '/v1/chat/completions',
         { model: 'mock-1', stream, user: 'fast' },
@@ -135,38 +135,38 @@ interface Subject {
   readonly name: string;
   readonly ask: Ask;
   /** Requests per turn. The watched requests of a round produce fewer rows than trigger a write of the feed. */
-  readonly each: number;
+  readonly requestsPerTurn: number;
   /** `cpu`: processor time of this process; `clock`: wall time, when a GPU works as well. */
-  readonly by: 'cpu' | 'clock';
+  readonly timedBy: 'cpu' | 'clock';
 }
 
-async function compared({ name, ask, each, by }: Subject, stream: boolean) {
-  const clock = by === 'cpu' ? workCpuMs : () => Promise.resolve(performance.now());
+async function compareArms({ name, ask, requestsPerTurn, timedBy }: Subject, stream: boolean) {
+  const clock = timedBy === 'cpu' ? workCpuMs : () => Promise.resolve(performance.now());
   const times = { alone: [] as number[], watched: [] as number[] };
   for (let round = 0; round < rounds + warmups; round++) {
     const spent = { alone: 0, watched: 0 };
-    for (const arm of turns) {
-      watch.watching = arm === 'watched' ? all : unwatched;
+    for (const arm of armOrder) {
+      watch.current = arm === 'watched' ? all : noopTracer;
       const before = await clock();
-      for (let n = 0; n < each; n++) await ask(stream);
+      for (let n = 0; n < requestsPerTurn; n++) await ask(stream);
       spent[arm] += (await clock()) - before;
     }
     const before = await clock();
-    await feed.flushed();
+    await feed.flush();
     spent.watched += (await clock()) - before;
     if (round < warmups) continue;
-    const requests = (each * turns.length) / 2;
+    const requests = (requestsPerTurn * armOrder.length) / 2;
     times.alone.push((spent.alone * 1000) / requests);
     times.watched.push((spent.watched * 1000) / requests);
   }
   const ratios = times.watched.map((time, round) => time / (times.alone[round] ?? time));
   const [least, most] = medianInterval(ratios);
-  const us = (list: number[]) => Math.round(median(list));
+  const medianUs = (list: number[]) => Math.round(median(list));
   return {
     subject: `${name}, ${stream ? 'streamed' : 'buffered'}`,
-    measured: by,
-    without_us: us(times.alone),
-    watched_us: us(times.watched),
+    measured: timedBy,
+    without_us: medianUs(times.alone),
+    watched_us: medianUs(times.watched),
     ratio: Number(median(ratios).toFixed(4)),
     least: Number(least.toFixed(4)),
     most: Number(most.toFixed(4)),
@@ -179,26 +179,26 @@ const engine = await loadEngine(benchPlatform(), {
   speculation: 'off',
 });
 const words = Array.from({ length: 64 }, (_, n) => ` word${n}`);
-const sold = await openSold(provider.url);
+const benchGateway = await openBenchGateway(provider.url);
 /** Processor time of this process without the mock provider. */
 const workCpuMs = async () => {
   const ms = ownCpuMs();
   return ms - (await provider.cpuMs());
 };
 const subjects: Subject[] = [
-  { name: 'embedded model, 32 tokens', ask: completions(engine, 32, /./), each: 5, by: 'clock' },
+  { name: 'embedded model, 32 tokens', ask: askCompletions(engine, 32, /./), requestsPerTurn: 5, timedBy: 'clock' },
   {
     name: 'planes alone, 64 tokens',
-    ask: completions(new ScriptedEngine({ answer: () => words }), 100, /word0/),
-    each: 40,
-    by: 'cpu',
+    ask: askCompletions(new ScriptedEngine({ answer: () => words }), 100, /word0/),
+    requestsPerTurn: 40,
+    timedBy: 'cpu',
   },
-  { name: 'gateway', ask: sold.ask, each: 40, by: 'cpu' },
+  { name: 'gateway', ask: benchGateway.ask, requestsPerTurn: 40, timedBy: 'cpu' },
 ];
 try {
   const results = [];
   for (const subject of subjects.filter(({ name }) => name.startsWith(values.only)))
-    for (const stream of [false, true]) results.push(await compared(subject, stream));
+    for (const stream of [false, true]) results.push(await compareArms(subject, stream));
   const lines = results.map((one) => [
     one.subject,
     one.measured,
@@ -216,7 +216,7 @@ try {
     writeFileSync(path, `${JSON.stringify({ at, ...machine, rounds, results }, null, 2)}\n`);
   }
 } finally {
-  await sold.close();
+  await benchGateway.close();
   await engine.close();
   await provider.close();
   await feed.close();

@@ -7,7 +7,7 @@ export function ownCpuMs(): number {
 }
 
 /** Processor time of the whole machine so far, in ms. */
-const busyMs = (): number =>
+const machineCpuMs = (): number =>
   cpus().reduce((total, { times }) => total + times.user + times.nice + times.sys + times.irq, 0);
 
 /**
@@ -15,10 +15,10 @@ const busyMs = (): number =>
  * software adapter are reliable only when this is small.
  * @param measuredMs processor time so far of the measured processes
  */
-export function watchOthers(measuredMs: () => number = ownCpuMs): () => number {
-  const start = { at: performance.now(), busy: busyMs(), measured: measuredMs() };
+export function watchOtherLoad(measuredMs: () => number = ownCpuMs): () => number {
+  const start = { at: performance.now(), busy: machineCpuMs(), measured: measuredMs() };
   return () => {
-    const others = busyMs() - start.busy - (measuredMs() - start.measured);
-    return Number(Math.max(0, others / (performance.now() - start.at)).toFixed(2));
+    const otherMs = machineCpuMs() - start.busy - (measuredMs() - start.measured);
+    return Number(Math.max(0, otherMs / (performance.now() - start.at)).toFixed(2));
   };
 }

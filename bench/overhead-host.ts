@@ -3,14 +3,14 @@
  * Sends its URL to the parent, and its processor time on each message.
  */
 import { loadEngine } from '../src/engine/index.ts';
-import { openAccess } from '../src/planes/access.ts';
+import { loopbackAccess } from '../src/planes/access.ts';
 import { createApp } from '../src/http/app.ts';
 import { hostGuard } from '../src/http/host-guard.ts';
 import { listen } from '../src/http/listen.ts';
-import { hostPlanes } from '../src/planes/mount.ts';
+import { createHostPlanes } from '../src/planes/mount.ts';
 import { Resident } from '../src/planes/resident.ts';
-import { Served } from '../src/planes/served.ts';
-import { Watch } from '../src/watch/index.ts';
+import { ServedCounters } from '../src/planes/served.ts';
+import { Tracer } from '../src/watch/index.ts';
 import { ownCpuMs } from './others.ts';
 import { benchPlatform } from './platform.ts';
 import { storeAt } from '../test/support/model-store.ts';
@@ -24,29 +24,29 @@ const engine = await loadEngine(benchPlatform(), {
   speculation: 'off',
   ...(adapter === undefined ? {} : { adapter }),
 });
-const words = engine.tokenizer.encode(
+const tokenIds = engine.tokenizer.encode(
   'The children went to the river and found a small boat, which was red. ',
 );
-let drawn = 0;
-const nextWord = () => words[drawn++ % words.length] ?? 0;
+let sampledCount = 0;
+const nextToken = () => tokenIds[sampledCount++ % tokenIds.length] ?? 0;
 engine.runner.submit = (step) => {
   // Read now: the step is refilled before its tokens are returned.
-  const tokens = Uint32Array.from({ length: step.dims.samples }, nextWord);
+  const tokens = Uint32Array.from({ length: step.dims.samples }, nextToken);
   // Resolves in a later turn of the event loop, like a readback, so that each token is written separately.
   return new Promise((resolve) => setImmediate(() => resolve(tokens)));
 };
 
 const resident = new Resident('loading');
-resident.ready(engine);
+resident.setReady(engine);
 const store = storeAt('/nowhere');
-const served = new Served();
-const planes = hostPlanes({ resident, store, served, version: 'bench', endpointId: 'bench' });
+const served = new ServedCounters();
+const planes = createHostPlanes({ resident, store, served, version: 'bench', endpointId: 'bench' });
 const app = createApp({
   planes,
-  access: openAccess,
-  stopping: new AbortController().signal,
+  access: loopbackAccess,
+  stopSignal: new AbortController().signal,
   onFault: (_, error) => console.error(error),
-  watch: new Watch([served]),
+  watch: new Tracer([served]),
 });
 const { port } = await listen(app, hostGuard(host, []), { host, port: 0 });
 

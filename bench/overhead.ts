@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { chatStream } from './chat-client.ts';
-import { median, rounded } from './statistics.ts';
+import { median, roundFigure } from './statistics.ts';
 
 /** Cost of the host without the GPU, per token of a streamed chat answer. */
 export interface OverheadFigures {
@@ -48,12 +48,12 @@ export async function measureOverhead(
   const script = new URL('./overhead-host.ts', import.meta.url);
   const child = fork(script, adapter === undefined ? [model] : [model, adapter]);
   try {
-    const { url } = await reply<{ url: string }>(child);
+    const { url } = await nextReply<{ url: string }>(child);
     const cpuMs = async () => {
       child.send('cpu');
-      return (await reply<{ cpuMs: number }>(child)).cpuMs;
+      return (await nextReply<{ cpuMs: number }>(child)).cpuMs;
     };
-    const one = async (tokens: number) => {
+    const measureRequest = async (tokens: number) => {
       const cpu = await cpuMs();
       const start = performance.now();
       const answer = await chatStream(url, { ...chat, max_tokens: tokens });
@@ -62,36 +62,36 @@ export async function measureOverhead(
       return { cpuMs: (await cpuMs()) - cpu, wallMs, promptTokens: answer.promptTokens };
     };
     // Warm-up, until the host's code is compiled by the JIT.
-    for (let warm = 0; warm < 10; warm++) await one(answerTokens);
+    for (let warm = 0; warm < 10; warm++) await measureRequest(answerTokens);
     const long = [];
     const short = [];
     for (let round = 0; round < requests; round++) {
-      long.push(await one(answerTokens));
-      short.push(await one(1));
+      long.push(await measureRequest(answerTokens));
+      short.push(await measureRequest(1));
     }
     return {
       answerTokens,
       promptTokens: long[0]?.promptTokens ?? 0,
       requests,
-      cpuMsPerToken: rounded(median(long.map((each) => each.cpuMs)) / answerTokens),
-      wallMsPerToken: rounded(median(long.map((each) => each.wallMs)) / answerTokens),
-      cpuMsPerRequest: rounded(median(short.map((each) => each.cpuMs))),
+      cpuMsPerToken: roundFigure(median(long.map((each) => each.cpuMs)) / answerTokens),
+      wallMsPerToken: roundFigure(median(long.map((each) => each.wallMs)) / answerTokens),
+      cpuMsPerRequest: roundFigure(median(short.map((each) => each.cpuMs))),
     };
   } finally {
     child.kill('SIGKILL');
   }
 }
 
-async function reply<Message>(child: ChildProcess): Promise<Message> {
-  const ended = new AbortController();
-  const end = once(child, 'exit', { signal: ended.signal }).then(([code]) => {
+async function nextReply<Message>(child: ChildProcess): Promise<Message> {
+  const cancel = new AbortController();
+  const exited = once(child, 'exit', { signal: cancel.signal }).then(([code]) => {
     throw new Error(`the host of the overhead figure ended with ${code}`);
   });
-  end.catch(() => undefined);
+  exited.catch(() => undefined);
   try {
-    const [message] = await Promise.race([once(child, 'message'), end]);
+    const [message] = await Promise.race([once(child, 'message'), exited]);
     return message as Message;
   } finally {
-    ended.abort();
+    cancel.abort();
   }
 }

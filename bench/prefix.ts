@@ -1,6 +1,6 @@
 import type { Engine } from '../src/engine/index.ts';
 import { freshPrompt, timeAnswer } from './generation.ts';
-import { median, rounded } from './statistics.ts';
+import { median, roundFigure } from './statistics.ts';
 
 /** Cost of a prompt with a cached prefix. */
 export interface PrefixFigures {
@@ -28,17 +28,17 @@ export async function measurePrefix(
   const cached: number[] = [];
   for (let round = 0; round < rounds; round++) {
     const prefix = freshPrompt(prefixTokens);
-    const ask = () => timeAnswer(engine, [...prefix, ...freshPrompt(questionTokens)], answerTokens);
-    cold.push((await ask()).firstTokenMs);
-    const again = await ask();
-    repeated.push(again.firstTokenMs);
-    cached.push(again.cachedTokens);
+    const timeRequest = () => timeAnswer(engine, [...prefix, ...freshPrompt(questionTokens)], answerTokens);
+    cold.push((await timeRequest()).firstTokenMs);
+    const second = await timeRequest();
+    repeated.push(second.firstTokenMs);
+    cached.push(second.cachedTokens);
   }
   return {
     prefixTokens,
     questionTokens,
-    coldMs: rounded(median(cold)),
-    repeatedMs: rounded(median(repeated)),
+    coldMs: roundFigure(median(cold)),
+    repeatedMs: roundFigure(median(repeated)),
     cachedTokens: median(cached),
   };
 }

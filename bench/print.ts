@@ -3,7 +3,7 @@ import type { BenchReport, ModelFigures } from './report.ts';
 import { digits, megabytes, percent, table } from './table.ts';
 
 /** Nodes below this share of a step are printed as one row. */
-const leastShare = 0.01;
+const minShare = 0.01;
 
 /** The figures of one model as text, at most 100 columns wide. */
 export function modelText(figures: ModelFigures): string {
@@ -36,12 +36,12 @@ export function modelText(figures: ModelFigures): string {
 /** Growth of cost with parallel answers, a cached prefix and the context. */
 function growthText({ streams, prefix, growth, memory }: ModelFigures): string[] {
   const parts: string[] = [];
-  const alone = streams.find((one) => one.streams === 1)?.tokensPerSecond;
-  if (alone !== undefined) {
+  const single = streams.find((one) => one.streams === 1)?.tokensPerSecond;
+  if (single !== undefined) {
     const rows = streams.map((one) => [
       String(one.streams),
       digits(one.tokensPerSecond),
-      digits(one.tokensPerSecond / alone),
+      digits(one.tokensPerSecond / single),
     ]);
     parts.push(table(['parallel answers', 'total t/s', 'vs. one'], rows));
   }
@@ -103,10 +103,10 @@ export function figuresText({ overhead, startUp, figures }: Omit<BenchReport, 'm
 }
 
 function stepText(step: StepFigures): string {
-  const what =
+  const subject =
     step.phase === 'decode' ? `a token after ${step.context}` : `a step of ${step.tokens} prompt tokens`;
-  const shown = step.nodes.filter((node) => node.share >= leastShare);
-  const rest = step.nodes.filter((node) => node.share < leastShare);
+  const shown = step.nodes.filter((node) => node.share >= minShare);
+  const rest = step.nodes.filter((node) => node.share < minShare);
   const row = (node: NodeFigures) => [
     node.node,
     node.op,
@@ -116,21 +116,21 @@ function stepText(step: StepFigures): string {
     node.gflops > 0 ? digits(node.gflops) : '',
     node.gigabytes > 0 ? digits(node.gigabytes) : '',
   ];
-  const others = rest.length > 0 ? [restOf(rest)] : [];
+  const others = rest.length > 0 ? [sumOthers(rest)] : [];
   return [
-    `GPU time of ${what}: ${digits(step.gpuMs)} ms in ${step.dispatches} dispatches`,
+    `GPU time of ${subject}: ${digits(step.gpuMs)} ms in ${step.dispatches} dispatches`,
     table(['node', 'op', 'dispatches', 'ms', 'share', 'GFLOP/s', 'GB/s'], [...shown, ...others].map(row)),
   ].join('\n');
 }
 
-function restOf(nodes: readonly NodeFigures[]): NodeFigures {
-  const total = (of: (node: NodeFigures) => number) => nodes.reduce((all, node) => all + of(node), 0);
+function sumOthers(nodes: readonly NodeFigures[]): NodeFigures {
+  const sumOf = (valueOf: (node: NodeFigures) => number) => nodes.reduce((all, node) => all + valueOf(node), 0);
   return {
     node: `(${nodes.length} others)`,
     op: '',
-    dispatches: total((node) => node.dispatches),
-    ms: total((node) => node.ms),
-    share: total((node) => node.share),
+    dispatches: sumOf((node) => node.dispatches),
+    ms: sumOf((node) => node.ms),
+    share: sumOf((node) => node.share),
     gflops: 0,
     gigabytes: 0,
   };

@@ -50,29 +50,29 @@ const { values } = parseArgs({
 async function run(): Promise<void> {
   const { quick, adapter: adapterName } = values;
   const sizes = [...(quick ? [] : sizeModels), ...(values.large ? largeModels : [])];
-  const asked = values.model ?? (quick ? ['tiny'] : documentedModels);
-  const names = values.model ? asked : [...asked, ...sizes];
+  const requestedNames = values.model ?? (quick ? ['tiny'] : documentedModels);
+  const names = values.model ? requestedNames : [...requestedNames, ...sizes];
   const before = loadAverage();
   const models: ModelFigures[] = [];
   let adapter: AdapterFacts | undefined;
-  const found = [];
-  for (const name of names) found.push(await findModel(name));
-  for (const model of found) {
-    const say = (what: string) => process.stderr.write(`${model.name}: ${what}\n`);
-    const effort = quick ? quickEffort : asked.includes(model.name) ? fullEffort : sizeEffort;
-    const measured = await measureModel(model, { adapter: adapterName, effort, say });
+  const foundModels = [];
+  for (const name of names) foundModels.push(await findModel(name));
+  for (const model of foundModels) {
+    const logProgress = (what: string) => process.stderr.write(`${model.name}: ${what}\n`);
+    const effort = quick ? quickEffort : requestedNames.includes(model.name) ? fullEffort : sizeEffort;
+    const measured = await measureModel(model, { adapter: adapterName, effort, logProgress });
     adapter = measured.adapter;
     models.push(measured.figures);
     console.log(`${modelText(measured.figures)}\n`);
   }
   if (!adapter) throw new Error('no model to measure');
-  const say = (what: string) => process.stderr.write(`${what}\n`);
-  const embedded = found.find(({ name }) => name === 'tiny');
-  const host = embedded ? await measureHost(embedded, { quick, adapter: adapterName, say }) : {};
+  const logProgress = (what: string) => process.stderr.write(`${what}\n`);
+  const embedded = foundModels.find(({ name }) => name === 'tiny');
+  const host = embedded ? await measureHost(embedded, { quick, adapter: adapterName, logProgress }) : {};
   const peers = values.peers
     ? await comparePeers(
-        found.filter(({ name }) => asked.includes(name)),
-        { quick, adapter: adapterName, say },
+        foundModels.filter(({ name }) => requestedNames.includes(name)),
+        { quick, adapter: adapterName, logProgress },
       )
     : undefined;
   const report: BenchReport = {
@@ -99,12 +99,12 @@ async function run(): Promise<void> {
 /** Measures the overhead and the start of the host, in separate processes. */
 async function measureHost(
   { path }: BenchModel,
-  options: { quick: boolean; adapter: string | undefined; say: (what: string) => void },
+  options: { quick: boolean; adapter: string | undefined; logProgress: (what: string) => void },
 ): Promise<Required<Pick<BenchReport, 'overhead' | 'startUp'>>> {
-  const { quick, adapter, say } = options;
-  say('host overhead');
+  const { quick, adapter, logProgress } = options;
+  logProgress('host overhead');
   const overhead = await measureOverhead(path, { adapter, requests: quick ? 5 : 20 });
-  say('start to first text');
+  logProgress('start to first text');
   return { overhead, startUp: await measureStartUp({ adapter, rounds: quick ? 2 : 5 }) };
 }
 

@@ -9,7 +9,7 @@
  * gain. In the other pair the weights are unrelated, which is the maximum loss. Answers are sampled at temperature 1,
  * so that prompt lookup finds nothing.
  */
-import { greedy, loadEngine, type ResidentEngine } from '../src/engine/index.ts';
+import { greedySampling, loadEngine, type ResidentEngine } from '../src/engine/index.ts';
 import { findModel } from './models.ts';
 import { benchPlatform } from './platform.ts';
 import { median } from './statistics.ts';
@@ -43,7 +43,7 @@ async function rate(
   for await (const event of engine.generate({
     prompt,
     maxTokens: tokens,
-    sampling: { ...greedy, temperature, seed },
+    sampling: { ...greedySampling, temperature, seed },
     stop: [],
     ignoreEnd: true,
   })) {
@@ -68,20 +68,20 @@ for (const { name, text, temperature } of cases) {
 }
 await Promise.all(Object.values(engines).map(async (engine) => await engine.close()));
 
-const drafted = 100;
+const answerTokens = 100;
 
 /** Time in ms from the start of `count` parallel requests, sampled at temperature 1, to the end of the last answer. */
-async function takes(engine: ResidentEngine, round: number, count: number): Promise<number> {
-  const began = performance.now();
-  const one = async (index: number) => {
+async function timeAnswers(engine: ResidentEngine, round: number, count: number): Promise<number> {
+  const startedAt = performance.now();
+  const runOne = async (index: number) => {
     const seed = round * 100 + index;
     const prompt = Array.from({ length: 64 }, (_, at) => (at * at * 31 + seed * 977 + at) % 49_000);
-    const sampling = { ...greedy, temperature: 1, seed };
-    const asked = { prompt, maxTokens: drafted, sampling, stop: [], ignoreEnd: true };
-    for await (const event of engine.generate(asked)) if (event.type === 'end') return;
+    const sampling = { ...greedySampling, temperature: 1, seed };
+    const request = { prompt, maxTokens: answerTokens, sampling, stop: [], ignoreEnd: true };
+    for await (const event of engine.generate(request)) if (event.type === 'end') return;
   };
-  await Promise.all(Array.from({ length: count }, (_, index) => one(index)));
-  return performance.now() - began;
+  await Promise.all(Array.from({ length: count }, (_, index) => runOne(index)));
+  return performance.now() - startedAt;
 }
 
 async function compare(name: string, model: string, draft: string): Promise<void> {
@@ -94,20 +94,20 @@ async function compare(name: string, model: string, draft: string): Promise<void
     for (let round = 0; round < rounds; round++) {
       // Alternates, so that other load on the machine affects both modes.
       const order = round % 2 === 0 ? (['off', 'auto'] as const) : (['auto', 'off'] as const);
-      for (const mode of order) times[mode].push(await takes(pair[mode], round * 10 + count, count));
+      for (const mode of order) times[mode].push(await timeAnswers(pair[mode], round * 10 + count, count));
     }
-    const tokensPerSecond = (list: readonly number[]) => ((count * drafted * 1000) / median(list)).toFixed(1);
+    const tokensPerSecond = (list: readonly number[]) => ((count * answerTokens * 1000) / median(list)).toFixed(1);
     const ratio = median(times.off.map((off, index) => off / times.auto[index]!));
-    const { drafted: guesses = 0, accepted = 0 } = pair.auto.stats().speculation.draft ?? {};
+    const { drafted: draftedTokens = 0, accepted = 0 } = pair.auto.stats().speculation.draft ?? {};
     console.log(
       `${name}, ${count} at once: ${tokensPerSecond(times.off)} tokens/s without, ${tokensPerSecond(times.auto)} with, ` +
-        `ratio ${ratio.toFixed(2)} (so far ${accepted} of ${guesses} drafted tokens were accepted)`,
+        `ratio ${ratio.toFixed(2)} (so far ${accepted} of ${draftedTokens} drafted tokens were accepted)`,
     );
   }
   await Promise.all(Object.values(pair).map(async (engine) => await engine.close()));
 }
 
 const pathOf = async (name: string) => (await findModel(name)).path;
-const [agreeing, foreign] = [await pathOf('agreeing-draft-q8_0'), await pathOf('foreign-draft-q8_0')];
-await compare('a draft model that agrees', await pathOf('agreeing-135m-q8_0'), agreeing);
-await compare('a draft model that never agrees', await pathOf('smollm2-135m-q8_0'), foreign);
+const [agreeingDraft, unrelatedDraft] = [await pathOf('agreeing-draft-q8_0'), await pathOf('foreign-draft-q8_0')];
+await compare('a draft model that agrees', await pathOf('agreeing-135m-q8_0'), agreeingDraft);
+await compare('a draft model that never agrees', await pathOf('smollm2-135m-q8_0'), unrelatedDraft);

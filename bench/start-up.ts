@@ -16,7 +16,7 @@ export interface StartUpFigures {
   readonly rounds: number;
 }
 
-const built = fileURLToPath(new URL('../dist/host.js', import.meta.url));
+const builtHost = fileURLToPath(new URL('../dist/host.js', import.meta.url));
 const question = {
   messages: [{ role: 'user', content: 'Hello! Who are you?' }],
   max_tokens: 4,
@@ -55,20 +55,20 @@ async function startOnce(
 ): Promise<{ readyMs: number; firstTextMs: number }> {
   const start = performance.now();
   const args = ['--gpu', '--port', '0', '--quiet', ...(adapter === undefined ? [] : ['--adapter', adapter])];
-  const child = spawn(process.execPath, [built, ...args], {
+  const child = spawn(process.execPath, [builtHost, ...args], {
     cwd: repository,
     env: { ...process.env, LATHE_DATA_DIR: dataDir },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   try {
-    let said = '';
+    let output = '';
     let url: string | undefined;
     for await (const text of child.stdout.setEncoding('utf8')) {
-      said += text;
-      url = /ready at (http:\/\/\S+)/.exec(said)?.[1];
+      output += text;
+      url = /ready at (http:\/\/\S+)/.exec(output)?.[1];
       if (url !== undefined) break;
     }
-    if (url === undefined) throw new Error(`the host ended before it was ready: ${said}`);
+    if (url === undefined) throw new Error(`the host ended before it was ready: ${output}`);
     const readyMs = performance.now() - start;
     const { firstTextMs } = await chatStream(url, question);
     return { readyMs, firstTextMs: readyMs + firstTextMs };

@@ -15,18 +15,18 @@ export function medianInterval(values: readonly number[]): readonly [least: numb
   const sorted = [...values].sort((a, b) => a - b);
   const count = sorted.length;
   // Probability that exactly `beyond` values are on one side of the median; `sum` is cumulative.
-  let likely = 0.5 ** count;
-  let sum = likely;
-  let beyond = 0;
-  while (sum <= 0.025 && beyond < count) {
-    likely *= (count - beyond) / (beyond + 1);
-    beyond += 1;
-    sum += likely;
+  let probability = 0.5 ** count;
+  let sum = probability;
+  let tailCount = 0;
+  while (sum <= 0.025 && tailCount < count) {
+    probability *= (count - tailCount) / (tailCount + 1);
+    tailCount += 1;
+    sum += probability;
   }
-  const place = Math.max(0, beyond - 1);
-  const [least = Number.NaN, most = Number.NaN] = [sorted[place], sorted[count - 1 - place]];
-  return [least, most];
+  const index = Math.max(0, tailCount - 1);
+  const [low = Number.NaN, high = Number.NaN] = [sorted[index], sorted[count - 1 - index]];
+  return [low, high];
 }
 
 /** Rounds to four significant digits; further digits are noise. */
-export const rounded = (value: number): number => Number(value.toPrecision(4));
+export const roundFigure = (value: number): number => Number(value.toPrecision(4));

@@ -1,7 +1,7 @@
 import type { Engine } from '../src/engine/index.ts';
 import { freshPrompt, timeAnswer } from './generation.ts';
 import { sum } from './cost.ts';
-import { median, rounded } from './statistics.ts';
+import { median, roundFigure } from './statistics.ts';
 
 /** Total decode rate of parallel answers. */
 export interface StreamFigures {
@@ -25,28 +25,28 @@ export async function measureStreams(
     const rates: number[] = [];
     // The first round is a warm-up.
     for (let round = 0; round <= rounds; round++) {
-      const rate = await oneRound(engine, streams, tokens);
+      const rate = await measureRound(engine, streams, tokens);
       if (round > 0) rates.push(rate);
     }
-    figures.push({ streams, tokensPerSecond: rounded(median(rates)) });
+    figures.push({ streams, tokensPerSecond: roundFigure(median(rates)) });
   }
   return figures;
 }
 
 /** Decode times of one answer. */
-interface Decoding {
+interface DecodeTimes {
   /** Times of the first and the last token. */
   readonly from: number;
   readonly to: number;
   readonly tokens: number;
 }
 
-async function oneRound(engine: Engine, streams: number, tokens: number): Promise<number> {
+async function measureRound(engine: Engine, streams: number, tokens: number): Promise<number> {
   const prompts = Array.from({ length: streams }, () => freshPrompt(promptTokens));
-  return rateOf(await Promise.all(prompts.map((prompt) => decodingOf(engine, prompt, tokens))));
+  return totalRate(await Promise.all(prompts.map((prompt) => timeDecode(engine, prompt, tokens))));
 }
 
-async function decodingOf(engine: Engine, prompt: readonly number[], tokens: number): Promise<Decoding> {
+async function timeDecode(engine: Engine, prompt: readonly number[], tokens: number): Promise<DecodeTimes> {
   const start = performance.now();
   const { firstTokenMs, perTokenMs } = await timeAnswer(engine, prompt, tokens);
   const from = start + firstTokenMs;
@@ -54,7 +54,7 @@ async function decodingOf(engine: Engine, prompt: readonly number[], tokens: num
 }
 
 /** Tokens per second of all answers, from the first token of the first answer to the last token of the last one. */
-export function rateOf(all: readonly Decoding[]): number {
+export function totalRate(all: readonly DecodeTimes[]): number {
   const from = Math.min(...all.map((one) => one.from));
   const to = Math.max(...all.map((one) => one.to));
   return (sum(all.map(({ tokens }) => tokens - 1)) * 1000) / (to - from);

@@ -24,12 +24,12 @@ const texts: Readonly<Record<string, string>> = {
   'random Unicode': randomText(0x3000, 0x20, 12),
 };
 
-function filesUnder(folders: readonly string[], ending: string): string {
+function filesUnder(folders: readonly string[], extension: string): string {
   const root = fileURLToPath(new URL('../', import.meta.url));
   return folders
     .flatMap((folder) =>
       readdirSync(root + folder, { recursive: true, encoding: 'utf8' })
-        .filter((name) => name.endsWith(ending))
+        .filter((name) => name.endsWith(extension))
         .toSorted()
         .map((name) => readFileSync(`${root}${folder}/${name}`, 'utf8')),
     )
@@ -39,9 +39,9 @@ function filesUnder(folders: readonly string[], ending: string): string {
 /** Random words of `count` characters starting at code point `first`; words rarely repeat. */
 function randomText(count: number, first: number, wordLength: number): string {
   let state = 1;
-  const next = (below: number) => {
+  const next = (limit: number) => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.floor((state / 2 ** 32) * below);
+    return Math.floor((state / 2 ** 32) * limit);
   };
   const parts: string[] = [];
   for (let length = 0; length < megabyte; ) {
@@ -55,9 +55,9 @@ function randomText(count: number, first: number, wordLength: number): string {
 }
 
 async function tokenizers(): Promise<[name: string, Tokenizer][]> {
-  const found: [string, Tokenizer][] = [];
+  const named: [string, Tokenizer][] = [];
   const gguf = async (name: string, path: string | undefined) => {
-    if (path) found.push([name, createTokenizer(await ggufMetadata(path))]);
+    if (path) named.push([name, createTokenizer(await ggufMetadata(path))]);
   };
   const vocabulary = (name: string) => sharedPath(`data/vocab/ggml-vocab-${name}.gguf`);
   await gguf('byte-level BPE, embedded model (2 k)', modelsPath('lathe-tiny-q8_0.gguf'));
@@ -66,19 +66,19 @@ async function tokenizers(): Promise<[name: string, Tokenizer][]> {
   if (qwen[0] && qwen[1]) {
     const ids = readJson(qwen[0]) as Record<string, number>;
     const metadata = bpeMetadata({ pre: 'qwen2', vocabulary: ids, merges: readMergeLines(qwen[1]) });
-    found.push(['byte-level BPE, Qwen 2 (152 k)', createTokenizer(metadata)]);
+    named.push(['byte-level BPE, Qwen 2 (152 k)', createTokenizer(metadata)]);
   }
   await gguf('SentencePiece BPE by scores, Llama 2 (32 k)', vocabulary('llama-spm'));
-  found.push(['SentencePiece BPE by merges (700)', referenceTokenizer('llama-2')]);
+  named.push(['SentencePiece BPE by merges (700)', referenceTokenizer('llama-2')]);
   await gguf('WordPiece, BERT (30 k)', vocabulary('bert-bge'));
-  found.push(['Unigram (305)', referenceTokenizer('t5')]);
-  found.push(['Unigram with bytes (561)', referenceTokenizer('xlm-r')]);
-  found.push(['tokenizer.json, byte level (520)', referenceTokenizer('marks')]);
-  return found;
+  named.push(['Unigram (305)', referenceTokenizer('t5')]);
+  named.push(['Unigram with bytes (561)', referenceTokenizer('xlm-r')]);
+  named.push(['tokenizer.json, byte level (520)', referenceTokenizer('marks')]);
+  return named;
 }
 
 /** Thousands of tokens per second, encoding and decoding. */
-function speed(tokenizer: Tokenizer, text: string): [encode: number, decode: number] {
+function measureSpeed(tokenizer: Tokenizer, text: string): [encode: number, decode: number] {
   const times = Array.from({ length: rounds }, () => {
     const start = performance.now();
     const ids = tokenizer.encode(text);
@@ -112,17 +112,17 @@ function largeDocument(): unknown {
   };
 }
 
-const write = (text: string) => process.stdout.write(`${text}\n`);
-write(
+const printLine = (text: string) => process.stdout.write(`${text}\n`);
+printLine(
   `${cpus()[0]?.model ?? 'unknown processor'}, Node ${process.version}; thousands of tokens per second\n`,
 );
 const rows: string[][] = [];
 for (const [name, tokenizer] of await tokenizers()) {
-  const speeds = Object.values(texts).flatMap((text) => speed(tokenizer, text));
+  const speeds = Object.values(texts).flatMap((text) => measureSpeed(tokenizer, text));
   rows.push([name, ...speeds.map(digits)]);
 }
 const head = Object.keys(texts).flatMap((name) => [name, 'decode']);
-write(table(['tokenizer', ...head], rows));
+printLine(table(['tokenizer', ...head], rows));
 
 const document = largeDocument();
 const loads = Array.from({ length: rounds }, () => {
@@ -133,7 +133,7 @@ const loads = Array.from({ length: rounds }, () => {
   return [middle - start, performance.now() - middle] as const;
 });
 const [metadataMs, createMs] = [0, 1].map((column) => median(loads.map((load) => load[column] as number)));
-write(
+printLine(
   `\n262,144 tokens and 515,000 merges: ${digits(metadataMs as number)} ms from tokenizer.json to metadata, ` +
     `${digits(createMs as number)} ms until the tokenizer is ready`,
 );

@@ -21,9 +21,9 @@ export function assemble(sources: WgslSources, path: string, variant: Variant): 
     if (text === undefined) {
       throw new Error(`no WGSL source '${next}' (known: ${[...sources.keys()].sort().join(', ')})`);
     }
-    parts.push(expand(text, next, variant, queue));
+    parts.push(preprocess(text, next, variant, queue));
   }
-  parts.push(constants(variant));
+  parts.push(variantConstants(variant));
   return parts.join('\n');
 }
 
@@ -33,57 +33,57 @@ export function variantKey(path: string, variant: Variant): string {
   return `${path}?${fields.map((name) => `${name}=${JSON.stringify(variant[name])}`).join('&')}`;
 }
 
-function expand(text: string, path: string, variant: Variant, includes: string[]): string {
+function preprocess(text: string, path: string, variant: Variant, includes: string[]): string {
   // For each open `//#if`: whether the current branch is active.
-  const open: { active: boolean; sawElse: boolean }[] = [];
+  const branches: { active: boolean; sawElse: boolean }[] = [];
   const lines = text.split('\n').map((line, index) => {
     const directive = /^\s*\/\/#(\w+)\s*(.*?)\s*$/.exec(line);
-    const active = open.every((branch) => branch.active);
+    const active = branches.every((branch) => branch.active);
     if (!directive) return active ? line : '';
-    const [, verb, argument = ''] = directive;
+    const [, directiveName, argument = ''] = directive;
     const fail = (why: string) => new Error(`${path}:${index + 1}: ${why}`);
-    switch (verb) {
+    switch (directiveName) {
       case 'if': {
         const value = variant[argument];
         if (typeof value !== 'boolean') {
           throw fail(`'${argument}' is not a boolean of the variant (${Object.keys(variant).join(', ')})`);
         }
-        open.push({ active: value, sawElse: false });
+        branches.push({ active: value, sawElse: false });
         return '';
       }
       case 'else': {
-        const branch = open.at(-1);
+        const branch = branches.at(-1);
         if (!branch || branch.sawElse) throw fail('//#else without //#if');
         branch.active = !branch.active;
         branch.sawElse = true;
         return '';
       }
       case 'endif':
-        if (!open.pop()) throw fail('//#endif without //#if');
+        if (!branches.pop()) throw fail('//#endif without //#if');
         return '';
       case 'include': {
-        const quoted = /^"(.+)"$/.exec(argument)?.[1];
-        if (!quoted) throw fail('expected //#include "path"');
-        if (active) includes.push(quoted.replace(/\$(\w+)/g, (_, name: string) => String(variant[name])));
+        const includePath = /^"(.+)"$/.exec(argument)?.[1];
+        if (!includePath) throw fail('expected //#include "path"');
+        if (active) includes.push(includePath.replace(/\$(\w+)/g, (_, name: string) => String(variant[name])));
         return '';
       }
       default:
-        throw fail(`unknown directive //#${verb} (known: if, else, endif, include)`);
+        throw fail(`unknown directive //#${directiveName} (known: if, else, endif, include)`);
     }
   });
-  if (open.length > 0) throw new Error(`${path}: //#if without //#endif`);
+  if (branches.length > 0) throw new Error(`${path}: //#if without //#endif`);
   return lines.join('\n');
 }
 
-function constants(variant: Variant): string {
+function variantConstants(variant: Variant): string {
   return Object.entries(variant)
     .filter(([, value]) => typeof value === 'number')
-    .map(([name, value]) => `const ${name} = ${literal(name, value as number)};`)
+    .map(([name, value]) => `const ${name} = ${wgslLiteral(name, value as number)};`)
     .join('\n');
 }
 
 /** Integers are `u32`; names that end in `_F` are `f32`. */
-function literal(name: string, value: number): string {
+function wgslLiteral(name: string, value: number): string {
   if (name.endsWith('_F')) return `f32(${value})`;
   if (!Number.isInteger(value) || value < 0) {
     throw new Error(

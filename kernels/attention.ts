@@ -1,4 +1,4 @@
-import { ceilDiv, combinations, defineKernel, type AdapterCaps, type StepDims } from './define.ts';
+import { ceilDiv, cartesianProduct, defineKernel, type AdapterCaps, type StepDims } from './define.ts';
 import { pageTokens } from './rope-kv-write.ts';
 
 /**
@@ -40,7 +40,7 @@ export interface AttentionVariant extends Record<string, number | boolean | stri
 }
 
 /** Variants that `attentionTile` can select for large heads; with a window, only wide tiles. */
-const isOfWideHeads = ({ HEAD_DIM, TILE, GROUP, BIDIRECTIONAL, WINDOW, WIDE }: AttentionVariant): boolean =>
+const isLargeHeadVariant = ({ HEAD_DIM, TILE, GROUP, BIDIRECTIONAL, WINDOW, WIDE }: AttentionVariant): boolean =>
   !BIDIRECTIONAL && GROUP !== 7 && (WIDE || !WINDOW) && TILE * GROUP <= maxQueries(HEAD_DIM);
 
 /**
@@ -81,7 +81,7 @@ export const attention = defineKernel({
     params.heads / variant.GROUP,
     variant.SPLIT ? dims.splits : 1,
   ],
-  variants: combinations({
+  variants: cartesianProduct({
     lanes: [4, 8, 16, 32, 0],
     HEAD_DIM: [64, 128, 256, 512],
     shape: [
@@ -95,8 +95,8 @@ export const attention = defineKernel({
       { TILE: 8, GROUP: 1, BIDIRECTIONAL: true },
     ].flatMap((shape) => {
       const plain = { ...shape, WINDOW: false };
-      const isUsual = shape.BIDIRECTIONAL ? shape.GROUP > 1 : shape.GROUP < 3 && shape.TILE < 8;
-      return isUsual ? [plain, { ...plain, WINDOW: true }] : [plain];
+      const hasWindowVariant = shape.BIDIRECTIONAL ? shape.GROUP > 1 : shape.GROUP < 3 && shape.TILE < 8;
+      return hasWindowVariant ? [plain, { ...plain, WINDOW: true }] : [plain];
     }),
     sinks: [false, true],
     rope: [
@@ -125,7 +125,7 @@ export const attention = defineKernel({
     )
     .filter((variant) => !variant.ROPE || (variant.SUBGROUPS && !variant.WIDE))
     .filter((variant) => !variant.ROPE || variant.QK_NORM === variant.HEAD_DIM > 64)
-    .filter((variant) => variant.HEAD_DIM < 256 || isOfWideHeads(variant))
+    .filter((variant) => variant.HEAD_DIM < 256 || isLargeHeadVariant(variant))
     .filter(({ HEAD_DIM, TILE, GROUP }) => HEAD_DIM > 128 || TILE * GROUP !== 4),
 });
 
@@ -143,11 +143,11 @@ export interface AttentionModel {
 
 /** Maximum tokens of a wide tile and heads of a workgroup, when `heads / kvHeads` query heads share a key head. */
 export function attentionTile({ heads, kvHeads, headDim }: AttentionModel): { tile: number; group: number } {
-  const shared = heads / kvHeads;
-  const most = maxQueries(headDim);
-  let group = Math.min(shared, most);
-  while (shared % group !== 0) group -= 1;
-  return { tile: Math.max(1, Math.floor(most / group)), group };
+  const headsPerKeyHead = heads / kvHeads;
+  const maxGroupQueries = maxQueries(headDim);
+  let group = Math.min(headsPerKeyHead, maxGroupQueries);
+  while (headsPerKeyHead % group !== 0) group -= 1;
+  return { tile: Math.max(1, Math.floor(maxGroupQueries / group)), group };
 }
 
 /** Subgroup lanes that attention uses; 0 if it cannot use subgroups. */
@@ -225,5 +225,5 @@ export const attentionCombine = defineKernel({
   ) =>
     // A single split writes its result directly.
     dims.splits > 1 ? [ceilDiv(params.heads * params.head_dim, variant.WG), dims.singleTiles, 1] : [0, 0, 0],
-  variants: combinations({ WG: [64], SINKS: [false, true] }),
+  variants: cartesianProduct({ WG: [64], SINKS: [false, true] }),
 });

@@ -22,14 +22,14 @@ export interface ContractBinding {
   readonly shape: readonly string[];
   readonly summary: string;
   /** For uniforms: members of the struct, in order. */
-  readonly members?: readonly Member[];
+  readonly members?: readonly UniformMember[];
 }
 
 /**
  * A member of a uniform struct. A member with a neutral value was added later: a kernel whose struct ends before it is
  * correct where the member has that value, and cannot be bound elsewhere.
  */
-export type Member = readonly [name: string, type: 'u32' | 'f32', neutral?: number];
+export type UniformMember = readonly [name: string, type: 'u32' | 'f32', neutral?: number];
 
 export interface ContractDim {
   readonly name: string;
@@ -82,7 +82,7 @@ const inout = (name: string, dtype: ElementType, shape: string[], summary: strin
   shape,
   summary,
 });
-const params = (members: readonly Member[]): ContractBinding => ({
+const params = (members: readonly UniformMember[]): ContractBinding => ({
   name: 'params',
   role: 'uniform',
   shape: [],
@@ -118,7 +118,7 @@ const headDims: readonly ContractDim[] = [
 const qkvShape = ['tokens', '(heads + 2 * kv_heads) * head_dim'];
 
 /** 0: silu(x) = x / (1 + e^-x), 1: GELU (tanh approximation). */
-const activationMember: Member = ['activation', 'u32', activationCodes.silu];
+const activationMember: UniformMember = ['activation', 'u32', activationCodes.silu];
 
 /** The stub of a format shows how to read the scales. */
 const scalesSummary = 'scales and other data of the blocks, by format; unused by unquantized formats';
@@ -130,7 +130,7 @@ interface ProductTraits {
 }
 
 /** Contract of a matrix product with fused ops. */
-function product(op: string, one: boolean, { norm, gated, add }: ProductTraits): Contract {
+function productContract(op: string, isSingleToken: boolean, { norm, gated, add }: ProductTraits): Contract {
   const inner = norm ? 'rms_norm(x)' : 'x';
   const sum = `W ${inner}`;
   const result = gated ? `activation(Wgate ${inner}) * (Wup ${inner})` : `(${sum} + bias) * scale`;
@@ -139,8 +139,8 @@ function product(op: string, one: boolean, { norm, gated, add }: ProductTraits):
   const sums = add ? ['add'] : [];
   return {
     op,
-    summary: `y ${add ? '+=' : '='} ${result}${one ? ', one token' : ''}${gated ? '; rows of gate, then rows of up' : ''}`,
-    tokens: one ? 'one' : 'any',
+    summary: `y ${add ? '+=' : '='} ${result}${isSingleToken ? ', one token' : ''}${gated ? '; rows of gate, then rows of up' : ''}`,
+    tokens: isSingleToken ? 'one' : 'any',
     covers: gated ? [...norms, 'matmul', 'matmul', 'gated_activation'] : [...norms, 'matmul', ...sums],
     dims: [
       tokens,
@@ -182,7 +182,7 @@ function product(op: string, one: boolean, { norm, gated, add }: ProductTraits):
   };
 }
 
-const products: readonly (readonly [name: string, traits: ProductTraits])[] = [
+const productVariants: readonly (readonly [name: string, traits: ProductTraits])[] = [
   ['', {}],
   ['_add', { add: true }],
   ['norm_', { norm: true }],
@@ -190,10 +190,10 @@ const products: readonly (readonly [name: string, traits: ProductTraits])[] = [
   ['norm_gated_', { norm: true, gated: true }],
 ];
 
-const attention = (op: string, one: boolean): Contract => ({
+const attentionContract = (op: string, isSingleToken: boolean): Contract => ({
   op,
-  summary: `softmax(q k * scale) v over the token's sequence up to the token, or over its last window positions${one ? ', one token' : ''}`,
-  tokens: one ? 'one' : 'any',
+  summary: `softmax(q k * scale) v over the token's sequence up to the token, or over its last window positions${isSingleToken ? ', one token' : ''}`,
+  tokens: isSingleToken ? 'one' : 'any',
   covers: ['attention'],
   dims: [...headDims, { name: 'context', summary: 'average number of positions that a token reads' }],
   bindings: [
@@ -221,7 +221,7 @@ const attention = (op: string, one: boolean): Contract => ({
   bytes: '4 * tokens * context * kv_heads * head_dim + 8 * tokens * heads * head_dim',
 });
 
-const rotated = params([
+const ropeParams = params([
   ['heads', 'u32'],
   ['kv_heads', 'u32'],
   ['head_dim', 'u32'],
@@ -339,7 +339,7 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
       tokens: 'any' as const,
       covers: ['rope'],
       dims: [...headDims, rotaryDim],
-      bindings: [inout('qkv', 'f32', qkvShape, 'q, k, v'), ropeTable, tokenRecords, rotated, step],
+      bindings: [inout('qkv', 'f32', qkvShape, 'q, k, v'), ropeTable, tokenRecords, ropeParams, step],
       exactness: 'f32' as const,
       dispatch: { x: 'ceil((heads + kv_heads) * rotary / 2 / WG)', y: 'tokens' },
       flops: '3 * tokens * (heads + kv_heads) * rotary',
@@ -357,7 +357,7 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
         pageTable,
         inout('k_cache', 'f16', cacheShape, 'keys'),
         inout('v_cache', 'f16', cacheShape, 'values'),
-        rotated,
+        ropeParams,
         step,
       ],
       exactness: 'f16' as const,
@@ -378,7 +378,7 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
         pageTable,
         inout('k_cache', 'f16', cacheShape, 'keys'),
         inout('v_cache', 'f16', cacheShape, 'values'),
-        rotated,
+        ropeParams,
         step,
       ],
       exactness: 'f16' as const,
@@ -386,8 +386,8 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
       flops: '3 * tokens * (heads + kv_heads) * rotary',
       bytes: '4 * tokens * (2 * heads + 3 * kv_heads) * head_dim',
     },
-    attention('attention', false),
-    attention('attention_decode', true),
+    attentionContract('attention', false),
+    attentionContract('attention_decode', true),
     {
       op: 'add',
       summary: 'y[t] += x[t]: the residual sum',
@@ -443,9 +443,9 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
       flops: '2 * tokens * vocabulary',
       bytes: '4 * tokens * vocabulary',
     },
-    ...products.flatMap(([name, traits]) => {
+    ...productVariants.flatMap(([name, traits]) => {
       const nameOf = (verb: string) => (name.endsWith('_') ? `${name}${verb}` : `${verb}${name}`);
-      return [product(nameOf('matmul'), false, traits), product(nameOf('matvec'), true, traits)];
+      return [productContract(nameOf('matmul'), false, traits), productContract(nameOf('matvec'), true, traits)];
     }),
   ].map((contract: Contract) => [contract.op, contract]),
 );
@@ -468,14 +468,14 @@ export function packUniform(binding: ContractBinding, values: Readonly<Record<st
  * Members of `params` that a kernel does not declare although their value is not neutral.
  * @param declaredCount number of members of the kernel's struct
  */
-export function unknownParams(
+export function undeclaredParams(
   { bindings }: Contract,
-  declared: number,
+  declaredCount: number,
   values: Readonly<Record<string, number>>,
 ): readonly string[] {
   const members = bindings.find(({ name }) => name === 'params')?.members ?? [];
   return members
-    .slice(declared)
+    .slice(declaredCount)
     .filter(([name, , neutral]) => neutral !== undefined && values[name] !== neutral)
     .map(([name]) => name);
 }

@@ -2,7 +2,7 @@ import type { Variant } from './assemble.ts';
 
 export type BindingType = 'read' | 'read_write' | 'uniform';
 /** Name in the source and binding type. The index in the list is the binding number. */
-export type Binding = readonly [name: string, type: BindingType] | undefined;
+export type KernelBinding = readonly [name: string, type: BindingType] | undefined;
 export type Grid = readonly [x: number, y: number, z: number];
 
 /** Capabilities of the adapter that kernels can use. */
@@ -20,26 +20,26 @@ export interface AdapterCaps {
 export interface StepDims {
   tokens: number;
   /** Rows that are decoded, or drafts that are verified. */
-  answers: number;
+  decodeRows: number;
   samples: number;
   /** Attention tiles of one token. `wideTiles`: of several tokens. */
   singleTiles: number;
   wideTiles: number;
   /** Runs of consecutive tokens, one for each sequence. */
-  spans: number;
+  sequenceRuns: number;
   /** Parts into which attention splits the context. */
   splits: number;
   /** Whether a sample has a bias, a penalty or a mask. */
-  adjust: boolean;
+  needsLogitAdjustment: boolean;
   /** Whether a sample requests log probabilities. */
-  logprobs: boolean;
+  needsLogprobs: boolean;
 }
 
 export interface Kernel<V extends Variant = Variant, P extends Readonly<Record<string, number>> = Params> {
   readonly op: string;
   /** Path below `wgsl/`. */
   readonly source: string;
-  bindings(variant: V): readonly Binding[];
+  bindings(variant: V): readonly KernelBinding[];
   /** Members of the `Params` struct, in order. Each has 4 bytes. */
   readonly params: readonly (readonly [name: keyof P & string, type: 'u32' | 'f32'])[];
   /** Workgroup counts for one step. If one is 0, the dispatch is skipped. */
@@ -56,7 +56,7 @@ export function defineKernel<V extends Variant, P extends Params>(kernel: Kernel
 }
 
 /** Erases the variant type of a kernel, for lists of different kernels. */
-export function erased<V extends Variant, P extends Params>(kernel: Kernel<V, P>): Kernel<Variant, P> {
+export function eraseVariant<V extends Variant, P extends Params>(kernel: Kernel<V, P>): Kernel<Variant, P> {
   return kernel;
 }
 
@@ -76,10 +76,10 @@ export function packParams<V extends Variant, P extends Params>(
   return bytes;
 }
 
-export const ceilDiv = (value: number, by: number): number => Math.ceil(value / by);
+export const ceilDiv = (value: number, divisor: number): number => Math.ceil(value / divisor);
 
 /** Cartesian product of the given values, for lists of variants. */
-export function combinations<T extends Record<string, readonly unknown[]>>(
+export function cartesianProduct<T extends Record<string, readonly unknown[]>>(
   fields: T,
 ): { -readonly [K in keyof T]: T[K][number] }[] {
   let all: Record<string, unknown>[] = [{}];

@@ -1,4 +1,4 @@
-import { type AdapterCaps, combinations, defineKernel } from './define.ts';
+import { type AdapterCaps, cartesianProduct, defineKernel } from './define.ts';
 
 export interface DeltaNetVariant extends Record<string, number | boolean | string> {
   SUBGROUPS: boolean;
@@ -12,7 +12,7 @@ export interface DeltaNetVariant extends Record<string, number | boolean | strin
 }
 
 /** Supported key dimensions. */
-export const deltaKeyDims: readonly number[] = [16, 32, 64, 128];
+export const supportedDeltaKeyDims: readonly number[] = [16, 32, 64, 128];
 
 const lanesOf = (LANES: number) =>
   LANES === 0
@@ -42,8 +42,8 @@ export const deltaNet = defineKernel({
     { WG, LANES, COLUMNS }: DeltaNetVariant,
     { value_dim, value_heads }: { value_dim: number; value_heads: number } & Record<string, number>,
     dims,
-  ) => [Math.ceil(value_dim / (COLUMNS * (WG / LANES))), value_heads, dims.spans],
-  variants: combinations({ KEY: deltaKeyDims, lanes: [4, 8, 16, 32, 64, 0] }).map(({ KEY, lanes }) => ({
+  ) => [Math.ceil(value_dim / (COLUMNS * (WG / LANES))), value_heads, dims.sequenceRuns],
+  variants: cartesianProduct({ KEY: supportedDeltaKeyDims, lanes: [4, 8, 16, 32, 64, 0] }).map(({ KEY, lanes }) => ({
     KEY,
     ...lanesOf(lanes),
   })),

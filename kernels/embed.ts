@@ -1,4 +1,4 @@
-import { ceilDiv, combinations, defineKernel } from './define.ts';
+import { ceilDiv, cartesianProduct, defineKernel } from './define.ts';
 import { formatNames } from './formats.ts';
 
 /**
@@ -32,5 +32,5 @@ export const embed = defineKernel({
     params: { blocks: number } & Record<string, number>,
     dims,
   ) => [ceilDiv((params.blocks * 32) / variant.PART, variant.WG), dims.tokens, 1],
-  variants: combinations({ FORMAT: formatNames, WG: [64], PART: [4, 8, 16, 32] }),
+  variants: cartesianProduct({ FORMAT: formatNames, WG: [64], PART: [4, 8, 16, 32] }),
 });

@@ -1,8 +1,8 @@
 import type { Variant } from './assemble.ts';
-import { type AdapterCaps, ceilDiv, combinations, defineKernel, erased, type Kernel } from './define.ts';
+import { type AdapterCaps, ceilDiv, cartesianProduct, defineKernel, eraseVariant, type Kernel } from './define.ts';
 import { formatNames } from './formats.ts';
 import type { MatmulFamily } from './matmul.ts';
-import { tilesOf } from './route.ts';
+import { maxTileCount } from './route.ts';
 
 /** Flags of an expert product, see `wgsl/lib/expert_params.wgsl`. */
 export const expertFlags = { bias: 1, paired: 2, gated: 4, oai: 8 } as const;
@@ -56,7 +56,7 @@ const expertKernel = <V extends ExpertVariant>(
     params: paramNames,
     grid: (variant, { rows, used, all_experts: experts }, { tokens }) => {
       const pairs = tokens * used;
-      const tiles = variant.DIRECT ? pairs : tilesOf(pairs, experts, variant.COLS);
+      const tiles = variant.DIRECT ? pairs : maxTileCount(pairs, experts, variant.COLS);
       return [ceilDiv(rows, rowsOf(variant)), tokens > 0 ? tiles : 0, 1];
     },
     variants,
@@ -79,7 +79,7 @@ const threadShapes = [
 export const expertMatmul = expertKernel<LanesVariant & { WG: number }>(
   'expert_matmul.wgsl',
   ({ WG, ROWS }) => WG * ROWS,
-  combinations({ FORMAT: formatNames, lanes: [4, 8, 16, 32, 0], shape: threadShapes }).map(
+  cartesianProduct({ FORMAT: formatNames, lanes: [4, 8, 16, 32, 0], shape: threadShapes }).map(
     ({ FORMAT, lanes, shape }) => ({ FORMAT, ...shape, WG: 32, ...lanesOf(lanes) }),
   ),
 );
@@ -94,7 +94,7 @@ const subgroupShapes = [
 export const expertMatvec = expertKernel<LanesVariant>(
   'expert_matvec.wgsl',
   ({ ROWS }) => ROWS,
-  combinations({ FORMAT: formatNames, lanes: [8, 16, 32, 64, 0], shape: subgroupShapes }).map(
+  cartesianProduct({ FORMAT: formatNames, lanes: [8, 16, 32, 64, 0], shape: subgroupShapes }).map(
     ({ FORMAT, lanes, shape }) => ({ FORMAT, ...shape, ...lanesOf(lanes) }),
   ),
 );
@@ -103,7 +103,7 @@ export const expertMatvec = expertKernel<LanesVariant>(
 export const expertTile = expertKernel<ExpertVariant & { F16: boolean }>(
   'expert_tile.wgsl',
   ({ ROWS }) => ROWS,
-  combinations({ FORMAT: formatNames, F16: [false, true] }).map((one) => ({
+  cartesianProduct({ FORMAT: formatNames, F16: [false, true] }).map((one) => ({
     ...one,
     DIRECT: false,
     COLS: 32,
@@ -120,22 +120,22 @@ interface ExpertOption {
   readonly promptOnly?: boolean;
 }
 
-interface Choice {
+interface ExpertCounts {
   /** Number of experts. `used`: experts of each token. */
   readonly count: number;
   readonly used: number;
 }
 
 /** Number of tokens at which an expert has `tokensPerExpert` tokens on average. */
-const tokensOf = ({ count, used }: Choice, each: number): number =>
-  Math.max(1, Math.floor((each * count) / used));
+const tokensForAverage = ({ count, used }: ExpertCounts, tokensPerExpert: number): number =>
+  Math.max(1, Math.floor((tokensPerExpert * count) / used));
 
 /**
  * Maximum number of tokens for computing pairs separately. On a GPU, reading a row twice is expensive. On a software
  * adapter, a half-full tile of four pairs takes about as long as a single pair (measured).
  */
-export const fewTokens = (family: Pick<MatmulFamily, 'name'>, experts: Choice): number =>
-  tokensOf(experts, family.name === 'row-a-thread' ? 1.5 : 0.25);
+export const maxDirectTokens = (family: Pick<MatmulFamily, 'name'>, experts: ExpertCounts): number =>
+  tokensForAverage(experts, family.name === 'row-a-thread' ? 1.5 : 0.25);
 
 /**
  * Kernels for expert products, in ascending order of tokens. Except for `promptOnly`, all sum in the same order, so
@@ -147,33 +147,33 @@ export function expertOptions(
   caps: AdapterCaps,
   family: Pick<MatmulFamily, 'name'>,
   format: string,
-  experts: Choice,
+  experts: ExpertCounts,
 ): ExpertOption[] {
-  const every = Number.POSITIVE_INFINITY;
+  const anyCount = Number.POSITIVE_INFINITY;
   const { subgroupSize: size = 0 } = caps;
-  const few = fewTokens(family, experts);
+  const maxDirect = maxDirectTokens(family, experts);
   // Up to here, tiles of eight pairs would be half empty, and tiles of four are faster (measured on a software
   // adapter).
-  const some = tokensOf(experts, 6);
+  const maxNarrow = tokensForAverage(experts, 6);
   if (family.name === 'row-a-thread') {
-    const own = { FORMAT: format, WG: 32, ...lanesOf(size >= 4 && size <= 32 ? size : 0) };
+    const common = { FORMAT: format, WG: 32, ...lanesOf(size >= 4 && size <= 32 ? size : 0) };
     const [direct, narrow, wide] = threadShapes;
-    const kernel = erased(expertMatmul);
+    const kernel = eraseVariant(expertMatmul);
     return [
-      { kernel, variant: { ...own, ...direct }, upTo: few },
-      { kernel, variant: { ...own, ...narrow }, upTo: some },
-      { kernel, variant: { ...own, ...wide }, upTo: every },
+      { kernel, variant: { ...common, ...direct }, upTo: maxDirect },
+      { kernel, variant: { ...common, ...narrow }, upTo: maxNarrow },
+      { kernel, variant: { ...common, ...wide }, upTo: anyCount },
     ];
   }
-  const own = { FORMAT: format, ...lanesOf(size >= 8 ? size : 0) };
+  const common = { FORMAT: format, ...lanesOf(size >= 8 ? size : 0) };
   const [direct, narrow, wide] = subgroupShapes;
-  const kernel = erased(expertMatvec);
+  const kernel = eraseVariant(expertMatvec);
   const tile = { FORMAT: format, F16: caps.f16, DIRECT: false, COLS: 32, ROWS: 64 };
   return [
-    { kernel, variant: { ...own, ...direct }, upTo: few },
-    { kernel: erased(expertTile), variant: tile, upTo: every, promptOnly: true },
-    { kernel, variant: { ...own, ...narrow }, upTo: some },
-    { kernel, variant: { ...own, ...wide }, upTo: every },
+    { kernel, variant: { ...common, ...direct }, upTo: maxDirect },
+    { kernel: eraseVariant(expertTile), variant: tile, upTo: anyCount, promptOnly: true },
+    { kernel, variant: { ...common, ...narrow }, upTo: maxNarrow },
+    { kernel, variant: { ...common, ...wide }, upTo: anyCount },
   ];
 }
 

@@ -12,7 +12,7 @@ export interface ScaleGroup {
   /** A multiple of 4. */
   readonly bytes: number;
   /** Whether every row begins a new group. Otherwise groups continue across rows. */
-  readonly byRow?: true;
+  readonly restartsEachRow?: true;
 }
 
 /** Weights in a block, the same for every format: inner loops process blocks of 32 columns. */
@@ -39,7 +39,7 @@ export const weightFormats = {
   MXFP4: { name: 'mxfp4', quantBytesPerBlock: 16, scaleGroup: { blocks: 4, bytes: 4 } },
   MLC_Q4F32: { name: 'mlc_q4f32', quantBytesPerBlock: 16, scaleGroup: { blocks: 1, bytes: 4 } },
   // Five blocks correspond to four MLC groups of 40 columns.
-  MLC_Q3F16: { name: 'mlc_q3f16', quantBytesPerBlock: 8, scaleGroup: { blocks: 5, bytes: 28, byRow: true } },
+  MLC_Q3F16: { name: 'mlc_q3f16', quantBytesPerBlock: 8, scaleGroup: { blocks: 5, bytes: 28, restartsEachRow: true } },
 } as const satisfies Record<string, WeightFormat>;
 
 export type FormatName = (typeof weightFormats)[keyof typeof weightFormats]['name'];
@@ -60,21 +60,21 @@ export function weightFormat(name: string): WeightFormat {
 }
 
 /** Size of a matrix in rows and blocks. */
-interface Extent {
+interface MatrixExtent {
   readonly rows: number;
   readonly blocks: number;
 }
 
 /** Size in bytes of the `quants` of a matrix. */
-export const quantBytes = ({ quantBytesPerBlock }: WeightFormat, { rows, blocks }: Extent): number =>
+export const quantSizeBytes = ({ quantBytesPerBlock }: WeightFormat, { rows, blocks }: MatrixExtent): number =>
   Math.ceil((rows * blocks * quantBytesPerBlock) / 16) * 16;
 
 /** Size in bytes of the `scales` of a matrix; 0 for formats without scales. */
-export function scaleBytes({ scaleGroup }: WeightFormat, { rows, blocks }: Extent): number {
-  const { blocks: together, bytes, byRow } = scaleGroup;
-  return bytes * (byRow ? rows * Math.ceil(blocks / together) : Math.ceil((rows * blocks) / together));
+export function scaleSizeBytes({ scaleGroup }: WeightFormat, { rows, blocks }: MatrixExtent): number {
+  const { blocks: groupBlocks, bytes, restartsEachRow } = scaleGroup;
+  return bytes * (restartsEachRow ? rows * Math.ceil(blocks / groupBlocks) : Math.ceil((rows * blocks) / groupBlocks));
 }
 
 /** Average size in bytes of 32 weights with their scales. */
-export const blockBytes = ({ quantBytesPerBlock, scaleGroup }: WeightFormat): number =>
+export const averageBlockBytes = ({ quantBytesPerBlock, scaleGroup }: WeightFormat): number =>
   quantBytesPerBlock + scaleGroup.bytes / scaleGroup.blocks;

@@ -1,4 +1,4 @@
-import { ceilDiv, combinations, defineKernel } from './define.ts';
+import { ceilDiv, cartesianProduct, defineKernel } from './define.ts';
 
 /**
  * y[t, c] = silu(gate[t, c]) * up[t, c], with gate and up in one row; with GELU_TANH, GELU (tanh approximation) instead
@@ -22,5 +22,5 @@ export const gatedActivation = defineKernel({
     params: { columns: number } & Record<string, number>,
     dims,
   ) => [ceilDiv(params.columns, variant.WG), dims.tokens, 1],
-  variants: combinations({ WG: [64], GELU_TANH: [false, true] }),
+  variants: cartesianProduct({ WG: [64], GELU_TANH: [false, true] }),
 });

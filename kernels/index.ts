@@ -1,6 +1,6 @@
 import type { Variant } from './assemble.ts';
 import { attention, attentionCombine } from './attention.ts';
-import { erased, type Kernel } from './define.ts';
+import { eraseVariant, type Kernel } from './define.ts';
 import { deltaNet } from './delta-net.ts';
 import { embed } from './embed.ts';
 import { expertMatmul, expertMatvec, expertSum, expertTile } from './experts.ts';
@@ -59,4 +59,4 @@ export const kernels: readonly Kernel<Variant, never>[] = [
   deltaNet,
   gatedNorm,
   sigmoidGate,
-].map((kernel) => erased(kernel as unknown as Kernel<Variant, never>));
+].map((kernel) => eraseVariant(kernel as unknown as Kernel<Variant, never>));

@@ -1,11 +1,11 @@
-import { type AdapterCaps, combinations, defineKernel } from './define.ts';
+import { type AdapterCaps, cartesianProduct, defineKernel } from './define.ts';
 
 /** Maximum number of top log probabilities for each sample. */
-export const mostLikely = 20;
+export const maxLikely = 20;
 /**
  * 32-bit words for each sample: its log probability, the number of top tokens, and the id and log probability of each.
  */
-export const logprobWords = 2 + 2 * mostLikely;
+export const logprobWords = 2 + 2 * maxLikely;
 
 /** Log probabilities of the sampled token and of the top tokens, for samples that request them. */
 export const logprobs = defineKernel({
@@ -20,8 +20,8 @@ export const logprobs = defineKernel({
   ],
   params: [['vocabulary', 'u32']],
   grid: (_variant: { WG: number }, _params: { vocabulary: number } & Record<string, number>, dims) =>
-    dims.logprobs ? [dims.samples, 1, 1] : [0, 0, 0],
-  variants: combinations({ WG: [64, 256] }),
+    dims.needsLogprobs ? [dims.samples, 1, 1] : [0, 0, 0],
+  variants: cartesianProduct({ WG: [64, 256] }),
 });
 
 export function chooseLogprobs(caps: AdapterCaps): { WG: number } {
@@ -38,10 +38,10 @@ export interface TokenLogprobs {
 export function readLogprobs(words: Uint32Array, sample: number): TokenLogprobs {
   const at = sample * logprobWords;
   const floats = new Float32Array(words.buffer, words.byteOffset + at * 4, logprobWords);
-  const found = words[at + 1] as number;
+  const topCount = words[at + 1] as number;
   return {
     logprob: floats[0] as number,
-    top: Array.from({ length: found }, (_, index) => ({
+    top: Array.from({ length: topCount }, (_, index) => ({
       id: words[at + 2 + 2 * index] as number,
       logprob: floats[3 + 2 * index] as number,
     })),

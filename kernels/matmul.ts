@@ -1,5 +1,5 @@
 import type { Variant } from './assemble.ts';
-import { type AdapterCaps, ceilDiv, combinations, defineKernel, erased, type Kernel } from './define.ts';
+import { type AdapterCaps, ceilDiv, cartesianProduct, defineKernel, eraseVariant, type Kernel } from './define.ts';
 import { formatNames } from './formats.ts';
 
 /** Flags of a product, see `wgsl/lib/matmul_params.wgsl`. The norm flags need SUBGROUPS and exclude each other. */
@@ -41,7 +41,7 @@ export interface LanesVariant extends Record<string, number | boolean | string> 
 }
 
 /** Maximum workgroups in one dimension of a dispatch, on every device. */
-const mostGroups = 65_535;
+const maxGroups = 65_535;
 
 /** All matmul kernels compute y[t, n] = sum_k W[n, k] x[t, k], modified by the flags; x and y are f32. */
 const matmulKernel = <V extends Variant>(
@@ -70,8 +70,8 @@ const matmulKernel = <V extends Variant>(
       const groups = ceilDiv(params.rows, rows);
       // With a vocabulary of 256k rows, matvec has more groups than one dimension allows. The other kernels ignore z,
       // but their groups have eight times as many rows.
-      const deep = ceilDiv(groups, mostGroups);
-      return [ceilDiv(groups, deep), ceilDiv(count, tokens), deep];
+      const depth = ceilDiv(groups, maxGroups);
+      return [ceilDiv(groups, depth), ceilDiv(count, tokens), depth];
     },
     variants,
   });
@@ -90,7 +90,7 @@ export const withFlags = <O extends MatmulOption>(option: O, flags: number): O =
 
 const { bias, add, sampled, normIn, normOut, gated, geluTanh } = matmulFlags;
 /** Flag combinations that occur in supported models. */
-const usualFlags = [
+const supportedFlagSets = [
   0,
   bias,
   add,
@@ -104,15 +104,15 @@ const usualFlags = [
   add | bias | normOut,
   gated | geluTanh,
 ];
-const needSubgroups = normIn | normOut;
+const subgroupFlags = normIn | normOut;
 
-const anyFlags = { FIXED: false, FLAGS: 0 };
+const dynamicFlags = { FIXED: false, FLAGS: 0 };
 const matmulShapes = [
-  ...usualFlags.map((FLAGS) => ({ COLS: 1, ROWS: 2, WG: 32, FIXED: true, FLAGS })),
-  ...usualFlags.map((FLAGS) => ({ COLS: 1, ROWS: 4, WG: 16, FIXED: true, FLAGS })),
-  { COLS: 4, ROWS: 4, WG: 32, ...anyFlags },
-  { COLS: 8, ROWS: 2, WG: 32, ...anyFlags },
-  { COLS: 8, ROWS: 4, WG: 32, ...anyFlags },
+  ...supportedFlagSets.map((FLAGS) => ({ COLS: 1, ROWS: 2, WG: 32, FIXED: true, FLAGS })),
+  ...supportedFlagSets.map((FLAGS) => ({ COLS: 1, ROWS: 4, WG: 16, FIXED: true, FLAGS })),
+  { COLS: 4, ROWS: 4, WG: 32, ...dynamicFlags },
+  { COLS: 8, ROWS: 2, WG: 32, ...dynamicFlags },
+  { COLS: 8, ROWS: 4, WG: 32, ...dynamicFlags },
 ] as const;
 
 const lanesOf = (lanes: number) => ({ SUBGROUPS: lanes > 0, LANES: lanes || 32 });
@@ -121,14 +121,14 @@ const lanesOf = (lanes: number) => ({ SUBGROUPS: lanes > 0, LANES: lanes || 32 }
 export const matmul = matmulKernel<MatmulVariant>(
   'matmul.wgsl',
   ({ WG, ROWS, COLS }) => ({ rows: WG * ROWS, tokens: COLS }),
-  combinations({ FORMAT: formatNames, lanes: [4, 8, 16, 32, 0], shape: matmulShapes })
+  cartesianProduct({ FORMAT: formatNames, lanes: [4, 8, 16, 32, 0], shape: matmulShapes })
     .map(({ FORMAT, lanes, shape }) => ({
       FORMAT,
       ...shape,
       WG: Math.max(shape.WG, lanes || 32),
       ...lanesOf(lanes),
     }))
-    .filter(({ SUBGROUPS, FLAGS }) => SUBGROUPS || (FLAGS & needSubgroups) === 0),
+    .filter(({ SUBGROUPS, FLAGS }) => SUBGROUPS || (FLAGS & subgroupFlags) === 0),
 );
 
 const matvecShapes = [1, 2, 4, 8].map((COLS) => ({ COLS, ROWS: 4, FIXED: false }));
@@ -137,7 +137,7 @@ const matvecShapes = [1, 2, 4, 8].map((COLS) => ({ COLS, ROWS: 4, FIXED: false }
 export const matvec = matmulKernel<LanesVariant>(
   'matvec.wgsl',
   ({ ROWS, COLS }) => ({ rows: ROWS, tokens: COLS }),
-  combinations({ FORMAT: formatNames, lanes: [8, 16, 32, 64, 0], shape: matvecShapes }).map(
+  cartesianProduct({ FORMAT: formatNames, lanes: [8, 16, 32, 64, 0], shape: matvecShapes }).map(
     ({ FORMAT, lanes, shape }) => ({ FORMAT, ...shape, ...lanesOf(lanes) }),
   ),
 );
@@ -154,7 +154,7 @@ export interface TileVariant extends Record<string, number | boolean | string> {
 export const matmulTile = matmulKernel<TileVariant>(
   'matmul_tile.wgsl',
   ({ TILE }) => ({ rows: TILE, tokens: TILE }),
-  combinations({ FORMAT: formatNames, F16: [false, true], TILE: [32, 64], FIXED: [false] }),
+  cartesianProduct({ FORMAT: formatNames, F16: [false, true], TILE: [32, 64], FIXED: [false] }),
 );
 
 /** Formats whose quants are integers of at most 8 bits with a scale. */
@@ -197,65 +197,65 @@ export interface MatmulClass {
 export interface MatmulFamily {
   readonly name: 'row-a-thread' | 'row-a-subgroup';
   /** Number of rows in each partial sum of squares; 0: norms cannot be fused with products. */
-  readonly part: number;
+  readonly rowsPerPartialSum: number;
   readonly classes: (format: string) => readonly MatmulClass[];
 }
 
-const everyCount = Number.POSITIVE_INFINITY;
+const anyTokenCount = Number.POSITIVE_INFINITY;
 
-function rowAThread(size: number): MatmulFamily {
+function rowPerThreadFamily(size: number): MatmulFamily {
   const lanes = lanesOf(size);
   const option = (format: string, COLS: number, ROWS: number, WG = 32): MatmulOption => ({
-    kernel: erased(matmul),
+    kernel: eraseVariant(matmul),
     variant: { FORMAT: format, COLS, ROWS, WG, ...lanes, FIXED: COLS === 1, FLAGS: 0 },
   });
   return {
     name: 'row-a-thread',
-    part: size,
+    rowsPerPartialSum: size,
     classes: (format) => [
       { upTo: 1, options: [option(format, 1, 2), option(format, 1, 4, Math.max(16, size || 32))] },
       { upTo: 4, options: [option(format, 4, 4), option(format, 8, 2)] },
-      { upTo: everyCount, options: [option(format, 8, 4), option(format, 8, 2)] },
+      { upTo: anyTokenCount, options: [option(format, 8, 4), option(format, 8, 2)] },
     ],
   };
 }
 
-function rowASubgroup(caps: AdapterCaps, int8: boolean): MatmulFamily {
+function rowPerSubgroupFamily(caps: AdapterCaps, int8: boolean): MatmulFamily {
   const { subgroupSize = 0, f16 } = caps;
   const size = subgroupSize >= 8 ? subgroupSize : 0;
   const lanes = lanesOf(size);
   const tile = (format: string, F16: boolean, TILE: number): MatmulOption => ({
-    kernel: erased(matmulTile),
+    kernel: eraseVariant(matmulTile),
     variant: { FORMAT: format, F16, TILE, FIXED: false },
   });
   return {
     name: 'row-a-subgroup',
-    part: size > 0 ? 4 : 0,
+    rowsPerPartialSum: size > 0 ? 4 : 0,
     classes: (format) => {
       const precisions = f16 ? [true, false] : [false];
-      const tiles = [64, 32].flatMap((edge) => precisions.map((half) => tile(format, half, edge)));
+      const tiles = [64, 32].flatMap((edge) => precisions.map((isHalf) => tile(format, isHalf, edge)));
       if (caps.matrix && size === 32) {
         tiles.push({
-          kernel: erased(matmulMatrix),
+          kernel: eraseVariant(matmulMatrix),
           variant: { FORMAT: format, MATRIX: true, F16: true, FIXED: false },
         });
       }
       if (int8 && integerFormats.includes(format)) {
         tiles.push({
-          kernel: erased(matmulTileInt8),
+          kernel: eraseVariant(matmulTileInt8),
           variant: { FORMAT: format, F16: false, FIXED: false },
           int8: true,
         });
       }
       const columns = matvecShapes.map((shape) => ({
         upTo: shape.COLS,
-        options: [{ kernel: erased(matvec), variant: { FORMAT: format, ...shape, ...lanes } }],
+        options: [{ kernel: eraseVariant(matvec), variant: { FORMAT: format, ...shape, ...lanes } }],
       }));
-      const widest = columns.at(-1) as MatmulClass;
+      const widestClass = columns.at(-1) as MatmulClass;
       return [
         ...columns,
-        { upTo: everyCount, promptOnly: true, options: tiles },
-        { ...widest, upTo: everyCount },
+        { upTo: anyTokenCount, promptOnly: true, options: tiles },
+        { ...widestClass, upTo: anyTokenCount },
       ];
     },
   };
@@ -267,7 +267,7 @@ function rowASubgroup(caps: AdapterCaps, int8: boolean): MatmulFamily {
  */
 export function matmulFamilies(caps: AdapterCaps, int8 = false): MatmulFamily[] {
   const size = caps.subgroupSize ?? 0;
-  const thread = rowAThread(size <= 32 ? size : 0);
-  const subgroup = rowASubgroup(caps, int8);
+  const thread = rowPerThreadFamily(size <= 32 ? size : 0);
+  const subgroup = rowPerSubgroupFamily(caps, int8);
   return caps.software ? [thread, subgroup] : [subgroup, thread];
 }

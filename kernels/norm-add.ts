@@ -1,4 +1,4 @@
-import { combinations, defineKernel, type AdapterCaps } from './define.ts';
+import { cartesianProduct, defineKernel, type AdapterCaps } from './define.ts';
 import { rowLanes } from './rms-norm.ts';
 
 export interface NormAddVariant extends Record<string, number | boolean | string> {
@@ -29,14 +29,14 @@ export const normAdd = defineKernel({
     ['scale', 'f32'],
   ],
   grid: (_variant, _params: Record<string, number>, dims) => [dims.tokens, 1, 1],
-  variants: combinations({ lanes: [4, 8, 16, 32, 64, 0], NEXT: [false, true] }).map(({ lanes, NEXT }) => ({
+  variants: cartesianProduct({ lanes: [4, 8, 16, 32, 64, 0], NEXT: [false, true] }).map(({ lanes, NEXT }) => ({
     SUBGROUPS: lanes > 0,
     WG: lanes || 128,
     NEXT,
   })),
 });
 
-export const chooseNormAdd = (caps: AdapterCaps, { next }: { next: boolean }): NormAddVariant => ({
+export const chooseNormAdd = (caps: AdapterCaps, { writesNextNorm }: { writesNextNorm: boolean }): NormAddVariant => ({
   ...rowLanes(caps),
-  NEXT: next,
+  NEXT: writesNextNorm,
 });

@@ -1,5 +1,5 @@
 /** Kernels for Gemma 3n and 4: per-layer inputs, scaling and softcap. */
-import { type AdapterCaps, ceilDiv, combinations, defineKernel } from './define.ts';
+import { type AdapterCaps, ceilDiv, cartesianProduct, defineKernel } from './define.ts';
 import { formatNames } from './formats.ts';
 import { rowLanes } from './rms-norm.ts';
 
@@ -36,14 +36,14 @@ export const perLayerJoin = defineKernel({
     dims.tokens,
     1,
   ],
-  variants: combinations({ FORMAT: formatNames, lanes: [4, 8, 16, 32, 64, 0] }).map(({ FORMAT, lanes }) => ({
+  variants: cartesianProduct({ FORMAT: formatNames, lanes: [4, 8, 16, 32, 64, 0] }).map(({ FORMAT, lanes }) => ({
     FORMAT,
     SUBGROUPS: lanes > 0,
     WG: lanes || 128,
   })),
 });
 
-export const chooseJoin = (caps: AdapterCaps, format: string): JoinVariant => ({
+export const choosePerLayerJoin = (caps: AdapterCaps, format: string): JoinVariant => ({
   FORMAT: format,
   ...rowLanes(caps),
 });

@@ -1,4 +1,4 @@
-import { ceilDiv, combinations, defineKernel } from './define.ts';
+import { ceilDiv, cartesianProduct, defineKernel } from './define.ts';
 import { formatNames } from './formats.ts';
 
 export interface PositionEmbedVariant extends Record<string, number | boolean | string> {
@@ -33,7 +33,7 @@ export const positionEmbed = defineKernel({
     1,
   ],
   variants: [
-    ...combinations({ POSITIONS: [true], FORMAT: formatNames, WG: [64] }),
+    ...cartesianProduct({ POSITIONS: [true], FORMAT: formatNames, WG: [64] }),
     { POSITIONS: false, FORMAT: '', WG: 64 },
   ],
 });

@@ -1,4 +1,4 @@
-import { combinations, defineKernel, type AdapterCaps } from './define.ts';
+import { cartesianProduct, defineKernel, type AdapterCaps } from './define.ts';
 
 export interface RmsNormVariant extends Record<string, number | boolean | string> {
   SUBGROUPS: boolean;
@@ -43,7 +43,7 @@ export const rmsNorm = defineKernel({
     params.heads,
     1,
   ],
-  variants: combinations({ lanes: [4, 8, 16, 32, 64, 0], mode: modes }).map(({ lanes, mode }) => ({
+  variants: cartesianProduct({ lanes: [4, 8, 16, 32, 64, 0], mode: modes }).map(({ lanes, mode }) => ({
     SUBGROUPS: lanes > 0,
     WG: lanes || 128,
     ...mode,

@@ -1,10 +1,10 @@
-import { ceilDiv, combinations, defineKernel } from './define.ts';
+import { ceilDiv, cartesianProduct, defineKernel } from './define.ts';
 
 /** Tokens in a page of the KV cache. */
 export const pageTokens = 32;
 
 /** Flag in the last word of a token record: the token has a tile of its own. */
-export const singleToken = 1;
+export const singleTileFlag = 1;
 
 /**
  * Applies rope to q and k. Writes k and v to the cache as f16; without `writes`, only q is rotated. PROMPT skips tokens
@@ -40,5 +40,5 @@ export const ropeKvWrite = defineKernel({
     variant.PROMPT && dims.wideTiles === 0 ? 0 : dims.tokens,
     1,
   ],
-  variants: combinations({ NEOX: [false, true], WG: [64], PAGE: [pageTokens], PROMPT: [false, true] }),
+  variants: cartesianProduct({ NEOX: [false, true], WG: [64], PAGE: [pageTokens], PROMPT: [false, true] }),
 });

@@ -1,8 +1,8 @@
-import { combinations, defineKernel } from './define.ts';
+import { cartesianProduct, defineKernel } from './define.ts';
 
 /** Maximum numbers of experts and of experts per token that the kernel supports. */
-export const mostExperts = 512;
-export const mostUsed = 16;
+export const maxExperts = 512;
+export const maxUsed = 16;
 
 /** Selects the experts of each token and their weights, see `wgsl/route.wgsl`. */
 export const route = defineKernel({
@@ -20,14 +20,14 @@ export const route = defineKernel({
     ['scale', 'f32'],
   ],
   grid: (_: { WG: number; MOST: number; MOST_USED: number }, _params, dims) => [dims.tokens, 1, 1],
-  variants: [{ WG: 64, MOST: mostExperts, MOST_USED: mostUsed }],
+  variants: [{ WG: 64, MOST: maxExperts, MOST_USED: maxUsed }],
 });
 
 /** Supported tile sizes, in pairs. */
-export const tilePairs = [4, 8, 32] as const;
+export const supportedTileSizes = [4, 8, 32] as const;
 
 /** Maximum number of tiles: the last tile of each expert can be partial. */
-export const tilesOf = (pairs: number, experts: number, tile: number): number =>
+export const maxTileCount = (pairs: number, experts: number, tile: number): number =>
   Math.floor(pairs / tile) + experts;
 
 /** Groups the (token, expert) pairs by expert into tiles, see `wgsl/route_groups.wgsl`. */
@@ -51,5 +51,5 @@ export const routeGroups = defineKernel({
     { experts, few }: { experts: number; few: number } & Record<string, number>,
     { tokens },
   ) => [tokens > few ? experts : 0, 1, 1],
-  variants: combinations({ WG: [64], TILE: tilePairs }),
+  variants: cartesianProduct({ WG: [64], TILE: supportedTileSizes }),
 });

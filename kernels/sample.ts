@@ -1,4 +1,4 @@
-import { ceilDiv, combinations, defineKernel, type AdapterCaps } from './define.ts';
+import { ceilDiv, cartesianProduct, defineKernel, type AdapterCaps } from './define.ts';
 
 /** Size of a sample record in 32-bit words, see `wgsl/lib/sample_record.wgsl`. */
 export const sampleWords = 12;
@@ -11,7 +11,7 @@ export const sampleFlags = {
   afterSampling: 32,
 } as const;
 /** Bit offset in the flags of the number of requested top tokens. */
-export const likeliestShift = 8;
+export const topLogprobsShift = 8;
 /** Value in `results` if no token could be sampled because the logits are NaN. */
 export const noToken = 0xffffffff;
 
@@ -33,7 +33,7 @@ export const sampleAdjust = defineKernel({
   ],
   params: [['vocabulary', 'u32']],
   grid: (variant: { WG: number }, params: { vocabulary: number } & Record<string, number>, dims) =>
-    dims.adjust ? [ceilDiv(params.vocabulary, variant.WG), dims.samples, 1] : [0, 0, 0],
+    dims.needsLogitAdjustment ? [ceilDiv(params.vocabulary, variant.WG), dims.samples, 1] : [0, 0, 0],
   variants: [{ WG: 64 }],
 });
 
@@ -59,7 +59,7 @@ export const samplePick = defineKernel({
     1,
     1,
   ],
-  variants: combinations({ WG: [64, 256] }),
+  variants: cartesianProduct({ WG: [64, 256] }),
 });
 
 /** Filtered logits that sampling used, for samples that request log probabilities after sampling. */
@@ -79,8 +79,8 @@ export const sampledLogits = defineKernel({
     ['levels', 'u32'],
   ],
   grid: (_variant: { WG: number }, _params: { vocabulary: number } & Record<string, number>, dims) =>
-    dims.logprobs ? [dims.samples, 1, 1] : [0, 0, 0],
-  variants: combinations({ WG: [64, 256] }),
+    dims.needsLogprobs ? [dims.samples, 1, 1] : [0, 0, 0],
+  variants: cartesianProduct({ WG: [64, 256] }),
 });
 
 export function chooseSamplePick(caps: AdapterCaps): { WG: number } {

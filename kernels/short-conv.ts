@@ -1,4 +1,4 @@
-import { ceilDiv, combinations, defineKernel } from './define.ts';
+import { ceilDiv, cartesianProduct, defineKernel } from './define.ts';
 
 interface ShortConvVariant extends Record<string, number | boolean | string> {
   /** Kernel length: inputs for each output. */
@@ -9,7 +9,7 @@ interface ShortConvVariant extends Record<string, number | boolean | string> {
 }
 
 /** Supported kernel lengths. */
-export const convLengths: readonly number[] = [2, 3, 4, 5, 6, 7, 8];
+export const supportedConvLengths: readonly number[] = [2, 3, 4, 5, 6, 7, 8];
 
 /** Causal convolution of each channel over the tokens of each sequence in the step and the inputs in its state. */
 export const shortConv = defineKernel({
@@ -31,8 +31,8 @@ export const shortConv = defineKernel({
   ],
   grid: (variant, params: { channels: number } & Record<string, number>, dims) => [
     ceilDiv(params.channels, variant.WG),
-    dims.spans,
+    dims.sequenceRuns,
     1,
   ],
-  variants: combinations({ KERNEL: convLengths, GATED: [false, true], WG: [32] }),
+  variants: cartesianProduct({ KERNEL: supportedConvLengths, GATED: [false, true], WG: [32] }),
 });

@@ -29,9 +29,9 @@ await gatewayMain({
   signals: process,
   exit: (code) => process.exit(code),
   now: () => new Date(),
-  async openBooks(options) {
-    const { openBooks } = await import('./gateway/cli/open-books.ts');
-    return await openBooks(options);
+  async openDatabase(options) {
+    const { openGatewayDatabase } = await import('./gateway/cli/open-books.ts');
+    return await openGatewayDatabase(options);
   },
   async serve(options) {
     const { serveGateway } = await import('./gateway/serve/index.ts');

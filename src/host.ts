@@ -8,7 +8,7 @@ import { errorMessage } from './util/error-message.ts';
 /**
  * Path of another entry point of the program: a TypeScript file in development, a bundle next to this one when built.
  */
-const entryBeside = (name: string): string =>
+const entryPath = (name: string): string =>
   fileURLToPath(new URL(`./${name}${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url));
 
 // Composition root: the only file that reads argv and the environment. Everything else is imported after the restart,
@@ -31,7 +31,7 @@ await main({
   signals: process,
   exit: (code) => process.exit(code),
   elapsedMs: () => performance.now(),
-  entry: entryBeside,
+  entry: entryPath,
   // Imported on demand: without --gpu the host also runs where Dawn's native binding cannot be loaded.
   async loadEngine(options) {
     const { loadEngine } = await import('./engine/index.ts');
@@ -52,7 +52,7 @@ await main({
       ...request,
       engine,
       wgsl: await nodePlatform().wgsl(),
-      childPath: entryBeside('lab-child'),
+      childPath: entryPath('lab-child'),
       dawn: dependencyVersion('webgpu'),
       toggles: dawnOptions,
     });
@@ -69,10 +69,10 @@ await main({
     return { lab, close };
   },
   async openGrammars({ tokenizer, model }) {
-    const { openGrammars } = await import('./grammar/index.ts');
-    const { grammarThread } = await import('./platform/node-grammar.ts');
-    const path = entryBeside('grammar-worker');
-    return openGrammars({ tokenizer, vocabSize: model.vocabSize, startWorker: () => grammarThread(path) });
+    const { createGrammarService } = await import('./grammar/index.ts');
+    const { startGrammarThread } = await import('./platform/node-grammar.ts');
+    const path = entryPath('grammar-worker');
+    return createGrammarService({ tokenizer, vocabSize: model.vocabSize, startWorker: () => startGrammarThread(path) });
   },
   async pull(request) {
     const { pull } = await import('./pull/index.ts');

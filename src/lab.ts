@@ -9,8 +9,8 @@ await restartUnderCurrentNode();
 const { main } = await import('./lab-tool/main.ts');
 
 // The reader of stdout can exit early (`| head`): ignore the write errors and keep the exit code.
-const readerGone = new AbortController();
-process.stdout.on('error', () => readerGone.abort());
+const stdoutClosed = new AbortController();
+process.stdout.on('error', () => stdoutClosed.abort());
 process.stderr.on('error', () => undefined);
 // Kernel modules may log: send the console to stderr, so that stdout contains only results.
 globalThis.console = new Console(process.stderr, process.stderr);
@@ -22,7 +22,7 @@ process.exitCode = await main({
   stdout: process.stdout,
   stderr: process.stderr,
   signals: process,
-  readerGone: readerGone.signal,
+  stdoutClosed: stdoutClosed.signal,
   atExit: (listener) => process.on('exit', listener),
   exit: (code) => process.exit(code),
 });

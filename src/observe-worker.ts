@@ -1,10 +1,10 @@
 /** Worker thread that reads SQLite for the observe plane. The plane terminates it when a statement takes too long. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { serveReads } from './observe/readers/serve.ts';
-import type { Question, ThreadData } from './observe/readers/messages.ts';
+import type { ReadRequest, ReaderThreadData } from './observe/readers/messages.ts';
 
 const port = parentPort;
 if (!port) throw new Error('this file is a worker thread and cannot be run directly; the host starts it');
-const answer = serveReads(workerData as ThreadData);
-port.on('message', (question: Question) => port.postMessage(answer(question)));
+const answer = serveReads(workerData as ReaderThreadData);
+port.on('message', (question: ReadRequest) => port.postMessage(answer(question)));
 port.postMessage({ ready: true });

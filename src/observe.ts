@@ -11,13 +11,13 @@ await restartUnderCurrentNode();
 const { main } = await import('./observe-tool/main.ts');
 
 // The process that reads stdout may exit (`| head`). Later writes are dropped.
-const over = new AbortController();
-process.stdout.on('error', () => over.abort());
+const stopping = new AbortController();
+process.stdout.on('error', () => stopping.abort());
 process.stderr.on('error', () => undefined);
 onStopSignals(process, (request) => {
   // The second signal does not wait for a running statement.
   if (request > 1) process.exit(interruptedExitCode);
-  over.abort();
+  stopping.abort();
 });
 
 process.exitCode = await main({
@@ -28,7 +28,7 @@ process.exitCode = await main({
   stdin: process.stdin,
   stdout: process.stdout,
   stderr: process.stderr,
-  over: over.signal,
+  stopping: stopping.signal,
   entry: (name) =>
     fileURLToPath(new URL(`./${name}${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)),
 });

@@ -6,7 +6,7 @@ const name = 'lathe-tiny-q8_0.gguf';
 const file = new URL(`../models/${name}`, import.meta.url);
 
 /** Serves the embedded model where the engine's module expects it: at `models/`, next to the folder of the module. */
-export const embeddedModel = (): Plugin => ({
+export const embeddedModelPlugin = (): Plugin => ({
   name: 'embedded-model',
   async generateBundle() {
     this.emitFile({ type: 'asset', fileName: `models/${name}`, source: await readFile(file) });

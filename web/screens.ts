@@ -54,10 +54,10 @@ for (const [name, path] of Object.entries(views)) {
   ] as const) {
     const { page, close } = await browser.page({ url: `${url}/${path}`, width, dark });
     await page.getByRole('heading', { level: 1 }).waitFor();
-    const asked = page.getByRole('dialog', { name: /bearer token/ });
+    const signInDialog = page.getByRole('dialog', { name: /bearer token/ });
     if (['observe', 'recorder'].includes(name)) {
-      await asked.getByLabel('Bearer token').fill(token);
-      await asked.getByRole('button', { name: 'Continue' }).click();
+      await signInDialog.getByLabel('Bearer token').fill(token);
+      await signInDialog.getByRole('button', { name: 'Continue' }).click();
     }
     if (name === 'chat') {
       const message = page.getByRole('textbox', { name: /message/i });

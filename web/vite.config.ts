@@ -1,17 +1,17 @@
 import { fileURLToPath } from 'node:url';
 import react from '@vitejs/plugin-react';
 import { defineConfig, type Plugin, type ProxyOptions } from 'vite';
-import { embeddedModel } from './embedded-model.ts';
+import { embeddedModelPlugin } from './embedded-model.ts';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 /** The host that the development server proxies to. */
 const host = process.env['LATHE_HOST'];
-const asSameOrigin: NonNullable<ProxyOptions['configure']> = (proxy) => {
+const presentAsSameOrigin: NonNullable<ProxyOptions['configure']> = (proxy) => {
   // The host refuses requests from other origins; the proxy presents the page as same-origin.
   proxy.on('proxyReq', (request) => request.removeHeader('origin'));
 };
-const spoken = '^/(agent/v1|docs|health|host/v1|lab/v1|observe/v1|openapi.json|recorder/v1|v1/)';
+const apiPaths = '^/(agent/v1|docs|health|host/v1|lab/v1|observe/v1|openapi.json|recorder/v1|v1/)';
 
 /** Removes the Content-Security-Policy in development, where Vite injects inline scripts and styles. */
 const withoutPolicy: Plugin = {
@@ -32,12 +32,12 @@ export default defineConfig(({ mode }) => {
     // Relative URLs, so that the build works under any path.
     base: './',
     publicDir: here('public'),
-    plugins: [react(), embeddedModel(), withoutPolicy],
+    plugins: [react(), embeddedModelPlugin(), withoutPolicy],
     worker: { format: 'es' },
     // Development: `LATHE_HOST=http://127.0.0.1:8080 npx vite --config web/vite.config.ts`.
     server: {
       proxy:
-        host === undefined ? {} : { [spoken]: { target: host, changeOrigin: true, configure: asSameOrigin } },
+        host === undefined ? {} : { [apiPaths]: { target: host, changeOrigin: true, configure: presentAsSameOrigin } },
     },
     build: {
       target: 'es2024',

@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { pause } from '../../src/util/pause.ts';
+import { sleep } from '../../src/util/pause.ts';
 
 /** A measured endpoint, and the headers of its requests. */
 export interface Contestant {
@@ -20,7 +20,7 @@ const portkeyEntry = fileURLToPath(
   new URL('node_modules/@portkey-ai/gateway/build/start-server.js', import.meta.url),
 );
 
-export const direct = (url: string): Contestant => ({
+export const providerAlone = (url: string): Contestant => ({
   name: 'provider alone',
   url,
   headers: {},
@@ -57,18 +57,18 @@ requests_per_minute = 10000000
  */
 export async function startLathe(
   provider: string,
-  { database, build = root, name = 'lathe' }: { database?: string; build?: string; name?: string } = {},
+  { database, checkoutFolder = root, name = 'lathe' }: { database?: string; checkoutFolder?: string; name?: string } = {},
 ): Promise<Contestant> {
-  const entry = join(build, 'dist/gateway.js');
+  const entry = join(checkoutFolder, 'dist/gateway.js');
   if (!existsSync(entry)) throw new Error(`${entry} is missing: npm run build`);
   const folder = mkdtempSync(join(tmpdir(), 'lathe-bench-gateway-'));
   const config = join(folder, 'gateway.toml');
   writeFileSync(config, benchConfig(provider));
   const shared = ['--config', config, '--database', database ?? `sqlite:${join(folder, 'gateway.db')}`];
   const env = { ...process.env, MOCK_KEY: 'sk-mock' };
-  const run = (...words: string[]) =>
+  const run = (...args: string[]) =>
     JSON.parse(
-      execFileSync(process.execPath, [entry, ...words, ...shared, '--json'], { encoding: 'utf8', env }),
+      execFileSync(process.execPath, [entry, ...args, ...shared, '--json'], { encoding: 'utf8', env }),
     ) as Record<string, unknown>;
   run('account', 'create', 'bench', '--credit-usd', '100000');
   const { key } = run('key', 'create', '--account', 'bench') as { key: string };
@@ -78,14 +78,14 @@ export async function startLathe(
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   const url = `http://127.0.0.1:${port}/v1`;
-  await answers(`http://127.0.0.1:${port}/health`);
+  await waitUntilUp(`http://127.0.0.1:${port}/health`);
   return {
     name,
     url,
     headers: { authorization: `Bearer ${key}` },
     pid: child.pid,
     async close() {
-      await ended(child);
+      await terminate(child);
       rmSync(folder, { recursive: true, force: true });
     },
   };
@@ -96,7 +96,7 @@ export async function startPortkey(provider: string): Promise<Contestant | undef
   if (!existsSync(portkeyEntry)) return undefined;
   const port = await freePort();
   const child = spawn(process.execPath, [portkeyEntry, '--headless', `--port=${port}`], { stdio: 'ignore' });
-  await answers(`http://127.0.0.1:${port}/`);
+  await waitUntilUp(`http://127.0.0.1:${port}/`);
   return {
     name: 'portkey',
     url: `http://127.0.0.1:${port}/v1`,
@@ -106,7 +106,7 @@ export async function startPortkey(provider: string): Promise<Contestant | undef
       'x-portkey-custom-host': provider,
     },
     pid: child.pid,
-    close: () => ended(child),
+    close: () => terminate(child),
   };
 }
 
@@ -128,19 +128,19 @@ const freePort = (): Promise<number> =>
     });
   });
 
-async function answers(url: string): Promise<void> {
+async function waitUntilUp(url: string): Promise<void> {
   for (let tries = 0; tries < 200; tries += 1) {
     try {
       await fetch(url);
       return;
     } catch {
-      await pause(50);
+      await sleep(50);
     }
   }
   throw new Error(`${url} does not answer`);
 }
 
-function ended(child: ChildProcess): Promise<void> {
+function terminate(child: ChildProcess): Promise<void> {
   return new Promise((resolve) => {
     child.once('exit', () => resolve());
     child.kill('SIGTERM');

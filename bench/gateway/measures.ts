@@ -7,10 +7,10 @@ import type { Contestant } from './contestants.ts';
 
 const path = '/chat/completions';
 const prompt = 'Say something about the sea, in a sentence or two.';
-const bodyOf = (stream: boolean, mark = '') =>
+const bodyOf = (stream: boolean, suffix = '') =>
   JSON.stringify({
     model: 'mock-1',
-    messages: [{ role: 'user', content: `${prompt}${mark}` }],
+    messages: [{ role: 'user', content: `${prompt}${suffix}` }],
     ...(stream ? { stream: true } : {}),
   });
 
@@ -24,10 +24,10 @@ export interface Throughput {
 }
 
 /** Measures throughput with `wrk` (Debian package): 64 connections from one thread. */
-export function throughput(one: Contestant, stream: boolean, seconds: number): Throughput {
+export function throughput(contestant: Contestant, stream: boolean, seconds: number): Throughput {
   const folder = mkdtempSync(join(tmpdir(), 'lathe-wrk-'));
   try {
-    const headers = { 'content-type': 'application/json', ...one.headers };
+    const headers = { 'content-type': 'application/json', ...contestant.headers };
     const script = [
       'wrk.method = "POST"',
       `wrk.body = ${JSON.stringify(bodyOf(stream, stream ? ' fast' : ''))}`,
@@ -40,19 +40,19 @@ export function throughput(one: Contestant, stream: boolean, seconds: number): T
       'end',
     ].join('\n');
     writeFileSync(join(folder, 'post.lua'), script);
-    const before = one.pid === undefined ? Number.NaN : cpuMs(one.pid);
-    const said = execFileSync(
+    const before = contestant.pid === undefined ? Number.NaN : cpuMs(contestant.pid);
+    const output = execFileSync(
       'wrk',
-      ['-t1', '-c64', `-d${seconds}`, '-s', join(folder, 'post.lua'), one.url + path],
+      ['-t1', '-c64', `-d${seconds}`, '-s', join(folder, 'post.lua'), contestant.url + path],
       { encoding: 'utf8' },
     );
-    const spent = one.pid === undefined ? Number.NaN : cpuMs(one.pid) - before;
+    const cpuUsedMs = contestant.pid === undefined ? Number.NaN : cpuMs(contestant.pid) - before;
     const [rate = 0, p50Ms = 0, p99Ms = 0, failures = 0, requests = 0] = (
-      /FIGURES (.*)/.exec(said)?.[1] ?? ''
+      /FIGURES (.*)/.exec(output)?.[1] ?? ''
     )
       .split(' ')
       .map(Number);
-    return { requestsPerSecond: rate, cpuMsPerRequest: spent / requests, p50Ms, p99Ms, failures };
+    return { requestsPerSecond: rate, cpuMsPerRequest: cpuUsedMs / requests, p50Ms, p99Ms, failures };
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -60,10 +60,10 @@ export function throughput(one: Contestant, stream: boolean, seconds: number): T
 
 const agent = new Agent({ keepAlive: true, maxSockets: 8 });
 
-function ask(one: Contestant, body: string, onData: (text: string) => void): Promise<void> {
-  const { hostname, port, pathname } = new URL(one.url + path);
+function sendRequest(contestant: Contestant, body: string, onData: (text: string) => void): Promise<void> {
+  const { hostname, port, pathname } = new URL(contestant.url + path);
   return new Promise((resolve, reject) => {
-    const asked = request(
+    const clientRequest = request(
       {
         agent,
         hostname,
@@ -73,27 +73,27 @@ function ask(one: Contestant, body: string, onData: (text: string) => void): Pro
         headers: {
           'content-type': 'application/json',
           'content-length': Buffer.byteLength(body),
-          ...one.headers,
+          ...contestant.headers,
         },
       },
       (answer) => {
-        if (answer.statusCode !== 200) reject(new Error(`${one.name} answered ${answer.statusCode}`));
+        if (answer.statusCode !== 200) reject(new Error(`${contestant.name} answered ${answer.statusCode}`));
         answer.setEncoding('utf8').on('data', onData);
         answer.on('end', resolve);
         answer.on('error', reject);
       },
     );
-    asked.on('error', reject);
-    asked.end(body);
+    clientRequest.on('error', reject);
+    clientRequest.end(body);
   });
 }
 
 const now = () => performance.timeOrigin + performance.now();
 
 /** Failed requests are not timed: a gateway may lose a connection that the provider has closed. */
-async function timed(one: Contestant, body: string, onData: (text: string) => void): Promise<boolean> {
+async function trySend(contestant: Contestant, body: string, onData: (text: string) => void): Promise<boolean> {
   try {
-    await ask(one, body, onData);
+    await sendRequest(contestant, body, onData);
     return true;
   } catch (error) {
     console.error(String(error));
@@ -106,10 +106,10 @@ export async function latencies(all: readonly Contestant[], rounds: number): Pro
   const times: number[][] = all.map(() => []);
   const body = bodyOf(false);
   for (let round = -50; round < rounds; round += 1)
-    for (const [index, one] of all.entries()) {
-      const begun = performance.now();
-      const answered = await timed(one, body, () => undefined);
-      if (answered && round >= 0) times[index]?.push(performance.now() - begun);
+    for (const [index, contestant] of all.entries()) {
+      const startedAt = performance.now();
+      const isOk = await trySend(contestant, body, () => undefined);
+      if (isOk && round >= 0) times[index]?.push(performance.now() - startedAt);
     }
   return times;
 }
@@ -119,11 +119,11 @@ export async function chunkDelays(all: readonly Contestant[], rounds: number): P
   const times: number[][] = all.map(() => []);
   const body = bodyOf(true);
   for (let round = -3; round < rounds; round += 1)
-    for (const [index, one] of all.entries())
-      await timed(one, body, (text) => {
-        const read = now();
-        for (const [, written] of text.matchAll(/"content":"([\d.]+) "/g))
-          if (round >= 0) times[index]?.push(read - Number(written));
+    for (const [index, contestant] of all.entries())
+      await trySend(contestant, body, (text) => {
+        const readAt = now();
+        for (const [, writtenAt] of text.matchAll(/"content":"([\d.]+) "/g))
+          if (round >= 0) times[index]?.push(readAt - Number(writtenAt));
       });
   return times;
 }

@@ -29,34 +29,34 @@ function serve(): void {
       usage: null,
     })}\n\n`;
   const last = `data: ${JSON.stringify({ ...base, object: 'chat.completion.chunk', choices: [], usage })}\n\ndata: [DONE]\n\n`;
-  const server = createServer((asked, answer) => {
+  const server = createServer((request, response) => {
     let text = '';
-    asked.setEncoding('utf8').on('data', (part: string) => (text += part));
-    asked.on('end', () => {
+    request.setEncoding('utf8').on('data', (part: string) => (text += part));
+    request.on('end', () => {
       if (!text.includes('"stream":true')) {
-        answer.writeHead(200, { 'content-type': 'application/json', 'content-length': whole.length });
-        answer.end(whole);
+        response.writeHead(200, { 'content-type': 'application/json', 'content-length': whole.length });
+        response.end(whole);
         return;
       }
-      answer.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
       // `fast`: sends the whole stream in one write, for throughput.
       if (text.includes('fast')) {
         let all = chunk({ role: 'assistant', content: '' });
         for (let n = 0; n < chunks; n += 1) all += chunk({ content: `word${n} ` });
-        answer.end(all + chunk({}, 'stop') + last);
+        response.end(all + chunk({}, 'stop') + last);
         return;
       }
-      answer.write(chunk({ role: 'assistant', content: '' }));
+      response.write(chunk({ role: 'assistant', content: '' }));
       let n = 0;
       const timer = setInterval(() => {
         n += 1;
-        if (n <= chunks) answer.write(chunk({ content: `${now()} ` }));
+        if (n <= chunks) response.write(chunk({ content: `${now()} ` }));
         else {
           clearInterval(timer);
-          answer.end(chunk({}, 'stop') + last);
+          response.end(chunk({}, 'stop') + last);
         }
       }, pauseMs);
-      answer.on('close', () => clearInterval(timer));
+      response.on('close', () => clearInterval(timer));
     });
   });
   server.listen(0, '127.0.0.1', () => {

@@ -7,25 +7,25 @@ import { cpus } from 'node:os';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { table } from '../table.ts';
-import { type Contestant, direct, portkeyVersion, startLathe, startPortkey } from './contestants.ts';
+import { type Contestant, providerAlone, portkeyVersion, startLathe, startPortkey } from './contestants.ts';
 import { chunkDelays, latencies, quantile, residentMib, throughput } from './measures.ts';
 import { startMockProvider } from './mock-provider.ts';
 
-const words = new Set(process.argv.slice(2));
+const flags = new Set(process.argv.slice(2));
 const database = process.argv.find((word) => word.startsWith('--database='))?.slice('--database='.length);
 const round = (value: number, places = 2) => Number(value.toFixed(places));
 
 const provider = await startMockProvider();
-const alone = direct(provider.url);
-const on = database === undefined ? {} : { database };
-const lathe = await startLathe(provider.url, on);
-const before = process.argv.find((word) => word.startsWith('--before='))?.slice('--before='.length);
-const earlier =
-  before === undefined
+const aloneFigures = providerAlone(provider.url);
+const databaseOption = database === undefined ? {} : { database };
+const lathe = await startLathe(provider.url, databaseOption);
+const earlierBuild = process.argv.find((word) => word.startsWith('--before='))?.slice('--before='.length);
+const earlierContestants =
+  earlierBuild === undefined
     ? []
-    : [await startLathe(provider.url, { ...on, build: before, name: 'lathe before' })];
+    : [await startLathe(provider.url, { ...databaseOption, checkoutFolder: earlierBuild, name: 'lathe before' })];
 const portkey = await startPortkey(provider.url);
-const all: Contestant[] = [alone, lathe, ...earlier, ...(portkey ? [portkey] : [])];
+const all: Contestant[] = [aloneFigures, lathe, ...earlierContestants, ...(portkey ? [portkey] : [])];
 
 const report: Record<string, unknown> = {
   at: new Date().toISOString(),
@@ -65,14 +65,14 @@ const summary = (times: number[][]) => {
   const [base = []] = times;
   return Object.fromEntries(
     all.map((one, index) => {
-      const own = times[index] ?? [];
+      const contestantTimes = times[index] ?? [];
       return [
         one.name,
         {
-          p50Ms: round(quantile(own, 0.5), 3),
-          p99Ms: round(quantile(own, 0.99), 3),
-          addedP50Ms: round(quantile(own, 0.5) - quantile(base, 0.5), 3),
-          addedP99Ms: round(quantile(own, 0.99) - quantile(base, 0.99), 3),
+          p50Ms: round(quantile(contestantTimes, 0.5), 3),
+          p99Ms: round(quantile(contestantTimes, 0.99), 3),
+          addedP50Ms: round(quantile(contestantTimes, 0.5) - quantile(base, 0.5), 3),
+          addedP99Ms: round(quantile(contestantTimes, 0.99) - quantile(base, 0.99), 3),
         },
       ];
     }),
@@ -81,7 +81,7 @@ const summary = (times: number[][]) => {
 report['one request at a time'] = summary(await latencies(all, 1000));
 report['delay of a chunk of a stream'] = summary(await chunkDelays(all, 40));
 
-if (words.has('--memory') && lathe.pid !== undefined) {
+if (flags.has('--memory') && lathe.pid !== undefined) {
   const memory: { requests: number; mib: number }[] = [];
   let requests = 0;
   while (requests < 100_000) {
@@ -108,7 +108,7 @@ for (const [name, figures] of Object.entries(report)) {
   else console.log(JSON.stringify(figures, null, 2));
 }
 const folder = fileURLToPath(new URL('../results/', import.meta.url));
-if (words.has('--save')) {
+if (flags.has('--save')) {
   mkdirSync(folder, { recursive: true });
   writeFileSync(
     `${folder}${new Date().toISOString().slice(0, 10)}-gateway.json`,

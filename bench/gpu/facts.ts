@@ -18,7 +18,7 @@ const { subgroupMatrixConfigs = [] } = info as GPUAdapterInfo & {
   readonly subgroupMatrixConfigs?: Iterable<MatrixConfig>;
 };
 /** Primitive members of a WebIDL object, which are on its prototype. */
-const members = (object: object): Record<string, unknown> => {
+const primitiveMembers = (object: object): Record<string, unknown> => {
   const names = Object.keys(Object.getOwnPropertyDescriptors(Object.getPrototypeOf(object)));
   const values = names.map((key) => [key, (object as Record<string, unknown>)[key]] as const);
   return Object.fromEntries(
@@ -26,15 +26,15 @@ const members = (object: object): Record<string, unknown> => {
   );
 };
 const features = [...adapter.features].sort();
-const feature = 'chromium-experimental-subgroup-matrix';
+const matrixFeature = 'chromium-experimental-subgroup-matrix';
 const facts = {
-  info: members(info),
+  info: primitiveMembers(info),
   features,
-  limits: members(limits),
-  wgslLanguageFeatures: [...((await gpuOf())?.wgslLanguageFeatures ?? [])].sort(),
+  limits: primitiveMembers(limits),
+  wgslLanguageFeatures: [...((await openGpu())?.wgslLanguageFeatures ?? [])].sort(),
   subgroupMatrix: {
-    offered: features.includes(feature),
-    deviceOpens: await opens(),
+    offered: features.includes(matrixFeature),
+    deviceOpens: await canOpenDevice(),
     configs: Array.from(subgroupMatrixConfigs, ({ componentType, resultComponentType, M, N, K }) => ({
       componentType,
       resultComponentType,
@@ -47,16 +47,16 @@ const facts = {
 console.log(JSON.stringify(facts));
 process.exit();
 
-async function gpuOf(): Promise<GPU> {
+async function openGpu(): Promise<GPU> {
   const { create } = await import('webgpu');
   return create([]);
 }
 
 /** Whether a device with subgroup matrices can be created; an advertised feature does not guarantee it. */
-async function opens(): Promise<boolean | string> {
-  if (!features.includes(feature)) return false;
+async function canOpenDevice(): Promise<boolean | string> {
+  if (!features.includes(matrixFeature)) return false;
   try {
-    const requiredFeatures = [feature as GPUFeatureName, 'subgroups' as GPUFeatureName];
+    const requiredFeatures = [matrixFeature as GPUFeatureName, 'subgroups' as GPUFeatureName];
     const device = await adapter.requestDevice({ requiredFeatures });
     device.destroy();
     return true;

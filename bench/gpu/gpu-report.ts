@@ -47,17 +47,17 @@ export class FileTally {
   }
 
   /** Takes one line of stdout; lines that are not test results are ignored. */
-  take(line: string): void {
+  addLine(line: string): void {
     if (!line.startsWith('{')) return;
-    const said = JSON.parse(line) as { start?: string } & Partial<TestResult>;
-    if (said.start !== undefined) this.#running = said.start;
-    if (said.outcome === undefined) return;
+    const message = JSON.parse(line) as { start?: string } & Partial<TestResult>;
+    if (message.start !== undefined) this.#running = message.start;
+    if (message.outcome === undefined) return;
     this.#running = undefined;
-    if (said.outcome === 'passed') this.#passed += 1;
-    if (said.outcome === 'failed') this.#failures.push(said as TestResult);
-    if (said.outcome === 'skipped') {
-      const why = said.note ?? '';
-      this.#skipped[why] = (this.#skipped[why] ?? 0) + 1;
+    if (message.outcome === 'passed') this.#passed += 1;
+    if (message.outcome === 'failed') this.#failures.push(message as TestResult);
+    if (message.outcome === 'skipped') {
+      const reason = message.note ?? '';
+      this.#skipped[reason] = (this.#skipped[reason] ?? 0) + 1;
     }
   }
 
@@ -73,7 +73,7 @@ export class FileTally {
 }
 
 /** Merges reports of single models into one. */
-export function mergedBench(reports: readonly BenchReport[]): BenchReport {
+export function mergeBenchReports(reports: readonly BenchReport[]): BenchReport {
   const [first] = reports;
   if (!first) throw new Error('no report to merge');
   const withHost = reports.find((report) => report.overhead !== undefined);

@@ -24,39 +24,39 @@ interface Listener {
 export const runCollected = (
   listener: Listener,
   limits: { testMs: number; untilMs: number },
-): Promise<void> => runBlock(collected, [], { listener, ...limits, around: [] });
+): Promise<void> => runBlock(collected, [], { listener, ...limits, enclosing: [] });
 
 interface Run {
   readonly listener: Listener;
   readonly testMs: number;
   readonly untilMs: number;
   /** The enclosing blocks, outermost first. */
-  readonly around: readonly Block[];
+  readonly enclosing: readonly Block[];
 }
 
 async function runBlock(block: Block, path: readonly string[], run: Run): Promise<void> {
   const { listener, testMs } = run;
-  const all = (outcome: TestResult['outcome'], note: string) => {
+  const reportAll = (outcome: TestResult['outcome'], note: string) => {
     for (const name of testsOf(block, path)) listener.end({ test: name, outcome, ms: 0, note });
   };
   if (block.skipped) {
-    all('skipped', 'the block is skipped');
+    reportAll('skipped', 'the block is skipped');
     return;
   }
   try {
-    for (const hook of block.hooks.beforeAll) await within(hook(), testMs);
+    for (const hook of block.hooks.beforeAll) await withTimeout(hook(), testMs);
   } catch (error) {
-    all('failed', `beforeAll: ${textOf(error)}`);
+    reportAll('failed', `beforeAll: ${textOf(error)}`);
     return;
   }
-  const inside = { ...run, around: [...run.around, block] };
+  const inside = { ...run, enclosing: [...run.enclosing, block] };
   for (const part of block.parts) {
     const name = [...path, part.name];
     if ('parts' in part) await runBlock(part, name, inside);
     else await runTest(part, name.join(' > '), inside);
   }
   try {
-    for (const hook of block.hooks.afterAll) await within(hook(), testMs);
+    for (const hook of block.hooks.afterAll) await withTimeout(hook(), testMs);
   } catch (error) {
     const name = [...path, 'afterAll'].join(' > ');
     listener.end({ test: name, outcome: 'failed', ms: 0, note: textOf(error) });
@@ -66,7 +66,7 @@ async function runBlock(block: Block, path: readonly string[], run: Run): Promis
 async function runTest(
   { body, skipped }: Test,
   name: string,
-  { listener, testMs, untilMs, around }: Run,
+  { listener, testMs, untilMs, enclosing }: Run,
 ): Promise<void> {
   if (skipped || performance.now() > untilMs) {
     const note = skipped ? 'the test is skipped' : 'no time left';
@@ -85,11 +85,11 @@ async function runTest(
     },
   };
   try {
-    for (const { hooks } of around) for (const hook of hooks.beforeEach) await hook();
+    for (const { hooks } of enclosing) for (const hook of hooks.beforeEach) await hook();
     try {
-      await within(body(context), testMs);
+      await withTimeout(body(context), testMs);
     } finally {
-      for (const { hooks } of around.toReversed()) for (const hook of hooks.afterEach) await hook();
+      for (const { hooks } of enclosing.toReversed()) for (const hook of hooks.afterEach) await hook();
     }
     end('passed');
   } catch (error) {
@@ -104,18 +104,18 @@ const testsOf = (block: Block, path: readonly string[]): string[] =>
     return 'parts' in part ? testsOf(part, name) : [name.join(' > ')];
   });
 
-async function within(work: unknown, ms: number): Promise<void> {
-  const over = new AbortController();
-  const late = sleep(ms, undefined, { signal: over.signal }).then(
+async function withTimeout(work: unknown, ms: number): Promise<void> {
+  const cancel = new AbortController();
+  const timeout = sleep(ms, undefined, { signal: cancel.signal }).then(
     () => {
       throw new Error(`not done after ${ms / 1000} s`);
     },
     () => undefined,
   );
   try {
-    await Promise.race([work, late]);
+    await Promise.race([work, timeout]);
   } finally {
-    over.abort();
+    cancel.abort();
   }
 }
 

@@ -23,18 +23,18 @@ if (file === undefined) {
   process.exit(2);
 }
 const untilMs = seconds === undefined ? Infinity : performance.now() + Number(seconds) * 1000;
-const say = (value: object) => process.stdout.write(`${JSON.stringify(value)}\n`);
+const printLine = (value: object) => process.stdout.write(`${JSON.stringify(value)}\n`);
 const { runCollected } = await import('./run-collected.ts');
 await import(pathToFileURL(file).href);
 let tests = 0;
 let failed = 0;
 await runCollected(
   {
-    start: (test) => say({ start: test }),
+    start: (test) => printLine({ start: test }),
     end(result) {
       tests += 1;
       if (result.outcome === 'failed') failed += 1;
-      say(result);
+      printLine(result);
     },
   },
   { testMs, untilMs },

@@ -21,7 +21,7 @@ import { parseArgs } from 'node:util';
 import { describeMachine } from '../machine.ts';
 import type { PeerFigure } from '../peers/compare.ts';
 import type { BenchReport } from '../report.ts';
-import { FileTally, type GpuReport, mergedBench } from './gpu-report.ts';
+import { FileTally, type GpuReport, mergeBenchReports } from './gpu-report.ts';
 import { runStage, type StageResult } from './stage.ts';
 
 const stageNames = ['facts', 'correctness', 'bench', 'peers'] as const;
@@ -55,10 +55,10 @@ const out = resolve(values.out);
 const root = fileURLToPath(new URL('../..', import.meta.url));
 process.chdir(root);
 mkdirSync(out, { recursive: true });
-const wanted = new Set(values.stages.split(','));
+const requestedStages = new Set(values.stages.split(','));
 const models = values.models?.split(',') ?? (quick ? quickModels : fullModels);
 const adapter = values.adapter === undefined ? [] : ['--adapter', values.adapter];
-const scale = quick ? ['--quick'] : [];
+const quickArgs = quick ? ['--quick'] : [];
 const deadline = performance.now() + Number(values.minutes) * 60_000;
 const commitFile = join(root, 'commit');
 
@@ -91,21 +91,21 @@ async function stage(
   seconds: number,
   onLine: (line: string) => void = () => undefined,
 ): Promise<void> {
-  const left = deadline - performance.now();
+  const remainingMs = deadline - performance.now();
   const finish = (result: StageResult) => {
     report.stages.push(result);
     log(`== ${name}: ${result.outcome}, ${result.seconds} s`);
     if (result.outcome === 'failed') log(result.note ?? '');
     save();
   };
-  if (left < 5000) {
+  if (remainingMs < 5000) {
     finish({ stage: name, outcome: 'skipped', seconds: 0, note: 'no time left' });
     return;
   }
   const command = [process.execPath, script, ...args];
   finish(
     await runStage(name, command, {
-      limitMs: Math.round(Math.min(seconds * 1000, left)),
+      limitMs: Math.round(Math.min(seconds * 1000, remainingMs)),
       onLine(line) {
         // Passed tests are counted in the report, not logged.
         if (!line.includes('"outcome":"passed"') && !line.startsWith('{"start"')) log(line);
@@ -116,7 +116,7 @@ async function stage(
 }
 
 save();
-if (wanted.has('facts')) {
+if (requestedStages.has('facts')) {
   await stage(
     'facts',
     'bench/gpu/facts.ts',
@@ -128,54 +128,54 @@ if (wanted.has('facts')) {
   );
 }
 // Runs in parallel to the tests, which use little CPU and are not timed.
-const making =
-  wanted.has('bench') || wanted.has('peers')
+const modelsStage =
+  requestedStages.has('bench') || requestedStages.has('peers')
     ? stage('models', 'bench/gpu/make-models.ts', models, 300)
     : Promise.resolve();
-if (wanted.has('correctness')) {
-  const found = globSync(quick ? 'test/gpu/kernels/*.test.ts' : 'test/{gpu,golden}/**/*.test.ts').sort();
-  for (const file of found) {
+if (requestedStages.has('correctness')) {
+  const testFiles = globSync(quick ? 'test/gpu/kernels/*.test.ts' : 'test/{gpu,golden}/**/*.test.ts').sort();
+  for (const file of testFiles) {
     const tally = new FileTally(file);
     // The script stops by itself before its stage times out, so that it can report skipped tests.
     const seconds = quick ? 12 : 180;
     const args = [file, String(seconds)];
     await stage(`correctness ${file}`, 'bench/gpu/run-tests.ts', args, seconds + 60, (line) => {
-      tally.take(line);
+      tally.addLine(line);
     });
     report.correctness.push(tally.result());
     save();
   }
 }
-await making;
-if (wanted.has('bench')) {
+await modelsStage;
+if (requestedStages.has('bench')) {
   const benches: BenchReport[] = [];
   for (const model of models) {
     const path = join(tmpdir(), `lathe-bench-${process.pid}.json`);
     await stage(
       `bench ${model}`,
       'bench/run.ts',
-      ['--model', model, '--json', path, ...scale, ...adapter],
+      ['--model', model, '--json', path, ...quickArgs, ...adapter],
       300,
     );
     if (report.stages.at(-1)?.outcome !== 'ok') continue;
     benches.push(JSON.parse(readFileSync(path, 'utf8')) as BenchReport);
     rmSync(path);
-    report.bench = mergedBench(benches);
+    report.bench = mergeBenchReports(benches);
     save();
   }
 }
-if (wanted.has('peers')) {
+if (requestedStages.has('peers')) {
   for (const model of models) {
-    const args = ['--peer', 'llama.cpp', '--model', model, '--json', ...scale, ...adapter];
+    const args = ['--peer', 'llama.cpp', '--model', model, '--json', ...quickArgs, ...adapter];
     await stage(`peers ${model}`, 'bench/peers/run.ts', args, 300, (line) => {
       report.peers.push(JSON.parse(line) as PeerFigure);
     });
   }
 }
-const bad = report.stages.filter(({ outcome }) => outcome !== 'ok');
+const notOk = report.stages.filter(({ outcome }) => outcome !== 'ok');
 const failures = report.correctness.flatMap((file) => file.failures);
-log(`${report.stages.length} stages, ${bad.length} not ok; ${failures.length} tests failed`);
-process.exit(bad.length > 0 ? 1 : 0);
+log(`${report.stages.length} stages, ${notOk.length} not ok; ${failures.length} tests failed`);
+process.exit(notOk.length > 0 ? 1 : 0);
 
 /** Output of the driver's query tool. The query changes no setting. */
 function driverText(): string {

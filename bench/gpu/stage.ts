@@ -10,7 +10,7 @@ export interface StageResult {
   readonly note?: string;
 }
 
-const keptCharacters = 4000;
+const maxStderrCharacters = 4000;
 
 /**
  * Runs a command with a time limit; a timeout kills its whole process group.
@@ -41,7 +41,7 @@ export function runStage(
   });
   let errors = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    errors = (errors + text).slice(-keptCharacters);
+    errors = (errors + text).slice(-maxStderrCharacters);
   });
   return new Promise((resolve) => {
     let timedOut = false;
@@ -49,22 +49,22 @@ export function runStage(
       timedOut = true;
       if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
       // A process stuck in the driver may survive SIGKILL; the run continues without it.
-      setTimeout(() => done('timeout', `ended after ${options.limitMs / 1000} s, and did not die`), 5000);
+      setTimeout(() => finish('timeout', `ended after ${options.limitMs / 1000} s, and did not die`), 5000);
     }, options.limitMs);
-    const done = (outcome: StageResult['outcome'], why: string) => {
+    const finish = (outcome: StageResult['outcome'], reason: string) => {
       clearTimeout(timer);
       if (rest !== '') options.onLine(rest);
       rest = '';
       // A successful stage has no note.
-      const note = outcome === 'ok' ? '' : `${why}\n${errors}`.trim();
+      const note = outcome === 'ok' ? '' : `${reason}\n${errors}`.trim();
       const seconds = Number(((performance.now() - start) / 1000).toFixed(1));
       resolve({ stage, outcome, seconds, ...(note === '' ? {} : { note }) });
     };
-    child.on('error', (error) => done('failed', error.message));
+    child.on('error', (error) => finish('failed', error.message));
     child.on('close', (code, signal) => {
-      if (timedOut) done('timeout', `ended after ${options.limitMs / 1000} s`);
-      else if (code === 0) done('ok', '');
-      else done('failed', `ended with ${signal ?? code}`);
+      if (timedOut) finish('timeout', `ended after ${options.limitMs / 1000} s`);
+      else if (code === 0) finish('ok', '');
+      else finish('failed', `ended with ${signal ?? code}`);
     });
   });
 }

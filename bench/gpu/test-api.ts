@@ -36,20 +36,20 @@ const newBlock = (name: string, skipped: boolean): Block => ({
 
 /** All tests of the file. */
 export const collected = newBlock('', false);
-let present = collected;
+let currentBlock = collected;
 
 function collectBlock(name: string, body: () => unknown, skipped = false): void {
-  const outer = present;
+  const outer = currentBlock;
   const block = newBlock(name, skipped || outer.skipped);
   outer.parts.push(block);
   // Vitest does not collect the body of a skipped block either.
   if (skipped) return;
-  present = block;
+  currentBlock = block;
   try {
     const result = body();
     if (result instanceof Promise) throw new Error(`the block '${name}' is asynchronous`);
   } finally {
-    present = outer;
+    currentBlock = outer;
   }
 }
 
@@ -58,7 +58,7 @@ const bodyOf = (rest: readonly unknown[]): Body =>
   (rest.find((one) => typeof one === 'function') as Body | undefined) ?? (() => undefined);
 
 function collectTest(name: string, rest: readonly unknown[], skipped = false): void {
-  present.parts.push({ name, body: bodyOf(rest), skipped });
+  currentBlock.parts.push({ name, body: bodyOf(rest), skipped });
 }
 
 /** `each` of vitest: fills placeholders in the name, and spreads arrays over name and body. */
@@ -69,19 +69,19 @@ const each =
     const body = bodyOf(rest) as (...values: readonly unknown[]) => unknown;
     cases.forEach((one, index) => {
       const values = Array.isArray(one) ? (one as readonly unknown[]) : [one];
-      const filled = format(name.replaceAll('%#', String(index)), ...values.slice(0, placeholders(name)));
-      const named = filled.replaceAll(/\$([\w.]+)/g, (whole, path: string) => memberOf(one, path) ?? whole);
-      collect(named, () => body(...values));
+      const filledName = format(name.replaceAll('%#', String(index)), ...values.slice(0, placeholders(name)));
+      const testName = filledName.replaceAll(/\$([\w.]+)/g, (whole, path: string) => memberOf(one, path) ?? whole);
+      collect(testName, () => body(...values));
     });
   };
 
 const placeholders = (name: string): number => name.match(/%[sdifjoO]/g)?.length ?? 0;
 
 function memberOf(value: unknown, path: string): string | undefined {
-  const found = path
+  const member = path
     .split('.')
     .reduce<unknown>((object, key) => (object as Record<string, unknown> | undefined)?.[key], value);
-  return found === undefined ? undefined : format(typeof found === 'string' ? '%s' : '%o', found);
+  return member === undefined ? undefined : format(typeof member === 'string' ? '%s' : '%o', member);
 }
 
 export const describe = Object.assign(
@@ -101,13 +101,13 @@ export const it = Object.assign((name: string, ...rest: readonly unknown[]) => c
   each: each((name, body) => collectTest(name, [body])),
 });
 export const test = it;
-export const beforeAll = (hook: Hook) => void present.hooks.beforeAll.push(hook);
-export const afterAll = (hook: Hook) => void present.hooks.afterAll.push(hook);
-export const beforeEach = (hook: Hook) => void present.hooks.beforeEach.push(hook);
-export const afterEach = (hook: Hook) => void present.hooks.afterEach.push(hook);
+export const beforeAll = (hook: Hook) => void currentBlock.hooks.beforeAll.push(hook);
+export const afterAll = (hook: Hook) => void currentBlock.hooks.afterAll.push(hook);
+export const beforeEach = (hook: Hook) => void currentBlock.hooks.beforeEach.push(hook);
+export const afterEach = (hook: Hook) => void currentBlock.hooks.afterEach.push(hook);
 
 /** Replaces vitest's `expect.poll`, which needs its runner: retries until the matcher passes. */
-function poll(ask: () => unknown, options: { timeout?: number; interval?: number } = {}): unknown {
+function poll(getValue: () => unknown, options: { timeout?: number; interval?: number } = {}): unknown {
   const matchers = (negated: boolean): unknown =>
     new Proxy(
       {},
@@ -118,14 +118,14 @@ function poll(ask: () => unknown, options: { timeout?: number; interval?: number
             const end = performance.now() + (options.timeout ?? 1000);
             for (;;) {
               try {
-                const found = vitestExpect(await ask());
+                const found = vitestExpect(await getValue());
                 const side = (negated ? found.not : found) as unknown as Record<
                   string,
                   (...values: readonly unknown[]) => void
                 >;
-                const check = side[matcher];
-                if (!check) throw new Error(`expect.poll has no matcher '${matcher}'`);
-                check.apply(side, [...expected]);
+                const matcherFunction = side[matcher];
+                if (!matcherFunction) throw new Error(`expect.poll has no matcher '${matcher}'`);
+                matcherFunction.apply(side, [...expected]);
                 return;
               } catch (error) {
                 if (performance.now() > end) throw error;

@@ -12,11 +12,11 @@ export const origin = 'http://models.invalid';
  * @param adapter substring of the adapter's name
  * @param fileOf returns the local file for a URL of `origin`; the cache serves it, so that nothing is downloaded
  */
-export function becomeBrowser(adapter: string | undefined, fileOf: (url: URL) => string): void {
+export function installBrowserGlobals(adapter: string | undefined, localFile: (url: URL) => string): void {
   const gpu = { requestAdapter: () => requestAdapter(adapter === undefined ? {} : { adapter }) };
   const cache = {
     async match(request: Request): Promise<Response> {
-      return new Response(await readFile(fileOf(new URL(request.url))));
+      return new Response(await readFile(localFile(new URL(request.url))));
     },
     keys: () => Promise.resolve([]),
   };
@@ -34,7 +34,7 @@ export function becomeBrowser(adapter: string | undefined, fileOf: (url: URL) =>
 }
 
 /** Runs code that would detect Node and then fail, with the detection disabled. */
-export async function asIfNotNode<Result>(run: () => Promise<Result>): Promise<Result> {
+export async function withoutNodeDetection<Result>(run: () => Promise<Result>): Promise<Result> {
   const { versions } = process;
   Object.defineProperty(process, 'versions', {
     value: { ...versions, node: undefined },

@@ -1,7 +1,7 @@
 import type { GenerationTimes } from '../generation.ts';
 import type { BenchModel } from '../models.ts';
-import { ownCpuMs, watchOthers } from '../others.ts';
-import { median, rounded } from '../statistics.ts';
+import { ownCpuMs, watchOtherLoad } from '../others.ts';
+import { median, roundFigure } from '../statistics.ts';
 import { Contestant } from './contestant.ts';
 import {
   type Goal,
@@ -10,7 +10,7 @@ import {
   type PeerId,
   type PeerOptions,
   peers,
-  quickly,
+  quickMeasurements,
 } from './peers.ts';
 import type { Order } from './protocol.ts';
 
@@ -35,7 +35,7 @@ export interface PeerFigure {
 export interface CompareOptions extends PeerOptions {
   readonly quick: boolean;
   readonly adapter: string | undefined;
-  readonly say: (what: string) => void;
+  readonly logProgress: (what: string) => void;
   /** Default: all that can run. */
   readonly peers?: readonly PeerId[] | undefined;
 }
@@ -53,8 +53,8 @@ export async function comparePeers(
   const figures: PeerFigure[] = [];
   for (const peer of readyPeers(options)) {
     for (const model of models) {
-      if (peer.runs(model)) figures.push(...(await compareOn(model, peer, options)));
-      else options.say(`${model.name}: not a model for ${peer.id}`);
+      if (peer.supports(model)) figures.push(...(await compareOn(model, peer, options)));
+      else options.logProgress(`${model.name}: not a model for ${peer.id}`);
     }
   }
   return figures;
@@ -65,58 +65,58 @@ export async function comparePeers(
  * @throws Error when a named peer cannot run, or when no peer can
  */
 export function readyPeers(options: CompareOptions): readonly Peer[] {
-  const missing: string[] = [];
+  const problems: string[] = [];
   const ready = peers.filter((peer) => {
     if (options.peers && !options.peers.includes(peer.id)) return false;
     const reason = peer.missing(options);
-    if (reason !== undefined) missing.push(`${peer.id} ${reason}`);
+    if (reason !== undefined) problems.push(`${peer.id} ${reason}`);
     return reason === undefined;
   });
-  if (missing.length > 0 && (options.peers || ready.length === 0)) throw new Error(missing.join('\n'));
-  for (const one of missing) options.say(`not compared: ${one}`);
+  if (problems.length > 0 && (options.peers || ready.length === 0)) throw new Error(problems.join('\n'));
+  for (const problem of problems) options.logProgress(`not compared: ${problem}`);
   return ready;
 }
 
 async function compareOn(model: BenchModel, peer: Peer, options: CompareOptions): Promise<PeerFigure[]> {
-  const { quick, adapter, say } = options;
-  const measurements = quick ? quickly(peer.measurements(model)) : peer.measurements(model);
-  const choice = adapter === undefined ? {} : { adapter };
-  const theirSetting = { ...(await peer.prepare(model, options)), ...choice };
+  const { quick, adapter, logProgress } = options;
+  const measurements = quick ? quickMeasurements(peer.measurements(model)) : peer.measurements(model);
+  const adapterOption = adapter === undefined ? {} : { adapter };
+  const peerSetting = { ...(await peer.prepare(model, options)), ...adapterOption };
   const contestants: Contestant[] = [];
-  const enter = async (
+  const startContestant = async (
     ...[script, setting, env]: Parameters<typeof Contestant.start>
   ): Promise<Contestant> => {
     const contestant = await Contestant.start(script, setting, env);
     contestants.push(contestant);
-    say(`${model.name}: warming up ${contestant.name}, which takes minutes with a cold driver cache`);
-    for (const measurement of measurements) await contestant.generate(orderOf(measurement));
+    logProgress(`${model.name}: warming up ${contestant.name}, which takes minutes with a cold driver cache`);
+    for (const measurement of measurements) await contestant.generate(toOrder(measurement));
     return contestant;
   };
   try {
-    const ours = await enter(
+    const ours = await startContestant(
       new URL('./lathe.ts', import.meta.url),
-      { modelPath: model.path, ...choice },
+      { modelPath: model.path, ...adapterOption },
       {},
     );
-    const theirs = await enter(peer.script, theirSetting, ours.software ? (peer.softwareEnv ?? {}) : {});
+    const peerContestant = await startContestant(peer.script, peerSetting, ours.software ? (peer.softwareEnv ?? {}) : {});
     const figures: PeerFigure[] = [];
     for (const measurement of measurements) {
-      const others = watchOthers(() => ownCpuMs() + ours.cpuMs + theirs.cpuMs);
-      const times = await takeTurns([ours, theirs], measurement, (contestant, one) =>
-        say(`${model.name}: ${contestant.name} ${ratesText(measurement, one)}`),
+      const stopWatching = watchOtherLoad(() => ownCpuMs() + ours.cpuMs + peerContestant.cpuMs);
+      const times = await takeTurns([ours, peerContestant], measurement, (contestant, one) =>
+        logProgress(`${model.name}: ${contestant.name} ${ratesText(measurement, one)}`),
       );
-      const othersCores = others();
+      const othersCores = stopWatching();
       for (const { name, goal, rate } of ratesOf(measurement)) {
         const [a = 0, b = 0] = times.map((list) => median(list.map(rate)));
         figures.push({
           figure: `${model.name} ${name} vs ${peer.id}`,
-          ours: rounded(a),
-          peer: rounded(b),
-          ratio: rounded(a / b),
+          ours: roundFigure(a),
+          peer: roundFigure(b),
+          ratio: roundFigure(a / b),
           goal: ours.software ? goal.software : goal.gpu,
-          peerName: theirs.name,
+          peerName: peerContestant.name,
           othersCores,
-          adapters: { ours: ours.adapter, peer: theirs.adapter },
+          adapters: { ours: ours.adapter, peer: peerContestant.adapter },
         });
       }
     }
@@ -126,20 +126,20 @@ async function compareOn(model: BenchModel, peer: Peer, options: CompareOptions)
   }
 }
 
-const orderOf = ({ promptTokens, answerTokens }: Measurement): Order => ({
+const toOrder = ({ promptTokens, answerTokens }: Measurement): Order => ({
   context: promptTokens,
   tokens: answerTokens,
 });
 
-interface Rate {
+interface RateDefinition {
   readonly name: string;
   readonly goal: Goal;
   /** Tokens per second. */
   readonly rate: (times: GenerationTimes) => number;
 }
 
-function ratesOf({ promptTokens, decodeGoal, prefillGoal }: Measurement): Rate[] {
-  const prefill: Rate = {
+function ratesOf({ promptTokens, decodeGoal, prefillGoal }: Measurement): RateDefinition[] {
+  const prefill: RateDefinition = {
     name: `prefill ${promptTokens} t/s`,
     goal: prefillGoal,
     rate: ({ firstTokenMs }) => (promptTokens * 1000) / firstTokenMs,
@@ -159,13 +159,13 @@ async function takeTurns(
   measurement: Measurement,
   onTime: (contestant: Contestant, one: GenerationTimes) => void,
 ): Promise<GenerationTimes[][]> {
-  const { leastRounds, mostRounds, budgetMs } = measurement;
+  const { minRounds, maxRounds, budgetMs } = measurement;
   const times: GenerationTimes[][] = contestants.map(() => []);
   const start = performance.now();
-  const enough = (rounds: number) => rounds >= leastRounds && performance.now() - start >= budgetMs;
-  for (let rounds = 0; rounds < mostRounds && !enough(rounds); rounds++) {
+  const isDone = (rounds: number) => rounds >= minRounds && performance.now() - start >= budgetMs;
+  for (let rounds = 0; rounds < maxRounds && !isDone(rounds); rounds++) {
     for (const [index, contestant] of contestants.entries()) {
-      const one = await contestant.generate(orderOf(measurement));
+      const one = await contestant.generate(toOrder(measurement));
       times[index]?.push(one);
       onTime(contestant, one);
     }

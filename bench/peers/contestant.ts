@@ -46,30 +46,30 @@ export class Contestant {
   async end(): Promise<void> {
     const { exitCode, signalCode } = this.#child;
     if (exitCode !== null || signalCode !== null) return;
-    const over = new Promise((resolve) => this.#child.once('exit', resolve));
+    const exited = new Promise((resolve) => this.#child.once('exit', resolve));
     // The process has no state to save, and a busy device would delay a graceful exit.
     this.#child.kill('SIGKILL');
-    await over;
+    await exited;
   }
 }
 
 function nextReply(child: ChildProcess): Promise<Reply> {
   return new Promise((resolve, reject) => {
-    const done = () => {
+    const removeListeners = () => {
       child.off('message', onMessage).off('exit', onExit).off('error', onError);
     };
     const onMessage = (message: unknown) => {
-      done();
+      removeListeners();
       const reply = message as Reply;
       if (reply.type === 'failed') reject(new Error(reply.message));
       else resolve(reply);
     };
     const onExit = (code: number | null, signal: string | null) => {
-      done();
+      removeListeners();
       reject(new Error(`${child.spawnfile} ended with ${signal ?? code} in the middle of a measurement`));
     };
     const onError = (error: Error) => {
-      done();
+      removeListeners();
       reject(error);
     };
     child.on('message', onMessage).on('exit', onExit).on('error', onError);

@@ -1,9 +1,9 @@
 import { loadEngine } from '../../src/engine/index.ts';
 import { timeGeneration } from '../generation.ts';
 import { benchPlatform } from '../platform.ts';
-import { contend } from './protocol.ts';
+import { runContestant } from './protocol.ts';
 
-contend(async ({ modelPath, adapter }) => {
+runContestant(async ({ modelPath, adapter }) => {
   const engine = await loadEngine(benchPlatform(), {
     model: modelPath,
     // Random weights generate repetitive text, which would favor lathe.

@@ -1,6 +1,6 @@
 /** llama.cpp's Vulkan backend through node-llama-cpp: prebuilt, all layers on the device, one batch per prompt. */
 import { freshPrompt } from '../generation.ts';
-import { contend } from './protocol.ts';
+import { runContestant } from './protocol.ts';
 
 /** The part of node-llama-cpp that is used here. Its own types exist only after `npm --prefix bench/peers ci`. */
 interface NodeLlamaCpp {
@@ -24,7 +24,7 @@ interface LlamaSequence {
 
 const packageName: string = 'node-llama-cpp';
 
-contend(async ({ modelPath }) => {
+runContestant(async ({ modelPath }) => {
   const library = (await import(packageName)) as NodeLlamaCpp;
   const llama = await library.getLlama({
     gpu: 'vulkan',

@@ -17,7 +17,7 @@ export const onnxNames = {
   /** Total tokens including this step. */
   total: 'total_sequence_length',
   /** Index of the token in this step whose logits are returned. */
-  wanted: 'wanted',
+  wantedToken: 'wanted',
   logits: 'logits',
 } as const;
 
@@ -45,13 +45,13 @@ function decoder(shape: ModelShape): Parameters<typeof onnxModel>[0] {
     { name: onnxNames.ids, type: onnxType.int64, shape: [1, 'tokens'] },
     { name: onnxNames.lastPosition, type: onnxType.int32, shape: [1] },
     { name: onnxNames.total, type: onnxType.int32, shape: [] },
-    { name: onnxNames.wanted, type: onnxType.int64, shape: [1] },
+    { name: onnxNames.wantedToken, type: onnxType.int64, shape: [1] },
   ];
   const outputs: OnnxValue[] = [{ name: onnxNames.logits, type: onnxType.float, shape: [1, 1, vocab] }];
   const random = randomWords(1);
 
-  const node = (op: string, from: readonly string[], to: readonly string[], rest: Partial<OnnxNode> = {}) => {
-    nodes.push({ op, domain: 'com.microsoft', inputs: from, outputs: to, ...rest });
+  const node = (op: string, from: readonly string[], to: readonly string[], options: Partial<OnnxNode> = {}) => {
+    nodes.push({ op, domain: 'com.microsoft', inputs: from, outputs: to, ...options });
   };
   const store = (name: string, type: OnnxInitializer['type'], dims: readonly number[], data: Uint8Array) => {
     initializers.push({ name, type, shape: dims, data });
@@ -64,16 +64,16 @@ function decoder(shape: ModelShape): Parameters<typeof onnxModel>[0] {
     store(`${name}.q`, onnxType.uint8, [rows, blocks, (blockSize * bits) / 8], new Uint8Array(data.buffer));
     floats(`${name}.scale`, [rows, blocks], new Float32Array(rows * blocks).fill(nibbleScale(columns)));
   };
-  const product = (from: string, weights: string, rows: number, columns: number, to: string) =>
+  const matMul = (from: string, weights: string, rows: number, columns: number, to: string) =>
     node('MatMulNBits', [from, `${weights}.q`, `${weights}.scale`], [to], {
       ints: { K: columns, N: rows, bits, block_size: blockSize },
     });
-  const weightedProduct = (from: string, name: string, rows: number, columns: number) => {
+  const quantizedMatMul = (from: string, name: string, rows: number, columns: number) => {
     quantized(`${name}.weight`, rows, columns);
-    product(from, `${name}.weight`, rows, columns, name);
+    matMul(from, `${name}.weight`, rows, columns, name);
     return name;
   };
-  const ones = (name: string) => {
+  const onesVector = (name: string) => {
     floats(name, [embedding], new Float32Array(embedding).fill(1));
     return name;
   };
@@ -96,7 +96,7 @@ function decoder(shape: ModelShape): Parameters<typeof onnxModel>[0] {
 
   let residual = 'embedded';
   let normed = 'first.normed';
-  node('SimplifiedLayerNormalization', [residual, ones('first.norm')], [normed], {
+  node('SimplifiedLayerNormalization', [residual, onesVector('first.norm')], [normed], {
     domain: '',
     ...epsilon,
   });
@@ -105,7 +105,7 @@ function decoder(shape: ModelShape): Parameters<typeof onnxModel>[0] {
     const sum = `${name}.sum`;
     node(
       'SkipSimplifiedLayerNormalization',
-      [residual, added, ones(`${name}.norm`)],
+      [residual, added, onesVector(`${name}.norm`)],
       [`${name}.normed`, '', '', sum],
       epsilon,
     );
@@ -114,7 +114,7 @@ function decoder(shape: ModelShape): Parameters<typeof onnxModel>[0] {
   };
   for (let layer = 0; layer < layers; layer++) {
     const at = (part: string) => `layers.${layer}.${part}`;
-    const qkv = weightedProduct(normed, at('qkv'), (heads + 2 * kvHeads) * headSize, embedding);
+    const qkv = quantizedMatMul(normed, at('qkv'), (heads + 2 * kvHeads) * headSize, embedding);
     const cache = onnxCache(layer);
     for (const { past, present } of cache) {
       inputs.push({ name: past, type: onnxType.float, shape: [1, kvHeads, 'past', headSize] });
@@ -138,16 +138,16 @@ function decoder(shape: ModelShape): Parameters<typeof onnxModel>[0] {
         floats: { scale: 1 / Math.sqrt(headSize) },
       },
     );
-    addAndNorm(weightedProduct(at('attention'), at('o'), embedding, heads * headSize), at('ffn'));
-    const gate = weightedProduct(normed, at('gate'), feedForward, embedding);
-    const up = weightedProduct(normed, at('up'), feedForward, embedding);
+    addAndNorm(quantizedMatMul(at('attention'), at('o'), embedding, heads * headSize), at('ffn'));
+    const gate = quantizedMatMul(normed, at('gate'), feedForward, embedding);
+    const up = quantizedMatMul(normed, at('up'), feedForward, embedding);
     node('Sigmoid', [gate], [at('sigmoid')], { domain: '' });
     node('Mul', [gate, at('sigmoid')], [at('silu')], { domain: '' });
     node('Mul', [at('silu'), up], [at('gated')], { domain: '' });
-    addAndNorm(weightedProduct(at('gated'), at('down'), embedding, feedForward), at('next'));
+    addAndNorm(quantizedMatMul(at('gated'), at('down'), embedding, feedForward), at('next'));
   }
-  node('Gather', [normed, onnxNames.wanted], ['last'], { domain: '', ints: { axis: 1 } });
-  product('last', 'embedding', vocab, embedding, onnxNames.logits);
+  node('Gather', [normed, onnxNames.wantedToken], ['last'], { domain: '', ints: { axis: 1 } });
+  matMul('last', 'embedding', vocab, embedding, onnxNames.logits);
   return { nodes, initializers, inputs, outputs };
 }
 

@@ -1,7 +1,7 @@
 /** onnxruntime-node's WebGPU provider: prebuilt with its own Dawn, KV cache on the device. */
 import { freshPrompt } from '../generation.ts';
 import { onnxCache, onnxNames } from './onnx-model.ts';
-import { contend, timeAnswer } from './protocol.ts';
+import { runContestant, timeAnswer } from './protocol.ts';
 
 /** The part of onnxruntime-node that is used here. Its own types exist only after `npm --prefix bench/peers ci`. */
 interface OnnxRuntime {
@@ -26,7 +26,7 @@ const packageName: string = 'onnxruntime-node';
 /** Errors only: warnings of its WebGPU provider are irrelevant here. */
 const logSeverityLevel = 3;
 
-contend(async ({ modelPath, layers = 0 }) => {
+runContestant(async ({ modelPath, layers = 0 }) => {
   const { InferenceSession, Tensor, env } = ((await import(packageName)) as { default: OnnxRuntime }).default;
   const caches = Array.from({ length: layers }, (_, layer) => onnxCache(layer)).flat();
   const session = await InferenceSession.create(modelPath, {
@@ -53,14 +53,14 @@ contend(async ({ modelPath, layers = 0 }) => {
     async generate({ context, tokens }) {
       let cache = emptyCache();
       let total = 0;
-      const times = await timeAnswer(freshPrompt(context), tokens, async (given) => {
-        total += given.length;
+      const times = await timeAnswer(freshPrompt(context), tokens, async (tokenIds) => {
+        total += tokenIds.length;
         const results = await session.run({
           ...Object.fromEntries(cache),
-          [onnxNames.ids]: ids(given, [1, given.length]),
+          [onnxNames.ids]: ids(tokenIds, [1, tokenIds.length]),
           [onnxNames.lastPosition]: count(total - 1, [1]),
           [onnxNames.total]: count(total, []),
-          [onnxNames.wanted]: ids([given.length - 1], [1]),
+          [onnxNames.wantedToken]: ids([tokenIds.length - 1], [1]),
         });
         for (const [, tensor] of cache) tensor.dispose();
         cache = caches.map(({ past, present }) => [past, resultOf(results, present)]);

@@ -20,8 +20,8 @@ export interface Measurement {
   /** 1 when only prefill is measured. */
   readonly answerTokens: number;
   /** Small models are fast and vary more, so they get more rounds within the time budget. */
-  readonly leastRounds: number;
-  readonly mostRounds: number;
+  readonly minRounds: number;
+  readonly maxRounds: number;
   readonly budgetMs: number;
   /** Absent when the answer has one token. */
   readonly decodeGoal?: Goal;
@@ -36,7 +36,7 @@ export interface Peer {
   missing(options: PeerOptions): string | undefined;
   /** Default models. */
   readonly models: readonly string[];
-  runs(model: BenchModel): boolean;
+  supports(model: BenchModel): boolean;
   measurements(model: BenchModel): readonly Measurement[];
   /** Returns the settings of its process. Generates a model file of the same shape when the peer does not read GGUF. */
   prepare(model: BenchModel, options: PeerOptions): Promise<Setting>;
@@ -49,22 +49,22 @@ export interface PeerOptions {
   readonly webLlmLib?: string | undefined;
 }
 
-const listed: Goal = { software: null, gpu: null };
-const fullEffort = { leastRounds: 5, mostRounds: 15, budgetMs: 20_000, answerTokens: 33 };
+const noGoal: Goal = { software: null, gpu: null };
+const fullEffort = { minRounds: 5, maxRounds: 15, budgetMs: 20_000, answerTokens: 33 };
 /** For peers that need minutes per round on a software adapter. */
-const slowEffort = { leastRounds: 3, mostRounds: 3, budgetMs: 0 };
+const slowEffort = { minRounds: 3, maxRounds: 3, budgetMs: 0 };
 
-const installed = (name: string): boolean =>
+const isInstalled = (name: string): boolean =>
   existsSync(fileURLToPath(new URL(`./node_modules/${name}/package.json`, import.meta.url)));
-const missingPackage = (name: string): string | undefined =>
-  installed(name) ? undefined : 'is not installed; first: npm --prefix bench/peers ci';
+const packageProblem = (name: string): string | undefined =>
+  isInstalled(name) ? undefined : 'is not installed; first: npm --prefix bench/peers ci';
 
 const llamaCpp: Peer = {
   id: 'llama.cpp',
   script: new URL('./llama-cpp.ts', import.meta.url),
-  missing: () => missingPackage('node-llama-cpp'),
+  missing: () => packageProblem('node-llama-cpp'),
   models: ['tiny', 'smollm2-135m-q8_0', 'smollm2-135m-q4_0'],
-  runs: () => true,
+  supports: () => true,
   measurements({ name }) {
     const [decodeGoal, prefillGoal]: [Goal, Goal] =
       name === 'tiny'
@@ -76,10 +76,10 @@ const llamaCpp: Peer = {
             { software: 4, gpu: 1.3 },
             { software: 3, gpu: 1 },
           ];
-    const long = { ...fullEffort, leastRounds: 3, mostRounds: 7, promptTokens: 512, answerTokens: 1 };
+    const long = { ...fullEffort, minRounds: 3, maxRounds: 7, promptTokens: 512, answerTokens: 1 };
     return [
       { ...fullEffort, promptTokens: 128, decodeGoal, prefillGoal },
-      { ...long, prefillGoal: name === 'tiny' ? listed : prefillGoal },
+      { ...long, prefillGoal: name === 'tiny' ? noGoal : prefillGoal },
     ];
   },
   prepare: (model) => Promise.resolve({ modelPath: model.path }),
@@ -95,18 +95,18 @@ const webLlm: Peer = {
       return 'needs --web-llm-lib PATH: a library of Qwen2-0.5B, which npm does not have';
     }
     if (!existsSync(webLlmLib)) return `finds no file '${webLlmLib}' (--web-llm-lib)`;
-    return missingPackage('@mlc-ai/web-llm');
+    return packageProblem('@mlc-ai/web-llm');
   },
   models: ['qwen2.5-0.5b-q4_0'],
   // A model library is compiled for one shape.
-  runs: ({ name }) => name === 'qwen2.5-0.5b-q4_0',
+  supports: ({ name }) => name === 'qwen2.5-0.5b-q4_0',
   measurements: () => [
     {
       ...slowEffort,
       promptTokens: 32,
       answerTokens: 9,
       decodeGoal: { software: 8, gpu: 1.3 },
-      prefillGoal: listed,
+      prefillGoal: noGoal,
     },
   ],
   async prepare({ path, shape }, { webLlmLib: library }) {
@@ -120,19 +120,19 @@ const webLlm: Peer = {
 
 /** Quantization that a library was compiled for, from its file name. */
 function quantizationOf(library: string): MlcQuantization {
-  const [found] = /q4f(16|32)_1/.exec(library) ?? [];
-  if (found === 'q4f16_1' || found === 'q4f32_1') return found;
+  const [quantization] = /q4f(16|32)_1/.exec(library) ?? [];
+  if (quantization === 'q4f16_1' || quantization === 'q4f32_1') return quantization;
   throw new Error(`--web-llm-lib: expected q4f16_1 or q4f32_1 in the file's name, got '${library}'`);
 }
 
 const onnxruntime: Peer = {
   id: 'onnxruntime',
   script: new URL('./onnxruntime.ts', import.meta.url),
-  missing: () => missingPackage('onnxruntime-node'),
+  missing: () => packageProblem('onnxruntime-node'),
   models: ['smollm2-135m-q4_0'],
-  runs: ({ shape }) =>
+  supports: ({ shape }) =>
     shape?.architecture === 'llama' && shape.type === 'Q4_0' && shape.tiedEmbeddings === true,
-  measurements: () => [{ ...fullEffort, promptTokens: 128, decodeGoal: listed, prefillGoal: listed }],
+  measurements: () => [{ ...fullEffort, promptTokens: 128, decodeGoal: noGoal, prefillGoal: noGoal }],
   async prepare({ path, shape }) {
     if (!shape) throw new Error('onnxruntime needs a known shape');
     const modelPath = path.replace(/\.gguf$/, '.onnx');
@@ -144,13 +144,13 @@ const onnxruntime: Peer = {
 export const peers: readonly Peer[] = [llamaCpp, webLlm, onnxruntime];
 
 /** A quick variant: few rounds, short answers, and only the first measurement. */
-export const quickly = ([first]: readonly Measurement[]): readonly Measurement[] =>
+export const quickMeasurements = ([first]: readonly Measurement[]): readonly Measurement[] =>
   first
     ? [
         {
           ...first,
-          leastRounds: 2,
-          mostRounds: 2,
+          minRounds: 2,
+          maxRounds: 2,
           budgetMs: 0,
           answerTokens: Math.min(first.answerTokens, 9),
         },

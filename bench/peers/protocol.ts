@@ -38,7 +38,7 @@ interface Contestant {
 }
 
 /** Main loop of a contestant's process: loads the model, reports ready, then serves orders until the bench ends it. */
-export function contend(load: (setting: Setting) => Promise<Contestant>): void {
+export function runContestant(load: (setting: Setting) => Promise<Contestant>): void {
   const send = (reply: Reply) => process.send?.(reply);
   const fail = (error: unknown) => send({ type: 'failed', message: errorMessage(error) });
   // Exits with the bench, so that no process with a loaded model is left behind.
@@ -66,8 +66,8 @@ export async function timeAnswer(
 ): Promise<GenerationTimes> {
   const start = performance.now();
   let token = await next(prompt);
-  const first = performance.now();
+  const firstTokenAt = performance.now();
   for (let count = 1; count < tokens; count++) token = await next([token]);
-  const perTokenMs = tokens > 1 ? (performance.now() - first) / (tokens - 1) : 0;
-  return { firstTokenMs: first - start, perTokenMs };
+  const perTokenMs = tokens > 1 ? (performance.now() - firstTokenAt) / (tokens - 1) : 0;
+  return { firstTokenMs: firstTokenAt - start, perTokenMs };
 }

@@ -33,32 +33,32 @@ const { values } = parseArgs({
 async function run(): Promise<void> {
   const { quick, adapter } = values;
   const before = loadAverage();
-  const say = (what: string) => process.stderr.write(`${what}\n`);
+  const logProgress = (what: string) => process.stderr.write(`${what}\n`);
   const options = {
     quick,
     adapter,
-    say,
+    logProgress,
     webLlmLib: values['web-llm-lib'],
-    peers: values.peer?.map(peerId),
+    peers: values.peer?.map(parsePeerId),
   };
   const figures: PeerFigure[] = [];
   for (const peer of readyPeers(options)) {
     const names = values.model ?? (quick ? peer.models.slice(0, 1) : peer.models);
     const models: BenchModel[] = [];
     for (const name of names) models.push(await findModel(name));
-    const compared = await comparePeers(models, { ...options, peers: [peer.id] });
-    figures.push(...compared);
+    const peerFigures = await comparePeers(models, { ...options, peers: [peer.id] });
+    figures.push(...peerFigures);
     // Printed immediately, because the next peer may take minutes or fail.
-    if (values.json) for (const figure of compared) console.log(JSON.stringify(figure));
+    if (values.json) for (const figure of peerFigures) console.log(JSON.stringify(figure));
   }
   if (!values.json) console.log(peerText(figures));
-  say(`load average ${before} before, ${loadAverage()} after (the bench itself adds to it)`);
+  logProgress(`load average ${before} before, ${loadAverage()} after (the bench itself adds to it)`);
 }
 
-function peerId(name: string): PeerId {
-  const found = peerIds.find((id) => id === name);
-  if (!found) throw new Error(`--peer: expected one of ${peerIds.join(', ')}, got '${name}'`);
-  return found;
+function parsePeerId(name: string): PeerId {
+  const id = peerIds.find((id) => id === name);
+  if (!id) throw new Error(`--peer: expected one of ${peerIds.join(', ')}, got '${name}'`);
+  return id;
 }
 
 if (values.help) {

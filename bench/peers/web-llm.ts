@@ -5,8 +5,8 @@
 import { basename, join } from 'node:path';
 import { errorMessage } from '../../src/util/error-message.ts';
 import { freshPrompt } from '../generation.ts';
-import { asIfNotNode, becomeBrowser, origin } from './browser.ts';
-import { contend, timeAnswer } from './protocol.ts';
+import { withoutNodeDetection, installBrowserGlobals, origin } from './browser.ts';
+import { runContestant, timeAnswer } from './protocol.ts';
 
 /** The part of web-llm that is used here. Its own types exist only after `npm --prefix bench/peers ci`. */
 interface WebLlm {
@@ -22,9 +22,9 @@ interface MlcEngine {
 const packageName: string = '@mlc-ai/web-llm';
 const libraryName = 'library.wasm';
 
-contend(async ({ modelPath, library, adapter }) => {
+runContestant(async ({ modelPath, library, adapter }) => {
   if (library === undefined) throw new Error('web-llm needs a model library: --web-llm-lib PATH');
-  becomeBrowser(adapter, ({ pathname }) => {
+  installBrowserGlobals(adapter, ({ pathname }) => {
     const name = basename(pathname);
     return name === libraryName ? library : join(modelPath, name);
   });
@@ -33,7 +33,7 @@ contend(async ({ modelPath, library, adapter }) => {
     default: { version: string };
   };
   const record = { model: `${origin}/model`, model_id: 'model', model_lib: `${origin}/${libraryName}` };
-  const engine = await asIfNotNode(() =>
+  const engine = await withoutNodeDetection(() =>
     webLlm.CreateMLCEngine('model', { appConfig: { model_list: [record] }, logLevel: 'WARN' }),
   ).catch((error: unknown) => {
     const reason = errorMessage(error);
@@ -49,8 +49,8 @@ contend(async ({ modelPath, library, adapter }) => {
     software: device?.info.isFallbackAdapter ?? false,
     async generate({ context, tokens }) {
       await engine.resetChat();
-      return await timeAnswer(freshPrompt(context), tokens, (given) =>
-        engine.forwardTokensAndSample(given, given.length > 1),
+      return await timeAnswer(freshPrompt(context), tokens, (tokenIds) =>
+        engine.forwardTokensAndSample(tokenIds, tokenIds.length > 1),
       );
     },
   };

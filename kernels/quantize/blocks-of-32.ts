@@ -2,17 +2,17 @@
  * Encoders of blocks of 32 with one scale. Arithmetic in f32, with the same rounding steps as ggml's reference
  * quantizer.
  */
-import { quantizerOf } from './encoder.ts';
+import { createQuantizer } from './encoder.ts';
 
 const { abs, fround, floor, trunc } = Math;
 
 const inverseOf = (d: number): number => (d === 0 ? 0 : fround(1 / d));
 
 /** The largest magnitude is encoded as 127. */
-export const q8_0 = quantizerOf('Q8_0', 32, 34, (values, first, out, at) => {
-  let greatest = 0;
-  for (let i = first; i < first + 32; i++) greatest = Math.max(greatest, abs(values[i] as number));
-  const d = fround(greatest / 127);
+export const q8_0 = createQuantizer('Q8_0', 32, 34, (values, first, out, at) => {
+  let maximum = 0;
+  for (let i = first; i < first + 32; i++) maximum = Math.max(maximum, abs(values[i] as number));
+  const d = fround(maximum / 127);
   const inverse = inverseOf(d);
   out.setFloat16(at, d, true);
   for (let i = 0; i < 32; i++) {
@@ -23,17 +23,17 @@ export const q8_0 = quantizerOf('Q8_0', 32, 34, (values, first, out, at) => {
 });
 
 /** The value with the largest magnitude, with its sign. */
-function farthestOf(values: Float32Array, first: number): number {
-  let farthest = 0;
+function largestMagnitudeValue(values: Float32Array, first: number): number {
+  let largest = 0;
   for (let i = first; i < first + 32; i++) {
-    if (abs(values[i] as number) > abs(farthest)) farthest = values[i] as number;
+    if (abs(values[i] as number) > abs(largest)) largest = values[i] as number;
   }
-  return farthest;
+  return largest;
 }
 
 /** The value with the largest magnitude is encoded as -8, because nibbles range from -8 to +7. */
-export const q4_0 = quantizerOf('Q4_0', 32, 18, (values, first, out, at) => {
-  const d = fround(farthestOf(values, first) / -8);
+export const q4_0 = createQuantizer('Q4_0', 32, 18, (values, first, out, at) => {
+  const d = fround(largestMagnitudeValue(values, first) / -8);
   const inverse = inverseOf(d);
   out.setFloat16(at, d, true);
   for (let i = first; i < first + 16; i++) {
@@ -44,8 +44,8 @@ export const q4_0 = quantizerOf('Q4_0', 32, 18, (values, first, out, at) => {
 });
 
 /** Like Q4_0, with -16 and 5 bits. */
-export const q5_0 = quantizerOf('Q5_0', 32, 22, (values, first, out, at) => {
-  const d = fround(farthestOf(values, first) / -16);
+export const q5_0 = createQuantizer('Q5_0', 32, 22, (values, first, out, at) => {
+  const d = fround(largestMagnitudeValue(values, first) / -16);
   const inverse = inverseOf(d);
   out.setFloat16(at, d, true);
   const code = (value: number) => Math.min(31, trunc(fround(fround(value * inverse) + 16.5)));
@@ -53,34 +53,34 @@ export const q5_0 = quantizerOf('Q5_0', 32, 22, (values, first, out, at) => {
 });
 
 /** The smallest value is encoded as 0, the largest as `maxCode`. */
-function rangeOf(values: Float32Array, first: number, most: number): { d: number; least: number } {
-  let least = Infinity;
-  let greatest = -Infinity;
+function quantizationRange(values: Float32Array, first: number, maxCode: number): { d: number; minimum: number } {
+  let minimum = Infinity;
+  let maximum = -Infinity;
   for (let i = first; i < first + 32; i++) {
-    least = Math.min(least, values[i] as number);
-    greatest = Math.max(greatest, values[i] as number);
+    minimum = Math.min(minimum, values[i] as number);
+    maximum = Math.max(maximum, values[i] as number);
   }
-  return { d: fround(fround(greatest - least) / most), least };
+  return { d: fround(fround(maximum - minimum) / maxCode), minimum };
 }
 
-export const q4_1 = quantizerOf('Q4_1', 32, 20, (values, first, out, at) => {
-  const { d, least } = rangeOf(values, first, 15);
+export const q4_1 = createQuantizer('Q4_1', 32, 20, (values, first, out, at) => {
+  const { d, minimum } = quantizationRange(values, first, 15);
   const inverse = inverseOf(d);
   out.setFloat16(at, d, true);
-  out.setFloat16(at + 2, least, true);
-  const code = (value: number) => Math.min(15, trunc(fround(fround(fround(value - least) * inverse) + 0.5)));
+  out.setFloat16(at + 2, minimum, true);
+  const code = (value: number) => Math.min(15, trunc(fround(fround(fround(value - minimum) * inverse) + 0.5)));
   for (let i = 0; i < 16; i++) {
     const low = code(values[first + i] as number);
     out.setUint8(at + 4 + i, low | (code(values[first + 16 + i] as number) << 4));
   }
 });
 
-export const q5_1 = quantizerOf('Q5_1', 32, 24, (values, first, out, at) => {
-  const { d, least } = rangeOf(values, first, 31);
+export const q5_1 = createQuantizer('Q5_1', 32, 24, (values, first, out, at) => {
+  const { d, minimum } = quantizationRange(values, first, 31);
   const inverse = inverseOf(d);
   out.setFloat16(at, d, true);
-  out.setFloat16(at + 2, least, true);
-  const code = (value: number) => Math.min(31, trunc(fround(fround(fround(value - least) * inverse) + 0.5)));
+  out.setFloat16(at + 2, minimum, true);
+  const code = (value: number) => Math.min(31, trunc(fround(fround(fround(value - minimum) * inverse) + 0.5)));
   writeFiveBits(values, first, out, at + 4, code);
 });
 

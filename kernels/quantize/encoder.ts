@@ -2,7 +2,7 @@
 export type Quantizer = (values: Float32Array) => Uint8Array<ArrayBuffer>;
 
 /** @param encode encodes one block: the elements from `first` on, to the bytes from `at` on */
-export const quantizerOf =
+export const createQuantizer =
   (
     name: string,
     blockElements: number,

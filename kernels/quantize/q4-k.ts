@@ -4,27 +4,27 @@
  * minimum with the smallest weighted squared error, starting from 21 roundings. The eight pairs are then rounded to
  * 6 bits and the codes recomputed. All arithmetic is in f32 and in ggml's order of sums, so the bytes are identical.
  */
-import { type Quantizer, quantizerOf } from './encoder.ts';
+import { type Quantizer, createQuantizer } from './encoder.ts';
 
 const { abs, fround, sqrt } = Math;
 
 const subBlocks = 8;
-const most = 15;
-const steps = 20;
+const maxCode = 15;
+const stepCount = 20;
 /** Adding it to an f32 below 2^22 rounds to an integer, half to even. */
-const rounder = 12_582_912;
-const nearest = (value: number): number => fround(value + rounder) - rounder;
+const roundingConstant = 12_582_912;
+const nearest = (value: number): number => fround(value + roundingConstant) - roundingConstant;
 
 /** Divisors of the range that are tried: 14, 14.1, ... 16. */
-const levels = Float32Array.from({ length: steps + 1 }, (_, step) =>
-  fround(fround(-1 + fround(fround(0.1) * step)) + most),
+const rangeDivisors = Float32Array.from({ length: stepCount + 1 }, (_, step) =>
+  fround(fround(-1 + fround(fround(0.1) * step)) + maxCode),
 );
 
 /** Buffers for the current superblock. */
 interface Scratch {
   /** Error weights of the current sub-block: magnitude of the value plus the RMS of the sub-block. */
   readonly weights: Float32Array;
-  readonly tried: Uint8Array;
+  readonly candidateCodes: Uint8Array;
   /** Codes of the whole superblock. */
   readonly codes: Uint8Array;
   readonly scales: Float32Array;
@@ -32,14 +32,14 @@ interface Scratch {
   readonly minima: Float32Array;
 }
 
-const code = (value: number): number => {
-  const whole = nearest(value);
-  return whole < 0 ? 0 : whole > most ? most : whole;
+const toCode = (value: number): number => {
+  const rounded = nearest(value);
+  return rounded < 0 ? 0 : rounded > maxCode ? maxCode : rounded;
 };
 
 /** Finds the scale, minimum and codes of the sub-block at `from`. */
-function fit(values: Float32Array, from: number, sub: number, scratch: Scratch): void {
-  const { weights, tried, codes, scales, minima } = scratch;
+function fitSubBlock(values: Float32Array, from: number, sub: number, scratch: Scratch): void {
+  const { weights, candidateCodes, codes, scales, minima } = scratch;
   const to = 32 * sub;
   let squares = fround(0);
   for (let i = 0; i < 32; i++) {
@@ -47,44 +47,44 @@ function fit(values: Float32Array, from: number, sub: number, scratch: Scratch):
     squares = fround(squares + fround(x * x));
   }
   const mean = fround(sqrt(fround(squares / 32)));
-  let least = values[from] as number;
-  let greatest = least;
+  let minimum = values[from] as number;
+  let maximum = minimum;
   let sumW = fround(0);
   let sumX = fround(0);
   for (let i = 0; i < 32; i++) {
     const x = values[from + i] as number;
-    if (x < least) least = x;
-    if (x > greatest) greatest = x;
+    if (x < minimum) minimum = x;
+    if (x > maximum) maximum = x;
     const w = fround(mean + abs(x));
     weights[i] = w;
     sumW = fround(sumW + w);
     sumX = fround(sumX + fround(w * x));
   }
-  if (least > 0) least = 0;
+  if (minimum > 0) minimum = 0;
   codes.fill(0, to, to + 32);
   scales[sub] = 0;
-  minima[sub] = -least;
-  if (greatest === least) return;
+  minima[sub] = -minimum;
+  if (maximum === minimum) return;
 
-  let inverse = fround(most / fround(greatest - least));
+  let inverse = fround(maxCode / fround(maximum - minimum));
   let scale = fround(1 / inverse);
   let bestError = fround(0);
   for (let i = 0; i < 32; i++) {
     const x = values[from + i] as number;
-    const l = code(fround(inverse * fround(x - least)));
+    const l = toCode(fround(inverse * fround(x - minimum)));
     codes[to + i] = l;
-    const off = fround(fround(fround(scale * l) + least) - x);
-    bestError = fround(bestError + fround((weights[i] as number) * fround(off * off)));
+    const deviation = fround(fround(fround(scale * l) + minimum) - x);
+    bestError = fround(bestError + fround((weights[i] as number) * fround(deviation * deviation)));
   }
-  for (let step = 0; step <= steps; step++) {
-    inverse = fround((levels[step] as number) / fround(greatest - least));
+  for (let step = 0; step <= stepCount; step++) {
+    inverse = fround((rangeDivisors[step] as number) / fround(maximum - minimum));
     let sumL = fround(0);
     let sumL2 = fround(0);
     let sumXL = fround(0);
     for (let i = 0; i < 32; i++) {
       const x = values[from + i] as number;
-      const l = code(fround(inverse * fround(x - least)));
-      tried[i] = l;
+      const l = toCode(fround(inverse * fround(x - minimum)));
+      candidateCodes[i] = l;
       const wl = fround((weights[i] as number) * l);
       sumL = fround(sumL + wl);
       sumL2 = fround(sumL2 + fround(wl * l));
@@ -92,46 +92,46 @@ function fit(values: Float32Array, from: number, sub: number, scratch: Scratch):
     }
     const determinant = fround(fround(sumW * sumL2) - fround(sumL * sumL));
     if (!(determinant > 0)) continue;
-    let ownScale = fround(fround(fround(sumW * sumXL) - fround(sumX * sumL)) / determinant);
-    let ownLeast = fround(fround(fround(sumL2 * sumX) - fround(sumL * sumXL)) / determinant);
-    if (ownLeast > 0) {
-      ownLeast = 0;
-      ownScale = fround(sumXL / sumL2);
+    let candidateScale = fround(fround(fround(sumW * sumXL) - fround(sumX * sumL)) / determinant);
+    let candidateMinimum = fround(fround(fround(sumL2 * sumX) - fround(sumL * sumXL)) / determinant);
+    if (candidateMinimum > 0) {
+      candidateMinimum = 0;
+      candidateScale = fround(sumXL / sumL2);
     }
     let error = fround(0);
     for (let i = 0; i < 32; i++) {
-      const fitted = fround(fround(ownScale * (tried[i] as number)) + ownLeast);
-      const off = fround(fitted - (values[from + i] as number));
-      error = fround(error + fround((weights[i] as number) * fround(off * off)));
+      const fitted = fround(fround(candidateScale * (candidateCodes[i] as number)) + candidateMinimum);
+      const deviation = fround(fitted - (values[from + i] as number));
+      error = fround(error + fround((weights[i] as number) * fround(deviation * deviation)));
     }
     if (error < bestError) {
-      codes.set(tried, to);
+      codes.set(candidateCodes, to);
       bestError = error;
-      scale = ownScale;
-      least = ownLeast;
+      scale = candidateScale;
+      minimum = candidateMinimum;
     }
   }
   scales[sub] = scale;
-  minima[sub] = -least;
+  minima[sub] = -minimum;
 }
 
 /** Quantizes numbers to 6 bits with a common f16 scale, which is written to `out`. @returns that scale */
-function toSixBits(numbers: Float32Array, six: Uint8Array, out: DataView, at: number): number {
-  let greatest = 0;
-  for (const one of numbers) if (one > greatest) greatest = one;
-  const inverse = greatest > 0 ? fround(63 / greatest) : 0;
+function quantizeToSixBits(numbers: Float32Array, six: Uint8Array, out: DataView, at: number): number {
+  let maximum = 0;
+  for (const one of numbers) if (one > maximum) maximum = one;
+  const inverse = maximum > 0 ? fround(63 / maximum) : 0;
   for (let sub = 0; sub < subBlocks; sub++) {
     six[sub] = Math.min(63, nearest(fround(inverse * (numbers[sub] as number))) & 255);
   }
-  out.setFloat16(at, fround(greatest / 63), true);
+  out.setFloat16(at, fround(maximum / 63), true);
   return out.getFloat16(at, true);
 }
 
 /** @returns an encoder of superblocks that reuses its buffers */
-function superblocks() {
+function createSuperblockEncoder() {
   const scratch: Scratch = {
     weights: new Float32Array(32),
-    tried: new Uint8Array(32),
+    candidateCodes: new Uint8Array(32),
     codes: new Uint8Array(256),
     scales: new Float32Array(subBlocks),
     minima: new Float32Array(subBlocks),
@@ -140,9 +140,9 @@ function superblocks() {
   const sixScales = new Uint8Array(subBlocks);
   const sixMinima = new Uint8Array(subBlocks);
   return (values: Float32Array, first: number, out: DataView, at: number): void => {
-    for (let sub = 0; sub < subBlocks; sub++) fit(values, first + 32 * sub, sub, scratch);
-    const d = toSixBits(scratch.scales, sixScales, out, at);
-    const dmin = toSixBits(scratch.minima, sixMinima, out, at + 2);
+    for (let sub = 0; sub < subBlocks; sub++) fitSubBlock(values, first + 32 * sub, sub, scratch);
+    const d = quantizeToSixBits(scratch.scales, sixScales, out, at);
+    const dmin = quantizeToSixBits(scratch.minima, sixMinima, out, at + 2);
     for (let sub = 0; sub < 4; sub++) {
       const scale = sixScales[sub + 4] as number;
       const minimum = sixMinima[sub + 4] as number;
@@ -155,7 +155,7 @@ function superblocks() {
       if (scale === 0) continue;
       const minimum = fround(dmin * (sixMinima[sub] as number));
       for (let i = 32 * sub; i < 32 * sub + 32; i++) {
-        codes[i] = code(fround(fround((values[first + i] as number) + minimum) / scale));
+        codes[i] = toCode(fround(fround((values[first + i] as number) + minimum) / scale));
       }
     }
     for (let i = 0; i < 128; i++) {
@@ -165,4 +165,4 @@ function superblocks() {
   };
 }
 
-export const q4K: Quantizer = (values) => quantizerOf('Q4_K', 256, 144, superblocks())(values);
+export const q4K: Quantizer = (values) => createQuantizer('Q4_K', 256, 144, createSuperblockEncoder())(values);

@@ -1,5 +1,5 @@
 import { softmax } from './softmax.ts';
-import { expectLength, type Values } from './vectors.ts';
+import { assertLength, type Values } from './vectors.ts';
 
 export interface AttentionShape {
   heads: number;
@@ -35,9 +35,9 @@ export function attention(
   const row = kvHeads * headDim;
   const cached = keys.length / row;
   if (heads % kvHeads !== 0) throw new RangeError(`${heads} heads cannot share ${kvHeads} key/value heads`);
-  expectLength('attention queries', queries, positions.length * heads * headDim);
-  expectLength('attention values', values, keys.length);
-  if (sinks) expectLength('attention sinks', sinks, heads);
+  assertLength('attention queries', queries, positions.length * heads * headDim);
+  assertLength('attention values', values, keys.length);
+  if (sinks) assertLength('attention sinks', sinks, heads);
   const out = new Float64Array(queries.length);
   for (let t = 0; t < positions.length; t++) {
     const visible = positions[t]! + 1;

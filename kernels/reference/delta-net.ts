@@ -1,4 +1,4 @@
-import { expectLength, type Values } from './vectors.ts';
+import { assertLength, type Values } from './vectors.ts';
 
 export interface DeltaShape {
   readonly tokens: number;
@@ -34,19 +34,19 @@ export function deltaNet(
   { tokens, keyHeads, valueHeads, keyDim, valueDim }: DeltaShape,
   state?: Values,
 ): { out: Float64Array; state: Float64Array } {
-  expectLength('deltaNet q', q, tokens * keyHeads * keyDim);
-  expectLength('deltaNet k', k, tokens * keyHeads * keyDim);
-  expectLength('deltaNet v', v, tokens * valueHeads * valueDim);
-  expectLength('deltaNet beta', beta, tokens * valueHeads);
-  expectLength('deltaNet alpha', alpha, tokens * valueHeads);
-  expectLength('deltaNet dt', dt, valueHeads);
-  expectLength('deltaNet a', a, valueHeads);
-  const all = new Float64Array(valueHeads * keyDim * valueDim);
-  if (state) all.set(state);
+  assertLength('deltaNet q', q, tokens * keyHeads * keyDim);
+  assertLength('deltaNet k', k, tokens * keyHeads * keyDim);
+  assertLength('deltaNet v', v, tokens * valueHeads * valueDim);
+  assertLength('deltaNet beta', beta, tokens * valueHeads);
+  assertLength('deltaNet alpha', alpha, tokens * valueHeads);
+  assertLength('deltaNet dt', dt, valueHeads);
+  assertLength('deltaNet a', a, valueHeads);
+  const states = new Float64Array(valueHeads * keyDim * valueDim);
+  if (state) states.set(state);
   const out = new Float64Array(tokens * valueHeads * valueDim);
   for (let t = 0; t < tokens; t++) {
     for (let h = 0; h < valueHeads; h++) {
-      const s = all.subarray(h * keyDim * valueDim, (h + 1) * keyDim * valueDim);
+      const s = states.subarray(h * keyDim * valueDim, (h + 1) * keyDim * valueDim);
       const keyAt = (t * keyHeads + (h % keyHeads)) * keyDim;
       const key = unitLength(k.subarray(keyAt, keyAt + keyDim));
       const query = unitLength(q.subarray(keyAt, keyAt + keyDim));
@@ -55,9 +55,9 @@ export function deltaNet(
       const rate = 1 / (1 + Math.exp(-beta[at]!));
       for (let i = 0; i < s.length; i++) s[i]! *= decay;
       for (let j = 0; j < valueDim; j++) {
-        let held = 0;
-        for (let i = 0; i < keyDim; i++) held += s[i * valueDim + j]! * key[i]!;
-        const change = rate * (v[at * valueDim + j]! - held);
+        let storedValue = 0;
+        for (let i = 0; i < keyDim; i++) storedValue += s[i * valueDim + j]! * key[i]!;
+        const change = rate * (v[at * valueDim + j]! - storedValue);
         let read = 0;
         for (let i = 0; i < keyDim; i++) {
           s[i * valueDim + j]! += key[i]! * change;
@@ -67,7 +67,7 @@ export function deltaNet(
       }
     }
   }
-  return { out, state: all };
+  return { out, state: states };
 }
 
 const unitLength = (values: Values): Float64Array => {

@@ -6,7 +6,7 @@ import { iq4NL, iq4XS, mxfp4 } from './codecs/four-bit-floats.ts';
 import { q2K, q3K, q4K, q5K, q6K } from './codecs/k-quants.ts';
 import { bf16, f16, f32 } from './codecs/plain.ts';
 import { bf16FromNumber, f16FromNumber } from './half.ts';
-import { expectLength } from './vectors.ts';
+import { assertLength } from './vectors.ts';
 
 const codecs = {
   F32: f32,
@@ -40,7 +40,7 @@ export type EncodableType = 'F32' | 'F16' | 'BF16' | QuantizedType;
  */
 export function dequantize(type: WeightType, bytes: Uint8Array, elements: number): Float32Array<ArrayBuffer> {
   const { blockElements, blockBytes, decode } = codecs[type];
-  expectLength(`${type} of ${elements} elements, in bytes,`, bytes, (elements / blockElements) * blockBytes);
+  assertLength(`${type} of ${elements} elements, in bytes,`, bytes, (elements / blockElements) * blockBytes);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const out = new Float32Array(elements);
   for (let first = 0, at = 0; first < elements; first += blockElements, at += blockBytes) {

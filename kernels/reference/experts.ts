@@ -1,4 +1,4 @@
-import { expectLength, type Values } from './vectors.ts';
+import { assertLength, type Values } from './vectors.ts';
 
 export interface RouteShape {
   readonly tokens: number;
@@ -17,29 +17,29 @@ export function route(
   logits: Values,
   { tokens, experts, used }: RouteShape,
   { ofAll = false, scale = 1 } = {},
-): { chosen: Uint32Array; shares: Float64Array } {
-  expectLength('route logits', logits, tokens * experts);
-  const chosen = new Uint32Array(tokens * used);
+): { selected: Uint32Array; shares: Float64Array } {
+  assertLength('route logits', logits, tokens * experts);
+  const selected = new Uint32Array(tokens * used);
   const shares = new Float64Array(tokens * used);
   const least = Number.NEGATIVE_INFINITY;
   for (let t = 0; t < tokens; t++) {
     const row = Array.from({ length: experts }, (_, e) => logits[t * experts + e]!);
-    const worth = row.map((value) => (Number.isNaN(value) ? least : value));
+    const sortKeys = row.map((value) => (Number.isNaN(value) ? least : value));
     const isNumber = (e: number) => (Number.isNaN(row[e]!) ? 0 : 1);
     const order = [...row.keys()].sort((a, b) => {
-      if (worth[a] !== worth[b]) return worth[a]! > worth[b]! ? -1 : 1;
+      if (sortKeys[a] !== sortKeys[b]) return sortKeys[a]! > sortKeys[b]! ? -1 : 1;
       return isNumber(b) - isNumber(a) || a - b;
     });
-    const best = row[order[0]!]!;
-    const summed = ofAll ? order : order.slice(0, used);
-    const mass = summed.reduce((total, e) => total + Math.exp(row[e]! - best), 0);
+    const maxLogit = row[order[0]!]!;
+    const softmaxExperts = ofAll ? order : order.slice(0, used);
+    const mass = softmaxExperts.reduce((total, e) => total + Math.exp(row[e]! - maxLogit), 0);
     const sum = row.some(Number.isNaN) ? Number.NaN : mass;
     for (let j = 0; j < used; j++) {
-      chosen[t * used + j] = order[j]!;
-      shares[t * used + j] = (Math.exp(row[order[j]!]! - best) / sum) * scale;
+      selected[t * used + j] = order[j]!;
+      shares[t * used + j] = (Math.exp(row[order[j]!]! - maxLogit) / sum) * scale;
     }
   }
-  return { chosen, shares };
+  return { selected, shares };
 }
 
 /** Gate activation: silu, or OpenAI's clamped and shifted variant. */
@@ -48,8 +48,8 @@ export type ExpertActivation = 'silu' | 'swiglu_oai';
 export function expertActivation(gate: number, up: number, activation: ExpertActivation): number {
   const sigmoid = (x: number) => 1 / (1 + Math.exp(-x));
   if (activation === 'silu') return gate * sigmoid(gate) * up;
-  const open = Math.min(gate, 7);
-  return open * sigmoid(1.702 * open) * (Math.max(-7, Math.min(7, up)) + 1);
+  const clampedGate = Math.min(gate, 7);
+  return clampedGate * sigmoid(1.702 * clampedGate) * (Math.max(-7, Math.min(7, up)) + 1);
 }
 
 /**
@@ -62,15 +62,15 @@ export function expertActivation(gate: number, up: number, activation: ExpertAct
 export function expertMatmul(
   x: Values,
   weight: Values,
-  chosen: ArrayLike<number>,
+  selected: ArrayLike<number>,
   shape: { inputs: number; outputs: number; used: number; paired?: boolean; bias?: Values | undefined },
 ): Float64Array {
   const { inputs, outputs, used, paired = false, bias } = shape;
-  const out = new Float64Array(chosen.length * outputs);
-  for (let pair = 0; pair < chosen.length; pair++) {
+  const out = new Float64Array(selected.length * outputs);
+  for (let pair = 0; pair < selected.length; pair++) {
     const row = (paired ? pair : Math.floor(pair / used)) * inputs;
     for (let n = 0; n < outputs; n++) {
-      const at = chosen[pair]! * outputs + n;
+      const at = selected[pair]! * outputs + n;
       let sum = bias?.[at] ?? 0;
       for (let k = 0; k < inputs; k++) sum += x[row + k]! * weight[at * inputs + k]!;
       out[pair * outputs + n] = sum;

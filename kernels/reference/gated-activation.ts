@@ -1,4 +1,4 @@
-import { expectLength, type Values } from './vectors.ts';
+import { assertLength, type Values } from './vectors.ts';
 
 /** Activation functions by name. */
 export const activations = {
@@ -15,7 +15,7 @@ export type Activation = keyof typeof activations;
  * @param gate and up [any], the same shape
  */
 export function gatedActivation(gate: Values, up: Values, activation: Activation = 'silu'): Float64Array {
-  expectLength('gatedActivation up', up, gate.length);
+  assertLength('gatedActivation up', up, gate.length);
   const act = activations[activation];
   return Float64Array.from(gate, (g, i) => act(g) * up[i]!);
 }

@@ -1,6 +1,6 @@
 import { activations } from './gated-activation.ts';
 import { rmsNorm } from './rms-norm.ts';
-import { expectLength, type Values } from './vectors.ts';
+import { assertLength, type Values } from './vectors.ts';
 
 /**
  * RMS norm of each row, multiplied by silu(gate).
@@ -13,12 +13,12 @@ export function gatedNorm(
   weight: Values,
   shape: { rows: number; cols: number; eps: number },
 ): Float64Array {
-  expectLength('gatedNorm gate', gate, x.length);
+  assertLength('gatedNorm gate', gate, x.length);
   return rmsNorm(x, weight, shape).map((value, i) => value * activations.silu(gate[i]!));
 }
 
 /** x * sigmoid(gate); both have the same shape. */
 export function sigmoidGate(x: Values, gate: Values): Float64Array {
-  expectLength('sigmoidGate gate', gate, x.length);
+  assertLength('sigmoidGate gate', gate, x.length);
   return Float64Array.from(x, (value, i) => value / (1 + Math.exp(-gate[i]!)));
 }

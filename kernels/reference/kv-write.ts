@@ -1,5 +1,5 @@
 import { roundToF16 } from './half.ts';
-import { expectLength, type Values } from './vectors.ts';
+import { assertLength, type Values } from './vectors.ts';
 
 /**
  * Copies the cache and writes rows[t] to row slots[t]. If a slot occurs twice, the last row wins.
@@ -14,7 +14,7 @@ export function kvWrite(
   width: number,
   stored: 'F32' | 'F16',
 ): Float64Array {
-  expectLength('kvWrite rows', rows, slots.length * width);
+  assertLength('kvWrite rows', rows, slots.length * width);
   const round = stored === 'F16' ? roundToF16 : Math.fround;
   const out = Float64Array.from(cache);
   for (let t = 0; t < slots.length; t++) {

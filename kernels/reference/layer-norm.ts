@@ -1,4 +1,4 @@
-import { expectLength, type Values } from './vectors.ts';
+import { assertLength, type Values } from './vectors.ts';
 
 /**
  * out[r,c] = (x[r,c] - mean) / sqrt(mean over c of (x[r,c] - mean)^2 + eps) * weight[c] + bias[c]
@@ -8,21 +8,21 @@ import { expectLength, type Values } from './vectors.ts';
  */
 export function layerNorm(
   x: Values,
-  gain: Values,
+  weight: Values,
   bias: Values,
   shape: { rows: number; cols: number; eps: number },
 ): Float64Array {
   const { rows, cols, eps } = shape;
-  expectLength('layerNorm x', x, rows * cols);
-  expectLength('layerNorm gain', gain, cols);
-  expectLength('layerNorm bias', bias, cols);
+  assertLength('layerNorm x', x, rows * cols);
+  assertLength('layerNorm gain', weight, cols);
+  assertLength('layerNorm bias', bias, cols);
   const out = new Float64Array(rows * cols);
   for (let r = 0; r < rows; r++) {
     const row = Float64Array.from(x.subarray(r * cols, (r + 1) * cols));
     const mean = row.reduce((sum, value) => sum + value, 0) / cols;
     const variance = row.reduce((sum, value) => sum + (value - mean) ** 2, 0) / cols;
     const scale = 1 / Math.sqrt(variance + eps);
-    for (let c = 0; c < cols; c++) out[r * cols + c] = (row[c]! - mean) * scale * gain[c]! + bias[c]!;
+    for (let c = 0; c < cols; c++) out[r * cols + c] = (row[c]! - mean) * scale * weight[c]! + bias[c]!;
   }
   return out;
 }

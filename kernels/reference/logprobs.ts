@@ -10,12 +10,12 @@ import type { Values } from './vectors.ts';
 export function logprobs(
   logits: Values,
   token: number,
-  likeliest: number,
+  topCount: number,
 ): { logprob: number; top: { id: number; logprob: number }[] } {
   const sum = logSumExp(logits);
   const order = Array.from(logits.keys()).sort((a, b) => logits[b]! - logits[a]! || a - b);
   return {
     logprob: logits[token]! - sum,
-    top: order.slice(0, likeliest).map((id) => ({ id, logprob: logits[id]! - sum })),
+    top: order.slice(0, topCount).map((id) => ({ id, logprob: logits[id]! - sum })),
   };
 }

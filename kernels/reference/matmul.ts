@@ -1,4 +1,4 @@
-import { expectLength, type Values } from './vectors.ts';
+import { assertLength, type Values } from './vectors.ts';
 
 export interface MatmulShape {
   /** Rows of x. */
@@ -20,14 +20,14 @@ export function matmul(
   x: Values,
   weight: Values,
   shape: MatmulShape,
-  added: { bias?: Values | undefined; scale?: number; residual?: Values | undefined } = {},
+  terms: { bias?: Values | undefined; scale?: number; residual?: Values | undefined } = {},
 ): Float64Array {
   const { tokens, inputs, outputs } = shape;
-  const { bias, scale = 1, residual } = added;
-  expectLength('matmul x', x, tokens * inputs);
-  expectLength('matmul weight', weight, outputs * inputs);
-  if (bias !== undefined) expectLength('matmul bias', bias, outputs);
-  if (residual !== undefined) expectLength('matmul residual', residual, tokens * outputs);
+  const { bias, scale = 1, residual } = terms;
+  assertLength('matmul x', x, tokens * inputs);
+  assertLength('matmul weight', weight, outputs * inputs);
+  if (bias !== undefined) assertLength('matmul bias', bias, outputs);
+  if (residual !== undefined) assertLength('matmul residual', residual, tokens * outputs);
   const out = new Float64Array(tokens * outputs);
   for (let n = 0; n < outputs; n++) {
     for (let t = 0; t < tokens; t++) {

@@ -1,6 +1,6 @@
 import { activations } from './gated-activation.ts';
 import { rmsNorm } from './rms-norm.ts';
-import { expectLength, type Values } from './vectors.ts';
+import { assertLength, type Values } from './vectors.ts';
 
 /**
  * out[t, l] = (RMS norm of x[t, l] + rows[t, l] * rowScale) * scale
@@ -14,7 +14,7 @@ export function perLayerJoin(
   traits: { eps: number; rowScale: number; scale: number },
 ): Float64Array {
   const { eps, rowScale, scale } = traits;
-  expectLength('perLayerJoin rows', rows, x.length);
+  assertLength('perLayerJoin rows', rows, x.length);
   const normed = rmsNorm(x, weight, { rows: x.length / weight.length, cols: weight.length, eps });
   return normed.map((value, i) => (value + rows[i]! * rowScale) * scale);
 }
@@ -29,7 +29,7 @@ export function perLayerGate(
   inputs: Values,
   { columns, layers, layer }: { columns: number; layers: number; layer: number },
 ): Float64Array {
-  expectLength('perLayerGate inputs', inputs, gate.length * layers);
+  assertLength('perLayerGate inputs', inputs, gate.length * layers);
   return Float64Array.from(gate, (value, i) => {
     const token = Math.floor(i / columns);
     return activations.gelu_tanh(value) * inputs[(token * layers + layer) * columns + (i % columns)]!;

@@ -1,4 +1,4 @@
-import { expectLength, type Values } from './vectors.ts';
+import { assertLength, type Values } from './vectors.ts';
 
 /**
  * Pools each sequence to one row: the mean of its rows, the first, or the last.
@@ -11,7 +11,7 @@ export function pool(
   width: number,
   mode: 'mean' | 'cls' | 'last',
 ): Float64Array {
-  expectLength('pool x', x, lengths.reduce((sum, length) => sum + length, 0) * width);
+  assertLength('pool x', x, lengths.reduce((sum, length) => sum + length, 0) * width);
   const out = new Float64Array(lengths.length * width);
   let first = 0;
   for (const [s, length] of lengths.entries()) {

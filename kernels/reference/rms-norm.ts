@@ -1,4 +1,4 @@
-import { expectLength, type Values } from './vectors.ts';
+import { assertLength, type Values } from './vectors.ts';
 
 /**
  * out[r,c] = x[r,c] / sqrt(mean over c of x[r,c]^2 + eps) * weight[c]
@@ -8,8 +8,8 @@ import { expectLength, type Values } from './vectors.ts';
  */
 export function rmsNorm(x: Values, weight: Values, shape: { rows: number; cols: number; eps: number }) {
   const { rows, cols, eps } = shape;
-  expectLength('rmsNorm x', x, rows * cols);
-  expectLength('rmsNorm weight', weight, cols);
+  assertLength('rmsNorm x', x, rows * cols);
+  assertLength('rmsNorm weight', weight, cols);
   const out = new Float64Array(rows * cols);
   for (let r = 0; r < rows; r++) {
     let squares = 0;

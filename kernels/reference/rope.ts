@@ -1,4 +1,4 @@
-import { expectLength, type Values } from './vectors.ts';
+import { assertLength, type Values } from './vectors.ts';
 
 export interface Rope {
   /**
@@ -20,7 +20,7 @@ export interface Rope {
 /** Radians per position for every pair: [rotaryDim / 2]. */
 export function ropeFrequencies(rope: Rope): Float64Array {
   const { theta, rotaryDim, linearFactor = 1, freqFactors } = rope;
-  if (freqFactors !== undefined) expectLength('rope freqFactors', freqFactors, rotaryDim / 2);
+  if (freqFactors !== undefined) assertLength('rope freqFactors', freqFactors, rotaryDim / 2);
   return Float64Array.from(
     { length: rotaryDim / 2 },
     (_, i) => theta ** ((-2 * i) / rotaryDim) / (freqFactors?.[i] ?? 1) / linearFactor,
@@ -41,7 +41,7 @@ export function applyRope(
 ): Float64Array {
   const { heads, headDim } = shape;
   const { style, rotaryDim, magnitude = 1 } = rope;
-  expectLength('rope x', x, positions.length * heads * headDim);
+  assertLength('rope x', x, positions.length * heads * headDim);
   if (rotaryDim % 2 !== 0 || rotaryDim > headDim) {
     throw new RangeError(`rotaryDim: expected an even number up to headDim ${headDim}, got ${rotaryDim}`);
   }

@@ -70,8 +70,8 @@ export function filteredLogits(
   let kept = sampling.topK > 0 ? order.slice(0, sampling.topK) : order;
   if (sampling.topP < 1) kept = nucleus(kept, scaled, sampling.topP);
   // probability >= minP * largest probability, expressed in logits.
-  const least = sampling.minP > 0 ? scaled[kept[0]!]! + Math.log(sampling.minP) : -Infinity;
-  for (const token of kept) if (scaled[token]! >= least) out[token] = scaled[token]!;
+  const minLogit = sampling.minP > 0 ? scaled[kept[0]!]! + Math.log(sampling.minP) : -Infinity;
+  for (const token of kept) if (scaled[token]! >= minLogit) out[token] = scaled[token]!;
   return out;
 }
 

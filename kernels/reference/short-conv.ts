@@ -1,4 +1,4 @@
-import { expectLength, type Values } from './vectors.ts';
+import { assertLength, type Values } from './vectors.ts';
 
 interface ConvShape {
   readonly tokens: number;
@@ -20,13 +20,13 @@ export function shortConv(
   { tokens, channels, kernel }: ConvShape,
   { bias, past }: { bias?: Values | undefined; past?: Values | undefined } = {},
 ): { out: Float64Array; past: Float64Array } {
-  expectLength('shortConv u', u, tokens * channels);
-  expectLength('shortConv weight', weight, channels * kernel);
-  const before = kernel - 1;
-  if (past) expectLength('shortConv past', past, before * channels);
-  const inputs = new Float64Array((before + tokens) * channels);
+  assertLength('shortConv u', u, tokens * channels);
+  assertLength('shortConv weight', weight, channels * kernel);
+  const pastLength = kernel - 1;
+  if (past) assertLength('shortConv past', past, pastLength * channels);
+  const inputs = new Float64Array((pastLength + tokens) * channels);
   if (past) inputs.set(past);
-  inputs.set(u, before * channels);
+  inputs.set(u, pastLength * channels);
   const out = new Float64Array(tokens * channels);
   for (let t = 0; t < tokens; t++) {
     for (let c = 0; c < channels; c++) {

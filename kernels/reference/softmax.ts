@@ -9,17 +9,17 @@ export function argmax(values: Values): number {
 
 /** log(sum(exp(values))) without overflow. */
 export function logSumExp(values: Values): number {
-  const greatest = values[argmax(values)] ?? -Infinity;
-  if (greatest === -Infinity) return -Infinity;
+  const max = values[argmax(values)] ?? -Infinity;
+  if (max === -Infinity) return -Infinity;
   let sum = 0;
-  for (const value of values) sum += Math.exp(value - greatest);
-  return greatest + Math.log(sum);
+  for (const value of values) sum += Math.exp(value - max);
+  return max + Math.log(sum);
 }
 
 /** exp(v) / sum(exp(v)); -Infinity has probability 0. */
 export function softmax(values: Values): Float64Array {
-  const greatest = values[argmax(values)] ?? 0;
-  const out = Float64Array.from(values, (value) => Math.exp(value - greatest));
+  const max = values[argmax(values)] ?? 0;
+  const out = Float64Array.from(values, (value) => Math.exp(value - max));
   let sum = 0;
   for (const weight of out) sum += weight;
   for (let i = 0; i < out.length; i++) out[i] = out[i]! / sum;

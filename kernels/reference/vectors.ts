@@ -2,8 +2,8 @@
 export type Values = Float32Array | Float64Array;
 
 /** Throws if the length of the data does not match its shape, which is a bug of the caller. */
-export function expectLength(what: string, values: ArrayLike<unknown>, expected: number): void {
+export function assertLength(label: string, values: ArrayLike<unknown>, expected: number): void {
   if (values.length !== expected) {
-    throw new RangeError(`${what}: expected ${expected} values, got ${values.length}`);
+    throw new RangeError(`${label}: expected ${expected} values, got ${values.length}`);
   }
 }

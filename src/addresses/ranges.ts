@@ -1,8 +1,8 @@
 import { BlockList, isIPv4, isIPv6 } from 'node:net';
 
 /** Special-purpose IPv4 addresses (IANA registry), to which no public name should resolve. */
-const special = new BlockList();
-const ranges4 = [
+const special4 = new BlockList();
+const specialRanges4 = [
   ['0.0.0.0', 8], // this network
   ['10.0.0.0', 8],
   ['100.64.0.0', 10], // shared by carriers; metadata services of some clouds
@@ -23,24 +23,24 @@ const ranges4 = [
   ['240.0.0.0', 4],
   ['168.63.129.16', 32], // host agent of a cloud provider, on a public address
 ] as const;
-for (const [address, bits] of ranges4) special.addSubnet(address, bits, 'ipv4');
+for (const [address, bits] of specialRanges4) special4.addSubnet(address, bits, 'ipv4');
 
 /** Global unicast IPv6 addresses; `special6` contains its special-purpose parts. */
 const global6 = new BlockList();
 global6.addSubnet('2000::', 3, 'ipv6');
 const special6 = new BlockList();
-const ranges6 = [
+const specialRanges6 = [
   ['2001::', 23], // Teredo, benchmarks, ORCHID
   ['2001:db8::', 32],
   ['2002::', 16], // 6to4: an IPv4 address inside
   ['2620:4f:8000::', 48],
   ['3fff::', 20],
 ] as const;
-for (const [address, bits] of ranges6) special6.addSubnet(address, bits, 'ipv6');
+for (const [address, bits] of specialRanges6) special6.addSubnet(address, bits, 'ipv6');
 
 /** Whether an address is on the public internet. False for IPv4 addresses in IPv6 form (mapped, NAT64). */
 export function isPublic(address: string): boolean {
-  if (isIPv4(address)) return !special.check(address, 'ipv4');
+  if (isIPv4(address)) return !special4.check(address, 'ipv4');
   // Only link-local addresses have a zone (`%eth0`).
   if (!isIPv6(address) || address.includes('%')) return false;
   return global6.check(address, 'ipv6') && !special6.check(address, 'ipv6');

@@ -6,16 +6,16 @@ export interface Address {
   readonly family: number;
 }
 /** Resolves a name to all its addresses. */
-export type Resolve = (host: string) => Promise<readonly Address[]>;
-export const systemResolve: Resolve = (host) => lookup(host, { all: true, verbatim: true });
+export type ResolveHost = (host: string) => Promise<readonly Address[]>;
+export const systemResolve: ResolveHost = (host) => lookup(host, { all: true, verbatim: true });
 
 /** Implements a `lookup` function with addresses that are already resolved. */
-export function answerLookup(
+export function respondToLookup(
   addresses: readonly Address[],
   options: Parameters<LookupFunction>[1],
-  done: Parameters<LookupFunction>[2],
+  callback: Parameters<LookupFunction>[2],
 ): void {
-  const all = addresses.map(({ address, family }) => ({ address, family }));
-  if (options.all) done(null, all);
-  else done(null, all[0]?.address ?? '', all[0]?.family);
+  const entries = addresses.map(({ address, family }) => ({ address, family }));
+  if (options.all) callback(null, entries);
+  else callback(null, entries[0]?.address ?? '', entries[0]?.family);
 }

@@ -1,13 +1,13 @@
-import type { Db, Store, Tx } from '../store/index.ts';
+import type { StoreReader, Store, Tx } from '../store/index.ts';
 import { Committer } from './event-log/committer.ts';
-import { insertLine, type Line, type NewLine, nextSeqOf } from './event-log/lines.ts';
+import { insertEvent, type NumberedEvent, type UnnumberedEvent, readNextSeq } from './event-log/lines.ts';
 import { StreamWriter } from './event-log/writer.ts';
 import { waitForChange } from './wait-for-change.ts';
 
 /** Events that a reader fetches at a time. */
-const batch = 64;
+const readBatchSize = 64;
 /** How often a stream that another host writes is polled. */
-const pollMs = 250;
+const pollIntervalMs = 250;
 
 export interface ReadOptions {
   /** The last `seq` that the reader has; -1 reads from the start. */
@@ -17,7 +17,7 @@ export interface ReadOptions {
    * Called when this host has no writer for the stream: whether the stream is complete, so that no other host writes
    * it either. Default: it is complete, and a reader ends after the last stored event.
    */
-  readonly ended?: () => Promise<boolean>;
+  readonly isComplete?: () => Promise<boolean>;
 }
 
 /**
@@ -28,7 +28,7 @@ export interface ReadOptions {
 export class EventLog {
   readonly #store: Store;
   readonly #committer: Committer;
-  readonly #writers = new Map<string, StreamWriter<NewLine>>();
+  readonly #writers = new Map<string, StreamWriter<UnnumberedEvent>>();
 
   constructor(store: Store) {
     this.#store = store;
@@ -36,7 +36,7 @@ export class EventLog {
   }
 
   /** Starts or continues a stream. A stream has one writer at a time. */
-  open<Event extends NewLine>(
+  open<Event extends UnnumberedEvent>(
     stream: string,
     { nextSeq }: { readonly nextSeq: number },
   ): StreamWriter<Event> {
@@ -52,20 +52,20 @@ export class EventLog {
   }
 
   /** Inserts one event in the caller's transaction. The stream must have no open writer. */
-  async insert<Event extends NewLine>(
+  async insert<Event extends UnnumberedEvent>(
     tx: Tx,
     stream: string,
     seq: number,
     event: Event,
-  ): Promise<Line<Event>> {
+  ): Promise<NumberedEvent<Event>> {
     const line = { ...event, seq, ts: this.#store.time() };
-    await insertLine(tx, stream, line);
+    await insertEvent(tx, stream, line);
     return line;
   }
 
   /** The `seq` of the next event of a stream. */
-  async nextSeq(db: Db | Tx, stream: string): Promise<number> {
-    return await nextSeqOf(db, stream);
+  async nextSeq(db: StoreReader | Tx, stream: string): Promise<number> {
+    return await readNextSeq(db, stream);
   }
 
   /**
@@ -74,7 +74,7 @@ export class EventLog {
    */
   async *read(
     stream: string,
-    { after, signal, ended = () => Promise.resolve(true) }: ReadOptions,
+    { after, signal, isComplete = () => Promise.resolve(true) }: ReadOptions,
   ): AsyncGenerator<string, void, undefined> {
     let last = after;
     for (;;) {
@@ -82,22 +82,22 @@ export class EventLog {
       const writer = this.#writers.get(stream);
       // Taken before the events are read, so that none is missed.
       const change = writer?.changed();
-      const over = writer === undefined && (await ended());
+      const isLastRead = writer === undefined && (await isComplete());
       let rows;
       do {
-        rows = await this.#lines(stream, last);
+        rows = await this.#readEvents(stream, last);
         for (const { seq, event } of rows) {
           last = seq;
           yield event;
           signal.throwIfAborted();
         }
-      } while (rows.length === batch);
-      if (over) return;
-      await waitForChange(change, change ? undefined : pollMs, signal);
+      } while (rows.length === readBatchSize);
+      if (isLastRead) return;
+      await waitForChange(change, change ? undefined : pollIntervalMs, signal);
     }
   }
 
-  async #lines(stream: string, after: number) {
+  async #readEvents(stream: string, after: number) {
     return await this.#store.read((db) =>
       db
         .selectFrom('events')
@@ -105,7 +105,7 @@ export class EventLog {
         .where('stream', '=', stream)
         .where('seq', '>', after)
         .orderBy('seq')
-        .limit(batch)
+        .limit(readBatchSize)
         .execute(),
     );
   }

@@ -1,14 +1,14 @@
-import { ChunkReader, heldIn, isFault } from '../wires/chat/reader.ts';
+import { ChunkReader, parseFrame, isErrorChunk } from '../wires/chat/reader.ts';
 import type { AnswerEvent } from '../wires/core/answer.ts';
 import type { UpstreamModel, Usage } from '../wires/core/types.ts';
 import { AgentError } from './errors.ts';
-import { framesOf } from './gateway-planner/frames.ts';
-import { brokeOff, refusal, refusalText, unreachable, wantsNewerLimit } from './gateway-planner/refusals.ts';
-import { asked, reasoningModel, unknownModel } from './gateway-planner/request.ts';
-import type { Planner, PlannerCall, PlannerEvent, PlannerRequest } from './planner.ts';
+import { readFrames } from './gateway-planner/frames.ts';
+import { interruptedError, toAgentError, readErrorBody, unreachableError, wantsMaxCompletionTokens } from './gateway-planner/refusals.ts';
+import { buildRequest, asReasoningModel, describeModel } from './gateway-planner/request.ts';
+import type { ChatModel, ChatModelToolCall, ChatModelEvent, ChatModelRequest } from './planner.ts';
 
 /** An OpenAI-compatible model server. */
-export interface Gateway {
+export interface GatewayEndpoint {
   /** Base URL of its API: `https://host/v1`. */
   readonly url: string;
   /** API key; undefined when the server needs none. */
@@ -22,59 +22,59 @@ export interface Gateway {
 const defaultTimeoutMs = 120_000;
 
 /** Chat model of a gateway, called with OpenAI's chat completions. Its errors never contain the key. */
-export class GatewayPlanner implements Planner {
+export class GatewayChatModel implements ChatModel {
   readonly route;
-  readonly #gateway: Gateway;
+  readonly #gateway: GatewayEndpoint;
   #model: UpstreamModel;
 
-  constructor(gateway: Gateway, model: string) {
+  constructor(gateway: GatewayEndpoint, model: string) {
     this.#gateway = gateway;
-    this.#model = unknownModel(model, gateway.url);
+    this.#model = describeModel(model, gateway.url);
     this.route = { engine: 'gateway' as const, model };
   }
 
-  async *answer(request: PlannerRequest, signal: AbortSignal): AsyncGenerator<PlannerEvent, void, undefined> {
-    const leaving = new AbortController();
-    const either = AbortSignal.any([signal, leaving.signal]);
-    const ms = this.#gateway.timeoutMs ?? defaultTimeoutMs;
-    const silent = new AgentError(
+  async *streamAnswer(request: ChatModelRequest, signal: AbortSignal): AsyncGenerator<ChatModelEvent, void, undefined> {
+    const cancellation = new AbortController();
+    const combinedSignal = AbortSignal.any([signal, cancellation.signal]);
+    const timeoutMs = this.#gateway.timeoutMs ?? defaultTimeoutMs;
+    const timeoutError = new AgentError(
       'unavailable',
       'gateway_timeout',
-      `The gateway sent nothing for ${ms / 1000} s. To wait longer, raise [gateway] timeout_secs in the configuration.`,
+      `The gateway sent nothing for ${timeoutMs / 1000} s. To wait longer, raise [gateway] timeout_secs in the configuration.`,
     );
     let timer: NodeJS.Timeout | undefined;
-    const heard = () => {
+    const onActivity = () => {
       clearTimeout(timer);
-      timer = setTimeout(() => leaving.abort(silent), ms);
+      timer = setTimeout(() => cancellation.abort(timeoutError), timeoutMs);
     };
-    heard();
+    onActivity();
     try {
-      yield* this.#events(request, either, heard);
+      yield* this.#events(request, combinedSignal, onActivity);
     } catch (error) {
       signal.throwIfAborted();
-      throw leaving.signal.aborted ? silent : error;
+      throw cancellation.signal.aborted ? timeoutError : error;
     } finally {
       clearTimeout(timer);
-      leaving.abort();
+      cancellation.abort();
     }
   }
 
   async *#events(
-    request: PlannerRequest,
+    request: ChatModelRequest,
     signal: AbortSignal,
-    heard: () => void,
-  ): AsyncGenerator<PlannerEvent, void, undefined> {
-    const response = await this.#ask(request, signal);
+    onActivity: () => void,
+  ): AsyncGenerator<ChatModelEvent, void, undefined> {
+    const response = await this.#send(request, signal);
     const reader = new ChunkReader();
-    const calls = new Map<number, { -readonly [Member in keyof PlannerCall]: PlannerCall[Member] }>();
+    const toolCalls = new Map<number, { -readonly [Member in keyof ChatModelToolCall]: ChatModelToolCall[Member] }>();
     let usage: Usage | undefined;
     let reason: Extract<AnswerEvent, { type: 'finish' }>['reason'] | undefined;
-    for await (const frame of framesOf(response, heard)) {
-      const held = heldIn(frame);
+    for await (const frame of readFrames(response, onActivity)) {
+      const payload = parseFrame(frame);
       // An answer is complete when its finish reason came, not with `[DONE]`; unreadable frames are skipped.
-      if (typeof held === 'string') continue;
-      if (isFault(held, frame.event)) throw refusal(500, frame.data, this.route.model, this.#gateway.key);
-      for (const event of reader.read(held))
+      if (typeof payload === 'string') continue;
+      if (isErrorChunk(payload, frame.event)) throw toAgentError(500, frame.data, this.route.model, this.#gateway.key);
+      for (const event of reader.read(payload))
         switch (event.type) {
           case 'text':
           case 'refusal':
@@ -84,10 +84,10 @@ export class GatewayPlanner implements Planner {
             yield { type: 'reasoning', text: event.text };
             break;
           case 'tool_call':
-            calls.set(event.index, { id: event.id, name: event.name, arguments: '' });
+            toolCalls.set(event.index, { id: event.id, name: event.name, arguments: '' });
             break;
           case 'tool_arguments': {
-            const call = calls.get(event.index);
+            const call = toolCalls.get(event.index);
             if (call) call.arguments += event.text;
             break;
           }
@@ -98,33 +98,33 @@ export class GatewayPlanner implements Planner {
             ({ reason } = event);
             break;
           case 'failure':
-            throw brokeOff(event.error);
+            throw interruptedError(event.error);
           default:
         }
     }
-    if (reason === undefined) throw brokeOff();
-    for (const call of calls.values()) yield { type: 'call', call };
-    const finish = reason === 'length' ? 'length' : calls.size > 0 ? 'tool_calls' : 'stop';
-    yield { type: 'end', finish, ...counted(usage) };
+    if (reason === undefined) throw interruptedError();
+    for (const call of toolCalls.values()) yield { type: 'call', call };
+    const finish = reason === 'length' ? 'length' : toolCalls.size > 0 ? 'tool_calls' : 'stop';
+    yield { type: 'end', finish, ...toUsage(usage) };
   }
 
   /**
    * Retries once with `max_completion_tokens` when the server refuses `max_tokens`, and keeps that name from then on.
    */
-  async #ask(request: PlannerRequest, signal: AbortSignal): Promise<Response> {
+  async #send(request: ChatModelRequest, signal: AbortSignal): Promise<Response> {
     const response = await this.#post(request, signal);
     if (response.ok) return response;
-    const text = await refusalText(response);
-    const other = reasoningModel(this.#model);
-    if (this.#model.family === other.family || !wantsNewerLimit(text))
-      throw refusal(response.status, text, this.route.model, this.#gateway.key);
-    this.#model = other;
-    return this.#ask(request, signal);
+    const text = await readErrorBody(response);
+    const reasoningVariant = asReasoningModel(this.#model);
+    if (this.#model.family === reasoningVariant.family || !wantsMaxCompletionTokens(text))
+      throw toAgentError(response.status, text, this.route.model, this.#gateway.key);
+    this.#model = reasoningVariant;
+    return this.#send(request, signal);
   }
 
-  async #post(request: PlannerRequest, signal: AbortSignal): Promise<Response> {
+  async #post(request: ChatModelRequest, signal: AbortSignal): Promise<Response> {
     const { url, key } = this.#gateway;
-    const { path, headers, text } = asked(this.#model, request);
+    const { path, headers, text } = buildRequest(this.#model, request);
     try {
       return await fetch(`${url.replace(/\/+$/, '')}${path}`, {
         method: 'POST',
@@ -142,13 +142,13 @@ export class GatewayPlanner implements Planner {
       });
     } catch (error) {
       signal.throwIfAborted();
-      throw unreachable(url, error);
+      throw unreachableError(url, error);
     }
   }
 }
 
 /** Token usage; nothing when the counts are not safe integers. */
-function counted(usage: Usage | undefined): Pick<Extract<PlannerEvent, { type: 'end' }>, 'usage'> {
+function toUsage(usage: Usage | undefined): Pick<Extract<ChatModelEvent, { type: 'end' }>, 'usage'> {
   if (!usage) return {};
   const { fresh, cacheWrite, cacheWrite1h, cacheRead, output: completionTokens } = usage;
   const promptTokens = fresh + cacheWrite + cacheWrite1h + cacheRead;

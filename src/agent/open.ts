@@ -1,7 +1,7 @@
-import type { Builtins } from './workflows/builtins.ts';
+import type { BuiltinWorkflows } from './workflows/builtins.ts';
 import type { SigningKey } from '../signing/ed25519.ts';
 import type { Store } from '../store/index.ts';
-import { unwatched, type Watch } from '../watch/index.ts';
+import { noopTracer, type Tracer } from '../watch/index.ts';
 import { StoredAgents } from './agents/stored-agents.ts';
 import type { Clock } from './clock.ts';
 import { AgentError } from './errors.ts';
@@ -9,26 +9,26 @@ import { EventLog } from './event-log.ts';
 import { type McpServerConfig, McpServers } from './mcp/index.ts';
 import { ActJournal } from './pending/act-journal.ts';
 import { PendingChanges } from './pending/pending-changes.ts';
-import type { Planners } from './planner.ts';
+import type { ChatModels } from './planner.ts';
 import { ReceiptChain } from './receipts/chain.ts';
 import { ExternalSessions } from './sessions/external-sessions.ts';
-import { Feed } from './sessions/feed.ts';
+import { SessionFeed } from './sessions/feed.ts';
 import { Peers } from './sessions/peers.ts';
 import { StoredSessions } from './sessions/store-sessions.ts';
 import { StoredSignals } from './signals.ts';
 import { TaskService } from './tasks/index.ts';
 import { builtinTools } from './tools/builtin/index.ts';
-import type { FindLab } from './tools/builtin/lab-reader.ts';
+import type { GetLab } from './tools/builtin/lab-reader.ts';
 import type { ObserveReader } from './tools/builtin/observe.ts';
 import { Bubblewrap } from './tools/sandbox/bubblewrap.ts';
-import { SourcedToolbox } from './tools/toolbox.ts';
+import { CombinedToolbox } from './tools/toolbox.ts';
 import { TurnLoop } from './turns/index.ts';
 import { Ensembles } from './workflows/ensembles.ts';
-import type { HostView } from './workflows/definition/conditions.ts';
-import { Runs } from './workflows/running/runs.ts';
+import type { HostState } from './workflows/definition/conditions.ts';
+import { WorkflowRuns } from './workflows/running/runs.ts';
 
 /** How often overdue changes and orphaned tasks are looked for. */
-const sweepMs = 60_000;
+const sweepIntervalMs = 60_000;
 
 export interface AgentHostOptions {
   readonly store: Store;
@@ -36,14 +36,14 @@ export interface AgentHostOptions {
   readonly key: SigningKey;
   readonly clock: Clock;
   readonly version: string;
-  readonly planners: Planners;
-  readonly lab: FindLab;
+  readonly chatModels: ChatModels;
+  readonly lab: GetLab;
   /** Host data for the tools that observe the host. */
   readonly observe: Pick<ObserveReader, 'telemetry' | 'health'>;
   /** Host state that workflow conditions read and the agent plane does not know. */
-  readonly served: () => Pick<HostView, 'completions_served' | 'model'>;
+  readonly served: () => Pick<HostState, 'completions_served' | 'model'>;
   readonly mcp: readonly McpServerConfig[];
-  readonly builtins: Builtins;
+  readonly builtins: BuiltinWorkflows;
   /** Absolute paths that no agent may access, whatever its grants. */
   readonly forbidden: readonly string[];
   readonly operatorHash: string | undefined;
@@ -51,9 +51,9 @@ export interface AgentHostOptions {
   readonly isEnabled: (name: string) => boolean;
   /** False: cancelled runs are shown as failed. */
   readonly cancelledState: boolean;
-  readonly external: { readonly heartbeatSecs: number; readonly most: number };
+  readonly external: { readonly heartbeatSecs: number; readonly maxSessions: number };
   /** Receives spans of tasks, runs, turns and tool calls. */
-  readonly watch?: Watch;
+  readonly tracer?: Tracer;
   /** Called with unexpected errors. */
   readonly onFault: (where: string, error: unknown) => void;
   readonly onNotice: (message: string) => void;
@@ -62,27 +62,27 @@ export interface AgentHostOptions {
 /** The agent plane of one host, with all of its services. */
 export class AgentHost {
   readonly agents: StoredAgents;
-  readonly toolbox: SourcedToolbox;
+  readonly toolbox: CombinedToolbox;
   readonly changes: PendingChanges;
   readonly acts: ActJournal;
   readonly tasks: TaskService;
   readonly ensembles: Ensembles;
-  readonly runs: Runs;
+  readonly runs: WorkflowRuns;
   readonly external: ExternalSessions;
   readonly sessions: StoredSessions;
   readonly receipts: ReceiptChain;
-  readonly feed: Feed;
+  readonly feed: SessionFeed;
   readonly peers: Peers;
   readonly #mcp: McpServers;
   readonly #stopping = new AbortController();
   readonly #onFault: AgentHostOptions['onFault'];
-  #sweeps: NodeJS.Timeout | undefined;
-  #resumed = false;
+  #sweepTimer: NodeJS.Timeout | undefined;
+  #isResumed = false;
 
   private constructor(options: AgentHostOptions, sandbox: Bubblewrap | string) {
-    const { store, key, clock, planners, watch = unwatched, onFault, cancelledState, isEnabled } = options;
+    const { store, key, clock, chatModels, tracer = noopTracer, onFault, cancelledState, isEnabled } = options;
     this.#onFault = onFault;
-    const shared = { store, clock, planners, watch, onFault };
+    const shared = { store, clock, chatModels, tracer, onFault };
     const log = new EventLog(store);
     const signals = new StoredSignals(store);
     const receipts = new ReceiptChain({ store, key });
@@ -90,12 +90,12 @@ export class AgentHost {
     this.#mcp = new McpServers(options.mcp, { version: options.version, clock, onNotice: options.onNotice });
     const observe: ObserveReader = {
       ...options.observe,
-      sessions: () => this.feed.rows(200),
+      sessions: () => this.feed.listRows(200),
       receipts: (limit) => receipts.newest(limit),
       pending: () => this.changes.list(),
     };
     const builtin = builtinTools({ forbidden: options.forbidden, sandbox, lab: options.lab, observe });
-    const toolbox = new SourcedToolbox([builtin, this.#mcp], typeof sandbox !== 'string');
+    const toolbox = new CombinedToolbox([builtin, this.#mcp], typeof sandbox !== 'string');
     const agents = new StoredAgents({ store, tools: toolbox });
     const changes = new PendingChanges({
       ...shared,
@@ -103,17 +103,17 @@ export class AgentHost {
       tools: toolbox,
       stopping: this.#stopping.signal,
     });
-    const turns = new TurnLoop({ ...shared, toolbox, changes, sessions });
-    const working = { ...shared, log, agents, turns, sessions, receipts, signals };
-    this.tasks = new TaskService(working);
+    const turnRunner = new TurnLoop({ ...shared, toolbox, changes, sessions });
+    const runServices = { ...shared, log, agents, turnRunner, sessions, receipts, signals };
+    this.tasks = new TaskService(runServices);
     this.ensembles = new Ensembles({ store, builtins: options.builtins, toolbox, agents, isEnabled });
-    const host = async (): Promise<HostView> => ({
+    const host = async (): Promise<HostState> => ({
       ...options.served(),
       pending: await changes.count(),
       tasks_running: this.tasks.running,
       external_sessions: this.external.size,
     });
-    this.runs = new Runs({ ...working, changes, cancelledState, host, workflows: this.ensembles });
+    this.runs = new WorkflowRuns({ ...runServices, changes, cancelledState, readHostState: host, workflows: this.ensembles });
     this.external = new ExternalSessions({
       ...options.external,
       store,
@@ -123,7 +123,7 @@ export class AgentHost {
       onFault: (error) => onFault('external sessions', error),
     });
     const { tasks, runs, external } = this;
-    this.feed = new Feed({ store, tasks, runs, external, cancelledState, startedAt: clock.now() });
+    this.feed = new SessionFeed({ store, tasks, runs, external, cancelledState, startedAt: clock.now() });
     this.peers = new Peers({ store });
     this.acts = new ActJournal(store);
     this.agents = agents;
@@ -135,13 +135,13 @@ export class AgentHost {
 
   /** Creates the services and recovers what the previous process of this host left unfinished. */
   static async open(options: AgentHostOptions): Promise<AgentHost> {
-    const host = new AgentHost(options, await Bubblewrap.probe());
-    await host.#sweep();
-    await host.external.start();
-    host.#mcp.start();
-    host.#sweeps = setInterval(() => void host.#sweep(), sweepMs);
-    host.#sweeps.unref();
-    return host;
+    const agentHost = new AgentHost(options, await Bubblewrap.probe());
+    await agentHost.#sweep();
+    await agentHost.external.start();
+    agentHost.#mcp.start();
+    agentHost.#sweepTimer = setInterval(() => void agentHost.#sweep(), sweepIntervalMs);
+    agentHost.#sweepTimer.unref();
+    return agentHost;
   }
 
   /** Errors are reported; the next sweep tries again. */
@@ -153,20 +153,20 @@ export class AgentHost {
   /** Continues interrupted runs. Call it when the model is loaded, or when it is known that there is none. */
   async resume(): Promise<void> {
     await this.runs.recover();
-    this.#resumed = true;
+    this.#isResumed = true;
   }
 
   /** @throws AgentError unavailable while the host is starting */
   requireResumed(): void {
-    if (this.#resumed) return;
+    if (this.#isResumed) return;
     throw new AgentError('unavailable', 'starting', 'The host is starting; send it again in a moment.');
   }
 
   /** Ends running tasks and suspends or ends runs, and stores the outcome. */
   async close(): Promise<void> {
-    clearInterval(this.#sweeps);
+    clearInterval(this.#sweepTimer);
     this.#stopping.abort();
     await Promise.all([this.tasks.stop(), this.runs.close(), this.external.stop(), this.#mcp.close()]);
-    await this.changes.settled();
+    await this.changes.whenIdle();
   }
 }

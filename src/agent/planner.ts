@@ -2,9 +2,9 @@ import type { AgentSampling } from './shapes/agent-spec.ts';
 import type { Route } from './shapes/common.ts';
 
 /** Request of one turn to a chat model. */
-export interface PlannerRequest {
-  readonly messages: readonly PlannerMessage[];
-  readonly tools: readonly PlannerTool[];
+export interface ChatModelRequest {
+  readonly messages: readonly ChatModelMessage[];
+  readonly tools: readonly ChatModelTool[];
   /** Default `auto`. */
   readonly toolChoice?: 'auto' | 'required' | { readonly name: string };
   /** The text of an answer without tool calls must be a JSON object, or fit the JSON schema. */
@@ -18,28 +18,28 @@ export interface PlannerRequest {
   readonly traceparent?: string;
 }
 
-export type PlannerMessage =
+export type ChatModelMessage =
   | { readonly role: 'system' | 'user'; readonly content: string }
-  | { readonly role: 'assistant'; readonly content: string; readonly calls: readonly PlannerCall[] }
+  | { readonly role: 'assistant'; readonly content: string; readonly calls: readonly ChatModelToolCall[] }
   | { readonly role: 'tool'; readonly callId: string; readonly name: string; readonly content: string };
 
-export interface PlannerTool {
+export interface ChatModelTool {
   readonly name: string;
   readonly description: string;
   readonly inputSchema: Readonly<Record<string, unknown>>;
 }
 
-export interface PlannerCall {
+export interface ChatModelToolCall {
   readonly id: string;
   readonly name: string;
   /** JSON text; a model without constrained output may produce any text. */
   readonly arguments: string;
 }
 
-export type PlannerEvent =
+export type ChatModelEvent =
   | { readonly type: 'delta' | 'reasoning'; readonly text: string }
   /** One complete tool call. */
-  | { readonly type: 'call'; readonly call: PlannerCall }
+  | { readonly type: 'call'; readonly call: ChatModelToolCall }
   | {
       readonly type: 'end';
       readonly finish: 'stop' | 'tool_calls' | 'length';
@@ -48,19 +48,19 @@ export type PlannerEvent =
     };
 
 /** A chat model. An error that it throws ends the turn; an `AgentError` carries the reason. */
-export interface Planner {
+export interface ChatModel {
   readonly route: Route;
   /** Streams one answer. Leaving the loop or aborting the signal stops the model. */
-  answer(request: PlannerRequest, signal: AbortSignal): AsyncIterable<PlannerEvent>;
+  streamAnswer(request: ChatModelRequest, signal: AbortSignal): AsyncIterable<ChatModelEvent>;
 }
 
 /** Looks up the chat models of agents. */
-export interface Planners {
+export interface ChatModels {
   /**
    * @param model `resident`, or the id of a model of the gateway
    * @throws AgentError `unavailable` when there is no such model
    */
-  find(model: string): Planner;
+  find(model: string): ChatModel;
   /** The `planner` member of the identity card. */
   readonly disclosure: { readonly kind: string; readonly model: string | null; readonly disclosure: string };
 }

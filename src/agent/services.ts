@@ -1,5 +1,5 @@
 import type { Tx } from '../store/index.ts';
-import type { Work } from '../watch/index.ts';
+import type { TraceSpan } from '../watch/index.ts';
 import type { AgentLimits, AgentSpec } from './shapes/agent-spec.ts';
 import type { ControlAct } from './shapes/control-act.ts';
 import type { PendingChange } from './shapes/pending-change.ts';
@@ -7,51 +7,51 @@ import type { ReceiptBody, WorkReceipt } from './shapes/receipt.ts';
 import type { Session } from './shapes/session.ts';
 import type { ToolCatalogEntry } from './shapes/tool.ts';
 import type { AbortReason, NewTurnEvent } from './shapes/turn-event.ts';
-import type { PlannerRequest } from './planner.ts';
+import type { ChatModelRequest } from './planner.ts';
 import type { ChangeTool, Proposal, Tool, ToolContext, ToolOutput } from './tool.ts';
 
 /** Interfaces between the services of the agent plane. Actors are written as `acts.by` (src/store/schema.ts). */
 
 /** Request to run one agent on one prompt: a task, or a step of a run. */
-export interface TurnsRequest {
+export interface TurnLoopRequest {
   /** The agent, with the grants that apply to this request. */
   readonly agent: AgentSpec;
   readonly prompt: string;
   /** Named texts and values; sent to the model after the prompt. */
   readonly inputs?: Readonly<Record<string, unknown>>;
   readonly cwd: string | undefined;
-  readonly responseFormat?: PlannerRequest['responseFormat'];
+  readonly responseFormat?: ChatModelRequest['responseFormat'];
   /** Override the agent's own limits. */
   readonly limits?: AgentLimits;
-  readonly about: Pick<ToolContext, 'taskId' | 'runId' | 'step' | 'sessionId'>;
+  readonly owner: Pick<ToolContext, 'taskId' | 'runId' | 'step' | 'sessionId'>;
   /** Parent span of its turns and tool calls, and the unique prefix of their span ids. */
-  readonly within: { readonly work: Work; readonly ids: string };
+  readonly trace: { readonly span: TraceSpan; readonly idPrefix: string };
   /** When a change is staged, a task tells the model and continues; a step waits for the decision. */
   readonly onStaged: 'go_on' | 'wait';
   /** Awaited before a change with side effects may be applied. */
   readonly beforeEffect?: () => Promise<void>;
 }
 
-export interface Spent {
+export interface TurnTotals {
   readonly turns: number;
   /** Absent when a model reported none. */
   readonly usage?: { readonly prompt_tokens: number; readonly completion_tokens: number };
 }
-export type TurnsResult =
-  | ({ readonly kind: 'answer'; readonly text: string } & Spent)
-  | ({ readonly kind: 'aborted'; readonly reason: AbortReason; readonly message: string } & Spent);
+export type TurnLoopResult =
+  | ({ readonly kind: 'answer'; readonly text: string } & TurnTotals)
+  | ({ readonly kind: 'aborted'; readonly reason: AbortReason; readonly message: string } & TurnTotals);
 
-export interface Turns {
+export interface TurnRunner {
   /**
    * Runs the agent until it has an answer. Failures are an `aborted` result; it rejects only on a bug. `emit` receives
    * every event but `start`, including the final one. It is awaited, so a slow log slows the loop.
    * @param signal aborted when the host stops (`shutdown`), or with an AgentError as its reason
    */
   run(
-    request: TurnsRequest,
+    request: TurnLoopRequest,
     emit: (event: NewTurnEvent) => Promise<void>,
     signal: AbortSignal,
-  ): Promise<TurnsResult>;
+  ): Promise<TurnLoopResult>;
 }
 
 /** The tools that agents may call. */
@@ -65,14 +65,14 @@ export interface Toolbox {
   readonly enforcementTier: 'none' | 'path' | 'os_sandbox';
 }
 
-export interface Decision {
+export interface ChangeDecision {
   readonly state: 'applied' | 'discarded' | 'expired' | 'failed';
   /** Output of the applied change. */
   readonly output?: ToolOutput;
 }
 
 /** Pending changes that wait for a person's decision. Decisions are journaled. */
-export interface Changes {
+export interface PendingChangeService {
   stage(tool: ChangeTool, proposal: Proposal, context: ToolContext): Promise<PendingChange>;
   /**
    * Applies a change that the grants approve automatically. Journaled as `auto_approve`, before and with its outcome.
@@ -97,7 +97,7 @@ export interface Changes {
   approve(id: string, by: string, signal: AbortSignal): Promise<{ id: string; applied: true }>;
   discard(id: string, by: string, note?: string): Promise<{ id: string; discarded: true }>;
   /** Resolves when a person on any host of the same database has decided; rejects with the signal's reason. */
-  decision(id: string, signal: AbortSignal): Promise<Decision>;
+  decision(id: string, signal: AbortSignal): Promise<ChangeDecision>;
 }
 
 /** Store sessions: the revocable credentials of tasks and runs. */
@@ -110,12 +110,12 @@ export interface StoreSessions {
   /** Revokes a session. Journals the act, applied or refused. @throws AgentError unauthorized, not_found */
   revoke(
     id: string,
-    credential: { readonly capability?: string; readonly operator?: string; readonly isLocal?: boolean },
+    credential: { readonly capability?: string; readonly operatorCredential?: string; readonly isLocal?: boolean },
   ): Promise<ControlAct>;
 }
 
 /** The signed receipt chain. */
-export interface Receipts {
+export interface ReceiptStore {
   /** Adds a receipt to the chain, in the transaction that ends the session. */
   add(tx: Tx, body: ReceiptBody): Promise<WorkReceipt>;
   /** @throws AgentError not_found */
@@ -123,18 +123,18 @@ export interface Receipts {
 }
 
 /** Signals that gates of the kind `event` wait for, such as `session.ended`, `pending.applied` or `task.completed`. */
-export interface Signals {
+export interface SignalStore {
   emit(tx: Tx, name: string, data: Readonly<Record<string, unknown>>): Promise<void>;
 }
 
 /** Stored agents. `default` always exists. */
-export interface Agents {
+export interface AgentStore {
   /** @throws AgentError not_found */
   get(name: string): Promise<AgentSpec>;
 }
 
 /** Source of live rows for the session feed. */
-export interface LiveRows {
+export interface LiveSessionSource {
   /** Newest first. */
   live(): Promise<Session[]>;
 }

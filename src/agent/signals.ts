@@ -1,5 +1,5 @@
-import type { Signals } from './services.ts';
-import type { Db, Store, Tx } from '../store/index.ts';
+import type { SignalStore } from './services.ts';
+import type { StoreReader, Store, Tx } from '../store/index.ts';
 
 export interface Signal {
   readonly seq: number;
@@ -8,7 +8,7 @@ export interface Signal {
 }
 
 /** Signals in the database, which gates of the kind `event` wait for. Ordered by `seq`. */
-export class StoredSignals implements Signals {
+export class StoredSignals implements SignalStore {
   readonly #store: Store;
 
   constructor(store: Store) {
@@ -21,7 +21,7 @@ export class StoredSignals implements Signals {
 
   /** Stores a signal. @returns its `seq` */
   async add(tx: Tx, name: string, data: Readonly<Record<string, unknown>>): Promise<number> {
-    const seq = await this.#store.next(tx, 'signal');
+    const seq = await this.#store.nextNumber(tx, 'signal');
     const at = this.#store.time();
     await tx
       .insertInto('signals')
@@ -31,7 +31,7 @@ export class StoredSignals implements Signals {
   }
 
   /** `seq` of the newest signal. */
-  async last(db: Db | Tx): Promise<number> {
+  async last(db: StoreReader | Tx): Promise<number> {
     const { value } = await db
       .selectFrom('counters')
       .select('value')
@@ -41,7 +41,7 @@ export class StoredSignals implements Signals {
   }
 
   /** Signals of a name after a `seq`, oldest first. */
-  async after(name: string, seq: number, most: number): Promise<Signal[]> {
+  async after(name: string, seq: number, limit: number): Promise<Signal[]> {
     const rows = await this.#store.read((db) =>
       db
         .selectFrom('signals')
@@ -49,7 +49,7 @@ export class StoredSignals implements Signals {
         .where('name', '=', name)
         .where('seq', '>', seq)
         .orderBy('seq')
-        .limit(most)
+        .limit(limit)
         .execute(),
     );
     return rows.map((row) => ({ seq: row.seq, name, data: JSON.parse(row.data) as unknown }));

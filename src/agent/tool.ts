@@ -38,7 +38,7 @@ export interface Proposal {
   readonly payload: unknown;
 }
 
-interface AnyTool {
+interface ToolBase {
   readonly name: string;
   readonly description: string;
   readonly source: ToolCatalogEntry['source'];
@@ -50,14 +50,14 @@ interface AnyTool {
 }
 
 /** A tool without side effects. */
-export interface ReadTool extends AnyTool {
+export interface ReadTool extends ToolBase {
   readonly kind: 'read';
   /** A failure that the model should read is an output with `ok: false`, not an error. */
   run(args: Readonly<Record<string, unknown>>, context: ToolContext): Promise<ToolOutput>;
 }
 
 /** A tool with side effects. It proposes a change, which is applied after approval. */
-export interface ChangeTool extends AnyTool {
+export interface ChangeTool extends ToolBase {
   readonly kind: 'change';
   /** Why approval is required, if there is a special reason, and how to lift it. */
   readonly gatedReason?: string;

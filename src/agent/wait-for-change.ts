@@ -1,4 +1,4 @@
-import { unlessAborted } from '../util/abort.ts';
+import { raceAbort } from '../util/abort.ts';
 
 /** Waits for a change, at most `ms` milliseconds. Rejects with the signal's reason. */
 export async function waitForChange(
@@ -9,7 +9,7 @@ export async function waitForChange(
   const { promise, resolve } = Promise.withResolvers<void>();
   const timer = ms === undefined ? undefined : setTimeout(resolve, ms);
   try {
-    await unlessAborted(change ? Promise.race([change, promise]) : promise, signal);
+    await raceAbort(change ? Promise.race([change, promise]) : promise, signal);
   } finally {
     clearTimeout(timer);
   }

@@ -22,7 +22,7 @@ const policy = [
 ].join('; ');
 
 /** Renders an OpenAPI document as an HTML page. @param source path of the document */
-export function docsPage(
+export function renderDocsPage(
   document: Json,
   source: string,
 ): { readonly html: string; readonly headers: Readonly<Record<string, string>> } {
@@ -75,8 +75,8 @@ function operationSection(method: string, path: string, operation: Json): string
     `<details><summary><code><span class="method">${escape(method.toUpperCase())}</span> ${escape(path)}</code> ${escape(operation['summary'])}</summary><div>`,
     operation['description'] ? `<p>${escape(operation['description'])}</p>` : '',
     ...parameters.map(
-      (each) =>
-        `<p>In the ${escape(each['in'])}: <code>${escape(each['name'])}</code> ${escape(each['description'] ?? '')}</p>`,
+      (parameter) =>
+        `<p>In the ${escape(parameter['in'])}: <code>${escape(parameter['name'])}</code> ${escape(parameter['description'] ?? '')}</p>`,
     ),
     body ? `<p>Body: ${contentLinks(body['content'])}</p>` : '',
     `<table><tr><th>Status</th><th></th><th>Content</th></tr>${responses.join('')}</table></div></details>`,

@@ -1,7 +1,7 @@
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 
 /** Creates a random tool call id in OpenAI's format. */
-export function newCallId(): string {
+export function createCallId(): string {
   // Discard values from 248: 256 is not a multiple of 62, and they would make the first letters more frequent.
   const values: number[] = [];
   while (values.length < 24) {
@@ -14,15 +14,15 @@ export function newCallId(): string {
 }
 
 /** Maps call ids to nine letters and digits, the only ids that some templates accept. Other ids are numbered. */
-export class ShortIds {
-  readonly #known = new Map<string, string>();
+export class ShortCallIds {
+  readonly #shortIds = new Map<string, string>();
 
-  of(id: string): string {
+  shorten(id: string): string {
     if (/^[A-Za-z0-9]{9}$/.test(id)) return id;
-    const known = this.#known.get(id);
-    if (known) return known;
-    const short = `call${String(this.#known.size).padStart(5, '0')}`;
-    this.#known.set(id, short);
+    const shortIds = this.#shortIds.get(id);
+    if (shortIds) return shortIds;
+    const short = `call${String(this.#shortIds.size).padStart(5, '0')}`;
+    this.#shortIds.set(id, short);
     return short;
   }
 }

@@ -1,13 +1,13 @@
-import { jsonText } from './json-text.ts';
-import type { ToolStyle } from './styles/index.ts';
+import { toSpacedJson } from './json-text.ts';
+import type { ToolCallFormat } from './styles/index.ts';
 import type { ToolDefinition } from './types.ts';
 
 /** Describes tools in a system message, for models whose template does not render them. */
-export function describeTools(tools: readonly ToolDefinition[], style: ToolStyle): string {
+export function describeTools(tools: readonly ToolDefinition[], toolCallFormat: ToolCallFormat): string {
   const lines = tools.map(({ name, description, parameters }) =>
-    jsonText({ name, description, parameters: parameters ?? { type: 'object', properties: {} } }),
+    toSpacedJson({ name, description, parameters: parameters ?? { type: 'object', properties: {} } }),
   );
-  const example = style.write?.([{ id: '', name: 'function_name', arguments: '{"argument_name": "value"}' }]);
+  const example = toolCallFormat.serialize?.([{ id: '', name: 'function_name', arguments: '{"argument_name": "value"}' }]);
   return [
     '# Tools',
     '',
@@ -22,4 +22,4 @@ export function describeTools(tools: readonly ToolDefinition[], style: ToolStyle
 }
 
 /** Writes a tool result as user text, for templates without a tool role. */
-export const resultText = (content: string): string => `<tool_response>\n${content}\n</tool_response>`;
+export const formatToolResult = (content: string): string => `<tool_response>\n${content}\n</tool_response>`;

@@ -1,3 +1,3 @@
 /** Conversations: templates, tools, reasoning. */
-export { chatTraits, prepareChat } from './prepare.ts';
+export { getChatTraits, prepareChat } from './prepare.ts';
 export * from './types.ts';

@@ -1,9 +1,9 @@
 import type { Tokenizer } from '../engine/index.ts';
-import { pause } from '../util/pause.ts';
+import { sleep } from '../util/pause.ts';
 
 const sliceLength = 8192;
 /** Additional tokens that one cut may cause: a special token that is cut in two is encoded by characters. */
-const cutTokens = 32;
+const maxTokensPerCut = 32;
 
 /**
  * Estimates the token count of a text that certainly exceeds the limit; undefined when the text may fit. Encodes the
@@ -12,7 +12,7 @@ const cutTokens = 32;
  * @param limit tokens that the context holds
  * @param options must equal the options of the later encoding; otherwise a text that fits could be rejected
  */
-export async function overlong(
+export async function estimateTokensOverLimit(
   tokenizer: Tokenizer,
   text: string,
   limit: number,
@@ -20,13 +20,13 @@ export async function overlong(
 ): Promise<number | undefined> {
   // A token has at least one byte, and a UTF-16 unit at least one byte in UTF-8, so a text of this length may fit.
   if (text.length <= Math.max(limit, sliceLength)) return undefined;
-  let least = 0;
+  let minTokenCount = 0;
   for (let at = 0; at < text.length; at += sliceLength) {
     const slice = text.slice(at, at + sliceLength);
-    least += Math.max(0, tokenizer.encode(slice, options).length - cutTokens);
-    if (least > limit) return Math.round((least * text.length) / Math.min(text.length, at + sliceLength));
+    minTokenCount += Math.max(0, tokenizer.encode(slice, options).length - maxTokensPerCut);
+    if (minTokenCount > limit) return Math.round((minTokenCount * text.length) / Math.min(text.length, at + sliceLength));
     // A timer, because only Node has setImmediate.
-    await pause(0);
+    await sleep(0);
   }
   return undefined;
 }

@@ -1,14 +1,14 @@
 import type { ChatTemplate, Engine } from '../engine/index.ts';
-import { answerGrammar } from './answer-grammar.ts';
-import { newCallId } from './call-ids.ts';
-import { toConversation } from './conversation.ts';
-import { controlTexts, Marks, textsOf } from './marks.ts';
-import { answerParser, type AnswerReading } from './parser/answer.ts';
-import { encodePrompt, type RenderedConversation, refuseMany, refuseOverlong, render } from './prompt.ts';
-import { boundTools } from './bound-tools.ts';
-import { wholeAnswerStyle } from './styles/index.ts';
-import { templateFacts } from './template/facts.ts';
-import { reasoningPlace, type ReasoningPlace } from './template/reasoning.ts';
+import { buildAnswerGrammar } from './answer-grammar.ts';
+import { createCallId } from './call-ids.ts';
+import { toTemplateInput } from './conversation.ts';
+import { getControlTokenTexts, ControlTextEscaper, collectTexts } from './marks.ts';
+import { createAnswerParser, type AnswerParserOptions } from './parser/answer.ts';
+import { encodePrompt, type TemplateInput, rejectTooMany, rejectOverlongText, renderPrompt } from './prompt.ts';
+import { toGrammarTools } from './bound-tools.ts';
+import { findWholeAnswerFormat } from './styles/index.ts';
+import { getTemplateCapabilities } from './template/facts.ts';
+import { findReasoningState, type ReasoningState } from './template/reasoning.ts';
 import {
   ChatError,
   type ChatInput,
@@ -28,93 +28,93 @@ export async function prepareChat(model: Model, input: ChatInput): Promise<Prepa
   if (!chatTemplate) {
     throw new ChatError('no_chat_template', 'This model has no chat template; use POST /v1/completions.');
   }
-  await refuseHuge(model, input);
+  await rejectOversizedInput(model, input);
   const tools = callableTools(input);
-  const facts = templateFacts(chatTemplate);
-  const marks = new Marks(tokenizer);
-  const messages = marks.markAll(input.messages);
-  const conversation = toConversation(facts, {
+  const capabilities = getTemplateCapabilities(chatTemplate);
+  const escaper = new ControlTextEscaper(tokenizer);
+  const messages = escaper.escapeAll(input.messages);
+  const conversation = toTemplateInput(capabilities, {
     ...input,
     messages,
-    ...(input.tools ? { tools: marks.markAll(input.tools) } : {}),
-    ...(input.variables ? { variables: marks.markAll(input.variables) } : {}),
+    ...(input.tools ? { tools: escaper.escapeAll(input.tools) } : {}),
+    ...(input.variables ? { variables: escaper.escapeAll(input.variables) } : {}),
   });
   const rendered = input.continueLast
-    ? renderOpenEnded(chatTemplate, conversation, marks)
-    : render(chatTemplate, conversation);
-  const { text, ids } = await encodePrompt(model, rendered, marks);
+    ? renderContinuation(chatTemplate, conversation, escaper)
+    : renderPrompt(chatTemplate, conversation);
+  const { text, ids } = await encodePrompt(model, rendered, escaper);
 
-  const { reasoning } = facts;
-  const written = input.continueLast ? (input.messages.at(-1)?.content ?? '') : '';
-  const place = reasoningPlace(reasoning, text, written);
-  const style = tools.length > 0 ? facts.style : wholeAnswerStyle(chatTemplate.source);
+  const { reasoning } = capabilities;
+  const continuedText = input.continueLast ? (input.messages.at(-1)?.content ?? '') : '';
+  const reasoningState = findReasoningState(reasoning, text, continuedText);
+  const toolCallFormat = tools.length > 0 ? capabilities.toolCallFormat : findWholeAnswerFormat(chatTemplate.source);
   const { toolChoice = 'auto' } = input;
-  const grammar = answerGrammar({
-    style,
-    tools: boundTools(tools, toolChoice),
-    required: tools.length > 0 && toolChoice !== 'auto',
+  const grammar = buildAnswerGrammar({
+    toolCallFormat,
+    tools: toGrammarTools(tools, toolChoice),
+    requiresCall: tools.length > 0 && toolChoice !== 'auto',
     // A tool choice that names a tool allows one call.
-    parallel: input.parallelToolCalls !== false && typeof toolChoice !== 'object',
+    allowsParallelCalls: input.parallelToolCalls !== false && typeof toolChoice !== 'object',
     output: input.output,
-    forbidden: toolChoice === 'none' && input.tools?.length ? (facts.style.grammar?.triggers ?? []) : [],
+    forbiddenTriggers: toolChoice === 'none' && input.tools?.length ? (capabilities.toolCallFormat.grammar?.triggers ?? []) : [],
     reasoning,
-    place,
+    reasoningState,
   });
-  const callable = new Map(tools.map((tool) => [tool.name, tool]));
+  const toolsByName = new Map(tools.map((tool) => [tool.name, tool]));
   const markers = [
-    ...(style ? [...style.triggers, ...(style.markers ?? [])] : []),
+    ...(toolCallFormat ? [...toolCallFormat.triggers, ...(toolCallFormat.markers ?? [])] : []),
     ...(reasoning ? [...reasoning.open, ...reasoning.close] : []),
   ];
   return {
     prompt: ids,
     text,
     grammar,
-    visible: controlTokensIn(model, markers),
+    visible: findControlTokens(model, markers),
     stop: [],
     parser: () =>
-      answerParser({
-        style,
+      createAnswerParser({
+        toolCallFormat,
         reasoning,
-        begins: reasoning || input.continueLast ? beginning(place, input.continueLast) : 'turn',
-        tools: callable,
-        single: input.parallelToolCalls === false,
-        newId: newCallId,
+        startState: reasoning || input.continueLast ? startStateOf(reasoningState, input.continueLast) : 'turn',
+        tools: toolsByName,
+        isSingleCall: input.parallelToolCalls === false,
+        newId: createCallId,
       }),
   };
 }
 
-function beginning(place: ReasoningPlace, continues = false): AnswerReading['begins'] {
-  if (place === 'within') return 'reasoning';
+function startStateOf(reasoningState: ReasoningState, continues = false): AnswerParserOptions['startState'] {
+  if (reasoningState === 'within') return 'reasoning';
   if (continues) return 'text';
-  return place === 'after' ? 'behind reasoning' : 'turn';
+  return reasoningState === 'after' ? 'behind reasoning' : 'turn';
 }
 
 /** The capabilities of a model's chat template. */
-export function chatTraits({ chatTemplate }: Pick<Model, 'chatTemplate'>): ChatTraits {
+export function getChatTraits({ chatTemplate }: Pick<Model, 'chatTemplate'>): ChatTraits {
   if (!chatTemplate) return { toolStyle: undefined, reasoning: false };
-  const facts = templateFacts(chatTemplate);
+  const capabilities = getTemplateCapabilities(chatTemplate);
   return {
-    toolStyle: facts.toolVariable ? facts.style.name : undefined,
-    reasoning: facts.reasoning !== undefined,
+    toolStyle: capabilities.toolVariable ? capabilities.toolCallFormat.name : undefined,
+    reasoning: capabilities.reasoning !== undefined,
   };
 }
 
 /** Rejects input that cannot fit before rendering and encoding it, which would block other requests. */
-async function refuseHuge({ tokenizer, model }: Model, input: ChatInput): Promise<void> {
+async function rejectOversizedInput({ tokenizer, model }: Model, input: ChatInput): Promise<void> {
   const limit = model.contextLength;
   const calls = input.messages.reduce(
     (sum, turn) => sum + (turn.role === 'assistant' ? (turn.toolCalls?.length ?? 0) : 0),
     0,
   );
-  refuseMany(input.messages.length, 'messages', limit);
-  refuseMany(calls, 'tool calls', limit);
-  refuseMany(input.tools?.length ?? 0, 'tools', limit);
-  const written = textsOf([
+  rejectTooMany(input.messages.length, 'messages', limit);
+  rejectTooMany(calls, 'tool calls', limit);
+  rejectTooMany(input.tools?.length ?? 0, 'tools', limit);
+  const userTexts = collectTexts([
     input.messages.map((turn) => ({ ...turn, role: '' })),
     input.toolChoice === 'none' ? [] : (input.tools ?? []),
     input.variables ?? {},
   ]);
-  for (const text of written) await refuseOverlong(tokenizer, text, limit);
+  for (const text of userTexts) await rejectOverlongText(tokenizer, text, limit);
 }
 
 /** The tools that an answer may call, checked against the tool choice. */
@@ -137,7 +137,7 @@ function callableTools({ tools = [], toolChoice = 'auto' }: ChatInput): readonly
 }
 
 /** Renders the prompt up to the end of the last message's content, which the answer continues. */
-function renderOpenEnded(template: ChatTemplate, conversation: RenderedConversation, marks: Marks): string {
+function renderContinuation(template: ChatTemplate, conversation: TemplateInput, escaper: ControlTextEscaper): string {
   const messages = [...conversation.messages];
   const last = messages.pop();
   if (last?.role !== 'assistant' || last['tool_calls'] !== undefined) {
@@ -146,9 +146,9 @@ function renderOpenEnded(template: ChatTemplate, conversation: RenderedConversat
       'Only an assistant message without tool calls can be continued, and it must be the last message.',
     );
   }
-  const end = marks.unique();
+  const end = escaper.createPlaceholder();
   const content = `${typeof last.content === 'string' ? last.content : ''}${end}`;
-  const rendered = render(template, {
+  const rendered = renderPrompt(template, {
     ...conversation,
     messages: [...messages, { ...last, content }],
     addGenerationPrompt: false,
@@ -164,8 +164,8 @@ function renderOpenEnded(template: ChatTemplate, conversation: RenderedConversat
 }
 
 /** The control tokens in the given texts, except those that end an answer. */
-function controlTokensIn({ tokenizer }: Model, texts: readonly string[]): ReadonlySet<number> {
-  const { pattern, ids } = controlTexts(tokenizer);
+function findControlTokens({ tokenizer }: Model, texts: readonly string[]): ReadonlySet<number> {
+  const { pattern, ids } = getControlTokenTexts(tokenizer);
   const found = texts.flatMap((text) => text.match(pattern) ?? []);
   const visible = found.map((text) => ids.get(text)).filter((id) => id !== undefined);
   return new Set(visible.filter((id) => !tokenizer.endIds.has(id)));

@@ -6,46 +6,46 @@ import type { ChatTurn } from './types.ts';
  * @param toolDescription added after the leading system messages
  * @param getSupport where the template accepts system messages; called only when there are any
  */
-export function arrangeSystems(
+export function arrangeSystemMessages(
   turns: readonly ChatTurn[],
-  described: string | undefined,
-  places: () => { first: boolean; several: boolean; later: boolean },
+  toolDescription: string | undefined,
+  getSupport: () => { first: boolean; several: boolean; later: boolean },
 ): readonly ChatTurn[] {
-  const leading = turns.findIndex(({ role }) => role !== 'system');
-  const count = leading === -1 ? turns.length : leading;
-  const others = turns.slice(count);
-  const hasLater = others.some(({ role }) => role === 'system');
-  if (count === 0 && !hasLater && described === undefined) return turns;
-  const takes = places();
-  const first = turns.slice(0, count).map(({ content }) => content);
-  if (described !== undefined) first.push(described);
-  const later = takes.later || !hasLater ? others : told(others);
-  if (!takes.first) return told([...first.map(toSystem), ...later]);
-  if (described === undefined && (count < 2 || takes.several)) return [...turns.slice(0, count), ...later];
-  return first.length === 0 ? later : [toSystem(first.join('\n\n')), ...later];
+  const firstOther = turns.findIndex(({ role }) => role !== 'system');
+  const count = firstOther === -1 ? turns.length : firstOther;
+  const followingTurns = turns.slice(count);
+  const hasLater = followingTurns.some(({ role }) => role === 'system');
+  if (count === 0 && !hasLater && toolDescription === undefined) return turns;
+  const support = getSupport();
+  const leadingTexts = turns.slice(0, count).map(({ content }) => content);
+  if (toolDescription !== undefined) leadingTexts.push(toolDescription);
+  const rest = support.later || !hasLater ? followingTurns : moveToUserMessages(followingTurns);
+  if (!support.first) return moveToUserMessages([...leadingTexts.map(toSystem), ...rest]);
+  if (toolDescription === undefined && (count < 2 || support.several)) return [...turns.slice(0, count), ...rest];
+  return leadingTexts.length === 0 ? rest : [toSystem(leadingTexts.join('\n\n')), ...rest];
 }
 
 const toSystem = (content: string): ChatTurn => ({ role: 'system', content });
 
 /** Moves system messages into the next user message. */
-function told(turns: readonly ChatTurn[]): ChatTurn[] {
+function moveToUserMessages(turns: readonly ChatTurn[]): ChatTurn[] {
   const result: ChatTurn[] = [];
-  let waiting: string[] = [];
-  const tell = () => {
-    if (waiting.length > 0) result.push({ role: 'user', content: waiting.join('\n\n') });
-    waiting = [];
+  let pendingTexts: string[] = [];
+  const flushPending = () => {
+    if (pendingTexts.length > 0) result.push({ role: 'user', content: pendingTexts.join('\n\n') });
+    pendingTexts = [];
   };
   for (const turn of turns) {
     if (turn.role === 'system') {
-      waiting.push(turn.content);
+      pendingTexts.push(turn.content);
     } else if (turn.role === 'user') {
-      result.push({ ...turn, content: [...waiting, turn.content].join('\n\n') });
-      waiting = [];
+      result.push({ ...turn, content: [...pendingTexts, turn.content].join('\n\n') });
+      pendingTexts = [];
     } else {
-      tell();
+      flushPending();
       result.push(turn);
     }
   }
-  tell();
+  flushPending();
   return result;
 }

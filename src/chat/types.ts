@@ -9,7 +9,7 @@ export type ChatTurn =
       readonly name?: string;
       /** Past reasoning; the template decides whether to render it. */
       readonly reasoning?: string;
-      readonly toolCalls?: readonly PastCall[];
+      readonly toolCalls?: readonly PastToolCall[];
     }
   | {
       readonly role: 'tool';
@@ -19,7 +19,7 @@ export type ChatTurn =
       readonly name?: string;
     };
 
-export interface PastCall {
+export interface PastToolCall {
   readonly id: string;
   readonly name: string;
   /** An object, or the text that a client sent if it is not JSON. */

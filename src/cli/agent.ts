@@ -1,23 +1,23 @@
 import { join } from 'node:path';
 import { systemClock } from '../agent/clock.ts';
 import { AgentHost } from '../agent/open.ts';
-import { countWork } from '../agent/sessions/observed.ts';
-import { Builtins } from '../agent/workflows/builtins.ts';
+import { createWorkCounter } from '../agent/sessions/observed.ts';
+import { BuiltinWorkflows } from '../agent/workflows/builtins.ts';
 import type { Secrets } from '../config/secrets.ts';
 import type { Settings } from '../config/toml.ts';
-import { heldLab } from '../planes/agent/held-lab.ts';
-import { HostPlanners } from '../planes/agent/planners.ts';
-import { health, telemetry } from '../planes/host/facts.ts';
-import type { HostAgentFacts } from '../planes/host/routes.ts';
+import { createPinnedLab } from '../planes/agent/held-lab.ts';
+import { HostChatModels } from '../planes/agent/planners.ts';
+import { readHealth, readTelemetry } from '../planes/host/facts.ts';
+import type { HostAgentData } from '../planes/host/routes.ts';
 import type { Resident } from '../planes/resident.ts';
-import type { Served } from '../planes/served.ts';
+import type { ServedCounters } from '../planes/served.ts';
 import type { SigningKey } from '../signing/ed25519.ts';
 import type { Store } from '../store/index.ts';
-import type { Watch } from '../watch/index.ts';
+import type { Tracer } from '../watch/index.ts';
 import type { Credentials } from './credentials.ts';
 import type { DataDir } from './data-dir.ts';
 
-export interface AgentSetting {
+export interface OpenAgentOptions {
   readonly settings: Settings;
   readonly secrets: Secrets;
   readonly credentials: Credentials;
@@ -25,66 +25,66 @@ export interface AgentSetting {
   readonly key: SigningKey;
   readonly dataDir: DataDir;
   readonly store: Store;
-  readonly watch: Watch;
+  readonly watch: Tracer;
   readonly packageRoot: string;
   readonly version: string;
   readonly resident: Resident;
-  readonly served: Served;
-  readonly reach: Pick<HostAgentFacts['reach'], 'bind' | 'controlPort'>;
+  readonly served: ServedCounters;
+  readonly reach: Pick<HostAgentData['reachability'], 'bind' | 'controlPort'>;
   readonly onFault: (where: string, error: unknown) => void;
-  readonly say: (message: string) => void;
+  readonly onNotice: (message: string) => void;
 }
 
 export interface OpenAgent {
   readonly host: AgentHost;
-  readonly facts: HostAgentFacts;
+  readonly facts: HostAgentData;
 }
 
 /** Opens the agent plane over the database. */
-export async function openAgent(setting: AgentSetting): Promise<OpenAgent> {
-  const { settings, secrets, credentials, key, dataDir, store, watch, resident, served, onFault, say } =
-    setting;
-  const planners = new HostPlanners({
+export async function openAgent(options: OpenAgentOptions): Promise<OpenAgent> {
+  const { settings, secrets, credentials, key, dataDir, store, watch, resident, served, onFault, onNotice } =
+    options;
+  const planners = new HostChatModels({
     resident,
     gateway: secrets.gateway,
   });
-  const sources = { served, resident, countWork: await countWork(store) };
+  const sources = { served, resident, countWork: await createWorkCounter(store) };
   const cancelledState = settings.no_cancelled_state !== true;
   const enabled = new Set(settings.enable_workflow ?? []);
   const host = await AgentHost.open({
     store,
     key,
-    planners,
-    watch,
+    chatModels: planners,
+    tracer: watch,
     onFault,
-    onNotice: say,
+    onNotice: onNotice,
     clock: systemClock,
-    version: setting.version,
-    lab: () => heldLab(resident),
+    version: options.version,
+    lab: () => createPinnedLab(resident),
     observe: {
-      telemetry: () => telemetry(sources),
-      health: () => Promise.resolve(health(resident)),
+      telemetry: () => readTelemetry(sources),
+      health: () => Promise.resolve(readHealth(resident)),
     },
     served: () => ({
       completions_served: served.completions,
       model: resident.engine?.model.id ?? '',
     }),
     mcp: secrets.mcp,
-    builtins: await Builtins.open(join(setting.packageRoot, 'workflows')),
+    builtins: await BuiltinWorkflows.open(join(options.packageRoot, 'workflows')),
     forbidden: [dataDir.path],
     operatorHash: credentials.operatorHash,
     isEnabled: (name) => settings.enable_all_workflows === true || enabled.has(name),
     cancelledState,
-    external: { heartbeatSecs: settings.heartbeat_secs ?? 15, most: settings.external_sessions ?? 64 },
+    external: { heartbeatSecs: settings.heartbeat_secs ?? 15, maxSessions: settings.external_sessions ?? 64 },
   });
-  const facts: HostAgentFacts = {
+  const facts: HostAgentData = {
     store,
     planners,
     toolbox: host.toolbox,
     receiptKey: key,
     cancelledState,
     countWork: sources.countWork,
-    reach: { ...setting.reach, operatorCredential: credentials.operatorHash !== undefined },
+    reachability: { ...options.reach, operatorCredential: credentials.operatorHash !== undefined },
   };
   return { host, facts };
 }

@@ -1,8 +1,8 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import process from 'node:process';
-import { makeOnce } from '../signing/make-once.ts';
-import { newSecret, secretHash } from '../signing/secret.ts';
+import { createFileOnce } from '../signing/make-once.ts';
+import { generateSecret, hashSecret } from '../signing/secret.ts';
 import { errorMessage } from '../util/error-message.ts';
 import { systemCode } from '../util/system-code.ts';
 import { StartError } from './start-error.ts';
@@ -14,11 +14,11 @@ export interface Credentials {
   readonly bearerHash: string | undefined;
   readonly operatorHash: string | undefined;
   /** The tokens in plain text, for redaction. */
-  readonly texts: readonly string[];
+  readonly tokens: readonly string[];
 }
 
 /** A shorter token can be guessed, and a header can carry visible ASCII only. */
-const form = /^[\x21-\x7e]{16,1024}$/;
+const tokenPattern = /^[\x21-\x7e]{16,1024}$/;
 
 /**
  * Reads the credentials of the data directory, `bearer.token` and `operator.token`, and creates those that are absent.
@@ -28,29 +28,29 @@ const form = /^[\x21-\x7e]{16,1024}$/;
 export async function openCredentials(
   dataDir: string,
   bearerToken: string | undefined,
-  notice: (message: string) => void,
+  onNotice: (message: string) => void,
 ): Promise<Credentials> {
-  if (bearerToken !== undefined && !form.test(bearerToken))
+  if (bearerToken !== undefined && !tokenPattern.test(bearerToken))
     throw new StartError(
       '--bearer-token-file: the token must be 16 to 1024 visible ASCII characters; `openssl rand -hex 32` makes one.',
     );
-  const bearer = bearerToken ?? (await kept(join(dataDir, 'bearer.token'), 'bearer', notice));
-  const operator = await kept(join(dataDir, 'operator.token'), 'operator', notice);
+  const bearer = bearerToken ?? (await readOrCreateToken(join(dataDir, 'bearer.token'), 'bearer', onNotice));
+  const operator = await readOrCreateToken(join(dataDir, 'operator.token'), 'operator', onNotice);
   return {
-    bearerHash: bearer === undefined ? undefined : secretHash(bearer),
-    operatorHash: operator === undefined ? undefined : secretHash(operator),
-    texts: [bearer, operator].filter((token) => token !== undefined),
+    bearerHash: bearer === undefined ? undefined : hashSecret(bearer),
+    operatorHash: operator === undefined ? undefined : hashSecret(operator),
+    tokens: [bearer, operator].filter((token) => token !== undefined),
   };
 }
 
-async function kept(
+async function readOrCreateToken(
   file: string,
   kind: 'bearer' | 'operator',
-  notice: (message: string) => void,
+  onNotice: (message: string) => void,
 ): Promise<string | undefined> {
   let text: string;
   try {
-    text = (await read(file, notice)) ?? (await makeOnce(file, `${newSecret(kind)}\n`));
+    text = (await readPrivateFile(file, onNotice)) ?? (await createFileOnce(file, `${generateSecret(kind)}\n`));
   } catch (error) {
     throw new StartError(
       `cannot use the credential file ${file}: ${errorMessage(error)}. Check its owner and mode.`,
@@ -58,19 +58,19 @@ async function kept(
   }
   const token = text.trim();
   if (token === '') {
-    notice(
+    onNotice(
       `${file} is empty: requests that need the ${kind} credential are refused. Delete the file to have a new one created.`,
     );
     return undefined;
   }
-  if (form.test(token)) return token;
+  if (tokenPattern.test(token)) return token;
   throw new StartError(
     `${file} must hold one token of 16 to 1024 visible ASCII characters. Delete it to have a new one created.`,
   );
 }
 
 /** Undefined: there is no such file. A file that other users can read is restricted to its owner (mode 600). */
-async function read(file: string, notice: (message: string) => void): Promise<string | undefined> {
+async function readPrivateFile(file: string, onNotice: (message: string) => void): Promise<string | undefined> {
   let handle: FileHandle;
   try {
     handle = await open(file, 'r');
@@ -82,7 +82,7 @@ async function read(file: string, notice: (message: string) => void): Promise<st
     const { mode } = await handle.stat();
     if ((mode & 0o077) !== 0 && process.platform !== 'win32') {
       await handle.chmod(0o600);
-      notice(
+      onNotice(
         `${file} was readable by other users (mode ${(mode & 0o777).toString(8)}); its mode is now 600. If somebody may have read it, delete it and restart the host: a new one is created.`,
       );
     }

@@ -7,9 +7,9 @@ import { errorMessage } from '../util/error-message.ts';
 import { StartError } from './start-error.ts';
 
 /** SQLITE_BUSY: another process holds the lock. */
-const busy = 5;
+const sqliteBusy = 5;
 /** `lockHolder` of another process holds the lock for less than 1 ms. */
-const patience = 100;
+const busyTimeoutMs = 100;
 
 /**
  * Locks the data directory for the lifetime of this process. Two hosts on one directory would each close the other's
@@ -20,14 +20,14 @@ const patience = 100;
 export function lockDataDir(path: string): { release(): void } {
   const pidFile = join(path, 'host.pid');
   try {
-    const lock = new DatabaseSync(join(path, 'host.lock'), { timeout: patience });
+    const lock = new DatabaseSync(join(path, 'host.lock'), { timeout: busyTimeoutMs });
     try {
       lock.exec('begin exclusive');
     } catch (error) {
       lock.close();
       throw error;
     }
-    tell(pidFile);
+    writePidFile(pidFile);
     return {
       release() {
         rmSync(pidFile, { force: true });
@@ -37,7 +37,7 @@ export function lockDataDir(path: string): { release(): void } {
   } catch (error) {
     if (isBusy(error)) {
       throw new StartError(
-        `another host${processOf(pidFile)} uses the data directory ${path}; stop it, or give this host its own directory with --data-dir DIR.`,
+        `another host${processSuffix(pidFile)} uses the data directory ${path}; stop it, or give this host its own directory with --data-dir DIR.`,
       );
     }
     throw new StartError(`cannot lock the data directory ${path}: ${errorMessage(error)}.`);
@@ -48,7 +48,7 @@ export function lockDataDir(path: string): { release(): void } {
  * The process that holds a data directory, as ` (process 7)`, or an empty string when its id is unknown; undefined when
  * the directory is free. Writes nothing, and holds no lock when it returns.
  */
-export function holderOf(path: string): string | undefined {
+export function lockHolder(path: string): string | undefined {
   const file = join(path, 'host.lock');
   if (!existsSync(file)) return undefined;
   try {
@@ -60,17 +60,17 @@ export function holderOf(path: string): string | undefined {
       lock.close();
     }
   } catch (error) {
-    if (isBusy(error)) return processOf(join(path, 'host.pid'));
+    if (isBusy(error)) return processSuffix(join(path, 'host.pid'));
     throw new StartError(
       `cannot tell whether a host uses the data directory ${path}: ${errorMessage(error)}. Check its owner and mode, or name the host with --url.`,
     );
   }
 }
 
-const isBusy = (error: unknown): boolean => (error as { errcode?: number }).errcode === busy;
+const isBusy = (error: unknown): boolean => (error as { errcode?: number }).errcode === sqliteBusy;
 
 /** Failing to write it (a full disk) does not prevent the start. */
-function tell(pidFile: string): void {
+function writePidFile(pidFile: string): void {
   try {
     writeFileSync(pidFile, `${process.pid}\n`);
   } catch {
@@ -78,7 +78,7 @@ function tell(pidFile: string): void {
   }
 }
 
-function processOf(pidFile: string): string {
+function processSuffix(pidFile: string): string {
   try {
     const pid = readFileSync(pidFile, 'utf8').trim();
     return /^\d+$/.test(pid) ? ` (process ${pid})` : '';

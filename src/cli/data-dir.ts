@@ -22,8 +22,8 @@ export interface DataDir {
 }
 
 /** Creates the directory with mode 700 if it is absent. */
-export async function openDataDir(where: string): Promise<DataDir> {
-  const path = resolve(where);
+export async function openDataDir(directory: string): Promise<DataDir> {
+  const path = resolve(directory);
   try {
     await makeFolder(path);
     return { path, endpointId: await endpointId(join(path, 'endpoint-id')) };
@@ -52,18 +52,18 @@ async function makeFolder(path: string): Promise<void> {
 async function endpointId(file: string): Promise<string> {
   try {
     // `wx`: of two hosts that start at once, one creates the id and the other reads it.
-    const made = randomUUID();
-    await writeFile(file, `${made}\n`, { flag: 'wx', mode: 0o600 });
-    return made;
+    const newId = randomUUID();
+    await writeFile(file, `${newId}\n`, { flag: 'wx', mode: 0o600 });
+    return newId;
   } catch (error) {
     if (systemCode(error) !== 'EEXIST') throw error;
   }
-  const kept = (await readFile(file, 'utf8')).trim();
-  if (kept !== '') return kept;
+  const storedId = (await readFile(file, 'utf8')).trim();
+  if (storedId !== '') return storedId;
   // Another host is writing the file, or an interrupted start left it empty.
-  const made = randomUUID();
-  await writeFile(file, `${made}\n`);
-  return made;
+  const newId = randomUUID();
+  await writeFile(file, `${newId}\n`);
+  return newId;
 }
 
 export const modelsDir = (dataDir: string): string => join(dataDir, 'models');

@@ -1,9 +1,9 @@
-import { free } from '../gateway/catalog/rate-card.ts';
+import { freeRateCard } from '../gateway/catalog/rate-card.ts';
 import type { Model, Provider } from '../gateway/catalog/types.ts';
 import type { Cap } from '../wires/core/types.ts';
 import { GatewayFile } from '../gateway/config/file.ts';
 import type { GatewayConfig } from '../gateway/config/types.ts';
-import { shownDatabase } from '../gateway/config/shown-database.ts';
+import { redactDatabaseUrl } from '../gateway/config/shown-database.ts';
 import { type Gateway, openGateway } from '../gateway/open.ts';
 import type { ModelInfo } from '../engine/index.ts';
 import type { Access } from '../planes/access.ts';
@@ -40,11 +40,11 @@ export async function readHostGateway({
   const file =
     path === undefined
       ? new GatewayFile('', { name: '', folder: '', env })
-      : await GatewayFile.read(path, { env, flag: '--gateway-config' });
-  const named = await file.database();
-  if (named !== undefined && named !== database)
+      : await GatewayFile.read(path, { env, flagName: '--gateway-config' });
+  const configuredDatabase = await file.database();
+  if (configuredDatabase !== undefined && configuredDatabase !== database)
     onNotice(
-      `${path} names a database, but within a host the gateway uses the host's database: create its keys with --database ${shownDatabase(database)}`,
+      `${path} names a database, but within a host the gateway uses the host's database: create its keys with --database ${redactDatabaseUrl(database)}`,
     );
   return await file.config();
 }
@@ -58,12 +58,12 @@ export interface HostGatewayOptions extends BackendOptions {
 
 /** Opens the gateway of a host, with the resident model in its catalog. Rejects with `StoreError`. */
 export async function openHostGateway(options: HostGatewayOptions): Promise<Gateway> {
-  const { config, database, resident, stopping, onFault, onNotice, onSecret, watch } = options;
+  const { config, database, resident, stopSignal: stopping, onFault, onNotice, onSecret, watch } = options;
   const local = {
-    backend: residentBackend({ resident, stopping, onFault, watch }),
+    backend: residentBackend({ resident, stopSignal: stopping, onFault, watch }),
     models: () => (resident.engine ? [localModel(resident.engine.model)] : []),
   };
-  return await openGateway({ config, database, local, watch, onFault, onNotice, onSecret }, basePath);
+  return await openGateway({ config, database, local, tracer: watch, onFault, onNotice, onSecret }, basePath);
 }
 
 /** Catalog entry of the resident model, which is free of charge. */
@@ -78,7 +78,7 @@ function localModel({ id, kind, contextLength, embeddingDimensions }: ModelInfo)
     caps: new Set(caps),
     contextWindow: contextLength,
     maxOutputTokens: contextLength,
-    ...free,
+    ...freeRateCard,
     displayName: id,
     embeddingDimensions,
     efforts: undefined,
@@ -91,16 +91,16 @@ function localModel({ id, kind, contextLength, embeddingDimensions }: ModelInfo)
  */
 export function withGateway(planes: App, gateway: Gateway | undefined, access: Access): App {
   if (!gateway) return planes;
-  const ours = (path: string) => path === basePath || path.startsWith(`${basePath}/`);
+  const isGatewayPath = (path: string) => path === basePath || path.startsWith(`${basePath}/`);
   return {
     async fetch(request, env) {
       const { pathname: path } = new URL(request.url);
-      if (!ours(path)) return await planes.fetch(request, env);
+      if (!isGatewayPath(path)) return await planes.fetch(request, env);
       try {
         const { incoming } = env as { incoming?: { socket?: { remoteAddress?: string } } };
         const remoteAddress = incoming?.socket?.remoteAddress;
         const { method, headers } = request;
-        access.permit(await access.enter({ method, path, headers, remoteAddress }), gatewayScopes);
+        access.requireScope(await access.authenticate({ method, path, headers, remoteAddress }), gatewayScopes);
       } catch (error) {
         if (error instanceof HttpError) return errorResponse(error, hostEnvelope, newHostRequestId());
         throw error;

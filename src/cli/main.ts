@@ -4,7 +4,7 @@ import { parseCommandLine } from '../config/arguments.ts';
 import type { Command } from '../config/commands.ts';
 import { helpText } from '../config/help.ts';
 import { type Options, UsageError } from '../config/options.ts';
-import { readToml, type Settings } from '../config/toml.ts';
+import { parseSettings, type Settings } from '../config/toml.ts';
 import { addressSpaceLimit, limitNote } from '../platform/foreground.mjs';
 import { printable } from '../terminal/printable.ts';
 import { errorMessage } from '../util/error-message.ts';
@@ -13,66 +13,66 @@ import { pullModel } from './pull.ts';
 import { startHost } from './serve.ts';
 import { abortOnSignals, Interrupted, stopOnSignals } from './signals.ts';
 import { mayLackAddressSpace } from './start-error.ts';
-import type { World } from './world.ts';
+import type { CliContext } from './world.ts';
 
 /**
  * Runs the command line. Prints one line per error on stderr; exits with 2 for wrong usage and with 1 for other errors.
  */
-export async function main(world: World): Promise<void> {
+export async function main(cli: CliContext): Promise<void> {
   try {
-    await run(world);
+    await runCommand(cli);
   } catch (error) {
     const usage = error instanceof UsageError;
     const limit = mayLackAddressSpace(error) ? addressSpaceLimit() : undefined;
-    const note = limit === undefined ? '' : ` - ${limitNote(limit)}`;
-    for (const line of usage ? error.faults : [`${errorMessage(error)}${note}`])
-      world.stderr.write(`lathe: ${printable(line)}\n`);
-    if (usage) world.stderr.write('See: node dist/host.js --help\n');
+    const limitText = limit === undefined ? '' : ` - ${limitNote(limit)}`;
+    for (const line of usage ? error.faults : [`${errorMessage(error)}${limitText}`])
+      cli.stderr.write(`lathe: ${printable(line)}\n`);
+    if (usage) cli.stderr.write('See: node dist/host.js --help\n');
     // Setting process.exitCode is not enough: a half-loaded device would keep the process alive.
-    if (usage) world.exit(2);
-    else world.exit(error instanceof Interrupted ? error.exitCode : 1);
+    if (usage) cli.exit(2);
+    else cli.exit(error instanceof Interrupted ? error.exitCode : 1);
   }
 }
 
-async function run(world: World): Promise<void> {
-  const command = parseCommandLine(world.args);
+async function runCommand(cli: CliContext): Promise<void> {
+  const command = parseCommandLine(cli.args);
   switch (command.verb) {
     case 'help':
-      world.stdout.write(helpText(await packageVersion(world.packageRoot)));
+      cli.stdout.write(helpText(await packageVersion(cli.packageRoot)));
       return;
     case 'version':
-      world.stdout.write(`lathe ${await packageVersion(world.packageRoot)}\n`);
+      cli.stdout.write(`lathe ${await packageVersion(cli.packageRoot)}\n`);
       return;
     case 'pull':
       return await pullModel(
         command,
         await withConfigFile(command),
-        world,
-        abortOnSignals(world.signals, world.exit),
+        cli,
+        abortOnSignals(cli.signals, cli.exit),
       );
     case 'models': {
       // Imported on demand: only this command reads model files.
       const { manageModels } = await import('./models/index.ts');
-      return await manageModels(command, await withConfigFile(command), world);
+      return await manageModels(command, await withConfigFile(command), cli);
     }
     case 'mcp': {
       const { inspectMcp } = await import('./mcp/index.ts');
-      const version = await packageVersion(world.packageRoot);
-      const interrupted = abortOnSignals(world.signals, world.exit);
-      return await inspectMcp(command, await withConfigFile(command), { world, version, interrupted });
+      const version = await packageVersion(cli.packageRoot);
+      const abortSignal = abortOnSignals(cli.signals, cli.exit);
+      return await inspectMcp(command, await withConfigFile(command), { cli, version, abortSignal });
     }
     case 'receipts': {
       const { checkReceipts } = await import('./receipts.ts');
-      return await checkReceipts(command, await withConfigFile(command), world);
+      return await checkReceipts(command, await withConfigFile(command), cli);
     }
     case 'recorder': {
       const { manageRecorder } = await import('./recorder.ts');
-      return await manageRecorder(command, await withConfigFile(command), world);
+      return await manageRecorder(command, await withConfigFile(command), cli);
     }
     case 'serve': {
-      const version = await packageVersion(world.packageRoot);
-      const host = await startHost(await withConfigFile(command), version, world);
-      stopOnSignals(world.signals, host.stop, world.exit);
+      const version = await packageVersion(cli.packageRoot);
+      const host = await startHost(await withConfigFile(command), version, cli);
+      stopOnSignals(cli.signals, host.stop, cli.exit);
       return await host.ready;
     }
   }
@@ -88,15 +88,15 @@ async function withConfigFile({
   try {
     source = await readFile(config, 'utf8');
   } catch (error) {
-    const known: Readonly<Record<string, string>> = {
+    const knownCauses: Readonly<Record<string, string>> = {
       ENOENT: 'there is no such file',
       EISDIR: 'it is a directory; name the file in it',
       EACCES: "not allowed to read it; check the file's owner and mode",
     };
-    const why = known[systemCode(error) ?? ''] ?? errorMessage(error);
+    const why = knownCauses[systemCode(error) ?? ''] ?? errorMessage(error);
     throw new UsageError([`--config ${config}: ${why}`]);
   }
-  return { ...readToml(source, basename(config), dirname(resolve(config))), ...options };
+  return { ...parseSettings(source, basename(config), dirname(resolve(config))), ...options };
 }
 
 async function packageVersion(packageRoot: string): Promise<string> {

@@ -5,15 +5,15 @@ import type { Lab } from '../lab/types.ts';
 import type { LoadedModel } from '../planes/resident.ts';
 import { progressBar } from './progress.ts';
 import { StartError } from './start-error.ts';
-import type { World } from './world.ts';
+import type { CliContext } from './world.ts';
 
-const closeMs = 1500;
+const closeTimeoutMs = 1500;
 
-interface LoaderOptions {
+interface ModelLoaderOptions {
   readonly options: Options;
   readonly dataDir: string;
-  readonly world: World;
-  readonly say: (text: string) => void;
+  readonly cli: CliContext;
+  readonly onNotice: (text: string) => void;
   /** Aborted when the host stops. */
   readonly stopping: AbortSignal;
   /** Wraps the lab of a model so that its runs are recorded in the feed. */
@@ -24,15 +24,15 @@ interface LoaderOptions {
 
 /** Loads the resident model with its lab and its grammar compiler. One model is loaded at a time. */
 export class ModelLoader {
-  readonly #job: LoaderOptions;
+  readonly #options: ModelLoaderOptions;
   /** Close functions of everything that is open. */
-  #open: (() => Promise<void>)[] = [];
+  #closers: (() => Promise<void>)[] = [];
   #closed = false;
   #location: string | undefined;
   #draft: string | undefined;
 
-  constructor(job: LoaderOptions) {
-    this.#job = job;
+  constructor(options: ModelLoaderOptions) {
+    this.#options = options;
   }
 
   /** Whether the model at this location is loaded, is being loaded, or is the draft model of the loaded one. */
@@ -42,34 +42,34 @@ export class ModelLoader {
 
   /** Closes the loaded model, then loads this one. */
   async load(location: string): Promise<LoadedModel> {
-    const { options, dataDir, world, say, stopping, observeLab, draft } = this.#job;
+    const { options, dataDir, cli, onNotice, stopping, observeLab, draft } = this.#options;
     await this.#closeOpen();
     this.#refuseStopped();
     this.#location = location;
     this.#draft = draft?.of === location ? draft.location : undefined;
     if (draft && !this.#draft)
-      say(`--draft applies to ${basename(draft.of)} only: ${basename(location)} runs without a draft model`);
-    const bar = progressBar(world.stderr, options.quiet ?? false);
+      onNotice(`--draft applies to ${basename(draft.of)} only: ${basename(location)} runs without a draft model`);
+    const bar = progressBar(cli.stderr, options.quiet ?? false);
     try {
-      const engine = await world.loadEngine({
-        ...engineOptions(options, location, bar, say),
+      const engine = await cli.loadEngine({
+        ...engineOptions(options, location, bar, onNotice),
         ...(this.#draft === undefined ? {} : { draft: this.#draft }),
       });
-      this.#open.push(() => engine.close(closeMs));
-      const lab = await world.openLab({
+      this.#closers.push(() => engine.close(closeTimeoutMs));
+      const lab = await cli.openLab({
         engine,
         dataDir,
         adapter: options.adapter,
         trustedKeys: options.trust_key ?? [],
         allowUnverified: options.allow_unverified_kernels ?? false,
         config: options.kernels,
-        onNotice: say,
-        onWarning: (message) => world.stderr.write(`${message}\n`),
+        onNotice: onNotice,
+        onWarning: (message) => cli.stderr.write(`${message}\n`),
         signal: stopping,
       });
-      if (lab) this.#open.push(() => lab.close());
-      const grammars = await world.openGrammars(engine);
-      if (grammars) this.#open.push(() => grammars.close());
+      if (lab) this.#closers.push(() => lab.close());
+      const grammars = await cli.openGrammars(engine);
+      if (grammars) this.#closers.push(() => grammars.close());
       this.#refuseStopped();
       const source = lab && (() => observeLab(lab.lab, engine.model.id));
       return { engine, ...(source ? { lab: source } : {}), ...(grammars ? { grammars } : {}) };
@@ -92,7 +92,7 @@ export class ModelLoader {
   }
 
   async #closeOpen(): Promise<void> {
-    await Promise.all(this.#open.splice(0).map((close) => close()));
+    await Promise.all(this.#closers.splice(0).map((close) => close()));
     this.#location = undefined;
     this.#draft = undefined;
   }
@@ -102,7 +102,7 @@ function engineOptions(
   options: Options,
   location: string,
   bar: ReturnType<typeof progressBar>,
-  say: (text: string) => void,
+  onNotice: (text: string) => void,
 ): EngineOptions {
   const { adapter, context, parallel, queue, quantize, kv_cache_bytes: kvCacheBytes } = options;
   return {
@@ -119,7 +119,7 @@ function engineOptions(
     onProgress: ({ stage, done, total }) => bar.show(`loading: ${stage}`, done, total),
     onNotice: (message) => {
       bar.clear();
-      say(message);
+      onNotice(message);
     },
   };
 }

@@ -3,7 +3,7 @@ import { basename, join, resolve, sep } from 'node:path';
 import { didYouMean } from '../words/nearest.ts';
 import { hubPrefix, parseReference } from '../pull/reference.ts';
 import { modelsDir } from './data-dir.ts';
-import { namesOf, type PulledModel, pulledCopy, pulledModels } from './models/pulled.ts';
+import { aliasesOf, type PulledModel, pulledCopy, pulledModels } from './models/pulled.ts';
 import { StartError } from './start-error.ts';
 
 export const embeddedName = 'lathe-tiny';
@@ -20,24 +20,24 @@ export interface ModelLocation {
  */
 export async function locateModel(
   model: string | undefined,
-  places: { packageRoot: string; dataDir: string },
+  directories: { packageRoot: string; dataDir: string },
 ): Promise<ModelLocation> {
-  const embedded = { location: join(places.packageRoot, 'models', 'lathe-tiny-q8_0.gguf'), embedded: true };
+  const embedded = { location: join(directories.packageRoot, 'models', 'lathe-tiny-q8_0.gguf'), embedded: true };
   if (model === undefined) return embedded;
   if (/^https?:\/\//i.test(model)) return { location: model, embedded: false };
-  const folder = modelsDir(places.dataDir);
+  const folder = modelsDir(directories.dataDir);
   if (model.startsWith(hubPrefix)) {
     const reference = parseReference(model.slice(hubPrefix.length));
     const copy = reference && (await pulledCopy(folder, reference));
     return { location: copy ?? model, embedded: false };
   }
-  const found = await stat(model).catch(() => undefined);
-  if (found?.isFile()) return { location: resolve(model), embedded: false };
+  const stats = await stat(model).catch(() => undefined);
+  if (stats?.isFile()) return { location: resolve(model), embedded: false };
 
   const pulled = await pulledModels(folder);
   const match = findPulled(pulled, model);
   if (match) return { location: match.path, embedded: false };
-  if (found?.isDirectory()) return { location: resolve(model), embedded: false };
+  if (stats?.isDirectory()) return { location: resolve(model), embedded: false };
   if (model.toLowerCase() === embeddedName) return embedded;
   if (model.startsWith('.') || model.startsWith(sep)) {
     throw new StartError(`there is no file or folder ${resolve(model)}.`);
@@ -46,28 +46,28 @@ export async function locateModel(
 }
 
 /** The pulled model of this name; undefined when there is none. */
-export function findPulled(pulled: readonly PulledModel[], wanted: string): PulledModel | undefined {
-  const matches = pulled.filter((model) => namesOf(model).includes(wanted.toLowerCase()));
+export function findPulled(pulled: readonly PulledModel[], requestedName: string): PulledModel | undefined {
+  const matches = pulled.filter((model) => aliasesOf(model).includes(requestedName.toLowerCase()));
   // A repository's name also matches the files in it. A folder model has the exact name and takes precedence.
   const exact = matches.find(({ name }) =>
-    [name, name.replace('--', '/')].some((one) => one.toLowerCase() === wanted.toLowerCase()),
+    [name, name.replace('--', '/')].some((alias) => alias.toLowerCase() === requestedName.toLowerCase()),
   );
   if (matches.length < 2 || exact) return exact ?? matches[0];
   const candidates = matches.map(({ name }) => name).join(', ');
-  throw new StartError(`'${wanted}' matches several pulled models: ${candidates}. Use one of these names.`);
+  throw new StartError(`'${requestedName}' matches several pulled models: ${candidates}. Use one of these names.`);
 }
 
 /** The shortest unambiguous name of each model: its base name where no other model has it, else its full name. */
 export function shortNames(pulled: readonly PulledModel[]): string[] {
   const short = pulled.map(({ name }) => basename(name));
   return pulled.map(({ name }, index) => {
-    const own = short[index] ?? name;
-    return short.filter((other) => other.toLowerCase() === own.toLowerCase()).length > 1 ? name : own;
+    const baseName = short[index] ?? name;
+    return short.filter((other) => other.toLowerCase() === baseName.toLowerCase()).length > 1 ? name : baseName;
   });
 }
 
-export const unknownModel = (wanted: string, known: readonly string[]): StartError =>
+export const unknownModel = (requestedName: string, known: readonly string[]): StartError =>
   new StartError(
-    `there is no model file and no pulled model '${wanted}'${didYouMean(wanted, known, (name) => `'${name}'`)}. ` +
+    `there is no model file and no pulled model '${requestedName}'${didYouMean(requestedName, known, (name) => `'${name}'`)}. ` +
       `Known models: ${known.join(', ')}. Download one with: node dist/host.js pull REPO[:FILE]`,
   );

@@ -39,10 +39,10 @@ export function progressBar(out: Terminal, quiet: boolean): ProgressBar {
 
 /** `weights [#####-----]  50%`, at most `columns - 1` wide. */
 export function barLine(label: string, done: number, total: number, columns: number): string {
-  const part = total > 0 ? Math.min(1, Math.max(0, done / total)) : 0;
-  const percent = `${String(Math.floor(part * 100)).padStart(3)}%`;
+  const fraction = total > 0 ? Math.min(1, Math.max(0, done / total)) : 0;
+  const percent = `${String(Math.floor(fraction * 100)).padStart(3)}%`;
   const width = Math.min(40, columns - label.length - percent.length - 5);
   if (width < 5) return `${label} ${percent}`.slice(0, columns - 1);
-  const filled = Math.round(part * width);
+  const filled = Math.round(fraction * width);
   return `${label} [${'#'.repeat(filled)}${'-'.repeat(width - filled)}] ${percent}`;
 }

@@ -3,7 +3,7 @@ import type { Options } from '../config/options.ts';
 import { printable } from '../terminal/printable.ts';
 import { defaultDataDir, modelsDir, openDataDir } from './data-dir.ts';
 import { progressBar } from './progress.ts';
-import type { World } from './world.ts';
+import type { CliContext } from './world.ts';
 
 type PullCommand = Extract<Command, { verb: 'pull' }>;
 
@@ -11,10 +11,10 @@ type PullCommand = Extract<Command, { verb: 'pull' }>;
 export async function pullModel(
   command: PullCommand,
   options: Options,
-  world: World,
+  cli: CliContext,
   signal: AbortSignal,
 ): Promise<void> {
-  const { env, home, stdout, stderr } = world;
+  const { env, home, stdout, stderr } = cli;
   const quiet = options.quiet ?? false;
   const dataDir = await openDataDir(options.data_dir ?? defaultDataDir(env, home));
   const bar = progressBar(stderr, quiet);
@@ -22,7 +22,7 @@ export async function pullModel(
   const token = env['HF_TOKEN'];
   const endpoint = env['HF_ENDPOINT'];
   try {
-    const { path, alreadyThere } = await world.pull({
+    const { path, alreadyPresent } = await cli.pull({
       repo,
       ...(file === undefined ? {} : { file }),
       ...(revision === undefined ? {} : { revision }),
@@ -37,7 +37,7 @@ export async function pullModel(
       signal,
     });
     bar.clear();
-    if (alreadyThere && !quiet) stderr.write('already downloaded and verified\n');
+    if (alreadyPresent && !quiet) stderr.write('already downloaded and verified\n');
     stdout.write(`${path}\n`);
     if (!quiet) stdout.write(`Serve it with: node dist/host.js --gpu --model ${path}\n`);
   } finally {

@@ -10,18 +10,18 @@ export function readyLine(facts: {
 }): string {
   const { version, url, controlUrl, engine, readyMs } = facts;
   const control = controlUrl === undefined ? '' : ` (control at ${controlUrl})`;
-  const served = engine ? modelWords(engine) : 'no resident model (start with --gpu)';
+  const served = engine ? describeModel(engine) : 'no resident model (start with --gpu)';
   return `lathe ${version} ready at ${url}${control} - ${served} - ${(readyMs / 1000).toFixed(1)} s`;
 }
 
 /** `model lathe-tiny (llama, Q8_0, 3.7M) on llvmpipe (vulkan)` */
-export function modelWords({ model, adapter }: Engine): string {
-  const facts = `${model.architecture}, ${model.quantization}, ${shortCount(model.parameters)}`;
+export function describeModel({ model, adapter }: Engine): string {
+  const facts = `${model.architecture}, ${model.quantization}, ${formatCount(model.parameters)}`;
   return `model ${model.id} (${facts}) on ${adapter.description} (${adapter.backend})`;
 }
 
 /** 3670016 to `3.7M`. */
-export function shortCount(count: number): string {
+export function formatCount(count: number): string {
   const units = [
     [1e9, 'B'],
     [1e6, 'M'],

@@ -2,17 +2,17 @@ import type { KeyObject } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { faultOfReceipt, verifyReceipts } from '../agent/receipts/verify.ts';
+import { findReceiptFault, verifyReceipts } from '../agent/receipts/verify.ts';
 import type { Command } from '../config/commands.ts';
 import type { Settings } from '../config/toml.ts';
-import { bytesOf, keyIdOf, publicKeyOf, rawPublicKey } from '../signing/ed25519.ts';
-import { hostKey } from '../signing/host-key.ts';
+import { decodeBase64, computeKeyId, toPublicKey, rawPublicKey } from '../signing/ed25519.ts';
+import { loadHostKey } from '../signing/host-key.ts';
 import { Store } from '../store/index.ts';
 import { errorMessage } from '../util/error-message.ts';
 import { databaseUrl, defaultDataDir, openDataDir } from './data-dir.ts';
-import { jsonText, printable } from '../terminal/printable.ts';
+import { formatJson, printable } from '../terminal/printable.ts';
 import { StartError } from './start-error.ts';
-import type { World } from './world.ts';
+import type { CliContext } from './world.ts';
 
 type ReceiptsCommand = Extract<Command, { verb: 'receipts' }>;
 
@@ -20,47 +20,47 @@ type ReceiptsCommand = Extract<Command, { verb: 'receipts' }>;
 export async function checkReceipts(
   { name: file, key, json }: ReceiptsCommand,
   settings: Settings,
-  world: World,
+  cli: CliContext,
 ): Promise<void> {
-  const dataDir = settings.data_dir ?? defaultDataDir(world.env, world.home);
-  const given = key === undefined ? undefined : readKey(key);
-  const { verdict, passed } =
+  const dataDir = settings.data_dir ?? defaultDataDir(cli.env, cli.home);
+  const explicitKey = key === undefined ? undefined : readKey(key);
+  const { verdict, summary } =
     file === undefined
-      ? await chainVerdict(dataDir, settings.database, given)
-      : await receiptVerdict(file, given ?? (await keptKey(dataDir)));
-  if (json) world.stdout.write(`${jsonText(verdict)}\n`);
-  if (!verdict.ok) throw new StartError(printable(passed));
-  if (!json) world.stdout.write(`${printable(passed)}\n`);
+      ? await verifyChain(dataDir, settings.database, explicitKey)
+      : await verifyReceiptFile(file, explicitKey ?? (await readHostPublicKey(dataDir)));
+  if (json) cli.stdout.write(`${formatJson(verdict)}\n`);
+  if (!verdict.ok) throw new StartError(printable(summary));
+  if (!json) cli.stdout.write(`${printable(summary)}\n`);
 }
 
 interface Verdict {
   readonly verdict: { readonly ok: boolean; readonly key_id: string; readonly [more: string]: unknown };
   /** The verdict as a sentence. */
-  readonly passed: string;
+  readonly summary: string;
 }
 
-async function chainVerdict(
+async function verifyChain(
   dataDir: string,
   database: string | undefined,
-  given: KeyObject | undefined,
+  explicitKey: KeyObject | undefined,
 ): Promise<Verdict> {
   const { path, endpointId } = await openDataDir(dataDir);
   const url = databaseUrl(database, path);
-  const db = /^sqlite:(.+)$/s.exec(url)?.[1];
+  const databasePath = /^sqlite:(.+)$/s.exec(url)?.[1];
   // Opening an absent database would create an empty one, whose chain is trivially valid.
-  if (db !== undefined && !existsSync(db))
+  if (databasePath !== undefined && !existsSync(databasePath))
     throw new StartError(
-      `there is no database ${db}: no host has used it. Name another with --data-dir DIR or --database URL.`,
+      `there is no database ${databasePath}: no host has used it. Name another with --data-dir DIR or --database URL.`,
     );
-  const publicKey = given ?? (await keptKey(path));
+  const publicKey = explicitKey ?? (await readHostPublicKey(path));
   const store = await Store.open({ url, endpointId });
   try {
     const verdict = await verifyReceipts(store, publicKey);
     const { ok, receipts, first_bad: bad, reason } = verdict;
-    const key_id = keyIdOf(rawPublicKey(publicKey));
+    const key_id = computeKeyId(rawPublicKey(publicKey));
     return {
       verdict: { ...verdict, key_id },
-      passed: ok
+      summary: ok
         ? `${receipts} receipts, all valid, signed by ${key_id}`
         : `the chain of receipts is broken at receipt ${bad}: ${reason}. The ${receipts} receipts before it are valid.`,
     };
@@ -69,19 +69,19 @@ async function chainVerdict(
   }
 }
 
-async function receiptVerdict(file: string, publicKey: KeyObject): Promise<Verdict> {
+async function verifyReceiptFile(file: string, publicKey: KeyObject): Promise<Verdict> {
   const receipt = await readReceipt(file);
-  const reason = faultOfReceipt(receipt, publicKey);
-  const key_id = keyIdOf(rawPublicKey(publicKey));
+  const reason = findReceiptFault(receipt, publicKey);
+  const key_id = computeKeyId(rawPublicKey(publicKey));
   if (reason !== undefined)
     return {
       verdict: { ok: false, reason, key_id },
-      passed: `the receipt in ${file} is not genuine: ${reason}.`,
+      summary: `the receipt in ${file} is not genuine: ${reason}.`,
     };
   const { id, kind, outcome, seq } = receipt as Readonly<Record<string, unknown>>;
   return {
     verdict: { ok: true, id, seq, key_id },
-    passed: `receipt ${String(seq)} is genuine: ${String(kind)} ${String(id)}, ${String(outcome)}, signed by ${key_id}`,
+    summary: `receipt ${String(seq)} is genuine: ${String(kind)} ${String(id)}, ${String(outcome)}, signed by ${key_id}`,
   };
 }
 
@@ -105,17 +105,17 @@ async function readReceipt(file: string): Promise<unknown> {
  * The public key of the data directory's host. An absent key is not created, because no receipt would be signed with
  * it.
  */
-async function keptKey(dataDir: string): Promise<KeyObject> {
+async function readHostPublicKey(dataDir: string): Promise<KeyObject> {
   const path = resolve(dataDir);
-  if (existsSync(join(path, 'host.key'))) return (await hostKey(path)).publicKey;
+  if (existsSync(join(path, 'host.key'))) return (await loadHostKey(path)).publicKey;
   throw new StartError(
     `there is no host.key in ${path}. Name the host's data directory with --data-dir DIR, or its public key with --key KEY (receipt_key.public_key of GET /host/v1/info).`,
   );
 }
 
 function readKey(text: string): KeyObject {
-  const raw = bytesOf(text, 32);
-  if (raw) return publicKeyOf(raw);
+  const raw = decodeBase64(text, 32);
+  if (raw) return toPublicKey(raw);
   throw new StartError(
     `--key: expected the base64 of 32 bytes, as in receipt_key.public_key of GET /host/v1/info.`,
   );

@@ -12,10 +12,10 @@ import type { Grant, Rack, ReviewEntry, WriteToken } from '../recorder/types.ts'
 import { Store } from '../store/index.ts';
 import { didYouMean } from '../words/nearest.ts';
 import { databaseUrl, defaultDataDir, openDataDir } from './data-dir.ts';
-import { columns } from './models/columns.ts';
-import { jsonText, printable } from '../terminal/printable.ts';
+import { formatTable } from './models/columns.ts';
+import { formatJson, printable } from '../terminal/printable.ts';
 import { StartError } from './start-error.ts';
-import type { World } from './world.ts';
+import type { CliContext } from './world.ts';
 
 type RecorderCommand = Extract<Command, { verb: 'recorder' }>;
 
@@ -26,85 +26,85 @@ const by = 'operator';
 export async function manageRecorder(
   command: RecorderCommand,
   settings: Settings,
-  world: World,
+  cli: CliContext,
 ): Promise<void> {
-  const { path, endpointId } = await openDataDir(settings.data_dir ?? defaultDataDir(world.env, world.home));
-  const tell = (message: string) => world.stderr.write(`${printable(message)}\n`);
+  const { path, endpointId } = await openDataDir(settings.data_dir ?? defaultDataDir(cli.env, cli.home));
+  const writeNote = (message: string) => cli.stderr.write(`${printable(message)}\n`);
   const recorder = await Recorder.open({
     folder: join(path, 'recorder'),
     secrets: [],
-    findPeer: (name) => peerOf(name, databaseUrl(settings.database, path), endpointId),
-    onFault: tell,
-    onNotice: tell,
+    findPeer: (name) => findPeer(name, databaseUrl(settings.database, path), endpointId),
+    onFault: writeNote,
+    onNotice: writeNote,
   });
   try {
-    const { value, shown, note } = await done(command, recorder);
-    if (!command.json && note !== undefined) tell(note);
-    world.stdout.write(command.json ? `${jsonText(value)}\n` : shown);
+    const { value, output, note } = await runAction(command, recorder);
+    if (!command.json && note !== undefined) writeNote(note);
+    cli.stdout.write(command.json ? `${formatJson(value)}\n` : output);
   } catch (error) {
-    throw asUsage(error);
+    throw toUsageError(error);
   } finally {
     await recorder.close();
   }
 }
 
 /** Looks up a peer in the host's database. Without a database there are no peers. */
-async function peerOf(name: string, url: string, endpointId: string): ReturnType<Peers['current']> {
+async function findPeer(name: string, url: string, endpointId: string): ReturnType<Peers['findCurrent']> {
   const file = /^sqlite:(.+)$/s.exec(url)?.[1];
   if (file !== undefined && !existsSync(file)) return undefined;
   const store = await Store.open({ url, endpointId });
   try {
-    return await new Peers({ store }).current(name);
+    return await new Peers({ store }).findCurrent(name);
   } finally {
     await store.close();
   }
 }
 
 /** Reports the violations of a request as faults of the flags it was built from. */
-function asUsage(error: unknown): unknown {
+function toUsageError(error: unknown): unknown {
   if (!(error instanceof RecorderError) || error.violations.length === 0) return error;
   return new UsageError(error.violations.map(({ path, message }) => `--${path} ${message}`));
 }
 
-interface Done {
+interface ActionResult {
   readonly value: unknown;
   /** Output for people. For a new token, the token alone, so that a script can store it. */
-  readonly shown: string;
+  readonly output: string;
   readonly note?: string;
 }
 
-async function done(command: RecorderCommand, recorder: RecorderService): Promise<Done> {
+async function runAction(command: RecorderCommand, recorder: RecorderService): Promise<ActionResult> {
   const now = new Date();
   switch (command.action) {
     case 'racks': {
       const racks = await recorder.racks();
-      return { value: racks, shown: racksTable(racks) };
+      return { value: racks, output: racksTable(racks) };
     }
     case 'grants': {
       const value = await recorder.grants(command.rack);
-      return { value, shown: grantsTables(value, now) };
+      return { value, output: grantsTables(value, now) };
     }
     case 'grant': {
       const { rack, verbs, to = 'bearer', from, expires } = command;
       const includesPast = from === 'beginning';
       const value = await recorder.grant({ rack, verbs, to, includesPast, expiresAt: expires(now) }, by);
-      const past = includesPast ? ', including events already recorded,' : '';
-      const may = `${value.to} may ${value.verbs.join(' and ')} the rack ${value.rack}${past}`;
-      return { value, shown: `${value.id}: ${may} until ${value.expires_at}\n` };
+      const scope = includesPast ? ', including events already recorded,' : '';
+      const permission = `${value.to} may ${value.verbs.join(' and ')} the rack ${value.rack}${scope}`;
+      return { value, output: `${value.id}: ${permission} until ${value.expires_at}\n` };
     }
     case 'token': {
       const { rack, expires, label, to } = command;
       const value = await recorder.mintToken({ rack, expiresAt: expires?.(now), label, to }, by);
       const note = `${value.id} may write to the rack ${value.rack} until ${value.expires_at}; the token is shown only once`;
-      return { value, shown: `${value.token}\n`, note };
+      return { value, output: `${value.token}\n`, note };
     }
     case 'revoke': {
       const value = await revoke(command.name, recorder);
-      return { value, shown: `${value.id} is revoked\n` };
+      return { value, output: `${value.id} is revoked\n` };
     }
     case 'review': {
       const entries = await review(command, recorder);
-      return { value: entries, shown: reviewTable(entries) };
+      return { value: entries, output: reviewTable(entries) };
     }
   }
 }
@@ -113,7 +113,7 @@ async function revoke(id: string, recorder: RecorderService): Promise<Grant | Wr
   const { grants, tokens } = await recorder.grants();
   if (tokens.some((token) => token.id === id)) return await recorder.revokeToken(id, by);
   if (grants.some((grant) => grant.id === id)) return await recorder.revokeGrant(id, by);
-  const known = [...grants, ...tokens].map((one) => one.id);
+  const known = [...grants, ...tokens].map((entry) => entry.id);
   throw new StartError(
     `there is no grant or token '${id}'${didYouMean(id, known, (near) => `'${near}'`)}; list them with recorder grants.`,
   );
@@ -124,10 +124,10 @@ async function review(
   recorder: RecorderService,
 ): Promise<ReviewEntry[]> {
   const all: ReviewEntry[] = [];
-  for (let place: number | null = after ?? 0; place !== null; ) {
-    const { entries, next } = await recorder.review({ rack, after: place, limit: 1000 });
+  for (let position: number | null = after ?? 0; position !== null; ) {
+    const { entries, next } = await recorder.review({ rack, after: position, limit: 1000 });
     all.push(...entries);
-    place = next;
+    position = next;
   }
   return all;
 }
@@ -143,26 +143,26 @@ function racksTable(racks: readonly Rack[]): string {
     formatBytes(bytes),
     newest ?? '-',
   ]);
-  return columns(['RACK', 'STATE', 'CONTENT', 'AT MOST', 'REDACTS', 'EVENTS', 'SIZE', 'NEWEST'], cells);
+  return formatTable(['RACK', 'STATE', 'CONTENT', 'AT MOST', 'REDACTS', 'EVENTS', 'SIZE', 'NEWEST'], cells);
 }
 
 function grantsTables({ grants, tokens }: Awaited<ReturnType<RecorderService['grants']>>, now: Date): string {
   if (grants.length === 0) return 'no grants: nobody can read or write the racks\n';
-  const granted = columns(
+  const granted = formatTable(
     ['GRANT', 'RACK', 'VERBS', 'TO', 'FROM', 'STATE'],
-    grants.map((one) => [
-      one.id,
-      one.rack,
-      one.verbs.join(','),
-      one.to,
-      one.includes_past ? 'beginning' : one.granted_at.slice(0, 10),
-      stateOf(one, now),
+    grants.map((entry) => [
+      entry.id,
+      entry.rack,
+      entry.verbs.join(','),
+      entry.to,
+      entry.includes_past ? 'beginning' : entry.granted_at.slice(0, 10),
+      stateOf(entry, now),
     ]),
   );
   if (tokens.length === 0) return granted;
-  const minted = columns(
+  const minted = formatTable(
     ['TOKEN', 'RACK', 'BY GRANT', 'STATE', 'LABEL'],
-    tokens.map((one) => [one.id, one.rack, one.grant, stateOf(one, now), one.label ?? '']),
+    tokens.map((entry) => [entry.id, entry.rack, entry.grant, stateOf(entry, now), entry.label ?? '']),
   );
   return `${granted}\n${minted}`;
 }
@@ -174,7 +174,7 @@ function stateOf({ revoked_at: revoked, expires_at: expires }: Grant | WriteToke
 
 function reviewTable(entries: readonly ReviewEntry[]): string {
   if (entries.length === 0) return 'no entries\n';
-  return columns(
+  return formatTable(
     ['SEQ', 'AT', 'BY', 'ACT', 'RACK', 'DETAILS'],
     entries.map(({ seq, at, by: who, act, rack, details }) => [
       String(seq),

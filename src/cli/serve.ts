@@ -1,12 +1,12 @@
-import { readSecrets } from '../config/secrets.ts';
+import { resolveSecrets } from '../config/secrets.ts';
 import type { Settings } from '../config/toml.ts';
 import { Access } from '../planes/access.ts';
 import type { Gateway } from '../gateway/open.ts';
-import { createApp, envelopesOf } from '../http/app.ts';
+import { createApp, createEnvelopeLookup } from '../http/app.ts';
 import { hostGuard, isLoopback } from '../http/host-guard.ts';
-import type { Listening } from '../http/listening.ts';
+import type { BoundServer } from '../http/listening.ts';
 import { listen } from '../http/listen.ts';
-import { controlPlanes, hostPlanes } from '../planes/mount.ts';
+import { createControlPlanes, createHostPlanes } from '../planes/mount.ts';
 import { HttpError } from '../http/error.ts';
 import { Resident } from '../planes/resident.ts';
 import type { Pages } from '../planes/pages/pages.ts';
@@ -17,8 +17,8 @@ import { openAgent, type OpenAgent } from './agent.ts';
 import { Store } from '../store/index.ts';
 import { openCredentials } from './credentials.ts';
 import { databaseUrl, defaultDataDir, openDataDir } from './data-dir.ts';
-import { ownSecrets } from './own-secrets.ts';
-import { hostKey } from '../signing/host-key.ts';
+import { configuredSecrets } from './own-secrets.ts';
+import { loadHostKey } from '../signing/host-key.ts';
 import { openHostGateway, readHostGateway, withGateway } from './gateway.ts';
 import { lockDataDir } from './data-dir-lock.ts';
 import { openPages, withPages } from './pages.ts';
@@ -26,11 +26,11 @@ import { locateModel } from './model-location.ts';
 import { printable } from '../terminal/printable.ts';
 import { ModelLoader } from './model-loader.ts';
 import { portError } from './port-error.ts';
-import { modelWords, readyLine } from './ready-line.ts';
+import { describeModel, readyLine } from './ready-line.ts';
 import { DataDirStore } from './store/index.ts';
 import { StartError } from './start-error.ts';
-import { openWatching } from './watching.ts';
-import type { World } from './world.ts';
+import { openObservability } from './watching.ts';
+import type { CliContext } from './world.ts';
 
 export interface Host {
   /** Resolves when the model is loaded and the ready line is printed. */
@@ -39,38 +39,38 @@ export interface Host {
   readonly stop: () => Promise<void>;
 }
 
-const finishMs = 1500;
-const abortMs = 500;
+const drainTimeoutMs = 1500;
+const abortTimeoutMs = 500;
 /** Minimum length of a caller's credential that is redacted: a shorter one may be an ordinary word in other content. */
-const shortestOfCallers = 16;
+const minCallerSecretLength = 16;
 /** Time limit for closing a model. */
-const closeMs = 1500;
+const modelCloseTimeoutMs = 1500;
 
 /** Opens the ports, loads the model while `/health` answers 503, then prints the ready line. */
-export async function startHost(options: Settings, version: string, world: World): Promise<Host> {
-  const { stdout, stderr } = world;
+export async function startHost(options: Settings, version: string, cli: CliContext): Promise<Host> {
+  const { stdout, stderr } = cli;
   const quiet = options.quiet ?? false;
-  const say = (text: string) => {
+  const onNotice = (text: string) => {
     if (!quiet) stderr.write(`${printable(text)}\n`);
   };
   const host = options.host ?? '127.0.0.1';
   const controlHost = isLoopback(host) ? host : '127.0.0.1';
-  const dataDir = await openDataDir(options.data_dir ?? defaultDataDir(world.env, world.home));
+  const dataDir = await openDataDir(options.data_dir ?? defaultDataDir(cli.env, cli.home));
   const lock = lockDataDir(dataDir.path);
-  const places = { packageRoot: world.packageRoot, dataDir: dataDir.path };
-  const model = options.gpu ? await locateModel(options.model, places) : undefined;
+  const directories = { packageRoot: cli.packageRoot, dataDir: dataDir.path };
+  const model = options.gpu ? await locateModel(options.model, directories) : undefined;
   const draft =
     model && options.draft !== undefined
-      ? { location: (await locateModel(options.draft, places)).location, of: model.location }
+      ? { location: (await locateModel(options.draft, directories)).location, of: model.location }
       : undefined;
-  if (!options.gpu && options.draft !== undefined) say('--draft has no effect without --gpu');
-  if (!options.gpu && options.model !== undefined) say('--model has no effect without --gpu');
-  if (!options.gpu && options.kernels !== undefined) say('--kernels has no effect without --gpu');
-  if (!options.gpu && options.swap) say('--swap has no effect without --gpu');
+  if (!options.gpu && options.draft !== undefined) onNotice('--draft has no effect without --gpu');
+  if (!options.gpu && options.model !== undefined) onNotice('--model has no effect without --gpu');
+  if (!options.gpu && options.kernels !== undefined) onNotice('--kernels has no effect without --gpu');
+  if (!options.gpu && options.swap) onNotice('--swap has no effect without --gpu');
 
   const onFault = (where: string, error: unknown) =>
     stderr.write(`${where}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
-  const secrets = await readSecrets(options, world.env);
+  const secrets = await resolveSecrets(options, cli.env);
   const credentials = await openCredentials(dataDir.path, secrets.bearerToken, (text) =>
     stderr.write(`${text}\n`),
   );
@@ -78,72 +78,72 @@ export async function startHost(options: Settings, version: string, world: World
   const gatewayConfig = await readHostGateway({
     path: options.gateway_config,
     database,
-    env: world.env,
-    onNotice: say,
+    env: cli.env,
+    onNotice: onNotice,
   });
-  const key = await hostKey(dataDir.path);
-  const own = ownSecrets({
+  const key = await loadHostKey(dataDir.path);
+  const ownSecretTexts = configuredSecrets({
     credentials,
     key,
     secrets,
     gatewayConfig,
     database,
     collector: options.otlp_endpoint,
-    env: world.env,
+    env: cli.env,
   });
-  const records = await openStore(database, dataDir.endpointId, say);
-  const opened = new AsyncDisposableStack();
-  opened.defer(() => records.close());
+  const records = await openStore(database, dataDir.endpointId, onNotice);
+  const resources = new AsyncDisposableStack();
+  resources.defer(() => records.close());
   /** Closes everything opened so far if this step fails. */
-  const orClose = <T>(opening: Promise<T>): Promise<T> =>
-    opening.catch(async (error: unknown) => {
-      await opened.disposeAsync();
+  const closeOnFailure = <T>(step: Promise<T>): Promise<T> =>
+    step.catch(async (error: unknown) => {
+      await resources.disposeAsync();
       throw error;
     });
-  const watching = await orClose(
-    openWatching({
+  const observability = await closeOnFailure(
+    openObservability({
       settings: options,
       store: records,
       database,
       dataDir: dataDir.path,
       version,
-      secrets: own,
-      world,
+      secrets: ownSecretTexts,
+      cli,
       onFault,
-      say,
+      onNotice,
     }),
   );
-  opened.defer(watching.close);
-  const { watch, served } = watching;
+  resources.defer(observability.close);
+  const { watch, served } = observability;
 
   const stopping = new AbortController();
   const loader = new ModelLoader({
     options,
     dataDir: dataDir.path,
-    world,
-    say,
+    cli,
+    onNotice,
     stopping: stopping.signal,
-    observeLab: watching.observeLab,
+    observeLab: observability.observeLab,
     draft,
   });
   const store = new DataDirStore({
-    world,
+    cli,
     dataDir: dataDir.path,
     inUse: (location) => loader.holds(location),
   });
   const load = async (location: string) => {
     const loaded = await loader.load(location);
-    say(`swapped to ${modelWords(loaded.engine)}`);
+    onNotice(`swapped to ${describeModel(loaded.engine)}`);
     return loaded;
   };
   const resident = new Resident(model ? 'loading' : 'none', {
     find: (name) => store.find(name),
-    isSame: (stored, location) => store.isSame(stored, location),
-    look: (stored) => store.card(stored),
+    isSame: (agentClosed, location) => store.isSame(agentClosed, location),
+    inspect: (agentClosed) => store.readCard(agentClosed),
     load: options.swap && model ? load : undefined,
   });
   let controlPort = 0;
-  const agent = await orClose(
+  const agent = await closeOnFailure(
     openAgent({
       secrets,
       credentials,
@@ -155,14 +155,14 @@ export async function startHost(options: Settings, version: string, world: World
       resident,
       served,
       onFault,
-      say,
+      onNotice,
       settings: options,
-      packageRoot: world.packageRoot,
+      packageRoot: cli.packageRoot,
       reach: { bind: isLoopback(host) ? 'loopback' : 'lan', controlPort: () => controlPort },
     }),
   );
   const { endpointId } = dataDir;
-  const { recorder, observe, metrics } = watching;
+  const { recorder, observe, metrics } = observability;
   const facts = {
     resident,
     store,
@@ -175,27 +175,27 @@ export async function startHost(options: Settings, version: string, world: World
     metrics,
     gateway: true,
   };
-  const gateway = await orClose(
+  const gateway = await closeOnFailure(
     openHostGateway({
       config: gatewayConfig,
       database,
       resident,
-      stopping: stopping.signal,
+      stopSignal: stopping.signal,
       onFault,
       watch,
-      onNotice: say,
+      onNotice: onNotice,
       onSecret: (secret) => {
-        if (secret.length >= shortestOfCallers) recorder.keepOut(secret);
+        if (secret.length >= minCallerSecretLength) recorder.addSecret(secret);
       },
     }).catch(async (error: unknown) => {
       await agent.host.close();
       throw error;
     }),
   );
-  const listeners: Listening[] = [];
-  const open = async (
+  const listeners: BoundServer[] = [];
+  const openListener = async (
     planes: readonly Plane[],
-    beside: { readonly gateway?: typeof gateway; readonly pages?: Pages },
+    extras: { readonly gateway?: typeof gateway; readonly pages?: Pages },
     { address, port, flag }: { address: string; port: number; flag: string },
   ) => {
     const access = new Access({
@@ -203,12 +203,12 @@ export async function startHost(options: Settings, version: string, world: World
       bind: isLoopback(address) ? 'loopback' : 'lan',
       findPeer: (token) => agent.host.peers.find(token),
     });
-    const app = createApp({ planes, access, stopping: stopping.signal, onFault, watch });
+    const app = createApp({ planes, access, stopSignal: stopping.signal, onFault, watch });
     const listener = await listen(
-      withPages(withGateway(app, beside.gateway, access), beside.pages, access),
+      withPages(withGateway(app, extras.gateway, access), extras.pages, access),
       hostGuard(address, options.allowed_host ?? []),
       { host: address, port },
-      { envelopeOf: envelopesOf(planes) },
+      { envelopeOf: createEnvelopeLookup(planes) },
     ).catch((error: unknown) => {
       throw portError(error, address, port, flag);
     });
@@ -225,13 +225,13 @@ export async function startHost(options: Settings, version: string, world: World
       agent,
       gateway,
       closeModel: () => loader.close(),
-      closeStores: () => opened.disposeAsync(),
+      closeStores: () => resources.disposeAsync(),
       lock,
     }));
   try {
-    const { url } = await open(
-      hostPlanes(facts),
-      { gateway, pages: openPages(world.packageRoot) },
+    const { url } = await openListener(
+      createHostPlanes(facts),
+      { gateway, pages: openPages(cli.packageRoot) },
       {
         address: host,
         port: options.port ?? 8080,
@@ -241,8 +241,8 @@ export async function startHost(options: Settings, version: string, world: World
     const control =
       options.control_port === undefined
         ? undefined
-        : await open(
-            controlPlanes(facts),
+        : await openListener(
+            createControlPlanes(facts),
             {},
             {
               address: controlHost,
@@ -255,16 +255,16 @@ export async function startHost(options: Settings, version: string, world: World
       if (model) {
         try {
           const { engine, ...more } = await loader.load(model.location);
-          resident.ready(engine, { ...more, location: model.location });
+          resident.setReady(engine, { ...more, location: model.location });
         } catch (error) {
           if (stopped === undefined) throw error;
           return;
         }
-        if (model.embedded && !quiet) stdout.write(`${embeddedLimits}\n`);
+        if (model.embedded && !quiet) stdout.write(`${embeddedModelNotice}\n`);
       }
       await agent.host.resume();
       const { engine } = resident;
-      const line = readyLine({ version, url, controlUrl: control?.url, engine, readyMs: world.elapsedMs() });
+      const line = readyLine({ version, url, controlUrl: control?.url, engine, readyMs: cli.elapsedMs() });
       if (stopped === undefined) stdout.write(`${line}\n`);
     };
     return { ready: ready(), stop };
@@ -286,12 +286,12 @@ async function openStore(
   }
 }
 
-const embeddedLimits =
+const embeddedModelNotice =
   'The embedded model lathe-tiny is a toy: it knows English only, handles few tasks and states wrong answers with confidence ' +
   '(models/README.md). For real work use --model PATH.gguf';
 
 async function stopHost(
-  listeners: readonly Listening[],
+  listeners: readonly BoundServer[],
   stopping: AbortController,
   {
     agent,
@@ -309,21 +309,21 @@ async function stopHost(
   },
 ): Promise<void> {
   // Closing the agent plane ends its streams, so that their clients disconnect.
-  const stored = agent.host.close();
-  const sold = gateway.close(finishMs);
-  const finished = Promise.all([stored, sold, ...listeners.map((listener) => listener.close())]);
-  await atMost(finished, finishMs);
+  const agentClosed = agent.host.close();
+  const gatewayClosed = gateway.close(drainTimeoutMs);
+  const finished = Promise.all([agentClosed, gatewayClosed, ...listeners.map((listener) => listener.close())]);
+  await settleWithin(finished, drainTimeoutMs);
   stopping.abort(
     new HttpError(503, 'shutting_down', 'The host is shutting down.', { headers: { 'retry-after': '5' } }),
   );
-  await atMost(finished, abortMs);
-  for (const listener of listeners) listener.cut();
-  await Promise.all([closeModel(), closeStores()].map((closing) => atMost(closing, closeMs + 500)));
+  await settleWithin(finished, abortTimeoutMs);
+  for (const listener of listeners) listener.destroyConnections();
+  await Promise.all([closeModel(), closeStores()].map((closing) => settleWithin(closing, modelCloseTimeoutMs + 500)));
   lock.release();
 }
 
-const atMost = (work: Promise<unknown>, ms: number): Promise<unknown> =>
+const settleWithin = (promise: Promise<unknown>, ms: number): Promise<unknown> =>
   raceTimeout(
-    work.catch(() => undefined),
+    promise.catch(() => undefined),
     ms,
   );

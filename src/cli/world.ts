@@ -1,5 +1,5 @@
 import type { Engine, EngineOptions } from '../engine/index.ts';
-import type { Grammars } from '../grammar/types.ts';
+import type { GrammarService } from '../grammar/types.ts';
 import type { Lab } from '../lab/types.ts';
 import type { PullProgress } from '../pull/index.ts';
 import type { Terminal } from './progress.ts';
@@ -42,7 +42,7 @@ export interface OpenLab {
 }
 
 /** What the command line gets from the process. Only `host.ts` creates the real one; tests create their own. */
-export interface World {
+export interface CliContext {
   /** Arguments without the program name. */
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -61,6 +61,6 @@ export interface World {
   /** Undefined if the host has no lab. */
   readonly openLab: (request: LabRequest) => Promise<OpenLab | undefined>;
   /** Grammar compiler for constrained output of this engine. Undefined if the host has none. */
-  readonly openGrammars: (engine: Engine) => Promise<Grammars | undefined>;
-  readonly pull: (request: PullRequest) => Promise<{ path: string; alreadyThere: boolean }>;
+  readonly openGrammars: (engine: Engine) => Promise<GrammarService | undefined>;
+  readonly pull: (request: PullRequest) => Promise<{ path: string; alreadyPresent: boolean }>;
 }

@@ -1,13 +1,13 @@
 import { parseArgs } from 'node:util';
-import { type Command, commandOf } from './commands.ts';
-import { checkOptions, flagOf, isOptionName, type OptionName, optionNames, optionTable } from './options.ts';
+import { type Command, buildCommand } from './commands.ts';
+import { checkOptions, flagNameOf, isOptionName, type OptionName, optionNames, optionTable } from './options.ts';
 import { recorderFlags } from './recorder-flags.ts';
 import { didYouMean } from '../words/nearest.ts';
 
 const flags = {
   ...Object.fromEntries(
     optionNames.map((name) => [
-      flagOf(name).slice(2),
+      flagNameOf(name).slice(2),
       { type: optionTable[name].kind === 'flag' ? ('boolean' as const) : ('string' as const) },
     ]),
   ),
@@ -31,14 +31,14 @@ export function parseCommandLine(args: readonly string[]): Command {
     tokens: true,
   });
   const faults: string[] = [];
-  const given = new Map<OptionName, unknown>();
-  const extra = new Map<string, string>();
-  const words: string[] = [];
-  const asked = new Set<string>();
+  const givenOptions = new Map<OptionName, unknown>();
+  const commandFlags = new Map<string, string>();
+  const positionals: string[] = [];
+  const switches = new Set<string>();
 
   for (const token of tokens) {
     if (token.kind === 'positional') {
-      words.push(token.value);
+      positionals.push(token.value);
       continue;
     }
     if (token.kind !== 'option') continue;
@@ -49,39 +49,39 @@ export function parseCommandLine(args: readonly string[]): Command {
     }
     const name = token.name.replaceAll('-', '_');
     if (known.type === 'boolean') {
-      if (token.value === undefined) asked.add(token.name);
+      if (token.value === undefined) switches.add(token.name);
       else faults.push(`--${token.name} takes no value, got ${JSON.stringify(token.value)}`);
-      if (isOptionName(name)) given.set(name, true);
+      if (isOptionName(name)) givenOptions.set(name, true);
       continue;
     }
     // In lenient mode, `parseArgs` takes the next flag as the value in `--model --quiet`: here the value is missing.
     if (token.value === undefined || (!token.inlineValue && /^--?[a-z]/.test(token.value))) {
       faults.push(`--${token.name} needs a value`);
     } else if (!isOptionName(name)) {
-      extra.set(name, token.value);
+      commandFlags.set(name, token.value);
     } else if (optionTable[name].kind === 'list') {
-      given.set(name, [...((given.get(name) as string[] | undefined) ?? []), token.value]);
+      givenOptions.set(name, [...((givenOptions.get(name) as string[] | undefined) ?? []), token.value]);
     } else {
-      given.set(name, optionTable[name].kind === 'number' ? asNumber(token.value) : token.value);
+      givenOptions.set(name, optionTable[name].kind === 'number' ? toNumberIfInteger(token.value) : token.value);
     }
   }
 
-  if (asked.has('help')) return { verb: 'help' };
-  if (asked.has('version')) return { verb: 'version' };
+  if (switches.has('help')) return { verb: 'help' };
+  if (switches.has('version')) return { verb: 'version' };
 
-  const checked = checkOptions(given);
-  faults.push(...checked.faults.map(({ option, message }) => `${flagOf(option)}: ${message}`));
-  return commandOf(
-    words,
+  const checked = checkOptions(givenOptions);
+  faults.push(...checked.faults.map(({ option, message }) => `${flagNameOf(option)}: ${message}`));
+  return buildCommand(
+    positionals,
     {
       options: checked.options,
-      given: given.keys(),
+      givenOptions: givenOptions.keys(),
       flags: {
-        config: extra.get('config'),
-        revision: extra.get('revision'),
-        key: extra.get('key'),
-        json: asked.has('json'),
-        recorder: new Map([...extra].filter(([name]) => (recorderFlags as string[]).includes(name))),
+        config: commandFlags.get('config'),
+        revision: commandFlags.get('revision'),
+        key: commandFlags.get('key'),
+        json: switches.has('json'),
+        recorder: new Map([...commandFlags].filter(([name]) => (recorderFlags as string[]).includes(name))),
       },
     },
     faults,
@@ -89,4 +89,4 @@ export function parseCommandLine(args: readonly string[]): Command {
 }
 
 /** Parses an integer. Other texts are returned unchanged, so that the option's schema rejects them with its message. */
-const asNumber = (text: string): number | string => (/^-?\d{1,15}$/.test(text) ? Number(text) : text);
+const toNumberIfInteger = (text: string): number | string => (/^-?\d{1,15}$/.test(text) ? Number(text) : text);

@@ -1,37 +1,37 @@
 /** Parses the positional arguments of the command line into a command. */
 import { hubPrefix, parseReference } from '../pull/reference.ts';
-import { flagOf, type OptionName, type Options, UsageError } from './options.ts';
+import { flagNameOf, type OptionName, type Options, UsageError } from './options.ts';
 import { didYouMean } from '../words/nearest.ts';
-import { readRecorderFlags, type RecorderAction, type RecorderRequest } from './recorder-flags.ts';
+import { parseRecorderFlags, type RecorderAction, type RecorderRequest } from './recorder-flags.ts';
 
-interface Shared {
+interface CommonArguments {
   readonly options: Options;
   readonly config?: string;
 }
 
 export type Command =
-  | (Shared & { readonly verb: 'serve' })
-  | (Shared & {
+  | (CommonArguments & { readonly verb: 'serve' })
+  | (CommonArguments & {
       readonly verb: 'pull';
       readonly repo: string;
       readonly file?: string;
       readonly revision?: string;
     })
-  | (Shared & {
+  | (CommonArguments & {
       readonly verb: 'models';
       readonly action: ModelsAction;
       /** Name of a pulled model; for `show` and `verify` also a path, a URL or `hf:`. */
       readonly name?: string;
       readonly json: boolean;
     })
-  | (Shared & {
+  | (CommonArguments & {
       readonly verb: 'mcp';
       readonly action: McpAction;
       /** NAME of a table `[mcp.NAME]`. */
       readonly name?: string;
       readonly json: boolean;
     })
-  | (Shared & {
+  | (CommonArguments & {
       readonly verb: 'receipts';
       readonly action: 'verify';
       /** A file with one receipt; absent: the chain of the data directory's host. */
@@ -40,7 +40,7 @@ export type Command =
       readonly key?: string;
       readonly json: boolean;
     })
-  | (Shared & RecorderRequest & { readonly verb: 'recorder'; readonly json: boolean })
+  | (CommonArguments & RecorderRequest & { readonly verb: 'recorder'; readonly json: boolean })
   | { readonly verb: 'help' }
   | { readonly verb: 'version' };
 
@@ -55,7 +55,7 @@ interface Noun {
   /** The actions and their arguments. `models pull` is the same as the command `pull`. */
   readonly actions: Readonly<Record<string, Action>>;
   /** What the actions' argument names, for messages. */
-  readonly thing: string;
+  readonly argumentDescription: string;
   readonly options: readonly OptionName[];
 }
 const nouns: Readonly<Record<'models' | 'mcp' | 'receipts' | 'recorder', Noun>> = {
@@ -67,7 +67,7 @@ const nouns: Readonly<Record<'models' | 'mcp' | 'receipts' | 'recorder', Noun>> 
       rm: { name: 'needed', json: false },
       verify: { name: 'optional', json: true },
     } satisfies Record<ModelsAction | 'pull', Action>,
-    thing: 'a model',
+    argumentDescription: 'a model',
     options: ['data_dir', 'quiet'],
   },
   mcp: {
@@ -76,12 +76,12 @@ const nouns: Readonly<Record<'models' | 'mcp' | 'receipts' | 'recorder', Noun>> 
       show: { name: 'needed', json: true },
       pins: { name: 'needed', json: true },
     } satisfies Record<McpAction, Action>,
-    thing: 'a server',
+    argumentDescription: 'a server',
     options: [],
   },
   receipts: {
     actions: { verify: { name: 'optional', json: true } },
-    thing: 'the file of a receipt',
+    argumentDescription: 'the file of a receipt',
     options: ['data_dir', 'database', 'quiet'],
   },
   recorder: {
@@ -93,7 +93,7 @@ const nouns: Readonly<Record<'models' | 'mcp' | 'receipts' | 'recorder', Noun>> 
       revoke: { name: 'needed', json: true },
       review: { name: 'none', json: true },
     } satisfies Record<RecorderAction, Action>,
-    thing: 'a grant or a token, as recorder grants lists them',
+    argumentDescription: 'a grant or a token, as recorder grants lists them',
     options: ['data_dir', 'quiet'],
   },
 };
@@ -116,9 +116,9 @@ export interface CommandFlags {
  * @param line the options and flags that were given
  * @param faults faults found so far; more are added, and all are thrown together
  */
-export function commandOf(
-  words: readonly string[],
-  line: { options: Options; given: Iterable<OptionName>; flags: CommandFlags },
+export function buildCommand(
+  positionals: readonly string[],
+  line: { options: Options; givenOptions: Iterable<OptionName>; flags: CommandFlags },
   faults: string[],
 ): Command {
   const { flags } = line;
@@ -126,47 +126,47 @@ export function commandOf(
     options: line.options,
     ...(flags.config === undefined ? {} : { config: flags.config }),
   };
-  const [verb, ...rest] = words;
+  const [verb, ...rest] = positionals;
   if (verb === undefined) {
     if (flags.revision !== undefined) faults.push('--revision belongs to the command pull');
-    if (flags.key !== undefined) faults.push(keyIsOf);
-    faults.push(...recorderIsOf(flags));
+    if (flags.key !== undefined) faults.push(keyFlagFault);
+    faults.push(...recorderFlagFaults(flags));
     if (flags.json) faults.push(`--json belongs to the commands ${Object.keys(nouns).join(', ')}`);
     if (faults.length > 0) throw new UsageError(faults);
     return { verb: 'serve', ...shared };
   }
   const known = commands.includes(verb);
   // After an unknown flag, the argument is most likely that flag's value.
-  if (!known && faults.length === 0) faults.push(unknown('command', verb, commands));
+  if (!known && faults.length === 0) faults.push(unknownWordFault('command', verb, commands));
   if (!known) throw new UsageError(faults);
   const noun = isNoun(verb) ? verb : undefined;
-  const taken = noun === undefined ? pullOptions : nouns[noun].options;
-  for (const name of line.given) {
-    if (!taken.includes(name)) faults.push(`${flagOf(name)} does not belong to the command ${verb}`);
+  const allowedOptions = noun === undefined ? pullOptions : nouns[noun].options;
+  for (const name of line.givenOptions) {
+    if (!allowedOptions.includes(name)) faults.push(`${flagNameOf(name)} does not belong to the command ${verb}`);
   }
-  if (noun !== 'receipts' && flags.key !== undefined) faults.push(keyIsOf);
-  if (noun !== 'recorder') faults.push(...recorderIsOf(flags));
-  if (noun === undefined) return pullOf('pull', rest, { flags, shared, faults });
+  if (noun !== 'receipts' && flags.key !== undefined) faults.push(keyFlagFault);
+  if (noun !== 'recorder') faults.push(...recorderFlagFaults(flags));
+  if (noun === undefined) return buildPullCommand('pull', rest, { flags, shared, faults });
   const [action, ...names] = rest;
-  if (noun === 'models' && action === 'pull') return pullOf('models pull', names, { flags, shared, faults });
-  return nounOf(noun, rest, { flags, shared, faults });
+  if (noun === 'models' && action === 'pull') return buildPullCommand('models pull', names, { flags, shared, faults });
+  return buildNounCommand(noun, rest, { flags, shared, faults });
 }
 
-interface Parsing {
+interface ParseState {
   readonly flags: CommandFlags;
-  readonly shared: Shared;
+  readonly shared: CommonArguments;
   readonly faults: string[];
 }
 
-function pullOf(
-  words: string,
+function buildPullCommand(
+  commandText: string,
   [target, ...rest]: readonly string[],
-  { flags, shared, faults }: Parsing,
+  { flags, shared, faults }: ParseState,
 ): Command {
   if (target === undefined)
-    faults.push(`${words} needs REPO or REPO:FILE, for example: pull owner/model-GGUF:model-Q8_0.gguf`);
-  if (rest.length > 0) faults.push(`${words} takes one REPO[:FILE], got also ${quoted(rest)}`);
-  if (flags.json) faults.push(`--json does not belong to the command ${words}`);
+    faults.push(`${commandText} needs REPO or REPO:FILE, for example: pull owner/model-GGUF:model-Q8_0.gguf`);
+  if (rest.length > 0) faults.push(`${commandText} takes one REPO[:FILE], got also ${quoted(rest)}`);
+  if (flags.json) faults.push(`--json does not belong to the command ${commandText}`);
   const named = (target ?? '').replace(hubPrefix, '');
   // Invalid references are rejected later, with a message about repositories.
   const colon = named.indexOf(':');
@@ -179,41 +179,41 @@ function pullOf(
   if (revision !== undefined && flags.revision !== undefined)
     faults.push(`two revisions: @${revision} and --revision ${flags.revision}; name one`);
   if (faults.length > 0) throw new UsageError(faults);
-  const wanted = revision ?? flags.revision;
+  const revisionOrFlag = revision ?? flags.revision;
   return {
     verb: 'pull',
     repo,
     ...(file === undefined ? {} : { file }),
-    ...(wanted === undefined ? {} : { revision: wanted }),
+    ...(revisionOrFlag === undefined ? {} : { revision: revisionOrFlag }),
     ...shared,
   };
 }
 
-function nounOf(
+function buildNounCommand(
   noun: keyof typeof nouns,
   [action, name, ...rest]: readonly string[],
-  { flags, shared, faults }: Parsing,
+  { flags, shared, faults }: ParseState,
 ): Command {
-  const { actions, thing } = nouns[noun];
+  const { actions, argumentDescription } = nouns[noun];
   const known = Object.keys(actions);
-  const takes = action !== undefined && Object.hasOwn(actions, action) ? actions[action] : undefined;
-  if (takes === undefined) {
+  const actionRow = action !== undefined && Object.hasOwn(actions, action) ? actions[action] : undefined;
+  if (actionRow === undefined) {
     faults.push(
       action === undefined
         ? `${noun} needs one of: ${known.join(', ')}`
-        : unknown('command', action, known, `${noun} `),
+        : unknownWordFault('command', action, known, `${noun} `),
     );
     throw new UsageError(faults);
   }
-  const words = `${noun} ${action}`;
-  if (takes.name === 'needed' && name === undefined) faults.push(`${words} needs the name of ${thing}`);
-  const extra = takes.name === 'none' && name !== undefined ? [name, ...rest] : rest;
+  const commandText = `${noun} ${action}`;
+  if (actionRow.name === 'needed' && name === undefined) faults.push(`${commandText} needs the name of ${argumentDescription}`);
+  const extra = actionRow.name === 'none' && name !== undefined ? [name, ...rest] : rest;
   if (extra.length > 0)
-    faults.push(`${words} takes ${takes.name === 'none' ? 'no' : 'one'} name, got also ${quoted(extra)}`);
-  if (flags.json && !takes.json) faults.push(`--json does not belong to the command ${words}`);
+    faults.push(`${commandText} takes ${actionRow.name === 'none' ? 'no' : 'one'} name, got also ${quoted(extra)}`);
+  if (flags.json && !actionRow.json) faults.push(`--json does not belong to the command ${commandText}`);
   if (flags.revision !== undefined) faults.push('--revision belongs to the command pull');
-  const own =
-    noun === 'recorder' ? readRecorderFlags(action as RecorderAction, flags.recorder, faults) : undefined;
+  const recorderRequest =
+    noun === 'recorder' ? parseRecorderFlags(action as RecorderAction, flags.recorder, faults) : undefined;
   if (faults.length > 0) throw new UsageError(faults);
   // The cast is safe: the action was found in the noun's table.
   return {
@@ -221,7 +221,7 @@ function nounOf(
     action,
     ...(name === undefined ? {} : { name }),
     ...(flags.key === undefined ? {} : { key: flags.key }),
-    ...own,
+    ...recorderRequest,
     json: flags.json,
     ...shared,
   } as Command;
@@ -229,12 +229,12 @@ function nounOf(
 
 const isNoun = (verb: string): verb is keyof typeof nouns => Object.hasOwn(nouns, verb);
 
-const keyIsOf = '--key belongs to the command receipts verify';
+const keyFlagFault = '--key belongs to the command receipts verify';
 
-const recorderIsOf = ({ recorder }: CommandFlags): string[] =>
+const recorderFlagFaults = ({ recorder }: CommandFlags): string[] =>
   [...recorder.keys()].map((name) => `--${name} belongs to the command recorder`);
 
-const unknown = (what: string, word: string, known: readonly string[], before = ''): string =>
-  `unknown ${what} '${before}${word}'${didYouMean(word, known, (name) => `'${before}${name}'`)}; the ${what}s are: ${known.map((name) => before + name).join(', ')}`;
+const unknownWordFault = (what: string, word: string, known: readonly string[], prefix = ''): string =>
+  `unknown ${what} '${prefix}${word}'${didYouMean(word, known, (name) => `'${prefix}${name}'`)}; the ${what}s are: ${known.map((name) => prefix + name).join(', ')}`;
 
-const quoted = (words: readonly string[]): string => words.map((word) => `'${word}'`).join(', ');
+const quoted = (positionals: readonly string[]): string => positionals.map((word) => `'${word}'`).join(', ');

@@ -1,7 +1,7 @@
-import { table } from './help-table.ts';
-import { flagOf, optionNames, optionTable } from './options.ts';
+import { formatTable } from './help-table.ts';
+import { flagNameOf, optionNames, optionTable } from './options.ts';
 
-const synopsis = [
+const usageLines = [
   'Usage:',
   '  node dist/host.js --gpu [options]        serve a model',
   '  node dist/host.js [options]              serve without a resident model',
@@ -31,15 +31,15 @@ const synopsis = [
 export function helpText(version: string): string {
   const rows = optionNames.map((name) => {
     const row = optionTable[name];
-    return [`${flagOf(name)}${'value' in row ? ` ${row.value}` : ''}`, row.help] as const;
+    return [`${flagNameOf(name)}${'value' in row ? ` ${row.value}` : ''}`, row.help] as const;
   });
   return [
     `lathe ${version}: a WebGPU-first inference host`,
     '',
-    ...synopsis,
+    ...usageLines,
     '',
     'Options (each is also a key of the configuration file, with _ for -; flags win):',
-    ...table([
+    ...formatTable([
       ...rows,
       ['--config FILE', 'read options from a TOML file'],
       ['-h, --help', 'print this help and exit'],
@@ -47,7 +47,7 @@ export function helpText(version: string): string {
     ]),
     '',
     'Environment:',
-    ...table([
+    ...formatTable([
       ['LATHE_DATA_DIR', 'the default of --data-dir'],
       ['HF_TOKEN', 'Hugging Face token for pull and hf: models'],
       ['HF_ENDPOINT', 'Hugging Face hub URL for pull and hf: models'],

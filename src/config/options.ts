@@ -1,26 +1,26 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import { nameForm, nameRule } from '../agent/shapes/common.ts';
+import { namePattern, nameRule } from '../agent/shapes/common.ts';
 import { quantizeTypes } from '../engine/index.ts';
 import { isConfigName } from '../lab/types.ts';
-import { collectorUrlFault } from '../telemetry/collector-url.ts';
-import { show } from './usage.ts';
+import { findCollectorUrlFault } from '../telemetry/collector-url.ts';
+import { formatValue } from './usage.ts';
 
-export { show, UsageError } from './usage.ts';
+export { formatValue, UsageError } from './usage.ts';
 
-const text = z.string({ error: 'expected a text' }).min(1, 'must not be empty');
-const flag = z.boolean({ error: 'expected true or false' });
-const whole = (least: number, most: number, unit: string) => {
-  const error = `expected a whole number from ${least} to ${most}${unit}`;
-  return z.int({ error }).min(least, error).max(most, error);
+const nonEmptyText = z.string({ error: 'expected a text' }).min(1, 'must not be empty');
+const booleanOption = z.boolean({ error: 'expected true or false' });
+const integerBetween = (min: number, max: number, unit: string) => {
+  const error = `expected a whole number from ${min} to ${max}${unit}`;
+  return z.int({ error }).min(min, error).max(max, error);
 };
-const port = whole(0, 65_535, ' (0 picks a free port)');
+const port = integerBetween(0, 65_535, ' (0 picks a free port)');
 
 /** Whether a text is a DNS name or an IP address, without a port or brackets. */
 const isHost = (value: string): boolean =>
   isIP(value) !== 0 || /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/i.test(value);
 
-const keyIdForm = 'expected ed25519: and 16 hex digits in lower case';
+const keyIdRule = 'expected ed25519: and 16 hex digits in lower case';
 
 /** An option. Its flag is `--name` with dashes; its key in the TOML file is `name`. */
 interface OptionRow {
@@ -35,12 +35,12 @@ interface OptionRow {
 
 export const optionTable = {
   gpu: {
-    schema: flag,
+    schema: booleanOption,
     kind: 'flag',
     help: 'load a model onto the GPU; without it the host serves no completions',
   },
   model: {
-    schema: text,
+    schema: nonEmptyText,
     kind: 'text',
     value: 'NAME|PATH|URL',
     help:
@@ -48,7 +48,7 @@ export const optionTable = {
       'hf:OWNER/NAME[:FILE][@REVISION] (default: the embedded lathe-tiny)',
   },
   draft: {
-    schema: text,
+    schema: nonEmptyText,
     kind: 'text',
     value: 'NAME|PATH|URL',
     help:
@@ -56,12 +56,12 @@ export const optionTable = {
       'the answers do not change',
   },
   swap: {
-    schema: flag,
+    schema: booleanOption,
     kind: 'flag',
     help: 'load another stored model, in place of the resident one, when a request names it',
   },
   quantize: {
-    schema: text
+    schema: nonEmptyText
       .transform((name) => name.toUpperCase())
       .pipe(z.enum(quantizeTypes, { error: `expected one of ${quantizeTypes.join(', ').toLowerCase()}` })),
     kind: 'text',
@@ -71,7 +71,7 @@ export const optionTable = {
       .toLowerCase()} (its digest then differs from that of a GGUF file with the same bytes)`,
   },
   host: {
-    schema: text.refine(isHost, 'expected an address or a host name, without port and brackets'),
+    schema: nonEmptyText.refine(isHost, 'expected an address or a host name, without port and brackets'),
     kind: 'text',
     value: 'ADDRESS',
     help: 'address to listen on (default 127.0.0.1); beyond loopback every route but /health needs the bearer token',
@@ -89,118 +89,118 @@ export const optionTable = {
     help: 'also open the control socket, on loopback, at this port; 0 picks a free port',
   },
   data_dir: {
-    schema: text,
+    schema: nonEmptyText,
     kind: 'text',
     value: 'DIR',
     help: 'where the host keeps its data (default: $LATHE_DATA_DIR or ~/.local/share/lathe)',
   },
   database: {
-    schema: text.regex(/^(?:sqlite:.+|postgres(?:ql)?:\/\/.+)$/, 'expected sqlite:PATH or postgres://...'),
+    schema: nonEmptyText.regex(/^(?:sqlite:.+|postgres(?:ql)?:\/\/.+)$/, 'expected sqlite:PATH or postgres://...'),
     kind: 'text',
     value: 'URL',
     help: 'where tasks, runs and receipts are stored: sqlite:PATH or postgres://... (default: SQLite in the data dir)',
     secret: true,
   },
   bearer_token_file: {
-    schema: text,
+    schema: nonEmptyText,
     kind: 'text',
     value: 'FILE',
     help: 'file with the bearer token of gated routes (default: bearer.token in the data dir, created at first start)',
   },
   enable_workflow: {
-    schema: z.array(text.regex(nameForm, nameRule), { error: 'expected a list of names of workflows' }),
+    schema: z.array(nonEmptyText.regex(namePattern, nameRule), { error: 'expected a list of names of workflows' }),
     kind: 'list',
     value: 'NAME',
     help: 'allow this workflow to be run by name (repeatable); by default none can',
   },
   enable_all_workflows: {
-    schema: flag,
+    schema: booleanOption,
     kind: 'flag',
     help: 'allow every stored workflow to be run by name',
   },
   no_cancelled_state: {
-    schema: flag,
+    schema: booleanOption,
     kind: 'flag',
     help: "show cancelled runs as 'failed', for clients that do not know the state 'cancelled'",
   },
   external_sessions: {
-    schema: whole(1, 100_000, ' sessions'),
+    schema: integerBetween(1, 100_000, ' sessions'),
     kind: 'number',
     value: 'N',
     help: 'limit of open external sessions; further registrations get 429 (default 64)',
   },
   heartbeat_secs: {
-    schema: whole(1, 3600, ' seconds'),
+    schema: integerBetween(1, 3600, ' seconds'),
     kind: 'number',
     value: 'N',
     help: 'heartbeat interval of external sessions; stale after 2 missed heartbeats, lost after 4 (default 15)',
   },
   adapter: {
-    schema: text,
+    schema: nonEmptyText,
     kind: 'text',
     value: 'NAME',
     help: "the GPU adapter, by part of its name (default: the system's first)",
   },
   context: {
-    schema: whole(1, 16_777_216, ' tokens'),
+    schema: integerBetween(1, 16_777_216, ' tokens'),
     kind: 'number',
     value: 'N',
     help: "context length in tokens (default: the model's own up to 32768, as memory allows)",
   },
-  parallel: { schema: whole(1, 1024, ''), kind: 'number', value: 'N', help: 'sequences in one batch step' },
+  parallel: { schema: integerBetween(1, 1024, ''), kind: 'number', value: 'N', help: 'sequences in one batch step' },
   queue: {
-    schema: whole(0, 65_536, ''),
+    schema: integerBetween(0, 65_536, ''),
     kind: 'number',
     value: 'N',
     help: 'limit of queued requests; further requests get 429',
   },
   kv_cache_bytes: {
-    schema: whole(1, Number.MAX_SAFE_INTEGER, ' bytes'),
+    schema: integerBetween(1, Number.MAX_SAFE_INTEGER, ' bytes'),
     kind: 'number',
     value: 'N',
     help: 'KV cache memory, with --draft of both models (default: full contexts of all sequences, as memory allows)',
   },
   no_speculation: {
-    schema: flag,
+    schema: booleanOption,
     kind: 'flag',
     help: 'disable speculative decoding; the answers do not change',
   },
   exact: {
-    schema: flag,
+    schema: booleanOption,
     kind: 'flag',
     help: 'never round activations to 8 bits, even if that was measured to be faster',
   },
   gateway_config: {
-    schema: text,
+    schema: nonEmptyText,
     kind: 'text',
     value: 'FILE',
     help: 'gateway.toml of the gateway under /gateway (default: it serves the resident model only)',
   },
   kernels: {
-    schema: text.refine(isConfigName, "expected the name of a saved config, without '/' and '..'"),
+    schema: nonEmptyText.refine(isConfigName, "expected the name of a saved config, without '/' and '..'"),
     kind: 'text',
     value: 'NAME',
     help: 'at start, bind the kernels of this saved kernel lab config',
   },
   trust_key: {
-    schema: z.array(text.regex(/^ed25519:[0-9a-f]{16}$/, keyIdForm), { error: 'expected a list of key ids' }),
+    schema: z.array(nonEmptyText.regex(/^ed25519:[0-9a-f]{16}$/, keyIdRule), { error: 'expected a list of key ids' }),
     kind: 'list',
     value: 'KEY_ID',
     help: 'also trust configs signed with this key, named as in their signature (repeatable)',
   },
   allow_unverified_kernels: {
-    schema: flag,
+    schema: booleanOption,
     kind: 'flag',
     help: 'allow binding kernels that were never compared with their oracle (parity mode off)',
   },
   retune: {
-    schema: flag,
+    schema: booleanOption,
     kind: 'flag',
     help: 'measure the built-in kernels again, instead of using earlier measurements on this adapter',
   },
   otlp_endpoint: {
-    schema: text.superRefine((value, context) => {
-      const fault = collectorUrlFault(value);
+    schema: nonEmptyText.superRefine((value, context) => {
+      const fault = findCollectorUrlFault(value);
       if (fault !== undefined) context.addIssue(fault);
     }),
     kind: 'text',
@@ -211,12 +211,12 @@ export const optionTable = {
     secret: true,
   },
   allowed_host: {
-    schema: z.array(text, { error: 'expected a list of host names' }),
+    schema: z.array(nonEmptyText, { error: 'expected a list of host names' }),
     kind: 'list',
     value: 'NAME',
     help: 'accept this Host header too (repeatable); loopback names and host.docker.internal are always accepted',
   },
-  quiet: { schema: flag, kind: 'flag', help: 'print nothing but the ready line and errors' },
+  quiet: { schema: booleanOption, kind: 'flag', help: 'print nothing but the ready line and errors' },
 } as const satisfies Readonly<Record<string, OptionRow>>;
 
 export type OptionName = keyof typeof optionTable;
@@ -224,7 +224,7 @@ export type Options = { [Name in OptionName]?: z.infer<(typeof optionTable)[Name
 
 export const optionNames = Object.keys(optionTable) as OptionName[];
 export const isOptionName = (name: string): name is OptionName => Object.hasOwn(optionTable, name);
-export const flagOf = (name: string): string => `--${name.replaceAll('_', '-')}`;
+export const flagNameOf = (name: string): string => `--${name.replaceAll('_', '-')}`;
 
 /** Validates option values. */
 export function checkOptions(values: ReadonlyMap<OptionName, unknown>) {
@@ -238,7 +238,7 @@ export function checkOptions(values: ReadonlyMap<OptionName, unknown>) {
       continue;
     }
     const message = result.error.issues[0]?.message ?? 'invalid';
-    faults.push({ option, message: row.secret ? message : `${message}, got ${show(value)}` });
+    faults.push({ option, message: row.secret ? message : `${message}, got ${formatValue(value)}` });
   }
   return { options: options as Options, faults };
 }

@@ -1,7 +1,7 @@
-import { nameForm, nameRule } from '../agent/shapes/common.ts';
+import { namePattern, nameRule } from '../agent/shapes/common.ts';
 import type { Verb } from '../recorder/types.ts';
 import { type RackId, racks } from '../watch/index.ts';
-import { expiry } from '../words/expiry.ts';
+import { parseExpiry } from '../words/expiry.ts';
 import { didYouMean } from '../words/nearest.ts';
 
 /** A request of the command `recorder`. */
@@ -31,21 +31,21 @@ export type RecorderRequest =
 export type RecorderAction = RecorderRequest['action'];
 
 /** Parsers of the flags. Each throws a RangeError with a message for the user. */
-const readers = {
+const flagParsers = {
   rack(text: string): RackId {
     const known: readonly string[] = racks;
     if (known.includes(text)) return text as RackId;
-    const near = didYouMean(text, racks, (name) => `'${name}'`);
-    throw new RangeError(`there is no rack '${text}'${near}; the racks are: ${racks.join(', ')}`);
+    const suggestion = didYouMean(text, racks, (name) => `'${name}'`);
+    throw new RangeError(`there is no rack '${text}'${suggestion}; the racks are: ${racks.join(', ')}`);
   },
   verbs(text: string): Verb[] {
     const verbs = text.split(',').map((verb) => verb.trim());
     if (verbs.every((verb) => verb === 'read' || verb === 'write')) return [...new Set(verbs)];
     throw new RangeError(`expected read, write or read,write, got '${text}'`);
   },
-  expires: expiry,
+  expires: parseExpiry,
   to(text: string): string {
-    if (text === 'bearer' || (text.startsWith('peer:') && nameForm.test(text.slice(5)))) return text;
+    if (text === 'bearer' || (text.startsWith('peer:') && namePattern.test(text.slice(5)))) return text;
     throw new RangeError(`expected bearer or peer:NAME, got '${text}'; for NAME, ${nameRule}`);
   },
   from(text: string): 'now' | 'beginning' {
@@ -61,43 +61,43 @@ const readers = {
     throw new RangeError(`expected the number of an entry, got '${text}'`);
   },
 } as const;
-type RecorderFlag = keyof typeof readers;
-export const recorderFlags = Object.keys(readers) as RecorderFlag[];
+type RecorderFlag = keyof typeof flagParsers;
+export const recorderFlags = Object.keys(flagParsers) as RecorderFlag[];
 
-const taken: Readonly<
+const flagsByAction: Readonly<
   Record<
     RecorderAction,
-    { readonly needed?: readonly RecorderFlag[]; readonly may?: readonly RecorderFlag[] }
+    { readonly required?: readonly RecorderFlag[]; readonly optional?: readonly RecorderFlag[] }
   >
 > = {
   racks: {},
-  grants: { may: ['rack'] },
-  grant: { needed: ['rack', 'verbs', 'expires'], may: ['to', 'from'] },
-  token: { needed: ['rack'], may: ['expires', 'label', 'to'] },
+  grants: { optional: ['rack'] },
+  grant: { required: ['rack', 'verbs', 'expires'], optional: ['to', 'from'] },
+  token: { required: ['rack'], optional: ['expires', 'label', 'to'] },
   revoke: {},
-  review: { may: ['rack', 'after'] },
+  review: { optional: ['rack', 'after'] },
 };
 
 /** Parses and validates the flags of an action; adds faults. */
-export function readRecorderFlags(
+export function parseRecorderFlags(
   action: RecorderAction,
   given: ReadonlyMap<string, string>,
   faults: string[],
 ): Readonly<Record<string, unknown>> {
-  const { needed = [], may = [] } = taken[action];
-  const missing = needed.filter((name) => !given.has(name));
+  const { required = [], optional = [] } = flagsByAction[action];
+  const missing = required.filter((name) => !given.has(name));
   if (missing.length > 0)
     faults.push(`recorder ${action} needs ${missing.map((name) => examples[name]).join(' ')}`);
   const values: Record<string, unknown> = {};
   for (const name of recorderFlags) {
     const text = given.get(name);
     if (text === undefined) continue;
-    if (!needed.includes(name) && !may.includes(name)) {
+    if (!required.includes(name) && !optional.includes(name)) {
       faults.push(`--${name} does not belong to the command recorder ${action}`);
       continue;
     }
     try {
-      values[name] = readers[name](text);
+      values[name] = flagParsers[name](text);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       faults.push(`--${name}: ${error.message}`);

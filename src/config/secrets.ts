@@ -1,11 +1,11 @@
 import { readFile, stat } from 'node:fs/promises';
 import type { McpServerConfig } from '../agent/mcp/config.ts';
 import { UsageError } from './options.ts';
-import { headerValue, type McpTable } from './tables.ts';
+import { headerValuePattern, type McpTable } from './tables.ts';
 import type { Settings } from './toml.ts';
 
 /** A gateway that serves models for agents, with its API key. */
-export interface GatewayConfig {
+export interface AgentGatewayConfig {
   readonly url: string;
   readonly key?: string;
   /** Ids of the models that agents may use; undefined: all. */
@@ -17,36 +17,36 @@ export interface GatewayConfig {
 export interface Secrets {
   /** Content of `--bearer-token-file`; without that flag the host generates a token. */
   readonly bearerToken?: string;
-  readonly gateway?: GatewayConfig;
+  readonly gateway?: AgentGatewayConfig;
   /** The enabled MCP servers. */
   readonly mcp: readonly McpServerConfig[];
   /** All secrets that were read, and the headers in the settings: texts that must be redacted everywhere. */
-  readonly texts: readonly string[];
+  readonly redactedTexts: readonly string[];
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const defaultTimeoutSecs = 60;
-const mostBytes = 65_536;
+const maxSecretBytes = 65_536;
 /** Environment variables that programs need and that hold no secrets. */
-const inheritable = [
+const inheritedVariables = [
   'HOME LANG LC_ALL LOGNAME PATH SHELL TERM TMPDIR TZ USER',
   // Windows.
   'APPDATA COMSPEC LOCALAPPDATA PATHEXT SYSTEMDRIVE SYSTEMROOT TEMP USERPROFILE',
 ].flatMap((names) => names.split(' '));
 
 /** Reads the files and variables that the settings name. Throws `UsageError` with every fault. */
-export async function readSecrets(settings: Settings, env: Environment): Promise<Secrets> {
+export async function resolveSecrets(settings: Settings, env: Environment): Promise<Secrets> {
   const reader = new SecretReader(env);
   const { bearer_token_file: bearerFile, gateway } = settings;
-  const bearerToken = bearerFile && (await reader.file('--bearer-token-file', bearerFile));
+  const bearerToken = bearerFile && (await reader.readFileSecret('--bearer-token-file', bearerFile));
   const key =
     gateway?.key_file === undefined
-      ? gateway?.key_env && reader.variable('gateway.key_env', gateway.key_env)
-      : await reader.file('gateway.key_file', gateway.key_file);
+      ? gateway?.key_env && reader.readVariable('gateway.key_env', gateway.key_env)
+      : await reader.readFileSecret('gateway.key_file', gateway.key_file);
   const mcp: McpServerConfig[] = [];
   for (const [name, table] of Object.entries(settings.mcp ?? {}))
-    if (table.enabled !== false) mcp.push(await mcpServer(name, table, reader));
+    if (table.enabled !== false) mcp.push(await toMcpServerConfig(name, table, reader));
   if (reader.faults.length > 0) throw new UsageError(reader.faults);
   return {
     ...(bearerToken ? { bearerToken } : {}),
@@ -59,31 +59,31 @@ export async function readSecrets(settings: Settings, env: Environment): Promise
       },
     }),
     mcp,
-    texts: [
-      ...reader.read,
+    redactedTexts: [
+      ...reader.secretsRead,
       ...mcp.flatMap(({ transport }) => (transport.kind === 'http' ? Object.values(transport.headers) : [])),
     ],
   };
 }
 
-async function mcpServer(name: string, table: McpTable, reader: SecretReader): Promise<McpServerConfig> {
+async function toMcpServerConfig(name: string, table: McpTable, reader: SecretReader): Promise<McpServerConfig> {
   const shared = {
     name,
     timeoutMs: (table.timeout_secs ?? defaultTimeoutSecs) * 1000,
     pins: new Map(Object.entries(table.pins ?? {})),
   };
-  const at = `mcp.${name}`;
+  const keyPath = `mcp.${name}`;
   if (table.command !== undefined) {
     const [program = '', ...args] = table.command;
     const env: Record<string, string> = {};
     for (const variable of table.env_from ?? [])
-      env[variable] = reader.environment(`${at}.env_from`, variable) ?? '';
+      env[variable] = reader.readEnvironment(`${keyPath}.env_from`, variable) ?? '';
     Object.assign(env, table.env);
     const transport = {
       kind: 'stdio',
       program,
       args,
-      inherited: reader.inherited(),
+      inherited: reader.inheritedEnvironment(),
       env,
       cwd: table.cwd,
     } as const;
@@ -91,24 +91,24 @@ async function mcpServer(name: string, table: McpTable, reader: SecretReader): P
   }
   const headers: Record<string, string> = { ...table.headers };
   for (const [header, variable] of Object.entries(table.header_env ?? {}))
-    headers[header] = reader.variable(`${at}.header_env.${header}`, variable) ?? '';
+    headers[header] = reader.readVariable(`${keyPath}.header_env.${header}`, variable) ?? '';
   for (const [header, path] of Object.entries(table.header_files ?? {}))
-    headers[header] = (await reader.file(`${at}.header_files.${header}`, path)) ?? '';
+    headers[header] = (await reader.readFileSecret(`${keyPath}.header_files.${header}`, path)) ?? '';
   return { ...shared, transport: { kind: 'http', url: table.url ?? '', headers } };
 }
 
 class SecretReader {
   readonly faults: string[] = [];
   /** The secrets that were read. */
-  readonly read: string[] = [];
+  readonly secretsRead: string[] = [];
   readonly #env: Environment;
   constructor(env: Environment) {
     this.#env = env;
   }
 
-  inherited(): Record<string, string> {
+  inheritedEnvironment(): Record<string, string> {
     return Object.fromEntries(
-      inheritable.flatMap((name) => {
+      inheritedVariables.flatMap((name) => {
         const value = this.#env[name];
         return value === undefined ? [] : [[name, value]];
       }),
@@ -116,10 +116,10 @@ class SecretReader {
   }
 
   /** The value of a variable, unchanged; it may have several lines. */
-  environment(key: string, name: string): string | undefined {
+  readEnvironment(key: string, name: string): string | undefined {
     const value = this.#env[name];
     if (value) {
-      if (!inheritable.includes(name)) this.read.push(value.trim());
+      if (!inheritedVariables.includes(name)) this.secretsRead.push(value.trim());
       return value;
     }
     const state = value === undefined ? 'is not set' : 'is empty';
@@ -127,16 +127,16 @@ class SecretReader {
     return undefined;
   }
 
-  variable(key: string, name: string): string | undefined {
-    const value = this.environment(key, name);
-    return value && this.#oneLine(`${key}: the environment variable ${name}`, value.trim());
+  readVariable(key: string, name: string): string | undefined {
+    const value = this.readEnvironment(key, name);
+    return value && this.#checkSingleLine(`${key}: the environment variable ${name}`, value.trim());
   }
 
-  async file(key: string, path: string): Promise<string | undefined> {
+  async readFileSecret(key: string, path: string): Promise<string | undefined> {
     const what = `${key} ${path}`;
     try {
       const { size } = await stat(path);
-      if (size > mostBytes) {
+      if (size > maxSecretBytes) {
         this.faults.push(
           `${what}: is ${size} bytes long, so it is not a secret; name a file that holds only the secret`,
         );
@@ -144,25 +144,25 @@ class SecretReader {
       }
       const value = (await readFile(path, 'utf8')).trim();
       if (value !== '') {
-        this.read.push(value);
-        return this.#oneLine(what, value);
+        this.secretsRead.push(value);
+        return this.#checkSingleLine(what, value);
       }
       this.faults.push(`${what}: is empty; write the secret into it`);
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-      this.faults.push(`${what}: ${whyNot[code] ?? `cannot be read (${code})`}`);
+      this.faults.push(`${what}: ${readErrorMessages[code] ?? `cannot be read (${code})`}`);
     }
     return undefined;
   }
 
-  #oneLine(what: string, value: string): string | undefined {
-    if (value !== '' && headerValue.test(value)) return value;
+  #checkSingleLine(what: string, value: string): string | undefined {
+    if (value !== '' && headerValuePattern.test(value)) return value;
     this.faults.push(`${what}: must hold one line of plain characters and nothing else`);
     return undefined;
   }
 }
 
-const whyNot: Readonly<Record<string, string>> = {
+const readErrorMessages: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file; write the secret into it, or correct the path',
   EISDIR: 'it is a directory; name the file in it',
   EACCES: "not allowed to read it; check the file's owner and mode",

@@ -1,15 +1,15 @@
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { isRecord, type Json } from '../util/json.ts';
-import { show } from './options.ts';
+import { formatValue } from './options.ts';
 import { didYouMean } from '../words/nearest.ts';
 import type { KeyPath } from './toml-lines.ts';
 
-const text = z.string({ error: 'expected a text' });
-const filled = text.min(1, 'must not be empty');
-const seconds = (least: number, most: number) => {
-  const error = `expected seconds from ${least} to ${most}`;
-  return z.number({ error }).min(least, error).max(most, error);
+const textSchema = z.string({ error: 'expected a text' });
+const nonEmptyText = textSchema.min(1, 'must not be empty');
+const secondsBetween = (min: number, max: number) => {
+  const error = `expected seconds from ${min} to ${max}`;
+  return z.number({ error }).min(min, error).max(max, error);
 };
 const webUrl = z.string({ error: 'expected an http:// or https:// URL' }).superRefine((value, context) => {
   const url = /^https?:\/\//i.test(value) && URL.canParse(value) ? new URL(value) : undefined;
@@ -17,34 +17,34 @@ const webUrl = z.string({ error: 'expected an http:// or https:// URL' }).superR
   else if (url.username !== '' || url.password !== '')
     context.addIssue('must not hold a user or password; name a file or a variable that holds the secret');
 });
-const variable = text.regex(
+const variableName = textSchema.regex(
   /^[A-Za-z_][A-Za-z0-9_]*$/,
   'expected the name of an environment variable: letters, digits and _',
 );
-const headerName = filled.regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected the name of an HTTP header');
+const headerName = nonEmptyText.regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected the name of an HTTP header');
 /** Valid header values: visible characters, spaces and tabs. */
-export const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
-const texts = (key: z.ZodType<string, string>, value: z.ZodType<string>, what: string) =>
+export const headerValuePattern = /^[\t\x20-\x7e\x80-\xff]*$/;
+const textRecord = (key: z.ZodType<string, string>, value: z.ZodType<string>, what: string) =>
   z.record(key, value, { error: `expected a table of ${what}` });
 
 const mcpShape = {
   command: z
-    .array(text, { error: 'expected a list: the program and its arguments' })
+    .array(textSchema, { error: 'expected a list: the program and its arguments' })
     .min(1, 'expected a list: the program and its arguments')
     .refine(([program]) => program !== '', 'the program must not be empty')
     .optional(),
-  env: texts(variable, text, 'variables and texts').optional(),
-  env_from: z.array(variable, { error: 'expected a list of names of environment variables' }).optional(),
-  cwd: filled.optional(),
+  env: textRecord(variableName, textSchema, 'variables and texts').optional(),
+  env_from: z.array(variableName, { error: 'expected a list of names of environment variables' }).optional(),
+  cwd: nonEmptyText.optional(),
   url: webUrl.optional(),
-  headers: texts(headerName, text.regex(headerValue, 'expected one line'), 'headers and texts').optional(),
-  header_files: texts(headerName, filled, 'headers and paths').optional(),
-  header_env: texts(headerName, variable, 'headers and names of environment variables').optional(),
-  timeout_secs: seconds(1, 3600).optional(),
+  headers: textRecord(headerName, textSchema.regex(headerValuePattern, 'expected one line'), 'headers and texts').optional(),
+  header_files: textRecord(headerName, nonEmptyText, 'headers and paths').optional(),
+  header_env: textRecord(headerName, variableName, 'headers and names of environment variables').optional(),
+  timeout_secs: secondsBetween(1, 3600).optional(),
   enabled: z.boolean({ error: 'expected true or false' }).optional(),
-  pins: texts(
-    filled,
-    text.regex(/^sha256:[0-9a-f]{64}$/, 'expected sha256: and 64 hex digits, as `mcp pins NAME` prints them'),
+  pins: textRecord(
+    nonEmptyText,
+    textSchema.regex(/^sha256:[0-9a-f]{64}$/, 'expected sha256: and 64 hex digits, as `mcp pins NAME` prints them'),
     'tools and their hashes',
   ).optional(),
 };
@@ -53,16 +53,16 @@ export type McpTable = z.infer<typeof mcpTable>;
 
 const gatewayShape = {
   url: webUrl,
-  key_env: variable.optional(),
-  key_file: filled.optional(),
-  models: z.array(filled, { error: 'expected a list of ids of models' }).optional(),
-  timeout_secs: seconds(1, 86_400).optional(),
+  key_env: variableName.optional(),
+  key_file: nonEmptyText.optional(),
+  models: z.array(nonEmptyText, { error: 'expected a list of ids of models' }).optional(),
+  timeout_secs: secondsBetween(1, 86_400).optional(),
 };
 const gatewayTable = z.strictObject(gatewayShape, { error: 'expected a table [gateway]' });
 export type GatewayTable = z.infer<typeof gatewayTable>;
 
 /** Tables that only the configuration file can have; they have no flags. */
-export interface Tables {
+export interface ConfigTables {
   readonly mcp?: Readonly<Record<string, McpTable>>;
   readonly gateway?: GatewayTable;
 }
@@ -77,20 +77,20 @@ export interface TableFault {
  * Validates the tables of a file and makes their paths absolute.
  * @param folder the folder of the file
  */
-export function checkTables(
+export function parseTables(
   raw: Readonly<Record<string, unknown>>,
   folder: string,
-): { tables: Tables; faults: TableFault[] } {
+): { tables: ConfigTables; faults: TableFault[] } {
   const faults: TableFault[] = [];
-  const mcp = raw['mcp'] === undefined ? undefined : mcpServers(raw['mcp'], folder, faults);
-  const gateway = raw['gateway'] === undefined ? undefined : gatewayOf(raw['gateway'], folder, faults);
+  const mcp = raw['mcp'] === undefined ? undefined : parseMcpServers(raw['mcp'], folder, faults);
+  const gateway = raw['gateway'] === undefined ? undefined : parseGateway(raw['gateway'], folder, faults);
   return { tables: { ...(mcp && { mcp }), ...(gateway && { gateway }) }, faults };
 }
 
-function mcpServers(raw: unknown, folder: string, faults: TableFault[]): Record<string, McpTable> {
+function parseMcpServers(raw: unknown, folder: string, faults: TableFault[]): Record<string, McpTable> {
   const servers: Record<string, McpTable> = {};
   if (!isTable(raw)) {
-    faults.push({ path: ['mcp'], message: `expected tables [mcp.NAME], got ${show(raw)}` });
+    faults.push({ path: ['mcp'], message: `expected tables [mcp.NAME], got ${formatValue(raw)}` });
     return servers;
   }
   for (const [name, value] of Object.entries(raw)) {
@@ -101,30 +101,30 @@ function mcpServers(raw: unknown, folder: string, faults: TableFault[]): Record<
         path,
         message: 'expected a name of a letter and up to 31 letters, digits and dashes',
       });
-    faults.push(...faultsOf(mcpTable, value, path));
-    if (isTable(value)) faults.push(...wayFaults(value, path));
+    faults.push(...schemaFaults(mcpTable, value, path));
+    if (isTable(value)) faults.push(...transportFaults(value, path));
     const parsed = mcpTable.safeParse(value);
-    if (parsed.success) servers[name] = located(parsed.data, folder);
+    if (parsed.success) servers[name] = resolvePaths(parsed.data, folder);
   }
   return servers;
 }
 
 /** A server has one transport (`command` or `url`); members of the other transport are faults. */
-function wayFaults(table: Readonly<Record<string, unknown>>, path: KeyPath): TableFault[] {
-  const has = (member: string) => table[member] !== undefined;
-  if (has('command') && has('url'))
+function transportFaults(table: Readonly<Record<string, unknown>>, path: KeyPath): TableFault[] {
+  const isSet = (member: string) => table[member] !== undefined;
+  if (isSet('command') && isSet('url'))
     return [{ path: [...path, 'url'], message: 'command is set too; keep one of command and url' }];
-  if (!has('command') && !has('url'))
+  if (!isSet('command') && !isSet('url'))
     return [{ path, message: 'needs command = ["program", "argument"] or url = "https://..."' }];
-  const [way, others] = has('command')
+  const [otherTransport, others] = isSet('command')
     ? ['url', ['headers', 'header_files', 'header_env']]
     : ['command', ['env', 'env_from', 'cwd']];
   return others
-    .filter(has)
-    .map((member) => ({ path: [...path, member], message: `belongs to a server with ${way}` }));
+    .filter(isSet)
+    .map((member) => ({ path: [...path, member], message: `belongs to a server with ${otherTransport}` }));
 }
 
-function located(table: McpTable, folder: string): McpTable {
+function resolvePaths(table: McpTable, folder: string): McpTable {
   const { command, header_files: files, ...rest } = table;
   if (command === undefined) {
     const paths =
@@ -133,12 +133,12 @@ function located(table: McpTable, folder: string): McpTable {
   }
   const [program = '', ...args] = command;
   // A bare name is searched on the PATH.
-  const found = /[/\\]/.test(program) && !isAbsolute(program) ? resolve(folder, program) : program;
-  return { ...rest, command: [found, ...args], cwd: resolve(folder, table.cwd ?? '.') };
+  const resolvedProgram = /[/\\]/.test(program) && !isAbsolute(program) ? resolve(folder, program) : program;
+  return { ...rest, command: [resolvedProgram, ...args], cwd: resolve(folder, table.cwd ?? '.') };
 }
 
-function gatewayOf(raw: unknown, folder: string, faults: TableFault[]): GatewayTable | undefined {
-  faults.push(...faultsOf(gatewayTable, raw, ['gateway']));
+function parseGateway(raw: unknown, folder: string, faults: TableFault[]): GatewayTable | undefined {
+  faults.push(...schemaFaults(gatewayTable, raw, ['gateway']));
   if (isTable(raw) && raw['key_env'] !== undefined && raw['key_file'] !== undefined)
     faults.push({
       path: ['gateway', 'key_file'],
@@ -153,7 +153,7 @@ function gatewayOf(raw: unknown, folder: string, faults: TableFault[]): GatewayT
 /** Members whose values may be secrets; messages do not repeat them. */
 const secretMembers = ['env', 'headers', 'url'];
 
-function faultsOf(
+function schemaFaults(
   schema: typeof mcpTable | typeof gatewayTable,
   value: unknown,
   path: KeyPath,
@@ -171,10 +171,10 @@ function faultsOf(
     // zod nests the issues of a record's key in an issue without a useful message.
     const message =
       issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message;
-    const got = valueAt(value, inside);
-    if (got === undefined) return [{ path: at, message: `is missing; ${message}` }];
+    const received = valueAt(value, inside);
+    if (received === undefined) return [{ path: at, message: `is missing; ${message}` }];
     const hidden = issue.code === 'invalid_key' || secretMembers.includes(String(inside[0]));
-    return [{ path: at, message: hidden ? message : `${message}, got ${show(got)}` }];
+    return [{ path: at, message: hidden ? message : `${message}, got ${formatValue(received)}` }];
   });
 }
 

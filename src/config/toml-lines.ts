@@ -15,16 +15,16 @@ export class KeyLines {
       return;
     }
     for (const node of program.body[0].body) {
-      if (node.type === 'TOMLKeyValue') this.#keyValue([], node);
+      if (node.type === 'TOMLKeyValue') this.#visitKeyValue([], node);
       else {
-        this.#note(node.resolvedKey, node.loc.start.line);
-        for (const entry of node.body) this.#keyValue(node.resolvedKey, entry);
+        this.#record(node.resolvedKey, node.loc.start.line);
+        for (const entry of node.body) this.#visitKeyValue(node.resolvedKey, entry);
       }
     }
   }
 
   /** The line of a key, or of the nearest table that would contain it. */
-  at(path: KeyPath): number {
+  lineOf(path: KeyPath): number {
     for (let length = path.length; length > 0; length--) {
       const line = this.#lines.get(JSON.stringify(path.slice(0, length)));
       if (line !== undefined) return line;
@@ -32,26 +32,26 @@ export class KeyLines {
     return 1;
   }
 
-  #keyValue(within: KeyPath, { key, value }: AST.TOMLKeyValue): void {
+  #visitKeyValue(parentPath: KeyPath, { key, value }: AST.TOMLKeyValue): void {
     const names = key.keys.map((part) => (part.type === 'TOMLBare' ? part.name : part.value));
-    const path = [...within, ...names];
-    this.#note(path, key.loc.start.line);
-    this.#value(path, value);
+    const path = [...parentPath, ...names];
+    this.#record(path, key.loc.start.line);
+    this.#visitValue(path, value);
   }
 
-  #value(path: KeyPath, node: AST.TOMLContentNode): void {
+  #visitValue(path: KeyPath, node: AST.TOMLContentNode): void {
     if (node.type === 'TOMLInlineTable') {
-      for (const entry of node.body) this.#keyValue(path, entry);
+      for (const entry of node.body) this.#visitKeyValue(path, entry);
     } else if (node.type === 'TOMLArray') {
       for (const [index, element] of node.elements.entries()) {
-        this.#note([...path, index], element.loc.start.line);
-        this.#value([...path, index], element);
+        this.#record([...path, index], element.loc.start.line);
+        this.#visitValue([...path, index], element);
       }
     }
   }
 
   /** Records the line of a path, and of its parents if they have none yet. */
-  #note(path: KeyPath, line: number): void {
+  #record(path: KeyPath, line: number): void {
     for (let length = path.length; length > 0; length--) {
       const key = JSON.stringify(path.slice(0, length));
       if (!this.#lines.has(key)) this.#lines.set(key, line);
@@ -60,7 +60,7 @@ export class KeyLines {
 }
 
 /** Formats a path as `mcp.files.command[1]`; names that are not bare keys are quoted. */
-export function keyText(path: KeyPath): string {
+export function formatKeyPath(path: KeyPath): string {
   return path
     .map((part, index) => {
       if (typeof part === 'number') return `[${part}]`;

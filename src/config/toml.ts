@@ -9,11 +9,11 @@ import {
   UsageError,
 } from './options.ts';
 import { didYouMean } from '../words/nearest.ts';
-import { checkTables, type Tables, tableNames } from './tables.ts';
-import { KeyLines, keyText, type KeyPath } from './toml-lines.ts';
+import { parseTables, type ConfigTables, tableNames } from './tables.ts';
+import { KeyLines, formatKeyPath, type KeyPath } from './toml-lines.ts';
 
 /** The host's settings: options from flags and the file, and the tables of the file. */
-export type Settings = Options & Tables;
+export type Settings = Options & ConfigTables;
 
 /**
  * Parses the options and tables of a TOML file. Keys of options are the flags' names with `_` or `-`.
@@ -21,47 +21,47 @@ export type Settings = Options & Tables;
  * @param name name of the file in messages
  * @param folder the folder of the file
  */
-export function readToml(source: string, name: string, folder: string): Settings {
+export function parseSettings(source: string, name: string, folder: string): Settings {
   let table: Record<string, unknown>;
   try {
     table = parse(source, { integersAsBigInt: 'asNeeded' });
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
     const what = (error.message.split('\n')[0] ?? '').replace(/^Invalid TOML document: /, '');
-    const key = keyOf(source.split('\n')[error.line - 1] ?? '');
+    const key = keyAtLineStart(source.split('\n')[error.line - 1] ?? '');
     const where = `${name}:${error.line}:${error.column}:${key === undefined ? '' : ` ${key}:`}`;
     throw new UsageError([`${where} not valid TOML: ${what}`]);
   }
   const lines = new KeyLines(source);
   const faults: { line: number; text: string }[] = [];
-  const fault = (path: KeyPath, message: string) => {
-    const line = lines.at(path);
-    faults.push({ line, text: `${name}:${line}: ${keyText(path)}: ${message}` });
+  const addFault = (path: KeyPath, message: string) => {
+    const line = lines.lineOf(path);
+    faults.push({ line, text: `${name}:${line}: ${formatKeyPath(path)}: ${message}` });
   };
   const values = new Map<OptionName, unknown>();
-  const spelled = new Map<OptionName, string>();
+  const keyByOption = new Map<OptionName, string>();
   for (const [key, value] of Object.entries(table)) {
     const option = key.replaceAll('-', '_');
     if (isTableName(key)) continue;
     if (!isOptionName(option)) {
-      fault([key], `unknown key${didYouMean(option, [...optionNames, ...tableNames], (near) => near)}`);
-    } else if (spelled.has(option)) {
-      fault([key], `the same option as ${spelled.get(option)}; keep one of the two`);
+      addFault([key], `unknown key${didYouMean(option, [...optionNames, ...tableNames], (near) => near)}`);
+    } else if (keyByOption.has(option)) {
+      addFault([key], `the same option as ${keyByOption.get(option)}; keep one of the two`);
     } else {
       values.set(option, value);
-      spelled.set(option, key);
+      keyByOption.set(option, key);
     }
   }
-  const checked = checkOptions(values);
-  for (const { option, message } of checked.faults) fault([spelled.get(option) ?? option], message);
-  const { tables, faults: tableFaults } = checkTables(table, folder);
-  for (const { path, message } of tableFaults) fault(path, message);
+  const validated = checkOptions(values);
+  for (const { option, message } of validated.faults) addFault([keyByOption.get(option) ?? option], message);
+  const { tables, faults: tableFaults } = parseTables(table, folder);
+  for (const { path, message } of tableFaults) addFault(path, message);
   if (faults.length > 0) throw new UsageError(faults.sort((a, b) => a.line - b.line).map(({ text }) => text));
-  return { ...located(checked.options, folder), ...tables };
+  return { ...resolvePaths(validated.options, folder), ...tables };
 }
 
 /** Makes the paths in options absolute. */
-function located(options: Options, folder: string): Options {
+function resolvePaths(options: Options, folder: string): Options {
   const { data_dir, bearer_token_file, gateway_config, model, draft, database, ...rest } = options;
   const path = /^sqlite:(.+)$/.exec(database ?? '')?.[1];
   return {
@@ -86,7 +86,7 @@ const isPath = (model: string): boolean =>
   (model.startsWith('.') || (model.includes(sep) && model.endsWith('.gguf')));
 
 /** The key or table name at the beginning of a line. */
-function keyOf(line: string): string | undefined {
+function keyAtLineStart(line: string): string | undefined {
   const found = /^\s*\[{0,2}\s*(?:"([^"]*)"|'([^']*)'|([\w-]+))\s*[.=\]]/.exec(line);
   return found?.[1] ?? found?.[2] ?? found?.[3];
 }

@@ -9,9 +9,9 @@ export class UsageError extends Error {
 }
 
 /** Formats a value for a message, as JSON of at most 60 characters. */
-export function show(value: unknown): string {
-  const written =
+export function formatValue(value: unknown): string {
+  const json =
     JSON.stringify(value, (_, part: unknown) => (typeof part === 'bigint' ? Number(part) : part)) ??
     String(value);
-  return written.length > 60 ? `${written.slice(0, 57)}...` : written;
+  return json.length > 60 ? `${json.slice(0, 57)}...` : json;
 }

@@ -19,13 +19,13 @@ export class AnswerText {
     this.#visible = visible;
   }
 
-  get stopped(): boolean {
-    return this.#stop.stopped;
+  get isStopped(): boolean {
+    return this.#stop.isStopped;
   }
 
   /** The stop string that ended the text, if any. */
   get stopText(): string | undefined {
-    return this.#stop.found;
+    return this.#stop.stopText;
   }
 
   /** Consumes one token and returns the text that can be sent now. */
@@ -36,17 +36,17 @@ export class AnswerText {
 
   /** Like `push`, for the last token: an incomplete character is flushed as U+FFFD. */
   pushLast(id: number): string {
-    const own = this.#isVisible(id) ? this.#tokenizer.tokenText(id) : '';
-    return this.#stop.push(this.#stream.flush() + own);
+    const controlText = this.#isVisible(id) ? this.#tokenizer.tokenText(id) : '';
+    return this.#stop.push(this.#stream.flush() + controlText);
   }
 
   /** Ends an incomplete character with U+FFFD. */
-  flush(): string {
+  flushPartialCharacter(): string {
     return this.#stop.push(this.#stream.flush());
   }
 
   /** Returns text that was held back because it could have been the start of a stop string. */
-  rest(): string {
+  flushHeldText(): string {
     return this.#stop.flush();
   }
 

@@ -45,16 +45,16 @@ export interface Binding {
 type UnitOf<Op extends Unit['op']> = Extract<Unit, { readonly op: Op }>;
 
 /** The graph tensors that the bindings of a lab kernel refer to. */
-export type Site =
+export type BindingSite =
   | {
       readonly kind: 'product';
       readonly unit: MatmulUnit;
       readonly from: BufferName;
       readonly to: BufferName;
       /** Rows of the stacked weight matrix; all rows when absent. */
-      readonly slice?: Slice;
+      readonly slice?: RowSlice;
       /** Weight of the preceding norm, when the kernel includes it. */
-      readonly gain?: string;
+      readonly normWeight?: string;
       /** Activation of a fused gate/up product. */
       readonly gated?: Activation;
     }
@@ -75,7 +75,7 @@ export type Site =
   | { readonly kind: 'sample' };
 
 /** A row range of a stacked weight matrix. */
-export interface Slice {
+export interface RowSlice {
   readonly first: number;
   readonly rows: number;
 }
@@ -85,7 +85,7 @@ export interface LabUnit {
   readonly id: string;
   readonly nodes: readonly GraphNode[];
   readonly kernel: LabKernel;
-  readonly site: Site;
+  readonly site: BindingSite;
 }
 
 /** Copies the rows of the residual stream whose logits are needed. */
@@ -97,13 +97,13 @@ export interface GatherUnit {
 }
 
 /** A built-in sampling stage that runs before or after a lab kernel that samples. */
-export interface AroundDrawUnit {
+export interface SamplingStageUnit {
   readonly op: 'sample_adjust' | 'logprobs';
   readonly id: string;
   readonly nodes: readonly GraphNode[];
 }
 
-export type PlanUnit = Unit | LabUnit | GatherUnit | AroundDrawUnit;
+export type PlanUnit = Unit | LabUnit | GatherUnit | SamplingStageUnit;
 
 /** The `tokens: one` contract of the same operation, if there is one. */
 export const oneTokenSibling = (op: string): string | undefined => {
@@ -112,13 +112,13 @@ export const oneTokenSibling = (op: string): string | undefined => {
 };
 
 /** True when a kernel of this op can be bound to the target. */
-export const fits = (op: string, target: Target): boolean =>
+export const canBind = (op: string, target: Target): boolean =>
   op === target.op || op === oneTokenSibling(target.op);
 
 const opOfNode = (unit: Unit, node: GraphNode): string => (unit.op === 'head_norm' ? 'head_norm' : node.op);
 
 /** A span of consecutive whole units: its position in the unit list and its target. */
-interface Run {
+interface UnitSpan {
   readonly first: number;
   readonly count: number;
   readonly target: Target;
@@ -129,11 +129,11 @@ const readsNormed = (unit: Unit | undefined): boolean =>
   (unit?.op === 'matmul' && unit.from === 'normed') || unit?.op === 'route';
 
 /** Every span, in unit order. */
-function runsOf(units: readonly Unit[]): Run[] {
-  const runs: Run[] = [];
+function spansOf(units: readonly Unit[]): UnitSpan[] {
+  const spans: UnitSpan[] = [];
   const add = (first: number, count: number, op: string, id: string) => {
     const nodes = units.slice(first, first + count).flatMap((unit) => unit.nodes);
-    runs.push({ first, count, target: { id, op, nodes, isSpan: true } });
+    spans.push({ first, count, target: { id, op, nodes, isSpan: true } });
   };
   for (const [i, unit] of units.entries()) {
     if (unit.op === 'rope_kv_write' && unit.nodes.length > 1) add(i, 1, 'rope_kv_write', unit.id);
@@ -150,7 +150,7 @@ function runsOf(units: readonly Unit[]): Run[] {
     if (gated) add(i, 2, 'gated_matmul', joinedName('', '_act'));
     if (norm && gated) add(i - 1, 3, 'norm_gated_matmul', joinedName('norm_', '_act'));
   }
-  return runs;
+  return spans;
 }
 
 /**
@@ -161,8 +161,8 @@ export function targetsOf(graph: Graph): Target[] {
   const nodes = graph.units.flatMap((unit) =>
     unit.nodes.map((node) => ({ id: node.id, op: opOfNode(unit, node), nodes: [node], isSpan: false })),
   );
-  const runs = graph.shape.embedding ? [] : runsOf(graph.units);
-  return [...nodes, ...runs.map(({ target }) => target)];
+  const spans = graph.shape.embedding ? [] : spansOf(graph.units);
+  return [...nodes, ...spans.map(({ target }) => target)];
 }
 
 /**
@@ -175,28 +175,28 @@ export function bindUnits(
   unfused: ReadonlyMap<string, LabKernel>,
 ): PlanUnit[] {
   const byTarget = new Map(bindings.map((one) => [one.target, one.kernel]));
-  const runs = runsOf(graph.units).filter(({ target }) => byTarget.has(target.id));
+  const spans = spansOf(graph.units).filter(({ target }) => byTarget.has(target.id));
   const units: PlanUnit[] = [];
   for (let i = 0; i < graph.units.length; i++) {
-    const run = runs.find(({ first }) => first === i);
-    if (run) {
-      units.push(...runUnits(graph.units.slice(i, i + run.count), run.target, byTarget));
-      i += run.count - 1;
+    const span = spans.find(({ first }) => first === i);
+    if (span) {
+      units.push(...bindSpan(graph.units.slice(i, i + span.count), span.target, byTarget));
+      i += span.count - 1;
       continue;
     }
     const unit = graph.units[i] as Unit;
     units.push(
-      ...(unit.nodes.some((node) => byTarget.has(node.id)) ? split(unit, byTarget, unfused) : [unit]),
+      ...(unit.nodes.some((node) => byTarget.has(node.id)) ? bindNodes(unit, byTarget, unfused) : [unit]),
     );
   }
   return units;
 }
 
-type Kernels = ReadonlyMap<string, LabKernel>;
+type KernelsByTarget = ReadonlyMap<string, LabKernel>;
 
-function runUnits(units: readonly Unit[], target: Target, byTarget: Kernels): PlanUnit[] {
+function bindSpan(units: readonly Unit[], target: Target, byTarget: KernelsByTarget): PlanUnit[] {
   const kernel = byTarget.get(target.id) as LabKernel;
-  const lab = (site: Site): LabUnit => ({ op: 'lab', id: target.id, nodes: target.nodes, kernel, site });
+  const lab = (site: BindingSite): LabUnit => ({ op: 'lab', id: target.id, nodes: target.nodes, kernel, site });
   const [only] = units;
   if (only?.op === 'rope_kv_write') return [lab({ kind: 'rotation', unit: only })];
   if (only?.op === 'norm_add') return [lab({ kind: 'norm_add', weight: only.weight })];
@@ -210,7 +210,7 @@ function runUnits(units: readonly Unit[], target: Target, byTarget: Kernels): Pl
     from: norm ? (product.sampled ? 'last' : norm.from) : product.from,
     to: activation ? 'activated' : product.to,
     ...(activation ? { gated: activation } : {}),
-    ...(norm ? { gain: norm.weight } : {}),
+    ...(norm ? { normWeight: norm.weight } : {}),
   });
   return norm && product.sampled ? [gather(target, 'last'), unit] : [unit];
 }
@@ -223,8 +223,8 @@ const gather = ({ id, nodes }: Pick<Target, 'id' | 'nodes'>, to: BufferName): Ga
 });
 
 /** Replaces the bound nodes of a unit, node by node. */
-function split(unit: Unit, byTarget: Kernels, unfused: Kernels): PlanUnit[] {
-  const lab = (node: GraphNode, kernel: LabKernel, site: Site): LabUnit => ({
+function bindNodes(unit: Unit, byTarget: KernelsByTarget, unfused: KernelsByTarget): PlanUnit[] {
+  const lab = (node: GraphNode, kernel: LabKernel, site: BindingSite): LabUnit => ({
     op: 'lab',
     id: node.id,
     nodes: [node],
@@ -233,38 +233,38 @@ function split(unit: Unit, byTarget: Kernels, unfused: Kernels): PlanUnit[] {
   });
   const [node] = unit.nodes as [GraphNode];
   const kernel = byTarget.get(node.id);
-  const ownOr = (one: GraphNode): LabKernel => {
+  const kernelFor = (one: GraphNode): LabKernel => {
     const own = byTarget.get(one.id) ?? unfused.get(one.op);
     if (!own) throw new Error(`${one.id}: no separate kernel for '${one.op}'`);
     return own;
   };
   switch (unit.op) {
     case 'matmul':
-      return splitProduct(unit, byTarget, lab, ownOr);
+      return bindProductNodes(unit, byTarget, lab, kernelFor);
     case 'rope_kv_write': {
       if (unit.cache === undefined) {
         throw new Error(
           'this layer rotates queries only and uses the keys of another layer; the rope contract rotates both',
         );
       }
-      return unit.nodes.map((one) => lab(one, ownOr(one), { kind: 'rotation', unit }));
+      return unit.nodes.map((one) => lab(one, kernelFor(one), { kind: 'rotation', unit }));
     }
     case 'norm_add': {
       // Uses `normed` as scratch: it is free here, because the preceding product was its last reader.
       const [norm, sum] = unit.nodes as [GraphNode, GraphNode];
       const { weight } = unit;
-      const apart = { weight, from: 'projected', to: 'normed', sampled: false } as const;
-      const own = byTarget.get(norm.id);
+      const separate = { weight, from: 'projected', to: 'normed', sampled: false } as const;
+      const normKernel = byTarget.get(norm.id);
       return [
-        own
-          ? lab(norm, own, { kind: 'norm', ...apart })
-          : { op: 'rms_norm', id: norm.id, nodes: [norm], ...apart },
-        lab(sum, ownOr(sum), { kind: 'add', from: 'normed' }),
+        normKernel
+          ? lab(norm, normKernel, { kind: 'norm', ...separate })
+          : { op: 'rms_norm', id: norm.id, nodes: [norm], ...separate },
+        lab(sum, kernelFor(sum), { kind: 'add', from: 'normed' }),
       ];
     }
     case 'rms_norm': {
       const { weight, sampled } = unit;
-      const site = (from: BufferName): Site => ({ kind: 'norm', weight, from, to: unit.to, sampled });
+      const site = (from: BufferName): BindingSite => ({ kind: 'norm', weight, from, to: unit.to, sampled });
       if (!kernel) return [unit];
       return sampled
         ? [gather({ id: node.id, nodes: [node] }, 'normed'), lab(node, kernel, site('normed'))]
@@ -307,11 +307,11 @@ function split(unit: Unit, byTarget: Kernels, unfused: Kernels): PlanUnit[] {
   }
 }
 
-function splitProduct(
+function bindProductNodes(
   unit: MatmulUnit,
-  byTarget: Kernels,
-  lab: (node: GraphNode, kernel: LabKernel, site: Site) => LabUnit,
-  ownOr: (node: GraphNode) => LabKernel,
+  byTarget: KernelsByTarget,
+  lab: (node: GraphNode, kernel: LabKernel, site: BindingSite) => LabUnit,
+  kernelFor: (node: GraphNode) => LabKernel,
 ): PlanUnit[] {
   const site = { kind: 'product', unit, from: unit.from, to: unit.to } as const;
   if (unit.add) {
@@ -324,12 +324,12 @@ function splitProduct(
       kernel
         ? lab(product, kernel, { ...site, to })
         : { ...unit, id: product.id, nodes: [product], to, add: false },
-      lab(sum, ownOr(sum), { kind: 'add', from: to }),
+      lab(sum, kernelFor(sum), { kind: 'add', from: to }),
     ];
   }
   if (unit.nodes.length === 1) {
     const [node] = unit.nodes as [GraphNode];
-    return [lab(node, ownOr(node), site)];
+    return [lab(node, kernelFor(node), site)];
   }
   let first = 0;
   return unit.nodes.map((node): PlanUnit => {
@@ -341,10 +341,10 @@ function splitProduct(
 }
 
 /** The bindings of `present` that share a node with one of `added`. */
-export function overlapping(graph: Graph, present: readonly Binding[], added: readonly Binding[]): Binding[] {
+export function overlappingBindings(graph: Graph, present: readonly Binding[], added: readonly Binding[]): Binding[] {
   const nodesOf = new Map(targetsOf(graph).map((one) => [one.id, one.nodes.map(({ id }) => id)]));
-  const taken = new Set(added.flatMap(({ target }) => nodesOf.get(target) ?? []));
-  return present.filter(({ target }) => (nodesOf.get(target) ?? []).some((id) => taken.has(id)));
+  const boundNodes = new Set(added.flatMap(({ target }) => nodesOf.get(target) ?? []));
+  return present.filter(({ target }) => (nodesOf.get(target) ?? []).some((id) => boundNodes.has(id)));
 }
 
 /**
@@ -354,9 +354,9 @@ export function overlapping(graph: Graph, present: readonly Binding[], added: re
 export function bindingsByStep(
   graph: Graph,
   bindings: readonly Binding[],
-): { one: readonly Binding[]; many: readonly Binding[] } {
-  const many = bindings.filter(({ kernel }) => kernel.contract.tokens === 'any');
+): { singleToken: readonly Binding[]; multiToken: readonly Binding[] } {
+  const multiToken = bindings.filter(({ kernel }) => kernel.contract.tokens === 'any');
   const single = bindings.filter(({ kernel }) => kernel.contract.tokens === 'one');
-  const hidden = new Set(overlapping(graph, many, single));
-  return { one: [...many.filter((one) => !hidden.has(one)), ...single], many };
+  const superseded = new Set(overlappingBindings(graph, multiToken, single));
+  return { singleToken: [...multiToken.filter((one) => !superseded.has(one)), ...single], multiToken };
 }

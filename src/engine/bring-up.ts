@@ -4,12 +4,12 @@ import { matricesOf } from './capacity-advice.ts';
 import { chooseEmbeddingCapacity } from './embedding-capacity.ts';
 import { formatBytes } from './format-bytes.ts';
 import type { ModelFile } from './formats/model-file.ts';
-import { viewed } from './formats/viewed.ts';
+import { withTensorViews } from './formats/viewed.ts';
 import type { DraftSource } from './draft-source.ts';
 import { openGpu } from './gpu/device.ts';
 import type { Graph, Shape } from './graph.ts';
-import { MemoryRefused } from './loading.ts';
-import { type Capacity, pageBytes, workBytes } from './memory.ts';
+import { DeviceMemoryError } from './loading.ts';
+import { type Capacity, pageBytes, workspaceBytes } from './memory.ts';
 import type { Platform } from './platform.ts';
 import { Runner } from './runner.ts';
 import type { EngineOptions } from './types.ts';
@@ -17,10 +17,10 @@ import { weightBytes } from './weights.ts';
 
 const defaultSlots = 8;
 /** Slot count for embedding models. Texts share a step; short texts alone would leave most of it empty. */
-const defaultTexts = 32;
+const defaultEmbeddingSlots = 32;
 
 /** Everything needed to open the model again on a new device. */
-export interface Source {
+export interface EngineSource {
   readonly platform: Platform;
   readonly options: EngineOptions;
   readonly file: ModelFile;
@@ -37,10 +37,10 @@ function draftCapacity(shape: Shape, capacity: Capacity): Capacity {
 }
 
 /** Bytes of weights, workspace and KV pages. */
-const memoryOf = (
+const totalBytes = (
   { shape, weightBytes: weights }: { shape: Shape; weightBytes: number },
   capacity: Capacity,
-): number => weights + workBytes(shape, capacity) + capacity.pages * pageBytes(shape);
+): number => weights + workspaceBytes(shape, capacity) + capacity.pages * pageBytes(shape);
 
 function sizesOf({ file, graph }: DraftSource): { shape: Shape; weightBytes: number; name: string } {
   const { shape } = graph;
@@ -50,7 +50,7 @@ function sizesOf({ file, graph }: DraftSource): { shape: Shape; weightBytes: num
 /**
  * Fraction of the memory the device granted that the engine uses; the driver and the loading process need the rest.
  */
-const usable = 31 / 32;
+const usableMemoryFraction = 31 / 32;
 
 /**
  * Opens a device and loads the model onto it. When the device refuses an allocation, retries with the amount it
@@ -58,9 +58,9 @@ const usable = 31 / 32;
  * @param offeredBytes memory that the device granted in a previous attempt
  * @throws EngineError `no_adapter`, `model_too_large`
  */
-export async function bringUp(source: Source, fresh = false, offered?: number): Promise<Runner> {
+export async function openRunner(source: EngineSource, fresh = false, offeredBytes?: number): Promise<Runner> {
   const { platform, options, graph, draft } = source;
-  const file = viewed(source.file, graph.views);
+  const file = withTensorViews(source.file, graph.views);
   const adapter = await platform.requestAdapter({
     fresh,
     ...(options.adapter === undefined ? {} : { adapter: options.adapter }),
@@ -69,29 +69,29 @@ export async function bringUp(source: Source, fresh = false, offered?: number): 
   const { context, kvCacheBytes } = options;
   const { limits } = gpu.device;
   const maxBindingBytes = Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize);
-  let asked = 0;
+  let requestedBytes = 0;
   try {
     gpu.device.addEventListener('uncapturederror', (event) => {
       options.onNotice?.(`GPU error: ${event.error.message}`);
     });
     const { embedding } = graph.shape;
-    const wanted = {
+    const capacityRequest = {
       shape: graph.shape,
       weightBytes: weightBytes(file, graph),
       // Only a CPU's memory size is known; a GPU reports an error when it is full.
-      memoryBytes: offered ?? (gpu.caps.software ? platform.memoryBytes() : undefined),
+      memoryBytes: offeredBytes ?? (gpu.caps.software ? platform.memoryBytes() : undefined),
       maxBindingBytes,
       software: gpu.caps.software,
-      slots: options.parallel ?? (embedding ? defaultTexts : defaultSlots),
+      slots: options.parallel ?? (embedding ? defaultEmbeddingSlots : defaultSlots),
       name: file.name,
       matrices: matricesOf(file, graph),
       ...(context === undefined ? {} : { context }),
       ...(kvCacheBytes === undefined ? {} : { kvCacheBytes }),
       ...(draft ? { draft: sizesOf(draft) } : {}),
     };
-    const capacity = embedding ? chooseEmbeddingCapacity(wanted, embedding) : chooseCapacity(wanted);
-    asked = memoryOf(wanted, capacity);
-    const common = {
+    const capacity = embedding ? chooseEmbeddingCapacity(capacityRequest, embedding) : chooseCapacity(capacityRequest);
+    requestedBytes = totalBytes(capacityRequest, capacity);
+    const loadOptions = {
       gpu,
       wgsl: await platform.wgsl(),
       store: platform.store,
@@ -100,21 +100,21 @@ export async function bringUp(source: Source, fresh = false, offered?: number): 
       onProgress: options.onProgress ?? (() => {}),
       onNotice: options.onNotice,
     };
-    const runner = await Runner.load({ ...common, file, graph, capacity });
-    if (draft && wanted.draft) {
-      const own = draftCapacity(wanted.draft.shape, capacity);
-      asked += memoryOf(wanted.draft, own);
-      runner.draft = await Runner.load({ ...common, ...draft, capacity: own });
+    const runner = await Runner.load({ ...loadOptions, file, graph, capacity });
+    if (draft && capacityRequest.draft) {
+      const draftModelCapacity = draftCapacity(capacityRequest.draft.shape, capacity);
+      requestedBytes += totalBytes(capacityRequest.draft, draftModelCapacity);
+      runner.draftRunner = await Runner.load({ ...loadOptions, ...draft, capacity: draftModelCapacity });
     }
-    if (offered !== undefined) {
+    if (offeredBytes !== undefined) {
       const { context: tokens, pages } = capacity;
-      const room = `${formatBytes(offered)} for the model, which allows a context of ${tokens} tokens`;
-      options.onNotice?.(`the device has ${room}, ${pages * pageTokens} tokens for all requests`);
+      const summary = `${formatBytes(offeredBytes)} for the model, which allows a context of ${tokens} tokens`;
+      options.onNotice?.(`the device has ${summary}, ${pages * pageTokens} tokens for all requests`);
     }
     return runner;
   } catch (error) {
     gpu.device.destroy();
-    if (!(error instanceof MemoryRefused)) throw error;
-    return await bringUp(source, fresh, Math.max(0, asked - error.missing) * usable);
+    if (!(error instanceof DeviceMemoryError)) throw error;
+    return await openRunner(source, fresh, Math.max(0, requestedBytes - error.missingBytes) * usableMemoryFraction);
   }
 }

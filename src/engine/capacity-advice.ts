@@ -1,4 +1,4 @@
-import { blockBytes, blockColumns, weightFormats } from '../../kernels/formats.ts';
+import { averageBlockBytes, blockColumns, weightFormats } from '../../kernels/formats.ts';
 import { formatBytes } from './format-bytes.ts';
 import { isFloatType } from './formats/float-bytes.ts';
 import type { ModelFile } from './formats/model-file.ts';
@@ -8,7 +8,7 @@ import { quantizeTypes } from './types.ts';
 import { stacksOf } from './weights.ts';
 
 /** Totals over a model's weight matrices, for estimating its size in another quantization. */
-export interface Matrices {
+export interface MatrixTotals {
   /** Number of blocks of 32 weights. */
   readonly blocks: number;
   /** The matrices are stored in 16 or 32 bits, so the engine can quantize them while loading. */
@@ -16,9 +16,9 @@ export interface Matrices {
 }
 
 /** Types to suggest, best quality first. */
-const smaller = ['Q8_0', 'Q6_K', 'Q5_K', 'Q4_K', 'IQ4_XS', 'Q3_K', 'Q2_K'] as const;
+const smallerTypes = ['Q8_0', 'Q6_K', 'Q5_K', 'Q4_K', 'IQ4_XS', 'Q3_K', 'Q2_K'] as const;
 
-export function matricesOf(file: ModelFile, graph: Graph): Matrices {
+export function matricesOf(file: ModelFile, graph: Graph): MatrixTotals {
   let blocks = 0;
   let quantizable = true;
   for (const name of stacksOf(graph).flat()) {
@@ -35,18 +35,18 @@ export function matricesOf(file: ModelFile, graph: Graph): Matrices {
  * @param weightBytes bytes of the weights as they are
  */
 export function adviseQuantization(
-  { blocks, quantizable }: Matrices,
-  { spare, weightBytes }: { spare: number; weightBytes: number },
+  { blocks, quantizable }: MatrixTotals,
+  { spareBytes, weightBytes }: { spareBytes: number; weightBytes: number },
 ): string {
-  const bytesOf = (type: keyof typeof weightFormats) => blocks * blockBytes(weightFormats[type]);
-  const options = smaller.filter((type) => bytesOf(type) < weightBytes);
-  const fits = options.find((type) => bytesOf(type) <= spare);
-  if (fits) {
-    const own = quantizable ? quantizeTypes.find((type) => bytesOf(type) <= spare) : undefined;
-    const how = own === undefined ? '' : `, or load this one with --quantize ${own.toLowerCase()}`;
-    return `in ${fits} its weights would take about ${formatBytes(bytesOf(fits))} and fit: get the model in ${fits}${how}`;
+  const bytesOf = (type: keyof typeof weightFormats) => blocks * averageBlockBytes(weightFormats[type]);
+  const options = smallerTypes.filter((type) => bytesOf(type) < weightBytes);
+  const fittingType = options.find((type) => bytesOf(type) <= spareBytes);
+  if (fittingType) {
+    const ownType = quantizable ? quantizeTypes.find((type) => bytesOf(type) <= spareBytes) : undefined;
+    const hint = ownType === undefined ? '' : `, or load this one with --quantize ${ownType.toLowerCase()}`;
+    return `in ${fittingType} its weights would take about ${formatBytes(bytesOf(fittingType))} and fit: get the model in ${fittingType}${hint}`;
   }
-  const least = options.at(-1);
-  if (!least) return 'it is in the smallest quantization already: use a smaller model';
-  return `not even ${least} (about ${formatBytes(bytesOf(least))}) would fit, ${formatBytes(bytesOf(least) - spare)} would be missing: use a smaller model`;
+  const smallestType = options.at(-1);
+  if (!smallestType) return 'it is in the smallest quantization already: use a smaller model';
+  return `not even ${smallestType} (about ${formatBytes(bytesOf(smallestType))}) would fit, ${formatBytes(bytesOf(smallestType) - spareBytes)} would be missing: use a smaller model`;
 }

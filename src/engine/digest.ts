@@ -1,10 +1,10 @@
-import { firstNotFinite } from './finite.ts';
+import { firstNonFinite } from './finite.ts';
 import { isFloatType } from './formats/float-bytes.ts';
 import { type ModelFile, type TensorInfo, tensorTypes } from './formats/model-file.ts';
 import { bytesOfRow, rowsOf } from './formats/rows.ts';
 import type { Hasher, Platform } from './platform.ts';
 import type { QuantizeType } from './types.ts';
-import { valuesOf } from './weights.ts';
+import { decodeVector } from './weights.ts';
 
 const chunkBytes = 4 << 20;
 
@@ -23,16 +23,16 @@ export async function digestOf(
   file: ModelFile,
   quantize?: QuantizeType,
   hashes?: ReadonlyMap<string, string>,
-  look?: { readonly tensors: readonly string[]; readonly onBad: (bad: BadTensor) => void },
+  valueCheck?: { readonly tensors: readonly string[]; readonly onBadTensor: (bad: BadTensor) => void },
 ): Promise<string> {
-  const values = (name: string) => look?.tensors.includes(name) ?? false;
-  const { digest, bad } = await readAll(platform, file, { quantize, hashes, values });
-  for (const one of bad) look?.onBad(one);
+  const checksValues = (name: string) => valueCheck?.tensors.includes(name) ?? false;
+  const { digest, bad } = await digestTensors(platform, file, { quantize, hashes, checksValues });
+  for (const one of bad) valueCheck?.onBadTensor(one);
   return digest;
 }
 
 /** The digest, and the checked tensors that hold an infinite or NaN value. */
-interface Checked {
+interface ModelCheck {
   readonly digest: string;
   readonly bad: readonly BadTensor[];
 }
@@ -48,29 +48,29 @@ export interface BadTensor {
  * Reads every tensor once, computes the digest, and checks every value for infinity and NaN.
  * @param onTensor called before each tensor is read
  */
-export const checkModel = (
+export const verifyModel = (
   platform: Pick<Platform, 'sha256'>,
   file: ModelFile,
   onTensor?: (done: number, total: number) => void,
-): Promise<Checked> => readAll(platform, file, { values: () => true, onTensor });
+): Promise<ModelCheck> => digestTensors(platform, file, { checksValues: () => true, onTensor });
 
-interface Reading {
+interface DigestOptions {
   readonly quantize?: QuantizeType | undefined;
   /** Hashes already known, by tensor name. */
   readonly hashes?: ReadonlyMap<string, string> | undefined;
   /** True for tensors whose values are checked as well. */
-  readonly values: (name: string) => boolean;
+  readonly checksValues: (name: string) => boolean;
   readonly onTensor?: ((done: number, total: number) => void) | undefined;
 }
 
-async function readAll(
+async function digestTensors(
   platform: Pick<Platform, 'sha256'>,
   file: ModelFile,
-  options: Reading,
-): Promise<Checked> {
+  options: DigestOptions,
+): Promise<ModelCheck> {
   const bad: BadTensor[] = [];
-  const whole = platform.sha256();
-  addText(whole, `architecture ${String(file.metadata.get('general.architecture'))}`);
+  const modelHasher = platform.sha256();
+  addText(modelHasher, `architecture ${String(file.metadata.get('general.architecture'))}`);
   const tensors = [...file.tensors.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   const buffer = new Uint8Array(Math.min(chunkBytes, Math.max(0, ...tensors.map((one) => one.sizeBytes))));
   for (const [index, tensor] of tensors.entries()) {
@@ -79,11 +79,11 @@ async function readAll(
     const type = isVector(tensor) ? 'F32' : tensor.type;
     const hash =
       options.hashes?.get(name) ??
-      (await hashTensor(platform, file, { tensor, buffer, bad: options.values(name) ? bad : undefined }));
-    addText(whole, `${name} ${type} ${shape.join('x')} ${hash}`);
+      (await hashTensor(platform, file, { tensor, buffer, bad: options.checksValues(name) ? bad : undefined }));
+    addText(modelHasher, `${name} ${type} ${shape.join('x')} ${hash}`);
   }
-  if (options.quantize !== undefined) addText(whole, `quantized to ${options.quantize}`);
-  return { digest: `sha256:${whole.digest()}`, bad };
+  if (options.quantize !== undefined) addText(modelHasher, `quantized to ${options.quantize}`);
+  return { digest: `sha256:${modelHasher.digest()}`, bad };
 }
 
 const encoder = new TextEncoder();
@@ -92,8 +92,8 @@ const addText = (hasher: Hasher, line: string): void => hasher.update(encoder.en
 const isVector = ({ shape, type }: TensorInfo): boolean => shape.length === 1 && isFloatType(type);
 
 /** The bytes of these rows that are hashed. */
-export function hashedPart({ shape, type }: TensorInfo, bytes: Uint8Array): Uint8Array {
-  return shape.length === 1 && isFloatType(type) ? new Uint8Array(valuesOf(type, bytes).buffer) : bytes;
+export function hashedBytes({ shape, type }: TensorInfo, bytes: Uint8Array): Uint8Array {
+  return shape.length === 1 && isFloatType(type) ? new Uint8Array(decodeVector(type, bytes).buffer) : bytes;
 }
 
 async function hashTensor(
@@ -104,18 +104,18 @@ async function hashTensor(
   const hasher = platform.sha256();
   const rows = rowsOf(tensor);
   const rowBytes = bytesOfRow(tensor);
-  const most = Math.max(1, Math.floor(chunkBytes / rowBytes));
-  for (let row = 0; row < rows; row += most) {
-    const count = Math.min(most, rows - row);
+  const maxRows = Math.max(1, Math.floor(chunkBytes / rowBytes));
+  for (let row = 0; row < rows; row += maxRows) {
+    const count = Math.min(maxRows, rows - row);
     const into = count * rowBytes <= buffer.length ? buffer : undefined;
     const bytes = await file.readRows(tensor, row, count, into);
-    hasher.update(hashedPart(tensor, bytes));
+    hasher.update(hashedBytes(tensor, bytes));
     // One report for each tensor is enough.
     if (!bad || bad.at(-1)?.name === tensor.name) continue;
-    const found = firstNotFinite(tensor.type, bytes);
-    if (found !== -1) {
+    const badBlock = firstNonFinite(tensor.type, bytes);
+    if (badBlock !== -1) {
       const blocksOfRow = rowBytes / tensorTypes[tensor.type].blockBytes;
-      bad.push({ name: tensor.name, row: row + Math.floor(found / blocksOfRow) });
+      bad.push({ name: tensor.name, row: row + Math.floor(badBlock / blocksOfRow) });
     }
   }
   return hasher.digest();

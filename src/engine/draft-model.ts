@@ -1,8 +1,8 @@
-import { afterGuess, type Drafter } from './drafter.ts';
-import { DraftLanes } from './draft-lanes.ts';
+import { updateAcceptance, type Drafter } from './drafter.ts';
+import { DraftKvCache } from './draft-lanes.ts';
 import { maxDrafts } from './prompt-lookup.ts';
 import type { Sequence } from './sequence.ts';
-import { feedback, type StepInput } from './step.ts';
+import { feedbackToken, type StepInput } from './step.ts';
 import type { StepRunner } from './step-runner.ts';
 
 /** The part of `Runner` that a draft model needs. */
@@ -18,17 +18,17 @@ export interface DraftRunner extends StepRunner {
  * Most missing tokens that can be computed in the step that samples the first draft. A sequence that misses more is
  * caught up first.
  */
-const nearTokens = maxDrafts + 1;
+const maxInlineTokens = maxDrafts + 1;
 
 /**
  * Drafts of the draft model for one sequence. Unlike prompt lookup, it can only propose tokens that a draft round has
  * computed.
  */
-export class ModelGuess implements Drafter {
+export class ModelDrafter implements Drafter {
   readonly #tokens: readonly number[];
-  #guess: readonly number[] = [];
+  #draft: readonly number[] = [];
   /** Length of the text that the draft continues. */
-  #after = 0;
+  #draftStart = 0;
   acceptance: number;
 
   /** @param tokens prompt and output; the caller appends to it and then calls `observe` */
@@ -37,35 +37,35 @@ export class ModelGuess implements Drafter {
     this.acceptance = acceptance;
   }
 
-  get most(): number {
-    return Math.max(0, this.#guess.length - (this.#tokens.length - this.#after));
+  get availableTokens(): number {
+    return Math.max(0, this.#draft.length - (this.#tokens.length - this.#draftStart));
   }
 
   /** @param draft tokens expected after the current text */
-  hold(guess: readonly number[]): void {
-    this.#guess = guess;
-    this.#after = this.#tokens.length;
+  setDraft(draft: readonly number[]): void {
+    this.#draft = draft;
+    this.#draftStart = this.#tokens.length;
   }
 
   observe(): boolean | undefined {
-    const expected = this.#guess[this.#tokens.length - 1 - this.#after];
+    const expected = this.#draft[this.#tokens.length - 1 - this.#draftStart];
     if (expected === undefined) return undefined;
     const hit = expected === this.#tokens.at(-1);
-    this.acceptance = afterGuess(this.acceptance, hit);
-    if (!hit) this.#guess = [];
+    this.acceptance = updateAcceptance(this.acceptance, hit);
+    if (!hit) this.#draft = [];
     return hit;
   }
 
   propose(skip: number, count: number): number[] {
-    const from = this.#tokens.length - this.#after + skip;
-    return this.#guess.slice(from, from + count);
+    const from = this.#tokens.length - this.#draftStart + skip;
+    return this.#draft.slice(from, from + count);
   }
 }
 
 /** A sequence to draft for, and the number of draft tokens. */
-export interface Drafted {
+export interface DraftRequest {
   readonly sequence: Sequence;
-  readonly guess: ModelGuess;
+  readonly drafter: ModelDrafter;
   readonly count: number;
 }
 
@@ -75,54 +75,54 @@ export interface Drafted {
  */
 export class DraftModel {
   readonly #runner: DraftRunner;
-  readonly #lanes: DraftLanes;
+  readonly #kvCache: DraftKvCache;
   /** Each step is written to the GPU when it is submitted, so one input object serves all steps. */
   readonly #step: StepInput;
   /** Vocabulary size of the target model. */
-  readonly #known: number;
+  readonly #targetVocabulary: number;
 
   /** @param vocabulary vocabulary size of the target model */
   constructor(runner: DraftRunner, vocabulary: number) {
     this.#runner = runner;
-    this.#lanes = new DraftLanes(runner);
+    this.#kvCache = new DraftKvCache(runner);
     this.#step = runner.newStep();
-    this.#known = vocabulary;
+    this.#targetVocabulary = vocabulary;
   }
 
   /** Number of tokens that can be drafted after the sequence's text within the draft model's context and pages. */
-  room(sequence: Sequence): number {
+  draftableTokens(sequence: Sequence): number {
     // The last draft is sampled but not written to the cache.
-    const room = this.#runner.memory.capacity.context - sequence.tokens.length + 1;
-    if (room < 1) return 0;
-    const most = Math.min(room, maxDrafts);
-    return this.#lanes.fits(sequence, sequence.tokens.length + most - 1) ? most : 0;
+    const contextRoom = this.#runner.memory.capacity.context - sequence.tokens.length + 1;
+    if (contextRoom < 1) return 0;
+    const limit = Math.min(contextRoom, maxDrafts);
+    return this.#kvCache.fits(sequence, sequence.tokens.length + limit - 1) ? limit : 0;
   }
 
   /**
    * Tokens that must be computed before drafting for this sequence; 0 when the first drafting step can compute them.
    */
-  lag(sequence: Sequence): number {
-    const missing = this.#lanes.missing(sequence);
-    return missing > nearTokens ? missing : 0;
+  catchUpTokens(sequence: Sequence): number {
+    const missing = this.#kvCache.missingTokens(sequence);
+    return missing > maxInlineTokens ? missing : 0;
   }
 
-  forget(): void {
-    this.#lanes.forget();
+  forgetPrefixes(): void {
+    this.#kvCache.forgetPrefixes();
   }
 
   /** Computes up to `limit` missing tokens of these sequences, in order. @returns the number of computed tokens */
-  async catchUp(sequences: readonly Sequence[], most: number): Promise<number> {
+  async catchUp(sequences: readonly Sequence[], limit: number): Promise<number> {
     const step = this.#step;
     step.clear();
-    let left = Math.min(most, this.#runner.memory.capacity.stepTokens);
+    let left = Math.min(limit, this.#runner.memory.capacity.stepTokens);
     for (const sequence of sequences) {
       const { tokens, slot } = sequence;
-      const missing = this.#lanes.missing(sequence);
+      const missing = this.#kvCache.missingTokens(sequence);
       const first = tokens.length - missing;
       const count = Math.min(left, missing - 1);
-      if (count === 0 || !this.#lanes.grow(sequence, first + count)) continue;
-      step.prefillTokens(this.#ids(tokens), first, count, slot);
-      this.#lanes.write(sequence, tokens.slice(first, first + count));
+      if (count === 0 || !this.#kvCache.grow(sequence, first + count)) continue;
+      step.prefillTokens(this.#toDraftIds(tokens), first, count, slot);
+      this.#kvCache.recordWritten(sequence, tokens.slice(first, first + count));
       left -= count;
     }
     if (step.dims.tokens === 0) return 0;
@@ -135,68 +135,68 @@ export class DraftModel {
    * Drafts for the sequences that have caught up, as far as pages are available. @returns the number of sequences
    * drafted for
    */
-  async guess(drafted: readonly Drafted[]): Promise<number> {
+  async draft(requests: readonly DraftRequest[]): Promise<number> {
     let rows = this.#runner.memory.capacity.stepTokens;
-    const able = drafted.filter(({ sequence, count }) => {
-      const missing = this.#lanes.missing(sequence);
-      const fits = missing <= Math.min(nearTokens, rows);
-      if (!fits || !this.#lanes.grow(sequence, sequence.tokens.length + count - 1)) return false;
+    const ready = requests.filter(({ sequence, count }) => {
+      const missing = this.#kvCache.missingTokens(sequence);
+      const fits = missing <= Math.min(maxInlineTokens, rows);
+      if (!fits || !this.#kvCache.grow(sequence, sequence.tokens.length + count - 1)) return false;
       rows -= missing;
       return true;
     });
-    if (able.length === 0) return 0;
-    const rounds = Math.max(...able.map(({ count }) => count));
-    const drawn = await this.#runner.submitChain(this.#chain(able, rounds));
-    const guesses = able.map((): number[] => []);
+    if (ready.length === 0) return 0;
+    const draftSteps = Math.max(...ready.map(({ count }) => count));
+    const sampledIds = await this.#runner.submitChain(this.#makeSteps(ready, draftSteps));
+    const drafts = ready.map((): number[] => []);
     let at = 0;
-    for (let n = 0; n < rounds; n++) {
-      for (const [index, { count }] of able.entries()) {
-        if (n < count) guesses[index]?.push(drawn[at++] as number);
+    for (let n = 0; n < draftSteps; n++) {
+      for (const [index, { count }] of ready.entries()) {
+        if (n < count) drafts[index]?.push(sampledIds[at++] as number);
       }
     }
-    for (const [index, { sequence, guess }] of able.entries()) {
-      const ids = guesses[index] as number[];
-      this.#lanes.write(sequence, ids.slice(0, -1));
+    for (const [index, { sequence, drafter }] of ready.entries()) {
+      const ids = drafts[index] as number[];
+      this.#kvCache.recordWritten(sequence, ids.slice(0, -1));
       // Token ids outside the target's vocabulary, and ids from invalid logits, cannot be verified.
-      const end = ids.findIndex((id) => id >= this.#known);
-      guess.hold(end < 0 ? ids : ids.slice(0, end));
+      const end = ids.findIndex((id) => id >= this.#targetVocabulary);
+      drafter.setDraft(end < 0 ? ids : ids.slice(0, end));
     }
-    return able.length;
+    return ready.length;
   }
 
   /**
    * Yields a step that computes missing tokens and samples the first draft of each sequence, then one step for each
    * further draft.
    */
-  *#chain(drafted: readonly Drafted[], rounds: number): Generator<StepInput> {
+  *#makeSteps(requests: readonly DraftRequest[], draftSteps: number): Generator<StepInput> {
     const step = this.#step;
     step.clear();
-    for (const { sequence } of drafted) {
+    for (const { sequence } of requests) {
       const { tokens, slot, request } = sequence;
-      const missing = this.#lanes.missing(sequence);
+      const missing = this.#kvCache.missingTokens(sequence);
       const first = tokens.length - missing;
-      const [id = 0, ...more] = this.#ids(tokens.slice(first));
+      const [id = 0, ...more] = this.#toDraftIds(tokens.slice(first));
       const row =
         more.length === 0 ? step.decodeToken(id, first, slot) : step.verifyTokens(id, more, first, slot);
       step.sample(row + more.length, slot, tokens.length, request.sampling);
-      this.#lanes.write(sequence, tokens.slice(first));
+      this.#kvCache.recordWritten(sequence, tokens.slice(first));
     }
     yield step;
-    for (let n = 1; n < rounds; n++) {
+    for (let n = 1; n < draftSteps; n++) {
       step.clear();
-      for (const { sequence, count } of drafted) {
+      for (const { sequence, count } of requests) {
         if (n >= count) continue;
         const { slot, tokens, request } = sequence;
         const position = tokens.length + n - 1;
-        step.sample(step.decodeToken(feedback, position, slot), slot, position + 1, request.sampling);
+        step.sample(step.decodeToken(feedbackToken, position, slot), slot, position + 1, request.sampling);
       }
       yield step;
     }
   }
 
   /** Token ids for the draft model: ids outside its vocabulary become 0. That only makes a draft worse. */
-  #ids(tokens: readonly number[]): readonly number[] {
+  #toDraftIds(tokens: readonly number[]): readonly number[] {
     const { vocabulary } = this.#runner.graph.shape;
-    return vocabulary >= this.#known ? tokens : tokens.map((id) => (id < vocabulary ? id : 0));
+    return vocabulary >= this.#targetVocabulary ? tokens : tokens.map((id) => (id < vocabulary ? id : 0));
   }
 }

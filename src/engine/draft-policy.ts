@@ -1,28 +1,28 @@
 import { maxDrafts } from './prompt-lookup.ts';
 
 /** `auto` drafts where measurement shows a gain; `always` drafts wherever a draft exists (tests and benchmarks). */
-export type Speculation = 'auto' | 'always' | 'off';
+export type SpeculationMode = 'auto' | 'always' | 'off';
 
 /** The state of one decoding sequence that matters for drafting. */
-export interface Candidate {
+export interface DraftCandidate {
   /** Most drafts it can take; 0 when it has none. */
-  readonly room: number;
+  readonly draftLimit: number;
   /** Sampled tokens not read back yet, which a draft must predict as well: 0 or 1. */
-  readonly ahead: number;
+  readonly pendingTokens: number;
   /** Fraction of its drafts that are accepted. */
   readonly acceptance: number;
 }
 
 /** Numbers of drafts for each sequence that are considered; each fills a matmul of a few columns. */
-export const sizes = [1, 3, maxDrafts] as const;
+export const draftSizes = [1, 3, maxDrafts] as const;
 /** Expected speedup that a verification step must reach. */
-const margin = 1.15;
+const minSpeedup = 1.15;
 /** Smoothing factors of step times and of the overall acceptance rate. */
 const costRate = 0.25;
 const acceptanceRate = 0.02;
 /** Steps without drafts after which a rejected size is measured again; doubled after each unsuccessful trial. */
-const firstPause = 64;
-const longestPause = 1024;
+const initialTrialInterval = 64;
+const maxTrialInterval = 1024;
 
 /**
  * Chooses how many drafts a sequence gets in the next step: the number with the highest expected tokens per ms, from
@@ -30,22 +30,22 @@ const longestPause = 1024;
  * before the next one can be formed; the measured times include that cost.
  */
 export class DraftPolicy {
-  readonly mode: Speculation;
+  readonly mode: SpeculationMode;
   /** Recent acceptance rate over all sequences; the initial value for a new one. */
   acceptance = 0.5;
-  readonly #plain: (number | undefined)[] = [];
-  readonly #verify: (number | undefined)[] = [];
+  readonly #plainStepMs: (number | undefined)[] = [];
+  readonly #verifyStepMs: (number | undefined)[] = [];
   /** Steps since drafts were last tried, and the interval after which they are tried even if they seem too slow. */
-  #since = 0;
-  #pause = firstPause;
+  #stepsSinceTrial = 0;
+  #trialInterval = initialTrialInterval;
 
-  constructor(mode: Speculation) {
+  constructor(mode: SpeculationMode) {
     this.mode = mode;
   }
 
   /** Records that a step without prompt tokens took `ms`, counted from the end of the previous step. */
-  learn(kind: 'plain' | 'verify', rows: number, ms: number): void {
-    const costs = kind === 'plain' ? this.#plain : this.#verify;
+  recordStepTime(kind: 'plain' | 'verify', rows: number, ms: number): void {
+    const costs = kind === 'plain' ? this.#plainStepMs : this.#verifyStepMs;
     const known = costs[rows];
     costs[rows] = known === undefined ? ms : known + (ms - known) * costRate;
   }
@@ -60,85 +60,85 @@ export class DraftPolicy {
    * @param rows rows available for drafts in the step
    * @param promptMs expected time for the step's prompt tokens
    */
-  choose(candidates: readonly Candidate[], rows: number, promptMs: number): number {
-    if (this.mode === 'off' || rows < 1 || !candidates.some(({ room }) => room > 0)) return 0;
+  chooseDrafts(candidates: readonly DraftCandidate[], rows: number, promptMs: number): number {
+    if (this.mode === 'off' || rows < 1 || !candidates.some(({ draftLimit }) => draftLimit > 0)) return 0;
     if (this.mode === 'always') return maxDrafts;
     const count = candidates.length;
-    const plain = this.#plain[count];
+    const plainMs = this.#plainStepMs[count];
     // There is no measurement to compare with yet.
-    if (plain === undefined) return 0;
-    const { size: best } = this.best(candidates, rows, promptMs);
-    let likely = 0;
-    let most = 0;
-    for (const size of sizes) {
-      const { tokens } = expected(candidates, size, rows);
-      if (tokens > most * margin) {
-        most = tokens;
-        likely = size;
+    if (plainMs === undefined) return 0;
+    const { size: best } = this.bestSize(candidates, rows, promptMs);
+    let trialSize = 0;
+    let bestTokens = 0;
+    for (const size of draftSizes) {
+      const { tokens } = estimateTokens(candidates, size, rows);
+      if (tokens > bestTokens * minSpeedup) {
+        bestTokens = tokens;
+        trialSize = size;
       }
     }
     if (best > 0) {
-      this.#since = 0;
-      this.#pause = firstPause;
+      this.#stepsSinceTrial = 0;
+      this.#trialInterval = initialTrialInterval;
       return best;
     }
     // Step times change, and a single slow step must not disable drafting for ever. Drafts that are never accepted
     // are not retried.
-    if (most < count * 1.5 || ++this.#since < this.#pause) return 0;
-    this.#since = 0;
-    this.#pause = Math.min(longestPause, this.#pause * 2);
-    return likely;
+    if (bestTokens < count * 1.5 || ++this.#stepsSinceTrial < this.#trialInterval) return 0;
+    this.#stepsSinceTrial = 0;
+    this.#trialInterval = Math.min(maxTrialInterval, this.#trialInterval * 2);
+    return trialSize;
   }
 
   /** Time in ms of a step that decodes this many sequences without drafts; undefined when not measured yet. */
   plainMs(count: number): number | undefined {
-    return this.#plain[count];
+    return this.#plainStepMs[count];
   }
 
   /**
    * The best number of drafts, 0 when none is worth it, and its expected tokens per ms, which any alternative must
    * exceed.
    */
-  best(candidates: readonly Candidate[], rows: number, promptMs: number): { size: number; rate: number } {
+  bestSize(candidates: readonly DraftCandidate[], rows: number, promptMs: number): { size: number; tokensPerMs: number } {
     const { length: count } = candidates;
-    const plain = this.#plain[count] ?? 0;
-    const most = { size: 0, rate: (count / (plain + promptMs)) * margin };
-    for (const size of sizes) {
-      const { tokens, ms } = this.expect(candidates, size, rows);
-      const rate = tokens / (ms + promptMs);
-      if (rate > most.rate) Object.assign(most, { size, rate });
+    const plainMs = this.#plainStepMs[count] ?? 0;
+    const best = { size: 0, tokensPerMs: (count / (plainMs + promptMs)) * minSpeedup };
+    for (const size of draftSizes) {
+      const { tokens, ms } = this.estimate(candidates, size, rows);
+      const tokensPerMs = tokens / (ms + promptMs);
+      if (tokensPerMs > best.tokensPerMs) Object.assign(best, { size, tokensPerMs });
     }
-    return most;
+    return best;
   }
 
   /** Expected tokens and time in ms of a verification step, without its prompt tokens. */
-  expect(candidates: readonly Candidate[], size: number, rows: number): { tokens: number; ms: number } {
+  estimate(candidates: readonly DraftCandidate[], size: number, rows: number): { tokens: number; ms: number } {
     const { length: count } = candidates;
-    const { drafts, tokens } = expected(candidates, size, rows);
-    return { tokens, ms: this.#verifyMs(count, count + drafts, this.#plain[count] ?? 0) };
+    const { drafts, tokens } = estimateTokens(candidates, size, rows);
+    return { tokens, ms: this.#verifyMs(count, count + drafts, this.#plainStepMs[count] ?? 0) };
   }
 
   /**
    * Time in ms of a verification step with this many rows; an unmeasured size is assumed to be as fast as possible.
    */
-  #verifyMs(least: number, rows: number, plain: number): number {
-    for (let fewer = rows; fewer > least; fewer--) {
-      const known = this.#verify[fewer];
-      if (known !== undefined) return Math.max(known, plain);
+  #verifyMs(plainRows: number, rows: number, plainMs: number): number {
+    for (let fewer = rows; fewer > plainRows; fewer--) {
+      const known = this.#verifyStepMs[fewer];
+      if (known !== undefined) return Math.max(known, plainMs);
     }
-    return plain;
+    return plainMs;
   }
 }
 
 /** Draft rows used and tokens expected when each sequence gets up to `size` drafts. */
-function expected(candidates: readonly Candidate[], size: number, rows: number) {
+function estimateTokens(candidates: readonly DraftCandidate[], size: number, rows: number) {
   let drafts = 0;
   let tokens = 0;
-  for (const { room, ahead, acceptance } of candidates) {
-    const own = Math.min(size, room, rows - drafts);
+  for (const { draftLimit, pendingTokens, acceptance } of candidates) {
+    const own = Math.min(size, draftLimit, rows - drafts);
     drafts += own;
     tokens += 1;
-    for (let n = 1; n <= own; n++) tokens += acceptance ** (n + ahead);
+    for (let n = 1; n <= own; n++) tokens += acceptance ** (n + pendingTokens);
   }
   return { drafts, tokens };
 }

@@ -1,6 +1,6 @@
 import { openModelFile } from './formats/open.ts';
 import { type ModelFile, ModelFileError } from './formats/model-file.ts';
-import { quantized } from './formats/quantized.ts';
+import { quantizeModelFile } from './formats/quantized.ts';
 import { cacheShapes, type Graph, type Shape } from './graph.ts';
 import { buildGraph } from './models/registry.ts';
 import type { Platform } from './platform.ts';
@@ -15,7 +15,7 @@ export interface DraftSource {
 }
 
 /** The target model: the one that drafts are made for. */
-interface Target extends DraftSource {
+interface TargetModel extends DraftSource {
   readonly tokenizer: Tokenizer;
 }
 
@@ -26,11 +26,11 @@ interface Target extends DraftSource {
 export async function openDraft(
   platform: Platform,
   { draft, speculation, quantize, onNotice }: EngineOptions,
-  target: Target,
+  target: TargetModel,
 ): Promise<DraftSource | undefined> {
   if (draft === undefined) return undefined;
-  if (speculation === 'off') refuse('a draft model cannot be combined with --no-speculation');
-  refuseTarget(target);
+  if (speculation === 'off') rejectDraft('a draft model cannot be combined with --no-speculation');
+  requireDraftableTarget(target);
   const files = await platform.modelFiles(draft);
   const opened = await openModelFile(files);
   try {
@@ -38,8 +38,8 @@ export async function openDraft(
     for (const note of files.notes ?? []) onNotice?.(note);
     for (const note of file.notes ?? []) onNotice?.(`${file.name}: ${note}`);
     const graph = await buildGraph(file);
-    refuseDraft(file.name, graph.shape);
-    refuseOtherTokens(target, { name: file.name, tokenizer: createTokenizer(file.metadata) });
+    requireDraftModel(file.name, graph.shape);
+    requireSameVocabulary(target, { name: file.name, tokenizer: createTokenizer(file.metadata) });
     return { file, graph };
   } catch (error) {
     await opened.close();
@@ -47,15 +47,15 @@ export async function openDraft(
   }
 }
 
-function refuse(why: string): never {
+function rejectDraft(why: string): never {
   throw new EngineError('invalid_request', `--draft: ${why}`);
 }
 
-function refuseTarget({ file, graph }: Target): void {
+function requireDraftableTarget({ file, graph }: TargetModel): void {
   if (graph.shape.embedding)
-    refuse(`the target model ${file.name} makes embeddings and generates no text to draft`);
+    rejectDraft(`the target model ${file.name} makes embeddings and generates no text to draft`);
   if (hasStates(graph.shape)) {
-    refuse(
+    rejectDraft(
       `layers of the target model ${file.name} keep a recurrent state, from which a rejected draft ` +
         'cannot be removed; no model can draft for it',
     );
@@ -63,16 +63,16 @@ function refuseTarget({ file, graph }: Target): void {
 }
 
 /** @throws EngineError `invalid_request` when a model of this shape cannot draft */
-export function refuseDraft(name: string, shape: Shape): void {
-  if (shape.embedding) refuse(`${name} makes embeddings and generates no text`);
+export function requireDraftModel(name: string, shape: Shape): void {
+  if (shape.embedding) rejectDraft(`${name} makes embeddings and generates no text`);
   if (hasStates(shape)) {
-    refuse(
+    rejectDraft(
       `layers of ${name} keep a recurrent state, from which a rejected draft cannot be removed; ` +
         'name a model whose layers keep only keys and values',
     );
   }
   if (shape.layerInput !== undefined) {
-    refuse(
+    rejectDraft(
       `${name} reads its file for every token, so it cannot draft several tokens in a row on the GPU; ` +
         'name a model that fits on the GPU completely',
     );
@@ -85,23 +85,23 @@ const hasStates = (shape: Shape): boolean => cacheShapes(shape).some(({ kind }) 
  * Checks that both vocabularies give each id the same token. One may be longer, by padding tokens, as is common
  * within a family.
  */
-function refuseOtherTokens(target: Target, draft: { name: string; tokenizer: Tokenizer }): void {
+function requireSameVocabulary(target: TargetModel, draft: { name: string; tokenizer: Tokenizer }): void {
   const [ours, theirs] = [target.tokenizer, draft.tokenizer];
-  const common = Math.min(ours.vocabSize, theirs.vocabSize);
-  for (let id = 0; id < common; id++) {
+  const commonSize = Math.min(ours.vocabSize, theirs.vocabSize);
+  for (let id = 0; id < commonSize; id++) {
     const [own, other] = [ours.tokenText(id), theirs.tokenText(id)];
-    if (own === other || (isFiller(own) && isFiller(other))) continue;
-    refuse(
+    if (own === other || (isPadding(own) && isPadding(other))) continue;
+    rejectDraft(
       `the tokens of ${draft.name} are not those of ${target.file.name}: token ${id} is ${JSON.stringify(other)}, ` +
         `not ${JSON.stringify(own)}; a draft model is a smaller one of the same family`,
     );
   }
-  const [longer, name] = ours.vocabSize > common ? [ours, target.file.name] : [theirs, draft.name];
-  for (let id = common; id < longer.vocabSize; id++) {
+  const [longer, name] = ours.vocabSize > commonSize ? [ours, target.file.name] : [theirs, draft.name];
+  for (let id = commonSize; id < longer.vocabSize; id++) {
     const text = longer.tokenText(id);
-    if (isFiller(text) || longer.isControl(id)) continue;
-    const [short, long] = [common, longer.vocabSize];
-    refuse(
+    if (isPadding(text) || longer.isControl(id)) continue;
+    const [short, long] = [commonSize, longer.vocabSize];
+    rejectDraft(
       `the tokens of ${draft.name} are not those of ${target.file.name}: one has ${short}, the other ${long}, of which ` +
         `token ${id} of ${name} is ${JSON.stringify(text)}; a draft model is a smaller one of the same family`,
     );
@@ -109,12 +109,12 @@ function refuseOtherTokens(target: Target, draft: { name: string; tokenizer: Tok
 }
 
 /** Padding tokens that converters and model families add; no text contains them. */
-const isFiller = (text: string): boolean =>
+const isPadding = (text: string): boolean =>
   /^[<[]?\|?(?:unused|pad|reserved|extra|dummy)[\w ]*\|?[>\]]?$/i.test(text);
 
 function quantizedIfAny(file: ModelFile, type: QuantizeType): ModelFile {
   try {
-    return quantized(file, type);
+    return quantizeModelFile(file, type);
   } catch (error) {
     if (error instanceof ModelFileError && error.code === 'nothing_to_quantize') return file;
     throw error;

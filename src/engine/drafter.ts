@@ -1,7 +1,7 @@
 /** Proposes draft tokens for one sequence. */
 export interface Drafter {
   /** Most tokens that it can propose now; 0 when it has no draft. */
-  readonly most: number;
+  readonly availableTokens: number;
   /** Recent fraction of its drafts that were accepted. */
   readonly acceptance: number;
   /**
@@ -14,8 +14,8 @@ export interface Drafter {
 }
 
 /** Smoothing factor of a sequence's acceptance rate. */
-const rate = 0.15;
+const smoothing = 0.15;
 
 /** The acceptance rate after one more observation. */
-export const afterGuess = (acceptance: number, hit: boolean): number =>
-  acceptance + (Number(hit) - acceptance) * rate;
+export const updateAcceptance = (acceptance: number, hit: boolean): number =>
+  acceptance + (Number(hit) - acceptance) * smoothing;

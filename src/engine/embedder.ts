@@ -5,7 +5,7 @@ import type { Embedding } from './graph.ts';
 import type { Capacity } from './memory.ts';
 import { pipelineDepth } from './runner.ts';
 import type { StepInput } from './step.ts';
-import { EngineError, greedy } from './types.ts';
+import { EngineError, greedySampling } from './types.ts';
 
 /** The part of `Runner` that the embedder needs. Calls take effect in order. */
 export interface EmbeddingRunner {
@@ -17,31 +17,31 @@ export interface EmbeddingRunner {
 }
 
 /** One embedding request: its texts and the rows computed so far. */
-interface Job {
+interface EmbeddingJob {
   readonly inputs: readonly (readonly number[])[];
   readonly rows: Float32Array[];
   /** Index of the next text that no step has started. */
-  next: number;
+  nextText: number;
   /** Number of texts whose rows are not computed yet. */
-  missing: number;
-  settled: boolean;
+  pendingTexts: number;
+  isSettled: boolean;
   resolve(rows: Float32Array[]): void;
   reject(reason: unknown): void;
 }
 
 /** A text being computed. It holds a slot and pages until its last step is submitted. */
-interface Running {
-  readonly job: Job;
+interface RunningText {
+  readonly job: EmbeddingJob;
   readonly index: number;
   readonly slot: number;
   readonly pages: readonly number[];
   /** Tokens in submitted steps. */
-  scheduled: number;
+  scheduledTokens: number;
 }
 
-interface InFlight {
+interface InFlightStep {
   /** Texts that end in this step, in the order of the result rows. */
-  readonly ends: readonly Running[];
+  readonly finishing: readonly RunningText[];
   readonly results: Promise<Float32Array<ArrayBuffer>[]>;
 }
 
@@ -53,15 +53,15 @@ interface InFlight {
 export class Embedder {
   readonly #runner: EmbeddingRunner;
   readonly #embedding: Embedding;
-  readonly #jobs: Job[] = [];
-  readonly #running: Running[] = [];
+  readonly #jobs: EmbeddingJob[] = [];
+  readonly #running: RunningText[] = [];
   readonly #freeSlots: number[];
   readonly #freePages: number[];
   readonly #step: StepInput;
   readonly #onFailure: (reason: string) => void;
   /** Acquires the device exclusively, runs the work, and releases the device. */
   readonly #withDevice: (work: () => Promise<void>) => Promise<void>;
-  #busy = false;
+  #isBusy = false;
   /** Set when no further step runs: why. */
   #stopped: { readonly reason: unknown } | undefined;
 
@@ -87,7 +87,7 @@ export class Embedder {
 
   /** Requests with at least one text started. */
   get running(): number {
-    return this.#jobs.filter(({ next }) => next > 0).length;
+    return this.#jobs.filter(({ nextText }) => nextText > 0).length;
   }
 
   get waiting(): number {
@@ -108,17 +108,17 @@ export class Embedder {
         return;
       }
       const settle = () => {
-        job.settled = true;
+        job.isSettled = true;
         const at = this.#jobs.indexOf(job);
         if (at >= 0) this.#jobs.splice(at, 1);
         signal?.removeEventListener('abort', abort);
       };
-      const job: Job = {
+      const job: EmbeddingJob = {
         inputs,
         rows: [],
-        next: 0,
-        missing: inputs.length,
-        settled: false,
+        nextText: 0,
+        pendingTexts: inputs.length,
+        isSettled: false,
         resolve(rows) {
           settle();
           resolve(rows);
@@ -142,8 +142,8 @@ export class Embedder {
   }
 
   #start(): void {
-    if (this.#busy || this.#stopped) return;
-    this.#busy = true;
+    if (this.#isBusy || this.#stopped) return;
+    this.#isBusy = true;
     this.#withDevice(() => this.#run())
       .catch((error: unknown) => {
         if (this.#stopped) return;
@@ -152,14 +152,14 @@ export class Embedder {
         this.#onFailure(why);
       })
       .finally(() => {
-        this.#busy = false;
+        this.#isBusy = false;
         // A request may have arrived between the last check and the end of the run.
-        if (this.#jobs.some(hasMore)) this.#start();
+        if (this.#jobs.some(hasUnstartedText)) this.#start();
       });
   }
 
   async #run(): Promise<void> {
-    const inFlight: InFlight[] = [];
+    const inFlight: InFlightStep[] = [];
     try {
       for (;;) {
         while (inFlight.length < pipelineDepth && !this.#stopped) {
@@ -173,7 +173,7 @@ export class Embedder {
         if (!oldest) return;
         const rows = await oldest.results;
         inFlight.shift();
-        for (const [at, end] of oldest.ends.entries()) deliver(end, rows[at] as Float32Array);
+        for (const [at, end] of oldest.finishing.entries()) deliver(end, rows[at] as Float32Array);
       }
     } finally {
       // The device must not be destroyed while it is computing.
@@ -181,85 +181,85 @@ export class Embedder {
     }
   }
 
-  #compose(): InFlight | undefined {
+  #compose(): InFlightStep | undefined {
     const step = this.#step;
     step.clear();
-    for (const one of this.#running.filter(({ job }) => job.settled)) this.#release(one);
-    const ends = this.#embedding.whole ? this.#addWhole(step) : this.#addChunks(step);
+    for (const one of this.#running.filter(({ job }) => job.isSettled)) this.#release(one);
+    const finishing = this.#embedding.requiresWholeSequence ? this.#addWhole(step) : this.#addChunks(step);
     if (step.dims.tokens === 0) return undefined;
     const results = this.#runner.embed(step);
     // The GPU executes steps in order, so the next user of these pages writes after this step.
-    for (const end of ends) this.#release(end);
-    return { ends, results };
+    for (const end of finishing) this.#release(end);
+    return { finishing, results };
   }
 
   /** Adds whole texts in order while they fit. */
-  #addWhole(step: StepInput): Running[] {
+  #addWhole(step: StepInput): RunningText[] {
     const { stepTokens } = this.#runner.memory.capacity;
-    const ends: Running[] = [];
+    const finishing: RunningText[] = [];
     for (;;) {
       const one = this.#admit(stepTokens - step.dims.tokens);
-      if (!one) return ends;
+      if (!one) return finishing;
       const text = textOf(one);
-      const row = step.wholeTokens(text, one.slot, this.#embedding);
-      step.sample(row, one.slot, text.length, greedy);
-      one.scheduled = text.length;
-      ends.push(one);
+      const row = step.encodeSequence(text, one.slot, this.#embedding);
+      step.sample(row, one.slot, text.length, greedySampling);
+      one.scheduledTokens = text.length;
+      finishing.push(one);
     }
   }
 
   /** Divides the step's tokens among the running texts; tokens that short texts do not need go to the others. */
-  #addChunks(step: StepInput): Running[] {
+  #addChunks(step: StepInput): RunningText[] {
     const { stepTokens } = this.#runner.memory.capacity;
     while (this.#running.length < stepTokens && this.#admit(Number.POSITIVE_INFINITY));
-    const ends: Running[] = [];
-    const left = (one: Running) => textOf(one).length - one.scheduled;
-    const shortestFirst = [...this.#running].sort((a, b) => left(a) - left(b));
+    const finishing: RunningText[] = [];
+    const remainingTokens = (one: RunningText) => textOf(one).length - one.scheduledTokens;
+    const shortestFirst = [...this.#running].sort((a, b) => remainingTokens(a) - remainingTokens(b));
     for (const [index, one] of shortestFirst.entries()) {
-      const share = Math.floor((stepTokens - step.dims.tokens) / (shortestFirst.length - index));
-      const count = Math.min(left(one), share);
-      const row = step.prefillTokens(textOf(one), one.scheduled, count, one.slot);
-      one.scheduled += count;
-      if (left(one) > 0) continue;
-      step.sample(row, one.slot, one.scheduled, greedy);
-      ends.push(one);
+      const tokenShare = Math.floor((stepTokens - step.dims.tokens) / (shortestFirst.length - index));
+      const count = Math.min(remainingTokens(one), tokenShare);
+      const row = step.prefillTokens(textOf(one), one.scheduledTokens, count, one.slot);
+      one.scheduledTokens += count;
+      if (remainingTokens(one) > 0) continue;
+      step.sample(row, one.slot, one.scheduledTokens, greedySampling);
+      finishing.push(one);
     }
-    return ends;
+    return finishing;
   }
 
   /** Starts the next text if slots, pages and tokens allow; its request moves to the end of the queue. */
-  #admit(mostTokens: number): Running | undefined {
-    const job = this.#jobs.find(hasMore);
+  #admit(maxTokens: number): RunningText | undefined {
+    const job = this.#jobs.find(hasUnstartedText);
     const slot = this.#freeSlots.at(-1);
     if (!job || slot === undefined) return undefined;
-    const { length } = job.inputs[job.next] as readonly number[];
+    const { length } = job.inputs[job.nextText] as readonly number[];
     const count = Math.ceil(length / pageTokens);
-    if (length > mostTokens || count > this.#freePages.length) return undefined;
+    if (length > maxTokens || count > this.#freePages.length) return undefined;
     this.#freeSlots.pop();
     const pages = this.#freePages.splice(this.#freePages.length - count);
     this.#runner.setPages(slot, pages);
-    const one: Running = { job, index: job.next, slot, pages, scheduled: 0 };
+    const one: RunningText = { job, index: job.nextText, slot, pages, scheduledTokens: 0 };
     this.#running.push(one);
-    job.next += 1;
+    job.nextText += 1;
     this.#jobs.splice(this.#jobs.indexOf(job), 1);
     this.#jobs.push(job);
     return one;
   }
 
-  #release(one: Running): void {
+  #release(one: RunningText): void {
     this.#running.splice(this.#running.indexOf(one), 1);
     this.#freeSlots.push(one.slot);
     this.#freePages.push(...one.pages);
   }
 }
 
-const hasMore = ({ next, inputs }: Job): boolean => next < inputs.length;
+const hasUnstartedText = ({ nextText, inputs }: EmbeddingJob): boolean => nextText < inputs.length;
 
-const textOf = ({ job, index }: Running): readonly number[] => job.inputs[index] as readonly number[];
+const textOf = ({ job, index }: RunningText): readonly number[] => job.inputs[index] as readonly number[];
 
-function deliver({ job, index }: Running, row: Float32Array): void {
-  if (job.settled) return;
+function deliver({ job, index }: RunningText, row: Float32Array): void {
+  if (job.isSettled) return;
   job.rows[index] = row;
-  job.missing -= 1;
-  if (job.missing === 0) job.resolve(job.rows);
+  job.pendingTexts -= 1;
+  if (job.pendingTexts === 0) job.resolve(job.rows);
 }

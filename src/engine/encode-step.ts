@@ -7,11 +7,11 @@ import type { Dispatch } from './plan-context.ts';
 import { encodePlan, type Plan } from './plan.ts';
 import type { StepInput } from './step.ts';
 
-type Parts = readonly Dispatch['part'][];
-export const wholeStep: Parts = ['forward', 'sampling'];
-export const forwardPart: Parts = ['forward'];
-export const samplingPart: Parts = ['sampling'];
-const onePass = [undefined];
+type StepParts = readonly Dispatch['part'][];
+export const wholeStep: StepParts = ['forward', 'sampling'];
+export const forwardPart: StepParts = ['forward'];
+export const samplingPart: StepParts = ['sampling'];
+const singlePass = [undefined];
 
 /**
  * Encodes parts of a plan. When log probabilities are requested, the logits are copied between the forward and
@@ -22,10 +22,10 @@ export function encodeParts(
   { buffers, rawLogits, strides }: Memory,
   plan: Plan,
   dims: StepDims,
-  parts: Parts,
+  parts: StepParts,
 ): void {
-  for (const part of parts.length > 1 && !dims.logprobs ? onePass : parts) {
-    if (part === 'sampling' && dims.logprobs)
+  for (const part of parts.length > 1 && !dims.needsLogprobs ? singlePass : parts) {
+    if (part === 'sampling' && dims.needsLogprobs)
       encoder.copyBufferToBuffer(buffers.logits, 0, rawLogits, 0, dims.samples * strides.logits * 4);
     const pass = encoder.beginComputePass();
     encodePlan(pass, plan, dims, part);
@@ -37,10 +37,10 @@ export function encodeParts(
 export function encodeCopies(
   encoder: GPUCommandEncoder,
   memory: Memory,
-  { copies, states }: Pick<StepInput, 'copies' | 'states'>,
+  { pageCopies, stateCopies }: Pick<StepInput, 'pageCopies' | 'stateCopies'>,
 ): void {
-  for (const copy of copies) copyPage(encoder, memory, copy);
-  for (const copy of states) copyState(encoder, memory, copy);
+  for (const copy of pageCopies) copyPage(encoder, memory, copy);
+  for (const copy of stateCopies) copyState(encoder, memory, copy);
 }
 
 /** Copies the keys and values of every layer from one page to another. */
@@ -61,11 +61,11 @@ function copyPage(encoder: GPUCommandEncoder, { caches, pageCopy }: Memory, { fr
 }
 
 /** Copies the states of all layers from a slot to a retained copy, or back. */
-function copyState(encoder: GPUCommandEncoder, { caches }: Memory, { kind, slot, place }: StateCopy): void {
+function copyState(encoder: GPUCommandEncoder, { caches }: Memory, { kind, slot, retainedIndex }: StateCopy): void {
   for (const cache of caches) {
     if (cache.kind !== 'state') continue;
-    const { live, kept, bytes } = cache;
-    if (kind === 'keep') encoder.copyBufferToBuffer(live, slot * bytes, kept, place * bytes, bytes);
-    else encoder.copyBufferToBuffer(kept, place * bytes, live, slot * bytes, bytes);
+    const { live, retained, bytes } = cache;
+    if (kind === 'keep') encoder.copyBufferToBuffer(live, slot * bytes, retained, retainedIndex * bytes, bytes);
+    else encoder.copyBufferToBuffer(retained, retainedIndex * bytes, live, slot * bytes, bytes);
   }
 }

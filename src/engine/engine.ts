@@ -1,26 +1,26 @@
 import { errorMessage } from '../util/error-message.ts';
-import { pause } from '../util/pause.ts';
+import { sleep } from '../util/pause.ts';
 import type { Binding, LabKernel } from './bindings.ts';
-import { bringUp, type Source } from './bring-up.ts';
+import { openRunner, type EngineSource } from './bring-up.ts';
 import { ModelFileError } from './formats/model-file.ts';
 import { openModelFile } from './formats/open.ts';
-import { quantized } from './formats/quantized.ts';
+import { quantizeModelFile } from './formats/quantized.ts';
 import { Embedder } from './embedder.ts';
-import { normalised, refuseEmbedding } from './embedding-request.ts';
-import { refuseMembers } from './generate-request.ts';
+import { normalizeEmbedding, validateEmbedRequest } from './embedding-request.ts';
+import { validateGenerateRequest } from './generate-request.ts';
 import type { Graph } from './graph.ts';
 import { type BadTensor, digestOf } from './digest.ts';
 import { type DraftSource, openDraft } from './draft-source.ts';
-import { hashedAsRead } from './hashed-reading.ts';
+import { hashWhileReading } from './hashed-reading.ts';
 import type { Memory } from './memory.ts';
 import { describeModel, modelId } from './model-info.ts';
 import { buildGraph } from './models/registry.ts';
 import type { Platform } from './platform.ts';
-import type { Plans, Runner } from './runner.ts';
-import { noCounts, type SchedulerCounts } from './scheduler-counts.ts';
+import type { StepPlans, Runner } from './runner.ts';
+import { zeroCounts, type SchedulerCounts } from './scheduler-counts.ts';
 import { Scheduler } from './scheduler.ts';
 import { Sequence } from './sequence.ts';
-import { streamedTable } from './streamed-rows.ts';
+import { streamedTableName } from './streamed-rows.ts';
 import { createChatTemplate, createTokenizer } from './tokenizer/index.ts';
 import type { ChatTemplate, Tokenizer } from './tokenizer/types.ts';
 import {
@@ -36,19 +36,19 @@ import {
   type ModelInfo,
 } from './types.ts';
 
-const defaultQueue = 64;
-const hashedFirstBytes = 64 << 20;
+const defaultQueueLimit = 64;
+const maxEagerHashBytes = 64 << 20;
 /**
  * A step with lab kernels that takes longer counts as hung: far more than any step the scheduler forms. Software
  * adapters get additional time for each byte of weights, because slow ones need it.
  */
-const hungMs = 20_000;
-const hungMsPerByte = 20 / 1e6;
+const hangTimeoutMs = 20_000;
+const hangTimeoutMsPerByte = 20 / 1e6;
 /** Longest time that compiling the kernels of a binding may block the queue. */
-const compilingMs = 120_000;
-const watchMs = 500;
+const compileTimeoutMs = 120_000;
+const watchdogIntervalMs = 500;
 /** Time within which a device loss is reported after a step failed because of it. */
-const lossTellsMs = 200;
+const lossReportDelayMs = 200;
 
 /**
  * Loads a model and prepares it for requests.
@@ -59,13 +59,13 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
   const files = await platform.modelFiles(options.model);
   const opened = await openModelFile(files);
   const { file: original, hashes } = files.remote
-    ? hashedAsRead(platform, opened)
+    ? hashWhileReading(platform, opened)
     : { file: opened, hashes: undefined };
   let engine: ResidentEngine;
   let draft: DraftSource | undefined;
-  let bad: BadTensor | undefined;
+  let badTensor: BadTensor | undefined;
   try {
-    const file = options.quantize === undefined ? original : quantized(original, options.quantize);
+    const file = options.quantize === undefined ? original : quantizeModelFile(original, options.quantize);
     for (const note of files.notes ?? []) options.onNotice?.(note);
     for (const note of file.notes ?? []) options.onNotice?.(`${file.name}: ${note}`);
     const graph = await buildGraph(file);
@@ -73,13 +73,13 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
     const chatTemplate = createChatTemplate(file.metadata, tokenizer);
     draft = await openDraft(platform, options, { file, graph, tokenizer });
     const source = { platform, options, file, graph, draft };
-    const runner = await bringUp(source);
-    if (draft && runner.draft) options.onNotice?.(draftNotice(draft, runner.memory, runner.draft.memory));
+    const runner = await openRunner(source);
+    if (draft && runner.draftRunner) options.onNotice?.(draftNotice(draft, runner.memory, runner.draftRunner.memory));
     // Weights are checked while they are loaded; a table that stays in the file is checked while it is read for the
     // digest.
-    const table = streamedTable(graph);
-    const look = { tensors: table === undefined ? [] : [table], onBad: (one: BadTensor) => (bad = one) };
-    const digest = digestOf(platform, opened, options.quantize, hashes, look);
+    const table = streamedTableName(graph);
+    const valueCheck = { tensors: table === undefined ? [] : [table], onBadTensor: (one: BadTensor) => (badTensor = one) };
+    const digest = digestOf(platform, opened, options.quantize, hashes, valueCheck);
     engine = new ResidentEngine(source, { runner, tokenizer, chatTemplate, digest });
   } catch (error) {
     await Promise.all([opened.close(), draft?.file.close()]);
@@ -87,17 +87,17 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
   }
   const hashed = engine.digest.then((value) => void (engine.model.digest = value));
   // A small file is hashed before the engine is ready, a large one while the first requests run.
-  if (opened.sizeBytes <= hashedFirstBytes) {
+  if (opened.sizeBytes <= maxEagerHashBytes) {
     try {
       await hashed;
-      if (bad) throw new ModelFileError('corrupt', damagedTable(opened.name, bad));
+      if (badTensor) throw new ModelFileError('corrupt', damagedTableMessage(opened.name, badTensor));
     } catch (error) {
       await engine.close();
       throw error;
     }
   } else {
     hashed.then(
-      () => bad && options.onNotice?.(damagedTable(opened.name, bad)),
+      () => badTensor && options.onNotice?.(damagedTableMessage(opened.name, badTensor)),
       (error: unknown) => {
         if (!engine.closed) options.onNotice?.(`the model file could not be hashed: ${String(error)}`);
       },
@@ -106,12 +106,12 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
   return engine;
 }
 
-const damagedTable = (file: string, { name, row }: BadTensor): string =>
+const damagedTableMessage = (file: string, { name, row }: BadTensor): string =>
   `${file}: tensor '${name}' holds a value that is infinite or NaN (row ${row}), so texts with that token fail; ` +
   'the file is damaged; download it again';
 
-function draftNotice({ file }: DraftSource, target: Memory, own: Memory): string {
-  const { context } = own.capacity;
+function draftNotice({ file }: DraftSource, target: Memory, draftMemory: Memory): string {
+  const { context } = draftMemory.capacity;
   const limit = context < target.capacity.context ? `, within its context of ${context} tokens` : '';
   return `${modelId(file)} drafts tokens (speculative decoding)${limit}`;
 }
@@ -125,7 +125,7 @@ export class ResidentEngine implements Engine {
   readonly digest: Promise<string>;
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
-  readonly #source: Source;
+  readonly #source: EngineSource;
   readonly #queueLimit: number;
   #runner: Runner;
   #scheduler: Scheduler;
@@ -133,7 +133,7 @@ export class ResidentEngine implements Engine {
   #embedder: Embedder | undefined;
   #state: 'ready' | 'rebuilding' | 'lost' | 'closed' = 'ready';
   /** A request was answered since the device was opened, so opening another device after a loss is worthwhile. */
-  #proven = true;
+  #hasAnswered = true;
   readonly #counts = {
     completions: 0,
     embeddings: 0,
@@ -142,23 +142,23 @@ export class ResidentEngine implements Engine {
     cachedTokens: 0,
     deviceLosses: 0,
   };
-  readonly #schedulerCounts: SchedulerCounts = noCounts();
+  readonly #schedulerCounts: SchedulerCounts = zeroCounts();
   /** Rejects the promises that wait for a device that hangs. */
-  readonly #abandoned = new Set<(reason: unknown) => void>();
+  readonly #hangRejecters = new Set<(reason: unknown) => void>();
   #watchdog: ReturnType<typeof setInterval> | undefined;
   /** True while the work of `exclusive` runs. */
   #exclusive = false;
   /** Number of bindings that are being planned and compiled. */
-  #planning = 0;
+  #planningCount = 0;
   /** Plans that exclusive work may still use. */
-  readonly #retired: Plans[] = [];
+  readonly #retiredPlans: StepPlans[] = [];
   /** Plans that are no longer bound but that submitted steps still use. */
-  #leaving: Plans | undefined;
+  #outgoingPlans: StepPlans | undefined;
   /** Called when the device was lost while lab kernels were bound; the built-in kernels have taken over. */
   onBindingsLost: ((reason: string) => void) | undefined;
 
   constructor(
-    source: Source,
+    source: EngineSource,
     parts: {
       runner: Runner;
       tokenizer: Tokenizer;
@@ -171,15 +171,15 @@ export class ResidentEngine implements Engine {
     this.#runner = runner;
     this.tokenizer = tokenizer;
     this.chatTemplate = chatTemplate;
-    this.#queueLimit = source.options.queue ?? defaultQueue;
+    this.#queueLimit = source.options.queue ?? defaultQueueLimit;
     this.model = {
       ...describeModel(source.file, source.graph, runner.memory.capacity.context),
       digest: 'pending',
     };
     this.digest = digest;
-    this.#scheduler = this.#schedulerOf(runner);
-    this.#embedder = this.#embedderOf(runner, this.#scheduler);
-    this.#watch(runner);
+    this.#scheduler = this.#createScheduler(runner);
+    this.#embedder = this.#createEmbedder(runner, this.#scheduler);
+    this.#watchForLoss(runner);
   }
 
   get closed(): boolean {
@@ -207,16 +207,16 @@ export class ResidentEngine implements Engine {
    * meanwhile. Rejects with the signal's reason when it aborts before `work` starts, and when the device is lost.
    */
   async exclusive<T>(work: (runner: Runner) => Promise<T>, signal?: AbortSignal): Promise<T> {
-    this.#refuseState();
+    this.#requireReady();
     const runner = this.#runner;
     const scheduler = this.#scheduler;
-    return await scheduler.interlude(async () => {
+    return await scheduler.runExclusive(async () => {
       this.#exclusive = true;
       try {
-        return await this.#unlessLost(runner, work(runner));
+        return await this.#raceDeviceLoss(runner, work(runner));
       } finally {
         this.#exclusive = false;
-        for (const plans of this.#retired.splice(0)) plans.destroy();
+        for (const plans of this.#retiredPlans.splice(0)) plans.destroy();
         // The work may have written to any page.
         scheduler.forgetPrefixes();
       }
@@ -229,77 +229,77 @@ export class ResidentEngine implements Engine {
    * @param unfused kernels for `add`, `rope` and `kv_write`, which exist as built-ins only in fused form
    */
   async bind(bindings: readonly Binding[], unfused: ReadonlyMap<string, LabKernel>): Promise<void> {
-    this.#refuseState();
+    this.#requireReady();
     const runner = this.#runner;
-    const plans = bindings.length > 0 ? await this.#plan(runner, bindings, unfused) : undefined;
+    const plans = bindings.length > 0 ? await this.#planBindings(runner, bindings, unfused) : undefined;
     if (runner !== this.#runner) {
       throw new EngineError('device_lost', 'the GPU was lost while the kernels were being bound');
     }
-    const before = runner.bound;
-    runner.bound = plans;
+    const previous = runner.boundPlans;
+    runner.boundPlans = plans;
     this.#watchForHangs();
-    if (!before) return;
+    if (!previous) return;
     // Until those steps end, a kernel of the previous plans can still hang.
-    this.#leaving = before;
+    this.#outgoingPlans = previous;
     try {
-      await this.#unlessLost(runner, runner.gpu.device.queue.onSubmittedWorkDone());
+      await this.#raceDeviceLoss(runner, runner.gpu.device.queue.onSubmittedWorkDone());
     } finally {
-      this.#leaving = undefined;
+      this.#outgoingPlans = undefined;
       // A running benchmark or parity run keeps using the plans it started with.
-      if (this.#exclusive) this.#retired.push(before);
-      else before.destroy();
+      if (this.#exclusive) this.#retiredPlans.push(previous);
+      else previous.destroy();
     }
   }
 
   /** Resolves with the result of `work`; rejects when the device is lost or hangs first. */
-  async #unlessLost<T>(runner: Runner, work: Promise<T>): Promise<T> {
+  async #raceDeviceLoss<T>(runner: Runner, work: Promise<T>): Promise<T> {
     const lost = runner.gpu.lost.then((reason): never => {
       throw new EngineError('device_lost', `the GPU was lost (${reason})`);
     });
     const { promise: hung, reject } = Promise.withResolvers<never>();
-    this.#abandoned.add(reject);
+    this.#hangRejecters.add(reject);
     try {
       return await Promise.race([work, lost, hung]);
     } finally {
-      this.#abandoned.delete(reject);
+      this.#hangRejecters.delete(reject);
     }
   }
 
-  async #plan(
+  async #planBindings(
     runner: Runner,
     bindings: readonly Binding[],
     unfused: ReadonlyMap<string, LabKernel>,
   ): ReturnType<Runner['planBindings']> {
-    this.#planning += 1;
+    this.#planningCount += 1;
     // Compiling can hang, too.
     this.#watchForHangs();
     try {
-      return await this.#unlessLost(runner, runner.planBindings(bindings, unfused));
+      return await this.#raceDeviceLoss(runner, runner.planBindings(bindings, unfused));
     } finally {
-      this.#planning -= 1;
+      this.#planningCount -= 1;
     }
   }
 
   #watchForHangs(): void {
     clearInterval(this.#watchdog);
-    this.#watchdog = setInterval(() => this.#lookForHang(), watchMs);
+    this.#watchdog = setInterval(() => this.#checkForHang(), watchdogIntervalMs);
   }
 
   /** Detects a kernel that does not end. WebGPU does not report one, and its device cannot be destroyed. */
-  #lookForHang(): void {
+  #checkForHang(): void {
     const runner = this.#runner;
     const { gpu, weightBytes: bytes, oldestSubmit: step, compilingSince: compiling } = runner;
-    const isIdle = !runner.bound && !this.#leaving && this.#retired.length === 0 && this.#planning === 0;
+    const isIdle = !runner.boundPlans && !this.#outgoingPlans && this.#retiredPlans.length === 0 && this.#planningCount === 0;
     if (isIdle) clearInterval(this.#watchdog);
     // The queue works on whatever was submitted first.
     const isStep = step !== undefined && (compiling === undefined || step < compiling);
     const since = isStep ? step : compiling;
-    const allowed = hungMs + (gpu.caps.software ? bytes * hungMsPerByte : 0) + (isStep ? 0 : compilingMs);
+    const allowed = hangTimeoutMs + (gpu.caps.software ? bytes * hangTimeoutMsPerByte : 0) + (isStep ? 0 : compileTimeoutMs);
     if (since === undefined || performance.now() - since < allowed) return;
     const what = isStep ? 'a step' : 'compiling the kernels of a binding';
     const reason = `${what} did not end within ${Math.round(allowed / 1000)} s`;
-    for (const give of this.#abandoned) give(new EngineError('device_lost', `the GPU hangs: ${reason}`));
-    void this.#replace(runner, reason, 'hangs');
+    for (const reject of this.#hangRejecters) reject(new EngineError('device_lost', `the GPU hangs: ${reason}`));
+    void this.#replaceDevice(runner, reason, 'hangs');
   }
 
   /** Discards all cached prefixes, so later prompts are computed from their start. Used to measure cold prompts. */
@@ -308,7 +308,7 @@ export class ResidentEngine implements Engine {
   }
 
   generate(request: GenerateRequest): AsyncGenerator<GenerationEvent, void, undefined> {
-    this.#refuse(request);
+    this.#validateRequest(request);
     request.signal?.throwIfAborted();
     const scheduler = this.#scheduler;
     const sequence = new Sequence(request, this.tokenizer, performance.now());
@@ -321,12 +321,12 @@ export class ResidentEngine implements Engine {
   async *#events(
     sequence: Sequence,
     scheduler: Scheduler,
-    done: () => void,
+    cleanUp: () => void,
   ): AsyncGenerator<GenerationEvent, void, undefined> {
     try {
       for await (const event of sequence.events()) {
         if (event.type === 'end') {
-          this.#proven = true;
+          this.#hasAnswered = true;
           this.#counts.completions += 1;
           this.#counts.promptTokens += event.usage.prompt_tokens;
           this.#counts.completionTokens += event.usage.completion_tokens;
@@ -335,22 +335,22 @@ export class ResidentEngine implements Engine {
         yield event;
       }
     } finally {
-      done();
+      cleanUp();
       // The consumer stopped reading before the end.
       if (sequence.phase !== 'done') scheduler.cancel(sequence, new Error('the consumer stopped reading'));
     }
   }
 
   async embed(request: EmbedRequest): Promise<Embeddings> {
-    this.#refuseState();
-    const dimensions = refuseEmbedding(request, this.model);
-    this.#refuseQueue();
+    this.#requireReady();
+    const dimensions = validateEmbedRequest(request, this.model);
+    this.#requireQueueSpace();
     const { inputs, signal } = request;
     signal?.throwIfAborted();
     const rows = (await this.#embedder?.embed(inputs, signal)) ?? [];
-    const embeddings = rows.map((row) => normalised(row, dimensions));
+    const embeddings = rows.map((row) => normalizeEmbedding(row, dimensions));
     const promptTokens = inputs.reduce((sum, { length }) => sum + length, 0);
-    this.#proven = true;
+    this.#hasAnswered = true;
     this.#counts.embeddings += inputs.length;
     this.#counts.promptTokens += promptTokens;
     return { embeddings, promptTokens };
@@ -367,7 +367,7 @@ export class ResidentEngine implements Engine {
       queued: waiting,
       ...this.#counts,
       pages,
-      parked: this.#scheduler.parked,
+      stalledReaders: this.#scheduler.stalledReaders,
       preemptions,
       speculation: {
         drafted,
@@ -381,9 +381,9 @@ export class ResidentEngine implements Engine {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
     clearInterval(this.#watchdog);
-    this.#stop(new EngineError('shutting_down', 'the host is shutting down'));
+    this.#failAll(new EngineError('shutting_down', 'the host is shutting down'));
     const timeout = new Promise<'late'>((resolve) => setTimeout(() => resolve('late'), graceMs));
-    const settled = await Promise.race([this.#scheduler.settled(), timeout]);
+    const settled = await Promise.race([this.#scheduler.whenIdle(), timeout]);
     // Destroying a device that still computes blocks the thread until it is done, possibly for ever.
     if (settled !== 'late') this.#runner.destroy();
     const closed = Promise.all([this.#source.file.close(), this.#source.draft?.file.close()]);
@@ -393,34 +393,34 @@ export class ResidentEngine implements Engine {
   }
 
   /** Fails every running and waiting request on the current device. */
-  #stop(reason: EngineError): void {
+  #failAll(reason: EngineError): void {
     this.#scheduler.stop(reason);
     this.#embedder?.stop(reason);
   }
 
-  #embedderOf(runner: Runner, scheduler: Scheduler): Embedder | undefined {
+  #createEmbedder(runner: Runner, scheduler: Scheduler): Embedder | undefined {
     if (!runner.graph.shape.embedding) return undefined;
     return new Embedder(runner, {
-      withDevice: (work) => scheduler.interlude(work),
-      onFailure: (reason) => void this.#replaceFailed(runner, reason),
+      withDevice: (work) => scheduler.runExclusive(work),
+      onFailure: (reason) => void this.#replaceAfterFailure(runner, reason),
     });
   }
 
-  #schedulerOf(runner: Runner): Scheduler {
-    const { speculation = 'auto', unreadTokens, readerPatienceMs: patienceMs } = this.#source.options;
+  #createScheduler(runner: Runner): Scheduler {
+    const { speculation = 'auto', unreadTokens, readerTimeoutMs: timeoutMs } = this.#source.options;
     return new Scheduler(runner, () => performance.now(), {
       speculation,
-      draft: runner.draft,
+      draft: runner.draftRunner,
       reader: {
         ...(unreadTokens === undefined ? {} : { unreadTokens }),
-        ...(patienceMs === undefined ? {} : { patienceMs }),
+        ...(timeoutMs === undefined ? {} : { timeoutMs }),
       },
       counts: this.#schedulerCounts,
-      onFailure: (reason) => void this.#replaceFailed(runner, reason),
+      onFailure: (reason) => void this.#replaceAfterFailure(runner, reason),
     });
   }
 
-  #refuseState(): void {
+  #requireReady(): void {
     if (this.#state === 'closed') throw new EngineError('shutting_down', 'the host is shutting down');
     if (this.#state === 'rebuilding') {
       throw new EngineError(
@@ -436,15 +436,15 @@ export class ResidentEngine implements Engine {
     }
   }
 
-  #refuse(request: GenerateRequest): void {
-    this.#refuseState();
+  #validateRequest(request: GenerateRequest): void {
+    this.#requireReady();
     const { contextLength, kind, id } = this.model;
     if (kind === 'embed') {
       throw new EngineError('invalid_request', `the model '${id}' makes embeddings and generates no text`);
     }
     const { length } = request.prompt;
     if (length === 0) throw new EngineError('invalid_request', 'the prompt is empty');
-    refuseMembers(request);
+    validateGenerateRequest(request);
     if (length + request.maxTokens > contextLength) {
       throw new EngineError(
         'context_length_exceeded',
@@ -452,10 +452,10 @@ export class ResidentEngine implements Engine {
           `(${length} in the prompt, ${request.maxTokens} for the output)`,
       );
     }
-    this.#refuseQueue();
+    this.#requireQueueSpace();
   }
 
-  #refuseQueue(): void {
+  #requireQueueSpace(): void {
     const { running, waiting } = this.#embedder ?? this.#scheduler;
     if (running + waiting >= this.#runner.memory.capacity.slots + this.#queueLimit) {
       throw new EngineError(
@@ -465,38 +465,38 @@ export class ResidentEngine implements Engine {
     }
   }
 
-  #watch(runner: Runner): void {
-    void runner.gpu.lost.then((reason) => this.#replace(runner, reason));
+  #watchForLoss(runner: Runner): void {
+    void runner.gpu.lost.then((reason) => this.#replaceDevice(runner, reason));
   }
 
   /**
    * Handles a failed step. If the cause is a lost device, the loss has a more precise reason and is reported shortly
    * after.
    */
-  async #replaceFailed(runner: Runner, reason: string): Promise<void> {
-    await pause(lossTellsMs);
+  async #replaceAfterFailure(runner: Runner, reason: string): Promise<void> {
+    await sleep(lossReportDelayMs);
     if (this.#state !== 'ready' || runner !== this.#runner) return;
-    await this.#replace(runner, `a step failed: ${reason}`, 'failed');
+    await this.#replaceDevice(runner, `a step failed: ${reason}`, 'failed');
   }
 
   /** The device of `lostRunner` is gone: fails its requests and loads the model once onto a new device. */
-  async #replace(lost: Runner, reason: string, how: 'lost' | 'hangs' | 'failed' = 'lost'): Promise<void> {
-    if (this.#isClosed() || this.#state === 'rebuilding' || lost !== this.#runner) return;
+  async #replaceDevice(lostRunner: Runner, reason: string, cause: 'lost' | 'hangs' | 'failed' = 'lost'): Promise<void> {
+    if (this.#isClosed() || this.#state === 'rebuilding' || lostRunner !== this.#runner) return;
     const notice = this.#source.options.onNotice ?? (() => {});
     this.#counts.deviceLosses += 1;
     this.#state = 'rebuilding';
     clearInterval(this.#watchdog);
-    if (lost.bound || this.#leaving) {
+    if (lostRunner.boundPlans || this.#outgoingPlans) {
       // The built-in kernels are not to blame.
-      this.#proven = true;
+      this.#hasAnswered = true;
       try {
         this.onBindingsLost?.(reason);
       } catch (error) {
         notice(`the lab failed to handle the loss of its kernels: ${String(error)}`);
       }
     }
-    this.#stop(new EngineError('device_lost', `the GPU was lost during the request (${reason})`));
-    if (!this.#proven) {
+    this.#failAll(new EngineError('device_lost', `the GPU was lost during the request (${reason})`));
+    if (!this.#hasAnswered) {
       this.#state = 'lost';
       notice(`the GPU was lost again before any request succeeded (${reason}); giving up`);
       return;
@@ -504,23 +504,23 @@ export class ResidentEngine implements Engine {
     notice(`the GPU was lost (${reason}); loading the model again`);
     try {
       // A device that still works frees its memory for the next one; a device that hangs cannot be destroyed.
-      if (how === 'failed') lost.destroy();
+      if (cause === 'failed') lostRunner.destroy();
       // The context length that was announced must still hold, so it is fixed for the new device.
       const options = { ...this.#source.options, context: this.model.contextLength };
-      const next = await bringUp({ ...this.#source, options }, how === 'hangs');
+      const next = await openRunner({ ...this.#source, options }, cause === 'hangs');
       if (this.#isClosed()) {
         next.destroy();
         return;
       }
-      this.#proven = false;
+      this.#hasAnswered = false;
       this.#runner = next;
-      this.#scheduler = this.#schedulerOf(next);
-      this.#embedder = this.#embedderOf(next, this.#scheduler);
+      this.#scheduler = this.#createScheduler(next);
+      this.#embedder = this.#createEmbedder(next, this.#scheduler);
       this.#state = 'ready';
-      this.#watch(next);
-      const cores = how === 'hangs' && next.gpu.caps.software;
+      this.#watchForLoss(next);
+      const hasHungCores = cause === 'hangs' && next.gpu.caps.software;
       notice(
-        `the model is loaded again${cores ? '; restart the host to free the cores that still hang' : ''}`,
+        `the model is loaded again${hasHungCores ? '; restart the host to free the cores that still hang' : ''}`,
       );
     } catch (error) {
       this.#state = 'lost';

@@ -5,18 +5,18 @@ export class EventQueue {
   /** Called whenever the consumer takes an event. */
   onRead: (() => void) | undefined;
   readonly #events: GenerationEvent[] = [];
-  #tokens = 0;
+  #unreadTokens = 0;
   #failure: { error: unknown } | undefined;
   #wake: (() => void) | undefined;
 
   /** Tokens of events that were not taken yet. */
-  get tokens(): number {
-    return this.#tokens;
+  get unreadTokens(): number {
+    return this.#unreadTokens;
   }
 
   push(event: GenerationEvent): void {
     this.#events.push(event);
-    if (event.type === 'text') this.#tokens += event.ids.length;
+    if (event.type === 'text') this.#unreadTokens += event.ids.length;
     this.#signal();
   }
 
@@ -31,7 +31,7 @@ export class EventQueue {
     for (;;) {
       const next = this.#events.shift();
       if (next) {
-        if (next.type === 'text') this.#tokens -= next.ids.length;
+        if (next.type === 'text') this.#unreadTokens -= next.ids.length;
         this.onRead?.();
         yield next;
         if (next.type === 'end') return;

@@ -1,4 +1,4 @@
-import { tilePairs, tilesOf } from '../../kernels/route.ts';
+import { supportedTileSizes, maxTileCount } from '../../kernels/route.ts';
 import type { BufferPool } from './gpu/buffers.ts';
 import type { Shape } from './graph.ts';
 import type { Capacity } from './memory.ts';
@@ -14,35 +14,35 @@ export interface ExpertMemory {
   readonly orderAt: number;
   readonly tilesAt: number;
   /** [kinds of product, experts] u32: pairs computed since the start over all layers; wraps around. */
-  readonly computed: GPUBuffer;
+  readonly computedPairs: GPUBuffer;
 }
 
-type Rows = Pick<Capacity, 'stepTokens'>;
+type StepRows = Pick<Capacity, 'stepTokens'>;
 
 /** Products that are counted separately, in the order of `computedPairs`. */
 export const expertRoles = ['gate', 'up', 'down'] as const;
 
-function layoutOf({ count, used }: NonNullable<Shape['experts']>, { stepTokens }: Rows) {
+function layoutOf({ count, used }: NonNullable<Shape['experts']>, { stepTokens }: StepRows) {
   const pairs = stepTokens * used;
   const orderAt = 2 * pairs;
   const tilesAt = Math.ceil((orderAt + pairs) / 4) * 4;
-  const words = tilesAt + 4 * Math.max(...tilePairs.map((tile) => tilesOf(pairs, count, tile)));
+  const words = tilesAt + 4 * Math.max(...supportedTileSizes.map((tile) => maxTileCount(pairs, count, tile)));
   return { orderAt, tilesAt, routedBytes: words * 4, computedBytes: expertRoles.length * count * 4 };
 }
 
-export function expertBytes({ experts }: Shape, rows: Rows): number {
+export function expertBytes({ experts }: Shape, rows: StepRows): number {
   if (!experts) return 0;
   const { routedBytes, computedBytes } = layoutOf(experts, rows);
   return routedBytes + computedBytes;
 }
 
-export function allocateExperts(pool: BufferPool, { experts }: Shape, rows: Rows): ExpertMemory | undefined {
+export function allocateExperts(pool: BufferPool, { experts }: Shape, rows: StepRows): ExpertMemory | undefined {
   if (!experts) return undefined;
   const { orderAt, tilesAt, routedBytes, computedBytes } = layoutOf(experts, rows);
   return {
     routed: pool.storage('experts.routed', routedBytes),
     orderAt,
     tilesAt,
-    computed: pool.storage('experts.computed', computedBytes),
+    computedPairs: pool.storage('experts.computed', computedBytes),
   };
 }

@@ -1,5 +1,5 @@
-const mostNamed = 8;
+const maxNamedItems = 8;
 
 /** Joins the first items of a list, and says how many more there are. */
-export const few = (words: readonly (string | number)[], separator = ', ', most = mostNamed): string =>
-  words.slice(0, most).join(separator) + (words.length > most ? ` and ${words.length - most} more` : '');
+export const summarizeList = (items: readonly (string | number)[], separator = ', ', maxItems = maxNamedItems): string =>
+  items.slice(0, maxItems).join(separator) + (items.length > maxItems ? ` and ${items.length - maxItems} more` : '');

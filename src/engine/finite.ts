@@ -3,7 +3,7 @@ import { ModelFileError, type TensorInfo, type TensorType, tensorTypes } from '.
 import { bytesOfRow } from './formats/rows.ts';
 
 /** Byte offsets of the scales in a block; for plain floats, each value is its own scale. */
-const scales: Readonly<Record<TensorType, readonly number[]>> = {
+const scaleOffsets: Readonly<Record<TensorType, readonly number[]>> = {
   F32: [0],
   F16: [0],
   BF16: [0],
@@ -25,34 +25,34 @@ const scales: Readonly<Record<TensorType, readonly number[]>> = {
 };
 
 /** The MXFP4 exponent that encodes NaN. */
-const noExponent = 0xff;
+const nanExponent = 0xff;
 
 /**
  * Bit masks of the floats in a 32-bit word. `exponents` are all exponent bits, which are all set only in infinity and
  * NaN. Adding `lowest`, the lowest exponent bit, to them carries into the sign bit exactly when all are set.
  */
-interface Pattern {
+interface ExponentPattern {
   readonly exponents: number;
   readonly lowest: number;
   readonly signs: number;
 }
-const ofWide: Pattern = { exponents: 0x7f80_0000, lowest: 0x0080_0000, signs: 0x8000_0000 | 0 };
-const ofHalves: Pattern = { exponents: 0x7c00_7c00, lowest: 0x0400_0400, signs: 0x8000_8000 | 0 };
-const ofUpperHalves: Pattern = { exponents: 0x7f80_7f80, lowest: 0x0080_0080, signs: 0x8000_8000 | 0 };
+const f32Pattern: ExponentPattern = { exponents: 0x7f80_0000, lowest: 0x0080_0000, signs: 0x8000_0000 | 0 };
+const f16Pattern: ExponentPattern = { exponents: 0x7c00_7c00, lowest: 0x0400_0400, signs: 0x8000_8000 | 0 };
+const bf16Pattern: ExponentPattern = { exponents: 0x7f80_7f80, lowest: 0x0080_0080, signs: 0x8000_8000 | 0 };
 
-const patternOf = (type: TensorType): Pattern =>
-  type === 'F32' ? ofWide : type === 'BF16' || type === 'MLC_Q4F32' ? ofUpperHalves : ofHalves;
+const patternOf = (type: TensorType): ExponentPattern =>
+  type === 'F32' ? f32Pattern : type === 'BF16' || type === 'MLC_Q4F32' ? bf16Pattern : f16Pattern;
 
 /** Words that are checked before each branch: one branch per word would dominate the time. */
-const together = 1024;
+const wordsPerBatch = 1024;
 
 /** Index of the first word with a float that is not finite; -1 when all are finite. */
-const firstWord = (words: Int32Array, { exponents, lowest, signs }: Pattern): number => {
-  for (let start = 0; start < words.length; start += together) {
-    const end = Math.min(words.length, start + together);
-    let found = 0;
-    for (let at = start; at < end; at++) found |= ((words[at]! & exponents) + lowest) | 0;
-    if ((found & signs) === 0) continue;
+const firstBadWord = (words: Int32Array, { exponents, lowest, signs }: ExponentPattern): number => {
+  for (let start = 0; start < words.length; start += wordsPerBatch) {
+    const end = Math.min(words.length, start + wordsPerBatch);
+    let carries = 0;
+    for (let at = start; at < end; at++) carries |= ((words[at]! & exponents) + lowest) | 0;
+    if ((carries & signs) === 0) continue;
     for (let at = start; at < end; at++)
       if (((((words[at]! & exponents) + lowest) | 0) & signs) !== 0) return at;
   }
@@ -60,16 +60,16 @@ const firstWord = (words: Int32Array, { exponents, lowest, signs }: Pattern): nu
 };
 
 /** Checks word-aligned floats: whole words first, then the remaining bytes. */
-const firstFloat = (type: TensorType, bytes: Uint8Array): number => {
+const firstBadFloat = (type: TensorType, bytes: Uint8Array): number => {
   const { blockBytes } = tensorTypes[type];
   const words = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2);
-  const word = firstWord(words, patternOf(type));
+  const word = firstBadWord(words, patternOf(type));
   const from = (word === -1 ? words.length : word) * (4 / blockBytes);
-  const rest = firstBlock(type, bytes.subarray(from * blockBytes));
+  const rest = firstBadBlock(type, bytes.subarray(from * blockBytes));
   return rest === -1 ? -1 : from + rest;
 };
 
-const firstBlock = (type: TensorType, bytes: Uint8Array): number => {
+const firstBadBlock = (type: TensorType, bytes: Uint8Array): number => {
   const { blockBytes } = tensorTypes[type];
   const exponent = patternOf(type).exponents >>> 16;
   // Little-endian: the upper half of a 32-bit float, which has the exponent, comes second.
@@ -79,7 +79,7 @@ const firstBlock = (type: TensorType, bytes: Uint8Array): number => {
     bytes.byteOffset % 2 === 0
       ? new Uint16Array(bytes.buffer, bytes.byteOffset, bytes.length >> 1)
       : undefined;
-  for (const scale of scales[type]) {
+  for (const scale of scaleOffsets[type]) {
     let at = scale + skip;
     if (halves && blockBytes % 2 === 0) {
       const step = blockBytes / 2;
@@ -96,16 +96,16 @@ const firstBlock = (type: TensorType, bytes: Uint8Array): number => {
 };
 
 /** Index of the first block (for floats: value) that is infinite or NaN; -1 when all are finite. */
-export const firstNotFinite = (type: TensorType, bytes: Uint8Array): number => {
+export const firstNonFinite = (type: TensorType, bytes: Uint8Array): number => {
   const { blockBytes, blockElements } = tensorTypes[type];
   if (type === 'MXFP4') {
     for (let at = 0; at < bytes.length; at += blockBytes)
-      if (bytes[at] === noExponent) return at / blockBytes;
+      if (bytes[at] === nanExponent) return at / blockBytes;
     return -1;
   }
   return blockElements === 1 && bytes.byteOffset % 4 === 0
-    ? firstFloat(type, bytes)
-    : firstBlock(type, bytes);
+    ? firstBadFloat(type, bytes)
+    : firstBadBlock(type, bytes);
 };
 
 /**
@@ -114,11 +114,11 @@ export const firstNotFinite = (type: TensorType, bytes: Uint8Array): number => {
  * @param firstRow index in the tensor of the first of these rows
  * @throws ModelFileError `corrupt`
  */
-export function refuseNotFinite(name: string, tensor: TensorInfo, bytes: Uint8Array, firstRow: number): void {
-  const found = firstNotFinite(tensor.type, bytes);
-  if (found === -1) return;
+export function requireFinite(name: string, tensor: TensorInfo, bytes: Uint8Array, firstRow: number): void {
+  const badBlock = firstNonFinite(tensor.type, bytes);
+  if (badBlock === -1) return;
   const blocksOfRow = bytesOfRow(tensor) / tensorTypes[tensor.type].blockBytes;
-  const row = firstRow + Math.floor(found / blocksOfRow);
+  const row = firstRow + Math.floor(badBlock / blocksOfRow);
   throw new ModelFileError(
     'corrupt',
     `${name}: tensor '${tensor.name}' holds a value that is infinite or NaN (row ${row}); the file is damaged, download it again`,

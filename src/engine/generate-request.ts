@@ -1,19 +1,19 @@
-import { mostLikely } from '../../kernels/logprobs.ts';
+import { maxLikely } from '../../kernels/logprobs.ts';
 import { EngineError, type GenerateRequest } from './types.ts';
 
 /** Rejects request members that no model can honor, all of them in one error. */
-export function refuseMembers({
+export function validateGenerateRequest({
   maxTokens,
   logprobs,
   promptLogprobs = false,
   postSampling = false,
 }: GenerateRequest): void {
   const violations: string[] = [];
-  const least = promptLogprobs ? 0 : 1;
-  if (maxTokens < least) violations.push(`maxTokens must be at least ${least}`);
+  const minTokens = promptLogprobs ? 0 : 1;
+  if (maxTokens < minTokens) violations.push(`maxTokens must be at least ${minTokens}`);
   const isCount = logprobs === undefined || Number.isInteger(logprobs);
-  if (!isCount || (logprobs ?? 0) < 0 || (logprobs ?? 0) > mostLikely)
-    violations.push(`logprobs must be an integer of 0 to ${mostLikely}`);
+  if (!isCount || (logprobs ?? 0) < 0 || (logprobs ?? 0) > maxLikely)
+    violations.push(`logprobs must be an integer of 0 to ${maxLikely}`);
   if (promptLogprobs && logprobs === undefined)
     violations.push('promptLogprobs needs logprobs: how many of the likeliest tokens to report');
   if (postSampling && (logprobs === undefined || promptLogprobs))

@@ -59,8 +59,8 @@ export class GraphBuilder {
     const { heads, kvHeads, headDim } = layerShape(this.#shape, this.#layer);
     const nodes = (['q', 'k', 'v'] as const).map((part, index) =>
       this.#node('matmul', `attn.${part}`, [from], (part === 'q' ? heads : kvHeads) * headDim, [
-        ...partOf(weights, index),
-        ...partOf(biases, index),
+        ...nameAt(weights, index),
+        ...nameAt(biases, index),
       ]),
     );
     this.#matmul('attn.qkv', nodes, { weights, biases, from, to: 'qkv' });
@@ -86,40 +86,40 @@ export class GraphBuilder {
   attend({ rope, window, scale, sinks }: AttentionTraits, cache = this.#layer ?? 0): void {
     const { heads, kvHeads, headDim } = layerShape(this.#shape, this.#layer);
     const layer = this.#layer ?? 0;
-    const [q, k, v] = [this.#headsOf('q'), this.#headsOf('k'), this.#headsOf('v')];
-    const turn =
+    const [q, k, v] = [this.#headsSource('q'), this.#headsSource('k'), this.#headsSource('v')];
+    const rotation =
       rope === undefined ? [] : [this.#node('rope', 'attn.rope', [q, k], (heads + kvHeads) * headDim, [])];
-    const [turned = { q, k }] = turn.map(({ id }) => ({ q: id, k: id }));
-    const write = this.#node('kv_write', 'attn.kv_write', [turned.k, v], 2 * kvHeads * headDim, []);
+    const [rotated = { q, k }] = rotation.map(({ id }) => ({ q: id, k: id }));
+    const write = this.#node('kv_write', 'attn.kv_write', [rotated.k, v], 2 * kvHeads * headDim, []);
     const id = this.#id('attn.rope_kv');
-    this.#units.push({ op: 'rope_kv_write', id, nodes: [...turn, write], layer, rope, cache });
+    this.#units.push({ op: 'rope_kv_write', id, nodes: [...rotation, write], layer, rope, cache });
     const weights = sinks === undefined ? [] : [sinks];
-    const attend = this.#node('attention', 'attn.attend', [turned.q, write.id], heads * headDim, weights);
+    const attention = this.#node('attention', 'attn.attend', [rotated.q, write.id], heads * headDim, weights);
     const traits = { rope, window, scale, ...(sinks === undefined ? {} : { sinks }) };
-    this.#units.push({ op: 'attention', id: attend.id, nodes: [attend], layer, cache, ...traits });
+    this.#units.push({ op: 'attention', id: attention.id, nodes: [attention], layer, cache, ...traits });
   }
 
   /**
    * Attention of queries over the keys and values of an earlier layer.
    * @param source that layer, and the index of its cache in the shape
    */
-  attendTo(
+  attendShared(
     source: { layer: number; cache: number },
     { rope, window, scale }: Omit<AttentionTraits, 'sinks'>,
   ): void {
     const { heads, headDim } = layerShape(this.#shape, this.#layer);
     const layer = this.#layer ?? 0;
-    let q = this.#headsOf('q');
+    let q = this.#headsSource('q');
     if (rope !== undefined) {
-      const turn = this.#node('rope', 'attn.rope', [q], heads * headDim, []);
+      const rotation = this.#node('rope', 'attn.rope', [q], heads * headDim, []);
       const id = this.#id('attn.rope_q');
-      this.#units.push({ op: 'rope_kv_write', id, nodes: [turn], layer, rope, cache: undefined });
-      q = turn.id;
+      this.#units.push({ op: 'rope_kv_write', id, nodes: [rotation], layer, rope, cache: undefined });
+      q = rotation.id;
     }
-    const kept = `layers.${source.layer}.attn.kv_write`;
-    const attend = this.#node('attention', 'attn.attend', [q, kept], heads * headDim, []);
+    const sourceId = `layers.${source.layer}.attn.kv_write`;
+    const attention = this.#node('attention', 'attn.attend', [q, sourceId], heads * headDim, []);
     const traits = { layer, cache: source.cache, rope, window, scale };
-    this.#units.push({ op: 'attention', id: attend.id, nodes: [attend], ...traits });
+    this.#units.push({ op: 'attention', id: attention.id, nodes: [attention], ...traits });
   }
 
   /** A product that is added to the residual stream. */
@@ -164,7 +164,7 @@ export class GraphBuilder {
   ): void {
     const { feedForward } = layerShape(this.#shape, this.#layer);
     const nodes = ['ffn.gate', 'ffn.up'].map((slot, index) =>
-      this.#node('matmul', slot, [from], feedForward, [...partOf(weights, index), ...partOf(biases, index)]),
+      this.#node('matmul', slot, [from], feedForward, [...nameAt(weights, index), ...nameAt(biases, index)]),
     );
     this.#matmul('ffn.gate_up', nodes, { weights, biases, from, to: 'gate_up' });
     const inputs = nodes.map((node) => node.id);
@@ -203,7 +203,7 @@ export class GraphBuilder {
   }
 
   /** gelu(up) without a gate, with the exact (erf) GELU. */
-  up(weight: string, biases: readonly string[], from: BufferName): void {
+  geluUp(weight: string, biases: readonly string[], from: BufferName): void {
     const { feedForward } = this.#shape;
     const node = this.#node('matmul', 'ffn.up', [from], feedForward, [weight, ...biases]);
     this.#matmul('ffn.up', [node], { weights: [weight], biases, from, to: 'activated' });
@@ -245,7 +245,7 @@ export class GraphBuilder {
    */
   unit(
     slot: string,
-    unit: OneNode<StateUnit | ExpertUnit | PerLayerUnit>,
+    unit: SingleNodeUnit<StateUnit | ExpertUnit | PerLayerUnit>,
     node: { inputs: string[]; width: number; weights?: readonly string[] },
   ): void {
     const own = this.#node(unit.op, slot, node.inputs, node.width, [...(node.weights ?? [])]);
@@ -261,12 +261,12 @@ export class GraphBuilder {
     nodes: readonly GraphNode[],
     unit: Pick<MatmulUnit, 'weights' | 'from' | 'to'> & Partial<MatmulUnit>,
   ): void {
-    const usual = { biases: [], scale: 1, add: false, sampled: false };
-    this.#units.push({ ...usual, ...unit, op: 'matmul', id: this.#id(slot), nodes });
+    const defaults = { biases: [], scale: 1, add: false, sampled: false };
+    this.#units.push({ ...defaults, ...unit, op: 'matmul', id: this.#id(slot), nodes });
   }
 
   /** Id of the node that provides the layer's q, k or v for attention. */
-  #headsOf(part: 'q' | 'k' | 'v'): string {
+  #headsSource(part: 'q' | 'k' | 'v'): string {
     const id = this.#id(`attn.${part}`);
     return this.#headNorms.get(id) ?? id;
   }
@@ -282,8 +282,8 @@ export class GraphBuilder {
 }
 
 /** A unit without its id and nodes. */
-type OneNode<U extends Unit> = U extends Unit ? Omit<U, 'id' | 'nodes'> : never;
+type SingleNodeUnit<U extends Unit> = U extends Unit ? Omit<U, 'id' | 'nodes'> : never;
 
 /** The name at an index of a list, or the only name, which covers all parts. */
-const partOf = (names: readonly string[], index: number): readonly string[] =>
+const nameAt = (names: readonly string[], index: number): readonly string[] =>
   names.length > 1 ? names.slice(index, index + 1) : names;

@@ -265,7 +265,7 @@ export interface Embedding {
   /** Buffer with one row for each sequence of the step, not normalized yet. */
   readonly from: 'last' | 'embedding';
   /** A step must hold whole sequences, because attention is bidirectional or pooling reads all tokens. */
-  readonly whole: boolean;
+  readonly requiresWholeSequence: boolean;
   /** Tokens also attend to later tokens. */
   readonly bidirectional: boolean;
   /** Elements between the two dense layers. */
@@ -326,7 +326,7 @@ export interface Shape {
   /** Every distinct rotary embedding; layers refer to theirs by index. */
   readonly ropes: readonly Rope[];
   /** Projections are normalized before they are added to the residual stream (sandwich norm). */
-  readonly sandwich: boolean;
+  readonly hasSandwichNorms: boolean;
   readonly trainedContext: number;
   /** Absent in a generative model. */
   readonly embedding?: Embedding;
@@ -351,8 +351,8 @@ export interface Graph {
 /** Sizes of a layer; the largest ones when `layer` is undefined. */
 export function layerShape(shape: Omit<Shape, 'ropes'>, layer: number | undefined): LayerShape {
   const { heads, kvHeads, headDim, feedForward, perLayer } = shape;
-  const usual = { heads, kvHeads, headDim, feedForward, context: heads * headDim, mixed: 0 };
-  return (layer === undefined ? undefined : perLayer?.[layer]) ?? usual;
+  const defaults = { heads, kvHeads, headDim, feedForward, context: heads * headDim, mixed: 0 };
+  return (layer === undefined ? undefined : perLayer?.[layer]) ?? defaults;
 }
 
 export function cacheShapes({ caches, layers, kvHeads, headDim }: Shape): readonly CacheShape[] {

@@ -1,10 +1,10 @@
-import { hashedPart } from './digest.ts';
+import { hashedBytes } from './digest.ts';
 import type { ModelFile } from './formats/model-file.ts';
 import { rowsOf } from './formats/rows.ts';
 import type { Hasher, Platform } from './platform.ts';
 
 /** A tensor whose rows before `next` were read in order. */
-interface Begun {
+interface PartialHash {
   readonly hasher: Hasher;
   next: number;
 }
@@ -14,30 +14,30 @@ interface Begun {
  * again. For remote files; a local file is hashed later, in the background. A tensor whose rows are not read in order
  * gets no hash.
  */
-export function hashedAsRead(
+export function hashWhileReading(
   platform: Pick<Platform, 'sha256'>,
   file: ModelFile,
 ): { readonly file: ModelFile; readonly hashes: ReadonlyMap<string, string> } {
   const hashes = new Map<string, string>();
-  const begun = new Map<string, Begun>();
-  const reading: ModelFile = {
+  const partialHashes = new Map<string, PartialHash>();
+  const hashingFile: ModelFile = {
     ...file,
     async readRows(tensor, firstRow, rows, into) {
       const bytes = await file.readRows(tensor, firstRow, rows, into);
       const { name } = tensor;
       if (hashes.has(name)) return bytes;
-      const one = begun.get(name) ?? { hasher: platform.sha256(), next: 0 };
-      begun.set(name, one);
-      if (firstRow !== one.next) return bytes;
-      one.hasher.update(hashedPart(tensor, bytes));
-      one.next += rows;
-      if (one.next === rowsOf(tensor)) {
-        hashes.set(name, one.hasher.digest());
-        begun.delete(name);
+      const partialHash = partialHashes.get(name) ?? { hasher: platform.sha256(), next: 0 };
+      partialHashes.set(name, partialHash);
+      if (firstRow !== partialHash.next) return bytes;
+      partialHash.hasher.update(hashedBytes(tensor, bytes));
+      partialHash.next += rows;
+      if (partialHash.next === rowsOf(tensor)) {
+        hashes.set(name, partialHash.hasher.digest());
+        partialHashes.delete(name);
       }
       return bytes;
     },
     close: () => file.close(),
   };
-  return { file: reading, hashes };
+  return { file: hashingFile, hashes };
 }

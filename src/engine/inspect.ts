@@ -2,8 +2,8 @@
 import { chooseCapacity } from './capacity.ts';
 import { chooseEmbeddingCapacity } from './embedding-capacity.ts';
 import { type ModelFile, ModelFileError, type TensorType } from './formats/model-file.ts';
-import { pageBytes, workBytes } from './memory.ts';
-import { weightsOf } from './model-info.ts';
+import { pageBytes, workspaceBytes } from './memory.ts';
+import { countWeights } from './model-info.ts';
 import { buildGraph } from './models/registry.ts';
 import { createTokenizer } from './tokenizer/index.ts';
 import { EngineError } from './types.ts';
@@ -36,9 +36,9 @@ export interface ModelFacts {
 
 export async function inspectModel(file: ModelFile): Promise<ModelFacts> {
   const problems: string[] = [];
-  const graph = await attempt(problems, () => buildGraph(file));
-  const tokenizer = await attempt(problems, () => createTokenizer(file.metadata));
-  const { parameters, quantization, types } = weightsOf(file);
+  const graph = await recordProblems(problems, () => buildGraph(file));
+  const tokenizer = await recordProblems(problems, () => createTokenizer(file.metadata));
+  const { parameters, quantization, types } = countWeights(file);
   const name = file.metadata.get('general.name');
   return {
     name: typeof name === 'string' && name !== '' ? name : undefined,
@@ -53,14 +53,14 @@ export async function inspectModel(file: ModelFile): Promise<ModelFacts> {
     tokenizer: tokenizer && { kind: tokenizer.kind, tokens: tokenizer.vocabSize },
     chatTemplate: typeof file.metadata.get('tokenizer.chat_template') === 'string',
     insert: tokenizer?.fim !== undefined,
-    memory: graph && memoryOf(graph.shape, weightBytes(file, graph), file.name),
+    memory: graph && sequenceMemory(graph.shape, weightBytes(file, graph), file.name),
     notes: file.notes ?? [],
     problems,
   };
 }
 
 /** Memory of one sequence at the default context, on an adapter without limits. */
-function memoryOf(
+function sequenceMemory(
   shape: Parameters<typeof pageBytes>[0],
   weights: number,
   name: string,
@@ -76,12 +76,12 @@ function memoryOf(
   };
   const { embedding } = shape;
   const capacity = embedding ? chooseEmbeddingCapacity(request, embedding) : chooseCapacity(request);
-  const bytes = weights + workBytes(shape, capacity) + capacity.pages * pageBytes(shape);
+  const bytes = weights + workspaceBytes(shape, capacity) + capacity.pages * pageBytes(shape);
   return { context: capacity.context, bytes };
 }
 
 /** Runs a step and records its error as a problem of the file; other errors are bugs and are thrown. */
-async function attempt<T>(problems: string[], step: () => T | Promise<T>): Promise<T | undefined> {
+async function recordProblems<T>(problems: string[], step: () => T | Promise<T>): Promise<T | undefined> {
   try {
     return await step();
   } catch (error) {

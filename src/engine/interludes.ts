@@ -1,12 +1,12 @@
 /** A task that needs exclusive use of the device. */
-export interface Interlude {
+export interface ExclusiveTask {
   run(): Promise<void>;
-  refuse(reason: unknown): void;
+  cancel(reason: unknown): void;
 }
 
 /** Queue of exclusive tasks, which run when there is no other work. */
-export class Interludes {
-  readonly #waiting: Interlude[] = [];
+export class ExclusiveQueue {
+  readonly #waiting: ExclusiveTask[] = [];
 
   get size(): number {
     return this.#waiting.length;
@@ -22,26 +22,26 @@ export class Interludes {
         reject(signal.reason);
         return;
       }
-      const leave = () => {
-        const at = this.#waiting.indexOf(interlude);
+      const removeWaiting = () => {
+        const at = this.#waiting.indexOf(task);
         if (at < 0) return;
         this.#waiting.splice(at, 1);
         reject(signal?.reason);
       };
-      const interlude: Interlude = {
+      const task: ExclusiveTask = {
         run: () => work().then(resolve, reject),
-        refuse: reject,
+        cancel: reject,
       };
-      signal?.addEventListener('abort', leave, { once: true });
-      this.#waiting.push(interlude);
+      signal?.addEventListener('abort', removeWaiting, { once: true });
+      this.#waiting.push(task);
     });
   }
 
-  next(): Interlude | undefined {
+  takeNext(): ExclusiveTask | undefined {
     return this.#waiting.shift();
   }
 
-  refuse(reason: unknown): void {
-    for (const interlude of this.#waiting.splice(0)) interlude.refuse(reason);
+  cancelAll(reason: unknown): void {
+    for (const task of this.#waiting.splice(0)) task.cancel(reason);
   }
 }

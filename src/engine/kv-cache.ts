@@ -1,7 +1,7 @@
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
-import { KeptStates, type StateCopy } from './kept-states.ts';
+import { RetainedStates, type StateCopy } from './kept-states.ts';
 import { PagePool } from './page-pool.ts';
-import { type Block, type Match, PrefixCache } from './prefix-cache.ts';
+import { type PrefixBlock, type PrefixMatch, PrefixCache } from './prefix-cache.ts';
 
 /** The pages of a sequence, by position: page index `floor(p / pageTokens)` holds position `p`. */
 export interface BlockTable {
@@ -20,9 +20,9 @@ export interface PageCopy {
 export const pagesFor = (tokens: number): number => Math.ceil(tokens / pageTokens);
 
 /** Result of prefix reuse, and the copies to make before the step runs. */
-export interface Adopted {
+export interface PrefixReuse {
   /** Tokens that need not be computed. */
-  readonly at: number;
+  readonly computedTokens: number;
   readonly copy?: PageCopy;
   readonly state?: StateCopy;
 }
@@ -43,26 +43,26 @@ export class KvCache {
   readonly pool: PagePool;
   readonly prefixes: PrefixCache;
   /** Undefined when no layer has a state. */
-  readonly states: KeptStates | undefined;
+  readonly states: RetainedStates | undefined;
 
   /** @param retainedStates number of layer states that can be retained; undefined when no layer has one */
-  constructor(pages: number, keptStates?: number) {
-    const states = keptStates === undefined ? undefined : new KeptStates(keptStates);
+  constructor(pages: number, retainedStates?: number) {
+    const states = retainedStates === undefined ? undefined : new RetainedStates(retainedStates);
     this.pool = new PagePool(pages);
     this.prefixes = new PrefixCache(this.pool, (block) => states?.forget(block));
     this.states = states;
   }
 
   /** Pages that can be allocated without preempting a running sequence. */
-  get available(): number {
+  get availablePages(): number {
     return this.pool.free + this.pool.cached;
   }
 
   /** Extends the table to hold this many tokens, evicting cached pages if needed; all or nothing. */
   grow(table: BlockTable, tokens: number): boolean {
-    const missing = pagesFor(tokens) - table.pages.length;
-    if (missing > this.available) return false;
-    for (let n = 0; n < missing; n++) table.pages.push(this.#take());
+    const missingPages = pagesFor(tokens) - table.pages.length;
+    if (missingPages > this.availablePages) return false;
+    for (let n = 0; n < missingPages; n++) table.pages.push(this.#allocatePage());
     return true;
   }
 
@@ -73,58 +73,58 @@ export class KvCache {
    * @param step number of the step being formed; pages that it writes can be shared, but not copied
    * @returns tokens that the sequence has now
    */
-  adopt(table: BlockTable, tokens: readonly number[], at: number, step: number): Adopted {
-    if (table.pages.length * pageTokens !== at) return { at };
-    const match = this.#usable(this.prefixes.match(tokens, tokens.length - 1), step);
-    const { blocks, part } = match;
-    if (blocks.length < at / pageTokens) return { at };
+  reusePrefix(table: BlockTable, tokens: readonly number[], computedTokens: number, step: number): PrefixReuse {
+    if (table.pages.length * pageTokens !== computedTokens) return { computedTokens };
+    const match = this.#usablePrefix(this.prefixes.match(tokens, tokens.length - 1), step);
+    const { blocks, partial } = match;
+    if (blocks.length < computedTokens / pageTokens) return { computedTokens };
     this.prefixes.touch(match);
-    if (this.states) return this.#adoptWithState(table, match, at, step);
-    for (const { page } of blocks.slice(at / pageTokens)) {
-      this.pool.share(page);
+    if (this.states) return this.#reusePrefixWithState(table, match, computedTokens, step);
+    for (const { page } of blocks.slice(computedTokens / pageTokens)) {
+      this.pool.addUser(page);
       table.pages.push(page);
     }
-    const whole = blocks.length * pageTokens;
-    if (!part || part.block.step >= step || this.available === 0) return { at: whole };
-    const from = part.block.page;
-    const to = this.#take();
+    const wholeTokens = blocks.length * pageTokens;
+    if (!partial || partial.block.step >= step || this.availablePages === 0) return { computedTokens: wholeTokens };
+    const from = partial.block.page;
+    const to = this.#allocatePage();
     table.pages.push(to);
     // Allocating may have evicted the very page that was to be copied.
-    return { at: whole + part.length, ...(from === to ? {} : { copy: { from, to } }) };
+    return { computedTokens: wholeTokens + partial.length, ...(from === to ? {} : { copy: { from, to } }) };
   }
 
   /** Reuses whole pages and a last page, up to a position whose state was retained. */
-  #adoptWithState(table: BlockTable, { blocks, part }: Match, at: number, step: number): Adopted {
-    const last = part?.block ?? blocks.at(-1);
-    const place = last && this.states?.placeOf(last, step);
-    const whole = blocks.length * pageTokens;
-    const now = whole + (part?.length ?? 0);
-    const idle = blocks.slice(at / pageTokens).filter(({ page }) => this.pool.users(page) === 0).length;
+  #reusePrefixWithState(table: BlockTable, { blocks, partial }: PrefixMatch, computedTokens: number, step: number): PrefixReuse {
+    const last = partial?.block ?? blocks.at(-1);
+    const retainedIndex = last && this.states?.retainedIndexOf(last, step);
+    const wholeTokens = blocks.length * pageTokens;
+    const reusedTokens = wholeTokens + (partial?.length ?? 0);
+    const idlePages = blocks.slice(computedTokens / pageTokens).filter(({ page }) => this.pool.users(page) === 0).length;
     // Without a free page to continue in, the sequence may not be in the step, and the copy would not be made.
-    if (!last || place === undefined || now <= at || this.available <= idle) return { at };
+    if (!last || retainedIndex === undefined || reusedTokens <= computedTokens || this.availablePages <= idlePages) return { computedTokens };
     this.states?.touch(last);
-    for (const { page } of blocks.slice(at / pageTokens)) {
-      this.pool.share(page);
+    for (const { page } of blocks.slice(computedTokens / pageTokens)) {
+      this.pool.addUser(page);
       table.pages.push(page);
     }
-    const state = { kind: 'restore', slot: table.slot ?? 0, place } as const;
-    if (!part) return { at: whole, state };
-    const from = part.block.page;
-    const to = this.#take();
+    const state = { kind: 'restore', slot: table.slot ?? 0, retainedIndex } as const;
+    if (!partial) return { computedTokens: wholeTokens, state };
+    const from = partial.block.page;
+    const to = this.#allocatePage();
     table.pages.push(to);
-    return { at: now, state, ...(from === to ? {} : { copy: { from, to } }) };
+    return { computedTokens: reusedTokens, state, ...(from === to ? {} : { copy: { from, to } }) };
   }
 
   /** The usable part of a match: with layer states, up to the last position whose state was retained. */
-  #usable(match: Match, step: number): Match {
+  #usablePrefix(match: PrefixMatch, step: number): PrefixMatch {
     const { states } = this;
     if (!states) return match;
-    const { blocks, part } = match;
-    const ends = ({ block, length }: { block: Block; length: number }) =>
-      length === block.tokens.length && block.step < step && states.placeOf(block, step) !== undefined;
-    if (part && ends(part)) return match;
-    const last = blocks.findLastIndex((block) => states.placeOf(block, step) !== undefined);
-    return { blocks: blocks.slice(0, last + 1), part: undefined };
+    const { blocks, partial } = match;
+    const endsAtState = ({ block, length }: { block: PrefixBlock; length: number }) =>
+      length === block.tokens.length && block.step < step && states.retainedIndexOf(block, step) !== undefined;
+    if (partial && endsAtState(partial)) return match;
+    const last = blocks.findLastIndex((block) => states.retainedIndexOf(block, step) !== undefined);
+    return { blocks: blocks.slice(0, last + 1), partial: undefined };
   }
 
   /**
@@ -132,25 +132,25 @@ export class KvCache {
    * one, and at the last whole page, after which future texts are likely to differ.
    * @returns tokens from `first` on, at most `count`, and whether to retain the state after them
    */
-  chunk(tokens: readonly number[], first: number, count: number): { count: number; keeps: boolean } {
-    if (!this.states?.total || count === 0) return { count, keeps: false };
+  planChunk(tokens: readonly number[], first: number, count: number): { count: number; shouldRetainState: boolean } {
+    if (!this.states?.capacity || count === 0) return { count, shouldRetainState: false };
     const end = first + count;
     const lastWhole = Math.floor((tokens.length - 1) / pageTokens) * pageTokens;
-    const parting = this.prefixes.match(tokens, tokens.length - 1).blocks.length * pageTokens;
-    const stop = [parting, lastWhole].find((at) => at > first && at <= end);
-    if (stop !== undefined) return { count: stop - first, keeps: true };
-    const whole = end - (end % pageTokens);
-    return { count: end < tokens.length && whole > first ? whole - first : count, keeps: false };
+    const divergence = this.prefixes.match(tokens, tokens.length - 1).blocks.length * pageTokens;
+    const boundary = [divergence, lastWhole].find((at) => at > first && at <= end);
+    if (boundary !== undefined) return { count: boundary - first, shouldRetainState: true };
+    const wholeTokens = end - (end % pageTokens);
+    return { count: end < tokens.length && wholeTokens > first ? wholeTokens - first : count, shouldRetainState: false };
   }
 
   /**
    * Pages that a text needs beyond the cached ones, and how many of the cached ones are unused.
    * @param count tokens that the text will have
    */
-  demand(tokens: readonly number[], count: number): { missing: number; idle: number } {
-    const { blocks } = this.#usable(this.prefixes.match(tokens, tokens.length - 1), Number.POSITIVE_INFINITY);
-    const idle = blocks.filter(({ page }) => this.pool.users(page) === 0).length;
-    return { missing: pagesFor(count) - blocks.length, idle };
+  pageDemand(tokens: readonly number[], count: number): { missingPages: number; idlePages: number } {
+    const { blocks } = this.#usablePrefix(this.prefixes.match(tokens, tokens.length - 1), Number.POSITIVE_INFINITY);
+    const idlePages = blocks.filter(({ page }) => this.pool.users(page) === 0).length;
+    return { missingPages: pagesFor(count) - blocks.length, idlePages };
   }
 
   /**
@@ -160,12 +160,12 @@ export class KvCache {
   publish(
     table: BlockTable,
     tokens: readonly number[],
-    { count, keeps = false }: { count: number; keeps?: boolean },
+    { count, shouldRetainState = false }: { count: number; shouldRetainState?: boolean },
     step: number,
   ): void {
-    const whole = count - (count % pageTokens);
-    const last = this.prefixes.insert(tokens, whole, table.pages, step);
-    if (keeps && last && whole === count) this.states?.keep(last, table.slot ?? 0, step);
+    const wholeTokens = count - (count % pageTokens);
+    const last = this.prefixes.insert(tokens, wholeTokens, table.pages, step);
+    if (shouldRetainState && last && wholeTokens === count) this.states?.retain(last, table.slot ?? 0, step);
   }
 
   /**
@@ -175,10 +175,10 @@ export class KvCache {
    */
   release(table: BlockTable, tokens: readonly number[], written: number, step: number, ahead = 0): void {
     const last = this.prefixes.insert(tokens, written, table.pages, step);
-    if (last && ahead === 0) this.states?.keep(last, table.slot ?? 0, step);
+    if (last && ahead === 0) this.states?.retain(last, table.slot ?? 0, step);
     // Releases the last page first, because free pages are reused in last-in, first-out order.
     for (let index = table.pages.length - 1; index >= 0; index--) {
-      this.pool.leave(table.pages[index] as number);
+      this.pool.removeUser(table.pages[index] as number);
     }
     table.pages.length = 0;
   }
@@ -188,8 +188,8 @@ export class KvCache {
     while (this.prefixes.evict());
   }
 
-  #take(): number {
-    const page = this.pool.take() ?? (this.prefixes.evict() ? this.pool.take() : undefined);
+  #allocatePage(): number {
+    const page = this.pool.allocate() ?? (this.prefixes.evict() ? this.pool.allocate() : undefined);
     if (page === undefined) throw new Error('no page is available');
     return page;
   }

@@ -5,13 +5,13 @@ import {
   type ContractBinding,
   packUniform,
 } from '../../kernels/contracts.ts';
-import { blockBytes, weightFormat } from '../../kernels/formats.ts';
+import { averageBlockBytes, weightFormat } from '../../kernels/formats.ts';
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
-import type { Dims, LabUnit, Site } from './bindings.ts';
+import type { Dims, LabUnit, BindingSite } from './bindings.ts';
 import { layerShape } from './graph.ts';
-import { pagesOf } from './memory.ts';
+import { pageBuffersOf } from './memory.ts';
 import {
-  type Bound,
+  type BoundBuffer,
   type Dispatch,
   layerOf,
   type PlanContext,
@@ -21,13 +21,13 @@ import {
   vectorOf,
   windowOf,
 } from './plan-context.ts';
-import type { Planned } from './plan-dispatch.ts';
-import { partsOf, rangeOf } from './weight-slices.ts';
+import type { PlannedDispatch } from './plan-dispatch.ts';
+import { slicedPartsOf, bindRange } from './weight-slices.ts';
 import { stackKey } from './weights.ts';
 
 /** The inputs of one dispatch, by the names of its contract. */
-interface Given {
-  readonly buffers: Readonly<Record<string, Bound>>;
+interface DispatchInputs {
+  readonly buffers: Readonly<Record<string, BoundBuffer>>;
   readonly params: Readonly<Record<string, number>>;
   readonly dims: Readonly<Dims>;
   readonly rows: Dispatch['rows'];
@@ -50,27 +50,27 @@ export function labVectors({ site }: LabUnit): readonly string[] {
 }
 
 /** Weight of the norm that a fused product begins with; a separate vector. */
-export const labGain = ({ site }: LabUnit): string | undefined =>
-  site.kind === 'product' ? site.gain : undefined;
+export const labNormWeight = ({ site }: LabUnit): string | undefined =>
+  site.kind === 'product' ? site.normWeight : undefined;
 
-export async function planLab(context: PlanContext, unit: LabUnit): Promise<Planned[]> {
-  const given = givenOf(context, unit);
+export async function planLab(context: PlanContext, unit: LabUnit): Promise<PlannedDispatch[]> {
+  const inputs = dispatchInputsOf(context, unit);
   return Promise.all(
-    given.map((one, index) =>
-      dispatchOf(context, unit, one, index === 0 ? unit.id : `${unit.id}#${index + 1}`),
+    inputs.map((one, index) =>
+      planLabDispatch(context, unit, one, index === 0 ? unit.id : `${unit.id}#${index + 1}`),
     ),
   );
 }
 
-async function dispatchOf(context: PlanContext, unit: LabUnit, given: Given, id: string): Promise<Planned> {
+async function planLabDispatch(context: PlanContext, unit: LabUnit, inputs: DispatchInputs, id: string): Promise<PlannedDispatch> {
   const { kernel } = unit;
   const { memory, pool } = context;
   const { pipeline, layout } = await context.pipelines.getLab(kernel);
   // Offset 0 holds the step header; offset 256 holds the same header with the sampled rows in place of the tokens.
-  const header = given.rows === 'samples' ? memory.layout.sampledHeader : 0;
-  const buffers: Readonly<Record<string, Bound>> = {
-    ...given.buffers,
-    params: pool.uniform(`${id}.params`, packUniform(bindingOf(kernel.contract, 'params'), given.params)),
+  const header = inputs.rows === 'samples' ? memory.layout.sampledHeader : 0;
+  const buffers: Readonly<Record<string, BoundBuffer>> = {
+    ...inputs.buffers,
+    params: pool.uniform(`${id}.params`, packUniform(bindingOf(kernel.contract, 'params'), inputs.params)),
     step: { buffer: memory.step, offset: header, size: 16 },
   };
   const entries = kernel.contract.bindings.map(({ name }, binding) => {
@@ -79,11 +79,11 @@ async function dispatchOf(context: PlanContext, unit: LabUnit, given: Given, id:
     return { binding, resource: 'buffer' in bound ? bound : { buffer: bound } };
   });
   // One object is reused for all steps, so decoding allocates nothing.
-  const dims: Dims = { ...given.dims, tokens: 0, context: 0 };
+  const dims: Dims = { ...inputs.dims, tokens: 0, context: 0 };
   return {
     id,
     op: kernel.contract.op,
-    rows: given.rows,
+    rows: inputs.rows,
     bindGroup: context.gpu.device.createBindGroup({ label: id, layout, entries }),
     choices: [
       {
@@ -92,7 +92,7 @@ async function dispatchOf(context: PlanContext, unit: LabUnit, given: Given, id:
         kernel: kernel.name,
         pipeline,
         grid(step) {
-          dims['tokens'] = given.rows === 'samples' ? step.samples : step.tokens;
+          dims['tokens'] = inputs.rows === 'samples' ? step.samples : step.tokens;
           return kernel.grid(dims);
         },
       },
@@ -101,9 +101,9 @@ async function dispatchOf(context: PlanContext, unit: LabUnit, given: Given, id:
       kernel,
       target: unit.id,
       buffers,
-      params: given.params,
-      dims: given.dims,
-      ...(given.format === undefined ? {} : { format: given.format }),
+      params: inputs.params,
+      dims: inputs.dims,
+      ...(inputs.format === undefined ? {} : { format: inputs.format }),
     },
   };
 }
@@ -114,7 +114,7 @@ function bindingOf(contract: Contract, name: string): ContractBinding {
   return binding;
 }
 
-function givenOf(context: PlanContext, { site, nodes }: Pick<LabUnit, 'site' | 'nodes'>): Given[] {
+function dispatchInputsOf(context: PlanContext, { site, nodes }: Pick<LabUnit, 'site' | 'nodes'>): DispatchInputs[] {
   const { memory, graph } = context;
   const { width, vocabulary, eps } = graph.shape;
   const layer = layerOf({ nodes });
@@ -125,13 +125,13 @@ function givenOf(context: PlanContext, { site, nodes }: Pick<LabUnit, 'site' | '
     qkv: memory.buffers.qkv,
     token,
     page_table: memory.pageTable,
-    k_cache: pagesOf(memory, cache ?? -1).k,
-    v_cache: pagesOf(memory, cache ?? -1).v,
+    k_cache: pageBuffersOf(memory, cache ?? -1).k,
+    v_cache: pageBuffersOf(memory, cache ?? -1).v,
   });
-  const ofTokens = (given: Omit<Given, 'rows'>): Given[] => [{ ...given, rows: 'tokens' }];
+  const perToken = (inputs: Omit<DispatchInputs, 'rows'>): DispatchInputs[] => [{ ...inputs, rows: 'tokens' }];
   switch (site.kind) {
     case 'product':
-      return givenProduct(context, site);
+      return productInputs(context, site);
     case 'norm':
       return [
         {
@@ -149,20 +149,20 @@ function givenOf(context: PlanContext, { site, nodes }: Pick<LabUnit, 'site' | '
       const { unit } = site;
       const own = { count: unit.heads, head_dim: headDim };
       const stride = strideOf(context, 'qkv', layer);
-      return ofTokens({
+      return perToken({
         buffers: { qkv: memory.buffers.qkv, gain: vectorOf(context, unit.weight) },
         params: { ...own, stride, offset: unit.firstHead * headDim, eps },
         dims: own,
       });
     }
     case 'add':
-      return ofTokens({
+      return perToken({
         buffers: { x: memory.buffers[site.from], y: memory.buffers.hidden },
         params: { columns: width },
         dims: { columns: width },
       });
     case 'norm_add':
-      return ofTokens({
+      return perToken({
         buffers: {
           x: memory.buffers.projected,
           y: memory.buffers.hidden,
@@ -174,14 +174,14 @@ function givenOf(context: PlanContext, { site, nodes }: Pick<LabUnit, 'site' | '
     case 'rotation': {
       const { rotary, style, table } = rotationOf(context, site.unit.rope);
       const own = { ...headParams, rotary };
-      return ofTokens({
+      return perToken({
         buffers: { ...paged(site.unit.cache), table },
         params: { ...own, neox: Number(style === 'neox'), max_pages: memory.maxPages, page: pageTokens },
         dims: own,
       });
     }
     case 'attention':
-      return ofTokens({
+      return perToken({
         buffers: { ...paged(site.unit.cache), out: memory.buffers.context },
         params: {
           ...headParams,
@@ -193,7 +193,7 @@ function givenOf(context: PlanContext, { site, nodes }: Pick<LabUnit, 'site' | '
         dims: headParams,
       });
     case 'activation':
-      return ofTokens({
+      return perToken({
         buffers: { gate_up: memory.buffers.gate_up, y: memory.buffers.activated },
         params: {
           columns: feedForward,
@@ -203,14 +203,14 @@ function givenOf(context: PlanContext, { site, nodes }: Pick<LabUnit, 'site' | '
         dims: { columns: feedForward },
       });
     case 'embed':
-      return givenEmbed(context, site.weight);
+      return embedInputs(context, site.weight);
     case 'sample':
       return [
         {
           buffers: {
             samples: { buffer: memory.step, offset: memory.layout.samples, size: memory.samplesBytes },
             logits: memory.buffers.logits,
-            seen: memory.seen,
+            seen: memory.tokenCounts,
             sampled: memory.sampled,
             results: memory.results,
           },
@@ -222,19 +222,19 @@ function givenOf(context: PlanContext, { site, nodes }: Pick<LabUnit, 'site' | '
   }
 }
 
-function givenProduct(context: PlanContext, site: Extract<Site, { kind: 'product' }>): Given[] {
+function productInputs(context: PlanContext, site: Extract<BindingSite, { kind: 'product' }>): DispatchInputs[] {
   const { memory, graph } = context;
-  const { unit, gated, gain } = site;
+  const { unit, gated, normWeight } = site;
   const biases = unit.biases.length > 0 ? vectorOf(context, stackKey(unit.biases)) : undefined;
   const stack = stackOf(context, unit.weights);
-  const parts = partsOf(context, stack, site.slice);
+  const parts = slicedPartsOf(context, stack, site.slice);
   // A kernel expects the rows of up after those of gate, in the same buffer and format.
   if (gated && parts.length > 1) {
     throw new Error(
       `${stackKey(unit.weights)} are stored in ${parts.length} parts and cannot be read by one kernel`,
     );
   }
-  return parts.map((part): Given => {
+  return parts.map((part): DispatchInputs => {
     const { blocks, format } = part;
     const rows = gated ? part.rows / 2 : part.rows;
     return {
@@ -243,8 +243,8 @@ function givenProduct(context: PlanContext, site: Extract<Site, { kind: 'product
         scales: part.scales,
         x: memory.buffers[site.from],
         y: memory.buffers[site.to],
-        bias: biases ? rangeOf(context, biases, part.firstRow * 4, rows * 4) : memory.nothing,
-        ...(gain === undefined ? {} : { gain: vectorOf(context, gain) }),
+        bias: biases ? bindRange(context, biases, part.firstRow * 4, rows * 4) : memory.dummyRead,
+        ...(normWeight === undefined ? {} : { gain: vectorOf(context, normWeight) }),
       },
       params: {
         rows,
@@ -256,14 +256,14 @@ function givenProduct(context: PlanContext, site: Extract<Site, { kind: 'product
         eps: graph.shape.eps,
         ...(gated ? { activation: activationCodes[gated] } : { scale: unit.scale }),
       },
-      dims: { rows, columns: blocks * 32, blocks, block_bytes: blockBytes(weightFormat(format)) },
+      dims: { rows, columns: blocks * 32, blocks, block_bytes: averageBlockBytes(weightFormat(format)) },
       rows: unit.sampled ? 'samples' : 'tokens',
       format,
     };
   });
 }
 
-function givenEmbed(context: PlanContext, weight: string): Given[] {
+function embedInputs(context: PlanContext, weight: string): DispatchInputs[] {
   const { memory, graph } = context;
   const { parts } = stackOf(context, [weight]);
   const [part] = parts;
@@ -285,7 +285,7 @@ function givenEmbed(context: PlanContext, weight: string): Given[] {
         vocabulary: rows,
         columns: blocks * 32,
         blocks,
-        block_bytes: blockBytes(weightFormat(format)),
+        block_bytes: averageBlockBytes(weightFormat(format)),
       },
       rows: 'tokens',
       format,

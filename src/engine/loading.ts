@@ -2,14 +2,14 @@
 import type { MatmulFamily } from '../../kernels/matmul.ts';
 import type { ModelFile } from './formats/model-file.ts';
 import { formatBytes } from './format-bytes.ts';
-import { viewed } from './formats/viewed.ts';
-import type { Work } from './fusion.ts';
-import { BufferPool, type Refusal } from './gpu/buffers.ts';
+import { withTensorViews } from './formats/viewed.ts';
+import type { FusedOp } from './fusion.ts';
+import { BufferPool, type AllocationFailure } from './gpu/buffers.ts';
 import type { Gpu } from './gpu/device.ts';
 import { PipelineCache } from './gpu/pipelines.ts';
 import type { Graph } from './graph.ts';
 import { allocateMemory, type Capacity, type Memory } from './memory.ts';
-import { vectorsOf, worksOf } from './plan.ts';
+import { vectorsOf, fuseUnits } from './plan.ts';
 import type { Weights } from './plan-context.ts';
 import type { Store, WgslSources } from './platform.ts';
 import { familyOf, isMeasured, tune } from './tuner.ts';
@@ -36,7 +36,7 @@ export interface LoadOptions {
 }
 
 /** A model with allocated memory and all choices made; its weights may not be loaded yet. */
-export interface Loading {
+export interface PreparedModel {
   /** Tensors of the graph, including views of parts of file tensors. */
   readonly tensors: ModelFile['tensors'];
   readonly memory: Memory;
@@ -47,45 +47,45 @@ export interface Loading {
   readonly streamed: StreamedRows | undefined;
   readonly family: MatmulFamily;
   readonly tuning: Tuning;
-  readonly works: readonly Work[];
+  readonly fusedOps: readonly FusedOp[];
   /** Loads the vectors that these ops need and that are not loaded yet. */
-  loadVectors(works: readonly Work[]): Promise<void>;
+  loadVectors(fusedOps: readonly FusedOp[]): Promise<void>;
   /** Loads the weight matrices, once. */
-  fill(): Promise<void>;
+  loadWeights(): Promise<void>;
   readonly destroy: () => void;
 }
 
 /** The device could not allocate the memory that the model needs. */
-export class MemoryRefused extends EngineError {
+export class DeviceMemoryError extends EngineError {
   /** Bytes of the failed allocations. */
-  readonly missing: number;
+  readonly missingBytes: number;
 
-  constructor(name: string, needed: number, refusals: readonly Refusal[]) {
-    const missing = refusals.reduce((sum, { bytes }) => sum + bytes, 0);
+  constructor(name: string, needed: number, refusals: readonly AllocationFailure[]) {
+    const missingBytes = refusals.reduce((sum, { bytes }) => sum + bytes, 0);
     super(
       'model_too_large',
-      `${name} needs ${formatBytes(needed)} of device memory, the device gives ${formatBytes(needed - missing)}: ` +
-        `${formatBytes(missing)} are missing (${refusals[0]?.reason}); ` +
+      `${name} needs ${formatBytes(needed)} of device memory, the device gives ${formatBytes(needed - missingBytes)}: ` +
+        `${formatBytes(missingBytes)} are missing (${refusals[0]?.reason}); ` +
         'use a smaller model or quantization, or a smaller --context',
     );
-    this.missing = missing;
+    this.missingBytes = missingBytes;
   }
 }
 
 /** Longest time that measuring kernels may delay start-up. */
 const tuningBudgetMs = 20_000;
 
-export async function prepare(options: LoadOptions): Promise<Loading> {
+export async function prepareModel(options: LoadOptions): Promise<PreparedModel> {
   const { gpu, graph, capacity, wgsl, onProgress } = options;
-  const file = viewed(options.file, graph.views);
+  const file = withTensorViews(options.file, graph.views);
   const pool = new BufferPool(gpu.device);
-  const workPool = new BufferPool(gpu.device);
+  const workspacePool = new BufferPool(gpu.device);
   try {
     // This scope also covers writes to buffers that the device could not allocate.
     gpu.device.pushErrorScope('validation');
-    workPool.watch();
-    pool.watch();
-    const memory = allocateMemory(workPool, graph.shape, capacity);
+    workspacePool.watchAllocations();
+    pool.watchAllocations();
+    const memory = allocateMemory(workspacePool, graph.shape, capacity);
     const progress = weightProgress(file, graph, onProgress);
     const loader = new WeightLoader(file, pool, {
       maxBindingBytes: Math.min(
@@ -97,26 +97,26 @@ export async function prepare(options: LoadOptions): Promise<Loading> {
     const stacks = new Map(
       stacksOf(graph).map((names) => [stackKey(names), loader.allocate(names)] as const),
     );
-    const streamed = streamedRowsOf(file, graph, workPool, capacity);
+    const streamed = streamedRowsOf(file, graph, workspacePool, capacity);
     const invalid = gpu.device.popErrorScope();
-    const refusals = [...(await workPool.refused()), ...(await pool.refused())];
-    if (refusals.length > 0) throw new MemoryRefused(file.name, workPool.bytes + pool.bytes, refusals);
-    const fault = await invalid;
-    if (fault) throw new EngineError('model_too_large', `${file.name}: ${fault.message}`);
+    const refusals = [...(await workspacePool.takeFailures()), ...(await pool.takeFailures())];
+    if (refusals.length > 0) throw new DeviceMemoryError(file.name, workspacePool.bytes + pool.bytes, refusals);
+    const validationError = await invalid;
+    if (validationError) throw new EngineError('model_too_large', `${file.name}: ${validationError.message}`);
 
     const pipelines = new PipelineCache(gpu.device, wgsl);
-    let filling: Promise<void> | undefined;
-    const fill = () => (filling ??= loader.load(stacks.values()));
-    const tuning = await tuned({ ...options, memory, pipelines, stacks, fill });
+    let loadingWeights: Promise<void> | undefined;
+    const loadWeights = () => (loadingWeights ??= loader.load(stacks.values()));
+    const tuning = await loadTuning({ ...options, memory, pipelines, stacks, loadWeights });
     const family = familyOf({ gpu }, stacks, tuning);
-    const works = worksOf(gpu, graph, family, stacks);
+    const fusedOps = fuseUnits(gpu, graph, family, stacks);
     const vectors = new Map<string, GPUBuffer>();
-    const loadVectors = async (wanted: readonly Work[]) => {
-      for (const [key, names] of vectorsOf(wanted)) {
-        if (!vectors.has(key)) vectors.set(key, await loader.vector(names));
+    const loadVectors = async (ops: readonly FusedOp[]) => {
+      for (const [key, names] of vectorsOf(ops)) {
+        if (!vectors.has(key)) vectors.set(key, await loader.loadVector(names));
       }
     };
-    await loadVectors(works);
+    await loadVectors(fusedOps);
     return {
       tensors: file.tensors,
       memory,
@@ -126,28 +126,28 @@ export async function prepare(options: LoadOptions): Promise<Loading> {
       streamed,
       family,
       tuning,
-      works,
+      fusedOps,
       loadVectors,
-      fill,
+      loadWeights,
       destroy: () => {
-        workPool.destroy();
+        workspacePool.destroy();
         pool.destroy();
       },
     };
   } catch (error) {
-    workPool.destroy();
+    workspacePool.destroy();
     pool.destroy();
     throw error;
   }
 }
 
 /** Loads the measurements of this adapter's kernels, and makes missing ones once. */
-async function tuned(
+async function loadTuning(
   context: LoadOptions & {
     memory: Memory;
     pipelines: PipelineCache;
     stacks: Parameters<typeof tune>[2];
-    fill: () => Promise<void>;
+    loadWeights: () => Promise<void>;
   },
 ): Promise<Tuning> {
   const { store, gpu, wgsl, graph, stacks, onProgress, onNotice } = context;
@@ -158,7 +158,7 @@ async function tuned(
   const int8 = context.exact !== true && graph.shape.embedding === undefined;
   const tuning = new Tuning(context.retune ? {} : times, { int8 });
   if (isMeasured(context, graph, stacks, tuning)) return tuning;
-  await context.fill();
+  await context.loadWeights();
   const start = now();
   const { measured, complete } = await tune(context, graph, stacks, tuning, {
     budgetMs: tuningBudgetMs,
@@ -167,8 +167,8 @@ async function tuned(
   });
   const seconds = ((now() - start) / 1000).toFixed(1);
   const family = familyOf(context, stacks, tuning).name;
-  const rest = complete ? 'once' : 'the rest at the next start';
-  onNotice?.(`measured ${measured} kernels on ${gpu.facts.description} in ${seconds} s, ${rest}: ${family}`);
+  const repeatNote = complete ? 'once' : 'the rest at the next start';
+  onNotice?.(`measured ${measured} kernels on ${gpu.facts.description} in ${seconds} s, ${repeatNote}: ${family}`);
   await saveTimes(store, key, tuning.times).catch((error: unknown) =>
     onNotice?.(`measurements could not be saved, the next start measures again: ${String(error)}`),
   );

@@ -2,7 +2,7 @@
 import { maskWords } from '../../kernels/sample.ts';
 import { errorMessage } from '../util/error-message.ts';
 import type { Sequence } from './sequence.ts';
-import { isStale, type Share } from './share.ts';
+import { isStale, type BatchEntry } from './share.ts';
 import type { StepRunner } from './step-runner.ts';
 import { EngineError } from './types.ts';
 
@@ -13,56 +13,56 @@ import { EngineError } from './types.ts';
  * @returns [maskWords]; undefined when every token is allowed
  * @throws EngineError `constraint_failed`
  */
-export function askConstraint(sequence: Sequence, vocabulary: number): Promise<Uint32Array | undefined> {
-  const { answered, asked } = sequence;
-  if (asked?.answered === answered) return asked.mask;
-  const mask = ask(sequence, vocabulary);
+export function requestMask(sequence: Sequence, vocabulary: number): Promise<Uint32Array | undefined> {
+  const { outputTokens, maskRequest } = sequence;
+  if (maskRequest?.outputTokens === outputTokens) return maskRequest.mask;
+  const mask = computeMask(sequence, vocabulary);
   mask.catch(() => undefined); // awaited when the sampling is submitted
-  sequence.asked = { answered, mask };
+  sequence.maskRequest = { outputTokens, mask };
   return mask;
 }
 
-async function ask(sequence: Sequence, vocabulary: number): Promise<Uint32Array | undefined> {
-  const { request, tokens, told, answered } = sequence;
-  const accepted = tokens.slice(request.prompt.length + told);
-  sequence.told = answered;
+async function computeMask(sequence: Sequence, vocabulary: number): Promise<Uint32Array | undefined> {
+  const { request, tokens, constraintPosition, outputTokens } = sequence;
+  const accepted = tokens.slice(request.prompt.length + constraintPosition);
+  sequence.constraintPosition = outputTokens;
   let mask: Uint32Array | undefined;
   try {
     mask = await request.constraint?.next(accepted);
   } catch (error) {
-    throw error instanceof EngineError ? error : broken(errorMessage(error), error);
+    throw error instanceof EngineError ? error : constraintError(errorMessage(error), error);
   }
   if (mask === undefined) return undefined;
-  const words = maskWords(vocabulary);
-  if (mask.length !== words) {
-    throw broken(
-      `its mask has ${mask.length} words, but ${vocabulary} tokens need ${words}; it was made for another model`,
+  const wordCount = maskWords(vocabulary);
+  if (mask.length !== wordCount) {
+    throw constraintError(
+      `its mask has ${mask.length} words, but ${vocabulary} tokens need ${wordCount}; it was made for another model`,
     );
   }
-  if (allowsNothing(mask, vocabulary)) {
+  if (isEmptyMask(mask, vocabulary)) {
     throw new EngineError(
       'constraint_failed',
-      `the grammar allows no token that the model can produce after ${answered} output tokens`,
+      `the grammar allows no token that the model can produce after ${outputTokens} output tokens`,
     );
   }
   return mask;
 }
 
-const broken = (why: string, cause?: unknown): EngineError =>
+const constraintError = (why: string, cause?: unknown): EngineError =>
   new EngineError('constraint_failed', `the output constraint failed: ${why}`, { cause });
 
-function allowsNothing(mask: Uint32Array, vocabulary: number): boolean {
+function isEmptyMask(mask: Uint32Array, vocabulary: number): boolean {
   const last = mask.length - 1;
   // Bits beyond the vocabulary have no meaning.
-  const inLast = 0xffffffff >>> (mask.length * 32 - vocabulary);
+  const lastWordBits = 0xffffffff >>> (mask.length * 32 - vocabulary);
   for (let word = 0; word < last; word++) if (mask[word] !== 0) return false;
-  return ((mask[last] as number) & inLast) === 0;
+  return ((mask[last] as number) & lastWordBits) === 0;
 }
 
 /** Uploads the mask for a sample when its constraint provides it. Rejects like `requestMask`. */
-export async function setMask(runner: StepRunner, share: Share): Promise<void> {
-  const { sequence } = share;
+export async function uploadMask(runner: StepRunner, entry: BatchEntry): Promise<void> {
+  const { sequence } = entry;
   // A canceled sequence stops waiting.
-  const mask = await sequence.unlessEnded(askConstraint(sequence, runner.graph.shape.vocabulary));
-  if (!isStale(share)) runner.setMask(sequence.slot, mask);
+  const mask = await sequence.raceEnd(requestMask(sequence, runner.graph.shape.vocabulary));
+  if (!isStale(entry)) runner.setMask(sequence.slot, mask);
 }

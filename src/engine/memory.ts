@@ -14,10 +14,10 @@ import {
   type Shape,
 } from './graph.ts';
 import { ropeTable } from './rope-table.ts';
-import { stepLayout, stepSamples, type StepLayout } from './step.ts';
+import { stepLayout, maxStepSamples, type StepLayout } from './step.ts';
 
 /** Default number of positions that one attention workgroup reads. */
-const usualSplitTokens = 512;
+const defaultSplitTokens = 512;
 
 /** Limits of an engine. */
 export interface Capacity {
@@ -32,11 +32,11 @@ export interface Capacity {
   /** Positions that one attention workgroup reads while decoding; longer contexts are split. */
   readonly splitTokens?: number;
   /** Layer states retained for later requests, in addition to those of the slots. */
-  readonly keptStates?: number;
+  readonly retainedStates?: number;
 }
 
 export const splitTokensOf = (capacity: Pick<Capacity, 'splitTokens'>): number =>
-  capacity.splitTokens ?? usualSplitTokens;
+  capacity.splitTokens ?? defaultSplitTokens;
 
 /** All GPU buffers except weights. */
 export interface Memory {
@@ -67,7 +67,7 @@ export interface Memory {
   readonly results: GPUBuffer;
   /** [slots, vocabulary] each. */
   readonly bias: GPUBuffer;
-  readonly seen: GPUBuffer;
+  readonly tokenCounts: GPUBuffer;
   /** [slots, mask words]: one bit for each token, set when it may be sampled. */
   readonly masks: GPUBuffer;
   /** [samples of a step, vocabulary]: unmodified logits, in steps that report log probabilities. */
@@ -79,9 +79,9 @@ export interface Memory {
   /** [tokens, parts of the width]: sums of squares of `hidden`, for the next norm. */
   readonly squares: GPUBuffer;
   /** Dummy buffers for a kernel's absent optional inputs and outputs. Outputs may not alias, so there are two. */
-  readonly nothing: GPUBuffer;
-  readonly nowhere: GPUBuffer;
-  readonly aside: GPUBuffer;
+  readonly dummyRead: GPUBuffer;
+  readonly dummyWrite: GPUBuffer;
+  readonly scratch: GPUBuffer;
   /** Routing of tokens to experts. */
   readonly experts: ExpertMemory | undefined;
   /** By index of the shape's caches. */
@@ -96,19 +96,19 @@ export type LayerCache =
   | {
       readonly kind: 'state';
       readonly live: GPUBuffer;
-      readonly kept: GPUBuffer;
+      readonly retained: GPUBuffer;
       readonly bytes: number;
     };
 
 /** Key and value buffers at an index of the shape's caches. */
-export function pagesOf({ caches }: Pick<Memory, 'caches'>, index: number): { k: GPUBuffer; v: GPUBuffer } {
+export function pageBuffersOf({ caches }: Pick<Memory, 'caches'>, index: number): { k: GPUBuffer; v: GPUBuffer } {
   const cache = caches[index];
   if (cache?.kind !== 'pages') throw new Error(`cache ${index} holds no keys and values`);
   return cache;
 }
 
 /** States of all slots at an index of the shape's caches. */
-export function statesOf({ caches }: Pick<Memory, 'caches'>, index: number): GPUBuffer {
+export function stateBufferOf({ caches }: Pick<Memory, 'caches'>, index: number): GPUBuffer {
   const cache = caches[index];
   if (cache?.kind !== 'state') throw new Error(`cache ${index} holds no state`);
   return cache.live;
@@ -131,7 +131,7 @@ export const stateBytes = (shape: Shape): number =>
 
 const roundUp = (value: number, to: number) => Math.ceil(value / to) * to;
 /** Smallest number of columns whose squares are summed together. */
-const leastPart = 4;
+const minPart = 4;
 /** Matmuls read whole groups of rows, even beyond the last token. */
 const rowPadding = 8;
 
@@ -153,12 +153,12 @@ const layerShapes = (shape: Shape): readonly LayerShape[] => shape.perLayer ?? [
 function widestStrides(shape: Shape): ReturnType<typeof layerStrides> {
   return layerShapes(shape)
     .map(layerStrides)
-    .reduce((most, one) => ({
-      qkv: Math.max(most.qkv, one.qkv),
-      context: Math.max(most.context, one.context),
-      gate_up: Math.max(most.gate_up, one.gate_up),
-      activated: Math.max(most.activated, one.activated),
-      mixed: Math.max(most.mixed, one.mixed),
+    .reduce((max, one) => ({
+      qkv: Math.max(max.qkv, one.qkv),
+      context: Math.max(max.context, one.context),
+      gate_up: Math.max(max.gate_up, one.gate_up),
+      activated: Math.max(max.activated, one.activated),
+      mixed: Math.max(max.mixed, one.mixed),
     }));
 }
 
@@ -174,16 +174,16 @@ function stridesOf(shape: Shape): Record<BufferName, number> {
     expert_out: used * shape.width,
     per_layer: shape.layers * layerInput,
     layer_input: layerInput,
-    projected: shape.sandwich ? shape.width : 0,
+    projected: shape.hasSandwichNorms ? shape.width : 0,
     last: shape.width,
-    logits: drawnFrom(shape),
+    logits: sampledVocabulary(shape),
     expanded: shape.embedding?.expanded ?? 0,
     embedding: shape.embedding?.from === 'embedding' ? shape.embedding.dimensions : 0,
   };
 }
 
 /** Vocabulary to sample from; 0 for embedding models, which do not sample. */
-const drawnFrom = (shape: Shape): number => (shape.embedding ? 0 : shape.vocabulary);
+const sampledVocabulary = (shape: Shape): number => (shape.embedding ? 0 : shape.vocabulary);
 
 /** Buffers with one row for each sample instead of each token. */
 const sampledBuffers: readonly string[] = ['last', 'logits', 'expanded', 'embedding'] satisfies BufferName[];
@@ -205,18 +205,18 @@ export function largestBinding(shape: Shape, { stepTokens, pages }: Capacity): n
 }
 
 /** Bytes of all buffers except weights and KV pages. */
-export function workBytes(shape: Shape, capacity: Omit<Capacity, 'pages'>): number {
+export function workspaceBytes(shape: Shape, capacity: Omit<Capacity, 'pages'>): number {
   const strides = stridesOf(shape);
   const rows = roundUp(capacity.stepTokens, rowPadding);
   // Logits exist twice: modified and unmodified.
   const perSample = strides.last + 2 * strides.logits + strides.expanded + strides.embedding;
-  const squares = Math.ceil(shape.width / leastPart);
+  const squares = Math.ceil(shape.width / minPart);
   const perToken = Object.entries(strides).filter(([name]) => !sampledBuffers.includes(name));
   const perRow = perToken.reduce((sum, [, stride]) => sum + stride, squares);
   const activations = rows * perRow * 4 + expertBytes(shape, capacity);
-  const states = (capacity.slots + (capacity.keptStates ?? 0)) * stateBytes(shape);
-  const sampled = roundUp(stepSamples(capacity.slots), rowPadding) * perSample * 4;
-  const perSlot = capacity.slots * (drawnFrom(shape) * 8 + maskWords(drawnFrom(shape)) * 4);
+  const states = (capacity.slots + (capacity.retainedStates ?? 0)) * stateBytes(shape);
+  const sampled = roundUp(maxStepSamples(capacity.slots), rowPadding) * perSample * 4;
+  const perSlot = capacity.slots * (sampledVocabulary(shape) * 8 + maskWords(sampledVocabulary(shape)) * 4);
   const partial = capacity.slots * partialStride(shape, capacity) * 4;
   const rotations = shape.ropes.reduce((sum, { rotary }) => sum + capacity.context * rotary * 4, 0);
   const streamed = capacity.stepTokens * (shape.streamedBytes ?? 0);
@@ -225,14 +225,14 @@ export function workBytes(shape: Shape, capacity: Omit<Capacity, 'pages'>): numb
 
 export function allocateMemory(pool: BufferPool, shape: Shape, capacity: Capacity): Memory {
   // The tile size must suit the attention of every layer.
-  const attending = layerShapes(shape).filter(({ heads }) => heads > 0);
-  const tile = Math.min(...attending.map((layer) => attentionTile(layer).tile));
+  const attentionLayers = layerShapes(shape).filter(({ heads }) => heads > 0);
+  const tile = Math.min(...attentionLayers.map((layer) => attentionTile(layer).tile));
   const { slots, stepTokens, context } = capacity;
   const layout = stepLayout({ slots, tokens: stepTokens, tileTokens: tile });
-  const step = pool.shared('step', layout.sizeBytes);
+  const step = pool.storageUniform('step', layout.sizeBytes);
   const strides = stridesOf(shape);
   const tokenRows = roundUp(stepTokens, rowPadding);
-  const samples = stepSamples(slots);
+  const samples = maxStepSamples(slots);
   const sampleRows = roundUp(samples, rowPadding);
   const buffers = Object.fromEntries(
     Object.entries(strides).map(([name, stride]) => {
@@ -271,16 +271,16 @@ export function allocateMemory(pool: BufferPool, shape: Shape, capacity: Capacit
     partial: pool.storage('attention.partial', slots * partialStride(shape, capacity) * 4),
     sampled: pool.storage('sampled', (slots + 1) * 4),
     results: pool.storage('results', samples * 4),
-    bias: pool.storage('sample.bias', slots * drawnFrom(shape) * 4),
-    seen: pool.storage('sample.seen', slots * drawnFrom(shape) * 4),
-    masks: pool.storage('sample.masks', slots * maskWords(drawnFrom(shape)) * 4),
-    rawLogits: pool.storage('logits.raw', samples * drawnFrom(shape) * 4),
+    bias: pool.storage('sample.bias', slots * sampledVocabulary(shape) * 4),
+    tokenCounts: pool.storage('sample.seen', slots * sampledVocabulary(shape) * 4),
+    masks: pool.storage('sample.masks', slots * maskWords(sampledVocabulary(shape)) * 4),
+    rawLogits: pool.storage('logits.raw', samples * sampledVocabulary(shape) * 4),
     logprobs: pool.storage('logprobs', samples * logprobWords * 4),
     pageCopy: pool.storage('kv.page_copy', pageBytes(shape)),
-    squares: pool.storage('squares', tokenRows * Math.ceil(shape.width / leastPart) * 4),
-    nothing: pool.storage('dummy_read', 16),
-    nowhere: pool.storage('dummy_write', 16),
-    aside: pool.storage('scratch', 16),
+    squares: pool.storage('squares', tokenRows * Math.ceil(shape.width / minPart) * 4),
+    dummyRead: pool.storage('dummy_read', 16),
+    dummyWrite: pool.storage('dummy_write', 16),
+    scratch: pool.storage('scratch', 16),
     experts: allocateExperts(pool, shape, capacity),
     caches,
   };
@@ -290,7 +290,7 @@ function allocateCache(
   pool: BufferPool,
   shape: CacheShape,
   index: number,
-  { pages, slots, keptStates = 0 }: Capacity,
+  { pages, slots, retainedStates = 0 }: Capacity,
 ): LayerCache {
   if (shape.kind === 'pages') {
     const bytes = bytesOfPage(shape);
@@ -305,7 +305,7 @@ function allocateCache(
   return {
     kind: 'state',
     live: pool.storage(`cache${index}.state`, slots * bytes),
-    kept: pool.storage(`cache${index}.retained`, keptStates * bytes),
+    retained: pool.storage(`cache${index}.retained`, retainedStates * bytes),
     bytes,
   };
 }

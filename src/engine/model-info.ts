@@ -3,7 +3,7 @@ import type { Graph } from './graph.ts';
 import type { ModelInfo } from './types.ts';
 
 /** Counts the weights of a model by type, the most frequent type first. */
-export function weightsOf(file: ModelFile) {
+export function countWeights(file: ModelFile) {
   const byType = new Map<TensorType, { tensors: number; weights: number; bytes: number }>();
   let parameters = 0;
   for (const { type, shape, sizeBytes } of file.tensors.values()) {
@@ -22,7 +22,7 @@ export function describeModel(
   graph: Graph,
   contextLength: number,
 ): Omit<ModelInfo, 'digest'> {
-  const { parameters, quantization } = weightsOf(file);
+  const { parameters, quantization } = countWeights(file);
   const description = file.metadata.get('general.description');
   return {
     id: modelId(file),
@@ -47,8 +47,8 @@ export function modelId(file: Pick<ModelFile, 'metadata' | 'name'>): string {
       .split(/[\\/]/)
       .at(-1)
       ?.replace(/(-\d{5}-of-\d{5})?\.gguf$/i, '') ?? 'model';
-  const words = typeof name === 'string' && name.trim() !== '' ? name : base;
-  const id = words
+  const label = typeof name === 'string' && name.trim() !== '' ? name : base;
+  const id = label
     .trim()
     .toLowerCase()
     .replace(/[^a-z0-9._-]+/g, '-')

@@ -7,7 +7,7 @@ export class PagePool {
   readonly total: number;
   readonly #free: number[];
   readonly #users: Uint32Array;
-  readonly #kept: Uint8Array;
+  readonly #retained: Uint8Array;
   #cached = 0;
 
   constructor(total: number) {
@@ -15,7 +15,7 @@ export class PagePool {
     // In reverse order, so that page 0 is allocated first.
     this.#free = Array.from({ length: total }, (_, index) => total - 1 - index);
     this.#users = new Uint32Array(total);
-    this.#kept = new Uint8Array(total);
+    this.#retained = new Uint8Array(total);
   }
 
   get free(): number {
@@ -35,48 +35,48 @@ export class PagePool {
     return this.#users[page] ?? 0;
   }
 
-  isKept(page: number): boolean {
-    return this.#kept[page] === 1;
+  isRetained(page: number): boolean {
+    return this.#retained[page] === 1;
   }
 
   /** Allocates a free page with one user; undefined when none is free. */
-  take(): number | undefined {
+  allocate(): number | undefined {
     const page = this.#free.pop();
     if (page !== undefined) this.#users[page] = 1;
     return page;
   }
 
   /** Adds a user to an owned or cached page. */
-  share(page: number): void {
+  addUser(page: number): void {
     const users = this.users(page);
     if (users === 0) {
-      if (!this.isKept(page)) throw new Error(`page ${page} is free and cannot get another user`);
+      if (!this.isRetained(page)) throw new Error(`page ${page} is free and cannot get another user`);
       this.#cached -= 1;
     }
     this.#users[page] = users + 1;
   }
 
   /** Removes a user; a page without users becomes cached or free. */
-  leave(page: number): void {
+  removeUser(page: number): void {
     const users = this.users(page);
     if (users === 0) throw new Error(`page ${page} was released twice`);
     this.#users[page] = users - 1;
     if (users > 1) return;
-    if (this.isKept(page)) this.#cached += 1;
+    if (this.isRetained(page)) this.#cached += 1;
     else this.#free.push(page);
   }
 
   /** Marks a page in use as retained by the prefix cache. */
-  keep(page: number): void {
+  retain(page: number): void {
     if (this.users(page) === 0) throw new Error(`page ${page} has no user and cannot be retained`);
-    if (this.isKept(page)) throw new Error(`page ${page} is already retained`);
-    this.#kept[page] = 1;
+    if (this.isRetained(page)) throw new Error(`page ${page} is already retained`);
+    this.#retained[page] = 1;
   }
 
   /** Ends retention by the prefix cache; a page without users becomes free. */
-  forget(page: number): void {
-    if (!this.isKept(page)) throw new Error(`page ${page} is not retained`);
-    this.#kept[page] = 0;
+  release(page: number): void {
+    if (!this.isRetained(page)) throw new Error(`page ${page} is not retained`);
+    this.#retained[page] = 0;
     if (this.users(page) > 0) return;
     this.#cached -= 1;
     this.#free.push(page);

@@ -6,78 +6,78 @@ export interface ReaderLimits {
   /** Output tokens that may be unread; beyond that, the sequence is paused. */
   readonly unreadTokens: number;
   /** How long a paused sequence waits for its reader before it fails. */
-  readonly patienceMs: number;
+  readonly timeoutMs: number;
 }
 
-const usualLimits: ReaderLimits = { unreadTokens: 512, patienceMs: 60_000 };
+const defaultLimits: ReaderLimits = { unreadTokens: 512, timeoutMs: 60_000 };
 
 /**
  * Backpressure: sequences paused because their reader is slow. They hold no GPU resources until the reader has caught
  * up.
  */
-export class Parking {
+export class ReaderBackpressure {
   readonly #limits: ReaderLimits;
-  readonly #parked = new Map<Sequence, ReturnType<typeof setTimeout>>();
-  readonly #leave: (sequence: Sequence) => void;
-  readonly #drop: (sequence: Sequence, reason: EngineError) => void;
+  readonly #paused = new Map<Sequence, ReturnType<typeof setTimeout>>();
+  readonly #onResume: (sequence: Sequence) => void;
+  readonly #onTimeout: (sequence: Sequence, reason: EngineError) => void;
 
   /** @param callbacks called after a sequence was removed from this set */
   constructor(
     limits: Partial<ReaderLimits>,
-    to: {
+    callbacks: {
       /** The reader has read more than half of the unread tokens, so the sequence can resume. */
-      leave: (sequence: Sequence) => void;
+      onResume: (sequence: Sequence) => void;
       /** The reader has read nothing for too long. */
-      drop: (sequence: Sequence, reason: EngineError) => void;
+      onTimeout: (sequence: Sequence, reason: EngineError) => void;
     },
   ) {
-    this.#limits = { ...usualLimits, ...limits };
-    this.#leave = to.leave;
-    this.#drop = to.drop;
+    this.#limits = { ...defaultLimits, ...limits };
+    this.#onResume = callbacks.onResume;
+    this.#onTimeout = callbacks.onTimeout;
   }
 
   get size(): number {
-    return this.#parked.size;
+    return this.#paused.size;
   }
 
-  isDue({ unread }: Sequence): boolean {
-    return unread > this.#limits.unreadTokens;
+  isReaderBehind({ unreadTokens }: Sequence): boolean {
+    return unreadTokens > this.#limits.unreadTokens;
   }
 
   add(sequence: Sequence): void {
-    const { patienceMs, unreadTokens } = this.#limits;
-    const late = () => {
+    const { timeoutMs, unreadTokens } = this.#limits;
+    const expire = () => {
       this.remove(sequence);
-      const waited = `${sequence.unread} output tokens were not read within ${patienceMs / 1000} s`;
-      this.#drop(
+      const message = `${sequence.unreadTokens} output tokens were not read within ${timeoutMs / 1000} s`;
+      this.#onTimeout(
         sequence,
-        new EngineError('reader_stalled', `${waited}; read the stream faster, or request fewer tokens`),
+        new EngineError('reader_stalled', `${message}; read the stream faster, or request fewer tokens`),
       );
     };
-    const wait = () => this.#parked.set(sequence, setTimeout(late, patienceMs));
-    wait();
+    const startTimer = () => this.#paused.set(sequence, setTimeout(expire, timeoutMs));
+    startTimer();
     sequence.onRead = () => {
-      if (sequence.unread * 2 >= unreadTokens && sequence.unread > 0) {
-        clearTimeout(this.#parked.get(sequence));
-        wait();
+      if (sequence.unreadTokens * 2 >= unreadTokens && sequence.unreadTokens > 0) {
+        clearTimeout(this.#paused.get(sequence));
+        startTimer();
         return;
       }
       this.remove(sequence);
-      this.#leave(sequence);
+      this.#onResume(sequence);
     };
   }
 
   /** Returns false when the sequence was not paused. */
   remove(sequence: Sequence): boolean {
-    const timer = this.#parked.get(sequence);
+    const timer = this.#paused.get(sequence);
     clearTimeout(timer);
     sequence.onRead = undefined;
-    return this.#parked.delete(sequence);
+    return this.#paused.delete(sequence);
   }
 
   /** Removes and returns all sequences. */
   clear(): Sequence[] {
-    const all = [...this.#parked.keys()];
+    const all = [...this.#paused.keys()];
     for (const sequence of all) this.remove(sequence);
     return all;
   }

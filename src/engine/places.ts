@@ -1,19 +1,19 @@
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
-import { type Adopted, KvCache, pagesFor } from './kv-cache.ts';
+import { type PrefixReuse, KvCache, pagesFor } from './kv-cache.ts';
 import type { StateCopy } from './kept-states.ts';
 import type { Sequence } from './sequence.ts';
 import { isDecoding } from './share.ts';
-import { setSampling, type StepRunner } from './step-runner.ts';
+import { uploadSampling, type StepRunner } from './step-runner.ts';
 
 /**
  * Assigns slots and KV pages to sequences, and queues those that wait for them, in arrival order. Pages are allocated
  * as sequences grow; when none are left, the youngest running sequence is preempted.
  */
-export class Places {
+export class SlotAllocator {
   readonly running: Sequence[] = [];
   readonly waiting: Sequence[] = [];
   /** Number of steps submitted so far. */
-  submitted = 0;
+  submittedSteps = 0;
   readonly #runner: StepRunner;
   readonly #cache: KvCache;
   readonly #freeSlots: number[];
@@ -21,7 +21,7 @@ export class Places {
 
   /** @param onPreempt called whenever a sequence is preempted for lack of pages */
   constructor(runner: StepRunner, onPreempt: () => void) {
-    const { pages, slots, keptStates } = runner.memory.capacity;
+    const { pages, slots, retainedStates: keptStates } = runner.memory.capacity;
     this.#runner = runner;
     this.#cache = new KvCache(pages, keptStates);
     this.#freeSlots = Array.from({ length: slots }, (_, slot) => slots - 1 - slot);
@@ -38,7 +38,7 @@ export class Places {
   }
 
   /** Adds a sequence to the waiting queue, at its position in arrival order. */
-  queue(sequence: Sequence): void {
+  enqueue(sequence: Sequence): void {
     sequence.phase = 'waiting';
     insertByArrival(this.waiting, sequence);
   }
@@ -55,52 +55,52 @@ export class Places {
       insertByArrival(this.running, sequence);
       sequence.slot = slot;
       sequence.phase = 'prefill';
-      if (sequence.started === 0) sequence.started = now;
-      setSampling(this.#runner, sequence);
+      if (sequence.startedAt === 0) sequence.startedAt = now;
+      uploadSampling(this.#runner, sequence);
     }
   }
 
   /** True when the sequence fits without preempting another one; a sequence that runs alone always fits. */
   #hasRoom(sequence: Sequence): boolean {
-    const { tokens: text, request, isScoring, adopts } = sequence;
+    const { tokens: text, request, isScoring, canReusePrefix } = sequence;
     // Nothing follows a prompt that is only scored.
     const count = Math.min(text.length + 1, request.prompt.length + request.maxTokens);
-    const { missing, idle } =
-      isScoring || !adopts ? { missing: pagesFor(count), idle: 0 } : this.#cache.demand(text, count);
+    const { missingPages, idlePages } =
+      isScoring || !canReusePrefix ? { missingPages: pagesFor(count), idlePages: 0 } : this.#cache.pageDemand(text, count);
     // Each running sequence still needs the rest of its pages, and soon one more for its output.
-    const promised = this.running.reduce(
+    const reservedPages = this.running.reduce(
       (sum, { pages, tokens }) => sum + Math.max(1, pagesFor(tokens.length + 1) - pages.length),
       0,
     );
-    return missing + promised <= this.#cache.available - idle;
+    return missingPages + reservedPages <= this.#cache.availablePages - idlePages;
   }
 
   /**
    * Reuses cached pages that continue the sequence's text.
    * @returns copies to make before the step being formed
    */
-  adopt(sequence: Sequence): Omit<Adopted, 'at'> {
-    const { scheduled, tokens } = sequence;
-    const { at, ...copies } = this.#cache.adopt(sequence, tokens, scheduled, this.submitted + 1);
-    sequence.scheduled = at;
+  reusePrefix(sequence: Sequence): Omit<PrefixReuse, 'computedTokens'> {
+    const { scheduledTokens, tokens } = sequence;
+    const { computedTokens, ...copies } = this.#cache.reusePrefix(sequence, tokens, scheduledTokens, this.submittedSteps + 1);
+    sequence.scheduledTokens = computedTokens;
     // Tokens that it computed itself before it was preempted do not count as saved.
-    if (sequence.departures === 0) sequence.cachedTokens += at - scheduled;
-    sequence.adopted += at - scheduled;
+    if (sequence.preemptionEpoch === 0) sequence.cachedTokens += computedTokens - scheduledTokens;
+    sequence.reusedTokens += computedTokens - scheduledTokens;
     return copies;
   }
 
   /** Copies that submitted steps require before the next one. */
-  takeDue(): StateCopy[] {
-    return this.#cache.states?.takeDue(this.submitted + 1) ?? [];
+  takeDueCopies(): StateCopy[] {
+    return this.#cache.states?.takeDueCopies(this.submittedSteps + 1) ?? [];
   }
 
   /**
    * Adds the pages that the step being formed fills to the prefix cache.
    * @param shouldRetainState also retain the layer states after them
    */
-  publish(sequence: Sequence, keeps: boolean): void {
-    const count = sequence.scheduled;
-    this.#cache.publish(sequence, sequence.tokens, { count, keeps }, this.submitted + 1);
+  publish(sequence: Sequence, shouldRetainState: boolean): void {
+    const count = sequence.scheduledTokens;
+    this.#cache.publish(sequence, sequence.tokens, { count, shouldRetainState }, this.submittedSteps + 1);
   }
 
   /** Extends the page table to hold this many tokens without preempting anyone; false when it cannot. */
@@ -113,12 +113,12 @@ export class Places {
    * sequences continue and release pages. Younger prompts are not preempted: older ones already come first.
    * @returns the number of tokens, and whether the layer states after them are worth retaining
    */
-  fitPrompt(sequence: Sequence, wanted: number): { count: number; keeps: boolean } {
-    const { count, keeps } = this.#cache.chunk(sequence.tokens, sequence.scheduled, wanted);
-    const room = (sequence.pages.length + this.#cache.available) * pageTokens - sequence.scheduled;
-    const fit = Math.min(count, room);
-    this.#cache.grow(sequence, sequence.scheduled + fit);
-    return { count: fit, keeps: keeps && fit === count };
+  fitPrompt(sequence: Sequence, wanted: number): { count: number; shouldRetainState: boolean } {
+    const { count, shouldRetainState } = this.#cache.planChunk(sequence.tokens, sequence.scheduledTokens, wanted);
+    const roomTokens = (sequence.pages.length + this.#cache.availablePages) * pageTokens - sequence.scheduledTokens;
+    const fittingTokens = Math.min(count, roomTokens);
+    this.#cache.grow(sequence, sequence.scheduledTokens + fittingTokens);
+    return { count: fittingTokens, shouldRetainState: shouldRetainState && fittingTokens === count };
   }
 
   /**
@@ -130,7 +130,7 @@ export class Places {
       // A sequence that waits for its last token will release its pages by itself.
       if (this.running.some((one) => one.phase === 'decode' && !isDecoding(one))) return false;
       const youngest = this.running.at(-1) as Sequence;
-      this.#preempt(youngest);
+      this.#preemptForPages(youngest);
       if (youngest === sequence) return false;
     }
     return true;
@@ -141,37 +141,37 @@ export class Places {
    * because a cached prefix was evicted before it could be reused. Preempts the youngest sequence.
    * @returns whether there was a deadlock
    */
-  relieve(): boolean {
+  breakDeadlock(): boolean {
     const { running } = this;
     if (running.length < 2 || running.some(({ phase }) => phase !== 'prefill')) return false;
-    this.#preempt(running.at(-1) as Sequence);
+    this.#preemptForPages(running.at(-1) as Sequence);
     return true;
   }
 
   /** Preempts a sequence for lack of pages and returns it to the waiting queue, ahead of all that arrived later. */
-  #preempt(sequence: Sequence): void {
-    this.leave(sequence);
-    this.queue(sequence);
+  #preemptForPages(sequence: Sequence): void {
+    this.preempt(sequence);
+    this.enqueue(sequence);
     this.#onPreempt();
   }
 
   /** Releases slot and pages of a sequence and resets it, so that its text is computed again. */
-  leave(sequence: Sequence): void {
+  preempt(sequence: Sequence): void {
     this.release(sequence);
-    sequence.departures += 1;
-    sequence.scheduled = 0;
-    sequence.adopted = 0;
+    sequence.preemptionEpoch += 1;
+    sequence.scheduledTokens = 0;
+    sequence.reusedTokens = 0;
     // Tokens in flight will be sampled again, with the same result.
-    sequence.drawn = sequence.answered;
-    sequence.scoring = sequence.scores?.length ?? 1;
+    sequence.sampledTokens = sequence.outputTokens;
+    sequence.scoredTokens = sequence.promptLogprobs?.length ?? 1;
   }
 
   /** Writes new entries of the sequence's page table to the GPU. */
-  upload(sequence: Sequence): void {
-    const { pages, slot, tabled } = sequence;
-    if (pages.length === tabled) return;
-    this.#runner.setPages(slot, pages, tabled);
-    sequence.tabled = pages.length;
+  uploadPageTable(sequence: Sequence): void {
+    const { pages, slot, uploadedPages } = sequence;
+    if (pages.length === uploadedPages) return;
+    this.#runner.setPages(slot, pages, uploadedPages);
+    sequence.uploadedPages = pages.length;
   }
 
   /** Releases slot and pages; written pages stay in the prefix cache. */
@@ -181,10 +181,10 @@ export class Places {
     this.running.splice(at, 1);
     this.#freeSlots.push(sequence.slot);
     // The token sampled last is not written yet; a written token's id may still be in flight.
-    const { scheduled, tokens } = sequence;
-    const written = Math.min(scheduled, tokens.length);
-    this.#cache.release(sequence, tokens, written, this.submitted, scheduled - written);
-    sequence.tabled = 0;
+    const { scheduledTokens, tokens } = sequence;
+    const written = Math.min(scheduledTokens, tokens.length);
+    this.#cache.release(sequence, tokens, written, this.submittedSteps, scheduledTokens - written);
+    sequence.uploadedPages = 0;
   }
 
   /** Removes a sequence from whichever queue holds it. */
@@ -201,5 +201,5 @@ export class Places {
 }
 
 function insertByArrival(list: Sequence[], sequence: Sequence): void {
-  list.splice(list.findLastIndex(({ order }) => order < sequence.order) + 1, 0, sequence);
+  list.splice(list.findLastIndex(({ arrivalOrder }) => arrivalOrder < sequence.arrivalOrder) + 1, 0, sequence);
 }

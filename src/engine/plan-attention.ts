@@ -1,11 +1,11 @@
 /** Plans attention, and the rotation and cache write before it. */
 import { attention, attentionCombine, chooseAttention } from '../../kernels/attention.ts';
 import { ropeKvWrite, pageTokens } from '../../kernels/rope-kv-write.ts';
-import type { Work } from './fusion.ts';
+import type { FusedOp } from './fusion.ts';
 import { layerShape, type Unit } from './graph.ts';
-import { pagesOf } from './memory.ts';
-import { type Bound, type PlanContext, rotationOf, strideOf, vectorOf, windowOf } from './plan-context.ts';
-import { always, dispatchOf, many, type Planned } from './plan-dispatch.ts';
+import { pageBuffersOf } from './memory.ts';
+import { type BoundBuffer, type PlanContext, rotationOf, strideOf, vectorOf, windowOf } from './plan-context.ts';
+import { singleOption, planDispatch, loopLimit, type PlannedDispatch } from './plan-dispatch.ts';
 import { stackKey } from './weights.ts';
 
 type UnitOf<Op extends Unit['op']> = Extract<Unit, { readonly op: Op }>;
@@ -14,17 +14,17 @@ export function planRope(
   context: PlanContext,
   unit: UnitOf<'rope_kv_write'>,
   promptOnly: boolean,
-): Promise<Planned> {
+): Promise<PlannedDispatch> {
   const { memory, graph } = context;
   const { heads, kvHeads, headDim } = layerShape(graph.shape, unit.layer);
   const { rotary, style, table } = rotationOf(context, unit.rope);
   // The layer uses keys and values of another one, so nothing is written; dummy buffers fill the bindings.
   const cache =
-    unit.cache === undefined ? { k: memory.nowhere, v: memory.aside } : pagesOf(memory, unit.cache);
-  return dispatchOf(
+    unit.cache === undefined ? { k: memory.dummyWrite, v: memory.scratch } : pageBuffersOf(memory, unit.cache);
+  return planDispatch(
     context,
     unit.id,
-    always(ropeKvWrite, {
+    singleOption(ropeKvWrite, {
       NEOX: style === 'neox',
       WG: 64,
       PAGE: pageTokens,
@@ -51,15 +51,15 @@ export function planRope(
 export async function planAttention(
   context: PlanContext,
   unit: UnitOf<'attention'>,
-  { rotates = false, writes = true, headNorms }: Work,
-): Promise<Planned[]> {
+  { appliesRope = false, writesCache = true, headNorms }: FusedOp,
+): Promise<PlannedDispatch[]> {
   const { memory, graph, gpu } = context;
   const { eps } = graph.shape;
   const layer = layerShape(graph.shape, unit.layer);
   const { heads, kvHeads, headDim } = layer;
   const { rotary, style, table } = rotationOf(context, unit.rope);
   const window = windowOf(context, unit);
-  const cache = pagesOf(memory, unit.cache);
+  const cache = pageBuffersOf(memory, unit.cache);
   const outStride = strideOf(context, 'context', unit.layer);
   const buffers = {
     qkv: memory.buffers.qkv,
@@ -67,26 +67,26 @@ export async function planAttention(
     k_cache: cache.k,
     v_cache: cache.v,
     table,
-    gain: headNorms ? vectorOf(context, stackKey(headNorms)) : memory.nothing,
-    sinks: unit.sinks === undefined ? memory.nothing : vectorOf(context, unit.sinks),
+    gain: headNorms ? vectorOf(context, stackKey(headNorms)) : memory.dummyRead,
+    sinks: unit.sinks === undefined ? memory.dummyRead : vectorOf(context, unit.sinks),
   };
   const sinks = unit.sinks !== undefined;
   const tile = memory.tileTokens;
-  const rotation = rotates ? { rope: style, qkNorm: headNorms !== undefined } : {};
+  const rotation = appliesRope ? { rope: style, qkNorm: headNorms !== undefined } : {};
   const params = {
     heads,
     kv_heads: kvHeads,
     max_pages: memory.maxPages,
     out_stride: outStride,
     scale: unit.scale,
-    many,
+    many: loopLimit,
     rotary,
     eps,
     window,
-    writes: Number(writes),
+    writes: Number(writesCache),
     v_norm: Number(headNorms?.length === 3),
   };
-  const whole = { split_tokens: 0x7fffffff, max_splits: 1 };
+  const unsplit = { split_tokens: 0x7fffffff, max_splits: 1 };
   const splits = { split_tokens: memory.splitTokens, max_splits: memory.maxSplits };
   const singleTiles = {
     buffer: memory.step,
@@ -98,40 +98,40 @@ export async function planAttention(
   const attend = (
     id: string,
     mode: Parameters<typeof chooseAttention>[2],
-    own: { tiles: Bound; out: Bound; limits: typeof splits },
+    tiling: { tiles: BoundBuffer; out: BoundBuffer; limits: typeof splits },
   ) =>
-    dispatchOf(
+    planDispatch(
       context,
       id,
-      always(attention, chooseAttention(gpu.caps, layer, { ...mode, window: window > 0, sinks, tile })),
-      { ...params, ...own.limits },
-      { ...buffers, tiles: own.tiles, out: own.out },
+      singleOption(attention, chooseAttention(gpu.caps, layer, { ...mode, window: window > 0, sinks, tile })),
+      { ...params, ...tiling.limits },
+      { ...buffers, tiles: tiling.tiles, out: tiling.out },
     );
   const { embedding } = graph.shape;
   if (embedding) {
     const mode = { wide: true, bidirectional: embedding.bidirectional };
-    return [await attend(unit.id, mode, { tiles: wideTiles, out, limits: whole })];
+    return [await attend(unit.id, mode, { tiles: wideTiles, out, limits: unsplit })];
   }
-  const list = [
-    attend(unit.id, rotation, { tiles: singleTiles, out, limits: whole }),
-    attend(`${unit.id}.wide`, { wide: true }, { tiles: wideTiles, out, limits: whole }),
+  const dispatches = [
+    attend(unit.id, rotation, { tiles: singleTiles, out, limits: unsplit }),
+    attend(`${unit.id}.wide`, { wide: true }, { tiles: wideTiles, out, limits: unsplit }),
   ];
   // A context that fits in one split needs no split kernel, so none is compiled.
   if (memory.maxSplits > 1) {
-    list.push(
+    dispatches.push(
       attend(
         `${unit.id}.split`,
         { split: true, ...rotation },
         { tiles: singleTiles, out: memory.partial, limits: splits },
       ),
-      dispatchOf(
+      planDispatch(
         context,
         `${unit.id}.combine`,
-        always(attentionCombine, { WG: 64, SINKS: sinks }),
+        singleOption(attentionCombine, { WG: 64, SINKS: sinks }),
         { heads, head_dim: headDim, ...splits, out_stride: outStride, window },
         { partial: memory.partial, tiles: singleTiles, out, sinks: buffers.sinks },
       ),
     );
   }
-  return Promise.all(list);
+  return Promise.all(dispatches);
 }

@@ -2,7 +2,7 @@
 import type { Grid, StepDims } from '../../kernels/define.ts';
 import type { MatmulFamily } from '../../kernels/matmul.ts';
 import type { LabKernel } from './bindings.ts';
-import type { Work } from './fusion.ts';
+import type { FusedOp } from './fusion.ts';
 import type { BufferPool } from './gpu/buffers.ts';
 import type { Gpu } from './gpu/device.ts';
 import type { PipelineCache } from './gpu/pipelines.ts';
@@ -15,12 +15,12 @@ import {
   type Rope,
 } from './graph.ts';
 import { layerStrides, type Memory } from './memory.ts';
-import type { StreamedPlace } from './streamed-rows.ts';
+import type { StreamedRowBuffers } from './streamed-rows.ts';
 import type { Tuning } from './tuning.ts';
 import { stackKey, type WeightStack } from './weights.ts';
 
 /** A pipeline that a dispatch can run. */
-export interface Choice {
+export interface PipelineChoice {
   readonly upTo: number;
   /** Not usable in steps with rows that are being decoded. */
   readonly promptOnly: boolean;
@@ -37,7 +37,7 @@ export interface Dispatch {
   readonly op: string;
   readonly bindGroup: GPUBindGroup;
   /** Ordered by row count: the first whose `upTo` is large enough runs. */
-  readonly choices: readonly Choice[];
+  readonly choices: readonly PipelineChoice[];
   /** Whether the row count is that of tokens or of samples. */
   readonly rows: 'tokens' | 'samples';
   /** The graph nodes that it computes, completely or in part. */
@@ -53,7 +53,7 @@ export interface LabDispatch {
   readonly kernel: LabKernel;
   /** Id of the bind target; a matrix stored in several parts has several dispatches. */
   readonly target: string;
-  readonly buffers: Readonly<Record<string, Bound>>;
+  readonly buffers: Readonly<Record<string, BoundBuffer>>;
   readonly params: Readonly<Record<string, number>>;
   /** Dimensions except `tokens` and `context`, which depend on the step. */
   readonly dims: Readonly<Record<string, number>>;
@@ -65,7 +65,7 @@ export interface Weights {
   readonly stacks: ReadonlyMap<string, WeightStack>;
   readonly vectors: ReadonlyMap<string, GPUBuffer>;
   /** GPU buffers with the rows of a step's tokens from a table that stays in the file. */
-  readonly streamed?: StreamedPlace | undefined;
+  readonly streamed?: StreamedRowBuffers | undefined;
 }
 
 export interface PlanContext {
@@ -74,14 +74,14 @@ export interface PlanContext {
   readonly graph: Graph;
   readonly memory: Memory;
   readonly weights: Weights;
-  readonly works: readonly Work[];
+  readonly fusedOps: readonly FusedOp[];
   readonly family: MatmulFamily;
   readonly tuning: Tuning;
   /** Owns the buffers that belong to the plan itself. */
   readonly pool: BufferPool;
 }
 
-export type Bound = GPUBuffer | GPUBufferBinding;
+export type BoundBuffer = GPUBuffer | GPUBufferBinding;
 
 export function stackOf(context: PlanContext, names: readonly string[]): WeightStack {
   const stack = context.weights.stacks.get(stackKey(names));
@@ -114,7 +114,7 @@ export function rotationOf(
   { graph, memory }: PlanContext,
   index: number | undefined,
 ): Pick<Rope, 'rotary' | 'style'> & { table: GPUBuffer } {
-  if (index === undefined) return { rotary: 0, style: 'interleaved', table: memory.nothing };
+  if (index === undefined) return { rotary: 0, style: 'interleaved', table: memory.dummyRead };
   const rope = graph.shape.ropes[index];
   const table = memory.ropeTables[index];
   if (!rope || !table) throw new Error(`no rotation ${index}`);

@@ -1,11 +1,11 @@
 /** Plans mixture-of-experts feed-forwards. */
-import { expertFlags, expertOptions, expertSum, fewTokens } from '../../kernels/experts.ts';
-import { mostExperts, mostUsed, route, routeGroups } from '../../kernels/route.ts';
+import { expertFlags, expertOptions, expertSum, maxDirectTokens } from '../../kernels/experts.ts';
+import { maxExperts, maxUsed, route, routeGroups } from '../../kernels/route.ts';
 import type { PlanUnit } from './bindings.ts';
 import { type ExpertMemory, expertRoles } from './expert-memory.ts';
 import type { ExpertShape, ExpertUnit } from './graph.ts';
 import { type PlanContext, stackOf, vectorOf } from './plan-context.ts';
-import { always, dispatchOf, many, numbered, type Planned } from './plan-dispatch.ts';
+import { singleOption, planDispatch, loopLimit, dispatchId, type PlannedDispatch } from './plan-dispatch.ts';
 
 type UnitOf<Op extends ExpertUnit['op']> = Extract<ExpertUnit, { readonly op: Op }>;
 
@@ -13,7 +13,7 @@ type UnitOf<Op extends ExpertUnit['op']> = Extract<ExpertUnit, { readonly op: Op
 export const expertVectors = (unit: PlanUnit): (readonly string[])[] =>
   unit.op === 'expert_matmul' && unit.bias !== undefined ? [[unit.bias]] : [];
 
-export async function planRoute(context: PlanContext, unit: UnitOf<'route'>): Promise<Planned[]> {
+export async function planRoute(context: PlanContext, unit: UnitOf<'route'>): Promise<PlannedDispatch[]> {
   const { experts, memory } = expertsOf(context);
   const { count, used } = experts;
   const { buffers } = context.memory;
@@ -27,21 +27,21 @@ export async function planRoute(context: PlanContext, unit: UnitOf<'route'>): Pr
     }),
   );
   return Promise.all([
-    dispatchOf(
+    planDispatch(
       context,
       unit.id,
-      always(route, { WG: 64, MOST: mostExperts, MOST_USED: mostUsed }),
+      singleOption(route, { WG: 64, MOST: maxExperts, MOST_USED: maxUsed }),
       { experts: count, used, of_all: unit.shares === 'of_all' ? 1 : 0, scale: unit.scale },
       { logits: buffers.router, routes: memory.routed },
     ),
-    dispatchOf(
+    planDispatch(
       context,
       `${unit.id}.groups`,
       groups,
       {
         experts: count,
         used,
-        few: fewTokens(context.family, experts),
+        few: maxDirectTokens(context.family, experts),
         order_at: memory.orderAt,
         tiles_at: memory.tilesAt,
       },
@@ -50,10 +50,10 @@ export async function planRoute(context: PlanContext, unit: UnitOf<'route'>): Pr
   ]);
 }
 
-export function planExpertMatmul(context: PlanContext, unit: UnitOf<'expert_matmul'>): Promise<Planned[]> {
+export function planExpertMatmul(context: PlanContext, unit: UnitOf<'expert_matmul'>): Promise<PlannedDispatch[]> {
   const { experts, memory } = expertsOf(context);
   const { count, used } = experts;
-  const { buffers, nothing } = context.memory;
+  const { buffers, dummyRead } = context.memory;
   const { parts } = stackOf(context, [unit.weight]);
   const rows = parts.reduce((sum, part) => sum + part.rows, 0) / count;
   const isUp = unit.role === 'up';
@@ -62,12 +62,12 @@ export function planExpertMatmul(context: PlanContext, unit: UnitOf<'expert_matm
     (unit.role === 'down' ? expertFlags.paired : 0) |
     (isUp ? expertFlags.gated : 0) |
     (isUp && unit.activation === 'swiglu_oai' ? expertFlags.oai : 0);
-  const [from, to] = ends[unit.role];
+  const [from, to] = buffersByRole[unit.role];
   return Promise.all(
     parts.map((part, index) =>
-      dispatchOf(
+      planDispatch(
         context,
-        numbered(unit.id, index),
+        dispatchId(unit.id, index),
         expertOptions(context.gpu.caps, context.family, part.format, experts),
         {
           rows,
@@ -79,37 +79,37 @@ export function planExpertMatmul(context: PlanContext, unit: UnitOf<'expert_matm
           order_at: memory.orderAt,
           tiles_at: memory.tilesAt,
           computed_at: expertRoles.indexOf(unit.role) * count,
-          many,
+          many: loopLimit,
           all_experts: count,
         },
         {
           quants: part.quants,
           scales: part.scales,
-          vectors: unit.bias === undefined ? nothing : vectorOf(context, unit.bias),
+          vectors: unit.bias === undefined ? dummyRead : vectorOf(context, unit.bias),
           x: buffers[from],
           y: buffers[to],
           routes: memory.routed,
-          gate: isUp ? buffers.expert_gate : nothing,
-          computed: memory.computed,
+          gate: isUp ? buffers.expert_gate : dummyRead,
+          computed: memory.computedPairs,
         },
       ),
     ),
   );
 }
 
-const ends = {
+const buffersByRole = {
   gate: ['normed', 'expert_gate'],
   up: ['normed', 'expert_activated'],
   down: ['expert_activated', 'expert_out'],
 } as const;
 
-export function planExpertSum(context: PlanContext, unit: UnitOf<'expert_sum'>): Promise<Planned> {
+export function planExpertSum(context: PlanContext, unit: UnitOf<'expert_sum'>): Promise<PlannedDispatch> {
   const { experts, memory } = expertsOf(context);
   const { buffers } = context.memory;
-  return dispatchOf(
+  return planDispatch(
     context,
     unit.id,
-    always(expertSum, { WG: 64 }),
+    singleOption(expertSum, { WG: 64 }),
     { quads: context.graph.shape.width / 4, used: experts.used },
     { x: buffers.expert_out, routes: memory.routed, hidden: buffers.hidden },
   );

@@ -1,10 +1,10 @@
 /** Plans per-layer inputs and other operations of Gemma 4. */
 import { blockColumns } from '../../kernels/formats.ts';
-import { chooseJoin, perLayerGate, perLayerJoin, scale, softcap } from '../../kernels/per-layer.ts';
+import { choosePerLayerJoin, perLayerGate, perLayerJoin, scale, softcap } from '../../kernels/per-layer.ts';
 import type { PlanUnit } from './bindings.ts';
 import type { PerLayerUnit } from './graph.ts';
 import { type PlanContext, strideOf, vectorOf } from './plan-context.ts';
-import { always, dispatchOf, type Planned } from './plan-dispatch.ts';
+import { singleOption, planDispatch, type PlannedDispatch } from './plan-dispatch.ts';
 
 type UnitOf<Op extends PerLayerUnit['op']> = Extract<PerLayerUnit, { readonly op: Op }>;
 
@@ -12,7 +12,7 @@ type UnitOf<Op extends PerLayerUnit['op']> = Extract<PerLayerUnit, { readonly op
 export const perLayerVectors = (unit: PlanUnit): (readonly string[])[] =>
   unit.op === 'per_layer_join' ? [[unit.weight]] : [];
 
-export async function planJoin(context: PlanContext, unit: UnitOf<'per_layer_join'>): Promise<Planned> {
+export async function planPerLayerJoin(context: PlanContext, unit: UnitOf<'per_layer_join'>): Promise<PlannedDispatch> {
   const { memory, graph, gpu, weights } = context;
   const { layers, layerInput = 0, eps } = graph.shape;
   const { streamed } = weights;
@@ -27,16 +27,16 @@ export async function planJoin(context: PlanContext, unit: UnitOf<'per_layer_joi
     scale: unit.scale,
   };
   const buffers = { quants, scales, weight: vectorOf(context, unit.weight), y: memory.buffers.per_layer };
-  return dispatchOf(context, unit.id, always(perLayerJoin, chooseJoin(gpu.caps, format)), params, buffers);
+  return planDispatch(context, unit.id, singleOption(perLayerJoin, choosePerLayerJoin(gpu.caps, format)), params, buffers);
 }
 
-export function planLayerGate(context: PlanContext, unit: UnitOf<'per_layer_gate'>): Promise<Planned> {
+export function planPerLayerGate(context: PlanContext, unit: UnitOf<'per_layer_gate'>): Promise<PlannedDispatch> {
   const { memory, graph } = context;
   const { layerInput = 0 } = graph.shape;
-  return dispatchOf(
+  return planDispatch(
     context,
     unit.id,
-    always(perLayerGate, { WG: 64 }),
+    singleOption(perLayerGate, { WG: 64 }),
     {
       columns: layerInput,
       in_stride: strideOf(context, 'per_layer'),
@@ -46,15 +46,15 @@ export function planLayerGate(context: PlanContext, unit: UnitOf<'per_layer_gate
   );
 }
 
-export function planScale(context: PlanContext, unit: UnitOf<'scale'>): Promise<Planned> {
+export function planScale(context: PlanContext, unit: UnitOf<'scale'>): Promise<PlannedDispatch> {
   const { memory, graph } = context;
   const params = { columns: graph.shape.width, scale: unit.scale };
-  return dispatchOf(context, unit.id, always(scale, { WG: 64 }), params, { y: memory.buffers.hidden });
+  return planDispatch(context, unit.id, singleOption(scale, { WG: 64 }), params, { y: memory.buffers.hidden });
 }
 
-export function planSoftcap(context: PlanContext, unit: UnitOf<'softcap'>): Promise<Planned> {
+export function planSoftcap(context: PlanContext, unit: UnitOf<'softcap'>): Promise<PlannedDispatch> {
   const { memory, graph } = context;
   const params = { columns: graph.shape.vocabulary, cap: unit.cap };
   const buffers = { y: memory.buffers.logits };
-  return dispatchOf(context, unit.id, always(softcap, { WG: 64 }), params, buffers, 'samples');
+  return planDispatch(context, unit.id, singleOption(softcap, { WG: 64 }), params, buffers, 'samples');
 }

@@ -5,9 +5,9 @@ import { shortConv } from '../../kernels/short-conv.ts';
 import { sigmoidGate } from '../../kernels/sigmoid-gate.ts';
 import type { PlanUnit } from './bindings.ts';
 import { layerShape, type StateUnit } from './graph.ts';
-import { statesOf } from './memory.ts';
-import { type Bound, type PlanContext, strideOf, vectorOf } from './plan-context.ts';
-import { always, dispatchOf, type Planned } from './plan-dispatch.ts';
+import { stateBufferOf } from './memory.ts';
+import { type BoundBuffer, type PlanContext, strideOf, vectorOf } from './plan-context.ts';
+import { singleOption, planDispatch, type PlannedDispatch } from './plan-dispatch.ts';
 import { stackKey } from './weights.ts';
 
 type UnitOf<Op extends StateUnit['op']> = Extract<StateUnit, { readonly op: Op }>;
@@ -21,15 +21,15 @@ export function stateVectors(unit: PlanUnit): (readonly string[])[] {
   return unit.op === 'gated_norm' ? [[unit.weight]] : [];
 }
 
-const spansOf = ({ memory }: PlanContext): Bound => ({ buffer: memory.step, offset: memory.layout.spans });
+const spansOf = ({ memory }: PlanContext): BoundBuffer => ({ buffer: memory.step, offset: memory.layout.spans });
 
-export function planConv(context: PlanContext, unit: UnitOf<'short_conv'>): Promise<Planned> {
+export function planConv(context: PlanContext, unit: UnitOf<'short_conv'>): Promise<PlannedDispatch> {
   const { memory } = context;
   const { layer, channels, kernel, mode } = unit;
-  return dispatchOf(
+  return planDispatch(
     context,
     unit.id,
-    always(shortConv, { KERNEL: kernel, GATED: mode === 'gated', WG: 32 }),
+    singleOption(shortConv, { KERNEL: kernel, GATED: mode === 'gated', WG: 32 }),
     {
       channels,
       stride: strideOf(context, 'mixed', layer),
@@ -39,20 +39,20 @@ export function planConv(context: PlanContext, unit: UnitOf<'short_conv'>): Prom
     {
       vectors: vectorOf(context, stackKey(vectorsOfConv(unit))),
       spans: spansOf(context),
-      state: statesOf(memory, unit.cache),
+      state: stateBufferOf(memory, unit.cache),
       mixed: memory.buffers.mixed,
       y: memory.buffers.context,
     },
   );
 }
 
-export function planDeltaNet(context: PlanContext, unit: UnitOf<'delta_net'>): Promise<Planned> {
+export function planDeltaNet(context: PlanContext, unit: UnitOf<'delta_net'>): Promise<PlannedDispatch> {
   const { memory, gpu } = context;
   const { layer, keyHeads, valueHeads, keyDim, valueDim } = unit;
-  return dispatchOf(
+  return planDispatch(
     context,
     unit.id,
-    always(deltaNet, chooseDeltaNet(gpu.caps, keyDim)),
+    singleOption(deltaNet, chooseDeltaNet(gpu.caps, keyDim)),
     {
       key_heads: keyHeads,
       value_heads: valueHeads,
@@ -64,19 +64,19 @@ export function planDeltaNet(context: PlanContext, unit: UnitOf<'delta_net'>): P
       vectors: vectorOf(context, stackKey([unit.dt, unit.a])),
       spans: spansOf(context),
       mixed: memory.buffers.mixed,
-      state: statesOf(memory, unit.cache),
+      state: stateBufferOf(memory, unit.cache),
       y: memory.buffers.context,
     },
   );
 }
 
-export function planGatedNorm(context: PlanContext, unit: UnitOf<'gated_norm'>): Promise<Planned> {
+export function planGatedNorm(context: PlanContext, unit: UnitOf<'gated_norm'>): Promise<PlannedDispatch> {
   const { memory, gpu, graph } = context;
   const { layer, heads, headDim } = unit;
-  return dispatchOf(
+  return planDispatch(
     context,
     unit.id,
-    always(gatedNorm, chooseGatedNorm(gpu.caps)),
+    singleOption(gatedNorm, chooseGatedNorm(gpu.caps)),
     {
       columns: headDim,
       stride: strideOf(context, 'context', layer),
@@ -89,13 +89,13 @@ export function planGatedNorm(context: PlanContext, unit: UnitOf<'gated_norm'>):
   );
 }
 
-export function planSigmoidGate(context: PlanContext, unit: UnitOf<'sigmoid_gate'>): Promise<Planned> {
+export function planSigmoidGate(context: PlanContext, unit: UnitOf<'sigmoid_gate'>): Promise<PlannedDispatch> {
   const { memory, graph } = context;
   const { heads, headDim } = layerShape(graph.shape, unit.layer);
-  return dispatchOf(
+  return planDispatch(
     context,
     unit.id,
-    always(sigmoidGate, { WG: 64 }),
+    singleOption(sigmoidGate, { WG: 64 }),
     {
       columns: heads * headDim,
       stride: strideOf(context, 'context', unit.layer),

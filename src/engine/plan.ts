@@ -7,13 +7,13 @@ import { matmulFlags, type MatmulFamily, withFlags } from '../../kernels/matmul.
 import { chooseNormAdd, normAdd } from '../../kernels/norm-add.ts';
 import { chooseRmsNorm, rmsNorm } from '../../kernels/rms-norm.ts';
 import type { GatherUnit, PlanUnit } from './bindings.ts';
-import { fuse, type Work } from './fusion.ts';
+import { fuse, type FusedOp } from './fusion.ts';
 import type { Gpu } from './gpu/device.ts';
 import { layerShape, type MatmulUnit, type Shape, type Unit } from './graph.ts';
-import { labGain, labVectors, planLab } from './lab-plan.ts';
+import { labNormWeight, labVectors, planLab } from './lab-plan.ts';
 import { planAttention, planRope } from './plan-attention.ts';
 import {
-  type Choice,
+  type PipelineChoice,
   type Dispatch,
   layerOf,
   type PlanContext,
@@ -21,13 +21,13 @@ import {
   strideOf,
   vectorOf,
 } from './plan-context.ts';
-import { always, dispatchOf, many, numbered, type Planned } from './plan-dispatch.ts';
+import { singleOption, planDispatch, loopLimit, dispatchId, type PlannedDispatch } from './plan-dispatch.ts';
 import { planGelu, planLayerNorm, planPool, planPositions } from './plan-embedding.ts';
 import { expertVectors, planExpertMatmul, planExpertSum, planRoute } from './plan-experts.ts';
-import { perLayerVectors, planJoin, planLayerGate, planScale, planSoftcap } from './plan-per-layer.ts';
-import { planAdjust, planDraw, planLogprobs } from './plan-sampling.ts';
+import { perLayerVectors, planPerLayerJoin, planPerLayerGate, planScale, planSoftcap } from './plan-per-layer.ts';
+import { planAdjust, planSample, planLogprobs } from './plan-sampling.ts';
 import { planConv, planDeltaNet, planGatedNorm, planSigmoidGate, stateVectors } from './plan-state.ts';
-import { partsOf, type SlicedPart } from './weight-slices.ts';
+import { slicedPartsOf, type SlicedPart } from './weight-slices.ts';
 import { stackKey, type WeightStack } from './weights.ts';
 
 export interface Plan {
@@ -39,15 +39,15 @@ export interface Plan {
 /** Converts the graph to dispatches: chooses a kernel variant for each unit, compiles it, and binds its buffers. */
 export async function makePlan(context: PlanContext): Promise<Plan> {
   const lists = await Promise.all(
-    context.works.map(async (work) => {
-      const all = work.nodes ?? work.unit.nodes;
+    context.fusedOps.map(async (fusedOp) => {
+      const all = fusedOp.nodes ?? fusedOp.unit.nodes;
       const nodes = all.map(({ id }) => id);
       const part = all.some(({ op }) => op === 'sample') ? 'sampling' : 'forward';
-      return (await planWork(context, work)).map((dispatch): Dispatch => ({ ...dispatch, nodes, part }));
+      return (await planFusedOp(context, fusedOp)).map((dispatch): Dispatch => ({ ...dispatch, nodes, part }));
     }),
   );
-  const { weights, works, tuning, family } = context;
-  const parts = works.flatMap(({ unit }) =>
+  const { weights, fusedOps, tuning, family } = context;
+  const parts = fusedOps.flatMap(({ unit }) =>
     unit.op === 'matmul' ? (weights.stacks.get(stackKey(unit.weights))?.parts ?? []) : [],
   );
   const int8 = parts.some((part) => tuning.choose(family, part).some((one) => one.int8));
@@ -55,37 +55,37 @@ export async function makePlan(context: PlanContext): Promise<Plan> {
 }
 
 /** The units of a graph in execution order, fused as far as this adapter's kernels support it. */
-export function worksOf(
+export function fuseUnits(
   gpu: Gpu,
   { shape, units }: { shape: Pick<Shape, 'headDim' | 'embedding' | 'perLayer'>; units: readonly PlanUnit[] },
   family: MatmulFamily,
   stacks: ReadonlyMap<string, WeightStack>,
-): Work[] {
-  const attending = shape.perLayer?.filter(({ heads }) => heads > 0) ?? [shape];
-  const lanes = Math.min(...attending.map(({ headDim }) => attentionLanes(gpu.caps, headDim)));
+): FusedOp[] {
+  const attentionLayers = shape.perLayer?.filter(({ heads }) => heads > 0) ?? [shape];
+  const lanes = Math.min(...attentionLayers.map(({ headDim }) => attentionLanes(gpu.caps, headDim)));
   return fuse(units, {
-    norms: family.part > 0,
+    norms: family.rowsPerPartialSum > 0,
     // Applies to tiles of one token, which embedding steps do not have.
     rotation: lanes > 0 && !shape.embedding,
     // Eight is the number WebGPU guarantees, but some browsers have offered fewer to compatibility devices.
     headNorms: gpu.device.limits.maxStorageBuffersPerShaderStage >= 8,
-    isWhole: (unit) => !unit.slice && stacks.get(stackKey(unit.weights))?.parts.length === 1,
+    isSinglePart: (unit) => !unit.slice && stacks.get(stackKey(unit.weights))?.parts.length === 1,
   });
 }
 
 /** The vectors that a plan of these ops binds, each a list of tensors that are stored consecutively. */
-export function vectorsOf(works: readonly Work[]): Map<string, readonly string[]> {
-  const lists = works.flatMap(({ unit, gain, next, headNorms }): (readonly string[])[] => {
+export function vectorsOf(fusedOps: readonly FusedOp[]): Map<string, readonly string[]> {
+  const lists = fusedOps.flatMap(({ unit, nextNormWeight, sumNormWeight, headNorms }): (readonly string[])[] => {
     if (unit.op === 'rms_norm' || unit.op === 'head_norm') return [[unit.weight]];
     if (unit.op === 'layer_norm') return [[unit.weight, unit.bias]];
     if (unit.op === 'position_embed') return [[unit.tokenType ?? []].flat()];
-    if (unit.op === 'norm_add') return [[unit.weight], next === undefined ? [] : [next]];
-    if (unit.op === 'lab') return [labVectors(unit), [labGain(unit) ?? []].flat()];
+    if (unit.op === 'norm_add') return [[unit.weight], sumNormWeight === undefined ? [] : [sumNormWeight]];
+    if (unit.op === 'lab') return [labVectors(unit), [labNormWeight(unit) ?? []].flat()];
     if (unit.op === 'attention') return [[...(headNorms ?? [])], [unit.sinks ?? []].flat()];
     const others = [...stateVectors(unit), ...expertVectors(unit), ...perLayerVectors(unit)];
     if (others.length > 0) return others;
     const biases = unit.op === 'matmul' ? unit.biases : [];
-    return [[...biases, ...(gain === undefined ? [] : [gain]), ...(headNorms ?? [])]];
+    return [[...biases, ...(nextNormWeight === undefined ? [] : [nextNormWeight]), ...(headNorms ?? [])]];
   });
   return new Map(lists.filter((names) => names.length > 0).map((names) => [stackKey(names), names]));
 }
@@ -106,16 +106,16 @@ export function encodePlan(
 }
 
 /** The pipeline that a dispatch runs for a step of these dimensions; undefined when there is nothing to do. */
-export function choiceOf(dispatch: Dispatch, dims: StepDims): Choice | undefined {
+export function pipelineChoiceOf(dispatch: Dispatch, dims: StepDims): PipelineChoice | undefined {
   const rows = dispatch.rows === 'tokens' ? dims.tokens : dims.samples;
   if (rows === 0) return undefined;
-  const onlyPrompts = dims.answers === 0 && dispatch.rows === 'tokens';
+  const onlyPrompts = dims.decodeRows === 0 && dispatch.rows === 'tokens';
   return dispatch.choices.find((one) => rows <= one.upTo && (onlyPrompts || !one.promptOnly));
 }
 
 /** Returns false when the dispatch has nothing to do in this step. */
 export function encodeDispatch(pass: GPUComputePassEncoder, dispatch: Dispatch, dims: StepDims): boolean {
-  const choice = choiceOf(dispatch, dims);
+  const choice = pipelineChoiceOf(dispatch, dims);
   if (!choice) return false;
   const [x, y, z] = choice.grid(dims);
   if (x === 0 || y === 0 || z === 0) return false;
@@ -125,32 +125,32 @@ export function encodeDispatch(pass: GPUComputePassEncoder, dispatch: Dispatch, 
   return true;
 }
 
-async function planWork(context: PlanContext, work: Work): Promise<Planned[]> {
-  const { unit, promptOnly = false } = work;
+async function planFusedOp(context: PlanContext, fusedOp: FusedOp): Promise<PlannedDispatch[]> {
+  const { unit, promptOnly = false } = fusedOp;
   switch (unit.op) {
     case 'lab':
       return planLab(context, unit);
     case 'gather':
       return [await planGather(context, unit)];
     case 'embed':
-      return planEmbed(context, unit, work);
+      return planEmbed(context, unit, fusedOp);
     case 'matmul':
-      return planMatmul(context, unit, work);
+      return planMatmul(context, unit, fusedOp);
     case 'rms_norm':
     case 'head_norm':
       return [await planNorm(context, unit, promptOnly)];
     case 'norm_add':
-      return [await planNormAdd(context, unit, work)];
+      return [await planNormAdd(context, unit, fusedOp)];
     case 'rope_kv_write':
       return [await planRope(context, unit, promptOnly)];
     case 'attention':
-      return planAttention(context, unit, work);
+      return planAttention(context, unit, fusedOp);
     case 'gated_activation':
       return [await planActivation(context, unit)];
     case 'sample':
       return [
         await planAdjust(context, unit),
-        await planDraw(context, unit),
+        await planSample(context, unit),
         ...(await planLogprobs(context, unit)),
       ];
     case 'sample_adjust':
@@ -180,9 +180,9 @@ async function planWork(context: PlanContext, work: Work): Promise<Planned[]> {
     case 'expert_sum':
       return [await planExpertSum(context, unit)];
     case 'per_layer_join':
-      return [await planJoin(context, unit)];
+      return [await planPerLayerJoin(context, unit)];
     case 'per_layer_gate':
-      return [await planLayerGate(context, unit)];
+      return [await planPerLayerGate(context, unit)];
     case 'scale':
       return [await planScale(context, unit)];
     case 'softcap':
@@ -193,21 +193,21 @@ async function planWork(context: PlanContext, work: Work): Promise<Planned[]> {
 function planEmbed(
   context: PlanContext,
   unit: Extract<Unit, { op: 'embed' }>,
-  { gain }: Work,
-): Promise<Planned[]> {
+  { nextNormWeight }: FusedOp,
+): Promise<PlannedDispatch[]> {
   const { memory, graph, family } = context;
-  const norm = gain !== undefined;
-  const joined = {
-    squares: norm ? memory.squares : memory.nowhere,
-    gain: norm ? vectorOf(context, gain) : memory.nothing,
-    scaled: norm ? memory.buffers.normed : memory.aside,
+  const norm = nextNormWeight !== undefined;
+  const optionalBuffers = {
+    squares: norm ? memory.squares : memory.dummyWrite,
+    gain: norm ? vectorOf(context, nextNormWeight) : memory.dummyRead,
+    scaled: norm ? memory.buffers.normed : memory.scratch,
   };
   return Promise.all(
     stackOf(context, [unit.weight]).parts.map((part, index) =>
-      dispatchOf(
+      planDispatch(
         context,
-        numbered(unit.id, index),
-        always(embed, { FORMAT: part.format, WG: 64, PART: family.part || 4 }),
+        dispatchId(unit.id, index),
+        singleOption(embed, { FORMAT: part.format, WG: 64, PART: family.rowsPerPartialSum || 4 }),
         {
           rows: part.rows,
           first_row: part.firstRow,
@@ -220,19 +220,19 @@ function planEmbed(
           scales: part.scales,
           sampled: memory.sampled,
           y: memory.buffers.hidden,
-          ...joined,
+          ...optionalBuffers,
         },
       ),
     ),
   );
 }
 
-function planMatmul(context: PlanContext, unit: MatmulUnit, work: Work): Promise<Planned[]> {
+function planMatmul(context: PlanContext, unit: MatmulUnit, fusedOp: FusedOp): Promise<PlannedDispatch[]> {
   const { memory, graph, family, tuning } = context;
-  const { gain, normIn = false, gated } = work;
+  const { nextNormWeight, appliesInputNorm = false, gated } = fusedOp;
   const { width, eps } = graph.shape;
   const biased = unit.biases.length > 0;
-  const vectors = [...unit.biases, ...(gain === undefined ? [] : [gain])];
+  const vectors = [...unit.biases, ...(nextNormWeight === undefined ? [] : [nextNormWeight])];
   const stack = stackOf(context, unit.weights);
   const rows = stack.parts.reduce((sum, part) => sum + part.rows, 0);
   const to = gated ? 'activated' : unit.to;
@@ -240,21 +240,21 @@ function planMatmul(context: PlanContext, unit: MatmulUnit, work: Work): Promise
     (biased ? matmulFlags.bias : 0) |
     (unit.add ? matmulFlags.add : 0) |
     (unit.sampled ? matmulFlags.sampled : 0) |
-    (normIn ? matmulFlags.normIn : 0) |
-    (gain === undefined ? 0 : matmulFlags.normOut) |
+    (appliesInputNorm ? matmulFlags.normIn : 0) |
+    (nextNormWeight === undefined ? 0 : matmulFlags.normOut) |
     (gated ? matmulFlags.gated : 0) |
     (gated === 'gelu_tanh' ? matmulFlags.geluTanh : 0);
   const buffers = {
-    vectors: vectors.length > 0 ? vectorOf(context, stackKey(vectors)) : memory.nothing,
+    vectors: vectors.length > 0 ? vectorOf(context, stackKey(vectors)) : memory.dummyRead,
     x: memory.buffers[unit.from],
     y: memory.buffers[to],
-    squares: normIn || gain !== undefined ? memory.squares : memory.nowhere,
-    scaled: gain === undefined ? memory.aside : memory.buffers.normed,
+    squares: appliesInputNorm || nextNormWeight !== undefined ? memory.squares : memory.dummyWrite,
+    scaled: nextNormWeight === undefined ? memory.scratch : memory.buffers.normed,
   };
   const dispatch = (part: SlicedPart, index: number) =>
-    dispatchOf(
+    planDispatch(
       context,
-      numbered(unit.id, index),
+      dispatchId(unit.id, index),
       tuning.choose(family, part, unit.unbounded).map((option) => withFlags(option, flags)),
       {
         rows: part.rows,
@@ -265,23 +265,23 @@ function planMatmul(context: PlanContext, unit: MatmulUnit, work: Work): Promise
         bias_offset: part.firstRow,
         gain_offset: (biased ? rows : 0) + part.firstRow,
         half: part.rows / 2,
-        parts: Math.ceil(width / (family.part || 4)),
+        parts: Math.ceil(width / (family.rowsPerPartialSum || 4)),
         width,
         eps,
-        many,
+        many: loopLimit,
         scale: unit.scale,
       },
       { quants: part.quants, scales: part.scales, ...buffers },
       unit.sampled ? 'samples' : 'tokens',
     );
-  return Promise.all(partsOf(context, stack, unit.slice).map(dispatch));
+  return Promise.all(slicedPartsOf(context, stack, unit.slice).map(dispatch));
 }
 
 function planNorm(
   context: PlanContext,
   unit: Extract<Unit, { op: 'rms_norm' | 'head_norm' }>,
   promptOnly: boolean,
-): Promise<Planned> {
+): Promise<PlannedDispatch> {
   const { memory, graph, gpu } = context;
   const { eps, width } = graph.shape;
   const weight = vectorOf(context, unit.weight);
@@ -289,10 +289,10 @@ function planNorm(
     const { headDim } = layerShape(graph.shape, unit.layer);
     const stride = strideOf(context, 'qkv', unit.layer);
     const offset = unit.firstHead * headDim;
-    return dispatchOf(
+    return planDispatch(
       context,
       unit.id,
-      always(rmsNorm, chooseRmsNorm(gpu.caps, { inPlace: true, prompt: promptOnly })),
+      singleOption(rmsNorm, chooseRmsNorm(gpu.caps, { inPlace: true, prompt: promptOnly })),
       {
         columns: headDim,
         heads: unit.heads,
@@ -305,10 +305,10 @@ function planNorm(
       { weight, y: memory.buffers.qkv },
     );
   }
-  return dispatchOf(
+  return planDispatch(
     context,
     unit.id,
-    always(rmsNorm, chooseRmsNorm(gpu.caps, { sampled: unit.sampled })),
+    singleOption(rmsNorm, chooseRmsNorm(gpu.caps, { sampled: unit.sampled })),
     {
       columns: width,
       heads: 1,
@@ -326,30 +326,30 @@ function planNorm(
 function planNormAdd(
   context: PlanContext,
   unit: Extract<Unit, { op: 'norm_add' }>,
-  { next, scale = 1 }: Work,
-): Promise<Planned> {
+  { sumNormWeight, scale = 1 }: FusedOp,
+): Promise<PlannedDispatch> {
   const { memory, graph, gpu } = context;
   const { eps, width } = graph.shape;
   const { projected, hidden, normed } = memory.buffers;
-  const joined = next === undefined ? {} : { next_weight: vectorOf(context, next), out: normed };
-  return dispatchOf(
+  const optionalBuffers = sumNormWeight === undefined ? {} : { next_weight: vectorOf(context, sumNormWeight), out: normed };
+  return planDispatch(
     context,
     unit.id,
-    always(normAdd, chooseNormAdd(gpu.caps, { next: next !== undefined })),
+    singleOption(normAdd, chooseNormAdd(gpu.caps, { writesNextNorm: sumNormWeight !== undefined })),
     { columns: width, eps, scale },
-    { weight: vectorOf(context, unit.weight), x: projected, y: hidden, ...joined },
+    { weight: vectorOf(context, unit.weight), x: projected, y: hidden, ...optionalBuffers },
   );
 }
 
 function planActivation(
   context: PlanContext,
   unit: Extract<Unit, { op: 'gated_activation' }>,
-): Promise<Planned> {
+): Promise<PlannedDispatch> {
   const { memory, graph } = context;
-  return dispatchOf(
+  return planDispatch(
     context,
     unit.id,
-    always(gatedActivation, { WG: 64, GELU_TANH: unit.activation === 'gelu_tanh' }),
+    singleOption(gatedActivation, { WG: 64, GELU_TANH: unit.activation === 'gelu_tanh' }),
     {
       columns: layerShape(graph.shape, layerOf(unit)).feedForward,
       out_stride: strideOf(context, 'activated', layerOf(unit)),
@@ -358,12 +358,12 @@ function planActivation(
   );
 }
 
-function planGather(context: PlanContext, unit: GatherUnit): Promise<Planned> {
+function planGather(context: PlanContext, unit: GatherUnit): Promise<PlannedDispatch> {
   const { memory, graph } = context;
-  return dispatchOf(
+  return planDispatch(
     context,
     unit.id,
-    always(gatherRows, { WG: 64 }),
+    singleOption(gatherRows, { WG: 64 }),
     { columns: graph.shape.width },
     { x: memory.buffers.hidden, y: memory.buffers[unit.to] },
     'samples',

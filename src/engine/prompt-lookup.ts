@@ -1,4 +1,4 @@
-import { afterGuess, type Drafter } from './drafter.ts';
+import { updateAcceptance, type Drafter } from './drafter.ts';
 
 /** Most drafts in one verification. */
 export const maxDrafts = 7;
@@ -11,7 +11,7 @@ export const maxDrafts = 7;
 export class PromptLookup implements Drafter {
   readonly #tokens: readonly number[];
   /** Index of the expected next token; -1 without a draft. */
-  #next = -1;
+  #expectedIndex = -1;
   acceptance: number;
 
   /** @param tokens prompt and output; the caller appends to it and then calls `observe` */
@@ -20,40 +20,40 @@ export class PromptLookup implements Drafter {
     this.acceptance = acceptance;
   }
 
-  get most(): number {
-    return this.#next < 0 ? 0 : Number.POSITIVE_INFINITY;
+  get availableTokens(): number {
+    return this.#expectedIndex < 0 ? 0 : Number.POSITIVE_INFINITY;
   }
 
   observe(): boolean | undefined {
-    const expected = this.#next < 0 ? undefined : this.#tokens[this.#next];
+    const expected = this.#expectedIndex < 0 ? undefined : this.#tokens[this.#expectedIndex];
     const hit = expected === undefined ? undefined : expected === this.#tokens.at(-1);
-    if (hit !== undefined) this.acceptance = afterGuess(this.acceptance, hit);
-    this.#next = hit ? this.#next + 1 : lookUp(this.#tokens);
+    if (hit !== undefined) this.acceptance = updateAcceptance(this.acceptance, hit);
+    this.#expectedIndex = hit ? this.#expectedIndex + 1 : findContinuation(this.#tokens);
     return hit;
   }
 
   propose(skip: number, count: number): number[] {
     const { length } = this.#tokens;
-    const guess: number[] = [];
-    for (let index = this.#next; guess.length < skip + count; index++) {
+    const draft: number[] = [];
+    for (let index = this.#expectedIndex; draft.length < skip + count; index++) {
       // Beyond the end of the text, the draft repeats itself, because repetitive text tends to continue.
-      guess.push((index < length ? this.#tokens[index] : guess[index - length]) as number);
+      draft.push((index < length ? this.#tokens[index] : draft[index - length]) as number);
     }
-    return guess.slice(skip);
+    return draft.slice(skip);
   }
 }
 
 /**
  * Index after the latest earlier occurrence of the last three tokens, or else of the last two; -1 when there is none.
  */
-function lookUp(tokens: readonly number[]): number {
+function findContinuation(tokens: readonly number[]): number {
   const last = tokens.length - 1;
   const [third, second, first] = [tokens[last - 2], tokens[last - 1], tokens[last]];
-  let two = -1;
+  let bigramMatch = -1;
   for (let index = last - 1; index > 0; index--) {
     if (tokens[index] !== first || tokens[index - 1] !== second) continue;
     if (index > 1 && tokens[index - 2] === third) return index + 1;
-    if (two < 0) two = index + 1;
+    if (bigramMatch < 0) bigramMatch = index + 1;
   }
-  return two;
+  return bigramMatch;
 }

@@ -1,29 +1,29 @@
 /** Target time in ms of a step with prompt tokens: while other sequences decode, and alone. */
 const sharedStepMs = 250;
 const loneStepMs = 1000;
-const firstChunk = 32;
-const leastChunk = 8;
+const initialChunkTokens = 32;
+const minChunkTokens = 8;
 
 /** Chooses the prompt tokens of a step (chunked prefill), so that prompts do not stall decoding sequences. */
-export class PromptPace {
+export class PrefillChunker {
   /** Measured time of a prompt token; undefined until a step had enough of them. */
-  #tokenMs: number | undefined;
+  #msPerToken: number | undefined;
 
-  get tokenMs(): number {
-    return this.#tokenMs ?? 0;
+  get msPerToken(): number {
+    return this.#msPerToken ?? 0;
   }
 
   /** @param isShared true while other sequences decode */
-  chunk(shared: boolean): number {
-    if (this.#tokenMs === undefined) return firstChunk;
-    const fit = (shared ? sharedStepMs : loneStepMs) / this.#tokenMs;
-    return Math.max(leastChunk, Math.floor(fit / leastChunk) * leastChunk);
+  chunkTokens(isShared: boolean): number {
+    if (this.#msPerToken === undefined) return initialChunkTokens;
+    const fit = (isShared ? sharedStepMs : loneStepMs) / this.#msPerToken;
+    return Math.max(minChunkTokens, Math.floor(fit / minChunkTokens) * minChunkTokens);
   }
 
   /** Records that a step with this many prompt tokens took `ms`. */
-  learn(tokens: number, ms: number): void {
-    if (tokens < leastChunk) return;
+  recordStepTime(tokens: number, ms: number): void {
+    if (tokens < minChunkTokens) return;
     const measured = ms / tokens;
-    this.#tokenMs = this.#tokenMs === undefined ? measured : (this.#tokenMs + measured) / 2;
+    this.#msPerToken = this.#msPerToken === undefined ? measured : (this.#msPerToken + measured) / 2;
   }
 }

@@ -3,7 +3,7 @@
  */
 import { sampleFlags } from '../../kernels/sample.ts';
 import type { Sequence } from './sequence.ts';
-import { noScores, type Share } from './share.ts';
+import { noScores, type BatchEntry } from './share.ts';
 import type { StepInput } from './step.ts';
 
 /**
@@ -11,12 +11,12 @@ import type { StepInput } from './step.ts';
  * @param rows rows of logits left in the step
  */
 export function scorableTokens(sequence: Sequence, rows: number): number {
-  const { scoring, scheduled, request, isScoring } = sequence;
+  const { scoredTokens, scheduledTokens, request, isScoring } = sequence;
   // Prompt tokens scored before a preemption are recomputed only for their keys and values.
-  const fit = Math.max(0, scoring - 1 - scheduled) + Math.max(0, rows);
+  const fittingTokens = Math.max(0, scoredTokens - 1 - scheduledTokens) + Math.max(0, rows);
   // The last prompt token has no next token to score, and output tokens are not scored.
-  const isRest = fit >= request.prompt.length - 1 - scheduled;
-  return !isScoring || isRest ? Number.POSITIVE_INFINITY : fit;
+  const fitsRest = fittingTokens >= request.prompt.length - 1 - scheduledTokens;
+  return !isScoring || fitsRest ? Number.POSITIVE_INFINITY : fittingTokens;
 }
 
 /**
@@ -28,15 +28,15 @@ export function scorePrompt(
   sequence: Sequence,
   lastRow: number,
   count: number,
-): Share['scores'] {
+): BatchEntry['scores'] {
   if (!sequence.isScoring) return noScores;
-  const { scheduled, scoring, request, wants } = sequence;
-  const end = Math.min(scheduled + count, request.prompt.length - 1);
+  const { scheduledTokens, scoredTokens, request, requestFlags } = sequence;
+  const end = Math.min(scheduledTokens + count, request.prompt.length - 1);
   const first = step.dims.samples;
-  for (let at = Math.max(scheduled, scoring - 1); at < end; at++) {
-    const row = lastRow - (scheduled + count - 1 - at);
-    step.score(row, request.prompt[at + 1] as number, wants & ~sampleFlags.mask);
+  for (let at = Math.max(scheduledTokens, scoredTokens - 1); at < end; at++) {
+    const row = lastRow - (scheduledTokens + count - 1 - at);
+    step.score(row, request.prompt[at + 1] as number, requestFlags & ~sampleFlags.mask);
   }
-  sequence.scoring = Math.max(scoring, end + 1);
+  sequence.scoredTokens = Math.max(scoredTokens, end + 1);
   return { first, count: step.dims.samples - first };
 }

@@ -2,7 +2,7 @@
  * Converts weights from file encoding to GPU layout. The layout's bit fields are described in
  * `wgsl/lib/weight_*.wgsl`.
  */
-import { blockColumns, scaleBytes, type WeightFormat, weightFormats } from '../../kernels/formats.ts';
+import { blockColumns, scaleSizeBytes, type WeightFormat, weightFormats } from '../../kernels/formats.ts';
 import { type TensorType, tensorTypes } from './formats/model-file.ts';
 import {
   packMxfp4,
@@ -42,25 +42,25 @@ export interface Repacked {
 }
 
 /** Reusable buffers for repacking: allocating new memory would cost more than the repacking itself. */
-export class RepackMemory {
+export class RepackBuffers {
   #quants = new ArrayBuffer(0);
   #scales = new ArrayBuffer(0);
 
   /** Returns zeroed words, reusing the previous buffer. */
   quants(words: number): Uint32Array<ArrayBuffer> {
-    if (this.#quants.byteLength < 4 * words) this.#quants = roomFor(words);
+    if (this.#quants.byteLength < 4 * words) this.#quants = allocateWords(words);
     return new Uint32Array(this.#quants, 0, words).fill(0);
   }
 
   /** Returns zeroed words, reusing the previous buffer. */
   scales(words: number): Uint32Array<ArrayBuffer> {
-    if (this.#scales.byteLength < 4 * words) this.#scales = roomFor(words);
+    if (this.#scales.byteLength < 4 * words) this.#scales = allocateWords(words);
     return new Uint32Array(this.#scales, 0, words).fill(0);
   }
 }
 
 /** Packers also view it as 8-byte words. */
-const roomFor = (words: number): ArrayBuffer => new ArrayBuffer(Math.ceil(words / 2) * 8);
+const allocateWords = (words: number): ArrayBuffer => new ArrayBuffer(Math.ceil(words / 2) * 8);
 
 /**
  * Repacks rows of a matrix.
@@ -73,27 +73,27 @@ export function repack(
   raw: Uint8Array,
   rows: number,
   columns: number,
-  phase = 0,
-  memory = new RepackMemory(),
+  groupOffset = 0,
+  memory = new RepackBuffers(),
 ): Repacked {
   const pack = packers[type];
-  if (!pack) return { quants: padded(raw, rows, columns, tensorTypes[type].blockBytes) };
+  if (!pack) return { quants: padRows(raw, rows, columns, tensorTypes[type].blockBytes) };
   const format: WeightFormat = weightFormats[type];
   const blocks = Math.ceil(columns / blockColumns);
   const quants = memory.quants((rows * blocks * format.quantBytesPerBlock) / 4);
   // Most formats number blocks continuously across rows, as if there were one row.
-  const places = format.scaleGroup.byRow ? { rows, blocks } : { rows: 1, blocks: phase + rows * blocks };
-  const scales = memory.scales(scaleBytes(format, places) / 4);
+  const extent = format.scaleGroup.restartsEachRow ? { rows, blocks } : { rows: 1, blocks: groupOffset + rows * blocks };
+  const scales = memory.scales(scaleSizeBytes(format, extent) / 4);
   pack(
     new DataView(raw.buffer, raw.byteOffset, raw.byteLength),
     { rows, columns },
-    { quants, scales, phase },
+    { quants, scales, groupOffset },
   );
   return { quants, scales };
 }
 
 /** Pads the rows of plain types to whole blocks with zeros. */
-function padded(raw: Uint8Array, rows: number, columns: number, elementBytes: number): Uint8Array {
+function padRows(raw: Uint8Array, rows: number, columns: number, elementBytes: number): Uint8Array {
   const rowBytes = columns * elementBytes;
   const paddedBytes = Math.ceil(columns / blockColumns) * blockColumns * elementBytes;
   if (rowBytes === paddedBytes) return raw;

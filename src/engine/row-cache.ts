@@ -1,12 +1,12 @@
 /** LRU cache of table rows by index, limited by bytes. */
 export class RowCache {
-  readonly #limit: number;
+  readonly #limitBytes: number;
   /** Least recently used first. */
   readonly #rows = new Map<number, Uint8Array>();
   #bytes = 0;
 
   constructor(limitBytes: number) {
-    this.#limit = limitBytes;
+    this.#limitBytes = limitBytes;
   }
 
   get bytes(): number {
@@ -22,12 +22,12 @@ export class RowCache {
   }
 
   set(id: number, row: Uint8Array): void {
-    const before = this.#rows.get(id);
+    const previous = this.#rows.get(id);
     this.#rows.delete(id);
     this.#rows.set(id, row);
-    this.#bytes += row.length - (before?.length ?? 0);
+    this.#bytes += row.length - (previous?.length ?? 0);
     for (const [oldest, { length }] of this.#rows) {
-      if (this.#bytes <= this.#limit) return;
+      if (this.#bytes <= this.#limitBytes) return;
       this.#rows.delete(oldest);
       this.#bytes -= length;
     }

@@ -1,5 +1,5 @@
 import type { StepDims } from '../../kernels/define.ts';
-import { logprobWords, mostLikely } from '../../kernels/logprobs.ts';
+import { logprobWords, maxLikely } from '../../kernels/logprobs.ts';
 import { maskWords, sampleFlags } from '../../kernels/sample.ts';
 import { type Binding, bindingsByStep, bindUnits, type LabKernel } from './bindings.ts';
 import { BufferPool } from './gpu/buffers.ts';
@@ -10,21 +10,21 @@ import type { Embedding, Graph } from './graph.ts';
 import type { Memory } from './memory.ts';
 import { int8Tolerance, klDivergence } from './divergence.ts';
 import { encodeCopies, encodeParts, forwardPart, samplingPart, wholeStep } from './encode-step.ts';
-import { type Loading, type LoadOptions, prepare } from './loading.ts';
-import { observe, type Observed, type Wanted } from './observe.ts';
+import { type PreparedModel, type LoadOptions, prepareModel } from './loading.ts';
+import { observeDispatches, type ObservedDispatch, type ReadSizes } from './observe.ts';
 import type { LabDispatch } from './plan-context.ts';
-import { choiceOf, makePlan, type Plan, worksOf } from './plan.ts';
-import { StepInput, stepSamples, wantsOf } from './step.ts';
-import { EngineError, greedy, type LoadProgress } from './types.ts';
-import { type Cost, type StepShape, unitCost } from './unit-cost.ts';
+import { pipelineChoiceOf, makePlan, type Plan, fuseUnits } from './plan.ts';
+import { StepInput, maxStepSamples, requestFlagsOf } from './step.ts';
+import { EngineError, greedySampling, type LoadProgress } from './types.ts';
+import { type UnitCost, type StepShape, estimateUnitCost } from './unit-cost.ts';
 
 /** Most steps in flight: one runs while the next is encoded. */
 export const pipelineDepth = 2;
 
 /** Plans of one graph: for steps of one token, and for all other steps. */
-export interface Plans {
-  readonly one: Plan;
-  readonly many: Plan;
+export interface StepPlans {
+  readonly singleToken: Plan;
+  readonly multiToken: Plan;
   /** Frees resources that only these plans use. */
   destroy(): void;
 }
@@ -37,62 +37,62 @@ export class Runner {
   /** Plan with built-in kernels only. */
   plan: Plan;
   /** Plans with lab kernels; undefined when only built-in kernels run. Takes effect with the next step. */
-  bound: Plans | undefined;
+  boundPlans: StepPlans | undefined;
   /** Runner of the draft model on the same device. */
-  draft: Runner | undefined;
+  draftRunner: Runner | undefined;
   /** True when rows of a table in the file are read for every step, so token ids must be known on the CPU. */
-  readonly needsIds: boolean;
+  readonly needsTokenIds: boolean;
   readonly pipelineCount: number;
   readonly weightBytes: number;
-  readonly #loading: Loading;
+  readonly #loading: PreparedModel;
   readonly #readbacks: GPUBuffer[];
   /** A mask that allows every token. */
-  readonly #anyToken: Uint32Array<ArrayBuffer>;
+  readonly #allTokensMask: Uint32Array<ArrayBuffer>;
   /** Submission times of the steps in flight, oldest first. */
-  readonly #submitted: number[] = [];
+  readonly #submitTimes: number[] = [];
   /** Every pipeline has run once without a validation error. */
-  #warm = false;
+  #isWarm = false;
   /** Start times of running compilations, in `performance.now()` time. */
-  readonly #compilations: number[] = [];
+  readonly #compilationStarts: number[] = [];
   #compiledAt = 0;
 
-  private constructor(parts: { gpu: Gpu; graph: Graph; plan: Plan; loading: Loading }) {
+  private constructor(parts: { gpu: Gpu; graph: Graph; plan: Plan; loading: PreparedModel }) {
     const { memory, pool, pipelines } = parts.loading;
     this.gpu = parts.gpu;
     this.graph = parts.graph;
     this.memory = memory;
     this.plan = parts.plan;
-    this.needsIds = parts.loading.streamed !== undefined;
+    this.needsTokenIds = parts.loading.streamed !== undefined;
     this.pipelineCount = pipelines.size;
     this.weightBytes = pool.bytes;
     this.#loading = parts.loading;
     const { embedding } = parts.graph.shape;
-    const words = stepSamples(memory.capacity.slots) * (embedding?.dimensions ?? 1 + logprobWords);
+    const words = maxStepSamples(memory.capacity.slots) * (embedding?.dimensions ?? 1 + logprobWords);
     this.#readbacks = Array.from({ length: pipelineDepth }, (_, index) =>
       memory.pool.readback(`results.readback${index}`, words * 4),
     );
-    this.#anyToken = new Uint32Array(maskWords(parts.graph.shape.vocabulary)).fill(0xffffffff);
+    this.#allTokensMask = new Uint32Array(maskWords(parts.graph.shape.vocabulary)).fill(0xffffffff);
   }
 
   static async load(options: LoadOptions): Promise<Runner> {
     const { gpu, graph, onProgress } = options;
-    const loading = await prepare(options);
+    const loading = await prepareModel(options);
     try {
       const { memory, tuning } = loading;
       const parts = { ...loading, gpu, graph, pool: memory.pool };
       // Pipelines compile while weights are read; only the reading reports progress meanwhile. Some drivers compile
       // at the first dispatch.
-      let reading = true;
-      const filled = loading.fill().finally(() => (reading = false));
-      filled.catch(() => undefined); // awaited below
+      let isReading = true;
+      const weightsLoaded = loading.loadWeights().finally(() => (isReading = false));
+      weightsLoaded.catch(() => undefined); // awaited below
       const plan = await makePlan(parts);
       const runner = new Runner({ gpu, graph, plan, loading });
-      await Promise.all([filled, runner.#warmUp((progress) => reading || onProgress(progress))]);
-      runner.#warm = true;
+      await Promise.all([weightsLoaded, runner.#warmUp((progress) => isReading || onProgress(progress))]);
+      runner.#isWarm = true;
       if (plan.int8) {
-        const divergence = await runner.#divergence(await makePlan({ ...parts, tuning: tuning.exact() }));
+        const divergence = await runner.#measureDivergence(await makePlan({ ...parts, tuning: tuning.exactTuning() }));
         options.onNotice?.(
-          `prompt activations are rounded to 8 bits where that is faster: ${describe(divergence)}`,
+          `prompt activations are rounded to 8 bits where that is faster: ${describeDivergence(divergence)}`,
         );
       }
       return runner;
@@ -103,8 +103,8 @@ export class Runner {
   }
 
   /** Lower bounds of the operations and bytes of a graph unit for one sequence in a step. */
-  costOf(unit: Graph['units'][number], step: StepShape): Cost {
-    return unitCost(unit, this.graph, this.#loading.tensors, step);
+  costOf(unit: Graph['units'][number], step: StepShape): UnitCost {
+    return estimateUnitCost(unit, this.graph, this.#loading.tensors, step);
   }
 
   newStep(): StepInput {
@@ -116,23 +116,23 @@ export class Runner {
    * Plans the graph with lab kernels in place of built-in ones. The plans are not used yet.
    * @param unfused see `bindUnits`
    */
-  async planBindings(bindings: readonly Binding[], unfused: ReadonlyMap<string, LabKernel>): Promise<Plans> {
+  async planBindings(bindings: readonly Binding[], unfused: ReadonlyMap<string, LabKernel>): Promise<StepPlans> {
     const { gpu, graph, memory } = this;
     if (graph.shape.embedding) throw new Error('lab kernels need a model that generates text');
     const loading = this.#loading;
     const pool = new BufferPool(gpu.device);
     const planOf = async (list: readonly Binding[]): Promise<Plan> => {
       const units = bindUnits(graph, list, unfused);
-      const works = worksOf(gpu, { ...graph, units }, loading.family, loading.weights.stacks);
-      await loading.loadVectors(works);
-      return await makePlan({ ...loading, gpu, graph, memory, pool, works });
+      const fusedOps = fuseUnits(gpu, { ...graph, units }, loading.family, loading.weights.stacks);
+      await loading.loadVectors(fusedOps);
+      return await makePlan({ ...loading, gpu, graph, memory, pool, fusedOps });
     };
     try {
-      const { one, many } = bindingsByStep(graph, bindings);
-      const manyPlan = many.length > 0 ? await planOf(many) : this.plan;
-      const onePlan = one.every((binding) => many.includes(binding)) ? manyPlan : await planOf(one);
-      await this.#compileAhead([manyPlan, onePlan]);
-      return { one: onePlan, many: manyPlan, destroy: () => pool.destroy() };
+      const { singleToken, multiToken } = bindingsByStep(graph, bindings);
+      const multiTokenPlan = multiToken.length > 0 ? await planOf(multiToken) : this.plan;
+      const singleTokenPlan = singleToken.every((binding) => multiToken.includes(binding)) ? multiTokenPlan : await planOf(singleToken);
+      await this.#compileAhead([multiTokenPlan, singleTokenPlan]);
+      return { singleToken: singleTokenPlan, multiToken: multiTokenPlan, destroy: () => pool.destroy() };
     } catch (error) {
       pool.destroy();
       throw error;
@@ -155,25 +155,25 @@ export class Runner {
     }
     if (dispatches.length === 0) return;
     const since = performance.now();
-    this.#compilations.push(since);
+    this.#compilationStarts.push(since);
     try {
       submitCompilation(device, dispatches);
       await device.queue.onSubmittedWorkDone();
     } finally {
-      this.#compilations.splice(this.#compilations.indexOf(since), 1);
+      this.#compilationStarts.splice(this.#compilationStarts.indexOf(since), 1);
       this.#compiledAt = performance.now();
     }
   }
 
   /** Start time of the oldest running compilation, which later steps wait for, in `performance.now()` time. */
   get compilingSince(): number | undefined {
-    return this.#compilations[0];
+    return this.#compilationStarts[0];
   }
 
   /** The plan for a step of these dimensions. */
-  planOf(dims: StepDims, bound = this.bound): Plan {
-    if (!bound) return this.plan;
-    return dims.tokens === 1 ? bound.one : bound.many;
+  planOf(dims: StepDims, boundPlans = this.boundPlans): Plan {
+    if (!boundPlans) return this.plan;
+    return dims.tokens === 1 ? boundPlans.singleToken : boundPlans.multiToken;
   }
 
   /**
@@ -181,7 +181,7 @@ export class Runner {
    * compilation that it may have waited for.
    */
   get oldestSubmit(): number | undefined {
-    const oldest = this.#submitted[0];
+    const oldest = this.#submitTimes[0];
     return oldest === undefined ? undefined : Math.max(oldest, this.#compiledAt);
   }
 
@@ -193,10 +193,10 @@ export class Runner {
    * @throws EngineError `model_unreadable`
    */
   async submit(step: StepInput, plan?: Plan): Promise<Uint32Array> {
-    if (this.needsIds) await this.#stream(step);
-    const encoder = this.#begin(step);
+    if (this.needsTokenIds) await this.#loadStreamedRows(step);
+    const encoder = this.#writeStep(step);
     encodeParts(encoder, this.memory, plan ?? this.planOf(step.dims), step.dims, wholeStep);
-    return this.#drawn(encoder, step);
+    return this.#readSamples(encoder, step);
   }
 
   /**
@@ -205,7 +205,7 @@ export class Runner {
    * steps.
    */
   async submitChain(steps: Iterable<StepInput>): Promise<Uint32Array> {
-    if (this.needsIds) throw new Error('a step must be read back before the ids of the next are known');
+    if (this.needsTokenIds) throw new Error('a step must be read back before the ids of the next are known');
     const { queue } = this.gpu.device;
     const readback = this.#takeReadback();
     let bytes = 0;
@@ -213,14 +213,14 @@ export class Runner {
     for (const step of steps) {
       // Steps are submitted one by one, because all of them use the same step buffer.
       if (last) queue.submit([last.finish()]);
-      last = this.#begin(step);
+      last = this.#writeStep(step);
       encodeParts(last, this.memory, this.planOf(step.dims), step.dims, wholeStep);
       const more = step.dims.samples * 4;
       if (more > 0) last.copyBufferToBuffer(this.memory.results, 0, readback, bytes, more);
       bytes += more;
     }
     last ??= this.gpu.device.createCommandEncoder();
-    return new Uint32Array(await this.#read(last, readback, bytes));
+    return new Uint32Array(await this.#submitAndRead(last, readback, bytes));
   }
 
   /**
@@ -228,22 +228,22 @@ export class Runner {
    * does.
    */
   forward(step: StepInput): void | Promise<void> {
-    if (this.needsIds) return this.#stream(step).then(() => this.#forward(step));
+    if (this.needsTokenIds) return this.#loadStreamedRows(step).then(() => this.#forward(step));
     this.#forward(step);
   }
 
   #forward(step: StepInput): void {
-    const encoder = this.#begin(step);
+    const encoder = this.#writeStep(step);
     encodeParts(encoder, this.memory, this.planOf(step.dims), step.dims, forwardPart);
     this.gpu.device.queue.submit([encoder.finish()]);
   }
 
   /** Submits the sampling part of a step; resolves as `submit` does. */
-  async draw(step: StepInput): Promise<Uint32Array> {
+  async sample(step: StepInput): Promise<Uint32Array> {
     const encoder = this.gpu.device.createCommandEncoder();
     // The current plan, even if it was replaced since: the plan of the forward pass may be destroyed.
     encodeParts(encoder, this.memory, this.planOf(step.dims), step.dims, samplingPart);
-    return this.#drawn(encoder, step);
+    return this.#readSamples(encoder, step);
   }
 
   /**
@@ -254,12 +254,12 @@ export class Runner {
     if (!embedding) throw new Error('this model makes no embeddings');
     const { samples } = step.dims;
     const { dimensions, from } = embedding;
-    const encoder = this.#begin(step);
+    const encoder = this.#writeStep(step);
     encodeParts(encoder, this.memory, this.plan, step.dims, forwardPart);
     const readback = this.#takeReadback();
     const bytes = samples * dimensions * 4;
     encoder.copyBufferToBuffer(this.memory.buffers[from], 0, readback, 0, bytes);
-    const all = await this.#read(encoder, readback, bytes);
+    const all = await this.#submitAndRead(encoder, readback, bytes);
     return Array.from(
       { length: samples },
       (_, row) => new Float32Array(all, row * dimensions * 4, dimensions),
@@ -267,12 +267,12 @@ export class Runner {
   }
 
   /** Loads the streamed rows of the step's tokens from the file. */
-  async #stream(step: StepInput): Promise<void> {
-    await this.#loading.streamed?.fill(step.ids());
+  async #loadStreamedRows(step: StepInput): Promise<void> {
+    await this.#loading.streamed?.load(step.tokenIds());
   }
 
   /** Writes a step to the GPU and starts an encoder with the step's page and state copies. */
-  #begin(step: StepInput): GPUCommandEncoder {
+  #writeStep(step: StepInput): GPUCommandEncoder {
     const { device } = this.gpu;
     device.queue.writeBuffer(this.memory.step, 0, step.bytes());
     const encoder = device.createCommandEncoder();
@@ -280,17 +280,17 @@ export class Runner {
     return encoder;
   }
 
-  async #drawn(encoder: GPUCommandEncoder, { dims }: StepInput): Promise<Uint32Array> {
+  async #readSamples(encoder: GPUCommandEncoder, { dims }: StepInput): Promise<Uint32Array> {
     const { results, logprobs } = this.memory;
     const readback = this.#takeReadback();
     let bytes = dims.samples * 4;
     if (bytes > 0) encoder.copyBufferToBuffer(results, 0, readback, 0, bytes);
-    if (dims.logprobs) {
+    if (dims.needsLogprobs) {
       const more = dims.samples * logprobWords * 4;
       encoder.copyBufferToBuffer(logprobs, 0, readback, bytes, more);
       bytes += more;
     }
-    return new Uint32Array(await this.#read(encoder, readback, bytes));
+    return new Uint32Array(await this.#submitAndRead(encoder, readback, bytes));
   }
 
   #takeReadback(): GPUBuffer {
@@ -300,19 +300,19 @@ export class Runner {
   }
 
   /** Submits the encoder and reads the start of `readback`. */
-  async #read(encoder: GPUCommandEncoder, readback: GPUBuffer, bytes: number): Promise<ArrayBuffer> {
+  async #submitAndRead(encoder: GPUCommandEncoder, readback: GPUBuffer, bytes: number): Promise<ArrayBuffer> {
     const { device } = this.gpu;
     // A step that the device rejects leaves zeros, which would pass for tokens.
-    const watched = !this.#warm;
-    if (watched) device.pushErrorScope('validation');
+    const isWatched = !this.#isWarm;
+    if (isWatched) device.pushErrorScope('validation');
     device.queue.submit([encoder.finish()]);
-    const refusal = watched ? device.popErrorScope() : undefined;
-    refusal?.catch(() => undefined); // when the device is lost, mapping rejects
-    this.#submitted.push(performance.now());
+    const validation = isWatched ? device.popErrorScope() : undefined;
+    validation?.catch(() => undefined); // when the device is lost, mapping rejects
+    this.#submitTimes.push(performance.now());
     // Mapping also waits for a step without samples, which bounds the work in flight.
     await readback.mapAsync(GPUMapMode.READ);
-    this.#submitted.shift();
-    const error = await refusal;
+    this.#submitTimes.shift();
+    const error = await validation;
     if (error) throw new EngineError('unsupported_model', `the device refuses a step: ${error.message}`);
     const result = readback.getMappedRange().slice(0, bytes);
     readback.unmap();
@@ -341,7 +341,7 @@ export class Runner {
 
   /** GPU time of every dispatch of one step. */
   async trace(step: StepInput, plan = this.planOf(step.dims)): Promise<DispatchTime[]> {
-    if (this.needsIds) await this.#stream(step);
+    if (this.needsTokenIds) await this.#loadStreamedRows(step);
     this.gpu.device.queue.writeBuffer(this.memory.step, 0, step.bytes());
     return traceDispatches(this.gpu, plan, step.dims);
   }
@@ -350,11 +350,11 @@ export class Runner {
   async observe(
     step: StepInput,
     plan: Plan,
-    wanted: (lab: LabDispatch) => Wanted | undefined,
-  ): Promise<Observed[]> {
-    if (this.needsIds) await this.#stream(step);
+    wanted: (lab: LabDispatch) => ReadSizes | undefined,
+  ): Promise<ObservedDispatch[]> {
+    if (this.needsTokenIds) await this.#loadStreamedRows(step);
     this.gpu.device.queue.writeBuffer(this.memory.step, 0, step.bytes());
-    return observe(this.gpu, plan, step.dims, wanted);
+    return observeDispatches(this.gpu, plan, step.dims, wanted);
   }
 
   /** Writes a slot's page table from index `first` on; `pages` are all pages of the sequence, by position. */
@@ -373,8 +373,8 @@ export class Runner {
    * Writes the token counts of penalties: [vocabulary], bit 31 set for tokens of the prompt, the lower bits the count
    * in the output.
    */
-  setSeen(slot: number, seen: Uint32Array<ArrayBuffer>): void {
-    this.gpu.device.queue.writeBuffer(this.memory.seen, slot * this.graph.shape.vocabulary * 4, seen);
+  setTokenCounts(slot: number, counts: Uint32Array<ArrayBuffer>): void {
+    this.gpu.device.queue.writeBuffer(this.memory.tokenCounts, slot * this.graph.shape.vocabulary * 4, counts);
   }
 
   /** Writes the mask of tokens that may be sampled, one bit each: [maskWords]; undefined for all. */
@@ -382,8 +382,8 @@ export class Runner {
     const { masks } = this.memory;
     this.gpu.device.queue.writeBuffer(
       masks,
-      slot * this.#anyToken.byteLength,
-      (mask ?? this.#anyToken) as Uint32Array<ArrayBuffer>,
+      slot * this.#allTokensMask.byteLength,
+      (mask ?? this.#allTokensMask) as Uint32Array<ArrayBuffer>,
     );
   }
 
@@ -391,7 +391,7 @@ export class Runner {
    * Measures the KL divergence in nats between this plan's prediction after a prompt and the exact plan's. Switches
    * to the exact plan when it exceeds the tolerance.
    */
-  async #divergence(exact: Plan): Promise<number> {
+  async #measureDivergence(exact: Plan): Promise<number> {
     const { capacity } = this.memory;
     const length = Math.min(64, capacity.stepTokens, capacity.context);
     const { vocabulary } = this.graph.shape;
@@ -399,7 +399,7 @@ export class Runner {
     const step = this.newStep();
     this.setPages(0, [0, 1].slice(0, capacity.pages));
     step.clear();
-    step.sample(step.prefillTokens(prompt, 0, length, 0), 0, length, greedy);
+    step.sample(step.prefillTokens(prompt, 0, length, 0), 0, length, greedySampling);
     const rounded = this.plan;
     const [got] = await this.logits(step);
     this.plan = exact;
@@ -410,8 +410,8 @@ export class Runner {
   }
 
   destroy(): void {
-    this.bound?.destroy();
-    if (this.draft) this.draft.#loading.destroy();
+    this.boundPlans?.destroy();
+    if (this.draftRunner) this.draftRunner.#loading.destroy();
     this.#loading.destroy();
     this.gpu.device.destroy();
   }
@@ -425,22 +425,22 @@ export class Runner {
     if (embedding) return this.#warmUpEmbedding(embedding, onProgress);
     const { slots, stepTokens, context } = this.memory.capacity;
     const counts = [1, 4, 8, slots].filter(
-      (count, index, all) => count <= stepSamples(slots) && all.indexOf(count) === index,
+      (count, index, all) => count <= maxStepSamples(slots) && all.indexOf(count) === index,
     );
     const total = counts.length + 1;
     const step = this.newStep();
-    const warm = new Set<GPUComputePipeline>();
-    const run = () => this.submit(step, notYetRun(this.plan, step.dims, warm));
+    const warmPipelines = new Set<GPUComputePipeline>();
+    const run = () => this.submit(step, unwarmedDispatches(this.plan, step.dims, warmPipelines));
     for (const [done, count] of counts.entries()) {
       onProgress({ stage: 'warm-up', done, total });
       step.clear();
       // Penalties that change nothing and masks that forbid nothing, so that their kernels are compiled, too.
-      const sampling = { ...greedy, repetitionPenalty: 1 + 1e-7 };
+      const sampling = { ...greedySampling, repetitionPenalty: 1 + 1e-7 };
       for (let n = 0; n < count; n++) {
         // Rows beyond the slots are drafts.
         const row = n < slots ? step.decodeToken(0, 0, n) : step.verifyTokens(0, [], 0, 0);
         if (n < slots) this.setMask(n, undefined);
-        step.sample(row, n % slots, 1, sampling, everything);
+        step.sample(row, n % slots, 1, sampling, allSampleFlags);
       }
       await run();
     }
@@ -449,11 +449,11 @@ export class Runner {
     // More rows than decode kernels support.
     const length = Math.min(Math.max(this.memory.tileTokens, 16), stepTokens, context);
     const prompt = Array.from({ length }, () => 0);
-    step.sample(step.prefillTokens(prompt, 0, length, 0), 0, length, greedy);
+    step.sample(step.prefillTokens(prompt, 0, length, 0), 0, length, greedySampling);
     await run();
     if (this.memory.maxSplits > 1) {
       step.clear();
-      step.sample(step.decodeToken(0, this.memory.splitTokens, 0), 0, this.memory.splitTokens + 1, greedy);
+      step.sample(step.decodeToken(0, this.memory.splitTokens, 0), 0, this.memory.splitTokens + 1, greedySampling);
       await run();
     }
     onProgress({ stage: 'warm-up', done: total, total });
@@ -473,7 +473,7 @@ export class Runner {
       step.clear();
       for (const [slot, length] of texts.entries()) {
         const ids = Array.from({ length }, () => 0);
-        step.sample(step.wholeTokens(ids, slot, embedding), slot, length, greedy);
+        step.sample(step.encodeSequence(ids, slot, embedding), slot, length, greedySampling);
       }
       await this.embed(step);
     }
@@ -482,20 +482,20 @@ export class Runner {
 }
 
 /** All optional features of a sample. */
-const everything = wantsOf({ logprobs: mostLikely }) | sampleFlags.mask;
+const allSampleFlags = requestFlagsOf({ logprobs: maxLikely }) | sampleFlags.mask;
 
 /** The dispatches of a step whose pipelines are not in `warmPipelines`; adds them to it. */
-function notYetRun(plan: Plan, dims: StepDims, warm: Set<GPUComputePipeline>): Plan {
+function unwarmedDispatches(plan: Plan, dims: StepDims, warmPipelines: Set<GPUComputePipeline>): Plan {
   const dispatches = plan.dispatches.filter((dispatch) => {
-    const choice = choiceOf(dispatch, dims);
-    if (!choice || warm.has(choice.pipeline) || choice.grid(dims).includes(0)) return false;
-    warm.add(choice.pipeline);
+    const choice = pipelineChoiceOf(dispatch, dims);
+    if (!choice || warmPipelines.has(choice.pipeline) || choice.grid(dims).includes(0)) return false;
+    warmPipelines.add(choice.pipeline);
     return true;
   });
   return { ...plan, dispatches };
 }
 
-const describe = (divergence: number): string =>
+const describeDivergence = (divergence: number): string =>
   divergence <= int8Tolerance
     ? `KL ${divergence.toExponential(1)} nats from exact activations`
     : `KL ${divergence.toExponential(1)} nats from exact activations is too much, so rounding is off`;

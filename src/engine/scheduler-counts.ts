@@ -8,7 +8,7 @@ export interface SchedulerCounts {
   byModel: { drafted: number; accepted: number };
 }
 
-export const noCounts = (): SchedulerCounts => ({
+export const zeroCounts = (): SchedulerCounts => ({
   preemptions: 0,
   drafted: 0,
   accepted: 0,

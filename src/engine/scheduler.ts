@@ -1,23 +1,23 @@
 import { noToken, sampleFlags } from '../../kernels/sample.ts';
 import { errorMessage } from '../util/error-message.ts';
 import type { DraftRunner } from './draft-model.ts';
-import { DraftPolicy, type Speculation } from './draft-policy.ts';
+import { DraftPolicy, type SpeculationMode } from './draft-policy.ts';
 import { DraftRounds } from './draft-rounds.ts';
-import { Interludes } from './interludes.ts';
-import { setMask } from './masks.ts';
-import { Parking, type ReaderLimits } from './parking.ts';
-import { Places } from './places.ts';
+import { ExclusiveQueue } from './interludes.ts';
+import { uploadMask } from './masks.ts';
+import { ReaderBackpressure, type ReaderLimits } from './parking.ts';
+import { SlotAllocator } from './places.ts';
 import { PromptLookup } from './prompt-lookup.ts';
-import { PromptPace } from './prompt-pace.ts';
+import { PrefillChunker } from './prompt-pace.ts';
 import { pipelineDepth } from './runner.ts';
-import { noCounts, type SchedulerCounts } from './scheduler-counts.ts';
+import { zeroCounts, type SchedulerCounts } from './scheduler-counts.ts';
 import type { Sequence } from './sequence.ts';
-import { type InFlight, isConstrained, isStale, type Share } from './share.ts';
-import { flagsOf, type StepInput } from './step.ts';
+import { type InFlightStep, isConstrained, isStale, type BatchEntry } from './share.ts';
+import { samplingFlagsOf, type StepInput } from './step.ts';
 import { StepComposer } from './step-composer.ts';
 import { StepResults } from './step-results.ts';
 import type { StepRunner } from './step-runner.ts';
-import { type ConstraintLimits, Thinking } from './thinking.ts';
+import { type ConstraintLimits, MaskWaitList } from './thinking.ts';
 import { EngineError, type TokenLogprob } from './types.ts';
 
 /**
@@ -36,32 +36,32 @@ import { EngineError, type TokenLogprob } from './types.ts';
  */
 export class Scheduler {
   readonly #runner: StepRunner;
-  readonly #places: Places;
+  readonly #allocator: SlotAllocator;
   readonly #composer: StepComposer;
   readonly #drafting: DraftPolicy;
-  readonly #rounds: DraftRounds | undefined;
+  readonly #draftRounds: DraftRounds | undefined;
   readonly #counts: SchedulerCounts;
-  readonly #inFlight: InFlight[] = [];
+  readonly #inFlight: InFlightStep[] = [];
   /** Each step is written to the GPU when it is submitted, so one input object serves all steps. */
   readonly #step: StepInput;
   readonly #now: () => number;
   /** End of the last step; undefined before the first one. */
-  #lastEnd: number | undefined;
-  readonly #pace = new PromptPace();
-  readonly #parking: Parking;
-  readonly #thinking: Thinking;
+  #lastEndAt: number | undefined;
+  readonly #prefillChunker = new PrefillChunker();
+  readonly #backpressure: ReaderBackpressure;
+  readonly #maskWaitList: MaskWaitList;
   #arrivals = 0;
   #loop: Promise<void> | undefined;
   #stopped = false;
-  readonly #idle: (() => void)[] = [];
-  readonly #interludes = new Interludes();
+  readonly #idleWaiters: (() => void)[] = [];
+  readonly #exclusiveQueue = new ExclusiveQueue();
   readonly #onFailure: (reason: string) => void;
 
   constructor(
     runner: StepRunner,
     now: () => number,
     options: {
-      speculation?: Speculation;
+      speculation?: SpeculationMode;
       /** Runner of the draft model. */
       draft?: DraftRunner | undefined;
       counts?: SchedulerCounts;
@@ -74,42 +74,42 @@ export class Scheduler {
     this.#runner = runner;
     this.#now = now;
     this.#drafting = new DraftPolicy(options.speculation ?? 'auto');
-    this.#counts = options.counts ?? noCounts();
-    const places = new Places(runner, () => (this.#counts.preemptions += 1));
-    this.#places = places;
-    this.#composer = new StepComposer(runner, { places, drafting: this.#drafting, pace: this.#pace });
+    this.#counts = options.counts ?? zeroCounts();
+    const allocator = new SlotAllocator(runner, () => (this.#counts.preemptions += 1));
+    this.#allocator = allocator;
+    this.#composer = new StepComposer(runner, { allocator, drafting: this.#drafting, prefillChunker: this.#prefillChunker });
     this.#step = runner.newStep();
     const { memory, graph } = runner;
-    const target = { capacity: memory.capacity, vocabulary: graph.shape.vocabulary, pace: this.#pace, now };
-    if (options.draft) this.#rounds = new DraftRounds(options.draft, { ...target, drafting: this.#drafting });
+    const target = { capacity: memory.capacity, vocabulary: graph.shape.vocabulary, prefillChunker: this.#prefillChunker, now };
+    if (options.draft) this.#draftRounds = new DraftRounds(options.draft, { ...target, drafting: this.#drafting });
     this.#onFailure = options.onFailure ?? (() => {});
-    this.#parking = new Parking(options.reader ?? {}, {
-      leave: (sequence) => this.#comeBack(sequence),
-      drop: (sequence, reason) => this.cancel(sequence, reason),
+    this.#backpressure = new ReaderBackpressure(options.reader ?? {}, {
+      onResume: (sequence) => this.#requeue(sequence),
+      onTimeout: (sequence, reason) => this.cancel(sequence, reason),
     });
-    this.#thinking = new Thinking(options.constraint ?? {}, now);
+    this.#maskWaitList = new MaskWaitList(options.constraint ?? {}, now);
   }
 
   get running(): number {
-    return this.#places.running.length;
+    return this.#allocator.running.length;
   }
 
   /** Sequences that wait for a slot, or for their constraint's mask. */
   get waiting(): number {
-    return this.#places.waiting.length + this.#thinking.size;
+    return this.#allocator.waiting.length + this.#maskWaitList.size;
   }
 
-  get parked(): number {
-    return this.#parking.size;
+  get stalledReaders(): number {
+    return this.#backpressure.size;
   }
 
   get pages(): { total: number; free: number; cached: number } {
-    return this.#places.pages;
+    return this.#allocator.pages;
   }
 
   forgetPrefixes(): void {
-    this.#places.forgetPrefixes();
-    this.#rounds?.forget();
+    this.#allocator.forgetPrefixes();
+    this.#draftRounds?.forgetPrefixes();
   }
 
   add(sequence: Sequence): void {
@@ -117,23 +117,23 @@ export class Scheduler {
     const { sampling, constraint } = sequence.request;
     // Penalties and constraints depend on the previous token, which a draft row does not account for; and a rejected
     // draft cannot be removed from a layer's state.
-    const hasStates = this.#runner.memory.capacity.keptStates !== undefined;
-    const allowsDrafts = (flagsOf(sampling) & penalties) === 0 && !constraint && !hasStates;
+    const hasStates = this.#runner.memory.capacity.retainedStates !== undefined;
+    const allowsDrafts = (samplingFlagsOf(sampling) & penalties) === 0 && !constraint && !hasStates;
     if (this.#drafting.mode !== 'off' && allowsDrafts) {
-      sequence.lookup = new PromptLookup(sequence.tokens, this.#drafting.acceptance);
-      sequence.model = this.#rounds?.drafterFor(sequence);
+      sequence.lookupDrafter = new PromptLookup(sequence.tokens, this.#drafting.acceptance);
+      sequence.modelDrafter = this.#draftRounds?.drafterFor(sequence);
     }
-    sequence.order = this.#arrivals++;
-    this.#places.queue(sequence);
+    sequence.arrivalOrder = this.#arrivals++;
+    this.#allocator.enqueue(sequence);
     this.#start();
   }
 
   /** Ends a sequence in any phase. Its slot and pages are free at once, because the GPU executes steps in order. */
   cancel(sequence: Sequence, reason: unknown): void {
     sequence.fail(reason);
-    this.#parking.remove(sequence);
-    this.#thinking.remove(sequence);
-    this.#places.remove(sequence);
+    this.#backpressure.remove(sequence);
+    this.#maskWaitList.remove(sequence);
+    this.#allocator.remove(sequence);
     this.#start();
   }
 
@@ -143,31 +143,31 @@ export class Scheduler {
    * @param signal removes waiting work and rejects with the signal's reason; running work must observe the signal
    * itself
    */
-  interlude<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
-    const done = this.#interludes.add(work, signal);
+  runExclusive<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    const done = this.#exclusiveQueue.add(work, signal);
     this.#start();
     return done;
   }
 
   /** Resolves when no step is in flight. */
-  async settled(): Promise<void> {
+  async whenIdle(): Promise<void> {
     if (!this.#loop) return;
-    await new Promise<void>((resolve) => this.#idle.push(resolve));
+    await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
   }
 
   /** Fails all sequences and forms no further step. */
   stop(reason: unknown): void {
     this.#stopped = true;
-    const all = [...this.#places.clear(), ...this.#parking.clear(), ...this.#thinking.clear()];
+    const all = [...this.#allocator.clear(), ...this.#backpressure.clear(), ...this.#maskWaitList.clear()];
     for (const sequence of all) sequence.fail(reason);
-    this.#interludes.refuse(reason);
+    this.#exclusiveQueue.cancelAll(reason);
   }
 
   #start(): void {
     if (this.#loop || this.#stopped) return;
-    const isIdle = this.#places.waiting.length === 0 && this.#places.running.length === 0;
-    const interlude = isIdle ? this.#interludes.next() : undefined;
-    this.#loop = (interlude?.run() ?? this.#run())
+    const isIdle = this.#allocator.waiting.length === 0 && this.#allocator.running.length === 0;
+    const task = isIdle ? this.#exclusiveQueue.takeNext() : undefined;
+    this.#loop = (task?.run() ?? this.#runSteps())
       .catch((error: unknown) => {
         const why = errorMessage(error);
         this.stop(new EngineError('device_lost', `the GPU failed in the middle of a step: ${why}`));
@@ -176,56 +176,56 @@ export class Scheduler {
       .finally(() => {
         this.#loop = undefined;
         // Work may have arrived between the last check and the end of the loop.
-        const more = this.#places.waiting.length > 0 || this.#interludes.size > 0;
+        const more = this.#allocator.waiting.length > 0 || this.#exclusiveQueue.size > 0;
         if (more && !this.#stopped) this.#start();
-        else this.#idle.splice(0).forEach((resolve) => resolve());
+        else this.#idleWaiters.splice(0).forEach((resolve) => resolve());
       });
   }
 
-  async #run(): Promise<void> {
-    this.#lastEnd = undefined;
+  async #runSteps(): Promise<void> {
+    this.#lastEndAt = undefined;
     while (!this.#stopped) {
-      this.#fill();
+      this.#fillPipeline();
       const oldest = this.#inFlight[0];
       if (!oldest) {
-        if (!this.#rounds?.isDue) return;
-        await this.#rounds.run(this.#places.running);
-        this.#lastEnd = this.#now();
+        if (!this.#draftRounds?.isDue) return;
+        await this.#draftRounds.run(this.#allocator.running);
+        this.#lastEndAt = this.#now();
         continue;
       }
       if (!oldest.results) {
-        await this.#draw(oldest);
+        await this.#startSampling(oldest);
         continue;
       }
       let results: StepResults;
       try {
         results = new StepResults(await oldest.results, oldest.samples);
       } catch (error) {
-        if (!isUnreadable(error)) throw error;
+        if (!isUnreadableModel(error)) throw error;
         this.#failRunning(error);
         continue;
       } finally {
         this.#inFlight.shift();
       }
-      const ms = this.#learn(oldest);
+      const ms = this.#recordStepTime(oldest);
       const { accepted } = this.#counts.byModel;
       this.#deliver(oldest, results);
-      this.#rounds?.settle(oldest, ms, this.#counts.byModel.accepted - accepted);
+      this.#draftRounds?.recordStep(oldest, ms, this.#counts.byModel.accepted - accepted);
     }
     // Stopped: the device must not be destroyed while it is computing.
-    const last = this.#inFlight.splice(0).map((flight) => flight.results ?? this.#drawn(flight));
-    await Promise.allSettled(last);
+    const pendingResults = this.#inFlight.splice(0).map((step) => step.results ?? this.#sampleStep(step));
+    await Promise.allSettled(pendingResults);
   }
 
   /** Submits steps until the pipeline is full. */
-  #fill(): void {
+  #fillPipeline(): void {
     // A step blocks the next one while it verifies drafts, because the number of accepted tokens is unknown before
     // the readback; while its sampling is not submitted; and in models that need token ids on the CPU.
-    const { needsIds = false } = this.#runner;
-    const blocks = ({ drafts, results }: InFlight) => needsIds || drafts > 0 || !results;
-    while (this.#inFlight.length < pipelineDepth && !this.#inFlight.some(blocks)) {
-      this.#places.admit(this.#now());
-      if (this.#rounds?.plan(this.#places.running)) return;
+    const { needsTokenIds: needsIds = false } = this.#runner;
+    const blocksNext = ({ drafts, results }: InFlightStep) => needsIds || drafts > 0 || !results;
+    while (this.#inFlight.length < pipelineDepth && !this.#inFlight.some(blocksNext)) {
+      this.#allocator.admit(this.#now());
+      if (this.#draftRounds?.planRound(this.#allocator.running)) return;
       const step = this.#submit();
       if (!step) return;
       // It is awaited later; this handler prevents an unhandled rejection until then.
@@ -235,23 +235,23 @@ export class Scheduler {
   }
 
   /** Submits the sampling of a step, once everything it depends on was read back. */
-  async #draw(flight: InFlight): Promise<void> {
-    await Promise.all(flight.shares.map((share) => this.#setMask(share)));
+  async #startSampling(step: InFlightStep): Promise<void> {
+    await Promise.all(step.entries.map((entry) => this.#applyMask(entry)));
     if (this.#stopped) return;
-    flight.results = this.#drawn(flight);
-    flight.results.catch(() => undefined);
+    step.results = this.#sampleStep(step);
+    step.results.catch(() => undefined);
   }
 
   /** Runs the sampling part of a step whose forward pass is submitted. */
-  async #drawn({ forwarded }: InFlight): Promise<Uint32Array> {
-    if (forwarded) await forwarded;
-    return await this.#runner.draw(this.#step);
+  async #sampleStep({ forwardSubmitted }: InFlightStep): Promise<Uint32Array> {
+    if (forwardSubmitted) await forwardSubmitted;
+    return await this.#runner.sample(this.#step);
   }
 
   /** Fails the running sequences of a step that was not executed. Waiting sequences are not affected. */
   #failRunning(reason: unknown): void {
     // `cancel` removes sequences from the list that is iterated.
-    const all = Array.from(this.#places.running);
+    const all = Array.from(this.#allocator.running);
     for (const sequence of all) this.cancel(sequence, reason);
     this.forgetPrefixes();
   }
@@ -259,112 +259,112 @@ export class Scheduler {
   /**
    * Sets the mask of an entry. A failure ends only this sequence, and a slow constraint delays only this sequence.
    */
-  async #setMask(share: Share): Promise<void> {
-    if (!isConstrained(share) || isStale(share)) return;
-    const { sequence } = share;
+  async #applyMask(entry: BatchEntry): Promise<void> {
+    if (!isConstrained(entry) || isStale(entry)) return;
+    const { sequence } = entry;
     try {
-      const isSet = await this.#thinking.inTime(sequence, setMask(this.#runner, share));
-      if (!isSet && !isStale(share)) void this.#think(sequence);
+      const isSet = await this.#maskWaitList.finishesInTime(sequence, uploadMask(this.#runner, entry));
+      if (!isSet && !isStale(entry)) void this.#awaitMask(sequence);
     } catch (error) {
       this.cancel(sequence, error);
     }
   }
 
   /** Forms a step and submits the part that does not depend on results still to be read back. */
-  #submit(): InFlight | undefined {
+  #submit(): InFlightStep | undefined {
     const step = this.#step;
-    const round = this.#rounds?.take();
-    const formed = this.#composer.compose(step, round?.each);
-    if (!formed) return undefined;
-    this.#places.submitted += 1;
-    const { shares } = formed;
-    const waits = shares.some(isConstrained);
-    const isUnusual = waits || shares.some(({ scores }) => scores.count > 0);
+    const finishedRound = this.#draftRounds?.takeFinished();
+    const formedStep = this.#composer.compose(step, finishedRound?.draftsPerSequence);
+    if (!formedStep) return undefined;
+    this.#allocator.submittedSteps += 1;
+    const { entries } = formedStep;
+    const hasConstraints = entries.some(isConstrained);
+    const hasExtraWork = hasConstraints || entries.some(({ scores }) => scores.count > 0);
     const { samples } = step.dims;
-    const pipelined = this.#inFlight.length > 0;
-    const submitted = this.#now();
-    const forwarded = (waits && this.#runner.forward(step)) || undefined;
+    const isPipelined = this.#inFlight.length > 0;
+    const submittedAt = this.#now();
+    const forwardSubmitted = (hasConstraints && this.#runner.forward(step)) || undefined;
     // Awaited before the sampling; this handler prevents an unhandled rejection until then.
-    forwarded?.catch(() => undefined);
-    const results = waits ? undefined : this.#runner.submit(step);
-    const roundMs = round?.ms ?? 0;
-    return { ...formed, samples, isUnusual, roundMs, pipelined, submitted, forwarded, results };
+    forwardSubmitted?.catch(() => undefined);
+    const results = hasConstraints ? undefined : this.#runner.submit(step);
+    const draftRoundMs = finishedRound?.ms ?? 0;
+    return { ...formedStep, samples, hasExtraWork, draftRoundMs, isPipelined, submittedAt, forwardSubmitted, results };
   }
 
   /** Preempts a sequence until its reader has caught up. */
-  #park(sequence: Sequence): void {
-    this.#places.leave(sequence);
+  #pauseForReader(sequence: Sequence): void {
+    this.#allocator.preempt(sequence);
     sequence.phase = 'parked';
-    this.#parking.add(sequence);
+    this.#backpressure.add(sequence);
   }
 
   /** Preempts a sequence until its constraint has answered. */
-  async #think(sequence: Sequence): Promise<void> {
-    this.#places.leave(sequence);
+  async #awaitMask(sequence: Sequence): Promise<void> {
+    this.#allocator.preempt(sequence);
     sequence.phase = 'thinking';
-    if (await this.#thinking.wait(sequence)) this.#comeBack(sequence);
+    if (await this.#maskWaitList.wait(sequence)) this.#requeue(sequence);
   }
 
-  #comeBack(sequence: Sequence): void {
-    this.#places.queue(sequence);
+  #requeue(sequence: Sequence): void {
+    this.#allocator.enqueue(sequence);
     this.#start();
   }
 
   /** Records the time of a step. @returns its duration in ms */
-  #learn(step: InFlight): number {
-    const { prefillTokens, rows, drafts, submitted, pipelined, isUnusual } = step;
+  #recordStepTime(step: InFlightStep): number {
+    const { prefillTokens, rows, drafts, submittedAt, isPipelined, hasExtraWork } = step;
     const end = this.#now();
-    const ms = end - (this.#lastEnd ?? submitted);
-    this.#lastEnd = end;
-    if (isUnusual) return ms;
+    const ms = end - (this.#lastEndAt ?? submittedAt);
+    this.#lastEndAt = end;
+    if (hasExtraWork) return ms;
     if (prefillTokens === 0) {
-      if (drafts > 0) this.#drafting.learn('verify', rows, ms);
-      else if (pipelined || this.#runner.needsIds) this.#drafting.learn('plain', rows, ms);
+      if (drafts > 0) this.#drafting.recordStepTime('verify', rows, ms);
+      else if (isPipelined || this.#runner.needsTokenIds) this.#drafting.recordStepTime('plain', rows, ms);
     }
-    this.#pace.learn(prefillTokens, ms);
+    this.#prefillChunker.recordStepTime(prefillTokens, ms);
     return ms;
   }
 
-  #deliver(step: InFlight, results: StepResults): void {
+  #deliver(step: InFlightStep, results: StepResults): void {
     const now = this.#now();
-    for (const share of step.shares) {
-      if (isStale(share)) continue;
-      const { sequence, first, drafts, fromModel, scores, evaluated } = share;
-      if (evaluated !== undefined) sequence.reportPrompt(evaluated, now);
+    for (const entry of step.entries) {
+      if (isStale(entry)) continue;
+      const { sequence, firstSample, drafts, isFromDraftModel, scores, evaluatedTokens } = entry;
+      if (evaluatedTokens !== undefined) sequence.reportPrompt(evaluatedTokens, now);
       for (let n = 0; n < scores.count; n++) {
-        const id = sequence.request.prompt[sequence.scores?.length ?? 0] as number;
-        sequence.acceptScore(results.logprob(scores.first + n, id));
+        const id = sequence.request.prompt[sequence.promptLogprobs?.length ?? 0] as number;
+        sequence.acceptPromptLogprob(results.logprob(scores.first + n, id));
       }
-      if (share.isLast) {
-        sequence.endPrompt(now);
-        this.#places.release(sequence);
+      if (entry.endsAfterPrompt) {
+        sequence.finishAfterPrompt(now);
+        this.#allocator.release(sequence);
       }
-      if (first !== undefined) this.#deliverDraws(sequence, { first, drafts, fromModel }, results, now);
+      if (firstSample !== undefined) this.#deliverTokens(sequence, { firstSample, drafts, isFromDraftModel }, results, now);
     }
   }
 
-  #deliverDraws(
+  #deliverTokens(
     sequence: Sequence,
-    { first, drafts, fromModel }: { first: number; drafts: readonly number[]; fromModel: boolean },
+    { firstSample, drafts, isFromDraftModel }: { firstSample: number; drafts: readonly number[]; isFromDraftModel: boolean },
     results: StepResults,
     now: number,
   ): void {
-    const counts = fromModel ? [this.#counts, this.#counts.byModel] : [this.#counts];
+    const counts = isFromDraftModel ? [this.#counts, this.#counts.byModel] : [this.#counts];
     for (const one of counts) one.drafted += drafts.length;
     for (let n = 0; ; n++) {
-      const id = results.token(first + n);
+      const id = results.token(firstSample + n);
       if (n > 0) {
         // The previous draft equals the token sampled after it, so this token follows a correct prefix.
-        sequence.scheduled += 1;
-        sequence.drawn += 1;
+        sequence.scheduledTokens += 1;
+        sequence.sampledTokens += 1;
         for (const one of counts) one.accepted += 1;
       }
-      if (id === noToken) return this.#fault(sequence);
+      if (id === noToken) return this.#handleInvalidLogits(sequence);
       const isReported = sequence.request.logprobs !== undefined;
-      this.#accept(sequence, id, now, isReported ? results.logprob(first + n, id) : undefined);
+      this.#acceptToken(sequence, id, now, isReported ? results.logprob(firstSample + n, id) : undefined);
       if (this.#hasEnded(sequence) || id !== drafts[n]) break;
     }
-    if (!this.#hasEnded(sequence) && this.#parking.isDue(sequence)) this.#park(sequence);
+    if (!this.#hasEnded(sequence) && this.#backpressure.isReaderBehind(sequence)) this.#pauseForReader(sequence);
   }
 
   /**
@@ -372,14 +372,14 @@ export class Scheduler {
    * before that token may contain NaN as well, and this sequence may have reused them. So it is computed again
    * without the prefix cache.
    */
-  #fault(sequence: Sequence): void {
-    if (sequence.adopted > 0) {
-      sequence.adopts = false;
+  #handleInvalidLogits(sequence: Sequence): void {
+    if (sequence.reusedTokens > 0) {
+      sequence.canReusePrefix = false;
       // Once the first token was delivered, the reported number of cached tokens stays.
-      if (sequence.answered === 0) sequence.cachedTokens = 0;
-      this.#places.leave(sequence);
+      if (sequence.outputTokens === 0) sequence.cachedTokens = 0;
+      this.#allocator.preempt(sequence);
       this.forgetPrefixes();
-      this.#comeBack(sequence);
+      this.#requeue(sequence);
       return;
     }
     this.cancel(
@@ -392,16 +392,16 @@ export class Scheduler {
     this.forgetPrefixes();
   }
 
-  #accept(sequence: Sequence, id: number, now: number, logprob: TokenLogprob | undefined): void {
-    sequence.accept(id, now, logprob);
+  #acceptToken(sequence: Sequence, id: number, now: number, logprob: TokenLogprob | undefined): void {
+    sequence.acceptToken(id, now, logprob);
     if (this.#hasEnded(sequence)) {
-      this.#places.release(sequence);
+      this.#allocator.release(sequence);
       return;
     }
-    const hit = sequence.lookup?.observe();
-    if (hit !== undefined) this.#drafting.observe(hit);
-    const came = sequence.model?.observe();
-    if (came !== undefined) this.#rounds?.observe(came);
+    const lookupHit = sequence.lookupDrafter?.observe();
+    if (lookupHit !== undefined) this.#drafting.observe(lookupHit);
+    const modelHit = sequence.modelDrafter?.observe();
+    if (modelHit !== undefined) this.#draftRounds?.observe(modelHit);
   }
 
   /** A method, because `acceptToken` changes the phase. */
@@ -411,5 +411,5 @@ export class Scheduler {
 }
 
 /** True when reading the model file failed, not the device. */
-const isUnreadable = (error: unknown): boolean =>
+const isUnreadableModel = (error: unknown): boolean =>
   error instanceof EngineError && error.code === 'model_unreadable';

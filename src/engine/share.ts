@@ -1,56 +1,56 @@
 import type { Sequence } from './sequence.ts';
 
 /** One sequence's part of a step. */
-export interface Share {
+export interface BatchEntry {
   readonly sequence: Sequence;
   /** The sequence's epoch when the step was formed; results are dropped when it was preempted since. */
-  readonly departures: number;
+  readonly preemptionEpoch: number;
   /**
    * Index of the sample of the next token, followed by one sample for each draft; undefined when no token is sampled.
    */
-  readonly first: number | undefined;
+  readonly firstSample: number | undefined;
   readonly drafts: readonly number[];
   /** The drafts come from the draft model. */
-  readonly fromModel: boolean;
+  readonly isFromDraftModel: boolean;
   /** Samples that score prompt tokens. */
   readonly scores: { readonly first: number; readonly count: number };
   /** The sequence ends after its prompt, which is complete in this step. */
-  readonly isLast: boolean;
+  readonly endsAfterPrompt: boolean;
   /** Tokens of the text evaluated after the step; only set when the step prefills and progress is reported. */
-  readonly evaluated: number | undefined;
+  readonly evaluatedTokens: number | undefined;
 }
 
 /** A step whose forward pass is submitted. */
-export interface InFlight {
-  readonly shares: readonly Share[];
+export interface InFlightStep {
+  readonly entries: readonly BatchEntry[];
   readonly rows: number;
   readonly samples: number;
   readonly drafts: number;
   readonly prefillTokens: number;
   /** Time in ms of the draft round before the step; 0 without one. */
-  readonly roundMs: number;
+  readonly draftRoundMs: number;
   /** The step takes longer than its tokens explain: it scores prompt tokens, or waits for constraints. */
-  readonly isUnusual: boolean;
+  readonly hasExtraWork: boolean;
   /** Another step was running when this one was submitted. */
-  readonly pipelined: boolean;
-  readonly submitted: number;
+  readonly isPipelined: boolean;
+  readonly submittedAt: number;
   /** Resolves when the forward pass is submitted; undefined when it was submitted immediately. */
-  readonly forwarded: Promise<void> | undefined;
+  readonly forwardSubmitted: Promise<void> | undefined;
   /** Undefined until the sampling is submitted, which waits for masks. */
   results: Promise<Uint32Array> | undefined;
 }
 
 export const noDrafts: readonly number[] = [];
-export const noScores: Share['scores'] = { first: 0, count: 0 };
+export const noScores: BatchEntry['scores'] = { first: 0, count: 0 };
 
 /** True when the sequence ended or was preempted after the step was formed. */
-export const isStale = ({ sequence, departures }: Share): boolean =>
-  sequence.phase === 'done' || sequence.departures !== departures;
+export const isStale = ({ sequence, preemptionEpoch }: BatchEntry): boolean =>
+  sequence.phase === 'done' || sequence.preemptionEpoch !== preemptionEpoch;
 
 /** True when sampling must wait for the sequence's constraint. */
-export const isConstrained = ({ sequence, first }: Share): boolean =>
-  first !== undefined && sequence.request.constraint !== undefined;
+export const isConstrained = ({ sequence, firstSample }: BatchEntry): boolean =>
+  firstSample !== undefined && sequence.request.constraint !== undefined;
 
 /** True when another output token is to be sampled. */
-export const isDecoding = ({ phase, drawn, request }: Sequence): boolean =>
-  phase === 'decode' && drawn < request.maxTokens;
+export const isDecoding = ({ phase, sampledTokens, request }: Sequence): boolean =>
+  phase === 'decode' && sampledTokens < request.maxTokens;

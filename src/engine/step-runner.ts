@@ -1,14 +1,14 @@
 import { sampleFlags } from '../../kernels/sample.ts';
 import type { Capacity } from './memory.ts';
 import type { Sequence } from './sequence.ts';
-import { flagsOf, type StepInput } from './step.ts';
+import { samplingFlagsOf, type StepInput } from './step.ts';
 
 /** The part of `Runner` that the scheduler needs. Calls take effect in order. */
 export interface StepRunner {
   readonly memory: { readonly capacity: Capacity };
   readonly graph: { readonly shape: { readonly vocabulary: number } };
   /** Token ids must be known on the CPU when a step is submitted, so it cannot use tokens that only the GPU knows. */
-  readonly needsIds?: boolean;
+  readonly needsTokenIds?: boolean;
   newStep(): StepInput;
   /** Resolves with a token for each sample, followed by log probabilities when any sample requests them. */
   submit(step: StepInput): Promise<Uint32Array>;
@@ -17,17 +17,17 @@ export interface StepRunner {
    * returns a promise, `sample` must be called after it resolves.
    */
   forward(step: StepInput): void | Promise<void>;
-  draw(step: StepInput): Promise<Uint32Array>;
+  sample(step: StepInput): Promise<Uint32Array>;
   setPages(slot: number, pages: readonly number[], first?: number): void;
   setBias(slot: number, bias: Float32Array<ArrayBuffer>): void;
-  setSeen(slot: number, seen: Uint32Array<ArrayBuffer>): void;
+  setTokenCounts(slot: number, counts: Uint32Array<ArrayBuffer>): void;
   setMask(slot: number, mask: Uint32Array | undefined): void;
 }
 
 /** Writes the logit bias and the penalty counts of a sequence to its slot. */
-export function setSampling(runner: StepRunner, { request, slot, tokens }: Sequence): void {
+export function uploadSampling(runner: StepRunner, { request, slot, tokens }: Sequence): void {
   const { sampling, prompt } = request;
-  const flags = flagsOf(sampling);
+  const flags = samplingFlagsOf(sampling);
   const { vocabulary } = runner.graph.shape;
   if (flags & sampleFlags.bias) {
     const bias = new Float32Array(vocabulary);
@@ -35,9 +35,9 @@ export function setSampling(runner: StepRunner, { request, slot, tokens }: Seque
     runner.setBias(slot, bias);
   }
   if (flags & sampleFlags.penalties) {
-    const seen = new Uint32Array(vocabulary);
-    for (const id of prompt) seen[id] = 0x80000000;
-    for (const id of tokens.slice(prompt.length)) seen[id] = (seen[id] ?? 0) + 1;
-    runner.setSeen(slot, seen);
+    const counts = new Uint32Array(vocabulary);
+    for (const id of prompt) counts[id] = 0x80000000;
+    for (const id of tokens.slice(prompt.length)) counts[id] = (counts[id] ?? 0) + 1;
+    runner.setTokenCounts(slot, counts);
   }
 }

@@ -4,20 +4,20 @@
  */
 export class StopMatcher {
   readonly #stops: readonly string[];
-  #held = '';
-  #found: string | undefined;
+  #heldText = '';
+  #stopText: string | undefined;
 
   constructor(stops: readonly string[]) {
     this.#stops = stops.filter((stop) => stop !== '');
   }
 
   /** The stop string that was found, if any. */
-  get found(): string | undefined {
-    return this.#found;
+  get stopText(): string | undefined {
+    return this.#stopText;
   }
 
-  get stopped(): boolean {
-    return this.#found !== undefined;
+  get isStopped(): boolean {
+    return this.#stopText !== undefined;
   }
 
   /**
@@ -25,36 +25,36 @@ export class StopMatcher {
    * nothing.
    */
   push(text: string): string {
-    if (this.stopped) return '';
-    const all = this.#held + text;
+    if (this.isStopped) return '';
+    const all = this.#heldText + text;
     // The stop string that is complete first wins, not the one that starts first, so the result does not depend on
     // chunk boundaries.
-    let found: { stop: string; start: number; end: number } | undefined;
+    let match: { stop: string; start: number; end: number } | undefined;
     for (const stop of this.#stops) {
       const start = all.indexOf(stop);
       const end = start + stop.length;
-      if (start < 0 || (found && (end > found.end || (end === found.end && start >= found.start)))) continue;
-      found = { stop, start, end };
+      if (start < 0 || (match && (end > match.end || (end === match.end && start >= match.start)))) continue;
+      match = { stop, start, end };
     }
-    if (found) {
-      this.#found = found.stop;
-      this.#held = '';
-      return all.slice(0, found.start);
+    if (match) {
+      this.#stopText = match.stop;
+      this.#heldText = '';
+      return all.slice(0, match.start);
     }
-    const keep = this.#partial(all);
-    this.#held = all.slice(all.length - keep);
-    return all.slice(0, all.length - keep);
+    const heldLength = this.#partialMatchLength(all);
+    this.#heldText = all.slice(all.length - heldLength);
+    return all.slice(0, all.length - heldLength);
   }
 
   /** Returns the held text when the stream ends without a stop string. */
   flush(): string {
-    const rest = this.stopped ? '' : this.#held;
-    this.#held = '';
+    const rest = this.isStopped ? '' : this.#heldText;
+    this.#heldText = '';
     return rest;
   }
 
   /** Length of the longest suffix of `all` that is a proper prefix of a stop string. */
-  #partial(all: string): number {
+  #partialMatchLength(all: string): number {
     let longest = 0;
     for (const stop of this.#stops) {
       for (let length = Math.min(stop.length - 1, all.length); length > longest; length--) {

@@ -3,18 +3,18 @@
  * the rows of a step's tokens are read before the step. On the GPU they have the table's own encoding, in the order
  * of the step's tokens.
  */
-import { blockColumns, quantBytes, scaleBytes, weightFormats } from '../../kernels/formats.ts';
+import { blockColumns, quantSizeBytes, scaleSizeBytes, weightFormats } from '../../kernels/formats.ts';
 import { errorMessage } from '../util/error-message.ts';
 import { type ModelFile, ModelFileError, type TensorInfo } from './formats/model-file.ts';
 import { bytesOfRow, columnsOf, rowsOf } from './formats/rows.ts';
 import type { BufferPool } from './gpu/buffers.ts';
 import type { Graph } from './graph.ts';
-import { repack, RepackMemory } from './repack.ts';
+import { repack, RepackBuffers } from './repack.ts';
 import { RowCache } from './row-cache.ts';
 import { EngineError } from './types.ts';
 
 /** GPU buffers with the rows of a step: row t belongs to token t. */
-export interface StreamedPlace {
+export interface StreamedRowBuffers {
   /** Name of the table. */
   readonly tensor: string;
   /** Name of a format in `kernels/formats.ts`. */
@@ -31,20 +31,20 @@ export interface StreamedOptions {
 }
 
 /** Tokens repeat within a text; this holds some thousands of rows of a large table. */
-const usualCacheBytes = 64 << 20;
+const defaultCacheBytes = 64 << 20;
 
 /** Concurrent reads: enough to hide the latency of a disk or remote server without overloading it. */
-const readsAtOnce = 16;
+const concurrentReads = 16;
 
 /** GPU bytes of one row of a streamed table. */
 export function streamedRowBytes(tensor: TensorInfo): number {
   const format = weightFormats[tensor.type];
   const extent = { rows: 1, blocks: Math.ceil(columnsOf(tensor) / blockColumns) };
-  return quantBytes(format, extent) + scaleBytes(format, extent);
+  return quantSizeBytes(format, extent) + scaleSizeBytes(format, extent);
 }
 
 /** Name of the tensor that stays in the file; undefined when there is none. */
-export function streamedTable(graph: Graph): string | undefined {
+export function streamedTableName(graph: Graph): string | undefined {
   const unit = graph.units.find(({ op }) => op === 'per_layer_join');
   return unit?.op === 'per_layer_join' ? unit.rows : undefined;
 }
@@ -56,14 +56,14 @@ export function streamedRowsOf(
   pool: BufferPool,
   options: StreamedOptions,
 ): StreamedRows | undefined {
-  const name = streamedTable(graph);
+  const name = streamedTableName(graph);
   if (name === undefined) return undefined;
   const tensor = file.tensors.get(name);
   if (!tensor) throw new ModelFileError('bad_tensors', `${file.name}: tensor '${name}' is not in the file`);
   return new StreamedRows(file, tensor, pool, options);
 }
 
-export class StreamedRows implements StreamedPlace {
+export class StreamedRows implements StreamedRowBuffers {
   readonly tensor: string;
   readonly format: string;
   readonly quants: GPUBuffer;
@@ -73,16 +73,16 @@ export class StreamedRows implements StreamedPlace {
   readonly #queue: GPUQueue;
   readonly #cache: RowCache;
   readonly #raw: Uint8Array;
-  readonly #memory = new RepackMemory();
+  readonly #memory = new RepackBuffers();
 
   constructor(file: ModelFile, info: TensorInfo, pool: BufferPool, options: StreamedOptions) {
-    const { stepTokens, cacheBytes = usualCacheBytes } = options;
+    const { stepTokens, cacheBytes = defaultCacheBytes } = options;
     const format = weightFormats[info.type];
     const extent = { rows: stepTokens, blocks: Math.ceil(columnsOf(info) / blockColumns) };
     this.tensor = info.name;
     this.format = format.name;
-    this.quants = pool.storage(`${info.name}.step.quants`, quantBytes(format, extent));
-    this.scales = pool.storage(`${info.name}.step.scales`, scaleBytes(format, extent));
+    this.quants = pool.storage(`${info.name}.step.quants`, quantSizeBytes(format, extent));
+    this.scales = pool.storage(`${info.name}.step.scales`, scaleSizeBytes(format, extent));
     this.#file = file;
     this.#info = info;
     this.#queue = pool.device.queue;
@@ -95,8 +95,8 @@ export class StreamedRows implements StreamedPlace {
    * @param ids token ids of the step, in order
    * @throws EngineError `model_unreadable`, when all reads have ended
    */
-  async fill(ids: Uint32Array): Promise<void> {
-    const rows = await this.#rows(ids);
+  async load(ids: Uint32Array): Promise<void> {
+    const rows = await this.#loadRows(ids);
     const bytes = bytesOfRow(this.#info);
     for (const [at, row] of rows.entries()) this.#raw.set(row, at * bytes);
     const raw = this.#raw.subarray(0, ids.length * bytes);
@@ -107,40 +107,40 @@ export class StreamedRows implements StreamedPlace {
   }
 
   /** Rows in the file's encoding, one for each id; uncached rows are read concurrently. */
-  async #rows(ids: Uint32Array): Promise<readonly Uint8Array[]> {
-    const found = new Map<number, Uint8Array>();
+  async #loadRows(ids: Uint32Array): Promise<readonly Uint8Array[]> {
+    const rowById = new Map<number, Uint8Array>();
     const missing: number[] = [];
     for (const id of new Set(ids)) {
-      const kept = this.#cache.get(id);
-      if (kept) found.set(id, kept);
+      const cached = this.#cache.get(id);
+      if (cached) rowById.set(id, cached);
       else missing.push(id);
     }
     let next = 0;
     let failed = false;
-    const readSome = async (): Promise<void> => {
+    const readNext = async (): Promise<void> => {
       while (next < missing.length && !failed) {
         const id = missing[next++] as number;
         try {
-          found.set(id, await this.#read(id));
+          rowById.set(id, await this.#readRow(id));
         } catch (error) {
           failed = true;
           throw error;
         }
       }
     };
-    const readers = Array.from({ length: Math.min(readsAtOnce, missing.length) }, readSome);
+    const readers = Array.from({ length: Math.min(concurrentReads, missing.length) }, readNext);
     // Waits for all reads even if one fails, because the file must not be closed during a read.
     const ended = await Promise.allSettled(readers);
-    const fault = ended.find((one) => one.status === 'rejected');
+    const failure = ended.find((one) => one.status === 'rejected');
     for (const id of missing) {
-      const row = found.get(id);
+      const row = rowById.get(id);
       if (row) this.#cache.set(id, row);
     }
-    if (fault) throw this.#unreadable(fault.reason);
-    return Array.from(ids, (id) => found.get(id) as Uint8Array);
+    if (failure) throw this.#unreadableError(failure.reason);
+    return Array.from(ids, (id) => rowById.get(id) as Uint8Array);
   }
 
-  async #read(id: number): Promise<Uint8Array> {
+  async #readRow(id: number): Promise<Uint8Array> {
     const info = this.#info;
     if (id >= rowsOf(info)) throw new RangeError(`token ${id} has no row`);
     const row = await this.#file.readRows(info, id, 1, new Uint8Array(bytesOfRow(info)));
@@ -148,7 +148,7 @@ export class StreamedRows implements StreamedPlace {
     throw new Error(`${row.length} of ${bytesOfRow(info)} bytes were read`);
   }
 
-  #unreadable(cause: unknown): EngineError {
+  #unreadableError(cause: unknown): EngineError {
     const why = errorMessage(cause);
     return new EngineError(
       'model_unreadable',

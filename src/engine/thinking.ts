@@ -4,38 +4,38 @@ import type { Sequence } from './sequence.ts';
 /** Time that steps may wait for a sequence's constraint. All sequences in the step wait with it. */
 export interface ConstraintLimits {
   /** Maximum wait budget. */
-  readonly patienceMs: number;
+  readonly budgetMs: number;
   /** Budget regained for each output token. */
-  readonly regainMs: number;
+  readonly regainMsPerToken: number;
 }
 
-const usualLimits: ConstraintLimits = { patienceMs: 100, regainMs: 10 };
+const defaultLimits: ConstraintLimits = { budgetMs: 100, regainMsPerToken: 10 };
 
 /** Sequences whose constraints are slow: they hold no GPU resources until their mask is available. */
-export class Thinking {
+export class MaskWaitList {
   readonly #limits: ConstraintLimits;
   readonly #now: () => number;
-  readonly #thinking = new Set<Sequence>();
-  readonly #left = new WeakMap<Sequence, number>();
+  readonly #waiting = new Set<Sequence>();
+  readonly #remainingMs = new WeakMap<Sequence, number>();
 
   constructor(limits: Partial<ConstraintLimits>, now: () => number) {
-    this.#limits = { ...usualLimits, ...limits };
+    this.#limits = { ...defaultLimits, ...limits };
     this.#now = now;
   }
 
   get size(): number {
-    return this.#thinking.size;
+    return this.#waiting.size;
   }
 
   /** Waits for `ready` within the sequence's remaining budget; returns false when it took longer. */
-  async inTime(sequence: Sequence, ready: Promise<void>): Promise<boolean> {
-    const { patienceMs, regainMs } = this.#limits;
-    const allowed = Math.min(patienceMs, (this.#left.get(sequence) ?? patienceMs) + regainMs);
-    const began = this.#now();
+  async finishesInTime(sequence: Sequence, ready: Promise<void>): Promise<boolean> {
+    const { budgetMs, regainMsPerToken } = this.#limits;
+    const allowedMs = Math.min(budgetMs, (this.#remainingMs.get(sequence) ?? budgetMs) + regainMsPerToken);
+    const startedAt = this.#now();
     try {
-      return (await raceTimeout(ready, allowed)) !== 'late';
+      return (await raceTimeout(ready, allowedMs)) !== 'late';
     } finally {
-      this.#left.set(sequence, Math.max(0, allowed - (this.#now() - began)));
+      this.#remainingMs.set(sequence, Math.max(0, allowedMs - (this.#now() - startedAt)));
     }
   }
 
@@ -44,20 +44,20 @@ export class Thinking {
    * meanwhile
    */
   async wait(sequence: Sequence): Promise<boolean> {
-    this.#thinking.add(sequence);
-    await Promise.allSettled([sequence.asked?.mask]);
+    this.#waiting.add(sequence);
+    await Promise.allSettled([sequence.maskRequest?.mask]);
     return this.remove(sequence);
   }
 
   /** Returns false when the sequence was not waiting. */
   remove(sequence: Sequence): boolean {
-    return this.#thinking.delete(sequence);
+    return this.#waiting.delete(sequence);
   }
 
   /** Removes and returns all sequences. */
   clear(): Sequence[] {
-    const all = [...this.#thinking];
-    this.#thinking.clear();
+    const all = [...this.#waiting];
+    this.#waiting.clear();
     return all;
   }
 }

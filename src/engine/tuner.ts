@@ -6,35 +6,35 @@ import { PassTimer } from './gpu/pass-timer.ts';
 import type { PipelineCache } from './gpu/pipelines.ts';
 import type { Graph, MatmulUnit } from './graph.ts';
 import type { Memory } from './memory.ts';
-import { comparedCounts, productKey, type Tuning } from './tuning.ts';
+import { comparedRowCounts, productKey, type Tuning } from './tuning.ts';
 import { stackKey, type WeightPart, type WeightStack } from './weights.ts';
 
-interface Bench {
+interface TunerContext {
   readonly gpu: Gpu;
   readonly pipelines: PipelineCache;
   readonly memory: Memory;
 }
 
-interface Task {
+interface TuningTask {
   readonly unit: MatmulUnit;
   readonly part: WeightPart;
   readonly flops: number;
 }
 
 /** Token count that represents "any number". */
-const manyTokens = 64;
+const batchTokens = 64;
 const rounds = 5;
 /** Minimum duration of a round in ms, reached by repeating the dispatch. */
-const roundMs = 1;
-const mostRepeats = 64;
+const minRoundMs = 1;
+const maxRepeats = 64;
 /** Recorded for a kernel that does not compile on this adapter or gives wrong results. */
-const wrongMs = 1e9;
+const invalidMs = 1e9;
 /** Below the resolution of any clock. */
-const leastMs = 1e-6;
+const minMs = 1e-6;
 /** Largest mean squared error between two kernels, relative to the signal power; 8-bit rounding causes 3e-5. */
-const nearEnough = 1e-3;
+const maxRelativeError = 1e-3;
 
-interface Candidate {
+interface KernelCandidate {
   readonly family: MatmulFamily;
   readonly option: MatmulOption;
 }
@@ -42,20 +42,20 @@ interface Candidate {
 /**
  * A measurement to make: the candidate kernels for one product and row-count class. The default candidate is first.
  */
-interface Question {
-  readonly task: Task;
+interface TuningMeasurement {
+  readonly task: TuningTask;
   readonly upTo: number;
-  readonly candidates: readonly Candidate[];
+  readonly candidates: readonly KernelCandidate[];
 }
 
 /**
  * Kernel families differ in summation order, so a model uses a single one. The largest product of each format decides
  * which, at one token and at many.
  */
-function familyQuestions(families: readonly MatmulFamily[], tasks: readonly Task[]): Question[] {
+function familyMeasurements(families: readonly MatmulFamily[], tasks: readonly TuningTask[]): TuningMeasurement[] {
   const heaviest = new Map(tasks.filter(({ unit }) => !unit.sampled).map((task) => [task.part.format, task]));
   return [...heaviest.values()].flatMap((task) =>
-    comparedCounts.map((upTo) => ({
+    comparedRowCounts.map((upTo) => ({
       task,
       upTo,
       candidates: families.flatMap((family) => {
@@ -67,7 +67,7 @@ function familyQuestions(families: readonly MatmulFamily[], tasks: readonly Task
 }
 
 /** Largest products first. */
-function optionQuestions(family: MatmulFamily, tasks: readonly Task[]): Question[] {
+function optionMeasurements(family: MatmulFamily, tasks: readonly TuningTask[]): TuningMeasurement[] {
   return tasks.toReversed().flatMap((task) =>
     family
       .classes(task.part.format)
@@ -80,12 +80,12 @@ function optionQuestions(family: MatmulFamily, tasks: readonly Task[]): Question
   );
 }
 
-const isOpen = (tuning: Tuning, { task, upTo, candidates }: Question): boolean =>
+const isPending = (tuning: Tuning, { task, upTo, candidates }: TuningMeasurement): boolean =>
   candidates.some(({ family, option }) => !tuning.has(family, task.part, upTo, option));
 
 /** The kernel family for a model with these products. */
 export function familyOf(
-  { gpu }: Pick<Bench, 'gpu'>,
+  { gpu }: Pick<TunerContext, 'gpu'>,
   stacks: ReadonlyMap<string, WeightStack>,
   tuning: Tuning,
 ): MatmulFamily {
@@ -95,15 +95,15 @@ export function familyOf(
 
 /** True when every product of the graph is measured. */
 export function isMeasured(
-  bench: Pick<Bench, 'gpu'>,
+  context: Pick<TunerContext, 'gpu'>,
   graph: Graph,
   stacks: ReadonlyMap<string, WeightStack>,
   tuning: Tuning,
 ): boolean {
   const tasks = tasksOf(graph, stacks);
-  const families = familyQuestions(matmulFamilies(bench.gpu.caps, tuning.int8), tasks);
-  const options = optionQuestions(familyOf(bench, stacks, tuning), tasks);
-  return ![...families, ...options].some((one) => isOpen(tuning, one));
+  const families = familyMeasurements(matmulFamilies(context.gpu.caps, tuning.int8), tasks);
+  const options = optionMeasurements(familyOf(context, stacks, tuning), tasks);
+  return ![...families, ...options].some((one) => isPending(tuning, one));
 }
 
 /**
@@ -112,32 +112,32 @@ export function isMeasured(
  * @returns the number of measured kernels, and whether all measurements were made
  */
 export async function tune(
-  bench: Bench,
+  context: TunerContext,
   graph: Graph,
   stacks: ReadonlyMap<string, WeightStack>,
   tuning: Tuning,
   options: { budgetMs: number; now: () => number; onMeasured: (done: number, total: number) => void },
 ): Promise<{ measured: number; complete: boolean }> {
   const end = options.now() + options.budgetMs;
-  const isOver = () => options.now() > end;
+  const isOverBudget = () => options.now() > end;
   const tasks = tasksOf(graph, stacks);
-  const timer = new PassTimer(bench.gpu);
+  const timer = new PassTimer(context.gpu);
   let measured = 0;
   let complete = true;
-  const answer = async (questions: readonly Question[]) => {
-    const open = questions.filter((one) => isOpen(tuning, one));
-    for (const [index, question] of open.entries()) {
-      if (isOver()) {
+  const makeMeasurements = async (measurements: readonly TuningMeasurement[]) => {
+    const pending = measurements.filter((one) => isPending(tuning, one));
+    for (const [index, measurement] of pending.entries()) {
+      if (isOverBudget()) {
         complete = false;
         return;
       }
-      measured += await measure(bench, question, { tuning, timer, isOver });
-      options.onMeasured(index + 1, open.length);
+      measured += await measure(context, measurement, { tuning, timer, isOverBudget });
+      options.onMeasured(index + 1, pending.length);
     }
   };
   try {
-    await answer(familyQuestions(matmulFamilies(bench.gpu.caps, tuning.int8), tasks));
-    await answer(optionQuestions(familyOf(bench, stacks, tuning), tasks));
+    await makeMeasurements(familyMeasurements(matmulFamilies(context.gpu.caps, tuning.int8), tasks));
+    await makeMeasurements(optionMeasurements(familyOf(context, stacks, tuning), tasks));
   } finally {
     timer.destroy();
   }
@@ -145,8 +145,8 @@ export async function tune(
 }
 
 /** One task for every distinct product, smallest first. */
-function tasksOf(graph: Graph, stacks: ReadonlyMap<string, WeightStack>): Task[] {
-  const tasks = new Map<string, Task>();
+function tasksOf(graph: Graph, stacks: ReadonlyMap<string, WeightStack>): TuningTask[] {
+  const tasks = new Map<string, TuningTask>();
   for (const unit of graph.units) {
     if (unit.op !== 'matmul') continue;
     for (const part of stacks.get(stackKey(unit.weights))?.parts ?? []) {
@@ -161,35 +161,35 @@ function tasksOf(graph: Graph, stacks: ReadonlyMap<string, WeightStack>): Task[]
  * best round. Norms and biases are left out, because they take little time compared to the product.
  */
 async function measure(
-  bench: Bench,
-  { task, upTo, candidates }: Question,
-  { tuning, timer, isOver }: { tuning: Tuning; timer: PassTimer; isOver: () => boolean },
+  context: TunerContext,
+  { task, upTo, candidates }: TuningMeasurement,
+  { tuning, timer, isOverBudget }: { tuning: Tuning; timer: PassTimer; isOverBudget: () => boolean },
 ): Promise<number> {
-  const { gpu, memory } = bench;
+  const { gpu, memory } = context;
   const { device } = gpu;
   const { unit, part } = task;
-  const room = unit.sampled ? memory.capacity.slots : memory.capacity.stepTokens;
-  const tokens = Math.min(Number.isFinite(upTo) ? upTo : manyTokens, room);
+  const maxTokens = unit.sampled ? memory.capacity.slots : memory.capacity.stepTokens;
+  const tokens = Math.min(Number.isFinite(upTo) ? upTo : batchTokens, maxTokens);
   const y = memory.buffers[unit.to];
   const elements = tokens * memory.strides[unit.to];
   device.queue.writeBuffer(memory.step, 0, new Uint32Array([tokens, tokens, 0, 1]));
   device.queue.writeBuffer(memory.buffers[unit.from], 0, sawtooth(tokens * part.blocks * 32));
-  const nothing = new Float32Array(elements).fill(Number.NaN);
-  const record = ({ family, option }: Candidate, ms: number) =>
-    tuning.record(family, part, upTo, option, Math.max(ms, leastMs));
+  const nanFill = new Float32Array(elements).fill(Number.NaN);
+  const record = ({ family, option }: KernelCandidate, ms: number) =>
+    tuning.record(family, part, upTo, option, Math.max(ms, minMs));
 
-  const runs: { candidate: Candidate; encode: (pass: GPUComputePassEncoder) => void; best: number }[] = [];
+  const runs: { candidate: KernelCandidate; encode: (pass: GPUComputePassEncoder) => void; best: number }[] = [];
   let expected: Float32Array | undefined;
   for (const candidate of candidates) {
     // A kernel that the driver rejects, or that gives wrong results, must neither abort start-up nor be selected.
     try {
-      const encode = await encoderFor(bench, task, tokens, candidate.option);
-      device.queue.writeBuffer(y, 0, nothing);
+      const encode = await encoderFor(context, task, tokens, candidate.option);
+      device.queue.writeBuffer(y, 0, nanFill);
       await timer.time(encode); // may compile
-      const got = await readBack(device, y, elements);
-      expected ??= got;
+      const actual = await readBack(device, y, elements);
+      expected ??= actual;
       if (
-        isNear(got, expected, {
+        isNear(actual, expected, {
           tokens,
           stride: memory.strides[unit.to],
           first: part.firstRow,
@@ -197,16 +197,16 @@ async function measure(
         })
       )
         runs.push({ candidate, encode, best: Number.POSITIVE_INFINITY });
-      else record(candidate, wrongMs);
+      else record(candidate, invalidMs);
     } catch {
-      record(candidate, wrongMs);
+      record(candidate, invalidMs);
     }
   }
   const [first] = runs;
   if (!first) return 0;
-  const once = await timer.time(first.encode);
-  const repeats = Math.max(1, Math.min(mostRepeats, Math.ceil(roundMs / Math.max(once, leastMs))));
-  for (let round = 0; round < rounds && !(round > 0 && isOver()); round++) {
+  const singleRunMs = await timer.time(first.encode);
+  const repeats = Math.max(1, Math.min(maxRepeats, Math.ceil(minRoundMs / Math.max(singleRunMs, minMs))));
+  for (let round = 0; round < rounds && !(round > 0 && isOverBudget()); round++) {
     for (const run of runs) {
       const ms = await timer.time((pass) => {
         for (let n = 0; n < repeats; n++) run.encode(pass);
@@ -220,8 +220,8 @@ async function measure(
 
 /** Compiles and binds an option; returns a function that adds one run of it to a pass. */
 async function encoderFor(
-  { gpu, memory, pipelines }: Bench,
-  { unit, part }: Task,
+  { gpu, memory, pipelines }: TunerContext,
+  { unit, part }: TuningTask,
   tokens: number,
   { kernel, variant }: MatmulOption,
 ): Promise<(pass: GPUComputePassEncoder) => void> {
@@ -245,12 +245,12 @@ async function encoderFor(
   const buffers: Readonly<Record<string, GPUBuffer>> = {
     quants: part.quants,
     scales: part.scales,
-    vectors: memory.nothing,
+    vectors: memory.dummyRead,
     x: memory.buffers[unit.from],
     y: memory.buffers[unit.to],
     params: memory.pool.uniform('tuner.params', packParams(kernel, params)),
-    squares: memory.nowhere,
-    scaled: memory.aside,
+    squares: memory.dummyWrite,
+    scaled: memory.scratch,
   };
   const entries = kernel.bindings(variant).flatMap((binding, index) => {
     if (!binding) return [];
@@ -262,14 +262,14 @@ async function encoderFor(
   const bindGroup = device.createBindGroup({ label: 'tuner', layout, entries });
   const dims = {
     tokens,
-    answers: 0,
+    decodeRows: 0,
     samples: tokens,
     singleTiles: 0,
     wideTiles: 0,
-    spans: 0,
+    sequenceRuns: 0,
     splits: 1,
-    adjust: false,
-    logprobs: false,
+    needsLogitAdjustment: false,
+    needsLogprobs: false,
   };
   const grid = kernel.grid(variant, params, dims);
   return (pass) => {
@@ -286,7 +286,7 @@ function sawtooth(count: number): Float32Array<ArrayBuffer> {
 
 /** Compares the output rows of a product; NaN never compares as near. */
 function isNear(
-  got: Float32Array,
+  actual: Float32Array,
   expected: Float32Array,
   area: { tokens: number; stride: number; first: number; rows: number },
 ): boolean {
@@ -295,11 +295,11 @@ function isNear(
   for (let t = 0; t < area.tokens; t++) {
     const start = t * area.stride + area.first;
     for (let i = start; i < start + area.rows; i++) {
-      error += ((got[i] as number) - (expected[i] as number)) ** 2;
+      error += ((actual[i] as number) - (expected[i] as number)) ** 2;
       power += (expected[i] as number) ** 2;
     }
   }
-  return error <= nearEnough * power;
+  return error <= maxRelativeError * power;
 }
 
 async function readBack(device: GPUDevice, buffer: GPUBuffer, elements: number): Promise<Float32Array> {

@@ -1,13 +1,13 @@
 import { isRecord } from '../util/json.ts';
 import type { Store, WgslSources } from './platform.ts';
-import type { Times } from './tuning.ts';
+import type { KernelTimes } from './tuning.ts';
 import type { Gpu } from './gpu/device.ts';
 
 /** The properties that distinguish adapters; the driver's own name is not sufficient. */
 type Fingerprinted = Pick<Gpu, 'facts' | 'caps' | 'model'>;
 
 /** True for sources of measured kernels: when their text changes, measurements are repeated. */
-const isProduct = (path: string): boolean => /^(matmul|matvec|lib\/)/.test(path);
+const isMatmulSource = (path: string): boolean => /^(matmul|matvec|lib\/)/.test(path);
 
 /** FNV-1a, 32 bits; not cryptographic. */
 function fingerprint(texts: Iterable<string>): string {
@@ -26,27 +26,27 @@ export async function loadTimes(
   store: Store,
   adapter: Fingerprinted,
   wgsl: WgslSources,
-): Promise<{ key: string; times: Times }> {
+): Promise<{ key: string; times: KernelTimes }> {
   const { backend, vendor, description, features } = adapter.facts;
-  const sources = [...wgsl].filter(([path]) => isProduct(path)).flat();
+  const sources = [...wgsl].filter(([path]) => isMatmulSource(path)).flat();
   const traits = [backend, vendor, description, ...features, JSON.stringify(adapter.caps), adapter.model];
   const key = `kernels-${fingerprint([...traits, ...sources])}.json`;
   const text = await store.read(key).catch(() => undefined);
   return { key, times: (text === undefined ? undefined : parseTimes(text)) ?? {} };
 }
 
-export const saveTimes = (store: Store, key: string, times: Times): Promise<void> =>
+export const saveTimes = (store: Store, key: string, times: KernelTimes): Promise<void> =>
   store.write(key, `${JSON.stringify(times, undefined, 1)}\n`);
 
-function parseTimes(text: string): Times | undefined {
+function parseTimes(text: string): KernelTimes | undefined {
   try {
     const parsed: unknown = JSON.parse(text);
     if (!isRecord(parsed)) return undefined;
-    const sound = Object.values(parsed).every(
+    const isValid = Object.values(parsed).every(
       (byOption) =>
         isRecord(byOption) && Object.values(byOption).every((ms) => typeof ms === 'number' && ms > 0),
     );
-    return sound ? (parsed as Times) : undefined;
+    return isValid ? (parsed as KernelTimes) : undefined;
   } catch {
     return undefined;
   }

@@ -1,4 +1,4 @@
-import type { Speculation } from './draft-policy.ts';
+import type { SpeculationMode } from './draft-policy.ts';
 import type { Tokenizer, ChatTemplate } from './tokenizer/types.ts';
 
 /** Types that weights can be quantized to while they are loaded. */
@@ -26,7 +26,7 @@ export interface Sampling {
   seed: number;
 }
 
-export const greedy: Sampling = {
+export const greedySampling: Sampling = {
   temperature: 0,
   topK: 0,
   topP: 1,
@@ -204,7 +204,7 @@ export interface EngineStats {
   /** Pages of the KV cache: free, and cached for later prompts; running sequences use the rest. */
   pages: { total: number; free: number; cached: number };
   /** Sequences paused because their reader does not read; they hold no slot. */
-  parked: number;
+  stalledReaders: number;
   /** Number of times a running sequence was preempted for lack of pages. */
   preemptions: number;
   /** Draft tokens that were verified, and those that were accepted into an output. */
@@ -287,11 +287,11 @@ export interface EngineOptions {
   /** Output tokens that a client may leave unread before its sequence is paused; the default is 512. */
   unreadTokens?: number;
   /** How long a paused sequence waits for its client to read; the default is 60,000. */
-  readerPatienceMs?: number;
+  readerTimeoutMs?: number;
   /** Bytes for keys and values; the default holds full contexts of all sequences, as far as memory allows. */
   kvCacheBytes?: number;
   /** Speculative decoding; the default `auto` drafts where it pays off. */
-  speculation?: Speculation;
+  speculation?: SpeculationMode;
   /** Path or URL of a draft model: a smaller model of the same family, used in addition to prompt lookup. */
   draft?: string;
   /** Never round activations to 8 bits, even where that is faster. */

@@ -1,5 +1,5 @@
 /** Operation and byte counts of graph units, independent of the kernels that compute them. */
-import { blockColumns, quantBytes, scaleBytes, weightFormats } from '../../kernels/formats.ts';
+import { blockColumns, quantSizeBytes, scaleSizeBytes, weightFormats } from '../../kernels/formats.ts';
 import type { ModelFile } from './formats/model-file.ts';
 import { columnsOf, rowsOf } from './formats/rows.ts';
 import { type Graph, layerShape } from './graph.ts';
@@ -16,7 +16,7 @@ export interface StepShape {
 }
 
 /** Lower bounds for a unit, independent of the kernel: each byte counts once for each step. */
-export interface Cost {
+export interface UnitCost {
   readonly flops: number;
   readonly weightBytes: number;
   readonly cacheBytes: number;
@@ -30,27 +30,27 @@ interface Matrix {
   readonly bytes: number;
 }
 
-const word = 4; // activations are f32
-const half = 2; // the KV cache is f16
+const f32Bytes = 4; // activations are f32
+const f16Bytes = 2; // the KV cache is f16
 
 /** Flops (a multiply-add counts as two) and bytes of one unit in one step. */
-export function unitCost(unit: Unit, { shape }: Graph, tensors: Tensors, step: StepShape): Cost {
+export function estimateUnitCost(unit: Unit, { shape }: Graph, tensors: Tensors, step: StepShape): UnitCost {
   const { width, vocabulary, experts, layerInput = 0, layers } = shape;
   const layer = layerShape(shape, unit.nodes[0]?.layer);
   const { heads, kvHeads, headDim, feedForward } = layer;
   const { tokens, position, samples } = step;
-  const cost = (flops: number, values: number, more: Partial<Cost> = {}): Cost => ({
+  const cost = (flops: number, values: number, more: Partial<UnitCost> = {}): UnitCost => ({
     flops,
     weightBytes: 0,
     cacheBytes: 0,
-    activationBytes: values * word,
+    activationBytes: values * f32Bytes,
     ...more,
   });
   switch (unit.op) {
     case 'position_embed':
       return cost(tokens * width, 3 * tokens * width);
     case 'layer_norm':
-      return cost(7 * tokens * width, 2 * tokens * width, { weightBytes: 2 * width * word });
+      return cost(7 * tokens * width, 2 * tokens * width, { weightBytes: 2 * width * f32Bytes });
     case 'gelu':
       return cost(12 * tokens * feedForward, 2 * tokens * feedForward);
     case 'pool':
@@ -73,25 +73,25 @@ export function unitCost(unit: Unit, { shape }: Graph, tensors: Tensors, step: S
     }
     case 'rms_norm': {
       const count = unit.sampled ? samples : tokens;
-      return cost(4 * count * width, 2 * count * width, { weightBytes: width * word });
+      return cost(4 * count * width, 2 * count * width, { weightBytes: width * f32Bytes });
     }
     case 'head_norm': {
       const values = tokens * unit.heads * headDim;
-      return cost(4 * values, 2 * values, { weightBytes: headDim * word });
+      return cost(4 * values, 2 * values, { weightBytes: headDim * f32Bytes });
     }
     case 'rope_kv_write': {
       const rotated = tokens * (heads + kvHeads) * headDim;
       const written = tokens * 2 * kvHeads * headDim;
-      return cost(3 * rotated, 2 * rotated, { cacheBytes: written * half });
+      return cost(3 * rotated, 2 * rotated, { cacheBytes: written * f16Bytes });
     }
     case 'norm_add':
-      return cost(5 * tokens * width, 3 * tokens * width, { weightBytes: width * word });
+      return cost(5 * tokens * width, 3 * tokens * width, { weightBytes: width * f32Bytes });
     case 'attention': {
       // Token i attends to position + i + 1 keys, or to a window; at best, the cache is read once for each tile.
       const window = unit.window || Number.POSITIVE_INFINITY;
       const keys = tokens * Math.min(position + (tokens + 1) / 2, window);
       return cost(4 * heads * headDim * keys, 2 * tokens * heads * headDim, {
-        cacheBytes: Math.min(position + tokens, window + tokens - 1) * 2 * kvHeads * headDim * half,
+        cacheBytes: Math.min(position + tokens, window + tokens - 1) * 2 * kvHeads * headDim * f16Bytes,
       });
     }
     case 'gated_activation':
@@ -104,8 +104,8 @@ export function unitCost(unit: Unit, { shape }: Graph, tensors: Tensors, step: S
       const values = tokens * unit.channels;
       const inputs = unit.mode === 'gated' ? 3 : 1;
       return cost(values * (2 * unit.kernel + inputs), values * (inputs + 1), {
-        weightBytes: unit.channels * unit.kernel * word,
-        cacheBytes: 2 * unit.channels * (unit.kernel - 1) * word,
+        weightBytes: unit.channels * unit.kernel * f32Bytes,
+        cacheBytes: 2 * unit.channels * (unit.kernel - 1) * f32Bytes,
       });
     }
     case 'delta_net': {
@@ -113,7 +113,7 @@ export function unitCost(unit: Unit, { shape }: Graph, tensors: Tensors, step: S
       // The state decays, is read twice and written once for every token; it is loaded and stored once for each step.
       const state = valueHeads * keyDim * valueDim;
       const values = 2 * keyHeads * keyDim + 2 * valueHeads * valueDim;
-      return cost(tokens * 7 * state, tokens * values, { cacheBytes: 2 * state * word });
+      return cost(tokens * 7 * state, tokens * values, { cacheBytes: 2 * state * f32Bytes });
     }
     case 'gated_norm':
     case 'sigmoid_gate':
@@ -123,11 +123,11 @@ export function unitCost(unit: Unit, { shape }: Graph, tensors: Tensors, step: S
     case 'expert_matmul': {
       const { used = 0, count = 1 } = experts ?? {};
       const { rows, columns, bytes } = matrixOf(tensors, unit.weight);
-      const each = rows / count;
+      const rowsPerExpert = rows / count;
       // Expected number of distinct experts when tokens choose independently.
-      const read = count * (1 - (1 - used / count) ** tokens);
-      return cost(2 * tokens * used * each * columns, tokens * used * (each + columns), {
-        weightBytes: (bytes / count) * read,
+      const expertsRead = count * (1 - (1 - used / count) ** tokens);
+      return cost(2 * tokens * used * rowsPerExpert * columns, tokens * used * (rowsPerExpert + columns), {
+        weightBytes: (bytes / count) * expertsRead,
       });
     }
     case 'expert_sum':
@@ -150,7 +150,7 @@ function matrixOf(tensors: Tensors, name: string): Matrix {
   const [rows, columns] = [rowsOf(tensor), columnsOf(tensor)];
   const format = weightFormats[tensor.type];
   const extent = { rows, blocks: Math.ceil(columns / blockColumns) };
-  return { rows, columns, bytes: quantBytes(format, extent) + scaleBytes(format, extent) };
+  return { rows, columns, bytes: quantSizeBytes(format, extent) + scaleSizeBytes(format, extent) };
 }
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);

@@ -1,16 +1,16 @@
 /** Binds row ranges of stacked weights. */
-import { scaleBytes, weightFormat } from '../../kernels/formats.ts';
-import type { Bound, PlanContext } from './plan-context.ts';
+import { scaleSizeBytes, weightFormat } from '../../kernels/formats.ts';
+import type { BoundBuffer, PlanContext } from './plan-context.ts';
 import type { WeightPart, WeightStack } from './weights.ts';
 
 /** A weight part whose buffers may be ranges of larger buffers. */
 export interface SlicedPart extends Omit<WeightPart, 'quants' | 'scales'> {
-  readonly quants: Bound;
-  readonly scales: Bound;
+  readonly quants: BoundBuffer;
+  readonly scales: BoundBuffer;
 }
 
 /** The parts of a stack, or of `rows` of its rows from `first` on. */
-export function partsOf(
+export function slicedPartsOf(
   context: PlanContext,
   { parts }: WeightStack,
   slice?: { first: number; rows: number },
@@ -24,28 +24,28 @@ export function partsOf(
     const format = weightFormat(part.format);
     const { blocks } = part;
     const { quantBytesPerBlock, scaleGroup } = format;
-    const skipped = firstRow - part.firstRow;
-    if (!scaleGroup.byRow && (skipped * blocks) % scaleGroup.blocks !== 0) {
+    const skippedRows = firstRow - part.firstRow;
+    if (!scaleGroup.restartsEachRow && (skippedRows * blocks) % scaleGroup.blocks !== 0) {
       throw new Error(
-        `${part.scales.label}: rows from ${skipped} on begin within a group of ${scaleGroup.blocks} scales and cannot be bound alone`,
+        `${part.scales.label}: rows from ${skippedRows} on begin within a group of ${scaleGroup.blocks} scales and cannot be bound alone`,
       );
     }
-    const cut = (buffer: GPUBuffer, bytesOf: (rows: number) => number): Bound =>
-      bytesOf(rows) === 0 ? buffer : rangeOf(context, buffer, bytesOf(skipped), bytesOf(rows));
+    const bindRows = (buffer: GPUBuffer, bytesOf: (rows: number) => number): BoundBuffer =>
+      bytesOf(rows) === 0 ? buffer : bindRange(context, buffer, bytesOf(skippedRows), bytesOf(rows));
     return [
       {
         ...part,
         firstRow,
         rows,
-        quants: cut(part.quants, (count) => count * blocks * quantBytesPerBlock),
-        scales: cut(part.scales, (count) => scaleBytes(format, { rows: count, blocks })),
+        quants: bindRows(part.quants, (count) => count * blocks * quantBytesPerBlock),
+        scales: bindRows(part.scales, (count) => scaleSizeBytes(format, { rows: count, blocks })),
       },
     ];
   });
 }
 
 /** Binds a byte range of a buffer: in place when WebGPU allows a binding at that offset, otherwise as a copy. */
-export function rangeOf(context: PlanContext, buffer: GPUBuffer, offset: number, size: number): Bound {
+export function bindRange(context: PlanContext, buffer: GPUBuffer, offset: number, size: number): BoundBuffer {
   const { device } = context.gpu;
   if (offset % device.limits.minStorageBufferOffsetAlignment === 0) {
     // Buffers have whole 16-byte words, and shaders read quants as such.

@@ -1,7 +1,7 @@
 import {
   blockColumns,
-  quantBytes,
-  scaleBytes,
+  quantSizeBytes,
+  scaleSizeBytes,
   type WeightFormat,
   weightFormats,
 } from '../../kernels/formats.ts';
@@ -14,11 +14,11 @@ import {
   type TensorType,
 } from './formats/model-file.ts';
 import { bytesOfRow, columnsOf, rowsOf } from './formats/rows.ts';
-import { viewed } from './formats/viewed.ts';
+import { withTensorViews } from './formats/viewed.ts';
 import type { BufferPool } from './gpu/buffers.ts';
-import { refuseNotFinite } from './finite.ts';
+import { requireFinite } from './finite.ts';
 import type { Graph, Unit } from './graph.ts';
-import { repack, RepackMemory } from './repack.ts';
+import { repack, RepackBuffers } from './repack.ts';
 
 /** Rows of one matrix, or of several stacked matrices of one type, in one pair of buffers. */
 export interface WeightPart {
@@ -68,13 +68,13 @@ function matricesOf(unit: Unit): string[] {
 
 /** GPU bytes of the weights of a graph. */
 export function weightBytes(file: ModelFile, graph: Graph): number {
-  const whole = viewed(file, graph.views);
+  const viewedFile = withTensorViews(file, graph.views);
   let bytes = 0;
   for (const names of stacksOf(graph)) {
     for (const name of names) {
-      const { type, rows, blocks } = matrixOf(whole, name);
+      const { type, rows, blocks } = matrixOf(viewedFile, name);
       const format = weightFormats[type];
-      bytes += quantBytes(format, { rows, blocks }) + scaleBytes(format, { rows, blocks });
+      bytes += quantSizeBytes(format, { rows, blocks }) + scaleSizeBytes(format, { rows, blocks });
     }
   }
   return bytes;
@@ -89,7 +89,7 @@ function matrixOf(file: ModelFile, name: string) {
     tensor,
     type: tensor.type,
     rows: rowsOf(tensor),
-    together: tensor.shape.length === 3 ? (tensor.shape[1] as number) : 1,
+    rowsTogether: tensor.shape.length === 3 ? (tensor.shape[1] as number) : 1,
     columns,
     blocks: Math.ceil(columns / blockColumns),
   };
@@ -99,13 +99,13 @@ function planStack(file: ModelFile, names: readonly string[], maxBytes: number):
   const parts: PlannedPart[] = [];
   let stackRow = 0;
   for (const name of names) {
-    const { tensor, type, rows, together, blocks } = matrixOf(file, name);
+    const { tensor, type, rows, rowsTogether, blocks } = matrixOf(file, name);
     const format = weightFormats[type];
-    const rowBytes = Math.max(blocks * format.quantBytesPerBlock, scaleBytes(format, { rows: 1, blocks }));
-    const limit = Math.floor(maxBytes / rowBytes / together) * together;
+    const rowBytes = Math.max(blocks * format.quantBytesPerBlock, scaleSizeBytes(format, { rows: 1, blocks }));
+    const limit = Math.floor(maxBytes / rowBytes / rowsTogether) * rowsTogether;
     if (limit < 1) {
-      const what = together > 1 ? 'an expert' : 'a row';
-      throw new Error(`${what} of tensor ${name} is larger than a binding may be (${maxBytes} bytes)`);
+      const unitName = rowsTogether > 1 ? 'an expert' : 'a row';
+      throw new Error(`${unitName} of tensor ${name} is larger than a binding may be (${maxBytes} bytes)`);
     }
     for (let row = 0; row < rows; ) {
       let part = parts.at(-1);
@@ -113,11 +113,11 @@ function planStack(file: ModelFile, names: readonly string[], maxBytes: number):
         part = { type, sources: [], firstRow: stackRow, rows: 0, blocks };
         parts.push(part);
       }
-      const take = Math.min(rows - row, limit - part.rows);
-      part.sources.push({ tensor, firstRow: row, rows: take });
-      part.rows += take;
-      row += take;
-      stackRow += take;
+      const count = Math.min(rows - row, limit - part.rows);
+      part.sources.push({ tensor, firstRow: row, rows: count });
+      part.rows += count;
+      row += count;
+      stackRow += count;
     }
   }
   return parts;
@@ -127,7 +127,7 @@ function planStack(file: ModelFile, names: readonly string[], maxBytes: number):
 const chunkBytes = 8 << 20;
 
 /** Bytes written to the queue before waiting for the driver, which holds them in staging memory. */
-const stagedBytes = 32 << 20;
+const maxStagedBytes = 32 << 20;
 
 const noWords = new Uint32Array(0);
 
@@ -138,10 +138,10 @@ export class WeightLoader {
   readonly #maxBindingBytes: number;
   /** Called with the size of each loaded chunk of a matrix. */
   readonly #onBytes: (bytes: number) => void;
-  readonly #memory = new RepackMemory();
-  #staged = 0;
+  readonly #memory = new RepackBuffers();
+  #stagedBytes = 0;
   /** Resolves when the driver has taken everything staged up to the last submit. */
-  #taken: Promise<unknown> = Promise.resolve();
+  #drained: Promise<unknown> = Promise.resolve();
 
   constructor(
     file: ModelFile,
@@ -165,8 +165,8 @@ export class WeightLoader {
       const label = `${stackKey(names)}@${part.firstRow}`;
       return {
         format: format.name,
-        quants: this.#pool.storage(`${label}.quants`, quantBytes(format, part)),
-        scales: this.#pool.storage(`${label}.scales`, scaleBytes(format, part)),
+        quants: this.#pool.storage(`${label}.quants`, quantSizeBytes(format, part)),
+        scales: this.#pool.storage(`${label}.scales`, scaleSizeBytes(format, part)),
         firstRow: part.firstRow,
         rows: part.rows,
         blocks: part.blocks,
@@ -178,30 +178,30 @@ export class WeightLoader {
   /** Loads stacks, reading one chunk ahead of the one being repacked. */
   async load(stacks: Iterable<AllocatedStack>): Promise<void> {
     const chunks = [...stacks].flatMap(chunksOf);
-    const most = chunks.reduce((bytes, chunk) => Math.max(bytes, chunk.bytes), 0);
-    const buffers = [new Uint8Array(most), new Uint8Array(most)] as const;
-    const read = (index: number): Promise<Uint8Array> | undefined => {
+    const maxBytes = chunks.reduce((bytes, chunk) => Math.max(bytes, chunk.bytes), 0);
+    const buffers = [new Uint8Array(maxBytes), new Uint8Array(maxBytes)] as const;
+    const startRead = (index: number): Promise<Uint8Array> | undefined => {
       const chunk = chunks[index];
       const into = buffers[index % 2 === 0 ? 0 : 1];
       const reading = chunk && this.#file.readRows(chunk.tensor, chunk.firstRow, chunk.rows, into);
       reading?.catch(() => undefined); // awaited in its turn
       return reading;
     };
-    let ahead = read(0);
+    let nextChunk = startRead(0);
     try {
       for (const [index, chunk] of chunks.entries()) {
-        const raw = (await ahead) as Uint8Array;
-        ahead = read(index + 1);
+        const raw = (await nextChunk) as Uint8Array;
+        nextChunk = startRead(index + 1);
         await this.#write(chunk, raw);
       }
     } finally {
       // The file must not be closed during a read.
-      await ahead?.catch(() => undefined);
+      await nextChunk?.catch(() => undefined);
     }
   }
 
   /** Loads one or several 1-D tensors as consecutive f32 values. */
-  async vector(names: readonly string[]): Promise<GPUBuffer> {
+  async loadVector(names: readonly string[]): Promise<GPUBuffer> {
     const values: Float32Array[] = [];
     for (const name of names) values.push(await readVector(this.#file, name));
     const all = new Float32Array(values.reduce((sum, one) => sum + one.length, 0));
@@ -215,39 +215,39 @@ export class WeightLoader {
     return buffer;
   }
 
-  async #write({ filling, tensor, firstRow, rows }: Chunk, raw: Uint8Array): Promise<void> {
+  async #write({ progress, tensor, firstRow, rows }: Chunk, raw: Uint8Array): Promise<void> {
     // Warm-up does not touch every expert or token, so all values are checked here.
-    refuseNotFinite(this.#file.name, tensor, raw, firstRow);
-    const { part, type } = filling;
+    requireFinite(this.#file.name, tensor, raw, firstRow);
+    const { part, type } = progress;
     const { quantBytesPerBlock, scaleGroup }: WeightFormat = weightFormats[type];
-    const together = scaleGroup.byRow ? part.blocks : scaleGroup.blocks;
+    const blocksPerGroup = scaleGroup.restartsEachRow ? part.blocks : scaleGroup.blocks;
     const { queue } = this.#pool.device;
     const columns = columnsOf(tensor);
-    const phase = filling.block % together;
-    const { quants, scales } = repack(type, raw, rows, columns, phase, this.#memory);
-    queue.writeBuffer(part.quants, filling.block * quantBytesPerBlock, quants);
-    filling.block += rows * part.blocks;
+    const groupOffset = progress.block % blocksPerGroup;
+    const { quants, scales } = repack(type, raw, rows, columns, groupOffset, this.#memory);
+    queue.writeBuffer(part.quants, progress.block * quantBytesPerBlock, quants);
+    progress.block += rows * part.blocks;
     if (scales) {
-      for (const [index, word] of filling.begun.entries()) scales[index] = (scales[index] as number) | word;
-      queue.writeBuffer(part.scales, filling.scalesAt, scales);
-      filling.begun = filling.block % together === 0 ? noWords : scales.slice(-scaleGroup.bytes / 4);
-      filling.scalesAt += scales.byteLength - filling.begun.byteLength;
+      for (const [index, word] of progress.partialGroup.entries()) scales[index] = (scales[index] as number) | word;
+      queue.writeBuffer(part.scales, progress.scalesAt, scales);
+      progress.partialGroup = progress.block % blocksPerGroup === 0 ? noWords : scales.slice(-scaleGroup.bytes / 4);
+      progress.scalesAt += scales.byteLength - progress.partialGroup.byteLength;
     }
     this.#onBytes(raw.byteLength);
-    this.#staged += raw.byteLength;
-    if (this.#staged >= stagedBytes) {
-      this.#staged = 0;
+    this.#stagedBytes += raw.byteLength;
+    if (this.#stagedBytes >= maxStagedBytes) {
+      this.#stagedBytes = 0;
       queue.submit([]);
       // Waits for the previous batch only: waiting for the current one would make disk and driver idle in turn.
-      await this.#taken;
-      this.#taken = queue.onSubmittedWorkDone();
-      this.#taken.catch(() => undefined); // awaited in its turn, or never
+      await this.#drained;
+      this.#drained = queue.onSubmittedWorkDone();
+      this.#drained.catch(() => undefined); // awaited in its turn, or never
     }
   }
 }
 
 /** How far a part has been filled. */
-interface Filling {
+interface FillProgress {
   readonly part: WeightPart;
   readonly type: TensorType;
   /** First block of the next chunk. */
@@ -255,12 +255,12 @@ interface Filling {
   /** Byte offset in `scales` where the next chunk starts. */
   scalesAt: number;
   /** When a chunk ends within a group of scales: the words of that group, which the next chunk completes. */
-  begun: Uint32Array;
+  partialGroup: Uint32Array;
 }
 
 /** Rows of a tensor that are read at once. */
 interface Chunk {
-  readonly filling: Filling;
+  readonly progress: FillProgress;
   readonly tensor: TensorInfo;
   readonly firstRow: number;
   readonly rows: number;
@@ -270,13 +270,13 @@ interface Chunk {
 function chunksOf({ parts, planned }: AllocatedStack): Chunk[] {
   return parts.flatMap((part, index) => {
     const { type, sources } = planned[index] as PlannedPart;
-    const filling: Filling = { part, type, block: 0, scalesAt: 0, begun: noWords };
+    const progress: FillProgress = { part, type, block: 0, scalesAt: 0, partialGroup: noWords };
     return sources.flatMap(({ tensor, firstRow, rows }) => {
       const rowBytes = bytesOfRow(tensor);
       const step = Math.max(1, Math.floor(chunkBytes / rowBytes));
       return Array.from({ length: Math.ceil(rows / step) }, (_, n): Chunk => {
         const count = Math.min(step, rows - n * step);
-        return { filling, tensor, firstRow: firstRow + n * step, rows: count, bytes: count * rowBytes };
+        return { progress, tensor, firstRow: firstRow + n * step, rows: count, bytes: count * rowBytes };
       });
     });
   });
@@ -301,12 +301,12 @@ export async function readVector(file: ModelFile, name: string): Promise<Float32
     );
   }
   const raw = await file.readRows(tensor, 0, rowsOf(tensor));
-  refuseNotFinite(file.name, tensor, raw, 0);
-  return valuesOf(type, raw);
+  requireFinite(file.name, tensor, raw, 0);
+  return decodeVector(type, raw);
 }
 
 /** Decodes the bytes of a float tensor. */
-export function valuesOf(type: FloatType, raw: Uint8Array): Float32Array<ArrayBuffer> {
+export function decodeVector(type: FloatType, raw: Uint8Array): Float32Array<ArrayBuffer> {
   const values = new Float32Array(raw.length / tensorTypes[type].blockBytes);
   decodeFloats(type, raw, values);
   return values;

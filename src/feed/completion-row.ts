@@ -1,33 +1,33 @@
-import { type CompletionFacts, traceparentOf, type TurnFacts, type Work } from '../watch/index.ts';
-import { figure, name, type RowOf } from './rows.ts';
+import { type CompletionAttributes, parseTraceparent, type TurnAttributes, type TraceSpan } from '../watch/index.ts';
+import { finiteOrNull, truncateText, type SurfaceRow } from './rows.ts';
 
-type Row = RowOf<'completions'>;
+type Row = SurfaceRow<'completions'>;
 
 /** Row of a completion or of an agent's turn; undefined for other spans. */
-export function rowOf(work: Work): Row | undefined {
-  if (work.kind === 'completion') {
-    const facts = work.facts as CompletionFacts;
+export function toCompletionRow(span: TraceSpan): Row | undefined {
+  if (span.kind === 'completion') {
+    const facts = span.attributes as CompletionAttributes;
     return {
-      ...common(work, facts),
+      ...commonColumns(span, facts),
       wire: facts.wire,
       operation: facts.operation,
       by: facts.by,
       engine: 'resident',
       stream: facts.stream ? 1 : 0,
-      requested_model: name(facts.requestedModel),
-      answers: figure(facts.answers),
-      cached_tokens: figure(facts.cachedTokens),
-      queued_ms: time(facts.queuedMs),
-      prefill_ms: time(facts.prefillMs),
-      decode_ms: time(facts.decodeMs),
+      requested_model: truncateText(facts.requestedModel),
+      answers: finiteOrNull(facts.answers),
+      cached_tokens: finiteOrNull(facts.cachedTokens),
+      queued_ms: roundMs(facts.queuedMs),
+      prefill_ms: roundMs(facts.prefillMs),
+      decode_ms: roundMs(facts.decodeMs),
       subject: null,
       agent: null,
     };
   }
-  if (work.kind !== 'turn') return undefined;
-  const facts = work.facts as TurnFacts;
+  if (span.kind !== 'turn') return undefined;
+  const facts = span.attributes as TurnAttributes;
   return {
-    ...common(work, facts),
+    ...commonColumns(span, facts),
     wire: 'agent',
     operation: 'chat',
     by: `agent:${facts.agent}`,
@@ -40,38 +40,38 @@ export function rowOf(work: Work): Row | undefined {
     queued_ms: null,
     prefill_ms: null,
     decode_ms: null,
-    subject: subjectOf(work) ?? null,
+    subject: findSubjectId(span) ?? null,
     agent: facts.agent,
   };
 }
 
-function common(work: Work, facts: CompletionFacts | TurnFacts) {
-  const { id, startedAt, totalMs = 0, ending, traceparent } = work;
+function commonColumns(span: TraceSpan, facts: CompletionAttributes | TurnAttributes) {
+  const { id, startedAt, totalMs = 0, result: ending, traceparent } = span;
   return {
     id,
-    model: name(facts.model),
+    model: truncateText(facts.model),
     outcome: ending?.outcome ?? 'failed',
-    status: figure(ending?.status),
-    code: name(ending?.code),
-    finish: name(facts.finish),
+    status: finiteOrNull(ending?.status),
+    code: truncateText(ending?.code),
+    finish: truncateText(facts.finish),
     started_at: startedAt.toISOString(),
     ended_at: new Date(startedAt.getTime() + totalMs).toISOString(),
-    prompt_tokens: figure(facts.promptTokens),
-    completion_tokens: figure(facts.completionTokens),
-    first_token_ms: time(facts.firstTokenMs),
-    total_ms: time(totalMs),
-    trace_id: traceparentOf(traceparent)?.split('-')[1] ?? null,
+    prompt_tokens: finiteOrNull(facts.promptTokens),
+    completion_tokens: finiteOrNull(facts.completionTokens),
+    first_token_ms: roundMs(facts.firstTokenMs),
+    total_ms: roundMs(totalMs),
+    trace_id: parseTraceparent(traceparent)?.split('-')[1] ?? null,
   };
 }
 
 /** Rounds to microseconds. */
-function time(ms: number | undefined): number | null {
-  const known = figure(ms);
-  return known === null ? null : Math.round(known * 1000) / 1000;
+function roundMs(ms: number | undefined): number | null {
+  const finiteMs = finiteOrNull(ms);
+  return finiteMs === null ? null : Math.round(finiteMs * 1000) / 1000;
 }
 
 /** Id of the task or run that a span belongs to. */
-function subjectOf({ parent }: Work): string | undefined {
+function findSubjectId({ parent }: TraceSpan): string | undefined {
   if (!parent || parent.kind === 'task' || parent.kind === 'run') return parent?.id;
-  return subjectOf(parent);
+  return findSubjectId(parent);
 }

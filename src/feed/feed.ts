@@ -1,58 +1,58 @@
 import type { Store } from '../store/index.ts';
-import type { Sink, Work } from '../watch/index.ts';
-import { rowOf } from './completion-row.ts';
-import { Gaps } from './gaps.ts';
-import { type FeedRow, type Surface, timeOf, writeRows } from './rows.ts';
+import type { TraceSink, TraceSpan } from '../watch/index.ts';
+import { toCompletionRow } from './completion-row.ts';
+import { GapList } from './gaps.ts';
+import { type ObserveRow, type Surface, rowTime, writeRows } from './rows.ts';
 
-export interface FeedOptions {
+export interface ObserveFeedOptions {
   readonly store: Pick<Store, 'endpointId' | 'transaction'>;
   /** Called once per database outage. */
   readonly onFault: (where: string, error: unknown) => void;
 }
 
 /** Maximum rows in memory. */
-const most = 10_000;
+const maxWaitingRows = 10_000;
 /** How long the first row of a batch waits for others. */
-const patienceMs = 1000;
+const flushDelayMs = 1000;
 /** Rows per transaction. */
-const together = 200;
+const batchSize = 200;
 /** Maximum delay between attempts while the database fails. */
-const longestPause = 30_000;
+const maxRetryDelayMs = 30_000;
 
 /**
  * Writes the rows of the observe plane to the database in batches: one a second, and full batches at once. `add` never
  * waits and never throws. Rows stay in memory while the database fails; dropped rows are recorded as gaps.
  */
-export class Feed implements Sink {
-  readonly #store: FeedOptions['store'];
-  readonly #onFault: FeedOptions['onFault'];
+export class ObserveFeed implements TraceSink {
+  readonly #store: ObserveFeedOptions['store'];
+  readonly #onFault: ObserveFeedOptions['onFault'];
   /** Rows to write, oldest first. */
-  #waiting: FeedRow[] = [];
-  readonly #gaps = new Gaps();
+  #waiting: ObserveRow[] = [];
+  readonly #gaps = new GapList();
   #failures = 0;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> | undefined;
   #closed = false;
 
-  constructor({ store, onFault }: FeedOptions) {
+  constructor({ store, onFault }: ObserveFeedOptions) {
     this.#store = store;
     this.#onFault = onFault;
   }
 
-  ended(work: Work): void {
-    const row = rowOf(work);
+  onEnd(work: TraceSpan): void {
+    const row = toCompletionRow(work);
     if (row) this.add('completions', row);
   }
 
-  add<S extends Surface>(surface: S, row: Extract<FeedRow, { surface: S }>['row']): void {
+  add<S extends Surface>(surface: S, row: Extract<ObserveRow, { surface: S }>['row']): void {
     if (this.#closed) return;
-    this.#waiting.push({ surface, row } as FeedRow);
-    this.#makeRoom();
+    this.#waiting.push({ surface, row } as ObserveRow);
+    this.#dropOldest();
     this.#schedule();
   }
 
   /** Writes the waiting rows now. Resolves even if the database fails. */
-  async flushed(): Promise<void> {
+  async flush(): Promise<void> {
     await this.#writing;
     await this.#write(1);
   }
@@ -61,44 +61,44 @@ export class Feed implements Sink {
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
-    await this.flushed();
-    const lost = this.#waiting.length;
-    if (lost > 0) this.#onFault('feed', new Error(`${lost} rows could not be written before the end`));
+    await this.flush();
+    const lostRows = this.#waiting.length;
+    if (lostRows > 0) this.#onFault('feed', new Error(`${lostRows} rows could not be written before the end`));
   }
 
-  #makeRoom(): void {
-    while (this.#waiting.length > most) {
-      const { surface, row } = this.#waiting.shift() as FeedRow;
+  #dropOldest(): void {
+    while (this.#waiting.length > maxWaitingRows) {
+      const { surface, row } = this.#waiting.shift() as ObserveRow;
       const reason = this.#failures > 0 ? 'database_failed' : 'overload';
-      this.#gaps.add(surface, reason, timeOf(row));
+      this.#gaps.add(surface, reason, rowTime(row));
     }
   }
 
   #schedule(): void {
     if (this.#writing || this.#closed || (this.#waiting.length === 0 && this.#gaps.isEmpty)) return;
-    const isFull = this.#waiting.length >= together && this.#failures === 0;
+    const isFull = this.#waiting.length >= batchSize && this.#failures === 0;
     if (this.#timer && !isFull) return;
     clearTimeout(this.#timer);
-    const pause = Math.min(patienceMs * 2 ** this.#failures, longestPause);
-    this.#timer = setTimeout(() => void this.#write(together), isFull ? 0 : pause);
+    const delayMs = Math.min(flushDelayMs * 2 ** this.#failures, maxRetryDelayMs);
+    this.#timer = setTimeout(() => void this.#write(batchSize), isFull ? 0 : delayMs);
     this.#timer.unref();
   }
 
   /** @param minRows writes another batch while at least this many rows wait */
-  #write(least: number): Promise<void> {
+  #write(minRows: number): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#writing ??= this.#writeBatches(least).finally(() => {
+    this.#writing ??= this.#writeBatches(minRows).finally(() => {
       this.#writing = undefined;
       this.#schedule();
     });
     return this.#writing;
   }
 
-  async #writeBatches(least: number): Promise<void> {
+  async #writeBatches(minRows: number): Promise<void> {
     if (this.#waiting.length === 0 && this.#gaps.isEmpty) return;
     do {
-      const rows = this.#waiting.splice(0, together);
+      const rows = this.#waiting.splice(0, batchSize);
       const gaps = this.#gaps.take();
       try {
         await this.#store.transaction((tx) => writeRows(tx, this.#store.endpointId, rows, gaps));
@@ -108,9 +108,9 @@ export class Feed implements Sink {
         this.#failures = Math.min(this.#failures + 1, 30);
         this.#waiting = [...rows, ...this.#waiting];
         this.#gaps.putBack(gaps);
-        this.#makeRoom();
+        this.#dropOldest();
         return;
       }
-    } while (this.#waiting.length >= least);
+    } while (this.#waiting.length >= minRows);
   }
 }

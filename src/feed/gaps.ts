@@ -13,7 +13,7 @@ export interface Gap {
 }
 
 /** Gaps that are not stored yet. */
-export class Gaps {
+export class GapList {
   #gaps = new Map<string, Gap>();
 
   get isEmpty(): boolean {
@@ -25,9 +25,9 @@ export class Gaps {
   }
 
   take(): Gap[] {
-    const taken = [...this.#gaps.values()];
+    const current = [...this.#gaps.values()];
     this.#gaps = new Map();
-    return taken;
+    return current;
   }
 
   putBack(gaps: readonly Gap[]): void {

@@ -6,18 +6,18 @@ import type {
   ParityMode,
   ParityRunResult,
 } from '../lab/types.ts';
-import type { Feed } from './feed.ts';
-import { figure, type RowOf, worst } from './rows.ts';
+import type { ObserveFeed } from './feed.ts';
+import { finiteOrNull, type SurfaceRow, maxOrNull } from './rows.ts';
 
-export interface Observing {
-  readonly feed: Pick<Feed, 'add'>;
+export interface ObserveLabOptions {
+  readonly feed: Pick<ObserveFeed, 'add'>;
   /** Id of the lab's model, as in `GET /v1/models`. */
   readonly model: string;
 }
 
 /** Wraps a lab so that every parity and bench result is added to the feed. */
-export function observedLab(lab: Lab, { feed, model }: Observing): Lab {
-  const head = () => ({ id: randomUUID(), at: new Date().toISOString(), model });
+export function observeLab(lab: Lab, { feed, model }: ObserveLabOptions): Lab {
+  const newRowHeader = () => ({ id: randomUUID(), at: new Date().toISOString(), model });
   return {
     graph: () => lab.graph(),
     parts: () => lab.parts(),
@@ -36,30 +36,30 @@ export function observedLab(lab: Lab, { feed, model }: Observing): Lab {
     async register(registration, signal) {
       const { mode } = lab.parityMode;
       const report = await lab.register(registration, signal);
-      feed.add('parity', { ...head(), ...verdict(report, mode), op: registration.op });
+      feed.add('parity', { ...newRowHeader(), ...registrationColumns(report, mode), op: registration.op });
       return report;
     },
     async runParity(signal) {
-      const begun = performance.now();
+      const startMs = performance.now();
       const result = await lab.runParity(signal);
-      feed.add('parity', { ...head(), ...comparison(result), elapsed_ms: performance.now() - begun });
+      feed.add('parity', { ...newRowHeader(), ...parityRunColumns(result), elapsed_ms: performance.now() - startMs });
       return result;
     },
     async bench(request, signal, onProgress) {
-      const begun = performance.now();
+      const startMs = performance.now();
       const result = await lab.bench(request, signal, onProgress);
-      feed.add('bench', { ...head(), ...measured(result), elapsed_ms: performance.now() - begun });
+      feed.add('bench', { ...newRowHeader(), ...benchColumns(result), elapsed_ms: performance.now() - startMs });
       return result;
     },
   };
 }
 
-type Told<S extends 'parity' | 'bench', Rest extends string = never> = Omit<
-  RowOf<S>,
+type RowColumns<S extends 'parity' | 'bench', Rest extends string = never> = Omit<
+  SurfaceRow<S>,
   'id' | 'at' | 'model' | Rest
 >;
 
-function verdict(report: KernelRegistrationReport, mode: ParityMode['mode']): Told<'parity', 'op'> {
+function registrationColumns(report: KernelRegistrationReport, mode: ParityMode['mode']): RowColumns<'parity', 'op'> {
   const { parity: cases } = report;
   return {
     source: 'gate',
@@ -68,15 +68,15 @@ function verdict(report: KernelRegistrationReport, mode: ParityMode['mode']): To
     mode: report.tolerance?.mode ?? mode,
     ok: report.accepted ? 1 : 0,
     failed_stage: report.stages.find(({ ok }) => !ok)?.stage ?? null,
-    seed: figure(report.seed),
-    ...figures(cases),
+    seed: finiteOrNull(report.seed),
+    ...caseColumns(cases),
     kl: null,
     top1_agreement: null,
-    elapsed_ms: figure(report.elapsed_ms),
+    elapsed_ms: finiteOrNull(report.elapsed_ms),
   };
 }
 
-function comparison(result: ParityRunResult): Told<'parity', 'elapsed_ms'> {
+function parityRunColumns(result: ParityRunResult): RowColumns<'parity', 'elapsed_ms'> {
   return {
     source: 'run',
     kernel: [...new Set(result.components.map(({ kernel }) => kernel))].join(','),
@@ -86,40 +86,40 @@ function comparison(result: ParityRunResult): Told<'parity', 'elapsed_ms'> {
     ok: result.ok ? 1 : 0,
     failed_stage: null,
     seed: result.seed,
-    ...figures(result.components),
-    kl: figure(result.logits.kl),
-    top1_agreement: figure(result.logits.top1_agreement),
+    ...caseColumns(result.components),
+    kl: finiteOrNull(result.logits.kl),
+    top1_agreement: finiteOrNull(result.logits.top1_agreement),
   };
 }
 
-interface Case {
+interface ParityCase {
   readonly ok: boolean;
   readonly nmse: number;
   readonly max_abs: number;
 }
 
 /** @param cases undefined when none was compared */
-function figures(cases: readonly Case[] | undefined) {
+function caseColumns(cases: readonly ParityCase[] | undefined) {
   return {
-    cases: figure(cases?.length),
-    failed_cases: figure(cases?.filter(({ ok }) => !ok).length),
-    nmse: worst(cases?.map(({ nmse }) => nmse) ?? []),
-    max_abs: worst(cases?.map(({ max_abs }) => max_abs) ?? []),
+    cases: finiteOrNull(cases?.length),
+    failed_cases: finiteOrNull(cases?.filter(({ ok }) => !ok).length),
+    nmse: maxOrNull(cases?.map(({ nmse }) => nmse) ?? []),
+    max_abs: maxOrNull(cases?.map(({ max_abs }) => max_abs) ?? []),
   };
 }
 
-function measured({ baseline, bound, ...result }: BenchResult): Told<'bench', 'elapsed_ms'> {
+function benchColumns({ baseline, bound, ...result }: BenchResult): RowColumns<'bench', 'elapsed_ms'> {
   return {
     kernels: Object.keys(result.fingerprint.kernels).join(','),
     verdict: result.verdict,
     method: result.method,
     fingerprint: JSON.stringify(result.fingerprint),
     rounds: result.rounds,
-    baseline_prefill_tps: figure(baseline.prefill_tps),
-    baseline_decode_tps: figure(baseline.decode_tps),
-    bound_prefill_tps: figure(bound.prefill_tps),
-    bound_decode_tps: figure(bound.decode_tps),
-    ratio_low: figure(result.ratio_ci95[0]),
-    ratio_high: figure(result.ratio_ci95[1]),
+    baseline_prefill_tps: finiteOrNull(baseline.prefill_tps),
+    baseline_decode_tps: finiteOrNull(baseline.decode_tps),
+    bound_prefill_tps: finiteOrNull(bound.prefill_tps),
+    bound_decode_tps: finiteOrNull(bound.decode_tps),
+    ratio_low: finiteOrNull(result.ratio_ci95[0]),
+    ratio_high: finiteOrNull(result.ratio_ci95[1]),
   };
 }

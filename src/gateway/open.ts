@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
-import { openAuthenticator } from './access/authenticator.ts';
+import { createAuthenticator } from './access/authenticator.ts';
 import { Credentials } from './access/credentials.ts';
-import { memoryLimiter } from './access/memory-limiter.ts';
+import { createMemoryLimiter } from './access/memory-limiter.ts';
 import { SharedLimiter } from './access/shared-limiter.ts';
 import type { Limiter } from './access/types.ts';
 import { Catalog } from './catalog/catalog.ts';
@@ -10,19 +10,19 @@ import type { Model } from './catalog/types.ts';
 import type { GatewayConfig } from './config/types.ts';
 import { openLedger } from './ledger/index.ts';
 import { createGatewayApp } from './serve/app.ts';
-import { BodyShares } from './serve/body-shares.ts';
-import { Drains } from './serve/drains.ts';
+import { BodyMemoryLimiter } from './serve/body-shares.ts';
+import { UpstreamDrains } from './serve/drains.ts';
 import { InFlight } from './serve/in-flight.ts';
-import type { GatewayParts } from './serve/parts.ts';
+import type { GatewayServices } from './serve/parts.ts';
 import type { Backend } from '../wires/core/backend.ts';
-import { unwatched, type Watch } from '../watch/index.ts';
+import { noopTracer, type Tracer } from '../watch/index.ts';
 import { GatewayStore } from './store/index.ts';
 import { UpstreamRouter } from './upstream/router.ts';
 import { type TransportLimits, UndiciTransport } from './upstream/transport.ts';
-import { vettedGet } from './upstream/vetted-get.ts';
+import { vettedStatus } from './upstream/vetted-get.ts';
 
 /** Default of `stallTimeoutMs`: equal to the idle limit of a provider's stream. */
-const usualReaderMs = 120_000;
+const defaultStallTimeoutMs = 120_000;
 
 export interface GatewaySetup {
   readonly config: GatewayConfig;
@@ -33,9 +33,9 @@ export interface GatewaySetup {
   /** Limits of upstream requests; the rest keep their defaults. */
   readonly upstreamLimits?: Partial<TransportLimits>;
   /** How long a caller may leave a stream unread while more is ready, in ms. */
-  readonly readerMs?: number;
+  readonly stallTimeoutMs?: number;
   /** Receives a span for each request that costs money. */
-  readonly watch?: Watch;
+  readonly tracer?: Tracer;
   /** Called with each decrypted caller credential, so that it can be redacted from recordings. */
   readonly onSecret?: (secret: string) => void;
   /** Called for internal errors; `where` is a request id, or the name of a part of the gateway. */
@@ -72,36 +72,36 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       store,
       byok: config.byok,
       masterKeys: config.masterKeys,
-      probe: (url, options) => vettedGet(url, options),
+      probe: (url, options) => vettedStatus(url, options),
       onSecret: setup.onSecret,
     });
-    if (setup.onSecret) await credentials.tellSecrets();
+    if (setup.onSecret) await credentials.reportSecrets();
     const { limits } = config;
     const limiter: Limiter = limits.shared
       ? new SharedLimiter({ store, limits, onFault: (error) => onFault('limits', error) })
-      : memoryLimiter(limits);
+      : createMemoryLimiter(limits);
     const inFlight = new InFlight();
-    const parts: GatewayParts = {
+    const services: GatewayServices = {
       catalog: new Catalog(config, local?.models),
       ledger,
-      authenticator: openAuthenticator({ ledger }),
+      authenticator: createAuthenticator({ ledger }),
       limiter,
       credentials,
       transport,
       router: new UpstreamRouter({ limits }),
       limits,
-      bodies: new BodyShares(limits.maxBodyBytes),
+      bodyMemory: new BodyMemoryLimiter(limits.maxBodyBytes),
       inFlight,
-      drains: new Drains(limits.concurrency),
-      watch: setup.watch ?? unwatched,
-      readerMs: setup.readerMs ?? usualReaderMs,
-      async ready() {
+      upstreamDrains: new UpstreamDrains(limits.concurrency),
+      tracer: setup.tracer ?? noopTracer,
+      stallTimeoutMs: setup.stallTimeoutMs ?? defaultStallTimeoutMs,
+      async checkReady() {
         await store.read((db) => sql`select 1`.execute(db));
       },
       onFault,
     };
     return {
-      app: createGatewayApp(parts, basePath),
+      app: createGatewayApp(services, basePath),
       async close(graceMs) {
         await inFlight.drain(graceMs);
         if (limiter instanceof SharedLimiter) await limiter.close();

@@ -1,69 +1,69 @@
 import type { Constraint, Tokenizer } from '../engine/index.ts';
-import { unlessAborted } from '../util/abort.ts';
-import { Gone, Keeper, type KeeperTimes, tooLong } from './matching/keeper.ts';
-import type { GrammarWorker, Vocabulary } from './matching/messages.ts';
-import { vocabularyOf } from './matching/vocabulary.ts';
-import type { Grammar, Grammars, GrammarSource } from './types.ts';
+import { raceAbort } from '../util/abort.ts';
+import { WorkerLostError, GrammarWorkerClient, type WorkerTimeouts, createTimeoutError } from './matching/keeper.ts';
+import type { GrammarWorker, GrammarVocabulary } from './matching/messages.ts';
+import { collectVocabulary } from './matching/vocabulary.ts';
+import type { Grammar, GrammarService, GrammarSource } from './types.ts';
 
-export interface GrammarsOptions {
+export interface GrammarServiceOptions {
   readonly tokenizer: Tokenizer;
   /** Size of the model's output, at least the number of tokens. */
   readonly vocabSize: number;
   readonly startWorker: () => GrammarWorker;
-  readonly times?: Partial<KeeperTimes>;
+  readonly timeouts?: Partial<WorkerTimeouts>;
   /** Limits of the cache: number of grammars, and total characters of their sources. */
   readonly cache?: { readonly count?: number; readonly size?: number };
 }
 
-const usualTimes: KeeperTimes = { patienceMs: 1000, deadlineMs: 10_000 };
-const usualCache = { count: 64, size: 16 * 2 ** 20 };
+const defaultTimeouts: WorkerTimeouts = { slowAfterMs: 1000, timeoutMs: 10_000 };
+const defaultCacheLimits = { count: 64, size: 16 * 2 ** 20 };
 /** Slow workers that may run in addition to the current one. */
-const mostLate = 2;
+const maxSlowWorkers = 2;
 /** A worker that uses more bytes is replaced. Its hard limit is higher. */
-const mostMemory = 512 * 2 ** 20;
-const mostMoves = 4;
+const maxWorkerMemoryBytes = 512 * 2 ** 20;
+const maxRetries = 4;
 /** Time above this counts as excess of the constraint, whose total excess is limited to the timeout of one request. */
-const usualMaskMs = 100;
+const normalMaskMs = 100;
 
 /** Creates the grammar service of a model. Its worker starts with the first grammar. */
-export function openGrammars(options: GrammarsOptions): Grammars {
-  return new OpenGrammars(options);
+export function createGrammarService(options: GrammarServiceOptions): GrammarService {
+  return new WorkerGrammarService(options);
 }
 
 /** A grammar source and its compiled copies in workers. */
-interface Entry {
+interface CacheEntry {
   readonly key: string;
   readonly source: GrammarSource;
   readonly visible: readonly (readonly [id: number, text: string])[];
-  readonly homes: Map<Keeper, Home>;
+  readonly workerCopies: Map<GrammarWorkerClient, WorkerCopy>;
   /** Number of running constraints. */
-  users: number;
-  cached: boolean;
+  activeConstraints: number;
+  isCached: boolean;
 }
 
-interface Home {
+interface WorkerCopy {
   readonly id: number;
-  readonly ready: Promise<unknown>;
-  compiled: boolean;
+  readonly compilation: Promise<unknown>;
+  isCompiled: boolean;
 }
 
-class OpenGrammars implements Grammars {
-  readonly #options: GrammarsOptions;
-  readonly #times: KeeperTimes;
+class WorkerGrammarService implements GrammarService {
+  readonly #options: GrammarServiceOptions;
+  readonly #timeouts: WorkerTimeouts;
   readonly #cache: { count: number; size: number };
   /** In order of use, the least recently used first. */
-  readonly #entries = new Map<string, Entry>();
-  readonly #late = new Set<Keeper>();
-  #size = 0;
-  #keeper: Keeper | undefined;
-  #vocabulary: Promise<Vocabulary> | undefined;
-  #last = 0;
+  readonly #entries = new Map<string, CacheEntry>();
+  readonly #slowWorkers = new Set<GrammarWorkerClient>();
+  #sourceCharacters = 0;
+  #client: GrammarWorkerClient | undefined;
+  #vocabulary: Promise<GrammarVocabulary> | undefined;
+  #lastId = 0;
   #closed = false;
 
-  constructor(options: GrammarsOptions) {
+  constructor(options: GrammarServiceOptions) {
     this.#options = options;
-    this.#times = { ...usualTimes, ...options.times };
-    this.#cache = { ...usualCache, ...options.cache };
+    this.#timeouts = { ...defaultTimeouts, ...options.timeouts };
+    this.#cache = { ...defaultCacheLimits, ...options.cache };
   }
 
   async compile(
@@ -71,82 +71,82 @@ class OpenGrammars implements Grammars {
     { visible = new Set(), signal }: { visible?: ReadonlySet<number>; signal?: AbortSignal } = {},
   ): Promise<Grammar> {
     signal?.throwIfAborted();
-    const entry = this.#entry(source, visible);
-    const ready = this.#moving(async () => {
-      await this.#ready(entry);
+    const entry = this.#getEntry(source, visible);
+    const compilation = this.#retryOnWorkerLoss(async () => {
+      await this.#ensureCompiled(entry);
     });
     try {
-      await (signal ? unlessAborted(ready, signal) : ready);
+      await (signal ? raceAbort(compilation, signal) : compilation);
     } catch (error) {
       // Do not cache failures. An aborted caller keeps the compilation running for other callers.
-      if (!signal?.aborted) this.#drop(entry);
-      else ready.catch(() => this.#drop(entry));
+      if (!signal?.aborted) this.#evict(entry);
+      else compilation.catch(() => this.#evict(entry));
       throw error;
     }
-    this.#shrink(entry);
-    return { start: () => new RunningConstraint(this.#lives(entry)) };
+    this.#evictOverLimit(entry);
+    return { start: () => new RunningConstraint(this.#createContext(entry)) };
   }
 
   close(): Promise<void> {
     this.#closed = true;
-    for (const keeper of [this.#keeper, ...this.#late]) keeper?.end('the grammars are closed');
+    for (const client of [this.#client, ...this.#slowWorkers]) client?.end('the grammars are closed');
     this.#entries.clear();
     return Promise.resolve();
   }
 
-  #entry(source: GrammarSource, visible: ReadonlySet<number>): Entry {
+  #getEntry(source: GrammarSource, visible: ReadonlySet<number>): CacheEntry {
     const { tokenizer } = this.#options;
-    const shown = [...visible].sort((a, b) => a - b).map((id) => [id, tokenizer.tokenText(id)] as const);
-    const key = JSON.stringify([source, shown]);
-    const known = this.#entries.get(key);
-    if (known) this.#entries.delete(key);
-    else this.#size += key.length;
-    const entry = known ?? { key, source, visible: shown, homes: new Map(), users: 0, cached: true };
+    const visibleTexts = [...visible].sort((a, b) => a - b).map((id) => [id, tokenizer.tokenText(id)] as const);
+    const key = JSON.stringify([source, visibleTexts]);
+    const existing = this.#entries.get(key);
+    if (existing) this.#entries.delete(key);
+    else this.#sourceCharacters += key.length;
+    const entry = existing ?? { key, source, visible: visibleTexts, workerCopies: new Map(), activeConstraints: 0, isCached: true };
     this.#entries.set(key, entry);
     return entry;
   }
 
   /** Returns a worker that has the grammar and its id there; compiles it first if no worker has it. */
-  async #ready(entry: Entry): Promise<{ keeper: Keeper; id: number }> {
-    for (const [keeper, { id, ready, compiled }] of entry.homes) {
-      if (keeper.ended) entry.homes.delete(keeper);
+  async #ensureCompiled(entry: CacheEntry): Promise<{ client: GrammarWorkerClient; id: number }> {
+    for (const [client, { id, compilation, isCompiled }] of entry.workerCopies) {
+      if (client.ended) entry.workerCopies.delete(client);
       // Do not wait for a slow worker that is busy with another grammar.
-      else if (!compiled || !keeper.late) {
-        await ready;
-        return { keeper, id };
+      else if (!isCompiled || !client.isSlow) {
+        await compilation;
+        return { client, id };
       }
     }
-    const keeper = await this.#current();
-    const raced = entry.homes.get(keeper);
-    if (raced) {
-      await raced.ready;
-      return { keeper, id: raced.id };
+    const client = await this.#getClient();
+    const concurrentCopy = entry.workerCopies.get(client);
+    if (concurrentCopy) {
+      await concurrentCopy.compilation;
+      return { client, id: concurrentCopy.id };
     }
-    const id = ++this.#last;
-    const ready = keeper.ask({ kind: 'compile', grammar: id, source: entry.source, visible: entry.visible });
-    const home: Home = { id, ready, compiled: false };
-    entry.homes.set(keeper, home);
+    const id = ++this.#lastId;
+    const compilation = client.request({ kind: 'compile', grammar: id, source: entry.source, visible: entry.visible });
+    const copy: WorkerCopy = { id, compilation, isCompiled: false };
+    entry.workerCopies.set(client, copy);
     try {
-      const memory = await ready;
-      home.compiled = true;
-      if (typeof memory === 'number' && memory > mostMemory && this.#keeper === keeper) this.#leave(keeper);
+      const memory = await compilation;
+      copy.isCompiled = true;
+      if (typeof memory === 'number' && memory > maxWorkerMemoryBytes && this.#client === client) this.#detach(client);
     } catch (error) {
-      entry.homes.delete(keeper);
+      entry.workerCopies.delete(client);
       throw error;
     }
-    return { keeper, id };
+    return { client, id };
   }
 
-  async #current(): Promise<Keeper> {
-    this.#vocabulary ??= vocabularyOf(this.#options.tokenizer, this.#options.vocabSize);
+  async #getClient(): Promise<GrammarWorkerClient> {
+    this.#vocabulary ??= collectVocabulary(this.#options.tokenizer, this.#options.vocabSize);
     const vocabulary = await this.#vocabulary;
     if (this.#closed) throw new Error('the grammars are closed: the model is unloaded');
-    if (this.#keeper && !this.#keeper.ended) return this.#keeper;
-    const keeper = new Keeper(this.#options.startWorker(), vocabulary, this.#times, () =>
-      this.#onLate(keeper),
+    if (this.#client && !this.#client.ended) return this.#client;
+    const client = new GrammarWorkerClient(this.#options.startWorker(), vocabulary, this.#timeouts, () =>
+      this.#handleSlowWorker(client),
     );
-    this.#keeper = keeper;
-    return keeper;
+    this.#client = client;
+    return client;
   }
 
   /**
@@ -154,150 +154,150 @@ class OpenGrammars implements Grammars {
    * already too many slow workers, the timeout of the request is shortened, so that a client with many slow grammars
    * does not delay others for long.
    */
-  #onLate(keeper: Keeper): void {
-    if (this.#keeper !== keeper) return;
-    for (const other of this.#late) this.#tidy(other);
-    if (this.#late.size >= mostLate) {
-      const { patienceMs } = this.#times;
-      keeper.hurry(2 * patienceMs, tooLong(3 * patienceMs, ' while other slow grammars were running'));
+  #handleSlowWorker(client: GrammarWorkerClient): void {
+    if (this.#client !== client) return;
+    for (const slowWorker of this.#slowWorkers) this.#endIfIdle(slowWorker);
+    if (this.#slowWorkers.size >= maxSlowWorkers) {
+      const { slowAfterMs: patienceMs } = this.#timeouts;
+      client.shortenTimeout(2 * patienceMs, createTimeoutError(3 * patienceMs, ' while other slow grammars were running'));
       return;
     }
-    this.#leave(keeper);
-    keeper.release();
+    this.#detach(client);
+    client.rejectWaiting();
   }
 
-  #leave(keeper: Keeper): void {
-    this.#keeper = undefined;
-    this.#late.add(keeper);
-    const tidy = setInterval(() => {
-      this.#tidy(keeper);
-      if (keeper.ended) clearInterval(tidy);
-    }, this.#times.deadlineMs);
+  #detach(client: GrammarWorkerClient): void {
+    this.#client = undefined;
+    this.#slowWorkers.add(client);
+    const timer = setInterval(() => {
+      this.#endIfIdle(client);
+      if (client.ended) clearInterval(timer);
+    }, this.#timeouts.timeoutMs);
     // Unref Node timers, which would keep the process alive; browser timers are numbers.
-    if (typeof tidy === 'object') tidy.unref();
+    if (typeof timer === 'object') timer.unref();
   }
 
-  #tidy(keeper: Keeper): void {
-    if (keeper.idle) keeper.end('it is not needed any more');
-    if (keeper.ended) this.#late.delete(keeper);
+  #endIfIdle(client: GrammarWorkerClient): void {
+    if (client.isIdle) client.end('it is not needed any more');
+    if (client.ended) this.#slowWorkers.delete(client);
   }
 
-  #shrink(latest: Entry): void {
+  #evictOverLimit(latest: CacheEntry): void {
     for (const entry of this.#entries.values()) {
-      if (this.#entries.size <= this.#cache.count && this.#size <= this.#cache.size) return;
-      if (entry !== latest) this.#drop(entry);
+      if (this.#entries.size <= this.#cache.count && this.#sourceCharacters <= this.#cache.size) return;
+      if (entry !== latest) this.#evict(entry);
     }
   }
 
-  #drop(entry: Entry): void {
+  #evict(entry: CacheEntry): void {
     if (this.#entries.get(entry.key) === entry) {
       this.#entries.delete(entry.key);
-      this.#size -= entry.key.length;
+      this.#sourceCharacters -= entry.key.length;
     }
-    entry.cached = false;
-    this.#forgetUnused(entry);
+    entry.isCached = false;
+    this.#freeIfUnused(entry);
   }
 
   /** Frees the compiled copies of an entry that is neither cached nor in use. */
-  #forgetUnused(entry: Entry): void {
-    if (entry.cached || entry.users > 0) return;
-    for (const [keeper, { id }] of entry.homes) keeper.tell({ kind: 'forget', grammar: id });
-    entry.homes.clear();
+  #freeIfUnused(entry: CacheEntry): void {
+    if (entry.isCached || entry.activeConstraints > 0) return;
+    for (const [client, { id }] of entry.workerCopies) client.notify({ kind: 'forget', grammar: id });
+    entry.workerCopies.clear();
   }
 
   /** Retries an operation whose worker was lost because of another request. */
-  async #moving<T>(work: () => Promise<T>): Promise<T> {
-    for (let moves = 0; ; moves++) {
+  async #retryOnWorkerLoss<T>(operation: () => Promise<T>): Promise<T> {
+    for (let retries = 0; ; retries++) {
       try {
-        return await work();
+        return await operation();
       } catch (error) {
-        if (!(error instanceof Gone) || this.#closed) throw error;
-        if (error.byOther) moves--;
-        else if (moves >= mostMoves)
+        if (!(error instanceof WorkerLostError) || this.#closed) throw error;
+        if (error.causedByOther) retries--;
+        else if (retries >= maxRetries)
           throw new Error(`the grammar worker failed repeatedly: ${error.message}`, { cause: error });
       }
     }
   }
 
   /** Creates the context of the entry's constraints. */
-  #lives(entry: Entry): Lives {
+  #createContext(entry: CacheEntry): ConstraintContext {
     return {
-      begin: () => {
-        entry.users++;
+      retain: () => {
+        entry.activeConstraints++;
       },
-      end: () => {
-        entry.users--;
-        this.#forgetUnused(entry);
+      release: () => {
+        entry.activeConstraints--;
+        this.#freeIfUnused(entry);
       },
-      move: (work) => this.#moving(work),
-      mostExcessMs: this.#times.deadlineMs,
-      start: async (accepted) => {
-        const { keeper, id } = await this.#ready(entry);
-        const matcher = ++this.#last;
-        keeper.residents++;
+      retryOnWorkerLoss: (operation) => this.#retryOnWorkerLoss(operation),
+      maxExcessMs: this.#timeouts.timeoutMs,
+      startMatcher: async (accepted) => {
+        const { client, id } = await this.#ensureCompiled(entry);
+        const matcher = ++this.#lastId;
+        client.activeMatchers++;
         try {
-          await keeper.ask({ kind: 'start', matcher, grammar: id, accepted });
+          await client.request({ kind: 'start', matcher, grammar: id, accepted });
         } catch (error) {
-          keeper.residents--;
+          client.activeMatchers--;
           throw error;
         }
-        return { keeper, matcher };
+        return { client, matcher };
       },
     };
   }
 }
 
-interface Lives {
-  begin(): void;
-  end(): void;
-  move<T>(work: () => Promise<T>): Promise<T>;
-  readonly mostExcessMs: number;
-  start(accepted: readonly number[]): Promise<Place>;
+interface ConstraintContext {
+  retain(): void;
+  release(): void;
+  retryOnWorkerLoss<T>(operation: () => Promise<T>): Promise<T>;
+  readonly maxExcessMs: number;
+  startMatcher(accepted: readonly number[]): Promise<MatcherLocation>;
 }
 
 /** A matcher in a worker. */
-interface Place {
-  readonly keeper: Keeper;
+interface MatcherLocation {
+  readonly client: GrammarWorkerClient;
   readonly matcher: number;
 }
 
 class RunningConstraint implements Constraint {
-  readonly #lives: Lives;
+  readonly #context: ConstraintContext;
   /** All tokens so far, to be replayed when the worker is lost. */
   readonly #accepted: number[] = [];
-  #place: Place | undefined;
+  #location: MatcherLocation | undefined;
   /** Total worker time of its masks above the normal time. */
   #excessMs = 0;
   #state: 'new' | 'running' | 'closed' = 'new';
 
-  constructor(lives: Lives) {
-    this.#lives = lives;
+  constructor(context: ConstraintContext) {
+    this.#context = context;
   }
 
   async next(accepted: readonly number[]): Promise<Uint32Array | undefined> {
     if (this.#state === 'closed') throw new Error('the constraint is closed');
-    if (this.#excessMs > this.#lives.mostExcessMs) throw tooLong(this.#lives.mostExcessMs);
-    if (this.#state === 'new') this.#lives.begin();
+    if (this.#excessMs > this.#context.maxExcessMs) throw createTimeoutError(this.#context.maxExcessMs);
+    if (this.#state === 'new') this.#context.retain();
     this.#state = 'running';
     this.#accepted.push(...accepted);
-    let news = accepted;
-    const mask = await this.#lives.move(async () => {
-      if (this.#place?.keeper.ended || this.#place?.keeper.late) this.#leave();
-      if (!this.#place) {
-        this.#place = await this.#lives.start(this.#accepted);
-        news = [];
-        if (this.#closed()) {
-          this.#leave();
+    let newTokens = accepted;
+    const mask = await this.#context.retryOnWorkerLoss(async () => {
+      if (this.#location?.client.ended || this.#location?.client.isSlow) this.#detach();
+      if (!this.#location) {
+        this.#location = await this.#context.startMatcher(this.#accepted);
+        newTokens = [];
+        if (this.#isClosed()) {
+          this.#detach();
           throw new Error('the constraint is closed');
         }
       }
-      const { keeper, matcher } = this.#place;
+      const { client, matcher } = this.#location;
       try {
-        return await keeper.ask({ kind: 'next', matcher, accepted: news }, (ms) => {
-          this.#excessMs += Math.max(0, ms - usualMaskMs);
+        return await client.request({ kind: 'next', matcher, accepted: newTokens }, (ms) => {
+          this.#excessMs += Math.max(0, ms - normalMaskMs);
         });
       } catch (error) {
-        if (error instanceof Gone) this.#leave();
+        if (error instanceof WorkerLostError) this.#detach();
         throw error;
       }
     });
@@ -305,20 +305,20 @@ class RunningConstraint implements Constraint {
   }
 
   close(): void {
-    if (this.#state === 'running') this.#lives.end();
+    if (this.#state === 'running') this.#context.release();
     this.#state = 'closed';
-    this.#leave();
+    this.#detach();
   }
 
-  #closed(): boolean {
+  #isClosed(): boolean {
     return this.#state === 'closed';
   }
 
-  #leave(): void {
-    const place = this.#place;
-    this.#place = undefined;
-    if (!place) return;
-    place.keeper.residents--;
-    place.keeper.tell({ kind: 'stop', matcher: place.matcher });
+  #detach(): void {
+    const location = this.#location;
+    this.#location = undefined;
+    if (!location) return;
+    location.client.activeMatchers--;
+    location.client.notify({ kind: 'stop', matcher: location.matcher });
   }
 }

@@ -1,5 +1,5 @@
 /** Grammars, which constrain the tokens of an answer. */
-export { type GrammarsOptions, openGrammars } from './grammars.ts';
-export { type Library, serveGrammars } from './matching/index.ts';
-export type { GrammarWorker, Question, Reply } from './matching/messages.ts';
+export { type GrammarServiceOptions, createGrammarService } from './grammars.ts';
+export { type XGrammarLibrary, serveGrammars } from './matching/index.ts';
+export type { GrammarWorker, GrammarRequest, GrammarReply } from './matching/messages.ts';
 export * from './types.ts';

@@ -9,51 +9,51 @@ import {
   set,
   text,
 } from './ebnf/expression.ts';
-import { addGrammar } from './ebnf/read.ts';
-import type { Rules } from './ebnf/rules.ts';
+import { addEbnfGrammar } from './ebnf/read.ts';
+import type { GrammarBuilder } from './ebnf/rules.ts';
 import { addJsonSchema } from './json-schema/index.ts';
-import { both, not, toAutomaton } from './regex/automaton.ts';
+import { intersectAutomata, complementAutomaton, toAutomaton } from './regex/automaton.ts';
 import { parseRegex } from './regex/parse.ts';
 import { writeAutomaton } from './regex/write.ts';
 import { GrammarError, type StructuralFormat, type StructuralTag } from './types.ts';
 
-const mostDepth = 50;
+const maxDepth = 50;
 
 /**
  * Adds the rules of a structural format: free text with tagged parts.
  * @returns the name of the root rule
  * @throws GrammarError `invalid_grammar`
  */
-export function addStructural(rules: Rules, format: StructuralFormat): string {
-  return rules.add('format', new StructuralWriter(rules).write(format, undefined, 0));
+export function addStructuralFormat(builder: GrammarBuilder, format: StructuralFormat): string {
+  return builder.add('format', new StructuralTranslator(builder).write(format, undefined, 0));
 }
 
-class StructuralWriter {
-  readonly #rules: Rules;
+class StructuralTranslator {
+  readonly #builder: GrammarBuilder;
 
-  constructor(rules: Rules) {
-    this.#rules = rules;
+  constructor(builder: GrammarBuilder) {
+    this.#builder = builder;
   }
 
   /** @param ends texts that must follow, included in the result; undefined when nothing must follow */
   write(format: StructuralFormat, ends: readonly string[] | undefined, depth: number): Expression {
-    if (depth > mostDepth) throw invalid(`formats are nested deeper than ${mostDepth} levels`);
-    const inner = (one: StructuralFormat, followed: readonly string[] | undefined) =>
-      this.write(one, followed, depth + 1);
+    if (depth > maxDepth) throw createInvalidError(`formats are nested deeper than ${maxDepth} levels`);
+    const writeInner = (one: StructuralFormat, innerEnds: readonly string[] | undefined) =>
+      this.write(one, innerEnds, depth + 1);
     const end = ends ? choice(...ends.map(text)) : empty;
     switch (format.type) {
       case 'const_string':
         return sequence(text(format.value), end);
       case 'json_schema':
-        return sequence(rule(addJsonSchema(this.#rules, schemaToKeep(this.#rules, format))), end);
+        return sequence(rule(addJsonSchema(this.#builder, chooseEnforceableSchema(this.#builder, format))), end);
       case 'grammar':
-        return sequence(rule(addGrammar(this.#rules, format.grammar)), end);
+        return sequence(rule(addEbnfGrammar(this.#builder, format.grammar)), end);
       case 'regex':
         return sequence(parseRegex(format.pattern, 'whole'), end);
       case 'any_text':
-        return this.#anyText(format.excludes ?? [], ends);
+        return this.#writeAnyText(format.excludes ?? [], ends);
       case 'or':
-        return choice(...format.elements.map((one) => inner(one, ends)));
+        return choice(...format.elements.map((one) => writeInner(one, ends)));
       case 'tag':
         return sequence(this.#tag(format, '', depth), end);
       case 'sequence':
@@ -65,7 +65,7 @@ class StructuralWriter {
         return sequence(format.at_least_one ? list : optional(list), end);
       }
       case 'triggered_tags':
-        return this.#triggered(format, ends, depth);
+        return this.#writeTriggeredTags(format, ends, depth);
     }
   }
 
@@ -82,12 +82,12 @@ class StructuralWriter {
         parts.push(this.write(element, ends, depth + 1));
         return sequence(...parts);
       }
-      if (!isUnlimited(element)) {
+      if (!endsInFreeText(element)) {
         parts.push(this.write(element, undefined, depth + 1));
         continue;
       }
       if (next.type !== 'const_string' || next.value === '')
-        throw invalid(
+        throw createInvalidError(
           "free text inside a sequence must be followed by a non-empty 'const_string', which ends it",
         );
       // The free text includes the text that ends it.
@@ -100,49 +100,49 @@ class StructuralWriter {
   }
 
   /** @param writtenPrefix the part of `begin` that is already written */
-  #tag(tag: StructuralTag, begun: string, depth: number): Expression {
+  #tag(tag: StructuralTag, writtenPrefix: string, depth: number): Expression {
     const ends = typeof tag.end === 'string' ? [tag.end] : tag.end;
-    if (ends.length === 0) throw invalid(`the tag '${tag.begin}' has no end`);
-    const open = ends.includes('') && isUnlimited(tag.content);
-    if (open) throw invalid(`the tag '${tag.begin}' contains free text, so its end must not be empty`);
-    return sequence(text(tag.begin.slice(begun.length)), this.write(tag.content, ends, depth + 1));
+    if (ends.length === 0) throw createInvalidError(`the tag '${tag.begin}' has no end`);
+    const isAmbiguous = ends.includes('') && endsInFreeText(tag.content);
+    if (isAmbiguous) throw createInvalidError(`the tag '${tag.begin}' contains free text, so its end must not be empty`);
+    return sequence(text(tag.begin.slice(writtenPrefix.length)), this.write(tag.content, ends, depth + 1));
   }
 
-  #anyText(excludes: readonly string[], ends: readonly string[] | undefined): Expression {
-    const wanted = excludes.filter((one) => one !== '');
-    if (ends?.includes('')) return this.#anyText(excludes, undefined);
-    if (wanted.length === 0) return this.#free([], ends, true);
+  #writeAnyText(excludes: readonly string[], ends: readonly string[] | undefined): Expression {
+    const exclusions = excludes.filter((one) => one !== '');
+    if (ends?.includes('')) return this.#writeAnyText(excludes, undefined);
+    if (exclusions.length === 0) return this.#writeFreeText([], ends, true);
     const anything = repeat(set([[0, 0x10ffff]]), 0);
-    const holding = (texts: readonly string[]) =>
+    const containing = (texts: readonly string[]) =>
       toAutomaton(sequence(anything, choice(...texts.map(text)), anything));
-    let found = not(holding(wanted));
+    let automaton = complementAutomaton(containing(exclusions));
     if (ends) {
-      const before = toAutomaton(sequence(anything, choice(...ends.map(text))));
-      const twice = toAutomaton(
+      const untilEnd = toAutomaton(sequence(anything, choice(...ends.map(text))));
+      const pastEnd = toAutomaton(
         sequence(anything, choice(...ends.map(text)), set([[0, 0x10ffff]]), anything),
       );
-      found = both(found, both(before, not(twice)));
+      automaton = intersectAutomata(automaton, intersectAutomata(untilEnd, complementAutomaton(pastEnd)));
     }
-    return writeAutomaton(this.#rules, found, empty);
+    return writeAutomaton(this.#builder, automaton, empty);
   }
 
-  #triggered(
+  #writeTriggeredTags(
     format: StructuralFormat & { type: 'triggered_tags' },
     ends: readonly string[] | undefined,
     depth: number,
   ): Expression {
-    const { triggers, tags, at_least_one: needed = false, stop_after_first: once = false } = format;
+    const { triggers, tags, at_least_one: requiresTag = false, stop_after_first: stopsAfterFirst = false } = format;
     for (const tag of tags) {
       if (triggers.filter((trigger) => tag.begin.startsWith(trigger)).length !== 1)
-        throw invalid(`the tag '${tag.begin}' must begin with exactly one of the triggers`);
+        throw createInvalidError(`the tag '${tag.begin}' must begin with exactly one of the triggers`);
     }
     const end = ends ? choice(...ends.map(text)) : empty;
     const first = choice(...tags.map((tag) => this.#tag(tag, '', depth)));
-    if (needed && once) return sequence(first, end);
-    if (once && ends) throw invalid("'stop_after_first' inside a tag requires 'at_least_one'");
-    const bound = triggers.map((trigger) => ({
+    if (requiresTag && stopsAfterFirst) return sequence(first, end);
+    if (stopsAfterFirst && ends) throw createInvalidError("'stop_after_first' inside a tag requires 'at_least_one'");
+    const triggerRules = triggers.map((trigger) => ({
       text: trigger,
-      rule: this.#rules.add(
+      rule: this.#builder.add(
         'tags',
         choice(
           ...tags
@@ -151,32 +151,32 @@ class StructuralWriter {
         ),
       ),
     }));
-    const free = this.#free(bound, ends, !once);
-    return needed ? sequence(first, free) : free;
+    const freeText = this.#writeFreeText(triggerRules, ends, !stopsAfterFirst);
+    return requiresTag ? sequence(first, freeText) : freeText;
   }
 
-  #free(
+  #writeFreeText(
     triggers: readonly { text: string; rule: string }[],
     ends: readonly string[] | undefined,
-    again: boolean,
+    repeats: boolean,
   ): Expression {
-    const marks = [...triggers.map((one) => one.text), ...(ends ?? [])];
-    for (const [index, mark] of marks.entries()) {
-      if (mark === '') throw invalid('a trigger or an end of free text must not be empty');
-      const other = marks.find((one, at) => at !== index && one.includes(mark));
-      if (other !== undefined)
-        throw invalid(`'${mark}' is part of '${other}', so the two cannot be distinguished`);
+    const delimiters = [...triggers.map((one) => one.text), ...(ends ?? [])];
+    for (const [index, delimiter] of delimiters.entries()) {
+      if (delimiter === '') throw createInvalidError('a trigger or an end of free text must not be empty');
+      const containing = delimiters.find((one, at) => at !== index && one.includes(delimiter));
+      if (containing !== undefined)
+        throw createInvalidError(`'${delimiter}' is part of '${containing}', so the two cannot be distinguished`);
     }
     if (triggers.length === 0 && !ends) return repeat(set([[0, 0x10ffff]]), 0);
-    return rule(this.#rules.add('free', { kind: 'free', triggers, stops: ends ?? [], again }));
+    return rule(this.#builder.add('free', { kind: 'free', triggers, stops: ends ?? [], repeats }));
   }
 }
 
 /** The schema of a format, or its `otherwise` schema when the grammar cannot enforce it. */
-function schemaToKeep(rules: Rules, format: StructuralFormat & { type: 'json_schema' }): unknown {
+function chooseEnforceableSchema(builder: GrammarBuilder, format: StructuralFormat & { type: 'json_schema' }): unknown {
   if (!('otherwise' in format)) return format.json_schema;
   try {
-    const trial = rules.trial();
+    const trial = builder.createTrial();
     const root = addJsonSchema(trial, format.json_schema);
     if (trial.print(root) !== undefined) return format.json_schema;
   } catch (error) {
@@ -185,7 +185,7 @@ function schemaToKeep(rules: Rules, format: StructuralFormat & { type: 'json_sch
   return format.otherwise;
 }
 
-function isUnlimited(format: StructuralFormat): boolean {
+function endsInFreeText(format: StructuralFormat): boolean {
   switch (format.type) {
     case 'any_text':
       return true;
@@ -193,10 +193,10 @@ function isUnlimited(format: StructuralFormat): boolean {
       return !(format.at_least_one && format.stop_after_first);
     case 'sequence': {
       const last = format.elements.at(-1);
-      return last !== undefined && isUnlimited(last);
+      return last !== undefined && endsInFreeText(last);
     }
     case 'or':
-      return format.elements.some(isUnlimited);
+      return format.elements.some(endsInFreeText);
     case 'const_string':
     case 'json_schema':
     case 'grammar':
@@ -207,5 +207,5 @@ function isUnlimited(format: StructuralFormat): boolean {
   }
 }
 
-const invalid = (why: string): GrammarError =>
-  new GrammarError('invalid_grammar', `structural format: ${why}`);
+const createInvalidError = (reason: string): GrammarError =>
+  new GrammarError('invalid_grammar', `structural format: ${reason}`);

@@ -1,19 +1,19 @@
 import { choice, text } from './ebnf/expression.ts';
-import { addGrammar } from './ebnf/read.ts';
-import type { Lengths } from './ebnf/marks.ts';
-import { Rules } from './ebnf/rules.ts';
+import { addEbnfGrammar } from './ebnf/read.ts';
+import type { LengthBounds } from './ebnf/marks.ts';
+import { GrammarBuilder } from './ebnf/rules.ts';
 import { addJsonObject, addJsonSchema } from './json-schema/index.ts';
 import { parseRegex } from './regex/parse.ts';
-import { addStructural } from './structural.ts';
+import { addStructuralFormat } from './structural.ts';
 import { GrammarError, type GrammarSource } from './types.ts';
 
-const mostBytes = 4 * 2 ** 20;
+const maxBytes = 4 * 2 ** 20;
 
 export interface Translation {
   /** A grammar that XGrammar accepts. It must be valid, because XGrammar aborts on invalid input. */
   readonly text: string;
   /** The string lengths of its length marks, by index. */
-  readonly lengths: readonly Lengths[];
+  readonly lengths: readonly LengthBounds[];
 }
 
 /**
@@ -22,11 +22,11 @@ export interface Translation {
  *   slower
  * @throws GrammarError
  */
-export function translate(source: GrammarSource, { counted }: { counted: boolean }): Translation {
-  const rules = new Rules(counted);
-  const printed = rules.print(add(rules, source));
-  if (printed === undefined) {
-    if (rules.dead) throw rules.dead;
+export function translateToXGrammar(source: GrammarSource, { allowLengthMarks }: { allowLengthMarks: boolean }): Translation {
+  const builder = new GrammarBuilder(allowLengthMarks);
+  const grammarText = builder.print(addSource(builder, source));
+  if (grammarText === undefined) {
+    if (builder.conflict) throw builder.conflict;
     const schema = source.kind === 'json_schema';
     throw new GrammarError(
       schema ? 'unsupported_schema' : 'invalid_grammar',
@@ -34,26 +34,26 @@ export function translate(source: GrammarSource, { counted }: { counted: boolean
       schema ? { path: '' } : {},
     );
   }
-  if (printed.length > mostBytes)
-    throw new GrammarError('grammar_too_complex', `the grammar has more than ${mostBytes} characters`);
-  return { text: printed, lengths: rules.lengths };
+  if (grammarText.length > maxBytes)
+    throw new GrammarError('grammar_too_complex', `the grammar has more than ${maxBytes} characters`);
+  return { text: grammarText, lengths: builder.lengthBounds };
 }
 
-function add(rules: Rules, source: GrammarSource): string {
+function addSource(builder: GrammarBuilder, source: GrammarSource): string {
   switch (source.kind) {
     case 'json':
-      return addJsonObject(rules);
+      return addJsonObject(builder);
     case 'json_schema':
-      return addJsonSchema(rules, source.schema);
+      return addJsonSchema(builder, source.schema);
     case 'ebnf':
-      return addGrammar(rules, source.text, source.root);
+      return addEbnfGrammar(builder, source.text, source.root);
     case 'regex':
-      return rules.add('regex', parseRegex(source.pattern, 'whole'));
+      return builder.add('regex', parseRegex(source.pattern, 'whole'));
     case 'choice':
       if (source.texts.length === 0)
         throw new GrammarError('invalid_grammar', 'a choice needs at least one text');
-      return rules.add('choice', choice(...source.texts.map(text)));
+      return builder.add('choice', choice(...source.texts.map(text)));
     case 'structural':
-      return addStructural(rules, source.format);
+      return addStructuralFormat(builder, source.format);
   }
 }

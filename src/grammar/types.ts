@@ -79,7 +79,7 @@ export interface Grammar {
 }
 
 /** Compiles grammars for one model and caches the most recent ones. */
-export interface Grammars {
+export interface GrammarService {
   /**
    * @param visible control tokens that the grammar may require by their text; all others are never allowed
    * @throws GrammarError

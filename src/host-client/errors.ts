@@ -20,7 +20,7 @@ export class HostError extends Error {
   }
 
   /** Whether the same request can succeed later. */
-  get passing(): boolean {
+  get isTransient(): boolean {
     return this.code === 'unreachable' || this.code === 'not_a_host' || this.status === 503;
   }
 }

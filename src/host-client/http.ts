@@ -20,47 +20,47 @@ export interface HostHints {
   readonly unavailable: (code: string, message: string) => string;
 }
 
-export interface Exchange {
+export interface HostRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly path: string;
   readonly body?: unknown;
   readonly signal?: AbortSignal | undefined;
   /** Whether to apply the response timeout. Default: true for GET and DELETE. A gate or bench has no timeout. */
-  readonly prompt?: boolean;
+  readonly hasTimeout?: boolean;
 }
 
 /** Response timeout. */
-const promptMs = 30_000;
+const responseTimeoutMs = 30_000;
 
 /**
  * Sends one request to the host and returns the response text. Does not use `fetch`, which times out on responses that
  * take minutes. Throws `HostError`, or the abort reason of the signal.
  */
-export async function exchange(host: HostAddress, hints: HostHints, asked: Exchange): Promise<string> {
-  const { status, type, text } = await send(host, hints, asked);
+export async function sendRequest(host: HostAddress, hints: HostHints, hostRequest: HostRequest): Promise<string> {
+  const { status, type, text } = await performRequest(host, hints, hostRequest);
   if (status >= 200 && status < 300 && type.includes('json')) return text;
-  const refusal = type.includes('json') ? readRefusal(text) : undefined;
-  if (refusal === undefined) {
+  const errorBody = type.includes('json') ? parseErrorBody(text) : undefined;
+  if (errorBody === undefined) {
     const what = status < 300 || status >= 400 ? type.split(';')[0] || 'no content type' : 'a redirect';
     throw new HostError(
       'not_a_host',
-      `the server at ${host.url} is not a lathe host: ${asked.method} ${asked.path} returned ${status} (${what})`,
+      `the server at ${host.url} is not a lathe host: ${hostRequest.method} ${hostRequest.path} returned ${status} (${what})`,
       status,
     );
   }
-  throw new HostError(refusal.code, explain(status, refusal, hints), status, refusal.violations);
+  throw new HostError(errorBody.code, errorMessageFor(status, errorBody, hints), status, errorBody.violations);
 }
 
-function send({ url, token }: HostAddress, hints: HostHints, asked: Exchange) {
-  const { method, path, body, signal, prompt = method === 'GET' || method === 'DELETE' } = asked;
+function performRequest({ url, token }: HostAddress, hints: HostHints, hostRequest: HostRequest) {
+  const { method, path, body, signal, hasTimeout = method === 'GET' || method === 'DELETE' } = hostRequest;
   const text = body === undefined ? undefined : JSON.stringify(body);
-  const request = url.startsWith('https:') ? requestHttps : requestHttp;
+  const requestFunction = url.startsWith('https:') ? requestHttps : requestHttp;
   return new Promise<{ status: number; type: string; text: string }>((resolve, reject) => {
     const fail = (error: unknown) => {
       if (signal?.aborted) reject(signal.reason as Error);
-      else reject(new HostError('unreachable', unreachable(url, error, hints)));
+      else reject(new HostError('unreachable', unreachableMessage(url, error, hints)));
     };
-    const outgoing = request(
+    const outgoing = requestFunction(
       url + path,
       {
         method,
@@ -74,35 +74,35 @@ function send({ url, token }: HostAddress, hints: HostHints, asked: Exchange) {
         },
       },
       (response) => {
-        const parts: Buffer[] = [];
-        response.on('data', (part: Buffer) => parts.push(part));
+        const chunks: Buffer[] = [];
+        response.on('data', (chunk: Buffer) => chunks.push(chunk));
         response.on('error', fail);
         response.on('end', () =>
           resolve({
             status: response.statusCode ?? 0,
             type: response.headers['content-type'] ?? '',
-            text: Buffer.concat(parts).toString('utf8'),
+            text: Buffer.concat(chunks).toString('utf8'),
           }),
         );
       },
     );
     outgoing.on('error', fail);
-    if (prompt)
-      outgoing.setTimeout(promptMs, () => outgoing.destroy(new Error('it did not answer within 30 s')));
+    if (hasTimeout)
+      outgoing.setTimeout(responseTimeoutMs, () => outgoing.destroy(new Error('it did not answer within 30 s')));
     outgoing.end(text);
   });
 }
 
-interface Refusal {
+interface ErrorBody {
   readonly code: string;
   readonly message: string;
   readonly violations: readonly { path: string; message: string }[];
 }
 
 /** Parses the error body `{error: {code, message, violations?}}`; undefined for other texts. */
-function readRefusal(text: string): Refusal | undefined {
+function parseErrorBody(text: string): ErrorBody | undefined {
   try {
-    const { error } = JSON.parse(text) as { error?: Partial<Refusal> };
+    const { error } = JSON.parse(text) as { error?: Partial<ErrorBody> };
     if (typeof error?.message !== 'string') return undefined;
     const { code = 'refused', message, violations } = error;
     return { code, message, violations: Array.isArray(violations) ? violations : [] };
@@ -111,12 +111,12 @@ function readRefusal(text: string): Refusal | undefined {
   }
 }
 
-function explain(status: number, { code, message }: Refusal, { token, unavailable }: HostHints): string {
+function errorMessageFor(status: number, { code, message }: ErrorBody, { token, unavailable }: HostHints): string {
   if (status === 401 || status === 403) return `${message} (${token})`;
   return status === 503 ? unavailable(code, message) : message;
 }
 
-function unreachable(url: string, error: unknown, { start }: HostHints): string {
+function unreachableMessage(url: string, error: unknown, { start }: HostHints): string {
   const code = systemCode(error);
   if (code === 'ECONNREFUSED') return `no host is listening at ${url}; ${start}`;
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')

@@ -1,8 +1,8 @@
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { Hono } from 'hono';
 import { matchedRoutes } from 'hono/route';
-import { traceparentOf, unwatched, type Watch, type Work } from '../watch/index.ts';
-import { Answer, deliver } from './deliver.ts';
+import { parseTraceparent, noopTracer, type Tracer, type TraceSpan } from '../watch/index.ts';
+import { OutgoingResponse, deliver } from './deliver.ts';
 import { endingOf } from './ending.ts';
 import { ClientGone, type Envelope, errorResponse, hostEnvelope, HttpError } from './error.ts';
 import { type Exchange, type NodeBindings, openExchange } from './exchange.ts';
@@ -17,14 +17,14 @@ export interface AppOptions {
   /** Authenticates and authorizes requests. */
   readonly access: AccessControl;
   /** Aborted when the host stops; its reason is the error of requests in flight. */
-  readonly stopping: AbortSignal;
+  readonly stopSignal: AbortSignal;
   /** Called for faults of the host, which are answered with a 500 and the request id. */
   readonly onFault: (requestId: string, error: unknown) => void;
   /** Traces completions. Default: no tracing. */
-  readonly watch?: Watch;
+  readonly watch?: Tracer;
 }
 
-interface Setting extends NodeBindings {
+interface AppEnv extends NodeBindings {
   Variables: { exchange: Exchange; caller: Caller };
 }
 
@@ -36,12 +36,12 @@ interface PlaneRoute extends Route {
 export function createApp({
   planes,
   access,
-  stopping,
+  stopSignal,
   onFault,
-  watch = unwatched,
-}: AppOptions): Hono<Setting> {
-  const app = new Hono<Setting>();
-  const envelopeOf = envelopesOf(planes);
+  watch = noopTracer,
+}: AppOptions): Hono<AppEnv> {
+  const app = new Hono<AppEnv>();
+  const envelopeOf = createEnvelopeLookup(planes);
   const asHttpError = (error: unknown, requestId: string): HttpError => {
     if (error instanceof HttpError) return error;
     onFault(requestId, error);
@@ -52,24 +52,24 @@ export function createApp({
     );
   };
   const routes = planes.flatMap((plane) => plane.routes.map((route): PlaneRoute => ({ ...route, plane })));
-  const judgesOperator = new Set(
-    routes.filter((route) => route.judgesOperator).map((route) => `${route.method} ${honoPath(route)}`),
+  const operatorCheckingRoutes = new Set(
+    routes.filter((route) => route.checksOperatorItself).map((route) => `${route.method} ${honoPath(route)}`),
   );
 
   app.use(async (context, next) => {
     const requestId = newHostRequestId();
     context.set('exchange', openExchange(context, requestId));
     await next();
-    if (context.res !== RESPONSE_ALREADY_SENT) nameRequest(context.res.headers, requestId);
+    if (context.res !== RESPONSE_ALREADY_SENT) setRequestIdHeaders(context.res.headers, requestId);
   });
   // Runs before anything else, also for paths that do not exist.
   app.use(async (context, next) => {
-    const isOperatorJudgedLater = matchedRoutes(context).some((matched) =>
-      judgesOperator.has(`${matched.method} ${matched.path}`),
+    const isOperatorCheckDeferred = matchedRoutes(context).some((matched) =>
+      operatorCheckingRoutes.has(`${matched.method} ${matched.path}`),
     );
     const { method, path, headers, remoteAddress } = context.get('exchange');
     const request = { method, path, headers: headers(), remoteAddress };
-    context.set('caller', await access.enter(request, { isOperatorJudgedLater }));
+    context.set('caller', await access.authenticate(request, { isOperatorCheckDeferred }));
     await next();
   });
   app.use((context, next) => {
@@ -81,30 +81,30 @@ export function createApp({
     errorResponse(error, envelopeOf(path), exchange.requestId, path);
   mount(app, {
     routes,
-    absent: planes.flatMap((plane) => plane.absent ?? []),
-    hints: { meant: (path) => `did you mean ${path}?`, otherwise: 'GET /openapi.json lists every route.' },
+    absent: planes.flatMap((plane) => plane.absentRoutes ?? []),
+    hints: { suggest: (path) => `did you mean ${path}?`, otherwise: 'GET /openapi.json lists every route.' },
     refuse: (error, path, context) => refuse(error, path, context.get('exchange')),
     async handle(route, context) {
       const { plane } = route;
       const exchange = context.get('exchange');
-      const entered = context.get('caller');
+      const authenticated = context.get('caller');
       const gate = route.gate ?? plane.gate;
-      const caller = gate ? await access.pass(gate, entered, exchange.headers()) : entered;
-      access.permitRoute(caller, plane.name, route);
-      const response = await answer(route, exchange, {
+      const caller = gate ? await access.authorizeGate(gate, authenticated, exchange.headers()) : authenticated;
+      access.requireRouteScope(caller, plane.name, route);
+      const response = await handleRequest(route, exchange, {
         caller,
         params: context.req.param(),
-        stopping,
+        stopSignal,
         asHttpError: (error) => asHttpError(error, exchange.requestId),
         watch,
       });
       const frames = exchange.outgoing && framesOf(response);
       if (!frames) return response;
-      nameRequest(response.headers, exchange.requestId);
+      setRequestIdHeaders(response.headers, exchange.requestId);
       const head = Object.fromEntries(response.headers);
-      return deliver(new Answer(response.status, head, frames), {
+      return deliver(new OutgoingResponse(response.status, head, frames), {
         outgoing: exchange.outgoing,
-        gone: exchange.gone,
+        disconnectSignal: exchange.disconnectSignal,
         onFault: (error) => onFault(exchange.requestId, error),
       });
     },
@@ -118,7 +118,7 @@ export function createApp({
   return app;
 }
 
-function nameRequest(headers: Headers, requestId: string): void {
+function setRequestIdHeaders(headers: Headers, requestId: string): void {
   headers.set('x-request-id', requestId);
   // Anthropic's clients read this header.
   headers.set('request-id', requestId);
@@ -126,7 +126,7 @@ function nameRequest(headers: Headers, requestId: string): void {
 }
 
 /** Returns the error envelope of a path: that of its plane, else the native one. */
-export const envelopesOf =
+export const createEnvelopeLookup =
   (planes: readonly Plane[]) =>
   (path: string): Envelope =>
     planes.find(({ prefixes }) => prefixes.some((prefix) => path === prefix || path.startsWith(`${prefix}/`)))
@@ -134,77 +134,77 @@ export const envelopesOf =
 
 async function* noBytes(): AsyncGenerator<Uint8Array> {}
 
-interface Circumstances {
+interface RequestOptions {
   readonly caller: Caller;
   readonly params: Readonly<Record<string, string>>;
-  readonly stopping: AbortSignal;
+  readonly stopSignal: AbortSignal;
   readonly asHttpError: (error: unknown) => HttpError;
-  readonly watch: Watch;
+  readonly watch: Tracer;
 }
 
-async function answer(
+async function handleRequest(
   route: Route,
   exchange: Exchange,
-  { caller, params, stopping, asHttpError, watch }: Circumstances,
+  { caller, params, stopSignal, asHttpError, watch }: RequestOptions,
 ): Promise<Response> {
-  const { by, local } = caller;
-  const { requestId, gone } = exchange;
-  const work = begin(route, exchange, by, watch);
-  const left = new AbortController();
-  const over = Promise.withResolvers<void>();
-  const leave = () => left.abort(new ClientGone());
-  if (gone.aborted) leave();
-  else gone.addEventListener('abort', leave, { once: true });
-  const signal = AbortSignal.any([left.signal, stopping]);
+  const { by, isLocal } = caller;
+  const { requestId, disconnectSignal } = exchange;
+  const span = beginSpan(route, exchange, by, watch);
+  const disconnect = new AbortController();
+  const finished = Promise.withResolvers<void>();
+  const abortRequest = () => disconnect.abort(new ClientGone());
+  if (disconnectSignal.aborted) abortRequest();
+  else disconnectSignal.addEventListener('abort', abortRequest, { once: true });
+  const signal = AbortSignal.any([disconnect.signal, stopSignal]);
   try {
     signal.throwIfAborted();
     const headers = exchange.headers();
-    await route.before?.({ params, headers, by, local });
+    await route.beforeBody?.({ params, headers, by, isLocal });
     if (route.method === 'POST' && !route.body) refuseForeignPage(exchange);
     const body = await readRouteBody(exchange, route);
-    if (work) work.facts.stream = streamOf(body) ?? work.facts.stream;
+    if (span) span.attributes.stream = streamOf(body) ?? span.attributes.stream;
     const bytes = route.rawBody ? readRawBody(exchange, route.rawBody.limitBytes) : noBytes();
     let text = '';
     if (route.textBody) {
-      const read = await readTextBody(exchange, route.textBody.limitBytes);
-      if (typeof read !== 'string') {
-        over.resolve();
-        return route.textBody.notText(read);
+      const textOrBytes = await readTextBody(exchange, route.textBody.limitBytes);
+      if (typeof textOrBytes !== 'string') {
+        finished.resolve();
+        return route.textBody.respondNotText(textOrBytes);
       }
-      text = read;
+      text = textOrBytes;
     }
     const query = new URL(exchange.url()).searchParams;
-    const about = { params, query, text, headers, by, local, signal, over: over.promise };
-    const response = await route.handle({ body, bytes, ...about, requestId, asHttpError, work });
+    const common = { params, query, text, headers, by, isLocal, signal, finished: finished.promise };
+    const response = await route.handle({ body, bytes, ...common, requestId, asHttpError, span });
     const { status } = response;
-    const end = (broken: unknown) => {
-      work?.end(broken === undefined ? { outcome: 'ok', status } : endingOf(broken, work.facts, status));
-      over.resolve();
+    const finish = (failure: unknown) => {
+      span?.end(failure === undefined ? { outcome: 'ok', status } : endingOf(failure, span.attributes, status));
+      finished.resolve();
     };
-    const streaming = streamEnd(response);
-    if (streaming) void streaming.then(end);
-    else end(undefined);
+    const end = streamEnd(response);
+    if (end) void end.then(finish);
+    else finish(undefined);
     return response;
   } catch (error) {
     // The body was truncated, or generation stopped because the client disconnected.
-    const broken: unknown = left.signal.aborted ? left.signal.reason : error;
-    work?.end(endingOf(broken, work.facts));
-    over.resolve();
-    throw broken;
+    const failure: unknown = disconnect.signal.aborted ? disconnect.signal.reason : error;
+    span?.end(endingOf(failure, span.attributes));
+    finished.resolve();
+    throw failure;
   }
 }
 
 /** Begins the span of a completion route. */
-function begin(
+function beginSpan(
   { completion }: Route,
   { requestId, header }: Exchange,
   by: string,
-  watch: Watch,
-): Work<'completion'> | undefined {
+  watch: Tracer,
+): TraceSpan<'completion'> | undefined {
   if (!completion) return undefined;
   const { wire, operation, streams: stream = false } = completion;
-  const traceparent = traceparentOf(header('traceparent'));
-  return watch.begin('completion', requestId, { wire, operation, by, stream }, { traceparent });
+  const traceparent = parseTraceparent(header('traceparent'));
+  return watch.startSpan('completion', requestId, { wire, operation, by, stream }, { traceparent });
 }
 
 /** The `stream` member of a completion body. */

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
-import { illFormedNames } from '../words/ill-formed-names.ts';
+import { findIllFormedNames } from '../words/ill-formed-names.ts';
 import { ClientGone, HttpError, type HttpErrorOptions } from './error.ts';
 import { exceedsJsonLimits, type JsonLimits } from './json-limits.ts';
 
@@ -10,7 +10,7 @@ export interface BodySource {
   readonly header: (name: string) => string | undefined;
   /** Node's request object, where there is one; reading it is faster than reading a web stream. */
   readonly incoming: IncomingMessage | undefined;
-  readonly web: () => ReadableStream<Uint8Array> | null;
+  readonly webStream: () => ReadableStream<Uint8Array> | null;
 }
 
 export interface JsonBody {
@@ -44,8 +44,8 @@ export async function readJson(
 export function requireJsonType(source: BodySource, { codes, refuse }: JsonRules): void {
   const type = source.header('content-type');
   if (type === undefined || !/^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i.test(type)) {
-    const came = type ? `'${type.slice(0, 80)}'` : 'none';
-    const message = `The body must be JSON: send 'Content-Type: application/json' (got ${came}).`;
+    const received = type ? `'${type.slice(0, 80)}'` : 'none';
+    const message = `The body must be JSON: send 'Content-Type: application/json' (got ${received}).`;
     throw refuse(415, 'unsupported_media_type', message);
   }
   refuseEncoded(source, { codes, refuse });
@@ -72,10 +72,10 @@ export function parseJson(bytes: Buffer, rules: JsonRules): JsonBody {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    const why = (error as Error).message.slice(0, 200);
-    throw refuse(400, 'invalid_json', `The body is not valid JSON: ${why}.`);
+    const reason = (error as Error).message.slice(0, 200);
+    throw refuse(400, 'invalid_json', `The body is not valid JSON: ${reason}.`);
   }
-  const [first, ...others] = illFormedNames(text, value);
+  const [first, ...others] = findIllFormedNames(text, value);
   if (first === undefined) return { text, value };
   const violations = [first, ...others];
   const message = violations.map(({ path, message: what }) => `${path}: ${what}`).join('; ');
@@ -106,42 +106,42 @@ export async function readBytes(
   const tooLarge = () =>
     refuse(413, 'body_too_large', `The body is larger than the limit of ${limitBytes} bytes.`);
   if (Number(source.header('content-length') ?? 0) > limitBytes) throw tooLarge();
-  const parts: Uint8Array[] = [];
+  const chunks: Uint8Array[] = [];
   let sizeBytes = 0;
-  const take = (part: Uint8Array) => {
-    sizeBytes += part.byteLength;
+  const addChunk = (chunk: Uint8Array) => {
+    sizeBytes += chunk.byteLength;
     if (sizeBytes > limitBytes) throw tooLarge();
-    onBytes?.(part.byteLength);
-    parts.push(part);
+    onBytes?.(chunk.byteLength);
+    chunks.push(chunk);
   };
   try {
-    if (source.incoming) await forEachPart(source.incoming, take);
-    else for await (const part of source.web() ?? []) take(part);
+    if (source.incoming) await forEachChunk(source.incoming, addChunk);
+    else for await (const chunk of source.webStream() ?? []) addChunk(chunk);
   } catch (error) {
     if (error instanceof HttpError) throw error;
     throw new ClientGone('the request was cut off', { cause: error });
   }
-  const [only] = parts;
-  return parts.length === 1 && only
+  const [only] = chunks;
+  return chunks.length === 1 && only
     ? Buffer.from(only.buffer, only.byteOffset, only.byteLength)
-    : Buffer.concat(parts);
+    : Buffer.concat(chunks);
 }
 
 /** Yields the body in chunks. Throws a 413 when it exceeds the limit. */
-export async function* boundedParts(
+export async function* boundedChunks(
   source: BodySource,
   limitBytes: number,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const tooLarge = () =>
     new HttpError(413, 'body_too_large', `The body is larger than the limit of ${limitBytes} bytes.`);
   if (Number(source.header('content-length') ?? 0) > limitBytes) throw tooLarge();
-  const reader = source.web()?.getReader();
+  const reader = source.webStream()?.getReader();
   if (!reader) return;
   let sizeBytes = 0;
-  for (let part = await reader.read(); !part.done; part = await reader.read()) {
-    sizeBytes += part.value.byteLength;
+  for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read()) {
+    sizeBytes += chunk.value.byteLength;
     if (sizeBytes > limitBytes) throw tooLarge();
-    yield part.value;
+    yield chunk.value;
   }
 }
 
@@ -149,23 +149,23 @@ export async function* boundedParts(
  * Reads the request's chunks at a tenth of the cost of `for await`. On a refusal the unread rest stays in the socket,
  * so that a response can still be sent.
  */
-function forEachPart(incoming: IncomingMessage, take: (part: Uint8Array) => void): Promise<void> {
+function forEachChunk(incoming: IncomingMessage, onChunk: (chunk: Uint8Array) => void): Promise<void> {
   return new Promise((resolve, reject) => {
-    const over = (error?: unknown) => {
-      incoming.off('data', data).off('end', over).off('error', over).off('close', closed);
+    const settle = (error?: unknown) => {
+      incoming.off('data', onData).off('end', settle).off('error', settle).off('close', onClose);
       if (error === undefined) resolve();
       else reject(error);
     };
-    const data = (part: Uint8Array) => {
+    const onData = (chunk: Uint8Array) => {
       try {
-        take(part);
+        onChunk(chunk);
       } catch (error) {
         incoming.pause();
-        over(error);
+        settle(error);
       }
     };
-    const closed = () => over(new Error('closed before its end'));
-    if (incoming.destroyed && !incoming.readableEnded) closed();
-    else incoming.on('data', data).on('end', over).on('error', over).on('close', closed);
+    const onClose = () => settle(new Error('closed before its end'));
+    if (incoming.destroyed && !incoming.readableEnded) onClose();
+    else incoming.on('data', onData).on('end', settle).on('error', settle).on('close', onClose);
   });
 }

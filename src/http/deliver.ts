@@ -3,24 +3,24 @@ import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { ClientGone } from './error.ts';
 
 /** Source of the frames of a live stream; the consumer takes one after the other. */
-export interface LiveFrames {
+export interface FrameSource {
   /**
    * Returns the text of the next frames, concatenated; `isLast` marks the end of the stream. Undefined after the last
    * frame. Never rejects.
    */
-  readonly next: () => Promise<{ readonly text: string; readonly closed: boolean } | undefined>;
+  readonly next: () => Promise<{ readonly text: string; readonly isLast: boolean } | undefined>;
   /** Tells the source that the rest will not be read. */
-  readonly leave: () => void;
+  readonly cancel: () => void;
   /**
    * Aborted when the stream is being ended: the last frames follow soon and are sent without waiting for the client.
    */
-  readonly givenUp?: AbortSignal;
+  readonly abortSignal?: AbortSignal;
   /** How long a client may stop reading, in ms. Undefined: the source enforces its own limit. */
-  readonly readerMs?: number;
+  readonly stallTimeoutMs?: number;
 }
 
 /** A response to the client, in one piece or as a stream of frames. */
-export class Answer<Body extends string | LiveFrames = string | LiveFrames> {
+export class OutgoingResponse<Body extends string | FrameSource = string | FrameSource> {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Body;
@@ -33,19 +33,19 @@ export class Answer<Body extends string | LiveFrames = string | LiveFrames> {
 }
 
 /** Where a response is written. Writing to Node's response directly is faster than a web stream. */
-export interface Way {
+export interface DeliveryOptions {
   readonly outgoing: ServerResponse | undefined;
   /** Aborted when the client closes the connection. */
-  readonly gone: AbortSignal;
+  readonly disconnectSignal: AbortSignal;
   readonly onFault: (error: unknown) => void;
 }
 
-export function deliver({ status, headers, body }: Answer, { outgoing, gone, onFault }: Way): Response {
+export function deliver({ status, headers, body }: OutgoingResponse, { outgoing, disconnectSignal, onFault }: DeliveryOptions): Response {
   if (!outgoing)
     return new Response(typeof body === 'string' ? body : asWebStream(body), { status, headers });
   if (typeof body !== 'string') {
     if (!outgoing.destroyed) outgoing.writeHead(status, headers);
-    intoNode(body, outgoing, gone).catch((error: unknown) => {
+    writeToNode(body, outgoing, disconnectSignal).catch((error: unknown) => {
       outgoing.destroy();
       onFault(error);
     });
@@ -56,22 +56,22 @@ export function deliver({ status, headers, body }: Answer, { outgoing, gone, onF
   return RESPONSE_ALREADY_SENT;
 }
 
-async function intoNode(frames: LiveFrames, outgoing: ServerResponse, gone: AbortSignal): Promise<void> {
-  if (gone.aborted) frames.leave();
-  else gone.addEventListener('abort', () => frames.leave(), { once: true });
+async function writeToNode(frames: FrameSource, outgoing: ServerResponse, disconnectSignal: AbortSignal): Promise<void> {
+  if (disconnectSignal.aborted) frames.cancel();
+  else disconnectSignal.addEventListener('abort', () => frames.cancel(), { once: true });
   for (;;) {
     const next = await frames.next();
     if (!next) return;
     if (outgoing.destroyed) {
       // The connection may have closed before the abort listener was added.
-      frames.leave();
+      frames.cancel();
       return;
     }
-    if (next.closed) {
+    if (next.isLast) {
       outgoing.end(next.text);
       return;
     }
-    if (!outgoing.write(next.text)) await taken(outgoing, frames);
+    if (!outgoing.write(next.text)) await waitForDrain(outgoing, frames);
   }
 }
 
@@ -79,69 +79,69 @@ async function intoNode(frames: LiveFrames, outgoing: ServerResponse, gone: Abor
  * Waits until the client has read most of what was written, has disconnected or has stalled, or until the stream is
  * being ended.
  */
-function taken(outgoing: ServerResponse, { readerMs, givenUp, leave }: LiveFrames): Promise<void> {
+function waitForDrain(outgoing: ServerResponse, { stallTimeoutMs, abortSignal, cancel }: FrameSource): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
       clearTimeout(timer);
       outgoing.off('drain', done);
       outgoing.off('close', done);
-      givenUp?.removeEventListener('abort', done);
+      abortSignal?.removeEventListener('abort', done);
       resolve();
     };
     // A client that stops reading counts as disconnected, so that its held credit is released.
     const stalled = () => {
       outgoing.destroy();
-      leave();
+      cancel();
       done();
     };
-    const timer = readerMs === undefined ? undefined : setTimeout(stalled, readerMs);
+    const timer = stallTimeoutMs === undefined ? undefined : setTimeout(stalled, stallTimeoutMs);
     outgoing.on('drain', done);
     outgoing.on('close', done);
-    if (givenUp?.aborted) done();
-    else givenUp?.addEventListener('abort', done);
+    if (abortSignal?.aborted) done();
+    else abortSignal?.addEventListener('abort', done);
   });
 }
 
-export function asWebStream({ next, leave, givenUp, readerMs }: LiveFrames): ReadableStream<Uint8Array> {
+export function asWebStream({ next, cancel, abortSignal, stallTimeoutMs }: FrameSource): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
-  let waiting: NodeJS.Timeout | undefined;
-  let over = false;
-  const gone = () => {
-    over = true;
-    clearTimeout(waiting);
-    leave();
+  let stallTimer: NodeJS.Timeout | undefined;
+  let isOver = false;
+  const stop = () => {
+    isOver = true;
+    clearTimeout(stallTimer);
+    cancel();
   };
   return new ReadableStream<Uint8Array>(
     {
       start(controller) {
         // Sends the last frames even where the client reads nothing and the stream is not pulled.
-        const end = async () => {
-          while (!over) await send(controller);
+        const flush = async () => {
+          while (!isOver) await send(controller);
         };
-        if (givenUp?.aborted) void end();
-        else givenUp?.addEventListener('abort', () => void end(), { once: true });
+        if (abortSignal?.aborted) void flush();
+        else abortSignal?.addEventListener('abort', () => void flush(), { once: true });
       },
       pull: send,
-      cancel: gone,
+      cancel: stop,
     },
     { highWaterMark: 0 },
   );
 
   async function send(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
-    clearTimeout(waiting);
+    clearTimeout(stallTimer);
     const frame = await next();
-    if (over) return;
+    if (isOver) return;
     if (frame && frame.text !== '') controller.enqueue(encoder.encode(frame.text));
-    if (frame && !frame.closed) {
-      if (readerMs === undefined) return;
-      clearTimeout(waiting);
-      waiting = setTimeout(() => {
+    if (frame && !frame.isLast) {
+      if (stallTimeoutMs === undefined) return;
+      clearTimeout(stallTimer);
+      stallTimer = setTimeout(() => {
         controller.error(new ClientGone('the client does not read its response'));
-        gone();
-      }, readerMs);
+        stop();
+      }, stallTimeoutMs);
       return;
     }
-    over = true;
+    isOver = true;
     controller.close();
   }
 }

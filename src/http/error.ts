@@ -56,12 +56,12 @@ export const hostEnvelope: Envelope = ({ code, message, violations }) => ({
 });
 
 export function errorResponse(
-  problem: HttpError,
+  error: HttpError,
   envelope: Envelope,
   requestId: string,
   path?: string,
 ): Response {
-  const { status, headers } = problem;
-  const named = { 'x-request-id': requestId, 'request-id': requestId, 'x-content-type-options': 'nosniff' };
-  return Response.json(envelope(problem, requestId, path), { status, headers: { ...headers, ...named } });
+  const { status, headers } = error;
+  const idHeaders = { 'x-request-id': requestId, 'request-id': requestId, 'x-content-type-options': 'nosniff' };
+  return Response.json(envelope(error, requestId, path), { status, headers: { ...headers, ...idHeaders } });
 }

@@ -17,7 +17,7 @@ export interface Exchange extends BodySource {
   /** Remote address of the socket. */
   readonly remoteAddress: string | undefined;
   /** Aborted when the client closes the connection before the response is complete. */
-  readonly gone: AbortSignal;
+  readonly disconnectSignal: AbortSignal;
   readonly outgoing: ServerResponse | undefined;
 }
 
@@ -26,12 +26,12 @@ export function openExchange(
   requestId: string,
 ): Exchange {
   const { incoming, outgoing } = env ?? {};
-  const left = new AbortController();
+  const disconnect = new AbortController();
   // The request's own signal is not used: reading it makes the adapter build a complete web request.
-  if (outgoing?.destroyed && !outgoing.writableFinished) left.abort();
+  if (outgoing?.destroyed && !outgoing.writableFinished) disconnect.abort();
   else
     outgoing?.once('close', () => {
-      if (!outgoing.writableFinished) left.abort();
+      if (!outgoing.writableFinished) disconnect.abort();
     });
   return {
     requestId,
@@ -45,9 +45,9 @@ export function openExchange(
       return Array.isArray(value) ? value.join(', ') : value;
     },
     remoteAddress: incoming?.socket.remoteAddress,
-    gone: outgoing ? left.signal : req.raw.signal,
+    disconnectSignal: outgoing ? disconnect.signal : req.raw.signal,
     incoming,
     outgoing,
-    web: () => req.raw.body,
+    webStream: () => req.raw.body,
   };
 }

@@ -4,18 +4,18 @@ import type { Socket } from 'node:net';
 /** The beginning of every response. */
 const statusLine = 'HTTP/1.1 ';
 /** Delays in ms between the bytes that are sent early. There are fewer of them than the status line has bytes. */
-const pausesMs = [0, 20, 200, 1_000, 5_000, 15_000, 30_000, 60_000];
+const probeDelaysMs = [0, 20, 200, 1_000, 5_000, 15_000, 30_000, 60_000];
 /** Delay before the first early byte after a part of the response was sent. */
-const firstPauseMs = 50;
+const firstProbeDelayMs = 50;
 /** Interval in ms for rechecking a client that does not read. */
-const blockedMs = 1_000;
+const blockedRetryMs = 1_000;
 /** How long the stream of a half-closed connection may be silent before the connection is closed, in ms. */
-const silentMs = 120_000;
+const silenceTimeoutMs = 120_000;
 
-interface Answer {
+interface PendingResponse {
   readonly outgoing: ServerResponse;
   /** Bytes written to the connection before this response. */
-  before: number;
+  bytesBefore: number;
 }
 
 /**
@@ -29,60 +29,60 @@ export function answerHalfClosed(server: Server): void {
   // Set on Node's server, whose types do not declare it: without it Node ends the response when the request stream
   // ends.
   (server as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true;
-  const open = new WeakMap<Socket, Set<Answer>>();
+  const open = new WeakMap<Socket, Set<PendingResponse>>();
   server.prependListener('request', ({ socket }, outgoing) => {
-    const answers = open.get(socket) ?? new Set();
-    const answer = { outgoing, before: socket.bytesWritten };
-    open.set(socket, answers.add(answer));
-    outgoing.once('close', () => answers.delete(answer));
+    const pendingResponses = open.get(socket) ?? new Set();
+    const pending = { outgoing, bytesBefore: socket.bytesWritten };
+    open.set(socket, pendingResponses.add(pending));
+    outgoing.once('close', () => pendingResponses.delete(pending));
     // Runs before Node sends what the next response has already written.
     outgoing.prependOnceListener('finish', () => {
-      answers.delete(answer);
-      const [next] = answers;
-      if (next) next.before = socket.bytesWritten;
+      pendingResponses.delete(pending);
+      const [next] = pendingResponses;
+      if (next) next.bytesBefore = socket.bytesWritten;
     });
   });
   server.on('connection', (socket) => {
     socket.once('end', () => {
-      const [answer, ...others] = open.get(socket) ?? [];
-      if (answer === undefined) return;
+      const [pending, ...others] = open.get(socket) ?? [];
+      if (pending === undefined) return;
       // The timeout destroys a connection without activity. Of pipelined requests, only the response to the first one
       // is sent early.
-      if (others.length > 0) socket.setTimeout(silentMs);
-      sendEarly(socket, answer);
+      if (others.length > 0) socket.setTimeout(silenceTimeoutMs);
+      probeClient(socket, pending);
     });
   });
 }
 
-function sendEarly(socket: Socket, { outgoing, before }: Answer): void {
-  let hasBegun = socket.bytesWritten !== before;
-  let sent = 0;
+function probeClient(socket: Socket, { outgoing, bytesBefore }: PendingResponse): void {
+  let hasBegun = socket.bytesWritten !== bytesBefore;
+  let bytesSent = 0;
   let timer: NodeJS.Timeout | undefined;
   const write = socket.write.bind(socket) as (data: unknown, ...more: unknown[]) => boolean;
   const sendNext = () => {
     if (socket.destroyed || outgoing.writableEnded) return;
     // Data that is already waiting to be sent serves the same purpose.
     if (socket.writableLength > 0) {
-      timer = setTimeout(sendNext, blockedMs);
+      timer = setTimeout(sendNext, blockedRetryMs);
       return;
     }
-    if (!hasBegun) write(statusLine[sent], 'latin1');
+    if (!hasBegun) write(statusLine[bytesSent], 'latin1');
     else if (outgoing.chunkedEncoding) write('0', 'latin1');
     else return;
-    sent++;
-    const pauseMs = pausesMs[sent];
-    if (pauseMs !== undefined) timer = setTimeout(sendNext, pauseMs);
+    bytesSent++;
+    const delayMs = probeDelaysMs[bytesSent];
+    if (delayMs !== undefined) timer = setTimeout(sendNext, delayMs);
   };
   socket.write = (data: string | Uint8Array, ...more: unknown[]) => {
     clearTimeout(timer);
-    const rest = hasBegun ? data : data.slice(sent);
-    if (!hasBegun) socket.setTimeout(silentMs);
+    const rest = hasBegun ? data : data.slice(bytesSent);
+    if (!hasBegun) socket.setTimeout(silenceTimeoutMs);
     hasBegun = true;
-    sent = 0;
-    timer = setTimeout(sendNext, firstPauseMs);
+    bytesSent = 0;
+    timer = setTimeout(sendNext, firstProbeDelayMs);
     return write(rest, ...more);
   };
   socket.once('close', () => clearTimeout(timer));
-  if (hasBegun) socket.setTimeout(silentMs);
+  if (hasBegun) socket.setTimeout(silenceTimeoutMs);
   timer = setTimeout(sendNext, 0);
 }

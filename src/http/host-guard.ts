@@ -26,7 +26,7 @@ const containerNames = ['host.docker.internal', 'host.containers.internal'];
 /** The addresses and the name of this machine. The addresses may change while the host runs. */
 const thisMachine = (): string[] => [
   hostname(),
-  ...Object.values(networkInterfaces()).flatMap((many) => (many ?? []).map(({ address }) => address)),
+  ...Object.values(networkInterfaces()).flatMap((addresses) => (addresses ?? []).map(({ address }) => address)),
 ];
 
 /**
@@ -43,11 +43,11 @@ export function hostGuard(bound: string, allowed: readonly string[], machine = t
     '127.0.0.1',
     '[::1]',
     ...containerNames,
-    bracketed(bound),
+    toHostName(bound),
     ...allowed.map((name) => name.toLowerCase()),
   ]);
-  const own = isLoopback(bound) ? () => [] : machine;
-  const known = (name: string) => names.has(name) || own().some((other) => bracketed(other) === name);
+  const machineNames = isLoopback(bound) ? () => [] : machine;
+  const isKnown = (name: string) => names.has(name) || machineNames().some((other) => toHostName(other) === name);
   return (rawHeaders, target) => {
     const hosts = rawHeaders.filter(
       (_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === 'host',
@@ -57,21 +57,21 @@ export function hostGuard(bound: string, allowed: readonly string[], machine = t
       const what = hosts.length > 1 ? `${hosts.length} Host headers` : 'no Host header';
       return { status: 400, code: 'bad_host_header', message: `The request has ${what}; send exactly one.` };
     }
-    if (!known(hostName(host))) return foreign(host);
+    if (!isKnown(hostName(host))) return foreignHost(host);
     // In the absolute form (`GET http://name/ HTTP/1.1`) the authority of the target is checked too.
     const authority = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)/i.exec(target)?.[1];
-    if (authority !== undefined && !known(hostName(authority))) return foreign(authority);
+    if (authority !== undefined && !isKnown(hostName(authority))) return foreignHost(authority);
     return undefined;
   };
 }
 
-const foreign = (host: string): Refusal => ({
+const foreignHost = (host: string): Refusal => ({
   status: 403,
   code: 'foreign_host',
   message: `The Host header names '${host.slice(0, 100)}', which this host does not answer to. Use its address, or start it with --allowed-host NAME.`,
 });
 
-const bracketed = (address: string): string => (isIP(address) === 6 ? `[${address}]` : address.toLowerCase());
+const toHostName = (address: string): string => (isIP(address) === 6 ? `[${address}]` : address.toLowerCase());
 
 /** The name without its port, in lower case; the whole text where it is not `name[:port]`. */
 function hostName(host: string): string {

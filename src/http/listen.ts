@@ -1,7 +1,7 @@
 import { getRequestListener } from '@hono/node-server';
 import { type Envelope, HttpError, hostEnvelope } from './error.ts';
 import type { HostGuard } from './host-guard.ts';
-import { type Listening, listening } from './listening.ts';
+import { type BoundServer, bindServer } from './listening.ts';
 import { newHostRequestId } from './request-id.ts';
 import { createHttpServer, type RefusedRequest, unreadableRequest, type WrittenRefusal } from './server.ts';
 
@@ -16,13 +16,13 @@ export interface Address {
 
 export interface ListenerOptions {
   /** Time limits in ms for receiving the head of a request and the whole request. Default: Node's limits. */
-  readonly headersMs?: number | undefined;
-  readonly requestMs?: number | undefined;
+  readonly headersTimeoutMs?: number | undefined;
+  readonly requestTimeoutMs?: number | undefined;
   /**
    * How long an idle connection is kept, in ms. The default is longer than the 60 s that most clients and proxies use:
    * if the server closed first, its close could cross a request that is already on its way.
    */
-  readonly keepAliveMs?: number | undefined;
+  readonly keepAliveTimeoutMs?: number | undefined;
   readonly guard?: HostGuard;
   /**
    * Writes refusals of requests that do not reach the app.
@@ -37,8 +37,8 @@ export interface ListenerOptions {
 export async function listenOn(
   address: Address,
   app: App,
-  { headersMs, requestMs, keepAliveMs = 65_000, guard, writeRefusal }: ListenerOptions,
-): Promise<Listening> {
+  { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs = 65_000, guard, writeRefusal }: ListenerOptions,
+): Promise<BoundServer> {
   let isClosing = false;
   const serve = getRequestListener(app.fetch, {
     overrideGlobalObjects: false,
@@ -51,11 +51,11 @@ export async function listenOn(
     },
   });
   const server = createHttpServer({
-    keepAliveTimeout: keepAliveMs,
-    ...(headersMs === undefined
+    keepAliveTimeout: keepAliveTimeoutMs,
+    ...(headersTimeoutMs === undefined
       ? {}
-      : { headersTimeout: headersMs, connectionsCheckingInterval: Math.min(1000, headersMs) }),
-    ...(requestMs === undefined ? {} : { requestTimeout: requestMs }),
+      : { headersTimeout: headersTimeoutMs, connectionsCheckingInterval: Math.min(1000, headersTimeoutMs) }),
+    ...(requestTimeoutMs === undefined ? {} : { requestTimeout: requestTimeoutMs }),
     // Sends small chunks of a stream at once.
     noDelay: true,
     writeRefusal: (refused, target) =>
@@ -66,17 +66,17 @@ export async function listenOn(
       void serve(incoming, outgoing);
     },
   });
-  const open = await listening(server, address);
+  const bound = await bindServer(server, address);
   return {
-    ...open,
+    ...bound,
     close() {
       isClosing = true;
-      return open.close();
+      return bound.close();
     },
   };
 }
 
-export interface ListenOptions extends Pick<ListenerOptions, 'headersMs' | 'requestMs'> {
+export interface ListenOptions extends Pick<ListenerOptions, 'headersTimeoutMs' | 'requestTimeoutMs'> {
   /**
    * The error envelope for a path, used for refusals before the app. Default: the envelope of the native planes.
    */
@@ -89,7 +89,7 @@ export const listen = (
   guard: HostGuard,
   address: Address,
   { envelopeOf = () => hostEnvelope, ...limits }: ListenOptions = {},
-): Promise<Listening> =>
+): Promise<BoundServer> =>
   listenOn(address, app, {
     ...limits,
     guard,

@@ -2,19 +2,19 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /** A server that is bound to its port. */
-export interface Listening {
+export interface BoundServer {
   readonly port: number;
   /** Stops accepting connections; resolves when the last connection is closed. */
   close(): Promise<void>;
   /** Destroys the connections that are still open. */
-  cut(): void;
+  destroyConnections(): void;
 }
 
 /** Binds the port (0 for a free one). Rejects with Node's error where the port cannot be bound. */
-export async function listening(
+export async function bindServer(
   server: Server,
   { host, port }: { readonly host: string; readonly port: number },
-): Promise<Listening> {
+): Promise<BoundServer> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, host, () => {
@@ -24,17 +24,17 @@ export async function listening(
   });
   return {
     port: (server.address() as AddressInfo).port,
-    close: () => closed(server),
-    cut: () => server.closeAllConnections(),
+    close: () => closeGracefully(server),
+    destroyConnections: () => server.closeAllConnections(),
   };
 }
 
-function closed(server: Server): Promise<void> {
+function closeGracefully(server: Server): Promise<void> {
   return new Promise((resolve) => {
     // A keep-alive connection stays open until its client closes it, so idle connections are closed repeatedly.
-    const sweep = setInterval(() => server.closeIdleConnections(), 50);
+    const timer = setInterval(() => server.closeIdleConnections(), 50);
     server.close(() => {
-      clearInterval(sweep);
+      clearInterval(timer);
       resolve();
     });
     server.closeIdleConnections();

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { Json } from '../util/json.ts';
-import type { AnswerSpec, DocumentedRoute, Gate, Plane, Route } from './route.ts';
-import { described } from './schema/list.ts';
+import type { ResponseSpec, DocumentedRoute, Gate, Plane, Route } from './route.ts';
+import { toJsonSchema } from './schema/list.ts';
 
-const uri = '#/components/schemas/';
+const schemaPrefix = '#/components/schemas/';
 
 /** The parts of the document that do not come from routes. */
 export interface DocumentHead {
@@ -31,13 +31,13 @@ export function writeDocument(
   operations: readonly Operation[],
 ) {
   const paths: Record<string, Record<string, object>> = {};
-  const named: Record<string, unknown> = {};
-  const answerHeaders = Object.fromEntries(
-    Object.entries(headers).map(([name, about]) => [name, texted(about)]),
+  const schemasById: Record<string, unknown> = {};
+  const responseHeaders = Object.fromEntries(
+    Object.entries(headers).map(([name, about]) => [name, describeParameter(about)]),
   );
-  for (const one of operations)
-    (paths[one.path] ??= {})[one.method.toLowerCase()] = operation(one, answerHeaders, named);
-  const schemas = Object.fromEntries(Object.entries(named).sort(([a], [b]) => a.localeCompare(b)));
+  for (const operation of operations)
+    (paths[operation.path] ??= {})[operation.method.toLowerCase()] = writeOperation(operation, responseHeaders, schemasById);
+  const schemas = Object.fromEntries(Object.entries(schemasById).sort(([a], [b]) => a.localeCompare(b)));
   return { openapi: '3.1.0', ...head, paths, components: { schemas, securitySchemes } };
 }
 
@@ -82,22 +82,22 @@ export const openapiDocument = (
   );
 
 /** Whether an HTML form on another site can send a request to the route. */
-const isOpenToForms = ({ method, body, bodyOptional, rawBody, textBody, looseBody }: Route): boolean =>
+const isOpenToForms = ({ method, body, isBodyOptional: bodyOptional, rawBody, textBody, acceptsLooseContentType: looseBody }: Route): boolean =>
   Boolean(rawBody || textBody || looseBody || (method === 'POST' && (!body || bodyOptional)));
 
-function operation(about: Operation, headers: Json, named: Record<string, unknown>): Json {
-  const { tag, security, errorSchema, body, rawBody, textBody } = about;
+function writeOperation(route: Operation, headers: Json, schemasById: Record<string, unknown>): Json {
+  const { tag, security, errorSchema, body, rawBody, textBody } = route;
   const content = (types: Readonly<Record<string, z.ZodType>>) =>
     Object.fromEntries(
       Object.entries(types).map(([type, schema]) => [
         type,
-        { schema: { $ref: uri + nameIn(named, schema) } },
+        { schema: { $ref: schemaPrefix + registerSchema(schemasById, schema) } },
       ]),
     );
   const parameters = [
-    ...placed('path', about.params),
-    ...placed('query', about.query),
-    ...placed('header', about.headers),
+    ...toParameters('path', route.params),
+    ...toParameters('query', route.query),
+    ...toParameters('header', route.headers),
   ];
   const refusals: Operation['refusals'] = {
     ...(body || rawBody || textBody ? { 413: 'The body is too large.' } : {}),
@@ -105,18 +105,18 @@ function operation(about: Operation, headers: Json, named: Record<string, unknow
     ...(body
       ? { 400: 'The body is malformed; every violation is named.', 415: 'The body is not application/json.' }
       : {}),
-    ...about.refusals,
+    ...route.refusals,
   };
-  const answers = Object.entries<string | AnswerSpec>({ ...refusals, ...about.answers });
+  const responses = Object.entries<string | ResponseSpec>({ ...refusals, ...route.responses });
   return {
-    operationId: about.operationId,
+    operationId: route.operationId,
     tags: tag === undefined ? undefined : [tag],
-    summary: about.summary,
-    description: about.description,
+    summary: route.summary,
+    description: route.description,
     parameters: parameters.length > 0 ? parameters : undefined,
     security: security.length > 0 ? security.map((scheme) => ({ [scheme]: [] })) : undefined,
     requestBody: body
-      ? { required: !about.bodyOptional, content: content({ 'application/json': body }) }
+      ? { required: !route.isBodyOptional, content: content({ 'application/json': body }) }
       : textBody
         ? { content: { 'text/plain': { schema: { type: 'string' } } } }
         : rawBody && {
@@ -124,44 +124,44 @@ function operation(about: Operation, headers: Json, named: Record<string, unknow
             content: { 'application/octet-stream': {} },
           },
     responses: Object.fromEntries(
-      answers.map(([status, said]) => {
-        const answer =
-          typeof said === 'string'
-            ? { description: said, content: { 'application/json': errorSchema } }
-            : said;
+      responses.map(([status, spec]) => {
+        const response =
+          typeof spec === 'string'
+            ? { description: spec, content: { 'application/json': errorSchema } }
+            : spec;
         return [
           status,
-          { description: answer.description, headers, content: answer.content && content(answer.content) },
+          { description: response.description, headers, content: response.content && content(response.content) },
         ];
       }),
     ),
   };
 }
 
-const placed = (place: 'path' | 'query' | 'header', named: DocumentedRoute['headers'] = {}) =>
-  Object.entries(named).map(([name, about]) => ({
+const toParameters = (location: 'path' | 'query' | 'header', parameters: DocumentedRoute['headers'] = {}) =>
+  Object.entries(parameters).map(([name, about]) => ({
     name,
-    in: place,
-    required: place === 'path',
-    ...texted(about),
+    in: location,
+    required: location === 'path',
+    ...describeParameter(about),
   }));
 
 /** Description and schema of a parameter or header. */
-function texted(about: string | z.ZodType): Json {
-  const { description, ...schema } = described(
+function describeParameter(about: string | z.ZodType): Json {
+  const { description, ...schema } = toJsonSchema(
     typeof about === 'string' ? z.string().describe(about) : about,
   );
   return { description, schema };
 }
 
 /** Registers a schema and the named schemas within it under `components`, and returns its name. */
-function nameIn(named: Record<string, unknown>, schema: z.ZodType): string {
+function registerSchema(schemasById: Record<string, unknown>, schema: z.ZodType): string {
   const name = schema.meta()?.id;
   if (name === undefined) throw new Error('a schema of a route has no id: add .meta({ id })');
-  if (name in named) return name;
-  const { $defs = {}, ...own } = described(schema);
+  if (name in schemasById) return name;
+  const { $defs = {}, ...own } = toJsonSchema(schema);
   // A recursive schema is among its own definitions.
   for (const [id, { id: _, ...definition }] of Object.entries({ [name]: own, ...$defs }))
-    named[id] ??= JSON.parse(JSON.stringify(definition).replaceAll('"#/$defs/', `"${uri}`)) as unknown;
+    schemasById[id] ??= JSON.parse(JSON.stringify(definition).replaceAll('"#/$defs/', `"${schemaPrefix}`)) as unknown;
   return name;
 }

@@ -2,7 +2,7 @@ import { randomFillSync } from 'node:crypto';
 
 /** Random bytes are generated for many ids at once: one system call costs as much as one for a single id. */
 const pool = Buffer.alloc(10 * 256);
-let used = pool.length;
+let poolOffset = pool.length;
 
 /**
  * Returns `req_` and hexadecimal digits: 12 digits of the time in ms, then random ones. The ids sort by time, so rows
@@ -10,12 +10,12 @@ let used = pool.length;
  * @param randomBytes at most the size of the pool
  */
 export function newRequestId(randomBytes = 10): string {
-  if (used + randomBytes > pool.length) {
+  if (poolOffset + randomBytes > pool.length) {
     randomFillSync(pool);
-    used = 0;
+    poolOffset = 0;
   }
-  const random = pool.toString('hex', used, used + randomBytes);
-  used += randomBytes;
+  const random = pool.toString('hex', poolOffset, poolOffset + randomBytes);
+  poolOffset += randomBytes;
   return `req_${Date.now().toString(16).padStart(12, '0')}${random}`;
 }
 

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import {
-  boundedParts,
+  boundedChunks,
   type JsonRules,
   parseJson,
   readBytes,
@@ -24,11 +24,11 @@ export const jsonRules: JsonRules = {
 /** Reads and validates the JSON body of a route. Throws a 413, a 415, or a 400 that names every violation. */
 export async function readRouteBody(
   exchange: Exchange,
-  { body: schema, bodyOptional, looseBody, jsonLimitBytes = bodyLimitBytes }: Route,
+  { body: schema, isBodyOptional: bodyOptional, acceptsLooseContentType: looseBody, jsonLimitBytes = bodyLimitBytes }: Route,
 ): Promise<unknown> {
   if (!schema) return undefined;
-  const given = bodyOptional ? await readBytes(exchange, jsonLimitBytes, jsonRules) : undefined;
-  if (given?.byteLength === 0) {
+  const bytesRead = bodyOptional ? await readBytes(exchange, jsonLimitBytes, jsonRules) : undefined;
+  if (bytesRead?.byteLength === 0) {
     refuseForeignPage(exchange);
     return checkBody(schema, {});
   }
@@ -36,7 +36,7 @@ export async function readRouteBody(
     refuseForeignPage(exchange);
     refuseEncoded(exchange, jsonRules);
   } else requireJsonType(exchange, jsonRules);
-  const bytes = given ?? (await readBytes(exchange, jsonLimitBytes, jsonRules));
+  const bytes = bytesRead ?? (await readBytes(exchange, jsonLimitBytes, jsonRules));
   return checkBody(schema, parseJson(bytes, jsonRules).value);
 }
 
@@ -48,7 +48,7 @@ const isLooseType = (type: string | undefined): boolean =>
 export function readRawBody(exchange: Exchange, limitBytes: number): AsyncIterable<Uint8Array> {
   refuseForeignPage(exchange);
   refuseEncoded(exchange, jsonRules);
-  return boundedParts(exchange, limitBytes);
+  return boundedChunks(exchange, limitBytes);
 }
 
 /** The body of a route with `textBody`, or its bytes where they are not UTF-8. Throws a 413 or 415. */

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { CompletionFacts, Work } from '../watch/index.ts';
+import type { CompletionAttributes, TraceSpan } from '../watch/index.ts';
 import type { Envelope, HttpError } from './error.ts';
 import type { AbsentRoute, Endpoint } from './router.ts';
 
@@ -11,13 +11,13 @@ export interface Caller {
   /** Identifies the caller; same values as column `acts.by` in src/store/schema.ts. */
   readonly by: string;
   /** Whether the caller is on this machine, judged by the remote address of the socket. */
-  readonly local: boolean;
+  readonly isLocal: boolean;
   /** Scopes of the peer token that was sent; undefined means unrestricted. */
   readonly scope?: readonly string[];
 }
 
 /** The part of a request that is available before the body is read. */
-export interface EnteringRequest {
+export interface RequestHead {
   readonly method: string;
   readonly path: string;
   readonly headers: Headers;
@@ -31,27 +31,27 @@ export interface AccessControl {
    * Authenticates the request before it is routed or its body is read.
    * @param options.isOperatorCheckDeferred the route's handler checks the operator credential itself
    */
-  readonly enter: (
-    request: EnteringRequest,
-    options?: { readonly isOperatorJudgedLater?: boolean },
+  readonly authenticate: (
+    request: RequestHead,
+    options?: { readonly isOperatorCheckDeferred?: boolean },
   ) => Promise<Caller>;
   /** Checks the gate of a route before its body is read. */
-  readonly pass: (gate: Gate, caller: Caller, headers: Headers) => Promise<Caller>;
+  readonly authorizeGate: (gate: Gate, caller: Caller, headers: Headers) => Promise<Caller>;
   /** Checks the scopes of the caller's token. Called after `authenticate` and `authorizeGate`. */
-  readonly permitRoute: (caller: Caller, plane: string, route: Route) => void;
+  readonly requireRouteScope: (caller: Caller, plane: string, route: Route) => void;
 }
 
 /**
  * Input of a route handler: the validated body, the path and query parameters, and a signal that aborts when the client
  * disconnects or the host stops.
  */
-interface PlaneRequest<Body = unknown, Watched = Work<'completion'> | undefined> extends Caller {
+interface PlaneRequest<Body = unknown, Span = TraceSpan<'completion'> | undefined> extends Caller {
   readonly body: Body;
   /**
    * For routes with `completion`: the span of the completion. It begins when the request arrives and ends with the
    * response.
    */
-  readonly work: Watched;
+  readonly span: Span;
   /** For routes with `rawBody`, else empty. Iteration throws an `HttpError` when the body exceeds its limit. */
   readonly bytes: AsyncIterable<Uint8Array>;
   /** For routes with `textBody`, else empty. */
@@ -61,7 +61,7 @@ interface PlaneRequest<Body = unknown, Watched = Work<'completion'> | undefined>
   readonly headers: Headers;
   readonly signal: AbortSignal;
   /** Resolves when the last byte of the response was sent, or when the client stopped reading. */
-  readonly over: Promise<void>;
+  readonly finished: Promise<void>;
   /** Value of the response header `x-request-id`. */
   readonly requestId: string;
   /**
@@ -71,13 +71,13 @@ interface PlaneRequest<Body = unknown, Watched = Work<'completion'> | undefined>
 }
 
 /** Attributes of the span of a completion route. */
-export interface CompletionSpec extends Pick<CompletionFacts, 'wire' | 'operation'> {
+export interface CompletionSpec extends Pick<CompletionAttributes, 'wire' | 'operation'> {
   /** The default when the body has no `stream` member. */
   readonly streams?: true;
 }
 
 /** One response in the OpenAPI document. */
-export interface AnswerSpec {
+export interface ResponseSpec {
   readonly description: string;
   /** Maps the content type to the schema of the body, or of one event for `text/event-stream`. */
   readonly content?: Readonly<Record<string, z.ZodType>>;
@@ -95,7 +95,7 @@ export interface DocumentedRoute extends Endpoint {
   /** Schema of the JSON body. Every violation is reported in one response. */
   readonly body?: z.ZodType;
   /** An empty body with any content type counts as `{}`. */
-  readonly bodyOptional?: true;
+  readonly isBodyOptional?: true;
   /**
    * The body is UTF-8 text instead of JSON, with content type text/plain, application/toml or none; an absent body is
    * `''`. Requests from pages of another origin are refused. `respondNotText` writes the response to bytes that are not
@@ -103,11 +103,11 @@ export interface DocumentedRoute extends Endpoint {
    */
   readonly textBody?: {
     readonly limitBytes: number;
-    readonly notText: (bytes: Uint8Array) => Response;
+    readonly respondNotText: (bytes: Uint8Array) => Response;
   };
   /** The body is any bytes instead of JSON. Requests from pages of another origin are refused. */
   readonly rawBody?: { readonly limitBytes: number };
-  readonly answers: Readonly<Record<number, AnswerSpec>>;
+  readonly responses: Readonly<Record<number, ResponseSpec>>;
 }
 
 export interface Route extends DocumentedRoute {
@@ -118,16 +118,16 @@ export interface Route extends DocumentedRoute {
    * JSON is also accepted with the content type of a form, text/plain, or none, because curl and fetch send these by
    * default. Requests from pages of another origin are refused.
    */
-  readonly looseBody?: true;
+  readonly acceptsLooseContentType?: true;
   /** Overrides the gate of the plane. */
   readonly gate?: Gate;
   /** The handler checks `x-svc-operator` itself and logs refused attempts. */
-  readonly judgesOperator?: true;
+  readonly checksOperatorItself?: true;
   /** Set on routes that are answered by the resident model. */
   readonly completion?: CompletionSpec;
   /** Runs before the body is read; refuses by throwing. */
-  readonly before?: (
-    request: Pick<PlaneRequest, 'params' | 'headers' | 'by' | 'local'>,
+  readonly beforeBody?: (
+    request: Pick<PlaneRequest, 'params' | 'headers' | 'by' | 'isLocal'>,
   ) => void | Promise<void>;
   readonly handle: (request: PlaneRequest) => Response | Promise<Response>;
 }
@@ -141,7 +141,7 @@ type RouteOf<Body extends z.ZodType | undefined, Completion extends CompletionSp
   readonly handle: (
     request: PlaneRequest<
       Body extends z.ZodType ? z.infer<Body> : undefined,
-      Completion extends CompletionSpec ? Work<'completion'> : undefined
+      Completion extends CompletionSpec ? TraceSpan<'completion'> : undefined
     >,
   ) => Response | Promise<Response>;
 };
@@ -170,7 +170,7 @@ export interface Plane {
   readonly gate?: Gate;
   readonly routes: readonly Route[];
   /** Public routes that are not served; each is answered with a 404 that explains why. */
-  readonly absent?: readonly AbsentRoute[];
+  readonly absentRoutes?: readonly AbsentRoute[];
 }
 
 export const bodyLimitBytes = 32 * 1024 * 1024;

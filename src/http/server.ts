@@ -56,8 +56,8 @@ export function createHttpServer({ serve, guard, writeRefusal, ...options }: Htt
     const requests = open.get(incoming.socket) ?? new Set();
     open.set(incoming.socket, requests.add(request));
     outgoing.once('close', () => requests.delete(request));
-    const fault = guard?.(incoming) ?? faultOfTarget(incoming);
-    if (fault) refuse(incoming, outgoing, fault);
+    const refusal = guard?.(incoming) ?? checkTarget(incoming);
+    if (refusal) refuse(incoming, outgoing, refusal);
     else serve(incoming, outgoing);
   });
   const refuseRaw = (socket: Duplex, refused: RefusedRequest, target = '') => {
@@ -80,7 +80,7 @@ export function createHttpServer({ serve, guard, writeRefusal, ...options }: Htt
     // response would be read as that response.
     const isAnswering = first?.outgoing.headersSent === true || others.length > 0;
     if (socket.destroyed || !socket.writable || isGone || isAnswering) socket.destroy();
-    else refuseRaw(socket, unreadable(error.code), first?.incoming.url);
+    else refuseRaw(socket, refusalOfParserError(error.code), first?.incoming.url);
   });
   server.on('checkExpectation', (incoming: IncomingMessage, outgoing: ServerResponse) => {
     const expected = (incoming.headers.expect ?? '').slice(0, 80);
@@ -111,7 +111,7 @@ export const unreadableRequest: RefusedRequest = {
 };
 
 /** Maps an error of Node's HTTP parser to a refusal. @param code of the error */
-function unreadable(code: string | undefined): RefusedRequest {
+function refusalOfParserError(code: string | undefined): RefusedRequest {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
       return {
@@ -133,7 +133,7 @@ function unreadable(code: string | undefined): RefusedRequest {
 }
 
 /** Refuses a request whose target and Host header form no valid URL; the application could not process it. */
-function faultOfTarget({ url = '', headers: { host } }: IncomingMessage): RefusedRequest | undefined {
+function checkTarget({ url = '', headers: { host } }: IncomingMessage): RefusedRequest | undefined {
   const badTarget = (message: string): RefusedRequest => ({
     status: 400,
     code: 'bad_request_target',

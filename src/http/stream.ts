@@ -1,24 +1,24 @@
 import { raceTimeout } from '../util/race-timeout.ts';
-import { asWebStream, type LiveFrames } from './deliver.ts';
+import { asWebStream, type FrameSource } from './deliver.ts';
 import { ClientGone } from './error.ts';
 
 /**
  * How long sending the status line waits for the first frame, so that an early refusal still gets an HTTP error status.
  */
-const patienceMs = 1000;
+const firstFrameTimeoutMs = 1000;
 
 /** Content type and failure frame of a stream. */
-export interface StreamForm {
+export interface StreamFormat {
   readonly contentType: string;
   /** Returns the last frame of a stream that failed. */
-  readonly failure: (error: unknown) => string;
+  readonly failureFrame: (error: unknown) => string;
 }
 
-export const serverSentEvents = 'text/event-stream; charset=utf-8';
-export const jsonLines = 'application/x-ndjson';
+export const eventStreamType = 'text/event-stream; charset=utf-8';
+export const ndjsonType = 'application/x-ndjson';
 
 interface LiveStream {
-  readonly frames: LiveFrames;
+  readonly frames: FrameSource;
   readonly end: Promise<unknown>;
 }
 const streams = new WeakMap<Response, LiveStream>();
@@ -32,7 +32,7 @@ export const streamEnd = (response: Response): Promise<unknown> | undefined => s
 /**
  * The frames of a stream, for sending without a web stream in between; undefined for a response that is not a stream.
  */
-export const framesOf = (response: Response): LiveFrames | undefined => streams.get(response)?.frames;
+export const framesOf = (response: Response): FrameSource | undefined => streams.get(response)?.frames;
 
 /**
  * Creates a response that streams frames as they are produced. An error before the first frame is thrown; a later one
@@ -41,32 +41,32 @@ export const framesOf = (response: Response): LiveFrames | undefined => streams.
  */
 export async function streamResponse(
   frames: AsyncGenerator<string, void, undefined>,
-  { contentType, failure }: StreamForm,
+  { contentType, failureFrame }: StreamFormat,
 ): Promise<Response> {
   let first: Promise<IteratorResult<string, void>> | undefined = frames.next();
-  await raceTimeout(first, patienceMs);
+  await raceTimeout(first, firstFrameTimeoutMs);
   const end = Promise.withResolvers<unknown>();
-  const live: LiveFrames = {
+  const source: FrameSource = {
     async next() {
       try {
         const result = await (first ?? frames.next());
         first = undefined;
-        if (!result.done) return { text: result.value, closed: false };
+        if (!result.done) return { text: result.value, isLast: false };
         end.resolve(undefined);
-        return { text: '', closed: true };
+        return { text: '', isLast: true };
       } catch (error) {
         end.resolve(error);
-        return { text: error instanceof ClientGone ? '' : failure(error), closed: true };
+        return { text: error instanceof ClientGone ? '' : failureFrame(error), isLast: true };
       }
     },
-    leave() {
-      const left = () => end.resolve(new ClientGone());
-      frames.return().then(left, left);
+    cancel() {
+      const settle = () => end.resolve(new ClientGone());
+      frames.return().then(settle, settle);
     },
   };
-  const response = new Response(asWebStream(live), {
+  const response = new Response(asWebStream(source), {
     headers: { 'content-type': contentType, 'cache-control': 'no-cache', 'x-accel-buffering': 'no' },
   });
-  streams.set(response, { frames: live, end: end.promise });
+  streams.set(response, { frames: source, end: end.promise });
   return response;
 }

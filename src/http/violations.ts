@@ -5,21 +5,21 @@ import { HttpError, type Violation } from './error.ts';
 export const maxViolations = 50;
 
 /** A 400 error whose message lists every violation. */
-export function invalidBody(violations: readonly Violation[], unsupported = false): HttpError {
+export function invalidBodyError(violations: readonly Violation[], unsupported = false): HttpError {
   const shown = violations.slice(0, maxViolations);
   const message = shown
-    .map((one) => (one.path === '' ? one.message : `${one.path}: ${one.message}`))
+    .map((violation) => (violation.path === '' ? violation.message : `${violation.path}: ${violation.message}`))
     .join('; ');
-  const more = violations.length > shown.length ? '; and more' : '';
+  const suffix = violations.length > shown.length ? '; and more' : '';
   const param = violations[0]?.path;
-  return new HttpError(400, unsupported ? 'unsupported_parameter' : 'invalid_value', `${message}${more}.`, {
+  return new HttpError(400, unsupported ? 'unsupported_parameter' : 'invalid_value', `${message}${suffix}.`, {
     ...(param ? { param } : {}),
     violations: shown,
   });
 }
 
 /** Marks an issue about a known member that is not supported. */
-export const unsupportedMark = { params: { unsupported: true } };
+export const unsupportedIssue = { params: { unsupported: true } };
 export const isUnsupported = (issue: z.core.$ZodIssue): boolean =>
   issue.code === 'custom' && issue.params?.['unsupported'] === true;
 
@@ -27,11 +27,11 @@ export const isUnsupported = (issue: z.core.$ZodIssue): boolean =>
 export function checkBody(schema: z.ZodType, value: unknown): unknown {
   const result = schema.safeParse(value, { reportInput: false });
   if (result.success) return result.data;
-  const issues = result.error.issues.flatMap(leavesOf);
-  throw invalidBody(issues.map(violationOf), issues.every(isUnsupported));
+  const issues = result.error.issues.flatMap(leafIssues);
+  throw invalidBodyError(issues.map(toViolation), issues.every(isUnsupported));
 }
 
-export const violationOf = ({ path, message }: z.core.$ZodIssue): Violation => ({
+export const toViolation = ({ path, message }: z.core.$ZodIssue): Violation => ({
   path: path.map(String).join('.'),
   message,
 });
@@ -40,20 +40,20 @@ export const violationOf = ({ path, message }: z.core.$ZodIssue): Violation => (
  * The leaf issues of an issue. For a union, the issues of the branch that matched furthest, because they say what is
  * wrong inside.
  */
-export function leavesOf(issue: z.core.$ZodIssue): z.core.$ZodIssue[] {
+export function leafIssues(issue: z.core.$ZodIssue): z.core.$ZodIssue[] {
   if (issue.code === 'invalid_union' && issue.errors.length > 0) {
     const depth = (issues: readonly z.core.$ZodIssue[]) =>
       issues.reduce((deepest, inner) => Math.max(deepest, inner.path.length), 0);
     // Of two branches with equal depth, the one whose first fault is at a later element: `[1, 2, -1]` is a list of ids.
-    const reached = (issues: readonly z.core.$ZodIssue[]) => Number(issues[0]?.path[0] ?? 0) || 0;
+    const firstFaultIndex = (issues: readonly z.core.$ZodIssue[]) => Number(issues[0]?.path[0] ?? 0) || 0;
     const inside = issue.errors.filter((issues) => depth(issues) > 0);
-    inside.sort((a, b) => depth(b) - depth(a) || reached(b) - reached(a));
+    inside.sort((a, b) => depth(b) - depth(a) || firstFaultIndex(b) - firstFaultIndex(a));
     // A branch of the right type that is only empty or too long fits better than one with wrong elements.
     const best =
       issue.errors.find(
         (issues) => depth(issues) === 0 && issues.every(({ code }) => code !== 'invalid_type'),
       ) ?? inside[0];
-    if (best) return best.flatMap((inner) => leavesOf({ ...inner, path: [...issue.path, ...inner.path] }));
+    if (best) return best.flatMap((inner) => leafIssues({ ...inner, path: [...issue.path, ...inner.path] }));
   }
   return [issue];
 }

@@ -1,12 +1,12 @@
 import type { BenchResult } from '../lab/types.ts';
 import { verdictText } from './bench-text.ts';
-import { ratio, short } from './figures.ts';
+import { formatRatio, formatNumber } from './figures.ts';
 import { groupByLayer } from './groups.ts';
-import type { Look } from '../terminal/style.ts';
+import type { OutputStyle } from '../terminal/style.ts';
 import { table, type TableCell } from '../terminal/table.ts';
 import { printable } from '../terminal/printable.ts';
 
-interface FigurePair {
+interface FigureComparison {
   readonly figure: string;
   readonly unit: 'tokens/s' | 'ms' | 'times';
   readonly a: number | null;
@@ -18,18 +18,18 @@ interface FigurePair {
 export interface BenchDiff {
   readonly kind: 'benches';
   readonly verdicts: { readonly a: BenchResult['verdict']; readonly b: BenchResult['verdict'] };
-  readonly figures: readonly FigurePair[];
+  readonly figures: readonly FigureComparison[];
   /** Differences between the fingerprints, which limit the comparison. */
   readonly differences: readonly string[];
 }
 
-const shownComponents = 12;
+const maxShownComponents = 12;
 
-type Figures = Map<string, { unit: FigurePair['unit']; value: number }>;
+type Figures = Map<string, { unit: FigureComparison['unit']; value: number }>;
 
 function figuresOf(result: BenchResult): Figures {
   const figures: Figures = new Map();
-  const add = (name: string, unit: FigurePair['unit'], value: number | null | undefined) => {
+  const add = (name: string, unit: FigureComparison['unit'], value: number | null | undefined) => {
     if (typeof value === 'number') figures.set(name, { unit, value });
   };
   add('decode, built-in', 'tokens/s', result.baseline.decode_tps);
@@ -68,7 +68,7 @@ export function diffBenches(a: BenchResult, b: BenchResult): BenchDiff {
 }
 
 /** Groups the same component of all layers in one row with the total time, as `bench` does. */
-function alikeLayersOf(times: readonly FigurePair[]): FigurePair[] {
+function groupLayers(times: readonly FigureComparison[]): FigureComparison[] {
   const groups = groupByLayer(
     times.map((pair) => ({ ...pair, id: pair.figure })),
     ({ a, b }) => `${a === null} ${b === null}`,
@@ -84,26 +84,26 @@ const totalOf = (values: readonly (number | null)[]): number | null =>
 const ratioOf = (a: number | null, b: number | null): number | null =>
   a === null || b === null || a === 0 ? null : b / a;
 
-export function benchDiffLines(diff: BenchDiff, names: readonly [string, string], look: Look): string[] {
+export function benchDiffLines(diff: BenchDiff, names: readonly [string, string], look: OutputStyle): string[] {
   const { paint } = look;
   const { figures } = diff;
-  const times = alikeLayersOf(figures.filter(({ unit }) => unit === 'ms')).sort(
+  const times = groupLayers(figures.filter(({ unit }) => unit === 'ms')).sort(
     (x, y) => (y.a ?? y.b ?? 0) - (x.a ?? x.b ?? 0),
   );
-  const shown = [...figures.filter(({ unit }) => unit !== 'ms'), ...times.slice(0, shownComponents)];
-  const rows = shown.map(({ figure, unit, a, b, ratio: by }): TableCell[] => {
+  const rowsToShow = [...figures.filter(({ unit }) => unit !== 'ms'), ...times.slice(0, maxShownComponents)];
+  const rows = rowsToShow.map(({ figure, unit, a, b, ratio: ratioValue }): TableCell[] => {
     // For times, less is better; for the other figures, more.
-    const gain = by === null ? 0 : unit === 'ms' ? 1 - by : by - 1;
+    const gain = ratioValue === null ? 0 : unit === 'ms' ? 1 - ratioValue : ratioValue - 1;
     return [
       figure,
       unit,
-      short(a),
-      short(b),
-      Math.abs(gain) < 0.005 ? ratio(by) : [gain > 0 ? 'good' : 'bad', ratio(by)],
+      formatNumber(a),
+      formatNumber(b),
+      Math.abs(gain) < 0.005 ? formatRatio(ratioValue) : [gain > 0 ? 'good' : 'bad', formatRatio(ratioValue)],
     ];
   });
   const columns = [
-    { title: 'figure', least: 20 },
+    { title: 'figure', minWidth: 20 },
     { title: 'unit' },
     { title: 'A', align: 'right' },
     { title: 'B', align: 'right' },
@@ -114,8 +114,8 @@ export function benchDiffLines(diff: BenchDiff, names: readonly [string, string]
     ...diff.differences.map((line) => paint('warn', `! different ${printable(line)}`)),
     '',
     ...table(columns, rows, look),
-    ...(times.length > shownComponents
-      ? [paint('dim', `${times.length - shownComponents} more in --json`)]
+    ...(times.length > maxShownComponents
+      ? [paint('dim', `${times.length - maxShownComponents} more in --json`)]
       : []),
   ];
 }

@@ -1,38 +1,38 @@
-import type { BenchResult, Compared } from '../lab/types.ts';
-import { change, count, percent, ratio, short } from './figures.ts';
+import type { BenchResult, Comparison } from '../lab/types.ts';
+import { formatChange, pluralize, formatPercent, formatRatio, formatNumber } from './figures.ts';
 import { groupByLayer } from './groups.ts';
-import type { Look, Style } from '../terminal/style.ts';
+import type { OutputStyle, Style } from '../terminal/style.ts';
 import { table, type TableCell } from '../terminal/table.ts';
 import { printable } from '../terminal/printable.ts';
-import { wrap } from '../terminal/text.ts';
+import { wrapText } from '../terminal/text.ts';
 
 type Verdict = BenchResult['verdict'];
 type Component = BenchResult['components'][number];
-const colours: Readonly<Record<Verdict, Style>> = {
+const colors: Readonly<Record<Verdict, Style>> = {
   faster: 'good',
   slower: 'bad',
   no_difference: 'note',
   suspect: 'warn',
 };
-const shownComponents = 12;
+const maxShownComponents = 12;
 
 export const verdictText = (verdict: Verdict): string => verdict.replace('_', ' ');
 
 /** One sentence with the verdict of a comparison. */
-export function verdictSentence(what: string, { ratio: value, ci95, control, verdict }: Compared): string {
-  const by = change(Math.abs(value - 1)).slice(1);
-  const interval = `95% interval ${change(ci95.low - 1)} to ${change(ci95.high - 1)}`;
-  const noise = `built-in kernels compared with themselves ${change(control.ratio - 1)}`;
+export function verdictSentence(what: string, { ratio: value, ci95, control, verdict }: Comparison): string {
+  const percentText = formatChange(Math.abs(value - 1)).slice(1);
+  const interval = `95% interval ${formatChange(ci95.low - 1)} to ${formatChange(ci95.high - 1)}`;
+  const noise = `built-in kernels compared with themselves ${formatChange(control.ratio - 1)}`;
   switch (verdict) {
     case 'faster':
-      return `${what} is ${by} faster with the bound kernels (${interval}; ${noise}).`;
+      return `${what} is ${percentText} faster with the bound kernels (${interval}; ${noise}).`;
     case 'slower':
-      return `${what} is ${by} slower with the bound kernels (${interval}; ${noise}).`;
+      return `${what} is ${percentText} slower with the bound kernels (${interval}; ${noise}).`;
     case 'suspect':
-      return `${what} appears ${by} faster, but outputs differ or the adapter cannot be that fast: do not rely on it (${interval}; ${noise}).`;
+      return `${what} appears ${percentText} faster, but outputs differ or the adapter cannot be that fast: do not rely on it (${interval}; ${noise}).`;
     default: {
-      const clear = ci95.low > 1 || ci95.high < 1;
-      const why = clear
+      const isClear = ci95.low > 1 || ci95.high < 1;
+      const why = isClear
         ? 'no difference beyond the noise of the built-in kernels'
         : 'no difference distinguishable from noise';
       return `${what}: ${why} (${interval}; ${noise}).`;
@@ -41,29 +41,29 @@ export function verdictSentence(what: string, { ratio: value, ci95, control, ver
 }
 
 /** One line for the screen. */
-export function benchSummary(result: BenchResult, { paint }: Look): string {
+export function benchSummary(result: BenchResult, { paint }: OutputStyle): string {
   const {
     delta,
     ratio_ci95: [low, high],
     verdict,
     rounds,
   } = result;
-  return `bench  decode ${paint(colours[verdict], `${change(delta.decode)} ${verdictText(verdict)}`)} (${change(low - 1)} to ${change(high - 1)}), prefill ${change(delta.prefill)}, ${count(rounds, 'round')}`;
+  return `bench  decode ${paint(colors[verdict], `${formatChange(delta.decode)} ${verdictText(verdict)}`)} (${formatChange(low - 1)} to ${formatChange(high - 1)}), prefill ${formatChange(delta.prefill)}, ${pluralize(rounds, 'round')}`;
 }
 
-export function benchLines(result: BenchResult, look: Look): string[] {
+export function benchLines(result: BenchResult, look: OutputStyle): string[] {
   const { paint, width } = look;
-  const row = (what: string, baseline: number, bound: number, compared: Compared): TableCell[] => [
+  const row = (what: string, baseline: number, bound: number, compared: Comparison): TableCell[] => [
     what,
-    short(baseline),
-    short(bound),
-    ratio(compared.ratio),
-    `${ratio(compared.ci95.low)} to ${ratio(compared.ci95.high)}`,
-    ratio(compared.control.ratio),
-    [colours[compared.verdict], verdictText(compared.verdict)],
+    formatNumber(baseline),
+    formatNumber(bound),
+    formatRatio(compared.ratio),
+    `${formatRatio(compared.ci95.low)} to ${formatRatio(compared.ci95.high)}`,
+    formatRatio(compared.control.ratio),
+    [colors[compared.verdict], verdictText(compared.verdict)],
   ];
   const columns = [
-    { title: 'tokens/s', least: 8 },
+    { title: 'tokens/s', minWidth: 8 },
     { title: 'built-in', align: 'right' },
     { title: 'bound', align: 'right' },
     { title: 'ratio', align: 'right' },
@@ -88,14 +88,14 @@ export function benchLines(result: BenchResult, look: Look): string[] {
       look,
     ),
     '',
-    ...sentences.flatMap((sentence) => wrap(sentence, width, '  ')),
-    ...[...nothingBound(result), ...result.warnings]
-      .flatMap((warning) => wrap(`! ${printable(warning)}`, width, '  '))
+    ...sentences.flatMap((sentence) => wrapText(sentence, width, '  ')),
+    ...[...unboundWarning(result), ...result.warnings]
+      .flatMap((warning) => wrapText(`! ${printable(warning)}`, width, '  '))
       .map((line) => paint('warn', line)),
     ...componentLines(result, look),
     '',
-    paint('dim', `${count(result.rounds, 'round')}, seed ${fingerprint.seed}`),
-    ...wrap(
+    paint('dim', `${pluralize(result.rounds, 'round')}, seed ${fingerprint.seed}`),
+    ...wrapText(
       printable(`${fingerprint.driver} (${fingerprint.backend}), Dawn ${fingerprint.dawn}`),
       width,
       '  ',
@@ -103,27 +103,27 @@ export function benchLines(result: BenchResult, look: Look): string[] {
   ];
 }
 
-const nothingBound = ({ components }: BenchResult): string[] =>
+const unboundWarning = ({ components }: BenchResult): string[] =>
   components.length > 0 && components.every(isBuiltin)
     ? ['no kernel is bound: the built-in kernels were compared with themselves']
     : [];
 
 /** The components with the longest GPU times, with their fraction of the adapter's peaks. */
-function componentLines({ components, peaks }: BenchResult, look: Look): string[] {
+function componentLines({ components, peaks }: BenchResult, look: OutputStyle): string[] {
   if (components.length === 0) return [];
   const groups = groupByLayer(components, (each) => each.kernel)
-    .map(({ pattern, items }) => ({ pattern, kernel: items[0]?.kernel ?? '', ...together(items) }))
+    .map(({ pattern, items }) => ({ pattern, kernel: items[0]?.kernel ?? '', ...totals(items) }))
     .sort((a, b) => b.gpu_ms - a.gpu_ms);
   const rows = groups
-    .slice(0, shownComponents)
+    .slice(0, maxShownComponents)
     .map((each): TableCell[] => [
       each.pattern,
       isBuiltin(each) ? ['dim', 'built-in'] : ['good', each.kernel],
-      short(each.gpu_ms),
-      short(each.baseline_ms),
-      short(each.gbps),
-      short(each.gflops),
-      percent(each.peak_fraction),
+      formatNumber(each.gpu_ms),
+      formatNumber(each.baseline_ms),
+      formatNumber(each.gbps),
+      formatNumber(each.gflops),
+      formatPercent(each.peak_fraction),
     ]);
   // One hint for each kernel: that of its slowest component.
   const hints = new Map(
@@ -133,8 +133,8 @@ function componentLines({ components, peaks }: BenchResult, look: Look): string[
       .map(({ kernel, hint }) => [kernel, `${kernel}: ${hint}`]),
   );
   const columns = [
-    { title: 'components', least: 14 },
-    { title: 'kernel', least: 10 },
+    { title: 'components', minWidth: 14 },
+    { title: 'kernel', minWidth: 10 },
     { title: 'GPU ms', align: 'right' },
     { title: 'built-in', align: 'right' },
     { title: 'GB/s', align: 'right' },
@@ -147,16 +147,16 @@ function componentLines({ components, peaks }: BenchResult, look: Look): string[
     ...table(columns, rows, look),
     look.paint(
       'dim',
-      `${more > 0 ? `${more} more in --json; ` : ''}peaks measured here: ${short(peaks.gbps)} GB/s, ${short(peaks.gflops)} GFLOP/s`,
+      `${more > 0 ? `${more} more in --json; ` : ''}peaks measured here: ${formatNumber(peaks.gbps)} GB/s, ${formatNumber(peaks.gflops)} GFLOP/s`,
     ),
-    ...[...hints.values()].flatMap((hint) => wrap(printable(hint), look.width, '  ')),
+    ...[...hints.values()].flatMap((hint) => wrapText(printable(hint), look.width, '  ')),
   ];
 }
 
 const isBuiltin = ({ kernel }: { readonly kernel: string }): boolean => kernel.startsWith('builtin:');
 
 /** Totals of a group: times are added, rates are averaged over time. */
-function together(items: readonly Component[]) {
+function totals(items: readonly Component[]) {
   const total = (of: (item: Component) => number) => items.reduce((sum, item) => sum + of(item), 0);
   const gpu_ms = total((item) => item.gpu_ms);
   const rate = (of: (item: Component) => number) =>

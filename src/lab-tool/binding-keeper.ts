@@ -3,24 +3,24 @@ import { errorMessage } from '../util/error-message.ts';
 import type { LabClient } from './client.ts';
 
 /** Binds kernels temporarily, and restores the previous bindings at the end. */
-export class BindingKeeper {
+export class TemporaryBindings {
   readonly #client: LabClient;
   /** Components of each registered kernel before the first binding of this tool. */
-  #before: ReadonlyMap<string, ReadonlySet<string>> | undefined;
+  #previous: ReadonlyMap<string, ReadonlySet<string>> | undefined;
 
   constructor(client: LabClient) {
     this.#client = client;
   }
 
   async bind(request: BindRequest, signal: AbortSignal): Promise<readonly string[]> {
-    if (this.#before === undefined) {
+    if (this.#previous === undefined) {
       const { nodes } = await this.#client.graph(signal);
-      const before = new Map<string, Set<string>>();
+      const previous = new Map<string, Set<string>>();
       // `component` is the span for a fused kernel, so the kernel is restored on the span.
       for (const { component, kernel } of nodes)
         if (!kernel.startsWith('builtin:'))
-          before.set(kernel, (before.get(kernel) ?? new Set()).add(component));
-      this.#before = before;
+          previous.set(kernel, (previous.get(kernel) ?? new Set()).add(component));
+      this.#previous = previous;
     }
     const { components = [] } = await this.#client.bind(request, signal);
     return components;
@@ -28,14 +28,14 @@ export class BindingKeeper {
 
   /** Call after a restart of the host: it has neither the new bindings nor the previous ones. */
   forget(): void {
-    this.#before = undefined;
+    this.#previous = undefined;
   }
 
   /** Returns whether there was something to undo, and what could not be restored. */
   async restore(): Promise<{ undone: boolean; failures: readonly string[] }> {
-    if (this.#before === undefined) return { undone: false, failures: [] };
-    const before = this.#before;
-    this.#before = undefined;
+    if (this.#previous === undefined) return { undone: false, failures: [] };
+    const previous = this.#previous;
+    this.#previous = undefined;
     const failures: string[] = [];
     try {
       // The host can only clear all bindings.
@@ -43,7 +43,7 @@ export class BindingKeeper {
     } catch (error) {
       return { undone: false, failures: [`the bindings could not be cleared: ${errorMessage(error)}`] };
     }
-    for (const [kernel, components] of before) {
+    for (const [kernel, components] of previous) {
       try {
         await this.#client.bind({ kernel, components: [...components] });
       } catch (error) {

@@ -13,7 +13,7 @@ import type {
   ValidationReport,
 } from '../lab/types.ts';
 import { HostError } from '../host-client/errors.ts';
-import { type Exchange, exchange, type HostAddress, type HostHints } from '../host-client/http.ts';
+import { type HostRequest, sendRequest, type HostAddress, type HostHints } from '../host-client/http.ts';
 
 export interface Stub {
   readonly op: string;
@@ -45,77 +45,77 @@ export class LabClient {
   }
 
   /** @param members required members of the response */
-  async #ask<Answer>(asked: Exchange, ...members: (keyof Answer & string)[]): Promise<Answer> {
-    const text = await exchange(this.#host, hints, { ...asked, path: `/lab/v1${asked.path}` });
+  async #request<Answer>(hostRequest: HostRequest, ...members: (keyof Answer & string)[]): Promise<Answer> {
+    const text = await sendRequest(this.#host, hints, { ...hostRequest, path: `/lab/v1${hostRequest.path}` });
     let answer: unknown;
     try {
       answer = JSON.parse(text);
     } catch {
       throw new HostError(
         'not_a_host',
-        `${asked.method} ${asked.path}: expected a JSON response, got other text`,
+        `${hostRequest.method} ${hostRequest.path}: expected a JSON response, got other text`,
       );
     }
-    const absent = members.filter((name) => !(answer instanceof Object && name in answer));
-    if (absent.length > 0)
+    const missing = members.filter((name) => !(answer instanceof Object && name in answer));
+    if (missing.length > 0)
       throw new HostError(
         'not_a_host',
-        `${asked.method} ${asked.path}: the response has no ${absent.join(', ')}; the host may be another version`,
+        `${hostRequest.method} ${hostRequest.path}: the response has no ${missing.join(', ')}; the host may be another version`,
       );
     return answer as Answer;
   }
 
   async ops(): Promise<readonly OpDescriptor[]> {
-    const { ops } = await this.#ask<{ ops: OpDescriptor[] }>({ method: 'GET', path: '/ops' }, 'ops');
+    const { ops } = await this.#request<{ ops: OpDescriptor[] }>({ method: 'GET', path: '/ops' }, 'ops');
     return ops;
   }
   async stub(op: string, target: string | undefined): Promise<Stub> {
     const query = target === undefined ? '' : `?target=${encodeURIComponent(target)}`;
     const path = `/ops/${encodeURIComponent(op)}/stub${query}`;
-    return await this.#ask<Stub>({ method: 'GET', path }, 'op', 'target', 'source');
+    return await this.#request<Stub>({ method: 'GET', path }, 'op', 'target', 'source');
   }
   async register(body: KernelRegistration, signal?: AbortSignal): Promise<KernelRegistrationReport> {
-    const asked = { method: 'POST', path: '/kernels', body, signal } as const;
-    return await this.#ask<KernelRegistrationReport>(asked, 'kernel', 'accepted', 'stages');
+    const hostRequest = { method: 'POST', path: '/kernels', body, signal } as const;
+    return await this.#request<KernelRegistrationReport>(hostRequest, 'kernel', 'accepted', 'stages');
   }
   async graph(signal?: AbortSignal): Promise<LabGraph> {
-    return await this.#ask<LabGraph>({ method: 'GET', path: '/graph', signal }, 'nodes', 'spans');
+    return await this.#request<LabGraph>({ method: 'GET', path: '/graph', signal }, 'nodes', 'spans');
   }
   async parts(signal?: AbortSignal): Promise<LabParts> {
-    return await this.#ask<LabParts>({ method: 'GET', path: '/parts', signal }, 'components', 'slots');
+    return await this.#request<LabParts>({ method: 'GET', path: '/parts', signal }, 'components', 'slots');
   }
   async bind(body: BindRequest, signal?: AbortSignal): Promise<Partial<BindOutcome>> {
-    return await this.#ask<BindOutcome>({ method: 'POST', path: '/bindings', body, signal }, 'bound');
+    return await this.#request<BindOutcome>({ method: 'POST', path: '/bindings', body, signal }, 'bound');
   }
   async unbind(): Promise<void> {
-    await this.#ask<{ cleared: true }>({ method: 'DELETE', path: '/bindings' });
+    await this.#request<{ cleared: true }>({ method: 'DELETE', path: '/bindings' });
   }
   async parityMode(): Promise<ParityMode> {
-    return await this.#ask<ParityMode>({ method: 'GET', path: '/parity' }, 'mode');
+    return await this.#request<ParityMode>({ method: 'GET', path: '/parity' }, 'mode');
   }
   async setParityMode(body: ParityMode): Promise<ParityMode> {
-    return await this.#ask<ParityMode>({ method: 'PUT', path: '/parity', body }, 'mode');
+    return await this.#request<ParityMode>({ method: 'PUT', path: '/parity', body }, 'mode');
   }
   async runParity(): Promise<ParityRunResult> {
-    const asked = { method: 'POST', path: '/parity/run' } as const;
-    return await this.#ask<ParityRunResult>(asked, 'ok', 'components', 'logits');
+    const hostRequest = { method: 'POST', path: '/parity/run' } as const;
+    return await this.#request<ParityRunResult>(hostRequest, 'ok', 'components', 'logits');
   }
   async bench(body: BenchRequest, signal?: AbortSignal): Promise<BenchResult> {
-    const asked = { method: 'POST', path: '/bench', body, signal } as const;
-    return await this.#ask<BenchResult>(asked, 'baseline', 'bound', 'verdict');
+    const hostRequest = { method: 'POST', path: '/bench', body, signal } as const;
+    return await this.#request<BenchResult>(hostRequest, 'baseline', 'bound', 'verdict');
   }
   async validate(envelope: unknown): Promise<ValidationReport> {
-    const asked = { method: 'POST', path: '/validate', body: { envelope } } as const;
-    return await this.#ask<ValidationReport>(asked, 'ok', 'stages');
+    const hostRequest = { method: 'POST', path: '/validate', body: { envelope } } as const;
+    return await this.#request<ValidationReport>(hostRequest, 'ok', 'stages');
   }
   async configs(): Promise<readonly string[]> {
-    return await this.#ask<readonly string[]>({ method: 'GET', path: '/configs' });
+    return await this.#request<readonly string[]>({ method: 'GET', path: '/configs' });
   }
   async config(name: string): Promise<unknown> {
-    return await this.#ask<object>({ method: 'GET', path: `/configs/${encodeURIComponent(name)}` });
+    return await this.#request<object>({ method: 'GET', path: `/configs/${encodeURIComponent(name)}` });
   }
   async saveConfig(name: string): Promise<{ name: string; saved: boolean }> {
-    const asked = { method: 'POST', path: '/configs', body: { name } } as const;
-    return await this.#ask<{ name: string; saved: boolean }>(asked, 'name');
+    const hostRequest = { method: 'POST', path: '/configs', body: { name } } as const;
+    return await this.#request<{ name: string; saved: boolean }>(hostRequest, 'name');
   }
 }

@@ -2,10 +2,10 @@ import type { ConfigEnvelope } from '../lab/types.ts';
 import { isRecord } from '../util/json.ts';
 import { linesOf } from './kernels.ts';
 import { diffLines, type Hunk, hunksOf } from './line-diff.ts';
-import type { Look } from '../terminal/style.ts';
+import type { OutputStyle } from '../terminal/style.ts';
 import { printable } from '../terminal/printable.ts';
 
-interface Changed {
+interface MemberChange {
   readonly member: string;
   readonly before: unknown;
   readonly after: unknown;
@@ -15,14 +15,14 @@ interface KernelDiff {
   readonly kernel: string;
   readonly change: 'added' | 'removed' | 'changed';
   /** Changed members except `source`. */
-  readonly members: readonly Changed[];
+  readonly members: readonly MemberChange[];
   readonly source: readonly Hunk[];
 }
 
 export interface ConfigDiff {
   readonly kind: 'configs';
   readonly same: boolean;
-  readonly members: readonly Changed[];
+  readonly members: readonly MemberChange[];
   readonly bindings: {
     readonly added: readonly string[];
     readonly removed: readonly string[];
@@ -59,11 +59,11 @@ const bindingsOf = ({ bindings }: ConfigEnvelope): string[] =>
   bindings.flatMap(({ kernel, components }) => components.map((id) => `${id} = ${kernel}`)).sort();
 
 function diffKernel(kernel: string, before?: SavedKernel, after?: SavedKernel): KernelDiff[] {
-  const { source: oldText = '', ...old } = before ?? {};
-  const { source: newText = '', ...fresh } = after ?? {};
+  const { source: oldText = '', ...oldMembers } = before ?? {};
+  const { source: newText = '', ...newMembers } = after ?? {};
   const source = oldText === newText ? [] : hunksOf(diffLines(textLines(oldText), textLines(newText)));
   const members =
-    before && after ? changedMembers({ ...old, digest: undefined }, { ...fresh, digest: undefined }) : [];
+    before && after ? changedMembers({ ...oldMembers, digest: undefined }, { ...newMembers, digest: undefined }) : [];
   if (before && after && source.length + members.length === 0) return [];
   return [
     {
@@ -80,7 +80,7 @@ const textLines = (text: string): string[] => (text === '' ? [] : linesOf(text.r
 function changedMembers(
   before: Readonly<Record<string, unknown>>,
   after: Readonly<Record<string, unknown>>,
-): Changed[] {
+): MemberChange[] {
   return [...new Set([...Object.keys(before), ...Object.keys(after)])]
     .sort()
     .map((member) => ({ member, before: before[member], after: after[member] }))
@@ -93,22 +93,22 @@ const canonical = (value: unknown): string | undefined =>
     isRecord(part) ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1))) : part,
   );
 
-export function configDiffLines(diff: ConfigDiff, look: Look): string[] {
+export function configDiffLines(diff: ConfigDiff, look: OutputStyle): string[] {
   const { paint } = look;
   if (diff.same) return ['the configs bind the same kernels to the same components'];
   const removed = (text: string) => paint('bad', `- ${printable(text)}`);
   const added = (text: string) => paint('good', `+ ${printable(text)}`);
-  const changes = (members: readonly Changed[], indent: string) =>
+  const changes = (members: readonly MemberChange[], indent: string) =>
     members.flatMap(({ member, before, after }) => [
       ...(before === undefined ? [] : [`${indent}${removed(`${member}: ${JSON.stringify(before)}`)}`]),
       ...(after === undefined ? [] : [`${indent}${added(`${member}: ${JSON.stringify(after)}`)}`]),
     ]);
-  const { added: fresh, removed: gone } = diff.bindings;
+  const { added: addedBindings, removed: removedBindings } = diff.bindings;
   return [
     ...changes(diff.members, ''),
-    ...(fresh.length + gone.length === 0
+    ...(addedBindings.length + removedBindings.length === 0
       ? []
-      : [paint('strong', 'bindings'), ...gone.map(removed), ...fresh.map(added)]),
+      : [paint('strong', 'bindings'), ...removedBindings.map(removed), ...addedBindings.map(added)]),
     ...diff.kernels.flatMap((kernel) => [
       paint(
         'strong',
@@ -120,13 +120,13 @@ export function configDiffLines(diff: ConfigDiff, look: Look): string[] {
   ];
 }
 
-function hunkLines({ before, after, lines }: Hunk, { paint }: Look): string[] {
-  const olds = lines.filter((line) => line.kind !== 'added').length;
-  const news = lines.filter((line) => line.kind !== 'removed').length;
+function hunkLines({ before, after, lines }: Hunk, { paint }: OutputStyle): string[] {
+  const oldCount = lines.filter((line) => line.kind !== 'added').length;
+  const newCount = lines.filter((line) => line.kind !== 'removed').length;
   // As in `diff -u`, a side without lines refers to the line before.
-  const side = (line: number, many: number) => `${many === 0 ? line - 1 : line},${many}`;
+  const side = (line: number, lineCount: number) => `${lineCount === 0 ? line - 1 : line},${lineCount}`;
   return [
-    paint('note', `@@ -${side(before, olds)} +${side(after, news)} @@`),
+    paint('note', `@@ -${side(before, oldCount)} +${side(after, newCount)} @@`),
     ...lines.map(({ kind, text }) => {
       const shown = printable(text.replaceAll('\t', '    '));
       if (kind === 'same') return ` ${shown}`.trimEnd();

@@ -1,15 +1,15 @@
 import type { Flags } from './arguments.ts';
 import type { LabClient } from './client.ts';
-import type { Look } from '../terminal/style.ts';
-import type { LabWorld } from './world.ts';
+import type { OutputStyle } from '../terminal/style.ts';
+import type { ToolEnvironment } from './world.ts';
 
 /** Dependencies and arguments of a command. */
 export interface Context {
   readonly client: LabClient;
   readonly words: readonly string[];
   readonly flags: Flags;
-  readonly look: Look;
-  readonly world: LabWorld;
+  readonly look: OutputStyle;
+  readonly environment: ToolEnvironment;
   /** Prints the result: as JSON with `--json`, else as lines. */
   readonly print: (document: unknown, lines: () => readonly string[]) => void;
 }
@@ -17,4 +17,4 @@ export interface Context {
 export const exitCodes = { fine: 0, failed: 1, usage: 2, host: 3 } as const;
 
 /** Runs a command and returns the exit code. */
-export type Run = (context: Context) => Promise<number>;
+export type CommandHandler = (context: Context) => Promise<number>;

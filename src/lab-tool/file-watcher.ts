@@ -6,12 +6,12 @@ interface Watched {
   /** The file, then its dependencies. */
   paths: readonly string[];
   /** Last reported state. */
-  told: string;
+  reported: string;
   /** State of the last poll. */
-  seen: string;
+  lastSeen: string;
 }
 
-const lookMs = 80;
+const pollIntervalMs = 80;
 
 /**
  * Watches files by polling. File system events stop when an editor replaces the file or its folder, and network folders
@@ -19,67 +19,67 @@ const lookMs = 80;
  */
 export class FileWatcher {
   readonly #watched = new Map<string, Watched>();
-  readonly #tell: (file: string, presence: Presence) => void;
+  readonly #onChange: (file: string, presence: Presence) => void;
   readonly #timer: NodeJS.Timeout;
-  #looking = false;
+  #isPolling = false;
 
-  constructor(tell: (file: string, presence: Presence) => void) {
-    this.#tell = tell;
-    this.#timer = setInterval(() => void this.#look(), lookMs);
+  constructor(onChange: (file: string, presence: Presence) => void) {
+    this.#onChange = onChange;
+    this.#timer = setInterval(() => void this.#poll(), pollIntervalMs);
   }
 
   /** Watches a file, starting from its current state. */
   async add(file: string): Promise<void> {
     const state = await stateOf([file]);
-    this.#watched.set(file, { paths: [file], told: state, seen: state });
+    this.#watched.set(file, { paths: [file], reported: state, lastSeen: state });
   }
 
   /** Sets the dependencies of a file. Their current state counts as reported; that of the file does not. */
-  async depends(file: string, others: readonly string[]): Promise<void> {
+  async setDependencies(file: string, dependencies: readonly string[]): Promise<void> {
     const watched = this.#watched.get(file);
     if (!watched) return;
-    const paths = [file, ...new Set(others)];
+    const paths = [file, ...new Set(dependencies)];
     if (paths.join('\n') === watched.paths.join('\n')) return;
     const fresh = await stateOf(paths.filter((path) => !watched.paths.includes(path)));
-    const known = new Map([...stateParts(watched.told), ...stateParts(fresh)]);
+    const known = new Map([...stateParts(watched.reported), ...stateParts(fresh)]);
     watched.paths = paths;
-    watched.told = paths.map((path) => `${path}\t${known.get(path) ?? ''}`).join('\n');
-    watched.seen = watched.told;
+    watched.reported = paths.map((path) => `${path}\t${known.get(path) ?? ''}`).join('\n');
+    watched.lastSeen = watched.reported;
   }
 
   close(): void {
     clearInterval(this.#timer);
   }
 
-  async #look(): Promise<void> {
-    if (this.#looking) return;
-    this.#looking = true;
+  async #poll(): Promise<void> {
+    if (this.#isPolling) return;
+    this.#isPolling = true;
     try {
       for (const [file, watched] of this.#watched) {
         const { paths } = watched;
         const state = await stateOf(paths);
         // `setDependencies` changed the list during the poll.
         if (paths !== watched.paths) continue;
-        const settled = state === watched.seen;
-        watched.seen = state;
-        if (!settled || state === watched.told) continue;
-        watched.told = state;
-        this.#tell(file, stateParts(state).get(file) === gone ? 'gone' : 'changed');
+        const isSettled = state === watched.lastSeen;
+        watched.lastSeen = state;
+        if (!isSettled || state === watched.reported) continue;
+        watched.reported = state;
+        this.#onChange(file, stateParts(state).get(file) === missingState ? 'gone' : 'changed');
       }
     } finally {
-      this.#looking = false;
+      this.#isPolling = false;
     }
   }
 }
 
-const gone = 'gone';
+const missingState = 'gone';
 
 /** One line for each path: the path, a tab, and values that change with every save. */
 async function stateOf(paths: readonly string[]): Promise<string> {
   const parts = await Promise.all(
     paths.map(async (path) => {
       const found = await stat(path).catch(() => undefined);
-      return `${path}\t${found === undefined ? gone : `${found.ino}:${found.size}:${found.mtimeMs}`}`;
+      return `${path}\t${found === undefined ? missingState : `${found.ino}:${found.size}:${found.mtimeMs}`}`;
     }),
   );
   return parts.join('\n');

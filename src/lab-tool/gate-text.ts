@@ -1,15 +1,15 @@
 import type { CaseVerdict, KernelRegistrationReport, StageName, TunedShape } from '../lab/types.ts';
-import { count, error, short, time } from './figures.ts';
+import { pluralize, formatError, formatNumber, formatDuration } from './figures.ts';
 import { findingLines } from './findings-text.ts';
 import type { GateOutcome } from './gate.ts';
-import type { Look } from '../terminal/style.ts';
+import type { OutputStyle } from '../terminal/style.ts';
 import { table } from '../terminal/table.ts';
 import { printable } from '../terminal/printable.ts';
 
 const stages: readonly StageName[] = ['parse', 'interface', 'safety', 'pipeline', 'parity'];
 
 /** One line with a check mark or cross for each stage; stages that did not run have a dot. */
-export function stageLine(report: KernelRegistrationReport, { paint }: Look): string {
+export function stageLine(report: KernelRegistrationReport, { paint }: OutputStyle): string {
   const reached = new Map(report.stages.map((stage) => [stage.stage, stage.ok]));
   return stages
     .map((stage) => {
@@ -21,18 +21,18 @@ export function stageLine(report: KernelRegistrationReport, { paint }: Look): st
 }
 
 /** `✓ my_norm (rms_norm) accepted in 212 ms` */
-export function verdictLine(outcome: GateOutcome, { paint }: Look): string {
+export function verdictLine(outcome: GateOutcome, { paint }: OutputStyle): string {
   const { file, kernel, op, accepted, report } = outcome;
   const name = kernel === file ? file : `${file}  ${kernel}${op === undefined ? '' : ` (${op})`}`;
-  const how = report === undefined ? 'not sent' : accepted ? 'accepted' : 'rejected';
-  const doubt = report?.unverified ? paint('warn', ', unverified: not compared with its oracle') : '';
-  const took = report === undefined ? '' : ` in ${time(report.elapsed_ms)}`;
-  const sign = accepted ? paint('good', '✓') : paint('bad', '✗');
-  return `${sign} ${paint('strong', printable(name))}  ${paint(accepted ? 'good' : 'bad', how)}${doubt}${took}`;
+  const result = report === undefined ? 'not sent' : accepted ? 'accepted' : 'rejected';
+  const unverifiedNote = report?.unverified ? paint('warn', ', unverified: not compared with its oracle') : '';
+  const duration = report === undefined ? '' : ` in ${formatDuration(report.elapsed_ms)}`;
+  const mark = accepted ? paint('good', '✓') : paint('bad', '✗');
+  return `${mark} ${paint('strong', printable(name))}  ${paint(accepted ? 'good' : 'bad', result)}${unverifiedNote}${duration}`;
 }
 
 /** The complete gate result of a kernel. */
-export function outcomeLines(outcome: GateOutcome, look: Look): string[] {
+export function outcomeLines(outcome: GateOutcome, look: OutputStyle): string[] {
   const { report } = outcome;
   return [
     ...findingsOf(outcome, look),
@@ -44,42 +44,42 @@ export function outcomeLines(outcome: GateOutcome, look: Look): string[] {
 }
 
 /** Compact form for a screen with several kernels: one line for parity unless it failed. */
-export function compactLines(outcome: GateOutcome, look: Look): string[] {
+export function compactLines(outcome: GateOutcome, look: OutputStyle): string[] {
   const { report } = outcome;
   const parity = report?.parity ?? [];
   const failed = parity.filter((verdict) => !verdict.ok);
-  const wrong = parity.filter(failedByValue);
+  const wrongCases = parity.filter(failedByValue);
   const worst = parity.reduce((most, verdict) => Math.max(most, verdict.nmse ?? Infinity), 0);
   const summary =
     parity.length === 0
       ? ''
-      : `  ${parity.length - failed.length} of ${count(parity.length, 'case')}, worst nmse ${error(worst)}, limit ${error(report?.tolerance?.nmse)}`;
+      : `  ${parity.length - failed.length} of ${pluralize(parity.length, 'case')}, worst nmse ${formatError(worst)}, limit ${formatError(report?.tolerance?.nmse)}`;
   return [
     verdictLine(outcome, look),
     ...(report === undefined ? [] : [`  ${stageLine(report, look)}`]),
     ...(summary === '' ? [] : [`  ${look.paint('dim', summary.trim())}`]),
-    ...wrong.slice(0, 3).map((verdict) => `  ${worstText(verdict, look)}`),
+    ...wrongCases.slice(0, 3).map((verdict) => `  ${worstText(verdict, look)}`),
     ...findingsOf(outcome, look),
   ];
 }
 
-const findingsOf = ({ findings, lines }: GateOutcome, look: Look): string[] =>
+const findingsOf = ({ findings, lines }: GateOutcome, look: OutputStyle): string[] =>
   findings.flatMap((finding) => findingLines(finding, lines.get(finding.file), look));
 
-function parityLines({ parity = [], tolerance, seed }: KernelRegistrationReport, look: Look): string[] {
+function parityLines({ parity = [], tolerance, seed }: KernelRegistrationReport, look: OutputStyle): string[] {
   if (parity.length === 0) return [];
   const { paint } = look;
   const rows = parity.map((verdict) => [
     verdict.ok ? (['good', '✓'] as const) : (['bad', '✗'] as const),
     verdict.case,
-    verdict.ok ? error(verdict.nmse) : (['bad', error(verdict.nmse)] as const),
-    error(verdict.max_abs),
-    error(tolerance?.nmse),
-    verdict.builtin === undefined ? '-' : error(verdict.builtin.nmse),
+    verdict.ok ? formatError(verdict.nmse) : (['bad', formatError(verdict.nmse)] as const),
+    formatError(verdict.max_abs),
+    formatError(tolerance?.nmse),
+    verdict.builtin === undefined ? '-' : formatError(verdict.builtin.nmse),
   ]);
   const columns = [
     { title: '' },
-    { title: 'case', least: 16 },
+    { title: 'case', minWidth: 16 },
     { title: 'nmse', align: 'right' },
     { title: 'max abs', align: 'right' },
     { title: 'nmse limit', align: 'right' },
@@ -100,29 +100,29 @@ function parityLines({ parity = [], tolerance, seed }: KernelRegistrationReport,
 
 /** Whether the outputs of a case are wrong. A case can also fail for other reasons; then its worst element misleads. */
 const failedByValue = ({ ok, worst }: CaseVerdict): boolean =>
-  !ok && figure(worst.expected) !== figure(worst.got);
+  !ok && formatValue(worst.expected) !== formatValue(worst.got);
 
-function worstText({ case: name, worst }: CaseVerdict, { paint }: Look): string {
+function worstText({ case: name, worst }: CaseVerdict, { paint }: OutputStyle): string {
   const { output, index, expected, got } = worst;
-  return `${paint('bad', '✗')} ${printable(name)}: worst at ${printable(output)}[${index}], expected ${figure(expected)}, got ${figure(got)}`;
+  return `${paint('bad', '✗')} ${printable(name)}: worst at ${printable(output)}[${index}], expected ${formatValue(expected)}, got ${formatValue(got)}`;
 }
 
-const figure = (value: number | null): string =>
+const formatValue = (value: number | null): string =>
   value === null ? 'not finite' : String(Number(value.toPrecision(6)));
 
-function tuningLines({ tuning = [] }: KernelRegistrationReport, look: Look): string[] {
+function tuningLines({ tuning = [] }: KernelRegistrationReport, look: OutputStyle): string[] {
   if (tuning.length === 0) return [];
   const rows = tuning.map((tuned: TunedShape) => [
     tuned.shape,
     Object.entries(tuned.best)
       .map(([name, value]) => `${name}=${value}`)
       .join(' '),
-    short(tuned.best_ms),
-    short(tuned.builtin_ms),
+    formatNumber(tuned.best_ms),
+    formatNumber(tuned.builtin_ms),
     String(tuned.tried.length),
   ]);
   const columns = [
-    { title: 'tuned for', least: 16 },
+    { title: 'tuned for', minWidth: 16 },
     { title: 'best' },
     { title: 'ms', align: 'right' },
     { title: 'built-in ms', align: 'right' },

@@ -5,7 +5,7 @@ import type { LabClient } from './client.ts';
 import { HostError } from '../host-client/errors.ts';
 import { describesKernel, type KernelFlags } from './kernel-flags.ts';
 import { readModuleKernels } from './kernel-module.ts';
-import { isModule, type LoadedFile, type LocalKernel, type Origin, readWgslKernel } from './kernels.ts';
+import { isModule, type LoadedFile, type LocalKernel, type SourceOrigin, readWgslKernel } from './kernels.ts';
 
 /** A finding with its location in the author's file. */
 export interface LocalFinding extends Finding {
@@ -38,7 +38,7 @@ export async function loadKernels(file: string, flags: KernelFlags): Promise<Loa
 }
 
 /** Registers a kernel. Throws `HostError` only if the host is unavailable or rejects the credentials. */
-export async function gateKernel(
+export async function registerLocalKernel(
   client: LabClient,
   file: string,
   kernel: LocalKernel,
@@ -52,25 +52,25 @@ export async function gateKernel(
     bind,
     lines: new Map([[origin.file, origin.lines]]),
   };
-  const found = (findings: readonly Finding[], stage?: StageName): LocalFinding[] =>
-    findings.map((finding) => ({ ...inFile(finding, origin), ...(stage === undefined ? {} : { stage }) }));
-  if (registration === undefined) return { ...base, accepted: false, findings: found(kernel.faults) };
+  const localize = (findings: readonly Finding[], stage?: StageName): LocalFinding[] =>
+    findings.map((finding) => ({ ...toFileLocation(finding, origin), ...(stage === undefined ? {} : { stage }) }));
+  if (registration === undefined) return { ...base, accepted: false, findings: localize(kernel.faults) };
   try {
     const report = await client.register(registration, signal);
-    const findings = report.stages.flatMap(({ stage, findings: own }) => found(own, stage));
+    const findings = report.stages.flatMap(({ stage, findings: stageFindings }) => localize(stageFindings, stage));
     return { ...base, accepted: report.accepted, findings, report };
   } catch (error) {
-    if (!(error instanceof HostError) || error.passing || error.status === 401 || error.status === 403)
+    if (!(error instanceof HostError) || error.isTransient || error.status === 401 || error.status === 403)
       throw error;
     return {
       ...base,
       accepted: false,
-      findings: refusalFindings(error, kernel, await nearOp(client, error, registration.op)),
+      findings: refusalFindings(error, kernel, await suggestOp(client, error, registration.op)),
     };
   }
 }
 
-async function nearOp(client: LabClient, { code }: HostError, op: string): Promise<string> {
+async function suggestOp(client: LabClient, { code }: HostError, op: string): Promise<string> {
   if (code !== 'unknown_op') return '';
   const ops = await client.ops().catch(() => []);
   return didYouMean(
@@ -90,21 +90,21 @@ function refusalFindings(
     violations.length > 0
       ? violations
       : [{ path: code === 'unknown_op' ? 'op' : '', message: message + hint }];
-  return faults.map(({ path, message: said }) => {
+  return faults.map(({ path, message: text }) => {
     const key = path.split('.')[0] ?? '';
-    const place = kernel.places.get(directiveOf[key] ?? key);
-    const named = violations.length > 0 && path !== '' ? `${path}: ${said}` : said;
+    const place = kernel.places.get(directiveByMember[key] ?? key);
+    const named = violations.length > 0 && path !== '' ? `${path}: ${text}` : text;
     return { code, severity: 'error', message: named, file: kernel.origin.file, ...place };
   });
 }
 
-const directiveOf: Readonly<Record<string, string>> = {
+const directiveByMember: Readonly<Record<string, string>> = {
   overrides: 'override',
   tunables: 'tune',
   entry_point: 'entry',
 };
 
-function inFile(finding: Finding, { file, above, before }: Origin): LocalFinding {
+function toFileLocation(finding: Finding, { file, above, before }: SourceOrigin): LocalFinding {
   const { line, column } = finding;
   return {
     ...finding,

@@ -1,7 +1,7 @@
 import type { LabGraph, LabParts, OpDescriptor } from '../lab/types.ts';
-import { count, many, short } from './figures.ts';
+import { pluralize, formatCount, formatNumber } from './figures.ts';
 import { groupByLayer } from './groups.ts';
-import type { Look } from '../terminal/style.ts';
+import type { OutputStyle } from '../terminal/style.ts';
 import { table, type TableCell } from '../terminal/table.ts';
 import { printable } from '../terminal/printable.ts';
 
@@ -13,20 +13,20 @@ function kernelCell(kernel: string): TableCell {
   return file === undefined ? ['good', kernel] : `built-in ${file}`;
 }
 
-export function opsLines(ops: readonly OpDescriptor[], look: Look): string[] {
+export function opsLines(ops: readonly OpDescriptor[], look: OutputStyle): string[] {
   const textOf = (value: unknown) => (typeof value === 'string' ? value : '');
   const targetsOf = (value: unknown) => (Array.isArray(value) ? value.map(textOf).join(' ') : '');
   const rows = ops.map((each) => [each.op, textOf(each['summary']), targetsOf(each['targets'])]);
-  return table([{ title: 'op' }, { title: 'summary', least: 20 }, { title: 'stubs' }], rows, look);
+  return table([{ title: 'op' }, { title: 'summary', minWidth: 20 }, { title: 'stubs' }], rows, look);
 }
 
 /** The graph, with the same node of all layers in one row. */
-export function graphLines(graph: LabGraph, look: Look): string[] {
+export function graphLines(graph: LabGraph, look: OutputStyle): string[] {
   const { nodes, spans } = graph;
   const groups = groupByLayer(nodes, (node) =>
     JSON.stringify([node.op, node.kernel, node.dtype, node.shape]),
   );
-  const timed = nodes.some((node) => typeof node.gpu_ms === 'number');
+  const hasTimes = nodes.some((node) => typeof node.gpu_ms === 'number');
   const rows = groups.map(({ pattern, items }) => {
     const [first] = items;
     return [
@@ -34,19 +34,19 @@ export function graphLines(graph: LabGraph, look: Look): string[] {
       first?.op ?? '',
       kernelCell(first?.kernel ?? ''),
       first?.dtype ?? '',
-      many(sum(items.map((node) => node.flops))),
-      many(sum(items.map((node) => node.bytes))),
-      ...(timed ? [short(sum(items.map((node) => node.gpu_ms)))] : []),
+      formatCount(sum(items.map((node) => node.flops))),
+      formatCount(sum(items.map((node) => node.bytes))),
+      ...(hasTimes ? [formatNumber(sum(items.map((node) => node.gpu_ms)))] : []),
     ];
   });
   const columns = [
-    { title: 'nodes', least: 18 },
-    { title: 'op', least: 10 },
-    { title: 'kernel', least: 14 },
+    { title: 'nodes', minWidth: 18 },
+    { title: 'op', minWidth: 10 },
+    { title: 'kernel', minWidth: 14 },
     { title: 'dtype' },
     { title: 'FLOP', align: 'right' },
     { title: 'bytes', align: 'right' },
-    ...(timed ? [{ title: 'GPU ms', align: 'right' } as const] : []),
+    ...(hasTimes ? [{ title: 'GPU ms', align: 'right' } as const] : []),
   ] as const;
   const spanRows = groupByLayer(spans, (span) => `${span.op} ${span.fused_kernel ?? ''}`).map(
     ({ pattern, items }) => {
@@ -59,9 +59,9 @@ export function graphLines(graph: LabGraph, look: Look): string[] {
       ];
     },
   );
-  const units = new Set(nodes.map((node) => node.component)).size;
+  const dispatches = new Set(nodes.map((node) => node.component)).size;
   return [
-    `${look.paint('strong', printable(graph.model))}  ${count(nodes.length, 'node')} in ${count(units, 'dispatch', 'dispatches')}, ${count(spans.length, 'span')}; FLOP and bytes for one decoded token`,
+    `${look.paint('strong', printable(graph.model))}  ${pluralize(nodes.length, 'node')} in ${pluralize(dispatches, 'dispatch', 'dispatches')}, ${pluralize(spans.length, 'span')}; FLOP and bytes for one decoded token`,
     '',
     ...table(columns, rows, look),
     ...(spans.length === 0
@@ -69,7 +69,7 @@ export function graphLines(graph: LabGraph, look: Look): string[] {
       : [
           '',
           ...table(
-            [{ title: 'spans', least: 18 }, { title: 'op' }, { title: 'runs on', least: 14 }],
+            [{ title: 'spans', minWidth: 18 }, { title: 'op' }, { title: 'runs on', minWidth: 14 }],
             spanRows,
             look,
           ),
@@ -78,7 +78,7 @@ export function graphLines(graph: LabGraph, look: Look): string[] {
 }
 
 /** Slots, registered kernels, and bindings. */
-export function partsLines(parts: LabParts, look: Look): string[] {
+export function partsLines(parts: LabParts, look: OutputStyle): string[] {
   const slots = parts.slots.map((slot) => [
     slot.slot,
     slot.op,
@@ -95,15 +95,15 @@ export function partsLines(parts: LabParts, look: Look): string[] {
     parts.components.filter((component) => !component.kernel.startsWith('builtin:')),
     (component) => component.kernel,
   ).map(({ pattern, items }) => [pattern, kernelCell(items[0]?.kernel ?? ''), String(items.length)]);
-  const section = (lines: readonly string[], some: boolean, none: string) =>
-    some ? lines : [look.paint('dim', none)];
+  const section = (lines: readonly string[], hasRows: boolean, emptyText: string) =>
+    hasRows ? lines : [look.paint('dim', emptyText)];
   return [
     ...table(
       [
-        { title: 'slot', least: 12 },
-        { title: 'op', least: 10 },
-        { title: 'bound', least: 14 },
-        { title: 'compatible', least: 10 },
+        { title: 'slot', minWidth: 12 },
+        { title: 'op', minWidth: 10 },
+        { title: 'bound', minWidth: 14 },
+        { title: 'compatible', minWidth: 10 },
       ],
       slots,
       look,
@@ -111,7 +111,7 @@ export function partsLines(parts: LabParts, look: Look): string[] {
     '',
     ...section(
       table(
-        [{ title: 'kernel', least: 12 }, { title: 'op' }, { title: 'state' }, { title: 'digest', least: 12 }],
+        [{ title: 'kernel', minWidth: 12 }, { title: 'op' }, { title: 'state' }, { title: 'digest', minWidth: 12 }],
         kernels,
         look,
       ),
@@ -122,8 +122,8 @@ export function partsLines(parts: LabParts, look: Look): string[] {
     ...section(
       table(
         [
-          { title: 'bound to', least: 18 },
-          { title: 'kernel', least: 12 },
+          { title: 'bound to', minWidth: 18 },
+          { title: 'kernel', minWidth: 12 },
           { title: 'components', align: 'right' },
         ],
         bound,

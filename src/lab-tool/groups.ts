@@ -16,29 +16,29 @@ export function groupByLayer<Item extends { readonly id: string }>(
   keyOf: (item: Item) => string,
 ): Group<Item>[] {
   const groups = new Map<string, { start: string; end: string; layers: number[]; items: Item[] }>();
-  const everywhere = new Map<string, Set<number>>();
+  const layersByPattern = new Map<string, Set<number>>();
   for (const item of items) {
     const [, start = '', layer, end = ''] = place.exec(item.id) ?? [];
-    const where = layer === undefined ? item.id : `${start}.*.${end}`;
-    const key = JSON.stringify([where, keyOf(item)]);
+    const wherePattern = layer === undefined ? item.id : `${start}.*.${end}`;
+    const key = JSON.stringify([wherePattern, keyOf(item)]);
     const group = groups.get(key) ?? { start, end, layers: [], items: [] };
     groups.set(key, group);
     group.items.push(item);
     if (layer === undefined) continue;
     group.layers.push(Number(layer));
-    const all = everywhere.get(where) ?? new Set();
-    everywhere.set(where, all.add(Number(layer)));
+    const all = layersByPattern.get(wherePattern) ?? new Set();
+    layersByPattern.set(wherePattern, all.add(Number(layer)));
   }
   return [...groups.values()].map(({ start, end, layers, items: members }) => {
     const [first] = members;
     if (layers.length <= 1) return { pattern: first?.id ?? '', items: members };
-    const whole = everywhere.get(`${start}.*.${end}`)?.size === layers.length;
-    return { pattern: `${start}.${whole ? '*' : `{${ranges(layers)}}`}.${end}`, items: members };
+    const coversAllLayers = layersByPattern.get(`${start}.*.${end}`)?.size === layers.length;
+    return { pattern: `${start}.${coversAllLayers ? '*' : `{${formatRanges(layers)}}`}.${end}`, items: members };
   });
 }
 
 /** `0,2-5` */
-function ranges(numbers: readonly number[]): string {
+function formatRanges(numbers: readonly number[]): string {
   const parts: [number, number][] = [];
   for (const number of [...numbers].sort((a, b) => a - b)) {
     const last = parts.at(-1);

@@ -2,7 +2,7 @@ import { didYouMean } from '../words/nearest.ts';
 import { type Finding, formatNames } from '../lab/types.ts';
 
 /** Location in a file: line and column from 1. */
-export interface Place {
+export interface FileLocation {
   readonly line: number;
   readonly column: number;
   readonly length: number;
@@ -21,18 +21,18 @@ export interface Header {
   /** Globs over components. */
   bind: string[];
   /** Location of each directive, by key. */
-  readonly places: Map<string, Place>;
+  readonly places: Map<string, FileLocation>;
   readonly faults: Finding[];
 }
 
-export const namePattern = /^[a-z][a-z0-9_.-]{0,63}$/;
+export const kernelNamePattern = /^[a-z][a-z0-9_.-]{0,63}$/;
 export const features = ['shader-f16', 'subgroups'] as const;
 const identifier = /^[\p{L}_][\p{L}\p{N}_]*$/u;
 
 /** Parses the value of a directive into the header. Returns an error text for an invalid value. */
-type Reader = (header: Header, value: string) => string | undefined;
+type DirectiveParser = (header: Header, value: string) => string | undefined;
 
-const words = (value: string): string[] =>
+const splitList = (value: string): string[] =>
   value
     .split(',')
     .map((word) => word.trim())
@@ -40,30 +40,30 @@ const words = (value: string): string[] =>
 const numberOf = (text: string): number => (text.trim() === '' ? Number.NaN : Number(text));
 
 /** Parses a list of words from a fixed set. */
-function oneOf<Word extends string>(
+function parseWords<Word extends string>(
   value: string,
   known: readonly Word[],
   add: (word: Word) => void,
 ): string | undefined {
-  const unknown = words(value).filter((word) => !(known as readonly string[]).includes(word));
-  for (const word of words(value)) if (!unknown.includes(word)) add(word as Word);
+  const unknown = splitList(value).filter((word) => !(known as readonly string[]).includes(word));
+  for (const word of splitList(value)) if (!unknown.includes(word)) add(word as Word);
   if (unknown.length === 0) return undefined;
   return `expected ${known.join(', ')}, got ${unknown.map((word) => `'${word}'`).join(', ')}`;
 }
 
 /** `WG = 64` */
-function assignment(
+function parseAssignment(
   value: string,
-  take: (name: string, right: string) => string | undefined,
+  accept: (name: string, right: string) => string | undefined,
 ): string | undefined {
   const [left = '', right, ...more] = value.split('=').map((part) => part.trim());
   if (right === undefined || more.length > 0 || !identifier.test(left))
     return `expected NAME = VALUE, got '${value}'`;
-  return take(left, right);
+  return accept(left, right);
 }
 
-export const readOverride: Reader = (header, value) =>
-  assignment(value, (name, right) => {
+export const readOverride: DirectiveParser = (header, value) =>
+  parseAssignment(value, (name, right) => {
     const number = numberOf(right);
     if (!Number.isFinite(number)) return `expected a number for ${name}, got '${right}'`;
     if (name in header.overrides) return `${name} is given twice`;
@@ -71,8 +71,8 @@ export const readOverride: Reader = (header, value) =>
     return undefined;
   });
 
-export const readTunable: Reader = (header, value) =>
-  assignment(value, (name, right) => {
+export const readTunable: DirectiveParser = (header, value) =>
+  parseAssignment(value, (name, right) => {
     const numbers = right.split(',').map(numberOf);
     if (!numbers.every(Number.isFinite)) return `expected numbers for ${name}, got '${right}'`;
     if (name in header.tunables) return `${name} is given twice`;
@@ -80,15 +80,15 @@ export const readTunable: Reader = (header, value) =>
     return undefined;
   });
 
-export const readFeatures: Reader = (header, value) =>
-  oneOf(value, features, (word) => void header.requires.push(word));
-export const readFormats: Reader = (header, value) =>
-  oneOf(value, formatNames, (word) => void header.dtypes.push(word));
+export const readFeatures: DirectiveParser = (header, value) =>
+  parseWords(value, features, (word) => void header.requires.push(word));
+export const readFormats: DirectiveParser = (header, value) =>
+  parseWords(value, formatNames, (word) => void header.dtypes.push(word));
 
-const readers: Readonly<Record<string, Reader>> = {
+const directiveParsers: Readonly<Record<string, DirectiveParser>> = {
   op: (header, value) => void (header.op = value),
   name(header, value) {
-    if (!namePattern.test(value)) return nameFault(value);
+    if (!kernelNamePattern.test(value)) return kernelNameError(value);
     header.name = value;
   },
   entry(header, value) {
@@ -96,7 +96,7 @@ const readers: Readonly<Record<string, Reader>> = {
     header.entry_point = value;
   },
   dispatch(header, value) {
-    const [x = '', y, z, ...more] = splitOutside(value);
+    const [x = '', y, z, ...more] = splitAtTopLevelCommas(value);
     if (more.length > 0 || x === '' || y === '' || z === '') return `expected x, or x, y, z; got '${value}'`;
     header.dispatch = { x, ...(y === undefined ? {} : { y }), ...(z === undefined ? {} : { z }) };
   },
@@ -104,17 +104,17 @@ const readers: Readonly<Record<string, Reader>> = {
   tune: readTunable,
   requires: readFeatures,
   dtypes: readFormats,
-  bind: (header, value) => void header.bind.push(...words(value)),
+  bind: (header, value) => void header.bind.push(...splitList(value)),
 };
-const keys = Object.keys(readers);
+const keys = Object.keys(directiveParsers);
 /** Directives that can occur more than once. */
 const repeatable = ['override', 'tune', 'requires', 'dtypes', 'bind'];
 
-export const nameFault = (name: string): string =>
+export const kernelNameError = (name: string): string =>
   `expected a lowercase letter, then lowercase letters, digits, _ . or -, at most 64 characters; got '${name}'`;
 
 /** Splits at commas outside of parentheses. */
-function splitOutside(text: string): string[] {
+function splitAtTopLevelCommas(text: string): string[] {
   const parts = [''];
   let depth = 0;
   for (const character of text) {
@@ -139,39 +139,39 @@ export const emptyHeader = (): Header => ({
 /** Parses the directives of a WGSL file: `//! key: value`, `//! override NAME = VALUE`, `//! tune NAME = A, B`. */
 export function readHeader(lines: readonly string[]): Header {
   const header = emptyHeader();
-  const fault = (place: Place, message: string) =>
-    header.faults.push({ code: 'directive', severity: 'error', message, ...place });
-  let code = false;
+  const fault = (location: FileLocation, message: string) =>
+    header.faults.push({ code: 'directive', severity: 'error', message, ...location });
+  let isInCode = false;
   for (const [index, text] of lines.entries()) {
     const match = /^(\s*\/\/!\s*)(.*?)\s*$/.exec(text);
     if (!match) {
-      if (!/^\s*(\/\/.*)?$/.test(text)) code = true;
+      if (!/^\s*(\/\/.*)?$/.test(text)) isInCode = true;
       continue;
     }
     const [, start = '', directive = ''] = match;
-    const place = { line: index + 1, column: start.length + 1, length: Math.max(1, directive.length) };
-    if (code) {
-      fault(place, 'a directive after the first line of WGSL; move it to the top of the file');
+    const location = { line: index + 1, column: start.length + 1, length: Math.max(1, directive.length) };
+    if (isInCode) {
+      fault(location, 'a directive after the first line of WGSL; move it to the top of the file');
       continue;
     }
     const parts = /^([\w-]+)(?:\s*:|\s)\s*(.*)$/.exec(directive);
     const key = parts?.[1] ?? directive.split(/[\s:]/)[0] ?? '';
-    const read = Object.hasOwn(readers, key) ? readers[key] : undefined;
+    const read = Object.hasOwn(directiveParsers, key) ? directiveParsers[key] : undefined;
     if (read === undefined) {
       fault(
-        place,
+        location,
         `unknown directive '${key}'${didYouMean(key, keys, (near) => `'${near}'`)}; expected one of ${keys.join(', ')}`,
       );
       continue;
     }
     const value = parts?.[2] ?? '';
-    if (value === '') fault(place, `${key} needs a value`);
-    else if (header.places.has(key) && !repeatable.includes(key)) fault(place, `${key} is given twice`);
+    if (value === '') fault(location, `${key} needs a value`);
+    else if (header.places.has(key) && !repeatable.includes(key)) fault(location, `${key} is given twice`);
     else {
-      const wrong = read(header, value);
-      if (wrong !== undefined) fault(place, `${key}: ${wrong}`);
+      const errorText = read(header, value);
+      if (errorText !== undefined) fault(location, `${key}: ${errorText}`);
     }
-    if (!header.places.has(key)) header.places.set(key, place);
+    if (!header.places.has(key)) header.places.set(key, location);
   }
   return header;
 }

@@ -3,7 +3,7 @@ import { labTable } from './arguments.ts';
 
 export const labHelpText = (version: string): string =>
   toolHelp(labTable, {
-    head: [
+    header: [
       `lathe ${version}: kernel lab, a tool for kernel authors`,
       '',
       'Usage: node dist/lab.js COMMAND [options]',

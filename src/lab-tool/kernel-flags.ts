@@ -1,11 +1,11 @@
 import { UsageError } from '../config/options.ts';
-import { listOf } from '../terminal/arguments.ts';
+import { splitList } from '../terminal/arguments.ts';
 import type { Flags } from './arguments.ts';
 import {
   emptyHeader,
   type Header,
-  nameFault,
-  namePattern,
+  kernelNameError,
+  kernelNamePattern,
   readFeatures,
   readFormats,
   readOverride,
@@ -19,29 +19,29 @@ export interface KernelFlags extends Omit<Header, 'dispatch' | 'places' | 'fault
 
 /** Reads the kernel flags. Throws `UsageError` with all errors. */
 export function readKernelFlags(flags: Flags): KernelFlags {
-  const given = emptyHeader();
-  const wrong: string[] = [];
+  const header = emptyHeader();
+  const errors: string[] = [];
   const take = (flag: string, values: readonly string[] | undefined, read: typeof readOverride) => {
     for (const value of values ?? []) {
-      const fault = read(given, value);
-      if (fault !== undefined) wrong.push(`--${flag}: ${fault}`);
+      const fault = read(header, value);
+      if (fault !== undefined) errors.push(`--${flag}: ${fault}`);
     }
   };
   take('override', flags.override, readOverride);
   take('tune', flags.tune, readTunable);
   take('requires', flags.requires, readFeatures);
   take('dtypes', flags.dtypes, readFormats);
-  if (flags.name !== undefined && !namePattern.test(flags.name))
-    wrong.push(`--name: ${nameFault(flags.name)}`);
-  if (wrong.length > 0) throw new UsageError(wrong);
-  const { overrides, tunables, requires, dtypes } = given;
+  if (flags.name !== undefined && !kernelNamePattern.test(flags.name))
+    errors.push(`--name: ${kernelNameError(flags.name)}`);
+  if (errors.length > 0) throw new UsageError(errors);
+  const { overrides, tunables, requires, dtypes } = header;
   const { op, name, 'entry-point': entry, 'dispatch-x': x, 'dispatch-y': y, 'dispatch-z': z } = flags;
   return {
     overrides,
     tunables,
     requires,
     dtypes,
-    bind: listOf(flags.bind),
+    bind: splitList(flags.bind),
     dispatch: {
       ...(x === undefined ? {} : { x }),
       ...(y === undefined ? {} : { y }),
@@ -63,7 +63,7 @@ export const describesKernel = (flags: KernelFlags): boolean =>
   );
 
 /** Merges the directives of a file with the flags of the command line, which win. */
-export function underFlags(header: Header, flags: KernelFlags): Header {
+export function mergeFlags(header: Header, flags: KernelFlags): Header {
   const { dispatch, overrides, tunables, requires, dtypes, bind, ...single } = flags;
   const { x, ...rest } = { ...header.dispatch, ...dispatch };
   return {

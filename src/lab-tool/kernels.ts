@@ -1,12 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { basename, extname } from 'node:path';
 import type { Finding, KernelRegistration } from '../lab/types.ts';
-import { FileError, fileError } from '../terminal/file-error.ts';
-import { nameFault, namePattern, type Place, readHeader } from './header.ts';
-import { type KernelFlags, underFlags } from './kernel-flags.ts';
+import { FileError, toFileError } from '../terminal/file-error.ts';
+import { kernelNameError, kernelNamePattern, type FileLocation, readHeader } from './header.ts';
+import { type KernelFlags, mergeFlags } from './kernel-flags.ts';
 
 /** Where the WGSL of a kernel is in its file, to convert locations of findings. */
-export interface Origin {
+export interface SourceOrigin {
   /** Path as given by the author. */
   readonly file: string;
   readonly lines: readonly string[];
@@ -21,11 +21,11 @@ export interface LocalKernel {
   readonly registration?: KernelRegistration;
   /** Name of the kernel, or of the file. */
   readonly label: string;
-  readonly origin: Origin;
+  readonly origin: SourceOrigin;
   /** Globs over components to bind it to. */
   readonly bind: readonly string[];
   /** Location of each directive, by key. */
-  readonly places: ReadonlyMap<string, Place>;
+  readonly places: ReadonlyMap<string, FileLocation>;
   /** Errors that prevent its registration. */
   readonly faults: readonly Finding[];
 }
@@ -42,7 +42,7 @@ export async function readText(path: string | URL, label: string): Promise<strin
   try {
     bytes = await readFile(path);
   } catch (error) {
-    throw fileError(label, error);
+    throw toFileError(label, error);
   }
   try {
     // The decoder removes a byte order mark, which WGSL does not allow.
@@ -59,18 +59,18 @@ export const linesOf = (text: string): string[] => text.split('\n');
 export async function readWgslKernel(path: string, flags: KernelFlags): Promise<LoadedFile> {
   const source = await readText(path, path);
   const origin = { file: path, lines: linesOf(source), above: 0, before: 0 };
-  const header = underFlags(readHeader(origin.lines), flags);
+  const header = mergeFlags(readHeader(origin.lines), flags);
   const faults = [...header.faults];
-  const missing = (message: string) =>
+  const addError = (message: string) =>
     faults.push({ code: 'directive', severity: 'error', message, line: 1, column: 1, length: 1 });
   const name = header.name ?? nameOfFile(path);
-  if (!namePattern.test(name))
-    missing(`the file name is not a valid kernel name; add \`//! name: my_kernel\` (${nameFault(name)})`);
+  if (!kernelNamePattern.test(name))
+    addError(`the file name is not a valid kernel name; add \`//! name: my_kernel\` (${kernelNameError(name)})`);
   if (header.op === undefined && !header.places.has('op'))
-    missing('op is missing: add `//! op: rms_norm` at the top of the file, or pass --op');
+    addError('op is missing: add `//! op: rms_norm` at the top of the file, or pass --op');
   if (header.dispatch === undefined && !header.places.has('dispatch'))
-    missing('dispatch is missing: add `//! dispatch: tokens` at the top of the file, or pass --dispatch-x');
-  if (source.trim() === '') missing('the file is empty');
+    addError('dispatch is missing: add `//! dispatch: tokens` at the top of the file, or pass --dispatch-x');
+  if (source.trim() === '') addError('the file is empty');
 
   const kernel = { label: name, origin, bind: header.bind, places: header.places, faults };
   const { op, dispatch, entry_point, overrides, tunables, requires, dtypes } = header;

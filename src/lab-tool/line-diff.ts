@@ -11,7 +11,7 @@ export interface Hunk {
 }
 
 /** Maximum table size of the longest common subsequence. Larger texts are shown as fully replaced. */
-const mostCells = 16_000_000;
+const maxCells = 16_000_000;
 
 /** Line diff by the longest common subsequence. */
 export function diffLines(before: readonly string[], after: readonly string[]): DiffLine[] {
@@ -23,16 +23,16 @@ export function diffLines(before: readonly string[], after: readonly string[]): 
   const same = (text: string): DiffLine => ({ kind: 'same', text });
   return [
     ...before.slice(0, start).map(same),
-    ...middle(before.slice(start, before.length - end), after.slice(start, after.length - end)),
+    ...diffMiddle(before.slice(start, before.length - end), after.slice(start, after.length - end)),
     ...before.slice(before.length - end).map(same),
   ];
 }
 
-function middle(before: readonly string[], after: readonly string[]): DiffLine[] {
+function diffMiddle(before: readonly string[], after: readonly string[]): DiffLine[] {
   const columns = after.length + 1;
   const cells = (before.length + 1) * columns;
   // lengths[i, j]: length of the longest common subsequence of before[i..] and after[j..].
-  const lengths = new Uint32Array(cells > mostCells ? 0 : cells);
+  const lengths = new Uint32Array(cells > maxCells ? 0 : cells);
   if (lengths.length > 0)
     for (let i = before.length - 1; i >= 0; i--)
       for (let j = after.length - 1; j >= 0; j--)
@@ -44,19 +44,19 @@ function middle(before: readonly string[], after: readonly string[]): DiffLine[]
   const lines: DiffLine[] = [];
   let [i, j] = [0, 0];
   while (i < before.length || j < after.length) {
-    const [old, fresh] = [before[i], after[j]];
-    if (lengths.length > 0 && old !== undefined && old === fresh) {
-      lines.push({ kind: 'same', text: old });
+    const [oldLine, newLine] = [before[i], after[j]];
+    if (lengths.length > 0 && oldLine !== undefined && oldLine === newLine) {
+      lines.push({ kind: 'same', text: oldLine });
       i++;
       j++;
     } else if (
-      old !== undefined &&
-      (fresh === undefined || (lengths[(i + 1) * columns + j] ?? 0) >= (lengths[i * columns + j + 1] ?? 0))
+      oldLine !== undefined &&
+      (newLine === undefined || (lengths[(i + 1) * columns + j] ?? 0) >= (lengths[i * columns + j + 1] ?? 0))
     ) {
-      lines.push({ kind: 'removed', text: old });
+      lines.push({ kind: 'removed', text: oldLine });
       i++;
     } else {
-      lines.push({ kind: 'added', text: fresh ?? '' });
+      lines.push({ kind: 'added', text: newLine ?? '' });
       j++;
     }
   }
@@ -66,13 +66,13 @@ function middle(before: readonly string[], after: readonly string[]): DiffLine[]
 /** Groups the changes of a diff into hunks with context lines. */
 export function hunksOf(lines: readonly DiffLine[], context = 3): Hunk[] {
   const hunks: { before: number; after: number; lines: DiffLine[] }[] = [];
-  const near = lines.map((_, at) =>
+  const isNearChange = lines.map((_, at) =>
     lines.slice(Math.max(0, at - context), at + context + 1).some((line) => line.kind !== 'same'),
   );
   let [before, after] = [1, 1];
   for (const [at, line] of lines.entries()) {
-    if (near[at]) {
-      if (!near[at - 1]) hunks.push({ before, after, lines: [] });
+    if (isNearChange[at]) {
+      if (!isNearChange[at - 1]) hunks.push({ before, after, lines: [] });
       hunks.at(-1)?.lines.push(line);
     }
     if (line.kind !== 'added') before++;

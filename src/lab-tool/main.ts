@@ -10,18 +10,18 @@ import { check } from './commands/check.ts';
 import { configs, diff, save, validate } from './commands/configs.ts';
 import { bench, parity } from './commands/measure.ts';
 import { ops, stub } from './commands/ops.ts';
-import { exitCodes, type Run } from './context.ts';
+import { exitCodes, type CommandHandler } from './context.ts';
 import { HostError } from '../host-client/errors.ts';
 import { FileError } from '../terminal/file-error.ts';
 import { labHelpText } from './help.ts';
 import type { HostAddress } from '../host-client/http.ts';
 import { readText } from './kernels.ts';
-import { painter } from '../terminal/style.ts';
+import { createPainter } from '../terminal/style.ts';
 import { printable } from '../terminal/printable.ts';
 import { watch } from './commands/watch.ts';
-import type { LabWorld } from './world.ts';
+import type { ToolEnvironment } from './world.ts';
 
-const commands: Readonly<Record<CommandName, Run>> = {
+const commands: Readonly<Record<CommandName, CommandHandler>> = {
   ops,
   stub,
   check,
@@ -39,20 +39,20 @@ const commands: Readonly<Record<CommandName, Run>> = {
 };
 
 /** Runs the command line and returns the exit code. Prints each error as a line on stderr. */
-export async function main(world: LabWorld): Promise<number> {
+export async function main(environment: ToolEnvironment): Promise<number> {
   // Also honor --json when the command line is invalid.
-  let json = world.args.includes('--json');
+  let json = environment.args.includes('--json');
   try {
-    const invocation = parseLabArguments(world.args);
+    const invocation = parseLabArguments(environment.args);
     if (invocation.command === 'help' || invocation.command === 'version')
-      return await about(invocation.command, world);
+      return await printAbout(invocation.command, environment);
     json = invocation.flags.json === true;
-    return await runCommand(invocation, world);
+    return await runCommand(invocation, environment);
   } catch (error) {
-    if (json) world.stdout.write(`${JSON.stringify({ error: errorDocument(error) })}\n`);
+    if (json) environment.stdout.write(`${JSON.stringify({ error: errorDocument(error) })}\n`);
     const lines = error instanceof UsageError ? error.faults : [errorMessage(error), ...violationsOf(error)];
-    for (const line of lines) world.stderr.write(`lathe lab: ${printable(line)}\n`);
-    if (error instanceof UsageError) world.stderr.write('See: node dist/lab.js --help\n');
+    for (const line of lines) environment.stderr.write(`lathe lab: ${printable(line)}\n`);
+    if (error instanceof UsageError) environment.stderr.write('See: node dist/lab.js --help\n');
     if (error instanceof UsageError || error instanceof FileError) return exitCodes.usage;
     return error instanceof HostError ? exitCodes.host : exitCodes.failed;
   }
@@ -61,8 +61,8 @@ export async function main(world: LabWorld): Promise<number> {
 /** Violations that the message does not already contain: the host repeats a single one there. */
 function violationsOf(error: unknown): string[] {
   if (!(error instanceof HostError)) return [];
-  const told = error.violations.map(({ path, message }) => `${path}: ${message}`);
-  return told.filter((violation) => !error.message.includes(violation)).map((violation) => `  ${violation}`);
+  const violationTexts = error.violations.map(({ path, message }) => `${path}: ${message}`);
+  return violationTexts.filter((violation) => !error.message.includes(violation)).map((violation) => `  ${violation}`);
 }
 
 function errorDocument(error: unknown) {
@@ -82,18 +82,18 @@ function errorDocument(error: unknown) {
 
 async function runCommand(
   { command, words, flags }: Extract<Invocation, { flags: Flags }>,
-  world: LabWorld,
+  environment: ToolEnvironment,
 ): Promise<number> {
-  const { stdout } = world;
-  const client = new LabClient(await hostOf(flags, world));
+  const { stdout } = environment;
+  const client = new LabClient(await hostOf(flags, environment));
   // Files and pipes get unwrapped lines. A terminal with unknown width reports 0 columns.
   const width = stdout.isTTY === true ? stdout.columns || 80 : Number.POSITIVE_INFINITY;
   return await commands[command]({
     client,
     words,
     flags,
-    world,
-    look: { paint: painter(stdout), width },
+    environment,
+    look: { paint: createPainter(stdout), width },
     print: (document, lines) => {
       const text = flags.json === true ? JSON.stringify(document, undefined, 2) : lines().join('\n');
       stdout.write(`${text}\n`);
@@ -101,12 +101,12 @@ async function runCommand(
   });
 }
 
-async function hostOf(flags: Flags, { env }: LabWorld): Promise<HostAddress> {
-  const given = flags.url ?? (env['LATHE_URL'] || 'http://127.0.0.1:8080');
-  const url = URL.parse(given);
+async function hostOf(flags: Flags, { env }: ToolEnvironment): Promise<HostAddress> {
+  const urlText = flags.url ?? (env['LATHE_URL'] || 'http://127.0.0.1:8080');
+  const url = URL.parse(urlText);
   if (url === null || !/^https?:$/.test(url.protocol))
     throw new UsageError([
-      `${flags.url === undefined ? 'LATHE_URL' : '--url'}: expected http://HOST:PORT, got '${given}'`,
+      `${flags.url === undefined ? 'LATHE_URL' : '--url'}: expected http://HOST:PORT, got '${urlText}'`,
     ]);
   if (flags.token !== undefined && flags['token-file'] !== undefined)
     throw new UsageError(['--token and --token-file exclude each other']);
@@ -120,7 +120,7 @@ async function hostOf(flags: Flags, { env }: LabWorld): Promise<HostAddress> {
   return { url: (url.origin + url.pathname).replace(/\/+$/, ''), token };
 }
 
-async function about(what: 'help' | 'version', { packageRoot, stdout }: LabWorld): Promise<number> {
+async function printAbout(what: 'help' | 'version', { packageRoot, stdout }: ToolEnvironment): Promise<number> {
   const manifest = JSON.parse(await readFile(join(packageRoot, 'package.json'), 'utf8')) as {
     version: string;
   };

@@ -8,12 +8,12 @@ import { readText } from './kernels.ts';
  * existing file, is a path. Throws `FileError`, and `HostError` for names.
  */
 export async function readSaved(client: LabClient, word: string): Promise<unknown> {
-  const pathLike = /[/\\]|\.json$/.test(word);
-  const there = await stat(word).then(
+  const looksLikePath = /[/\\]|\.json$/.test(word);
+  const isFile = await stat(word).then(
     (found) => found.isFile(),
     () => false,
   );
-  if (!pathLike && !there) return await client.config(word);
+  if (!looksLikePath && !isFile) return await client.config(word);
   const text = await readText(word, word);
   try {
     return JSON.parse(text) as unknown;

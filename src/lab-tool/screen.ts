@@ -1,15 +1,15 @@
 import { stripVTControlCharacters } from 'node:util';
 import type { Terminal } from '../terminal/terminal.ts';
 
-const enter = '\u001b[?1049h\u001b[?25l\u001b[?7l';
-const leave = '\u001b[?7h\u001b[?25h\u001b[?1049l';
+const enterSequence = '\u001b[?1049h\u001b[?25l\u001b[?7l';
+const leaveSequence = '\u001b[?7h\u001b[?25h\u001b[?1049l';
 
 /** Alternate screen of a terminal, redrawn in place. `close` restores the previous contents. */
 export class Screen {
   readonly #out: Terminal;
-  #open = false;
+  #isOpen = false;
   #lines: readonly string[] = [];
-  #due: NodeJS.Timeout | undefined;
+  #redrawTimer: NodeJS.Timeout | undefined;
   readonly #onResize = () => this.#draw();
 
   constructor(out: Terminal) {
@@ -19,34 +19,34 @@ export class Screen {
   /** Schedules a redraw; several calls in a row cause one. */
   show(lines: readonly string[]): void {
     this.#lines = lines;
-    if (!this.#open) {
-      this.#open = true;
-      this.#out.write(enter);
+    if (!this.#isOpen) {
+      this.#isOpen = true;
+      this.#out.write(enterSequence);
       this.#out.on('resize', this.#onResize);
     }
-    this.#due ??= setTimeout(() => this.#draw(), 15);
+    this.#redrawTimer ??= setTimeout(() => this.#draw(), 15);
   }
 
   #draw(): void {
-    clearTimeout(this.#due);
-    this.#due = undefined;
-    if (!this.#open) return;
+    clearTimeout(this.#redrawTimer);
+    this.#redrawTimer = undefined;
+    if (!this.#isOpen) return;
     const rows = this.#out.rows || 24;
-    const hidden = this.#lines.length - rows;
-    const shown =
-      hidden > 0 ? [...this.#lines.slice(0, rows - 1), `… ${hidden + 1} more lines`] : this.#lines;
+    const hiddenCount = this.#lines.length - rows;
+    const visibleLines =
+      hiddenCount > 0 ? [...this.#lines.slice(0, rows - 1), `… ${hiddenCount + 1} more lines`] : this.#lines;
     // Clear after each line instead of the whole screen, to avoid flicker.
-    this.#out.write(`\u001b[H${shown.map((line) => `${line}\u001b[K`).join('\r\n')}\u001b[J`);
+    this.#out.write(`\u001b[H${visibleLines.map((line) => `${line}\u001b[K`).join('\r\n')}\u001b[J`);
   }
 
   /** Restores the terminal. @param keepContents whether to print the last contents to the normal screen */
-  close(last = true): void {
-    if (!this.#open) return;
-    clearTimeout(this.#due);
-    this.#open = false;
+  close(keepContents = true): void {
+    if (!this.#isOpen) return;
+    clearTimeout(this.#redrawTimer);
+    this.#isOpen = false;
     this.#out.removeListener('resize', this.#onResize);
-    this.#out.write(leave);
-    if (last && this.#lines.some((line) => stripVTControlCharacters(line) !== ''))
+    this.#out.write(leaveSequence);
+    if (keepContents && this.#lines.some((line) => stripVTControlCharacters(line) !== ''))
       this.#out.write(`${this.#lines.join('\n')}\n`);
   }
 }

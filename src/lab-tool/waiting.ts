@@ -1,14 +1,14 @@
-import type { LabWorld } from './world.ts';
+import type { ToolEnvironment } from './world.ts';
 
-const stepMs = 1000;
+const tickMs = 1000;
 
 /** Shows the elapsed time on a terminal while a request is running. */
 export async function whileWaiting<Answer>(
-  world: LabWorld,
+  environment: ToolEnvironment,
   what: string,
   work: Promise<Answer>,
 ): Promise<Answer> {
-  const { stderr } = world;
+  const { stderr } = environment;
   if (stderr.isTTY !== true) return await work;
   let seconds = 0;
   const tick = () => {
@@ -16,7 +16,7 @@ export async function whileWaiting<Answer>(
     // A line longer than the terminal would wrap, and could not be erased.
     stderr.write(`\r\u001b[2K${`${what}, ${seconds} s`.slice(0, (stderr.columns || 80) - 1)}`);
   };
-  const timer = setInterval(tick, stepMs);
+  const timer = setInterval(tick, tickMs);
   try {
     return await work;
   } finally {

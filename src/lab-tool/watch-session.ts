@@ -1,11 +1,11 @@
 import type { BindRequest } from '../lab/types.ts';
-import { unlessAborted } from '../util/abort.ts';
-import { BindingKeeper } from './binding-keeper.ts';
+import { raceAbort } from '../util/abort.ts';
+import { TemporaryBindings } from './binding-keeper.ts';
 import type { LabClient } from './client.ts';
 import { HostError } from '../host-client/errors.ts';
 import { FileError } from '../terminal/file-error.ts';
 import { FileWatcher } from './file-watcher.ts';
-import { gateKernel, type GateOutcome, loadKernels } from './gate.ts';
+import { registerLocalKernel, type GateOutcome, loadKernels } from './gate.ts';
 import type { KernelFlags } from './kernel-flags.ts';
 import type { WatchView } from './watch-events.ts';
 
@@ -17,7 +17,7 @@ interface WatchOptions {
 }
 
 /** Interval at which an idle session checks whether the host still has its kernels. */
-const lookMs = 2000;
+const checkIntervalMs = 2000;
 const retryMs = 1000;
 
 /** Checks files on every save, binds and benches their kernels, and continues after errors of the host or of a file. */
@@ -25,35 +25,35 @@ export class WatchSession {
   readonly #client: LabClient;
   readonly #options: WatchOptions;
   readonly #view: WatchView;
-  readonly #stop: AbortSignal;
-  readonly #bindings: BindingKeeper;
+  readonly #stopSignal: AbortSignal;
+  readonly #bindings: TemporaryBindings;
   readonly #watcher: FileWatcher;
   /** Files to check, in the order of their saves. */
-  readonly #due: Set<string>;
+  readonly #queue: Set<string>;
   /** Last outcomes by file. */
   readonly #outcomes = new Map<string, readonly GateOutcome[]>();
   readonly #quarantined = new Set<string>();
-  #benchDue = false;
+  #isBenchDue = false;
   /** Current operation. A save of `file` aborts it; without `file`, any save does. */
-  #work: { readonly abort: AbortController; readonly file: string | undefined } | undefined;
+  #current: { readonly abort: AbortController; readonly file: string | undefined } | undefined;
   #wake: () => void = () => undefined;
 
-  constructor(client: LabClient, options: WatchOptions, view: WatchView, stop: AbortSignal) {
+  constructor(client: LabClient, options: WatchOptions, view: WatchView, stopSignal: AbortSignal) {
     this.#client = client;
     this.#options = options;
     this.#view = view;
-    this.#stop = stop;
-    this.#bindings = new BindingKeeper(client);
-    this.#due = new Set(options.files);
+    this.#stopSignal = stopSignal;
+    this.#bindings = new TemporaryBindings(client);
+    this.#queue = new Set(options.files);
     this.#watcher = new FileWatcher((file, presence) => {
       if (presence === 'gone') {
-        this.#due.delete(file);
+        this.#queue.delete(file);
         this.#interrupt(file);
         view({ event: 'file_unreadable', file, message: 'the file does not exist any more; waiting for it' });
-      } else this.#save(file);
+      } else this.#enqueue(file);
     });
-    stop.addEventListener('abort', () => {
-      this.#work?.abort.abort();
+    stopSignal.addEventListener('abort', () => {
+      this.#current?.abort.abort();
       this.#wake();
     });
   }
@@ -66,7 +66,7 @@ export class WatchSession {
     this.#view({ event: 'start', url: this.#client.url, files });
     try {
       for (const file of files) await this.#watcher.add(file);
-      while (!this.#stop.aborted) await this.#turn();
+      while (!this.#stopSignal.aborted) await this.#runNext();
     } finally {
       this.#watcher.close();
       const { undone, failures } = await this.#bindings.restore();
@@ -74,56 +74,56 @@ export class WatchSession {
     }
   }
 
-  #save(file: string): void {
-    this.#due.add(file);
+  #enqueue(file: string): void {
+    this.#queue.add(file);
     this.#interrupt(file);
     this.#wake();
   }
 
   #interrupt(file: string): void {
-    if (this.#work && (this.#work.file === undefined || this.#work.file === file)) this.#work.abort.abort();
+    if (this.#current && (this.#current.file === undefined || this.#current.file === file)) this.#current.abort.abort();
   }
 
-  async #turn(): Promise<void> {
-    const [file] = this.#due;
-    const benches = file === undefined && this.#benchDue;
-    if (file === undefined && !benches) {
-      await this.#sleep(lookMs);
-      if (this.#due.size > 0 || this.#stop.aborted) return;
+  async #runNext(): Promise<void> {
+    const [file] = this.#queue;
+    const shouldBench = file === undefined && this.#isBenchDue;
+    if (file === undefined && !shouldBench) {
+      await this.#sleep(checkIntervalMs);
+      if (this.#queue.size > 0 || this.#stopSignal.aborted) return;
     }
     const abort = new AbortController();
-    this.#work = { abort, file };
+    this.#current = { abort, file };
     try {
       if (file !== undefined) {
-        this.#due.delete(file);
+        this.#queue.delete(file);
         await this.#gate(file, abort.signal);
-      } else if (benches) await this.#bench(abort.signal);
-      else await this.#look(abort.signal);
+      } else if (shouldBench) await this.#bench(abort.signal);
+      else await this.#checkHost(abort.signal);
     } catch (error) {
       // A newer save is already queued.
       if (abort.signal.aborted) return;
       if (!(error instanceof HostError)) throw error;
-      if (file !== undefined) this.#due.add(file);
+      if (file !== undefined) this.#queue.add(file);
       await this.#awaitHost(error);
     } finally {
-      this.#work = undefined;
+      this.#current = undefined;
     }
   }
 
   async #gate(file: string, signal: AbortSignal): Promise<void> {
     this.#view({ event: 'gating', file });
-    let loaded: Awaited<ReturnType<typeof loadKernels>>;
+    let loadedFile: Awaited<ReturnType<typeof loadKernels>>;
     try {
       // Loading a module may never finish.
-      loaded = await unlessAborted(loadKernels(file, this.#options.flags), signal);
+      loadedFile = await raceAbort(loadKernels(file, this.#options.flags), signal);
     } catch (error) {
       if (!(error instanceof FileError)) throw error;
       this.#view({ event: 'file_unreadable', file, message: error.message });
       return;
     }
-    await this.#watcher.depends(file, loaded.dependencies);
+    await this.#watcher.setDependencies(file, loadedFile.dependencies);
     const outcomes: GateOutcome[] = [];
-    for (const kernel of loaded.kernels) outcomes.push(await gateKernel(this.#client, file, kernel, signal));
+    for (const kernel of loadedFile.kernels) outcomes.push(await registerLocalKernel(this.#client, file, kernel, signal));
     for (const { kernel } of outcomes) this.#quarantined.delete(kernel);
     this.#outcomes.set(file, outcomes);
     this.#view({ event: 'gate', file, outcomes });
@@ -137,9 +137,9 @@ export class WatchSession {
     try {
       const components = await this.#bindings.bind(request, signal);
       this.#view({ event: 'bound', file, kernel, components });
-      this.#benchDue = true;
+      this.#isBenchDue = true;
     } catch (error) {
-      if (!(error instanceof HostError) || error.passing) throw error;
+      if (!(error instanceof HostError) || error.isTransient) throw error;
       this.#view({ event: 'bind_refused', file, kernel, message: error.message });
     }
   }
@@ -148,17 +148,17 @@ export class WatchSession {
     this.#view({ event: 'benching' });
     try {
       const result = await this.#client.bench({ mode: 'quick' }, signal);
-      this.#benchDue = false;
+      this.#isBenchDue = false;
       this.#view({ event: 'bench', result });
     } catch (error) {
-      if (signal.aborted || !(error instanceof HostError) || error.passing) throw error;
-      this.#benchDue = false;
+      if (signal.aborted || !(error instanceof HostError) || error.isTransient) throw error;
+      this.#isBenchDue = false;
       this.#view({ event: 'bench_failed', message: error.message });
     }
   }
 
   /** Checks the host: if it lost the kernels, it was restarted. Also reports kernels that it quarantined. */
-  async #look(signal: AbortSignal): Promise<void> {
+  async #checkHost(signal: AbortSignal): Promise<void> {
     const { kernels } = await this.#client.parts(signal);
     for (const [file, outcomes] of this.#outcomes)
       for (const { kernel, accepted } of outcomes) {
@@ -166,7 +166,7 @@ export class WatchSession {
         const state = (kernels ?? []).find(({ name }) => name === kernel)?.state;
         if (state === undefined) {
           this.#bindings.forget();
-          this.#due.add(file);
+          this.#queue.add(file);
         } else if (state === 'quarantined' && !this.#quarantined.has(kernel)) {
           this.#quarantined.add(kernel);
           this.#view({ event: 'quarantined', file, kernel });
@@ -176,20 +176,20 @@ export class WatchSession {
 
   async #awaitHost(error: HostError): Promise<void> {
     // Waiting does not help against rejected credentials.
-    if (!error.passing) throw error;
+    if (!error.isTransient) throw error;
     this.#view({ event: 'host_gone', message: error.message });
-    while (!this.#stop.aborted) {
+    while (!this.#stopSignal.aborted) {
       await this.#sleep(retryMs);
       try {
-        await this.#client.parts(this.#stop);
+        await this.#client.parts(this.#stopSignal);
         break;
-      } catch (still) {
-        if (!this.#stop.aborted && !(still instanceof HostError && still.passing)) throw still;
+      } catch (retryError) {
+        if (!this.#stopSignal.aborted && !(retryError instanceof HostError && retryError.isTransient)) throw retryError;
       }
     }
-    if (this.#stop.aborted) return;
+    if (this.#stopSignal.aborted) return;
     this.#view({ event: 'host_back' });
-    await this.#look(this.#stop);
+    await this.#checkHost(this.#stopSignal);
   }
 
   /** Resolves after the time, on a save, or on stop. */
@@ -200,7 +200,7 @@ export class WatchSession {
         clearTimeout(timer);
         resolve();
       };
-      if (this.#stop.aborted) this.#wake();
+      if (this.#stopSignal.aborted) this.#wake();
     });
   }
 }

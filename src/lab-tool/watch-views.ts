@@ -1,11 +1,11 @@
 import { benchSummary } from './bench-text.ts';
-import { boundText } from './commands/bindings.ts';
+import { formatComponents } from './commands/bindings.ts';
 import { outcomeDocument } from './commands/check.ts';
 import { compactLines, outcomeLines } from './gate-text.ts';
 import type { Screen } from './screen.ts';
-import type { Look, Style } from '../terminal/style.ts';
+import type { OutputStyle, Style } from '../terminal/style.ts';
 import { printable } from '../terminal/printable.ts';
-import { wrap } from '../terminal/text.ts';
+import { wrapText } from '../terminal/text.ts';
 import type { WatchEvent, WatchView } from './watch-events.ts';
 
 /** Prints each event as one line of JSON. */
@@ -19,13 +19,13 @@ export const jsonView =
     );
 
 /** Prints events as lines, for pipes and files. */
-export function plainView(write: (line: string) => void, look: Look): WatchView {
+export function plainView(write: (line: string) => void, look: OutputStyle): WatchView {
   return (event) => {
     for (const line of eventLines(event, look)) write(line);
   };
 }
 
-function eventLines(event: WatchEvent, look: Look): readonly string[] {
+function eventLines(event: WatchEvent, look: OutputStyle): readonly string[] {
   switch (event.event) {
     case 'start':
       return [`watching ${event.files.join(', ')} with the host at ${event.url}`];
@@ -48,9 +48,9 @@ function eventLines(event: WatchEvent, look: Look): readonly string[] {
 type Status = Exclude<WatchEvent, { event: 'start' | 'gate' | 'bench' | 'gating' | 'benching' | 'stop' }>;
 
 /** Colored text of an event, wrapped to the terminal. */
-function statusLines(event: Status, { paint, width }: Look): string[] {
+function statusLines(event: Status, { paint, width }: OutputStyle): string[] {
   const [style, text] = statusOf(event);
-  return wrap(printable(text), width - 2, '    ').map((line) => paint(style, line));
+  return wrapText(printable(text), width - 2, '    ').map((line) => paint(style, line));
 }
 
 function statusOf(event: Status): [style: Style, text: string] {
@@ -58,7 +58,7 @@ function statusOf(event: Status): [style: Style, text: string] {
     case 'file_unreadable':
       return ['warn', `! ${event.message.startsWith(event.file) ? '' : `${event.file}: `}${event.message}`];
     case 'bound':
-      return ['good', `✓ ${event.kernel} runs ${boundText(event.components)}`];
+      return ['good', `✓ ${event.kernel} runs ${formatComponents(event.components)}`];
     case 'bind_refused':
       return ['bad', `✗ ${event.kernel} is not bound: ${event.message}`];
     case 'bench_failed':
@@ -83,12 +83,12 @@ interface FileState {
 }
 
 /** Full-screen view of the current state. */
-export function screenView(screen: Screen, look: Look, now: () => Date): WatchView {
+export function screenView(screen: Screen, look: OutputStyle, now: () => Date): WatchView {
   const files = new Map<string, FileState>();
   let [url, benching] = ['', false];
   let host: readonly string[] = [];
   let bench: readonly string[] = [];
-  const stateOf = (file: string): FileState => {
+  const fileState = (file: string): FileState => {
     const state = files.get(file) ?? { busy: false, lines: [], bound: new Map() };
     files.set(file, state);
     return state;
@@ -116,14 +116,14 @@ export function screenView(screen: Screen, look: Look, now: () => Date): WatchVi
     switch (event.event) {
       case 'start':
         url = event.url;
-        for (const file of event.files) stateOf(file);
+        for (const file of event.files) fileState(file);
         break;
       case 'gating':
-        stateOf(event.file).busy = true;
+        fileState(event.file).busy = true;
         benching = false;
         break;
       case 'gate': {
-        const state = stateOf(event.file);
+        const state = fileState(event.file);
         state.busy = false;
         state.lines = event.outcomes.flatMap((outcome) => compactLines(outcome, look));
         for (const kernel of state.bound.keys())
@@ -131,7 +131,7 @@ export function screenView(screen: Screen, look: Look, now: () => Date): WatchVi
         break;
       }
       case 'file_unreadable': {
-        const state = stateOf(event.file);
+        const state = fileState(event.file);
         state.busy = false;
         state.lines = statusLines(event, look);
         break;
@@ -139,7 +139,7 @@ export function screenView(screen: Screen, look: Look, now: () => Date): WatchVi
       case 'bound':
       case 'bind_refused':
       case 'quarantined':
-        stateOf(event.file).bound.set(event.kernel, statusLines(event, look));
+        fileState(event.file).bound.set(event.kernel, statusLines(event, look));
         break;
       case 'benching':
         benching = true;

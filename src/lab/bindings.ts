@@ -1,23 +1,23 @@
 /** The kernels that are bound to the live graph. Only this class changes them. */
-import { type Binding, type LabKernel, overlapping, type ResidentEngine } from '../engine/index.ts';
+import { type Binding, type LabKernel, overlappingBindings, type ResidentEngine } from '../engine/index.ts';
 import type { Quarantine } from './quarantine.ts';
-import type { Registered } from './registry.ts';
+import type { RegisteredKernel } from './registry.ts';
 
 /** A registered kernel that is bound to a target. */
 export interface BoundKernel extends Binding {
   /** Digest of the registration, without the overrides that the tuning sweep chose for this shape. */
   readonly digest: string;
   /** The registration at the time of binding: its name may have been registered again since. */
-  readonly registered: Registered;
+  readonly registered: RegisteredKernel;
 }
 
-export class Bindings {
+export class KernelBindings {
   readonly #engine: ResidentEngine;
   readonly #quarantine: Quarantine;
   readonly #unfused: ReadonlyMap<string, LabKernel>;
   #all: readonly BoundKernel[] = [];
   /** Bindings that are being applied: steps may already run on them. */
-  #coming: readonly BoundKernel[] = [];
+  #pending: readonly BoundKernel[] = [];
   /** Serializes changes. */
   #tail: Promise<unknown> = Promise.resolve();
 
@@ -34,11 +34,11 @@ export class Bindings {
 
   /** Adds all bindings or none. @returns names of the kernels that are replaced */
   add(added: readonly BoundKernel[]): Promise<readonly string[]> {
-    return this.#after(async () => {
+    return this.#enqueue(async () => {
       const tokens = added[0]?.kernel.contract.tokens;
       // A kernel for single-token steps and one for larger steps can share a target.
-      const rivals = this.#all.filter(({ kernel }) => kernel.contract.tokens === tokens);
-      const replaced = new Set<Binding>(overlapping(this.#engine.graph, rivals, added));
+      const sameStepBindings = this.#all.filter(({ kernel }) => kernel.contract.tokens === tokens);
+      const replaced = new Set<Binding>(overlappingBindings(this.#engine.graph, sameStepBindings, added));
       // Targets that run an older kernel of the same name return to the built-in kernels.
       const [{ kernel, digest } = {}] = added;
       for (const one of this.#all) {
@@ -50,20 +50,20 @@ export class Bindings {
   }
 
   clear(): Promise<void> {
-    return this.#after(() => this.#set([]));
+    return this.#enqueue(() => this.#set([]));
   }
 
   /** Clears the bindings after the engine lost its device. @returns the kernels that were bound or being bound */
-  lost(): readonly BoundKernel[] {
-    const before = [...this.#all, ...this.#coming];
+  takeLost(): readonly BoundKernel[] {
+    const lostKernels = [...this.#all, ...this.#pending];
     this.#all = [];
-    return before;
+    return lostKernels;
   }
 
   async #set(next: readonly BoundKernel[]): Promise<void> {
     // Written to disk first: if these kernels crash the process, the next process can quarantine them.
     if (next.length > 0) await this.#quarantine.arm(kernelsOf(next));
-    this.#coming = next;
+    this.#pending = next;
     try {
       await this.#engine.bind(next, this.#unfused);
       this.#all = next;
@@ -73,15 +73,15 @@ export class Bindings {
       else await this.#quarantine.disarm();
       throw error;
     } finally {
-      this.#coming = [];
+      this.#pending = [];
     }
     if (next.length === 0) await this.#quarantine.disarm();
   }
 
-  #after<T>(work: () => Promise<T>): Promise<T> {
-    const mine = this.#tail.then(work);
-    this.#tail = mine.catch(() => undefined);
-    return mine;
+  #enqueue<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#tail.then(work);
+    this.#tail = result.catch(() => undefined);
+    return result;
   }
 }
 
@@ -98,17 +98,17 @@ export function targetsByKernel(bound: readonly BoundKernel[]): Map<string, stri
 }
 
 /** The distinct weight formats that some dispatches read. */
-export const formatsOf = (labs: readonly { format?: string }[]): readonly string[] => [
-  ...new Set(labs.flatMap(({ format }) => (format === undefined ? [] : [format]))),
+export const formatsOf = (labDispatches: readonly { format?: string }[]): readonly string[] => [
+  ...new Set(labDispatches.flatMap(({ format }) => (format === undefined ? [] : [format]))),
 ];
 
 /** Digests of the bound kernels, by kernel name followed by the overrides that the tuning sweep chose. */
 export function kernelDigests(bound: readonly BoundKernel[]): Record<string, string> {
   const all: Record<string, string> = {};
   for (const { kernel, registered } of bound) {
-    const given = registered.registration.overrides ?? {};
-    const chosen = Object.entries(kernel.constants).filter(([name, value]) => given[name] !== value);
-    const suffix = chosen.map(([name, value]) => ` ${name}=${value}`).join('');
+    const registeredOverrides = registered.registration.overrides ?? {};
+    const tunedOverrides = Object.entries(kernel.constants).filter(([name, value]) => registeredOverrides[name] !== value);
+    const suffix = tunedOverrides.map(([name, value]) => ` ${name}=${value}`).join('');
     all[`${kernel.name}${suffix}`] = kernel.digest;
   }
   return all;

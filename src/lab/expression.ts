@@ -20,40 +20,40 @@ export class ExpressionError extends Error {
 }
 
 type Values = Readonly<Record<string, number>>;
-type Node = (values: Values) => number;
+type Evaluator = (values: Values) => number;
 
 /** In characters. This also limits the nesting depth. */
 const maxLength = 1000;
 
 const functions: ReadonlyMap<
   string,
-  { readonly one: boolean; readonly of: (a: number, b: number) => number }
+  { readonly isUnary: boolean; readonly apply: (a: number, b: number) => number }
 > = new Map([
-  ['ceil', { one: true, of: (a) => Math.ceil(a) }],
-  ['floor', { one: true, of: (a) => Math.floor(a) }],
-  ['min', { one: false, of: (a, b) => Math.min(a, b) }],
-  ['max', { one: false, of: (a, b) => Math.max(a, b) }],
+  ['ceil', { isUnary: true, apply: (a) => Math.ceil(a) }],
+  ['floor', { isUnary: true, apply: (a) => Math.floor(a) }],
+  ['min', { isUnary: false, apply: (a, b) => Math.min(a, b) }],
+  ['max', { isUnary: false, apply: (a, b) => Math.max(a, b) }],
 ]);
 
-interface Piece {
+interface Token {
   readonly text: string;
   readonly position: number;
 }
 
-function piecesOf(text: string): Piece[] {
+function tokenize(text: string): Token[] {
   const pattern = /\s+|(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?(?!\w)|\.\d+(?!\w)|[A-Za-z_]\w*|[-+*/%(),])/y;
-  const pieces: Piece[] = [];
+  const tokens: Token[] = [];
   while (pattern.lastIndex < text.length) {
     const position = pattern.lastIndex;
     const match = pattern.exec(text);
     if (!match) {
       const wrong = /^[\w.]+|^./su.exec(text.slice(position))?.[0] ?? '';
-      const known = 'numbers, names, + - * / % ( ) , ceil floor min max';
-      throw new ExpressionError(`unexpected '${wrong}' (known: ${known})`, position, wrong.length);
+      const definition = 'numbers, names, + - * / % ( ) , ceil floor min max';
+      throw new ExpressionError(`unexpected '${wrong}' (known: ${definition})`, position, wrong.length);
     }
-    if (match[1] !== undefined) pieces.push({ text: match[1], position });
+    if (match[1] !== undefined) tokens.push({ text: match[1], position });
   }
-  return pieces;
+  return tokens;
 }
 
 /**
@@ -64,68 +64,68 @@ export function compileExpression(text: string): CompiledExpression {
   if (text.length > maxLength) {
     throw new ExpressionError(`at most ${maxLength} characters expected, got ${text.length}`, 0, text.length);
   }
-  const pieces = piecesOf(text);
+  const tokens = tokenize(text);
   const names = new Set<string>();
-  let at = 0;
+  let index = 0;
 
   const unexpected = (what: string): ExpressionError => {
-    const piece = pieces[at];
-    return piece
-      ? new ExpressionError(`expected ${what}, got '${piece.text}'`, piece.position, piece.text.length)
+    const token = tokens[index];
+    return token
+      ? new ExpressionError(`expected ${what}, got '${token.text}'`, token.position, token.text.length)
       : new ExpressionError(`expected ${what}, got the end`, text.length, 0);
   };
   const accept = (...texts: string[]): string | undefined => {
-    const found = pieces[at]?.text;
+    const found = tokens[index]?.text;
     if (found === undefined || !texts.includes(found)) return undefined;
-    at++;
+    index++;
     return found;
   };
-  const expect = (wanted: string): void => {
-    if (accept(wanted) === undefined) throw unexpected(`'${wanted}'`);
+  const expect = (expectedText: string): void => {
+    if (accept(expectedText) === undefined) throw unexpected(`'${expectedText}'`);
   };
 
-  function sum(): Node {
+  function sum(): Evaluator {
     let left = product();
-    for (let verb = accept('+', '-'); verb !== undefined; verb = accept('+', '-')) {
+    for (let operator = accept('+', '-'); operator !== undefined; operator = accept('+', '-')) {
       const [a, b] = [left, product()];
-      left = verb === '+' ? (values) => a(values) + b(values) : (values) => a(values) - b(values);
+      left = operator === '+' ? (values) => a(values) + b(values) : (values) => a(values) - b(values);
     }
     return left;
   }
-  function product(): Node {
+  function product(): Evaluator {
     let left = unary();
-    for (let verb = accept('*', '/', '%'); verb !== undefined; verb = accept('*', '/', '%')) {
+    for (let operator = accept('*', '/', '%'); operator !== undefined; operator = accept('*', '/', '%')) {
       const [a, b] = [left, unary()];
-      if (verb === '*') left = (values) => a(values) * b(values);
-      else if (verb === '/') left = (values) => a(values) / b(values);
+      if (operator === '*') left = (values) => a(values) * b(values);
+      else if (operator === '/') left = (values) => a(values) / b(values);
       else left = (values) => a(values) % b(values);
     }
     return left;
   }
-  function unary(): Node {
+  function unary(): Evaluator {
     if (accept('-') !== undefined) {
       const value = unary();
       return (values) => -value(values);
     }
     return accept('+') === undefined ? primary() : unary();
   }
-  function primary(): Node {
-    const piece = pieces[at];
-    if (!piece) throw unexpected('a number, a name or (');
+  function primary(): Evaluator {
+    const token = tokens[index];
+    if (!token) throw unexpected('a number, a name or (');
     if (accept('(') !== undefined) {
       const inner = sum();
       expect(')');
       return inner;
     }
-    if (/^[.\d]/.test(piece.text)) {
-      at++;
-      const number = Number(piece.text);
+    if (/^[.\d]/.test(token.text)) {
+      index++;
+      const number = Number(token.text);
       return () => number;
     }
-    if (!/^\w/.test(piece.text)) throw unexpected('a number, a name or (');
-    at++;
-    if (pieces[at]?.text === '(') return call(piece);
-    const { text: name, position } = piece;
+    if (!/^\w/.test(token.text)) throw unexpected('a number, a name or (');
+    index++;
+    if (tokens[index]?.text === '(') return call(token);
+    const { text: name, position } = token;
     names.add(name);
     return (values) => {
       const value: unknown = values[name];
@@ -133,22 +133,22 @@ export function compileExpression(text: string): CompiledExpression {
       throw new ExpressionError(`'${name}' has no value`, position, name.length);
     };
   }
-  function call({ text: name, position }: Piece): Node {
-    const known = functions.get(name);
-    if (!known) {
+  function call({ text: name, position }: Token): Evaluator {
+    const definition = functions.get(name);
+    if (!definition) {
       const list = [...functions.keys()].join(', ');
       throw new ExpressionError(`unknown function '${name}' (known: ${list})`, position, name.length);
     }
     expect('(');
     let value = sum();
-    const { one, of } = known;
-    if (one) {
-      const only = value;
-      value = (values) => of(only(values), 0);
+    const { isUnary, apply } = definition;
+    if (isUnary) {
+      const argument = value;
+      value = (values) => apply(argument(values), 0);
     } else {
       while (accept(',') !== undefined) {
         const [a, b] = [value, sum()];
-        value = (values) => of(a(values), b(values));
+        value = (values) => apply(a(values), b(values));
       }
     }
     expect(')');
@@ -156,6 +156,6 @@ export function compileExpression(text: string): CompiledExpression {
   }
 
   const evaluate = sum();
-  if (at < pieces.length) throw unexpected('an operator or the end');
+  if (index < tokens.length) throw unexpected('an operator or the end');
   return { names: [...names], evaluate };
 }

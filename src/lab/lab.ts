@@ -3,7 +3,7 @@ import { contracts } from '../../kernels/contracts.ts';
 import { type LabKernel, type ResidentEngine, type Target } from '../engine/index.ts';
 import { runBench } from './bench/run-bench.ts';
 import {
-  Bindings,
+  KernelBindings,
   type BoundKernel,
   formatsOf,
   kernelDigests,
@@ -16,21 +16,21 @@ import { ConfigStore } from './configs/store.ts';
 import { validateConfig, type Validation } from './configs/validate.ts';
 import { GateProcess } from './gate/gate-process.ts';
 import { labKey } from './lab-key.ts';
-import { describeGraph, describeParts, type KernelRows } from './live/describe.ts';
-import { gridFault } from './live/grids.ts';
+import { describeGraph, describeParts, type KernelSummaries } from './live/describe.ts';
+import { findInvalidGrid } from './live/grids.ts';
 import { freshSeed, LiveModel } from './live/live-model.ts';
-import { labKernelOf, unfusedKernels } from './live/kernel.ts';
-import { componentParity, logitsParity, textTokens } from './live/parity.ts';
-import { benchPort } from './live/port.ts';
+import { toLabKernel, unfusedKernels } from './live/kernel.ts';
+import { componentParity, logitsParity, maxTextTokens } from './live/parity.ts';
+import { createBenchPort } from './live/port.ts';
 import { describeOp } from './ops/descriptor.ts';
-import { paramsFault } from './params.ts';
+import { findParamsMismatch } from './params.ts';
 import { Quarantine } from './quarantine.ts';
-import { Registry, type Registered } from './registry.ts';
-import { bestFor, capturedUnavailable, foreignFormats, withNotes } from './report-notes.ts';
+import { KernelRegistry, type RegisteredKernel } from './registry.ts';
+import { tunedOverridesFor, captureUnavailableFinding, findUnsupportedFormats, addParityFindings } from './report-notes.ts';
 import { staticFindings } from './stages/static.ts';
 import { contractOf, renderStub, stubTargets } from './stubs.ts';
-import { targetsFor } from './targets.ts';
-import { stubHeader } from './stub-header.ts';
+import { resolveTargets } from './targets.ts';
+import { renderStubHeader } from './stub-header.ts';
 import {
   type BenchProgress,
   type BenchRequest,
@@ -70,24 +70,24 @@ export interface LabOptions {
 }
 
 /** How long a registration waits for a busy device to capture activations. */
-const patienceMs = 1000;
+const captureTimeoutMs = 1000;
 /** Number of positions in the sample text at which a parity run may begin. */
-const shifts = 64;
+const textOffsets = 64;
 /** Largest accepted mean KL divergence, in nats. */
-const tolerableKl = 1e-3;
+const maxMeanKl = 1e-3;
 
 /** Kernel lab of one resident model. */
 export class ResidentLab implements Lab {
   readonly #options: LabOptions;
   readonly #quarantine: Quarantine;
   readonly #gate: GateProcess;
-  readonly #bindings: Bindings;
+  readonly #bindings: KernelBindings;
   readonly #unfused: ReadonlyMap<string, LabKernel>;
-  readonly #registry = new Registry();
+  readonly #registry = new KernelRegistry();
   readonly #configs: ConfigStore;
   #parityMode: ParityMode = { mode: 'standard' };
-  #live: LiveModel | undefined;
-  #warmed = false;
+  #liveModel: LiveModel | undefined;
+  #isWarmed = false;
   /** GPU times of the bound arm in the last bench, by dispatch. */
   #gpuMs: ReadonlyMap<string, number> = new Map();
 
@@ -97,31 +97,31 @@ export class ResidentLab implements Lab {
     this.#quarantine = quarantine;
     this.#unfused = unfusedKernels(wgsl);
     this.#gate = new GateProcess({ childPath, adapter });
-    this.#bindings = new Bindings(engine, quarantine, this.#unfused);
+    this.#bindings = new KernelBindings(engine, quarantine, this.#unfused);
     this.#configs = new ConfigStore(options.dataDir);
-    engine.onBindingsLost = (reason) => this.#blame(reason);
+    engine.onBindingsLost = (reason) => this.#quarantineLostKernels(reason);
   }
 
   /** Opens the child's device before the first registration: a caller that uses the lab will probably register soon. */
   #warm(): void {
-    if (this.#warmed) return;
-    this.#warmed = true;
+    if (this.#isWarmed) return;
+    this.#isWarmed = true;
     // `register` reports a child that cannot start.
-    this.#gate.warm().catch(() => undefined);
+    this.#gate.warmUp().catch(() => undefined);
   }
 
   async graph(): Promise<LabGraph> {
     this.#warm();
     const { engine } = this.#options;
-    return await describeGraph(engine.model.id, engine.runner, this.#model().targets, this.#gpuMs);
+    return await describeGraph(engine.model.id, engine.runner, this.#currentLiveModel().targets, this.#gpuMs);
   }
 
   async parts(): Promise<LabParts> {
     this.#warm();
     const { runner } = this.#options.engine;
-    const bindable = new Set<KernelRows[number]['state']>(['accepted']);
-    if (this.#options.allowUnverified) bindable.add('unverified');
-    return await describeParts(runner, this.#model().targets, this.#rows(), bindable);
+    const bindableStates = new Set<KernelSummaries[number]['state']>(['accepted']);
+    if (this.#options.allowUnverified) bindableStates.add('unverified');
+    return await describeParts(runner, this.#currentLiveModel().targets, this.#kernelSummaries(), bindableStates);
   }
 
   ops(): readonly OpDescriptor[] {
@@ -143,19 +143,19 @@ export class ResidentLab implements Lab {
     }
     const format = engine.model.quantization.toLowerCase();
     const stub = renderStub(wgsl, op, chosen, format);
-    return { op, target: chosen, source: `${stubHeader(op, stub)}${stub.source}` };
+    return { op, target: chosen, source: `${renderStubHeader(op, stub)}${stub.source}` };
   }
 
   async register(registration: KernelRegistration, signal: AbortSignal): Promise<KernelRegistrationReport> {
     const { op } = registration;
     contractOf(op);
-    const live = this.#model();
-    const patience = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
-    const shapes = await live.shapes(op, patience);
+    const live = this.#currentLiveModel();
+    const captureSignal = AbortSignal.any([signal, AbortSignal.timeout(captureTimeoutMs)]);
+    const shapes = await live.shapes(op, captureSignal);
     signal.throwIfAborted();
     const { mode, tolerance_scale: toleranceScale = 1, seed = freshSeed() } = this.#parityMode;
-    const labs = [...(await live.dispatches(op)).values()].flat();
-    const formats = formatsOf(labs);
+    const labDispatches = [...(await live.dispatches(op)).values()].flat();
+    const formats = formatsOf(labDispatches);
     const job = {
       registration,
       mode,
@@ -164,21 +164,21 @@ export class ResidentLab implements Lab {
       formats: formats.length > 0 ? formats : [this.#options.engine.model.quantization.toLowerCase()],
       live: shapes,
     };
-    const judged = await this.#gate.register(job, signal);
-    const report = withNotes(judged, [
-      ...(shapes.captured[op] ? [] : [capturedUnavailable]),
-      ...foreignFormats(registration, formats),
+    const gateReport = await this.#gate.register(job, signal);
+    const report = addParityFindings(gateReport, [
+      ...(shapes.captured[op] ? [] : [captureUnavailableFinding]),
+      ...findUnsupportedFormats(registration, formats),
     ]);
     this.#registry.set({ registration, report }, (name) => this.#isBound(name));
     return report;
   }
 
   async bind(request: BindRequest): Promise<BindOutcome> {
-    this.#refuseEmbeddings();
-    const registered = this.#bindable(request.kernel);
+    this.#requireGenerativeModel();
+    const registered = this.#requireBindable(request.kernel);
     const { registration } = registered;
-    const live = this.#model();
-    const targets = targetsFor(request, registration.op, live.targets.targets);
+    const live = this.#currentLiveModel();
+    const targets = resolveTargets(request, registration.op, live.targets.targets);
     const added = await this.#boundKernels(registered, targets);
     const replaced = await this.#bindings.add(added);
     this.#gpuMs = new Map();
@@ -200,20 +200,20 @@ export class ResidentLab implements Lab {
   }
 
   async runParity(signal: AbortSignal): Promise<ParityRunResult> {
-    this.#refuseEmbeddings();
+    this.#requireGenerativeModel();
     const { engine } = this.#options;
-    const live = this.#model();
+    const live = this.#currentLiveModel();
     return await engine.exclusive(async (runner) => {
-      const { bound } = runner;
+      const { boundPlans: bound } = runner;
       const mode = this.#parityMode;
       const seed = mode.seed ?? freshSeed();
       // Each seed selects another part of the text.
-      const text = live.text(textTokens + shifts).slice(seed % shifts);
+      const text = live.sampleTokens(maxTextTokens + textOffsets).slice(seed % textOffsets);
       const standIns = new Set(this.#unfused.values());
       const components = bound ? await componentParity(runner, bound, text, { mode, standIns, signal }) : [];
-      const builtin = { one: runner.plan, many: runner.plan, destroy() {} };
+      const builtin = { singleToken: runner.plan, multiToken: runner.plan, destroy() {} };
       const logits = await logitsParity(runner, bound ?? builtin, text, signal);
-      const ok = components.every((one) => one.ok) && logits.kl <= tolerableKl;
+      const ok = components.every((one) => one.ok) && logits.kl <= maxMeanKl;
       return {
         seed,
         ok,
@@ -230,18 +230,18 @@ export class ResidentLab implements Lab {
     signal: AbortSignal,
     onProgress?: (progress: BenchProgress) => void,
   ): Promise<BenchResult> {
-    this.#refuseEmbeddings();
+    this.#requireGenerativeModel();
     const { engine } = this.#options;
-    const live = this.#model();
-    const costs = await live.costs();
+    const live = this.#currentLiveModel();
+    const costs = await live.costFunction();
     onProgress?.({ stage: 'waiting' });
     return await engine.exclusive(async (runner) => {
       const seed = request.seed ?? freshSeed();
       onProgress?.({ stage: 'peaks' });
       const peaks = await live.peaks();
       signal.throwIfAborted();
-      const { bound } = runner;
-      const port = benchPort(runner, bound, costs);
+      const { boundPlans: bound } = runner;
+      const port = createBenchPort(runner, bound, costs);
       const fingerprint = await this.#fingerprint(seed);
       const result = await runBench(port, request, {
         seed,
@@ -252,14 +252,14 @@ export class ResidentLab implements Lab {
       });
       // Keep the times only if the same kernels are still bound.
       this.#gpuMs = new Map(
-        runner.bound !== bound ? [] : result.components.map(({ id, gpu_ms: ms }) => [id, ms]),
+        runner.boundPlans !== bound ? [] : result.components.map(({ id, gpu_ms: ms }) => [id, ms]),
       );
       return result;
     }, signal);
   }
 
   async validate(request: { path?: string | undefined; envelope?: unknown }): Promise<ValidationReport> {
-    return (await this.#validation(request)).report;
+    return (await this.#runValidation(request)).report;
   }
 
   async configNames(): Promise<readonly string[]> {
@@ -302,14 +302,14 @@ export class ResidentLab implements Lab {
    */
   async bindConfig(name: string, signal: AbortSignal): Promise<readonly string[]> {
     await this.#configs.read(name); // throws `unknown_config` with the list of saved configs
-    const { report, envelope } = await this.#validation({ path: `${name}.json` });
+    const { report, envelope } = await this.#runValidation({ path: `${name}.json` });
     if (!envelope) {
-      const why = report.stages.flatMap(({ findings }) =>
+      const errors = report.stages.flatMap(({ findings }) =>
         findings.filter(({ severity }) => severity === 'error'),
       );
       throw new LabError(
         'not_bindable',
-        `The config '${name}' is not valid: ${why.map(({ message }) => message).join('; ')}`,
+        `The config '${name}' is not valid: ${errors.map(({ message }) => message).join('; ')}`,
       );
     }
     const bound: string[] = [];
@@ -321,9 +321,9 @@ export class ResidentLab implements Lab {
             'unknown_kernel',
             `The config '${name}' does not contain its kernel '${kernel}'.`,
           );
-        const checked = await this.register(registration, signal);
-        if (!checked.accepted) {
-          const first = checked.stages
+        const gateReport = await this.register(registration, signal);
+        if (!gateReport.accepted) {
+          const first = gateReport.stages
             .flatMap(({ findings }) => findings)
             .find(({ severity }) => severity === 'error');
           throw new LabError(
@@ -350,7 +350,7 @@ export class ResidentLab implements Lab {
   }
 
   /** Throws for an embedding model: kernels are compared by the tokens that a model generates. */
-  #refuseEmbeddings(): void {
+  #requireGenerativeModel(): void {
     const { id, kind } = this.#options.engine.model;
     if (kind === 'generate') return;
     throw new LabError(
@@ -360,15 +360,15 @@ export class ResidentLab implements Lab {
   }
 
   /** The model on the current device; rebuilt after a device loss. */
-  #model(): LiveModel {
+  #currentLiveModel(): LiveModel {
     const { engine, wgsl } = this.#options;
-    if (this.#live?.runner !== engine.runner) this.#live = new LiveModel(engine, wgsl, this.#unfused);
-    return this.#live;
+    if (this.#liveModel?.runner !== engine.runner) this.#liveModel = new LiveModel(engine, wgsl, this.#unfused);
+    return this.#liveModel;
   }
 
-  #registered(name: string): Registered {
-    const found = this.#registry.get(name);
-    if (found) return found;
+  #requireRegistered(name: string): RegisteredKernel {
+    const kernel = this.#registry.get(name);
+    if (kernel) return kernel;
     const names = this.#registry.all().map(({ registration }) => registration.name);
     throw new LabError(
       'unknown_kernel',
@@ -376,9 +376,9 @@ export class ResidentLab implements Lab {
     );
   }
 
-  #bindable(name: string): Registered {
-    const found = this.#registered(name);
-    const { report } = found;
+  #requireBindable(name: string): RegisteredKernel {
+    const kernel = this.#requireRegistered(name);
+    const { report } = kernel;
     const refuse = (why: string) =>
       new LabError('not_bindable', `The kernel '${name}' cannot be bound: ${why}.`);
     const reason = this.#quarantine.reasonFor(report.digest);
@@ -390,45 +390,45 @@ export class ResidentLab implements Lab {
         'it was never compared with its oracle (parity mode off); register it under another mode, or start the host with --allow-unverified-kernels',
       );
     }
-    return found;
+    return kernel;
   }
 
-  async #boundKernels(registered: Registered, targets: readonly Target[]): Promise<BoundKernel[]> {
+  async #boundKernels(registered: RegisteredKernel, targets: readonly Target[]): Promise<BoundKernel[]> {
     const { registration, report } = registered;
-    const model = this.#model();
-    const dispatches = await model.dispatches(registration.op);
-    const { gpu, memory } = model.runner;
-    const steps = {
-      most: gpu.device.limits.maxComputeWorkgroupsPerDimension,
+    const residentModel = this.#currentLiveModel();
+    const dispatches = await residentModel.dispatches(registration.op);
+    const { gpu, memory } = residentModel.runner;
+    const stepLimits = {
+      maxWorkgroups: gpu.device.limits.maxComputeWorkgroupsPerDimension,
       stepTokens: memory.capacity.stepTokens,
     };
     return targets.map(({ id }) => {
-      const labs = dispatches.get(id);
-      if (!labs) {
-        const why = model.targets.refusal(id);
-        const because = why === undefined ? '.' : `: ${why}.`;
+      const labDispatches = dispatches.get(id);
+      if (!labDispatches) {
+        const refusal = residentModel.targets.reasonMissing(id);
+        const reasonSuffix = refusal === undefined ? '.' : `: ${refusal}.`;
         throw new LabError(
           'incompatible_component',
-          `${id} cannot be bound on its own in this model${because}`,
+          `${id} cannot be bound on its own in this model${reasonSuffix}`,
         );
       }
-      const foreign = formatsOf(labs).find(
+      const unsupportedFormat = formatsOf(labDispatches).find(
         (one) => registration.dtypes && !registration.dtypes.includes(one),
       );
-      if (foreign !== undefined) {
+      if (unsupportedFormat !== undefined) {
         throw new LabError(
           'incompatible_component',
-          `${id} has weights in ${foreign}, but the kernel was checked for ${registration.dtypes?.join(', ')}.`,
+          `${id} has weights in ${unsupportedFormat}, but the kernel was checked for ${registration.dtypes?.join(', ')}.`,
         );
       }
-      const kernel = labKernelOf(registration, bestFor(report, labs[0]));
-      const fault = labs
-        .map((lab) => paramsFault(kernel, lab) ?? gridFault(kernel, lab, steps))
+      const kernel = toLabKernel(registration, tunedOverridesFor(report, labDispatches[0]));
+      const mismatch = labDispatches
+        .map((lab) => findParamsMismatch(kernel, lab) ?? findInvalidGrid(kernel, lab, stepLimits))
         .find((one) => one !== undefined);
-      if (fault !== undefined) {
+      if (mismatch !== undefined) {
         throw new LabError(
           'incompatible_component',
-          `The kernel '${kernel.name}' cannot run ${id}: ${fault}.`,
+          `The kernel '${kernel.name}' cannot run ${id}: ${mismatch}.`,
         );
       }
       return { target: id, kernel, digest: report.digest, registered };
@@ -439,7 +439,7 @@ export class ResidentLab implements Lab {
     return this.#bindings.all.some(({ kernel }) => kernel.name === name);
   }
 
-  #rows(): KernelRows {
+  #kernelSummaries(): KernelSummaries {
     return this.#registry.all().map(({ registration, report }) => ({
       name: registration.name,
       op: registration.op,
@@ -471,7 +471,7 @@ export class ResidentLab implements Lab {
     };
   }
 
-  async #validation(request: { path?: string | undefined; envelope?: unknown }): Promise<Validation> {
+  async #runValidation(request: { path?: string | undefined; envelope?: unknown }): Promise<Validation> {
     const { engine, dataDir, trustedKeys, allowUnverified } = this.#options;
     const { features } = engine.adapter;
     const { limits } = engine.runner.gpu.device;
@@ -486,14 +486,14 @@ export class ResidentLab implements Lab {
     });
   }
 
-  #blame(reason: string): void {
-    const lost = kernelsOf(this.#bindings.lost());
-    const names = lost.map(({ name }) => name).join(', ');
+  #quarantineLostKernels(reason: string): void {
+    const lostKernels = kernelsOf(this.#bindings.takeLost());
+    const names = lostKernels.map(({ name }) => name).join(', ');
     this.#options.onWarning(
       `the device was lost while lab kernels were bound (${reason}); now in quarantine: ${names}`,
     );
     this.#quarantine
-      .add(lost, `the device was lost while it was bound: ${reason}`)
+      .add(lostKernels, `the device was lost while it was bound: ${reason}`)
       .then(() => this.#quarantine.disarm())
       .catch((error: unknown) =>
         this.#options.onWarning(`the quarantine file could not be written: ${String(error)}`),

@@ -8,7 +8,7 @@ import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import process from 'node:process';
 import { z } from 'zod';
-import { messageOf } from './configs/store.ts';
+import { fileErrorReason } from './configs/store.ts';
 import { LabError } from './types.ts';
 
 const kernelSchema = z.object({ digest: z.string(), name: z.string() });
@@ -16,8 +16,8 @@ const quarantinedSchema = kernelSchema.extend({ reason: z.string(), since: z.str
 type Quarantined = z.infer<typeof quarantinedSchema>;
 
 /** Kernels that ran this long without a fault are proven: the first crashes after that do not quarantine them. */
-const provenMs = 60_000;
-const toleratedEnds = 2;
+const probationMs = 60_000;
+const maxCrashes = 2;
 
 const armedSchema = z.object({
   kernels: z.array(kernelSchema),
@@ -47,26 +47,26 @@ export class Quarantine {
    * last process crashed.
    * @param onQuarantined called for each kernel that this call quarantines
    */
-  static async open(dataDir: string, onBlamed: (name: string, reason: string) => void): Promise<Quarantine> {
+  static async open(dataDir: string, onQuarantined: (name: string, reason: string) => void): Promise<Quarantine> {
     const quarantine = new Quarantine(join(dataDir, 'lab'));
     for (const one of await readJson(quarantine.#path('quarantine'), quarantinedSchema.array())) {
       quarantine.#list.set(one.digest, one);
     }
-    const [left] = await readJson(
+    const [previous] = await readJson(
       quarantine.#path('armed'),
       armedSchema.transform((one) => [one]),
     );
     // Another host that uses the same folder is running with these kernels.
-    if (left?.pid !== undefined && runs(left.pid)) return quarantine;
-    if (left?.proven && left.ends < toleratedEnds) {
-      quarantine.#armed = { ...left, ends: left.ends + 1 };
-    } else if (left) {
-      const reason = left.proven
-        ? `the host crashed ${left.ends + 1} times in a row while it was bound`
+    if (previous?.pid !== undefined && isProcessRunning(previous.pid)) return quarantine;
+    if (previous?.proven && previous.ends < maxCrashes) {
+      quarantine.#armed = { ...previous, ends: previous.ends + 1 };
+    } else if (previous) {
+      const reason = previous.proven
+        ? `the host crashed ${previous.ends + 1} times in a row while it was bound`
         : 'the host crashed soon after it was bound';
-      for (const { name } of left.kernels) onBlamed(name, reason);
+      for (const { name } of previous.kernels) onQuarantined(name, reason);
       try {
-        await quarantine.add(left.kernels, reason);
+        await quarantine.add(previous.kernels, reason);
         await quarantine.disarm();
       } catch {
         // The files cannot be written. The list in memory holds for this process, and the next one repeats this check.
@@ -90,14 +90,14 @@ export class Quarantine {
   /** Records on disk that these kernels are bound. Call it before they are bound. */
   async arm(kernels: readonly { digest: string; name: string }[]): Promise<void> {
     clearTimeout(this.#timer);
-    const known = new Set(this.#armed?.proven ? this.#armed.kernels.map(({ digest }) => digest) : []);
+    const provenDigests = new Set(this.#armed?.proven ? this.#armed.kernels.map(({ digest }) => digest) : []);
     // Proven kernels that are bound again stay proven.
-    const same = kernels.every(({ digest }) => known.has(digest));
+    const areAllProven = kernels.every(({ digest }) => provenDigests.has(digest));
     const armed: Armed = {
       kernels: kernels.map(({ digest, name }) => ({ digest, name })),
       since: new Date().toISOString(),
-      proven: same && this.#armed !== undefined,
-      ends: same ? (this.#armed?.ends ?? 0) : 0,
+      proven: areAllProven && this.#armed !== undefined,
+      ends: areAllProven ? (this.#armed?.ends ?? 0) : 0,
       pid: process.pid,
     };
     await this.#write('armed', armed);
@@ -106,7 +106,7 @@ export class Quarantine {
       if (!this.#armed) return;
       this.#armed = { ...this.#armed, proven: true, ends: 0 };
       void this.#write('armed', this.#armed).catch(() => undefined);
-    }, provenMs);
+    }, probationMs);
     this.#timer.unref();
   }
 
@@ -115,13 +115,13 @@ export class Quarantine {
     clearTimeout(this.#timer);
     this.#armed = undefined;
     const path = this.#path('armed');
-    await this.#after(async () => {
+    await this.#enqueue(async () => {
       try {
         await rm(path, { force: true });
       } catch (error) {
         // A parent of the path is not a directory, so there is no file to remove.
         if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return;
-        throw new LabError('lab_failed', `${path} cannot be removed: ${messageOf(error)}.`);
+        throw new LabError('lab_failed', `${path} cannot be removed: ${fileErrorReason(error)}.`);
       }
     });
   }
@@ -131,7 +131,7 @@ export class Quarantine {
   }
 
   #write(name: string, value: unknown): Promise<void> {
-    return this.#after(async () => {
+    return this.#enqueue(async () => {
       const path = this.#path(name);
       const partial = `${path}.tmp`;
       try {
@@ -140,20 +140,20 @@ export class Quarantine {
         await rename(partial, path);
       } catch (error) {
         await rm(partial, { force: true }).catch(() => undefined);
-        throw new LabError('lab_failed', `${path} cannot be written: ${messageOf(error)}.`);
+        throw new LabError('lab_failed', `${path} cannot be written: ${fileErrorReason(error)}.`);
       }
     });
   }
 
-  #after(work: () => Promise<void>): Promise<void> {
-    const mine = this.#tail.then(work);
-    this.#tail = mine.catch(() => undefined);
-    return mine;
+  #enqueue(work: () => Promise<void>): Promise<void> {
+    const result = this.#tail.then(work);
+    this.#tail = result.catch(() => undefined);
+    return result;
   }
 }
 
 /** Whether another process with this id is running. */
-function runs(pid: number): boolean {
+function isProcessRunning(pid: number): boolean {
   if (pid === process.pid) return false;
   try {
     process.kill(pid, 0);

@@ -1,33 +1,33 @@
 /** Registered kernels, in the order of their last registration. */
 import type { KernelRegistration, KernelRegistrationReport } from './types.ts';
 
-export interface Registered {
+export interface RegisteredKernel {
   readonly registration: KernelRegistration;
   readonly report: KernelRegistrationReport;
 }
 
 /** Above this number, the oldest kernels that are not bound are removed. */
-const most = 1000;
+const maxKernels = 1000;
 
-export class Registry {
-  readonly #byName = new Map<string, Registered>();
+export class KernelRegistry {
+  readonly #byName = new Map<string, RegisteredKernel>();
 
   /** Replaces an earlier registration of the same name. */
-  set(one: Registered, isBound: (name: string) => boolean): void {
-    const { name } = one.registration;
+  set(kernel: RegisteredKernel, isBound: (name: string) => boolean): void {
+    const { name } = kernel.registration;
     this.#byName.delete(name);
-    this.#byName.set(name, one);
-    for (const old of this.#byName.keys()) {
-      if (this.#byName.size <= most) break;
-      if (!isBound(old) && old !== name) this.#byName.delete(old);
+    this.#byName.set(name, kernel);
+    for (const oldName of this.#byName.keys()) {
+      if (this.#byName.size <= maxKernels) break;
+      if (!isBound(oldName) && oldName !== name) this.#byName.delete(oldName);
     }
   }
 
-  get(name: string): Registered | undefined {
+  get(name: string): RegisteredKernel | undefined {
     return this.#byName.get(name);
   }
 
-  all(): Registered[] {
+  all(): RegisteredKernel[] {
     return [...this.#byName.values()];
   }
 }

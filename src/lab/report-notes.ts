@@ -1,7 +1,7 @@
 /** Additions to a registration report that concern the resident model. */
 import type { Finding, KernelRegistration, KernelRegistrationReport } from './types.ts';
 
-export const capturedUnavailable: Finding = {
+export const captureUnavailableFinding: Finding = {
   code: 'captured_unavailable',
   severity: 'info',
   message:
@@ -9,33 +9,33 @@ export const capturedUnavailable: Finding = {
 };
 
 /** A kernel for weight formats that the resident model does not have can pass the gate, but cannot be bound. */
-export function foreignFormats({ dtypes }: KernelRegistration, formats: readonly string[]): Finding[] {
+export function findUnsupportedFormats({ dtypes }: KernelRegistration, formats: readonly string[]): Finding[] {
   if (!dtypes || formats.length === 0 || formats.some((one) => dtypes.includes(one))) return [];
   const message = `the kernel was checked for weights in ${dtypes.join(', ')}, but the resident model has ${formats.join(', ')}: it cannot be bound here`;
   return [{ code: 'foreign_dtypes', severity: 'warning', message }];
 }
 
 /** Adds findings to the parity stage of a report. */
-export function withNotes(
+export function addParityFindings(
   report: KernelRegistrationReport,
-  notes: readonly Finding[],
+  added: readonly Finding[],
 ): KernelRegistrationReport {
   const stages = report.stages.map((one) =>
-    one.stage === 'parity' ? { ...one, findings: [...one.findings, ...notes] } : one,
+    one.stage === 'parity' ? { ...one, findings: [...one.findings, ...added] } : one,
   );
   return { ...report, stages };
 }
 
 /** The fastest overrides for a shape, from the tuning sweep; empty without a sweep. */
-export function bestFor(
+export function tunedOverridesFor(
   { tuning }: KernelRegistrationReport,
-  lab: { readonly dims: Readonly<Record<string, number>>; readonly format?: string } | undefined,
+  dispatchShape: { readonly dims: Readonly<Record<string, number>>; readonly format?: string } | undefined,
 ): Readonly<Record<string, number>> {
-  if (!tuning || !lab) return {};
-  const marks = [
-    ...Object.entries(lab.dims).map(([name, value]) => `${name}=${value}`),
-    ...(lab.format === undefined ? [] : [lab.format]),
+  if (!tuning || !dispatchShape) return {};
+  const shapeTerms = [
+    ...Object.entries(dispatchShape.dims).map(([name, value]) => `${name}=${value}`),
+    ...(dispatchShape.format === undefined ? [] : [dispatchShape.format]),
   ];
-  const same = tuning.find(({ shape }) => marks.every((mark) => shape.split(' ').includes(mark)));
-  return (same ?? tuning[0])?.best ?? {};
+  const sameShape = tuning.find(({ shape }) => shapeTerms.every((term) => shape.split(' ').includes(term)));
+  return (sameShape ?? tuning[0])?.best ?? {};
 }

@@ -16,17 +16,17 @@ export interface Stub {
 type Target = 'plain' | 'f16' | 'subgroups';
 
 /** Adapter feature that each target needs. */
-const featureOf = { plain: undefined, f16: 'shader-f16', subgroups: 'subgroups' } as const satisfies Record<
+const featureByTarget = { plain: undefined, f16: 'shader-f16', subgroups: 'subgroups' } as const satisfies Record<
   Target,
   string | undefined
 >;
-const targets = Object.keys(featureOf) as Target[];
+const targets = Object.keys(featureByTarget) as Target[];
 
-const isProduct = ({ covers }: Contract): boolean => covers.includes('matmul');
+const isMatrixProduct = ({ covers }: Contract): boolean => covers.includes('matmul');
 const readsWeights = ({ bindings }: Contract): boolean => bindings.some(({ dtype }) => dtype === 'weights');
 
 /** Targets with a source of their own, for ops other than products. The other ops neither reduce nor store f16. */
-const shownBy: Readonly<Record<string, readonly Target[]>> = {
+const targetsByOp: Readonly<Record<string, readonly Target[]>> = {
   rms_norm: ['plain', 'subgroups'],
   norm_add: ['plain', 'subgroups'],
   head_norm: ['plain', 'subgroups'],
@@ -51,7 +51,7 @@ export function contractOf(op: string): Contract {
 export function stubTargets(op: string, features: readonly string[]): string[] {
   contractOf(op);
   return targets.filter((target) => {
-    const feature = featureOf[target];
+    const feature = featureByTarget[target];
     return feature === undefined || features.includes(feature);
   });
 }
@@ -72,18 +72,18 @@ export function renderStub(wgsl: WgslSources, op: string, target: string, format
       `format: expected one of ${formatNames.join(', ')}, got '${format}'.`,
     );
   }
-  const shown = isProduct(contract) || (shownBy[op]?.includes(target) ?? false) ? target : 'plain';
-  const body = render(wgsl, stubSource(contract), switches(contract, shown, format));
+  const effectiveTarget = isMatrixProduct(contract) || (targetsByOp[op]?.includes(target) ?? false) ? target : 'plain';
+  const body = preprocess(wgsl, stubSource(contract), preprocessorFlags(contract, effectiveTarget, format));
   const overrides = Object.fromEntries(
     [...body.matchAll(/^override (\w+): u32 = (\d+);/gm)].map(([, name, value]) => [
       name as string,
       Number(value),
     ]),
   );
-  const feature = featureOf[target];
-  const unused = shown === target ? '' : switchedOn(target);
+  const feature = featureByTarget[target];
+  const featureNote = effectiveTarget === target ? '' : unusedFeatureNote(target);
   return {
-    source: `${heading(contract, format, overrides)}\n${unused}${body.trim()}\n`,
+    source: `${headerComment(contract, format, overrides)}\n${featureNote}${body.trim()}\n`,
     dispatch: contract.dispatch,
     overrides,
     requires: feature === undefined ? [] : [feature],
@@ -93,17 +93,17 @@ export function renderStub(wgsl: WgslSources, op: string, target: string, format
 const isTarget = (name: string): name is Target => targets.some((target) => target === name);
 
 /** Note for an op whose stub does not use the feature of the target. */
-const switchedOn = (target: Target): string =>
+const unusedFeatureNote = (target: Target): string =>
   `// This stub does not use the feature: the op neither reduces nor stores f16. It is enabled so that you can use it.\n` +
   `enable ${target};\n\n`;
 
 /** Path below `wgsl/`. Similar ops share a file. */
 export function stubSource(contract: Contract): string {
-  if (isProduct(contract)) return 'lab/product.wgsl';
+  if (isMatrixProduct(contract)) return 'lab/product.wgsl';
   return `lab/${contract.op === 'attention_decode' ? 'attention' : contract.op}.wgsl`;
 }
 
-function switches({ covers }: Contract, target: Target, format: string): ReadonlyMap<string, boolean> {
+function preprocessorFlags({ covers }: Contract, target: Target, format: string): ReadonlyMap<string, boolean> {
   return new Map([
     ['F16', target === 'f16'],
     ['SUBGROUPS', target === 'subgroups'],
@@ -120,39 +120,39 @@ function switches({ covers }: Contract, target: Target, format: string): Readonl
 }
 
 /** Preprocesses a WGSL source: `//#if`, `//#else`, `//#endif` and `//#include`. */
-function render(wgsl: WgslSources, path: string, on: ReadonlyMap<string, boolean>): string {
+function preprocess(wgsl: WgslSources, path: string, flags: ReadonlyMap<string, boolean>): string {
   const text = wgsl.get(path);
   if (text === undefined) throw new Error(`no WGSL source '${path}'`);
   // For each open `//#if`: whether the current branch is active.
-  const open: boolean[] = [];
+  const branches: boolean[] = [];
   const lines: string[] = [];
   for (const [index, line] of text.split('\n').entries()) {
     const directive = /^\s*\/\/#(\w+)\s*"?([\w/.]*)"?$/.exec(line);
-    const active = open.every(Boolean);
+    const active = branches.every(Boolean);
     if (!directive) {
       if (active) lines.push(line);
       continue;
     }
-    const [, verb, argument = ''] = directive;
-    const state = on.get(argument);
-    if (verb === 'if' && state !== undefined) open.push(state);
-    else if (verb === 'else' && open.length > 0) open.push(!open.pop());
-    else if (verb === 'endif' && open.length > 0) open.pop();
-    else if (verb === 'include') {
-      if (active) lines.push(render(wgsl, argument, on).trim());
+    const [, directiveName, argument = ''] = directive;
+    const flag = flags.get(argument);
+    if (directiveName === 'if' && flag !== undefined) branches.push(flag);
+    else if (directiveName === 'else' && branches.length > 0) branches.push(!branches.pop());
+    else if (directiveName === 'endif' && branches.length > 0) branches.pop();
+    else if (directiveName === 'include') {
+      if (active) lines.push(preprocess(wgsl, argument, flags).trim());
     } else throw new Error(`${path}:${index + 1}: unknown directive '${line.trim()}'`);
   }
-  if (open.length > 0) throw new Error(`${path}: //#if without //#endif`);
+  if (branches.length > 0) throw new Error(`${path}: //#if without //#endif`);
   return lines.join('\n').replace(/\n{3,}/g, '\n\n');
 }
 
-const accesses = { in: 'read', out: 'read_write', inout: 'read_write', uniform: 'uniform' } as const;
+const accessByRole = { in: 'read', out: 'read_write', inout: 'read_write', uniform: 'uniform' } as const;
 
 /** Header comment: the op, its bindings, and how to register the kernel. */
-function heading(contract: Contract, format: string, overrides: Readonly<Record<string, number>>): string {
+function headerComment(contract: Contract, format: string, overrides: Readonly<Record<string, number>>): string {
   const { op, summary, bindings, dispatch } = contract;
   const names = Object.entries(overrides).map(([name, value]) => `${name} = ${value}`);
-  const rule = (['x', 'y', 'z'] as const).flatMap((axis) =>
+  const dispatchRule = (['x', 'y', 'z'] as const).flatMap((axis) =>
     dispatch[axis] === undefined ? [] : [`${axis} = ${dispatch[axis]}`],
   );
   return [
@@ -160,9 +160,9 @@ function heading(contract: Contract, format: string, overrides: Readonly<Record<
     `  ${summary}`,
     '',
     'Bindings of group 0, row-major, one row for each token:',
-    ...bindings.map((binding, index) => `  ${index} ${describe(binding)}`),
+    ...bindings.map((binding, index) => `  ${index} ${describeBinding(binding)}`),
     '',
-    `Register with the dispatch rule ${rule.join(', ')}`,
+    `Register with the dispatch rule ${dispatchRule.join(', ')}`,
     `and the overrides ${names.join(', ')}, or other values. List values as tunables to find the fastest by measurement.`,
     ...(contract.tokens === 'one' ? ['The kernel runs only in steps of one token.'] : []),
     '',
@@ -171,7 +171,7 @@ function heading(contract: Contract, format: string, overrides: Readonly<Record<
     .join('\n');
 }
 
-function describe({ name, role, dtype, shape, summary }: ContractBinding): string {
+function describeBinding({ name, role, dtype, shape, summary }: ContractBinding): string {
   const type = dtype === undefined ? '' : `, ${dtype} [${shape.join(', ')}]`;
-  return `${name}: ${accesses[role]}${type}; ${summary}`;
+  return `${name}: ${accessByRole[role]}${type}; ${summary}`;
 }

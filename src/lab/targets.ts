@@ -1,5 +1,5 @@
 /** Resolves a bind request to targets of the graph. */
-import { fits, type Target } from '../engine/index.ts';
+import { canBind, type Target } from '../engine/index.ts';
 import { type BindRequest, LabError } from './types.ts';
 
 /**
@@ -8,74 +8,74 @@ import { type BindRequest, LabError } from './types.ts';
  */
 export function matchesGlob(glob: string, id: string): boolean {
   // Lengths of the prefixes of `id` that the parts so far match.
-  let ends = new Set([0]);
-  for (const part of glob.split(/(\*+)/)) {
-    const next = new Set<number>();
-    for (const end of ends) {
-      if (!part.startsWith('*')) {
-        if (id.startsWith(part, end)) next.add(end + part.length);
+  let prefixLengths = new Set([0]);
+  for (const piece of glob.split(/(\*+)/)) {
+    const nextLengths = new Set<number>();
+    for (const end of prefixLengths) {
+      if (!piece.startsWith('*')) {
+        if (id.startsWith(piece, end)) nextLengths.add(end + piece.length);
         continue;
       }
-      next.add(end);
-      for (let at = end; at < id.length && (part.length > 1 || id[at] !== '.') && !next.has(at + 1); at++) {
-        next.add(at + 1);
+      nextLengths.add(end);
+      for (let at = end; at < id.length && (piece.length > 1 || id[at] !== '.') && !nextLengths.has(at + 1); at++) {
+        nextLengths.add(at + 1);
       }
     }
-    ends = next;
+    prefixLengths = nextLengths;
   }
-  return ends.has(id.length);
+  return prefixLengths.has(id.length);
 }
 
 /**
  * Resolves the globs of a bind request to targets that do not overlap. A glob selects the matching nodes that have
  * the op; if there are none, the matching spans.
  */
-export function targetsFor(request: BindRequest, op: string, targets: readonly Target[]): Target[] {
-  const chosen = new Map<string, Target>();
-  const wanted = [
+export function resolveTargets(request: BindRequest, op: string, targets: readonly Target[]): Target[] {
+  const targetsById = new Map<string, Target>();
+  const patterns = [
     ...(request.components ?? []).map((glob) => ({ glob, spansOnly: false })),
     ...(request.span === undefined ? [] : [{ glob: request.span, spansOnly: true }]),
   ];
-  if (wanted.length === 0) {
+  if (patterns.length === 0) {
     throw new LabError('unknown_component', 'components or span: expected at least one glob, got none.');
   }
-  for (const { glob, spansOnly } of wanted) {
+  for (const { glob, spansOnly } of patterns) {
     const matched = targets.filter(({ id, isSpan }) => matchesGlob(glob, id) && (isSpan || !spansOnly));
     if (matched.length === 0) {
       const kind = spansOnly ? 'span' : 'component';
-      throw new LabError('unknown_component', `No ${kind} matches '${glob}'${examples(op, targets)}.`);
+      throw new LabError('unknown_component', `No ${kind} matches '${glob}'${compatibleSlots(op, targets)}.`);
     }
-    const fitting = matched.filter((target) => fits(op, target));
-    if (fitting.length === 0) {
+    const compatible = matched.filter((target) => canBind(op, target));
+    if (compatible.length === 0) {
       const ops = [...new Set(matched.map((target) => target.op))].join(', ');
       throw new LabError(
         'incompatible_component',
-        `'${glob}' matches components of op ${ops}, but the kernel is for ${op}${examples(op, targets)}.`,
+        `'${glob}' matches components of op ${ops}, but the kernel is for ${op}${compatibleSlots(op, targets)}.`,
       );
     }
-    const nodes = fitting.filter(({ isSpan }) => !isSpan);
-    for (const target of nodes.length > 0 ? nodes : fitting) chosen.set(target.id, target);
+    const nodes = compatible.filter(({ isSpan }) => !isSpan);
+    for (const target of nodes.length > 0 ? nodes : compatible) targetsById.set(target.id, target);
   }
-  const all = [...chosen.values()];
-  const taken = new Map<string, string>();
-  for (const { id, nodes } of all) {
+  const resolved = [...targetsById.values()];
+  const ownerByNode = new Map<string, string>();
+  for (const { id, nodes } of resolved) {
     for (const node of nodes) {
-      const other = taken.get(node.id);
-      if (other !== undefined) {
+      const otherId = ownerByNode.get(node.id);
+      if (otherId !== undefined) {
         throw new LabError(
           'incompatible_component',
-          `'${other}' and '${id}' both contain ${node.id}: bind one of them.`,
+          `'${otherId}' and '${id}' both contain ${node.id}: bind one of them.`,
         );
       }
-      taken.set(node.id, id);
+      ownerByNode.set(node.id, id);
     }
   }
-  return all;
+  return resolved;
 }
 
-function examples(op: string, targets: readonly Target[]): string {
+function compatibleSlots(op: string, targets: readonly Target[]): string {
   const slots = new Set(
-    targets.filter((target) => fits(op, target)).map(({ id }) => id.replace(/^layers\.\d+\./, 'layers.*.')),
+    targets.filter((target) => canBind(op, target)).map(({ id }) => id.replace(/^layers\.\d+\./, 'layers.*.')),
   );
   return slots.size === 0
     ? `; this model has no component of op ${op}`

@@ -5,7 +5,7 @@ import { isPortableName } from '../words/portable-name.ts';
 export { formatNames } from '../../kernels/formats.ts';
 
 /** Pattern of a valid kernel name. */
-export const kernelName = /^[a-z][a-z0-9_.-]{0,63}$/;
+export const kernelNamePattern = /^[a-z][a-z0-9_.-]{0,63}$/;
 
 /** Whether a config may have this name: a plain file name that cannot escape its directory. */
 export const isConfigName = (name: string): boolean =>
@@ -143,9 +143,9 @@ export interface ExpectedOutput {
   /** One f32, f16 or u32 value for each element of the binding. */
   readonly values: Float64Array;
   /** Non-zero for elements that must keep their contents; these are compared bit by bit. */
-  readonly kept?: Uint8Array;
+  readonly preserved?: Uint8Array;
   /** Non-zero for elements whose value the contract does not specify. */
-  readonly open?: Uint8Array;
+  readonly unspecified?: Uint8Array;
 }
 
 /** What the gate needs from the resident model: the shapes that occur in it, and captured activations. */
@@ -296,7 +296,7 @@ export interface Interval {
 }
 
 /** Time of the baseline divided by the time of the bound kernels: above 1, the bound kernels are faster. */
-export interface Compared {
+export interface Comparison {
   readonly ratio: number;
   readonly ci95: Interval;
   /** The same ratio with the built-in kernels in both arms: the noise of the measurement. */
@@ -314,8 +314,8 @@ export interface BenchResult {
   readonly verdict: BenchVerdict;
   readonly rounds: number;
   readonly method: string;
-  readonly prefill: Compared & { readonly prompt_tokens: number };
-  readonly decode: readonly (Compared & {
+  readonly prefill: Comparison & { readonly prompt_tokens: number };
+  readonly decode: readonly (Comparison & {
     readonly context: number;
     readonly baseline_tps: number;
     readonly bound_tps: number;

@@ -1,28 +1,28 @@
-import type { ShownResult } from '../observe/types.ts';
-import type { Look } from '../terminal/style.ts';
-import { headLine, lineWidth, type TableColumn, tableLine, widthsFor } from '../terminal/table.ts';
-import { widthOf } from '../terminal/text.ts';
-import { cellOf, headOf } from './cells.ts';
+import type { ResultColumn } from '../observe/types.ts';
+import type { OutputStyle } from '../terminal/style.ts';
+import { tableHeading, lineWidth, type TableColumn, tableLine, columnWidths } from '../terminal/table.ts';
+import { displayWidth } from '../terminal/text.ts';
+import { formatCell, columnTitle } from './cells.ts';
 
 /** Minimum width to which a text column shrinks. */
-const leastText = 8;
+const minTextWidth = 8;
 
-interface Shown extends TableColumn {
+interface VisibleColumn extends TableColumn {
   /** Index of the column in the rows. */
-  readonly at: number;
-  readonly result: ShownResult;
+  readonly index: number;
+  readonly result: ResultColumn;
 }
 
 /** Prints rows as a table. Rows that are added later use the same columns. */
-export class AnswerTable {
-  readonly #look: Look;
-  #columns: readonly Shown[] | undefined;
+export class ResultTable {
+  readonly #style: OutputStyle;
+  #columns: readonly VisibleColumn[] | undefined;
   #widths: readonly number[] = [];
   /** Columns that do not fit on the terminal. */
   #hidden: readonly string[] = [];
 
-  constructor(look: Look) {
-    this.#look = look;
+  constructor(style: OutputStyle) {
+    this.#style = style;
   }
 
   get hidden(): readonly string[] {
@@ -30,19 +30,19 @@ export class AnswerTable {
   }
 
   /** @param asOf time of the response; times are formatted relative to it */
-  lines(columns: readonly ShownResult[], rows: readonly (readonly unknown[])[], asOf: string): string[] {
+  lines(columns: readonly ResultColumn[], rows: readonly (readonly unknown[])[], asOf: string): string[] {
     const isFirst = this.#columns === undefined;
     if (isFirst && rows.length === 0) return [];
-    const cells = rows.map((row) => columns.map((column, at) => cellOf(column, row[at], asOf)));
-    this.#columns ??= this.#chosen(columns, cells);
+    const cells = rows.map((row) => columns.map((column, index) => formatCell(column, row[index], asOf)));
+    this.#columns ??= this.#chooseColumns(columns, cells);
     const shown = this.#columns;
-    const picked = cells.map((row) => shown.map(({ at }) => row[at] ?? ''));
-    const needed = widthsFor(shown, picked).map((width, at) => Math.max(width, this.#widths[at] ?? 0));
+    const visibleCells = cells.map((row) => shown.map(({ index }) => row[index] ?? ''));
+    const needed = columnWidths(shown, visibleCells).map((width, index) => Math.max(width, this.#widths[index] ?? 0));
     this.#widths = needed;
-    const widths = narrowed(shown, needed, this.#look.width);
+    const widths = shrinkColumns(shown, needed, this.#style.width);
     return [
-      ...(isFirst ? [headLine(shown, widths, this.#look)] : []),
-      ...picked.map((row) => tableLine(shown, widths, row, this.#look)),
+      ...(isFirst ? [tableHeading(shown, widths, this.#style)] : []),
+      ...visibleCells.map((row) => tableLine(shown, widths, row, this.#style)),
     ];
   }
 
@@ -50,38 +50,38 @@ export class AnswerTable {
    * Chooses the columns that fit when texts shrink. Dropped first: columns without values, then columns with a single
    * value, then the last columns.
    */
-  #chosen(columns: readonly ShownResult[], cells: readonly (readonly string[])[]): Shown[] {
-    const all = columns.map((result, at): Shown => {
-      const title = headOf(result);
-      const isFigure = result.type === 'integer' || result.type === 'number';
-      const gives = result.type === 'text' || result.type === 'json';
+  #chooseColumns(columns: readonly ResultColumn[], cells: readonly (readonly string[])[]): VisibleColumn[] {
+    const all = columns.map((result, index): VisibleColumn => {
+      const title = columnTitle(result);
+      const isNumeric = result.type === 'integer' || result.type === 'number';
+      const canShrink = result.type === 'text' || result.type === 'json';
       return {
-        at,
+        index,
         result,
         title,
-        ...(isFigure ? { align: 'right' as const } : {}),
-        ...(gives ? { least: Math.max(leastText, widthOf(title)) } : {}),
+        ...(isNumeric ? { align: 'right' as const } : {}),
+        ...(canShrink ? { minWidth: Math.max(minTextWidth, displayWidth(title)) } : {}),
       };
     });
-    const needed = widthsFor(all, cells);
-    const leastOf = ({ least = Infinity, at }: Shown) => Math.min(least, needed[at] ?? 0);
-    const worth = ({ at }: Shown) => {
-      if (cells.every((row) => row[at] === '-')) return 0;
-      return cells.length > 1 && cells.every((row) => row[at] === cells[0]?.[at]) ? 1 : 2;
+    const needed = columnWidths(all, cells);
+    const minWidthOf = ({ minWidth: least = Infinity, index }: VisibleColumn) => Math.min(least, needed[index] ?? 0);
+    const priority = ({ index }: VisibleColumn) => {
+      if (cells.every((row) => row[index] === '-')) return 0;
+      return cells.length > 1 && cells.every((row) => row[index] === cells[0]?.[index]) ? 1 : 2;
     };
-    const leaving = all.toSorted((a, b) => worth(b) - worth(a));
-    while (leaving.length > 1 && lineWidth(leaving.map(leastOf)) > this.#look.width) leaving.pop();
-    const shown = all.filter((column) => leaving.includes(column));
-    this.#hidden = all.filter((column) => !leaving.includes(column)).map(({ result }) => result.name);
+    const kept = all.toSorted((a, b) => priority(b) - priority(a));
+    while (kept.length > 1 && lineWidth(kept.map(minWidthOf)) > this.#style.width) kept.pop();
+    const shown = all.filter((column) => kept.includes(column));
+    this.#hidden = all.filter((column) => !kept.includes(column)).map(({ result }) => result.name);
     return shown;
   }
 }
 
 /** Shrinks the widest text columns first. */
-function narrowed(columns: readonly Shown[], needed: readonly number[], width: number): number[] {
-  const at = (most: number) =>
-    needed.map((each, n) => Math.min(each, Math.max(most, columns[n]?.least ?? each)));
+function shrinkColumns(columns: readonly VisibleColumn[], needed: readonly number[], width: number): number[] {
+  const widthsAt = (most: number) =>
+    needed.map((each, n) => Math.min(each, Math.max(most, columns[n]?.minWidth ?? each)));
   let most = Math.max(0, ...needed);
-  while (most > leastText && lineWidth(at(most)) > width) most -= 1;
-  return at(most);
+  while (most > minTextWidth && lineWidth(widthsAt(most)) > width) most -= 1;
+  return widthsAt(most);
 }

@@ -12,7 +12,7 @@ export const parseObserveArguments = (args: readonly string[]): Invocation =>
 
 export const observeHelp = (version: string): string =>
   toolHelp(observeTable, {
-    head: [
+    header: [
       `lathe ${version}: query what a host did and what it cost`,
       '',
       'Usage: node dist/observe.js COMMAND [options]',

@@ -56,26 +56,26 @@ const flagTable = {
 } as const satisfies Readonly<Record<string, FlagRow>>;
 
 const commandTable = {
-  surfaces: { words: '', least: 0, most: 0, flags: [], help: 'list the surfaces and the named questions' },
-  schema: { words: 'SURFACE', least: 1, most: 1, flags: [], help: 'list the columns of a surface' },
+  surfaces: { placeholders: '', minWords: 0, maxWords: 0, flags: [], help: 'list the surfaces and the named questions' },
+  schema: { placeholders: 'SURFACE', minWords: 1, maxWords: 1, flags: [], help: 'list the columns of a surface' },
   query: {
-    words: 'SURFACE',
-    least: 0,
-    most: 1,
+    placeholders: 'SURFACE',
+    minWords: 0,
+    maxWords: 1,
     flags: ['select', 'where', 'group-by', 'aggregate', 'order-by', 'limit', 'all', 'file'],
     help: 'print rows of a surface, or aggregates of them',
   },
   ask: {
-    words: 'QUESTION',
-    least: 1,
-    most: 1,
+    placeholders: 'QUESTION',
+    minWords: 1,
+    maxWords: 1,
     flags: ['param', 'limit', 'all'],
     help: 'answer a named question',
   },
   tail: {
-    words: 'SURFACE',
-    least: 1,
-    most: 1,
+    placeholders: 'SURFACE',
+    minWords: 1,
+    maxWords: 1,
     flags: ['select', 'where', 'every', 'last'],
     help: 'print new rows as they arrive, until Ctrl-C',
   },

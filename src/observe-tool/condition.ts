@@ -1,8 +1,8 @@
 import { type Condition, operators } from '../observe/query/shape.ts';
 import type { ColumnType, Operator } from '../observe/types.ts';
-import { nearest } from '../words/nearest.ts';
+import { nearestWord } from '../words/nearest.ts';
 
-const signs: Readonly<Record<string, Operator>> = {
+const operatorSigns: Readonly<Record<string, Operator>> = {
   '=': 'eq',
   '!=': 'ne',
   '<': 'lt',
@@ -18,31 +18,31 @@ const isOperator = (word: string): word is Operator => (operators as readonly st
  * @param typeOf type of a column; undefined if there is no such column
  * @throws RangeError with the fault
  */
-export function conditionOf(text: string, typeOf: (column: string) => ColumnType | undefined): Condition {
-  const [, column, operator, rest = ''] =
+export function parseCondition(text: string, typeOf: (column: string) => ColumnType | undefined): Condition {
+  const [, column, operator, valueText = ''] =
     /^\s*(\w+)\s*(<=|>=|!=|=|<|>)(.*)$/s.exec(text) ?? /^\s*(\S+)\s+(\S+)(.*)$/s.exec(text) ?? [];
   if (column === undefined || operator === undefined)
     throw new RangeError("expected 'COLUMN OP VALUE', for example 'total_ms > 1000'");
-  const op = signs[operator] ?? operator;
+  const op = operatorSigns[operator] ?? operator;
   if (!isOperator(op)) {
-    const near = nearest(op, operators);
+    const near = nearestWord(op, operators);
     throw new RangeError(
       `'${op}' is not an operator${near === undefined ? `: expected ${operators.join(', ')}` : ` (did you mean '${near}'?)`}`,
     );
   }
-  const value = rest.trim();
-  if (op === 'is_null') return { column, op, value: value === '' ? true : scalar(value, 'flag') };
+  const value = valueText.trim();
+  if (op === 'is_null') return { column, op, value: value === '' ? true : parseScalar(value, 'flag') };
   if (value === '') throw new RangeError(`${op} needs a value`);
   const type = typeOf(column) ?? 'text';
-  const written = json(value);
-  if (written !== undefined) return { column, op, value: written };
-  if (op !== 'in' && op !== 'not_in') return { column, op, value: scalar(value, type) };
-  return { column, op, value: value.split(',').map((each) => scalar(each.trim(), type)) };
+  const jsonValue = parseJsonValue(value);
+  if (jsonValue !== undefined) return { column, op, value: jsonValue };
+  if (op !== 'in' && op !== 'not_in') return { column, op, value: parseScalar(value, type) };
+  return { column, op, value: value.split(',').map((each) => parseScalar(each.trim(), type)) };
 }
 
 type Scalar = string | number | boolean;
 
-function scalar(text: string, type: ColumnType): Scalar {
+function parseScalar(text: string, type: ColumnType): Scalar {
   if (type === 'integer' || type === 'number') {
     const number = Number(text);
     return text !== '' && Number.isFinite(number) ? number : text;
@@ -52,7 +52,7 @@ function scalar(text: string, type: ColumnType): Scalar {
 }
 
 /** Parses a JSON string or list, for texts with commas or with surrounding spaces. */
-function json(text: string): Condition['value'] | undefined {
+function parseJsonValue(text: string): Condition['value'] | undefined {
   if (!/^(?:".*"|\[.*\])$/s.test(text)) return undefined;
   try {
     return JSON.parse(text) as Condition['value'];

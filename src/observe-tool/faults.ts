@@ -4,10 +4,10 @@ import { ObserveError, type ObserveViolation } from '../observe/errors.ts';
 import { FileError } from '../terminal/file-error.ts';
 import { errorMessage } from '../util/error-message.ts';
 import type { Flags } from './arguments.ts';
-import { inFlags } from './query-flags.ts';
+import { describeViolation } from './query-flags.ts';
 
 /** An error as text for people and as a JSON document for programs. */
-export interface Fault {
+export interface ToolError {
   readonly lines: readonly string[];
   readonly document: {
     readonly code: string;
@@ -21,7 +21,7 @@ export interface Fault {
 /** Error codes of the observe plane that mean wrong usage. */
 const usageCodes = ['invalid_query', 'unknown_surface', 'unknown_question'];
 
-export function faultOf(error: unknown, flags: Flags): Fault {
+export function toToolError(error: unknown, flags: Flags): ToolError {
   if (error instanceof UsageError || error instanceof FileError) {
     const lines = error instanceof UsageError ? error.faults : [error.message];
     return { lines, document: { code: 'usage', message: error.message }, isUsage: true };
@@ -31,7 +31,7 @@ export function faultOf(error: unknown, flags: Flags): Fault {
     return { lines: [message], document: { code: 'failed', message }, isUsage: false };
   const { code, violations } = error;
   return {
-    lines: violations.length > 0 ? violations.map((violation) => inFlags(violation, flags)) : [message],
+    lines: violations.length > 0 ? violations.map((violation) => describeViolation(violation, flags)) : [message],
     document: { code, message, ...(violations.length > 0 ? { violations } : {}) },
     isUsage: usageCodes.includes(code),
   };

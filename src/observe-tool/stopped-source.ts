@@ -1,16 +1,16 @@
 import { join } from 'node:path';
-import { holderOf } from '../cli/data-dir-lock.ts';
+import { lockHolder } from '../cli/data-dir-lock.ts';
 import { ObserveError } from '../observe/errors.ts';
 import { Observe } from '../observe/open.ts';
 import type { ObserveEnvelope, Transcripts } from '../observe/types.ts';
-import { stoppedTranscripts } from '../recorder/stopped.ts';
-import type { Answered, Source } from './source.ts';
+import { offlineTranscripts } from '../recorder/stopped.ts';
+import type { SourceResponse, Source } from './source.ts';
 
 /** Access to the data directory implies the operator credential. */
 const by = 'operator';
 
 /** Source without a host: reads a database and the racks of a data directory. Writes nothing. */
-export async function stoppedSource({
+export async function offlineSource({
   database,
   dataDir,
   worker,
@@ -19,40 +19,40 @@ export async function stoppedSource({
   readonly dataDir: string;
   readonly worker: string;
 }): Promise<Source> {
-  const racks = stoppedTranscripts(join(dataDir, 'recorder'), () => new Date());
+  const racks = offlineTranscripts(join(dataDir, 'recorder'), () => new Date());
   const transcripts: Transcripts = {
     readable: (whose) => {
-      refuseBesideHost(dataDir);
+      assertNoHost(dataDir);
       return racks.readable(whose);
     },
     read: (...access) => racks.read(...access),
   };
   const observe = await Observe.open({ database, worker, transcripts, untouched: true });
-  const answered = (document: ObserveEnvelope): Answered<ObserveEnvelope> =>
-    asText(
+  const withWarning = (document: ObserveEnvelope): SourceResponse<ObserveEnvelope> =>
+    toResponse(
       document.surface === 'transcript'
-        ? { ...document, warnings: [...document.warnings, notInReview] }
+        ? { ...document, warnings: [...document.warnings, notRecordedWarning] }
         : document,
     );
   return {
-    surfaces: async () => asText(observe.surfaces()),
-    schema: async (surface) => asText(observe.schema(surface)),
-    query: async (body) => answered(await observe.query(body, by)),
-    ask: async (question, body) => answered(await observe.ask(question, body, by)),
+    surfaces: async () => toResponse(observe.surfaces()),
+    schema: async (surface) => toResponse(observe.schema(surface)),
+    query: async (body) => withWarning(await observe.query(body, by)),
+    ask: async (question, body) => withWarning(await observe.ask(question, body, by)),
     close: () => observe.close(),
   };
 }
 
-const notInReview = 'no host is running, so this read is not recorded in the review';
+const notRecordedWarning = 'no host is running, so this read is not recorded in the review';
 
-const asText = <Document>(document: Document): Answered<Document> => ({
+const toResponse = <Document>(document: Document): SourceResponse<Document> => ({
   document,
   text: JSON.stringify(document),
 });
 
 /** Racks of a running host must be read through the host, so that the read is recorded in the review. */
-function refuseBesideHost(dataDir: string): void {
-  const holder = holderOf(dataDir);
+function assertNoHost(dataDir: string): void {
+  const holder = lockHolder(dataDir);
   if (holder === undefined) return;
   throw new ObserveError(
     'unavailable',

@@ -1,14 +1,14 @@
 import type { Condition } from '../observe/query/shape.ts';
-import type { ObserveEnvelope, ShownResult } from '../observe/types.ts';
+import type { ObserveEnvelope, ResultColumn } from '../observe/types.ts';
 import type { Source, SurfaceSchema } from './source.ts';
 
 const minuteMs = 60_000;
 const pageRows = 1000;
-const longestMs = 6 * 60 * minuteMs;
-const shortestMs = 2 * minuteMs;
+const maxWindowMs = 6 * 60 * minuteMs;
+const minWindowMs = 2 * minuteMs;
 
 export interface NewRows {
-  readonly columns: readonly ShownResult[];
+  readonly columns: readonly ResultColumn[];
   /** Oldest first. */
   readonly rows: readonly (readonly unknown[])[];
   readonly asOf: string;
@@ -25,15 +25,15 @@ export class TailWindow {
   readonly #where: readonly Condition[];
   readonly #selected: readonly string[];
   /** Selected columns, followed by the columns of the key and the time. */
-  readonly #read: readonly string[];
-  readonly #time: string;
+  readonly #readColumns: readonly string[];
+  readonly #timeColumn: string;
   /** Row counts by minute. */
   #counts = new Map<string, number>();
   /** Keys of known rows with their times. */
-  readonly #seen = new Map<string, string>();
+  readonly #knownRows = new Map<string, string>();
   /** Time of the last response, by the clock of the source. */
   #asOf: string | undefined;
-  #windowMs = longestMs;
+  #windowMs = maxWindowMs;
 
   constructor(
     source: Source,
@@ -48,77 +48,77 @@ export class TailWindow {
     this.#where = where;
     this.#selected = select ?? schema.columns.map(({ name }) => name);
     // `at` of a transcript row is the sender's; `received_at` is the host's.
-    const came = schema.columns.find(({ name, nullable }) => name === 'received_at' && !nullable);
-    this.#time = came?.name ?? schema.time;
-    this.#read = [...new Set([...this.#selected, ...schema.key, this.#time])];
+    const receivedAt = schema.columns.find(({ name, nullable }) => name === 'received_at' && !nullable);
+    this.#timeColumn = receivedAt?.name ?? schema.time;
+    this.#readColumns = [...new Set([...this.#selected, ...schema.key, this.#timeColumn])];
   }
 
   /** Reads the known rows. @param last number of latest rows to return */
-  async begin(last: number): Promise<NewRows> {
-    const { rows, columns, asOf } = await this.#grown();
+  async readInitial(last: number): Promise<NewRows> {
+    const { rows, columns, asOf } = await this.#readNewRows();
     const latest = rows.slice(-last || rows.length);
-    if (latest.length >= last) return this.#shown(columns, last === 0 ? [] : latest, asOf);
+    if (latest.length >= last) return this.#selectColumns(columns, last === 0 ? [] : latest, asOf);
     // The minute in which the window begins was read completely or not at all.
     const begun = minuteAt(Date.parse(asOf) - this.#windowMs);
-    const first = this.#counts.has(begun) ? begun : after(begun);
+    const first = this.#counts.has(begun) ? begun : nextMinute(begun);
     const before = await this.#source.query({
-      ...this.#asked([{ column: this.#time, op: 'lt', value: first }], 'desc'),
+      ...this.#buildQuery([{ column: this.#timeColumn, op: 'lt', value: first }], 'desc'),
       limit: last - latest.length,
     });
     const older = [...before.document.rows].reverse();
-    return this.#shown(before.document.columns, [...older, ...latest], asOf);
+    return this.#selectColumns(before.document.columns, [...older, ...latest], asOf);
   }
 
-  async next(): Promise<NewRows> {
-    const { rows, columns, asOf } = await this.#grown();
-    return this.#shown(columns, rows, asOf);
+  async readNext(): Promise<NewRows> {
+    const { rows, columns, asOf } = await this.#readNewRows();
+    return this.#selectColumns(columns, rows, asOf);
   }
 
   /** Halves the window. @returns the new length in ms; undefined if it is already at its minimum */
-  narrow(): number | undefined {
-    if (this.#windowMs <= shortestMs) return undefined;
-    this.#windowMs = Math.max(shortestMs, this.#windowMs / 2);
+  shrink(): number | undefined {
+    if (this.#windowMs <= minWindowMs) return undefined;
+    this.#windowMs = Math.max(minWindowMs, this.#windowMs / 2);
     return this.#windowMs;
   }
 
   /** Reads new rows. After a failure the next call reads them again. */
-  async #grown(): Promise<NewRows> {
-    const counts = await this.#count();
+  async #readNewRows(): Promise<NewRows> {
+    const counts = await this.#countByMinute();
     const asOf = this.#asOf ?? '';
     const found = new Map<string, string>();
     const rows: (readonly unknown[])[] = [];
-    let columns: readonly ShownResult[] = [];
-    for (const { first, last } of rangesOf(counts, this.#counts)) {
-      for await (const page of this.#pages([
-        { column: this.#time, op: 'gte', value: first },
-        { column: this.#time, op: 'lt', value: after(last) },
+    let columns: readonly ResultColumn[] = [];
+    for (const { first, last } of changedRanges(counts, this.#counts)) {
+      for await (const page of this.#pagesIn([
+        { column: this.#timeColumn, op: 'gte', value: first },
+        { column: this.#timeColumn, op: 'lt', value: nextMinute(last) },
       ])) {
         columns = page.columns;
         for (const row of page.rows) {
           const key = this.#keyOf(row);
-          if (this.#seen.has(key) || found.has(key)) continue;
+          if (this.#knownRows.has(key) || found.has(key)) continue;
           found.set(key, this.#timeOf(row));
           rows.push(row);
         }
       }
     }
     this.#counts = counts;
-    for (const [key, time] of found) this.#seen.set(key, time);
-    this.#forget();
+    for (const [key, time] of found) this.#knownRows.set(key, time);
+    this.#forgetOldRows();
     return { columns, rows, asOf };
   }
 
-  async #count(): Promise<Map<string, number>> {
+  async #countByMinute(): Promise<Map<string, number>> {
     const counts = new Map<string, number>();
     const query = {
       surface: this.#schema.surface,
-      where: [...this.#where, { column: this.#time, op: 'gte', value: this.#since() }],
-      group_by: [{ column: this.#time, bucket: 'minute' }],
+      where: [...this.#where, { column: this.#timeColumn, op: 'gte', value: this.#windowStart() }],
+      group_by: [{ column: this.#timeColumn, bucket: 'minute' }],
       aggregate: [{ fn: 'count', as: 'tail_rows' }],
-      order_by: [{ column: this.#time, direction: 'asc' }],
+      order_by: [{ column: this.#timeColumn, direction: 'asc' }],
       limit: pageRows,
     };
-    for await (const { rows, as_of } of pagesOf(this.#source, query)) {
+    for await (const { rows, as_of } of queryPages(this.#source, query)) {
       this.#asOf = as_of;
       for (const [minute, count] of rows) counts.set(String(minute), Number(count));
     }
@@ -126,47 +126,47 @@ export class TailWindow {
   }
 
   /** Start of the window, on a whole minute after the first count: the count of a partial minute would change. */
-  #since(): string {
+  #windowStart(): string {
     if (this.#asOf === undefined) return `-${this.#windowMs / minuteMs}m`;
     return minuteAt(Date.parse(this.#asOf) - this.#windowMs + minuteMs - 1);
   }
 
-  #asked(within: readonly Condition[], direction: 'asc' | 'desc') {
+  #buildQuery(within: readonly Condition[], direction: 'asc' | 'desc') {
     return {
       surface: this.#schema.surface,
-      select: this.#read,
+      select: this.#readColumns,
       where: [...this.#where, ...within],
-      order_by: [{ column: this.#time, direction }],
+      order_by: [{ column: this.#timeColumn, direction }],
       limit: pageRows,
     };
   }
 
-  #pages(within: readonly Condition[]): AsyncGenerator<ObserveEnvelope> {
-    return pagesOf(this.#source, this.#asked(within, 'asc'));
+  #pagesIn(within: readonly Condition[]): AsyncGenerator<ObserveEnvelope> {
+    return queryPages(this.#source, this.#buildQuery(within, 'asc'));
   }
 
   #keyOf(row: readonly unknown[]): string {
-    return JSON.stringify(this.#schema.key.map((name) => row[this.#read.indexOf(name)]));
+    return JSON.stringify(this.#schema.key.map((name) => row[this.#readColumns.indexOf(name)]));
   }
 
   #timeOf(row: readonly unknown[]): string {
-    return String(row[this.#read.indexOf(this.#time)]);
+    return String(row[this.#readColumns.indexOf(this.#timeColumn)]);
   }
 
   /** Forgets rows before the window, which cannot appear again. */
-  #forget(): void {
-    const since = this.#since();
-    for (const [key, time] of this.#seen) if (time < since) this.#seen.delete(key);
+  #forgetOldRows(): void {
+    const since = this.#windowStart();
+    for (const [key, time] of this.#knownRows) if (time < since) this.#knownRows.delete(key);
   }
 
-  #shown(columns: readonly ShownResult[], rows: NewRows['rows'], asOf: string): NewRows {
+  #selectColumns(columns: readonly ResultColumn[], rows: NewRows['rows'], asOf: string): NewRows {
     const asked = this.#selected.length;
     return { columns: columns.slice(0, asked), rows: rows.map((row) => row.slice(0, asked)), asOf };
   }
 }
 
 /** Iterates over the pages of a query. */
-export async function* pagesOf(source: Source, query: object): AsyncGenerator<ObserveEnvelope> {
+export async function* queryPages(source: Source, query: object): AsyncGenerator<ObserveEnvelope> {
   for (let cursor: string | undefined; ; ) {
     const { document } = await source.query({ ...query, ...(cursor === undefined ? {} : { cursor }) });
     yield document;
@@ -175,12 +175,12 @@ export async function* pagesOf(source: Source, query: object): AsyncGenerator<Ob
   }
 }
 
-const after = (minute: string) => new Date(Date.parse(minute) + minuteMs).toISOString();
+const nextMinute = (minute: string) => new Date(Date.parse(minute) + minuteMs).toISOString();
 
 const minuteAt = (ms: number) => new Date(Math.max(0, Math.floor(ms / minuteMs) * minuteMs)).toISOString();
 
 /** Ranges of changed minutes. Adjacent minutes are combined up to one page. */
-function rangesOf(counts: ReadonlyMap<string, number>, before: ReadonlyMap<string, number>) {
+function changedRanges(counts: ReadonlyMap<string, number>, before: ReadonlyMap<string, number>) {
   const ranges: { first: string; last: string; rows: number }[] = [];
   let isOpen = false;
   for (const [minute, rows] of counts) {

@@ -1,23 +1,23 @@
 import { existsSync } from 'node:fs';
-import { checked } from './query/check.ts';
-import type { Means } from './means.ts';
+import { checkQuery } from './query/check.ts';
+import type { QueryContext } from './means.ts';
 import { compile } from './query/compile.ts';
-import { rowOf } from './query/rows.ts';
+import { toRow } from './query/rows.ts';
 import type { CheckedQuery } from './query/types.ts';
-import { unreadable } from './readers/failures.ts';
+import { unavailable } from './readers/failures.ts';
 import type { ObserveEnvelope, ReadableRack, Transcripts } from './types.ts';
-import { plainReason } from '../words/plain-reason.ts';
+import { safeErrorReason } from '../words/plain-reason.ts';
 
 type Redactions = ObserveEnvelope['redactions'];
 
 /** The racks that a caller can read now. */
-export interface Opened {
+export interface OpenRacks {
   readonly racks: readonly ReadableRack[];
   readonly withheld: Redactions;
 }
 
-export async function openRacks(transcripts: Transcripts, by: string): Promise<Opened> {
-  const { racks, withheld } = await ofRecorder(() => transcripts.readable(by));
+export async function openRacks(transcripts: Transcripts, by: string): Promise<OpenRacks> {
+  const { racks, withheld } = await withRecorderErrors(() => transcripts.readable(by));
   return {
     // A rack that was never armed has no history.
     racks: racks.filter(({ path }) => existsSync(path)),
@@ -37,31 +37,31 @@ export async function openRacks(transcripts: Transcripts, by: string): Promise<O
 }
 
 /** Runs an operation of the recorder. @throws ObserveError unavailable, if it fails */
-export async function ofRecorder<T>(work: () => Promise<T>): Promise<T> {
+export async function withRecorderErrors<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw unreadable(plainReason(error), error);
+    throw unavailable(safeErrorReason(error), error);
   }
 }
 
 /** Counts the redacted passages in the rows that a query matches. */
-export async function redactedIn({ query: { where } }: CheckedQuery, means: Means): Promise<Redactions> {
-  const counting = checked({
+export async function countRedactions({ query: { where } }: CheckedQuery, means: QueryContext): Promise<Redactions> {
+  const countQuery = checkQuery({
     surface: 'transcript',
     ...(where === undefined ? {} : { where }),
     group_by: ['rack'],
     aggregate: [{ fn: 'sum', column: 'redacted' }],
   });
   const { reader, now, budgetMs, racks } = means;
-  const { columns, ...statement } = compile(counting, {
+  const { columns, ...statement } = compile(countQuery, {
     kind: reader.kind,
     now,
     racks,
   });
   const rows = await reader.read(statement, { budgetMs, racks });
   return rows
-    .map((row) => rowOf(columns, row))
+    .map((row) => toRow(columns, row))
     .filter(([, count]) => Number(count) > 0)
     .map(([rack, count]) => ({
       what: `passages in the rack ${String(rack)}`,

@@ -1,7 +1,7 @@
 import type { ReadableRack, Reader } from './types.ts';
 
 /** Context in which a query runs. */
-export interface Means {
+export interface QueryContext {
   readonly reader: Reader;
   readonly now: Date;
   /** Time budget of all statements of the query together. */

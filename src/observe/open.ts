@@ -1,17 +1,17 @@
 import { StoreError } from '../store/errors.ts';
-import { answerTo, emptyAnswer, isOverTime } from './envelope.ts';
+import { runQuery, emptyResponse, isQueryTimeout } from './envelope.ts';
 import { ObserveError } from './errors.ts';
-import { ofRecorder, openRacks, redactedIn } from './histories.ts';
-import type { Means } from './means.ts';
-import { checked } from './query/check.ts';
-import { shownSchema } from './query/kinds.ts';
+import { withRecorderErrors, openRacks, countRedactions } from './histories.ts';
+import type { QueryContext } from './means.ts';
+import { checkQuery } from './query/check.ts';
+import { describeColumns } from './query/kinds.ts';
 import type { CheckedQuery } from './query/types.ts';
-import { asked, shownQuestions } from './questions/index.ts';
-import { unreadable } from './readers/failures.ts';
+import { buildQuestionQuery, describeQuestions } from './questions/index.ts';
+import { unavailable } from './readers/failures.ts';
 import { PostgresReader } from './readers/postgres-reader.ts';
 import { SqliteReader } from './readers/sqlite-reader.ts';
-import { surfaceOf, surfaces } from './surfaces/index.ts';
-import { Turns } from './turns.ts';
+import { getSurface, surfaces } from './surfaces/index.ts';
+import { ConcurrencyLimiter } from './turns.ts';
 import type { ObserveEnvelope, Reader, Transcripts } from './types.ts';
 
 export interface ObserveOptions {
@@ -31,22 +31,22 @@ export interface ObserveOptions {
 }
 
 /** A reader with its queue. A query has the reader for itself, so that its time budget is not used by others. */
-interface Source {
+interface QueuedReader {
   readonly reader: Reader;
-  readonly turns: Turns;
+  readonly queue: ConcurrencyLimiter;
 }
-const queriesWaiting = 32;
+const maxQueuedQueries = 32;
 const maxWaitMs = 10_000;
-const sourceOf = (reader: Reader, waitMs: number): Source => ({
+const createQueuedReader = (reader: Reader, waitMs: number): QueuedReader => ({
   reader,
-  turns: new Turns({ atOnce: reader.kind === 'postgres' ? 2 : 1, mostWaiting: queriesWaiting, waitMs }),
+  queue: new ConcurrencyLimiter({ maxConcurrent: reader.kind === 'postgres' ? 2 : 1, maxWaiting: maxQueuedQueries, waitMs }),
 });
 
 /** The observe plane without HTTP: read-only queries over the host's database and the racks. */
 export class Observe {
-  readonly #main: Source;
+  readonly #main: QueuedReader;
   /** Reader of racks, which are SQLite files whatever the main database is. */
-  readonly #racks: Source;
+  readonly #racks: QueuedReader;
   readonly #transcripts: Transcripts | undefined;
   readonly #now: () => Date;
   readonly #budgetMs: number;
@@ -56,20 +56,20 @@ export class Observe {
     const { database, worker: entry, untouched, waitMs = maxWaitMs } = options;
     const path = /^sqlite:(.+)$/s.exec(database)?.[1];
     if (path !== undefined) {
-      const source = sourceOf(new SqliteReader({ path, entry, untouched }), waitMs);
+      const source = createQueuedReader(new SqliteReader({ path, entry, untouched }), waitMs);
       return new Observe(options, source, source);
     }
     return new Observe(
       options,
-      sourceOf(postgresAt(database), waitMs),
-      sourceOf(new SqliteReader({ path: null, entry, untouched }), waitMs),
+      createQueuedReader(openPostgres(database), waitMs),
+      createQueuedReader(new SqliteReader({ path: null, entry, untouched }), waitMs),
     );
   }
 
   private constructor(
     { transcripts, now = () => new Date(), budgetMs = 1000 }: ObserveOptions,
-    main: Source,
-    racks: Source,
+    main: QueuedReader,
+    racks: QueuedReader,
   ) {
     this.#main = main;
     this.#racks = racks;
@@ -87,15 +87,15 @@ export class Observe {
         time,
         columns: columns.length,
       })),
-      questions: shownQuestions(),
+      questions: describeQuestions(),
     } as const;
   }
 
   /** @throws ObserveError not_found */
   schema(name: string) {
-    const surface = surfaceOf(name);
+    const surface = getSurface(name);
     const { description, time, key } = surface;
-    return { contract: 1, surface: name, description, time, key, columns: shownSchema(surface) } as const;
+    return { contract: 1, surface: name, description, time, key, columns: describeColumns(surface) } as const;
   }
 
   /**
@@ -103,29 +103,29 @@ export class Observe {
    * @throws ObserveError invalid, with all violations; over_budget, unavailable
    */
   async query(body: unknown, by: string): Promise<ObserveEnvelope> {
-    return await this.#answer(checked(body), by);
+    return await this.#runQueued(checkQuery(body), by);
   }
 
   /** Runs a named question. @throws ObserveError not_found, and as `query` */
   async ask(name: string, body: unknown, by: string): Promise<ObserveEnvelope> {
-    return await this.#answer(checked(asked(name, body)), by);
+    return await this.#runQueued(checkQuery(buildQuestionQuery(name, body)), by);
   }
 
   async close(): Promise<void> {
     await Promise.all([this.#main.reader.close(), this.#racks.reader.close()]);
   }
 
-  #answer(query: CheckedQuery, by: string): Promise<ObserveEnvelope> {
+  #runQueued(query: CheckedQuery, by: string): Promise<ObserveEnvelope> {
     const { surface } = query;
     const source = surface.source === 'racks' ? this.#racks : this.#main;
-    return source.turns.take(async () => {
+    return source.queue.run(async () => {
       const begun = performance.now();
       const now = this.#now();
-      const means = { reader: source.reader, now, budgetMs: this.#budgetMs, racks: [] };
+      const queryContext = { reader: source.reader, now, budgetMs: this.#budgetMs, racks: [] };
       const { redactions = [], ...parts } =
         surface.source === 'racks'
-          ? await this.#ofRacks(query, means, by)
-          : await ofTables(query, means, surface.source.tables);
+          ? await this.#queryRacks(query, queryContext, by)
+          : await queryTables(query, queryContext, surface.source.tables);
       return {
         contract: 1,
         surface: surface.name,
@@ -138,20 +138,20 @@ export class Observe {
     });
   }
 
-  async #ofRacks(query: CheckedQuery, means: Means, by: string): Promise<Parts> {
+  async #queryRacks(query: CheckedQuery, queryContext: QueryContext, by: string): Promise<ResponseParts> {
     const transcripts = this.#transcripts;
-    if (!transcripts) return emptyAnswer(query, 'there is no recorder, so nothing was recorded');
+    if (!transcripts) return emptyResponse(query, 'there is no recorder, so nothing was recorded');
     for (let attempt = 1; ; attempt += 1) {
       const { racks, withheld } = await openRacks(transcripts, by);
       if (racks.length === 0)
-        return { ...emptyAnswer(query, 'there is no rack that you can read'), redactions: withheld };
+        return { ...emptyResponse(query, 'there is no rack that you can read'), redactions: withheld };
       try {
         const begun = performance.now();
-        const answer = await answerTo(query, { ...means, racks });
+        const answer = await runQuery(query, { ...queryContext, racks });
         const left = this.#budgetMs - (performance.now() - begun);
-        const { redactions, warnings } = await redacted(query, { ...means, racks, budgetMs: left });
+        const { redactions, warnings } = await countRedactedRows(query, { ...queryContext, racks, budgetMs: left });
         const read = racks.map(({ rack }) => rack);
-        await ofRecorder(() => transcripts.read(by, read, answer.rows.length));
+        await withRecorderErrors(() => transcripts.read(by, read, answer.rows.length));
         return {
           ...answer,
           redactions: [...withheld, ...redactions],
@@ -166,13 +166,13 @@ export class Observe {
   }
 }
 
-type Parts = Omit<ReturnType<typeof emptyAnswer>, 'redactions'> &
+type ResponseParts = Omit<ReturnType<typeof emptyResponse>, 'redactions'> &
   Partial<Pick<ObserveEnvelope, 'redactions'>>;
 
-async function ofTables(query: CheckedQuery, means: Means, tables: readonly string[]): Promise<Parts> {
-  if (await means.reader.has(tables)) return await answerTo(query, means);
+async function queryTables(query: CheckedQuery, queryContext: QueryContext, tables: readonly string[]): Promise<ResponseParts> {
+  if (await queryContext.reader.has(tables)) return await runQuery(query, queryContext);
   const { name } = query.surface;
-  return emptyAnswer(
+  return emptyResponse(
     query,
     name === 'gateway_requests'
       ? 'no gateway uses this database, so there are no requests'
@@ -181,11 +181,11 @@ async function ofTables(query: CheckedQuery, means: Means, tables: readonly stri
 }
 
 /** Counts redactions in the matching rows. Without time left, a warning says so. */
-async function redacted(query: CheckedQuery, means: Means) {
+async function countRedactedRows(query: CheckedQuery, queryContext: QueryContext) {
   try {
-    if (means.budgetMs > 2) return { redactions: await redactedIn(query, means), warnings: [] };
+    if (queryContext.budgetMs > 2) return { redactions: await countRedactions(query, queryContext), warnings: [] };
   } catch (error) {
-    if (!isOverTime(error)) throw error;
+    if (!isQueryTimeout(error)) throw error;
   }
   return {
     redactions: [],
@@ -193,12 +193,12 @@ async function redacted(query: CheckedQuery, means: Means) {
   };
 }
 
-function postgresAt(url: string): PostgresReader {
+function openPostgres(url: string): PostgresReader {
   if (!/^postgres(?:ql)?:/.test(url))
-    throw unreadable('unknown kind of database: expected sqlite:PATH or postgres://USER@HOST/DATABASE');
+    throw unavailable('unknown kind of database: expected sqlite:PATH or postgres://USER@HOST/DATABASE');
   try {
     return new PostgresReader(url);
   } catch (error) {
-    throw error instanceof StoreError ? unreadable(error.message) : error;
+    throw error instanceof StoreError ? unavailable(error.message) : error;
   }
 }

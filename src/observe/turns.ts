@@ -1,23 +1,23 @@
 import { ObserveError } from './errors.ts';
 
-export interface TurnsOptions {
-  readonly atOnce: number;
-  readonly mostWaiting: number;
+export interface ConcurrencyLimiterOptions {
+  readonly maxConcurrent: number;
+  readonly maxWaiting: number;
   /** Maximum time in the queue; default: no limit. */
   readonly waitMs?: number | undefined;
 }
 
 /** Limits concurrent operations. Others wait in a first-in-first-out queue with a maximum length and waiting time. */
-export class Turns {
-  readonly #atOnce: number;
-  readonly #mostWaiting: number;
+export class ConcurrencyLimiter {
+  readonly #maxConcurrent: number;
+  readonly #maxWaiting: number;
   readonly #waitMs: number | undefined;
   readonly #waiting = new Set<() => void>();
   #running = 0;
 
-  constructor({ atOnce, mostWaiting, waitMs }: TurnsOptions) {
-    this.#atOnce = atOnce;
-    this.#mostWaiting = mostWaiting;
+  constructor({ maxConcurrent, maxWaiting, waitMs }: ConcurrencyLimiterOptions) {
+    this.#maxConcurrent = maxConcurrent;
+    this.#maxWaiting = maxWaiting;
     this.#waitMs = waitMs;
   }
 
@@ -25,8 +25,8 @@ export class Turns {
    * Runs an operation when it is its turn.
    * @throws ObserveError unavailable, if the queue is full or the wait takes too long
    */
-  async take<T>(work: () => Promise<T>): Promise<T> {
-    await this.#mine();
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    await this.#acquire();
     try {
       return await work();
     } finally {
@@ -36,13 +36,13 @@ export class Turns {
     }
   }
 
-  async #mine(): Promise<void> {
-    if (this.#running < this.#atOnce) {
+  async #acquire(): Promise<void> {
+    if (this.#running < this.#maxConcurrent) {
       this.#running += 1;
       return;
     }
-    if (this.#waiting.size >= this.#mostWaiting)
-      throw busy(`${this.#mostWaiting} queries are waiting already; try again later`);
+    if (this.#waiting.size >= this.#maxWaiting)
+      throw busyError(`${this.#maxWaiting} queries are waiting already; try again later`);
     await new Promise<void>((resolve, reject) => {
       const leave = () => {
         clearTimeout(timer);
@@ -53,14 +53,14 @@ export class Turns {
         resolve();
       };
       const waitMs = this.#waitMs;
-      const late = () => {
+      const timeOut = () => {
         leave();
-        reject(busy(`the query waited ${waitMs} ms for other queries; try again in a moment`));
+        reject(busyError(`the query waited ${waitMs} ms for other queries; try again in a moment`));
       };
-      const timer = waitMs === undefined ? undefined : setTimeout(late, waitMs);
+      const timer = waitMs === undefined ? undefined : setTimeout(timeOut, waitMs);
       this.#waiting.add(enter);
     });
   }
 }
 
-const busy = (message: string) => new ObserveError('unavailable', 'observe_busy', message);
+const busyError = (message: string) => new ObserveError('unavailable', 'observe_busy', message);

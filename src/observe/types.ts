@@ -53,7 +53,7 @@ export interface Surface {
 }
 
 /** Description of a column in the schema of a surface. */
-export interface ShownColumn {
+export interface ColumnDescription {
   readonly name: string;
   readonly type: ColumnType;
   readonly unit?: string;
@@ -66,14 +66,14 @@ export interface ShownColumn {
 }
 
 /** A compiled query. The SQL has only names and expressions of surfaces; input of the caller is in parameters. */
-export interface Compiled {
+export interface CompiledQuery {
   readonly sql: string;
   readonly parameters: readonly (string | number | null)[];
-  readonly columns: readonly ShownResult[];
+  readonly columns: readonly ResultColumn[];
 }
 
 /** Column of a response. */
-export interface ShownResult {
+export interface ResultColumn {
   readonly name: string;
   readonly type: ColumnType;
   readonly unit?: string;
@@ -98,7 +98,7 @@ export interface Reader {
    * @throws ObserveError over_budget, unreadable
    */
   read(
-    statement: Pick<Compiled, 'sql' | 'parameters'>,
+    statement: Pick<CompiledQuery, 'sql' | 'parameters'>,
     options: { readonly budgetMs: number; readonly racks?: readonly ReadableRack[] },
   ): Promise<Record<string, unknown>[]>;
   /** Whether all of these tables exist. A database may be older than a surface. */
@@ -121,7 +121,7 @@ export interface ObserveEnvelope {
   readonly surface: string;
   readonly query: unknown;
   readonly as_of: string;
-  readonly columns: readonly ShownResult[];
+  readonly columns: readonly ResultColumn[];
   /** Each row is an array in the order of `columns`. */
   readonly rows: readonly (readonly unknown[])[];
   readonly truncated: boolean;

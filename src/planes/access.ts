@@ -1,9 +1,9 @@
-import { secretFits } from '../signing/secret.ts';
+import { verifySecret } from '../signing/secret.ts';
 import type { PeerScope } from '../agent/shapes/peer-scope.ts';
 import { isLoopback } from '../http/host-guard.ts';
 import { HttpError } from '../http/error.ts';
-import { type Needed, neededScopes } from './scopes.ts';
-import type { AccessControl, Caller, EnteringRequest, Gate, Route } from '../http/route.ts';
+import { type RequiredScopes, requiredScopes } from './scopes.ts';
+import type { AccessControl, Caller, RequestHead, Gate, Route } from '../http/route.ts';
 
 /** Stored credentials, as SHA-256 hashes in hex. */
 export interface AccessOptions {
@@ -28,12 +28,12 @@ export interface PeerToken {
 }
 
 /** Identity and scope of a bearer token. */
-type Bearer = Pick<Caller, 'by' | 'scope'>;
+type BearerIdentity = Pick<Caller, 'by' | 'scope'>;
 
 /**
  * Public liveness routes, which disclose only that the host is alive. The Host-header guard applies to them too.
  */
-const doors = ['/health', '/host/v1/health'];
+const publicPaths = ['/health', '/host/v1/health'];
 
 /** Authenticates and authorizes requests. A request that cannot be verified is refused. */
 export class Access implements AccessControl {
@@ -48,27 +48,27 @@ export class Access implements AccessControl {
    * token, and where `x-svc-operator` is wrong, because a caller that sends it claims to be the operator.
    * @param isOperatorCheckDeferred the route's handler checks `x-svc-operator` itself
    */
-  async enter(asked: EnteringRequest, { isOperatorJudgedLater = false } = {}): Promise<Caller> {
-    const local = isLoopback((asked.remoteAddress ?? '').replace(/^::ffff:/i, ''));
-    const fits = this.#isOperator(asked.headers);
-    if (!fits && !isOperatorJudgedLater && asked.headers.has('x-svc-operator')) throw operatorWrong();
-    const operator = local && fits;
-    if (this.#options.bind === 'loopback') return { by: operator ? 'operator' : 'local', local };
-    const door = doors.includes(asked.path) && ['GET', 'HEAD'].includes(asked.method);
-    const bearer = await this.#bearerOf(asked.headers);
+  async authenticate(request: RequestHead, { isOperatorCheckDeferred = false } = {}): Promise<Caller> {
+    const isLocal = isLoopback((request.remoteAddress ?? '').replace(/^::ffff:/i, ''));
+    const hasOperatorCredential = this.#isOperator(request.headers);
+    if (!hasOperatorCredential && !isOperatorCheckDeferred && request.headers.has('x-svc-operator')) throw operatorWrongError();
+    const isOperator = isLocal && hasOperatorCredential;
+    if (this.#options.bind === 'loopback') return { by: isOperator ? 'operator' : 'local', isLocal };
+    const isPublicPath = publicPaths.includes(request.path) && ['GET', 'HEAD'].includes(request.method);
+    const bearer = await this.#identifyBearer(request.headers);
     const isRefused = bearer instanceof HttpError;
-    if (isRefused && !door) throw bearer;
-    if (operator) return { by: 'operator', local };
-    return isRefused ? { by: 'nobody', local } : { ...bearer, local };
+    if (isRefused && !isPublicPath) throw bearer;
+    if (isOperator) return { by: 'operator', isLocal };
+    return isRefused ? { by: 'nobody', isLocal } : { ...bearer, isLocal };
   }
 
   /** Checks a route's gate before its body is read. Throws a 401. */
-  async pass(gate: Gate, caller: Caller, headers: Headers): Promise<Caller> {
+  async authorizeGate(gate: Gate, caller: Caller, headers: Headers): Promise<Caller> {
     if (gate === 'operator') {
-      if (caller.by !== 'operator') throw operatorMissing();
+      if (caller.by !== 'operator') throw operatorMissingError();
       return caller;
     }
-    const bearer = await this.#bearerOf(headers);
+    const bearer = await this.#identifyBearer(headers);
     if (bearer instanceof HttpError) throw bearer;
     return caller.by === 'operator' ? caller : { ...caller, ...bearer };
   }
@@ -77,48 +77,48 @@ export class Access implements AccessControl {
    * Checks the scope of the caller's token after `authenticate` and `authorizeGate`. Throws a 403 where a scoped token
    * lacks the required scope.
    */
-  permit({ scope }: Caller, needed: Needed): void {
-    if (scope === undefined || needed === 'none') return;
-    if (needed === 'all' || !needed.some((one) => scope.includes(one))) throw outOfScope(scope, needed);
+  requireScope({ scope }: Caller, required: RequiredScopes): void {
+    if (scope === undefined || required === 'none') return;
+    if (required === 'all' || !required.some((one) => scope.includes(one))) throw insufficientScopeError(scope, required);
   }
 
-  permitRoute(caller: Caller, plane: string, route: Route): void {
-    this.permit(caller, neededScopes(plane, route));
+  requireRouteScope(caller: Caller, plane: string, route: Route): void {
+    this.requireScope(caller, requiredScopes(plane, route));
   }
 
   #isOperator(headers: Headers): boolean {
-    const given = headers.get('x-svc-operator');
+    const operatorToken = headers.get('x-svc-operator');
     const { operatorHash } = this.#options;
-    return given !== null && operatorHash !== undefined && secretFits(operatorHash, given);
+    return operatorToken !== null && operatorHash !== undefined && verifySecret(operatorHash, operatorToken);
   }
 
   /** The identity of the bearer token, or the error to refuse it with. */
-  async #bearerOf(headers: Headers): Promise<Bearer | HttpError> {
+  async #identifyBearer(headers: Headers): Promise<BearerIdentity | HttpError> {
     const { bind, bearerHash, findPeer } = this.#options;
-    const given = [
+    const tokens = [
       /^Bearer +([\x21-\x7e]+) *$/i.exec(headers.get('authorization') ?? '')?.[1],
       // Anthropic's clients send their key here. On loopback any value is accepted and ignored.
       bind === 'lan' ? (headers.get('x-api-key') ?? undefined) : undefined,
     ].filter((token) => token !== undefined);
-    if (given.some((token) => bearerHash !== undefined && secretFits(bearerHash, token)))
+    if (tokens.some((token) => bearerHash !== undefined && verifySecret(bearerHash, token)))
       return { by: 'bearer' };
-    if (bearerHash === undefined || !findPeer) return bearerMissing();
-    let ended: string | undefined;
-    for (const token of given) {
+    if (bearerHash === undefined || !findPeer) return bearerMissingError();
+    let expiredAt: string | undefined;
+    for (const token of tokens) {
       const peer = await findPeer(token).catch(() => {
-        throw credentialsUnreadable();
+        throw credentialsUnreadableError();
       });
-      if (peer?.expired !== undefined) ended = peer.expired;
+      if (peer?.expired !== undefined) expiredAt = peer.expired;
       else if (peer) return { by: `peer:${peer.name}`, ...(peer.scope ? { scope: peer.scope } : {}) };
     }
-    return ended === undefined ? bearerMissing() : peerExpired(ended);
+    return expiredAt === undefined ? bearerMissingError() : peerExpiredError(expiredAt);
   }
 }
 
 /** Access control of a loopback listener without credentials. */
-export const openAccess = new Access({ bind: 'loopback', bearerHash: undefined, operatorHash: undefined });
+export const loopbackAccess = new Access({ bind: 'loopback', bearerHash: undefined, operatorHash: undefined });
 
-const bearerMissing = () =>
+const bearerMissingError = () =>
   new HttpError(
     401,
     'unauthorized',
@@ -127,7 +127,7 @@ const bearerMissing = () =>
   );
 
 /** As RFC 6750 has it. */
-const peerExpired = (at: string) =>
+const peerExpiredError = (at: string) =>
   new HttpError(
     401,
     'peer_token_expired',
@@ -140,22 +140,22 @@ const peerExpired = (at: string) =>
   );
 
 /** As RFC 6750 has it. */
-function outOfScope(scope: readonly string[], needed: Exclude<Needed, 'none'>): HttpError {
+function insufficientScopeError(scope: readonly string[], required: Exclude<RequiredScopes, 'none'>): HttpError {
   const has = scope.map((one) => `'${one}'`).join(', ');
-  const wants =
-    needed === 'all'
+  const requirement =
+    required === 'all'
       ? 'a token that was minted without a scope'
-      : `the scope ${needed.map((one) => `'${one}'`).join(' or ')}`;
-  const named = needed === 'all' ? '' : `, scope="${needed.join(' ')}"`;
+      : `the scope ${required.map((one) => `'${one}'`).join(' or ')}`;
+  const named = required === 'all' ? '' : `, scope="${required.join(' ')}"`;
   return new HttpError(
     403,
     'insufficient_scope',
-    `This needs ${wants}; the peer's token has ${has}. The operator of this host mints another one.`,
+    `This needs ${requirement}; the peer's token has ${has}. The operator of this host mints another one.`,
     { headers: { 'www-authenticate': `Bearer error="insufficient_scope"${named}` } },
   );
 }
 
-const credentialsUnreadable = () =>
+const credentialsUnreadableError = () =>
   new HttpError(
     503,
     'credentials_unreadable',
@@ -163,14 +163,14 @@ const credentialsUnreadable = () =>
     { headers: { 'retry-after': '5' } },
   );
 
-const operatorWrong = () =>
+const operatorWrongError = () =>
   new HttpError(
     401,
     'operator_wrong',
     "The value of x-svc-operator is not the operator's credential, which is in the file operator.token of the host's data directory. Leave the header out where it is not needed.",
   );
 
-const operatorMissing = () =>
+const operatorMissingError = () =>
   new HttpError(
     401,
     'operator_required',

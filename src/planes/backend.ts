@@ -2,10 +2,10 @@ import { endingOf } from '../http/ending.ts';
 import { ClientGone, HttpError } from '../http/error.ts';
 import { newHostRequestId } from '../http/request-id.ts';
 import { checkBody } from '../http/violations.ts';
-import { traceparentOf, type Watch } from '../watch/index.ts';
+import { parseTraceparent, type Tracer } from '../watch/index.ts';
 import type { AnswerBatches, Backend, BackendRequest } from '../wires/core/backend.ts';
 import type { Resident } from './resident.ts';
-import type { Visit } from './turn/respond.ts';
+import type { CompletionContext } from './turn/respond.ts';
 import { answerChat } from './v1/chat.ts';
 import { type ChatRequest, chatRequest } from '../wires/chat/server-schema.ts';
 import { answerTexts } from './v1/completions.ts';
@@ -16,9 +16,9 @@ import { type EmbeddingRequest, embeddingRequest } from '../wires/embeddings/ser
 export interface BackendOptions {
   readonly resident: Resident;
   /** Aborted when the host stops; its reason is the error of requests in flight. */
-  readonly stopping: AbortSignal;
+  readonly stopSignal: AbortSignal;
   readonly onFault: (requestId: string, error: unknown) => void;
-  readonly watch: Watch;
+  readonly watch: Tracer;
 }
 
 /** The resident model as a backend of the host's gateway. Requests are traced like those of a plane. */
@@ -26,25 +26,25 @@ export function residentBackend(options: BackendOptions): Backend {
   const { resident } = options;
   return {
     async answer(wire, request, signal) {
-      const asked = enter(options, { wire, request, left: signal });
-      return await asked.run(async (visit) => {
-        const { events, about } =
+      const active = beginRequest(options, { wire, request, cancelSignal: signal });
+      return await active.run(async (context) => {
+        const { events, metadata } =
           wire === 'chat'
-            ? await answerChat(resident, checkBody(chatRequest, request.body) as ChatRequest, visit)
+            ? await answerChat(resident, checkBody(chatRequest, request.body) as ChatRequest, context)
             : await answerTexts(
                 resident,
                 checkBody(completionRequest, request.body) as CompletionRequest,
-                visit,
+                context,
               );
-        return { events: await asked.watched(events), resident: about.resident };
+        return { events: await active.trace(events), resident: metadata.resident };
       });
     },
     async embed(request, signal) {
-      const asked = enter(options, { wire: 'embeddings', request, left: signal });
-      return await asked.run(async (visit) => {
+      const active = beginRequest(options, { wire: 'embeddings', request, cancelSignal: signal });
+      return await active.run(async (context) => {
         const body = checkBody(embeddingRequest, request.body) as EmbeddingRequest;
-        const answer = await embedInputs(resident, body, visit);
-        asked.end(undefined);
+        const answer = await embedInputs(resident, body, context);
+        active.finish(undefined);
         return answer;
       });
     },
@@ -57,30 +57,30 @@ const operations = { chat: 'chat', completions: 'text_completion', embeddings: '
  * Begins a request and traces it to its last event.
  * @param params.left aborted when the caller no longer wants the answer
  */
-function enter(
-  { watch, stopping, onFault }: BackendOptions,
-  asked: {
+function beginRequest(
+  { watch, stopSignal, onFault }: BackendOptions,
+  params: {
     readonly wire: keyof typeof operations;
     readonly request: BackendRequest;
-    readonly left: AbortSignal;
+    readonly cancelSignal: AbortSignal;
   },
 ) {
-  const { wire, left } = asked;
-  const { stream, traceparent } = asked.request;
+  const { wire, cancelSignal } = params;
+  const { stream, traceparent } = params.request;
   const requestId = newHostRequestId();
   const facts = { wire, operation: operations[wire], by: 'local', stream };
-  const work = watch.begin('completion', requestId, facts, { traceparent: traceparentOf(traceparent) });
-  const over = Promise.withResolvers<void>();
-  const signal = AbortSignal.any([left, stopping]);
+  const span = watch.startSpan('completion', requestId, facts, { traceparent: parseTraceparent(traceparent) });
+  const finished = Promise.withResolvers<void>();
+  const signal = AbortSignal.any([cancelSignal, stopSignal]);
 
   /** @param sentStatus the status, where part of a stream was sent before the failure */
-  const end = (broken: unknown, sent?: number): void => {
-    const cause = broken !== undefined && left.aborted ? new ClientGone() : broken;
-    work.end(cause === undefined ? { outcome: 'ok', status: 200 } : endingOf(cause, work.facts, sent));
-    over.resolve();
+  const finish = (failure: unknown, sentStatus?: number): void => {
+    const cause = failure !== undefined && cancelSignal.aborted ? new ClientGone() : failure;
+    span.end(cause === undefined ? { outcome: 'ok', status: 200 } : endingOf(cause, span.attributes, sentStatus));
+    finished.resolve();
   };
-  const shown = (error: unknown): unknown => {
-    if (error instanceof HttpError || left.aborted) return error;
+  const toReportableError = (error: unknown): unknown => {
+    if (error instanceof HttpError || cancelSignal.aborted) return error;
     onFault(requestId, error);
     return new HttpError(
       500,
@@ -88,47 +88,47 @@ function enter(
       `The host failed on this request; its log names ${requestId}.`,
     );
   };
-  async function* follow(events: AnswerBatches): AnswerBatches {
+  async function* traceEvents(events: AnswerBatches): AnswerBatches {
     // Counts as abandoned unless it completes.
-    let broken: unknown = new ClientGone();
-    let sent: number | undefined;
+    let failure: unknown = new ClientGone();
+    let sentStatus: number | undefined;
     try {
       yield [];
       for await (const batch of events) {
         // A failure of a buffered answer determines its status.
-        if (stream) sent = 200;
+        if (stream) sentStatus = 200;
         yield batch;
       }
-      broken = undefined;
+      failure = undefined;
     } catch (error) {
-      broken = error;
-      throw shown(error);
+      failure = error;
+      throw toReportableError(error);
     } finally {
-      end(broken, sent);
+      finish(failure, sentStatus);
     }
   }
   return {
-    end,
-    async run<Value>(make: (visit: Visit) => Promise<Value>): Promise<Value> {
+    finish,
+    async run<Value>(make: (context: CompletionContext) => Promise<Value>): Promise<Value> {
       try {
         signal.throwIfAborted();
-        return await make({ signal, over: over.promise, work });
+        return await make({ signal, finished: finished.promise, span });
       } catch (error) {
-        end(error);
-        throw shown(error);
+        finish(error);
+        throw toReportableError(error);
       }
     },
     /**
      * Traces the events. The request ends with them, or when the caller leaves, whether or not the events are read.
      */
-    async watched(events: AnswerBatches): Promise<AnswerBatches> {
-      const watched = follow(events);
+    async trace(events: AnswerBatches): Promise<AnswerBatches> {
+      const traced = traceEvents(events);
       // The generator must have started, otherwise `return` runs none of its code.
-      await watched.next();
-      const leave = () => void watched.return().catch(() => undefined);
-      if (left.aborted) leave();
-      else left.addEventListener('abort', leave, { once: true });
-      return watched;
+      await traced.next();
+      const leave = () => void traced.return().catch(() => undefined);
+      if (cancelSignal.aborted) leave();
+      else cancelSignal.addEventListener('abort', leave, { once: true });
+      return traced;
     },
   };
 }

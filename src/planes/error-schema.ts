@@ -7,13 +7,13 @@ export const hostError = z
   .object({ error: z.object({ code: z.string(), message: z.string(), violations }) })
   .meta({ id: 'HostError' });
 
-export const openaiRefusal = (description: string) => ({
+export const openaiErrorResponse = (description: string) => ({
   description,
   content: { 'application/json': openaiError },
 });
 /** Error responses of every OpenAI route that uses the resident model. */
-export const openaiRefusals = {
-  404: openaiRefusal('No such model.'),
-  429: openaiRefusal('The queue is full; `Retry-After` says when to retry.'),
-  503: openaiRefusal('No model is resident, the model is loading, or the GPU was lost.'),
+export const openaiErrorResponses = {
+  404: openaiErrorResponse('No such model.'),
+  429: openaiErrorResponse('The queue is full; `Retry-After` says when to retry.'),
+  503: openaiErrorResponse('No model is resident, the model is loading, or the GPU was lost.'),
 };

@@ -36,7 +36,7 @@ export interface ModelCard extends ModelRow {
   /** Long lists are null unless the whole header was requested. */
   readonly metadata: ReadonlyMap<string, unknown>;
   /** Whether the model supports fill-in-the-middle. */
-  readonly insert: boolean;
+  readonly canInsert: boolean;
   readonly kind: 'generate' | 'embed';
   readonly defaults: ModelDefaults;
 }
@@ -45,8 +45,8 @@ export interface ModelCard extends ModelRow {
 export interface PullProgress {
   readonly file: string;
   readonly digest: string;
-  readonly done: number;
-  readonly total: number;
+  readonly doneBytes: number;
+  readonly totalBytes: number;
 }
 
 /** Receives the progress of a download. */
@@ -70,13 +70,13 @@ export interface ModelStore {
   /** Whether the weights of a model are the ones at a location, under another name. */
   isSame(model: StoredModel, location: string): Promise<boolean>;
   /** @param includeLists include every list of the header */
-  card(model: StoredModel, whole?: boolean): Promise<ModelCard>;
-  defaults(model: StoredModel): Promise<ModelDefaults>;
+  readCard(model: StoredModel, includeLists?: boolean): Promise<ModelCard>;
+  readDefaults(model: StoredModel): Promise<ModelDefaults>;
   /** Downloads a model or resumes its download. Concurrent calls for the same model share one download. */
   pull(reference: string, listener: PullListener, signal: AbortSignal): Promise<StoredModel>;
   remove(model: StoredModel): Promise<void>;
   copy(model: StoredModel, name: string): Promise<void>;
-  create(name: string, made: NewModel): Promise<void>;
+  create(name: string, model: NewModel): Promise<void>;
   /** Uploaded files for creating models, keyed by `sha256:<hex>`. */
   hasBlob(digest: string): Promise<boolean>;
   putBlob(digest: string, bytes: AsyncIterable<Uint8Array>): Promise<void>;

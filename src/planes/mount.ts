@@ -1,20 +1,20 @@
 import type { AgentHost } from '../agent/open.ts';
-import { agentPlaneOf } from './agent/routes.ts';
-import { docsPlane } from './docs/routes.ts';
-import { healthPlane } from './health/routes.ts';
-import { controlPlane } from './host/control.ts';
-import { type HostAgentFacts, hostPlane } from './host/routes.ts';
+import { createAgentPlaneOf } from './agent/routes.ts';
+import { createDocsPlane } from './docs/routes.ts';
+import { createHealthPlane } from './health/routes.ts';
+import { createControlPlane } from './host/control.ts';
+import { type HostAgentData, createHostPlane } from './host/routes.ts';
 import { llamaCppPlane } from './llama-cpp/routes.ts';
 import type { ModelStore } from './model-store.ts';
 import { ollamaPlane } from './ollama/routes.ts';
 import type { Resident } from './resident.ts';
 import type { Plane } from '../http/route.ts';
 import type { MetricsOptions } from './host/metrics.ts';
-import type { Served } from './served.ts';
-import { labPlane } from './lab/routes.ts';
+import type { ServedCounters } from './served.ts';
+import { createLabPlane } from './lab/routes.ts';
 import { messagesPlane } from './messages/routes.ts';
-import { observePlane } from './observe/routes.ts';
-import { recorderPlane } from './recorder/routes.ts';
+import { createObservePlane } from './observe/routes.ts';
+import { createRecorderPlane } from './recorder/routes.ts';
 import { v1Plane } from './v1/routes.ts';
 import type { Observe } from '../observe/open.ts';
 import type { RecorderService } from '../recorder/services.ts';
@@ -23,21 +23,21 @@ export interface HostFacts {
   readonly resident: Resident;
   readonly store: ModelStore;
   /** Counters of served completions; one of the trace sinks. */
-  readonly served: Served;
+  readonly served: ServedCounters;
   readonly version: string;
   /** Further metrics of `/metrics`. */
-  readonly metrics?: MetricsOptions['watched'];
+  readonly metrics?: MetricsOptions['tracedMetrics'];
   readonly recorder?: RecorderService;
   readonly observe?: Observe;
   readonly endpointId: string;
   /** Whether the host serves the gateway too. */
   readonly gateway?: boolean;
   /** Undefined where the host runs no agents. */
-  readonly agent?: { readonly host: AgentHost; readonly facts: HostAgentFacts };
+  readonly agent?: { readonly host: AgentHost; readonly facts: HostAgentData };
 }
 
 /** Capabilities that the host reports. */
-const namesOf = ({ agent, gateway, observe, recorder }: HostFacts): string[] => [
+const capabilityNames = ({ agent, gateway, observe, recorder }: HostFacts): string[] => [
   'host',
   'v1',
   'messages',
@@ -51,35 +51,35 @@ const namesOf = ({ agent, gateway, observe, recorder }: HostFacts): string[] => 
 ];
 
 /** Every plane of the main listener. A new plane is one line here. */
-export function hostPlanes(facts: HostFacts): Plane[] {
+export function createHostPlanes(facts: HostFacts): Plane[] {
   const { resident, store, served, version, endpointId, agent, observe, recorder } = facts;
-  const names = namesOf(facts);
+  const names = capabilityNames(facts);
   const planes = [
-    healthPlane(resident, names),
-    hostPlane({ resident, served, version, endpointId, capabilities: names, agent: agent?.facts }),
+    createHealthPlane(resident, names),
+    createHostPlane({ resident, served, version, endpointId, capabilities: names, agent: agent?.facts }),
     // Must precede the `/v1` plane, because the first matching prefix determines the error envelope.
     messagesPlane(resident),
     llamaCppPlane({ resident, store, version, planes: names }),
     v1Plane(resident, store),
     ollamaPlane({ resident, store, version }),
-    labPlane(resident),
-    ...(agent ? [agentPlaneOf(agent.host)] : []),
-    ...(observe ? [observePlane(observe)] : []),
-    ...(recorder ? [recorderPlane(recorder)] : []),
+    createLabPlane(resident),
+    ...(agent ? [createAgentPlaneOf(agent.host)] : []),
+    ...(observe ? [createObservePlane(observe)] : []),
+    ...(recorder ? [createRecorderPlane(recorder)] : []),
   ];
-  return [...planes, docsPlane(planes, version)];
+  return [...planes, createDocsPlane(planes, version)];
 }
 
 /** Planes of the control socket: the operator's view, without completions. */
-export function controlPlanes(facts: HostFacts): Plane[] {
+export function createControlPlanes(facts: HostFacts): Plane[] {
   const { resident, served, version, endpointId, agent, metrics, recorder } = facts;
-  const capabilities = namesOf(facts);
+  const capabilities = capabilityNames(facts);
   const planes = [
-    healthPlane(resident, ['host']),
-    hostPlane({ resident, served, version, endpointId, capabilities, agent: agent?.facts }),
+    createHealthPlane(resident, ['host']),
+    createHostPlane({ resident, served, version, endpointId, capabilities, agent: agent?.facts }),
     ...(agent
       ? [
-          controlPlane(
+          createControlPlane(
             { peers: agent.host.peers, recorder },
             {
               served,
@@ -87,11 +87,11 @@ export function controlPlanes(facts: HostFacts): Plane[] {
               version,
               external: agent.host.external,
               countWork: agent.facts.countWork,
-              watched: metrics,
+              tracedMetrics: metrics,
             },
           ),
         ]
       : []),
   ];
-  return [...planes, docsPlane(planes, version)];
+  return [...planes, createDocsPlane(planes, version)];
 }

@@ -1,22 +1,22 @@
 import { type Engine, EngineError, type ModelInfo } from '../engine/index.ts';
 import { ChatError } from '../chat/index.ts';
-import { GrammarError, type Grammars } from '../grammar/types.ts';
+import { GrammarError, type GrammarService } from '../grammar/types.ts';
 import type { Lab } from '../lab/types.ts';
-import type { Work } from '../watch/index.ts';
+import type { TraceSpan } from '../watch/index.ts';
 import type { ModelCard, StoredModel } from './model-store.ts';
 import { HttpError } from '../http/error.ts';
-import { modelNotFound, requireKind } from './turn/identity.ts';
-import { Turnstile, type Visit } from './turnstile.ts';
-import { plainReason } from '../words/plain-reason.ts';
+import { modelNotFoundError, requireKind } from './turn/identity.ts';
+import { ModelSwapGate, type Lease } from './turnstile.ts';
+import { safeErrorReason } from '../words/plain-reason.ts';
 
 /** Returns the lab of the resident model; undefined until it is ready. */
 export type LabSource = () => Lab | undefined;
 
 type State =
   /** `reason`: why the last model could not be loaded. */
-  | { readonly kind: 'none'; readonly why?: string }
+  | { readonly kind: 'none'; readonly reason?: string }
   /** `isFirst`: the first model of the host; later ones replace another model. */
-  | { readonly kind: 'loading'; readonly first: boolean }
+  | { readonly kind: 'loading'; readonly isFirst: boolean }
   | ({ readonly kind: 'ready' } & ReadyModel);
 
 /** A loaded model with its lab and grammars. */
@@ -24,14 +24,14 @@ export interface LoadedModel {
   readonly engine: Engine;
   /** Called for every request, so that the lab may be created late or replaced. */
   readonly lab?: LabSource;
-  readonly grammars?: Grammars;
+  readonly grammars?: GrammarService;
 }
 
 /** The resident model and its resources. */
 export interface ReadyModel {
   readonly engine: Engine;
   /** Undefined where the host does not support constrained output. */
-  readonly grammars: Grammars | undefined;
+  readonly grammars: GrammarService | undefined;
   readonly lab: LabSource | undefined;
   readonly loadedAt: Date;
   /** Location of the model; its id where no location is known. */
@@ -39,7 +39,7 @@ export interface ReadyModel {
 }
 
 /** The model that a name resolves to. */
-interface Named {
+interface ResolvedModel {
   readonly location: string;
   /** Undefined where the name is the id of a model that is or was resident. */
   readonly stored: StoredModel | undefined;
@@ -49,9 +49,9 @@ interface Named {
 type KnownModel = Pick<ReadyModel, 'location' | 'loadedAt'> & { readonly model: ModelInfo };
 
 /** A request for a model lease. */
-export interface Visitor extends Visit {
+export interface LeaseRequest extends Lease {
   /** Span of the request; the requested and the resident model are recorded on it. */
-  readonly work?: Work<'completion'>;
+  readonly span?: TraceSpan<'completion'>;
 }
 
 /** Access to models other than the resident one. */
@@ -60,7 +60,7 @@ export interface OtherModels {
   /** Whether the model's weights are the ones at a location, under another name. */
   readonly isSame: (model: StoredModel, location: string) => Promise<boolean>;
   /** Reads from a model's header why it cannot be loaded and what kind it is. */
-  readonly look: (model: StoredModel) => Promise<Pick<ModelCard, 'problem' | 'kind'>>;
+  readonly inspect: (model: StoredModel) => Promise<Pick<ModelCard, 'problem' | 'kind'>>;
   /** Closes the resident model and loads this one. Undefined where requests may not change the model. */
   readonly load: ((location: string) => Promise<LoadedModel>) | undefined;
 }
@@ -68,28 +68,28 @@ export interface OtherModels {
 const noOthers: OtherModels = {
   find: () => Promise.resolve(undefined),
   isSame: () => Promise.resolve(false),
-  look: () => Promise.resolve({ problem: undefined, kind: 'generate' }),
+  inspect: () => Promise.resolve({ problem: undefined, kind: 'generate' }),
   load: undefined,
 };
 
 /** The resident model of the host: none, loading or ready. */
 export class Resident {
   #state: State;
-  readonly #others: OtherModels;
+  readonly #otherModels: OtherModels;
   /** Models that are or were resident, by id. */
-  readonly #known = new Map<string, KnownModel>();
-  #last: string | undefined;
-  readonly #turnstile = new Turnstile<ReadyModel>({
+  readonly #knownModels = new Map<string, KnownModel>();
+  #lastLocation: string | undefined;
+  readonly #swapGate = new ModelSwapGate<ReadyModel>({
     current: () =>
       this.#state.kind === 'ready' ? { location: this.#state.location, model: this.#state } : undefined,
-    change: (location) => this.#change(location),
-    idle: () => this.#isIdle(),
-    empty: () => this.#absence(),
+    swap: (location) => this.#swap(location),
+    isIdle: () => this.#isIdle(),
+    absenceError: () => this.#absenceError(),
   });
 
-  constructor(start: 'none' | 'loading', others: OtherModels = noOthers) {
-    this.#state = start === 'none' ? { kind: 'none' } : { kind: 'loading', first: true };
-    this.#others = others;
+  constructor(start: 'none' | 'loading', otherModels: OtherModels = noOthers) {
+    this.#state = start === 'none' ? { kind: 'none' } : { kind: 'loading', isFirst: true };
+    this.#otherModels = otherModels;
   }
 
   get state(): State {
@@ -101,17 +101,17 @@ export class Resident {
   }
 
   /** Whether a request that names another stored model causes a swap. */
-  get swaps(): boolean {
-    return this.#others.load !== undefined;
+  get canSwap(): boolean {
+    return this.#otherModels.load !== undefined;
   }
 
-  ready(engine: Engine, more: Omit<LoadedModel, 'engine'> & { location?: string } = {}): void {
+  setReady(engine: Engine, more: Omit<LoadedModel, 'engine'> & { location?: string } = {}): void {
     const { lab, grammars, location = engine.model.id } = more;
     const loadedAt = new Date();
-    const before = this.knownAt(location)?.model.id;
-    if (before !== undefined) this.#known.delete(before);
-    this.#known.set(engine.model.id, { model: engine.model, location, loadedAt });
-    this.#last = location;
+    const previous = this.findKnownModel(location)?.model.id;
+    if (previous !== undefined) this.#knownModels.delete(previous);
+    this.#knownModels.set(engine.model.id, { model: engine.model, location, loadedAt });
+    this.#lastLocation = location;
     this.#state = { kind: 'ready', engine, grammars, lab, loadedAt, location };
   }
 
@@ -121,24 +121,24 @@ export class Resident {
    * @param requestedModel absent: the resident model, whichever it is
    * @param kind the kind the request needs, where it matters; a model of the other kind is refused without loading it
    */
-  async use(
-    asked: string | null | undefined,
-    { work, ...visit }: Visitor,
+  async acquire(
+    requestedModel: string | null | undefined,
+    { span, ...lease }: LeaseRequest,
     kind?: ModelInfo['kind'],
   ): Promise<ReadyModel> {
-    if (work && typeof asked === 'string') work.facts.requestedModel = asked;
-    const ready = await this.#enter(asked ?? undefined, visit, kind);
+    if (span && typeof requestedModel === 'string') span.attributes.requestedModel = requestedModel;
+    const ready = await this.#lease(requestedModel ?? undefined, lease, kind);
     if (kind !== undefined) requireKind(ready.engine.model, kind);
-    if (work) work.facts.model = ready.engine.model.id;
+    if (span) span.attributes.model = ready.engine.model.id;
     return ready;
   }
 
-  async #enter(asked: string | undefined, visit: Visit, kind?: ModelInfo['kind']): Promise<ReadyModel> {
-    const named = asked === undefined ? undefined : await this.named(asked);
+  async #lease(requestedModel: string | undefined, lease: Lease, kind?: ModelInfo['kind']): Promise<ReadyModel> {
+    const resolved = requestedModel === undefined ? undefined : await this.resolveModel(requestedModel);
     // The host does not swap, or has no model yet.
-    if (!this.swaps || (this.#state.kind === 'loading' && this.#state.first)) return this.require();
-    if (asked !== undefined && named) await this.#requireUseful(asked, named, kind);
-    return await this.#turnstile.enter(named?.location, visit);
+    if (!this.canSwap || (this.#state.kind === 'loading' && this.#state.isFirst)) return this.requireModel();
+    if (requestedModel !== undefined && resolved) await this.#requireServable(requestedModel, resolved, kind);
+    return await this.#swapGate.acquire(resolved?.location, lease);
   }
 
   /**
@@ -146,104 +146,104 @@ export class Resident {
    * may swap, also another stored model or one that was resident before.
    * @throws HttpError where no model has the name
    */
-  async named(asked: string): Promise<Named> {
-    if (!this.swaps || (this.#state.kind === 'loading' && this.#state.first)) this.require();
+  async resolveModel(requestedModel: string): Promise<ResolvedModel> {
+    if (!this.canSwap || (this.#state.kind === 'loading' && this.#state.isFirst)) this.requireModel();
     const ready = this.#state.kind === 'ready' ? this.#state : undefined;
     const id = ready?.engine.model.id;
-    const name = plainName(asked);
+    const name = stripLatestTag(requestedModel);
     if (ready && name === id) return { location: ready.location, stored: undefined };
-    const stored = await this.#others.find(asked);
-    if (stored && ready && (await this.#others.isSame(stored, ready.location)))
+    const stored = await this.#otherModels.find(requestedModel);
+    if (stored && ready && (await this.#otherModels.isSame(stored, ready.location)))
       return { location: ready.location, stored };
-    const location = stored?.location ?? this.#known.get(name)?.location;
-    if (location === undefined) throw modelNotFound(asked, id, this.swaps ? 'GET /v1/models' : undefined);
-    if (id !== undefined && !this.swaps) throw notResident(asked, id);
+    const location = stored?.location ?? this.#knownModels.get(name)?.location;
+    if (location === undefined) throw modelNotFoundError(requestedModel, id, this.canSwap ? 'GET /v1/models' : undefined);
+    if (id !== undefined && !this.canSwap) throw notResidentError(requestedModel, id);
     return { location, stored };
   }
 
   /** The model that is or was resident at a location. */
-  knownAt(location: string): KnownModel | undefined {
-    return [...this.#known.values()].find((known) => known.location === location);
+  findKnownModel(location: string): KnownModel | undefined {
+    return [...this.#knownModels.values()].find((known) => known.location === location);
   }
 
   /** Refuses a model that cannot serve the request before the resident one is closed for it. */
-  async #requireUseful(
-    asked: string,
-    { location, stored }: Named,
+  async #requireServable(
+    requestedModel: string,
+    { location, stored }: ResolvedModel,
     kind: ModelInfo['kind'] | undefined,
   ): Promise<void> {
     if (this.#state.kind === 'ready' && this.#state.location === location) {
       if (kind !== undefined) requireKind(this.#state.engine.model, kind);
       return;
     }
-    const known = this.knownAt(location)?.model;
-    const seen = stored ? await this.#others.look(stored) : { problem: undefined, kind: known?.kind };
-    if (seen.problem !== undefined) throw loadFailed(asked, seen.problem);
-    if (kind !== undefined && seen.kind !== undefined)
-      requireKind({ id: plainName(asked), kind: seen.kind }, kind, 'stored');
+    const known = this.findKnownModel(location)?.model;
+    const inspected = stored ? await this.#otherModels.inspect(stored) : { problem: undefined, kind: known?.kind };
+    if (inspected.problem !== undefined) throw loadFailedError(requestedModel, inspected.problem);
+    if (kind !== undefined && inspected.kind !== undefined)
+      requireKind({ id: stripLatestTag(requestedModel), kind: inspected.kind }, kind, 'stored');
   }
 
   /** Pins the resident model for the duration of a request that does not lease it. */
-  hold(visit: Visit): void {
-    if (this.#state.kind === 'ready') this.#turnstile.hold(visit);
+  pin(lease: Lease): void {
+    if (this.#state.kind === 'ready') this.#swapGate.pin(lease);
   }
 
   /** Loads another model. On failure, reloads the previous one. */
-  async #change(location: string): Promise<void> {
-    const { load } = this.#others;
+  async #swap(location: string): Promise<void> {
+    const { load } = this.#otherModels;
     if (!load) throw new Error('this host keeps its model');
-    const before = this.#last;
-    this.#state = { kind: 'loading', first: false };
+    const previous = this.#lastLocation;
+    this.#state = { kind: 'loading', isFirst: false };
     try {
       const { engine, ...more } = await load(location);
-      this.ready(engine, { ...more, location });
+      this.setReady(engine, { ...more, location });
     } catch (error) {
-      const why = plainReason(error);
-      await this.#restore(before === location ? undefined : before, why, load);
-      throw loadFailed(location.split(/[/\\]/).at(-1) ?? location, why);
+      const reason = safeErrorReason(error);
+      await this.#restore(previous === location ? undefined : previous, reason, load);
+      throw loadFailedError(location.split(/[/\\]/).at(-1) ?? location, reason);
     }
   }
 
   async #restore(
-    before: string | undefined,
-    why: string,
+    previous: string | undefined,
+    reason: string,
     load: NonNullable<OtherModels['load']>,
   ): Promise<void> {
-    this.#state = { kind: 'none', why };
-    if (before === undefined) return;
-    this.#state = { kind: 'loading', first: false };
+    this.#state = { kind: 'none', reason };
+    if (previous === undefined) return;
+    this.#state = { kind: 'loading', isFirst: false };
     try {
-      const { engine, ...more } = await load(before);
-      this.ready(engine, { ...more, location: before });
+      const { engine, ...more } = await load(previous);
+      this.setReady(engine, { ...more, location: previous });
     } catch (error) {
-      this.#state = { kind: 'none', why: `${why}; and the previous model failed too: ${plainReason(error)}` };
+      this.#state = { kind: 'none', reason: `${reason}; and the previous model failed too: ${safeErrorReason(error)}` };
     }
   }
 
   #isIdle(): boolean {
     const stats = this.engine?.stats();
-    return stats === undefined || stats.running + stats.queued + stats.parked === 0;
+    return stats === undefined || stats.running + stats.queued + stats.stalledReaders === 0;
   }
 
-  #absence(): HttpError {
-    const why = this.#state.kind === 'none' ? this.#state.why : undefined;
+  #absenceError(): HttpError {
+    const reason = this.#state.kind === 'none' ? this.#state.reason : undefined;
     const message =
-      why === undefined
+      reason === undefined
         ? 'No model is resident: the host was started without --gpu. Start it as: node dist/host.js --gpu'
-        : `No model is resident, since the last one could not be loaded: ${why}. Name a stored model to load it.`;
+        : `No model is resident, since the last one could not be loaded: ${reason}. Name a stored model to load it.`;
     return new HttpError(503, 'no_resident_model', message, { headers: { 'x-should-retry': 'false' } });
   }
 
   /** The resident model. @throws HttpError 503 that states why there is none */
-  require(): ReadyModel {
+  requireModel(): ReadyModel {
     if (this.#state.kind === 'ready') return this.#state;
-    if (this.#state.kind === 'loading') throw loading();
-    throw this.#absence();
+    if (this.#state.kind === 'loading') throw modelLoadingError();
+    throw this.#absenceError();
   }
 
   /** The lab. @throws HttpError 503 that states why there is none */
   requireLab(): Lab {
-    const { lab } = this.require();
+    const { lab } = this.requireModel();
     if (lab === undefined)
       throw new HttpError(503, 'lab_unavailable', 'This host serves its model without a kernel lab.');
     const ready = lab();
@@ -254,23 +254,23 @@ export class Resident {
   }
 }
 
-export const loading = (): HttpError =>
+export const modelLoadingError = (): HttpError =>
   new HttpError(503, 'model_loading', 'Loading model', { headers: { 'retry-after': '1' } });
 
 /** Removes Ollama's default tag, which has no meaning here. */
-export const plainName = (asked: string): string => asked.replace(/:latest$/, '');
+export const stripLatestTag = (requestedModel: string): string => requestedModel.replace(/:latest$/, '');
 
-const notResident = (asked: string, resident: string): HttpError =>
+const notResidentError = (requestedModel: string, resident: string): HttpError =>
   new HttpError(
     404,
     'model_not_resident',
-    `The model '${asked.slice(0, 200)}' is stored but not resident; the resident model is '${resident}'. Start the host ` +
-      `with --swap to let requests change it, or with --model ${asked.slice(0, 200)}.`,
+    `The model '${requestedModel.slice(0, 200)}' is stored but not resident; the resident model is '${resident}'. Start the host ` +
+      `with --swap to let requests change it, or with --model ${requestedModel.slice(0, 200)}.`,
     { param: 'model' },
   );
 
-const loadFailed = (asked: string, why: string): HttpError =>
-  new HttpError(500, 'model_load_failed', `The model '${asked.slice(0, 200)}' cannot be loaded: ${why}`, {
+const loadFailedError = (requestedModel: string, reason: string): HttpError =>
+  new HttpError(500, 'model_load_failed', `The model '${requestedModel.slice(0, 200)}' cannot be loaded: ${reason}`, {
     param: 'model',
     headers: { 'x-should-retry': 'false' },
   });

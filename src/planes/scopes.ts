@@ -5,35 +5,35 @@ import type { Route } from '../http/route.ts';
  * Scopes that a route requires from a peer's token: any one of the listed scopes; `none`: any token; `all`: a token
  * without a scope, which is unrestricted.
  */
-export type Needed = readonly PeerScope[] | 'none' | 'all';
+export type RequiredScopes = readonly PeerScope[] | 'none' | 'all';
 
 /** Scopes by the route's method, unless `routes` has its `operationId`. An absent member means `all`. */
 interface PlaneScopes {
-  readonly reads?: Needed;
-  readonly writes?: Needed;
-  readonly routes?: Readonly<Record<string, Needed>>;
+  readonly reads?: RequiredScopes;
+  readonly writes?: RequiredScopes;
+  readonly routes?: Readonly<Record<string, RequiredScopes>>;
 }
 
-const models = ['read', 'infer'] as const;
-const looks = ['read', 'agent', 'approve'] as const;
+const modelReadScopes = ['read', 'infer'] as const;
+const agentReadScopes = ['read', 'agent', 'approve'] as const;
 
 /** Scopes by plane name. Planes and routes that are absent refuse every token with a scope. */
-const planes: Readonly<Record<string, PlaneScopes>> = {
+const scopesByPlane: Readonly<Record<string, PlaneScopes>> = {
   health: { reads: 'none' },
   docs: { reads: 'none' },
   host: { reads: ['read'], routes: { getHostHealth: 'none' } },
   control: { routes: { getMetrics: ['read'] } },
-  v1: { reads: models, writes: ['infer'] },
-  messages: { reads: models, writes: ['infer'] },
+  v1: { reads: modelReadScopes, writes: ['infer'] },
+  messages: { reads: modelReadScopes, writes: ['infer'] },
   'llama-cpp': {
-    reads: models,
+    reads: modelReadScopes,
     writes: ['infer'],
     routes: { llamaCppHealth: 'none', llamaCppSetProps: 'all' },
   },
   ollama: {
-    reads: models,
+    reads: modelReadScopes,
     routes: {
-      ollamaShow: models,
+      ollamaShow: modelReadScopes,
       ollamaChat: ['infer'],
       ollamaGenerate: ['infer'],
       ollamaEmbed: ['infer'],
@@ -42,12 +42,12 @@ const planes: Readonly<Record<string, PlaneScopes>> = {
   },
   lab: { reads: ['read'] },
   agent: {
-    reads: looks,
+    reads: agentReadScopes,
     writes: ['agent'],
     routes: {
       approvePendingChange: ['approve'],
       discardPendingChange: ['approve'],
-      lintWorkflow: looks,
+      lintWorkflow: agentReadScopes,
       // Definitions determine what agents may do without approval, so writing them requires the approve scope.
       createAgent: ['approve'],
       putAgent: ['approve'],
@@ -68,9 +68,9 @@ const planes: Readonly<Record<string, PlaneScopes>> = {
 };
 
 /** Scope that all requests under `/gateway` require, in addition to a gateway key. */
-export const gatewayScopes: Needed = ['infer'];
+export const gatewayScopes: RequiredScopes = ['infer'];
 
-export function neededScopes(plane: string, { method, operationId }: Route): Needed {
-  const { reads = 'all', writes = 'all', routes = {} } = planes[plane] ?? {};
+export function requiredScopes(plane: string, { method, operationId }: Route): RequiredScopes {
+  const { reads = 'all', writes = 'all', routes = {} } = scopesByPlane[plane] ?? {};
   return routes[operationId] ?? (method === 'GET' || method === 'HEAD' ? reads : writes);
 }

@@ -1,37 +1,37 @@
-import { unlessAborted } from '../util/abort.ts';
+import { raceAbort } from '../util/abort.ts';
 import { HttpError } from '../http/error.ts';
 
 /** Limit of requests that wait for another model. */
-const mostWaiting = 256;
+const maxWaiting = 256;
 /** A drain no longer waits for stalled readers once the engine has been idle for this long. */
-const idleMs = 5000;
+const idleTimeoutMs = 5000;
 
 /** Lifetime of a model lease. */
-export interface Visit {
+export interface Lease {
   /** Aborted when the client disconnects or the host stops. */
   readonly signal: AbortSignal;
   /** Resolves when the response was sent or the client stopped reading; releases the lease. */
-  readonly over: Promise<void>;
+  readonly finished: Promise<void>;
 }
 
 /** The slot of the resident model. `Model` is the type that leases return. */
-interface Hall<Model> {
+interface ModelSlot<Model> {
   /** The resident model and its location; undefined where there is none. */
   readonly current: () => { readonly location: string; readonly model: Model } | undefined;
   /** Loads another model. Afterwards `current` returns the resident model, also after a failure. */
-  readonly change: (location: string) => Promise<void>;
+  readonly swap: (location: string) => Promise<void>;
   /** Whether the resident model has no work. */
-  readonly idle: () => boolean;
+  readonly isIdle: () => boolean;
   /** Returns the error for a request when no model is resident. */
-  readonly empty: () => unknown;
+  readonly absenceError: () => unknown;
 }
 
-interface Waiting<Model> {
+interface QueuedRequest<Model> {
   /** Location of the requested model; undefined: any model. */
-  readonly wanted: string | undefined;
-  readonly visit: Visit;
-  readonly admit: (model: Model) => void;
-  readonly refuse: (error: unknown) => void;
+  readonly location: string | undefined;
+  readonly lease: Lease;
+  readonly grant: (model: Model) => void;
+  readonly reject: (error: unknown) => void;
 }
 
 /**
@@ -40,125 +40,125 @@ interface Waiting<Model> {
  * When a model is loaded, all requests that wait for it at that time are admitted, so mixed requests cause as few swaps
  * as fairness allows.
  */
-export class Turnstile<Model> {
-  readonly #hall: Hall<Model>;
-  #inside = 0;
-  #held = 0;
-  #waiting: Waiting<Model>[] = [];
-  #changing = false;
-  #watch: NodeJS.Timeout | undefined;
+export class ModelSwapGate<Model> {
+  readonly #slot: ModelSlot<Model>;
+  #leaseCount = 0;
+  #pinCount = 0;
+  #queue: QueuedRequest<Model>[] = [];
+  #isSwapping = false;
+  #idleTimer: NodeJS.Timeout | undefined;
 
-  constructor(hall: Hall<Model>) {
-    this.#hall = hall;
+  constructor(slot: ModelSlot<Model>) {
+    this.#slot = slot;
   }
 
   /** Resolves with the model when it is this request's turn. */
-  async enter(wanted: string | undefined, visit: Visit): Promise<Model> {
-    visit.signal.throwIfAborted();
-    const now = this.#waiting.length === 0 && !this.#changing ? this.#hall.current() : undefined;
-    if (now && (wanted === undefined || wanted === now.location)) {
-      this.#count(visit);
-      return now.model;
+  async acquire(location: string | undefined, lease: Lease): Promise<Model> {
+    lease.signal.throwIfAborted();
+    const current = this.#queue.length === 0 && !this.#isSwapping ? this.#slot.current() : undefined;
+    if (current && (location === undefined || location === current.location)) {
+      this.#countLease(lease);
+      return current.model;
     }
-    if (this.#waiting.length >= mostWaiting) {
-      const message = `${mostWaiting} requests wait for another model to be loaded; try again later.`;
+    if (this.#queue.length >= maxWaiting) {
+      const message = `${maxWaiting} requests wait for another model to be loaded; try again later.`;
       throw new HttpError(429, 'queue_full', message, { headers: { 'retry-after': '1' } });
     }
     const { promise, resolve, reject } = Promise.withResolvers<Model>();
-    const one: Waiting<Model> = { wanted, visit, admit: resolve, refuse: reject };
-    this.#waiting.push(one);
-    this.#advance();
+    const request: QueuedRequest<Model> = { location, lease, grant: resolve, reject: reject };
+    this.#queue.push(request);
+    this.#admitNext();
     try {
-      return await unlessAborted(promise, visit.signal);
+      return await raceAbort(promise, lease.signal);
     } finally {
-      if (this.#waiting.includes(one)) {
-        this.#waiting = this.#waiting.filter((other) => other !== one);
-        this.#advance();
+      if (this.#queue.includes(request)) {
+        this.#queue = this.#queue.filter((other) => other !== request);
+        this.#admitNext();
       }
     }
   }
 
   /** Pins the model for an admitted request whose work `isIdle` does not cover. */
-  hold({ over }: Visit): void {
-    this.#held += 1;
-    void over.finally(() => {
-      this.#held -= 1;
-      this.#advance();
+  pin({ finished }: Lease): void {
+    this.#pinCount += 1;
+    void finished.finally(() => {
+      this.#pinCount -= 1;
+      this.#admitNext();
     });
   }
 
-  #count({ over }: Visit): void {
-    this.#inside += 1;
-    void over.finally(() => {
-      this.#inside -= 1;
-      this.#advance();
+  #countLease({ finished }: Lease): void {
+    this.#leaseCount += 1;
+    void finished.finally(() => {
+      this.#leaseCount -= 1;
+      this.#admitNext();
     });
   }
 
-  #admit(one: Waiting<Model>, model: Model): void {
-    this.#waiting = this.#waiting.filter((other) => other !== one);
-    this.#count(one.visit);
-    one.admit(model);
+  #admit(request: QueuedRequest<Model>, model: Model): void {
+    this.#queue = this.#queue.filter((other) => other !== request);
+    this.#countLease(request.lease);
+    request.grant(model);
   }
 
-  #advance(): void {
+  #admitNext(): void {
     for (;;) {
-      const [first] = this.#waiting;
-      if (!first || this.#changing) return this.#rest();
-      const now = this.#hall.current();
-      if (now && (first.wanted === undefined || first.wanted === now.location)) {
-        this.#admit(first, now.model);
-      } else if (first.wanted === undefined) {
-        this.#waiting.shift();
-        first.refuse(this.#hall.empty());
-      } else if (this.#inside + this.#held > 0) {
-        return this.#watchReaders();
+      const [first] = this.#queue;
+      if (!first || this.#isSwapping) return this.#stopIdleTimer();
+      const current = this.#slot.current();
+      if (current && (first.location === undefined || first.location === current.location)) {
+        this.#admit(first, current.model);
+      } else if (first.location === undefined) {
+        this.#queue.shift();
+        first.reject(this.#slot.absenceError());
+      } else if (this.#leaseCount + this.#pinCount > 0) {
+        return this.#startIdleTimer();
       } else {
-        this.#rest();
-        void this.#change(first.wanted);
+        this.#stopIdleTimer();
+        void this.#swap(first.location);
         return;
       }
     }
   }
 
-  async #change(location: string): Promise<void> {
-    this.#changing = true;
+  async #swap(location: string): Promise<void> {
+    this.#isSwapping = true;
     let failure: { readonly error: unknown } | undefined;
     try {
-      await this.#hall.change(location);
+      await this.#slot.swap(location);
     } catch (error) {
       failure = { error };
     }
-    this.#changing = false;
-    const wanting = this.#waiting.filter(({ wanted }) => wanted === location);
-    const now = this.#hall.current();
-    for (const one of wanting) {
-      if (now?.location === location) this.#admit(one, now.model);
+    this.#isSwapping = false;
+    const matching = this.#queue.filter(({ location: wanted }) => wanted === location);
+    const current = this.#slot.current();
+    for (const request of matching) {
+      if (current?.location === location) this.#admit(request, current.model);
       else {
-        this.#waiting = this.#waiting.filter((other) => other !== one);
-        one.refuse(failure?.error ?? this.#hall.empty());
+        this.#queue = this.#queue.filter((other) => other !== request);
+        request.reject(failure?.error ?? this.#slot.absenceError());
       }
     }
-    this.#advance();
+    this.#admitNext();
   }
 
   /** A client that neither reads nor disconnects must not block a swap forever. */
-  #watchReaders(): void {
-    if (this.#watch) return;
+  #startIdleTimer(): void {
+    if (this.#idleTimer) return;
     let idleSince: number | undefined;
-    this.#watch = setInterval(() => {
-      if (this.#held > 0 || !this.#hall.idle()) idleSince = undefined;
+    this.#idleTimer = setInterval(() => {
+      if (this.#pinCount > 0 || !this.#slot.isIdle()) idleSince = undefined;
       else idleSince ??= performance.now();
-      if (idleSince === undefined || performance.now() - idleSince < idleMs) return;
-      const [first] = this.#waiting;
-      this.#rest();
-      if (first?.wanted !== undefined && !this.#changing) void this.#change(first.wanted);
-    }, idleMs / 10);
-    this.#watch.unref();
+      if (idleSince === undefined || performance.now() - idleSince < idleTimeoutMs) return;
+      const [first] = this.#queue;
+      this.#stopIdleTimer();
+      if (first?.location !== undefined && !this.#isSwapping) void this.#swap(first.location);
+    }, idleTimeoutMs / 10);
+    this.#idleTimer.unref();
   }
 
-  #rest(): void {
-    clearInterval(this.#watch);
-    this.#watch = undefined;
+  #stopIdleTimer(): void {
+    clearInterval(this.#idleTimer);
+    this.#idleTimer = undefined;
   }
 }

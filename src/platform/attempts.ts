@@ -1,5 +1,5 @@
 /** Retry policy of downloads, and the notices about retries. */
-import { type IdleLimit, idleLimit } from './idle-limit.ts';
+import { type IdleTimeout, createIdleTimeout } from './idle-limit.ts';
 import { type Interruption, Stalled } from './interruption.ts';
 
 export interface AttemptOptions {
@@ -19,8 +19,8 @@ export interface AttemptOptions {
  * A stalled connection that received less than this counts as failed. Otherwise a server that repeatedly sends a few
  * bytes and stalls would be retried forever.
  */
-const workedBytes = 16 << 20;
-const usualNoticeMs = 10_000;
+const minProgressBytes = 16 << 20;
+const defaultNoticeMs = 10_000;
 
 /** Counts the attempts of one download. */
 export class Attempts {
@@ -40,12 +40,12 @@ export class Attempts {
   }
 
   /** Starts the idle timeout of the next attempt. */
-  begin(): IdleLimit {
-    const { idleMs, noticeMs = usualNoticeMs } = this.#options;
-    return idleLimit(idleMs, {
+  startAttempt(): IdleTimeout {
+    const { idleMs, noticeMs = defaultNoticeMs } = this.#options;
+    return createIdleTimeout(idleMs, {
       afterMs: noticeMs,
-      tell: () =>
-        this.#tell(
+      notify: () =>
+        this.#notify(
           `no data for ${noticeMs / 1000} s; the connection is dropped after ${idleMs / 1000} s without any`,
         ),
     });
@@ -56,16 +56,16 @@ export class Attempts {
    * @param receivedBytes bytes that it received beyond all earlier attempts
    * @returns delay before the next attempt in ms; undefined if this was the last one
    */
-  failed(error: Interruption, receivedBytes: number): number | undefined {
+  recordFailure(error: Interruption, receivedBytes: number): number | undefined {
     const { attempts, retryDelayMs } = this.#options;
-    const worked = receivedBytes >= (error instanceof Stalled ? workedBytes : 1);
-    this.#failures = worked ? 1 : this.#failures + 1;
+    const madeProgress = receivedBytes >= (error instanceof Stalled ? minProgressBytes : 1);
+    this.#failures = madeProgress ? 1 : this.#failures + 1;
     if (this.#failures >= attempts) return undefined;
-    if (error instanceof Stalled) this.#tell(`${error.message}; connecting again`);
+    if (error instanceof Stalled) this.#notify(`${error.message}; connecting again`);
     return retryDelayMs * 2 ** (this.#failures - 1);
   }
 
-  #tell(what: string): void {
+  #notify(what: string): void {
     const attempt = `attempt ${this.#failures + 1} of ${this.#options.attempts}`;
     this.#options.onNotice?.(`${this.#name()}: ${what} (${attempt})`);
   }

@@ -1,7 +1,7 @@
 /** Model files in a browser: dropped or chosen files, and files in the origin private file system. */
 import {
   type ByteSource,
-  checkFileName,
+  assertSafePath,
   checkRange,
   ModelFileError,
   type ModelFiles,
@@ -18,13 +18,13 @@ export interface FolderHandle {
 }
 
 /** Models have their files at the top level or in one folder per quantization. */
-const deepestFolder = 2;
+const maxFolderDepth = 2;
 
 /**
  * Reads ranges of a `Blob`.
  * @param remedy advice for the error message if the file can no longer be read
  */
-export const blobSource = (blob: Blob, name: string, mend = 'choose the file again'): ByteSource => ({
+export const blobSource = (blob: Blob, name: string, remedy = 'choose the file again'): ByteSource => ({
   name,
   sizeBytes: blob.size,
   async read(offset, length, into) {
@@ -34,7 +34,7 @@ export const blobSource = (blob: Blob, name: string, mend = 'choose the file aga
       bytes = new Uint8Array(await blob.slice(offset, offset + length).arrayBuffer());
     } catch (error) {
       // Browsers refuse to read a file that was changed or deleted after the user chose it.
-      throw new ModelFileError('changed', `${name} can no longer be read (${errorMessage(error)}); ${mend}`);
+      throw new ModelFileError('changed', `${name} can no longer be read (${errorMessage(error)}); ${remedy}`);
     }
     if (!into) return bytes;
     into.set(bytes);
@@ -45,10 +45,10 @@ export const blobSource = (blob: Blob, name: string, mend = 'choose the file aga
 
 /** Files that the user dropped or chose. A single file is the model; several files are a model folder. */
 export const droppedFiles = (files: readonly File[]): ModelFiles =>
-  namedFiles(new Map(files.map((file) => [droppedPath(file), file])));
+  blobFiles(new Map(files.map((file) => [droppedPath(file), file])));
 
 /** `droppedFiles` with explicit names. Files lose their relative paths when they are posted to a worker. */
-export const namedFiles = (byName: ReadonlyMap<string, Blob>): ModelFiles => {
+export const blobFiles = (byName: ReadonlyMap<string, Blob>): ModelFiles => {
   const [only] = byName.keys();
   const entry = byName.size === 1 ? only : undefined;
   const name = entry ?? `${byName.size} files`;
@@ -67,12 +67,12 @@ export const namedFiles = (byName: ReadonlyMap<string, Blob>): ModelFiles => {
  * Model files in a folder given by a handle.
  * @param entry the file that is the model; default: the whole folder
  */
-export const handleFiles = (folder: FolderHandle, entry?: string): ModelFiles => ({
+export const folderHandleFiles = (folder: FolderHandle, entry?: string): ModelFiles => ({
   name: entry ?? folder.name,
   entry,
-  list: () => listBelow(folder, '', 0),
+  list: () => listFiles(folder, '', 0),
   async open(name) {
-    checkFileName(folder.name, name);
+    assertSafePath(folder.name, name);
     const parts = name.split('/');
     const last = parts.pop() ?? '';
     try {
@@ -88,13 +88,13 @@ export const handleFiles = (folder: FolderHandle, entry?: string): ModelFiles =>
   },
 });
 
-const listBelow = async (folder: FolderHandle, prefix: string, depth: number): Promise<string[]> => {
+const listFiles = async (folder: FolderHandle, prefix: string, depth: number): Promise<string[]> => {
   const names: string[] = [];
   for await (const { kind, name } of folder.values()) {
     if (name.startsWith('.')) continue;
     if (kind === 'file') names.push(`${prefix}${name}`);
-    else if (depth < deepestFolder)
-      names.push(...(await listBelow(await folder.getDirectoryHandle(name), `${prefix}${name}/`, depth + 1)));
+    else if (depth < maxFolderDepth)
+      names.push(...(await listFiles(await folder.getDirectoryHandle(name), `${prefix}${name}/`, depth + 1)));
   }
   return names.sort();
 };

@@ -1,25 +1,25 @@
 /** Model files at a URL in a browser: cached in the private file system, read by ranges, or downloaded as a whole. */
 import { type ByteSource, ModelFileError, type ModelFiles } from '../engine/index.ts';
 import { errorMessage } from '../util/error-message.ts';
-import { chunksOf } from './body-chunks.ts';
+import { readChunks } from './body-chunks.ts';
 import { blobSource } from './browser-files.ts';
 import { Attempts } from './attempts.ts';
 import type { HttpOptions } from './http-file.ts';
-import { type Keeper, keeper, type KeepOptions } from './kept-models.ts';
-import { openIfThere, webFiles } from './web-folder.ts';
+import { type ModelCacheEntry, openModelCacheEntry, type ModelCacheOptions } from './kept-models.ts';
+import { openIfExists, webFiles } from './web-folder.ts';
 
-type OnBytes = KeepOptions['onBytes'];
+type OnBytes = ModelCacheOptions['onBytes'];
 
 /**
  * Downloads files into the private file system first. Call `finish` after the model was loaded, or `drop` if the
  * content is not a model.
  */
-export async function keptFiles(
+export async function cachedFiles(
   url: string,
-  options: KeepOptions,
-): Promise<{ files: ModelFiles } & Pick<Keeper, 'finish' | 'drop'>> {
-  const { open, ...ends } = await keeper(url, options);
-  return { files: { ...(await webFiles(url, {}, open)), remote: false }, ...ends };
+  options: ModelCacheOptions,
+): Promise<{ files: ModelFiles } & Pick<ModelCacheEntry, 'finish' | 'drop'>> {
+  const { open, ...lifecycle } = await openModelCacheEntry(url, options);
+  return { files: { ...(await webFiles(url, {}, open)), remote: false }, ...lifecycle };
 }
 
 /** Reads ranges on demand. From a server without range support it downloads the whole file once. */
@@ -30,10 +30,10 @@ export const streamedFiles = (
 ): Promise<ModelFiles> =>
   webFiles(url, options, async (file) => {
     try {
-      return await openIfThere(file, options);
+      return await openIfExists(file, options);
     } catch (error) {
       if (error instanceof ModelFileError && error.code === 'no_ranges')
-        return await openWhole(file, onBytes, options);
+        return await downloadWhole(file, onBytes, options);
       throw error;
     }
   });
@@ -44,28 +44,28 @@ export const wholeFiles = async (
   onBytes: OnBytes,
   options: HttpOptions = {},
 ): Promise<ModelFiles> => ({
-  ...(await webFiles(url, {}, (file) => openWhole(file, onBytes, options))),
+  ...(await webFiles(url, {}, (file) => downloadWhole(file, onBytes, options))),
   remote: false,
 });
 
-async function openWhole(
+async function downloadWhole(
   url: string,
   onBytes: OnBytes,
   options: HttpOptions,
 ): Promise<ByteSource | undefined> {
-  const once = { idleMs: 30_000, ...options, attempts: 1, retryDelayMs: 0 };
-  const { signal, alive, rest } = new Attempts(() => url, once).begin();
+  const singleAttempt = { idleMs: 30_000, ...options, attempts: 1, retryDelayMs: 0 };
+  const { signal, reset, stop } = new Attempts(() => url, singleAttempt).startAttempt();
   try {
-    return await receiveWhole(url, onBytes, { signal, alive });
+    return await receiveBlob(url, onBytes, { signal, reset });
   } finally {
-    rest();
+    stop();
   }
 }
 
-async function receiveWhole(
+async function receiveBlob(
   url: string,
   onBytes: OnBytes,
-  { signal, alive }: { signal: AbortSignal; alive: () => void },
+  { signal, reset }: { signal: AbortSignal; reset: () => void },
 ): Promise<ByteSource | undefined> {
   let response: Response;
   try {
@@ -83,8 +83,8 @@ async function receiveWhole(
   let done = 0;
   onBytes(url, done, total);
   try {
-    for await (const bytes of chunksOf(response.body)) {
-      alive();
+    for await (const bytes of readChunks(response.body)) {
+      reset();
       parts.push(bytes as Uint8Array<ArrayBuffer>);
       done += bytes.length;
       onBytes(url, done, total);

@@ -1,6 +1,6 @@
 /** The used part of the origin private file system (OPFS), and text files in it. */
 import type { Store } from '../engine/index.ts';
-import { pause } from '../util/pause.ts';
+import { sleep } from '../util/pause.ts';
 import type { FolderHandle } from './browser-files.ts';
 
 /** The used part of `FileSystemSyncAccessHandle`. It is available in workers only and locks the file. */
@@ -24,14 +24,14 @@ export interface StorageFolder extends FolderHandle {
 }
 
 /** Storage quota and usage of this origin, in bytes. */
-export interface StorageRoom {
+export interface StorageEstimate {
   readonly quota?: number;
   readonly usage?: number;
 }
 
 /** Attempts at opening a file that another page has open, and the delay between them. */
 const attempts = 5;
-const busyMs = 40;
+const busyRetryDelayMs = 40;
 
 export const isMissing = (error: unknown): boolean =>
   error instanceof Error && error.name === 'NotFoundError';
@@ -50,10 +50,10 @@ export const readText = async (folder: StorageFolder, name: string): Promise<str
 
 export const writeText = async (folder: StorageFolder, name: string, text: string): Promise<void> => {
   const bytes = new TextEncoder().encode(text);
-  const handle = await openToWrite(await folder.getFileHandle(name, { create: true }));
+  const handle = await openForWriting(await folder.getFileHandle(name, { create: true }));
   try {
     handle.truncate(0);
-    writeWhole(handle, bytes, 0);
+    writeFully(handle, bytes, 0);
     handle.flush();
   } finally {
     handle.close();
@@ -64,27 +64,27 @@ export const writeText = async (folder: StorageFolder, name: string, text: strin
  * Writes all bytes.
  * @throws QuotaExceededError also if the browser only reports it by the returned count (negative in Chromium).
  */
-export const writeWhole = (handle: WriteHandle, bytes: Uint8Array, at: number): void => {
+export const writeFully = (handle: WriteHandle, bytes: Uint8Array, at: number): void => {
   if (handle.write(bytes, { at }) === bytes.length) return;
   throw new DOMException('the file system wrote only a part of the bytes', 'QuotaExceededError');
 };
 
-export const isFull = (error: unknown): boolean =>
+export const isQuotaError = (error: unknown): boolean =>
   error instanceof Error && error.name === 'QuotaExceededError';
 
-export const openToWrite = async (file: StorageFile): Promise<WriteHandle> => {
+export const openForWriting = async (file: StorageFile): Promise<WriteHandle> => {
   for (let attempt = 1; ; attempt++) {
     try {
       return await file.createSyncAccessHandle();
     } catch (error) {
       if (!isBusy(error) || attempt === attempts) throw error;
-      await pause(busyMs * attempt);
+      await sleep(busyRetryDelayMs * attempt);
     }
   }
 };
 
 /** Stores texts as files in a folder. Works in workers only. */
-export const folderStore = (folder: StorageFolder): Store => ({
+export const folderTextStore = (folder: StorageFolder): Store => ({
   read: (name) => readText(folder, name),
   write: (name, text) => writeText(folder, name, text),
 });

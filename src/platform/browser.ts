@@ -7,7 +7,7 @@ import {
 } from '../engine/index.ts';
 import { sha256 } from './sha256.ts';
 
-export interface BrowserParts {
+export interface BrowserPlatformOptions {
   readonly wgsl: WgslSources;
   /** Opens the model that a page names; see `browser-models.ts` and `browser-files.ts`. */
   readonly modelFiles: (location: string) => Promise<ModelFiles>;
@@ -16,10 +16,10 @@ export interface BrowserParts {
 }
 
 /** Share of the machine's memory that a page may use. */
-const share = 0.5;
+const memoryShare = 0.5;
 
 /** Platform for a page or a worker in a browser. */
-export const browserPlatform = ({ wgsl, modelFiles, store }: BrowserParts): Platform => ({
+export const browserPlatform = ({ wgsl, modelFiles, store }: BrowserPlatformOptions): Platform => ({
   name: 'browser',
   backend: 'webgpu',
   ...(store ? { store } : {}),
@@ -30,7 +30,7 @@ export const browserPlatform = ({ wgsl, modelFiles, store }: BrowserParts): Plat
   memoryBytes() {
     // In GiB, rounded, at most 8. Some browsers do not report it.
     const { deviceMemory } = navigator as Navigator & { readonly deviceMemory?: number };
-    return deviceMemory === undefined ? undefined : deviceMemory * 2 ** 30 * share;
+    return deviceMemory === undefined ? undefined : deviceMemory * 2 ** 30 * memoryShare;
   },
 });
 

@@ -1,9 +1,9 @@
 import { type ByteSource, checkRange, ModelFileError } from '../engine/index.ts';
-import { pause } from '../util/pause.ts';
+import { sleep } from '../util/pause.ts';
 import { type AttemptOptions, Attempts } from './attempts.ts';
 import { asInterruption, Interruption, transientStatuses } from './interruption.ts';
-import { chunksOf } from './body-chunks.ts';
-import type { IdleLimit } from './idle-limit.ts';
+import { readChunks } from './body-chunks.ts';
+import type { IdleTimeout } from './idle-limit.ts';
 
 export interface HttpOptions extends Partial<AttemptOptions> {
   /**
@@ -15,23 +15,23 @@ export interface HttpOptions extends Partial<AttemptOptions> {
   headers?: Readonly<Record<string, string>>;
 }
 
-type Settings = AttemptOptions & HttpOptions;
+type ResolvedHttpOptions = AttemptOptions & HttpOptions;
 
-const defaults: Settings = { attempts: 5, retryDelayMs: 250, idleMs: 30_000, headers: {} };
+const defaults: ResolvedHttpOptions = { attempts: 5, retryDelayMs: 250, idleMs: 30_000, headers: {} };
 
 /**
  * Opens a file on a web server for range requests. Nothing is written to disk.
  * @throws ModelFileError `not_found`, `forbidden`, `unreadable`, `changed`, or `no_ranges` when the server only sends
  * whole files
  */
-export const openUrl = async (url: string, options: HttpOptions = {}): Promise<ByteSource> => {
+export const openHttpFile = async (url: string, options: HttpOptions = {}): Promise<ByteSource> => {
   const file = new RemoteFile(url, { ...defaults, ...options });
   await file.open();
   return file;
 };
 
 /** Size of the whole file; undefined if the response does not have it. */
-const totalOf = ({ headers }: Response): number | undefined => {
+const totalSize = ({ headers }: Response): number | undefined => {
   const total = /\/(\d+)$/.exec(headers.get('content-range') ?? '')?.[1];
   return total === undefined ? undefined : Number(total);
 };
@@ -49,18 +49,18 @@ const versionOf = ({ headers }: Response): Version => ({
 /** Only strong ETags identify bytes. A weak one may change when only the delivery changes. */
 const isStrong = (etag: string | null): boolean => etag !== null && !etag.startsWith('W/');
 
-const sameVersion = (a: Version, b: Version): boolean =>
+const isSameVersion = (a: Version, b: Version): boolean =>
   isStrong(a.etag) && isStrong(b.etag) ? a.etag === b.etag : a.modified === b.modified;
 
 class RemoteFile implements ByteSource {
   readonly name: string;
   sizeBytes = 0;
-  readonly #options: Settings;
+  readonly #options: ResolvedHttpOptions;
   readonly #closed = new AbortController();
   /** Version of the content in the first response. */
   #version: Version = { etag: null, modified: null };
 
-  constructor(url: string, options: Settings) {
+  constructor(url: string, options: ResolvedHttpOptions) {
     this.name = url;
     this.#options = options;
   }
@@ -68,9 +68,9 @@ class RemoteFile implements ByteSource {
   async open(): Promise<void> {
     // Fewer attempts, so that a wrong address fails quickly.
     const attempts = Math.min(2, this.#options.attempts);
-    await this.#retrying({ ...this.#options, attempts }, undefined, async (limit) => {
+    await this.#withRetries({ ...this.#options, attempts }, undefined, async (limit) => {
       const response = await this.#request(0, 0, limit);
-      const total = totalOf(response);
+      const total = totalSize(response);
       if (total === undefined) {
         throw new ModelFileError(
           'no_ranges',
@@ -95,7 +95,7 @@ class RemoteFile implements ByteSource {
     const progress = { done: 0 };
     if (length === 0) return target;
     // Received bytes are kept; the next request continues after them.
-    await this.#retrying(this.#options, progress, (limit) =>
+    await this.#withRetries(this.#options, progress, (limit) =>
       this.#receive(offset + progress.done, target.subarray(progress.done), limit, (bytes) => {
         progress.done += bytes;
       }),
@@ -110,7 +110,7 @@ class RemoteFile implements ByteSource {
   async #receive(
     offset: number,
     target: Uint8Array,
-    limit: IdleLimit,
+    limit: IdleTimeout,
     onBytes: (bytes: number) => void,
   ): Promise<void> {
     const response = await this.#request(offset, offset + target.length - 1, limit);
@@ -122,8 +122,8 @@ class RemoteFile implements ByteSource {
         );
       }
       let done = 0;
-      for await (const bytes of chunksOf(response.body)) {
-        limit.alive();
+      for await (const bytes of readChunks(response.body)) {
+        limit.reset();
         if (done + bytes.length > target.length) {
           throw new ModelFileError(
             'no_ranges',
@@ -142,13 +142,13 @@ class RemoteFile implements ByteSource {
 
   /** Whether a response is of the opened version of the file, as far as its headers show. */
   #isSame(response: Response): boolean {
-    const total = totalOf(response);
+    const total = totalSize(response);
     if (total !== undefined && total !== this.sizeBytes) return false;
-    return this.#options.sizeBytes !== undefined || sameVersion(this.#version, versionOf(response));
+    return this.#options.sizeBytes !== undefined || isSameVersion(this.#version, versionOf(response));
   }
 
   /** Requests bytes `first` to `last`, inclusive. */
-  async #request(first: number, last: number, limit: IdleLimit): Promise<Response> {
+  async #request(first: number, last: number, limit: IdleTimeout): Promise<Response> {
     try {
       const response = await fetch(this.name, {
         headers: {
@@ -158,14 +158,14 @@ class RemoteFile implements ByteSource {
         },
         signal: AbortSignal.any([this.#closed.signal, limit.signal]),
       });
-      this.#check(response, first);
+      this.#checkStatus(response, first);
       return response;
     } catch (error) {
       throw this.#asInterruption(error);
     }
   }
 
-  #check(response: Response, first: number): void {
+  #checkStatus(response: Response, first: number): void {
     const { status } = response;
     if (transientStatuses.has(status)) throw new Interruption(`HTTP ${status}`);
     if (status === 404 || status === 410) {
@@ -208,30 +208,30 @@ class RemoteFile implements ByteSource {
   }
 
   /** @param progress progress of the attempts, if each continues where the last one stopped */
-  async #retrying(
+  async #withRetries(
     options: AttemptOptions,
     progress: { readonly done: number } | undefined,
-    attempt: (limit: IdleLimit) => Promise<void>,
+    attempt: (limit: IdleTimeout) => Promise<void>,
   ): Promise<void> {
     const attempts = new Attempts(() => this.name, options);
     for (;;) {
       const before = progress?.done ?? 0;
-      const limit = attempts.begin();
+      const limit = attempts.startAttempt();
       let waitMs: number | undefined;
       try {
         return await attempt(limit);
       } catch (error) {
         if (!(error instanceof Interruption)) throw error;
-        waitMs = attempts.failed(error, (progress?.done ?? 0) - before);
+        waitMs = attempts.recordFailure(error, (progress?.done ?? 0) - before);
         if (waitMs === undefined) {
           const { failures } = attempts;
           throw new ModelFileError('unreadable', `${this.name}: ${error.message} (${failures} attempts)`);
         }
       } finally {
         // Also cancels an unread response body.
-        limit.end();
+        limit.abort();
       }
-      await pause(waitMs, this.#closed.signal);
+      await sleep(waitMs, this.#closed.signal);
     }
   }
 }

@@ -1,40 +1,40 @@
 import { Stalled } from './interruption.ts';
 
 /** Aborts an operation that shows no activity for too long. */
-export interface IdleLimit {
+export interface IdleTimeout {
   readonly signal: AbortSignal;
   /** Activity: restarts the time. */
-  readonly alive: () => void;
+  readonly reset: () => void;
   /** Stops the timers. */
-  readonly rest: () => void;
+  readonly stop: () => void;
   /** Stops the timers and aborts the operation. */
-  readonly end: () => void;
+  readonly abort: () => void;
 }
 
 /** Notice that is sent once in each idle period, before the limit. */
-export interface QuietNotice {
+export interface IdleNotice {
   readonly afterMs: number;
-  readonly tell: () => void;
+  readonly notify: () => void;
 }
 
 /** Creates an idle timeout. When it fires, the reason of the signal is a `Stalled`. */
-export function idleLimit(ms: number, notice?: QuietNotice): IdleLimit {
+export function createIdleTimeout(ms: number, notice?: IdleNotice): IdleTimeout {
   const idle = new AbortController();
-  const watch = () => [
+  const startTimers = () => [
     setTimeout(() => idle.abort(new Stalled(`no data for ${ms / 1000} s`)), ms),
-    ...(notice && notice.afterMs < ms ? [setTimeout(notice.tell, notice.afterMs)] : []),
+    ...(notice && notice.afterMs < ms ? [setTimeout(notice.notify, notice.afterMs)] : []),
   ];
-  let timers = watch();
-  const rest = () => timers.forEach(clearTimeout);
+  let timers = startTimers();
+  const stop = () => timers.forEach(clearTimeout);
   return {
     signal: idle.signal,
-    alive() {
-      rest();
-      timers = watch();
+    reset() {
+      stop();
+      timers = startTimers();
     },
-    rest,
-    end() {
-      rest();
+    stop,
+    abort() {
+      stop();
       idle.abort(new Error('done'));
     },
   };

@@ -1,10 +1,10 @@
 import { formatBytes, ModelFileError } from '../engine/index.ts';
-import { pause } from '../util/pause.ts';
+import { sleep } from '../util/pause.ts';
 import { type AttemptOptions, Attempts } from './attempts.ts';
 import { asInterruption, Interruption, transientStatuses } from './interruption.ts';
-import { chunksOf } from './body-chunks.ts';
-import { isFull, type StorageRoom, type WriteHandle, writeWhole } from './browser-storage.ts';
-import type { IdleLimit } from './idle-limit.ts';
+import { readChunks } from './body-chunks.ts';
+import { isQuotaError, type StorageEstimate, type WriteHandle, writeFully } from './browser-storage.ts';
+import type { IdleTimeout } from './idle-limit.ts';
 
 /** Version of a file, as far as the server's headers identify it. */
 export interface Version {
@@ -17,7 +17,7 @@ export interface Version {
 export interface DownloadOptions extends Partial<AttemptOptions> {
   readonly signal?: AbortSignal;
   /** Storage estimate; absent if the browser does not report it. */
-  readonly room?: () => Promise<StorageRoom>;
+  readonly room?: () => Promise<StorageEstimate>;
   /** Called with the version of the content before its first byte is written. */
   readonly onVersion: (version: Version) => void | Promise<void>;
   readonly onBytes: (done: number, total: number | undefined) => void;
@@ -36,18 +36,18 @@ const flushBytes = 64 << 20;
 export async function download(
   url: string,
   handle: WriteHandle,
-  begun: Version | undefined,
+  partial: Version | undefined,
   options: DownloadOptions,
 ): Promise<boolean> {
   const attempts = new Attempts(() => url, { ...defaults, ...options });
-  let version = begun;
-  let furthest = handle.getSize();
+  let version = partial;
+  let furthestBytes = handle.getSize();
   for (;;) {
     const before = handle.getSize();
-    const limit = attempts.begin();
+    const limit = attempts.startAttempt();
     let waitMs: number | undefined;
     try {
-      const answer = await ask(url, before, version, { limit, signal: options.signal });
+      const answer = await requestRest(url, before, version, { limit, signal: options.signal });
       if (answer === 'missing') return false;
       if (answer === 'whole') return true;
       if (answer === 'other') {
@@ -58,19 +58,19 @@ export async function download(
       }
       version = answer.version;
       await options.onVersion(version);
-      await receive(url, answer, handle, { ...options, limit });
+      await receiveBody(url, answer, handle, { ...options, limit });
       return true;
     } catch (error) {
       options.signal?.throwIfAborted();
       if (!(error instanceof Interruption)) throw error;
-      waitMs = attempts.failed(error, handle.getSize() - furthest);
-      furthest = Math.max(furthest, handle.getSize());
-      if (waitMs === undefined) throw brokenOff(url, handle.getSize(), version, error);
+      waitMs = attempts.recordFailure(error, handle.getSize() - furthestBytes);
+      furthestBytes = Math.max(furthestBytes, handle.getSize());
+      if (waitMs === undefined) throw interruptedError(url, handle.getSize(), version, error);
     } finally {
       // Also cancels an unread response body.
-      limit.end();
+      limit.abort();
     }
-    await pause(waitMs, options.signal);
+    await sleep(waitMs, options.signal);
   }
 }
 
@@ -82,14 +82,14 @@ interface Answer {
 }
 
 /** Requests the missing bytes. */
-async function ask(
+async function requestRest(
   url: string,
   at: number,
-  begun: Version | undefined,
-  { limit, signal }: { limit: IdleLimit; signal: AbortSignal | undefined },
+  partial: Version | undefined,
+  { limit, signal }: { limit: IdleTimeout; signal: AbortSignal | undefined },
 ): Promise<Answer | 'missing' | 'whole' | 'other'> {
-  if (at > 0 && begun?.bytes === undefined) return 'other';
-  if (at > 0 && begun?.bytes === at) return 'whole';
+  if (at > 0 && partial?.bytes === undefined) return 'other';
+  if (at > 0 && partial?.bytes === at) return 'whole';
   try {
     const response = await fetch(url, {
       // Not `If-Range`: a cross-origin server would have to allow this header.
@@ -97,18 +97,18 @@ async function ask(
       cache: 'no-store',
       signal: signal ? AbortSignal.any([signal, limit.signal]) : limit.signal,
     });
-    const kind = judge(url, response, at, begun);
+    const kind = classifyResponse(url, response, at, partial);
     return typeof kind === 'string' ? kind : { response, ...kind };
   } catch (error) {
     throw error instanceof ModelFileError ? error : asInterruption(error);
   }
 }
 
-function judge(
+function classifyResponse(
   url: string,
   response: Response,
   at: number,
-  begun: Version | undefined,
+  partial: Version | undefined,
 ): Pick<Answer, 'version' | 'at'> | 'missing' | 'other' {
   const { status } = response;
   if (status === 404 || status === 410) return 'missing';
@@ -129,7 +129,7 @@ function judge(
   // This header may be hidden in cross-origin responses.
   const first = /^bytes (\d+)-/.exec(response.headers.get('content-range') ?? '')?.[1];
   const continues = first === undefined || Number(first) === at;
-  return continues && begun && isSame(begun, version) ? { version, at } : 'other';
+  return continues && partial && isSame(partial, version) ? { version, at } : 'other';
 }
 
 function versionOf({ headers, status }: Response, at: number): Version {
@@ -138,9 +138,9 @@ function versionOf({ headers, status }: Response, at: number): Version {
   const length = Number(headers.get('content-length') ?? Number.NaN);
   const range = /\/(\d+)$/.exec(headers.get('content-range') ?? '')?.[1];
   // The length of a compressed body is not the size of the file.
-  const isCounted = Number.isFinite(length) && !headers.has('content-encoding');
-  const counted = isCounted ? (status === 206 ? at : 0) + length : undefined;
-  const bytes = status === 206 && range !== undefined ? Number(range) : counted;
+  const hasLength = Number.isFinite(length) && !headers.has('content-encoding');
+  const countedBytes = hasLength ? (status === 206 ? at : 0) + length : undefined;
+  const bytes = status === 206 && range !== undefined ? Number(range) : countedBytes;
   return {
     ...(etag === undefined ? {} : { etag }),
     ...(modified === undefined ? {} : { modified }),
@@ -155,21 +155,21 @@ const isSame = (a: Version, b: Version): boolean =>
   a.bytes === b.bytes &&
   (isStrong(a.etag) && isStrong(b.etag) ? a.etag === b.etag : a.modified === b.modified);
 
-async function receive(
+async function receiveBody(
   url: string,
   { response, version, at }: Answer,
   handle: WriteHandle,
-  options: DownloadOptions & { readonly limit: IdleLimit },
+  options: DownloadOptions & { readonly limit: IdleTimeout },
 ): Promise<void> {
   let done = at;
   let flushed = at;
   try {
     handle.truncate(at);
-    await requireRoom(url, done, version.bytes, options.room);
+    await assertQuota(url, done, version.bytes, options.room);
     options.onBytes(done, version.bytes);
-    for await (const bytes of chunksOf(response.body)) {
-      options.limit.alive();
-      writeWhole(handle, bytes, done);
+    for await (const bytes of readChunks(response.body)) {
+      options.limit.reset();
+      writeFully(handle, bytes, done);
       done += bytes.length;
       if (done - flushed >= flushBytes) {
         handle.flush();
@@ -180,7 +180,7 @@ async function receive(
     handle.flush();
   } catch (error) {
     if (error instanceof ModelFileError) throw error;
-    if (isFull(error)) throw await refused(url, done, version.bytes, options.room);
+    if (isQuotaError(error)) throw await quotaRefusedError(url, done, version.bytes, options.room);
     throw asInterruption(error);
   }
   // A resumed download must reach the end of the file.
@@ -189,7 +189,7 @@ async function receive(
 }
 
 /** Fails before the download if the file exceeds the storage quota. */
-async function requireRoom(
+async function assertQuota(
   url: string,
   done: number,
   total: number | undefined,
@@ -198,14 +198,14 @@ async function requireRoom(
   const { quota, usage = 0 } = (await room?.()) ?? {};
   if (total === undefined || quota === undefined || quota - usage >= total - done) return;
   const left = `${formatBytes(Math.max(0, quota - usage))} are left of this site's storage quota of ${formatBytes(quota)}`;
-  throw noRoom(
+  throw quotaError(
     url,
     `${formatBytes(total - done)} of ${formatBytes(total)} must still be downloaded, but ${left}`,
   );
 }
 
 /** Error for a write that the browser refused. The storage estimate beforehand is not reliable. */
-async function refused(
+async function quotaRefusedError(
   url: string,
   done: number,
   total: number | undefined,
@@ -213,21 +213,21 @@ async function refused(
 ): Promise<ModelFileError> {
   const { quota, usage = 0 } = (await room?.().catch(() => undefined)) ?? {};
   const of = total === undefined ? '' : ` of ${formatBytes(total)}`;
-  const told =
+  const estimateText =
     quota === undefined
       ? ''
       : ` (it reports a quota of ${formatBytes(quota)}, ${formatBytes(usage)} of it used)`;
-  return noRoom(url, `the browser refused to store more than ${formatBytes(done)}${of}${told}`);
+  return quotaError(url, `the browser refused to store more than ${formatBytes(done)}${of}${estimateText}`);
 }
 
-const noRoom = (url: string, what: string): ModelFileError =>
+const quotaError = (url: string, what: string): ModelFileError =>
   new ModelFileError(
     'quota_exceeded',
     `${url}: ${what}. Delete cached models (forgetModel), free disk space, or load the model without ` +
       'caching it (cache: false)',
   );
 
-function brokenOff(url: string, done: number, version: Version | undefined, cause: Error): ModelFileError {
+function interruptedError(url: string, done: number, version: Version | undefined, cause: Error): ModelFileError {
   const of = version?.bytes === undefined ? '' : ` of ${formatBytes(version.bytes)}`;
   const kept =
     done > 0

@@ -2,30 +2,30 @@
 import { type ByteSource, ModelFileError } from '../engine/index.ts';
 import type { AttemptOptions } from './attempts.ts';
 import { blobSource } from './browser-files.ts';
-import { isMissing, openToWrite, type StorageFolder } from './browser-storage.ts';
+import { isMissing, openForWriting, type StorageFolder } from './browser-storage.ts';
 import { download, type DownloadOptions } from './kept-download.ts';
 import {
-  keyOf,
-  type KeptFile,
-  type KeptRecord,
+  cacheKey,
+  type CachedFile,
+  type CacheRecord,
   type Locks,
-  lockOf,
+  cacheLockName,
   readRecord,
   writeRecord,
 } from './kept-records.ts';
 
-export interface KeepOptions extends Pick<DownloadOptions, 'signal' | 'room' | keyof AttemptOptions> {
+export interface ModelCacheOptions extends Pick<DownloadOptions, 'signal' | 'room' | keyof AttemptOptions> {
   /** Folder of the cache. */
   readonly models: StorageFolder;
   readonly locks: Locks;
   readonly onBytes: (file: string, done: number, total: number | undefined) => void;
   /** Called for a file that is already cached. */
-  readonly onKept?: (file: string, bytes: number) => void;
+  readonly onCached?: (file: string, bytes: number) => void;
   /** Called when another page is downloading the same model and this one waits. */
   readonly onWait?: () => void;
 }
 
-export interface Keeper {
+export interface ModelCacheEntry {
   /** Opens a file of the model, after downloading it if it is not cached. Undefined if there is no such file. */
   readonly open: (url: string) => Promise<ByteSource | undefined>;
   /** Call after the model was loaded: marks the cache entry as complete. */
@@ -38,47 +38,47 @@ export interface Keeper {
 }
 
 /** Opens the cache entry of the model at `url`. One page at a time writes it. */
-export async function keeper(url: string, options: KeepOptions): Promise<Keeper> {
-  const key = keyOf(url);
+export async function openModelCacheEntry(url: string, options: ModelCacheOptions): Promise<ModelCacheEntry> {
+  const key = cacheKey(url);
   // Opened for each file: another page may delete the entry meanwhile.
   const folderOf = () => options.models.getDirectoryHandle(key, { create: true });
   /** Files that were opened. */
-  const found = new Set<string>();
-  const alone = <T>(work: () => Promise<T>) => holding(lockOf(key), options, work);
+  const foundFiles = new Set<string>();
+  const withLock = <T>(work: () => Promise<T>) => runLocked(cacheLockName(key), options, work);
 
   const open = async (file: string): Promise<ByteSource | undefined> => {
     const folder = await folderOf();
     const record = await readRecord(folder, url);
     if (record.complete && !record.files[file]) return undefined;
-    const there = await opened(folder, file, record);
-    if (there) options.onKept?.(file, there.sizeBytes);
-    const source = there ?? (await alone(async () => bring(await folderOf(), { url, file, options })));
-    if (source) found.add(file);
+    const cachedSource = await openCachedFile(folder, file, record);
+    if (cachedSource) options.onCached?.(file, cachedSource.sizeBytes);
+    const source = cachedSource ?? (await withLock(async () => downloadFile(await folderOf(), { url, file, options })));
+    if (source) foundFiles.add(file);
     return source;
   };
   return {
     open,
     drop: () =>
-      alone(async () => {
+      withLock(async () => {
         if (!(await readRecord(await folderOf(), url)).complete)
           await options.models.removeEntry(key, { recursive: true });
       }),
     finish: async () => {
-      await alone(async () => {
+      await withLock(async () => {
         const folder = await folderOf();
         const record = await readRecord(folder, url);
         // If another page deleted some of the files meanwhile, the entry is not complete.
-        const isWhole = [...found].every((file) => record.files[file]?.whole);
-        if (isWhole && !record.complete && found.size > 0)
+        const isWhole = [...foundFiles].every((file) => record.files[file]?.whole);
+        if (isWhole && !record.complete && foundFiles.size > 0)
           await writeRecord(folder, { ...record, complete: true });
       });
     },
   };
 }
 
-async function holding<T>(
+async function runLocked<T>(
   name: string,
-  { locks, signal, onWait }: KeepOptions,
+  { locks, signal, onWait }: ModelCacheOptions,
   work: () => Promise<T>,
 ): Promise<T> {
   // Undefined: another page holds the lock.
@@ -91,10 +91,10 @@ async function holding<T>(
 }
 
 /** Opens a completely cached file. Undefined if it is incomplete or the browser evicted it. */
-async function opened(
+async function openCachedFile(
   folder: StorageFolder,
   url: string,
-  { files }: KeptRecord,
+  { files }: CacheRecord,
 ): Promise<ByteSource | undefined> {
   const kept = files[url];
   if (!kept?.whole) return undefined;
@@ -109,35 +109,35 @@ async function opened(
   }
 }
 
-interface Bringing {
+interface DownloadRequest {
   readonly url: string;
   readonly file: string;
-  readonly options: KeepOptions;
+  readonly options: ModelCacheOptions;
 }
 
-async function bring(
+async function downloadFile(
   folder: StorageFolder,
-  { url, file, options }: Bringing,
+  { url, file, options }: DownloadRequest,
 ): Promise<ByteSource | undefined> {
   const read = () => readRecord(folder, url);
   const before = await read();
   // The previous holder of the lock may have downloaded it.
-  const there = await opened(folder, file, before);
-  if (there) return there;
+  const cachedSource = await openCachedFile(folder, file, before);
+  if (cachedSource) return cachedSource;
   const begun = before.files[file];
-  const as = begun?.as ?? `file-${Object.keys(before.files).length}`;
-  const note = async (changed: Partial<KeptFile>) => {
+  const fileName = begun?.as ?? `file-${Object.keys(before.files).length}`;
+  const updateRecord = async (changed: Partial<CachedFile>) => {
     const now = await read();
-    const kept = { as, version: {}, whole: false, ...now.files[file], ...changed };
+    const kept = { as: fileName, version: {}, whole: false, ...now.files[file], ...changed };
     await writeRecord(folder, { ...now, files: { ...now.files, [file]: kept } });
   };
-  const handle = await openToWrite(await folder.getFileHandle(as, { create: true }));
+  const handle = await openForWriting(await folder.getFileHandle(fileName, { create: true }));
   let found: boolean;
   let bytes: number;
   try {
     found = await download(file, handle, begun?.version, {
       ...options,
-      onVersion: (version) => note({ version, whole: false }),
+      onVersion: (version) => updateRecord({ version, whole: false }),
       onBytes: (done, total) => options.onBytes(file, done, total),
     });
     bytes = handle.getSize();
@@ -145,12 +145,12 @@ async function bring(
     handle.close();
   }
   if (!found) {
-    await folder.removeEntry(as);
+    await folder.removeEntry(fileName);
     return undefined;
   }
   const { version } = (await read()).files[file] ?? { version: {} };
-  await note({ version: { ...version, bytes }, whole: true });
-  const source = await opened(folder, file, await read());
+  await updateRecord({ version: { ...version, bytes }, whole: true });
+  const source = await openCachedFile(folder, file, await read());
   if (source) return source;
   throw new ModelFileError(
     'unreadable',

@@ -5,18 +5,18 @@ import { sha256 } from './sha256.ts';
 
 const recordName = 'record.json';
 
-export interface KeptFile {
+export interface CachedFile {
   /** File name in the folder. */
   readonly as: string;
   readonly version: Version;
   readonly whole: boolean;
 }
 
-export interface KeptRecord {
+export interface CacheRecord {
   /** URL of the model. */
   readonly url: string;
   /** Files by URL. */
-  readonly files: Readonly<Record<string, KeptFile>>;
+  readonly files: Readonly<Record<string, CachedFile>>;
   /** The model was loaded once, so files that are not listed do not exist on the server. */
   readonly complete: boolean;
 }
@@ -31,54 +31,54 @@ export interface Locks {
 }
 
 /** Folder name of a URL. */
-export const keyOf = (url: string): string => {
+export const cacheKey = (url: string): string => {
   const hash = sha256();
   hash.update(new TextEncoder().encode(url));
   return hash.digest().slice(0, 32);
 };
 
 /** Name of the lock for writing a folder. */
-export const lockOf = (key: string): string => `lathe model ${key}`;
+export const cacheLockName = (key: string): string => `lathe model ${key}`;
 
-const empty = (url: string): KeptRecord => ({ url, files: {}, complete: false });
+const emptyRecord = (url: string): CacheRecord => ({ url, files: {}, complete: false });
 
 /** Reads a record. A truncated record counts as absent, and the files are downloaded again. */
-export async function readRecord(folder: StorageFolder, url: string): Promise<KeptRecord> {
+export async function readRecord(folder: StorageFolder, url: string): Promise<CacheRecord> {
   const text = await readText(folder, recordName);
-  return parsed(text) ?? empty(url);
+  return parseRecord(text) ?? emptyRecord(url);
 }
 
 const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null;
 
-function parsed(text: string | undefined): KeptRecord | undefined {
+function parseRecord(text: string | undefined): CacheRecord | undefined {
   if (text === undefined) return undefined;
   try {
-    const record = JSON.parse(text) as KeptRecord;
+    const record = JSON.parse(text) as CacheRecord;
     return typeof record.url === 'string' && isRecord(record.files) ? record : undefined;
   } catch {
     return undefined;
   }
 }
 
-export const writeRecord = (folder: StorageFolder, record: KeptRecord): Promise<void> =>
+export const writeRecord = (folder: StorageFolder, record: CacheRecord): Promise<void> =>
   writeText(folder, recordName, `${JSON.stringify(record)}\n`);
 
 /** Cached state of a model. */
-export interface KeptModelFacts {
+export interface CachedModelInfo {
   readonly url: string;
   readonly bytes: number;
   readonly whole: boolean;
 }
 
-export async function listKept(models: StorageFolder): Promise<KeptModelFacts[]> {
-  const found: KeptModelFacts[] = [];
+export async function listCachedModels(models: StorageFolder): Promise<CachedModelInfo[]> {
+  const found: CachedModelInfo[] = [];
   for await (const { kind, name } of models.values()) {
     if (kind !== 'directory') continue;
     try {
       const folder = await models.getDirectoryHandle(name);
-      const record = parsed(await readText(folder, recordName));
+      const record = parseRecord(await readText(folder, recordName));
       // Skip entries without a readable record.
-      if (record) found.push(await factsOf(folder, record));
+      if (record) found.push(await cachedModelInfo(folder, record));
     } catch (error) {
       // Another page deleted it meanwhile.
       if (!isMissing(error)) throw error;
@@ -87,18 +87,18 @@ export async function listKept(models: StorageFolder): Promise<KeptModelFacts[]>
   return found.sort((a, b) => (a.url < b.url ? -1 : 1));
 }
 
-async function factsOf(folder: StorageFolder, record: KeptRecord): Promise<KeptModelFacts> {
+async function cachedModelInfo(folder: StorageFolder, record: CacheRecord): Promise<CachedModelInfo> {
   let bytes = 0;
   let whole = record.complete;
-  for (const kept of Object.values(record.files)) {
-    const size = await sizeOf(folder, kept.as);
+  for (const file of Object.values(record.files)) {
+    const size = await fileSize(folder, file.as);
     bytes += size;
-    whole &&= kept.whole && size === kept.version.bytes;
+    whole &&= file.whole && size === file.version.bytes;
   }
   return { url: record.url, bytes, whole };
 }
 
-async function sizeOf(folder: StorageFolder, name: string): Promise<number> {
+async function fileSize(folder: StorageFolder, name: string): Promise<number> {
   try {
     return (await (await folder.getFileHandle(name)).getFile()).size;
   } catch (error) {
@@ -108,9 +108,9 @@ async function sizeOf(folder: StorageFolder, name: string): Promise<number> {
 }
 
 /** @returns false when another page is writing it */
-export async function forgetKept(url: string, models: StorageFolder, locks: Locks): Promise<boolean> {
-  const key = keyOf(url);
-  return await locks.request(lockOf(key), { ifAvailable: true }, async (lock) => {
+export async function deleteCachedModel(url: string, models: StorageFolder, locks: Locks): Promise<boolean> {
+  const key = cacheKey(url);
+  return await locks.request(cacheLockName(key), { ifAvailable: true }, async (lock) => {
     if (lock === null) return false;
     await models.removeEntry(key, { recursive: true }).catch((error: unknown) => {
       if (!isMissing(error)) throw error;

@@ -1,6 +1,6 @@
 import { EngineError } from '../engine/index.ts';
 import { errorMessage } from '../util/error-message.ts';
-import { restBetweenLooks } from './node-polling.ts';
+import { pauseBetweenPolls } from './node-polling.ts';
 
 /** By default Dawn rounds timestamps to 100 us; the tracer needs exact ones. */
 export const dawnOptions = [
@@ -29,7 +29,7 @@ export const requestAdapter = async (options: { adapter?: string; fresh?: boolea
     instances.clear();
   }
   const found = await findAdapter(options);
-  if (found.info.isFallbackAdapter) restBetweenLooks();
+  if (found.info.isFallbackAdapter) pauseBetweenPolls();
   return found;
 };
 
@@ -37,7 +37,7 @@ const findAdapter = async ({ adapter }: { adapter?: string }): Promise<GPUAdapte
   if (adapter === undefined) {
     const found = await (await instance('')).requestAdapter({ powerPreference: 'high-performance' });
     if (found) return found;
-    throw new EngineError('no_adapter', `no WebGPU adapter found. ${await howToInstall()}`);
+    throw new EngineError('no_adapter', `no WebGPU adapter found. ${await installAdvice()}`);
   }
   const names = await adapterNames();
   const name = names.find((candidate) => candidate.toLowerCase().includes(adapter.toLowerCase()));
@@ -45,18 +45,18 @@ const findAdapter = async ({ adapter }: { adapter?: string }): Promise<GPUAdapte
     const choice =
       names.length > 0
         ? `the adapters are: ${names.join('; ')}`
-        : `there are no adapters. ${await howToInstall()}`;
+        : `there are no adapters. ${await installAdvice()}`;
     throw new EngineError('no_adapter', `no adapter has '${adapter}' in its name; ${choice}`);
   }
   const found = await (await instance(name)).requestAdapter();
   if (found) return found;
-  throw new EngineError('no_adapter', `Dawn cannot use the adapter '${name}'. ${await howToInstall()}`);
+  throw new EngineError('no_adapter', `Dawn cannot use the adapter '${name}'. ${await installAdvice()}`);
 };
 
 const instance = (adapter: string): Promise<GPU> => {
-  const present = instances.get(adapter) ?? createInstance(adapter);
-  instances.set(adapter, present);
-  return present;
+  const existing = instances.get(adapter) ?? createInstance(adapter);
+  instances.set(adapter, existing);
+  return existing;
 };
 
 const createInstance = async (adapter: string): Promise<GPU> => {
@@ -77,7 +77,7 @@ const adapterNames = async (): Promise<string[]> => {
   }
 };
 
-const howToInstall = async (): Promise<string> => {
+const installAdvice = async (): Promise<string> => {
   if (process.platform !== 'linux') return 'Update the graphics driver of this machine.';
   const unusable = await adapterNames();
   const old = unusable.length > 0 ? `Found, but too old or too limited: ${unusable.join('; ')}. ` : '';

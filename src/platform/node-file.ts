@@ -3,15 +3,15 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { type ByteSource, checkRange, ModelFileError } from '../engine/index.ts';
 
 /** One read call must be smaller than 2^31 bytes. */
-const mostBytesPerRead = 1 << 30;
+const maxBytesPerRead = 1 << 30;
 
 /** Non-blocking, because opening a pipe waits for a writer. Windows has neither the flag nor such pipes. */
-const withoutWaiting = constants.O_RDONLY | constants.O_NONBLOCK;
+const readFlags = constants.O_RDONLY | constants.O_NONBLOCK;
 
 /** @throws ModelFileError `not_found` or `unreadable` */
 export const openFile = async (path: string): Promise<ByteSource> => {
-  const handle = await open(path, withoutWaiting).catch((error: NodeJS.ErrnoException) => {
-    throw explain(path, error);
+  const handle = await open(path, readFlags).catch((error: NodeJS.ErrnoException) => {
+    throw toModelFileError(path, error);
   });
   const file = { name: path, sizeBytes: await sizeOf(handle, path) };
   return {
@@ -19,7 +19,7 @@ export const openFile = async (path: string): Promise<ByteSource> => {
     async read(offset, length, into) {
       checkRange(file, { offset, length, into });
       const target = into ? into.subarray(0, length) : new Uint8Array(length);
-      await fill(handle, { path, target, offset });
+      await readFully(handle, { path, target, offset });
       return target;
     },
     close: () => handle.close(),
@@ -30,7 +30,7 @@ export const openFile = async (path: string): Promise<ByteSource> => {
 const sizeOf = async (handle: FileHandle, path: string): Promise<number> => {
   try {
     const stat = await handle.stat().catch((error: NodeJS.ErrnoException) => {
-      throw explain(path, error);
+      throw toModelFileError(path, error);
     });
     if (stat.isFile()) return stat.size;
     const what = stat.isDirectory() ? 'a directory, not a file' : 'not a regular file';
@@ -41,16 +41,16 @@ const sizeOf = async (handle: FileHandle, path: string): Promise<number> => {
   }
 };
 
-const fill = async (
+const readFully = async (
   handle: FileHandle,
   { path, target, offset }: { path: string; target: Uint8Array; offset: number },
 ): Promise<void> => {
   for (let done = 0; done < target.length; ) {
-    const part = Math.min(target.length - done, mostBytesPerRead);
+    const part = Math.min(target.length - done, maxBytesPerRead);
     const { bytesRead } = await handle
       .read(target, done, part, offset + done)
       .catch((error: NodeJS.ErrnoException) => {
-        throw explain(path, error);
+        throw toModelFileError(path, error);
       });
     if (bytesRead === 0) {
       throw new ModelFileError(
@@ -62,7 +62,7 @@ const fill = async (
   }
 };
 
-const explain = (path: string, error: NodeJS.ErrnoException): Error => {
+const toModelFileError = (path: string, error: NodeJS.ErrnoException): Error => {
   if (error.code === 'ENOENT' || error.code === 'ENOTDIR') {
     return new ModelFileError(
       'not_found',

@@ -1,16 +1,16 @@
 import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { type ByteSource, checkFileName, ModelFileError, type ModelFiles } from '../engine/index.ts';
+import { type ByteSource, assertSafePath, ModelFileError, type ModelFiles } from '../engine/index.ts';
 import { openFile } from './node-file.ts';
 
 /** Models have their files at the top level or in one folder per quantization. */
-const deepestFolder = 2;
+const maxFolderDepth = 2;
 
 /**
  * Opens a model file with the files next to it, or a model folder.
  * @throws ModelFileError `not_found` or `unreadable`
  */
-export const localFiles = async (path: string): Promise<ModelFiles> => {
+export const openLocalFiles = async (path: string): Promise<ModelFiles> => {
   const found = await stat(path).catch(() => undefined);
   if (found?.isDirectory()) return folderFiles(path, undefined);
   // Throws if the path is not a readable file.
@@ -21,9 +21,9 @@ export const localFiles = async (path: string): Promise<ModelFiles> => {
 const folderFiles = (folder: string, entry: string | undefined): ModelFiles => ({
   name: entry === undefined ? folder : join(folder, entry),
   entry,
-  list: () => listBelow(folder, '', 0),
+  list: () => listFiles(folder, '', 0),
   async open(name): Promise<ByteSource | undefined> {
-    if (name !== entry) checkFileName(folder, name);
+    if (name !== entry) assertSafePath(folder, name);
     try {
       return await openFile(join(folder, ...name.split('/')));
     } catch (error) {
@@ -34,7 +34,7 @@ const folderFiles = (folder: string, entry: string | undefined): ModelFiles => (
 });
 
 /** Lists the files of a folder, sorted, without hidden files and folders. */
-const listBelow = async (folder: string, prefix: string, depth: number): Promise<string[]> => {
+const listFiles = async (folder: string, prefix: string, depth: number): Promise<string[]> => {
   const entries = await readdir(join(folder, prefix), { withFileTypes: true });
   const names: string[] = [];
   for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
@@ -43,8 +43,8 @@ const listBelow = async (folder: string, prefix: string, depth: number): Promise
     // Follow links to files: the Hugging Face cache consists of them.
     const found = entry.isSymbolicLink() ? await stat(join(folder, name)).catch(() => undefined) : entry;
     if (found?.isFile()) names.push(name);
-    else if (entry.isDirectory() && depth < deepestFolder)
-      names.push(...(await listBelow(folder, `${name}/`, depth + 1)));
+    else if (entry.isDirectory() && depth < maxFolderDepth)
+      names.push(...(await listFiles(folder, `${name}/`, depth + 1)));
   }
   return names;
 };

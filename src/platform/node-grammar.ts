@@ -1,8 +1,8 @@
 import { Worker } from 'node:worker_threads';
-import type { GrammarWorker, Reply } from '../grammar/index.ts';
+import type { GrammarWorker, GrammarReply } from '../grammar/index.ts';
 
 /** Starts a grammar worker as a thread. @param path its entry file */
-export function grammarThread(path: string): GrammarWorker {
+export function startGrammarThread(path: string): GrammarWorker {
   // Discard its output: the library prints useless notes.
   const worker = new Worker(path, {
     stdout: true,
@@ -16,7 +16,7 @@ export function grammarThread(path: string): GrammarWorker {
   worker.unref();
   return {
     post: (message, transfer) => worker.postMessage(message, [...transfer]),
-    onReply: (listener) => worker.on('message', (reply: Reply) => listener(reply)),
+    onReply: (listener) => worker.on('message', (reply: GrammarReply) => listener(reply)),
     onEnd(listener) {
       worker.on('error', (error: Error) => listener(error.message));
       worker.on('exit', (code) => listener(`the grammar thread ended with code ${code}`));

@@ -1,23 +1,23 @@
 import {
   type ByteSource,
-  checkFileName,
+  assertSafePath,
   checkRange,
   ModelFileError,
   type ModelFiles,
 } from '../engine/index.ts';
 import { chooseModel, type RemoteFile } from '../pull/choose.ts';
-import { fileUrl, hubAt, type HubAccess, hubHeaders, listRepository, pinned } from '../pull/hub.ts';
-import { contentHash } from '../pull/record.ts';
+import { fileUrl, createHub, type HubAccess, hubHeaders, listRepository, resolveRevision } from '../pull/hub.ts';
+import { createContentHash } from '../pull/record.ts';
 import { hubPrefix, parseReference } from '../pull/reference.ts';
 import type { HttpOptions } from './http-file.ts';
-import { openIfThere } from './web-folder.ts';
+import { openIfExists } from './web-folder.ts';
 
 interface HubOptions extends HttpOptions {
   /** Weights up to this total size, and other files up to this size, are read at once, verified and held in memory. */
   readonly wholeBytes?: number;
 }
 
-const usualWholeBytes = 64 << 20;
+const defaultWholeBytes = 64 << 20;
 
 /**
  * Opens a hub repository, `hf:OWNER/NAME[:FILE][@REVISION]`, without storing it. A GGUF file is chosen as by the pull
@@ -28,7 +28,7 @@ const usualWholeBytes = 64 << 20;
 export const hubFiles = async (
   location: string,
   access: HubAccess,
-  { wholeBytes = usualWholeBytes, ...options }: HubOptions = {},
+  { wholeBytes = defaultWholeBytes, ...options }: HubOptions = {},
 ): Promise<ModelFiles> => {
   const reference = parseReference(location.slice(hubPrefix.length));
   if (!reference) {
@@ -37,7 +37,7 @@ export const hubFiles = async (
       `'${location}' is not a hub model: expected hf:OWNER/NAME, hf:OWNER/NAME:FILE or hf:OWNER/NAME:Q8_0, optionally followed by @REVISION`,
     );
   }
-  const hub = await pinned(hubAt(access, reference, options));
+  const hub = await resolveRevision(createHub(access, reference, options));
   const files = await listRepository(hub);
   const chosen = chooseModel(files, reference.file);
   const listed = new Map(files.map((file) => [file.path, file]));
@@ -46,35 +46,35 @@ export const hubFiles = async (
     (sum, { path, sizeBytes }) => sum + (weights.has(path) ? sizeBytes : 0),
     0,
   );
-  const isWhole = ({ path, sizeBytes }: RemoteFile) =>
+  const isReadWhole = ({ path, sizeBytes }: RemoteFile) =>
     (weights.has(path) ? weightBytes : sizeBytes) <= wholeBytes;
   return {
     name: location,
     entry: chosen.entry,
     remote: true,
-    ...(weightBytes > wholeBytes ? { notes: [unchecked(location)] } : {}),
+    ...(weightBytes > wholeBytes ? { notes: [uncheckedNote(location)] } : {}),
     list: async () => [...listed.keys()],
     async open(name) {
-      checkFileName(location, name);
+      assertSafePath(location, name);
       const file = listed.get(name);
       if (!file) return undefined;
-      const source = await openIfThere(fileUrl(hub, name), {
+      const source = await openIfExists(fileUrl(hub, name), {
         ...options,
         sizeBytes: file.sizeBytes,
         headers: { ...options.headers, ...hubHeaders(hub) },
       });
-      return source && isWhole(file) ? await checked(source, file) : source;
+      return source && isReadWhole(file) ? await readChecked(source, file) : source;
     },
   };
 };
 
 const weightFile = /\.(gguf|safetensors|bin)$/i;
 
-const unchecked = (location: string): string =>
+const uncheckedNote = (location: string): string =>
   `${location}: the weights are read by ranges and not verified against the hub's checksums; 'pull' downloads and verifies them`;
 
 /** Reads a file into memory and verifies it. @throws ModelFileError `checksum` */
-async function checked(source: ByteSource, { path, sizeBytes, checksum }: RemoteFile): Promise<ByteSource> {
+async function readChecked(source: ByteSource, { path, sizeBytes, checksum }: RemoteFile): Promise<ByteSource> {
   const { name } = source;
   const { kind, hex } = checksum;
   let bytes: Uint8Array;
@@ -83,7 +83,7 @@ async function checked(source: ByteSource, { path, sizeBytes, checksum }: Remote
   } finally {
     await source.close();
   }
-  const found = contentHash(kind, sizeBytes).update(bytes).digest('hex');
+  const found = createContentHash(kind, sizeBytes).update(bytes).digest('hex');
   if (found !== hex) {
     throw new ModelFileError(
       'checksum',

@@ -1,7 +1,7 @@
 /** Pause between two polls of the GPU: short compared with a step, long compared with a poll. */
-const restMs = 0.5;
+const pauseMs = 0.5;
 
-let resting = false;
+let isPatched = false;
 
 /**
  * Dawn's binding waits for the GPU by polling in every turn of the event loop (`setImmediate`), which keeps a core
@@ -9,19 +9,19 @@ let resting = false;
  * cores (`docs/performance.md`). With a real GPU the core is free, and polling without a pause has the least latency.
  * The binding looks up `setImmediate` in the global object, so it is patched there, for the binding's callbacks only.
  */
-export function restBetweenLooks(): void {
-  if (resting) return;
-  resting = true;
-  const immediately = globalThis.setImmediate;
-  const never = new Int32Array(new SharedArrayBuffer(4));
+export function pauseBetweenPolls(): void {
+  if (isPatched) return;
+  isPatched = true;
+  const originalSetImmediate = globalThis.setImmediate;
+  const sleepCell = new Int32Array(new SharedArrayBuffer(4));
   const patched = (callback: (...values: unknown[]) => void, ...values: unknown[]) => {
-    if (!isBinding(callback)) return immediately(callback, ...values);
-    return immediately(() => {
+    if (!isDawnCallback(callback)) return originalSetImmediate(callback, ...values);
+    return originalSetImmediate(() => {
       callback(...values);
-      Atomics.wait(never, 0, 0, restMs);
+      Atomics.wait(sleepCell, 0, 0, pauseMs);
     });
   };
-  globalThis.setImmediate = Object.assign(patched, immediately);
+  globalThis.setImmediate = Object.assign(patched, originalSetImmediate);
 }
 
 /**
@@ -29,7 +29,7 @@ export function restBetweenLooks(): void {
  * creates them. Promise resolvers have a parameter; resolvers, bound and arrow functions have no `prototype`; script
  * functions have a source text, which is compared last because it is a copy.
  */
-const isBinding = (callback: unknown): boolean =>
+const isDawnCallback = (callback: unknown): boolean =>
   typeof callback === 'function' &&
   callback.length === 0 &&
   callback.name === '' &&

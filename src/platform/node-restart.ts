@@ -4,7 +4,7 @@ import { addressSpaceLimit, endWithLauncher, runInForeground } from './foregroun
 import { packageRoot } from './node-package.ts';
 
 /** Oldest Node that runs lathe. An optional dependency in package.json brings a current one. */
-const leastMajor = 24;
+const minNodeMajor = 24;
 
 /** npm package with the node binary, by platform and architecture. */
 const packages: Readonly<Record<string, string>> = {
@@ -16,7 +16,7 @@ const packages: Readonly<Record<string, string>> = {
 };
 
 /** Input of the decision; tests pass their own. */
-interface NodeFacts {
+interface NodeEnvironment {
   version: string;
   platform: string;
   arch: string;
@@ -29,19 +29,19 @@ type NodeChoice =
   | { action: 'restart'; node: string }
   | { action: 'refuse'; message: string };
 
-export const chooseNode = ({ version, platform, arch, root, exists }: NodeFacts): NodeChoice => {
-  if (Number.parseInt(version, 10) >= leastMajor) return { action: 'stay' };
+export const chooseNode = ({ version, platform, arch, root, exists }: NodeEnvironment): NodeChoice => {
+  if (Number.parseInt(version, 10) >= minNodeMajor) return { action: 'stay' };
   const name = packages[`${platform}-${arch}`];
   const binary = platform === 'win32' ? 'node.exe' : 'node';
   const node = name === undefined ? undefined : join(root, 'node_modules', name, 'bin', binary);
   if (node !== undefined && exists(node)) return { action: 'restart', node };
-  const cure =
+  const advice =
     name === undefined
-      ? `install Node ${leastMajor} or newer`
+      ? `install Node ${minNodeMajor} or newer`
       : `run \`npm ci\`, which brings one as ${name}, or install it`;
   return {
     action: 'refuse',
-    message: `lathe needs Node ${leastMajor} or newer, but this is Node ${version}: ${cure}`,
+    message: `lathe needs Node ${minNodeMajor} or newer, but this is Node ${version}: ${advice}`,
   };
 };
 
@@ -59,8 +59,8 @@ export const restartUnderCurrentNode = async (): Promise<void> => {
     root: packageRoot(),
     exists: existsSync,
   });
-  const isWatched = process.connected || addressSpaceLimit() === undefined;
-  if (choice.action === 'stay' && isWatched) return;
+  const isSupervised = process.connected || addressSpaceLimit() === undefined;
+  if (choice.action === 'stay' && isSupervised) return;
   if (choice.action === 'refuse') {
     process.stderr.write(`${choice.message}\n`);
     process.exit(1);

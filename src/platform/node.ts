@@ -8,7 +8,7 @@ import type { HubAccess } from '../pull/hub.ts';
 import type { HttpOptions } from './http-file.ts';
 import { hubPrefix } from '../pull/reference.ts';
 import { requestAdapter } from './node-adapter.ts';
-import { localFiles } from './node-folder.ts';
+import { openLocalFiles } from './node-folder.ts';
 import { hubFiles } from './node-hub.ts';
 import { webFiles } from './web-folder.ts';
 import { packageRoot } from './node-package.ts';
@@ -35,7 +35,7 @@ export const nodePlatform = (
   modelFiles(location) {
     if (location.startsWith(hubPrefix)) return hubFiles(location, hub, http);
     if (/^https?:\/\//i.test(location)) return webFiles(location, http);
-    return localFiles(/^file:\/\//i.test(location) ? fileURLToPath(location) : location);
+    return openLocalFiles(/^file:\/\//i.test(location) ? fileURLToPath(location) : location);
   },
   sha256() {
     const hash = createHash('sha256');

@@ -1,10 +1,10 @@
-import { type ByteSource, checkFileName, ModelFileError, type ModelFiles } from '../engine/index.ts';
-import { type HttpOptions, openUrl } from './http-file.ts';
+import { type ByteSource, assertSafePath, ModelFileError, type ModelFiles } from '../engine/index.ts';
+import { type HttpOptions, openHttpFile } from './http-file.ts';
 
 /** URLs with these extensions are files; no request is needed to find out. */
 const fileEnding = /\.(gguf|safetensors|json|bin|pt|pth|onnx|ggml|zip|gz|zst|xz)$/i;
 /** A URL without such an extension is a folder if one of these files exists in it. */
-const folderMarks = ['config.json', 'mlc-chat-config.json'];
+const folderMarkerFiles = ['config.json', 'mlc-chat-config.json'];
 
 /** Opens a URL. Undefined if the server has no such file. */
 export type OpenUrl = (url: string) => Promise<ByteSource | undefined>;
@@ -17,15 +17,15 @@ export type OpenUrl = (url: string) => Promise<ByteSource | undefined>;
 export const webFiles = async (
   url: string,
   options: HttpOptions = {},
-  open: OpenUrl = (one) => openIfThere(one, options),
+  open: OpenUrl = (one) => openIfExists(one, options),
 ): Promise<ModelFiles> => {
   const { pathname } = new URL(url);
-  if (pathname.endsWith('/')) return below(url, { entry: undefined, open });
-  const asFile = below(url, { entry: decode(pathname.slice(pathname.lastIndexOf('/') + 1)), open });
+  if (pathname.endsWith('/')) return filesAt(url, { entry: undefined, open });
+  const asFile = filesAt(url, { entry: decodeSegment(pathname.slice(pathname.lastIndexOf('/') + 1)), open });
   if (fileEnding.test(pathname)) return asFile;
-  const asFolder = below(withPath(url, `${pathname}/`), { entry: undefined, open });
-  for (const mark of folderMarks) {
-    const source = await asFolder.open(mark).catch((error: unknown) => {
+  const asFolder = filesAt(withPath(url, `${pathname}/`), { entry: undefined, open });
+  for (const markerFile of folderMarkerFiles) {
+    const source = await asFolder.open(markerFile).catch((error: unknown) => {
       // If the marker cannot be read, the URL may still be a file.
       if (error instanceof ModelFileError) return undefined;
       throw error;
@@ -36,10 +36,10 @@ export const webFiles = async (
   return asFile;
 };
 
-const below = (url: string, { entry, open }: { entry: string | undefined; open: OpenUrl }): ModelFiles => {
+const filesAt = (url: string, { entry, open }: { entry: string | undefined; open: OpenUrl }): ModelFiles => {
   const { pathname } = new URL(url);
   const folder = pathname.slice(0, pathname.lastIndexOf('/') + 1);
-  let given = false;
+  let hasFoundFile = false;
   let refusals = 0;
   return {
     name: url,
@@ -47,28 +47,28 @@ const below = (url: string, { entry, open }: { entry: string | undefined; open: 
     remote: true,
     list: async () => undefined,
     async open(name) {
-      if (name !== entry) checkFileName(url, name);
+      if (name !== entry) assertSafePath(url, name);
       // Keep the query of the URL (a signature, a version) for every file.
       const path = `${folder}${name.split('/').map(encodeURIComponent).join('/')}`;
       try {
         const source = await open(name === entry ? url : withPath(url, path));
-        given ||= source !== undefined;
+        hasFoundFile ||= source !== undefined;
         return source;
       } catch (error) {
         if (name === entry || !isForbidden(error)) throw error;
         // Buckets without list permission answer 403 for absent files. If no file can be read at all, access is
         // missing.
         refusals += 1;
-        if (!given && refusals >= folderMarks.length) throw error;
+        if (!hasFoundFile && refusals >= folderMarkerFiles.length) throw error;
         return undefined;
       }
     },
   };
 };
 
-export const openIfThere = async (url: string, options: HttpOptions): ReturnType<OpenUrl> => {
+export const openIfExists = async (url: string, options: HttpOptions): ReturnType<OpenUrl> => {
   try {
-    return await openUrl(url, options);
+    return await openHttpFile(url, options);
   } catch (error) {
     if (error instanceof ModelFileError && error.code === 'not_found') return undefined;
     throw error;
@@ -84,7 +84,7 @@ const withPath = (url: string, pathname: string): string => {
   return changed.href;
 };
 
-const decode = (text: string): string => {
+const decodeSegment = (text: string): string => {
   try {
     return decodeURIComponent(text);
   } catch {

@@ -1,4 +1,4 @@
-import { few } from '../engine/index.ts';
+import { summarizeList } from '../engine/index.ts';
 import { PullError } from './errors.ts';
 import { folderModel } from './folder-model.ts';
 import { type GgufModel, ggufModels } from './gguf-models.ts';
@@ -29,7 +29,7 @@ export interface ChosenModel {
  * and 32-bit weights, which are four times as large; those precede types of 3 bits and less, whose loss is visible in
  * answers.
  */
-const preferred = (
+const quantizationPreference = (
   'Q8_0 Q6_K Q6_K_L Q5_K_M Q5_K_L Q5_K_S Q5_K Q5_1 Q5_0 Q4_K_M Q4_K_L Q4_K_S Q4_K IQ4_NL IQ4_XS Q4_1 Q4_0 ' +
   'MXFP4 MXFP4_MOE F16 BF16 F32 Q3_K_L Q3_K_M Q3_K_S Q3_K Q2_K Q2_K_S'
 ).split(' ');
@@ -40,28 +40,28 @@ const preferred = (
  * @param wanted path, file name or quantization
  * @throws PullError `not_found` or `no_choice`, which lists the available files
  */
-export const chooseModel = (files: readonly RemoteFile[], wanted: string | undefined): ChosenModel => {
+export const chooseModel = (files: readonly RemoteFile[], requested: string | undefined): ChosenModel => {
   const models = ggufModels(files);
-  if (models.length === 0) return chooseFolder(files, wanted);
-  const chosen = wanted === undefined ? chooseBest(models) : chooseWanted(models, wanted);
+  if (models.length === 0) return chooseFolder(files, requested);
+  const chosen = requested === undefined ? chooseBest(models) : chooseRequested(models, requested);
   const { missing } = chosen;
   if (missing.length > 0) {
     throw new PullError(
       'not_found',
-      `the repository has only ${chosen.files.length} parts of ${chosen.path}; missing: ${few(missing)}`,
+      `the repository has only ${chosen.files.length} parts of ${chosen.path}; missing: ${summarizeList(missing)}`,
     );
   }
   return { entry: chosen.path, files: chosen.files };
 };
 
-const chooseFolder = (files: readonly RemoteFile[], wanted: string | undefined): ChosenModel => {
+const chooseFolder = (files: readonly RemoteFile[], requested: string | undefined): ChosenModel => {
   const folder = folderModel(files);
-  if (folder && (wanted === undefined || folder.some(({ path }) => path === wanted)))
+  if (folder && (requested === undefined || folder.some(({ path }) => path === requested)))
     return { entry: undefined, files: folder };
   if (folder) {
     throw new PullError(
       'not_found',
-      `the repository has no GGUF file '${wanted}', only a folder of safetensors files or MLC shards: name the repository without a file ` +
+      `the repository has no GGUF file '${requested}', only a folder of safetensors files or MLC shards: name the repository without a file ` +
         `(--quantize makes the model smaller when it is loaded)`,
     );
   }
@@ -73,43 +73,43 @@ const chooseFolder = (files: readonly RemoteFile[], wanted: string | undefined):
   );
 };
 
-const chooseWanted = (models: readonly GgufModel[], wanted: string): GgufModel => {
-  const fits: readonly ((model: GgufModel) => boolean)[] = [
-    ({ files }) => files.some(({ path }) => path === wanted),
-    ({ files }) => files.some(({ path }) => path.endsWith(`/${wanted}`)),
-    ({ quantization }) => quantization === wanted.toUpperCase(),
+const chooseRequested = (models: readonly GgufModel[], requested: string): GgufModel => {
+  const matchers: readonly ((model: GgufModel) => boolean)[] = [
+    ({ files }) => files.some(({ path }) => path === requested),
+    ({ files }) => files.some(({ path }) => path.endsWith(`/${requested}`)),
+    ({ quantization }) => quantization === requested.toUpperCase(),
   ];
-  for (const fit of fits) {
-    const [first, ...others] = models.filter(fit);
+  for (const matcher of matchers) {
+    const [first, ...others] = models.filter(matcher);
     if (first && others.length === 0) return first;
     if (first)
       throw new PullError(
         'no_choice',
-        `several files match '${wanted}'; name one: ${list([first, ...others])}`,
+        `several files match '${requested}'; name one: ${describeModels([first, ...others])}`,
       );
   }
-  throw new PullError('not_found', `the repository has no GGUF file '${wanted}'; it has: ${list(models)}`);
+  throw new PullError('not_found', `the repository has no GGUF file '${requested}'; it has: ${describeModels(models)}`);
 };
 
 const chooseBest = (models: readonly GgufModel[]): GgufModel => {
-  for (const wanted of preferred) {
-    const [first, ...others] = models.filter(({ quantization }) => quantization === wanted);
+  for (const requested of quantizationPreference) {
+    const [first, ...others] = models.filter(({ quantization }) => quantization === requested);
     if (first && others.length === 0) return first;
     if (first)
       throw new PullError(
         'no_choice',
-        `several files have the type ${wanted}; name one as REPO:FILE: ${list([first, ...others])}`,
+        `several files have the type ${requested}; name one as REPO:FILE: ${describeModels([first, ...others])}`,
       );
   }
   const [only, ...others] = models;
   if (only && others.length === 0 && only.quantization === undefined) return only;
   throw new PullError(
     'no_choice',
-    `the repository has no file of a supported type (${preferred.join(', ')}); it has: ${list(models)}`,
+    `the repository has no file of a supported type (${quantizationPreference.join(', ')}); it has: ${describeModels(models)}`,
   );
 };
 
-const list = (models: readonly GgufModel[]): string =>
+const describeModels = (models: readonly GgufModel[]): string =>
   models
     .map(({ path, files }) => {
       const bytes = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);

@@ -1,4 +1,4 @@
-import { isGgufModel, partNames, type SplitName, splitNameOf } from '../engine/index.ts';
+import { isGgufModelPath, listPartNames, type SplitName, parseSplitName } from '../engine/index.ts';
 import type { RemoteFile } from './choose.ts';
 
 /** A GGUF file, or all parts of a split one. */
@@ -15,8 +15,8 @@ export interface GgufModel {
 export const ggufModels = (files: readonly RemoteFile[]): GgufModel[] => {
   const models = new Map<string, { name: SplitName | undefined; files: Map<string, RemoteFile> }>();
   for (const file of files) {
-    if (!isGgufModel(file.path)) continue;
-    const name = splitNameOf(file.path);
+    if (!isGgufModelPath(file.path)) continue;
+    const name = parseSplitName(file.path);
     const key = name ? `${name.model} ${name.count}` : file.path;
     const model = models.get(key) ?? { name, files: new Map<string, RemoteFile>() };
     models.set(key, model);
@@ -30,7 +30,7 @@ export const ggufModels = (files: readonly RemoteFile[]): GgufModel[] => {
       // Computed on demand: a name may claim 99999 parts.
       get missing() {
         const { name } = model;
-        return name ? partNames(name).filter((one) => !model.files.has(one)) : [];
+        return name ? listPartNames(name).filter((one) => !model.files.has(one)) : [];
       },
       quantization: quantizationOf(path),
     };

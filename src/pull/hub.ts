@@ -2,19 +2,19 @@ import { listFiles } from '@huggingface/hub';
 import { type AttemptOptions, Attempts } from '../platform/attempts.ts';
 import { asInterruption } from '../platform/interruption.ts';
 import { formatBytes } from '../engine/index.ts';
-import { chunksOf } from '../platform/body-chunks.ts';
+import { readChunks } from '../platform/body-chunks.ts';
 import type { RemoteFile } from './choose.ts';
 import { PullError } from './errors.ts';
 import type { Reference } from './reference.ts';
 
 /** A repository on the Hugging Face Hub or on a server with the same API. */
-export interface Hub {
+export interface HubRepository {
   readonly endpoint: string;
   readonly repo: string;
   readonly revision: string;
   readonly token: string | undefined;
   readonly signal: AbortSignal;
-  readonly ask: Pick<AttemptOptions, 'idleMs' | 'noticeMs' | 'onNotice'>;
+  readonly requestOptions: Pick<AttemptOptions, 'idleMs' | 'noticeMs' | 'onNotice'>;
 }
 
 /** URL and token of a hub. */
@@ -26,45 +26,45 @@ export interface HubAccess {
 }
 
 /** Timeouts and notices of requests to the hub's API. */
-export interface HubPatience extends Partial<Pick<AttemptOptions, 'idleMs' | 'noticeMs' | 'onNotice'>> {
+export interface HubRequestOptions extends Partial<Pick<AttemptOptions, 'idleMs' | 'noticeMs' | 'onNotice'>> {
   readonly signal?: AbortSignal | undefined;
 }
 
-export const hubAt = (
+export const createHub = (
   access: HubAccess,
   { repo, revision = 'main' }: Reference,
-  { signal = new AbortController().signal, idleMs = 30_000, ...notices }: HubPatience = {},
-): Hub => ({
+  { signal = new AbortController().signal, idleMs = 30_000, ...notices }: HubRequestOptions = {},
+): HubRepository => ({
   endpoint: (access.endpoint || 'https://huggingface.co').replace(/\/+$/, ''),
   token: access.token || undefined,
   repo,
   revision,
   signal,
-  ask: { ...notices, idleMs },
+  requestOptions: { ...notices, idleMs },
 });
 
 /** Headers of a request to the hub. `fetch` drops the token on a redirect to another host. */
-export const hubHeaders = ({ token }: Hub): Record<string, string> =>
+export const hubHeaders = ({ token }: HubRepository): Record<string, string> =>
   token === undefined ? {} : { authorization: `Bearer ${token}` };
 
 /** URL of a file's content. It supports range requests; large files are redirected to the storage. */
-export const fileUrl = ({ endpoint, repo, revision }: Hub, path: string): string =>
+export const fileUrl = ({ endpoint, repo, revision }: HubRepository, path: string): string =>
   `${endpoint}/${repo}/resolve/${encodeURIComponent(revision)}/${path.split('/').map(encodeURIComponent).join('/')}`;
 
-const commit = /^[0-9a-f]{40}$/;
+const commitPattern = /^[0-9a-f]{40}$/;
 
 /**
  * Resolves a branch or tag to its current commit, so that all files are of one version. Returns the hub unchanged if
  * the server does not report the commit or refuses the request; listing the files then reports the error.
  */
-export const pinned = async (hub: Hub): Promise<Hub> => {
+export const resolveRevision = async (hub: HubRepository): Promise<HubRepository> => {
   const { endpoint, repo, revision, signal } = hub;
-  if (commit.test(revision)) return hub;
+  if (commitPattern.test(revision)) return hub;
   try {
     const url = `${endpoint}/api/models/${repo}/revision/${encodeURIComponent(revision)}?expand[]=sha`;
-    const { value } = await askHub(hub, url);
+    const { value } = await fetchJson(hub, url);
     const sha = value instanceof Object && 'sha' in value ? value.sha : undefined;
-    return typeof sha === 'string' && commit.test(sha) ? { ...hub, revision: sha } : hub;
+    return typeof sha === 'string' && commitPattern.test(sha) ? { ...hub, revision: sha } : hub;
   } catch {
     signal.throwIfAborted();
     return hub;
@@ -80,10 +80,10 @@ const maxPages = 200;
  * Sends a GET request to the hub's API and reads the JSON response.
  * @throws PullError
  */
-const askHub = async (hub: Hub, url: string): Promise<{ value: unknown; headers: Headers }> => {
-  const { endpoint, signal, ask } = hub;
-  const attempts = new Attempts(() => endpoint, { ...ask, attempts: 1, retryDelayMs: 0 });
-  const limit = attempts.begin();
+const fetchJson = async (hub: HubRepository, url: string): Promise<{ value: unknown; headers: Headers }> => {
+  const { endpoint, signal, requestOptions } = hub;
+  const attempts = new Attempts(() => endpoint, { ...requestOptions, attempts: 1, retryDelayMs: 0 });
+  const limit = attempts.startAttempt();
   const chunks: Uint8Array[] = [];
   let response: Response;
   try {
@@ -95,10 +95,10 @@ const askHub = async (hub: Hub, url: string): Promise<{ value: unknown; headers:
     });
     if (!response.ok) throw explainStatus(hub, response.status);
     let bytes = 0;
-    for await (const chunk of chunksOf(response.body)) {
-      limit.alive();
+    for await (const chunk of readChunks(response.body)) {
+      limit.reset();
       bytes += chunk.length;
-      if (bytes > maxAnswerBytes) throw notJson(url, `it is longer than ${formatBytes(maxAnswerBytes)}`);
+      if (bytes > maxAnswerBytes) throw notJsonError(url, `it is longer than ${formatBytes(maxAnswerBytes)}`);
       chunks.push(chunk);
     }
   } catch (error) {
@@ -106,18 +106,18 @@ const askHub = async (hub: Hub, url: string): Promise<{ value: unknown; headers:
     if (error instanceof PullError) throw error;
     throw new PullError('server', `cannot reach ${endpoint}: ${asInterruption(error).message}`);
   } finally {
-    limit.end();
+    limit.abort();
   }
   const text = new TextDecoder().decode(Buffer.concat(chunks));
   try {
     return { value: JSON.parse(text), headers: response.headers };
   } catch (error) {
     const isPage = /^\s*</.test(text);
-    throw notJson(url, isPage ? 'it is HTML or XML' : (error as Error).message);
+    throw notJsonError(url, isPage ? 'it is HTML or XML' : (error as Error).message);
   }
 };
 
-const notJson = (url: string, why: string): PullError =>
+const notJsonError = (url: string, why: string): PullError =>
   new PullError(
     'server',
     `the response to GET ${url} is not JSON from a hub: ${why}; check HF_ENDPOINT, and that no login page or proxy intercepts the request`,
@@ -126,9 +126,9 @@ const notJson = (url: string, why: string): PullError =>
 const isSize = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
 
 /** @throws PullError `unauthorized`, `not_found` or `server` */
-export const listRepository = async (hub: Hub): Promise<RemoteFile[]> => {
+export const listRepository = async (hub: HubRepository): Promise<RemoteFile[]> => {
   const files: RemoteFile[] = [];
-  const asked = new Set<string>();
+  const requestedUrls = new Set<string>();
   const isList = (value: unknown) => Array.isArray(value) && value.every((entry) => entry instanceof Object);
   const entries = listFiles({
     repo: { type: 'model', name: hub.repo },
@@ -138,10 +138,10 @@ export const listRepository = async (hub: Hub): Promise<RemoteFile[]> => {
     // Not the library's `accessToken` option: it refuses tokens of other servers and does not support an AbortSignal.
     fetch: async (input) => {
       const { url } = new Request(input);
-      if (asked.has(url) || asked.size >= maxPages) throw endlessList(hub, asked.size);
-      asked.add(url);
-      const { value, headers } = await askHub(hub, url);
-      if (!isList(value)) throw noList(hub);
+      if (requestedUrls.has(url) || requestedUrls.size >= maxPages) throw endlessListError(hub, requestedUrls.size);
+      requestedUrls.add(url);
+      const { value, headers } = await fetchJson(hub, url);
+      if (!isList(value)) throw invalidListError(hub);
       const link = headers.get('link');
       return Response.json(value, link === null ? {} : { headers: { link } });
     },
@@ -149,7 +149,7 @@ export const listRepository = async (hub: Hub): Promise<RemoteFile[]> => {
   for await (const { type, path, size, lfs, oid } of entries) {
     if (type !== 'file') continue;
     const { oid: hash, size: bytes } = lfs ?? { oid: oid ?? '', size };
-    if (typeof path !== 'string' || typeof hash !== 'string' || !isSize(bytes)) throw noList(hub);
+    if (typeof path !== 'string' || typeof hash !== 'string' || !isSize(bytes)) throw invalidListError(hub);
     if (lfs) files.push({ path, sizeBytes: lfs.size, checksum: { kind: 'sha256', hex: lfs.oid } });
     else if (oid !== undefined)
       files.push({ path, sizeBytes: size, checksum: { kind: 'git-sha1', hex: oid } });
@@ -157,17 +157,17 @@ export const listRepository = async (hub: Hub): Promise<RemoteFile[]> => {
   return files;
 };
 
-const noList = ({ endpoint, repo }: Hub): PullError =>
+const invalidListError = ({ endpoint, repo }: HubRepository): PullError =>
   new PullError('server', `${endpoint}: the file list of ${repo} is not valid; check HF_ENDPOINT`);
 
-const endlessList = ({ endpoint, repo }: Hub, pages: number): PullError =>
+const endlessListError = ({ endpoint, repo }: HubRepository, pages: number): PullError =>
   new PullError(
     'server',
     `${endpoint}: the file list of ${repo} does not end: page ${pages + 1} repeats an earlier page, or there are more than ${maxPages} pages ('Link: rel="next"'); check HF_ENDPOINT`,
   );
 
 /** Explains an error status of the hub. */
-export const explainStatus = ({ endpoint, repo, revision, token }: Hub, status: number): PullError => {
+export const explainStatus = ({ endpoint, repo, revision, token }: HubRepository, status: number): PullError => {
   const page = `${endpoint}/${repo}`;
   switch (status) {
     case 401:

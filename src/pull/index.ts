@@ -1,14 +1,14 @@
 import { join } from 'node:path';
-import { isFileName } from '../engine/index.ts';
+import { isSafePath } from '../engine/index.ts';
 import type { AttemptOptions } from '../platform/attempts.ts';
 import { isPortableName } from '../words/portable-name.ts';
 import { chooseModel, type RemoteFile } from './choose.ts';
 import { PullError } from './errors.ts';
-import { type Hub, hubAt, listRepository } from './hub.ts';
-import { checkSpace, isComplete, missingBytes, PartFile } from './part-file.ts';
+import { type HubRepository, createHub, listRepository } from './hub.ts';
+import { assertFreeSpace, isComplete, missingBytes, PartFile } from './part-file.ts';
 import { recordFile } from './record.ts';
 import { parseReference } from './reference.ts';
-import { transfer, usualRetry } from './transfer.ts';
+import { downloadRest, defaultRetry } from './transfer.ts';
 
 export interface PullOptions {
   /** `owner/name`. */
@@ -36,14 +36,14 @@ export interface PullProgress {
   done: number;
   total: number;
   /** Progress of `file` alone, with its checksum as `sha256:<hex>` or `git-sha1:<hex>`. */
-  part: { digest: string; done: number; total: number };
+  part: { digest: string; doneBytes: number; totalBytes: number };
 }
 
-export interface Pulled {
+export interface PullResult {
   /** Path to serve: a GGUF file, the first part of a split one, or a model folder. */
   path: string;
   /** Whether all files were present before, with matching checksums. */
-  alreadyThere: boolean;
+  alreadyPresent: boolean;
 }
 
 /**
@@ -52,7 +52,7 @@ export interface Pulled {
  * with a matching checksum are not downloaded again.
  * @throws PullError with a stable code; the signal's reason when aborted (received bytes are kept for the next run)
  */
-export const pull = async (options: PullOptions): Promise<Pulled> => {
+export const pull = async (options: PullOptions): Promise<PullResult> => {
   const { repo, revision } = options;
   if (parseReference(repo)?.repo !== repo) {
     throw new PullError(
@@ -61,53 +61,53 @@ export const pull = async (options: PullOptions): Promise<Pulled> => {
     );
   }
   const reference = { repo, ...(revision === undefined ? {} : { revision }) };
-  const retry = { ...usualRetry, ...options.retry, onNotice: options.onNotice };
-  const hub = hubAt(options, reference, { ...retry, signal: options.signal });
+  const retry = { ...defaultRetry, ...options.retry, onNotice: options.onNotice };
+  const hub = createHub(options, reference, { ...retry, signal: options.signal });
   hub.signal.throwIfAborted();
   const { entry, files } = chooseModel(await listRepository(hub), options.file);
   const folder = join(options.destination, repo.replace('/', '--'));
-  const places = files.map((file) => ({ file, path: join(folder, ...safeParts(file)) }));
+  const targets = files.map((file) => ({ file, path: join(folder, ...safePathSegments(file)) }));
 
   const total = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
-  let before = 0;
-  const reportOn = (file: RemoteFile) => (done: number) =>
+  let completedBytes = 0;
+  const progressReporter = (file: RemoteFile) => (done: number) =>
     options.onProgress?.({
       file: file.path,
-      done: before + done,
+      done: completedBytes + done,
       total,
-      part: { digest: `${file.checksum.kind}:${file.checksum.hex}`, done, total: file.sizeBytes },
+      part: { digest: `${file.checksum.kind}:${file.checksum.hex}`, doneBytes: done, totalBytes: file.sizeBytes },
     });
-  const missing: typeof places = [];
-  for (const place of places) {
+  const missing: typeof targets = [];
+  for (const target of targets) {
     hub.signal.throwIfAborted();
-    if (await isComplete(place.path, place.file)) {
-      await recordFile(folder, reference, place.file);
-      reportOn(place.file)(place.file.sizeBytes);
-      before += place.file.sizeBytes;
-    } else missing.push(place);
+    if (await isComplete(target.path, target.file)) {
+      await recordFile(folder, reference, target.file);
+      progressReporter(target.file)(target.file.sizeBytes);
+      completedBytes += target.file.sizeBytes;
+    } else missing.push(target);
   }
-  await refuseFullDisk(folder, missing);
+  await assertDiskSpace(folder, missing);
   for (const { file, path } of missing) {
-    await fetchFile({ hub, file, path, retry, report: reportOn(file) });
+    await downloadFile({ hub, file, path, retry, report: progressReporter(file) });
     await recordFile(folder, reference, file);
-    before += file.sizeBytes;
+    completedBytes += file.sizeBytes;
   }
   const path = entry === undefined ? folder : join(folder, ...entry.split('/'));
-  return { path, alreadyThere: missing.length === 0 };
+  return { path, alreadyPresent: missing.length === 0 };
 };
 
 /** Checks the disk space for all files before the first one is downloaded. */
-const refuseFullDisk = async (
+const assertDiskSpace = async (
   folder: string,
   missing: readonly { file: RemoteFile; path: string }[],
 ): Promise<void> => {
   let needed = 0;
   for (const { file, path } of missing) needed += await missingBytes(path, file);
-  if (needed > 0) await checkSpace(folder, needed);
+  if (needed > 0) await assertFreeSpace(folder, needed);
 };
 
-const fetchFile = async (job: {
-  hub: Hub;
+const downloadFile = async (job: {
+  hub: HubRepository;
   file: RemoteFile;
   path: string;
   retry: AttemptOptions;
@@ -117,7 +117,7 @@ const fetchFile = async (job: {
   const part = await PartFile.open(path, file);
   try {
     report(part.length);
-    await transfer({ hub, file, part, retry, onBytes: () => report(part.length) });
+    await downloadRest({ hub, file, part, retry, onBytes: () => report(part.length) });
   } catch (error) {
     await part.close();
     throw error;
@@ -126,9 +126,9 @@ const fetchFile = async (job: {
 };
 
 /** Splits a path from the server. It must not leave its folder or, by a colon, name another drive on Windows. */
-const safeParts = ({ path }: RemoteFile): string[] => {
+const safePathSegments = ({ path }: RemoteFile): string[] => {
   const parts = path.split('/');
-  if (isFileName(path) && parts.every(isPortableName)) return parts;
+  if (isSafePath(path) && parts.every(isPortableName)) return parts;
   throw new PullError(
     'server',
     `the server lists a file '${path}', which is not a valid path inside a repository on every operating system`,

@@ -1,19 +1,19 @@
 /** Digests of verified models. A stored digest is valid until one of the model's files changes. */
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { changeRecord, readRecord } from './record.ts';
+import { updateRecord, readRecord } from './record.ts';
 
 /** Detects a changed file without reading it. */
-interface Stamp {
+interface FileStamp {
   readonly sizeBytes: number;
   readonly modifiedMs: number;
 }
 
 /** Stamps of a model's files by path relative to its folder. */
-export type Stamps = Readonly<Record<string, Stamp>>;
+export type FileStamps = Readonly<Record<string, FileStamp>>;
 
 /** Current stamps of files. */
-export const stampsOf = async (folder: string, paths: readonly string[]): Promise<Stamps> =>
+export const readStamps = async (folder: string, paths: readonly string[]): Promise<FileStamps> =>
   Object.fromEntries(
     await Promise.all(
       paths.map(async (path) => {
@@ -28,8 +28,8 @@ export const stampsOf = async (folder: string, paths: readonly string[]): Promis
  * @param stamps stamps of all files, taken before the files were read
  * @param digest undefined if the model is bad
  */
-export const noteDigest = (folder: string, stamps: Stamps, digest: string | undefined): Promise<void> =>
-  changeRecord(folder, (known) => {
+export const storeDigest = (folder: string, stamps: FileStamps, digest: string | undefined): Promise<void> =>
+  updateRecord(folder, (known) => {
     const digests = { ...known.digests };
     for (const [path, stamp] of Object.entries(stamps)) {
       if (digest === undefined) delete digests[path];
@@ -39,19 +39,19 @@ export const noteDigest = (folder: string, stamps: Stamps, digest: string | unde
   });
 
 /** The stored digest of a model. Undefined if there is none, or if a file changed since. */
-export const notedDigestOf = async (
+export const readStoredDigest = async (
   folder: string,
   paths: readonly string[],
 ): Promise<string | undefined> => {
   const { digests } = (await readRecord(folder)) ?? {};
   const first = digests?.[paths[0] ?? '']?.digest;
   if (first === undefined) return undefined;
-  const stamps = await stampsOf(folder, paths);
+  const stamps = await readStamps(folder, paths);
   const same = paths.every((path) => {
-    const noted = digests?.[path];
-    const now = stamps[path];
+    const stored = digests?.[path];
+    const current = stamps[path];
     return (
-      noted?.digest === first && noted.sizeBytes === now?.sizeBytes && noted.modifiedMs === now.modifiedMs
+      stored?.digest === first && stored.sizeBytes === current?.sizeBytes && stored.modifiedMs === current.modifiedMs
     );
   });
   return same ? first : undefined;

@@ -14,9 +14,9 @@ import {
 import { dirname } from 'node:path';
 import type { RemoteFile } from './choose.ts';
 import { explainWriteFailure, PullError } from './errors.ts';
-import { contentHash } from './record.ts';
+import { createContentHash } from './record.ts';
 
-const hashing = ({ checksum, sizeBytes }: RemoteFile): Hash => contentHash(checksum.kind, sizeBytes);
+const hashing = ({ checksum, sizeBytes }: RemoteFile): Hash => createContentHash(checksum.kind, sizeBytes);
 
 /**
  * A partial download: `<path>.part` has the received bytes, `<path>.part.json` the checksum of the file they belong to.
@@ -40,13 +40,13 @@ export class PartFile {
   static async open(path: string, file: RemoteFile): Promise<PartFile> {
     try {
       await mkdir(dirname(path), { recursive: true });
-      const kept = await keptBytes(path, file);
-      if (kept === 0) {
+      const resumable = await resumableBytes(path, file);
+      if (resumable === 0) {
         await writeFile(`${path}.part`, '');
         await writeFile(`${path}.part.json`, JSON.stringify({ checksum: file.checksum.hex }));
       }
       const part = new PartFile(path, file, await open(`${path}.part`, 'r+'));
-      await part.#takeUp(kept);
+      await part.#resumeAt(resumable);
       return part;
     } catch (error) {
       throw explainWriteFailure(path, error);
@@ -97,7 +97,7 @@ export class PartFile {
     const { kind, hex } = this.#file.checksum;
     if (found !== hex) {
       await this.close();
-      await removePart(this.path);
+      await removePartFiles(this.path);
       throw new PullError(
         'checksum',
         `${this.#file.path}: the content does not match its ${kind} (expected ${hex}, got ${found}); the file was deleted, run the command again`,
@@ -118,7 +118,7 @@ export class PartFile {
     return this.#handle.close();
   }
 
-  async #takeUp(length: number): Promise<void> {
+  async #resumeAt(length: number): Promise<void> {
     // Drops bytes beyond the valid length.
     await this.#handle.truncate(length);
     if (length === 0) return;
@@ -129,10 +129,10 @@ export class PartFile {
 }
 
 /** Number of bytes of an earlier run's partial file that can be reused. */
-const keptBytes = async (path: string, file: RemoteFile): Promise<number> => {
+const resumableBytes = async (path: string, file: RemoteFile): Promise<number> => {
   try {
-    const note: unknown = JSON.parse(await readFile(`${path}.part.json`, 'utf8'));
-    const same = note instanceof Object && 'checksum' in note && note.checksum === file.checksum.hex;
+    const state: unknown = JSON.parse(await readFile(`${path}.part.json`, 'utf8'));
+    const same = state instanceof Object && 'checksum' in state && state.checksum === file.checksum.hex;
     const { size } = await stat(`${path}.part`);
     return same && size <= file.sizeBytes ? size : 0;
   } catch {
@@ -141,17 +141,17 @@ const keptBytes = async (path: string, file: RemoteFile): Promise<number> => {
   }
 };
 
-const removePart = async (path: string): Promise<void> => {
+const removePartFiles = async (path: string): Promise<void> => {
   await rm(`${path}.part`, { force: true });
   await rm(`${path}.part.json`, { force: true });
 };
 
 /** Bytes of a file that must still be downloaded. */
 export const missingBytes = async (path: string, file: RemoteFile): Promise<number> =>
-  file.sizeBytes - (await keptBytes(path, file));
+  file.sizeBytes - (await resumableBytes(path, file));
 
 /** @throws PullError `disk_full` or `not_writable` */
-export const checkSpace = async (folder: string, neededBytes: number): Promise<void> => {
+export const assertFreeSpace = async (folder: string, neededBytes: number): Promise<void> => {
   try {
     await mkdir(folder, { recursive: true });
   } catch (error) {

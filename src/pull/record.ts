@@ -18,7 +18,7 @@ const fileRecord = z.object({
 });
 
 /** Digest of a verified model with the stamp of a file. It is valid while the file is unchanged. */
-const notedDigest = z.object({ digest: z.string(), sizeBytes: z.number(), modifiedMs: z.number() });
+const storedDigest = z.object({ digest: z.string(), sizeBytes: z.number(), modifiedMs: z.number() });
 
 const modelDefaults = z.object({
   system: z.string().optional(),
@@ -31,7 +31,7 @@ const pullRecord = z.object({
   /** Pulled files by path relative to the folder, with slashes. */
   files: z.record(z.string(), fileRecord),
   /** Digests of verified models, by each of their files. */
-  digests: z.record(z.string(), notedDigest).optional(),
+  digests: z.record(z.string(), storedDigest).optional(),
   /** Request defaults of created models, by their first file. */
   defaults: z.record(z.string(), modelDefaults).optional(),
 });
@@ -54,7 +54,7 @@ export const readRecord = async (folder: string): Promise<PullRecord | undefined
  * Changes the record. An empty record is deleted.
  * @throws PullError `not_writable` or `disk_full`
  */
-export const changeRecord = async (
+export const updateRecord = async (
   folder: string,
   change: (known: PullRecord) => PullRecord,
 ): Promise<void> => {
@@ -81,30 +81,30 @@ export const recordFile = (
   { repo, revision = 'main' }: Reference,
   { path, sizeBytes, checksum }: RemoteFile,
 ): Promise<void> =>
-  changeRecord(folder, (known) => ({
+  updateRecord(folder, (known) => ({
     ...known,
     repository: repo,
     files: { ...known.files, [path]: { sizeBytes, checksum, revision } },
     // The digest of other content is no longer valid.
     digests:
-      known.files[path]?.checksum.hex === checksum.hex ? known.digests : without(known.digests, [path]),
+      known.files[path]?.checksum.hex === checksum.hex ? known.digests : omitPaths(known.digests, [path]),
   }));
 
 /** Removes deleted files from the record. The record is deleted with the last of them. */
-export const forgetFiles = (folder: string, paths: readonly string[]): Promise<void> =>
-  changeRecord(folder, (known) => ({
+export const removeFromRecord = (folder: string, paths: readonly string[]): Promise<void> =>
+  updateRecord(folder, (known) => ({
     ...known,
-    files: without(known.files, paths) ?? {},
-    digests: without(known.digests, paths),
-    defaults: without(known.defaults, paths),
+    files: omitPaths(known.files, paths) ?? {},
+    digests: omitPaths(known.digests, paths),
+    defaults: omitPaths(known.defaults, paths),
   }));
 
-const without = <Value>(
+const omitPaths = <Value>(
   entries: Readonly<Record<string, Value>> | undefined,
   paths: readonly string[],
 ): Record<string, Value> | undefined =>
   entries && Object.fromEntries(Object.entries(entries).filter(([path]) => !paths.includes(path)));
 
 /** Creates the hash that the hub computes over a file's content. */
-export const contentHash = (kind: Checksum['kind'], sizeBytes: number): Hash =>
+export const createContentHash = (kind: Checksum['kind'], sizeBytes: number): Hash =>
   kind === 'sha256' ? createHash('sha256') : createHash('sha1').update(`blob ${sizeBytes}\0`);

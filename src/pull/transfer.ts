@@ -1,16 +1,16 @@
 import { formatBytes } from '../engine/index.ts';
 import { type AttemptOptions, Attempts } from '../platform/attempts.ts';
 import { asInterruption, Interruption, transientStatuses } from '../platform/interruption.ts';
-import { pause } from '../util/pause.ts';
+import { sleep } from '../util/pause.ts';
 import type { RemoteFile } from './choose.ts';
 import { PullError } from './errors.ts';
-import { explainStatus, fileUrl, type Hub, hubHeaders } from './hub.ts';
+import { explainStatus, fileUrl, type HubRepository, hubHeaders } from './hub.ts';
 import type { PartFile } from './part-file.ts';
 
-export const usualRetry = { attempts: 5, retryDelayMs: 500, idleMs: 30_000 } as const;
+export const defaultRetry = { attempts: 5, retryDelayMs: 500, idleMs: 30_000 } as const;
 
 interface Transfer {
-  readonly hub: Hub;
+  readonly hub: HubRepository;
   readonly file: RemoteFile;
   readonly part: PartFile;
   readonly retry: AttemptOptions;
@@ -21,57 +21,57 @@ interface Transfer {
  * Downloads the rest of `file` into `part`. After a cut connection or a busy server it resumes with range requests.
  * @throws PullError `interrupted` after the last attempt; the received bytes stay in the part
  */
-export const transfer = async (job: Transfer): Promise<void> => {
+export const downloadRest = async (job: Transfer): Promise<void> => {
   const { hub, file, part, retry } = job;
   const done = () => `${formatBytes(part.length)} of ${formatBytes(file.sizeBytes)}`;
   const attempts = new Attempts(() => `${file.path}, ${done()}`, retry);
-  let farthest = part.length;
+  let furthestBytes = part.length;
   while (part.length < file.sizeBytes) {
     try {
       await fetchRest(job, attempts);
     } catch (error) {
       hub.signal.throwIfAborted();
       if (!(error instanceof Interruption)) throw error;
-      const waitMs = attempts.failed(error, part.length - farthest);
-      farthest = Math.max(farthest, part.length);
+      const waitMs = attempts.recordFailure(error, part.length - furthestBytes);
+      furthestBytes = Math.max(furthestBytes, part.length);
       if (waitMs === undefined) {
         throw new PullError(
           'interrupted',
           `${file.path}: stopped at ${part.length} of ${file.sizeBytes} bytes (${error.message}, ${attempts.failures} attempts); run the command again to resume`,
         );
       }
-      await pause(waitMs, hub.signal);
+      await sleep(waitMs, hub.signal);
     }
   }
 };
 
 const fetchRest = async (job: Transfer, attempts: Attempts): Promise<void> => {
   const { hub, file, part, onBytes } = job;
-  const { signal, alive, end } = attempts.begin();
+  const { signal, reset, abort } = attempts.startAttempt();
   try {
-    const response = await interruptible(() =>
+    const response = await withInterruption(() =>
       fetch(fileUrl(hub, file.path), {
         headers: { ...hubHeaders(hub), range: `bytes=${part.length}-`, 'accept-encoding': 'identity' },
         signal: AbortSignal.any([hub.signal, signal]),
       }),
     );
-    await checkAnswer(job, response);
+    await checkResponse(job, response);
     const reader = response.body?.getReader();
     for (;;) {
-      const chunk = await interruptible(async () => reader?.read());
+      const chunk = await withInterruption(async () => reader?.read());
       if (!chunk?.value) break;
-      alive();
+      reset();
       await part.append(chunk.value);
       onBytes();
     }
     if (part.length < file.sizeBytes) throw new Interruption('the connection was cut');
   } finally {
     // Also cancels an unread response body, after an error status.
-    end();
+    abort();
   }
 };
 
-const checkAnswer = async ({ hub, file, part }: Transfer, response: Response): Promise<void> => {
+const checkResponse = async ({ hub, file, part }: Transfer, response: Response): Promise<void> => {
   const { status, headers } = response;
   if (transientStatuses.has(status)) throw new Interruption(`HTTP ${status}`);
   if (status === 206) {
@@ -97,7 +97,7 @@ const checkAnswer = async ({ hub, file, part }: Transfer, response: Response): P
 };
 
 /** Runs a step and converts its network errors to `Interruption`. */
-const interruptible = async <Result>(step: () => Promise<Result>): Promise<Result> => {
+const withInterruption = async <Result>(step: () => Promise<Result>): Promise<Result> => {
   try {
     return await step();
   } catch (error) {

@@ -1,17 +1,17 @@
 import { errorMessage } from '../util/error-message.ts';
 import type { RackId } from '../watch/index.ts';
-import { counted } from '../words/count.ts';
-import { longestContent } from './histories/stored-event.ts';
+import { pluralize } from '../words/count.ts';
+import { maxContentLength } from './histories/stored-event.ts';
 import type { NewEvent } from './types.ts';
 
 /** Limits of events that wait to be stored, here and at the writer thread. `units` are UTF-16 units. */
-const most = { events: 20_000, units: 32 * 1024 * 1024 };
+const limits = { events: 20_000, units: 32 * 1024 * 1024 };
 /** Time for which events are collected before they are sent to the thread. */
-const pause = 200;
+const flushDelayMs = 200;
 /** Amount at which collected events are sent at once. */
-const enough = { events: 256, units: 1024 * 1024 };
+const flushThreshold = { events: 256, units: 1024 * 1024 };
 /** Minimum time between two reports of lost events. */
-const tellEvery = 60_000;
+const reportIntervalMs = 60_000;
 
 interface Options {
   readonly store: (rack: RackId, events: readonly NewEvent[]) => Promise<unknown>;
@@ -26,36 +26,36 @@ export class CaptureBuffer {
   readonly #options: Options;
   #collected = new Map<RackId, NewEvent[]>();
   /** Size of the collected events. */
-  #here = { events: 0, units: 0 };
+  #collectedSize = { events: 0, units: 0 };
   /** Size of the events that are collected or being stored. */
-  readonly #all = { events: 0, units: 0 };
+  readonly #pendingSize = { events: 0, units: 0 };
   #timer: NodeJS.Timeout | undefined;
   readonly #storing = new Set<Promise<void>>();
   /** Losses that are not reported yet, by rack and reason. */
-  readonly #lost = new Map<string, { events: number; readonly rack: RackId; readonly reason: string }>();
-  #toldAt = -Infinity;
+  readonly #losses = new Map<string, { events: number; readonly rack: RackId; readonly reason: string }>();
+  #reportedAtMs = -Infinity;
 
   constructor(options: Options) {
     this.#options = options;
   }
 
-  take(rack: RackId, events: readonly NewEvent[]): void {
+  add(rack: RackId, events: readonly NewEvent[]): void {
     for (const event of events) {
       // One unit more than the limit, so that the writer sees that the content was cut.
-      const content = event.content?.slice(0, longestContent + 1);
-      this.#takeOne(rack, content === undefined ? event : { ...event, content });
+      const content = event.content?.slice(0, maxContentLength + 1);
+      this.#addOne(rack, content === undefined ? event : { ...event, content });
     }
-    if (this.#here.events >= enough.events || this.#here.units >= enough.units) this.flush();
-    else this.#timer ??= setTimeout(() => this.flush(), pause).unref();
+    if (this.#collectedSize.events >= flushThreshold.events || this.#collectedSize.units >= flushThreshold.units) this.flush();
+    else this.#timer ??= setTimeout(() => this.flush(), flushDelayMs).unref();
   }
 
-  #takeOne(rack: RackId, event: NewEvent): void {
-    const units = unitsOf(event);
-    if (this.#all.events + 1 > most.events || this.#all.units + units > most.units) {
-      this.#lose(rack, 1, 'they came faster than they could be stored');
+  #addOne(rack: RackId, event: NewEvent): void {
+    const units = utf16Size(event);
+    if (this.#pendingSize.events + 1 > limits.events || this.#pendingSize.units + units > limits.units) {
+      this.#recordLoss(rack, 1, 'they came faster than they could be stored');
       return;
     }
-    for (const count of [this.#here, this.#all]) {
+    for (const count of [this.#collectedSize, this.#pendingSize]) {
       count.events++;
       count.units += units;
     }
@@ -70,25 +70,25 @@ export class CaptureBuffer {
     this.#timer = undefined;
     const collected = this.#collected;
     this.#collected = new Map();
-    this.#here = { events: 0, units: 0 };
+    this.#collectedSize = { events: 0, units: 0 };
     for (const [rack, events] of collected) {
-      const storing = this.#store(rack, events).finally(() => {
+      const storing = this.#storeEvents(rack, events).finally(() => {
         this.#storing.delete(storing);
-        this.#all.events -= events.length;
-        for (const event of events) this.#all.units -= unitsOf(event);
+        this.#pendingSize.events -= events.length;
+        for (const event of events) this.#pendingSize.units -= utf16Size(event);
       });
       this.#storing.add(storing);
     }
   }
 
   /** Resolves when every event that was added is stored or lost. */
-  async settled(): Promise<void> {
+  async drain(): Promise<void> {
     this.flush();
     await Promise.all(this.#storing);
-    this.#tellLost();
+    this.#reportLosses();
   }
 
-  async #store(rack: RackId, events: readonly NewEvent[]): Promise<void> {
+  async #storeEvents(rack: RackId, events: readonly NewEvent[]): Promise<void> {
     try {
       await this.#options.store(rack, events);
     } catch (error) {
@@ -96,28 +96,28 @@ export class CaptureBuffer {
       // it.
       const unsendable = error instanceof DOMException && error.name === 'DataCloneError';
       if (unsendable && events.length > 1)
-        await Promise.all(events.map((event) => this.#store(rack, [event])));
-      else this.#lose(rack, events.length, errorMessage(error));
+        await Promise.all(events.map((event) => this.#storeEvents(rack, [event])));
+      else this.#recordLoss(rack, events.length, errorMessage(error));
     }
   }
 
-  #lose(rack: RackId, events: number, reason: string): void {
+  #recordLoss(rack: RackId, events: number, reason: string): void {
     const key = `${rack} ${reason}`;
-    const known = this.#lost.get(key);
-    if (known) known.events += events;
-    else this.#lost.set(key, { events, rack, reason });
-    if (performance.now() - this.#toldAt > tellEvery) this.#tellLost();
+    const loss = this.#losses.get(key);
+    if (loss) loss.events += events;
+    else this.#losses.set(key, { events, rack, reason });
+    if (performance.now() - this.#reportedAtMs > reportIntervalMs) this.#reportLosses();
   }
 
-  #tellLost(): void {
-    if (this.#lost.size === 0) return;
-    this.#toldAt = performance.now();
-    for (const { events, rack, reason } of this.#lost.values())
-      this.#options.onFault(`${counted(events, 'event')} of the rack '${rack}' not stored: ${reason}`);
-    this.#lost.clear();
+  #reportLosses(): void {
+    if (this.#losses.size === 0) return;
+    this.#reportedAtMs = performance.now();
+    for (const { events, rack, reason } of this.#losses.values())
+      this.#options.onFault(`${pluralize(events, 'event')} of the rack '${rack}' not stored: ${reason}`);
+    this.#losses.clear();
   }
 }
 
 /** Approximate size of an event in UTF-16 units: the lengths of its long parts plus a constant for the rest. */
-export const unitsOf = ({ content = '', attributes }: NewEvent): number =>
+export const utf16Size = ({ content = '', attributes }: NewEvent): number =>
   300 + content.length + (attributes === undefined ? 0 : Object.keys(attributes).length * 50);

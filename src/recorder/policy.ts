@@ -4,66 +4,66 @@ import { didYouMean } from '../words/nearest.ts';
 import { RecorderError, type RecorderViolation } from './errors.ts';
 import { redactionSets } from './redaction/sets.ts';
 import type { RackChange } from './services.ts';
-import type { Content, Policy, Retention } from './types.ts';
+import type { ContentLevel, Policy, Retention } from './types.ts';
 
-const contents: readonly Content[] = ['none', 'metadata', 'full'];
+const contentLevels: readonly ContentLevel[] = ['none', 'metadata', 'full'];
 
-const bounds: Readonly<Record<keyof Retention, { least: number; most: number; shown: string }>> = {
-  days: { least: 1, most: 3650, shown: '1 to 3650 days' },
-  bytes: { least: 1024, most: 64 * 1024 ** 3, shown: '1024 (1 KiB) to 68719476736 (64 GiB) bytes' },
-  events: { least: 1, most: 100_000_000, shown: '1 to 100000000 events' },
+const retentionLimits: Readonly<Record<keyof Retention, { min: number; max: number; rangeText: string }>> = {
+  days: { min: 1, max: 3650, rangeText: '1 to 3650 days' },
+  bytes: { min: 1024, max: 64 * 1024 ** 3, rangeText: '1024 (1 KiB) to 68719476736 (64 GiB) bytes' },
+  events: { min: 1, max: 100_000_000, rangeText: '1 to 100000000 events' },
 };
 
-const mostPatterns = 32;
-const longestPattern = 512;
+const maxPatterns = 32;
+const maxPatternLength = 512;
 /** Limit of automaton states of all expressions together. Matching may visit each state for every character. */
-const mostStates = 2000;
+const maxStates = 2000;
 
 /**
  * Validates a policy. Absent members keep their current values.
  * @throws RecorderError invalid, with all violations
  */
-export function changedPolicy(now: Policy, change: RackChange['policy']): Policy {
-  if (change === undefined) return now;
-  const content = change.content ?? now.content;
+export function mergePolicy(current: Policy, change: RackChange['policy']): Policy {
+  if (change === undefined) return current;
+  const content = change.content ?? current.content;
   const {
-    days = now.retention.days,
-    bytes = now.retention.bytes,
-    events = now.retention.events,
+    days = current.retention.days,
+    bytes = current.retention.bytes,
+    events = current.retention.events,
   } = change.retention ?? {};
   const retention: Retention = { days, bytes, events };
-  const redact = change.redact ?? now.redact;
+  const redact = change.redact ?? current.redact;
   const violations: RecorderViolation[] = [];
-  if (!contents.includes(content))
+  if (!contentLevels.includes(content))
     violations.push({
       path: 'policy.content',
-      message: `is '${content.slice(0, 40)}'; expected ${contents.map((name) => `'${name}'`).join(', ')}${didYouMean(content, contents, (name) => `'${name}'`)}`,
+      message: `is '${content.slice(0, 40)}'; expected ${contentLevels.map((name) => `'${name}'`).join(', ')}${didYouMean(content, contentLevels, (name) => `'${name}'`)}`,
     });
-  for (const [name, { least, most, shown }] of Object.entries(bounds)) {
+  for (const [name, { min, max, rangeText }] of Object.entries(retentionLimits)) {
     const value = retention[name as keyof Retention];
-    if (!Number.isSafeInteger(value) || value < least || value > most)
+    if (!Number.isSafeInteger(value) || value < min || value > max)
       violations.push({
         path: `policy.retention.${name}`,
-        message: `is ${value}; expected a whole number of ${shown}`,
+        message: `is ${value}; expected a whole number of ${rangeText}`,
       });
   }
-  violations.push(...redactionFaults(redact));
+  violations.push(...findRedactionFaults(redact));
   if (violations.length > 0)
     throw new RecorderError('invalid', 'invalid_policy', 'The policy is not valid.', { violations });
   return { content, retention, redact: [...new Set(redact)] };
 }
 
-function redactionFaults(redact: readonly string[]): RecorderViolation[] {
-  if (redact.length > mostPatterns)
+function findRedactionFaults(redact: readonly string[]): RecorderViolation[] {
+  if (redact.length > maxPatterns)
     return [
       {
         path: 'policy.redact',
-        message: `has ${redact.length} patterns, expected at most ${mostPatterns}; join some with |`,
+        message: `has ${redact.length} patterns, expected at most ${maxPatterns}; join some with |`,
       },
     ];
   let states = 0;
   return redact.flatMap((pattern, index) => {
-    const faults = faultsOf(pattern, (more) => {
+    const faults = findPatternFault(pattern, (more) => {
       states += more;
       return states;
     });
@@ -72,22 +72,22 @@ function redactionFaults(redact: readonly string[]): RecorderViolation[] {
 }
 
 /** Checks one pattern. @param count adds to the number of states so far and returns the sum */
-function faultsOf(pattern: string, count: (states: number) => number): string | undefined {
+function findPatternFault(pattern: string, addStates: (states: number) => number): string | undefined {
   if (pattern.startsWith('@')) {
     const known = Object.keys(redactionSets);
     if (known.includes(pattern)) return undefined;
     return `'${pattern.slice(0, 60)}' is not a pattern set; the sets are: ${known.join(', ')}${didYouMean(pattern, known, (name) => name)}. To match a literal @ at the beginning of a pattern, write [@]...`;
   }
   if (pattern === '') return 'is empty';
-  if (pattern.length > longestPattern)
-    return `has ${pattern.length} characters, expected at most ${longestPattern}`;
+  if (pattern.length > maxPatternLength)
+    return `has ${pattern.length} characters, expected at most ${maxPatternLength}`;
   try {
     const compiled = RE2JS.compile(pattern);
     if (compiled.test(''))
       return 'matches the empty string and therefore everywhere; require at least one character';
-    const states = count(compiled.programSize());
-    if (states > mostStates)
-      return `needs ${states} automaton states together with the patterns before it, expected at most ${mostStates}; use smaller repetition counts`;
+    const states = addStates(compiled.programSize());
+    if (states > maxStates)
+      return `needs ${states} automaton states together with the patterns before it, expected at most ${maxStates}; use smaller repetition counts`;
     return undefined;
   } catch (error) {
     const reason = errorMessage(error);

@@ -1,4 +1,4 @@
-import type { Sink, RackId } from '../watch/index.ts';
+import type { TraceSink, RackId } from '../watch/index.ts';
 import type { Transcripts } from '../observe/types.ts';
 import type { Grant, NewEvent, Policy, Rack, ReviewEntry, Tombstone, Verb, WriteToken } from './types.ts';
 
@@ -21,7 +21,7 @@ export interface RackChange {
  */
 export interface RecorderService {
   /** Records the spans of the host's own planes in armed racks. */
-  readonly sink: Sink;
+  readonly sink: TraceSink;
   /** Source of the surface `transcript`. */
   readonly transcripts: Transcripts;
 

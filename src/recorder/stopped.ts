@@ -3,20 +3,20 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Transcripts } from '../observe/types.ts';
 import { explainSqlite } from '../store/sqlite-errors.ts';
-import { untouchedWay } from '../store/sqlite-untouched.ts';
+import { readOnlyUriOf } from '../store/sqlite-untouched.ts';
 import { type RackId, racks } from '../watch/index.ts';
-import { hiddenIn, isFor, widest } from './control/grants.ts';
+import { lastHiddenSeq, appliesTo, widestAccess } from './control/grants.ts';
 import { currentGeneration, historyPath } from './histories/files.ts';
-import type { Place, Verb } from './types.ts';
+import type { HistoryPosition, Verb } from './types.ts';
 
 /**
  * Reads the racks of a host that is not running, as far as active grants allow. Nothing is written; even the review
  * gets no entry about the read.
  * @param folder folder of the recorder
  */
-export const stoppedTranscripts = (folder: string, now: () => Date): Transcripts => ({
+export const offlineTranscripts = (folder: string, now: () => Date): Transcripts => ({
   async readable(by) {
-    const { granted, purged } = controlOf(folder, by, now().toISOString());
+    const { granted, purged } = readControlState(folder, by, now().toISOString());
     const readable = racks.flatMap((rack) => {
       const generation = granted.has(rack) ? currentGeneration(folder, rack) : undefined;
       // A history whose purge was interrupted by a kill must not be read.
@@ -26,7 +26,7 @@ export const stoppedTranscripts = (folder: string, now: () => Date): Transcripts
             {
               rack,
               path: historyPath(folder, rack, generation),
-              after: hiddenIn(generation, granted.get(rack)),
+              after: lastHiddenSeq(generation, granted.get(rack)),
             },
           ];
     });
@@ -35,19 +35,19 @@ export const stoppedTranscripts = (folder: string, now: () => Date): Transcripts
   read: () => Promise.resolve(),
 });
 
-interface Control {
-  readonly granted: ReadonlyMap<RackId, Place | undefined>;
+interface ControlState {
+  readonly granted: ReadonlyMap<RackId, HistoryPosition | undefined>;
   /** Generation of each rack after its unfinished purges. */
   readonly purged: ReadonlyMap<string, number>;
 }
 
 /** @throws StoreError */
-function controlOf(folder: string, by: string, now: string): Control {
+function readControlState(folder: string, by: string, now: string): ControlState {
   const path = join(folder, 'recorder.db');
   if (!existsSync(path)) return { granted: new Map(), purged: new Map() };
   let db: DatabaseSync | undefined;
   try {
-    db = new DatabaseSync(untouchedWay(path).uri, { readOnly: true, timeout: 1000 });
+    db = new DatabaseSync(readOnlyUriOf(path).uri, { readOnly: true, timeout: 1000 });
     const grants = db
       .prepare('select * from grants where revoked_at is null and expires_at > ?')
       .all(now) as {
@@ -61,9 +61,9 @@ function controlOf(folder: string, by: string, now: string): Control {
       .prepare('select rack, max(generation) as generation from purges group by rack')
       .all() as { rack: RackId; generation: number }[];
     return {
-      granted: widest(
+      granted: widestAccess(
         grants
-          .filter(({ verbs, to }) => (JSON.parse(verbs) as Verb[]).includes('read') && isFor(to, by))
+          .filter(({ verbs, to }) => (JSON.parse(verbs) as Verb[]).includes('read') && appliesTo(to, by))
           // Databases of older hosts lack these columns.
           .map(({ rack, after_generation = null, after_seq = null }) => ({
             rack,

@@ -1,7 +1,7 @@
 import type { RackId } from '../watch/index.ts';
 
 /** Recorded content: `none`; `metadata`: sizes and attributes; `full`: the texts themselves. */
-export type Content = 'none' | 'metadata' | 'full';
+export type ContentLevel = 'none' | 'metadata' | 'full';
 
 /** Retention limits of a rack's history. The oldest events are deleted first. */
 export interface Retention {
@@ -11,7 +11,7 @@ export interface Retention {
 }
 
 export interface Policy {
-  readonly content: Content;
+  readonly content: ContentLevel;
   readonly retention: Retention;
   /** RE2 expressions, or names of built-in pattern sets (`@name`). Matches are never stored. */
   readonly redact: readonly string[];
@@ -55,7 +55,7 @@ export interface Grant {
 }
 
 /** Position in a rack's history. */
-export interface Place {
+export interface HistoryPosition {
   /** Number of the history file. A purge starts the next one. */
   readonly generation: number;
   readonly seq: number;

@@ -1,9 +1,9 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { keyIdOf, rawPublicKey, type SigningKey } from './ed25519.ts';
-import { makeOnce } from './make-once.ts';
-import { plainReason } from '../words/plain-reason.ts';
+import { computeKeyId, rawPublicKey, type SigningKey } from './ed25519.ts';
+import { createFileOnce } from './make-once.ts';
+import { safeErrorReason } from '../words/plain-reason.ts';
 
 /** The host key exists but is unusable, or cannot be created. */
 export class HostKeyError extends Error {
@@ -17,16 +17,16 @@ export class HostKeyError extends Error {
  * Loads the key that the host signs receipts and configs with: `host.key` in the data directory. Creates it when the
  * file is missing. Throws `HostKeyError` when the file holds no Ed25519 key.
  */
-export async function hostKey(dataDir: string): Promise<SigningKey> {
+export async function loadHostKey(dataDir: string): Promise<SigningKey> {
   const file = join(dataDir, 'host.key');
-  const kept = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+  const existingPem = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined;
-    throw new HostKeyError(`${file} cannot be read: ${messageOf(error)}.`);
+    throw new HostKeyError(`${file} cannot be read: ${describeFileError(error)}.`);
   });
   const pem =
-    kept ??
-    (await makeKey(file).catch((error: unknown) => {
-      throw new HostKeyError(`${file} cannot be written: ${messageOf(error)}.`);
+    existingPem ??
+    (await createKeyFile(file).catch((error: unknown) => {
+      throw new HostKeyError(`${file} cannot be written: ${describeFileError(error)}.`);
     }));
   let privateKey: KeyObject;
   try {
@@ -38,14 +38,14 @@ export async function hostKey(dataDir: string): Promise<SigningKey> {
     );
   }
   const publicKey = createPublicKey(privateKey);
-  return { privateKey, publicKey, keyId: keyIdOf(rawPublicKey(publicKey)) };
+  return { privateKey, publicKey, keyId: computeKeyId(rawPublicKey(publicKey)) };
 }
 
 /**
  * Encodings of the private key to redact in texts: the lines of its file, and its 32 bytes in hex, base64 and
  * base64url.
  */
-export function textsOfKey({ privateKey }: Pick<SigningKey, 'privateKey'>): string[] {
+export function privateKeyEncodings({ privateKey }: Pick<SigningKey, 'privateKey'>): string[] {
   const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
   const lines = pem.split('\n').filter((line) => line !== '' && !line.startsWith('-----'));
   const bytes = Buffer.from(privateKey.export({ format: 'jwk' }).d ?? '', 'base64url');
@@ -55,10 +55,10 @@ export function textsOfKey({ privateKey }: Pick<SigningKey, 'privateKey'>): stri
 }
 
 /** Creates a key, or returns the one that another process has just created. */
-const makeKey = (file: string): Promise<string> =>
-  makeOnce(file, generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }));
+const createKeyFile = (file: string): Promise<string> =>
+  createFileOnce(file, generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }));
 
-const troubles: Readonly<Record<string, string>> = {
+const errorReasons: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
   EISDIR: 'it is a directory',
   EACCES: 'the host has no right to it',
@@ -66,7 +66,7 @@ const troubles: Readonly<Record<string, string>> = {
   EROFS: 'the file system is read-only',
 };
 
-function messageOf(error: unknown): string {
+function describeFileError(error: unknown): string {
   const { code } = error as NodeJS.ErrnoException;
-  return troubles[code ?? ''] ?? plainReason(error);
+  return errorReasons[code ?? ''] ?? safeErrorReason(error);
 }

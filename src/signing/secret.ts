@@ -5,15 +5,15 @@ export const secretKinds = ['bearer', 'operator', 'peer', 'session', 'external',
 type SecretKind = (typeof secretKinds)[number];
 
 /** A new secret of 256 random bits: `lathe_<kind>_` and 43 characters. */
-export const newSecret = (kind: SecretKind): string =>
+export const generateSecret = (kind: SecretKind): string =>
   `lathe_${kind}_${randomBytes(32).toString('base64url')}`;
 
 /** The stored form of a secret: its SHA-256 in hex. */
-export const secretHash = (secret: string): string => hashOf('sha256', secret);
+export const hashSecret = (secret: string): string => hashOf('sha256', secret);
 
 /** Compares a secret with a stored hash in constant time. */
-export function secretFits(hash: string, given: string): boolean {
+export function verifySecret(hash: string, secret: string): boolean {
   const expected = Buffer.from(hash, 'hex');
-  const got = createHash('sha256').update(given).digest();
-  return expected.length === got.length && timingSafeEqual(expected, got);
+  const actual = createHash('sha256').update(secret).digest();
+  return expected.length === actual.length && timingSafeEqual(expected, actual);
 }

@@ -1,19 +1,19 @@
-import { pause } from '../util/pause.ts';
+import { sleep } from '../util/pause.ts';
 import { StoreError } from './errors.ts';
 
 /**
  * Runs work and retries it after retryable store errors, which guarantee that nothing was written.
  * @param delaysMs delay before each retry, randomized by half
  */
-export async function again<T>(pauses: readonly number[], work: () => Promise<T>): Promise<T> {
-  for (const base of pauses) {
+export async function retry<T>(delaysMs: readonly number[], work: () => Promise<T>): Promise<T> {
+  for (const base of delaysMs) {
     try {
       return await work();
     } catch (error) {
-      if (!(error instanceof StoreError && error.again)) throw error;
+      if (!(error instanceof StoreError && error.isRetryable)) throw error;
     }
     const ms = base * (0.5 + Math.random());
-    await pause(ms);
+    await sleep(ms);
   }
   return await work();
 }

@@ -4,9 +4,9 @@ import { openPostgres } from './postgres.ts';
 import { openSqlite } from './sqlite.ts';
 
 /** Closes both pools. Kysely's `destroy` would leave connections open that it never used. */
-export async function closeDatabase({ reading, writing }: Database): Promise<void> {
-  await reading.close();
-  await writing.close();
+export async function closeDatabase({ readPool, writePool }: Database): Promise<void> {
+  await readPool.close();
+  await writePool.close();
 }
 
 /**

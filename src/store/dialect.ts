@@ -19,14 +19,14 @@ export interface Connection extends DatabaseConnection {
   /** Begins a transaction with the write lock: no other connection or process writes until `commit` or `rollback`. */
   begin(): Promise<void>;
   /** @param syncInline sync in this thread if the disk is fast: cheaper when the thread has nothing else to do */
-  commit(here?: boolean): Promise<void>;
+  commit(syncInline?: boolean): Promise<void>;
   /** Never rejects: a connection that cannot roll back is closed, and the database rolls back. */
   rollback(): Promise<void>;
   release(): void;
 }
 
 /** A pool of connections. */
-export interface Connections {
+export interface ConnectionPool {
   acquire(): Promise<Connection>;
   close(): Promise<void>;
 }
@@ -34,46 +34,46 @@ export interface Connections {
 /** A database with a pool for reads and one for writes, so that reads do not wait for writes. */
 export interface Database {
   readonly kind: 'sqlite' | 'postgres';
-  readonly reading: Connections;
+  readonly readPool: ConnectionPool;
   /** Write connections are limited: acquiring a second one before releasing the first may deadlock. */
-  readonly writing: Connections;
+  readonly writePool: ConnectionPool;
 }
 
 /** Options; the defaults are those of the agent plane's store. */
 export interface DatabaseOptions {
   /** The type in which integers are read: counts fit a `number`, amounts of money do not. */
-  readonly integers?: 'number' | 'bigint';
+  readonly integerType?: 'number' | 'bigint';
   /**
    * Number of concurrent write connections to PostgreSQL; writers then lock the rows that they decide about. Default: one
    * writer at a time over all processes.
    */
-  readonly writers?: number;
+  readonly maxWriters?: number;
   /** Cache prepared statements: for a few statements that run thousands of times a second. */
-  readonly keepStatements?: boolean;
+  readonly cacheStatements?: boolean;
   /**
    * Sync SQLite commits to the disk in another thread, so that this one can serve other requests meanwhile. A commit is
    * durable when `commit` resolves, and reads never return rows that are not durable.
    */
-  readonly syncApart?: boolean;
+  readonly syncInBackground?: boolean;
 }
 
 /** Kysely's driver for either database. */
-function driverOf(connections: Connections): Driver {
-  const ours = (connection: DatabaseConnection) => connection as Connection;
+function createKyselyDriver(connections: ConnectionPool): Driver {
+  const asConnection = (connection: DatabaseConnection) => connection as Connection;
   return {
     init: () => Promise.resolve(),
     acquireConnection: () => connections.acquire(),
-    beginTransaction: (connection) => ours(connection).begin(),
-    commitTransaction: (connection) => ours(connection).commit(),
-    rollbackTransaction: (connection) => ours(connection).rollback(),
-    releaseConnection: (connection) => Promise.resolve(ours(connection).release()),
+    beginTransaction: (connection) => asConnection(connection).begin(),
+    commitTransaction: (connection) => asConnection(connection).commit(),
+    rollbackTransaction: (connection) => asConnection(connection).rollback(),
+    releaseConnection: (connection) => Promise.resolve(asConnection(connection).release()),
     // The store closes its own pools.
     destroy: () => Promise.resolve(),
   };
 }
 
-export function dialectOf(kind: Database['kind'], connections: Connections): Dialect {
-  const createDriver = () => driverOf(connections);
+export function createDialect(kind: Database['kind'], connections: ConnectionPool): Dialect {
+  const createDriver = () => createKyselyDriver(connections);
   if (kind === 'sqlite')
     return {
       createDriver,
@@ -90,12 +90,12 @@ export function dialectOf(kind: Database['kind'], connections: Connections): Dia
 }
 
 /** Replaces NUL in texts with U+FFFD, because PostgreSQL cannot store it. */
-export const storable = (parameters: readonly unknown[]): unknown[] =>
+export const toStorableParameters = (parameters: readonly unknown[]): unknown[] =>
   parameters.map((value) =>
     typeof value === 'string' && value.includes('\0') ? value.replaceAll('\0', '\uFFFD') : value,
   );
 
 /** Streaming is not supported: long lists are read in batches, so that a slow reader holds no connection. */
-export const noStreams = (): never => {
+export const rejectStreaming = (): never => {
   throw new Error('the store does not stream rows; read them in batches');
 };

@@ -10,15 +10,15 @@ export type StoreErrorCode =
 export class StoreError extends Error {
   readonly code: StoreErrorCode;
   /** Nothing was written, and a retry may succeed. */
-  readonly again: boolean;
+  readonly isRetryable: boolean;
   constructor(
     code: StoreErrorCode,
     message: string,
-    { again = false, ...options }: ErrorOptions & { again?: boolean } = {},
+    { isRetryable = false, ...options }: ErrorOptions & { isRetryable?: boolean } = {},
   ) {
     super(message, options);
     this.name = 'StoreError';
     this.code = code;
-    this.again = again;
+    this.isRetryable = isRetryable;
   }
 }

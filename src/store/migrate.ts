@@ -10,8 +10,8 @@ type Migrations = Readonly<Record<string, Migration>>;
  * Runs all pending migrations in one transaction: a host that is killed meanwhile leaves the database unchanged, and of
  * several hosts that start at once, one runs them.
  */
-export async function migrate(db: Kysely<Tables>, now: () => Date): Promise<void> {
-  await db.transaction().execute((tx) => bringUpToDate(tx, 'lathe_migrations', migrations, now));
+export async function migrateStore(db: Kysely<Tables>, now: () => Date): Promise<void> {
+  await db.transaction().execute((tx) => runMigrations(tx, 'lathe_migrations', migrations, now));
 }
 
 /**
@@ -19,10 +19,10 @@ export async function migrate(db: Kysely<Tables>, now: () => Date): Promise<void
  * @param tx transaction that holds the migration lock
  * @param table stores the names of completed migrations
  */
-export async function bringUpToDate<DB>(
+export async function runMigrations<DB>(
   tx: Transaction<DB>,
   table: string,
-  known: Migrations,
+  migrationsByName: Migrations,
   now: () => Date,
 ): Promise<void> {
   await tx.schema
@@ -32,16 +32,16 @@ export async function bringUpToDate<DB>(
     .addColumn('at', 'text', (column) => column.notNull())
     .execute();
   const { rows } = await sql<{ name: string }>`select name from ${sql.table(table)}`.execute(tx);
-  const done = new Set(rows.map(({ name }) => name));
-  const unknown = [...done].filter((name) => !Object.hasOwn(known, name)).sort();
+  const completed = new Set(rows.map(({ name }) => name));
+  const unknown = [...completed].filter((name) => !Object.hasOwn(migrationsByName, name)).sort();
   if (unknown.length > 0)
     throw new StoreError(
       'storage_failed',
       `the database was written by a newer lathe (it has ${unknown.join(', ')}): start that version, or name another database`,
     );
-  for (const name of Object.keys(known).sort()) {
-    if (done.has(name)) continue;
-    await known[name]?.up(tx);
+  for (const name of Object.keys(migrationsByName).sort()) {
+    if (completed.has(name)) continue;
+    await migrationsByName[name]?.up(tx);
     const at = now().toISOString();
     await sql`insert into ${sql.table(table)} (name, at) values (${name}, ${at})`.execute(tx);
   }

@@ -3,7 +3,7 @@ import { errorMessage } from '../util/error-message.ts';
 import { StoreError } from './errors.ts';
 
 /** Advice for PostgreSQL errors, by `SQLSTATE`. */
-const explanations: Readonly<Record<string, string>> = {
+const adviceBySqlState: Readonly<Record<string, string>> = {
   '28P01': 'check the user and the password',
   '28000': 'check the user and the password, and what pg_hba.conf allows',
   '3D000': 'create it, or name another one',
@@ -18,33 +18,33 @@ const explanations: Readonly<Record<string, string>> = {
  * `SQLSTATE` codes of retryable errors, after which nothing was written: serialization failures, deadlocks, and a server
  * that stops, starts or has too many connections.
  */
-const passing = new Set(['40001', '40P01', '57P01', '57P02', '57P03', '53300']);
+const retryableSqlStates = new Set(['40001', '40P01', '57P01', '57P02', '57P03', '53300']);
 /** Messages of the driver's own timeouts. */
-const timeouts = /timeout/i;
+const timeoutMessage = /timeout/i;
 
 /** Whether the connection is broken or was never established. */
-export const isLost = (error: unknown): boolean =>
+export const isConnectionLost = (error: unknown): boolean =>
   !(error instanceof pg.DatabaseError) || error.severity === 'FATAL' || error.severity === 'PANIC';
 
 /** Converts a driver error. @param where description of the server; never the URL, which may hold a password */
-export function explainPostgres(error: unknown, where: string): StoreError {
+export function explainPostgres(error: unknown, serverDescription: string): StoreError {
   if (error instanceof StoreError) return error;
   const { code = '' } = error as { code?: string };
   if (code === '53100')
-    return new StoreError('storage_full', `the disk of the ${where} is full`, { cause: error });
+    return new StoreError('storage_full', `the disk of the ${serverDescription} is full`, { cause: error });
   if (!(error instanceof pg.DatabaseError)) {
-    const said = messageOf(error);
+    const message = messageOf(error);
     return new StoreError(
       'storage_failed',
-      `the ${where} cannot be reached (${said}): check that it runs and that its address is right`,
-      { cause: error, again: !timeouts.test(said) },
+      `the ${serverDescription} cannot be reached (${message}): check that it runs and that its address is right`,
+      { cause: error, isRetryable: !timeoutMessage.test(message) },
     );
   }
-  const advice = explanations[code];
+  const advice = adviceBySqlState[code];
   return new StoreError(
     'storage_failed',
-    `the ${where}: ${error.message}${advice === undefined ? '' : `; ${advice}`}`,
-    { cause: error, again: passing.has(code) },
+    `the ${serverDescription}: ${error.message}${advice === undefined ? '' : `; ${advice}`}`,
+    { cause: error, isRetryable: retryableSqlStates.has(code) },
   );
 }
 

@@ -1,32 +1,32 @@
 import type { CompiledQuery, QueryResult } from 'kysely';
 import pg from 'pg';
-import { pause } from '../util/pause.ts';
+import { sleep } from '../util/pause.ts';
 import {
   type Connection,
-  type Connections,
+  type ConnectionPool,
   type Database,
   type DatabaseOptions,
-  noStreams,
-  storable,
+  rejectStreaming,
+  toStorableParameters,
 } from './dialect.ts';
 import { StoreError } from './errors.ts';
-import { explainPostgres, isLost } from './postgres-errors.ts';
+import { explainPostgres, isConnectionLost } from './postgres-errors.ts';
 
 /** Parses `bigint`, which the driver returns as text: counts fit a `number`, amounts of money do not. */
 const { builtins, getTypeParser } = pg.types;
-const typesWith = (integer: (text: string) => number | bigint): pg.CustomTypesConfig => ({
+const createTypeParsers = (integer: (text: string) => number | bigint): pg.CustomTypesConfig => ({
   getTypeParser: (id, format) => (id === builtins.INT8 ? integer : getTypeParser(id, format)),
 });
 
 /** Limit of read connections. */
-const mostReading = 6;
+const maxReadConnections = 6;
 
 /**
  * Writers hold one advisory lock that all hosts on this schema share, so transactions run one at a time, as in SQLite.
  * The transaction of a host that loses its connection is aborted after a minute.
  */
-const lock = "select pg_advisory_xact_lock(1818326120, hashtext(coalesce(current_schema(), '')))";
-const beginWith = (locks: readonly string[]): string =>
+const writeLock = "select pg_advisory_xact_lock(1818326120, hashtext(coalesce(current_schema(), '')))";
+const beginStatement = (locks: readonly string[]): string =>
   [
     'begin',
     "set local lock_timeout = '20s'",
@@ -37,19 +37,19 @@ const beginWith = (locks: readonly string[]): string =>
   ].join('; ');
 
 /** Time limit for querying the outcome of a commit whose connection was lost, in ms. */
-const fatePatience = 10_000;
+const outcomeTimeoutMs = 10_000;
 
 /** Opens a pool of connections. @param onIdleError called when an idle connection breaks */
 export function openPostgres(
   url: string,
   onIdleError: (error: StoreError) => void,
-  { integers = 'number', writers, keepStatements = false }: DatabaseOptions = {},
+  { integerType = 'number', maxWriters, cacheStatements = false }: DatabaseOptions = {},
 ): Database {
-  const where = describeServer(url);
-  const types = typesWith(integers === 'bigint' ? BigInt : Number);
-  const begin = beginWith(writers === undefined ? [lock] : []);
-  const nameOf = keepStatements ? statementNames() : () => undefined;
-  const connections = (max: number): Connections => {
+  const serverDescription = describeServer(url);
+  const types = createTypeParsers(integerType === 'bigint' ? BigInt : Number);
+  const begin = beginStatement(maxWriters === undefined ? [writeLock] : []);
+  const statementNameOf = cacheStatements ? createStatementNames() : () => undefined;
+  const connections = (max: number): ConnectionPool => {
     const pool = new pg.Pool({
       connectionString: url,
       application_name: 'lathe',
@@ -60,27 +60,27 @@ export function openPostgres(
       query_timeout: 60_000,
       keepAlive: true,
     });
-    const heard = (error: unknown) => onIdleError(explainPostgres(error, where));
-    pool.on('error', heard);
+    const onPoolError = (error: unknown) => onIdleError(explainPostgres(error, serverDescription));
+    pool.on('error', onPoolError);
     // Without a listener, losing a connection between two statements would end the process. The next statement fails.
     pool.on('connect', (client) => client.on('error', () => undefined));
     return {
       async acquire() {
         try {
           return new PostgresConnection(await pool.connect(), {
-            where,
+            serverDescription,
             begin,
-            nameOf,
-            fateOf: (xact) => fateOf(url, xact),
+            statementNameOf,
+            queryCommitOutcome: (transactionId) => queryCommitOutcome(url, transactionId),
           });
         } catch (error) {
-          throw explainPostgres(error, where);
+          throw explainPostgres(error, serverDescription);
         }
       },
       close: () => pool.end(),
     };
   };
-  return { kind: 'postgres', reading: connections(mostReading), writing: connections(writers ?? 1) };
+  return { kind: 'postgres', readPool: connections(maxReadConnections), writePool: connections(maxWriters ?? 1) };
 }
 
 /** Describes the server by host, port and database, without the password. @throws StoreError for an invalid URL */
@@ -98,9 +98,9 @@ export function describeServer(url: string): string {
 }
 
 /** Queries the outcome of a transaction whose connection was lost; undefined if the server does not answer in time. */
-async function fateOf(url: string, xact: number): Promise<'committed' | 'aborted' | undefined> {
-  const begun = performance.now();
-  for (let wait = 20; performance.now() - begun < fatePatience; wait = Math.min(wait * 2, 500)) {
+async function queryCommitOutcome(url: string, transactionId: number): Promise<'committed' | 'aborted' | undefined> {
+  const startedAt = performance.now();
+  for (let delayMs = 20; performance.now() - startedAt < outcomeTimeoutMs; delayMs = Math.min(delayMs * 2, 500)) {
     const client = new pg.Client({
       connectionString: url,
       connectionTimeoutMillis: 2000,
@@ -109,7 +109,7 @@ async function fateOf(url: string, xact: number): Promise<'committed' | 'aborted
     client.on('error', () => undefined);
     try {
       await client.connect();
-      const { rows } = await client.query<{ fate: string | null }>('select txid_status($1) as fate', [xact]);
+      const { rows } = await client.query<{ fate: string | null }>('select txid_status($1) as fate', [transactionId]);
       const fate = rows[0]?.fate;
       if (fate === 'committed' || fate === 'aborted') return fate;
     } catch {
@@ -117,29 +117,29 @@ async function fateOf(url: string, xact: number): Promise<'committed' | 'aborted
     } finally {
       client.end().catch(() => undefined);
     }
-    await pause(wait);
+    await sleep(delayMs);
   }
   return undefined;
 }
 
 /** Settings shared by the connections of a database. */
-interface Ways {
+interface ConnectionSettings {
   /** Description of the server. */
-  readonly where: string;
+  readonly serverDescription: string;
   readonly begin: string;
   /** Name of a prepared statement; undefined if it is not kept. */
-  readonly nameOf: (sql: string) => string | undefined;
-  readonly fateOf: (xact: number) => ReturnType<typeof fateOf>;
+  readonly statementNameOf: (sql: string) => string | undefined;
+  readonly queryCommitOutcome: (transactionId: number) => ReturnType<typeof queryCommitOutcome>;
 }
 
 /** Limit of prepared statements on a connection; others are planned for every use. */
-const mostKept = 200;
+const maxPreparedStatements = 200;
 
-function statementNames(): (sql: string) => string | undefined {
+function createStatementNames(): (sql: string) => string | undefined {
   const names = new Map<string, string>();
   return (sql) => {
-    const known = names.get(sql);
-    if (known !== undefined || names.size >= mostKept) return known;
+    const existing = names.get(sql);
+    if (existing !== undefined || names.size >= maxPreparedStatements) return existing;
     const name = `lathe_${names.size}`;
     names.set(sql, name);
     return name;
@@ -148,23 +148,23 @@ function statementNames(): (sql: string) => string | undefined {
 
 class PostgresConnection implements Connection {
   readonly #client: pg.PoolClient;
-  readonly #where: string;
+  readonly #serverDescription: string;
   readonly #begin: string;
-  readonly #nameOf: Ways['nameOf'];
-  readonly #fateOf: Ways['fateOf'];
+  readonly #statementNameOf: ConnectionSettings['statementNameOf'];
+  readonly #queryCommitOutcome: ConnectionSettings['queryCommitOutcome'];
   /** The id of the open transaction. */
-  #xact = 0;
+  #transactionId = 0;
   /** The connection must not be reused. */
-  #lost = false;
+  #isLost = false;
 
-  readonly streamQuery = noStreams;
+  readonly streamQuery = rejectStreaming;
 
-  constructor(client: pg.PoolClient, { where, begin, nameOf, fateOf: fate }: Ways) {
+  constructor(client: pg.PoolClient, { serverDescription, begin, statementNameOf, queryCommitOutcome: queryOutcome }: ConnectionSettings) {
     this.#client = client;
-    this.#where = where;
+    this.#serverDescription = serverDescription;
     this.#begin = begin;
-    this.#nameOf = nameOf;
-    this.#fateOf = fate;
+    this.#statementNameOf = statementNameOf;
+    this.#queryCommitOutcome = queryOutcome;
   }
 
   executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
@@ -172,7 +172,7 @@ class PostgresConnection implements Connection {
   }
 
   async run<R>(sql: string, parameters: readonly unknown[]): Promise<QueryResult<R>> {
-    const { command, rowCount, rows } = await this.#query(sql, storable(parameters), this.#nameOf(sql));
+    const { command, rowCount, rows } = await this.#query(sql, toStorableParameters(parameters), this.#statementNameOf(sql));
     const changes = command !== 'SELECT' && rowCount !== null;
     return { rows: rows as R[], ...(changes ? { numAffectedRows: BigInt(rowCount) } : {}) };
   }
@@ -181,7 +181,7 @@ class PostgresConnection implements Connection {
     try {
       // A query of several statements returns a list of results.
       const results = (await this.#query(this.#begin)) as unknown as pg.QueryResult<{ xact: number }>[];
-      this.#xact = Number(results.at(-1)?.rows[0]?.xact);
+      this.#transactionId = Number(results.at(-1)?.rows[0]?.xact);
     } catch (error) {
       await this.rollback();
       throw error;
@@ -193,19 +193,19 @@ class PostgresConnection implements Connection {
     try {
       ({ command } = await this.#client.query('commit'));
     } catch (error) {
-      this.#lost ||= isLost(error);
-      if (!this.#lost) throw explainPostgres(error, this.#where);
-      const fate = await this.#fateOf(this.#xact);
-      if (fate === 'committed') return;
-      if (fate === 'aborted')
+      this.#isLost ||= isConnectionLost(error);
+      if (!this.#isLost) throw explainPostgres(error, this.#serverDescription);
+      const outcome = await this.#queryCommitOutcome(this.#transactionId);
+      if (outcome === 'committed') return;
+      if (outcome === 'aborted')
         throw new StoreError(
           'storage_failed',
-          `the connection to the ${this.#where} was lost before the changes were saved`,
-          { cause: error, again: true },
+          `the connection to the ${this.#serverDescription} was lost before the changes were saved`,
+          { cause: error, isRetryable: true },
         );
       throw new StoreError(
         'storage_unsure',
-        `the connection to the ${this.#where} was lost while the changes were being saved: check whether they were saved before you retry`,
+        `the connection to the ${this.#serverDescription} was lost while the changes were being saved: check whether they were saved before you retry`,
         { cause: error },
       );
     }
@@ -215,16 +215,16 @@ class PostgresConnection implements Connection {
   }
 
   async rollback(): Promise<void> {
-    if (this.#lost) return;
+    if (this.#isLost) return;
     try {
       await this.#client.query('rollback');
     } catch {
-      this.#lost = true;
+      this.#isLost = true;
     }
   }
 
   release(): void {
-    this.#client.release(this.#lost);
+    this.#client.release(this.#isLost);
   }
 
   async #query(text: string, values?: unknown[], name?: string): Promise<pg.QueryResult> {
@@ -235,8 +235,8 @@ class PostgresConnection implements Connection {
         ...(name === undefined ? {} : { name }),
       });
     } catch (error) {
-      this.#lost ||= isLost(error);
-      throw explainPostgres(error, this.#where);
+      this.#isLost ||= isConnectionLost(error);
+      throw explainPostgres(error, this.#serverDescription);
     }
   }
 }

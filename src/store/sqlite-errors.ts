@@ -3,53 +3,53 @@ import { dirname } from 'node:path';
 import { StoreError } from './errors.ts';
 
 /** SQLite's primary result codes, the lower 8 bits of an extended code. */
-const codes = { busy: 5, readonly: 8, io: 10, corrupt: 11, full: 13, cannotOpen: 14, notDatabase: 26 };
+const resultCodes = { busy: 5, readonly: 8, io: 10, corrupt: 11, full: 13, cannotOpen: 14, notDatabase: 26 };
 /** Free space below which the disk counts as full, in bytes: less than SQLite needs for any write. */
-const noRoom = 64 * 1024;
+const minFreeBytes = 64 * 1024;
 
-export const isBusy = (error: unknown): boolean => codeOf(error) === codes.busy;
+export const isBusy = (error: unknown): boolean => resultCodeOf(error) === resultCodes.busy;
 
 /** Converts an error of SQLite to a `StoreError`; a `StoreError` passes through. */
 export function explainSqlite(error: unknown, path: string): StoreError {
   if (error instanceof StoreError) return error;
   const { message, code } = error as NodeJS.ErrnoException;
   if (code === 'ERR_INVALID_STATE')
-    return failed('the database is closed, because the host is stopping', error);
-  switch (codeOf(error)) {
-    case codes.full:
-      return full(path, error);
-    case codes.io:
-    case codes.cannotOpen:
+    return storageFailed('the database is closed, because the host is stopping', error);
+  switch (resultCodeOf(error)) {
+    case resultCodes.full:
+      return storageFull(path, error);
+    case resultCodes.io:
+    case resultCodes.cannotOpen:
       // For its other files, SQLite reports a full disk as an I/O error.
-      return roomAt(path) < noRoom
-        ? full(path, error)
-        : failed(
+      return freeBytesAt(path) < minFreeBytes
+        ? storageFull(path, error)
+        : storageFailed(
             `${path} could not be read or written: ${message}; it must be on a working disk, and this user must have read and write access`,
             error,
           );
-    case codes.busy:
-      return failed(
+    case resultCodes.busy:
+      return storageFailed(
         `${path} was locked by another process for too long; stop that process, or try again later`,
         error,
       );
-    case codes.readonly:
-      return failed(`${path} cannot be written: ${message}. Let this user write to it and its folder`, error);
-    case codes.corrupt:
-      return failed(
+    case resultCodes.readonly:
+      return storageFailed(`${path} cannot be written: ${message}. Let this user write to it and its folder`, error);
+    case resultCodes.corrupt:
+      return storageFailed(
         `${path} is damaged: ${message}. Restore a backup, or move it away with its -wal and -shm files and start with a new one`,
         error,
       );
-    case codes.notDatabase:
-      return failed(`${path} is not an SQLite database: name another file, or move this one away`, error);
+    case resultCodes.notDatabase:
+      return storageFailed(`${path} is not an SQLite database: name another file, or move this one away`, error);
     default:
-      return failed(`the database ${path}: ${message}`, error);
+      return storageFailed(`the database ${path}: ${message}`, error);
   }
 }
 
 /** Converts the error of creating a database file. */
 export function explainFile(error: unknown, path: string): StoreError {
   const { code, message } = error as NodeJS.ErrnoException;
-  if (code === 'ENOSPC' || code === 'EDQUOT') return full(path, error);
+  if (code === 'ENOSPC' || code === 'EDQUOT') return storageFull(path, error);
   const reasons: Readonly<Record<string, string>> = {
     ENOENT: `the folder ${dirname(path)} does not exist: create it, or name another file`,
     ENOTDIR: `${dirname(path)} is not a folder: name another file`,
@@ -57,20 +57,20 @@ export function explainFile(error: unknown, path: string): StoreError {
     EPERM: `this user may not write to the folder ${dirname(path)}: allow it, or name another file`,
     EROFS: `the folder ${dirname(path)} is read-only: name a file elsewhere`,
   };
-  return failed(`the database ${path} cannot be created: ${reasons[code ?? ''] ?? message}`, error);
+  return storageFailed(`the database ${path} cannot be created: ${reasons[code ?? ''] ?? message}`, error);
 }
 
-const failed = (message: string, cause: unknown) => new StoreError('storage_failed', message, { cause });
+const storageFailed = (message: string, cause: unknown) => new StoreError('storage_failed', message, { cause });
 
-const full = (path: string, cause: unknown) =>
+const storageFull = (path: string, cause: unknown) =>
   new StoreError('storage_full', `the disk that holds ${path} is full`, { cause });
 
-function codeOf(error: unknown): number | undefined {
+function resultCodeOf(error: unknown): number | undefined {
   const { errcode } = (error ?? {}) as { errcode?: unknown };
   return typeof errcode === 'number' ? errcode & 0xff : undefined;
 }
 
-function roomAt(path: string): number {
+function freeBytesAt(path: string): number {
   try {
     const { bavail, bsize } = statfsSync(dirname(path));
     return bavail * bsize;

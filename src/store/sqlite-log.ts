@@ -1,7 +1,7 @@
 import { closeSync, fdatasync, fdatasyncSync, openSync, realpathSync } from 'node:fs';
 
 /** Sync time below which blocking this thread is cheaper than a second thread, in ms. */
-const quickMs = 1;
+const fastSyncMs = 1;
 
 /**
  * Syncs SQLite's write-ahead log to the disk in another thread. With `synchronous=normal`, SQLite leaves committed data in
@@ -10,8 +10,8 @@ const quickMs = 1;
  */
 export class SqliteLog {
   readonly #file: number;
-  #syncing: Promise<void> | undefined;
-  #isQuick = true;
+  #runningSync: Promise<void> | undefined;
+  #isFast = true;
 
   /** Opens the log of an open database. @param path of the database */
   constructor(path: string) {
@@ -19,35 +19,35 @@ export class SqliteLog {
   }
 
   /** The running sync; it covers everything committed before it began. */
-  get syncing(): Promise<void> | undefined {
-    return this.#syncing;
+  get runningSync(): Promise<void> | undefined {
+    return this.#runningSync;
   }
 
   /** Whether the last sync was fast enough to sync in this thread. */
-  get isQuick(): boolean {
-    return this.#isQuick;
+  get isFast(): boolean {
+    return this.#isFast;
   }
 
   /** Syncs everything committed so far; one call at a time. Rejects with Node's error. */
   sync(): Promise<void> {
-    const begun = performance.now();
-    const syncing = new Promise<void>((resolve, reject) => {
+    const startedAt = performance.now();
+    const runningSync = new Promise<void>((resolve, reject) => {
       fdatasync(this.#file, (error) => {
-        if (this.#syncing === syncing) this.#syncing = undefined;
-        this.#isQuick = performance.now() - begun < quickMs;
+        if (this.#runningSync === runningSync) this.#runningSync = undefined;
+        this.#isFast = performance.now() - startedAt < fastSyncMs;
         if (error) reject(error);
         else resolve();
       });
     });
-    this.#syncing = syncing;
-    return syncing;
+    this.#runningSync = runningSync;
+    return runningSync;
   }
 
   /** Same as `sync`, in this thread. */
-  syncHere(): void {
-    const begun = performance.now();
+  syncInline(): void {
+    const startedAt = performance.now();
     fdatasyncSync(this.#file);
-    this.#isQuick = performance.now() - begun < quickMs;
+    this.#isFast = performance.now() - startedAt < fastSyncMs;
   }
 
   close(): void {

@@ -2,27 +2,27 @@ import { closeSync, openSync } from 'node:fs';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import type { CompiledQuery, QueryResult } from 'kysely';
 import { errorMessage } from '../util/error-message.ts';
-import { pause } from '../util/pause.ts';
+import { sleep } from '../util/pause.ts';
 import {
   type Connection,
-  type Connections,
+  type ConnectionPool,
   type Database,
   type DatabaseOptions,
-  noStreams,
-  storable,
+  rejectStreaming,
+  toStorableParameters,
 } from './dialect.ts';
 import { StoreError } from './errors.ts';
 import { explainFile, explainSqlite, isBusy } from './sqlite-errors.ts';
 import { SqliteLog } from './sqlite-log.ts';
 
 /** How long to wait for a lock of another process, in ms. SQLite's own busy timeout would block the event loop. */
-const mostWait = 10_000;
+const maxLockWaitMs = 10_000;
 /** Size limit of the write-ahead log, in bytes: a larger log is truncated to this at a checkpoint. */
-const longestLog = 64 * 1024 * 1024;
+const maxLogBytes = 64 * 1024 * 1024;
 /** Pages in the log that trigger a checkpoint, for thousands of commits a second that change the same pages. */
-const pagesTogether = 4000;
+const checkpointPages = 4000;
 /** Limit of cached statements; others are prepared for every use. */
-const mostKept = 200;
+const maxCachedStatements = 200;
 
 /**
  * Opens a database with Node's SQLite. A transaction is durable when it commits (`synchronous=full`), and readers do not
@@ -39,7 +39,7 @@ export async function openSqlite(path: string, options: DatabaseOptions = {}): P
   try {
     const { log } = writing;
     const reading = await connect(path, { readOnly: true, options, log });
-    return { kind: 'sqlite', writing: only(writing), reading: only(reading) };
+    return { kind: 'sqlite', writePool: singleConnectionPool(writing), readPool: singleConnectionPool(reading) };
   } catch (error) {
     writing.close();
     throw error;
@@ -58,7 +58,7 @@ function createFile(path: string): void {
   }
 }
 
-const only = (connection: SqliteConnection): Connections => ({
+const singleConnectionPool = (connection: SqliteConnection): ConnectionPool => ({
   acquire: () => Promise.resolve(connection),
   close: () => Promise.resolve(connection.close()),
 });
@@ -74,18 +74,18 @@ async function connect(
     throw explainSqlite(error, path);
   }
   try {
-    const mode = await patiently(() => db.prepare('pragma journal_mode = wal').get()?.['journal_mode']);
+    const mode = await retryWhileBusy(() => db.prepare('pragma journal_mode = wal').get()?.['journal_mode']);
     if (mode !== 'wal')
       throw new StoreError(
         'storage_failed',
         `${path} is on a file system that does not support SQLite's write-ahead log: use a local disk, or PostgreSQL`,
       );
-    db.exec(`pragma synchronous = full; pragma journal_size_limit = ${longestLog}`);
+    db.exec(`pragma synchronous = full; pragma journal_size_limit = ${maxLogBytes}`);
     if (readOnly) db.exec('pragma query_only = on');
-    if (readOnly || !options.syncApart) return new SqliteConnection(db, path, { ...options, readOnly, log });
-    db.exec(`pragma synchronous = normal; pragma wal_autocheckpoint = ${pagesTogether}`);
+    if (readOnly || !options.syncInBackground) return new SqliteConnection(db, path, { ...options, readOnly, log });
+    db.exec(`pragma synchronous = normal; pragma wal_autocheckpoint = ${checkpointPages}`);
     // The first read creates the log file.
-    await patiently(() => db.prepare('select count(*) from sqlite_schema').get());
+    await retryWhileBusy(() => db.prepare('select count(*) from sqlite_schema').get());
     return new SqliteConnection(db, path, { ...options, readOnly, log: new SqliteLog(path) });
   } catch (error) {
     db.close();
@@ -93,7 +93,7 @@ async function connect(
   }
 }
 
-interface Prepared {
+interface PreparedStatement {
   readonly statement: StatementSync;
   /** Whether the statement returns rows. */
   readonly isQuery: boolean;
@@ -108,37 +108,37 @@ class SqliteConnection implements Connection {
   /** Set when commits are synced to the disk in another thread. */
   readonly log: SqliteLog | undefined;
   /** A sync failed: earlier commits may be lost if the machine stops. */
-  #unsure = false;
-  readonly #readOnly: boolean;
-  readonly #bigints: boolean;
-  readonly #kept: Map<string, Prepared> | undefined;
+  #isUnsure = false;
+  readonly #isReadOnly: boolean;
+  readonly #readsBigints: boolean;
+  readonly #statementCache: Map<string, PreparedStatement> | undefined;
 
-  readonly streamQuery = noStreams;
+  readonly streamQuery = rejectStreaming;
 
   constructor(
     db: DatabaseSync,
     path: string,
     {
-      integers,
-      keepStatements,
+      integerType,
+      cacheStatements,
       readOnly,
       log,
     }: DatabaseOptions & { readOnly: boolean; log: SqliteLog | undefined },
   ) {
     this.log = log;
-    this.#readOnly = readOnly;
+    this.#isReadOnly = readOnly;
     this.#db = db;
     this.#path = path;
-    this.#bigints = integers === 'bigint';
-    this.#kept = keepStatements ? new Map() : undefined;
+    this.#readsBigints = integerType === 'bigint';
+    this.#statementCache = cacheStatements ? new Map() : undefined;
   }
 
   async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
     if (this.#transaction) return this.run(sql, parameters);
     try {
-      const result = await patiently(() => this.#run<R>(sql, parameters));
+      const result = await retryWhileBusy(() => this.#run<R>(sql, parameters));
       // The rows may belong to a commit that is not durable yet, so wait for its sync. The writer gets a sync error.
-      if (this.log?.syncing) await this.log.syncing.catch(() => undefined);
+      if (this.log?.runningSync) await this.log.runningSync.catch(() => undefined);
       return result;
     } catch (error) {
       throw explainSqlite(error, this.#path);
@@ -160,60 +160,60 @@ class SqliteConnection implements Connection {
   }
 
   #run<R>(sql: string, parameters: readonly unknown[]): QueryResult<R> {
-    const { statement, isQuery } = this.#prepared(sql);
-    const values = storable(parameters) as SQLInputValue[];
+    const { statement, isQuery } = this.#prepareStatement(sql);
+    const values = toStorableParameters(parameters) as SQLInputValue[];
     if (isQuery) return { rows: statement.all(...values) as R[] };
     const { changes, lastInsertRowid } = statement.run(...values);
     return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) };
   }
 
   /** Preparing takes about 10 us and a transaction about 1000 us, so only stores with thousands of writes a second cache. */
-  #prepared(sql: string): Prepared {
-    const known = this.#kept?.get(sql);
-    if (known) return known;
+  #prepareStatement(sql: string): PreparedStatement {
+    const cached = this.#statementCache?.get(sql);
+    if (cached) return cached;
     const statement = this.#db.prepare(sql);
-    if (this.#bigints) statement.setReadBigInts(true);
+    if (this.#readsBigints) statement.setReadBigInts(true);
     const prepared = { statement, isQuery: statement.columns().length > 0 };
-    if (this.#kept && this.#kept.size < mostKept) this.#kept.set(sql, prepared);
+    if (this.#statementCache && this.#statementCache.size < maxCachedStatements) this.#statementCache.set(sql, prepared);
     return prepared;
   }
 
   async begin(): Promise<void> {
-    if (this.#unsure) this.#bringIn('an earlier write failed');
+    if (this.#isUnsure) this.#checkpointAfterFailedSync('an earlier write failed');
     try {
       // Plain `begin` takes the write lock only at the first write, and would then fail when another process has it.
-      await patiently(() => this.#db.exec('begin immediate'));
+      await retryWhileBusy(() => this.#db.exec('begin immediate'));
       this.#transaction = {};
     } catch (error) {
       throw explainSqlite(error, this.#path);
     }
   }
 
-  async commit(here = false): Promise<void> {
+  async commit(syncInline = false): Promise<void> {
     if (this.#transaction?.failure) throw this.#transaction.failure;
     try {
       this.#db.exec('commit');
       this.#transaction = undefined;
-      if (here && this.log?.isQuick) this.#syncedHere();
-      else await this.#synced();
+      if (syncInline && this.log?.isFast) this.#syncLogInline();
+      else await this.#syncLog();
     } catch (error) {
       throw explainSqlite(error, this.#path);
     }
   }
 
-  async #synced(): Promise<void> {
+  async #syncLog(): Promise<void> {
     try {
       await this.log?.sync();
     } catch (cause) {
-      this.#bringIn(cause);
+      this.#checkpointAfterFailedSync(cause);
     }
   }
 
-  #syncedHere(): void {
+  #syncLogInline(): void {
     try {
-      this.log?.syncHere();
+      this.log?.syncInline();
     } catch (cause) {
-      this.#bringIn(cause);
+      this.#checkpointAfterFailedSync(cause);
     }
   }
 
@@ -221,15 +221,15 @@ class SqliteConnection implements Connection {
    * Recovers from a failed sync with a checkpoint. After a failed fsync the kernel no longer tracks the unwritten pages;
    * the checkpoint writes the data again, into the database file.
    */
-  #bringIn(cause: unknown): void {
+  #checkpointAfterFailedSync(cause: unknown): void {
     try {
-      this.#unsure = true;
+      this.#isUnsure = true;
       const [done] = this.#db.prepare('pragma wal_checkpoint(truncate)').all();
-      this.#unsure = Number(done?.['busy']) !== 0;
+      this.#isUnsure = Number(done?.['busy']) !== 0;
     } catch {
       // `#unsure` stays true.
     }
-    if (this.#unsure)
+    if (this.#isUnsure)
       throw new StoreError(
         'storage_unsure',
         `the last changes to ${this.#path} may not be on the disk: ${errorMessage(cause)}. Check the disk`,
@@ -250,21 +250,21 @@ class SqliteConnection implements Connection {
 
   close(): void {
     if (!this.#db.isOpen) return;
-    if (!this.#readOnly) this.log?.close();
+    if (!this.#isReadOnly) this.log?.close();
     this.#db.close();
   }
 }
 
 /** Retries while another process holds the lock, without blocking the event loop. */
-async function patiently<T>(work: () => T): Promise<T> {
-  const begun = performance.now();
-  for (let wait = 1; ; wait = Math.min(wait * 2, 50)) {
+async function retryWhileBusy<T>(work: () => T): Promise<T> {
+  const startedAt = performance.now();
+  for (let delayMs = 1; ; delayMs = Math.min(delayMs * 2, 50)) {
     try {
       return work();
     } catch (error) {
-      if (!isBusy(error) || performance.now() - begun > mostWait) throw error;
-      const ms = wait * (0.5 + Math.random());
-      await pause(ms);
+      if (!isBusy(error) || performance.now() - startedAt > maxLockWaitMs) throw error;
+      const ms = delayMs * (0.5 + Math.random());
+      await sleep(ms);
     }
   }
 }

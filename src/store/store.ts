@@ -1,14 +1,14 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Insertable, Kysely, sql, type Transaction } from 'kysely';
 import { closeDatabase, openDatabase } from './database.ts';
-import { type Database, dialectOf } from './dialect.ts';
-import { again } from './again.ts';
+import { type Database, createDialect } from './dialect.ts';
+import { retry } from './again.ts';
 import { StoreError } from './errors.ts';
-import { migrate } from './migrate.ts';
+import { migrateStore } from './migrate.ts';
 import type { Tables } from './schema.ts';
 
 /** Query builder for reads. */
-export type Db = Kysely<Tables>;
+export type StoreReader = Kysely<Tables>;
 /** Query builder within a transaction. */
 export type Tx = Transaction<Tables>;
 
@@ -27,25 +27,25 @@ export interface StoreOptions {
 }
 
 /** Delays before each retry of a retryable failure, in ms. */
-const pauses = [20, 200, 1000];
+const retryDelaysMs = [20, 200, 1000];
 
 /** The host's database: SQLite in the data directory, or PostgreSQL when several hosts share it. */
 export class Store {
   readonly endpointId: string;
   readonly now: () => Date;
   readonly #database: Database;
-  readonly #reader: Db;
-  readonly #writer: Db;
+  readonly #reader: StoreReader;
+  readonly #writer: StoreReader;
   /** Detects calls from within a transaction of this store. */
   readonly #transaction = new AsyncLocalStorage<{ open: boolean }>();
-  readonly #working = new Set<Promise<unknown>>();
-  #lastTurn: Promise<void> = Promise.resolve();
+  readonly #pending = new Set<Promise<unknown>>();
+  #lastTransaction: Promise<void> = Promise.resolve();
   #closing: Promise<void> | undefined;
 
   private constructor(database: Database, { endpointId, now }: { endpointId: string; now: () => Date }) {
     this.#database = database;
-    this.#reader = new Kysely({ dialect: dialectOf(database.kind, database.reading) });
-    this.#writer = new Kysely({ dialect: dialectOf(database.kind, database.writing) });
+    this.#reader = new Kysely({ dialect: createDialect(database.kind, database.readPool) });
+    this.#writer = new Kysely({ dialect: createDialect(database.kind, database.writePool) });
     this.endpointId = endpointId;
     this.now = now;
   }
@@ -55,7 +55,7 @@ export class Store {
     const database = await openDatabase(url, (error) => onNotice?.(error.message));
     const store = new Store(database, { endpointId, now });
     try {
-      await again(pauses, () => migrate(store.#writer, now));
+      await retry(retryDelaysMs, () => migrateStore(store.#writer, now));
     } catch (error) {
       await closeDatabase(database);
       throw error;
@@ -72,7 +72,7 @@ export class Store {
    * Runs a read. Reads that need one consistent snapshot belong in `transaction`. `work` may run again after a lost
    * connection.
    */
-  read<T>(work: (db: Db) => Promise<T>): Promise<T> {
+  read<T>(work: (db: StoreReader) => Promise<T>): Promise<T> {
     return this.#track('read', () => work(this.#reader));
   }
 
@@ -84,13 +84,13 @@ export class Store {
    */
   transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
     return this.#track('transaction', () =>
-      this.#inTurn(() =>
+      this.#serialize(() =>
         this.#writer.transaction().execute(async (tx) => {
-          const mark = { open: true };
+          const transactionState = { open: true };
           try {
-            return await this.#transaction.run(mark, () => work(tx));
+            return await this.#transaction.run(transactionState, () => work(tx));
           } finally {
-            mark.open = false;
+            transactionState.open = false;
           }
         }),
       ),
@@ -98,7 +98,7 @@ export class Store {
   }
 
   /** Returns the next number of a counter. There are no gaps: a transaction that is rolled back uses no number. */
-  async next(tx: Tx, counter: 'task' | 'pending' | 'act' | 'signal' | 'session'): Promise<number> {
+  async nextNumber(tx: Tx, counter: 'task' | 'pending' | 'act' | 'signal' | 'session'): Promise<number> {
     const { value } = await tx
       .updateTable('counters')
       .set({ value: sql`value + 1` })
@@ -109,8 +109,8 @@ export class Store {
   }
 
   /** Adds an entry to the action journal. Returns its number. */
-  async act(tx: Tx, act: NewAct): Promise<number> {
-    const seq = await this.next(tx, 'act');
+  async appendAct(tx: Tx, act: NewAct): Promise<number> {
+    const seq = await this.nextNumber(tx, 'act');
     const at = this.time();
     await tx
       .insertInto('acts')
@@ -121,30 +121,30 @@ export class Store {
 
   /** Waits for running work, then closes the database. New work is rejected. */
   close(): Promise<void> {
-    this.#closing ??= Promise.allSettled(this.#working).then(() => closeDatabase(this.#database));
+    this.#closing ??= Promise.allSettled(this.#pending).then(() => closeDatabase(this.#database));
     return this.#closing;
   }
 
-  async #track<T>(what: 'read' | 'transaction', work: () => Promise<T>): Promise<T> {
+  async #track<T>(operation: 'read' | 'transaction', work: () => Promise<T>): Promise<T> {
     // It would deadlock, or not see what the transaction wrote.
     if (this.#transaction.getStore()?.open)
-      throw new Error(`store.${what} within store.transaction: use the open transaction`);
+      throw new Error(`store.${operation} within store.transaction: use the open transaction`);
     if (this.#closing)
       throw new StoreError('storage_failed', 'the database is closed, because the host is stopping');
-    const working = again(pauses, work);
-    this.#working.add(working);
+    const pending = retry(retryDelaysMs, work);
+    this.#pending.add(pending);
     try {
-      return await working;
+      return await pending;
     } finally {
-      this.#working.delete(working);
+      this.#pending.delete(pending);
     }
   }
 
   /** Serializes transactions. Kysely's own queue would block forever after a connection that could not be acquired. */
-  async #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const before = this.#lastTurn;
+  async #serialize<T>(work: () => Promise<T>): Promise<T> {
+    const before = this.#lastTransaction;
     const turn = Promise.withResolvers<void>();
-    this.#lastTurn = turn.promise;
+    this.#lastTransaction = turn.promise;
     await before;
     try {
       return await work();

@@ -1,58 +1,58 @@
-import type { Said, Work } from '../watch/index.ts';
+import type { TranscriptEntry, TraceSpan } from '../watch/index.ts';
 
 /** Conversation content in the format of the GenAI semantic conventions: JSON texts by attribute name. */
 export type Content = Readonly<Record<string, string>>;
 
 /** Limit of one attribute, in characters: spans are queued in memory while the collector is unavailable. */
-const longestContent = 16_384;
+const maxContentLength = 16_384;
 /**
  * Only the beginning of a longer text is redacted. This many characters at its end are then dropped, because a secret that
  * was cut there would not be recognized.
  */
-const margin = 8_192;
+const redactionMargin = 8_192;
 /** Limit of redacted text: several times the attribute limit, because a long answer may have several parts. */
-const mostCleaned = 4 * longestContent;
+const maxRedactedLength = 4 * maxContentLength;
 /** Marks a shortened text. */
-const cut = '…';
+const ellipsis = '…';
 
-interface Part {
+interface MessagePart {
   readonly type: 'text' | 'reasoning' | 'tool_call' | 'tool_call_response';
   readonly [member: string]: string;
 }
-interface Message {
+interface SemconvMessage {
   readonly role: 'system' | 'user' | 'assistant' | 'tool';
-  readonly parts: Part[];
+  readonly parts: MessagePart[];
   readonly finish_reason?: string;
 }
 
 /** Builds the content attributes of a span. @param redact applied to each text first */
-export function contentOf({ kind, said = [], facts }: Work, redact: (text: string) => string): Content {
-  if (said.length === 0) return {};
-  const clean = cleaner(redact);
-  if (kind === 'tool') return toolContent(said, clean);
-  const asked = said.findLastIndex(({ role }) => role === 'system' || role === 'user' || role === 'tool') + 1;
+export function toContentAttributes({ kind, transcript = [], attributes: facts }: TraceSpan, redact: (text: string) => string): Content {
+  if (transcript.length === 0) return {};
+  const redactAndShorten = createRedactor(redact);
+  if (kind === 'tool') return toolContent(transcript, redactAndShorten);
+  const inputLength = transcript.findLastIndex(({ role }) => role === 'system' || role === 'user' || role === 'tool') + 1;
   const finish = ('finish' in facts ? facts.finish : undefined) ?? 'stop';
-  const input = messagesOf(latest(said.slice(0, asked), clean));
-  const output = messagesOf(latest(said.slice(asked), clean));
+  const input = toMessages(latestEntries(transcript.slice(0, inputLength), redactAndShorten));
+  const output = toMessages(latestEntries(transcript.slice(inputLength), redactAndShorten));
   return {
-    ...(input.length > 0 && { 'gen_ai.input.messages': fitted(input) }),
+    ...(input.length > 0 && { 'gen_ai.input.messages': serializeLatest(input) }),
     ...(output.length > 0 && {
-      'gen_ai.output.messages': fitted(output.map((message) => ({ ...message, finish_reason: finish }))),
+      'gen_ai.output.messages': serializeLatest(output.map((message) => ({ ...message, finish_reason: finish }))),
     }),
   };
 }
 
-function toolContent(said: readonly Said[], clean: (text: string) => string): Content {
-  const arguments_ = said.find(({ role }) => role === 'tool_call');
-  const result = said.findLast(({ role }) => role === 'tool');
+function toolContent(transcript: readonly TranscriptEntry[], redactAndShorten: (text: string) => string): Content {
+  const call = transcript.find(({ role }) => role === 'tool_call');
+  const result = transcript.findLast(({ role }) => role === 'tool');
   return {
-    ...(arguments_ && { 'gen_ai.tool.call.arguments': clean(arguments_.text) }),
-    ...(result && { 'gen_ai.tool.call.result': clean(result.text) }),
+    ...(call && { 'gen_ai.tool.call.arguments': redactAndShorten(call.text) }),
+    ...(result && { 'gen_ai.tool.call.result': redactAndShorten(result.text) }),
   };
 }
 
 /** Order of the parts of one assistant message: reasoning, then text, then tool calls. */
-const order: Readonly<Record<Said['role'], number>> = {
+const partOrder: Readonly<Record<TranscriptEntry['role'], number>> = {
   system: 0,
   user: 0,
   tool: 0,
@@ -62,37 +62,37 @@ const order: Readonly<Record<Said['role'], number>> = {
 };
 
 /** The latest entries, redacted. The beginning of a long conversation would not fit the attribute. */
-function latest(said: readonly Said[], clean: (text: string) => string): Said[] {
-  const kept: Said[] = [];
+function latestEntries(transcript: readonly TranscriptEntry[], redactAndShorten: (text: string) => string): TranscriptEntry[] {
+  const collected: TranscriptEntry[] = [];
   let length = 0;
-  for (const { at, role, text, name = '' } of said.toReversed()) {
-    if (length > mostCleaned) break;
-    const one = { at, role, text: clean(text), name: clean(name) };
-    kept.push(one);
+  for (const { at, role, text, name = '' } of transcript.toReversed()) {
+    if (length > maxRedactedLength) break;
+    const one = { at, role, text: redactAndShorten(text), name: redactAndShorten(name) };
+    collected.push(one);
     length += one.text.length;
   }
-  return kept.reverse();
+  return collected.reverse();
 }
 
-function messagesOf(said: readonly Said[]): Message[] {
-  const messages: Message[] = [];
-  let last = 0;
-  for (const { role, text, name = '' } of said) {
-    const place = order[role];
-    const part = partOf(role, text, name);
+function toMessages(transcript: readonly TranscriptEntry[]): SemconvMessage[] {
+  const messages: SemconvMessage[] = [];
+  let lastPosition = 0;
+  for (const { role, text, name = '' } of transcript) {
+    const position = partOrder[role];
+    const part = toPart(role, text, name);
     const open = messages.at(-1);
-    const goesOn = place > 0 && last > 0 && (place > last || (place === last && role === 'tool_call'));
-    if (goesOn && open) open.parts.push(part);
-    else messages.push({ role: speakerOf(role), parts: [part] });
-    last = place;
+    const continuesMessage = position > 0 && lastPosition > 0 && (position > lastPosition || (position === lastPosition && role === 'tool_call'));
+    if (continuesMessage && open) open.parts.push(part);
+    else messages.push({ role: messageRoleOf(role), parts: [part] });
+    lastPosition = position;
   }
   return messages;
 }
 
-const speakerOf = (role: Said['role']): Message['role'] =>
+const messageRoleOf = (role: TranscriptEntry['role']): SemconvMessage['role'] =>
   role === 'reasoning' || role === 'tool_call' ? 'assistant' : role;
 
-function partOf(role: Said['role'], text: string, name: string): Part {
+function toPart(role: TranscriptEntry['role'], text: string, name: string): MessagePart {
   if (role === 'reasoning') return { type: 'reasoning', content: text };
   // Arguments stay text: parsing the JSON would unescape secrets after redaction.
   if (role === 'tool_call') return { type: 'tool_call', name, arguments: text };
@@ -101,40 +101,40 @@ function partOf(role: Said['role'], text: string, name: string): Part {
 }
 
 /** Creates a function that redacts a text and then shortens it, in this order. */
-function cleaner(redact: (text: string) => string): (text: string) => string {
+function createRedactor(redact: (text: string) => string): (text: string) => string {
   return (text) => {
-    const within = text.length <= longestContent + margin;
-    const clean = redact(within ? text : text.slice(0, longestContent + margin));
-    if (within && clean.length <= longestContent) return clean;
-    const most = within ? longestContent : Math.min(longestContent, clean.length - margin);
-    return `${clean.slice(0, Math.max(0, most)).toWellFormed()}${cut}`;
+    const isWithinLimit = text.length <= maxContentLength + redactionMargin;
+    const redactAndShorten = redact(isWithinLimit ? text : text.slice(0, maxContentLength + redactionMargin));
+    if (isWithinLimit && redactAndShorten.length <= maxContentLength) return redactAndShorten;
+    const maxLength = isWithinLimit ? maxContentLength : Math.min(maxContentLength, redactAndShorten.length - redactionMargin);
+    return `${redactAndShorten.slice(0, Math.max(0, maxLength)).toWellFormed()}${ellipsis}`;
   };
 }
 
 /** Serializes the latest messages that fit. If not even the last one fits, its texts are shortened. */
-function fitted(messages: readonly Message[]): string {
-  const kept: string[] = [];
-  let left = longestContent;
+function serializeLatest(messages: readonly SemconvMessage[]): string {
+  const collected: string[] = [];
+  let remaining = maxContentLength;
   for (const message of messages.toReversed()) {
-    const written = JSON.stringify(message);
-    if (written.length > left) {
-      if (kept.length === 0) kept.push(JSON.stringify(shortened(message, left)));
+    const serialized = JSON.stringify(message);
+    if (serialized.length > remaining) {
+      if (collected.length === 0) collected.push(JSON.stringify(shortenMessage(message, remaining)));
       break;
     }
-    kept.push(written);
-    left -= written.length + 1;
+    collected.push(serialized);
+    remaining -= serialized.length + 1;
   }
-  return `[${kept.toReversed().join(',')}]`;
+  return `[${collected.toReversed().join(',')}]`;
 }
 
-function shortened(message: Message, most: number): Message {
+function shortenMessage(message: SemconvMessage, maxLength: number): SemconvMessage {
   // Half of the limit, because JSON escapes take more characters.
-  const each = Math.floor(most / 2 / message.parts.length);
-  const short = (text: string) =>
-    text.length <= each ? text : `${text.slice(0, each).toWellFormed()}${cut}`;
+  const lengthPerText = Math.floor(maxLength / 2 / message.parts.length);
+  const shortenText = (text: string) =>
+    text.length <= lengthPerText ? text : `${text.slice(0, lengthPerText).toWellFormed()}${ellipsis}`;
   const parts = message.parts.map(
     (part) =>
-      Object.fromEntries(Object.entries(part).map(([key, text]) => [key, short(text)])) as unknown as Part,
+      Object.fromEntries(Object.entries(part).map(([key, text]) => [key, shortenText(text)])) as unknown as MessagePart,
   );
   return { ...message, parts };
 }

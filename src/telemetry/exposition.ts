@@ -1,5 +1,5 @@
 /** A metric family of Prometheus' text format, version 0.0.4. */
-export interface Family {
+export interface MetricFamily {
   readonly name: string;
   readonly type: 'counter' | 'gauge' | 'histogram';
   readonly help: string;
@@ -15,24 +15,24 @@ export interface Sample {
 
 export type Labels = Readonly<Record<string, string>>;
 
-export const exposition = (families: readonly Family[]): string => families.map(familyText).join('');
+export const formatExposition = (families: readonly MetricFamily[]): string => families.map(formatFamily).join('');
 
-function familyText({ name, type, help, samples }: Family): string {
+function formatFamily({ name, type, help, samples }: MetricFamily): string {
   const lines = samples.map(
-    ({ suffix = '', labels, value }) => `${name}${suffix}${labelText(labels)} ${valueText(value)}\n`,
+    ({ suffix = '', labels, value }) => `${name}${suffix}${formatLabels(labels)} ${formatValue(value)}\n`,
   );
-  return `# HELP ${name} ${helpText(help)}\n# TYPE ${name} ${type}\n${lines.join('')}`;
+  return `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n${lines.join('')}`;
 }
 
-function labelText(labels: Labels = {}): string {
-  const pairs = Object.entries(labels).map(([label, value]) => `${label}="${escaped(value)}"`);
+function formatLabels(labels: Labels = {}): string {
+  const pairs = Object.entries(labels).map(([label, value]) => `${label}="${escapeLabel(value)}"`);
   return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
 }
 
-const helpText = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n');
-const escaped = (text: string): string => helpText(text).replaceAll('"', '\\"');
+const escapeHelp = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n');
+const escapeLabel = (text: string): string => escapeHelp(text).replaceAll('"', '\\"');
 
-export function valueText(value: number | bigint): string {
+export function formatValue(value: number | bigint): string {
   if (value === Infinity) return '+Inf';
   return value === -Infinity ? '-Inf' : String(value);
 }

@@ -1,30 +1,30 @@
-import { type Family, type Labels, type Sample, valueText } from './exposition.ts';
+import { type MetricFamily, type Labels, type Sample, formatValue } from './exposition.ts';
 
-interface Told {
+interface MetricInfo {
   readonly name: string;
   readonly help: string;
 }
 
 /** A Prometheus counter. The caller bounds the number of label values. */
 export class Counter {
-  readonly #told: Told;
+  readonly #info: MetricInfo;
   readonly #counts = new Map<string, { readonly labels: Labels; value: bigint }>();
 
-  constructor(told: Told) {
-    this.#told = told;
+  constructor(info: MetricInfo) {
+    this.#info = info;
   }
 
   /** Adds to a count. Invalid numbers are ignored, because a provider may report anything. */
-  add(labels: Labels, by: number | bigint = 1n): void {
-    if (by < 0 || (typeof by === 'number' && !Number.isSafeInteger(by))) return;
-    const key = keyOf(labels);
+  add(labels: Labels, amount: number | bigint = 1n): void {
+    if (amount < 0 || (typeof amount === 'number' && !Number.isSafeInteger(amount))) return;
+    const key = labelKey(labels);
     const count = this.#counts.get(key);
-    if (count) count.value += BigInt(by);
-    else this.#counts.set(key, { labels, value: BigInt(by) });
+    if (count) count.value += BigInt(amount);
+    else this.#counts.set(key, { labels, value: BigInt(amount) });
   }
 
-  family(): Family {
-    return { ...this.#told, type: 'counter', samples: [...this.#counts.values()] };
+  family(): MetricFamily {
+    return { ...this.#info, type: 'counter', samples: [...this.#counts.values()] };
   }
 }
 
@@ -37,18 +37,18 @@ interface Distribution {
 
 /** A Prometheus histogram of durations in seconds. */
 export class Histogram {
-  readonly #told: Told;
+  readonly #info: MetricInfo;
   /** Upper bounds of all buckets except the last, in ascending order. */
   readonly #bounds: readonly number[];
   readonly #distributions = new Map<string, Distribution>();
 
-  constructor(told: Told, bounds: readonly number[]) {
-    this.#told = told;
+  constructor(info: MetricInfo, bounds: readonly number[]) {
+    this.#info = info;
     this.#bounds = bounds;
   }
 
   observe(labels: Labels, value: number): void {
-    const key = keyOf(labels);
+    const key = labelKey(labels);
     let distribution = this.#distributions.get(key);
     if (!distribution) {
       distribution = { labels, counts: Array.from({ length: this.#bounds.length + 1 }, () => 0), sum: 0 };
@@ -63,24 +63,24 @@ export class Histogram {
     distribution.sum += value;
   }
 
-  family(): Family {
+  family(): MetricFamily {
     const samples = [...this.#distributions.values()].flatMap((one) => this.#samples(one));
-    return { ...this.#told, type: 'histogram', samples };
+    return { ...this.#info, type: 'histogram', samples };
   }
 
   #samples({ labels, counts, sum }: Distribution): Sample[] {
-    let below = 0;
+    let cumulative = 0;
     const buckets = counts.map((count, index) => {
-      below += count;
-      const le = valueText(this.#bounds[index] ?? Infinity);
-      return { suffix: '_bucket', labels: { ...labels, le }, value: below };
+      cumulative += count;
+      const le = formatValue(this.#bounds[index] ?? Infinity);
+      return { suffix: '_bucket', labels: { ...labels, le }, value: cumulative };
     });
-    return [...buckets, { suffix: '_sum', labels, value: sum }, { suffix: '_count', labels, value: below }];
+    return [...buckets, { suffix: '_sum', labels, value: sum }, { suffix: '_count', labels, value: cumulative }];
   }
 }
 
 /** A unique key of label values: each is prefixed with its length. Takes half the time of JSON. */
-function keyOf(labels: Labels): string {
+function labelKey(labels: Labels): string {
   let key = '';
   for (const name in labels) {
     const value = labels[name] ?? '';

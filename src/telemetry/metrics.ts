@@ -1,21 +1,21 @@
-import type { Sink, Work, WorkKind } from '../watch/index.ts';
-import type { Family } from './exposition.ts';
+import type { TraceSink, TraceSpan, TraceSpanKind } from '../watch/index.ts';
+import type { MetricFamily } from './exposition.ts';
 import { Counter, Histogram } from './instruments.ts';
 import { LabelNames } from './names.ts';
 import { perOutputTokenMs } from './pace.ts';
 import { ProcessMetrics } from './process-metrics.ts';
-import { providerName } from './providers.ts';
+import { toProviderName } from './providers.ts';
 
 /** Bucket boundaries in seconds. */
-const durations = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
+const durationBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
 const firstTokens = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
-const perToken = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 1];
+const perTokenBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 1];
 
 /** Prometheus metrics of the host. They are in memory; the number of label values is bounded. */
-export class Metrics implements Sink {
+export class Metrics implements TraceSink {
   readonly #completions = new Histogram(
     { name: 'lathe_completion_duration_seconds', help: 'Duration of completions.' },
-    durations,
+    durationBuckets,
   );
   readonly #firstTokens = new Histogram(
     {
@@ -24,12 +24,12 @@ export class Metrics implements Sink {
     },
     firstTokens,
   );
-  readonly #perToken = new Histogram(
+  readonly #timePerToken = new Histogram(
     {
       name: 'lathe_time_per_output_token_seconds',
       help: 'Time per output token after the first, of successful completions.',
     },
-    perToken,
+    perTokenBuckets,
   );
   readonly #tokens = new Counter({
     name: 'lathe_completion_usage_tokens_total',
@@ -38,7 +38,7 @@ export class Metrics implements Sink {
   readonly #turns = new Counter({ name: 'lathe_agent_turns_total', help: "Answers of agents' models." });
   readonly #turnDurations = new Histogram(
     { name: 'lathe_agent_turn_duration_seconds', help: "Duration of answers of agents' models." },
-    durations,
+    durationBuckets,
   );
   readonly #turnTokens = new Counter({
     name: 'lathe_agent_tokens_total',
@@ -54,7 +54,7 @@ export class Metrics implements Sink {
   });
   readonly #requestDurations = new Histogram(
     { name: 'lathe_gateway_request_duration_seconds', help: 'Duration of gateway requests.' },
-    durations,
+    durationBuckets,
   );
   readonly #requestTokens = new Counter({
     name: 'lathe_gateway_tokens_total',
@@ -68,16 +68,16 @@ export class Metrics implements Sink {
   readonly #providers = new LabelNames();
   readonly #process = new ProcessMetrics();
 
-  readonly ended = (work: Work): void => {
-    (this.#counters[work.kind] as ((work: Work) => void) | undefined)?.(work);
+  readonly onEnd = (traceSpan: TraceSpan): void => {
+    (this.#observers[traceSpan.kind] as ((traceSpan: TraceSpan) => void) | undefined)?.(traceSpan);
   };
 
   /** The current metrics. Tasks and runs are counted in the database instead. */
-  families(): Family[] {
-    const counted = [
+  families(): MetricFamily[] {
+    const instruments = [
       this.#completions,
       this.#firstTokens,
-      this.#perToken,
+      this.#timePerToken,
       this.#tokens,
       this.#turns,
       this.#turnDurations,
@@ -88,36 +88,36 @@ export class Metrics implements Sink {
       this.#requestTokens,
       this.#cost,
     ];
-    return [...counted.map((one) => one.family()), ...this.#process.families()];
+    return [...instruments.map((one) => one.family()), ...this.#process.families()];
   }
 
-  readonly #counters: { readonly [K in WorkKind]?: (work: Work<K>) => void } = {
-    completion: (work) => {
-      const { facts, ending, totalMs = 0 } = work;
+  readonly #observers: { readonly [K in TraceSpanKind]?: (traceSpan: TraceSpan<K>) => void } = {
+    completion: (traceSpan) => {
+      const { attributes: facts, result, totalMs = 0 } = traceSpan;
       const { wire } = facts;
-      const outcome = ending?.outcome ?? 'failed';
+      const outcome = result?.outcome ?? 'failed';
       this.#completions.observe({ wire, outcome }, totalMs / 1000);
       countTokens(this.#tokens, { wire }, facts);
       if (outcome !== 'ok' || facts.firstTokenMs === undefined) return;
       this.#firstTokens.observe({ wire }, facts.firstTokenMs / 1000);
-      const paceMs = perOutputTokenMs(work);
-      if (paceMs !== undefined) this.#perToken.observe({ wire }, paceMs / 1000);
+      const perTokenMs = perOutputTokenMs(traceSpan);
+      if (perTokenMs !== undefined) this.#timePerToken.observe({ wire }, perTokenMs / 1000);
     },
-    turn: ({ facts, ending, totalMs = 0 }) => {
+    turn: ({ attributes: facts, result, totalMs = 0 }) => {
       const { engine } = facts;
-      this.#turns.add({ engine, outcome: ending?.outcome ?? 'failed' });
+      this.#turns.add({ engine, outcome: result?.outcome ?? 'failed' });
       this.#turnDurations.observe({ engine }, totalMs / 1000);
       countTokens(this.#turnTokens, { engine }, facts);
     },
-    tool: ({ facts, ending }) => {
+    tool: ({ attributes: facts, result }) => {
       const { tool, toolKind } = facts;
-      const label = toolKind === 'unknown' ? this.#tools.ofClaimed(tool) : this.#tools.of(tool);
-      this.#calls.add({ tool: label, outcome: ending?.outcome ?? 'failed' });
+      const label = toolKind === 'unknown' ? this.#tools.labelOfUnverified(tool) : this.#tools.labelOf(tool);
+      this.#calls.add({ tool: label, outcome: result?.outcome ?? 'failed' });
     },
-    gateway: ({ facts, ending, totalMs = 0 }) => {
+    gateway: ({ attributes: facts, result, totalMs = 0 }) => {
       const { wire, costNanousd } = facts;
-      const outcome = ending?.outcome ?? 'failed';
-      const provider = this.#providers.of(providerName(facts.provider));
+      const outcome = result?.outcome ?? 'failed';
+      const provider = this.#providers.labelOf(toProviderName(facts.provider));
       this.#requests.add({ wire, provider, outcome });
       this.#requestDurations.observe({ wire, outcome }, totalMs / 1000);
       countTokens(this.#requestTokens, { provider }, facts);
@@ -126,7 +126,7 @@ export class Metrics implements Sink {
   };
 }
 
-interface Used {
+interface TokenCounts {
   readonly promptTokens?: number;
   readonly cachedTokens?: number;
   readonly completionTokens?: number;
@@ -135,7 +135,7 @@ interface Used {
 function countTokens(
   counter: Counter,
   labels: Readonly<Record<string, string>>,
-  { promptTokens, cachedTokens, completionTokens }: Used,
+  { promptTokens, cachedTokens, completionTokens }: TokenCounts,
 ): void {
   if (promptTokens !== undefined) counter.add({ ...labels, type: 'input' }, promptTokens);
   if (cachedTokens !== undefined) counter.add({ ...labels, type: 'cached' }, cachedTokens);

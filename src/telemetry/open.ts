@@ -1,4 +1,4 @@
-import type { RackId, Sink } from '../watch/index.ts';
+import type { RackId, TraceSink } from '../watch/index.ts';
 import { type Environment, readTelemetrySettings } from './settings.ts';
 
 export interface TelemetryOptions {
@@ -17,7 +17,7 @@ export interface TelemetryOptions {
 }
 
 export interface Telemetry {
-  readonly sink: Sink;
+  readonly sink: TraceSink;
   /** Sends the remaining data. Takes at most 2 s and never rejects. */
   close(): Promise<void>;
 }

@@ -2,28 +2,28 @@
  * Parses percent-encoded `KEY=VALUE,KEY=VALUE` lists of OpenTelemetry's variables. A fault names the position of an entry,
  * not its text, which may be a secret.
  */
-export function readPairs(
+export function parsePairs(
   text: string,
-  check: (key: string, value: string) => string | undefined,
+  findFault: (key: string, value: string) => string | undefined,
 ): { pairs: Record<string, string>; faults: string[] } {
   const pairs: Record<string, string> = Object.create(null) as Record<string, string>;
   const faults: string[] = [];
   for (const [index, entry] of text.split(',').entries()) {
     if (entry.trim() === '') continue;
-    const equals = entry.indexOf('=');
-    const key = decoded(entry.slice(0, Math.max(0, equals)).trim());
-    const value = decoded(entry.slice(equals + 1).trim());
+    const equalsIndex = entry.indexOf('=');
+    const key = decodeComponent(entry.slice(0, Math.max(0, equalsIndex)).trim());
+    const value = decodeComponent(entry.slice(equalsIndex + 1).trim());
     const fault =
-      equals < 0 || key === '' || key === undefined || value === undefined
+      equalsIndex < 0 || key === '' || key === undefined || value === undefined
         ? 'expected KEY=VALUE, percent-encoded'
-        : check(key, value);
+        : findFault(key, value);
     if (fault !== undefined) faults.push(`entry ${index + 1}: ${fault}`);
     else if (key !== undefined && value !== undefined) pairs[key] = value;
   }
   return { pairs: { ...pairs }, faults };
 }
 
-function decoded(text: string): string | undefined {
+function decodeComponent(text: string): string | undefined {
   try {
     return decodeURIComponent(text);
   } catch {

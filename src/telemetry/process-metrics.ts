@@ -1,18 +1,18 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { cpuUsage, memoryUsage } from 'node:process';
-import type { Family } from './exposition.ts';
+import type { MetricFamily } from './exposition.ts';
 
 /** Sampling interval of the event loop delay, in ms. */
 const resolution = 20;
 
 /** Metrics of the process: memory, CPU time and event loop lag. */
 export class ProcessMetrics {
-  #lag: ReturnType<typeof monitorEventLoopDelay> | undefined;
+  #loopDelay: ReturnType<typeof monitorEventLoopDelay> | undefined;
 
-  families(): Family[] {
+  families(): MetricFamily[] {
     const { rss, heapUsed, external } = memoryUsage();
     const { user, system } = cpuUsage();
-    const gauge = (name: string, help: string, value: number): Family => ({
+    const gauge = (name: string, help: string, value: number): MetricFamily => ({
       name,
       help,
       type: 'gauge',
@@ -28,29 +28,29 @@ export class ProcessMetrics {
         type: 'counter',
         samples: [{ value: (user + system) / 1e6 }],
       },
-      this.#loop(),
+      this.#eventLoopFamily(),
     ];
   }
 
   /** Starts to measure at the first scrape, because an unread timer would still wake the process. */
-  #loop(): Family {
+  #eventLoopFamily(): MetricFamily {
     const family = {
       name: 'lathe_event_loop_lag_seconds',
       help: 'Event loop lag since the last scrape.',
       type: 'gauge',
     } as const;
-    if (!this.#lag) {
-      this.#lag = monitorEventLoopDelay({ resolution });
-      this.#lag.enable();
+    if (!this.#loopDelay) {
+      this.#loopDelay = monitorEventLoopDelay({ resolution });
+      this.#loopDelay.enable();
       return { ...family, samples: [] };
     }
-    const lag = this.#lag;
+    const loopDelay = this.#loopDelay;
     const samples = [50, 99, 100].map((percentile) => ({
       labels: { quantile: String(percentile / 100) },
       // The measured delay includes the sampling interval.
-      value: Math.max(0, lag.percentile(percentile) / 1e9 - resolution / 1000),
+      value: Math.max(0, loopDelay.percentile(percentile) / 1e9 - resolution / 1000),
     }));
-    lag.reset();
+    loopDelay.reset();
     return { ...family, samples };
   }
 }

@@ -1,17 +1,17 @@
-import { shortName } from './names.ts';
+import { shortenName } from './names.ts';
 
 /** Provider name of the resident model. */
-export const ownProvider = 'lathe';
+export const residentProvider = 'lathe';
 /** Provider name of a remote gateway that serves agents' models; the actual provider is unknown. */
 export const gatewayProvider = 'lathe.gateway';
 
 /** Provider names of the GenAI semantic conventions, by the usual ids of gateway catalogs. */
-const conventional: Readonly<Record<string, string>> = {
+const semconvNames: Readonly<Record<string, string>> = {
   azure: 'azure.ai.openai',
   bedrock: 'aws.bedrock',
   gemini: 'gcp.gemini',
   google: 'gcp.gemini',
-  local: ownProvider,
+  local: residentProvider,
   mistral: 'mistral_ai',
   vertex: 'gcp.vertex_ai',
   watsonx: 'ibm.watsonx.ai',
@@ -19,9 +19,9 @@ const conventional: Readonly<Record<string, string>> = {
 };
 
 /** @param id a provider id of the catalog, or `kind:slug` of a registered endpoint; undefined when none was chosen */
-export function providerName(id: string | undefined): string {
+export function toProviderName(id: string | undefined): string {
   if (id === undefined) return gatewayProvider;
   // The slug is a private name, so only the kind is exported.
   const kind = id.split(':')[0] ?? id;
-  return Object.hasOwn(conventional, kind) ? (conventional[kind] ?? kind) : shortName(kind);
+  return Object.hasOwn(semconvNames, kind) ? (semconvNames[kind] ?? kind) : shortenName(kind);
 }

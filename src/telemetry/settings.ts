@@ -1,11 +1,11 @@
 import { UsageError } from '../config/usage.ts';
-import { collectorUrlFault } from './collector-url.ts';
-import { readPairs } from './pairs.ts';
+import { findCollectorUrlFault } from './collector-url.ts';
+import { parsePairs } from './pairs.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Where a signal is exported to. */
-export interface Destination {
+export interface ExportDestination {
   readonly url: string;
   /** May hold an API key; never shown. */
   readonly headers: Readonly<Record<string, string>>;
@@ -22,8 +22,8 @@ export const samplers = [
 
 export interface TelemetrySettings {
   /** At least one of `traces` and `metrics` is set. */
-  readonly traces?: Destination;
-  readonly metrics?: Destination;
+  readonly traces?: ExportDestination;
+  readonly metrics?: ExportDestination;
   readonly sampler: (typeof samplers)[number];
   /** Sampling ratio of `traceidratio`, 0 to 1. */
   readonly ratio: number;
@@ -46,7 +46,7 @@ export function readTelemetrySettings(
   endpoint: string | undefined,
   env: Environment,
 ): TelemetrySettings | undefined {
-  const reader = new Reader(env);
+  const reader = new EnvironmentReader(env);
   if (reader.text('OTEL_SDK_DISABLED')?.toLowerCase() === 'true') return undefined;
   const destinations = Object.fromEntries(
     signals.flatMap(([name, signal]) => {
@@ -66,7 +66,7 @@ export function readTelemetrySettings(
   return settings;
 }
 
-class Reader {
+class EnvironmentReader {
   readonly faults: string[] = [];
   readonly #env: Environment;
 
@@ -80,21 +80,21 @@ class Reader {
     return value === '' ? undefined : value;
   }
 
-  destination(signal: 'TRACES' | 'METRICS', endpoint: string | undefined): Destination | undefined {
+  destination(signal: 'TRACES' | 'METRICS', endpoint: string | undefined): ExportDestination | undefined {
     const exporters = this.text(`OTEL_${signal}_EXPORTER`);
-    if (exporters !== undefined && !exporters.split(',').some((one) => one.trim() === 'otlp'))
+    if (exporters !== undefined && !exporters.split(',').some((exporter) => exporter.trim() === 'otlp'))
       return undefined;
-    const own = `OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`;
-    const shared = 'OTEL_EXPORTER_OTLP_ENDPOINT';
-    if ((this.text(own) ?? endpoint ?? this.text(shared)) === undefined) return undefined;
+    const signalVariable = `OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`;
+    const sharedVariable = 'OTEL_EXPORTER_OTLP_ENDPOINT';
+    if ((this.text(signalVariable) ?? endpoint ?? this.text(sharedVariable)) === undefined) return undefined;
     const url =
-      this.text(own) === undefined
-        ? below(endpoint ?? this.#url(shared), `v1/${signal.toLowerCase()}`)
-        : this.#url(own);
-    this.#protocol(signal);
+      this.text(signalVariable) === undefined
+        ? appendPath(endpoint ?? this.#readUrl(sharedVariable), `v1/${signal.toLowerCase()}`)
+        : this.#readUrl(signalVariable);
+    this.#checkProtocol(signal);
     const headers = {
-      ...this.#headers('OTEL_EXPORTER_OTLP_HEADERS'),
-      ...this.#headers(`OTEL_EXPORTER_OTLP_${signal}_HEADERS`),
+      ...this.#readHeaders('OTEL_EXPORTER_OTLP_HEADERS'),
+      ...this.#readHeaders(`OTEL_EXPORTER_OTLP_${signal}_HEADERS`),
     };
     return url === undefined ? undefined : { url, headers };
   }
@@ -102,49 +102,49 @@ class Reader {
   sampler(): Pick<TelemetrySettings, 'sampler' | 'ratio'> {
     const name = this.text('OTEL_TRACES_SAMPLER');
     const sampler = name === undefined ? 'parentbased_always_on' : samplers.find((one) => one === name);
-    if (sampler === undefined) this.#fault(`OTEL_TRACES_SAMPLER: expected one of ${samplers.join(', ')}`);
+    if (sampler === undefined) this.#addFault(`OTEL_TRACES_SAMPLER: expected one of ${samplers.join(', ')}`);
     const arg = this.text('OTEL_TRACES_SAMPLER_ARG');
-    const takesRatio = sampler?.endsWith('traceidratio') === true;
-    const ratio = takesRatio && arg !== undefined ? Number(arg) : 1;
-    if (!(ratio >= 0 && ratio <= 1)) this.#fault('OTEL_TRACES_SAMPLER_ARG: expected a number from 0 to 1');
+    const usesRatio = sampler?.endsWith('traceidratio') === true;
+    const ratio = usesRatio && arg !== undefined ? Number(arg) : 1;
+    if (!(ratio >= 0 && ratio <= 1)) this.#addFault('OTEL_TRACES_SAMPLER_ARG: expected a number from 0 to 1');
     return { sampler: sampler ?? 'parentbased_always_on', ratio };
   }
 
   resource(): Record<string, string> {
     const name = this.text('OTEL_SERVICE_NAME');
-    const pairs = this.#pairs('OTEL_RESOURCE_ATTRIBUTES', () => undefined);
+    const pairs = this.#readPairs('OTEL_RESOURCE_ATTRIBUTES', () => undefined);
     return { ...pairs, ...(name === undefined ? {} : { 'service.name': name }) };
   }
 
-  milliseconds(name: string, otherwise: number): number {
+  milliseconds(name: string, defaultMs: number): number {
     const text = this.text(name);
-    if (text === undefined) return otherwise;
+    if (text === undefined) return defaultMs;
     const value = Number(text);
     if (Number.isInteger(value) && value >= 1 && value <= 86_400_000) return value;
-    this.#fault(`${name}: expected whole milliseconds from 1 to 86400000`);
-    return otherwise;
+    this.#addFault(`${name}: expected whole milliseconds from 1 to 86400000`);
+    return defaultMs;
   }
 
-  #url(name: string): string | undefined {
+  #readUrl(name: string): string | undefined {
     const value = this.text(name);
-    const fault = value === undefined ? undefined : collectorUrlFault(value);
+    const fault = value === undefined ? undefined : findCollectorUrlFault(value);
     if (fault === undefined) return value;
-    this.#fault(`${name}: ${fault}`);
+    this.#addFault(`${name}: ${fault}`);
     return undefined;
   }
 
   /** Rejects gRPC. A collector that accepts Protobuf over HTTP accepts JSON too; gRPC uses another port. */
-  #protocol(signal: 'TRACES' | 'METRICS'): void {
-    const own = `OTEL_EXPORTER_OTLP_${signal}_PROTOCOL`;
-    const name = this.text(own) === undefined ? 'OTEL_EXPORTER_OTLP_PROTOCOL' : own;
+  #checkProtocol(signal: 'TRACES' | 'METRICS'): void {
+    const signalVariable = `OTEL_EXPORTER_OTLP_${signal}_PROTOCOL`;
+    const name = this.text(signalVariable) === undefined ? 'OTEL_EXPORTER_OTLP_PROTOCOL' : signalVariable;
     if (this.text(name) === 'grpc')
-      this.#fault(
+      this.#addFault(
         `${name}: lathe sends OTLP over HTTP; set http/json, and name the collector's HTTP port (usually 4318)`,
       );
   }
 
-  #headers(name: string): Record<string, string> {
-    return this.#pairs(name, (header, value) => {
+  #readHeaders(name: string): Record<string, string> {
+    return this.#readPairs(name, (header, value) => {
       if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(header)) return 'the name is not that of an HTTP header';
       return /^[\t\x20-\x7e\x80-\xff]*$/.test(value)
         ? undefined
@@ -152,20 +152,20 @@ class Reader {
     });
   }
 
-  #pairs(name: string, check: (key: string, value: string) => string | undefined): Record<string, string> {
-    const { pairs, faults } = readPairs(this.text(name) ?? '', check);
-    for (const fault of faults) this.#fault(`${name}: ${fault}`);
+  #readPairs(name: string, findFault: (key: string, value: string) => string | undefined): Record<string, string> {
+    const { pairs, faults } = parsePairs(this.text(name) ?? '', findFault);
+    for (const fault of faults) this.#addFault(`${name}: ${fault}`);
     return pairs;
   }
 
   /** Adds a fault once: both signals read some of the variables. */
-  #fault(text: string): void {
+  #addFault(text: string): void {
     if (!this.faults.includes(text)) this.faults.push(text);
   }
 }
 
 /** Appends the path of a signal to the collector URL. */
-function below(endpoint: string | undefined, path: string): string | undefined {
+function appendPath(endpoint: string | undefined, path: string): string | undefined {
   if (endpoint === undefined) return undefined;
   const url = new URL(endpoint);
   url.pathname = `${url.pathname.replace(/\/+$/, '')}/${path}`;

@@ -1,126 +1,126 @@
-import type { FactsOf, Work, WorkKind } from '../watch/index.ts';
+import type { SpanAttributes, TraceSpan, TraceSpanKind } from '../watch/index.ts';
 import { errorTypeOf } from './endings.ts';
-import { shortName } from './names.ts';
-import { gatewayProvider, ownProvider, providerName } from './providers.ts';
+import { shortenName } from './names.ts';
+import { gatewayProvider, residentProvider, toProviderName } from './providers.ts';
 
 type Value = string | number | boolean | string[];
 export type Attributes = Record<string, Value>;
 type Sparse = Readonly<Record<string, Value | undefined>>;
 
 /** The name and attributes of a span: names and figures, never conversation content. */
-export interface SpanFacts {
+export interface SpanDescription {
   readonly name: string;
   readonly attributes: Attributes;
 }
 
-type Described = Readonly<{ name: string; attributes: Sparse }>;
-type Describers = { readonly [K in WorkKind]: (work: Work<K>) => Described };
+type SparseDescription = Readonly<{ name: string; attributes: Sparse }>;
+type Describers = { readonly [K in TraceSpanKind]: (traceSpan: TraceSpan<K>) => SparseDescription };
 
 /** The span kind: requests are `server`; calls of the resident model, in the same process, are `internal`. */
-export function spanKind({ kind, facts }: Work): 'server' | 'client' | 'internal' {
+export function spanKindOf({ kind, attributes: facts }: TraceSpan): 'server' | 'client' | 'internal' {
   if (kind === 'completion' || kind === 'gateway') return 'server';
-  return kind === 'turn' && (facts as FactsOf['turn']).engine === 'gateway' ? 'client' : 'internal';
+  return kind === 'turn' && (facts as SpanAttributes['turn']).engine === 'gateway' ? 'client' : 'internal';
 }
 
 /**
  * Builds the span of finished work. Names follow the OpenTelemetry semantic conventions for generative AI; attributes
  * that they do not define begin with `lathe.`
  */
-export function spanFacts(work: Work): SpanFacts {
-  const { name, attributes } = (describers[work.kind] as (work: Work) => Described)(work);
-  const { ending } = work;
+export function describeSpan(traceSpan: TraceSpan): SpanDescription {
+  const { name, attributes } = (describers[traceSpan.kind] as (traceSpan: TraceSpan) => SparseDescription)(traceSpan);
+  const { result } = traceSpan;
   return {
     name,
-    attributes: defined({
+    attributes: withoutUndefined({
       ...attributes,
-      'lathe.outcome': ending?.outcome,
-      'error.type': ending && errorTypeOf(ending),
-      'http.response.status_code': ending?.status,
+      'lathe.outcome': result?.outcome,
+      'error.type': result && errorTypeOf(result),
+      'http.response.status_code': result?.status,
     }),
   };
 }
 
 const describers: Describers = {
-  completion({ id, facts }) {
+  completion({ id, attributes: facts }) {
     return {
-      name: named(facts.operation, facts.requestedModel ?? facts.model),
+      name: spanName(facts.operation, facts.requestedModel ?? facts.model),
       attributes: {
-        ...asked({ ...facts, provider: ownProvider, answering: facts.model }),
-        ...used(facts),
+        ...requestAttributes({ ...facts, provider: residentProvider, responseModel: facts.model }),
+        ...usageAttributes(facts),
         'gen_ai.response.id': id,
         'gen_ai.request.choice.count':
           facts.operation === 'embeddings' || facts.answers === 1 ? undefined : facts.answers,
         'lathe.wire': facts.wire,
-        'lathe.queue.duration': seconds(facts.queuedMs),
-        'lathe.prefill.duration': seconds(facts.prefillMs),
-        'lathe.decode.duration': seconds(facts.decodeMs),
+        'lathe.queue.duration': toSeconds(facts.queuedMs),
+        'lathe.prefill.duration': toSeconds(facts.prefillMs),
+        'lathe.decode.duration': toSeconds(facts.decodeMs),
       },
     };
   },
-  gateway({ id, facts }) {
+  gateway({ id, attributes: facts }) {
     return {
-      name: named(facts.operation, facts.requestedModel ?? facts.effectiveModel),
+      name: spanName(facts.operation, facts.requestedModel ?? facts.effectiveModel),
       attributes: {
-        ...asked({ ...facts, provider: providerName(facts.provider), answering: facts.effectiveModel }),
-        ...used(facts),
+        ...requestAttributes({ ...facts, provider: toProviderName(facts.provider), responseModel: facts.effectiveModel }),
+        ...usageAttributes(facts),
         'gen_ai.response.id': id,
-        'lathe.wire': short(facts.wire),
+        'lathe.wire': shortenOptional(facts.wire),
         'lathe.gateway.cost': facts.costNanousd === undefined ? undefined : Number(facts.costNanousd),
       },
     };
   },
-  task({ id, facts }) {
+  task({ id, attributes: facts }) {
     return {
-      name: named('invoke_agent', facts.agent),
+      name: spanName('invoke_agent', facts.agent),
       attributes: {
         'gen_ai.operation.name': 'invoke_agent',
         'gen_ai.provider.name': providerOf(facts),
-        'gen_ai.agent.name': short(facts.agent),
-        'gen_ai.request.model': short(facts.model),
-        ...used(facts),
-        'lathe.task.id': short(id),
+        'gen_ai.agent.name': shortenOptional(facts.agent),
+        'gen_ai.request.model': shortenOptional(facts.model),
+        ...usageAttributes(facts),
+        'lathe.task.id': shortenOptional(id),
         'lathe.agent.turns': facts.turns,
       },
     };
   },
-  run({ id, facts }) {
-    const attributes = { 'gen_ai.workflow.name': short(facts.workflow), 'lathe.run.id': short(id) };
+  run({ id, attributes: facts }) {
+    const attributes = { 'gen_ai.workflow.name': shortenOptional(facts.workflow), 'lathe.run.id': shortenOptional(id) };
     return { name: 'lathe.run', attributes };
   },
-  step({ facts }) {
+  step({ attributes: facts }) {
     return {
       name: 'lathe.step',
       attributes: {
-        'gen_ai.workflow.name': short(facts.workflow),
-        'gen_ai.agent.name': short(facts.agent),
-        'lathe.step.name': short(facts.step),
+        'gen_ai.workflow.name': shortenOptional(facts.workflow),
+        'gen_ai.agent.name': shortenOptional(facts.agent),
+        'lathe.step.name': shortenOptional(facts.step),
         'lathe.step.attempts': facts.attempts,
       },
     };
   },
-  turn({ facts }) {
+  turn({ attributes: facts }) {
     return {
-      name: named('chat', facts.model),
+      name: spanName('chat', facts.model),
       attributes: {
         'gen_ai.operation.name': 'chat',
         'gen_ai.provider.name': providerOf(facts),
-        'gen_ai.agent.name': short(facts.agent),
-        'gen_ai.request.model': short(facts.model),
-        'gen_ai.response.time_to_first_chunk': seconds(facts.firstTokenMs),
-        ...used(facts),
+        'gen_ai.agent.name': shortenOptional(facts.agent),
+        'gen_ai.request.model': shortenOptional(facts.model),
+        'gen_ai.response.time_to_first_chunk': toSeconds(facts.firstTokenMs),
+        ...usageAttributes(facts),
         'lathe.tool.calls': facts.calls,
       },
     };
   },
-  tool({ facts }) {
+  tool({ attributes: facts }) {
     return {
-      name: named('execute_tool', facts.tool),
+      name: spanName('execute_tool', facts.tool),
       attributes: {
         'gen_ai.operation.name': 'execute_tool',
-        'gen_ai.provider.name': ownProvider,
-        'gen_ai.agent.name': short(facts.agent),
-        'gen_ai.tool.name': short(facts.tool),
-        'gen_ai.tool.call.id': short(facts.callId),
+        'gen_ai.provider.name': residentProvider,
+        'gen_ai.agent.name': shortenOptional(facts.agent),
+        'gen_ai.tool.name': shortenOptional(facts.tool),
+        'gen_ai.tool.call.id': shortenOptional(facts.callId),
         'gen_ai.tool.type': 'function',
         'lathe.tool.kind': facts.toolKind,
         'lathe.tool.staged': facts.staged,
@@ -129,49 +129,49 @@ const describers: Describers = {
   },
 };
 
-interface Asked {
+interface SpanRequestFacts {
   readonly operation: string;
   readonly provider: string;
   readonly requestedModel?: string;
-  readonly answering: string | undefined;
+  readonly responseModel: string | undefined;
   readonly stream: boolean;
   readonly firstTokenMs?: number;
 }
 
-const asked = ({ operation, provider, requestedModel, answering, stream, firstTokenMs }: Asked): Sparse => ({
+const requestAttributes = ({ operation, provider, requestedModel, responseModel, stream, firstTokenMs }: SpanRequestFacts): Sparse => ({
   'gen_ai.operation.name': operation,
   'gen_ai.provider.name': provider,
-  'gen_ai.request.model': short(requestedModel),
-  'gen_ai.response.model': short(answering),
+  'gen_ai.request.model': shortenOptional(requestedModel),
+  'gen_ai.response.model': shortenOptional(responseModel),
   'gen_ai.request.stream': stream ? true : undefined,
-  'gen_ai.response.time_to_first_chunk': stream ? seconds(firstTokenMs) : undefined,
+  'gen_ai.response.time_to_first_chunk': stream ? toSeconds(firstTokenMs) : undefined,
 });
 
-interface Used {
+interface UsageFacts {
   readonly promptTokens?: number;
   readonly cachedTokens?: number;
   readonly completionTokens?: number;
   readonly finish?: string;
 }
 
-const used = ({ promptTokens, cachedTokens, completionTokens, finish }: Used): Sparse => ({
+const usageAttributes = ({ promptTokens, cachedTokens, completionTokens, finish }: UsageFacts): Sparse => ({
   'gen_ai.usage.input_tokens': promptTokens,
   'gen_ai.usage.cache_read.input_tokens': cachedTokens,
   'gen_ai.usage.output_tokens': completionTokens,
-  'gen_ai.response.finish_reasons': finish === undefined ? undefined : [shortName(finish)],
+  'gen_ai.response.finish_reasons': finish === undefined ? undefined : [shortenName(finish)],
 });
 
 export const providerOf = ({ engine }: { readonly engine: 'resident' | 'gateway' }): string =>
-  engine === 'resident' ? ownProvider : gatewayProvider;
+  engine === 'resident' ? residentProvider : gatewayProvider;
 
-const named = (operation: string, of: string | undefined): string =>
-  of === undefined || of === '' ? operation : `${operation} ${shortName(of)}`;
+const spanName = (operation: string, of: string | undefined): string =>
+  of === undefined || of === '' ? operation : `${operation} ${shortenName(of)}`;
 
-const short = (name: string | undefined): string | undefined =>
-  name === undefined ? undefined : shortName(name);
-const seconds = (ms: number | undefined): number | undefined => (ms === undefined ? undefined : ms / 1000);
+const shortenOptional = (name: string | undefined): string | undefined =>
+  name === undefined ? undefined : shortenName(name);
+const toSeconds = (ms: number | undefined): number | undefined => (ms === undefined ? undefined : ms / 1000);
 
-function defined(sparse: Sparse): Attributes {
+function withoutUndefined(sparse: Sparse): Attributes {
   const attributes: Attributes = {};
   for (const name in sparse) if (sparse[name] !== undefined) attributes[name] = sparse[name];
   return attributes;

@@ -8,14 +8,14 @@ export interface TraceContext {
   readonly traceFlags: number;
 }
 
-const form = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
+const traceparentPattern = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 
 /** Parses `traceparent`; undefined if it is invalid, as if it had not been sent. Later versions may have more fields. */
-export function readTraceparent(text: string | undefined): TraceContext | undefined {
-  const [, version, traceId = '', spanId = '', flags = '', more] = form.exec(text?.trim() ?? '') ?? [];
+export function parseTraceparent(text: string | undefined): TraceContext | undefined {
+  const [, version, traceId = '', spanId = '', flags = '', more] = traceparentPattern.exec(text?.trim() ?? '') ?? [];
   if (version === undefined || version === 'ff' || (version === '00' && more !== undefined)) return undefined;
   return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1 };
 }
 
-export const traceparentOf = ({ traceId, spanId, traceFlags }: TraceContext): string =>
+export const formatTraceparent = ({ traceId, spanId, traceFlags }: TraceContext): string =>
   `00-${traceId}-${spanId}-${(traceFlags & 1) === 1 ? '01' : '00'}`;

@@ -11,9 +11,9 @@ export interface FlagRow {
 
 export interface CommandRow {
   /** Placeholders of the positional arguments, for the help text. */
-  readonly words: string;
-  readonly least: number;
-  readonly most: number;
+  readonly placeholders: string;
+  readonly minWords: number;
+  readonly maxWords: number;
   readonly flags: readonly string[];
   readonly help: string;
 }
@@ -53,7 +53,7 @@ export function parseArguments<Table extends ToolTable>(
 ): InvocationOf<Table> {
   const flagNames = Object.keys(table.flags);
   const commandNames = Object.keys(table.commands);
-  const known = [...flagNames, 'help', 'version'];
+  const knownFlags = [...flagNames, 'help', 'version'];
   const { tokens } = parseArgs({
     args: [...args],
     options: optionsOf(table),
@@ -72,7 +72,7 @@ export function parseArguments<Table extends ToolTable>(
     if (name === 'version') return { command: name };
     const row = Object.hasOwn(table.flags, name) ? table.flags[name] : undefined;
     if (!row) {
-      faults.push(`unknown flag ${token.rawName}${didYouMean(name, known, (near) => `--${near}`)}`);
+      faults.push(`unknown flag ${token.rawName}${didYouMean(name, knownFlags, (near) => `--${near}`)}`);
       continue;
     }
     if (row.kind === 'flag') {
@@ -102,14 +102,14 @@ export function parseArguments<Table extends ToolTable>(
         `unknown command '${verb}'${didYouMean(verb, commandNames, (near) => `'${near}'`)}; the commands are: ${commandNames.join(', ')}`,
       );
   } else {
-    faults.push(...misplaced(table, verb, words, Object.keys(flags)));
+    faults.push(...misplacedFaults(table, verb, words, Object.keys(flags)));
     if (faults.length === 0) return { command: verb, words, flags: flags as FlagsOf<Table> };
   }
   throw new UsageError(faults);
 }
 
 /** Faults of flags and positional arguments that a command does not take. */
-function misplaced(
+function misplacedFaults(
   { commands, shared }: ToolTable,
   verb: string,
   words: readonly string[],
@@ -117,13 +117,13 @@ function misplaced(
 ): string[] {
   const row = commands[verb];
   if (!row) return [];
-  const taken = [...shared, ...row.flags];
+  const acceptedFlags = [...shared, ...row.flags];
   const faults = flags
-    .filter((name) => !taken.includes(name))
+    .filter((name) => !acceptedFlags.includes(name))
     .map((name) => `--${name} does not belong to the command ${verb}`);
-  if (words.length >= row.least && words.length <= row.most) return faults;
+  if (words.length >= row.minWords && words.length <= row.maxWords) return faults;
   const got = words.length === 0 ? 'none' : words.map((word) => `'${word}'`).join(' ');
-  return [...faults, `${verb} takes ${row.words === '' ? 'no arguments' : row.words}, got ${got}`];
+  return [...faults, `${verb} takes ${row.placeholders === '' ? 'no arguments' : row.placeholders}, got ${got}`];
 }
 
 const optionsOf = ({ flags }: ToolTable) => ({
@@ -138,5 +138,5 @@ const optionsOf = ({ flags }: ToolTable) => ({
 });
 
 /** The values of a list flag, which can be repeated or separated by commas. */
-export const listOf = (given: readonly string[] | undefined): string[] =>
-  (given ?? []).flatMap((each) => each.split(',').map((part) => part.trim())).filter((part) => part !== '');
+export const splitList = (values: readonly string[] | undefined): string[] =>
+  (values ?? []).flatMap((value) => value.split(',').map((part) => part.trim())).filter((part) => part !== '');

@@ -9,7 +9,7 @@ export class FileError extends Error {
   }
 }
 
-const fileFaults: Readonly<Record<string, string>> = {
+const fileErrorCauses: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
   ENOTDIR: 'there is no such file',
   EISDIR: 'it is a directory; name the file in it',
@@ -17,5 +17,5 @@ const fileFaults: Readonly<Record<string, string>> = {
 };
 
 /** Explains a failed file operation. */
-export const fileError = (path: string, thrown: unknown): FileError =>
-  new FileError(path, fileFaults[systemCode(thrown) ?? ''] ?? errorMessage(thrown));
+export const toFileError = (path: string, thrown: unknown): FileError =>
+  new FileError(path, fileErrorCauses[systemCode(thrown) ?? ''] ?? errorMessage(thrown));

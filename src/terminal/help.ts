@@ -1,4 +1,4 @@
-import { table } from '../config/help-table.ts';
+import { formatTable } from '../config/help-table.ts';
 import type { ToolTable } from './arguments.ts';
 
 const width = 80;
@@ -6,27 +6,27 @@ const width = 80;
 /** Formats the help text of a tool: its commands, shared flags and flags of single commands. */
 export function toolHelp(
   { flags, commands, shared }: ToolTable,
-  { head, exitCodes }: { readonly head: readonly string[]; readonly exitCodes: readonly [string, string][] },
+  { header, exitCodes }: { readonly header: readonly string[]; readonly exitCodes: readonly [string, string][] },
 ): string {
   const flagRow = (name: string): readonly [string, string] => {
     const { value, help = '' } = flags[name] ?? {};
     return [`--${name}${value === undefined ? '' : ` ${value}`}`, help];
   };
-  const own = Object.keys(flags).filter((name) => !shared.includes(name));
+  const commandFlags = Object.keys(flags).filter((name) => !shared.includes(name));
   return [
-    ...head,
+    ...header,
     '',
     'Commands:',
-    ...table(
-      Object.entries(commands).map(([name, { words, help }]) => [
-        `${name}${words === '' ? '' : ` ${words}`}`,
+    ...formatTable(
+      Object.entries(commands).map(([name, { placeholders, help }]) => [
+        `${name}${placeholders === '' ? '' : ` ${placeholders}`}`,
         help,
       ]),
       width,
     ),
     '',
     'Options:',
-    ...table(
+    ...formatTable(
       [
         ...shared.map(flagRow),
         ['-h, --help', 'print this help and exit'],
@@ -36,19 +36,19 @@ export function toolHelp(
     ),
     '',
     'Options of single commands:',
-    ...table(
-      own.map((name) => {
+    ...formatTable(
+      commandFlags.map((name) => {
         const [flag, help] = flagRow(name);
-        const takers = Object.entries(commands).flatMap(([command, row]) =>
+        const commandsWithFlag = Object.entries(commands).flatMap(([command, row]) =>
           row.flags.includes(name) ? [command] : [],
         );
-        return [flag, `${takers.join(', ')}: ${help}`];
+        return [flag, `${commandsWithFlag.join(', ')}: ${help}`];
       }),
       width,
     ),
     '',
     'Exit codes:',
-    ...table(exitCodes, width),
+    ...formatTable(exitCodes, width),
     '',
   ].join('\n');
 }

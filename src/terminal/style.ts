@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
 
-const formats = {
+const styleFormats = {
   good: 'green',
   bad: 'red',
   warn: 'yellow',
@@ -9,18 +9,18 @@ const formats = {
   strong: 'bold',
 } as const;
 
-export type Style = keyof typeof formats;
+export type Style = keyof typeof styleFormats;
 /** Colors a text, or returns it unchanged. */
 export type Paint = (style: Style, text: string) => string;
 
 /** Colors text if the stream is a terminal with colors and `NO_COLOR` is not set. */
-export const painter =
+export const createPainter =
   (stream: NodeJS.WritableStream): Paint =>
   (style, text) =>
-    text === '' ? '' : styleText(formats[style], text, { stream });
+    text === '' ? '' : styleText(styleFormats[style], text, { stream });
 
 /** Layout of the output. */
-export interface Look {
+export interface OutputStyle {
   readonly paint: Paint;
   /** Width in columns. Infinite if the output is not a terminal. */
   readonly width: number;

@@ -6,7 +6,7 @@ const wide =
 const invisible = /^[\p{M}\p{Cf}]+$/u;
 const tabStop = 4;
 
-interface Cell {
+interface TextCell {
   readonly text: string;
   /** Width in columns. */
   readonly width: number;
@@ -19,8 +19,8 @@ interface Cell {
 }
 
 /** Splits a line into cells as a terminal shows them: tabs become spaces, wide characters take two columns. */
-export function cellsOf(line: string): readonly Cell[] {
-  const cells: Cell[] = [];
+export function splitCells(line: string): readonly TextCell[] {
+  const cells: TextCell[] = [];
   let column = 0;
   for (const { segment, index } of graphemes.segment(line)) {
     let text = segment;
@@ -38,25 +38,25 @@ export function cellsOf(line: string): readonly Cell[] {
 }
 
 /** Width of a text in columns. */
-export const widthOf = (text: string): number =>
+export const displayWidth = (text: string): number =>
   // Fast path: most text is ASCII.
-  /^[\x20-\x7e]*$/.test(text) ? text.length : cellsOf(text).reduce((sum, cell) => sum + cell.width, 0);
+  /^[\x20-\x7e]*$/.test(text) ? text.length : splitCells(text).reduce((sum, cell) => sum + cell.width, 0);
 
 /** Cuts a text to a width. A text that was cut ends in an ellipsis. */
-export function clip(text: string, width: number): string {
-  if (widthOf(text) <= width) return text;
-  return `${cellsOf(text)
+export function truncate(text: string, width: number): string {
+  if (displayWidth(text) <= width) return text;
+  return `${splitCells(text)
     .filter((cell) => cell.column + cell.width < width)
     .map((cell) => cell.text)
     .join('')}…`;
 }
 
 /** Wraps a text into lines of at most `width` columns. Lines after the first are indented. */
-export function wrap(text: string, width: number, indent: string): string[] {
+export function wrapText(text: string, width: number, indent: string): string[] {
   const lines: string[] = [];
   let line = '';
   for (const word of text.split(' ')) {
-    if (line !== '' && widthOf(line) + 1 + widthOf(word) > width) {
+    if (line !== '' && displayWidth(line) + 1 + displayWidth(word) > width) {
       lines.push(line);
       line = `${indent}${word}`;
     } else line = line === '' && lines.length === 0 ? word : `${line} ${word}`;

@@ -6,13 +6,13 @@ export const isRecord = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Parses JSON; returns `fallback` when the text is not valid JSON. */
-export function parsedJson(text: string, otherwise?: unknown): unknown {
+export function tryParseJson(text: string, fallback?: unknown): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    return otherwise;
+    return fallback;
   }
 }
 
 /** True when the text is one complete JSON value; truncated tool-call arguments are not. */
-export const isJson = (text: string): boolean => parsedJson(text) !== undefined;
+export const isJson = (text: string): boolean => tryParseJson(text) !== undefined;

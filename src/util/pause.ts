@@ -1,5 +1,5 @@
 /** Waits; rejects with the signal's reason as soon as it aborts. */
-export const pause = (ms: number, signal?: AbortSignal): Promise<void> =>
+export const sleep = (ms: number, signal?: AbortSignal): Promise<void> =>
   new Promise((resolve, reject) => {
     signal?.throwIfAborted();
     const stop = () => {

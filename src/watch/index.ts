@@ -1,18 +1,18 @@
 /** Spans of the work that the planes do, and the sinks that receive them. Lowest layer: it imports nothing. */
-export { traceparentOf } from './traceparent.ts';
-export { rackOf, type Sink, unwatched, Watch, Work, type WorkOptions } from './watch.ts';
+export { parseTraceparent } from './traceparent.ts';
+export { rackOf, type TraceSink, noopTracer, Tracer, TraceSpan, type SpanOptions } from './watch.ts';
 export {
-  type CompletionFacts,
-  type Ending,
-  type FactsOf,
-  type GatewayFacts,
+  type CompletionAttributes,
+  type SpanResult,
+  type SpanAttributes,
+  type GatewayAttributes,
   racks,
   type RackId,
-  type RunFacts,
-  type Said,
-  type StepFacts,
-  type TaskFacts,
-  type ToolFacts,
-  type TurnFacts,
-  type WorkKind,
+  type RunAttributes,
+  type TranscriptEntry,
+  type StepAttributes,
+  type TaskAttributes,
+  type ToolCallAttributes,
+  type TurnAttributes,
+  type TraceSpanKind,
 } from './work.ts';

@@ -4,7 +4,7 @@
  */
 
 /** A completion of the resident model, on any wire. */
-export interface CompletionFacts {
+export interface CompletionAttributes {
   readonly wire:
     | 'chat'
     | 'completions'
@@ -37,7 +37,7 @@ export interface CompletionFacts {
 }
 
 /** An agent task. */
-export interface TaskFacts {
+export interface TaskAttributes {
   readonly agent: string;
   readonly by?: string;
   readonly engine: 'resident' | 'gateway';
@@ -48,12 +48,12 @@ export interface TaskFacts {
 }
 
 /** A segment of a workflow run: from the start or a gate to the next gate or the end. */
-export interface RunFacts {
+export interface RunAttributes {
   readonly workflow: string;
 }
 
 /** A step of a workflow run. */
-export interface StepFacts {
+export interface StepAttributes {
   readonly workflow: string;
   readonly step: string;
   readonly agent?: string;
@@ -61,7 +61,7 @@ export interface StepFacts {
 }
 
 /** One turn of an agent: one answer of its model. */
-export interface TurnFacts {
+export interface TurnAttributes {
   readonly agent: string;
   readonly engine: 'resident' | 'gateway';
   readonly model: string;
@@ -75,7 +75,7 @@ export interface TurnFacts {
 }
 
 /** One call of a tool. */
-export interface ToolFacts {
+export interface ToolCallAttributes {
   readonly tool: string;
   readonly agent: string;
   readonly callId: string;
@@ -86,7 +86,7 @@ export interface ToolFacts {
 }
 
 /** A request at the gateway. */
-export interface GatewayFacts {
+export interface GatewayAttributes {
   readonly wire: string;
   readonly operation: 'chat' | 'text_completion' | 'embeddings';
   stream: boolean;
@@ -103,21 +103,21 @@ export interface GatewayFacts {
   finish?: string;
 }
 
-export interface FactsOf {
-  completion: CompletionFacts;
-  task: TaskFacts;
-  run: RunFacts;
-  step: StepFacts;
-  turn: TurnFacts;
-  tool: ToolFacts;
-  gateway: GatewayFacts;
+export interface SpanAttributes {
+  completion: CompletionAttributes;
+  task: TaskAttributes;
+  run: RunAttributes;
+  step: StepAttributes;
+  turn: TurnAttributes;
+  tool: ToolCallAttributes;
+  gateway: GatewayAttributes;
 }
-export type WorkKind = keyof FactsOf;
+export type TraceSpanKind = keyof SpanAttributes;
 
 /**
  * Result of a span. `abandoned`: the client disconnected. `refused`: the request was rejected, and nothing was done.
  */
-export interface Ending {
+export interface SpanResult {
   readonly outcome: 'ok' | 'refused' | 'failed' | 'abandoned';
   /** HTTP status of the response, for HTTP requests. */
   readonly status?: number;
@@ -126,7 +126,7 @@ export interface Ending {
 }
 
 /** One entry of a transcript, in order. */
-export interface Said {
+export interface TranscriptEntry {
   readonly at: Date;
   readonly role: 'system' | 'user' | 'assistant' | 'reasoning' | 'tool_call' | 'tool';
   readonly text: string;

@@ -1,14 +1,14 @@
 import type { WireKind } from './core/types.ts';
 import { invalidRequest } from './core/error.ts';
-import { chatSame } from './chat/same.ts';
+import { chatPassthrough } from './chat/same.ts';
 import { openaiChat } from './chat/upstream.ts';
-import { completionsSame } from './completions/same.ts';
+import { completionsPassthrough } from './completions/same.ts';
 import { google } from './google/index.ts';
-import { messagesSame } from './messages/same.ts';
+import { messagesPassthrough } from './messages/same.ts';
 import { anthropicMessages } from './messages/upstream.ts';
-import { responsesSame } from './responses/same.ts';
+import { responsesPassthrough } from './responses/same.ts';
 import { openaiResponses } from './responses/upstream.ts';
-import { translated } from './core/translated.ts';
+import { composeTranslation } from './core/translated.ts';
 import type { ClientWire, ClientWireName, Translation, UpstreamWire } from './core/wire.ts';
 
 const upstreams: Readonly<Record<WireKind, UpstreamWire>> = {
@@ -21,16 +21,16 @@ const upstreams: Readonly<Record<WireKind, UpstreamWire>> = {
 };
 
 /** Pairs of equal wires, where requests and answers pass through unchanged. */
-const same: Readonly<Partial<Record<`${ClientWireName} ${WireKind}`, Translation>>> = {
-  'chat openai-chat': chatSame,
-  'chat lathe': chatSame,
-  'responses openai-responses': responsesSame,
-  'messages anthropic-messages': messagesSame,
-  'completions openai-chat': completionsSame,
-  'completions lathe': completionsSame,
+const sameWireTranslations: Readonly<Partial<Record<`${ClientWireName} ${WireKind}`, Translation>>> = {
+  'chat openai-chat': chatPassthrough,
+  'chat lathe': chatPassthrough,
+  'responses openai-responses': responsesPassthrough,
+  'messages anthropic-messages': messagesPassthrough,
+  'completions openai-chat': completionsPassthrough,
+  'completions lathe': completionsPassthrough,
 };
 
-const made = new Map<string, Translation>();
+const composedTranslations = new Map<string, Translation>();
 
 /**
  * Returns the translation between a client wire and a provider wire.
@@ -38,13 +38,13 @@ const made = new Map<string, Translation>();
  */
 export function translationOf(client: ClientWire, provider: WireKind): Translation {
   const pair = `${client.name} ${provider}` as const;
-  const known = same[pair] ?? made.get(pair);
-  if (known) return known;
+  const existing = sameWireTranslations[pair] ?? composedTranslations.get(pair);
+  if (existing) return existing;
   if (client.name === 'completions')
     throw invalidRequest('This model is not served on the completions wire; use POST /v1/chat/completions.', {
       param: 'model',
     });
-  const translation = translated(client, upstreams[provider]);
-  made.set(pair, translation);
+  const translation = composeTranslation(client, upstreams[provider]);
+  composedTranslations.set(pair, translation);
   return translation;
 }

@@ -1,2 +1,2 @@
 /** Formats a count with a regular noun: `1 model`, `2 models`. */
-export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
+export const pluralize = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;

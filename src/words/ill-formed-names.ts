@@ -1,9 +1,9 @@
 /** Names of members whose values identify something. */
-const naming =
+const identifyingMember =
   /^(?:id|ids|name|names|key|model|user|subject|source|kind|role|harness|client|rack|agent|tool|op|kernel|workflow)$|_(?:ids?|keys?|names?|from)$/;
 /** In UTF-8 JSON, a lone surrogate can occur only as an escape. */
 const escapedSurrogate = /\\u[dD][89a-fA-F]/;
-const most = 20;
+const maxFindings = 20;
 
 export interface IllFormedName {
   /** For example `events.0.id`. */
@@ -16,42 +16,42 @@ export interface IllFormedName {
  * different names would become equal. In other texts a lone surrogate is harmless.
  * @param json the text that `value` was parsed from
  */
-export function illFormedNames(json: string, value: unknown): IllFormedName[] {
+export function findIllFormedNames(json: string, value: unknown): IllFormedName[] {
   if (!escapedSurrogate.test(json)) return [];
-  const found: IllFormedName[] = [];
+  const findings: IllFormedName[] = [];
   // Only objects and arrays are queued, and paths are built only for findings: a body can contain millions of numbers.
-  const open: Container[] = [];
-  let inner: Container[] = [];
-  const look = (parent: Container | undefined, key: string | number, part: unknown, names: boolean) => {
-    if (typeof part === 'object' && part !== null) inner.push({ parent, key, part, names });
-    else if (names && typeof part === 'string' && !part.isWellFormed())
-      found.push({ path: pathOf(parent, key), message: 'expected Unicode text, got half a surrogate pair' });
+  const queue: Container[] = [];
+  let children: Container[] = [];
+  const inspect = (parent: Container | undefined, key: string | number, part: unknown, areNames: boolean) => {
+    if (typeof part === 'object' && part !== null) children.push({ parent, key, part, areNames });
+    else if (areNames && typeof part === 'string' && !part.isWellFormed())
+      findings.push({ path: pathOf(parent, key), message: 'expected Unicode text, got half a surrogate pair' });
   };
-  const lookInto = (one: Container) => {
-    const { part, names } = one;
+  const inspectContainer = (one: Container) => {
+    const { part, areNames } = one;
     if (Array.isArray(part)) {
-      for (let at = 0; at < part.length; at++) look(one, at, part[at], names);
+      for (let at = 0; at < part.length; at++) inspect(one, at, part[at], areNames);
       return;
     }
     for (const key in part) {
-      if (key.isWellFormed()) look(one, key, part[key as keyof typeof part], naming.test(key));
+      if (key.isWellFormed()) inspect(one, key, part[key as keyof typeof part], identifyingMember.test(key));
       else
-        found.push({
+        findings.push({
           path: pathOf(one, key.toWellFormed()),
           message: 'expected a member name in Unicode, got half a surrogate pair',
         });
     }
   };
-  look(undefined, '', value, false);
-  while (found.length < most) {
+  inspect(undefined, '', value, false);
+  while (findings.length < maxFindings) {
     // Reversed, so that the first child is next.
-    for (let last = inner.pop(); last !== undefined; last = inner.pop()) open.push(last);
-    const one = open.pop();
+    for (let last = children.pop(); last !== undefined; last = children.pop()) queue.push(last);
+    const one = queue.pop();
     if (one === undefined) break;
-    inner = [];
-    lookInto(one);
+    children = [];
+    inspectContainer(one);
   }
-  return found.slice(0, most);
+  return findings.slice(0, maxFindings);
 }
 
 interface Container {
@@ -60,7 +60,7 @@ interface Container {
   readonly key: string | number;
   readonly part: object;
   /** Whether its string values are names. */
-  readonly names: boolean;
+  readonly areNames: boolean;
 }
 
 function pathOf(parent: Container | undefined, key: string | number): string {

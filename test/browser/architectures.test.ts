@@ -7,7 +7,7 @@ import { build } from 'vite';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { prepareChat } from '../../src/chat/index.ts';
 import { loadEngine } from '../../src/engine/index.ts';
-import { greedy } from '../../src/engine/types.ts';
+import { greedySampling } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import type * as Lathe from '../../web/engine/index.ts';
 import { noBrowser, TestBrowser, type WatchedPage } from '../support/browser.ts';
@@ -41,7 +41,7 @@ async function expectedOf(model: string): Promise<Expected[]> {
   for (const content of questions) {
     const { prompt, visible } = await prepareChat(engine, { messages: [{ role: 'user', content }] });
     const gaps: number[] = [];
-    const request = { prompt, visible, maxTokens: longest, sampling: greedy, stop: [], logprobs: 2 };
+    const request = { prompt, visible, maxTokens: longest, sampling: greedySampling, stop: [], logprobs: 2 };
     const tell = async (maxTokens: number): Promise<string> => {
       let text = '';
       for await (const event of engine.generate({ ...request, maxTokens })) {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import axe, { type AxeResults } from 'axe-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { fingerprint } from '../../web/console-document.ts';
+import { documentFingerprint } from '../../web/console-document.ts';
 import { noBrowser, TestBrowser } from '../support/browser.ts';
 import { buildHost, freshDataDir, type HostProcess, repository, startHost } from '../support/host.ts';
 
@@ -100,7 +100,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
   it('uses the current API of the host (npm run console:types regenerates its types)', async () => {
     const document = (await (await fetch(`${url}/openapi.json`)).json()) as Record<string, unknown>;
     const types = readFileSync(join(repository, 'web/console/api/schema.d.ts'), 'utf8');
-    expect(types.split('\n', 1)[0]).toContain(fingerprint(document));
+    expect(types.split('\n', 1)[0]).toContain(documentFingerprint(document));
   });
 
   it('asks for the token first when the host requires it, and keeps it in memory only', async () => {

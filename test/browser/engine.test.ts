@@ -7,9 +7,9 @@ import { build } from 'vite';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
-import { answer } from '../../web/engine/answer.ts';
+import { streamAnswer } from '../../web/engine/answer.ts';
 import type * as Lathe from '../../web/engine/index.ts';
-import { violationsOf } from '../../web/engine/request.ts';
+import { requestViolations } from '../../web/engine/request.ts';
 import type { Chat, ChatFailure, ChatRequest, LoadProgress } from '../../web/engine/types.ts';
 import { noBrowser, TestBrowser, type WatchedPage } from '../support/browser.ts';
 import { repository } from '../support/host.ts';
@@ -23,7 +23,7 @@ const { prompts } = JSON.parse(readFileSync(join(repository, 'models/golden.json
 };
 /** Prompts for which no other token is so close that rounding could decide. */
 const conversations = prompts.flatMap(({ messages, min_gap }) =>
-  messages && min_gap > 0.06 && violationsOf({ messages }).length === 0 ? [messages] : [],
+  messages && min_gap > 0.06 && requestViolations({ messages }).length === 0 ? [messages] : [],
 );
 const greedy = (messages: ChatRequest['messages']): ChatRequest => ({
   messages,
@@ -125,7 +125,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     const expected: string[] = [];
     for (const messages of conversations) {
       let text = '';
-      for await (const chunk of answer(engine, greedy(messages), new AbortController().signal))
+      for await (const chunk of streamAnswer(engine, greedy(messages), new AbortController().signal))
         text += chunk.choices[0].delta.content ?? '';
       expected.push(text);
     }

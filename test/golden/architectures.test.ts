@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openModelFile } from '../../src/engine/formats/open.ts';
 import { loadEngine } from '../../src/engine/index.ts';
 import type { Runner } from '../../src/engine/runner.ts';
-import { greedy } from '../../src/engine/types.ts';
+import { greedySampling } from '../../src/engine/types.ts';
 import { boundsOf, comparisons, expectEmbeddings, expectLogits } from '../support/against-transformers.ts';
 import {
   type EmbeddingModel,
@@ -75,7 +75,7 @@ async function using(
 async function decode(runner: Runner, id: number, position: number, slot: number): Promise<Float32Array> {
   const step = runner.newStep();
   step.clear();
-  step.sample(step.decodeToken(id, position, slot), slot, position + 1, greedy);
+  step.sample(step.decodeToken(id, position, slot), slot, position + 1, greedySampling);
   const [row] = await runner.logits(step);
   return row as Float32Array;
 }
@@ -95,7 +95,7 @@ async function together(
       slot === 0
         ? step.prefillTokens(ids, 0, length, slot)
         : step.decodeToken(ids[length - 1] as number, length - 1, slot);
-    step.sample(row, slot, length, greedy);
+    step.sample(row, slot, length, greedySampling);
   }
   return await runner.logits(step);
 }

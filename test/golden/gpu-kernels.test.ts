@@ -6,7 +6,7 @@ import { openGpu } from '../../src/engine/gpu/device.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import { Runner } from '../../src/engine/runner.ts';
 import { createTokenizer } from '../../src/engine/tokenizer/index.ts';
-import { greedy } from '../../src/engine/types.ts';
+import { greedySampling } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { nmse } from '../support/kernel-harness.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
@@ -48,7 +48,7 @@ for (const f16 of [true, false]) {
     it('prefills in tiles: the last logits equal the reference', async () => {
       const step = runner.newStep();
       step.clear();
-      step.sample(step.prefillTokens(ids, 0, ids.length, 0), 0, ids.length, greedy);
+      step.sample(step.prefillTokens(ids, 0, ids.length, 0), 0, ids.length, greedySampling);
       const [logits] = await runner.logits(step);
       expect(nmse(logits ?? [], expected.at(-1) ?? [])).toBeLessThan(f16 ? 1e-5 : 1e-6);
     });
@@ -61,7 +61,7 @@ for (const f16 of [true, false]) {
       await runner.submit(step);
       const decode = async (beside: boolean) => {
         step.clear();
-        step.sample(step.decodeToken(ids[5] as number, 5, 1), 1, 6, greedy);
+        step.sample(step.decodeToken(ids[5] as number, 5, 1), 1, 6, greedySampling);
         if (beside) step.prefillTokens(ids, 0, ids.length, 0);
         return (await runner.logits(step))[0];
       };
@@ -74,7 +74,7 @@ for (const f16 of [true, false]) {
       const step = runner.newStep();
       for (const [position, id] of ids.entries()) {
         step.clear();
-        step.sample(step.decodeToken(id, position, 1), 1, position + 1, greedy);
+        step.sample(step.decodeToken(id, position, 1), 1, position + 1, greedySampling);
         const [logits] = await runner.logits(step);
         expect(nmse(logits ?? [], expected[position] ?? []), `position ${position}`).toBeLessThan(1e-6);
       }

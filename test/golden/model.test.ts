@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { argmax } from '../../kernels/reference/index.ts';
 import { openModelFile } from '../../src/engine/formats/open.ts';
-import { type GenerateRequest, greedy, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
+import { type GenerateRequest, greedySampling, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { expectClose } from '../support/kernel-harness.ts';
@@ -39,7 +39,7 @@ async function generated(engine: ResidentEngine, request: Partial<GenerateReques
   const ids: number[] = [];
   // Sequences stepped by hand have written to its pages.
   engine.forgetPrefixes();
-  const all = { prompt: [], maxTokens: 32, sampling: greedy, stop: [], ignoreEnd: true, ...request };
+  const all = { prompt: [], maxTokens: 32, sampling: greedySampling, stop: [], ignoreEnd: true, ...request };
   for await (const event of engine.generate(all)) if (event.type === 'text') ids.push(...event.ids);
   return ids;
 }
@@ -148,7 +148,7 @@ describeShared(
       for await (const event of engine.generate({
         prompt: first,
         maxTokens: 64,
-        sampling: greedy,
+        sampling: greedySampling,
         stop: [],
       })) {
         if (event.type === 'text') text += event.text;

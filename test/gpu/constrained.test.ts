@@ -1,22 +1,22 @@
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Engine, type GenerateRequest, greedy, loadEngine } from '../../src/engine/index.ts';
-import { type Grammars, type GrammarSource, openGrammars } from '../../src/grammar/index.ts';
+import { type Engine, type GenerateRequest, greedySampling, loadEngine } from '../../src/engine/index.ts';
+import { type GrammarService, type GrammarSource, createGrammarService } from '../../src/grammar/index.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
-import { grammarThread } from '../../src/platform/node-grammar.ts';
+import { startGrammarThread } from '../../src/platform/node-grammar.ts';
 import { fixtureModel } from '../support/shared.ts';
 import { validatorOf } from '../support/schema-validator.ts';
 
 let engine: Engine;
-let grammars: Grammars;
+let grammars: GrammarService;
 
 beforeAll(async () => {
   engine = await loadEngine(nodePlatform(), { model: fixtureModel, parallel: 4 });
   const entry = fileURLToPath(new URL('../../src/grammar-worker.ts', import.meta.url));
-  grammars = openGrammars({
+  grammars = createGrammarService({
     tokenizer: engine.tokenizer,
     vocabSize: engine.model.vocabSize,
-    startWorker: () => grammarThread(entry),
+    startWorker: () => startGrammarThread(entry),
   });
 });
 
@@ -34,7 +34,7 @@ async function answer(source: GrammarSource, seed: number, more: Partial<Generat
       parseSpecial: true,
     },
   );
-  const sampling = { ...greedy, temperature: 1.5, topP: 1, seed };
+  const sampling = { ...greedySampling, temperature: 1.5, topP: 1, seed };
   const request = { prompt, maxTokens: 300, sampling, stop: [], constraint: grammar.start(), ...more };
   let text = '';
   for await (const event of engine.generate(request)) {
@@ -113,7 +113,7 @@ describe('constrained outputs of a real model', () => {
     const free = engine.generate({
       prompt: engine.tokenizer.encode('Once upon a time'),
       maxTokens: 60,
-      sampling: greedy,
+      sampling: greedySampling,
       stop: [],
     });
     const drain = (async () => {

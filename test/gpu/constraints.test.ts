@@ -5,7 +5,7 @@ import {
   type Binding,
   type Constraint,
   type GenerateRequest,
-  greedy,
+  greedySampling,
   type LabKernel,
   loadEngine,
   type ResidentEngine,
@@ -29,12 +29,12 @@ afterEach(() => engine.bind([], unfused));
 afterAll(() => engine.close());
 
 const story = 'Once upon a time there was a little cat that';
-const warm: Sampling = { ...greedy, temperature: 0.9, topP: 0.95, seed: 11 };
+const warm: Sampling = { ...greedySampling, temperature: 0.9, topP: 0.95, seed: 11 };
 
 const request = (changes: Partial<GenerateRequest> = {}): GenerateRequest => ({
   prompt: engine.tokenizer.encode(story),
   maxTokens: 40,
-  sampling: greedy,
+  sampling: greedySampling,
   stop: [],
   ignoreEnd: true,
   ...changes,
@@ -85,7 +85,7 @@ const changing = (id: number, before: readonly number[]): boolean =>
 describe('a constrained output', () => {
   it('with a constraint that allows everything is the same as without one, with full or absent masks', async () => {
     for (const sampling of [
-      greedy,
+      greedySampling,
       warm,
       { ...warm, frequencyPenalty: 0.6, logitBias: new Map([[300, 2]]) },
     ]) {
@@ -110,7 +110,7 @@ describe('a constrained output', () => {
       (id) => !withoutE(id),
     );
     const logitBias = new Map(banned.map((id) => [id, -1e4]));
-    for (const sampling of [greedy, warm, { ...warm, topK: 5, presencePenalty: 0.3 }]) {
+    for (const sampling of [greedySampling, warm, { ...warm, topK: 5, presencePenalty: 0.3 }]) {
       const got = await answer(request({ sampling, constraint: new Rule(withoutE) }));
       expect(got.text).not.toMatch(/e/i);
       expect(got).toEqual(await answer(request({ sampling: { ...sampling, logitBias } })));
@@ -136,10 +136,10 @@ describe('a constrained output', () => {
     for await (const event of events) {
       if (event.type === 'text') ids.push(...event.ids);
       if (ids.length % 50 === 1) await expect.poll(() => engine.stats().running).toBe(0);
-      expect(engine.stats().parked).toBeLessThan(2);
+      expect(engine.stats().stalledReaders).toBeLessThan(2);
     }
     expect(ids).toEqual(expected.ids);
-    expect(engine.stats()).toMatchObject({ running: 0, queued: 0, parked: 0 });
+    expect(engine.stats()).toMatchObject({ running: 0, queued: 0, stalledReaders: 0 });
   });
 
   it('with a mask that allows nothing ends with an error that says so, and the next request succeeds', async () => {
@@ -155,7 +155,7 @@ describe('a constrained output', () => {
 
 describe('with lab kernels', () => {
   it('a lab sampling kernel gets the masks, the bias and the penalties', async () => {
-    const sampling = { ...greedy, logitBias: new Map([[300, 3]]), frequencyPenalty: 0.7 };
+    const sampling = { ...greedySampling, logitBias: new Map([[300, 3]]), frequencyPenalty: 0.7 };
     const expected = await answer(request({ sampling, constraint: new Rule(changing) }));
     const biased = await answer(request({ sampling }));
     expect(biased).not.toEqual(await answer(request()));
@@ -185,7 +185,7 @@ describe('with lab kernels', () => {
     await engine.exclusive(async (runner) => {
       const step = runner.newStep();
       step.clear();
-      step.sample(step.decodeToken(1, 0, 0), 0, 1, greedy);
+      step.sample(step.decodeToken(1, 0, 0), 0, 1, greedySampling);
       await runner.submit(step);
     });
     expect(await running).toEqual(expected);

@@ -9,13 +9,13 @@ import { loadFromMemory, tinyModel } from '../support/tiny-model.ts';
 const tolerance = 1e-2;
 
 /** Readers and constraints that exceed their limits. */
-const hasty = { reader: { unreadTokens: 1 }, constraint: { patienceMs: 2, regainMs: 0 } };
+const hasty = { reader: { unreadTokens: 1 }, constraint: { budgetMs: 2, regainMsPerToken: 0 } };
 /** With room for all requests, and with too little. */
 const rooms = [
-  { slots: 4, pages: 30, keptStates: 16, limits: hasty },
-  { slots: 3, pages: 6, keptStates: 4, limits: {} },
-  { slots: 5, pages: 9, keptStates: 1, stepTokens: 40, limits: hasty },
-  { slots: 2, pages: 7, keptStates: 0, limits: {} },
+  { slots: 4, pages: 30, retainedStates: 16, limits: hasty },
+  { slots: 3, pages: 6, retainedStates: 4, limits: {} },
+  { slots: 5, pages: 9, retainedStates: 1, stepTokens: 40, limits: hasty },
+  { slots: 2, pages: 7, retainedStates: 0, limits: {} },
 ];
 
 describe.each([
@@ -31,7 +31,7 @@ describe.each([
   const seen = { cached: 0, preemptions: 0, otherDepartures: 0, whole: 0 };
   beforeAll(async () => {
     engine = await loadFromMemory(bytes(), { context: 192, parallel: 5, speculation: 'off' });
-    hasStates = engine.runner.memory.capacity.keptStates !== undefined;
+    hasStates = engine.runner.memory.capacity.retainedStates !== undefined;
     for (const guest of list) {
       engine.forgetPrefixes();
       alone.push(await read(engine.generate(withGrammar(guest))));
@@ -40,8 +40,8 @@ describe.each([
   afterAll(() => engine.close());
 
   it.each(rooms)('with $pages pages, $slots slots and $keptStates retained states', async (room) => {
-    const { keptStates, limits, ...rest } = room;
-    const by = narrowed(engine, hasStates ? { ...rest, keptStates } : rest, limits);
+    const { retainedStates, limits, ...rest } = room;
+    const by = narrowed(engine, hasStates ? { ...rest, retainedStates } : rest, limits);
     const answers = await crowd(list, by);
     expect(by.failures).toEqual([]);
     const { free, cached, total } = by.scheduler.pages;
@@ -60,7 +60,7 @@ describe.each([
       seen.whole += 1;
     }
     seen.preemptions += by.counts.preemptions;
-    seen.otherDepartures += by.departures - by.counts.preemptions;
+    seen.otherDepartures += by.preemptions - by.counts.preemptions;
   });
 
   it('went through every kind of event', () => {

@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { bringUp } from '../../src/engine/bring-up.ts';
+import { openRunner } from '../../src/engine/bring-up.ts';
 import { type Metadata, type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
 import { bytesOfRow } from '../../src/engine/formats/rows.ts';
-import { type EngineOptions, greedy, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
+import { type EngineOptions, greedySampling, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import type { Platform } from '../../src/engine/platform.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
@@ -84,7 +84,7 @@ const withBuffers = (platform: Platform, buffers: Map<string, GPUBuffer>): Platf
 async function ask(engine: ResidentEngine, prompt: readonly number[]): Promise<readonly number[] | string> {
   const ids: number[] = [];
   try {
-    const request = { prompt, maxTokens: 12, sampling: greedy, stop: [], ignoreEnd: true };
+    const request = { prompt, maxTokens: 12, sampling: greedySampling, stop: [], ignoreEnd: true };
     for await (const event of engine.generate(request)) if (event.type === 'text') ids.push(...event.ids);
     return ids;
   } catch (error) {
@@ -265,7 +265,7 @@ describe('misleading metadata', () => {
         const notices: string[] = [];
         const onNotice = (message: string) => void notices.push(message);
         const options = { model: name, exact: true, parallel: 1, onNotice };
-        const runner = await bringUp({ platform: nodePlatform(), options, file, graph });
+        const runner = await openRunner({ platform: nodePlatform(), options, file, graph });
         try {
           takePages(runner, 0);
           const length = Math.min(40, runner.memory.capacity.context);

@@ -1,6 +1,6 @@
 /** Models on devices that do not report their memory size and have too little. */
 import { describe, expect, it } from 'vitest';
-import { EngineError, greedy, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
+import { EngineError, greedySampling, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import type { EngineOptions, LoadProgress } from '../../src/engine/types.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { withDeviceMemory } from '../support/limited-device.ts';
@@ -9,8 +9,8 @@ import { memoryPlatform, tinyModel } from '../support/tiny-model.ts';
 const shape = { architecture: 'llama', width: 256, feedForward: 512, vocab: 2048, context: 8192 } as const;
 const bytes = tinyModel({ ...shape, type: 'F16' });
 const platform = memoryPlatform(bytes);
-const load = (mostBytes: number, options: Omit<EngineOptions, 'model'>): Promise<ResidentEngine> =>
-  loadEngine(withDeviceMemory(platform, mostBytes), { model: 'memory.gguf', ...options });
+const load = (maxBytes: number, options: Omit<EngineOptions, 'model'>): Promise<ResidentEngine> =>
+  loadEngine(withDeviceMemory(platform, maxBytes), { model: 'memory.gguf', ...options });
 
 /** Bytes of everything, and of the weights. */
 async function sizesOf(options: Omit<EngineOptions, 'model'>) {
@@ -21,9 +21,9 @@ async function sizesOf(options: Omit<EngineOptions, 'model'>) {
   return sizes;
 }
 
-async function refusalOf(mostBytes: number, options: Omit<EngineOptions, 'model'>): Promise<string> {
+async function refusalOf(maxBytes: number, options: Omit<EngineOptions, 'model'>): Promise<string> {
   try {
-    await (await load(mostBytes, options)).close();
+    await (await load(maxBytes, options)).close();
   } catch (error) {
     if (error instanceof EngineError && error.code === 'model_too_large') return error.message;
     throw error;
@@ -65,7 +65,7 @@ describe('a full device', () => {
     expect(notices.join()).toMatch(/the device has .* for the model, which allows a context of \d+ tokens/);
     const prompt = Array.from({ length: capacity.context - 4 }, (_, n) => n & 255);
     const ids: number[] = [];
-    const request = { prompt, maxTokens: 4, sampling: greedy, stop: [], ignoreEnd: true };
+    const request = { prompt, maxTokens: 4, sampling: greedySampling, stop: [], ignoreEnd: true };
     for await (const event of engine.generate(request)) if (event.type === 'text') ids.push(...event.ids);
     expect(ids).toHaveLength(4);
     await engine.close();

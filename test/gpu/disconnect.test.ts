@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { greedy, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
+import { greedySampling, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import type { GenerateRequest } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { fixtureModel } from '../support/shared.ts';
@@ -14,7 +14,7 @@ afterAll(() => engine.close());
 const request = (more: Partial<GenerateRequest> = {}): GenerateRequest => ({
   prompt: engine.tokenizer.encode('Once upon a time there was'),
   maxTokens: 800,
-  sampling: greedy,
+  sampling: greedySampling,
   stop: [],
   ignoreEnd: true,
   ...more,
@@ -23,7 +23,7 @@ const request = (more: Partial<GenerateRequest> = {}): GenerateRequest => ({
 /** A step, its readback and the follow-up work take some time. */
 async function freed(): Promise<void> {
   await until(() => engine.stats().running + engine.stats().queued === 0);
-  const { running, queued, parked, pages } = engine.stats();
+  const { running, queued, stalledReaders: parked, pages } = engine.stats();
   expect([running, queued, parked]).toEqual([0, 0, 0]);
   expect(pages.free + pages.cached).toBe(pages.total);
 }

@@ -6,7 +6,7 @@ import {
   EngineError,
   type GenerateRequest,
   type GenerationEvent,
-  greedy,
+  greedySampling,
   type Sampling,
 } from '../../src/engine/types.ts';
 import { loadFromMemory, loadWithDraft, memoryPlatform, tinyModel } from '../support/tiny-model.ts';
@@ -47,7 +47,7 @@ const bytesOf = (seed: number, length: number): number[] =>
 const request = (changes: Partial<GenerateRequest> = {}): GenerateRequest => ({
   prompt: bytesOf(1, 40),
   maxTokens: 60,
-  sampling: greedy,
+  sampling: greedySampling,
   stop: [],
   ignoreEnd: true,
   ...changes,
@@ -83,7 +83,7 @@ describe.each([
       const list = Array.from({ length: 6 }, (__, seed) =>
         request({
           prompt: bytesOf(seed, 20 + 9 * seed),
-          sampling: { ...greedy, ...own, seed: seed * 77 + 1 },
+          sampling: { ...greedySampling, ...own, seed: seed * 77 + 1 },
         }),
       );
       const together = await Promise.all(list.map((one) => answer(one, drafted)));
@@ -101,7 +101,7 @@ describe.each([
   it("are accepted as often as the models agree, and are counted under the draft model's name", async () => {
     const before = drafted.stats().speculation.draft;
     for (let seed = 0; seed < 4; seed++) {
-      const sampling = { ...greedy, temperature: seed % 2, seed };
+      const sampling = { ...greedySampling, temperature: seed % 2, seed };
       await answer(request({ prompt: bytesOf(50 + seed, 30), sampling }), drafted);
     }
     const { draft: after, drafted: all } = drafted.stats().speculation;
@@ -115,7 +115,7 @@ describe.each([
   });
 
   it('do not change log probabilities', async () => {
-    const one = request({ logprobs: 3, sampling: { ...greedy, temperature: 0.9, seed: 3 } });
+    const one = request({ logprobs: 3, sampling: { ...greedySampling, temperature: 0.9, seed: 3 } });
     const [got, expected] = [await answer(one, drafted), await answer(one, plain)];
     expect(got.ids).toEqual(expected.ids);
     expect(got.logprobs).toHaveLength(expected.logprobs.length);
@@ -162,7 +162,7 @@ describe.each([
       fc.asyncProperty(fc.array(anyRequest, { minLength: 3, maxLength: 9 }), async (list) => {
         const jobs = list.map(
           async ({ text, length, seed, temperature, presencePenalty, leaves, ...rest }) => {
-            const sampling = { ...greedy, temperature, presencePenalty, seed };
+            const sampling = { ...greedySampling, temperature, presencePenalty, seed };
             const one = request({ ...rest, prompt: bytesOf(text, length), sampling });
             if (leaves === undefined) {
               const key = JSON.stringify([text, length, seed, temperature, presencePenalty, rest]);
@@ -221,15 +221,15 @@ it('a lost device takes both models with it, and both are loaded again', async (
   });
   try {
     const expected = await answer(request(), engine);
-    const { draft } = engine.runner;
+    const { draftRunner: draft } = engine.runner;
     const running = answer(request({ maxTokens: 400, prompt: bytesOf(8, 20) }), engine);
     running.catch(() => undefined);
     await until(() => engine.stats().running === 1);
     engine.runner.gpu.device.destroy();
     await expect(running).rejects.toMatchObject({ code: 'device_lost' });
     await expect.poll(() => notices.at(-1)).toMatch(/loaded again/);
-    expect(engine.runner.draft).toBeDefined();
-    expect(engine.runner.draft).not.toBe(draft);
+    expect(engine.runner.draftRunner).toBeDefined();
+    expect(engine.runner.draftRunner).not.toBe(draft);
     const before = engine.stats().speculation.draft!.accepted;
     expect(await answer(request(), engine)).toEqual(expected);
     expect(engine.stats().speculation.draft!.accepted).toBeGreaterThan(before);

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type EngineError, greedy, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
+import { type EngineError, greedySampling, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { referenceEmbedding } from '../support/reference-encoder.ts';
 import { type TinyEncoder, tinyEncoder } from '../support/tiny-encoder.ts';
@@ -110,7 +110,7 @@ describe('an embedding model', () => {
     const wrong = await refusal(engine.embed({ inputs: [[], [1], []], dimensions: 65 }));
     expect(wrong).toMatchObject({ code: 'invalid_request' });
     expect(wrong.message).toMatch(/input 0, 2.*1 to 64, got 65/);
-    const prompt = { prompt: [1], maxTokens: 1, sampling: greedy, stop: [] };
+    const prompt = { prompt: [1], maxTokens: 1, sampling: greedySampling, stop: [] };
     expect(() => engine.generate(prompt)).toThrow(/makes embeddings/);
     expect(await engine.embed({ inputs: [] })).toEqual({ embeddings: [], promptTokens: 0 });
   });

@@ -1,7 +1,7 @@
 /** The engine's guarantees to its callers, on the real adapter with the embedded model. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
-import { EngineError, type GenerateRequest, greedy, type Sampling } from '../../src/engine/types.ts';
+import { EngineError, type GenerateRequest, greedySampling, type Sampling } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { random } from '../support/kernel-harness.ts';
 import { fixtureModel } from '../support/shared.ts';
@@ -25,12 +25,12 @@ const chat = (content: string): number[] => {
 const request = (content: string, changes: Partial<GenerateRequest> = {}): GenerateRequest => ({
   prompt: chat(content),
   maxTokens: 60,
-  sampling: greedy,
+  sampling: greedySampling,
   stop: [],
   ...changes,
 });
 
-const warm: Sampling = { ...greedy, temperature: 0.9, topP: 0.95, seed: 11 };
+const warm: Sampling = { ...greedySampling, temperature: 0.9, topP: 0.95, seed: 11 };
 
 interface Answer {
   text: string;
@@ -106,7 +106,7 @@ describe('prefill', () => {
         step.clear();
         const row = step.prefillTokens(prompt, done, count, slot);
         if (done + count < prompt.length) await runner.submit(step);
-        else step.sample(row, slot, prompt.length, greedy);
+        else step.sample(row, slot, prompt.length, greedySampling);
       }
       return (await runner.logits(step))[0] as Float32Array;
     };
@@ -121,12 +121,12 @@ describe('prefill', () => {
     runner.setPages(1, [0, 3, 4, 6]);
     const step = runner.newStep();
     step.clear();
-    step.sample(step.prefillTokens(prompt, 0, prompt.length, 0), 0, prompt.length, greedy);
+    step.sample(step.prefillTokens(prompt, 0, prompt.length, 0), 0, prompt.length, greedySampling);
     const whole = (await runner.logits(step))[0] as Float32Array;
     let last: Float32Array | undefined;
     for (const [position, id] of prompt.entries()) {
       step.clear();
-      step.sample(step.decodeToken(id, position, 1), 1, position + 1, greedy);
+      step.sample(step.decodeToken(id, position, 1), 1, position + 1, greedySampling);
       [last] = await runner.logits(step);
     }
     const worst = Math.max(...whole.map((logit, index) => Math.abs(logit - (last?.[index] ?? Number.NaN))));
@@ -168,12 +168,12 @@ describe('sampling parameters reach the GPU', () => {
   it('logit_bias forces and bans', async () => {
     const [rome = 0] = engine.tokenizer.encode(' Rome');
     const forced = await answer(
-      request('Hi', { maxTokens: 4, sampling: { ...greedy, logitBias: new Map([[rome, 100]]) } }),
+      request('Hi', { maxTokens: 4, sampling: { ...greedySampling, logitBias: new Map([[rome, 100]]) } }),
     );
     expect(forced.ids).toEqual([rome, rome, rome, rome]);
     const banned = await answer(
       request('What is the capital of Italy?', {
-        sampling: { ...greedy, logitBias: new Map([[rome, -100]]) },
+        sampling: { ...greedySampling, logitBias: new Map([[rome, -100]]) },
       }),
     );
     expect(banned.ids).not.toContain(rome);
@@ -184,10 +184,10 @@ describe('sampling parameters reach the GPU', () => {
   it('penalties stop repetition', async () => {
     const [word = 0] = engine.tokenizer.encode(' fox');
     const bias = new Map([[word, 30]]);
-    const plain = await answer(request('Hi', { maxTokens: 8, sampling: { ...greedy, logitBias: bias } }));
+    const plain = await answer(request('Hi', { maxTokens: 8, sampling: { ...greedySampling, logitBias: bias } }));
     expect(new Set(plain.ids).size).toBe(1);
     for (const penalty of [{ frequencyPenalty: 20 }, { presencePenalty: 40 }, { repetitionPenalty: 50 }]) {
-      const sampling = { ...greedy, logitBias: bias, ...penalty };
+      const sampling = { ...greedySampling, logitBias: bias, ...penalty };
       const got = await answer(request('Hi', { maxTokens: 8, sampling }));
       expect(new Set(got.ids).size, JSON.stringify(penalty)).toBeGreaterThan(1);
     }
@@ -195,7 +195,7 @@ describe('sampling parameters reach the GPU', () => {
 
   it('NaN logits end the request with an error that names the model file', async () => {
     const bias = new Map(Array.from({ length: engine.model.vocabSize }, (_, id) => [id, Number.NaN]));
-    const broken = answer(request('Hi', { sampling: { ...greedy, logitBias: bias } }));
+    const broken = answer(request('Hi', { sampling: { ...greedySampling, logitBias: bias } }));
     await expect(broken).rejects.toMatchObject({
       code: 'broken_model',
       message: expect.stringContaining('model file'),

@@ -1,7 +1,7 @@
 /** Mixtures of experts in whole plans: which experts are computed, and weights larger than a binding. */
 import { describe, expect, it } from 'vitest';
 import { expertRoles } from '../../src/engine/expert-memory.ts';
-import { greedy, loadEngine } from '../../src/engine/index.ts';
+import { greedySampling, loadEngine } from '../../src/engine/index.ts';
 import type { Runner } from '../../src/engine/runner.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { expectClose } from '../support/kernel-harness.ts';
@@ -25,7 +25,7 @@ async function wordsOf({ gpu: { device } }: Runner, buffer: GPUBuffer): Promise<
 /** Pairs computed since the last call: by kind of product, then by expert. */
 async function computedBy(runner: Runner): Promise<number[][]> {
   const { memory, gpu, graph } = runner;
-  const buffer = memory.experts?.computed as GPUBuffer;
+  const buffer = memory.experts?.computedPairs as GPUBuffer;
   const words = await wordsOf(runner, buffer);
   gpu.device.queue.writeBuffer(buffer, 0, new Uint32Array(buffer.size / 4));
   const { count } = graph.shape.experts as { count: number };
@@ -95,8 +95,8 @@ describe('experts of a matrix that fits no binding', () => {
   const expertBytes = 256 * 64;
   const prompt = Array.from({ length: 40 }, (_, i) => (i * 89 + 7) % 256);
 
-  async function logitsWith(mostBytes: number) {
-    const platform = withBindings(memoryPlatform(bytes), mostBytes);
+  async function logitsWith(maxBytes: number) {
+    const platform = withBindings(memoryPlatform(bytes), maxBytes);
     const engine = await loadEngine(platform, { model: 'memory.gguf', context: 64, parallel: 2 });
     const { runner } = engine;
     const parts = runner.plan.dispatches.filter(({ id }) => id.startsWith('layers.0.ffn.experts_up')).length;
@@ -141,7 +141,7 @@ describe('texts that share steps', () => {
     );
     const answer = async (prompt: number[]) => {
       const ids: number[] = [];
-      const request = { prompt, maxTokens: 12, sampling: greedy, stop: [], ignoreEnd: true };
+      const request = { prompt, maxTokens: 12, sampling: greedySampling, stop: [], ignoreEnd: true };
       for await (const event of engine.generate(request)) if (event.type === 'text') ids.push(...event.ids);
       return ids;
     };

@@ -82,7 +82,7 @@ describe('a kernel with an older params struct', () => {
       code: 'incompatible_component',
       message: expect.stringContaining(reason),
     });
-    expect(engine.runner.bound).toBeUndefined();
+    expect(engine.runner.boundPlans).toBeUndefined();
   });
 
   it('attention can run the layer without a window', async () => {

@@ -3,7 +3,7 @@ import { contracts } from '../../kernels/contracts.ts';
 import {
   type Binding,
   type GenerationEvent,
-  greedy,
+  greedySampling,
   klDivergence,
   loadEngine,
   type LabKernel,
@@ -36,7 +36,7 @@ async function answer(options: { temperature?: number; tokens?: number; onText?:
   for await (const event of engine.generate({
     prompt: engine.tokenizer.encode(prompt),
     maxTokens: tokens,
-    sampling: { ...greedy, temperature, seed: 11 },
+    sampling: { ...greedySampling, temperature, seed: 11 },
     stop: [],
     ignoreEnd: true,
   })) {
@@ -54,10 +54,10 @@ async function logits(): Promise<Float32Array[]> {
     runner.setPages(0, [1, 0]);
     const step = runner.newStep();
     step.clear();
-    step.sample(step.prefillTokens(tokens, 0, tokens.length, 0), 0, tokens.length, greedy);
+    step.sample(step.prefillTokens(tokens, 0, tokens.length, 0), 0, tokens.length, greedySampling);
     const [behindPrompt] = await runner.logits(step);
     step.clear();
-    step.sample(step.decodeToken(7, tokens.length, 0), 0, tokens.length + 1, greedy);
+    step.sample(step.decodeToken(7, tokens.length, 0), 0, tokens.length + 1, greedySampling);
     const [behindToken] = await runner.logits(step);
     return [behindPrompt as Float32Array, behindToken as Float32Array];
   });
@@ -77,13 +77,13 @@ describe('a correct kernel gives the same logits', () => {
           fitting.map(({ id }): Binding => ({ target: id, kernel })),
           unfused,
         );
-        const bound = engine.runner.bound;
-        expect(bound?.one.dispatches.filter(({ lab }) => lab?.kernel === kernel)).toHaveLength(
+        const bound = engine.runner.boundPlans;
+        expect(bound?.singleToken.dispatches.filter(({ lab }) => lab?.kernel === kernel)).toHaveLength(
           fitting.length,
         );
         // A single-token kernel does not run in larger steps.
         const many = contracts.get(op)?.tokens === 'any' ? fitting.length : 0;
-        expect(bound?.many.dispatches.filter(({ lab }) => lab?.kernel === kernel)).toHaveLength(many);
+        expect(bound?.multiToken.dispatches.filter(({ lab }) => lab?.kernel === kernel)).toHaveLength(many);
         const got = await logits();
         for (const [index, row] of expected.entries()) {
           expect(klDivergence(row, got[index] as Float32Array), `${op} ${index}`).toBeLessThan(1e-6);
@@ -119,8 +119,8 @@ it('a single-token and a multi-token kernel can share a target', async () => {
   );
   const runs = (plan: Plan | undefined) =>
     plan?.dispatches.flatMap(({ lab }) => (lab?.target === target ? [lab.kernel.name] : []));
-  expect(runs(engine.runner.bound?.one)).toEqual([matvec.name]);
-  expect(runs(engine.runner.bound?.many)).toEqual([matmul.name]);
+  expect(runs(engine.runner.boundPlans?.singleToken)).toEqual([matvec.name]);
+  expect(runs(engine.runner.boundPlans?.multiToken)).toEqual([matmul.name]);
   const got = await logits();
   for (const [index, row] of expected.entries()) {
     expect(klDivergence(row, got[index] as Float32Array)).toBeLessThan(1e-6);
@@ -147,7 +147,7 @@ describe('binding', () => {
   it('binds all or nothing: a kernel that does not compile keeps the previous bindings', async () => {
     const good = stubOf('rms_norm');
     await engine.bind([{ target: 'layers.0.attn.norm', kernel: good }], unfused);
-    const before = engine.runner.bound;
+    const before = engine.runner.boundPlans;
     const broken = { ...good, digest: 'broken', code: 'fn main() { nonsense }' };
     await expect(
       engine.bind(
@@ -158,7 +158,7 @@ describe('binding', () => {
         unfused,
       ),
     ).rejects.toThrow('does not compile');
-    expect(engine.runner.bound).toBe(before);
+    expect(engine.runner.boundPlans).toBe(before);
     expect(await answer({ tokens: 5 })).not.toBe('');
   });
 
@@ -223,11 +223,11 @@ describe('exclusive work', () => {
   it('uses the kernels that were bound when it began', async () => {
     await engine.bind([{ target: 'layers.0.attn.norm', kernel: stubOf('rms_norm') }], unfused);
     await engine.exclusive(async (runner) => {
-      const plan = runner.bound?.many;
+      const plan = runner.boundPlans?.multiToken;
       await engine.bind([], unfused);
       const step = runner.newStep();
       step.clear();
-      step.sample(step.prefillTokens([1, 2, 3], 0, 3, 0), 0, 3, greedy);
+      step.sample(step.prefillTokens([1, 2, 3], 0, 3, 0), 0, 3, greedySampling);
       const { device } = runner.gpu;
       device.pushErrorScope('validation');
       await runner.logits(step, plan);
@@ -242,7 +242,7 @@ describe('exclusive work', () => {
     for await (const event of engine.generate({
       prompt: engine.tokenizer.encode(prompt),
       maxTokens: 40,
-      sampling: greedy,
+      sampling: greedySampling,
       stop: [],
       ignoreEnd: true,
     }))
@@ -267,7 +267,7 @@ describe('binding', () => {
         const pass = begin(of);
         const set = pass.setPipeline.bind(pass);
         pass.setPipeline = (pipeline) => {
-          expect(engine.runner.bound).toBeUndefined();
+          expect(engine.runner.boundPlans).toBeUndefined();
           compiled.push(pipeline.label);
           set(pipeline);
         };
@@ -281,7 +281,7 @@ describe('binding', () => {
       device.createCommandEncoder = create;
     }
     expect(compiled).toContain(`lab:${kernel.name}`);
-    expect(engine.runner.bound).toBeDefined();
+    expect(engine.runner.boundPlans).toBeDefined();
   });
 });
 
@@ -291,10 +291,10 @@ describe('a device that is lost while kernels are bound', () => {
     try {
       const lost = new Promise<string>((resolve) => (own.onBindingsLost = resolve));
       await own.bind([{ target: 'layers.0.attn.norm', kernel: stubOf('rms_norm') }], unfused);
-      expect(own.runner.bound).toBeDefined();
+      expect(own.runner.boundPlans).toBeDefined();
       own.runner.gpu.device.destroy();
       expect(await lost).toContain('destroyed');
-      await expect.poll(() => own.runner.bound === undefined).toBe(true);
+      await expect.poll(() => own.runner.boundPlans === undefined).toBe(true);
       expect(own.stats().deviceLosses).toBe(1);
     } finally {
       await own.close();

@@ -2,8 +2,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { contracts, type Contract, packUniform } from '../../kernels/contracts.ts';
 import { openGpu } from '../../src/engine/gpu/device.ts';
 import { parseStage } from '../../src/lab/stages/parse.ts';
-import { makePipeline } from '../../src/lab/stages/pipeline.ts';
-import { elementsAt, instrument } from '../../src/lab/wgsl/instrument.ts';
+import { compilePipeline } from '../../src/lab/stages/pipeline.ts';
+import { elementCountAt, instrument } from '../../src/lab/wgsl/instrument.ts';
 import { reflect } from '../../src/lab/wgsl/reflect.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 
@@ -32,7 +32,7 @@ async function run(body: string) {
   const layout = device.createBindGroupLayout({
     entries: [{ binding: 0, visibility: GPUShaderStage.COMPUTE, buffer: { type: 'storage' } }],
   });
-  const made = await makePipeline(device, {
+  const made = await compilePipeline(device, {
     module,
     contract: add,
     entryPoint: 'main',
@@ -85,7 +85,7 @@ async function run(body: string) {
       const [count = 0, index = 0] = found.subarray(2 * n, 2 * n + 2);
       const { line, column, length } = site;
       const text = author.split('\n')[line - 1]?.slice(column - 1, column - 1 + length);
-      return count === 0 ? [] : [{ count, index, text, write: site.write, length: elementsAt(site, bytes) }];
+      return count === 0 ? [] : [{ count, index, text, write: site.isWrite, length: elementCountAt(site, bytes) }];
     }),
   };
 }

@@ -38,7 +38,7 @@ describe('the graph of an embedding model', () => {
     expect(nodes.filter(({ kernel }) => !kernel.startsWith('builtin:'))).toEqual([]);
     expect(spans).toEqual([]);
     // Most of its ops have no contract, so their cost is estimated from the unit.
-    const costOf = await live.costs();
+    const costOf = await live.costFunction();
     for (const { id, flops, bytes } of nodes) {
       expect(bytes, id).toBeGreaterThan(0);
       expect(costOf([id], 0), id).toEqual({ flops, bytes });

@@ -1,9 +1,9 @@
 /** The stages of the gate on this machine's adapter, in this process: no kernel here hangs. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { WgslSources } from '../../kernels/assemble.ts';
-import { openBench } from '../../src/lab/gate/open-bench.ts';
+import { openGateDevice } from '../../src/lab/gate/open-bench.ts';
 import type { GateJob } from '../../src/lab/gate/protocol.ts';
-import type { Bench } from '../../src/lab/gate/references.ts';
+import type { GateDevice } from '../../src/lab/gate/references.ts';
 import { runGate } from '../../src/lab/gate/run-gate.ts';
 import { labOps } from '../../src/lab/ops/index.ts';
 import { renderStub, stubTargets } from '../../src/lab/stubs.ts';
@@ -11,10 +11,10 @@ import type { KernelRegistration, KernelRegistrationReport, ParityCase, Stage } 
 import { nodePlatform } from '../../src/platform/node.ts';
 import { honest } from '../support/lab-tricks.ts';
 
-let bench: Bench;
+let bench: GateDevice;
 let wgsl: WgslSources;
 beforeAll(async () => {
-  bench = await openBench(undefined);
+  bench = await openGateDevice(undefined);
   wgsl = await nodePlatform().wgsl();
 });
 

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { loadEngine, type LabKernel, type ResidentEngine } from '../../src/engine/index.ts';
 import { stubKernel, unfusedKernels } from '../../src/lab/live/kernel.ts';
 import { LiveModel } from '../../src/lab/live/live-model.ts';
-import { componentParity, logitsParity, textTokens } from '../../src/lab/live/parity.ts';
+import { componentParity, logitsParity, maxTextTokens } from '../../src/lab/live/parity.ts';
 import { labOps } from '../../src/lab/ops/index.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { fixtureModel } from '../support/shared.ts';
@@ -32,9 +32,9 @@ async function parityOf(op: string, target: string, before: string, after: strin
   };
   await engine.bind([{ target, kernel }], unfused);
   return await engine.exclusive(async (runner) => {
-    const { bound } = runner;
+    const { boundPlans: bound } = runner;
     if (!bound) throw new Error('nothing is bound');
-    const text = Array.from({ length: textTokens }, (_, i) => (i * 71 + 5) % 400);
+    const text = Array.from({ length: maxTextTokens }, (_, i) => (i * 71 + 5) % 400);
     const { signal } = new AbortController();
     const standIns = new Set(unfused.values());
     const components = await componentParity(runner, bound, text, {

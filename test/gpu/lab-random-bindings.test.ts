@@ -3,12 +3,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { WgslSources } from '../../kernels/assemble.ts';
 import {
   type Binding,
-  greedy,
+  greedySampling,
   klDivergence,
   type LabKernel,
   loadEngine,
   oneTokenSibling,
-  overlapping,
+  overlappingBindings,
   type ResidentEngine,
   type Target,
   targetsOf,
@@ -85,17 +85,17 @@ async function logitsOf(engine: ResidentEngine): Promise<Float32Array[]> {
     const step = runner.newStep();
     const rows: Float32Array[] = [];
     step.clear();
-    step.sample(step.prefillTokens(prompt, 0, prompt.length, 0), 0, prompt.length, greedy);
+    step.sample(step.prefillTokens(prompt, 0, prompt.length, 0), 0, prompt.length, greedySampling);
     rows.push(...(await runner.logits(step)));
     expect(capacity.slots).toBeGreaterThan(1);
     // A prompt of a second sequence together with a token of the first.
     step.clear();
-    step.sample(step.decodeToken(17, 45, 0), 0, 46, greedy);
-    step.sample(step.prefillTokens(prompt, 0, 9, 1), 1, 9, greedy);
+    step.sample(step.decodeToken(17, 45, 0), 0, 46, greedySampling);
+    step.sample(step.prefillTokens(prompt, 0, 9, 1), 1, 9, greedySampling);
     rows.push(...(await runner.logits(step)));
     for (const position of [46, 47]) {
       step.clear();
-      step.sample(step.decodeToken(position, position, 0), 0, position + 1, greedy);
+      step.sample(step.decodeToken(position, position, 0), 0, position + 1, greedySampling);
       rows.push(...(await runner.logits(step)));
     }
     return rows;
@@ -121,13 +121,13 @@ async function formatsByTarget(engine: ResidentEngine): Promise<Formats> {
 function draw(engine: ResidentEngine, random: Random, formats: Formats): Binding[] {
   const targets = targetsOf(engine.graph).filter(({ id }) => formats.has(id));
   const bindings: Binding[] = [];
-  for (const index of random.permutation(targets.length).subarray(0, 1 + random.below(targets.length))) {
+  for (const index of random.permutation(targets.length).subarray(0, 1 + random.integerBelow(targets.length))) {
     const target = targets[index] as Target;
     const sibling = oneTokenSibling(target.op);
-    const op = sibling !== undefined && random.below(2) === 1 ? sibling : target.op;
+    const op = sibling !== undefined && random.integerBelow(2) === 1 ? sibling : target.op;
     const one: Binding = { target: target.id, kernel: stubKernel(wgsl, op, formats.get(target.id)) };
     const rivals = bindings.filter(({ kernel }) => kernel.contract.tokens === one.kernel.contract.tokens);
-    if (overlapping(engine.graph, rivals, [one]).length === 0) bindings.push(one);
+    if (overlappingBindings(engine.graph, rivals, [one]).length === 0) bindings.push(one);
   }
   return bindings;
 }

@@ -2,8 +2,8 @@
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { openBench } from '../../src/lab/gate/open-bench.ts';
-import type { Bench } from '../../src/lab/gate/references.ts';
+import { openGateDevice } from '../../src/lab/gate/open-bench.ts';
+import type { GateDevice } from '../../src/lab/gate/references.ts';
 import { runGate } from '../../src/lab/gate/run-gate.ts';
 import { readKernelFlags } from '../../src/lab-tool/kernel-flags.ts';
 import { readWgslKernel } from '../../src/lab-tool/kernels.ts';
@@ -12,9 +12,9 @@ const folder = fileURLToPath(new URL('../../docs/samples/', import.meta.url));
 const samples = readdirSync(folder);
 const noProgress = { begin() {}, end() {}, phase() {} };
 
-let bench: Bench;
+let bench: GateDevice;
 beforeAll(async () => {
-  bench = await openBench(undefined);
+  bench = await openGateDevice(undefined);
 });
 
 describe('docs/samples', () => {

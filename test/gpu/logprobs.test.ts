@@ -4,7 +4,7 @@ import { logprobs as oracle } from '../../kernels/reference/index.ts';
 import {
   type EngineError,
   type GenerateRequest,
-  greedy,
+  greedySampling,
   loadEngine,
   openModelFile,
   type ResidentEngine,
@@ -37,7 +37,7 @@ const text = 'The capital of Italy is Rome. What is the capital of Spain? It is 
 const request = (changes: Partial<GenerateRequest> = {}): GenerateRequest => ({
   prompt: engine.tokenizer.encode(text),
   maxTokens: 24,
-  sampling: greedy,
+  sampling: greedySampling,
   stop: [],
   ignoreEnd: true,
   ...changes,
@@ -94,7 +94,7 @@ describe('log probabilities', () => {
       runner.setPages(0, [1, 0]);
       const step = runner.newStep();
       step.clear();
-      step.sample(step.prefillTokens(prompt, 0, prompt.length, 0), 0, prompt.length, greedy);
+      step.sample(step.prefillTokens(prompt, 0, prompt.length, 0), 0, prompt.length, greedySampling);
       return await runner.logits(step);
     });
     const logits = row as Float32Array;
@@ -121,7 +121,7 @@ describe('log probabilities', () => {
   });
 
   it('of an output are those of the same text as a prompt', async () => {
-    const sampling: Sampling = { ...greedy, temperature: 1.2, seed: 5 };
+    const sampling: Sampling = { ...greedySampling, temperature: 1.2, seed: 5 };
     const { ids, logprobs } = await answer(request({ sampling, logprobs: 3 }));
     const whole = [...request().prompt, ...ids];
     const { prompt = [] } = await answer(
@@ -145,7 +145,7 @@ describe('log probabilities', () => {
       { presencePenalty: 1, topK: 1, logitBias: new Map([[likeliest.id, -100]]) },
     ];
     for (const changes of samplings) {
-      const sampling = { ...greedy, ...changes };
+      const sampling = { ...greedySampling, ...changes };
       const { ids, logprobs } = await answer(request({ maxTokens: 1, logprobs: 20, sampling }));
       expect(ids).toEqual([other.id]);
       expect(logprobs).toEqual([{ ...other, top: plain.logprobs[0]!.top }]);
@@ -159,7 +159,7 @@ describe('log probabilities', () => {
   });
 
   it('do not change samples, together with requests without them and with a scored prompt', async () => {
-    const sampling = (seed: number): Sampling => ({ ...greedy, temperature: 1, seed, frequencyPenalty: 0.2 });
+    const sampling = (seed: number): Sampling => ({ ...greedySampling, temperature: 1, seed, frequencyPenalty: 0.2 });
     const alone = await Promise.all(
       [1, 2, 3].map(async (seed) => (await answer(request({ sampling: sampling(seed) }))).ids),
     );
@@ -202,7 +202,7 @@ describe('invalid combinations are rejected, all in one error', () => {
   };
 
   it('after sampling are those of the filtered distribution, also with other requests', async () => {
-    const sampling: Sampling = { ...greedy, temperature: 1.7, topK: 4, seed: 9 };
+    const sampling: Sampling = { ...greedySampling, temperature: 1.7, topK: 4, seed: 9 };
     const raw = await answer(request({ sampling, logprobs: 4 }));
     const [after, , likeliest] = await Promise.all([
       answer(request({ sampling, logprobs: 20, postSampling: true })),

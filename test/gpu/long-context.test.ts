@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openModelFile } from '../../src/engine/formats/open.ts';
 import { openGpu } from '../../src/engine/gpu/device.ts';
-import { greedy } from '../../src/engine/index.ts';
+import { greedySampling } from '../../src/engine/index.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import { Runner } from '../../src/engine/runner.ts';
 import { createTokenizer } from '../../src/engine/tokenizer/index.ts';
@@ -83,7 +83,7 @@ describe('a decoded token', () => {
     const step = runner.newStep();
     const next = (slot: number) => {
       const position = lengths[slot] as number;
-      step.sample(step.decodeToken(prompt[position] as number, position, slot), slot, position + 1, greedy);
+      step.sample(step.decodeToken(prompt[position] as number, position, slot), slot, position + 1, greedySampling);
     };
     // A step writes the same keys and values each time it runs.
     const alone: Float32Array[] = [];
@@ -111,7 +111,7 @@ describe('a decoded token', () => {
     const { runner } = engine;
     await written(0, 50);
     const step = runner.newStep();
-    const decode = () => step.sample(step.decodeToken(prompt[50] as number, 50, 0), 0, 51, greedy);
+    const decode = () => step.sample(step.decodeToken(prompt[50] as number, 50, 0), 0, 51, greedySampling);
     step.clear();
     decode();
     const [alone] = await runner.logits(step);

@@ -1,14 +1,14 @@
 /** Page allocation, shared prefixes and preemption on the real adapter with the embedded model. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
-import { type GenerateRequest, greedy, type Sampling } from '../../src/engine/types.ts';
+import { type GenerateRequest, greedySampling, type Sampling } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { random } from '../support/kernel-harness.ts';
 import { fixtureModel } from '../support/shared.ts';
 
 const model = fixtureModel;
 const pageTokens = 32;
-const warm: Sampling = { ...greedy, temperature: 0.9, topP: 0.95, seed: 3 };
+const warm: Sampling = { ...greedySampling, temperature: 0.9, topP: 0.95, seed: 3 };
 const stories = 'Tell me a story about a fox named Mia who lives in a small house by the river. '.repeat(9);
 
 let engine: ResidentEngine;
@@ -21,7 +21,7 @@ const ids = (text: string): number[] => engine.tokenizer.encode(text);
 const request = (prompt: number[], changes: Partial<GenerateRequest> = {}): GenerateRequest => ({
   prompt,
   maxTokens: 24,
-  sampling: greedy,
+  sampling: greedySampling,
   stop: [],
   ignoreEnd: true,
   ...changes,
@@ -48,7 +48,7 @@ describe('a repeated prompt', () => {
   it.each([2, 31, 32, 33, 64, 150])(
     'of %i tokens computes only its last token, and gives the same text',
     async (length) => {
-      for (const sampling of [greedy, warm]) {
+      for (const sampling of [greedySampling, warm]) {
         const one = request(ids(stories).slice(0, length), { sampling });
         const first = await cold(one);
         expect(await answer(one)).toEqual({ ids: first.ids, cached: length - 1 });

@@ -1,7 +1,7 @@
 /** Speculative decoding changes only the time of an output, on the real adapter. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
-import { type GenerateRequest, greedy, type Sampling } from '../../src/engine/types.ts';
+import { type GenerateRequest, greedySampling, type Sampling } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { RunnerSequence } from '../support/runner-sequence.ts';
 import { fixtureModel } from '../support/shared.ts';
@@ -45,7 +45,7 @@ describe('the embedded model', () => {
   const request = (changes: Partial<GenerateRequest> = {}): GenerateRequest => ({
     prompt: plain.tokenizer.encode(sentence.repeat(5)),
     maxTokens: 120,
-    sampling: greedy,
+    sampling: greedySampling,
     stop: [],
     ignoreEnd: true,
     ...changes,
@@ -75,7 +75,7 @@ describe('the embedded model', () => {
     'gives the same tokens with %s, one by one and eight at once',
     async (_, own) => {
       const requests = Array.from({ length: 8 }, (__, seed) =>
-        request({ sampling: { ...greedy, ...own, seed }, maxTokens: 60 }),
+        request({ sampling: { ...greedySampling, ...own, seed }, maxTokens: 60 }),
       );
       const together = await Promise.all(requests.map((one) => answer(one, guessing)));
       for (const [seed, one] of requests.entries()) {
@@ -129,7 +129,7 @@ describe('the embedded model', () => {
       const step = runner.newStep();
       step.clear();
       const row = step.verifyTokens(last, drafts, length, 1);
-      for (let n = 0; n < 8; n++) step.sample(row + n, 1, length + 1 + n, greedy);
+      for (let n = 0; n < 8; n++) step.sample(row + n, 1, length + 1 + n, greedySampling);
       const verified = await runner.logits(step);
       for (const [n, logits] of decoded.entries()) expect(verified[n], `${length} + ${n}`).toEqual(logits);
     }
@@ -140,7 +140,7 @@ describe('the embedded model', () => {
     const adaptive = await loadEngine(nodePlatform(), { model });
     try {
       for (let n = 0; n < 3; n++) {
-        const one = request({ sampling: { ...greedy, temperature: 0.6, seed: n } });
+        const one = request({ sampling: { ...greedySampling, temperature: 0.6, seed: n } });
         expect(await answer(one, adaptive)).toEqual(await answer(one, plain));
       }
     } finally {
@@ -156,7 +156,7 @@ describe('the distribution of sampled tokens', () => {
   const logitBias = new Map(
     Array.from({ length: 288 }, (_, id): [number, number] => [id, letters.includes(id) ? 0 : -100]),
   );
-  const sampling: Sampling = { ...greedy, temperature: 6, logitBias };
+  const sampling: Sampling = { ...greedySampling, temperature: 6, logitBias };
   // Any first token has occurred before.
   const prompt = Array.from('abcabacbcabccbaabc', (letter) => letter.charCodeAt(0));
   const count = 3000;

@@ -8,10 +8,10 @@ import { PipelineCache } from '../../src/engine/gpu/pipelines.ts';
 import type { Graph } from '../../src/engine/graph.ts';
 import { allocateMemory } from '../../src/engine/memory.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
-import { encodePlan, makePlan, vectorsOf, worksOf } from '../../src/engine/plan.ts';
+import { encodePlan, makePlan, vectorsOf, fuseUnits } from '../../src/engine/plan.ts';
 import { Tuning } from '../../src/engine/tuning.ts';
 import { StepInput } from '../../src/engine/step.ts';
-import { greedy } from '../../src/engine/types.ts';
+import { greedySampling } from '../../src/engine/types.ts';
 import { stackKey, stacksOf, WeightLoader } from '../../src/engine/weights.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
@@ -58,9 +58,9 @@ async function logitsWith(
     stacks.set(stackKey(names), stack);
   }
   const family = matmulFamilies(gpu.caps)[0] as MatmulFamily;
-  const works = joined ? worksOf(gpu, graph, family, stacks) : graph.units.map((unit) => ({ unit }));
+  const works = joined ? fuseUnits(gpu, graph, family, stacks) : graph.units.map((unit) => ({ unit }));
   const vectors = new Map<string, GPUBuffer>();
-  for (const [key, names] of vectorsOf(works)) vectors.set(key, await loader.vector(names));
+  for (const [key, names] of vectorsOf(works)) vectors.set(key, await loader.loadVector(names));
   const pipelines = new PipelineCache(device, await nodePlatform().wgsl());
   const plan = await makePlan({
     gpu,
@@ -68,7 +68,7 @@ async function logitsWith(
     graph,
     memory,
     weights: { stacks, vectors },
-    works,
+    fusedOps: works,
     family,
     tuning: new Tuning(),
     pool: memory.pool,
@@ -76,7 +76,7 @@ async function logitsWith(
   const { layout, tileTokens, splitTokens } = memory;
   const step = new StepInput(layout, { tileTokens, splitTokens });
   step.clear();
-  step.sample(step.prefillTokens(prompt, 0, prompt.length, 0), 0, prompt.length, greedy);
+  step.sample(step.prefillTokens(prompt, 0, prompt.length, 0), 0, prompt.length, greedySampling);
   device.queue.writeBuffer(memory.pageTable, 0, new Uint32Array([1, 0]));
   device.queue.writeBuffer(memory.step, 0, step.bytes());
   const readback = pool.readback('logits', graph.shape.vocabulary * 4);

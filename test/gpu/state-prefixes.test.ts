@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ResidentEngine } from '../../src/engine/index.ts';
-import { type GenerateRequest, greedy, type Sampling } from '../../src/engine/types.ts';
+import { type GenerateRequest, greedySampling, type Sampling } from '../../src/engine/types.ts';
 import { type Answer, farthest, narrowed, read } from '../support/crowd.ts';
 import { random } from '../support/kernel-harness.ts';
 import { RunnerSequence } from '../support/runner-sequence.ts';
@@ -13,10 +13,10 @@ import { toyGrammar, ToyConstraint } from '../support/toy-constraint.ts';
 
 /** No tolerance on a software adapter; kernels of a GPU may add in another order when more rows share a step. */
 const tolerance = 1e-2;
-const warm: Sampling = { ...greedy, temperature: 0.9, topP: 0.95, seed: 3 };
+const warm: Sampling = { ...greedySampling, temperature: 0.9, topP: 0.95, seed: 3 };
 /** Writes three letters and ends: each is less likely than the one before, and least likely once it has occurred. */
 const ending: Sampling = {
-  ...greedy,
+  ...greedySampling,
   logitBias: new Map([97, 98, 99, endToken].map((id, n) => [id, 1e6 - 1000 * n])),
   frequencyPenalty: 5000,
 };
@@ -29,7 +29,7 @@ const some = (count: number, seed: number): number[] => {
 const request = (prompt: readonly number[], changes: Partial<GenerateRequest> = {}): GenerateRequest => ({
   prompt,
   maxTokens: 20,
-  sampling: greedy,
+  sampling: greedySampling,
   stop: [],
   ignoreEnd: true,
   logprobs: 2,
@@ -80,7 +80,7 @@ describe.each(['lfm2', 'qwen35'] as const)('%s', (architecture) => {
     engine.forgetPrefixes();
     let prompt = some(50, 1);
     let known = 0;
-    for (const [turn, sampling] of [greedy, warm, ending, warm, ending, greedy].entries()) {
+    for (const [turn, sampling] of [greedySampling, warm, ending, warm, ending, greedySampling].entries()) {
       const ends = sampling === ending;
       const one = request(prompt, { sampling, maxTokens: 13 + turn, ...(ends ? { ignoreEnd: false } : {}) });
       const got = await expectCold(one, known);
@@ -135,8 +135,8 @@ describe.each(['lfm2', 'qwen35'] as const)('%s', (architecture) => {
   it('with few or no retained states, texts continue from what is left, or from the start', async () => {
     engine.forgetPrefixes();
     const chats = [5, 6, 7].map((seed) => some(40, seed));
-    for (const keptStates of [2, 1, 0]) {
-      const by = narrowed(engine, { keptStates });
+    for (const retainedStates of [2, 1, 0]) {
+      const by = narrowed(engine, { retainedStates });
       const next = (one: GenerateRequest) => read(by.generate(one).events);
       const texts = [...chats];
       let cached = 0;
@@ -144,12 +144,12 @@ describe.each(['lfm2', 'qwen35'] as const)('%s', (architecture) => {
       for (const n of [0, 0, 1, 2, 0, 1, 1]) {
         const one = request(texts[n]!, { maxTokens: 6 });
         const got = await next(one);
-        expectSame(got, await cold(one), `chat ${n}, ${keptStates} states`);
+        expectSame(got, await cold(one), `chat ${n}, ${retainedStates} states`);
         texts[n] = [...one.prompt, ...got.ids, ...some(5, n)];
         cached += got.cached;
       }
       // From those that repeat the previous one: the others were evicted.
-      expect(cached).toBe(keptStates === 0 ? 0 : 45 + 56);
+      expect(cached).toBe(retainedStates === 0 ? 0 : 45 + 56);
     }
   });
 

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   type GenerateRequest,
-  greedy,
+  greedySampling,
   loadEngine,
   type Platform,
   type ResidentEngine,
@@ -61,7 +61,7 @@ async function world() {
 const usual: GenerateRequest = {
   prompt: [5, 9, 3000, 9, 77],
   maxTokens: 12,
-  sampling: greedy,
+  sampling: greedySampling,
   stop: [],
   ignoreEnd: true,
 };

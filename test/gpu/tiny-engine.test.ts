@@ -1,6 +1,6 @@
 /** Guarantees of the engine that need a vocabulary of bytes or a cache that is too small. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type GenerateRequest, greedy, type ResidentEngine, type Sampling } from '../../src/engine/index.ts';
+import { type GenerateRequest, greedySampling, type ResidentEngine, type Sampling } from '../../src/engine/index.ts';
 import { endToken, loadFromMemory, memoryPlatform, tinyModel } from '../support/tiny-model.ts';
 import { loadEngine } from '../../src/engine/index.ts';
 
@@ -17,13 +17,13 @@ function writing(text: string): Sampling {
   expect(new Set(wanted).size, 'bytes that come twice cannot be told apart').toBe(wanted.length);
   // Bias steps so large that the model's own logits do not matter.
   const logitBias = new Map(wanted.map((byte, index) => [byte, 1e6 - 1000 * index]));
-  return { ...greedy, logitBias, frequencyPenalty: 1000 * wanted.length };
+  return { ...greedySampling, logitBias, frequencyPenalty: 1000 * wanted.length };
 }
 
 const request = (changes: Partial<GenerateRequest>): GenerateRequest => ({
   prompt: [65, 66],
   maxTokens: 24,
-  sampling: greedy,
+  sampling: greedySampling,
   stop: [],
   ...changes,
 });
@@ -111,7 +111,7 @@ describe('queued requests', () => {
     expect(pages).toBeGreaterThanOrEqual(8);
     expect(pages).toBeLessThan(8 * 8);
     const full = Array.from({ length: 8 }, (_, n) =>
-      request({ maxTokens: 254, ignoreEnd: true, prompt: [n + 65, 2], sampling: { ...greedy, seed: n } }),
+      request({ maxTokens: 254, ignoreEnd: true, prompt: [n + 65, 2], sampling: { ...greedySampling, seed: n } }),
     );
     const answers = await Promise.all(full.map((one) => pieces(one, small)));
     for (const [index, one] of full.entries()) expect(answers[index]).toEqual(await pieces(one));

@@ -7,13 +7,13 @@ import { openGpu } from '../../src/engine/gpu/device.ts';
 import { loadEngine } from '../../src/engine/index.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import type { Store } from '../../src/engine/platform.ts';
-import { prepare } from '../../src/engine/loading.ts';
+import { prepareModel } from '../../src/engine/loading.ts';
 import { Runner } from '../../src/engine/runner.ts';
 import { createTokenizer } from '../../src/engine/tokenizer/index.ts';
 import { isMeasured, tune } from '../../src/engine/tuner.ts';
 import { loadTimes, saveTimes } from '../../src/engine/tuning-file.ts';
 import { Tuning } from '../../src/engine/tuning.ts';
-import { greedy } from '../../src/engine/types.ts';
+import { greedySampling } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { memoryPlatform, tinyModel } from '../support/tiny-model.ts';
@@ -43,7 +43,7 @@ describe('kernels are measured at the first start', () => {
         onProgress: ({ stage }) => stages.add(stage),
       },
     );
-    const answer = { prompt: [1, 2, 3], maxTokens: 4, sampling: greedy, stop: [], ignoreEnd: true };
+    const answer = { prompt: [1, 2, 3], maxTokens: 4, sampling: greedySampling, stop: [], ignoreEnd: true };
     const ids: number[] = [];
     for await (const event of engine.generate(answer)) if (event.type === 'text') ids.push(...event.ids);
     await engine.close();
@@ -91,7 +91,7 @@ describe('measuring', () => {
     spoil(wgsl);
     const store = memoryStore();
     const capacity = { context: 64, slots: 2, stepTokens: 32, pages: 4 };
-    const loading = await prepare({ gpu, file, graph, capacity, wgsl, store, onProgress() {} });
+    const loading = await prepareModel({ gpu, file, graph, capacity, wgsl, store, onProgress() {} });
     return { ...loading, gpu, graph };
   }
 
@@ -190,7 +190,7 @@ describe('activations rounded to 8 bits', () => {
     runner.setPages(0, [0, 1, 2, 3]);
     const step = runner.newStep();
     step.clear();
-    step.sample(step.prefillTokens(ids, 0, ids.length, 0), 0, ids.length, greedy);
+    step.sample(step.prefillTokens(ids, 0, ids.length, 0), 0, ids.length, greedySampling);
     const [logits] = await runner.logits(step);
     const { int8 } = runner.plan;
     runner.destroy();

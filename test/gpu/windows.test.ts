@@ -1,7 +1,7 @@
 /** Layers with a sliding window: a token attends to the same positions and gives the same text in any step. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openGpu } from '../../src/engine/gpu/device.ts';
-import { type GenerateRequest, greedy, type ResidentEngine } from '../../src/engine/index.ts';
+import { type GenerateRequest, greedySampling, type ResidentEngine } from '../../src/engine/index.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import { Runner } from '../../src/engine/runner.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
@@ -76,7 +76,7 @@ describe.each([4096, 64])('with splits of %i positions', (splitTokens) => {
     const step = runner.newStep();
     const next = (slot: number) => {
       const length = lengths[slot] as number;
-      step.sample(step.decodeToken(prompt[length] as number, length, slot), slot, length + 1, greedy);
+      step.sample(step.decodeToken(prompt[length] as number, length, slot), slot, length + 1, greedySampling);
     };
     const alone: Float32Array[] = [];
     for (const slot of lengths.keys()) {
@@ -104,7 +104,7 @@ describe('an engine', () => {
 
   async function answer(by: ResidentEngine, changes: Partial<GenerateRequest>) {
     const got = { ids: [] as number[], cached: 0 };
-    const usual = { prompt, maxTokens: 20, sampling: greedy, stop: [], ignoreEnd: true };
+    const usual = { prompt, maxTokens: 20, sampling: greedySampling, stop: [], ignoreEnd: true };
     for await (const event of by.generate({ ...usual, ...changes })) {
       if (event.type === 'text') got.ids.push(...event.ids);
       else if (event.type === 'end') got.cached = event.usage.cached_tokens;

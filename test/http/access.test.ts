@@ -11,7 +11,7 @@ import { hostGuard } from '../../src/http/host-guard.ts';
 import { listen } from '../../src/http/listen.ts';
 import { hostEnvelope } from '../../src/http/error.ts';
 import { defineRoute, type Plane } from '../../src/http/route.ts';
-import { secretHash } from '../../src/signing/secret.ts';
+import { hashSecret } from '../../src/signing/secret.ts';
 import { freshDataDir, type HostProcess, startScriptedHost } from '../support/host.ts';
 
 /** A non-loopback address of this machine; a sandbox without network has none. */
@@ -102,7 +102,7 @@ describe('the product, listening beyond loopback', () => {
       { authorization: `Bearer ${bearer.toUpperCase()}` },
       { authorization: `Bearer ${bearer} ${bearer}` },
       { authorization: `Bearer ${operator}` },
-      { authorization: `Bearer ${secretHash(bearer)}` },
+      { authorization: `Bearer ${hashSecret(bearer)}` },
       { authorization: 'Bearer' },
       { 'x-api-key': operator },
       { 'x-svc-operator': operator },
@@ -208,7 +208,7 @@ test('without a token in bearer.token every request is refused, except on the li
   try {
     const url = (await host.url()).replace('0.0.0.0', reachable);
     expect(host.output.stderr).toContain('bearer.token is empty');
-    for (const authorization of ['Bearer ', 'Bearer undefined', `Bearer ${secretHash('')}`])
+    for (const authorization of ['Bearer ', 'Bearer undefined', `Bearer ${hashSecret('')}`])
       expect((await fetch(`${url}/host/v1/info`, { headers: { authorization } })).status).toBe(401);
     expect((await fetch(`${url}/host/v1/info`, { headers: { 'x-api-key': '' } })).status).toBe(401);
     expect((await fetch(`${url}/health`)).status).toBe(200);
@@ -234,8 +234,8 @@ const plane: Plane = {
       summary: '',
       ...(name === 'open' ? {} : { gate: name }),
       body: z.object({}).meta({ id: 'Nothing' }),
-      answers: { 200: { description: '', content: { 'application/json': asked } } },
-      handle: ({ by, local }) => Response.json({ by, local }),
+      responses: { 200: { description: '', content: { 'application/json': asked } } },
+      handle: ({ by, isLocal: local }) => Response.json({ by, local }),
     }),
   ),
 };
@@ -253,20 +253,20 @@ afterEach(async () => {
 async function serve(bind: AccessOptions['bind'], more: Partial<AccessOptions> = {}) {
   const access = new Access({
     bind,
-    bearerHash: secretHash(bearer),
-    operatorHash: secretHash(operator),
+    bearerHash: hashSecret(bearer),
+    operatorHash: hashSecret(operator),
     ...more,
   });
   const app = createApp({
     planes: [plane, gated],
     access,
-    stopping: new AbortController().signal,
+    stopSignal: new AbortController().signal,
     onFault: () => undefined,
   });
   const address = bind === 'lan' ? '0.0.0.0' : '127.0.0.1';
   const listener = await listen(app, hostGuard(address, []), { host: address, port: 0 });
   closing.push(async () => {
-    listener.cut();
+    listener.destroyConnections();
     await listener.close();
   });
   return (path: string, headers: Record<string, string> = {}, from = '127.0.0.1') =>

@@ -2,7 +2,7 @@ import { afterEach, expect, test } from 'vitest';
 import { systemClock } from '../../src/agent/clock.ts';
 import { type McpServerConfig, McpServers } from '../../src/agent/mcp/index.ts';
 import type { ToolCatalogEntry } from '../../src/agent/shapes/tool.ts';
-import { SourcedToolbox } from '../../src/agent/tools/toolbox.ts';
+import { CombinedToolbox } from '../../src/agent/tools/toolbox.ts';
 import { toolRoutes } from '../../src/planes/agent/tools-routes.ts';
 import { childConfig, httpConfig, httpServer } from '../support/mcp-servers.ts';
 import { routeServers } from '../support/serve-routes.ts';
@@ -18,13 +18,13 @@ async function catalog(...configs: McpServerConfig[]) {
   const servers = new McpServers(configs, { version: '1', clock: systemClock, onNotice: () => undefined });
   cleanups.push(() => servers.close());
   servers.start();
-  const { send } = await serveRoutes(toolRoutes(new SourcedToolbox([servers], false)));
+  const { send } = await serveRoutes(toolRoutes(new CombinedToolbox([servers], false)));
   const list = async () => {
     const entries = (await (await send('GET', '/agent/v1/tools')).json()) as ToolCatalogEntry[];
     return new Map(entries.map((entry) => [entry.name, entry]));
   };
   const atOnce = await list();
-  await Promise.all(servers.servers.map(({ settled }) => settled));
+  await Promise.all(servers.servers.map(({ firstAttempt: settled }) => settled));
   return { atOnce, entries: await list() };
 }
 

@@ -5,10 +5,10 @@ import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import type { TurnEvent } from '../../src/agent/shapes/turn-event.ts';
 import { builtinTools } from '../../src/agent/tools/builtin/index.ts';
 import { type Engine, loadEngine } from '../../src/engine/index.ts';
-import { type Grammars, openGrammars } from '../../src/grammar/index.ts';
+import { type GrammarService, createGrammarService } from '../../src/grammar/index.ts';
 import { Resident } from '../../src/planes/resident.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
-import { grammarThread } from '../../src/platform/node-grammar.ts';
+import { startGrammarThread } from '../../src/platform/node-grammar.ts';
 import { freshSqlite } from '../support/databases.ts';
 import { freshDataDir } from '../support/host.ts';
 import { routeServers } from '../support/serve-routes.ts';
@@ -18,14 +18,14 @@ import { openTaskWorld } from '../support/task-world.ts';
 // Tasks on the embedded model: a toy with a context of 1,024 tokens, so what it writes is not judged, only what is done
 // with it. At temperature 0 it always writes the same.
 let engine: Engine;
-let grammars: Grammars;
+let grammars: GrammarService;
 const resident = new Resident('loading');
 beforeAll(async () => {
   engine = await loadEngine(nodePlatform(), { model: fixtureModel, parallel: 4 });
   const entry = fileURLToPath(new URL('../../src/grammar-worker.ts', import.meta.url));
   const { tokenizer, model } = engine;
-  grammars = openGrammars({ tokenizer, vocabSize: model.vocabSize, startWorker: () => grammarThread(entry) });
-  resident.ready(engine, { grammars });
+  grammars = createGrammarService({ tokenizer, vocabSize: model.vocabSize, startWorker: () => startGrammarThread(entry) });
+  resident.setReady(engine, { grammars });
 });
 afterAll(async () => {
   await grammars?.close();

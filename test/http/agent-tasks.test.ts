@@ -5,7 +5,7 @@ import { describeDatabases, freshSqlite } from '../support/databases.ts';
 import { type OpenAiScript, scriptedOpenAi } from '../support/scripted-openai.ts';
 import { routeServers } from '../support/serve-routes.ts';
 import { openTaskWorld } from '../support/task-world.ts';
-import { changeTool, good, readTool } from '../support/turn-world.ts';
+import { changeTool, okOutput, readTool } from '../support/turn-world.ts';
 
 const serve = routeServers();
 const open: (() => Promise<unknown>)[] = [];
@@ -13,7 +13,7 @@ afterEach(async () => {
   for (const close of open.splice(0).toReversed()) await close();
 });
 
-const look = readTool('look', () => good('a cat'));
+const look = readTool('look', () => okOutput('a cat'));
 const eyes = { name: 'eyes', instructions: 'Look.', grants: { tools: ['look', 'write'] } };
 type WorldOptions = Parameters<typeof openTaskWorld>[1];
 

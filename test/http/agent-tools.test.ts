@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { SourcedToolbox } from '../../src/agent/tools/toolbox.ts';
+import { CombinedToolbox } from '../../src/agent/tools/toolbox.ts';
 import { Bubblewrap } from '../../src/agent/tools/sandbox/bubblewrap.ts';
 import { toolRoutes } from '../../src/planes/agent/tools-routes.ts';
 import { toolWorlds } from '../support/agent-tools.ts';
@@ -12,7 +12,7 @@ describe('GET /agent/v1/tools', () => {
   it('returns the catalog with three states, each with its reason', async () => {
     const sandbox = await Bubblewrap.probe();
     const { tools } = await newWorld({ sandbox });
-    const box = new SourcedToolbox([{ tools: () => tools }], typeof sandbox !== 'string');
+    const box = new CombinedToolbox([{ tools: () => tools }], typeof sandbox !== 'string');
     const { send } = await serve(toolRoutes(box));
     const response = await send('GET', '/agent/v1/tools');
     expect(response.status).toBe(200);

@@ -2,12 +2,12 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { StoreError } from '../../src/store/index.ts';
 import { freshSqlite } from '../support/databases.ts';
-import { agents, Outside, runWorlds, step } from '../support/run-world.ts';
+import { agents, PersistentWorld, runWorlds, step } from '../support/run-world.ts';
 import { type OpenAiScript, scriptedOpenAi } from '../support/scripted-openai.ts';
 import { routeServers } from '../support/serve-routes.ts';
 import { openTaskWorld } from '../support/task-world.ts';
-import { calls, changeTool, good, readTool, says, turnWorld } from '../support/turn-world.ts';
-import { saidBy, watching } from '../support/watching.ts';
+import { toolCallAnswer, changeTool, okOutput, readTool, textAnswer, turnWorld } from '../support/turn-world.ts';
+import { transcriptLines, createSpanRecorder } from '../support/watching.ts';
 
 const trace = (span: number) => `00-${'a'.repeat(32)}-${String(span).padStart(16, '0')}-01`;
 const open: (() => Promise<unknown>)[] = [];
@@ -17,22 +17,22 @@ afterEach(async () => {
 
 describe('spans of tasks', () => {
   const serve = routeServers();
-  const look = readTool('look', () => good('a cat'));
+  const look = readTool('look', () => okOutput('a cat'));
   const eyes = { name: 'eyes', instructions: 'Look.', grants: { tools: ['look', 'write'] } };
   type Options = Parameters<typeof openTaskWorld>[1];
   const start = async (
     script: OpenAiScript,
     options: Options = {},
-    kept?: Parameters<typeof watching>[0],
+    kept?: Parameters<typeof createSpanRecorder>[0],
   ) => {
     const gateway = await scriptedOpenAi(script);
     open.push(() => gateway.close());
-    const seen = watching(kept);
+    const seen = createSpanRecorder(kept);
     const world = await openTaskWorld(freshSqlite(), {
       gateway: gateway.url,
       tools: [look, changeTool('write')],
       agents: [eyes],
-      watch: seen.watch,
+      tracer: seen.tracer,
       ...options,
     });
     open.push(async () => {
@@ -47,10 +47,10 @@ describe('spans of tasks', () => {
 
   it('contain turns and tool calls, in the trace of the client', async () => {
     const script = [{ reasoning: 'Hm.', calls: [{ name: 'look' }] }, { text: 'A cat.' }];
-    const { post, of, endings, expectWhole, gateway } = await start(script, {}, ['agent']);
+    const { post, spansOf: of, spanResults: endings, expectAllEnded: expectWhole, gateway } = await start(script, {}, ['agent']);
     await post({ prompt: 'What is it?' }, { traceparent: trace(1) });
     const [task] = of('task');
-    expect({ id: task?.id, trace: task?.traceparent, ...task?.facts }).toEqual({
+    expect({ id: task?.id, trace: task?.traceparent, ...task?.attributes }).toEqual({
       id: 't1',
       trace: trace(1),
       agent: 'eyes',
@@ -67,7 +67,7 @@ describe('spans of tasks', () => {
       ['t1:2', task],
       ['t1:call_0', task],
     ]);
-    expect([...of('task'), ...of('turn'), ...of('tool')].map(saidBy)).toEqual([
+    expect([...of('task'), ...of('turn'), ...of('tool')].map(transcriptLines)).toEqual([
       ['system: Look.', 'user: What is it?'],
       ['reasoning: Hm.'],
       ['assistant: A cat.'],
@@ -78,16 +78,16 @@ describe('spans of tasks', () => {
   });
 
   it('ignore an invalid traceparent', async () => {
-    const { post, of, gateway, begun } = await start([{ text: 'ok' }]);
+    const { post, spansOf: of, gateway, started: begun } = await start([{ text: 'ok' }]);
     for (const traceparent of ['', 'x', `00-${'0'.repeat(32)}-${'1'.repeat(16)}-01`, `${trace(1)}-x`])
       await post({ prompt: 'Go.' }, { traceparent });
     expect(of('task').map(({ traceparent }) => traceparent)).toEqual(Array(4).fill(undefined));
     expect(gateway.requests.map(({ traceparent }) => traceparent)).toEqual(Array(4).fill(undefined));
-    expect(begun.every(({ said }) => said === undefined)).toBe(true);
+    expect(begun.every(({ transcript: said }) => said === undefined)).toBe(true);
   });
 
   it('exist once for repeated requests with one idempotency key', async () => {
-    const { post, of, expectWhole } = await start([{ text: 'ok' }]);
+    const { post, spansOf: of, expectAllEnded: expectWhole } = await start([{ text: 'ok' }]);
     await post({ prompt: 'Go.' }, { 'idempotency-key': 'k' });
     await post({ prompt: 'Go.' }, { 'idempotency-key': 'k' });
     expect(of('task')).toHaveLength(1);
@@ -95,7 +95,7 @@ describe('spans of tasks', () => {
   });
 
   it('do not exist for refused tasks', async () => {
-    const { post, begun } = await start([{ text: 'ok' }]);
+    const { post, started: begun } = await start([{ text: 'ok' }]);
     await post({ prompt: 'Go.', agent: 'nobody' });
     await post({});
     expect(begun).toEqual([]);
@@ -108,7 +108,7 @@ describe('spans of tasks', () => {
       { calls: [{ name: 'look' }] },
       { hang: true },
     ];
-    const { post, endings, revoked, tasks, expectWhole } = await start(script);
+    const { post, spanResults: endings, revoked, tasks, expectAllEnded: expectWhole } = await start(script);
     await post({ prompt: 'A model that fails.' });
     await post({ prompt: 'No turn is left.', limits: { max_turns: 1 } });
     revoked.add('shere-3');
@@ -147,7 +147,7 @@ describe('spans of tasks', () => {
         return {} as never;
       },
     };
-    const { post, endings, faults, ended } = await start([{ text: 'ok' }], { receipts });
+    const { post, spanResults: endings, faults, ended } = await start([{ text: 'ok' }], { receipts });
     const answer = post({ prompt: 'Go.' });
     await expect.poll(() => ended.map(({ kind }) => kind)).toEqual(['turn']);
     wait.resolve();
@@ -167,60 +167,60 @@ describe('spans of runs', () => {
   const worlds = runWorlds();
   type Setting = Parameters<typeof worlds>[1];
   const world = async (more: Partial<Setting> = {}) => {
-    const outside = new Outside();
-    const seen = watching();
-    const setting = { url: freshSqlite(), watch: seen.watch, ...more };
+    const outside = new PersistentWorld();
+    const seen = createSpanRecorder();
+    const setting = { url: freshSqlite(), tracer: seen.tracer, ...more };
     const host = await worlds(outside, setting);
     return { ...seen, ...host, outside, next: () => worlds(outside, setting) };
   };
 
   it('contain steps, which contain turns and tool calls', async () => {
-    const seen = watching(['workflows']);
+    const seen = createSpanRecorder(['workflows']);
     const loop = turnWorld({
-      steps: [calls('look'), says('A cat.'), says('Done.')],
-      tools: [readTool('look', () => good('a cat'))],
-      watch: seen.watch,
+      steps: [toolCallAnswer('look'), textAnswer('A cat.'), textAnswer('Done.')],
+      tools: [readTool('look', () => okOutput('a cat'))],
+      tracer: seen.tracer,
     });
-    const { outside, send, becomes } = await world({ turns: () => loop.loop, watch: seen.watch });
+    const { outside, send, becomes } = await world({ turns: () => loop.loop, tracer: seen.tracer });
     const looking = '[agents.a]\ninstructions = "x"\ngrants = { tools = ["look"] }\n';
     const skipped = step('never', 'No.', 'when = "false"');
     outside.define('two', looking + step('one', 'Look.') + step('two', 'End.', 'needs = ["one"]') + skipped);
     const response = await send('POST', '/agent/v1/workflows/two/runs', {}, { traceparent: trace(2) });
     const { run_id: id } = JSON.parse((await response.text()).split('\n')[0] ?? '') as { run_id: string };
     await becomes(id, { state: 'completed' });
-    await expect.poll(() => seen.endings('run')).toEqual(['ok']);
-    const [run] = seen.of('run');
-    const [one, two, ...others] = seen.of('step');
-    expect([run?.id, run?.facts, run?.traceparent]).toEqual([id, { workflow: 'two' }, trace(2)]);
-    expect([one, two].map((work) => [work?.id, work?.facts, work?.parent, work?.traceparent])).toEqual([
+    await expect.poll(() => seen.spanResults('run')).toEqual(['ok']);
+    const [run] = seen.spansOf('run');
+    const [one, two, ...others] = seen.spansOf('step');
+    expect([run?.id, run?.attributes, run?.traceparent]).toEqual([id, { workflow: 'two' }, trace(2)]);
+    expect([one, two].map((work) => [work?.id, work?.attributes, work?.parent, work?.traceparent])).toEqual([
       [`${id}:one`, { workflow: 'two', step: 'one', agent: 'a', attempts: 1 }, run, trace(2)],
       [`${id}:two`, { workflow: 'two', step: 'two', agent: 'a', attempts: 1 }, run, trace(2)],
     ]);
     expect(others).toEqual([]);
-    expect([...seen.of('turn'), ...seen.of('tool')].map((work) => [work.id, work.parent])).toEqual([
+    expect([...seen.spansOf('turn'), ...seen.spansOf('tool')].map((work) => [work.id, work.parent])).toEqual([
       [`${id}:0:one:1:1`, one],
       [`${id}:0:one:1:2`, one],
       [`${id}:0:two:1:1`, two],
       [`${id}:0:one:1:call_1_1`, one],
     ]);
-    expect(saidBy(one as never)).toEqual(['system: x', 'user: Look.']);
-    expect(seen.of('turn').map(saidBy)).toEqual([[], ['assistant: A cat.'], ['assistant: Done.']]);
-    seen.expectWhole();
+    expect(transcriptLines(one as never)).toEqual(['system: x', 'user: Look.']);
+    expect(seen.spansOf('turn').map(transcriptLines)).toEqual([[], ['assistant: A cat.'], ['assistant: Done.']]);
+    seen.expectAllEnded();
   });
 
   it('count the attempts of a step, each with unique ids', async () => {
-    const { outside, run, of, endings, turns, expectWhole } = await world();
+    const { outside, run, spansOf: of, spanResults: endings, turns, expectAllEnded: expectWhole } = await world();
     outside.define('again', agents + step('a', 'fail 1 times', 'retry = { attempts = 2, backoff_secs = 0 }'));
     const { id } = await run('again');
     await expect.poll(() => endings('run')).toEqual(['ok']);
     expect(endings('step')).toEqual(['ok']);
-    expect(of('step')[0]?.facts.attempts).toBe(2);
-    expect(turns.requests.map(({ within }) => within.ids)).toEqual([`${id}:0:a:1`, `${id}:0:a:2`]);
+    expect(of('step')[0]?.attributes.attempts).toBe(2);
+    expect(turns.requests.map(({ trace: within }) => within.idPrefix)).toEqual([`${id}:0:a:1`, `${id}:0:a:2`]);
     expectWhole();
   });
 
   it('have the code of every kind of failure', async () => {
-    const { outside, run, endings, faults, expectWhole } = await world();
+    const { outside, run, spanResults: endings, faults, expectAllEnded: expectWhole } = await world();
     outside.define('fails', agents + step('a', 'fail x'));
     outside.define('bug', agents + step('a', 'throw'));
     const one = step('a', 'say {"n":1}', 'output_schema = { type = "object" }');
@@ -238,7 +238,7 @@ describe('spans of runs', () => {
   });
 
   it('are abandoned when cancelled, between steps and between attempts', async () => {
-    const { outside, begin, json, becomes, endings, expectWhole } = await world();
+    const { outside, begin, json, becomes, spanResults: endings, expectAllEnded: expectWhole } = await world();
     outside.define('two', agents + step('a', 'hold a') + step('b', 'say b'));
     const first = await begin('two');
     await json('POST', `sessions/${first}/cancel`);
@@ -257,7 +257,7 @@ describe('spans of runs', () => {
   });
 
   it('exist per segment, to and from a gate, in the trace of the client that opened it', async () => {
-    const { outside, run, send, becomes, of, endings, expectWhole } = await world();
+    const { outside, run, send, becomes, spansOf: of, spanResults: endings, expectAllEnded: expectWhole } = await world();
     const gate = 'gate = { kind = "input", schema = { type = "object" } }';
     outside.define('form', agents + step('a', 'say a') + step('b', 'say b', `needs = ["a"]\n${gate}`));
     const { id } = await run('form');
@@ -276,7 +276,7 @@ describe('spans of runs', () => {
   });
 
   it('exist per cycle of a workflow with an entry, also for failed cycles', async () => {
-    const { outside, run, send, becomes, turns, of, endings, expectWhole } = await world();
+    const { outside, run, send, becomes, turns, spansOf: of, spanResults: endings, expectAllEnded: expectWhole } = await world();
     outside.define('armed', `[entry]\nkind = "armed"\n${agents}${step('a', 'fail 1 times')}`);
     const { id } = await run('armed');
     expect(of('run')).toEqual([]);
@@ -287,12 +287,12 @@ describe('spans of runs', () => {
     }
     expect(endings('run')).toEqual(['failed run_failed', 'ok']);
     expect(of('run').map(({ traceparent }) => traceparent)).toEqual([trace(1), trace(2)]);
-    expect(turns.requests.map(({ within }) => within.ids)).toEqual([`${id}:1:a:1`, `${id}:2:a:1`]);
+    expect(turns.requests.map(({ trace: within }) => within.idPrefix)).toEqual([`${id}:1:a:1`, `${id}:2:a:1`]);
     expectWhole();
   });
 
   it('end when the host stops, and start again on its next start', async () => {
-    const { outside, begin, turns, stop, next, of, endings, expectWhole } = await world();
+    const { outside, begin, turns, stop, next, spansOf: of, spanResults: endings, expectAllEnded: expectWhole } = await world();
     outside.define('plain', agents + step('a', 'hold x'));
     const id = await begin('plain');
     await expect.poll(() => turns.requests.length).toBe(1);
@@ -302,8 +302,8 @@ describe('spans of runs', () => {
     outside.holds.release('x');
     await after.becomes(id, { state: 'completed' });
     await expect.poll(() => endings('run')).toEqual(['failed shutdown', 'ok']);
-    expect(of('step').map(({ facts }) => facts.attempts)).toEqual([1, 2]);
-    expect([...turns.requests, ...after.turns.requests].map(({ within }) => within.ids)).toEqual([
+    expect(of('step').map(({ attributes: facts }) => facts.attempts)).toEqual([1, 2]);
+    expect([...turns.requests, ...after.turns.requests].map(({ trace: within }) => within.idPrefix)).toEqual([
       `${id}:0:a:1`,
       `${id}:0:a:2`,
     ]);
@@ -311,7 +311,7 @@ describe('spans of runs', () => {
   });
 
   it('survive a database failure', async () => {
-    const { outside, begin, store, becomes, turns, endings, expectWhole } = await world();
+    const { outside, begin, store, becomes, turns, spanResults: endings, expectAllEnded: expectWhole } = await world();
     outside.define('plain', agents + step('a', 'hold x'));
     const id = await begin('plain');
     await expect.poll(() => turns.requests.length).toBe(1);

@@ -5,7 +5,7 @@ import { StoredAgents } from '../../src/agent/agents/stored-agents.ts';
 import type { ToolCatalogEntry } from '../../src/agent/shapes/tool.ts';
 import { agentsRoutes } from '../../src/planes/agent/agents-routes.ts';
 import { openapiDocument } from '../../src/http/openapi.ts';
-import { agentPlane } from '../../src/planes/agent/plane.ts';
+import { createAgentPlane } from '../../src/planes/agent/plane.ts';
 import { Store } from '../../src/store/index.ts';
 import { describeDatabases } from '../support/databases.ts';
 import { routeServers } from '../support/serve-routes.ts';
@@ -251,7 +251,7 @@ describeDatabases('agents over HTTP', (url) => {
 
   it('is described in the OpenAPI document', async () => {
     const { agents } = await world();
-    const document = JSON.stringify(openapiDocument([agentPlane(agentsRoutes(agents))], '1'));
+    const document = JSON.stringify(openapiDocument([createAgentPlane(agentsRoutes(agents))], '1'));
     const references = new Set(document.match(/#\/components\/schemas\/\w+/g));
     const { components } = JSON.parse(document) as { components: { schemas: Json } };
     expect([...references].filter((one) => !(one.slice(21) in components.schemas))).toEqual([]);

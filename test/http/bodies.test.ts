@@ -1,7 +1,7 @@
 import { request } from 'node:http';
 import { afterEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { openAccess } from '../../src/planes/access.ts';
+import { loopbackAccess } from '../../src/planes/access.ts';
 import { createApp } from '../../src/http/app.ts';
 import { hostError } from '../../src/planes/error-schema.ts';
 import { hostGuard } from '../../src/http/host-guard.ts';
@@ -17,7 +17,7 @@ const place = (path: string, method: 'POST' | 'DELETE' | 'HEAD' | 'GET' = 'POST'
   path,
   operationId: `${method}${path.replaceAll('/', '_')}`,
   summary: 'For the test',
-  answers,
+  responses: answers,
 });
 const echo = ({ body: got }: { body: unknown }) => Response.json({ got });
 const plane: Plane = {
@@ -28,9 +28,9 @@ const plane: Plane = {
   errorSchema: hostError,
   routes: [
     defineRoute({ ...place('/one/strict'), body, handle: echo }),
-    defineRoute({ ...place('/one/loose'), body, looseBody: true, handle: echo }),
-    defineRoute({ ...place('/one/optional'), body, looseBody: true, bodyOptional: true, handle: echo }),
-    defineRoute({ ...place('/one/thing', 'DELETE'), body, looseBody: true, handle: echo }),
+    defineRoute({ ...place('/one/loose'), body, acceptsLooseContentType: true, handle: echo }),
+    defineRoute({ ...place('/one/optional'), body, acceptsLooseContentType: true, isBodyOptional: true, handle: echo }),
+    defineRoute({ ...place('/one/thing', 'DELETE'), body, acceptsLooseContentType: true, handle: echo }),
     defineRoute({
       ...place('/one/thing', 'GET'),
       handle: () => new Response('text', { headers: { x: 'y' } }),
@@ -56,10 +56,10 @@ afterEach(async () => {
 async function serve(planes: readonly Plane[] = [plane]) {
   const faults: unknown[] = [];
   const stopping = new AbortController().signal;
-  const app = createApp({ planes, access: openAccess, stopping, onFault: (_, error) => faults.push(error) });
+  const app = createApp({ planes, access: loopbackAccess, stopSignal: stopping, onFault: (_, error) => faults.push(error) });
   const listener = await listen(app, hostGuard('127.0.0.1', []), { host: '127.0.0.1', port: 0 });
   closing.push(async () => {
-    listener.cut();
+    listener.destroyConnections();
     await listener.close();
   });
   const url = `http://127.0.0.1:${listener.port}`;

@@ -1,22 +1,22 @@
 import { describe, expect, test } from 'vitest';
 import { EngineError } from '../../src/engine/types.ts';
 import { HttpError } from '../../src/http/error.ts';
-import type { CompletionFacts } from '../../src/watch/index.ts';
+import type { CompletionAttributes } from '../../src/watch/index.ts';
 import { scriptedServers } from '../support/serve.ts';
 import { thinkingTemplate } from '../support/thinking-template.ts';
 import type { Script } from '../support/scripted-engine.ts';
 import { until } from '../support/until.ts';
-import { saidBy, watching } from '../support/watching.ts';
+import { transcriptLines, createSpanRecorder } from '../support/watching.ts';
 
 const servers = scriptedServers();
 const serve = async (script: Script = {}, { kept = [] }: { kept?: 'completions'[] } = {}) => {
-  const watched = watching(kept);
+  const watched = createSpanRecorder(kept);
   return { ...watched, ...(await servers(script, 'ready', undefined, [watched.sink])) };
 };
 type Host = Awaited<ReturnType<typeof serve>>;
 
 /** The span of the only request so far. */
-const only = ({ of, expectWhole }: Host) => {
+const only = ({ spansOf: of, expectAllEnded: expectWhole }: Host) => {
   expectWhole();
   const works = of('completion');
   expect(works).toHaveLength(1);
@@ -27,8 +27,8 @@ const over = async (host: Host, count = 1) => await until(() => host.ended.lengt
 interface Wire {
   readonly path: string;
   readonly body: object;
-  readonly wire: CompletionFacts['wire'];
-  readonly operation: CompletionFacts['operation'];
+  readonly wire: CompletionAttributes['wire'];
+  readonly operation: CompletionAttributes['operation'];
   /** Refused by the schema. */
   readonly wrong: object;
   /** What it says. */
@@ -117,7 +117,7 @@ describe.each(wires)('$path is traced', ({ path, body, wire, operation, wrong, a
     );
     await response.text();
     await over(host);
-    const { id, facts, ending, said, traceparent: trace } = only(host);
+    const { id, attributes: facts, result: ending, transcript: said, traceparent: trace } = only(host);
     expect(id).toBe(response.headers.get('x-request-id'));
     expect(trace).toBe(traceparent);
     expect(ending).toEqual({ outcome: 'ok', status: 200 });
@@ -146,22 +146,22 @@ describe.each(wires)('$path is traced', ({ path, body, wire, operation, wrong, a
     const host = await serve(script, { kept: ['completions'] });
     await (await host.post(path, { ...body, stream })).text();
     await over(host);
-    expect(saidBy(only(host))).toEqual([...asked, 'assistant: Hello, world!']);
+    expect(transcriptLines(only(host))).toEqual([...asked, 'assistant: Hello, world!']);
   });
 
   test('refused by the schema, for an unknown model, by a full queue', async () => {
     const host = await serve({ ...script, capacity: 0 });
     for (const sent of [wrong, { ...body, model: 'other' }, body]) await (await host.post(path, sent)).text();
     await over(host, 3);
-    expect(host.of('completion').map(({ ending }) => ending)).toEqual([
+    expect(host.spansOf('completion').map(({ result: ending }) => ending)).toEqual([
       { outcome: 'refused', status: 400, code: 'invalid_value' },
       { outcome: 'refused', status: 404, code: 'model_not_found' },
       { outcome: 'refused', status: 429, code: 'queue_full' },
     ]);
-    const [unread, other] = host.of('completion');
-    expect(unread?.facts).toEqual({ wire, operation, by: 'local', stream: path.startsWith('/api/') });
-    expect(other?.facts.requestedModel).toBe('other');
-    expect(other?.facts.model).toBeUndefined();
+    const [unread, other] = host.spansOf('completion');
+    expect(unread?.attributes).toEqual({ wire, operation, by: 'local', stream: path.startsWith('/api/') });
+    expect(other?.attributes.requestedModel).toBe('other');
+    expect(other?.attributes.model).toBeUndefined();
     expect(host.faults).toEqual([]);
   });
 
@@ -176,16 +176,16 @@ describe.each(wires)('$path is traced', ({ path, body, wire, operation, wrong, a
     await (await host.post(path, { ...body, stream })).text();
     await over(host);
     const work = only(host);
-    expect(work.ending).toEqual({ outcome: 'failed', status, code: 'device_lost' });
-    expect(work.facts.completionTokens).toBeUndefined();
-    expect(work.facts.finish).toBeUndefined();
-    expect(saidBy(work)).toEqual([...asked, ...(after === 0 ? [] : ['assistant: Hello, '])]);
+    expect(work.result).toEqual({ outcome: 'failed', status, code: 'device_lost' });
+    expect(work.attributes.completionTokens).toBeUndefined();
+    expect(work.attributes.finish).toBeUndefined();
+    expect(transcriptLines(work)).toEqual([...asked, ...(after === 0 ? [] : ['assistant: Hello, '])]);
   });
 
   test('failed with an internal error', async () => {
     const host = await serve({ ...script, fail: { after: 0, error: new TypeError('ours') } });
     expect((await host.post(path, body)).status).toBe(500);
-    expect(only(host).ending).toEqual({ outcome: 'failed', status: 500, code: 'internal_error' });
+    expect(only(host).result).toEqual({ outcome: 'failed', status: 500, code: 'internal_error' });
     expect(host.faults).toHaveLength(1);
   });
 
@@ -206,10 +206,10 @@ describe.each(wires)('$path is traced', ({ path, body, wire, operation, wrong, a
     await over(host);
     const work = only(host);
     const sentStatus = stream ? { status: 200 } : {};
-    expect(work.ending).toEqual({ outcome: 'abandoned', code: 'client_gone', ...sentStatus });
-    expect(work.facts.firstTokenMs).toBeGreaterThan(0);
-    expect(work.facts.completionTokens).toBeUndefined();
-    expect(saidBy(work)?.at(-1)).toMatch(/^assistant: Hello( more)+$/);
+    expect(work.result).toEqual({ outcome: 'abandoned', code: 'client_gone', ...sentStatus });
+    expect(work.attributes.firstTokenMs).toBeGreaterThan(0);
+    expect(work.attributes.completionTokens).toBeUndefined();
+    expect(transcriptLines(work)?.at(-1)).toMatch(/^assistant: Hello( more)+$/);
     expect(host.faults).toEqual([]);
   });
 
@@ -224,7 +224,7 @@ describe.each(wires)('$path is traced', ({ path, body, wire, operation, wrong, a
     host.stopping.abort(new HttpError(503, 'shutting_down', 'The host is shutting down.'));
     await sent;
     const status = stream ? 200 : 503;
-    expect(only(host).ending).toEqual({ outcome: 'failed', status, code: 'shutting_down' });
+    expect(only(host).result).toEqual({ outcome: 'failed', status, code: 'shutting_down' });
   });
 });
 
@@ -253,8 +253,8 @@ describe.each(embeddings)('$path is traced', ({ path, body, wire, texts }) => {
     await response.text();
     const work = only(host);
     expect(work.id).toBe(response.headers.get('x-request-id'));
-    expect(work.ending).toEqual({ outcome: 'ok', status: 200 });
-    expect(work.facts).toEqual({
+    expect(work.result).toEqual({ outcome: 'ok', status: 200 });
+    expect(work.attributes).toEqual({
       wire,
       operation: 'embeddings',
       by: 'local',
@@ -264,7 +264,7 @@ describe.each(embeddings)('$path is traced', ({ path, body, wire, texts }) => {
       answers: texts.length,
       promptTokens: texts.join('').length,
     });
-    expect(saidBy(work)).toEqual(texts.map((text) => `user: ${text}`));
+    expect(transcriptLines(work)).toEqual(texts.map((text) => `user: ${text}`));
     const { completions_served: served } = (await (await host.get('/host/v1/info')).json()) as {
       completions_served: number;
     };
@@ -287,7 +287,7 @@ describe.each(embeddings)('$path is traced', ({ path, body, wire, texts }) => {
     leave.abort();
     await expect(sent).rejects.toThrow();
     await over(host, 5);
-    expect(host.endings('completion')).toEqual([
+    expect(host.spanResults('completion')).toEqual([
       'refused invalid_value',
       'refused model_not_found',
       'refused queue_full',
@@ -310,14 +310,14 @@ describe('several answers', () => {
       await over(host);
       const work = only(host);
       const prompt = (host.engine.requests[0]?.prompt.length ?? 0) * prompts;
-      expect(work.facts).toMatchObject({
+      expect(work.attributes).toMatchObject({
         answers,
         promptTokens: prompt,
         cachedTokens: prompts,
         completionTokens: 4 * answers,
         finish: 'stop',
       });
-      const told = saidBy(work) ?? [];
+      const told = transcriptLines(work) ?? [];
       expect(told.filter((one) => one === 'assistant: Hello, world!')).toHaveLength(answers);
       expect(told).toHaveLength(prompts + answers);
     }
@@ -326,7 +326,7 @@ describe('several answers', () => {
   test('best_of counts discarded answers too', async () => {
     const host = await serve(script);
     await (await host.post('/v1/completions', { prompt: 'hi', best_of: 3 })).text();
-    expect(only(host).facts).toMatchObject({ answers: 3, promptTokens: 2, completionTokens: 12 });
+    expect(only(host).attributes).toMatchObject({ answers: 3, promptTokens: 2, completionTokens: 12 });
   });
 
   test('some of which did not complete: the usage is unknown', async () => {
@@ -341,7 +341,7 @@ describe('several answers', () => {
     await response.body?.getReader().read();
     leave.abort();
     await over(host);
-    const { facts, ending } = only(host);
+    const { attributes: facts, result: ending } = only(host);
     expect(ending?.outcome).toBe('abandoned');
     expect(facts.promptTokens).toBeUndefined();
     expect(facts.completionTokens).toBeUndefined();
@@ -360,7 +360,7 @@ describe('specifics of a wire', () => {
       text += new TextDecoder().decode((await reader.read()).value);
     await reader.cancel();
     await over(host);
-    expect(only(host).ending).toEqual({ outcome: 'ok', status: 200 });
+    expect(only(host).result).toEqual({ outcome: 'ok', status: 200 });
   });
 
   test('disconnecting between two pieces is abandoning', async () => {
@@ -373,8 +373,8 @@ describe('specifics of a wire', () => {
     await reader.cancel();
     await over(host);
     const work = only(host);
-    expect(work.ending).toEqual({ outcome: 'abandoned', status: 200, code: 'client_gone' });
-    expect(saidBy(work)).toEqual(['user: hi', 'assistant: Hello']);
+    expect(work.result).toEqual({ outcome: 'abandoned', status: 200, code: 'client_gone' });
+    expect(transcriptLines(work)).toEqual(['user: hi', 'assistant: Hello']);
   });
 
   test('reasoning, calls and results are recorded separately', async () => {
@@ -395,7 +395,7 @@ describe('specifics of a wire', () => {
       { role: 'tool', content: 'seen', tool_call_id: 'c1' },
     ];
     await (await host.post('/v1/chat/completions', { messages, tools: [tool] })).text();
-    expect(saidBy(only(host))).toEqual([
+    expect(transcriptLines(only(host))).toEqual([
       'system: be',
       'user ann: see',
       'reasoning: hm',
@@ -413,15 +413,15 @@ describe('specifics of a wire', () => {
     const response = await host.post('/v1/messages', { model: 'scripted', messages: [user], max_tokens: 0 });
     expect(response.status).toBe(200);
     const work = only(host);
-    expect(work.facts).toMatchObject({ completionTokens: 0, finish: 'length', answers: 1 });
-    expect(saidBy(work)).toEqual(['user: hi']);
+    expect(work.attributes).toMatchObject({ completionTokens: 0, finish: 'length', answers: 1 });
+    expect(transcriptLines(work)).toEqual(['user: hi']);
   });
 
   test("an answer ended by llama.cpp's stop conditions: timings that the engine did not report are unknown", async () => {
     const answer = () => ['  a\n', '  b\n', 'c'];
     const host = await serve({ answer, cached: 1 });
     await (await host.post('/completion', { prompt: 'hi', n_indent: 2 })).text();
-    const { facts, ending } = only(host);
+    const { attributes: facts, result: ending } = only(host);
     expect(ending?.outcome).toBe('ok');
     expect(facts).toMatchObject({ promptTokens: 2, finish: 'length', completionTokens: 3 });
     expect(facts.cachedTokens).toBe(1);
@@ -432,7 +432,7 @@ describe('specifics of a wire', () => {
     const host = await serve(script);
     await (await host.post('/api/chat', { model: 'scripted' })).text();
     await (await host.post('/api/generate', { model: 'scripted', stream: false })).text();
-    for (const { facts, ending } of host.of('completion')) {
+    for (const { attributes: facts, result: ending } of host.spansOf('completion')) {
       expect(ending).toEqual({ outcome: 'ok', status: 200 });
       expect(facts.model).toBe('scripted');
       expect(facts.finish).toBeUndefined();
@@ -447,7 +447,7 @@ describe('specifics of a wire', () => {
     const headers = { 'content-type': 'application/json', traceparent: '00-nonsense' };
     await (await host.post('/v1/chat/completions', '{', { headers })).text();
     expect(only(host).traceparent).toBeUndefined();
-    expect(only(host).ending).toMatchObject({ outcome: 'refused', status: 400 });
+    expect(only(host).result).toMatchObject({ outcome: 'refused', status: 400 });
   });
 
   test('other routes are not traced', async () => {
@@ -457,6 +457,6 @@ describe('specifics of a wire', () => {
     await (await host.post('/v1/messages/count_tokens', { model: 'scripted', messages: [user] })).text();
     await (await host.post('/v1/chat/nothing', {})).text();
     await (await host.get('/v1/chat/completions')).text();
-    expect(host.begun).toEqual([]);
+    expect(host.started).toEqual([]);
   });
 });

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { faultOfReceipt } from '../../src/agent/receipts/verify.ts';
+import { findReceiptFault } from '../../src/agent/receipts/verify.ts';
 import {
   hostTelemetry,
   servedCapabilities,
@@ -64,8 +64,8 @@ describe('the control plane', () => {
     const receipt: unknown = await (await get(`/agent/v1/sessions/${id}/receipt`)).json();
     const x = Buffer.from(info.receipt_key?.public_key ?? '', 'base64').toString('base64url');
     const publicKey = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' });
-    expect(faultOfReceipt(receipt, publicKey)).toBeUndefined();
-    expect(faultOfReceipt({ ...(receipt as object), outcome: 'failed' }, publicKey)).toMatch(/digest/);
+    expect(findReceiptFault(receipt, publicKey)).toBeUndefined();
+    expect(findReceiptFault({ ...(receipt as object), outcome: 'failed' }, publicKey)).toMatch(/digest/);
   });
 
   test('gated routes require the bearer token on loopback too, and return every member', async () => {

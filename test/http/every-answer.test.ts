@@ -3,7 +3,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createHttpServer } from '../../src/http/server.ts';
-import { listening } from '../../src/http/listening.ts';
+import { bindServer } from '../../src/http/listening.ts';
 import { gatewayWorld } from '../support/gateway/world.ts';
 import { readRaw, sendRaw } from '../support/raw-http.ts';
 import { serveScripted } from '../support/serve.ts';
@@ -103,7 +103,7 @@ test('a request that does not arrive in time gets a response with an id and an e
     serve: (_, outgoing) => void outgoing.end(),
     writeRefusal: ({ code }) => ({ headers: { 'x-request-id': 'req_1' }, body: JSON.stringify({ code }) }),
   });
-  const open = await listening(server, { host: '127.0.0.1', port: 0 });
+  const open = await bindServer(server, { host: '127.0.0.1', port: 0 });
   const { status, headers, body } = readRaw(await sendRaw(open.port, 'GET /health HTTP/1.1\r\nHost: loc'));
   expect([status, headers.get('x-request-id'), body]).toEqual([408, 'req_1', '{"code":"request_timeout"}']);
   await open.close();
@@ -114,7 +114,7 @@ test('invalid data after a request does not get into the response in progress', 
     serve: (_, outgoing) => void outgoing.write('one '),
     writeRefusal: ({ code }) => ({ headers: {}, body: code }),
   });
-  const open = await listening(server, { host: '127.0.0.1', port: 0 });
+  const open = await bindServer(server, { host: '127.0.0.1', port: 0 });
   const said = await sendRaw(open.port, `${head('GET / HTTP/1.1', local)}no HTTP\r\n\r\n`).catch(() => '');
   expect(said).not.toContain('bad_request');
   await open.close();

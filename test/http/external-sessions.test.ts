@@ -205,7 +205,7 @@ describeDatabases('external sessions', (url) => {
   });
 
   test('the cap is a 429, and an end makes room', async () => {
-    const { send, register, end } = await host({ url: await url(), most: 3 });
+    const { send, register, end } = await host({ url: await url(), maxSessions: 3 });
     const first = await register();
     await register();
     await register();
@@ -218,7 +218,7 @@ describeDatabases('external sessions', (url) => {
   });
 
   test('the same idempotency_key: the same session with a new secret; never another one', async () => {
-    const { send, register, beat, end, feed } = await host({ url: await url(), most: 1 });
+    const { send, register, beat, end, feed } = await host({ url: await url(), maxSessions: 1 });
     const about = { harness: 'h', labels: { a: '1', b: '2' }, idempotency_key: 'once' };
     const first = await register(about);
     const again = await register({ ...about, labels: { b: '2', a: '1' } });

@@ -16,7 +16,7 @@ import {
   Witness,
 } from '../support/gateway/world.ts';
 import { ledgerOn } from '../support/ledger.ts';
-import { watching } from '../support/watching.ts';
+import { createSpanRecorder } from '../support/watching.ts';
 
 const usage = { input: 40, output: 25, cacheRead: 15 };
 const cost = nanoOf({ fresh: 25, cacheRead: 15, output: 25 });
@@ -107,7 +107,7 @@ class World {
   readonly customers: Customer[] = [];
   readonly credits = [credit, credit];
   readonly asked: Asked[] = [];
-  readonly seen = watching();
+  readonly seen = createSpanRecorder();
   #waiting: (() => void)[] = [];
   #open = false;
   readonly #gateways: Awaited<ReturnType<World['gateway']>>[] = [];
@@ -137,7 +137,7 @@ class World {
     const gateway = await openGateway({
       config,
       database: this.#database,
-      watch: this.seen.watch,
+      tracer: this.seen.tracer,
       onFault: none,
       onNotice: none,
     });
@@ -147,7 +147,7 @@ class World {
       async stop() {
         const closed = listener.close();
         await gateway.close(0);
-        listener.cut();
+        listener.destroyConnections();
         await closed;
       },
       /** Ends when all that came in is settled: a caller that left may have asked, though nothing is held for it yet. */
@@ -237,10 +237,10 @@ class World {
 
 /** Every request has one span, which agrees with the ledger. */
 async function expectTold({ seen, witness }: World): Promise<void> {
-  await expect.poll(() => seen.ended.length).toBe(seen.begun.length);
-  seen.expectWhole();
+  await expect.poll(() => seen.ended.length).toBe(seen.started.length);
+  seen.expectAllEnded();
   const rows = new Map((await witness.rows()).map((row) => [row.id, row]));
-  for (const { id, facts, ending } of seen.of('gateway')) {
+  for (const { id, attributes: facts, result: ending } of seen.spansOf('gateway')) {
     const row = rows.get(id);
     expect(facts.costNanousd ?? 0n).toBe(row?.charged ?? 0n);
     if (!row) continue;

@@ -65,7 +65,7 @@ describePostgres('three gateways before three hosts, each a process', (url) => {
     const back = startHost(new URL(urls[0] ?? '').port);
     undo.push(() => back.end());
     await letBeatsStop(witness.books, doomed.pid);
-    await witness.books.ledger.recover();
+    await witness.books.ledger.recoverOrphanedHolds();
     await load.over();
     await expect.poll(() => witness.openHolds()).toBe(0);
     await expectHonest(witness, load, { customers, credit, about: 'real hosts' });

@@ -139,7 +139,7 @@ describePostgres('three gateways and three hosts', (url) => {
     expect((await witness.books.ledger.audit()).faults).toEqual([]);
     await lost.comeBack();
     await letBeatsStop(witness.books, doomed.pid);
-    await witness.books.ledger.recover();
+    await witness.books.ledger.recoverOrphanedHolds();
     await load.over();
     await expect.poll(() => witness.openHolds()).toBe(0);
 

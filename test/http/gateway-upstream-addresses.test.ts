@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Resolve } from '../../src/addresses/resolve.ts';
+import type { ResolveHost } from '../../src/addresses/resolve.ts';
 import type { ByokProvider } from '../../src/gateway/config/types.ts';
 import { UndiciTransport } from '../../src/gateway/upstream/transport.ts';
 import { UpstreamFailure } from '../../src/wires/core/upstream-failure.ts';
-import { vettedGet } from '../../src/gateway/upstream/vetted-get.ts';
-import { AddressRefused } from '../../src/gateway/upstream/vetting.ts';
+import { vettedStatus } from '../../src/gateway/upstream/vetted-get.ts';
+import { AddressRefusedError } from '../../src/gateway/upstream/vetting.ts';
 import { aCandidate, aSending, ownCandidate } from '../support/gateway/candidates.ts';
 import { serve } from '../support/local-server.ts';
 
@@ -46,7 +46,7 @@ afterEach(async () => {
 });
 
 /** Answers in turn, the last one again and again. */
-function answering(...answers: readonly (readonly string[])[]): { resolve: Resolve; asked: string[] } {
+function answering(...answers: readonly (readonly string[])[]): { resolve: ResolveHost; asked: string[] } {
   const asked: string[] = [];
   return {
     asked,
@@ -57,7 +57,7 @@ function answering(...answers: readonly (readonly string[])[]): { resolve: Resol
     },
   };
 }
-function transport(resolve: Resolve) {
+function transport(resolve: ResolveHost) {
   const way = new UndiciTransport({ byok: [azure, openai], resolve, limits: { connectMs: 60_000 } });
   closing.push(() => way.close());
   return way;
@@ -215,8 +215,8 @@ describe("the operator's providers", () => {
 });
 
 describe('vettedGet', () => {
-  const get = (url: string, mode: 'house' | 'public' | 'registered', resolve?: Resolve, timeoutMs = 60_000) =>
-    vettedGet(url, {
+  const get = (url: string, mode: 'house' | 'public' | 'registered', resolve?: ResolveHost, timeoutMs = 60_000) =>
+    vettedStatus(url, {
       mode,
       name: 'acme',
       headers: { authorization: 'Bearer sk-own' },
@@ -249,7 +249,7 @@ describe('vettedGet', () => {
       ['nowhere', 'house', []],
     ] as const)
       await expect(get(url, mode, answering([...addresses]).resolve), url).rejects.toBeInstanceOf(
-        AddressRefused,
+        AddressRefusedError,
       );
     expect(reached).toEqual([]);
   });

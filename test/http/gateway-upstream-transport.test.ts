@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { WireKind } from '../../src/wires/core/types.ts';
 import { UndiciTransport, type TransportOptions } from '../../src/gateway/upstream/transport.ts';
-import { type Sending, type UpstreamReply } from '../../src/gateway/upstream/types.ts';
+import { type UpstreamRequest, type UpstreamReply } from '../../src/gateway/upstream/types.ts';
 import { HttpError } from '../../src/http/error.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
 import type { AnswerBatches, Backend, BackendRequest } from '../../src/wires/core/backend.ts';
@@ -70,7 +70,7 @@ async function failure(promise: Promise<unknown>): Promise<UpstreamFailure> {
   expect(error).toBeInstanceOf(UpstreamFailure);
   return error as UpstreamFailure;
 }
-const summary = ({ error: { status, type, code }, again, unwell }: UpstreamFailure) => ({
+const summary = ({ error: { status, type, code }, isRetryable: again, isUnhealthy: unwell }: UpstreamFailure) => ({
   status,
   type,
   code,
@@ -132,7 +132,7 @@ describe('a request to a provider', () => {
 
   it('lets the wire set its version header, and nothing override the credential', async () => {
     const { baseUrl, seen } = await upstream((_, response) => response.end());
-    const send = (candidate: Sending['candidate'], headers: Record<string, string>) =>
+    const send = (candidate: UpstreamRequest['candidate'], headers: Record<string, string>) =>
       transport().send(aSending(candidate, { stream: true, body: { path: '/x', headers, text: '' } }));
     await send(aCandidate(baseUrl, { wire: 'anthropic-messages' }), { 'anthropic-version': '2099-01-01' });
     expect(seen[0]?.headers).toMatchObject({

@@ -3,16 +3,16 @@ import { request as httpRequest } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { pairs, wires } from '../support/gateway/asks.ts';
 import { gatewayWorld, nanoOf, type WorldOptions } from '../support/gateway/world.ts';
-import { saidBy, watching } from '../support/watching.ts';
+import { transcriptLines, createSpanRecorder } from '../support/watching.ts';
 
 const undo: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const step of undo.splice(0).toReversed()) await step();
 });
 
-async function start(options: WorldOptions = {}, kept?: Parameters<typeof watching>[0]) {
-  const seen = watching(kept);
-  const world = await gatewayWorld({ watch: seen.watch, ...options });
+async function start(options: WorldOptions = {}, kept?: Parameters<typeof createSpanRecorder>[0]) {
+  const seen = createSpanRecorder(kept);
+  const world = await gatewayWorld({ watch: seen.tracer, ...options });
   undo.push(() => world.close());
   const customer = await world.customer();
   /** On the chat wire. */
@@ -24,11 +24,11 @@ async function start(options: WorldOptions = {}, kept?: Parameters<typeof watchi
     const { path, body: usual } = wires.chat;
     return await world.ask(path, { customer, body: { ...usual(model, stream), ...body }, ...more });
   };
-  const told = () => seen.of('gateway');
+  const told = () => seen.spansOf('gateway');
   /** As soon as all of them are over. */
   const endings = async (count: number) => {
     await expect.poll(() => seen.ended.length).toBe(count);
-    return seen.endings('gateway');
+    return seen.spanResults('gateway');
   };
   return { ...seen, ...world, customer, newCustomer: world.customer, asks, told, endings };
 }
@@ -39,7 +39,7 @@ const usage = { input: 40, output: 7, cacheRead: 15 };
 
 describe('spans of gateway requests', () => {
   it('have all known facts, on every wire', async () => {
-    const { provider, ask, customer, told, endings, witness, expectWhole } = await start();
+    const { provider, ask, customer, told, endings, witness, expectAllEnded: expectWhole } = await start();
     provider.script([{ say: { text: 'Hello there, you.', usage } }]);
     const asked: { readonly wire: string; readonly stream: boolean; readonly id: string }[] = [];
     for (const [wire, model] of pairs)
@@ -53,8 +53,8 @@ describe('spans of gateway requests', () => {
     for (const [index, { wire, stream, id }] of asked.entries()) {
       const work = told()[index];
       const model = pairs[Math.floor(index / 2)]?.[1] ?? '';
-      expect([work?.id, work?.ending?.status], id).toEqual([id, 200]);
-      expect(work?.facts, `${wire} ${model} ${stream}`).toEqual({
+      expect([work?.id, work?.result?.status], id).toEqual([id, 200]);
+      expect(work?.attributes, `${wire} ${model} ${stream}`).toEqual({
         wire,
         operation: wire === 'completions' ? 'text_completion' : 'chat',
         stream,
@@ -70,8 +70,8 @@ describe('spans of gateway requests', () => {
         finish: 'stop',
         ...(stream ? { firstTokenMs: expect.any(Number) } : {}),
       });
-      expect(work?.facts.costNanousd).toBe((await witness.row(id)).charged);
-      expect([work?.said, work?.parent, work?.traceparent]).toEqual([undefined, undefined, undefined]);
+      expect(work?.attributes.costNanousd).toBe((await witness.row(id)).charged);
+      expect([work?.transcript, work?.parent, work?.traceparent]).toEqual([undefined, undefined, undefined]);
     }
     expectWhole();
   });
@@ -82,7 +82,7 @@ describe('spans of gateway requests', () => {
     const { path, body } = wires.embeddings;
     await (await ask(path, { customer, body: body('chat', false) })).text();
     expect(await endings(1)).toEqual(['ok']);
-    expect(told()[0]?.facts).toEqual({
+    expect(told()[0]?.attributes).toEqual({
       wire: 'embeddings',
       operation: 'embeddings',
       stream: false,
@@ -101,7 +101,7 @@ describe('spans of gateway requests', () => {
     provider.script([{ say: { text: 'Hello there.', usageAt: 'missing' } }]);
     for (const stream of both) await (await asks('chat', stream)).text();
     expect(await endings(2)).toEqual(['ok', 'ok']);
-    for (const { facts } of told()) {
+    for (const { attributes: facts } of told()) {
       expect(facts).not.toHaveProperty('promptTokens');
       expect(facts).not.toHaveProperty('completionTokens');
       expect(facts.costNanousd).toBeGreaterThan(0n);
@@ -118,7 +118,7 @@ describe('spans of gateway requests', () => {
     );
     await (await asks('auto', true)).text();
     expect(await endings(1)).toEqual(['ok']);
-    expect(told()[0]?.facts).toMatchObject({
+    expect(told()[0]?.attributes).toMatchObject({
       requestedModel: 'auto',
       effectiveModel: 'chat-other',
       provider: 'at-chat-other',
@@ -126,7 +126,7 @@ describe('spans of gateway requests', () => {
   });
 
   it('do not exist for routes that are free of charge', async () => {
-    const { url, begun } = await start();
+    const { url, started: begun } = await start();
     for (const path of ['/health', '/v1/catalog', '/v1/models', '/v1/nothing', '/openapi.json'])
       await (await fetch(url + path)).text();
     await (await fetch(`${url}/v1/chat/completions`)).text();
@@ -158,14 +158,14 @@ describe('spans of refused and failed gateway requests', () => {
       'refused body_too_large',
       'refused unsupported_media_type',
     ]);
-    expect(told().map(({ ending }) => ending?.status)).toEqual([401, 401, 404, 400, 402, 402, 413, 415]);
-    expect(told().map(({ facts }) => facts.keyId)).toEqual([
+    expect(told().map(({ result: ending }) => ending?.status)).toEqual([401, 401, 404, 400, 402, 402, 413, 415]);
+    expect(told().map(({ attributes: facts }) => facts.keyId)).toEqual([
       undefined,
       undefined,
       ...[rich, rich, poor, rich, rich, rich].map(({ keyId }) => keyId),
     ]);
-    for (const { facts } of told()) expect(facts).not.toHaveProperty('provider');
-    expect(told()[2]?.facts.requestedModel).toBe('nothing');
+    for (const { attributes: facts } of told()) expect(facts).not.toHaveProperty('provider');
+    expect(told()[2]?.attributes.requestedModel).toBe('nothing');
   });
 
   it('that are rate limited', async () => {
@@ -191,8 +191,8 @@ describe('spans of refused and failed gateway requests', () => {
       expect.stringMatching(/^refused [a-z_]+$/),
       expect.stringMatching(/^failed [a-z_]+$/),
     ]);
-    expect(told().map(({ ending }) => ending?.status)).toEqual([400, 502, 400, 502]);
-    for (const { facts } of told()) {
+    expect(told().map(({ result: ending }) => ending?.status)).toEqual([400, 502, 400, 502]);
+    for (const { attributes: facts } of told()) {
       expect(facts).toMatchObject({ provider: 'at-chat', effectiveModel: 'chat', costNanousd: 0n });
       expect(facts).not.toHaveProperty('completionTokens');
     }
@@ -206,10 +206,10 @@ describe('spans of refused and failed gateway requests', () => {
     const { path, body } = wires[wire];
     await (await ask(path, { customer, body: body(model, true) })).text().catch(() => undefined);
     expect(await endings(1)).toEqual([expect.stringMatching(/^failed [a-z_]+$/)]);
-    expect(told()[0]?.ending?.status).toBe(200);
-    expect(told()[0]?.facts).toMatchObject({ costNanousd: 0n, firstTokenMs: expect.any(Number) });
-    expect(told()[0]?.facts).not.toHaveProperty('completionTokens');
-    expect(told().map(saidBy)).toEqual([
+    expect(told()[0]?.result?.status).toBe(200);
+    expect(told()[0]?.attributes).toMatchObject({ costNanousd: 0n, firstTokenMs: expect.any(Number) });
+    expect(told()[0]?.attributes).not.toHaveProperty('completionTokens');
+    expect(told().map(transcriptLines)).toEqual([
       [expect.stringMatching(/^user: .*Hello there\./), expect.stringMatching(/^assistant: One/)],
     ]);
   });
@@ -246,10 +246,10 @@ describe('spans of refused and failed gateway requests', () => {
       'abandoned client_gone',
       'abandoned client_gone',
     ]);
-    expect(told().map(({ ending }) => ending?.status)).toEqual([499, 200, 499]);
+    expect(told().map(({ result: ending }) => ending?.status)).toEqual([499, 200, 499]);
     // Read to its end, and paid for.
-    expect(told()[1]?.facts).toMatchObject({ completionTokens: 7, finish: 'stop' });
-    expect(told().map(({ facts }) => facts.costNanousd ?? 0n)).toEqual([...(await rows()), 0n]);
+    expect(told()[1]?.attributes).toMatchObject({ completionTokens: 7, finish: 'stop' });
+    expect(told().map(({ attributes: facts }) => facts.costNanousd ?? 0n)).toEqual([...(await rows()), 0n]);
   });
   async function startLeaving() {
     const world = await start({ limits: { drainSecs: 5 } });
@@ -261,7 +261,7 @@ describe('spans of refused and failed gateway requests', () => {
   }
 
   it('that run when the gateway stops', async () => {
-    const { provider, asks, gateway, told, endings, expectWhole } = await start();
+    const { provider, asks, gateway, told, endings, expectAllEnded: expectWhole } = await start();
     provider.script([{ say: { text: 'Hello there.' }, stallAfter: 2 }]);
     const streamed = (await asks('chat', true)).text().catch(() => undefined);
     const buffered = asks('chat', false).catch(() => undefined);
@@ -269,7 +269,7 @@ describe('spans of refused and failed gateway requests', () => {
     await gateway.close(0);
     await Promise.all([streamed, buffered]);
     expect(await endings(2)).toEqual(['failed gateway_stopping', 'failed gateway_stopping']);
-    expect(told().map(({ ending }) => ending?.status)).toEqual([200, 503]);
+    expect(told().map(({ result: ending }) => ending?.status)).toEqual([200, 503]);
     expectWhole();
   });
 
@@ -280,12 +280,12 @@ describe('spans of refused and failed gateway requests', () => {
     for (const stream of both) await (await asks('chat', stream, { headers })).text();
     await (await asks('chat', false, { headers })).text();
     expect(await endings(3)).toEqual(['ok', 'refused idempotency_conflict', 'ok']);
-    expect(told().map(({ facts }) => facts.costNanousd)).toEqual([
+    expect(told().map(({ attributes: facts }) => facts.costNanousd)).toEqual([
       nanoOf({ fresh: 25, cacheRead: 15, output: 7 }),
       undefined,
       undefined,
     ]);
-    expect(told()[2]?.facts).not.toHaveProperty('promptTokens');
+    expect(told()[2]?.attributes).not.toHaveProperty('promptTokens');
   });
 });
 
@@ -318,7 +318,7 @@ describe('texts of requests at the gateway', () => {
         'tool_call look: {"at":"it"}',
       ];
       // Chat completions have no word for what a model thinks; some providers have one all the same.
-      for (const work of told()) expect(saidBy(work)).toEqual(said);
+      for (const work of told()) expect(transcriptLines(work)).toEqual(said);
     },
   );
 
@@ -333,7 +333,7 @@ describe('texts of requests at the gateway', () => {
     ];
     await (await asks('chat', false, { body: { messages } })).text();
     await endings(1);
-    expect(told().map(saidBy)).toEqual([
+    expect(told().map(transcriptLines)).toEqual([
       [
         'system: Be brief.',
         'user: Look.',
@@ -351,7 +351,7 @@ describe('texts of requests at the gateway', () => {
     const sent = body('chat', false, 'Once upon');
     await (await ask(path, { customer, body: sent })).text();
     await endings(1);
-    expect(told().map(saidBy)).toEqual([[`user: ${JSON.stringify(sent)}`, 'assistant: Hello.']]);
+    expect(told().map(transcriptLines)).toEqual([[`user: ${JSON.stringify(sent)}`, 'assistant: Hello.']]);
   });
 
   it('for embeddings, each', async () => {
@@ -360,14 +360,14 @@ describe('texts of requests at the gateway', () => {
     const { path } = wires.embeddings;
     await (await ask(path, { customer, body: { model: 'chat', input: ['one', 'two'] } })).text();
     await endings(1);
-    expect(told().map(saidBy)).toEqual([['user: one', 'user: two']]);
+    expect(told().map(transcriptLines)).toEqual([['user: one', 'user: two']]);
   });
 
   it('are not recorded for a sink of other racks', async () => {
     const { asks, told, endings } = await start({}, ['agent', 'completions', 'workflows']);
     for (const stream of both) await (await asks('chat', stream)).text();
     await endings(2);
-    expect(told().map(({ said }) => said)).toEqual([undefined, undefined]);
+    expect(told().map(({ transcript: said }) => said)).toEqual([undefined, undefined]);
   });
 });
 

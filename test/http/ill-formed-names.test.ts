@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { gatewayWorld } from '../support/gateway/world.ts';
 import { ScriptedLab } from '../support/scripted-lab.ts';
 import { serveScripted } from '../support/serve.ts';
-import { illFormedNames } from '../../src/words/ill-formed-names.ts';
+import { findIllFormedNames } from '../../src/words/ill-formed-names.ts';
 
 const lab = new ScriptedLab();
 let host: Awaited<ReturnType<typeof serveScripted>>;
@@ -79,12 +79,12 @@ describe('other texts', () => {
 
   test('and complete pairs are valid, in names too', () => {
     const json = '{"id":"\\ud83d\\ude00","name":"😀","\\ud83d\\ude00":1}';
-    expect(illFormedNames(json, JSON.parse(json))).toEqual([]);
+    expect(findIllFormedNames(json, JSON.parse(json))).toEqual([]);
   });
 });
 
 test('the check takes no memory for values that cannot contain one', () => {
   // An object per number would exhaust the heap.
   const numbers = { e: '\u{1f600}', input: Array<number>(24_000_000).fill(0) };
-  expect(illFormedNames(String.raw`\ud83d\ude00`, numbers)).toEqual([]);
+  expect(findIllFormedNames(String.raw`\ud83d\ude00`, numbers)).toEqual([]);
 });

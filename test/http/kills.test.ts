@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { hostKey } from '../../src/signing/host-key.ts';
+import { loadHostKey } from '../../src/signing/host-key.ts';
 import { Store } from '../../src/store/index.ts';
 import { describeDatabases } from '../support/databases.ts';
 import { freshDataDir, type HostProcess, startSource } from '../support/host.ts';
@@ -94,7 +94,7 @@ describeDatabases('a host that is killed while it acts', (url, kind) => {
       }
       const { endpoint_id: endpointId } = await client.json('GET', '/host/v1/info');
       const store = await Store.open({ url: database, endpointId: String(endpointId) });
-      await expectInvariants(store, (await hostKey(dataDir)).publicKey, client.about);
+      await expectInvariants(store, (await loadHostKey(dataDir)).publicKey, client.about);
       for (const actor of actors) await actor.checkStored?.(store);
       if (round === kills) acted = await actsByVerb(store);
       await store.close();

@@ -18,7 +18,7 @@ const limits = { run: 4000 };
 let gate: GateProcess;
 beforeAll(async () => {
   gate = new GateProcess({ childPath, limits });
-  await gate.warm();
+  await gate.warmUp();
 });
 afterAll(() => gate.close());
 
@@ -99,7 +99,7 @@ describe('a child process that fails', () => {
   it('an error of the gate is no verdict on the kernel, and the next job gets a new child', async () => {
     const own = await fakeGate(`
       process.on('message', () => process.send({ type: 'failed', message: 'a mistake of ours' }));`);
-    await own.warm();
+    await own.warmUp();
     const { pid } = own;
     await expect(own.register(good)).rejects.toMatchObject({
       code: 'lab_failed',
@@ -205,7 +205,7 @@ describe('time limits', () => {
 
 describe('the child process', () => {
   it('is reused for the next job', async () => {
-    await gate.warm();
+    await gate.warmUp();
     const { pid } = gate;
     await gate.register(good);
     await gate.register(good);
@@ -226,7 +226,7 @@ describe('the child process', () => {
   });
 
   it('is killed at the deadline; the host is not blocked, and the next job gets a new child', async () => {
-    await gate.warm();
+    await gate.warmUp();
     const { pid } = gate;
     let turns = 0;
     const timer = setInterval(() => (turns += 1), 10);
@@ -249,7 +249,7 @@ describe('the child process', () => {
   });
 
   it.each(['SIGSEGV', 'SIGKILL', 'SIGABRT'] as const)('that dies by %s is a finding', async (signal) => {
-    await gate.warm();
+    await gate.warmUp();
     const running = gate.register(hanging);
     await sleep(500);
     process.kill(gate.pid as number, signal);
@@ -262,7 +262,7 @@ describe('the child process', () => {
   });
 
   it('is killed on abort; a queued job is rejected at once', async () => {
-    await gate.warm();
+    await gate.warmUp();
     const { pid } = gate;
     const first = new AbortController();
     const second = new AbortController();
@@ -286,7 +286,7 @@ describe('the child process', () => {
 
   it('is killed by close(), which rejects running and queued jobs', async () => {
     const own = new GateProcess({ childPath, limits });
-    await own.warm();
+    await own.warmUp();
     const { pid } = own;
     const running = own.register(hanging);
     const waiting = own.register(good);

@@ -95,7 +95,7 @@ describe('503 precedes every other check', () => {
   ] as const)('%s: every route answers %s', async (state, code, retryAfter) => {
     const lab = new ScriptedLab();
     const { send, resident, engine } = await serve(state === 'starting' ? 'loading' : state, lab);
-    if (state === 'starting') resident.ready(engine, { lab: () => undefined });
+    if (state === 'starting') resident.setReady(engine, { lab: () => undefined });
     for (const [method, path] of table) {
       for (const spelled of [path, path.replace('{op}', 'rms_norm').replace('{name}', '..%2f')]) {
         const answers = [await send(method, spelled)];
@@ -116,10 +116,10 @@ describe('503 precedes every other check', () => {
 
   test('a host without a lab answers 503; when the lab becomes ready, it is served', async () => {
     const { send, resident, engine, lab } = await serve('loading');
-    resident.ready(engine);
+    resident.setReady(engine);
     expect(hostError.parse(await (await send('GET', '/ops')).json()).error.code).toBe('lab_unavailable');
     let ready = false;
-    resident.ready(engine, { lab: () => (ready ? lab : undefined) });
+    resident.setReady(engine, { lab: () => (ready ? lab : undefined) });
     expect((await send('GET', '/ops')).status).toBe(503);
     ready = true;
     expect((await send('GET', '/ops')).status).toBe(200);

@@ -82,7 +82,7 @@ const run = async (args: readonly string[], env: Readonly<Record<string, string>
     stdout: stdout.stream,
     stderr: stderr.stream,
     signals: { on: () => undefined },
-    readerGone: new AbortController().signal,
+    stdoutClosed: new AbortController().signal,
     atExit: () => undefined,
     exit: () => undefined,
   });

@@ -1,17 +1,17 @@
 import { expect, test } from 'vitest';
 import { metricsRoute } from '../../src/planes/host/metrics.ts';
 import { Resident } from '../../src/planes/resident.ts';
-import { Served } from '../../src/planes/served.ts';
+import { ServedCounters } from '../../src/planes/served.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
-import { Watch } from '../../src/watch/index.ts';
+import { Tracer } from '../../src/watch/index.ts';
 import { readPrometheus } from '../support/prometheus.ts';
 import { routeServers } from '../support/serve-routes.ts';
 
 const serve = routeServers();
 const never = () => Promise.reject(new Error('not asked'));
 const host = {
-  served: new Served(),
-  resident: new Resident('none', { find: never, isSame: never, look: never, load: undefined }),
+  served: new ServedCounters(),
+  resident: new Resident('none', { find: never, isSame: never, inspect: never, load: undefined }),
   version: '1.0"\\\n',
   countWork: () => Promise.resolve({ tasks: 2, workflow_runs: 3 }),
   external: { live: () => Promise.resolve([]) },
@@ -19,7 +19,7 @@ const host = {
 
 test("the host's own counters, followed by the traced metrics, in one valid text", async () => {
   const watched = new Metrics();
-  const { send } = await serve([metricsRoute({ ...host, watched })]);
+  const { send } = await serve([metricsRoute({ ...host, tracedMetrics: watched })]);
   const read = async () => {
     const answer = await send('GET', '/metrics');
     expect(answer.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
@@ -28,7 +28,7 @@ test("the host's own counters, followed by the traced metrics, in one valid text
   const calls = async () => (await read()).get('lathe_tool_calls_total')?.samples ?? [];
   expect(await calls()).toEqual([]);
   const facts = { tool: 'say "hi"\\', agent: 'a', callId: 'c', toolKind: 'read' } as const;
-  new Watch([watched]).begin('tool', '1', facts).end({ outcome: 'ok' });
+  new Tracer([watched]).startSpan('tool', '1', facts).end({ outcome: 'ok' });
   expect(await calls()).toMatchObject([{ labels: { tool: 'say "hi"\\', outcome: 'ok' }, value: 1 }]);
   const families = await read();
   expect(families.get('lathe_info')?.samples[0]?.labels).toEqual({ version: '1.0"\\\n' });

@@ -385,7 +385,7 @@ describeDatabases('pending changes', (url) => {
         .approve('p1', 'operator', never)
         .catch((refused: unknown) => refused);
       expect(error).toMatchObject({ kind: 'conflict', code: 'tool_unavailable' });
-      tool.gone = 'its description changed; pin it again';
+      tool.unavailableReason = 'its description changed; pin it again';
       const drifted = await first.changes
         .approve('p1', 'operator', never)
         .catch((refused: unknown) => refused);
@@ -393,7 +393,7 @@ describeDatabases('pending changes', (url) => {
         'its description changed; pin it again. p1 stays staged',
       );
       expect(await first.changes.list()).toHaveLength(1);
-      tool.gone = undefined;
+      tool.unavailableReason = undefined;
       expect(await codeOf(first.changes.approve('p1', 'operator', never))).toBe('done');
       expect((await first.acts.list(10)).map(({ reason }) => reason)).toEqual([
         'tool_unavailable',
@@ -411,14 +411,14 @@ describeDatabases('pending changes', (url) => {
           now: store.now,
           time: () => store.time(),
           read: (work) => store.read(work),
-          next: (tx, counter) => store.next(tx, counter),
-          act: (tx, act) => store.act(tx, act),
+          nextNumber: (tx, counter) => store.nextNumber(tx, counter),
+          appendAct: (tx, act) => store.appendAct(tx, act),
           transaction: (work) =>
             full
               ? Promise.reject(new StoreError('storage_full', 'the disk is full'))
               : store.transaction(work),
         }) as Store;
-      const { changes } = await host(await url(), { tools: [tool], through });
+      const { changes } = await host(await url(), { tools: [tool], wrapStore: through });
       tool.apply = () => {
         full = true;
         tool.applied++;
@@ -657,7 +657,7 @@ describe('pending changes in random situations', () => {
           } else if (what !== 'discard') await approve(a.changes);
           await codeOf(b.changes.decision(id, AbortSignal.timeout(1)));
         }
-        await a.changes.settled();
+        await a.changes.whenIdle();
         const acts = await a.acts.list(1000);
         for (let id = 1; id <= 4; id++) {
           const { state } = await a.changes.get(`p${id}`);

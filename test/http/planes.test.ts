@@ -156,7 +156,7 @@ describe('while a model loads', () => {
       expect(response.headers.get('retry-after')).toBe('1');
     }
     expect((await get('/host/v1/info')).status).toBe(200);
-    resident.ready(engine);
+    resident.setReady(engine);
     expect((await get('/health')).status).toBe(200);
     expect((await post('/v1/chat/completions', hi)).status).toBe(200);
   });

@@ -1,12 +1,12 @@
 /** Gates of every kind, and entry gates: where runs wait, and what opens the gates. */
 import { expect, it, vi } from 'vitest';
 import { describeDatabases } from '../support/databases.ts';
-import { agents, Outside, runWorlds, ShiftedClock, step, told } from '../support/run-world.ts';
+import { agents, PersistentWorld, runWorlds, ShiftedClock, step, summarizeEvents } from '../support/run-world.ts';
 
 describeDatabases('gates of runs', (url) => {
   const open = runWorlds();
   const world = async () => {
-    const outside = new Outside();
+    const outside = new PersistentWorld();
     const clock = new ShiftedClock();
     return { outside, ...(await open(outside, { url: await url(), clock })) };
   };
@@ -20,7 +20,7 @@ describeDatabases('gates of runs', (url) => {
     const { outside, run, json, becomes, detail, events, turns } = await world();
     outside.define('form', gated(form, 'say {{gate.size}} {{gate.color}}'));
     const first = await run('form');
-    expect(told(first.events).slice(-2)).toEqual(['step_waiting g', 'run_end suspended']);
+    expect(summarizeEvents(first.events).slice(-2)).toEqual(['step_waiting g', 'run_end suspended']);
     expect(first.events.at(-1)).toMatchObject({ waiting_on: 'input' });
     const { id } = first;
     const parked = await detail(id);
@@ -55,7 +55,7 @@ describeDatabases('gates of runs', (url) => {
     const all = await events(id);
     expect(all.map(({ seq }) => seq)).toEqual(all.map((_, at) => at));
     const second = all.slice(first.events.length);
-    expect(told(second).filter((one) => /^(?:run|step)_/.test(one))).toEqual([
+    expect(summarizeEvents(second).filter((one) => /^(?:run|step)_/.test(one))).toEqual([
       'run_start',
       'step_start g',
       'step_end g completed',
@@ -148,8 +148,8 @@ describeDatabases('gates of runs', (url) => {
     outside.define('true', gated('{ kind = "value", expr = "steps.before.output == \'b\'" }', 'say a'));
     for (const name of ['past', 'true']) {
       const { events } = await run(name);
-      expect(told(events).at(-1)).toBe('run_end completed');
-      expect(told(events)).not.toContain('step_waiting g');
+      expect(summarizeEvents(events).at(-1)).toBe('run_end completed');
+      expect(summarizeEvents(events)).not.toContain('step_waiting g');
     }
   });
 
@@ -176,9 +176,9 @@ describeDatabases('gates of runs', (url) => {
     const { id, events } = await run('quiet');
     expect(events.at(-1)).toMatchObject({ outcome: 'suspended', waiting_on: 'value' });
     outside.host = { ...outside.host, tasks_running: 0, pending: 1 };
-    expect(told((await run('busy')).events)).toContain('step_end only skipped');
+    expect(summarizeEvents((await run('busy')).events)).toContain('step_end only skipped');
     outside.host = { ...outside.host, external_sessions: 1 };
-    expect(told((await run('busy')).events)).toContain('step_end only completed');
+    expect(summarizeEvents((await run('busy')).events)).toContain('step_end only completed');
     expect((await detail(id)).state).toBe('suspended');
     outside.host = { ...outside.host, pending: 0 };
     await becomes(id, { state: 'completed' });
@@ -312,7 +312,7 @@ describeDatabases('gates of runs', (url) => {
     await json('POST', `pending/${staged}/approve`);
     expect(await becomes(id, { state: 'completed' })).toMatchObject({ result: 'applied' });
     expect(outside.tool.applied).toBe(1);
-    expect(told(await events(id))).toEqual([
+    expect(summarizeEvents(await events(id))).toEqual([
       'run_start',
       'step_start a',
       'a: turn',
@@ -351,7 +351,7 @@ describeDatabases('gates of runs', (url) => {
     const { outside, run, json, code, becomes, events, detail } = await world();
     outside.define('armed', `[entry]\nkind = "armed"\n${agents}${step('a', 'say {{input}}')}`);
     const { id, events: first } = await run('armed', { input: 'hi' });
-    expect(told(first)).toEqual(['run_start', 'run_end suspended']);
+    expect(summarizeEvents(first)).toEqual(['run_start', 'run_end suspended']);
     expect(await detail(id)).toMatchObject({
       state: 'suspended',
       waiting_on: 'armed',

@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { RunEvent } from '../../src/agent/shapes/run.ts';
 import { describeDatabases } from '../support/databases.ts';
-import { agents, Outside, type RunHost, runWorlds, ShiftedClock, step } from '../support/run-world.ts';
-import { watching } from '../support/watching.ts';
+import { agents, PersistentWorld, type RunHost, runWorlds, ShiftedClock, step } from '../support/run-world.ts';
+import { createSpanRecorder } from '../support/watching.ts';
 
 interface StepPlan {
   readonly needs: readonly number[];
@@ -59,9 +59,9 @@ describeDatabases('random runs', (url) => {
   it('keep the order of needs, lose no event, end each segment once, and free the slot', async () => {
     const address = await url();
     const clock = new ShiftedClock();
-    const outside = new Outside();
-    const seen = watching();
-    const next = async () => await open(outside, { url: address, clock, watch: seen.watch });
+    const outside = new PersistentWorld();
+    const seen = createSpanRecorder();
+    const next = async () => await open(outside, { url: address, clock, tracer: seen.tracer });
     let host = await next();
     let made = 0;
     await fc.assert(
@@ -85,9 +85,9 @@ describeDatabases('random runs', (url) => {
         }
         await invariants(host, id, steps);
         // The span ends after the end is stored.
-        await expect.poll(() => seen.ended.length).toBe(seen.begun.length);
-        seen.expectWhole();
-        expect(seen.of('run').at(-1)?.id).toBe(id);
+        await expect.poll(() => seen.ended.length).toBe(seen.started.length);
+        seen.expectAllEnded();
+        expect(seen.spansOf('run').at(-1)?.id).toBe(id);
       }),
       { numRuns: 25 },
     );

@@ -2,12 +2,12 @@
 import { expect, it } from 'vitest';
 import { StoreError } from '../../src/store/index.ts';
 import { describeDatabases } from '../support/databases.ts';
-import { agents, Outside, type RunHost, runWorlds, ShiftedClock, step, told } from '../support/run-world.ts';
+import { agents, PersistentWorld, type RunHost, runWorlds, ShiftedClock, step, summarizeEvents } from '../support/run-world.ts';
 
 describeDatabases('runs over restarts', (url) => {
   const open = runWorlds();
   const world = async () => {
-    const outside = new Outside();
+    const outside = new PersistentWorld();
     const setting = { url: await url(), clock: new ShiftedClock() };
     const host = await open(outside, setting);
     return { outside, setting, host, next: () => open(outside, setting) };
@@ -18,7 +18,7 @@ describeDatabases('runs over restarts', (url) => {
   const wellNumbered = async (host: RunHost, id: string) => {
     const all = await host.events(id);
     expect(all.map(({ seq }) => seq)).toEqual(all.map((_, at) => at));
-    return told(all);
+    return summarizeEvents(all);
   };
   const endings = ['kill', 'stop'] as const;
 
@@ -301,7 +301,7 @@ describeDatabases('runs over restarts', (url) => {
     // Its stream is read there too, to its end.
     const read = other.events(id);
     outside.holds.release('x');
-    expect(told(await read).at(-1)).toBe('run_end completed');
+    expect(summarizeEvents(await read).at(-1)).toBe('run_end completed');
   });
 
   it('generates increasing ids even if the clock went back', async () => {

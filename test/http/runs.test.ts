@@ -1,12 +1,12 @@
 /** Workflow runs over HTTP: start, steps, results and events. */
 import { expect, it } from 'vitest';
 import { describeDatabases } from '../support/databases.ts';
-import { agents, eventsOf, Outside, runWorlds, step, told } from '../support/run-world.ts';
+import { agents, eventsOf, PersistentWorld, runWorlds, step, summarizeEvents } from '../support/run-world.ts';
 
 describeDatabases('runs over HTTP', (url) => {
   const open = runWorlds();
   const world = async () => {
-    const outside = new Outside();
+    const outside = new PersistentWorld();
     return { outside, ...(await open(outside, { url: await url() })) };
   };
 
@@ -19,7 +19,7 @@ describeDatabases('runs over HTTP', (url) => {
     expect(response.headers.get('content-type')).toBe('application/x-ndjson');
     expect(response.headers.get('x-svc-session')).toMatch(/^s[0-9a-f]{8}-\d+$/);
     expect(response.headers.get('x-svc-session-secret')?.length).toBeGreaterThan(40);
-    expect(told(events)).toEqual([
+    expect(summarizeEvents(events)).toEqual([
       'run_start',
       'step_start first',
       'first: turn',
@@ -73,7 +73,7 @@ describeDatabases('runs over HTTP', (url) => {
         step('never', 'say never', 'when = "steps.join.state == \'skipped\'"\nneeds = ["join"]'),
     );
     const { events, id } = await run('choice');
-    expect(told(events).filter((one) => one.startsWith('step_end'))).toEqual([
+    expect(summarizeEvents(events).filter((one) => one.startsWith('step_end'))).toEqual([
       'step_end a skipped',
       'step_end b completed',
       'step_end after_a skipped',
@@ -101,7 +101,7 @@ describeDatabases('runs over HTTP', (url) => {
     const retry = 'retry = { attempts = 3, backoff_secs = 0 }';
     outside.define('flaky', agents + step('a', 'fail 2 times\nsay well', retry));
     const good = await run('flaky');
-    expect(told(good.events).filter((one) => /^(?:step_|run_)/.test(one))).toEqual([
+    expect(summarizeEvents(good.events).filter((one) => /^(?:step_|run_)/.test(one))).toEqual([
       'run_start',
       'step_start a',
       'step_start a',
@@ -296,7 +296,7 @@ describeDatabases('runs over HTTP', (url) => {
     const rest = send('GET', `/agent/v1/runs/${id}/events?after=0`);
     outside.holds.release('x');
     const live = eventsOf(await (await rest).text());
-    expect(told(live).at(-1)).toBe('run_end completed');
+    expect(summarizeEvents(live).at(-1)).toBe('run_end completed');
     const all = await events(id);
     expect(all.slice(1)).toEqual(live);
     expect(await events(id, 2)).toEqual(all.slice(3));

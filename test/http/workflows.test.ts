@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import * as fc from 'fast-check';
 import { afterEach, beforeAll, expect, it } from 'vitest';
 import { AgentError } from '../../src/agent/errors.ts';
-import { Builtins } from '../../src/agent/workflows/builtins.ts';
+import { BuiltinWorkflows } from '../../src/agent/workflows/builtins.ts';
 import { Ensembles } from '../../src/agent/workflows/ensembles.ts';
 import { workflowRoutes } from '../../src/planes/agent/workflows-routes.ts';
 import { Store } from '../../src/store/index.ts';
@@ -19,9 +19,9 @@ type Body = Record<string, unknown>;
 describeDatabases('workflows over HTTP', (url) => {
   const serve = routeServers();
   const stores: Store[] = [];
-  let builtins: Builtins;
+  let builtins: BuiltinWorkflows;
   beforeAll(async () => {
-    builtins = await Builtins.open(fileURLToPath(new URL('../../workflows', import.meta.url)));
+    builtins = await BuiltinWorkflows.open(fileURLToPath(new URL('../../workflows', import.meta.url)));
   });
   afterEach(async () => {
     for (const store of stores.splice(0)) await store.close();
@@ -392,16 +392,16 @@ describeDatabases('workflows over HTTP', (url) => {
 
   it('finds the workflow to run by name: a stored one, or else a built-in, and only when enabled', async () => {
     const { ensembles } = await world({ enabled: ['plain', 'code-review'] });
-    expect(await ensembles.callable('plain')).toBeUndefined();
-    expect(await ensembles.callable('nightly-health')).toBeUndefined();
-    expect(await ensembles.callable('code-review')).toMatchObject({
+    expect(await ensembles.findRunnable('plain')).toBeUndefined();
+    expect(await ensembles.findRunnable('nightly-health')).toBeUndefined();
+    expect(await ensembles.findRunnable('code-review')).toMatchObject({
       digest: builtins.get('code-review')?.digest,
     });
     await ensembles.put('code-review', workflow({ name: 'code-review' }), 'local');
     await ensembles.create(workflow({ name: 'closed' }), 'local');
-    expect(await ensembles.callable('code-review')).toMatchObject({
+    expect(await ensembles.findRunnable('code-review')).toMatchObject({
       source: workflow({ name: 'code-review' }),
     });
-    expect(await ensembles.callable('closed')).toBeUndefined();
+    expect(await ensembles.findRunnable('closed')).toBeUndefined();
   });
 });

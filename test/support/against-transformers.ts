@@ -22,7 +22,7 @@ const boundsIn = {
     embedding: { exact: 0.004, rounded: 0.004, mean: 6e-4, sameWay: 0.004 },
   },
 };
-const leastCosine = 0.9999;
+const minCosine = 0.9999;
 
 interface Errors {
   readonly exact: number;
@@ -102,5 +102,5 @@ export function expectEmbeddings(
   };
   report(name, runner, errors, `cosine ${cosine.toFixed(7)}`);
   expectWithin(errors, boundsOf(runner).embedding);
-  expect(cosine).toBeGreaterThan(leastCosine);
+  expect(cosine).toBeGreaterThan(minCosine);
 }

@@ -1,9 +1,9 @@
 /** The tiny models of test/fixtures/architectures, and the outputs of transformers for them. */
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { bringUp } from '../../src/engine/bring-up.ts';
+import { openRunner } from '../../src/engine/bring-up.ts';
 import { openModelFile } from '../../src/engine/formats/open.ts';
-import { quantized } from '../../src/engine/formats/quantized.ts';
+import { quantizeModelFile } from '../../src/engine/formats/quantized.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import type { ModelFiles, Platform } from '../../src/engine/platform.ts';
 import type { Runner } from '../../src/engine/runner.ts';
@@ -135,20 +135,20 @@ export async function loadRunner(
   const platform = platforms[on];
   const files = typeof model === 'string' ? await platform.modelFiles(model) : model;
   const original = await openModelFile(files);
-  const file = options.quantize === undefined ? original : quantized(original, options.quantize);
+  const file = options.quantize === undefined ? original : quantizeModelFile(original, options.quantize);
   let runner: Runner | undefined;
   try {
     const graph = await buildGraph(file);
-    runner = await bringUp({
+    runner = await openRunner({
       platform,
       options: { ...options, exact: true, model: files.name },
       file,
       graph,
     });
     // Some models keep reading their file, so it stays open as long as the device.
-    if (runner.needsIds) void runner.gpu.device.lost.then(() => file.close());
+    if (runner.needsTokenIds) void runner.gpu.device.lost.then(() => file.close());
     return runner;
   } finally {
-    if (!runner?.needsIds) await file.close();
+    if (!runner?.needsTokenIds) await file.close();
   }
 }

@@ -1,5 +1,5 @@
-import { answerParser, type AnswerReading } from '../../src/chat/parser/answer.ts';
-import { styles } from '../../src/chat/styles/index.ts';
+import { createAnswerParser, type AnswerParserOptions } from '../../src/chat/parser/answer.ts';
+import { toolCallFormats } from '../../src/chat/styles/index.ts';
 import type { ChatDelta, ChatParser } from '../../src/chat/types.ts';
 
 export const weather = {
@@ -18,16 +18,16 @@ export const weather = {
 };
 export const tools = new Map([weather, { name: 'now' }].map((tool) => [tool.name, tool]));
 
-export const reading = (style: string | undefined, more: Partial<AnswerReading> = {}): AnswerReading => {
+export const reading = (style: string | undefined, more: Partial<AnswerParserOptions> = {}): AnswerParserOptions => {
   let ids = 0;
-  const found = styles.find(({ name }) => name === style);
+  const found = toolCallFormats.find(({ name }) => name === style);
   if (style !== undefined && !found) throw new Error(`no style '${style}'`);
   return {
-    style: found,
+    toolCallFormat: found,
     reasoning: undefined,
-    begins: 'turn',
+    startState: 'turn',
     tools,
-    single: false,
+    isSingleCall: false,
     newId: () => `id-${ids++}`,
     ...more,
   };
@@ -43,8 +43,8 @@ export interface Parsed {
 export const letters = (text: string): string[] => Array.from(text);
 
 /** What the deltas of an answer, given piece by piece, add up to. */
-export const parse = (pieces: readonly string[], how: AnswerReading): Parsed =>
-  collected(answerParser(how), pieces);
+export const parse = (pieces: readonly string[], how: AnswerParserOptions): Parsed =>
+  collected(createAnswerParser(how), pieces);
 
 export function collected(parser: ChatParser, pieces: readonly string[]): Parsed {
   const deltas: ChatDelta[] = [...pieces.flatMap((piece) => parser.push(piece)), ...parser.end()];

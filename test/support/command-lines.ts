@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { join } from 'node:path';
 import { main } from '../../src/cli/main.ts';
-import type { World } from '../../src/cli/world.ts';
+import type { CliContext } from '../../src/cli/world.ts';
 import { repository } from './host.ts';
 
 /** Runs command lines, each in a world of its own. The data directory is `data` in the folder, unless they name one. */
@@ -11,14 +11,14 @@ export const commandLines =
     const output = { stdout: '', stderr: '', code: 0 };
     const to = (stream: 'stdout' | 'stderr') => ({ write: (text: string) => (output[stream] += text) });
     const never = () => Promise.reject(new Error('not of this test'));
-    const world: World = {
+    const world: CliContext = {
       args,
       env: { PATH: process.env['PATH'], LATHE_DATA_DIR: join(folder, 'data'), ...env },
       home: folder,
       packageRoot: repository,
       stdout: to('stdout'),
       stderr: to('stderr'),
-      signals: new EventEmitter() as World['signals'],
+      signals: new EventEmitter() as CliContext['signals'],
       exit: (code) => (output.code = code),
       elapsedMs: () => 0,
       entry: (name) => join(repository, 'src', `${name}.ts`),

@@ -6,13 +6,13 @@ import type { ResidentEngine } from '../../src/engine/index.ts';
 import type { Capacity } from '../../src/engine/memory.ts';
 import type { ReaderLimits } from '../../src/engine/parking.ts';
 import { Scheduler } from '../../src/engine/scheduler.ts';
-import { noCounts } from '../../src/engine/scheduler-counts.ts';
+import { zeroCounts } from '../../src/engine/scheduler-counts.ts';
 import { Sequence } from '../../src/engine/sequence.ts';
 import type { ConstraintLimits } from '../../src/engine/thinking.ts';
 import {
   type GenerateRequest,
   type GenerationEvent,
-  greedy,
+  greedySampling,
   type Sampling,
   type TokenLogprob,
 } from '../../src/engine/types.ts';
@@ -61,7 +61,7 @@ export async function read(events: Events, onEvent: (ids: number) => Promise<voi
 /** A scheduler with reduced capacity on an engine's runner, in place of the engine's own, which must be idle. */
 export function narrowed(
   engine: ResidentEngine,
-  less: Partial<Pick<Capacity, 'slots' | 'pages' | 'keptStates' | 'stepTokens'>>,
+  less: Partial<Pick<Capacity, 'slots' | 'pages' | 'retainedStates' | 'stepTokens'>>,
   limits: { reader?: Partial<ReaderLimits>; constraint?: Partial<ConstraintLimits> } = {},
 ) {
   const { runner, tokenizer } = engine;
@@ -71,12 +71,12 @@ export function narrowed(
   for (const [name, value] of Object.entries(less))
     if (value > (all[name as keyof Capacity] ?? 0)) throw new Error(`there are no ${value} ${name}`);
   const capacity = { ...all, ...less };
-  const counts = noCounts();
+  const counts = zeroCounts();
   const failures: string[] = [];
   const narrow = {
     memory: { capacity },
     graph: runner.graph,
-    needsIds: runner.needsIds,
+    needsTokenIds: runner.needsTokenIds,
     newStep: () => runner.newStep(),
     submit(step: Parameters<typeof runner.submit>[0]) {
       steps += 1;
@@ -86,10 +86,10 @@ export function narrowed(
       steps += 1;
       return runner.forward(step);
     },
-    draw: runner.draw.bind(runner),
+    sample: runner.sample.bind(runner),
     setPages: runner.setPages.bind(runner),
     setBias: runner.setBias.bind(runner),
-    setSeen: runner.setSeen.bind(runner),
+    setTokenCounts: runner.setTokenCounts.bind(runner),
     setMask: runner.setMask.bind(runner),
   };
   const now = () => performance.now();
@@ -107,8 +107,8 @@ export function narrowed(
     failures,
     scheduler,
     /** Number of preemptions, for any reason. */
-    get departures() {
-      return texts.reduce((sum, { departures }) => sum + departures, 0);
+    get preemptions() {
+      return texts.reduce((sum, { preemptionEpoch: preemptions }) => sum + preemptions, 0);
     },
     /** Waits for this many steps, or until there is nothing to do. */
     async after(more: number) {
@@ -155,7 +155,7 @@ export function guests(count: number, seed: number): Guest[] {
     const request: GenerateRequest = {
       prompt,
       maxTokens: (isScored ? 0 : 1) + below(below(2) > 0 ? 12 : 60),
-      sampling: { ...greedy, ...own, frequencyPenalty: below(4) === 0 ? 0.3 : 0 },
+      sampling: { ...greedySampling, ...own, frequencyPenalty: below(4) === 0 ? 0.3 : 0 },
       stop: [],
       ignoreEnd: true,
       logprobs: 1,

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type {
   BenchResult,
-  Compared,
+  Comparison,
   ConfigEnvelope,
   KernelRegistration,
   KernelRegistrationReport,
@@ -114,7 +114,7 @@ export function gate(registration: KernelRegistration): KernelRegistrationReport
   };
 }
 
-const compared = (ratio: number): Compared => ({
+const compared = (ratio: number): Comparison => ({
   ratio,
   ci95: { low: ratio - 0.012, high: ratio + 0.013 },
   control: { ratio: 1.001, ci95: { low: 0.995, high: 1.007 } },

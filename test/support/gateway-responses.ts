@@ -2,7 +2,7 @@ import type { Model } from '../../src/gateway/catalog/types.ts';
 import type { Cap, Effort, WireKind } from '../../src/wires/core/types.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
 import { responsesWire } from '../../src/wires/responses/client.ts';
-import type { AnswerAbout, ClientRequest, StreamReceipt, StreamWriter } from '../../src/wires/core/wire.ts';
+import type { AnswerMetadata, ClientRequest, StreamReceipt, StreamWriter } from '../../src/wires/core/wire.ts';
 
 const price = {
   input: 1n,
@@ -44,7 +44,7 @@ export const asked = (body: Record<string, unknown> | string): ClientRequest => 
   return { text, body: parsed, facts: responsesWire.facts(parsed, text), header: () => undefined };
 };
 
-export const aboutOf = (body: Record<string, unknown> = { model: 'm', input: 'hi' }): AnswerAbout => ({
+export const aboutOf = (body: Record<string, unknown> = { model: 'm', input: 'hi' }): AnswerMetadata => ({
   requestId: 'req_1',
   model: 'house/model',
   created: 1_790_000_000,

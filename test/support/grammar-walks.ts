@@ -1,6 +1,6 @@
-import type { Library } from '../../src/grammar/index.ts';
-import { Compiled, Matcher } from '../../src/grammar/matching/matcher.ts';
-import { Tokens } from '../../src/grammar/matching/tokens.ts';
+import type { XGrammarLibrary } from '../../src/grammar/index.ts';
+import { CompiledSource, TokenMatcher } from '../../src/grammar/matching/matcher.ts';
+import { TokenTable } from '../../src/grammar/matching/tokens.ts';
 import type { GrammarSource } from '../../src/grammar/types.ts';
 import { loadGrammarLibrary } from '../../src/platform/node-grammar-library.ts';
 
@@ -10,17 +10,17 @@ const opening = new Set(Array.from('[{,', (character) => character.charCodeAt(0)
 
 /** Grammars over a vocabulary of bytes, in this process: to see what a source lets through. */
 export class ByteGrammars {
-  readonly #library: Library;
-  readonly #tokens: Tokens;
+  readonly #library: XGrammarLibrary;
+  readonly #tokens: TokenTable;
 
-  private constructor(library: Library, tokens: Tokens) {
+  private constructor(library: XGrammarLibrary, tokens: TokenTable) {
     this.#library = library;
     this.#tokens = tokens;
   }
 
   static async open(): Promise<ByteGrammars> {
     const library = await loadGrammarLibrary();
-    const tokens = await Tokens.open(
+    const tokens = await TokenTable.create(
       library,
       {
         bytes: Uint8Array.from({ length: 256 }, (_, byte) => byte),
@@ -35,20 +35,20 @@ export class ByteGrammars {
 
   /** @throws GrammarError */
   async compile(source: GrammarSource): Promise<ByteGrammar> {
-    return new ByteGrammar(await Compiled.of(this.#library, this.#tokens, source));
+    return new ByteGrammar(await CompiledSource.compile(this.#library, this.#tokens, source));
   }
 }
 
 export class ByteGrammar {
-  readonly #grammar: Compiled;
+  readonly #grammar: CompiledSource;
 
-  constructor(grammar: Compiled) {
+  constructor(grammar: CompiledSource) {
     this.#grammar = grammar;
   }
 
   /** `whole`: an answer; `part`: the beginning of one. */
   async reads(text: string): Promise<'whole' | 'part' | 'no'> {
-    const matcher = await Matcher.of(this.#grammar);
+    const matcher = await TokenMatcher.create(this.#grammar);
     try {
       for (const byte of new TextEncoder().encode(text)) {
         if (!allows(await matcher.mask(), byte)) return 'no';
@@ -61,11 +61,11 @@ export class ByteGrammar {
   }
 
   /** A random text that the masks allow, with a bent for its end; undefined where it does not come to one. */
-  async walk(random: () => number, mostBytes = 3000): Promise<string | undefined> {
-    const matcher = await Matcher.of(this.#grammar);
+  async walk(random: () => number, maxBytes = 3000): Promise<string | undefined> {
+    const matcher = await TokenMatcher.create(this.#grammar);
     try {
       const bytes: number[] = [];
-      while (bytes.length < mostBytes) {
+      while (bytes.length < maxBytes) {
         const mask = await matcher.mask();
         const allowed: number[] = [];
         for (let byte = 0; byte <= end; byte++) if (allows(mask, byte)) allowed.push(byte);

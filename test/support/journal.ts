@@ -16,7 +16,7 @@ export async function seedJournal(store: Store, rows: number, first = 0): Promis
     await store.transaction(async (tx) => {
       const tasks: Insertable<Tables['tasks']>[] = [];
       for (const index of some.filter((number) => number % 2 === 0))
-        tasks.push(taskRow(store, index, await store.next(tx, 'task')));
+        tasks.push(taskRow(store, index, await store.nextNumber(tx, 'task')));
       const runs = some.filter((number) => number % 2 === 1).map((index) => runRow(store, index));
       if (tasks.length > 0) await tx.insertInto('tasks').values(tasks).execute();
       if (runs.length > 0) await tx.insertInto('runs').values(runs).execute();

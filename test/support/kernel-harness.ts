@@ -43,14 +43,14 @@ export async function kernelHarness(): Promise<KernelHarness> {
     async run(kernel, variant, input, outputs) {
       const dims: StepDims = {
         tokens: 0,
-        answers: 0,
+        decodeRows: 0,
         samples: 0,
         singleTiles: 0,
         wideTiles: 0,
-        spans: 0,
+        sequenceRuns: 0,
         splits: 1,
-        adjust: true,
-        logprobs: true,
+        needsLogitAdjustment: true,
+        needsLogprobs: true,
         ...input.dims,
       };
       const header = new Uint32Array([dims.tokens, dims.samples, dims.singleTiles, dims.splits]);

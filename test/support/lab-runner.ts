@@ -215,8 +215,8 @@ export function faultsOf(
       : new Uint32Array(output.values.length).fill(poison);
     let [error, power, worst, greatest, near, compared, firstWrong] = [0, 0, 0, 0, 0, 0, -1];
     for (const [i, e] of output.values.entries()) {
-      if (output.open?.[i]) continue;
-      if (output.kept?.[i]) {
+      if (output.unspecified?.[i]) continue;
+      if (output.preserved?.[i]) {
         if (bits[i] !== before[i] && firstWrong < 0) firstWrong = i;
         continue;
       }

@@ -19,7 +19,7 @@ export async function ledgerOn(
   const store = await GatewayStore.open({ url, replicaId, ...(now ? { now } : {}) });
   const faults: string[] = [];
   const onFault = (message: string) => faults.push(message);
-  const ledger = await openLedger({ store, onFault, ...(beatMs === undefined ? {} : { beatMs }) });
+  const ledger = await openLedger({ store, onFault, ...(beatMs === undefined ? {} : { heartbeatMs: beatMs }) });
   return {
     store,
     ledger,

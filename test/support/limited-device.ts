@@ -1,7 +1,7 @@
 import type { Platform } from '../../src/engine/platform.ts';
 
 /** The platform, with devices whose buffer memory is limited and not reported. */
-export const withDeviceMemory = (platform: Platform, mostBytes: number): Platform => ({
+export const withDeviceMemory = (platform: Platform, maxBytes: number): Platform => ({
   ...platform,
   memoryBytes: () => undefined,
   async requestAdapter(options) {
@@ -9,7 +9,7 @@ export const withDeviceMemory = (platform: Platform, mostBytes: number): Platfor
     const request = adapter.requestDevice.bind(adapter);
     adapter.requestDevice = async (descriptor) => {
       const device = await request(descriptor);
-      limit(device, mostBytes);
+      limit(device, maxBytes);
       return device;
     };
     return adapter;
@@ -17,7 +17,7 @@ export const withDeviceMemory = (platform: Platform, mostBytes: number): Platfor
 });
 
 /** Fails like a full device: an error for the surrounding scope, and an invalid buffer. */
-function limit(device: GPUDevice, mostBytes: number): void {
+function limit(device: GPUDevice, maxBytes: number): void {
   const scopes: { filter: GPUErrorFilter; full: boolean }[] = [];
   const create = device.createBuffer.bind(device);
   const push = device.pushErrorScope.bind(device);
@@ -25,7 +25,7 @@ function limit(device: GPUDevice, mostBytes: number): void {
   let used = 0;
   device.createBuffer = (descriptor) => {
     const scope = scopes.findLast(({ filter }) => filter === 'out-of-memory');
-    if (used + descriptor.size > mostBytes && scope) {
+    if (used + descriptor.size > maxBytes && scope) {
       scope.full = true;
       return create({ ...descriptor, size: 16 });
     }
@@ -44,7 +44,7 @@ function limit(device: GPUDevice, mostBytes: number): void {
 }
 
 /** The platform, with devices that bind at most this many bytes of storage at once. */
-export const withBindings = (platform: Platform, mostBytes: number): Platform => ({
+export const withBindings = (platform: Platform, maxBytes: number): Platform => ({
   ...platform,
   async requestAdapter(options) {
     const adapter = await platform.requestAdapter(options);
@@ -53,7 +53,7 @@ export const withBindings = (platform: Platform, mostBytes: number): Platform =>
       const device = await request(descriptor);
       const { limits } = device;
       const get = (_: GPUSupportedLimits, name: keyof GPUSupportedLimits) =>
-        name === 'maxStorageBufferBindingSize' ? mostBytes : limits[name];
+        name === 'maxStorageBufferBindingSize' ? maxBytes : limits[name];
       Object.defineProperty(device, 'limits', { value: new Proxy(limits, { get }) });
       return device;
     };

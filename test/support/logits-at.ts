@@ -1,8 +1,8 @@
 /** Logits at any positions of a text; a step only gives those it samples at. */
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import type { Runner } from '../../src/engine/runner.ts';
-import { stepSamples } from '../../src/engine/step.ts';
-import { greedy } from '../../src/engine/types.ts';
+import { maxStepSamples } from '../../src/engine/step.ts';
+import { greedySampling } from '../../src/engine/types.ts';
 
 /** Gives a slot the pages of a whole context, different from those of other slots. */
 export function takePages(runner: Runner, slot: number): void {
@@ -45,12 +45,12 @@ export async function logitsAt(
     const here = positions.filter((position) => position >= first && position < first + count);
     let done = 0;
     do {
-      const some = here.slice(done, done + stepSamples(slots));
+      const some = here.slice(done, done + maxStepSamples(slots));
       if (done > 0) await rewind();
       step.clear();
       const last = step.prefillTokens(ids, first, count, slot);
       for (const position of some)
-        step.sample(last - (first + count - 1 - position), slot, position + 1, greedy);
+        step.sample(last - (first + count - 1 - position), slot, position + 1, greedySampling);
       if (some.length === 0) await runner.submit(step);
       else
         for (const [index, row] of (await runner.logits(step)).entries())

@@ -10,7 +10,7 @@ const servers = new McpServers([childConfig(mode)], {
   onNotice: () => undefined,
 });
 servers.start();
-await servers.servers[0]?.settled;
+await servers.servers[0]?.firstAttempt;
 const facts = servers.tools().find(({ name }) => name === 'mcp_notes_facts');
 const payload = { server: 'notes', tool: 'facts', arguments: {}, pin: facts?.pin };
 const output =

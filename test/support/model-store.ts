@@ -4,7 +4,7 @@ import { repository } from './host.ts';
 /** The store of a data directory, with nothing in use and nothing to pull. */
 export const storeAt = (dataDir: string) =>
   new DataDirStore({
-    world: {
+    cli: {
       env: {},
       packageRoot: repository,
       pull: () => Promise.reject(new Error('this store pulls nothing')),

@@ -1,11 +1,11 @@
 /** How long steps take on the adapter: what docs/models.md tells beside the proofs. */
-import { bringUp } from '../../src/engine/bring-up.ts';
+import { openRunner } from '../../src/engine/bring-up.ts';
 import { type ModelFile, tensorTypes, type TensorType } from '../../src/engine/formats/model-file.ts';
 import { openModelFile } from '../../src/engine/formats/open.ts';
 import { columnsOf, rowsOf } from '../../src/engine/formats/rows.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import type { Runner } from '../../src/engine/runner.ts';
-import { type Engine, greedy } from '../../src/engine/types.ts';
+import { type Engine, greedySampling } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { memoryFiles } from './byte-source.ts';
 import { takePages } from './logits-at.ts';
@@ -38,12 +38,12 @@ export async function stepTimes(runner: Runner): Promise<StepTimes> {
   const tokens: number[] = [];
   for (let n = 0; n < rounds; n++) {
     step.clear();
-    step.sample(step.prefillTokens(ids, 0, length, 0), 0, length, greedy);
+    step.sample(step.prefillTokens(ids, 0, length, 0), 0, length, greedySampling);
     prompts.push(await timed());
   }
   for (let n = 0; n < rounds; n++) {
     step.clear();
-    step.sample(step.decodeToken(1, length + n, 0), 0, length + n + 1, greedy);
+    step.sample(step.decodeToken(1, length + n, 0), 0, length + n + 1, greedySampling);
     tokens.push(await timed());
   }
   return { token: median(tokens), prompt: median(prompts) };
@@ -84,7 +84,7 @@ export async function typeTimes(): Promise<{ types: Map<TensorType, StepTimes>; 
 
 async function runnerOf(file: ModelFile): Promise<Runner> {
   const options = { model: 'memory.gguf', context: 256, parallel: 1, exact: true };
-  return await bringUp({ platform: nodePlatform(), options, file, graph: await buildGraph(file) });
+  return await openRunner({ platform: nodePlatform(), options, file, graph: await buildGraph(file) });
 }
 
 const median = (values: readonly number[]): number =>

@@ -1,6 +1,6 @@
 /** docs/models.md, as the golden test of all architectures writes it. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { blockBytes, weightFormats } from '../../kernels/formats.ts';
+import { averageBlockBytes, weightFormats } from '../../kernels/formats.ts';
 import type { BenchReport } from '../../bench/report.ts';
 import type { TensorType } from '../../src/engine/formats/model-file.ts';
 import type { StepTimes } from './model-times.ts';
@@ -118,7 +118,7 @@ function typeTable({ comparisons, types }: Found): string[] {
     const own = comparisons.filter(({ name }) => names.includes(name) || (type === 'BF16' && isPlain(name)));
     return [
       type,
-      ((blockBytes(weightFormats[type]) * 8) / 32).toFixed(2),
+      ((averageBlockBytes(weightFormats[type]) * 8) / 32).toFixed(2),
       ...(own.length === 0
         ? ['', '', '', 'against the oracle in double precision (test/gpu/weight-types.test.ts)']
         : [worst(own, 'exact'), worst(own, 'rounded'), worst(own, 'mean'), agreementOf(own)]),

@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import pg from 'pg';
 import { GatewayStore } from '../../src/gateway/store/index.ts';
-import { checked } from '../../src/observe/query/check.ts';
+import { checkQuery } from '../../src/observe/query/check.ts';
 import { compile } from '../../src/observe/query/compile.ts';
 import { compileCoverage, type Coverage } from '../../src/observe/query/coverage.ts';
 import { nextCursor } from '../../src/observe/query/cursor.ts';
-import { inTime } from '../../src/observe/readers/in-time.ts';
-import { rowOf } from '../../src/observe/query/rows.ts';
+import { timeCheckFunction } from '../../src/observe/readers/in-time.ts';
+import { toRow } from '../../src/observe/query/rows.ts';
 import { Store } from '../../src/store/index.ts';
 import { racks, type RackId } from '../../src/watch/index.ts';
 import { administer, serverFolder } from './databases.ts';
@@ -58,7 +58,7 @@ export async function ask(
   body: unknown,
   { attached = racks, at = now }: { readonly attached?: readonly RackId[]; readonly at?: Date } = {},
 ): Promise<Page> {
-  const query = checked(body);
+  const query = checkQuery(body);
   const { limit, columns, ...statement } = compile(query, {
     kind: database.kind,
     now: at,
@@ -68,7 +68,7 @@ export async function ask(
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
   const next = rows.length > limit && last ? nextCursor(query, last, at) : undefined;
-  return { rows: shown.map((row) => rowOf(columns, row)), next };
+  return { rows: shown.map((row) => toRow(columns, row)), next };
 }
 
 /** All pages of a query, in order. */
@@ -85,7 +85,7 @@ export async function askAll(database: ObservedDatabase, body: object, limit: nu
 }
 
 export async function coverageOf(database: ObservedDatabase, body: unknown): Promise<Coverage> {
-  const statement = compileCoverage(checked(body), {
+  const statement = compileCoverage(checkQuery(body), {
     kind: database.kind,
     now,
     racks: racks.map((rack) => ({ rack })),
@@ -105,7 +105,7 @@ export async function sqliteDatabase(): Promise<ObservedDatabase> {
   const path = join(folder, 'lathe.db');
   await made(`sqlite:${path}`);
   const db = new DatabaseSync(path);
-  db.function(inTime, () => 1);
+  db.function(timeCheckFunction, () => 1);
   for (const rack of racks) {
     db.prepare(`attach ? as "${rack}"`).run(join(folder, `${rack}.db`));
     db.exec(events.replace('%', `"${rack}"`));

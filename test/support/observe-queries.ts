@@ -1,8 +1,8 @@
 import fc from 'fast-check';
-import { isComparable, shownSchema } from '../../src/observe/query/kinds.ts';
+import { isComparable, describeColumns } from '../../src/observe/query/kinds.ts';
 import { buckets, type ObserveQuery } from '../../src/observe/query/shape.ts';
 import { surfaces } from '../../src/observe/surfaces/index.ts';
-import type { ShownColumn, Surface } from '../../src/observe/types.ts';
+import type { ColumnDescription, Surface } from '../../src/observe/types.ts';
 import { texts, times } from './observe-rows.ts';
 
 type Where = NonNullable<ObserveQuery['where']>[number];
@@ -80,7 +80,7 @@ const valueOf = {
   json: fc.boolean(),
 } as const;
 
-const conditionOf = (column: ShownColumn): fc.Arbitrary<Where> =>
+const conditionOf = (column: ColumnDescription): fc.Arbitrary<Where> =>
   fc.constantFrom(...column.operators).chain((op): fc.Arbitrary<Where> => {
     const one: fc.Arbitrary<string | number | boolean> =
       op === 'is_null' ? fc.boolean() : valueOf[column.type];
@@ -89,7 +89,7 @@ const conditionOf = (column: ShownColumn): fc.Arbitrary<Where> =>
   });
 
 /** What floating sums and means end in is the databases' own, so nothing is ordered by them. */
-const isExact = ({ fn }: Aggregate, column: ShownColumn | undefined): boolean =>
+const isExact = ({ fn }: Aggregate, column: ColumnDescription | undefined): boolean =>
   ['count', 'count_distinct', 'min', 'max'].includes(fn) || (fn === 'sum' && column?.type !== 'number');
 
 const unlike = <T>(list: fc.Arbitrary<T>, most: number, name: (one: T) => string) =>
@@ -100,7 +100,7 @@ const ordered = (column: string, given: 'asc' | 'desc' | undefined) => ({
   ...(given === undefined ? {} : { direction: given }),
 });
 
-function rowsOf(surface: Surface, columns: readonly ShownColumn[]): fc.Arbitrary<Partial<ObserveQuery>> {
+function rowsOf(surface: Surface, columns: readonly ColumnDescription[]): fc.Arbitrary<Partial<ObserveQuery>> {
   const comparable = surface.columns.filter(isComparable).map(({ name }) => name);
   const names = columns.map(({ name }) => name);
   const order = unlike(fc.tuple(fc.constantFrom(...comparable), direction), 4, ([name]) => name);
@@ -110,7 +110,7 @@ function rowsOf(surface: Surface, columns: readonly ShownColumn[]): fc.Arbitrary
   });
 }
 
-function groupsOf(surface: Surface, columns: readonly ShownColumn[]): fc.Arbitrary<Partial<ObserveQuery>> {
+function groupsOf(surface: Surface, columns: readonly ColumnDescription[]): fc.Arbitrary<Partial<ObserveQuery>> {
   const comparable = columns.filter((_, n) => surface.columns[n] && isComparable(surface.columns[n]));
   type Group = NonNullable<ObserveQuery['group_by']>[number];
   const group = fc.constantFrom(...comparable).chain(({ name, buckets: cut }): fc.Arbitrary<Group> => {
@@ -145,7 +145,7 @@ function groupsOf(surface: Surface, columns: readonly ShownColumn[]): fc.Arbitra
 /** Queries that can be answered, with values that are as odd as can be. */
 export const validQueries = (within: readonly Surface[] = surfaces): fc.Arbitrary<ObserveQuery> =>
   fc.constantFrom(...within).chain((surface) => {
-    const columns = shownSchema(surface);
+    const columns = describeColumns(surface);
     const where = fc.array(fc.constantFrom(...columns).chain(conditionOf), { maxLength: 3 });
     const body = fc.oneof(rowsOf(surface, columns), groupsOf(surface, columns));
     return fc.tuple(where, body).map(([conditions, rest]) => ({

@@ -29,7 +29,7 @@ export class FakeTool implements ChangeTool {
   readonly inputSchema = {};
   readonly name: string;
   applied = 0;
-  gone: string | undefined;
+  unavailableReason: string | undefined;
   /** Instead of writing. */
   apply: ChangeTool['apply'] = (payload) => Promise.resolve(this.write(payload as Payload));
   verify?: NonNullable<ChangeTool['verify']>;
@@ -38,16 +38,16 @@ export class FakeTool implements ChangeTool {
     this.name = name;
   }
 
-  readonly unavailable = () => this.gone;
+  readonly unavailable = () => this.unavailableReason;
 
   propose(): Promise<Proposal> {
     throw new Error('nobody asks for it');
   }
 
   write({ path, base, contents }: Payload) {
-    const holds = hashAt(path);
-    if (holds !== base)
-      throw new AgentError('conflict', 'base_moved', `${path} changed: it was ${base} and is ${holds}.`);
+    const currentHash = hashAt(path);
+    if (currentHash !== base)
+      throw new AgentError('conflict', 'base_moved', `${path} changed: it was ${base} and is ${currentHash}.`);
     this.applied++;
     writeFileSync(path, contents);
     return { ok: true, output: `wrote ${contents}`, truncated: false };
@@ -73,23 +73,23 @@ export const execProposal = (): Proposal => ({
   payload: { command: 'make' },
 });
 
-export const context = (more: Partial<ToolContext> = {}): ToolContext => ({
+export const context = (overrides: Partial<ToolContext> = {}): ToolContext => ({
   agent: 'helper',
   taskId: 't1',
   sessionId: 's0-1',
   grants: { tools: [], read: [], write: [], network: [], auto_approve: [] },
   cwd: undefined,
   signal: new AbortController().signal,
-  ...more,
+  ...overrides,
 });
 
 /** Leaves a staged change as a host that is killed in the middle of an approval does. */
 export async function leaveApplying(store: Store, id: string): Promise<void> {
-  const decided = { applier: store.endpointId, decided_by: 'operator', decided_at: store.time() };
+  const decisionColumns = { applier: store.endpointId, decided_by: 'operator', decided_at: store.time() };
   const { numUpdatedRows } = await store.transaction((tx) =>
     tx
       .updateTable('pending')
-      .set({ state: 'applying', ...decided })
+      .set({ state: 'applying', ...decisionColumns })
       .where('id', '=', id)
       .executeTakeFirst(),
   );
@@ -102,7 +102,7 @@ interface HostOptions {
   readonly now?: () => Date;
   readonly lifetimeMs?: number;
   /** What the changes get for their store. */
-  readonly through?: (store: Store) => Store;
+  readonly wrapStore?: (store: Store) => Store;
 }
 
 /** Hosts over one database: opened as often as a test likes, closed after it. */
@@ -116,12 +116,12 @@ export function pendingHosts() {
   return {
     file: () => join(folder, `file${files++}`),
     host: async (url: string, options: HostOptions = {}) => {
-      const { endpointId = 'host-a', tools = [], now, lifetimeMs, through = (store) => store } = options;
+      const { endpointId = 'host-a', tools = [], now, lifetimeMs, wrapStore = (store) => store } = options;
       const store = await Store.open({ url, endpointId, ...(now ? { now } : {}) });
       open.push(store);
       const stop = new AbortController();
       const changes = new PendingChanges({
-        store: through(store),
+        store: wrapStore(store),
         signals: new StoredSignals(store),
         tools: { find: (name) => tools.find((tool) => tool.name === name) },
         clock: systemClock,

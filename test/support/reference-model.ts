@@ -170,7 +170,7 @@ export class ReferenceModel {
   #choose({ router, gate, up, down }: Experts, x: Float64Array, tokens: number): Float64Array {
     const { used, ofAll, activation } = this.#shape.experts;
     const logits = linear(router, x, tokens);
-    const { chosen, shares } = route(logits, { tokens, experts: router.outputs, used }, { ofAll });
+    const { selected: chosen, shares } = route(logits, { tokens, experts: router.outputs, used }, { ofAll });
     this.chosen.push(chosen);
     const product = (one: Linear, input: Float64Array, paired = false) =>
       expertMatmul(input, one.weight, chosen, { ...one, used, paired });
@@ -282,7 +282,7 @@ async function readShape(file: ModelFile): Promise<Shape> {
     width,
     heads,
     headDim,
-    kvHeads: mostOf(file.metadata.get(`${architecture}.attention.head_count_kv`) ?? heads),
+    kvHeads: maxOf(file.metadata.get(`${architecture}.attention.head_count_kv`) ?? heads),
     eps: number('attention.layer_norm_rms_epsilon'),
     activation: 'silu',
     embeddingScale: 1,
@@ -332,7 +332,7 @@ async function readShape(file: ModelFile): Promise<Shape> {
 }
 
 /** A number, or the maximum of a list with one for each layer. */
-const mostOf = (value: unknown): number =>
+const maxOf = (value: unknown): number =>
   typeof value === 'object' ? Math.max(...Array.from(value as ArrayLike<unknown>, Number)) : Number(value);
 
 const nothing: Linear = { weight: new Float64Array(0), bias: undefined, inputs: 0, outputs: 0 };

@@ -1,10 +1,10 @@
-import type { AnswerAbout } from '../../src/wires/core/wire.ts';
+import type { AnswerMetadata } from '../../src/wires/core/wire.ts';
 
 /** What an answer of the resident model says of itself. */
 export const residentAbout = (
   body: Readonly<Record<string, unknown>> = {},
   includeUsage = false,
-): AnswerAbout => ({
+): AnswerMetadata => ({
   requestId: '1',
   model: 'm',
   created: 1,

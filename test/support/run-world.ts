@@ -3,24 +3,24 @@ import { EventLog } from '../../src/agent/event-log.ts';
 import { StoredAgents } from '../../src/agent/agents/stored-agents.ts';
 import { ActJournal } from '../../src/agent/pending/act-journal.ts';
 import { PendingChanges } from '../../src/agent/pending/pending-changes.ts';
-import type { Planners } from '../../src/agent/planner.ts';
+import type { ChatModels } from '../../src/agent/planner.ts';
 import { ReceiptChain } from '../../src/agent/receipts/chain.ts';
-import { Feed } from '../../src/agent/sessions/feed.ts';
+import { SessionFeed } from '../../src/agent/sessions/feed.ts';
 import { StoredSessions } from '../../src/agent/sessions/store-sessions.ts';
-import type { Turns } from '../../src/agent/services.ts';
+import type { TurnRunner } from '../../src/agent/services.ts';
 import { type RunDetail, runDetail, type RunEvent, runEvent } from '../../src/agent/shapes/run.ts';
 import { StoredSignals } from '../../src/agent/signals.ts';
-import { digestOf } from '../../src/agent/workflows/digest.ts';
-import type { HostView } from '../../src/agent/workflows/definition/conditions.ts';
-import { Runs, type RunsOptions } from '../../src/agent/workflows/running/runs.ts';
+import { computeSourceDigest } from '../../src/agent/workflows/digest.ts';
+import type { HostState } from '../../src/agent/workflows/definition/conditions.ts';
+import { WorkflowRuns, type RunsOptions } from '../../src/agent/workflows/running/runs.ts';
 import { pendingRoutes } from '../../src/planes/agent/pending-routes.ts';
 import { runsRoutes } from '../../src/planes/agent/runs-routes.ts';
 import { sessionsRoutes } from '../../src/planes/agent/sessions-routes.ts';
-import { unwatched, type Watch } from '../../src/watch/index.ts';
-import { hostKey } from '../../src/signing/host-key.ts';
+import { noopTracer, type Tracer } from '../../src/watch/index.ts';
+import { loadHostKey } from '../../src/signing/host-key.ts';
 import { Store } from '../../src/store/index.ts';
 import { freshDataDir } from './host.ts';
-import { CountingTool, Holds, ScriptedTurns } from './scripted-turns.ts';
+import { CountingTool, HeldPrompts, ScriptedTurns } from './scripted-turns.ts';
 import { routeServers } from './serve-routes.ts';
 
 /** The system's clock, which a test may set ahead or back: alone, or with the time that passes. */
@@ -38,34 +38,34 @@ export class ShiftedClock {
   }
 }
 
-interface Setting {
+interface RunWorldOptions {
   readonly url: string;
   readonly clock?: ShiftedClock;
   readonly endpointId?: string;
-  readonly pace?: Partial<RunsOptions['pace']>;
+  readonly pace?: Partial<RunsOptions['timings']>;
   readonly cancelledState?: boolean;
-  readonly turns?: (scripted: ScriptedTurns) => Turns;
-  readonly watch?: Watch;
+  readonly turns?: (scripted: ScriptedTurns) => TurnRunner;
+  readonly tracer?: Tracer;
 }
 
-const planners: Pick<Planners, 'find'> = {
+const chatModels: Pick<ChatModels, 'find'> = {
   find: (model) => ({
     route: { engine: 'resident', model },
-    answer: () => {
+    streamAnswer: () => {
       throw new Error('the turns are scripted');
     },
   }),
 };
-const nobody = { live: () => Promise.resolve([]) };
+const noLiveSessions = { live: () => Promise.resolve([]) };
 
 /** What stays when a host is killed. */
-export class Outside {
+export class PersistentWorld {
   readonly sources = new Map<string, string>();
   readonly enabled = new Set<string>();
-  readonly holds = new Holds();
+  readonly holds = new HeldPrompts();
   readonly tool = new CountingTool();
   /** State of the host for conditions. */
-  host: HostView = {
+  host: HostState = {
     pending: 0,
     tasks_running: 0,
     external_sessions: 0,
@@ -95,7 +95,7 @@ export function runWorlds() {
     for (const host of open.splice(0)) await host.stop();
   });
 
-  return async (outside: Outside, setting: Setting) => {
+  return async (outside: PersistentWorld, setting: RunWorldOptions) => {
     const { url, clock = new ShiftedClock(), endpointId = 'host-a', cancelledState = true } = setting;
     const store = await Store.open({ url, endpointId, now: clock.now });
     const faults: unknown[] = [];
@@ -115,8 +115,8 @@ export function runWorlds() {
     const scripted = new ScriptedTurns(changes, tool, holds);
     const log = new EventLog(store);
     const sessions = new StoredSessions({ store, operatorHash: undefined });
-    const receipts = new ReceiptChain({ store, key: await hostKey(dataDir) });
-    const runs = new Runs({
+    const receipts = new ReceiptChain({ store, key: await loadHostKey(dataDir) });
+    const runs = new WorkflowRuns({
       store,
       clock,
       log,
@@ -124,47 +124,47 @@ export function runWorlds() {
       sessions,
       receipts,
       signals,
-      planners,
+      chatModels,
       cancelledState,
-      watch: setting.watch ?? unwatched,
-      host: () => Promise.resolve(outside.host),
-      turns: setting.turns?.(scripted) ?? scripted,
+      tracer: setting.tracer ?? noopTracer,
+      readHostState: () => Promise.resolve(outside.host),
+      turnRunner: setting.turns?.(scripted) ?? scripted,
       agents: new StoredAgents({ store }),
       workflows: {
-        callable(name) {
+        findRunnable(name) {
           const source = enabled.has(name) ? sources.get(name) : undefined;
-          return Promise.resolve(source === undefined ? undefined : { source, digest: digestOf(source) });
+          return Promise.resolve(source === undefined ? undefined : { source, digest: computeSourceDigest(source) });
         },
       },
-      pace: { checkMs: 5, signalMs: 5, storeMs: 5, ...setting.pace },
+      timings: { maxClockCheckMs: 5, signalPollMs: 5, storeRetryMs: 5, ...setting.pace },
       onFault: (_, error) => faults.push(error),
     });
     await runs.recover();
-    const feed = new Feed({
+    const feed = new SessionFeed({
       store,
-      tasks: nobody,
+      tasks: noLiveSessions,
       runs,
-      external: nobody,
+      external: noLiveSessions,
       cancelledState,
       startedAt: new Date(),
     });
     const server = await serve([
       ...runsRoutes({ runs }),
       ...pendingRoutes({ changes, acts: new ActJournal(store) }),
-      ...sessionsRoutes({ feed, sessions, receipts, runs, tasks: nobody, external: nobody }),
+      ...sessionsRoutes({ feed, sessions, receipts, runs, tasks: noLiveSessions, external: noLiveSessions }),
     ]);
-    let over = false;
+    let isStopped = false;
     /** In good order. */
     const stop = async () => {
-      if (over) return;
-      over = true;
+      if (isStopped) return;
+      isStopped = true;
       stopping.abort(new Error('the host stops'));
       await runs.close();
       await store.close();
     };
     /** Kills the host: it writes nothing more. */
     const kill = async () => {
-      over = true;
+      isStopped = true;
       await store.close();
       stopping.abort(new Error('killed'));
       await runs.close();
@@ -244,7 +244,7 @@ export function eventsOf(text: string): RunEvent[] {
 }
 
 /** The kinds of the events, with the step that each is about. */
-export const told = (events: readonly RunEvent[]): string[] =>
+export const summarizeEvents = (events: readonly RunEvent[]): string[] =>
   events.map((event) => {
     if (event.type === 'step_event') return `${event.step}: ${event.event.type}`;
     if (event.type === 'run_end') return `run_end ${event.outcome}`;

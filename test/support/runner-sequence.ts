@@ -1,6 +1,6 @@
 /** One sequence on a runner, stepped directly without the scheduler: the logits of any steps. */
 import type { Runner } from '../../src/engine/runner.ts';
-import { greedy, type Sampling } from '../../src/engine/types.ts';
+import { greedySampling, type Sampling } from '../../src/engine/types.ts';
 
 export class RunnerSequence {
   readonly #runner: Runner;
@@ -25,7 +25,7 @@ export class RunnerSequence {
       step.clear();
       const row = step.prefillTokens(this.ids, first + done, count, this.#slot);
       if (done + count === ids.length) {
-        step.sample(row, this.#slot, this.ids.length, greedy);
+        step.sample(row, this.#slot, this.ids.length, greedySampling);
         return onlyRow(await this.#runner.logits(step));
       }
       await this.#runner.submit(step);
@@ -34,7 +34,7 @@ export class RunnerSequence {
   }
 
   /** Appends one token as decoding does. @returns the logits after it, [vocab] */
-  async decode(id: number, sampling: Sampling = greedy): Promise<Float32Array> {
+  async decode(id: number, sampling: Sampling = greedySampling): Promise<Float32Array> {
     const step = this.#runner.newStep();
     step.clear();
     this.ids.push(id);

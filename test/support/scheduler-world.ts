@@ -1,9 +1,9 @@
 /** A scheduler over a simulated GPU, and requests for it. */
 import type { ReaderLimits } from '../../src/engine/parking.ts';
 import { Scheduler } from '../../src/engine/scheduler.ts';
-import { noCounts } from '../../src/engine/scheduler-counts.ts';
+import { zeroCounts } from '../../src/engine/scheduler-counts.ts';
 import type { ConstraintLimits } from '../../src/engine/thinking.ts';
-import { type GenerateRequest, greedy } from '../../src/engine/types.ts';
+import { type GenerateRequest, greedySampling } from '../../src/engine/types.ts';
 import { newSequence, read, SimulatedRunner } from './simulated-runner.ts';
 
 export const text = (...codes: number[]): number[] => codes.map((code) => 97 + (code % 12));
@@ -13,14 +13,14 @@ export const run = (from: number, count: number): number[] =>
 export const request = (changes: Partial<GenerateRequest> = {}): GenerateRequest => ({
   prompt: run(1, 20),
   maxTokens: 40,
-  sampling: greedy,
+  sampling: greedySampling,
   stop: [],
   ...changes,
 });
 
 /** A request whose answer does not end early. */
 export const long = (seed: number, maxTokens: number, prompt = run(seed, 20)): GenerateRequest =>
-  request({ prompt, maxTokens, sampling: { ...greedy, seed }, ignoreEnd: true });
+  request({ prompt, maxTokens, sampling: { ...greedySampling, seed }, ignoreEnd: true });
 
 interface Options {
   pages?: number;
@@ -29,7 +29,7 @@ interface Options {
   speculation?: 'auto' | 'always' | 'off';
   reader?: Partial<ReaderLimits>;
   constraint?: Partial<ConstraintLimits>;
-  keptStates?: number | undefined;
+  retainedStates?: number | undefined;
   /** A draft model, with the fraction of its drafts that are wrong. */
   draft?: { wrong?: number; pages?: number; context?: number } | undefined;
 }
@@ -41,8 +41,8 @@ export function world({
   speculation = 'off',
   reader = {},
   // A busy machine must not affect what a test sees.
-  constraint = { patienceMs: 600_000 },
-  keptStates,
+  constraint = { budgetMs: 600_000 },
+  retainedStates,
   draft,
 }: Options = {}) {
   const runner = new SimulatedRunner({
@@ -50,9 +50,9 @@ export function world({
     slots,
     stepTokens,
     pages,
-    ...(keptStates === undefined ? {} : { keptStates }),
+    ...(retainedStates === undefined ? {} : { retainedStates }),
   });
-  const counts = noCounts();
+  const counts = zeroCounts();
   const { clock } = runner;
   const drafter =
     draft &&

@@ -1,4 +1,4 @@
-import type { FillInTheMiddle } from '../../src/engine/tokenizer/fill-in-the-middle.ts';
+import type { FillInTheMiddleTokens } from '../../src/engine/tokenizer/fill-in-the-middle.ts';
 import type { ChatTemplate, EncodeOptions, Tokenizer } from '../../src/engine/tokenizer/types.ts';
 import {
   type AdapterFacts,
@@ -19,7 +19,7 @@ const fimSpecials = ['<|fim_prefix|>', '<|fim_suffix|>', '<|fim_middle|>', '<|re
 export class ByteTokenizer implements Tokenizer {
   readonly kind = 'bytes';
   readonly vocabSize: number;
-  readonly fim: FillInTheMiddle | undefined;
+  readonly fim: FillInTheMiddleTokens | undefined;
   readonly bosId: number | undefined;
   readonly eosId = 257;
   readonly endIds = new Set([257, 258]);
@@ -262,7 +262,7 @@ export class ScriptedEngine implements Engine {
       cachedTokens: 0,
       deviceLosses: 0,
       pages: { total: 0, free: 0, cached: 0 },
-      parked: 0,
+      stalledReaders: 0,
       preemptions: 0,
       speculation: { drafted: 0, accepted: 0 },
     };

@@ -1,8 +1,8 @@
 import type { Constraint } from '../../src/engine/types.ts';
-import type { Grammar, GrammarError, Grammars, GrammarSource } from '../../src/grammar/types.ts';
+import type { Grammar, GrammarError, GrammarService, GrammarSource } from '../../src/grammar/types.ts';
 
 /** Grammars that allow everything, and a record of what was compiled, begun and closed. */
-export class ScriptedGrammars implements Grammars {
+export class ScriptedGrammars implements GrammarService {
   readonly compiled: GrammarSource[] = [];
   /** Thrown by the next `compile`. */
   refuse: GrammarError | undefined;

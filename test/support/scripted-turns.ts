@@ -1,13 +1,13 @@
 import { AgentError } from '../../src/agent/errors.ts';
-import type { Changes, Turns, TurnsRequest, TurnsResult } from '../../src/agent/services.ts';
+import type { PendingChangeService, TurnRunner, TurnLoopRequest, TurnLoopResult } from '../../src/agent/services.ts';
 import type { NewTurnEvent } from '../../src/agent/shapes/turn-event.ts';
 import type { ChangeTool } from '../../src/agent/tool.ts';
-import { unlessAborted } from '../../src/util/abort.ts';
+import { raceAbort } from '../../src/util/abort.ts';
 
 type Emit = (event: NewTurnEvent) => Promise<void>;
 
 /** Prompts that are held until a test lets them go; shared by the hosts of a test. */
-export class Holds {
+export class HeldPrompts {
   readonly #held = new Map<string, PromiseWithResolvers<string>>();
 
   /** What a held prompt answers. */
@@ -16,15 +16,15 @@ export class Holds {
   }
 
   async wait(name: string, signal: AbortSignal): Promise<string> {
-    const text = await unlessAborted(this.#of(name).promise, signal);
+    const text = await raceAbort(this.#of(name).promise, signal);
     this.#held.delete(name);
     return text;
   }
 
   #of(name: string): PromiseWithResolvers<string> {
-    const held = this.#held.get(name) ?? Promise.withResolvers<string>();
-    this.#held.set(name, held);
-    return held;
+    const pending = this.#held.get(name) ?? Promise.withResolvers<string>();
+    this.#held.set(name, pending);
+    return pending;
   }
 }
 
@@ -51,20 +51,20 @@ export class CountingTool implements ChangeTool {
  * Agents that do what their prompt says, a command a line: `say TEXT`, `fail TEXT`, `fail N times`, `hold NAME`,
  * `effect`, `stage`, `throw`. What the last one gives is the answer.
  */
-export class ScriptedTurns implements Turns {
-  readonly requests: TurnsRequest[] = [];
-  readonly #changes: Pick<Changes, 'stage' | 'decision'>;
+export class ScriptedTurns implements TurnRunner {
+  readonly requests: TurnLoopRequest[] = [];
+  readonly #changes: Pick<PendingChangeService, 'stage' | 'decision'>;
   readonly #tool: ChangeTool;
-  readonly #holds: Holds;
+  readonly #holds: HeldPrompts;
   readonly #failures = new Map<string, number>();
 
-  constructor(changes: Pick<Changes, 'stage' | 'decision'>, tool: ChangeTool, holds: Holds) {
+  constructor(changes: Pick<PendingChangeService, 'stage' | 'decision'>, tool: ChangeTool, holds: HeldPrompts) {
     this.#changes = changes;
     this.#tool = tool;
     this.#holds = holds;
   }
 
-  async run(request: TurnsRequest, emit: Emit, signal: AbortSignal): Promise<TurnsResult> {
+  async run(request: TurnLoopRequest, emit: Emit, signal: AbortSignal): Promise<TurnLoopResult> {
     this.requests.push(request);
     const usage = { prompt_tokens: 2, completion_tokens: 1 };
     if (request.prompt === 'throw') throw new Error('a bug of ours');
@@ -76,16 +76,16 @@ export class ScriptedTurns implements Turns {
       await emit({ type: 'answer', text, usage, turns: 1 });
       return { kind: 'answer', text, turns: 1, usage };
     } catch (error) {
-      const told = signal.aborted ? (signal.reason as unknown) : error;
-      const isTold = told instanceof AgentError || !signal.aborted;
-      const reason = isTold ? 'error' : 'shutdown';
-      const message = told instanceof Error ? told.message : String(told);
+      const reported = signal.aborted ? (signal.reason as unknown) : error;
+      const isReported = reported instanceof AgentError || !signal.aborted;
+      const reason = isReported ? 'error' : 'shutdown';
+      const message = reported instanceof Error ? reported.message : String(reported);
       await emit({ type: 'aborted', reason, message });
       return { kind: 'aborted', reason, message, turns: 1, usage };
     }
   }
 
-  async #do(line: string, request: TurnsRequest, emit: Emit, signal: AbortSignal): Promise<string> {
+  async #do(line: string, request: TurnLoopRequest, emit: Emit, signal: AbortSignal): Promise<string> {
     const [verb = '', ...words] = line.trim().split(' ');
     const rest = words.join(' ');
     if (verb === 'say') return rest;
@@ -96,15 +96,15 @@ export class ScriptedTurns implements Turns {
     return '';
   }
 
-  #fail(rest: string, { about }: TurnsRequest): void {
+  #fail(rest: string, { owner }: TurnLoopRequest): void {
     const times = /^(\d+) times$/.exec(rest)?.[1];
-    const key = `${about.runId} ${about.step}`;
+    const key = `${owner.runId} ${owner.step}`;
     const failed = (this.#failures.get(key) ?? 0) + 1;
     this.#failures.set(key, failed);
     if (times === undefined || failed <= Number(times)) throw new Error(rest);
   }
 
-  async #stage(request: TurnsRequest, emit: Emit, signal: AbortSignal): Promise<string> {
+  async #stage(request: TurnLoopRequest, emit: Emit, signal: AbortSignal): Promise<string> {
     const proposal = {
       kind: 'tool_call',
       intent: 'to count',
@@ -112,9 +112,9 @@ export class ScriptedTurns implements Turns {
       risk: 'low',
       payload: {},
     } as const;
-    const { agent, about, cwd } = request;
+    const { agent, owner, cwd } = request;
     await request.beforeEffect?.();
-    const context = { ...about, agent: agent.name, grants: agent.grants, cwd, signal };
+    const context = { ...owner, agent: agent.name, grants: agent.grants, cwd, signal };
     const { id, tool, summary } = await this.#changes.stage(this.#tool, proposal, context);
     await emit({ type: 'staged', pending_id: id, tool, summary });
     const { state } = await this.#changes.decision(id, signal);

@@ -1,6 +1,6 @@
 import { afterEach } from 'vitest';
-import { agentPlane } from '../../src/planes/agent/plane.ts';
-import { type Access, openAccess } from '../../src/planes/access.ts';
+import { createAgentPlane } from '../../src/planes/agent/plane.ts';
+import { type Access, loopbackAccess } from '../../src/planes/access.ts';
 import { createApp } from '../../src/http/app.ts';
 import { hostGuard } from '../../src/http/host-guard.ts';
 import { listen } from '../../src/http/listen.ts';
@@ -12,19 +12,19 @@ export function routeServers() {
   afterEach(async () => {
     await Promise.all(open.splice(0).map((server) => server.close()));
   });
-  return async (routes: readonly Route[], access: Access = openAccess, bound = '127.0.0.1') => {
+  return async (routes: readonly Route[], access: Access = loopbackAccess, bound = '127.0.0.1') => {
     const stopping = new AbortController();
     const faults: unknown[] = [];
     const app = createApp({
-      planes: [agentPlane(routes)],
+      planes: [createAgentPlane(routes)],
       access,
-      stopping: stopping.signal,
+      stopSignal: stopping.signal,
       onFault: (_, error) => faults.push(error),
     });
     const listener = await listen(app, hostGuard(bound, []), { host: bound, port: 0 });
     open.push({
       async close() {
-        listener.cut();
+        listener.destroyConnections();
         await listener.close();
       },
     });

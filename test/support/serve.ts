@@ -1,12 +1,12 @@
 import { afterEach } from 'vitest';
-import { openAccess } from '../../src/planes/access.ts';
-import { createApp, envelopesOf } from '../../src/http/app.ts';
+import { loopbackAccess } from '../../src/planes/access.ts';
+import { createApp, createEnvelopeLookup } from '../../src/http/app.ts';
 import { hostGuard } from '../../src/http/host-guard.ts';
 import { listen } from '../../src/http/listen.ts';
-import { controlPlanes, hostPlanes } from '../../src/planes/mount.ts';
+import { createControlPlanes, createHostPlanes } from '../../src/planes/mount.ts';
 import { type LabSource, Resident } from '../../src/planes/resident.ts';
-import { Served } from '../../src/planes/served.ts';
-import { type Sink, Watch } from '../../src/watch/index.ts';
+import { ServedCounters } from '../../src/planes/served.ts';
+import { type TraceSink, Tracer } from '../../src/watch/index.ts';
 import { freshDataDir } from './host.ts';
 import { storeAt } from './model-store.ts';
 import { type Script, ScriptedEngine } from './scripted-engine.ts';
@@ -17,30 +17,30 @@ export async function serveScripted(
   script: Script = {},
   start: 'none' | 'loading' | 'ready' = 'ready',
   lab?: LabSource,
-  sinks: readonly Sink[] = [],
+  sinks: readonly TraceSink[] = [],
 ) {
   const engine = new ScriptedEngine(script);
   const grammars = new ScriptedGrammars();
   const resident = new Resident(start === 'none' ? 'none' : 'loading');
-  if (start === 'ready') resident.ready(engine, lab ? { lab, grammars } : { grammars });
+  if (start === 'ready') resident.setReady(engine, lab ? { lab, grammars } : { grammars });
   const stopping = new AbortController();
   const faults: unknown[] = [];
   const store = storeAt(freshDataDir());
-  const served = new Served();
+  const served = new ServedCounters();
   const facts = { resident, store, served, version: '0.0.0', endpointId: 'e0' };
-  const planes = hostPlanes(facts);
+  const planes = createHostPlanes(facts);
   const app = createApp({
     planes,
-    access: openAccess,
-    stopping: stopping.signal,
+    access: loopbackAccess,
+    stopSignal: stopping.signal,
     onFault: (_, error) => faults.push(error),
-    watch: new Watch([served, ...sinks]),
+    watch: new Tracer([served, ...sinks]),
   });
   const listener = await listen(
     app,
     hostGuard('127.0.0.1', ['my.box']),
     { host: '127.0.0.1', port: 0 },
-    { envelopeOf: envelopesOf(planes) },
+    { envelopeOf: createEnvelopeLookup(planes) },
   );
   const url = `http://127.0.0.1:${listener.port}`;
   return {
@@ -53,7 +53,7 @@ export async function serveScripted(
     faults,
     app,
     planes,
-    control: controlPlanes(facts),
+    control: createControlPlanes(facts),
     get: (path: string, init: RequestInit = {}) => fetch(url + path, init),
     post: (path: string, body: unknown, init: RequestInit = {}) =>
       fetch(url + path, {
@@ -63,7 +63,7 @@ export async function serveScripted(
         ...init,
       }),
     async close() {
-      listener.cut();
+      listener.destroyConnections();
       await listener.close();
     },
   };

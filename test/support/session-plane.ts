@@ -1,40 +1,40 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { ReceiptChain } from '../../src/agent/receipts/chain.ts';
-import type { LiveRows } from '../../src/agent/services.ts';
+import type { LiveSessionSource } from '../../src/agent/services.ts';
 import type { CancelOptions } from '../../src/agent/sessions/cancel.ts';
 import {
   ExternalSessions,
   type ExternalSessionsOptions,
 } from '../../src/agent/sessions/external-sessions.ts';
-import { Feed, type FeedOptions } from '../../src/agent/sessions/feed.ts';
+import { SessionFeed, type SessionFeedOptions } from '../../src/agent/sessions/feed.ts';
 import { Peers } from '../../src/agent/sessions/peers.ts';
 import { StoredSessions } from '../../src/agent/sessions/store-sessions.ts';
 import { AgentError } from '../../src/agent/errors.ts';
 import { StoredSignals } from '../../src/agent/signals.ts';
 import { externalSessionsRoutes } from '../../src/planes/agent/external-sessions-routes.ts';
 import { sessionsRoutes } from '../../src/planes/agent/sessions-routes.ts';
-import { keyIdOf, rawPublicKey } from '../../src/signing/ed25519.ts';
-import { secretHash } from '../../src/signing/secret.ts';
+import { computeKeyId, rawPublicKey } from '../../src/signing/ed25519.ts';
+import { hashSecret } from '../../src/signing/secret.ts';
 import { Store } from '../../src/store/index.ts';
 import { ManualClock } from './manual-clock.ts';
 
 export const operatorToken = 'lathe_operator_of-the-tests-only';
 
 const { privateKey, publicKey } = generateKeyPairSync('ed25519');
-const key = { privateKey, publicKey, keyId: keyIdOf(rawPublicKey(publicKey)) };
+const key = { privateKey, publicKey, keyId: computeKeyId(rawPublicKey(publicKey)) };
 
-const nothing: LiveRows = { live: () => Promise.resolve([]) };
+const nothing: LiveSessionSource = { live: () => Promise.resolve([]) };
 const noRuns: CancelOptions['runs'] = {
   cancel: () => Promise.reject(new AgentError('not_found', 'unknown_session', 'There is no such run.')),
 };
 
 interface Given
-  extends Partial<Pick<ExternalSessionsOptions, 'most' | 'heartbeatSecs'>>,
-    Partial<Pick<FeedOptions, 'tasks' | 'cancelledState'>> {
+  extends Partial<Pick<ExternalSessionsOptions, 'maxSessions' | 'heartbeatSecs'>>,
+    Partial<Pick<SessionFeedOptions, 'tasks' | 'cancelledState'>> {
   readonly url: string;
   readonly endpointId?: string;
   readonly clock?: ManualClock;
-  readonly runs?: LiveRows & CancelOptions['runs'];
+  readonly runs?: LiveSessionSource & CancelOptions['runs'];
 }
 
 /** The sessions of a host on a database, with a manual clock. */
@@ -42,7 +42,7 @@ export async function openSessionPlane({
   url,
   endpointId = 'e0',
   clock = new ManualClock(),
-  most = 64,
+  maxSessions: most = 64,
   heartbeatSecs = 15,
   tasks = nothing,
   runs = { ...nothing, ...noRuns },
@@ -51,17 +51,17 @@ export async function openSessionPlane({
   const store = await Store.open({ url, endpointId, now: clock.now });
   const faults: unknown[] = [];
   const receipts = new ReceiptChain({ store, key });
-  const sessions = new StoredSessions({ store, operatorHash: secretHash(operatorToken) });
+  const sessions = new StoredSessions({ store, operatorHash: hashSecret(operatorToken) });
   const external = new ExternalSessions({
     store,
     receipts,
     clock,
-    most,
+    maxSessions: most,
     heartbeatSecs,
     signals: new StoredSignals(store),
     onFault: (error) => faults.push(error),
   });
-  const feed = new Feed({ store, tasks, runs, external, cancelledState, startedAt: clock.now() });
+  const feed = new SessionFeed({ store, tasks, runs, external, cancelledState, startedAt: clock.now() });
   return {
     store,
     receipts,

@@ -1,7 +1,7 @@
 /** A model that takes the time it is told to, on a machine with noise: what benches are tested with. */
 import type { Arm, BenchPort, TracedDispatch } from '../../src/lab/bench/port.ts';
 import { type Random, seededRandom } from '../../src/lab/bench/random.ts';
-import type { Peaks } from '../../src/lab/bench/roofline.ts';
+import type { AdapterPeaks } from '../../src/lab/bench/roofline.ts';
 import type { Fingerprint } from '../../src/lab/types.ts';
 
 const normal = (random: Random): number =>
@@ -66,7 +66,7 @@ export interface Call {
 }
 
 /** Some 10 GB/s, 100 GFLOP/s. */
-export const peaks: Peaks = { gbps: 10, cachedGbps: 20, gflops: 100, dispatchMs: 0.02 };
+export const peaks: AdapterPeaks = { gbps: 10, cachedGbps: 20, gflops: 100, dispatchMs: 0.02 };
 
 export const fingerprint: Fingerprint = {
   adapter: 'llvmpipe',
@@ -118,12 +118,12 @@ export function simulatedPort(model: SimulatedModel = {}): BenchPort & { readonl
     arm === 'bound' ? answer(token, { single, context }) : token;
   return {
     calls,
-    timestamps: model.timestamps ?? true,
-    software: true,
+    hasTimestamps: model.timestamps ?? true,
+    isSoftware: true,
     maxContext: model.maxContext ?? 2048,
     vocabulary: 1000,
     stepTokens: 128,
-    keepsState: model.keepsState ?? false,
+    hasRecurrentState: model.keepsState ?? false,
     async prefill(arm, tokens) {
       calls.push({ what: 'prefill', arm, tokens, context: 0, count: 0 });
       taken = tokens.at(-1) ?? 0;

@@ -4,11 +4,11 @@
  */
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import { logprobWords } from '../../kernels/logprobs.ts';
-import { likeliestShift, maskWords, noToken, sampleFlags, sampleWords } from '../../kernels/sample.ts';
+import { topLogprobsShift, maskWords, noToken, sampleFlags, sampleWords } from '../../kernels/sample.ts';
 import type { Capacity } from '../../src/engine/memory.ts';
 import { Sequence } from '../../src/engine/sequence.ts';
 import type { DraftRunner } from '../../src/engine/draft-model.ts';
-import { feedback, flagsOf, StepInput, stepLayout, stepSamples } from '../../src/engine/step.ts';
+import { feedbackToken, samplingFlagsOf, StepInput, stepLayout, maxStepSamples } from '../../src/engine/step.ts';
 import type {
   GenerateRequest,
   GenerationEvent,
@@ -49,18 +49,18 @@ function allowed(id: number, mask: Uint32Array | undefined): number {
 }
 
 /** Mostly depends on the last tokens, so that texts repeat themselves; sometimes on all of them. */
-function draw(
+function sampleToken(
   before: readonly Entry[],
   seed: number,
-  seen: Uint32Array | undefined,
+  counts: Uint32Array | undefined,
   mask: Uint32Array | undefined,
 ): number {
-  return allowed(drawAny(before, seed, seen), mask);
+  return allowed(sampleAny(before, seed, counts), mask);
 }
 
-function drawAny(before: readonly Entry[], seed: number, seen: Uint32Array | undefined): number {
+function sampleAny(before: readonly Entry[], seed: number, counts: Uint32Array | undefined): number {
   let state = digestAfter(before);
-  if (seen) state = seen.reduce((sum, count, id) => (count === 0 ? sum : mix(sum, mix(id, count))), state);
+  if (counts) state = counts.reduce((sum, count, id) => (count === 0 ? sum : mix(sum, mix(id, count))), state);
   state = mix(state, seed);
   if (state % 61 === 0) return endToken;
   if (state % 9 === 0) return 97 + (mix(state, 3) % letters);
@@ -86,20 +86,20 @@ export function scoreAlone(tokens: readonly number[], likeliest: number): (Token
 }
 
 /** The output of a request computed without the scheduler. */
-export function answerAlone(
+export function outputAlone(
   { prompt, maxTokens, sampling, ignoreEnd }: GenerateRequest,
   grammar?: ToyGrammar,
 ): number[] {
   const entries: Entry[] = [];
   const write = (token: number) => entries.push({ token, digest: mix(token, digestAfter(entries)) });
   prompt.forEach(write);
-  const seen = flagsOf(sampling) & sampleFlags.penalties ? new Uint32Array(vocabulary) : undefined;
-  if (seen) for (const id of prompt) seen[id] = 0x80000000;
+  const counts = samplingFlagsOf(sampling) & sampleFlags.penalties ? new Uint32Array(vocabulary) : undefined;
+  if (counts) for (const id of prompt) counts[id] = 0x80000000;
   const answer: number[] = [];
   while (answer.length < maxTokens) {
-    const id = draw(entries, mix(sampling.seed, entries.length), seen, grammar?.(answer));
+    const id = sampleToken(entries, mix(sampling.seed, entries.length), counts, grammar?.(answer));
     answer.push(id);
-    if (seen) seen[id]! += 1;
+    if (counts) counts[id]! += 1;
     if (id === endToken && !ignoreEnd) break;
     write(id);
   }
@@ -137,11 +137,11 @@ export class SimulatedRunner implements DraftRunner {
   readonly #tables: number[][];
   /** With layer states: the digest of each slot's state, and of retained states. */
   readonly #states: number[] = [];
-  readonly #kept: number[] = [];
-  readonly #seen: Uint32Array[];
+  readonly #retained: number[] = [];
+  readonly #counts: Uint32Array[];
   readonly #masks: Uint32Array[];
   /** What the rows of the step with pending sampling attended to. */
-  #begun: readonly Entry[][] | undefined;
+  #pendingRows: readonly Entry[][] | undefined;
   readonly #sampled: number[] = [];
   #inFlight = 0;
   #last: Promise<unknown> = Promise.resolve();
@@ -156,7 +156,7 @@ export class SimulatedRunner implements DraftRunner {
     this.#pages = Array.from({ length: capacity.pages }, () => []);
     this.#tables = Array.from({ length: capacity.slots }, () => []);
     this.#masks = Array.from({ length: capacity.slots }, () => new Uint32Array(maskWords(vocabulary)));
-    this.#seen = Array.from({ length: capacity.slots }, () => new Uint32Array(vocabulary));
+    this.#counts = Array.from({ length: capacity.slots }, () => new Uint32Array(vocabulary));
   }
 
   get time(): number {
@@ -165,7 +165,7 @@ export class SimulatedRunner implements DraftRunner {
 
   /** No step is in flight. */
   get isIdle(): boolean {
-    return this.#inFlight === 0 && !this.#begun;
+    return this.#inFlight === 0 && !this.#pendingRows;
   }
 
   newStep(): StepInput {
@@ -180,8 +180,8 @@ export class SimulatedRunner implements DraftRunner {
 
   setBias(): void {}
 
-  setSeen(slot: number, seen: Uint32Array<ArrayBuffer>): void {
-    this.#seen[slot] = seen.slice();
+  setTokenCounts(slot: number, counts: Uint32Array<ArrayBuffer>): void {
+    this.#counts[slot] = counts.slice();
   }
 
   setMask(slot: number, mask: Uint32Array | undefined): void {
@@ -190,45 +190,45 @@ export class SimulatedRunner implements DraftRunner {
 
   submit(step: StepInput): Promise<Uint32Array> {
     this.forward(step);
-    return this.draw(step);
+    return this.sample(step);
   }
 
   forward(step: StepInput): void {
-    if (this.#begun) throw new Error('a step begins before the last one has drawn');
+    if (this.#pendingRows) throw new Error('a step begins before the last one has drawn');
     if (++this.#inFlight > 2) throw new Error('more than two steps in flight');
-    for (const { from, to } of step.copies) {
+    for (const { from, to } of step.pageCopies) {
       if (from === to) throw new Error(`page ${from} is copied to itself`);
       this.#pages[to] = [...this.#pages[from]!];
     }
-    for (const { kind, slot, place } of step.states) {
-      if (place >= (this.memory.capacity.keptStates ?? 0)) throw new Error(`no state is kept at ${place}`);
-      if (kind === 'keep') this.#kept[place] = this.#states[slot]!;
-      else this.#states[slot] = this.#kept[place]!;
+    for (const { kind, slot, retainedIndex } of step.stateCopies) {
+      if (retainedIndex >= (this.memory.capacity.retainedStates ?? 0)) throw new Error(`no state is kept at ${retainedIndex}`);
+      if (kind === 'keep') this.#retained[retainedIndex] = this.#states[slot]!;
+      else this.#states[slot] = this.#retained[retainedIndex]!;
     }
-    this.#begun = this.#computeRows(step);
+    this.#pendingRows = this.#computeRows(step);
   }
 
-  draw(step: StepInput): Promise<Uint32Array> {
-    if (!this.#begun) throw new Error('no step has begun');
-    const results = this.#sample(step, this.#begun);
-    this.#begun = undefined;
+  sample(step: StepInput): Promise<Uint32Array> {
+    if (!this.#pendingRows) throw new Error('no step has begun');
+    const results = this.#sampleRows(step, this.#pendingRows);
+    this.#pendingRows = undefined;
     this.#pass(step);
     return this.#ended(results);
   }
 
   submitChain(steps: Iterable<StepInput>): Promise<Uint32Array> {
-    if (this.#begun) throw new Error('steps of a chain stand between the halves of a step');
+    if (this.#pendingRows) throw new Error('steps of a chain stand between the halves of a step');
     if (++this.#inFlight > 2) throw new Error('more than two steps in flight');
-    const drawn: number[] = [];
+    const sampledIds: number[] = [];
     let count = 0;
     for (const step of steps) {
-      if (step.dims.logprobs) throw new Error('a step of a chain reports log probabilities');
-      drawn.push(...this.#sample(step, this.#computeRows(step)));
+      if (step.dims.needsLogprobs) throw new Error('a step of a chain reports log probabilities');
+      sampledIds.push(...this.#sampleRows(step, this.#computeRows(step)));
       this.#pass(step);
       count += 1;
     }
     this.chains.push(count);
-    return this.#ended(new Uint32Array(drawn));
+    return this.#ended(new Uint32Array(sampledIds));
   }
 
   /** Records a step and advances the clock. */
@@ -257,17 +257,17 @@ export class SimulatedRunner implements DraftRunner {
     const { capacity } = this.memory;
     const { dims, layout } = step;
     if (dims.tokens > capacity.stepTokens) throw new Error('more tokens than a step holds');
-    if (dims.samples > stepSamples(capacity.slots)) throw new Error('more samples than a step takes');
+    if (dims.samples > maxStepSamples(capacity.slots)) throw new Error('more samples than a step takes');
     if (dims.singleTiles > capacity.slots) throw new Error('more single tiles than slots');
     const words = step.bytes();
     const rows: Entry[][] = [];
     for (let row = 0; row < dims.tokens; row++) {
       const [id, position, slot] = words.subarray(layout.tokens / 4 + row * 4) as unknown as number[];
-      const token = id === feedback ? this.#sampled[slot!]! : id!;
+      const token = id === feedbackToken ? this.#sampled[slot!]! : id!;
       const before = this.#read(slot!, position!);
       const entry = { token, digest: mix(token, digestAfter(before)) };
       this.#pageOf(slot!, position!)[position! % pageTokens] = entry;
-      if (capacity.keptStates !== undefined) this.#advance(slot!, before, entry);
+      if (capacity.retainedStates !== undefined) this.#advance(slot!, before, entry);
       rows.push([...before, entry]);
     }
     return rows;
@@ -280,10 +280,10 @@ export class SimulatedRunner implements DraftRunner {
     this.#states[slot] = digestAfter([...before, entry]);
   }
 
-  #sample(step: StepInput, rows: readonly Entry[][]): Uint32Array {
+  #sampleRows(step: StepInput, rows: readonly Entry[][]): Uint32Array {
     const { dims, layout } = step;
     const words = step.bytes();
-    const results = new Uint32Array(dims.samples * (dims.logprobs ? 1 + logprobWords : 1));
+    const results = new Uint32Array(dims.samples * (dims.needsLogprobs ? 1 + logprobWords : 1));
     const floats = new Float32Array(results.buffer);
     for (let index = 0; index < dims.samples; index++) {
       const [row, slot, flags, seed, position] = words.subarray(
@@ -293,21 +293,21 @@ export class SimulatedRunner implements DraftRunner {
       let id = seed!;
       if ((flags! & sampleFlags.scored) === 0) {
         if (before.length !== position) throw new Error(`position ${position} after ${before.length} tokens`);
-        const seen = flags! & sampleFlags.penalties ? this.#seen[slot!] : undefined;
-        id = draw(
+        const counts = flags! & sampleFlags.penalties ? this.#counts[slot!] : undefined;
+        id = sampleToken(
           before,
           mix(seed!, position),
-          seen,
+          counts,
           flags! & sampleFlags.mask ? this.#masks[slot!] : undefined,
         );
         if (this.wrong > 0 && mix(mix(digestAfter(before), seed!), 5) % 1000 < this.wrong * 1000)
           id = id === endToken ? 97 : endToken;
-        if (seen && id !== noToken) seen[id]! += 1;
+        if (counts && id !== noToken) counts[id]! += 1;
         results[index] = id;
         this.#sampled[slot!] = id;
       }
       if ((flags! & sampleFlags.logprobs) === 0) continue;
-      const { logprob, top } = logprobOf(before, id, flags! >>> likeliestShift);
+      const { logprob, top } = logprobOf(before, id, flags! >>> topLogprobsShift);
       const at = dims.samples + index * logprobWords;
       floats[at] = logprob;
       results[at + 1] = top.length;
@@ -334,12 +334,12 @@ export class SimulatedRunner implements DraftRunner {
   }
 
   #record(step: StepInput): StepRecord {
-    const { dims, layout, copies } = step;
+    const { dims, layout, pageCopies: copies } = step;
     const words = step.bytes();
     const samples = new Map<number, number>();
     for (let index = 0; index < dims.samples; index++) {
       const slot = words[layout.samples / 4 + index * sampleWords + 1]!;
-      if (slot === layout.nobody) continue;
+      if (slot === layout.dummySlot) continue;
       samples.set(slot, (samples.get(slot) ?? 0) + 1);
     }
     const decoding = new Map<number, number>();

@@ -1,16 +1,16 @@
-import { openAccess } from '../../src/planes/access.ts';
+import { loopbackAccess } from '../../src/planes/access.ts';
 import { createApp } from '../../src/http/app.ts';
 import { listen } from '../../src/http/listen.ts';
 import type { StoredModel } from '../../src/planes/model-store.ts';
-import { hostPlanes } from '../../src/planes/mount.ts';
+import { createHostPlanes } from '../../src/planes/mount.ts';
 import { Resident } from '../../src/planes/resident.ts';
-import { Served } from '../../src/planes/served.ts';
-import { Watch } from '../../src/watch/index.ts';
+import { ServedCounters } from '../../src/planes/served.ts';
+import { Tracer } from '../../src/watch/index.ts';
 import { hostGuard } from '../../src/http/host-guard.ts';
 import { freshDataDir } from './host.ts';
 import { storeAt } from './model-store.ts';
 import { type Script, ScriptedEngine } from './scripted-engine.ts';
-import { watching } from './watching.ts';
+import { createSpanRecorder } from './watching.ts';
 
 export interface Swapping {
   /** What each model answers; its name is its id, and `/name` its place. */
@@ -58,7 +58,7 @@ export async function swappingHost({
   const resident = new Resident('loading', {
     find,
     isSame: async (model, location) => model.location === location,
-    look: async ({ name }) => {
+    inspect: async ({ name }) => {
       looked.push(name);
       return { problem: undefined, kind: models[name]?.embeds === undefined ? 'generate' : 'embed' };
     },
@@ -66,18 +66,18 @@ export async function swappingHost({
   });
   const [first = ''] = Object.keys(models);
   const { engine } = await load(`/${first}`);
-  resident.ready(engine, { location: `/${first}` });
+  resident.setReady(engine, { location: `/${first}` });
   loads.length = 0;
   const stopping = new AbortController();
-  const served = new Served();
-  const { sink, ended } = watching();
-  const planes = hostPlanes({ resident, store, served, version: '0.0.0', endpointId: 'e' });
+  const served = new ServedCounters();
+  const { sink, ended } = createSpanRecorder();
+  const planes = createHostPlanes({ resident, store, served, version: '0.0.0', endpointId: 'e' });
   const app = createApp({
     planes,
-    access: openAccess,
-    stopping: stopping.signal,
+    access: loopbackAccess,
+    stopSignal: stopping.signal,
     onFault: (_, error) => faults.push(error),
-    watch: new Watch([served, sink]),
+    watch: new Tracer([served, sink]),
   });
   const faults: unknown[] = [];
   const listener = await listen(app, hostGuard('127.0.0.1', []), { host: '127.0.0.1', port: 0 });
@@ -101,7 +101,7 @@ export async function swappingHost({
         ...init,
       }),
     async close() {
-      listener.cut();
+      listener.destroyConnections();
       await listener.close();
     },
   };

@@ -1,17 +1,17 @@
-import { HostPlanners } from '../../src/planes/agent/planners.ts';
+import { HostChatModels } from '../../src/planes/agent/planners.ts';
 import { tasksRoutes } from '../../src/planes/agent/tasks-routes.ts';
 import { Resident } from '../../src/planes/resident.ts';
 import { AgentError } from '../../src/agent/errors.ts';
 import { globMatches } from '../../src/agent/agents/name-glob.ts';
 import { EventLog } from '../../src/agent/event-log.ts';
-import type { EndingServices } from '../../src/agent/tasks/ending.ts';
+import type { TaskEndServices } from '../../src/agent/tasks/ending.ts';
 import { TaskService } from '../../src/agent/tasks/index.ts';
 import { StoredSignals } from '../../src/agent/signals.ts';
 import type { StoreSessions } from '../../src/agent/services.ts';
 import { agentSpec } from '../../src/agent/shapes/agent-spec.ts';
 import type { Tool } from '../../src/agent/tool.ts';
 import { TurnLoop } from '../../src/agent/turns/index.ts';
-import { unwatched, type Watch } from '../../src/watch/index.ts';
+import { noopTracer, type Tracer } from '../../src/watch/index.ts';
 import { Store } from '../../src/store/index.ts';
 
 interface Options {
@@ -22,8 +22,8 @@ interface Options {
   readonly tools?: readonly Tool[];
   readonly agents?: readonly Record<string, unknown>[];
   readonly endpointId?: string;
-  readonly receipts?: EndingServices['receipts'];
-  readonly watch?: Watch;
+  readonly receipts?: TaskEndServices['receipts'];
+  readonly tracer?: Tracer;
 }
 
 /** Tasks over a real database, log, loop and planner; sessions and receipts are rows and no more. */
@@ -35,7 +35,7 @@ export async function openTaskWorld(url: string, options: Options = {}) {
     agents = [],
     endpointId = 'here',
     resident = new Resident('none'),
-    watch = unwatched,
+    tracer = noopTracer,
   } = options;
   const store = await Store.open({ url, endpointId });
   const log = new EventLog(store);
@@ -47,20 +47,20 @@ export async function openTaskWorld(url: string, options: Options = {}) {
     close: (_, id) => Promise.resolve(void closed.push(id)),
     isRevoked: (id) => Promise.resolve(revoked.has(id)),
   };
-  const receipts: EndingServices['receipts'] = options.receipts ?? {
+  const receipts: TaskEndServices['receipts'] = options.receipts ?? {
     async add(tx, body) {
       const count = await tx
         .selectFrom('receipts')
         .select(({ fn }) => fn.countAll<number>().as('count'))
         .executeTakeFirstOrThrow();
       const seq = count.count + 1;
-      const chained = { prev_digest: '', digest: `${seq}`, endpoint_id: endpointId, seq };
+      const chainMembers = { prev_digest: '', digest: `${seq}`, endpoint_id: endpointId, seq };
       const { id, kind, ended_at } = body;
       await tx
         .insertInto('receipts')
-        .values({ ...chained, id, kind, ended_at, receipt: JSON.stringify(body) })
+        .values({ ...chainMembers, id, kind, ended_at, receipt: JSON.stringify(body) })
         .execute();
-      return { contract: 1, ...body, ...chained, signature: { alg: 'ed25519', key_id: '', value: '' } };
+      return { contract: 1, ...body, ...chainMembers, signature: { alg: 'ed25519', key_id: '', value: '' } };
     },
   };
   const specs = new Map(
@@ -69,14 +69,14 @@ export async function openTaskWorld(url: string, options: Options = {}) {
       return [parsed.name, parsed];
     }),
   );
-  const planners = new HostPlanners({
+  const chatModels = new HostChatModels({
     resident,
     gateway: gateway === undefined ? undefined : { url: gateway, ...(key === undefined ? {} : { key }) },
   });
   const faults: { where: string; error: unknown }[] = [];
   const onFault = (where: string, error: unknown) => faults.push({ where, error });
-  const turns = new TurnLoop({
-    planners,
+  const turnRunner = new TurnLoop({
+    chatModels,
     toolbox: {
       granted: ({ grants }) =>
         tools.filter(({ name }) => grants.tools.some((glob) => globMatches(glob, name))),
@@ -99,17 +99,17 @@ export async function openTaskWorld(url: string, options: Options = {}) {
     },
     sessions,
     clock: { now: () => new Date(), monotonic: () => performance.now() },
-    watch,
+    tracer,
     onFault,
   });
   const tasks = new TaskService({
     store,
     log,
-    planners,
-    turns,
+    chatModels,
+    turnRunner,
     sessions,
     receipts,
-    watch,
+    tracer,
     onFault,
     signals: new StoredSignals(store),
     agents: {
@@ -121,5 +121,5 @@ export async function openTaskWorld(url: string, options: Options = {}) {
       },
     },
   });
-  return { store, log, tasks, planners, routes: tasksRoutes({ tasks }), revoked, closed, faults };
+  return { store, log, tasks, chatModels, routes: tasksRoutes({ tasks }), revoked, closed, faults };
 }

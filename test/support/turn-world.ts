@@ -1,43 +1,43 @@
 import type { Clock } from '../../src/agent/clock.ts';
-import type { Planner, PlannerEvent, PlannerRequest } from '../../src/agent/planner.ts';
-import type { Decision, TurnsRequest } from '../../src/agent/services.ts';
+import type { ChatModel, ChatModelEvent, ChatModelRequest } from '../../src/agent/planner.ts';
+import type { ChangeDecision, TurnLoopRequest } from '../../src/agent/services.ts';
 import { type AgentSpec, agentSpec } from '../../src/agent/shapes/agent-spec.ts';
 import type { NewTurnEvent } from '../../src/agent/shapes/turn-event.ts';
 import type { ChangeTool, Proposal, ReadTool, Tool, ToolContext, ToolOutput } from '../../src/agent/tool.ts';
 import { TurnLoop } from '../../src/agent/turns/index.ts';
-import { unwatched, type Watch } from '../../src/watch/index.ts';
+import { noopTracer, type Tracer } from '../../src/watch/index.ts';
 import { globMatches } from '../../src/agent/agents/name-glob.ts';
 
-export type PlannerStep =
-  | readonly PlannerEvent[]
-  | ((request: PlannerRequest, signal: AbortSignal) => AsyncIterable<PlannerEvent>);
+export type ChatModelStep =
+  | readonly ChatModelEvent[]
+  | ((request: ChatModelRequest, signal: AbortSignal) => AsyncIterable<ChatModelEvent>);
 
-export const says = (text: string, tokens = 1): PlannerEvent[] => [
+export const textAnswer = (text: string, tokens = 1): ChatModelEvent[] => [
   { type: 'delta', text },
   { type: 'end', finish: 'stop', usage: { promptTokens: 1, completionTokens: tokens } },
 ];
-export const calls = (name: string, args: unknown = {}, tokens = 1): PlannerEvent[] => [
+export const toolCallAnswer = (name: string, args: unknown = {}, tokens = 1): ChatModelEvent[] => [
   { type: 'call', call: { id: '', name, arguments: typeof args === 'string' ? args : JSON.stringify(args) } },
   { type: 'end', finish: 'tool_calls', usage: { promptTokens: 1, completionTokens: tokens } },
 ];
 
 /** A model that fails. */
-export async function* breaking(error: Error): AsyncGenerator<PlannerEvent, void, undefined> {
+export async function* failingModel(error: Error): AsyncGenerator<ChatModelEvent, void, undefined> {
   yield* [];
   throw error;
 }
 
 /** A model that answers in order, the last step again and again. */
-export class ScriptedPlanner implements Planner {
+export class ScriptedChatModel implements ChatModel {
   readonly route = { engine: 'gateway', model: 'scripted' } as const;
-  readonly requests: PlannerRequest[] = [];
-  readonly #steps: readonly PlannerStep[];
+  readonly requests: ChatModelRequest[] = [];
+  readonly #steps: readonly ChatModelStep[];
 
-  constructor(steps: readonly PlannerStep[]) {
+  constructor(steps: readonly ChatModelStep[]) {
     this.#steps = steps;
   }
 
-  async *answer(request: PlannerRequest, signal: AbortSignal): AsyncGenerator<PlannerEvent, void, undefined> {
+  async *streamAnswer(request: ChatModelRequest, signal: AbortSignal): AsyncGenerator<ChatModelEvent, void, undefined> {
     // A copy, because the loop keeps using the same list.
     this.requests.push({ ...request, messages: [...request.messages] });
     const step = this.#steps[this.requests.length - 1] ?? this.#steps.at(-1) ?? [];
@@ -59,7 +59,7 @@ export const readTool = (
   run: async (args, context) => await run(args, context),
 });
 
-export const good = (output: string): ToolOutput => ({ ok: true, output, truncated: false });
+export const okOutput = (output: string): ToolOutput => ({ ok: true, output, truncated: false });
 
 export const changeTool = (name: string, propose?: ChangeTool['propose']): ChangeTool => ({
   kind: 'change',
@@ -68,7 +68,7 @@ export const changeTool = (name: string, propose?: ChangeTool['propose']): Chang
   source: 'builtin',
   inputSchema: { type: 'object' },
   propose: propose ?? (() => Promise.resolve(proposal)),
-  apply: () => Promise.resolve(good('applied')),
+  apply: () => Promise.resolve(okOutput('applied')),
 });
 const proposal: Proposal = {
   kind: 'file_write',
@@ -79,25 +79,25 @@ const proposal: Proposal = {
 };
 
 interface World {
-  readonly steps: readonly PlannerStep[];
+  readonly steps: readonly ChatModelStep[];
   readonly tools?: readonly Tool[];
   readonly agent?: Partial<AgentSpec>;
   readonly clock?: Clock;
   /** The decision of a person; undefined: no decision is ever made. */
-  readonly decision?: (id: string, signal: AbortSignal) => Promise<Decision>;
+  readonly decision?: (id: string, signal: AbortSignal) => Promise<ChangeDecision>;
   readonly revoked?: () => boolean;
-  readonly watch?: Watch;
+  readonly tracer?: Tracer;
 }
 
 /** The turn loop over a scripted model, tools in memory, and a record of all that was done. */
-export function turnWorld({ steps, tools = [], agent, clock, decision, revoked, watch = unwatched }: World) {
-  const planner = new ScriptedPlanner(steps);
+export function turnWorld({ steps, tools = [], agent, clock, decision, revoked, tracer = noopTracer }: World) {
+  const chatModel = new ScriptedChatModel(steps);
   const done: string[] = [];
   const faults: unknown[] = [];
   const events: NewTurnEvent[] = [];
-  const never = () => new Promise<Decision>(() => undefined);
+  const neverDecided = () => new Promise<ChangeDecision>(() => undefined);
   const loop = new TurnLoop({
-    planners: { find: () => planner },
+    chatModels: { find: () => chatModel },
     toolbox: {
       granted: ({ grants }) =>
         tools.filter(({ name }) => grants.tools.some((glob) => globMatches(glob, name))),
@@ -112,25 +112,25 @@ export function turnWorld({ steps, tools = [], agent, clock, decision, revoked, 
       },
       applyNow: (tool) => {
         done.push(`apply ${tool.name}`);
-        return Promise.resolve(good('applied at once'));
+        return Promise.resolve(okOutput('applied at once'));
       },
-      decision: decision ?? never,
+      decision: decision ?? neverDecided,
     },
     sessions: { isRevoked: () => Promise.resolve(revoked?.() ?? false) },
     clock: clock ?? { now: () => new Date(), monotonic: () => performance.now() },
-    watch,
+    tracer,
     onFault: (_, error) => faults.push(error),
   });
   const spec = agentSpec.parse({ name: 'a', instructions: 'Work.', grants: { tools: ['*'] }, ...agent });
-  const run = (request: Partial<TurnsRequest> = {}, signal = new AbortController().signal) =>
+  const run = (request: Partial<TurnLoopRequest> = {}, signal = new AbortController().signal) =>
     loop.run(
       {
         agent: spec,
         prompt: 'Go.',
         cwd: undefined,
         onStaged: 'go_on',
-        about: { sessionId: 's1' },
-        within: { work: watch.begin('task', 't1', { agent: 'a', ...planner.route }), ids: 't1' },
+        owner: { sessionId: 's1' },
+        trace: { span: tracer.startSpan('task', 't1', { agent: 'a', ...chatModel.route }), idPrefix: 't1' },
         ...request,
       },
       (event) => {
@@ -141,5 +141,5 @@ export function turnWorld({ steps, tools = [], agent, clock, decision, revoked, 
     );
   const types = () => events.map(({ type }) => type);
   const results = () => events.filter((event) => event.type === 'tool_result');
-  return { run, loop, planner, done, faults, events, types, results };
+  return { run, loop, chatModel, done, faults, events, types, results };
 }

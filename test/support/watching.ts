@@ -1,34 +1,34 @@
 import { expect } from 'vitest';
-import { type RackId, type Sink, Watch, type Work, type WorkKind } from '../../src/watch/index.ts';
+import { type RackId, type TraceSink, Tracer, type TraceSpan, type TraceSpanKind } from '../../src/watch/index.ts';
 
 /** A tracer that records its spans. @param kept racks whose transcripts it wants */
-export function watching(kept: readonly RackId[] = []) {
-  const begun: Work[] = [];
-  const ended: Work[] = [];
-  const sink: Sink = {
-    keepsTexts: (rack) => kept.includes(rack),
-    began: (work) => begun.push(work),
-    ended: (work) => ended.push(work),
+export function createSpanRecorder(recordedRacks: readonly RackId[] = []) {
+  const started: TraceSpan[] = [];
+  const ended: TraceSpan[] = [];
+  const sink: TraceSink = {
+    wantsTranscript: (rack) => recordedRacks.includes(rack),
+    onStart: (work) => started.push(work),
+    onEnd: (work) => ended.push(work),
   };
-  const watch = new Watch([sink]);
-  const of = <K extends WorkKind>(kind: K): Work<K>[] =>
-    begun.filter((work): work is Work<K> & Work => work.kind === kind);
+  const tracer = new Tracer([sink]);
+  const spansOf = <K extends TraceSpanKind>(kind: K): TraceSpan<K>[] =>
+    started.filter((work): work is TraceSpan<K> & TraceSpan => work.kind === kind);
   /** Results of the spans of a kind: `ok`, or the failure. */
-  const endings = (kind: WorkKind) =>
-    of(kind).map(({ ending }) =>
+  const spanResults = (kind: TraceSpanKind) =>
+    spansOf(kind).map(({ result: ending }) =>
       ending?.code === undefined ? ending?.outcome : `${ending.outcome} ${ending.code}`,
     );
   /** Expects that every started span has ended once, and parents after their children. */
-  const expectWhole = () => {
-    expect(ended).toHaveLength(begun.length);
-    expect(new Set(ended)).toEqual(new Set(begun));
-    for (const work of begun) {
+  const expectAllEnded = () => {
+    expect(ended).toHaveLength(started.length);
+    expect(new Set(ended)).toEqual(new Set(started));
+    for (const work of started) {
       expect(work.totalMs).toBeGreaterThanOrEqual(0);
       if (work.parent) expect(ended.indexOf(work)).toBeLessThan(ended.indexOf(work.parent));
     }
   };
-  return { sink, watch, begun, ended, of, endings, expectWhole };
+  return { sink, tracer, started, ended, spansOf, spanResults, expectAllEnded };
 }
 
-export const saidBy = ({ said }: Work): string[] | undefined =>
+export const transcriptLines = ({ transcript: said }: TraceSpan): string[] | undefined =>
   said?.map(({ role, text, name }) => `${role}${name === undefined ? '' : ` ${name}`}: ${text}`);

@@ -1,4 +1,4 @@
-import { type Linted, lintEnsemble } from '../../src/agent/workflows/definition/lint.ts';
+import { type LintResult, lintEnsemble } from '../../src/agent/workflows/definition/lint.ts';
 import { type AgentSpec, agentSpec } from '../../src/agent/shapes/agent-spec.ts';
 import type { ToolCatalogEntry } from '../../src/agent/shapes/tool.ts';
 
@@ -32,7 +32,7 @@ export const storedAgents: Readonly<Record<string, AgentSpec>> = {
   }),
 };
 
-export const lintText = (source: string): Promise<Linted> =>
+export const lintText = (source: string): Promise<LintResult> =>
   lintEnsemble(source, {
     tools: catalog,
     agent: (name) => Promise.resolve(storedAgents[name]),

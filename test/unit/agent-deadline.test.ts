@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from 'vitest';
-import { Abortion } from '../../src/agent/turns/abortion.ts';
+import { AgentAbortError } from '../../src/agent/turns/abortion.ts';
 import { Deadline } from '../../src/agent/turns/limits.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 
@@ -33,12 +33,12 @@ it.each([
   expect(deadline.signal.aborted).toBe(false);
   clock.pass(2);
   await expect.poll(() => deadline.signal.aborted).toBe(true);
-  expect(deadline.signal.reason).toBeInstanceOf(Abortion);
+  expect(deadline.signal.reason).toBeInstanceOf(AgentAbortError);
 });
 
 it("the time of a person's decision does not count, whatever the wall clock does", async () => {
   const { clock, deadline } = begin();
-  await deadline.without(async () => {
+  await deadline.pauseWhile(async () => {
     clock.pass(10 * day);
     clock.jump(-20 * day);
     await aWhile();

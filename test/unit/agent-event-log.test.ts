@@ -116,11 +116,11 @@ describeDatabases('the event log', (url) => {
     const writer = log.open<Event>('t1', { nextSeq: 0 });
     await writer.append({ type: 'delta', text: 'before' });
     const broken = writer.appendWith({ type: 'answer' }, async (tx) => {
-      await store.next(tx, 'task');
+      await store.nextNumber(tx, 'task');
       throw new Error('no receipt');
     });
     await expect(broken).rejects.toThrow('no receipt');
-    const number = await writer.appendWith({ type: 'answer' }, (tx) => store.next(tx, 'task'));
+    const number = await writer.appendWith({ type: 'answer' }, (tx) => store.nextNumber(tx, 'task'));
     expect(number).toBe(1);
     await writer.end();
     expect((await all('t1')).map(({ seq, type }) => [seq, type])).toEqual([
@@ -208,7 +208,7 @@ describeDatabases('the event log', (url) => {
     const ended = () => Promise.resolve(over);
     const seen: string[] = [];
     const reading = (async () => {
-      for await (const line of log.read('t1', { after: -1, signal: never, ended })) seen.push(line);
+      for await (const line of log.read('t1', { after: -1, signal: never, isComplete: ended })) seen.push(line);
     })();
     await writer.append({ type: 'answer' });
     await writer.end();

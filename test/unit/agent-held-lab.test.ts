@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { heldLab } from '../../src/planes/agent/held-lab.ts';
+import { createPinnedLab } from '../../src/planes/agent/held-lab.ts';
 import { Resident } from '../../src/planes/resident.ts';
 import { ScriptedEngine } from '../support/scripted-engine.ts';
 import { ScriptedLab } from '../support/scripted-lab.ts';
@@ -15,19 +15,19 @@ it.each(['answers', 'fails'])(
     const resident = new Resident('loading', {
       find: (name) => Promise.resolve(name === 'other' ? { name, location: '/other' } : undefined),
       isSame: () => Promise.resolve(false),
-      look: () => Promise.resolve({ problem: undefined, kind: 'generate' }),
+      inspect: () => Promise.resolve({ problem: undefined, kind: 'generate' }),
       load: (location) => {
         loads.push(location);
         return Promise.resolve({ engine: other });
       },
     });
-    expect(() => heldLab(resident)).toThrow();
-    resident.ready(engine, { location: '/scripted', lab: () => lab });
+    expect(() => createPinnedLab(resident)).toThrow();
+    resident.setReady(engine, { location: '/scripted', lab: () => lab });
     const never = new AbortController().signal;
     const measured = Promise.withResolvers<never>();
     lab.runParity = () => measured.promise;
-    const parity = heldLab(resident).runParity(never);
-    const swapped = resident.use('other', { signal: never, over: Promise.resolve() }, 'generate');
+    const parity = createPinnedLab(resident).runParity(never);
+    const swapped = resident.acquire('other', { signal: never, finished: Promise.resolve() }, 'generate');
     await new Promise((resolve) => setTimeout(resolve, 20));
     expect(loads).toEqual([]);
     if (how === 'fails') measured.reject(new Error('lost'));

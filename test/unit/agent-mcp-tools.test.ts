@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { cleanText, cut, visibleJson } from '../../src/agent/mcp/clean-text.ts';
-import { askingIntent } from '../../src/agent/mcp/intent.ts';
-import { listedTool } from '../../src/agent/mcp/listed-tool.ts';
-import { outputOf } from '../../src/agent/mcp/output.ts';
-import { pinOf } from '../../src/agent/mcp/pin.ts';
-import { toolName } from '../../src/agent/mcp/tool-name.ts';
-import { floodGuard, limitedFetch } from '../../src/agent/mcp/wire.ts';
+import { cleanText, cutText, visibleJson } from '../../src/agent/mcp/clean-text.ts';
+import { withIntent } from '../../src/agent/mcp/intent.ts';
+import { parseListedTool } from '../../src/agent/mcp/listed-tool.ts';
+import { toToolOutput } from '../../src/agent/mcp/output.ts';
+import { computePin } from '../../src/agent/mcp/pin.ts';
+import { mcpToolName } from '../../src/agent/mcp/tool-name.ts';
+import { createFloodGuard, limitedFetch } from '../../src/agent/mcp/wire.ts';
 import { serve } from '../support/local-server.ts';
 
 const wellFormed = fc.string({ unit: 'grapheme' });
@@ -26,17 +26,17 @@ describe('the pin', () => {
         pinnedPart,
         fc.constantFrom('name', 'description', 'inputSchema', 'annotations'),
         (tool, other, member) => {
-          const pin = pinOf(tool);
+          const pin = computePin(tool);
           expect(pin).toMatch(/^sha256:[0-9a-f]{64}$/);
           const { name, ...rest } = tool;
           const turned = JSON.parse(
             JSON.stringify({ ...Object.fromEntries(Object.entries(rest).reverse()), name }),
           ) as typeof tool;
-          expect(pinOf(turned)).toBe(pin);
+          expect(computePin(turned)).toBe(pin);
           const changed = { ...tool, [member]: other[member] };
           const same = JSON.stringify(sorted(changed)) === JSON.stringify(sorted(tool));
-          expect(pinOf(changed) === pin).toBe(same);
-          expect(pinOf({ ...tool, [member]: undefined })).not.toBe(pin);
+          expect(computePin(changed) === pin).toBe(same);
+          expect(computePin({ ...tool, [member]: undefined })).not.toBe(pin);
         },
       ),
     );
@@ -50,15 +50,15 @@ describe('the pin', () => {
         const key = keys[at % keys.length] ?? '';
         const part = (inside: object) => ({ name: 'x', inputSchema: { type: 'object', properties: inside } });
         const { [key]: _, ...without } = properties;
-        expect(pinOf(part(without))).not.toBe(pinOf(part(properties)));
-        expect(pinOf(part({ ...properties, [key]: [properties[key]] }))).not.toBe(pinOf(part(properties)));
+        expect(computePin(part(without))).not.toBe(computePin(part(properties)));
+        expect(computePin(part({ ...properties, [key]: [properties[key]] }))).not.toBe(computePin(part(properties)));
       }),
     );
   });
 
   test('does not depend on members that are not reviewed', () => {
     const tool = { name: 'x', inputSchema: { type: 'object' } };
-    expect(listedTool({ ...tool, title: 'a', _meta: { a: 1 } })).toMatchObject({ pin: pinOf(tool) });
+    expect(parseListedTool({ ...tool, title: 'a', _meta: { a: 1 } })).toMatchObject({ pin: computePin(tool) });
     // Made with another program, over {"annotations":{"readOnlyHint":true},"description":"d","inputSchema":{"type":"object"},"name":"n"}.
     const known = {
       name: 'n',
@@ -66,7 +66,7 @@ describe('the pin', () => {
       inputSchema: { type: 'object' },
       annotations: { readOnlyHint: true },
     };
-    expect(pinOf(known)).toBe('sha256:5241277060e4389b431080b7b99f78eaa87f9572445c506c1b2103463832449c');
+    expect(computePin(known)).toBe('sha256:5241277060e4389b431080b7b99f78eaa87f9572445c506c1b2103463832449c');
   });
 });
 
@@ -80,14 +80,14 @@ function sorted(value: unknown): unknown {
 }
 
 test('tool names are valid for models, stable and unique', () => {
-  expect(toolName('files', 'read_file')).toBe('mcp_files_read_file');
-  expect(toolName('files', 'read.file')).toMatch(/^mcp_files_read_file_[0-9a-f]{8}$/);
+  expect(mcpToolName('files', 'read_file')).toBe('mcp_files_read_file');
+  expect(mcpToolName('files', 'read.file')).toMatch(/^mcp_files_read_file_[0-9a-f]{8}$/);
   const server = fc.stringMatching(/^[A-Za-z][A-Za-z0-9-]{0,31}$/);
   const tool = fc.string({ minLength: 1, maxLength: 80, unit: 'grapheme' });
   fc.assert(
     fc.property(fc.tuple(server, tool), fc.tuple(server, tool), (a, b) => {
-      expect(toolName(...a)).toMatch(/^[a-zA-Z0-9_-]{1,64}$/);
-      expect(toolName(...a) === toolName(...b)).toBe(a[0] === b[0] && a[1] === b[1]);
+      expect(mcpToolName(...a)).toMatch(/^[a-zA-Z0-9_-]{1,64}$/);
+      expect(mcpToolName(...a) === mcpToolName(...b)).toBe(a[0] === b[0] && a[1] === b[1]);
     }),
   );
 });
@@ -115,7 +115,7 @@ describe('a listed tool', () => {
       'lone surrogate',
     ],
   ])('%s cannot be used', (_, raw, problem) => {
-    expect(listedTool(raw)).toMatchObject({ problem: expect.stringContaining(problem) as unknown });
+    expect(parseListedTool(raw)).toMatchObject({ problem: expect.stringContaining(problem) as unknown });
   });
 
   test('its texts are cut and cleaned, also in its schema; values are not changed', () => {
@@ -131,7 +131,7 @@ describe('a listed tool', () => {
         },
       },
     };
-    const tool = listedTool(raw);
+    const tool = parseListedTool(raw);
     if ('problem' in tool) throw new Error(tool.problem);
     expect(tool.description).toMatch(/^Reads\[2J a note\.\nx+…$/);
     expect(tool.description).toHaveLength(4096);
@@ -146,7 +146,7 @@ describe('a listed tool', () => {
 
   test('hints are read exactly; absent or invalid ones mean destructive', () => {
     const hints = (annotations: unknown) => {
-      const tool = listedTool({ name: 'x', inputSchema: { type: 'object' }, annotations });
+      const tool = parseListedTool({ name: 'x', inputSchema: { type: 'object' }, annotations });
       return 'problem' in tool ? tool.problem : tool.hints;
     };
     const worst = { readOnly: false, destructive: true };
@@ -172,7 +172,7 @@ function bottomless(depth: number): unknown {
 
 describe('the intent member', () => {
   test('is added to a plain schema, and not passed to the tool', () => {
-    const { schema, split } = askingIntent({
+    const { schema, splitArguments: split } = withIntent({
       type: 'object',
       properties: { a: { type: 'string' } },
       required: ['a'],
@@ -189,7 +189,7 @@ describe('the intent member', () => {
 
   test('does not replace a member of the same name', () => {
     const own = { type: 'object', properties: { intent: { type: 'string' } } };
-    const { schema, split } = askingIntent(own);
+    const { schema, splitArguments: split } = withIntent(own);
     expect(schema).toBe(own);
     expect(split({ intent: 'so' })).toEqual({ intent: 'so', args: { intent: 'so' } });
   });
@@ -200,7 +200,7 @@ describe('the intent member', () => {
       anyOf: [{ $ref: '#/$defs/a' }],
       $defs: { a: { properties: { x: {} }, additionalProperties: false } },
     };
-    const { schema, split } = askingIntent(own);
+    const { schema, splitArguments: split } = withIntent(own);
     expect(schema).toMatchObject({
       $defs: own.$defs,
       properties: { arguments: { type: 'object', anyOf: own.anyOf }, intent: {} },
@@ -218,8 +218,8 @@ const marks = fc.constantFrom(
 const hidden = /[\u202e\u200b\ufeff\u{e0041}]|(?![\t\n])\p{Cc}/u;
 
 test('texts are cut between characters; JSON escapes invisible characters', () => {
-  expect(cut('ab😀', 3)).toBe('ab…');
-  expect(cut('ab😀c', 4)).toBe('ab…');
+  expect(cutText('ab😀', 3)).toBe('ab…');
+  expect(cutText('ab😀c', 4)).toBe('ab…');
   fc.assert(
     fc.property(fc.string({ unit: marks }), fc.integer({ min: 1, max: 20 }), (text, most) => {
       const clean = cleanText(text, most);
@@ -244,7 +244,7 @@ test('every result of a server becomes a text', () => {
         ...one,
         type: typeof one['type'] === 'string' ? one['type'] : '',
       }));
-      const { output, ok } = outputOf({ content: typed, structuredContent });
+      const { output, ok } = toToolOutput({ content: typed, structuredContent });
       expect(typeof output).toBe('string');
       expect(ok).toBe(true);
     }),
@@ -253,7 +253,7 @@ test('every result of a server becomes a text', () => {
 
 test('more than 2000 messages within a second are a flood, whatever the wall clock does', () => {
   let now = 0;
-  const flooded = floodGuard(() => now);
+  const flooded = createFloodGuard(() => now);
   for (let message = 0; message < 2000; message++) expect(flooded()).toBe(false);
   expect(flooded()).toBe(true);
   now = 1001;

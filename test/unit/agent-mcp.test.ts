@@ -11,8 +11,8 @@ afterEach(async () => {
 });
 
 /** Servers are looked at only by tests that say so. */
-const timings = { retryFirst: 50, retryMost: 200, checkEvery: 1_000_000, listEvery: 10 };
-const watching = { ...timings, checkEvery: 100 };
+const timings = { minRetryDelayMs: 50, maxRetryDelayMs: 200, checkIntervalMs: 1_000_000, minListIntervalMs: 10 };
+const watching = { ...timings, checkIntervalMs: 100 };
 
 /** Servers that are started, and known to be up or down. */
 async function started(...configs: McpServerConfig[]) {
@@ -28,7 +28,7 @@ async function startedWith(times: typeof timings, ...configs: McpServerConfig[])
   });
   cleanups.push(() => servers.close());
   servers.start();
-  await Promise.all(servers.servers.map(({ settled }) => settled));
+  await Promise.all(servers.servers.map(({ firstAttempt: settled }) => settled));
   return { servers, notices };
 }
 
@@ -76,7 +76,7 @@ async function until(condition: () => boolean | Promise<boolean>): Promise<void>
   while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 10));
 }
 const pinsOf = (servers: McpServers, ...names: string[]) =>
-  Object.fromEntries(names.map((name) => [name, servers.servers[0]?.listed.get(name)?.pin ?? '']));
+  Object.fromEntries(names.map((name) => [name, servers.servers[0]?.listedTools.get(name)?.pin ?? '']));
 
 describe.each(['stdio', 'streamable HTTP', 'SSE'] as const)('a server over %s', (kind) => {
   async function config(pins: Record<string, string> = {}): Promise<McpServerConfig> {
@@ -291,7 +291,7 @@ describe('a server over stdio', () => {
       cwd: '/',
     } as const;
     const { servers } = await started({ ...config, transport });
-    expect(servers.servers[0]?.down).toBe('there is no program no-such-program, or no folder /');
+    expect(servers.servers[0]?.downReason).toBe('there is no program no-such-program, or no folder /');
   });
 
   test('closing while a server is starting leaves no process behind', async () => {
@@ -356,7 +356,7 @@ describe('a server over HTTP', () => {
     const { servers } = await started(
       httpConfig(server.url, { headers: { Authorization: 'Bearer hunter2' } }),
     );
-    expect(servers.servers[0]?.down).toBe(
+    expect(servers.servers[0]?.downReason).toBe(
       'it answered with HTTP status 401; check the headers that it is sent',
     );
   });

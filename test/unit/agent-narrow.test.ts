@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { grantFaults } from '../../src/agent/agents/grant-faults.ts';
+import { findGrantFaults } from '../../src/agent/agents/grant-faults.ts';
 import { globCovers, globMatches } from '../../src/agent/agents/name-glob.ts';
-import { narrow } from '../../src/agent/agents/narrow.ts';
-import { realPath } from '../../src/agent/agents/real-path.ts';
+import { narrowGrants } from '../../src/agent/agents/narrow.ts';
+import { resolveRealPath } from '../../src/agent/agents/real-path.ts';
 import { allowedAddresses } from '../../src/agent/tools/network/hosts.ts';
 import type { Grants } from '../../src/agent/shapes/agent-spec.ts';
 
@@ -99,7 +99,7 @@ describe('narrow', () => {
         asked,
         fc.array(fc.tuple(toolName, path, hostName, port), { minLength: 10, maxLength: 20 }),
         (own, less, probes) => {
-          const left = narrow(own, less, asWritten).grants;
+          const left = narrowGrants(own, less, asWritten).grants;
           if (left === undefined) return;
           narrowed++;
           for (const [tool, file, name, on] of probes) {
@@ -121,15 +121,15 @@ describe('narrow', () => {
   it("returns requested grants that equal the agent's", () => {
     fc.assert(
       fc.property(grants, (own) => {
-        expect(narrow(own, own, asWritten).grants).toEqual(own);
+        expect(narrowGrants(own, own, asWritten).grants).toEqual(own);
       }),
     );
   });
 
   it('keeps absent members, and removes the grants of empty lists', () => {
     const own: Grants = { ...none, tools: ['fs_*'], read: ['/a'], network: ['x.org'] };
-    expect(narrow(own, {}, asWritten).grants).toEqual(own);
-    expect(narrow(own, { network: [] }, asWritten).grants).toEqual({ ...own, network: [] });
+    expect(narrowGrants(own, {}, asWritten).grants).toEqual(own);
+    expect(narrowGrants(own, { network: [] }, asWritten).grants).toEqual({ ...own, network: [] });
   });
 
   it.each([
@@ -145,7 +145,7 @@ describe('narrow', () => {
     ['127.0.0.1:8080', '127.0.0.1', false],
     ['Example.com', 'example.COM', true],
   ])('network %s over %s: %s', (wide, less, covers) => {
-    const narrowed = narrow({ ...none, network: [wide] }, { network: [less] });
+    const narrowed = narrowGrants({ ...none, network: [wide] }, { network: [less] });
     expect(narrowed.faults === undefined).toBe(covers);
   });
 
@@ -158,7 +158,7 @@ describe('narrow', () => {
       network: ['a.x.org:443', 'a.x.org', 'x.org:443'],
       auto_approve: ['fs_read'],
     };
-    const { faults = [] } = narrow(own, less, asWritten);
+    const { faults = [] } = narrowGrants(own, less, asWritten);
     expect(faults.map((fault) => fault.path)).toEqual([
       'grants.tools.1',
       'grants.read.2',
@@ -173,7 +173,7 @@ describe('narrow', () => {
   });
 
   it('reports a malformed entry once', () => {
-    const { faults } = narrow({ ...none, read: ['/'] }, { read: ['a', '/x/../../etc'] });
+    const { faults } = narrowGrants({ ...none, read: ['/'] }, { read: ['a', '/x/../../etc'] });
     expect(faults).toEqual([
       { path: 'grants.read.0', message: "expected an absolute path, got 'a'" },
       { path: 'grants.read.1', message: "expected a plain path: use '/etc'" },
@@ -187,10 +187,10 @@ describe('narrow', () => {
     symlinkSync(join(folder, 'nowhere'), join(folder, 'own/dangling'));
     symlinkSync(join(folder, 'own/inside'), join(folder, 'own/link'));
     const own: Grants = { ...none, read: [join(folder, 'own')] };
-    const at = (name: string) => narrow(own, { read: [join(folder, 'own', name)] }).faults === undefined;
+    const at = (name: string) => narrowGrants(own, { read: [join(folder, 'own', name)] }).faults === undefined;
     expect(['inside', 'link', 'not/yet', ''].map(at)).toEqual([true, true, true, true]);
     expect(['out', 'out/passwd', 'dangling', 'dangling/x'].map(at)).toEqual([false, false, false, false]);
-    expect(realPath(join(folder, 'own/link/new'))).toBe(join(folder, 'own/inside/new'));
+    expect(resolveRealPath(join(folder, 'own/link/new'))).toBe(join(folder, 'own/inside/new'));
   });
 });
 
@@ -218,7 +218,7 @@ describe('grants', () => {
     ['network', '*.0.0.1'],
     ['network', 'bücher.de'],
   ])('%s: %s is refused', (member, entry) => {
-    const faults = grantFaults({ [member]: ['x', entry].slice(1) });
+    const faults = findGrantFaults({ [member]: ['x', entry].slice(1) });
     expect(faults.map((fault) => fault.path)).toEqual([`grants.${member}.0`]);
   });
 
@@ -227,18 +227,18 @@ describe('grants', () => {
     ['read', ['/', '/a', '/a/', '/a/..b']],
     ['network', ['*', 'localhost', 'Example.COM', '*.example.com:8443', '127.0.0.1:80', '[::1]:8080']],
   ])('%s: all of %j are accepted', (member, entries) =>
-    expect(grantFaults({ [member]: entries })).toEqual([]),
+    expect(findGrantFaults({ [member]: entries })).toEqual([]),
   );
 
   it('suggest the correct form', () => {
-    const message = (network: string) => grantFaults({ network: [network] })[0]?.message;
+    const message = (network: string) => findGrantFaults({ network: [network] })[0]?.message;
     expect(message('https://example.com/x')).toContain("use 'example.com'");
     expect(message('bücher.de')).toContain("as 'xn--bcher-kva.de'");
-    expect(grantFaults({ read: ['/a/../b/'] })[0]?.message).toBe("expected a plain path: use '/b'");
+    expect(findGrantFaults({ read: ['/a/../b/'] })[0]?.message).toBe("expected a plain path: use '/b'");
   });
 
   it('have a maximum length', () => {
-    const faults = grantFaults({ tools: Array.from({ length: 201 }, () => 'x') });
+    const faults = findGrantFaults({ tools: Array.from({ length: 201 }, () => 'x') });
     expect(faults).toEqual([{ path: 'grants.tools', message: 'at most 200 entries, got 201' }]);
   });
 });

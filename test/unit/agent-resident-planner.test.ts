@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import type { PlannerEvent, PlannerRequest } from '../../src/agent/planner.ts';
+import type { ChatModelEvent, ChatModelRequest } from '../../src/agent/planner.ts';
 import { EngineError } from '../../src/engine/types.ts';
 import { GrammarError } from '../../src/grammar/types.ts';
-import { HostPlanners } from '../../src/planes/agent/planners.ts';
+import { HostChatModels } from '../../src/planes/agent/planners.ts';
 import { Resident } from '../../src/planes/resident.ts';
 import { type Script, ScriptedEngine } from '../support/scripted-engine.ts';
 import { ScriptedGrammars } from '../support/scripted-grammars.ts';
 
-const request: PlannerRequest = {
+const request: ChatModelRequest = {
   messages: [{ role: 'user', content: 'Go.' }],
   tools: [],
   sampling: { temperature: 0, seed: 3 },
@@ -24,17 +24,17 @@ function world(script: Script = {}) {
   const resident = new Resident('loading', {
     find: (name) => Promise.resolve(name === 'other' ? { name, location: '/other' } : undefined),
     isSame: (stored, location) => Promise.resolve(stored.location === location),
-    look: () => Promise.resolve({ problem: undefined, kind: 'generate' }),
+    inspect: () => Promise.resolve({ problem: undefined, kind: 'generate' }),
     load: (location) => {
       loads.push(location);
       return Promise.resolve({ engine: location === '/scripted' ? engine : other });
     },
   });
-  resident.ready(engine, { grammars, location: '/scripted' });
-  const planner = new HostPlanners({ resident, gateway: undefined }).find('resident');
-  const answer = async (more: Partial<PlannerRequest> = {}, signal = never) => {
-    const events: PlannerEvent[] = [];
-    for await (const event of planner.answer({ ...request, ...more }, signal)) events.push(event);
+  resident.setReady(engine, { grammars, location: '/scripted' });
+  const planner = new HostChatModels({ resident, gateway: undefined }).find('resident');
+  const answer = async (more: Partial<ChatModelRequest> = {}, signal = never) => {
+    const events: ChatModelEvent[] = [];
+    for await (const event of planner.streamAnswer({ ...request, ...more }, signal)) events.push(event);
     return events;
   };
   return { engine, grammars, resident, planner, answer, loads };
@@ -68,10 +68,10 @@ describe('the resident model as a chat model', () => {
 
   it('prevents a model swap during an answer', async () => {
     const { planner, resident, loads, answer } = world({ delayMs: 5 });
-    const answering = planner.answer(request, never)[Symbol.asyncIterator]();
+    const answering = planner.streamAnswer(request, never)[Symbol.asyncIterator]();
     await answering.next();
-    const visit = { signal: never, over: Promise.resolve() };
-    const swapped = resident.use('other', visit, 'generate');
+    const visit = { signal: never, finished: Promise.resolve() };
+    const swapped = resident.acquire('other', visit, 'generate');
     await new Promise((resolve) => setTimeout(resolve, 30));
     expect(loads).toEqual([]);
     let next = await answering.next();
@@ -85,8 +85,8 @@ describe('the resident model as a chat model', () => {
 
   it('releases its model when the reader stops', async () => {
     const { planner, resident } = world({ delayMs: 5 });
-    for await (const event of planner.answer(request, never)) if (event.type === 'delta') break;
-    await resident.use('other', { signal: never, over: Promise.resolve() }, 'generate');
+    for await (const event of planner.streamAnswer(request, never)) if (event.type === 'delta') break;
+    await resident.acquire('other', { signal: never, finished: Promise.resolve() }, 'generate');
     const hung = world({ hang: true });
     const leaving = new AbortController();
     const answer = hung.answer({}, leaving.signal);
@@ -141,10 +141,10 @@ describe('the resident model as a chat model', () => {
 
   it('discloses where prompts go', () => {
     const resident = new Resident('none');
-    const alone = new HostPlanners({ resident, gateway: undefined });
+    const alone = new HostChatModels({ resident, gateway: undefined });
     expect(alone.disclosure).toMatchObject({ kind: 'resident', model: null });
     expect(() => alone.find('resident')).toThrow(expect.objectContaining({ code: 'no_resident_model' }));
-    const both = new HostPlanners({
+    const both = new HostChatModels({
       resident,
       gateway: { url: 'https://models.example/v1', key: 'k' },
     });

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import type { ToolContext } from '../../src/agent/tool.ts';
 import type { BuiltinOptions } from '../../src/agent/tools/builtin/index.ts';
 import { Bubblewrap } from '../../src/agent/tools/sandbox/bubblewrap.ts';
-import { Printed } from '../../src/agent/tools/sandbox/printed.ts';
+import { CommandOutput } from '../../src/agent/tools/sandbox/printed.ts';
 import { toolWorlds, type ToolWorld } from '../support/agent-tools.ts';
 
 const newWorld = toolWorlds();
@@ -41,7 +41,7 @@ describe('Printed', () => {
     for (const size of [1, 7, 30, 31, 100, 10_000]) {
       for (const length of [0, 1, 29, 30, 59, 60, 61, 500, all.length]) {
         const text = all.slice(0, length);
-        const printed = new Printed(30);
+        const printed = new CommandOutput(30);
         for (let at = 0; at < length; at += size) printed.add(Buffer.from(text.slice(at, at + size)));
         const expected =
           length <= 60 ? text : `${text.slice(0, 30)}\n[${length - 60} bytes left out]\n${text.slice(-30)}`;
@@ -52,7 +52,7 @@ describe('Printed', () => {
   });
 
   it('removes terminal escape sequences', () => {
-    const printed = new Printed(100);
+    const printed = new CommandOutput(100);
     printed.add(Buffer.from('\u001b[31mred\u001b[0m \u001b]0;title\u0007text\r\n'));
     expect(printed.text()).toBe('red text\n');
   });

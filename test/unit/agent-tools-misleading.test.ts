@@ -2,7 +2,7 @@ import { mkdir, rename, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { Bubblewrap } from '../../src/agent/tools/sandbox/bubblewrap.ts';
-import { unseenNote } from '../../src/agent/tools/unseen.ts';
+import { invisibleCharactersWarning } from '../../src/agent/tools/unseen.ts';
 import { toolWorlds } from '../support/agent-tools.ts';
 
 const newWorld = toolWorlds();
@@ -45,11 +45,11 @@ describe('the proposal that a person reads before approval', () => {
   });
 
   it('does not warn of visible characters', () => {
-    expect(unseenNote('', 'plain\twords\r\nänd 日本語 👨‍👩‍👧 ❤️ 👍🏽‍\n')).toBe('');
-    expect(unseenNote('', 'a\u200db')).toContain('U+200D');
-    expect(unseenNote('\u200b', '\u200b\u200b')).toContain('U+200B');
+    expect(invisibleCharactersWarning('', 'plain\twords\r\nänd 日本語 👨‍👩‍👧 ❤️ 👍🏽‍\n')).toBe('');
+    expect(invisibleCharactersWarning('', 'a\u200db')).toContain('U+200D');
+    expect(invisibleCharactersWarning('\u200b', '\u200b\u200b')).toContain('U+200B');
     const all = Array.from({ length: 9 }, (_, at) => String.fromCodePoint(0x2060 + at)).join('');
-    expect(unseenNote('', all)).toMatch(/and others\)\.$/);
+    expect(invisibleCharactersWarning('', all)).toMatch(/and others\)\.$/);
   });
 });
 

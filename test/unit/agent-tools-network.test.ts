@@ -3,7 +3,7 @@ import net, { type AddressInfo } from 'node:net';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it } from 'vitest';
 import { isPublic } from '../../src/addresses/ranges.ts';
-import type { Resolve } from '../../src/addresses/resolve.ts';
+import type { ResolveHost } from '../../src/addresses/resolve.ts';
 import { toolWorlds } from '../support/agent-tools.ts';
 
 const newWorld = toolWorlds();
@@ -25,10 +25,10 @@ async function listening(server: net.Server | http.Server): Promise<number> {
 }
 const serve = (handle: http.RequestListener) => listening(http.createServer(handle));
 
-const limits = { timeoutMs: 120_000, mostWireBytes: 200_000, mostBytes: 10_000, mostRedirects: 3 };
+const limits = { timeoutMs: 120_000, maxWireBytes: 200_000, maxBytes: 10_000, maxRedirects: 3 };
 
 /** @param grants of the network */
-async function getter(grants: readonly string[], resolve?: Resolve, changed: Partial<typeof limits> = {}) {
+async function getter(grants: readonly string[], resolve?: ResolveHost, changed: Partial<typeof limits> = {}) {
   const world = await newWorld({ fetchLimits: { ...limits, ...changed }, ...(resolve ? { resolve } : {}) });
   return (url: string, signal?: AbortSignal) =>
     world.run('http_get', { url }, world.context({ network: [...grants] }, signal));
@@ -84,7 +84,7 @@ describe('http_get', () => {
       asked += 1;
       response.end('reached');
     });
-    const named: Resolve = async () => [{ address: '127.0.0.1', family: 4 }];
+    const named: ResolveHost = async () => [{ address: '127.0.0.1', family: 4 }];
     for (const [grants, url] of [
       [[], `http://127.0.0.1:${port}/`],
       [['*'], `http://127.0.0.1:${port}/`],
@@ -128,7 +128,7 @@ describe('http_get', () => {
   it('connects to the checked address, even if the name resolves differently later', async () => {
     const port = await serve((_, response) => response.end('the house'));
     let asked = 0;
-    const rebinding: Resolve = async () => {
+    const rebinding: ResolveHost = async () => {
       asked += 1;
       return [{ address: asked === 1 ? '192.0.2.1' : '127.0.0.1', family: 4 }];
     };
@@ -154,7 +154,7 @@ describe('http_get', () => {
 
   it('refuses a name if one of its addresses is not public', async () => {
     const port = await serve((_, response) => response.end('the house'));
-    const mixed: Resolve = async () => [
+    const mixed: ResolveHost = async () => [
       { address: '8.8.8.8', family: 4 },
       { address: '::1', family: 6 },
     ];

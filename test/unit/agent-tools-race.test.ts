@@ -3,8 +3,8 @@ import { mkdir, readFile, readdir, rename, symlink, writeFile } from 'node:fs/pr
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Confinement } from '../../src/agent/tools/paths/confinement.ts';
-import { absent, replaceFile, wholeFile, withFile } from '../../src/agent/tools/paths/files.ts';
-import { Swapped } from '../../src/agent/tools/paths/folder.ts';
+import { absentHash, replaceFile, readWholeFile, withFile } from '../../src/agent/tools/paths/files.ts';
+import { PathSwapped } from '../../src/agent/tools/paths/folder.ts';
 import { toolWorlds, type ToolWorld } from '../support/agent-tools.ts';
 
 const newWorld = toolWorlds();
@@ -123,24 +123,24 @@ onLinux('when a folder is swapped for a link to the outside', () => {
 
   it('before it is opened, opening fails', async () => {
     const { world, confinement, swap } = await swapped();
-    const allowed = await confinement.allowed('a/file', world.context(), 'write');
-    const deep = await confinement.allowed('a/new/file', world.context(), 'write');
+    const allowed = await confinement.resolveAllowed('a/file', world.context(), 'write');
+    const deep = await confinement.resolveAllowed('a/new/file', world.context(), 'write');
     await swap();
-    await expect(confinement.openParent(allowed)).rejects.toBeInstanceOf(Swapped);
-    await expect(confinement.openParent(deep, true)).rejects.toBeInstanceOf(Swapped);
+    await expect(confinement.openParent(allowed)).rejects.toBeInstanceOf(PathSwapped);
+    await expect(confinement.openParent(deep, true)).rejects.toBeInstanceOf(PathSwapped);
     expect(await readdir(world.outside)).toEqual(['file']);
   });
 
   it('after it was opened, the opened folder is used', async () => {
     const { world, confinement, swap } = await swapped();
-    const allowed = await confinement.allowed('a/new', world.context(), 'write');
+    const allowed = await confinement.resolveAllowed('a/new', world.context(), 'write');
     const folder = await confinement.openParent(allowed);
     try {
       await swap();
-      const read = await withFile(folder, 'file', (file) => wholeFile(file, 'file', 100, signal));
+      const read = await withFile(folder, 'file', (file) => readWholeFile(file, 'file', 100, signal));
       expect(String(read)).toBe('honest');
-      await replaceFile(folder, 'new', Buffer.from('new'), absent, signal);
-      await (await folder.madeFolder('below')).close();
+      await replaceFile(folder, 'new', Buffer.from('new'), absentHash, signal);
+      await (await folder.openOrCreateFolder('below')).close();
     } finally {
       await folder.close();
     }

@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { toolCatalogEntry } from '../../src/agent/shapes/tool.ts';
 import type { ChangeTool, ReadTool, Tool, ToolSource } from '../../src/agent/tool.ts';
 import { globMatches } from '../../src/agent/tools/glob.ts';
-import { SourcedToolbox } from '../../src/agent/tools/toolbox.ts';
-import { translate } from '../../src/grammar/translate.ts';
+import { CombinedToolbox } from '../../src/agent/tools/toolbox.ts';
+import { translateToXGrammar } from '../../src/grammar/translate.ts';
 import { toolWorlds } from '../support/agent-tools.ts';
 
 const newWorld = toolWorlds();
@@ -67,7 +67,7 @@ describe('globMatches', () => {
 
 describe('the catalog', () => {
   it('keeps the order of its sources, and has a reason for each state', async () => {
-    const box = new SourcedToolbox(
+    const box = new CombinedToolbox(
       [
         source(read('b'), change('a'), read('gone', { unavailable: () => 'There is no model.' })),
         source(read('mcp_x_y', { source: 'mcp:x', pin: 'sha256:1' })),
@@ -88,12 +88,12 @@ describe('the catalog', () => {
     ]);
     expect(entries[0]).not.toHaveProperty('reason');
     expect(box.enforcementTier).toBe('os_sandbox');
-    expect(new SourcedToolbox([], false).enforcementTier).toBe('path');
+    expect(new CombinedToolbox([], false).enforcementTier).toBe('path');
   });
 
   it('marks the second of two tools with the same name as unavailable', async () => {
     const first = read('twin', { source: 'mcp:one' });
-    const box = new SourcedToolbox([source(first), source(change('twin', { source: 'mcp:two' }))], false);
+    const box = new CombinedToolbox([source(first), source(change('twin', { source: 'mcp:two' }))], false);
     expect(await box.catalog()).toMatchObject([
       { source: 'mcp:one', availability: 'available' },
       { source: 'mcp:two', availability: 'unavailable', reason: expect.stringContaining('from mcp:one') },
@@ -106,7 +106,7 @@ describe('the catalog', () => {
   it('reads its sources on every call', async () => {
     let why: string | undefined = 'Not yet.';
     const tools = [read('late', { unavailable: () => why })];
-    const box = new SourcedToolbox([{ tools: () => tools }], false);
+    const box = new CombinedToolbox([{ tools: () => tools }], false);
     expect(names(box.granted(grants('late')))).toEqual([]);
     why = undefined;
     tools.push(read('later'));
@@ -115,7 +115,7 @@ describe('the catalog', () => {
   });
 
   it('grants nothing by default', () => {
-    const box = new SourcedToolbox([source(read('a'), change('b'))], false);
+    const box = new CombinedToolbox([source(read('a'), change('b'))], false);
     expect(box.granted(grants())).toEqual([]);
     expect(names(box.granted(grants('b')))).toEqual(['b']);
   });
@@ -130,20 +130,20 @@ describe('the built-in tools', () => {
     for (const { name, kind, inputSchema } of tools) {
       expect(name).toMatch(/^[a-z][a-z0-9_]{0,63}$/);
       expect(
-        () => translate({ kind: 'json_schema', schema: inputSchema }, { counted: true }),
+        () => translateToXGrammar({ kind: 'json_schema', schema: inputSchema }, { allowLengthMarks: true }),
         name,
       ).not.toThrow();
       if (kind !== 'change') continue;
       const { properties, required } = inputSchema as { properties: object; required: string[] };
       expect([Object.keys(properties).at(-1), required.at(-1)], name).toEqual(['intent', 'intent']);
     }
-    for (const entry of await new SourcedToolbox([{ tools: () => tools }], false).catalog())
+    for (const entry of await new CombinedToolbox([{ tools: () => tools }], false).catalog())
       expect(toolCatalogEntry.parse(entry)).toEqual(entry);
   });
 
   it('report a missing model or sandbox', async () => {
     const { tools } = await newWorld();
-    const catalog = await new SourcedToolbox([{ tools: () => tools }], false).catalog();
+    const catalog = await new CombinedToolbox([{ tools: () => tools }], false).catalog();
     const missing = catalog.filter(({ availability }) => availability === 'unavailable');
     expect(names(missing).filter((name) => !name.startsWith('lab_'))).toEqual(['run_command']);
     expect(missing.find(({ name }) => name === 'lab_bind')?.reason).toBe(

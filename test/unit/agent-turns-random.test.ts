@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { AgentError } from '../../src/agent/errors.ts';
-import type { PlannerEvent } from '../../src/agent/planner.ts';
-import { watching } from '../support/watching.ts';
-import { breaking, changeTool, good, readTool, turnWorld } from '../support/turn-world.ts';
+import type { ChatModelEvent } from '../../src/agent/planner.ts';
+import { createSpanRecorder } from '../support/watching.ts';
+import { failingModel, changeTool, okOutput, readTool, turnWorld } from '../support/turn-world.ts';
 
 const text = fc.string({ unit: 'binary', maxLength: 20 });
 const usage = fc.option(fc.record({ promptTokens: fc.nat(50), completionTokens: fc.nat(40) }), {
@@ -14,11 +14,11 @@ const call = fc.record({
   name: fc.constantFrom('look', 'no', 'write', 'bug', 'hidden', 'unknown'),
   arguments: fc.oneof(text, fc.json({ maxDepth: 2 }), fc.constant('{}')),
 });
-const event: fc.Arbitrary<PlannerEvent> = fc.oneof(
+const event: fc.Arbitrary<ChatModelEvent> = fc.oneof(
   fc.record({ type: fc.constantFrom('delta' as const, 'reasoning' as const), text }),
   fc.record({ type: fc.constant('call' as const), call }),
 );
-const end: fc.Arbitrary<PlannerEvent> = fc
+const end: fc.Arbitrary<ChatModelEvent> = fc
   .record({ finish: fc.constantFrom('stop', 'tool_calls', 'length'), usage })
   .map(({ finish, usage: used }) => ({ type: 'end', finish, ...(used ? { usage: used } : {}) }));
 const answer = fc.tuple(fc.array(event, { maxLength: 5 }), end).map(([events, last]) => [...events, last]);
@@ -29,14 +29,14 @@ const failure = fc.constantFrom(
 );
 const step = fc.oneof(
   { weight: 8, arbitrary: answer },
-  { weight: 1, arbitrary: failure.map((error) => () => breaking(error)) },
+  { weight: 1, arbitrary: failure.map((error) => () => failingModel(error)) },
 );
 
 const tools = [
-  readTool('look', () => good('seen')),
+  readTool('look', () => okOutput('seen')),
   readTool('no', () => ({ ok: false, output: 'no', truncated: false })),
   readTool('bug', () => Promise.reject(new Error('bug'))),
-  readTool('hidden', () => good('hidden')),
+  readTool('hidden', () => okOutput('hidden')),
   changeTool('write'),
 ];
 const grants = { tools: ['look', 'no', 'write', 'bug'], read: [], write: [], network: [], auto_approve: [] };
@@ -47,22 +47,22 @@ it('every random script ends once, within its limits, with a result for every ca
       fc.array(step, { minLength: 1, maxLength: 12 }),
       fc.record({ max_turns: fc.integer({ min: 1, max: 8 }), max_tokens: fc.integer({ min: 1, max: 150 }) }),
       async (steps, limits) => {
-        const seen = watching(['agent']);
-        const world = turnWorld({ steps, tools, agent: { grants }, watch: seen.watch });
+        const seen = createSpanRecorder(['agent']);
+        const world = turnWorld({ steps, tools, agent: { grants }, tracer: seen.tracer });
         const result = await world.run({ limits });
         // The parent span, which the caller ends.
-        seen.of('task')[0]?.end({ outcome: 'ok' });
-        seen.expectWhole();
-        expect(seen.of('turn')).toHaveLength(result.turns);
-        expect(seen.of('tool')).toHaveLength(world.results().length);
-        expect(new Set(seen.begun.map(({ kind, id }) => `${kind} ${id}`)).size).toBe(seen.begun.length);
+        seen.spansOf('task')[0]?.end({ outcome: 'ok' });
+        seen.expectAllEnded();
+        expect(seen.spansOf('turn')).toHaveLength(result.turns);
+        expect(seen.spansOf('tool')).toHaveLength(world.results().length);
+        expect(new Set(seen.started.map(({ kind, id }) => `${kind} ${id}`)).size).toBe(seen.started.length);
         const types = world.types();
         expect(types.filter((type) => type === 'answer' || type === 'aborted')).toHaveLength(1);
         expect(types.at(-1)).toBe(result.kind);
         expect(types.filter((type) => type === 'turn').length).toBe(result.turns);
         expect(result.turns).toBeLessThanOrEqual(limits.max_turns);
         // What is left when an answer is asked for is never more than the budget less what was counted.
-        const left = world.planner.requests.map(({ maxTokens }) => maxTokens);
+        const left = world.chatModel.requests.map(({ maxTokens }) => maxTokens);
         for (const tokens of left) expect(tokens).toBeGreaterThan(0);
         expect(left).toEqual(left.toSorted((a, b) => b - a));
         expect(left[0] ?? 0).toBeLessThanOrEqual(limits.max_tokens);
@@ -70,7 +70,7 @@ it('every random script ends once, within its limits, with a result for every ca
         expect(new Set(asked).size).toBe(asked.length);
         expect(world.results().map(({ call_id }) => call_id)).toEqual(asked);
         expect(world.results().some(({ output }) => output === 'hidden')).toBe(false);
-        for (const request of world.planner.requests)
+        for (const request of world.chatModel.requests)
           expect(request.tools.map(({ name }) => name)).not.toContain('hidden');
       },
     ),

@@ -1,19 +1,19 @@
 import { describe, expect, it, vi } from 'vitest';
 import { AgentError } from '../../src/agent/errors.ts';
-import type { PlannerEvent } from '../../src/agent/planner.ts';
-import type { TurnsResult } from '../../src/agent/services.ts';
-import { mostOutputBytes } from '../../src/agent/turns/cap.ts';
+import type { ChatModelEvent } from '../../src/agent/planner.ts';
+import type { TurnLoopResult } from '../../src/agent/services.ts';
+import { maxOutputBytes } from '../../src/agent/turns/cap.ts';
 import { StoreError } from '../../src/store/index.ts';
-import { breaking, calls, changeTool, good, readTool, says, turnWorld } from '../support/turn-world.ts';
+import { failingModel, toolCallAnswer, changeTool, okOutput, readTool, textAnswer, turnWorld } from '../support/turn-world.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 
-const aborted = (result: TurnsResult) =>
+const aborted = (result: TurnLoopResult) =>
   result.kind === 'aborted' ? [result.reason, result.message] : [result.text];
-const look = readTool('look', () => good('a cat'));
+const look = readTool('look', () => okOutput('a cat'));
 
 describe('the turn loop', () => {
   it('runs the tool calls of a model and sends back their results', async () => {
-    const world = turnWorld({ steps: [calls('look', { at: 'it' }), says('A cat.', 3)], tools: [look] });
+    const world = turnWorld({ steps: [toolCallAnswer('look', { at: 'it' }), textAnswer('A cat.', 3)], tools: [look] });
     const result = await world.run({ inputs: { note: 'plain', list: [1] } });
     expect(result).toEqual({
       kind: 'answer',
@@ -31,7 +31,7 @@ describe('the turn loop', () => {
       { type: 'usage', prompt_tokens: 1, completion_tokens: 3 },
       { type: 'answer', text: 'A cat.', turns: 2, usage: { prompt_tokens: 2, completion_tokens: 4 } },
     ]);
-    expect(world.planner.requests[1]?.messages).toEqual([
+    expect(world.chatModel.requests[1]?.messages).toEqual([
       { role: 'system', content: 'Work.' },
       { role: 'user', content: 'Go.\n\nnote:\nplain\n\nlist:\n[\n  1\n]' },
       { role: 'assistant', content: '', calls: [{ id: 'call_1_1', name: 'look', arguments: '{"at":"it"}' }] },
@@ -44,21 +44,21 @@ describe('the turn loop', () => {
     const slow = readTool('slow', async ({ n }) => {
       await new Promise((resolve) => setTimeout(resolve, 10 - Number(n)));
       seen.push(n);
-      return good('');
+      return okOutput('');
     });
-    const call = (n: number): PlannerEvent => ({
+    const call = (n: number): ChatModelEvent => ({
       type: 'call',
       call: { id: 'same', name: 'slow', arguments: `{"n":${n}}` },
     });
-    const end: PlannerEvent = { type: 'end', finish: 'tool_calls' };
-    const world = turnWorld({ steps: [[call(1), call(2), call(3), end], says('ok')], tools: [slow] });
+    const end: ChatModelEvent = { type: 'end', finish: 'tool_calls' };
+    const world = turnWorld({ steps: [[call(1), call(2), call(3), end], textAnswer('ok')], tools: [slow] });
     await world.run();
     expect(seen).toEqual([1, 2, 3]);
     expect(world.results().map(({ call_id }) => call_id)).toEqual(['same', 'call_1_2', 'call_1_3']);
   });
 
   it('reports every violation of the arguments, and runs nothing', async () => {
-    const run = vi.fn(() => good(''));
+    const run = vi.fn(() => okOutput(''));
     const schema = {
       $schema: 'http://json-schema.org/draft-07/schema#',
       type: 'object',
@@ -69,11 +69,11 @@ describe('the turn loop', () => {
     const evil = `${'a'.repeat(5000)}!`;
     const world = turnWorld({
       steps: [
-        calls('read', { path: evil, many: 'x', more: 1 }),
-        calls('read', '{"path"'),
-        calls('read', '[]'),
-        calls('read', `${'['.repeat(500)}${']'.repeat(500)}`),
-        says('done'),
+        toolCallAnswer('read', { path: evil, many: 'x', more: 1 }),
+        toolCallAnswer('read', '{"path"'),
+        toolCallAnswer('read', '[]'),
+        toolCallAnswer('read', `${'['.repeat(500)}${']'.repeat(500)}`),
+        textAnswer('done'),
       ],
       tools: [readTool('read', run, schema)],
     });
@@ -93,23 +93,23 @@ describe('the turn loop', () => {
   it('accepts any arguments for a schema that cannot be compiled', async () => {
     const schema = { type: 'object', properties: { a: { $ref: 'https://example.invalid/x' } } };
     const world = turnWorld({
-      steps: [calls('any', { a: 1 }), says('ok')],
-      tools: [readTool('any', () => good('ran'), schema)],
+      steps: [toolCallAnswer('any', { a: 1 }), textAnswer('ok')],
+      tools: [readTool('any', () => okOutput('ran'), schema)],
     });
     await world.run();
     expect(world.results()[0]).toMatchObject({ ok: true, output: 'ran' });
   });
 
   it('neither offers nor runs tools that are not granted', async () => {
-    const secret = vi.fn(() => good('secret'));
+    const secret = vi.fn(() => okOutput('secret'));
     const world = turnWorld({
-      steps: [calls('hidden'), calls('nothing'), says('ok')],
+      steps: [toolCallAnswer('hidden'), toolCallAnswer('nothing'), textAnswer('ok')],
       tools: [look, readTool('hidden', secret)],
       agent: { grants: { tools: ['look'], read: [], write: [], network: [], auto_approve: ['*'] } },
     });
     await world.run();
     expect(secret).not.toHaveBeenCalled();
-    expect(world.planner.requests[0]?.tools.map(({ name }) => name)).toEqual(['look']);
+    expect(world.chatModel.requests[0]?.tools.map(({ name }) => name)).toEqual(['look']);
     expect(world.results().map(({ ok, output }) => [ok, output])).toEqual([
       [false, "There is no tool 'hidden' for you. Your tools: look."],
       [false, "There is no tool 'nothing' for you. Your tools: look."],
@@ -122,7 +122,7 @@ describe('the turn loop', () => {
       Promise.reject(new AgentError('invalid', 'x', 'It is locked.')),
     );
     const world = turnWorld({
-      steps: [calls('broken'), calls('refusing'), says('ok')],
+      steps: [toolCallAnswer('broken'), toolCallAnswer('refusing'), textAnswer('ok')],
       tools: [broken, refusing],
     });
     await world.run();
@@ -135,36 +135,36 @@ describe('the turn loop', () => {
 
   it('cuts long outputs', async () => {
     const world = turnWorld({
-      steps: [calls('print'), says('ok')],
-      tools: [readTool('print', () => good('ä'.repeat(1_000_000)))],
+      steps: [toolCallAnswer('print'), textAnswer('ok')],
+      tools: [readTool('print', () => okOutput('ä'.repeat(1_000_000)))],
     });
     await world.run();
     const [result] = world.results();
     expect(result?.truncated).toBe(true);
-    expect(Buffer.byteLength(result?.output ?? '')).toBeLessThanOrEqual(mostOutputBytes);
+    expect(Buffer.byteLength(result?.output ?? '')).toBeLessThanOrEqual(maxOutputBytes);
     expect(result?.output).not.toContain('\uFFFD');
     expect(result?.output).toMatch(/cut off: the first \d+ of 2000000 bytes\)$/);
   });
 
   it('reports why a tool is unavailable', async () => {
     const off = { ...look, unavailable: () => 'there is no sandbox' };
-    const world = turnWorld({ steps: [calls('look'), says('ok')], tools: [off] });
+    const world = turnWorld({ steps: [toolCallAnswer('look'), textAnswer('ok')], tools: [off] });
     await world.run();
     expect(world.results()[0]?.output).toBe('look cannot run at the moment: there is no sandbox');
   });
 
   it('forces a tool call in the first turn only, and refuses to start without the tool', async () => {
     const world = turnWorld({
-      steps: [calls('look'), says('ok')],
+      steps: [toolCallAnswer('look'), textAnswer('ok')],
       tools: [look],
       agent: { tool_choice: { name: 'look' } },
     });
     await world.run();
-    expect(world.planner.requests.map(({ toolChoice }) => toolChoice)).toEqual([{ name: 'look' }, 'auto']);
+    expect(world.chatModel.requests.map(({ toolChoice }) => toolChoice)).toEqual([{ name: 'look' }, 'auto']);
     for (const tool_choice of [{ name: 'gone' }, 'required'] as const) {
-      const without = turnWorld({ steps: [says('ok')], agent: { tool_choice } });
+      const without = turnWorld({ steps: [textAnswer('ok')], agent: { tool_choice } });
       expect(aborted(await without.run())).toEqual(['error', expect.stringContaining('tool_choice')]);
-      expect(without.planner.requests).toEqual([]);
+      expect(without.chatModel.requests).toEqual([]);
     }
   });
 });
@@ -175,7 +175,7 @@ describe('changes of the turn loop', () => {
   const write = changeTool('write');
 
   it('stages a change, and a task continues', async () => {
-    const world = turnWorld({ steps: [calls('write'), says('staged')], tools: [write] });
+    const world = turnWorld({ steps: [toolCallAnswer('write'), textAnswer('staged')], tools: [write] });
     const beforeEffect = vi.fn();
     await world.run({ beforeEffect });
     expect(world.done).toEqual(['stage write']);
@@ -188,7 +188,7 @@ describe('changes of the turn loop', () => {
 
   it('applies automatically approved changes at once, and awaits beforeEffect first', async () => {
     const grants = { tools: ['*'], read: [], write: [], network: [], auto_approve: ['wr*'] };
-    const world = turnWorld({ steps: [calls('write'), says('ok')], tools: [write], agent: { grants } });
+    const world = turnWorld({ steps: [toolCallAnswer('write'), textAnswer('ok')], tools: [write], agent: { grants } });
     await world.run({ beforeEffect: () => Promise.resolve(void world.done.push('told')) });
     expect(world.done).toEqual(['told', 'apply write']);
     expect(world.results()[0]).toMatchObject({ ok: true, output: 'applied at once' });
@@ -198,9 +198,9 @@ describe('changes of the turn loop', () => {
     const clock = new ManualClock();
     const decision = () => {
       clock.pass(10_000);
-      return Promise.resolve({ state: 'applied', output: good('written') } as const);
+      return Promise.resolve({ state: 'applied', output: okOutput('written') } as const);
     };
-    const world = turnWorld({ steps: [calls('write'), says('ok')], tools: [write], decision, clock });
+    const world = turnWorld({ steps: [toolCallAnswer('write'), textAnswer('ok')], tools: [write], decision, clock });
     const result = await world.run({ onStaged: 'wait', limits: { timeout_secs: 5 } });
     expect(result.kind).toBe('answer');
     expect(world.results()[0]).toMatchObject({ ok: true, output: 'written' });
@@ -211,7 +211,7 @@ describe('changes of the turn loop', () => {
     ['expired', 'Nobody decided on this change in time; it was not made.'],
   ] as const)('tells the model of a change that was %s, and no note', async (state, output) => {
     const decision = () => Promise.resolve({ state });
-    const world = turnWorld({ steps: [calls('write'), says('ok')], tools: [write], decision });
+    const world = turnWorld({ steps: [toolCallAnswer('write'), textAnswer('ok')], tools: [write], decision });
     await world.run({ onStaged: 'wait' });
     expect(world.results()[0]).toMatchObject({ ok: false, output });
   });
@@ -219,7 +219,7 @@ describe('changes of the turn loop', () => {
   it('stages nothing when the tool refuses', async () => {
     const refusal = { ok: false, output: 'outside of the grants', truncated: false };
     const tool = changeTool('write', () => Promise.resolve(refusal));
-    const world = turnWorld({ steps: [calls('write'), says('ok')], tools: [tool] });
+    const world = turnWorld({ steps: [toolCallAnswer('write'), textAnswer('ok')], tools: [tool] });
     await world.run();
     expect(world.done).toEqual([]);
     expect(world.results()[0]?.output).toBe('outside of the grants');
@@ -229,10 +229,10 @@ describe('changes of the turn loop', () => {
     let revoked = false;
     const first = readTool('first', () => {
       revoked = true;
-      return good('');
+      return okOutput('');
     });
     const world = turnWorld({
-      steps: [calls('first'), calls('write'), says('ok')],
+      steps: [toolCallAnswer('first'), toolCallAnswer('write'), textAnswer('ok')],
       tools: [first, write],
       revoked: () => revoked,
     });
@@ -244,19 +244,19 @@ describe('changes of the turn loop', () => {
 
 describe('the end of the turn loop', () => {
   it('comes when no turns are left', async () => {
-    const world = turnWorld({ steps: [calls('look')], tools: [look], agent: { limits: { max_turns: 3 } } });
+    const world = turnWorld({ steps: [toolCallAnswer('look')], tools: [look], agent: { limits: { max_turns: 3 } } });
     expect(aborted(await world.run())).toEqual([
       'budget',
       'There was no answer after 3 turns (limits.max_turns).',
     ]);
-    const request = turnWorld({ steps: [calls('look')], tools: [look], agent: { limits: { max_turns: 3 } } });
+    const request = turnWorld({ steps: [toolCallAnswer('look')], tools: [look], agent: { limits: { max_turns: 3 } } });
     expect((await request.run({ limits: { max_turns: 1 } })).turns).toBe(1);
   });
 
   it('comes when no tokens are left, and no request exceeds the rest', async () => {
-    const world = turnWorld({ steps: [calls('look', {}, 60), calls('look', {}, 40)], tools: [look] });
+    const world = turnWorld({ steps: [toolCallAnswer('look', {}, 60), toolCallAnswer('look', {}, 40)], tools: [look] });
     const result = await world.run({ limits: { max_tokens: 100 } });
-    expect(world.planner.requests.map(({ maxTokens }) => maxTokens)).toEqual([100, 40]);
+    expect(world.chatModel.requests.map(({ maxTokens }) => maxTokens)).toEqual([100, 40]);
     expect(aborted(result)).toEqual([
       'budget',
       'There was no complete answer within 100 tokens (limits.max_tokens).',
@@ -264,14 +264,14 @@ describe('the end of the turn loop', () => {
   });
 
   it('runs no call of an answer that exceeded the token budget', async () => {
-    const run = vi.fn(() => good(''));
-    const world = turnWorld({ steps: [calls('look', {}, 101)], tools: [readTool('look', run)] });
+    const run = vi.fn(() => okOutput(''));
+    const world = turnWorld({ steps: [toolCallAnswer('look', {}, 101)], tools: [readTool('look', run)] });
     expect(aborted(await world.run({ limits: { max_tokens: 100 } }))[0]).toBe('budget');
     expect(run).not.toHaveBeenCalled();
   });
 
   it('estimates tokens of a model that reports no usage, and discloses no usage', async () => {
-    const step: PlannerEvent[] = [
+    const step: ChatModelEvent[] = [
       { type: 'call', call: { id: '', name: 'look', arguments: `{"a":"${'x'.repeat(400)}"}` } },
       { type: 'end', finish: 'tool_calls' },
     ];
@@ -284,12 +284,12 @@ describe('the end of the turn loop', () => {
 
   it('discloses no usage when a turn ended before its usage was reported', async () => {
     const clock = new ManualClock();
-    const hang = async function* (): AsyncGenerator<PlannerEvent, void, undefined> {
+    const hang = async function* (): AsyncGenerator<ChatModelEvent, void, undefined> {
       yield* [];
       clock.pass(1000);
       await new Promise(() => undefined);
     };
-    for (const steps of [[hang], [calls('look'), hang]]) {
+    for (const steps of [[hang], [toolCallAnswer('look'), hang]]) {
       const result = await turnWorld({ steps, tools: [look], clock }).run({ limits: { timeout_secs: 0.1 } });
       expect(result).toMatchObject({ kind: 'aborted', reason: 'timeout', turns: steps.length });
       expect(result.usage).toBeUndefined();
@@ -298,7 +298,7 @@ describe('the end of the turn loop', () => {
 
   it('cuts off the answer of a model that ignores its token limit', async () => {
     let told = 0;
-    const endless = async function* (): AsyncGenerator<PlannerEvent, void, undefined> {
+    const endless = async function* (): AsyncGenerator<ChatModelEvent, void, undefined> {
       for (; told < 1000; told++) yield await Promise.resolve({ type: 'delta', text: 'x'.repeat(100) });
     };
     const world = turnWorld({ steps: [endless] });
@@ -310,13 +310,13 @@ describe('the end of the turn loop', () => {
   it('comes when the database fails, even during a tool call', async () => {
     const full = new StoreError('storage_full', 'the disk is full');
     const broken = changeTool('write', () => Promise.reject(full));
-    const world = turnWorld({ steps: [calls('write'), says('done')], tools: [broken] });
+    const world = turnWorld({ steps: [toolCallAnswer('write'), textAnswer('done')], tools: [broken] });
     expect(aborted(await world.run())).toEqual([
       'error',
       'The host could not record what was done, because the disk is full.',
     ]);
     const unknown = turnWorld({
-      steps: [calls('look')],
+      steps: [toolCallAnswer('look')],
       tools: [look],
       revoked: () => {
         throw full;
@@ -332,7 +332,7 @@ describe('the end of the turn loop', () => {
       clock.pass(1000);
       return new Promise(() => undefined);
     });
-    const world = turnWorld({ steps: [calls('hung')], tools: [hung], clock });
+    const world = turnWorld({ steps: [toolCallAnswer('hung')], tools: [hung], clock });
     expect(aborted(await world.run({ limits: { timeout_secs: 0.1 } }))).toEqual([
       'timeout',
       'The time limit of 0.1 seconds was reached (limits.timeout_secs).',
@@ -341,7 +341,7 @@ describe('the end of the turn loop', () => {
 
   it('interrupts a hanging model', async () => {
     const clock = new ManualClock();
-    async function* hang(): AsyncGenerator<PlannerEvent, void, undefined> {
+    async function* hang(): AsyncGenerator<ChatModelEvent, void, undefined> {
       yield { type: 'delta', text: 'so' };
       clock.pass(1000);
       await new Promise(() => undefined);
@@ -357,7 +357,7 @@ describe('the end of the turn loop', () => {
       stopping.abort();
       return new Promise(() => undefined);
     });
-    const world = turnWorld({ steps: [calls('hung')], tools: [hung] });
+    const world = turnWorld({ steps: [toolCallAnswer('hung')], tools: [hung] });
     expect(aborted(await world.run({}, stopping.signal))).toEqual(['shutdown', 'The host was stopped.']);
     const because = AbortSignal.abort(new AgentError('conflict', 'cancelled', 'The run was cancelled.'));
     expect(aborted(await world.run({}, because))).toEqual(['error', 'The run was cancelled.']);
@@ -365,7 +365,7 @@ describe('the end of the turn loop', () => {
 
   it('comes when a model repeats the same failing call', async () => {
     const failing = readTool('failing', () => ({ ok: false, output: 'no', truncated: false }));
-    const world = turnWorld({ steps: [calls('failing', { a: 1 })], tools: [failing] });
+    const world = turnWorld({ steps: [toolCallAnswer('failing', { a: 1 })], tools: [failing] });
     const result = await world.run();
     expect(aborted(result)).toEqual([
       'budget',
@@ -375,9 +375,9 @@ describe('the end of the turn loop', () => {
   });
 
   it('reports errors of a model or gateway, and no details of unexpected errors', async () => {
-    const told = turnWorld({ steps: [() => breaking(new AgentError('unavailable', 'x', 'No model.'))] });
+    const told = turnWorld({ steps: [() => failingModel(new AgentError('unavailable', 'x', 'No model.'))] });
     expect(aborted(await told.run())).toEqual(['error', 'No model.']);
-    const untold = turnWorld({ steps: [() => breaking(new Error('/internal'))] });
+    const untold = turnWorld({ steps: [() => failingModel(new Error('/internal'))] });
     expect(aborted(await untold.run())).toEqual(['error', 'The host failed; its log says why.']);
     expect(untold.faults).toHaveLength(1);
     const broken = turnWorld({ steps: [[{ type: 'delta', text: 'half' }]] });
@@ -385,33 +385,33 @@ describe('the end of the turn loop', () => {
   });
 
   it('retries a busy model', async () => {
-    const busy = () => breaking(new AgentError('too_many', 'busy', 'Busy.'));
-    const world = turnWorld({ steps: [busy, says('now')] });
+    const busy = () => failingModel(new AgentError('too_many', 'busy', 'Busy.'));
+    const world = turnWorld({ steps: [busy, textAnswer('now')] });
     expect(await world.run()).toMatchObject({ kind: 'answer', text: 'now', turns: 1 });
   });
 
   it('asks again after a cut-off answer, a limited number of times', async () => {
-    const cut: PlannerEvent[] = [
+    const cut: ChatModelEvent[] = [
       { type: 'delta', text: 'so long' },
       { type: 'end', finish: 'length', usage: { promptTokens: 1, completionTokens: 16_384 } },
     ];
-    const world = turnWorld({ steps: [cut, says('short')] });
+    const world = turnWorld({ steps: [cut, textAnswer('short')] });
     expect(await world.run()).toMatchObject({ kind: 'answer', text: 'short' });
-    expect(world.planner.requests[1]?.messages.at(-1)?.content).toContain('cut off');
+    expect(world.chatModel.requests[1]?.messages.at(-1)?.content).toContain('cut off');
     const always = turnWorld({ steps: [cut] });
     expect(aborted(await always.run())).toEqual(['error', expect.stringContaining('3 unusable answers')]);
   });
 
   it('shortens a conversation that is too long, oldest results first', async () => {
     const full = (limit: number) => () =>
-      breaking(new AgentError('invalid', 'context_length_exceeded', `more than ${limit}`));
-    const big = readTool('big', ({ n }) => good(String(n).repeat(1000)));
+      failingModel(new AgentError('invalid', 'context_length_exceeded', `more than ${limit}`));
+    const big = readTool('big', ({ n }) => okOutput(String(n).repeat(1000)));
     const world = turnWorld({
-      steps: [calls('big', { n: 1 }), calls('big', { n: 2 }), full(1), full(2), says('ok')],
+      steps: [toolCallAnswer('big', { n: 1 }), toolCallAnswer('big', { n: 2 }), full(1), full(2), textAnswer('ok')],
       tools: [big],
     });
     expect(await world.run()).toMatchObject({ kind: 'answer', turns: 3 });
-    const lengths = world.planner.requests
+    const lengths = world.chatModel.requests
       .slice(2)
       .map(({ messages }) =>
         messages.filter(({ role }) => role === 'tool').map(({ content }) => content.length),
@@ -420,7 +420,7 @@ describe('the end of the turn loop', () => {
     expect(lengths[1]?.[0]).toBeLessThan(200);
     expect(lengths[1]?.[1]).toBe(1000);
     expect(lengths[2]?.[1]).toBeLessThan(600);
-    const never = turnWorld({ steps: [calls('big', { n: 1 }), full(1)], tools: [big] });
+    const never = turnWorld({ steps: [toolCallAnswer('big', { n: 1 }), full(1)], tools: [big] });
     expect(aborted(await never.run())).toEqual([
       'error',
       expect.stringMatching(/with the description of its tool, does not fit the context.*grant fewer tools/),
@@ -429,14 +429,14 @@ describe('the end of the turn loop', () => {
 
   it('asks again for JSON when the answer does not fit the format', async () => {
     const schema = { type: 'object', required: ['a'], properties: { a: { type: 'number' } } };
-    const world = turnWorld({ steps: [says('no json'), says('{"a":"x"}'), says('{"a":1}')] });
+    const world = turnWorld({ steps: [textAnswer('no json'), textAnswer('{"a":"x"}'), textAnswer('{"a":1}')] });
     const result = await world.run({ responseFormat: { type: 'json_schema', schema } });
     expect(result).toMatchObject({ kind: 'answer', text: '{"a":1}', turns: 3 });
-    expect(world.planner.requests[2]?.messages.at(-1)?.content).toContain('a: must be number');
+    expect(world.chatModel.requests[2]?.messages.at(-1)?.content).toContain('a: must be number');
   });
 
   it('refuses too many calls in one answer', async () => {
-    const call: PlannerEvent = { type: 'call', call: { id: '', name: 'look', arguments: '{}' } };
+    const call: ChatModelEvent = { type: 'call', call: { id: '', name: 'look', arguments: '{}' } };
     const step = [...Array.from({ length: 33 }, () => call), { type: 'end', finish: 'tool_calls' } as const];
     const world = turnWorld({ steps: [step], tools: [look] });
     expect(aborted(await world.run())).toEqual(['budget', expect.stringContaining('33 calls')]);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { checkOf } from '../../src/agent/turns/schema-check.ts';
-import { TookTooLong, withinTime } from '../../src/agent/within-time.ts';
-import { fitSchema } from '../../src/agent/workflows/definition/json-schema.ts';
+import { schemaValidator } from '../../src/agent/turns/schema-check.ts';
+import { TimeLimitExceeded, runWithTimeLimit } from '../../src/agent/within-time.ts';
+import { validateWithDefaults } from '../../src/agent/workflows/definition/json-schema.ts';
 
 /** Validation follows 2^levels references. */
 function bomb(levels: number): Record<string, unknown> {
@@ -16,11 +16,11 @@ function bomb(levels: number): Record<string, unknown> {
 describe('runWithTimeLimit', () => {
   it('returns the result of the computation, and throws its errors', () => {
     const mine = new RangeError('mine');
-    expect(withinTime(1000, () => withinTime(1000, () => 'inner') + withinTime(1000, () => '!'))).toBe(
+    expect(runWithTimeLimit(1000, () => runWithTimeLimit(1000, () => 'inner') + runWithTimeLimit(1000, () => '!'))).toBe(
       'inner!',
     );
     expect(() =>
-      withinTime(1000, () => {
+      runWithTimeLimit(1000, () => {
         throw mine;
       }),
     ).toThrow(mine);
@@ -36,8 +36,8 @@ describe('runWithTimeLimit', () => {
         }
       }
     };
-    expect(() => withinTime(20, endless)).toThrow(TookTooLong);
-    expect(withinTime(1000, () => 1)).toBe(1);
+    expect(() => runWithTimeLimit(20, endless)).toThrow(TimeLimitExceeded);
+    expect(runWithTimeLimit(1000, () => 1)).toBe(1);
   });
 
   it('does not count time in which the machine was busy', () => {
@@ -48,40 +48,40 @@ describe('runWithTimeLimit', () => {
       if (times < 3) Atomics.wait(asleep, 0, 0, 200);
       return 'done';
     };
-    expect(withinTime(50, work)).toBe('done');
+    expect(runWithTimeLimit(50, work)).toBe('done');
     expect(times).toBeLessThanOrEqual(3);
     // But waiting has an end too.
     times = -100;
-    expect(() => withinTime(10, work)).toThrow(TookTooLong);
+    expect(() => runWithTimeLimit(10, work)).toThrow(TimeLimitExceeded);
   });
 });
 
 describe('untrusted schemas', () => {
   it('are abandoned permanently when validation is endless', () => {
     const schema = bomb(40);
-    expect(checkOf(schema)({})).toEqual([expect.stringContaining('takes too long')]);
-    expect(checkOf(schema)('fits')).toEqual([expect.stringContaining('takes too long')]);
-    expect(fitSchema(bomb(40), {}).faults).toEqual([
+    expect(schemaValidator(schema)({})).toEqual([expect.stringContaining('takes too long')]);
+    expect(schemaValidator(schema)('fits')).toEqual([expect.stringContaining('takes too long')]);
+    expect(validateWithDefaults(bomb(40), {}).faults).toEqual([
       { path: '', message: expect.stringContaining('takes too long') as string },
     ]);
   });
 
   it('are abandoned when they compare many values pairwise', () => {
     const many = Array.from({ length: 20_000 }, (_, n) => ({ n }));
-    expect(checkOf({ uniqueItems: true })(many)).toEqual([expect.stringContaining('takes too long')]);
+    expect(schemaValidator({ uniqueItems: true })(many)).toEqual([expect.stringContaining('takes too long')]);
   });
 
   it('give messages of limited length', () => {
-    const [told = ''] = checkOf({ enum: Array.from({ length: 10_000 }, (_, n) => n) })('x');
+    const [told = ''] = schemaValidator({ enum: Array.from({ length: 10_000 }, (_, n) => n) })('x');
     expect(told).toMatch(/^expected one of \[0,1,2,/);
     expect(told.length).toBeLessThan(600);
   });
 
   it('still validate normal values', () => {
-    const check = checkOf({ ...bomb(3), minLength: 2 });
+    const check = schemaValidator({ ...bomb(3), minLength: 2 });
     expect(check('ab')).toEqual([]);
     expect(check('a')).toEqual(['must NOT have fewer than 2 characters']);
-    expect(fitSchema({ type: 'object', properties: { a: { default: 1 } } }, {})).toEqual({
+    expect(validateWithDefaults({ type: 'object', properties: { a: { default: 1 } } }, {})).toEqual({
       value: { a: 1 },
       faults: [],
     });

@@ -10,7 +10,7 @@ const [start, imEnd, endOfText] = [256, 257, 258];
 async function eventsOf(answer: readonly number[], changes: Partial<GenerateRequest> = {}) {
   const one = request({ maxTokens: answer.length, ...changes });
   const sequence = new Sequence(one, new ByteTokenizer(), 0);
-  for (const id of answer) sequence.accept(id, 0);
+  for (const id of answer) sequence.acceptToken(id, 0);
   const events = [];
   for await (const event of sequence.events()) events.push(event);
   const texts = events.flatMap((event) => (event.type === 'text' ? [event.text] : []));

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { openModelFile } from '../../src/engine/formats/open.ts';
 import { createTokenizer } from '../../src/engine/tokenizer/index.ts';
-import { localFiles } from '../../src/platform/node-folder.ts';
+import { openLocalFiles } from '../../src/platform/node-folder.ts';
 import { fixtureNames } from '../support/fixture-names.ts';
 
 interface Expected {
@@ -17,7 +17,7 @@ describe.each(fixtureNames)('%s', (name) => {
   const { texts } = JSON.parse(readFileSync(`${root}${name}/expected.json`, 'utf8')) as Expected;
   const forms = ['model.gguf', 'hf', 'hf-sharded'].filter((form) => existsSync(`${root}${name}/${form}`));
   it.each(forms)('%s', async (form) => {
-    const file = await openModelFile(await localFiles(`${root}${name}/${form}`));
+    const file = await openModelFile(await openLocalFiles(`${root}${name}/${form}`));
     await file.close();
     const tokenizer = createTokenizer(file.metadata);
     const got = texts.map(({ text }) => ({ text, ids: tokenizer.encode(text, { addSpecial: true }) }));

@@ -71,7 +71,7 @@ describe('rotation, window and scale of the layers', () => {
       { theta: 500, scale: 1 },
     ]);
     expect(graph.shape.embeddingScale).toBe(8);
-    expect(graph.shape.sandwich).toBe(true);
+    expect(graph.shape.hasSandwichNorms).toBe(true);
   });
 
   it('gemma3: attention scale from the head dimension, from the file, or that of the model with 62 layers', async () => {

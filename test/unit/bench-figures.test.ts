@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { figuresOf } from '../../bench/figures.ts';
 import { freshPrompt, promptOf } from '../../bench/generation.ts';
 import type { ModelFigures } from '../../bench/report.ts';
-import { rateOf } from '../../bench/streams.ts';
+import { totalRate } from '../../bench/streams.ts';
 
 const adapter = (software: boolean) => ({
   backend: 'vulkan',
@@ -147,7 +147,7 @@ describe('the rate of several answers', () => {
   it('counts from the first token of the first to the last token of the last', () => {
     // 10 and 20 tokens after the first token of each, within 3 s.
     expect(
-      rateOf([
+      totalRate([
         { from: 1000, to: 2000, tokens: 11 },
         { from: 1500, to: 4000, tokens: 21 },
       ]),

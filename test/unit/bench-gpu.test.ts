@@ -55,7 +55,7 @@ describe('a test file without vitest', () => {
     const tally = new FileTally('sample');
     const code = await new Promise<number | null>((resolve) => {
       const child = execFile(node, [script, file, ...args], (_error, stdout) => {
-        stdout.split('\n').forEach((line) => tally.take(line));
+        stdout.split('\n').forEach((line) => tally.addLine(line));
         resolve(child.exitCode);
       });
     });
@@ -109,7 +109,7 @@ describe('a test file without vitest', () => {
       'noise',
       '{"start":"b"}',
     ]) {
-      tally.take(line);
+      tally.addLine(line);
     }
     expect(tally.result()).toMatchObject({ passed: 1, unfinished: 'b' });
   });

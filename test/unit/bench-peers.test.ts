@@ -215,7 +215,7 @@ describe('peers', () => {
   });
 
   it('are refused by name when something is missing, with a remedy', () => {
-    const options = { quick: true, adapter: undefined, say: () => {} };
+    const options = { quick: true, adapter: undefined, logProgress: () => {} };
     expect(() => readyPeers({ ...options, peers: ['web-llm'] })).toThrow(/--web-llm-lib PATH/);
     expect(() => readyPeers({ ...options, peers: ['web-llm'], webLlmLib: '/none.wasm' })).toThrow(
       "finds no file '/none.wasm'",

@@ -15,7 +15,7 @@ const chart: Chart = {
         { x: 2048, y: 5 },
       ],
     },
-    { name: '', points: [{ x: 512, y: 10 }], dashed: true, colour: 3 },
+    { name: '', points: [{ x: 512, y: 10 }], dashed: true, color: 3 },
   ],
 };
 

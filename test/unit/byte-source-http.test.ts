@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ModelFileError } from '../../src/engine/formats/model-file.ts';
-import { openUrl } from '../../src/platform/http-file.ts';
+import { openHttpFile } from '../../src/platform/http-file.ts';
 import { ggufBytes, texts, u32 } from '../support/gguf-writer.ts';
 import { type LocalServer, rangeOf, serve } from '../support/local-server.ts';
 import { openSource } from '../support/byte-source.ts';
@@ -47,7 +47,7 @@ const code = (promise: Promise<unknown>): Promise<string> =>
 
 describe('a model on a web server', () => {
   it('is read by ranges, into the given array', async () => {
-    const source = await openUrl(await serveFile(bytes), quick);
+    const source = await openHttpFile(await serveFile(bytes), quick);
     expect(source.sizeBytes).toBe(bytes.length);
     expect(await source.read(0, 10)).toEqual(bytes.slice(0, 10));
     expect(await source.read(99_990, 10)).toEqual(bytes.slice(99_990));
@@ -64,7 +64,7 @@ describe('a model on a web server', () => {
       metadata: [['answer', u32(42)]],
       tensors: [{ name: 'w', type: 'F32', shape: [2, 2], data: () => new Uint8Array(16).fill(9) }],
     });
-    const model = await openSource(await openUrl(await serveFile(file), quick));
+    const model = await openSource(await openHttpFile(await serveFile(file), quick));
     expect(model.metadata.get('answer')).toBe(42);
     const info = model.tensors.get('w');
     expect(info && (await model.readRows(info, 1, 1))).toEqual(new Uint8Array(8).fill(9));
@@ -76,7 +76,7 @@ describe('a model on a web server', () => {
     const file = ggufBytes({ metadata: [['tokens', tokens]], tensors: [] });
     let requests = 0;
     const model = await openSource(
-      await openUrl(
+      await openHttpFile(
         await serveFile(file, () => {
           requests += 1;
           return false;
@@ -104,7 +104,7 @@ describe('a model on a web server', () => {
       );
       return true;
     });
-    const source = await openUrl(url, quick);
+    const source = await openHttpFile(url, quick);
     expect(await source.read(0, bytes.length)).toEqual(bytes);
     expect(asked).toEqual([
       'bytes=0-0',
@@ -121,7 +121,7 @@ describe('a model on a web server', () => {
       // The third request gets no response.
       return count === 2 || count === 3;
     });
-    const source = await openUrl(url, { ...quick, attempts: 50, idleMs: 300 });
+    const source = await openHttpFile(url, { ...quick, attempts: 50, idleMs: 300 });
     expect(await source.read(10, 20)).toEqual(bytes.slice(10, 30));
   });
 
@@ -138,7 +138,7 @@ describe('a model on a web server', () => {
       return true;
     });
     const onNotice = (notice: string) => void notices.push(notice);
-    const source = await openUrl(url, { attempts: 3, retryDelayMs: 1, idleMs: 300, noticeMs: 20, onNotice });
+    const source = await openHttpFile(url, { attempts: 3, retryDelayMs: 1, idleMs: 300, noticeMs: 20, onNotice });
     await expect(source.read(0, 1000)).rejects.toThrow(`${url}: no data for 0.3 s (3 attempts)`);
     expect(asked).toBe(3);
     const dropped = 'the connection is dropped after 0.3 s without any';
@@ -153,7 +153,7 @@ describe('a model on a web server', () => {
       if (count > 1) response.writeHead(503).end();
       return count > 1;
     });
-    const source = await openUrl(url, quick);
+    const source = await openHttpFile(url, quick);
     await expect(source.read(0, 10)).rejects.toThrow(`${url}: HTTP 503 (3 attempts)`);
     expect(asked).toBe(4);
   });
@@ -170,7 +170,7 @@ describe('a model on a web server', () => {
       (_, response) => Boolean(response.writeHead(206, { 'content-range': 'bytes 0-0/*' }).end('x')),
     ],
   ])('is refused when the server %s', async (_, expected, fault) => {
-    expect(await code(openUrl(await serveFile(bytes, fault), quick))).toBe(expected);
+    expect(await code(openHttpFile(await serveFile(bytes, fault), quick))).toBe(expected);
   });
 
   /** Answers to the opening and to what follows, by their headers; `size` is told as the file's. */
@@ -198,7 +198,7 @@ describe('a model on a web server', () => {
       { etag: 'W/"1"', ...tuesday },
     ],
   ])('is rejected when %s shows that it changed while reading', async (_, first, then) => {
-    const source = await openUrl(await twoAnswers(first, then), quick);
+    const source = await openHttpFile(await twoAnswers(first, then), quick);
     expect(await code(source.read(0, 10))).toBe('changed');
   });
 
@@ -207,15 +207,15 @@ describe('a model on a web server', () => {
     ['an ETag that is there at times', { etag: '"1"', ...monday }, monday],
     ['the time beside a strong ETag', { etag: '"1"', ...monday }, { etag: '"1"', ...tuesday }],
   ])('is accepted as unchanged whatever happens to %s', async (_, first, then) => {
-    const source = await openUrl(await twoAnswers(first, then), quick);
+    const source = await openHttpFile(await twoAnswers(first, then), quick);
     expect(await source.read(0, 10)).toEqual(bytes.slice(0, 10));
   });
 
   it('with a listed size has that size, and its ETags are ignored', async () => {
     const url = await twoAnswers({ etag: '"1"', ...monday }, { etag: '"2"', ...tuesday });
-    const source = await openUrl(url, { ...quick, sizeBytes: bytes.length });
+    const source = await openHttpFile(url, { ...quick, sizeBytes: bytes.length });
     expect(await source.read(0, 10)).toEqual(bytes.slice(0, 10));
-    await expect(openUrl(url, { ...quick, sizeBytes: 99_999 })).rejects.toMatchObject({
+    await expect(openHttpFile(url, { ...quick, sizeBytes: 99_999 })).rejects.toMatchObject({
       code: 'changed',
       message: expect.stringMatching(/has 100000 bytes, but the list says 99999/),
     });
@@ -229,13 +229,13 @@ describe('a model on a web server', () => {
           .end(bytes.subarray(0, 10));
       return count > 1;
     });
-    const source = await openUrl(url, quick);
+    const source = await openHttpFile(url, quick);
     expect(await code(source.read(50, 10))).toBe('no_ranges');
   });
 
   it('stops reading when it is closed', async () => {
     const url = await serveFile(bytes, (_, __, count) => count > 1);
-    const source = await openUrl(url, quick);
+    const source = await openHttpFile(url, quick);
     const reading = source.read(0, 10);
     await source.close();
     await expect(reading).rejects.toThrow('was closed');

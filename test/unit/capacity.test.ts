@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { blockBytes, weightFormats } from '../../kernels/formats.ts';
+import { averageBlockBytes, weightFormats } from '../../kernels/formats.ts';
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import { type CapacityRequest, chooseCapacity } from '../../src/engine/capacity.ts';
 import type { Shape } from '../../src/engine/graph.ts';
-import { pageBytes, pageBytesPerBinding, workBytes } from '../../src/engine/memory.ts';
-import { stepSamples } from '../../src/engine/step.ts';
+import { pageBytes, pageBytesPerBinding, workspaceBytes } from '../../src/engine/memory.ts';
+import { maxStepSamples } from '../../src/engine/step.ts';
 import { EngineError } from '../../src/engine/types.ts';
 
 const GiB = 2 ** 30;
@@ -22,7 +22,7 @@ const shape: Shape = {
   eps: 1e-5,
   embeddingScale: 1,
   ropes: [{ theta: 500_000, rotary: 64, style: 'interleaved', scale: 1, magnitude: 1 }],
-  sandwich: false,
+  hasSandwichNorms: false,
   trainedContext: 131_072,
 };
 
@@ -39,7 +39,7 @@ const request = (changes: Partial<CapacityRequest> = {}): CapacityRequest => ({
 
 /** What must fit: weights, workspace and cache. */
 const used = (one: CapacityRequest, capacity: ReturnType<typeof chooseCapacity>) =>
-  one.weightBytes + workBytes(one.shape, capacity) + capacity.pages * pageBytes(one.shape);
+  one.weightBytes + workspaceBytes(one.shape, capacity) + capacity.pages * pageBytes(one.shape);
 
 function refusal(one: CapacityRequest): EngineError {
   try {
@@ -106,14 +106,14 @@ describe('chooseCapacity', () => {
     ] as const;
     const one = request({ shape: { ...shape, caches }, context: 2048 });
     const capacity = chooseCapacity(one);
-    expect(capacity.keptStates).toBe(32);
+    expect(capacity.retainedStates).toBe(32);
     expect(used(one, capacity)).toBeLessThan(one.memoryBytes as number);
-    const { keptStates = 0 } = chooseCapacity({ ...one, memoryBytes: 3 * GiB });
-    expect(keptStates).toBe(Math.floor((3 * GiB) / 32 / (floats * 4)));
-    expect(workBytes(one.shape, { ...capacity, keptStates: 33 }) - workBytes(one.shape, capacity)).toBe(
+    const { retainedStates = 0 } = chooseCapacity({ ...one, memoryBytes: 3 * GiB });
+    expect(retainedStates).toBe(Math.floor((3 * GiB) / 32 / (floats * 4)));
+    expect(workspaceBytes(one.shape, { ...capacity, retainedStates: 33 }) - workspaceBytes(one.shape, capacity)).toBe(
       floats * 4,
     );
-    expect(chooseCapacity(request()).keptStates).toBeUndefined();
+    expect(chooseCapacity(request()).retainedStates).toBeUndefined();
   });
 
   it('uses the context that the user names, and as many pages as fit for such sequences', () => {
@@ -213,7 +213,7 @@ describe('chooseCapacity', () => {
           expect(memory, message).toBeDefined();
           const type = /get the model in (\w+)/.exec(message)?.[1] as keyof typeof weightFormats | undefined;
           if (type === undefined) expect(message).toContain('not even Q2_K');
-          else chooseCapacity({ ...one, weightBytes: ((2.3 * GiB) / 64) * blockBytes(weightFormats[type]) });
+          else chooseCapacity({ ...one, weightBytes: ((2.3 * GiB) / 64) * averageBlockBytes(weightFormats[type]) });
           const shorter = /or use --context (\d+)/.exec(message)?.[1];
           if (shorter !== undefined) chooseCapacity({ ...one, context: Number(shorter) });
         }),
@@ -295,7 +295,7 @@ describe('chooseCapacity', () => {
 
   it('a step holds one token of every slot, and drafts', () => {
     const { stepTokens } = chooseCapacity(request({ slots: 1000, context: 64, memoryBytes: 64 * GiB }));
-    expect(stepTokens).toBeGreaterThan(stepSamples(1000));
+    expect(stepTokens).toBeGreaterThan(maxStepSamples(1000));
   });
 
   it('a model with a short context gets no more than that', () => {

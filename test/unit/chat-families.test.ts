@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { type ChatInput, type ChatTurn, chatTraits, prepareChat } from '../../src/chat/index.ts';
+import { type ChatInput, type ChatTurn, getChatTraits, prepareChat } from '../../src/chat/index.ts';
 import type { ChatTemplate } from '../../src/engine/tokenizer/types.ts';
-import { translate } from '../../src/grammar/translate.ts';
-import { templateFacts } from '../../src/chat/template/facts.ts';
+import { translateToXGrammar } from '../../src/grammar/translate.ts';
+import { getTemplateCapabilities } from '../../src/chat/template/facts.ts';
 import { model, realTemplates, tokenizer } from '../support/real-templates.ts';
 import { describeShared } from '../support/shared.ts';
 
@@ -117,15 +117,15 @@ describeShared('the families of real chat templates', ['data/chat/golden-chat.js
   });
 
   it.each(served)('%s: has its own tool call format', (name, template) => {
-    const facts = templateFacts(template);
-    const texts = [facts.toolVariable ? '' : 'tools', facts.callForm ? '' : 'calls'].filter(
+    const facts = getTemplateCapabilities(template);
+    const texts = [facts.toolVariable ? '' : 'tools', facts.callMessageShape ? '' : 'calls'].filter(
       (one) => one !== '',
     );
     const asText = texts.length > 0 ? `, ${texts.join(' and ')} as text` : '';
     const marks = facts.reasoning ? ` ${facts.reasoning.open[0]?.trim()}` : '';
-    expect(`${facts.style.name}${asText}${marks}`).toBe(families[name]);
-    expect(chatTraits({ chatTemplate: template })).toEqual({
-      toolStyle: facts.toolVariable ? facts.style.name : undefined,
+    expect(`${facts.toolCallFormat.name}${asText}${marks}`).toBe(families[name]);
+    expect(getChatTraits({ chatTemplate: template })).toEqual({
+      toolStyle: facts.toolVariable ? facts.toolCallFormat.name : undefined,
       reasoning: facts.reasoning !== undefined,
     });
   });
@@ -193,13 +193,13 @@ describeShared('the families of real chat templates', ['data/chat/golden-chat.js
     ];
     for (const way of ways) {
       const grammar = await grammarOf(chatTemplate, way);
-      if (grammar) expect(translate(grammar, { counted: true }).text).toContain('root');
+      if (grammar) expect(translateToXGrammar(grammar, { allowLengthMarks: true }).text).toContain('root');
       if (way.toolChoice) expect(JSON.stringify(grammar)).toContain('add_numbers');
       if (way.output) expect(grammar).toBeDefined();
     }
     const none = await grammarOf(chatTemplate, { toolChoice: 'none' });
     expect(JSON.stringify(none ?? {})).not.toContain('add_numbers');
-    if (none) expect(translate(none, { counted: true }).text).toContain('root');
+    if (none) expect(translateToXGrammar(none, { allowLengthMarks: true }).text).toContain('root');
   });
 
   it.each(Object.entries(refused))('%s: is rejected with a message', async (name, words) => {

@@ -1,9 +1,9 @@
 import { Ajv } from 'ajv';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { type AnswerBounds, answerGrammar } from '../../src/chat/answer-grammar.ts';
-import { boundTools } from '../../src/chat/bound-tools.ts';
-import { styles } from '../../src/chat/styles/index.ts';
-import { reasoningOf } from '../../src/chat/template/reasoning.ts';
+import { type AnswerConstraints, buildAnswerGrammar } from '../../src/chat/answer-grammar.ts';
+import { toGrammarTools } from '../../src/chat/bound-tools.ts';
+import { toolCallFormats } from '../../src/chat/styles/index.ts';
+import { detectReasoning } from '../../src/chat/template/reasoning.ts';
 import type { ToolDefinition } from '../../src/chat/types.ts';
 import { type ByteGrammar, ByteGrammars, seeded } from '../support/grammar-walks.ts';
 import { letters, parse, reading } from '../support/chat-answers.ts';
@@ -26,34 +26,34 @@ const tools: readonly ToolDefinition[] = [
 ];
 const callable = new Map(tools.map((tool) => [tool.name, tool]));
 const valid = new Ajv().compile(tools[0]?.parameters ?? {});
-const think = reasoningOf('<think>');
+const think = detectReasoning('<think>');
 
 let grammars: ByteGrammars;
 beforeAll(async () => {
   grammars = await ByteGrammars.open();
 });
 
-const styleOf = (name: string) => styles.find((style) => style.name === name);
-const bounds = (style: string, more: Partial<AnswerBounds> = {}): AnswerBounds => ({
-  style: styleOf(style),
-  tools: boundTools(tools, 'auto'),
-  required: false,
-  parallel: true,
+const styleOf = (name: string) => toolCallFormats.find((style) => style.name === name);
+const bounds = (style: string, more: Partial<AnswerConstraints> = {}): AnswerConstraints => ({
+  toolCallFormat: styleOf(style),
+  tools: toGrammarTools(tools, 'auto'),
+  requiresCall: false,
+  allowsParallelCalls: true,
   output: undefined,
-  forbidden: [],
+  forbiddenTriggers: [],
   reasoning: undefined,
-  place: 'after',
+  reasoningState: 'after',
   ...more,
 });
-async function compiled(how: AnswerBounds): Promise<ByteGrammar> {
-  const source = answerGrammar(how);
+async function compiled(how: AnswerConstraints): Promise<ByteGrammar> {
+  const source = buildAnswerGrammar(how);
   if (!source) throw new Error('nothing is bound');
   return await grammars.compile(source);
 }
 
-describe.each(styles.map(({ name }) => name))('%s', (style) => {
+describe.each(toolCallFormats.map(({ name }) => name))('%s', (style) => {
   it('a required call is parsed as calls with valid arguments, whatever is sampled', async () => {
-    const grammar = await compiled(bounds(style, { required: true }));
+    const grammar = await compiled(bounds(style, { requiresCall: true }));
     let walks = 0;
     for (let seed = 0; seed < 25; seed++) {
       const answer = await grammar.walk(seeded(seed), 1500);
@@ -73,7 +73,7 @@ describe.each(styles.map(({ name }) => name))('%s', (style) => {
   });
 
   it('allows only one call without parallel calls', async () => {
-    const how = { required: true, parallel: false, tools: boundTools(tools, { name: 'now' }) };
+    const how = { requiresCall: true, allowsParallelCalls: false, tools: toGrammarTools(tools, { name: 'now' }) };
     const grammar = await compiled(bounds(style, how));
     for (let seed = 0; seed < 5; seed++) {
       const answer = await grammar.walk(seeded(seed), 1500);
@@ -89,7 +89,7 @@ describe.each(styles.map(({ name }) => name))('%s', (style) => {
   });
 
   it('text is unconstrained until a call starts', async () => {
-    const source = answerGrammar(bounds(style));
+    const source = buildAnswerGrammar(bounds(style));
     if (styleOf(style)?.grammar?.triggers.length === 0) {
       expect(source).toBeUndefined();
       return;
@@ -105,7 +105,7 @@ describe.each(styles.map(({ name }) => name))('%s', (style) => {
   it('no call can start when calls are forbidden', async () => {
     const forbidden = styleOf(style)?.grammar?.triggers ?? [];
     if (forbidden.length === 0) return;
-    const grammar = await compiled(bounds(style, { tools: [], forbidden }));
+    const grammar = await compiled(bounds(style, { tools: [], forbiddenTriggers: forbidden }));
     expect(await grammar.reads('Hello { [ <x> "')).toBe('whole');
     for (const trigger of forbidden) expect(await grammar.reads(`Hello ${trigger}`)).toBe('no');
     grammar.dispose();
@@ -114,7 +114,7 @@ describe.each(styles.map(({ name }) => name))('%s', (style) => {
   it('with an output format: a call or the output', async () => {
     const output = { kind: 'choice', texts: ['yes', 'no'] } as const;
     const grammar = await compiled(bounds(style, { output }));
-    const begin = styleOf(style)?.answerBegin ?? '';
+    const begin = styleOf(style)?.answerPrefix ?? '';
     expect(await grammar.reads(`${begin}yes`)).toBe('whole');
     expect(await grammar.reads(`${begin}maybe`)).toBe('no');
     grammar.dispose();
@@ -123,25 +123,25 @@ describe.each(styles.map(({ name }) => name))('%s', (style) => {
 
 describe('reasoning', () => {
   const output = { kind: 'choice', texts: ['yes'] } as const;
-  const bare = { tools: [], style: undefined, output, reasoning: think };
+  const bare = { tools: [], toolCallFormat: undefined, output, reasoning: think };
 
   it('is unconstrained, and the text after it is constrained', async () => {
-    const within = await compiled(bounds('hermes', { ...bare, place: 'within' }));
+    const within = await compiled(bounds('hermes', { ...bare, reasoningState: 'within' }));
     expect(await within.reads('well... <tool_call> </think>\n\nyes')).toBe('whole');
     expect(await within.reads('well')).toBe('part');
     expect(await within.reads('well</think>no')).toBe('no');
-    const before = await compiled(bounds('hermes', { ...bare, place: 'before' }));
+    const before = await compiled(bounds('hermes', { ...bare, reasoningState: 'before' }));
     expect(await before.reads('<think>\nwell</think>\nyes')).toBe('whole');
     expect(await before.reads('yes')).toBe('whole');
     expect(await before.reads('no')).toBe('no');
   });
 
   it('without reasoning, only the output is allowed', () => {
-    expect(answerGrammar(bounds('hermes', { ...bare, place: 'after' }))).toBe(output);
+    expect(buildAnswerGrammar(bounds('hermes', { ...bare, reasoningState: 'after' }))).toBe(output);
   });
 
   it('a call may be required after it', async () => {
-    const grammar = await compiled(bounds('hermes', { required: true, reasoning: think, place: 'within' }));
+    const grammar = await compiled(bounds('hermes', { requiresCall: true, reasoning: think, reasoningState: 'within' }));
     const call = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>';
     expect(await grammar.reads(`I must look.</think>\n\n${call}`)).toBe('whole');
     expect(await grammar.reads('I must look.</think>\n\nNo.')).toBe('no');
@@ -150,12 +150,12 @@ describe('reasoning', () => {
 
   it("gpt-oss's output is on its channel", async () => {
     const how = {
-      style: styleOf('harmony'),
+      toolCallFormat: styleOf('harmony'),
       tools: [],
       output,
-      reasoning: reasoningOf('<|channel|>analysis'),
+      reasoning: detectReasoning('<|channel|>analysis'),
     };
-    const grammar = await compiled(bounds('harmony', { ...how, place: 'before' }));
+    const grammar = await compiled(bounds('harmony', { ...how, reasoningState: 'before' }));
     const thought = '<|channel|>analysis<|message|>so<|end|><|start|>assistant';
     expect(await grammar.reads(`${thought}<|channel|>final<|message|>yes`)).toBe('whole');
     expect(await grammar.reads('<|channel|>final<|message|>yes')).toBe('whole');
@@ -172,16 +172,16 @@ describe('schemas that a grammar cannot enforce', () => {
   const odd: ToolDefinition = { name: 'odd', parameters };
 
   it('allow any object as arguments, unless the tool is strict', async () => {
-    const strict = boundTools([{ ...odd, strict: true }], 'auto');
-    for (const { name } of styles) {
-      const grammar = await compiled(bounds(name, { tools: boundTools([odd], 'auto'), required: true }));
+    const strict = toGrammarTools([{ ...odd, strict: true }], 'auto');
+    for (const { name } of toolCallFormats) {
+      const grammar = await compiled(bounds(name, { tools: toGrammarTools([odd], 'auto'), requiresCall: true }));
       grammar.dispose();
     }
-    const free = await compiled(bounds('qwen-coder', { tools: boundTools([odd], 'auto'), required: true }));
+    const free = await compiled(bounds('qwen-coder', { tools: toGrammarTools([odd], 'auto'), requiresCall: true }));
     const call =
       '<tool_call>\n<function=odd>\n<parameter=a>\n[1, 1]\n</parameter>\n</function>\n</tool_call>';
     expect(await free.reads(call)).toBe('whole');
-    await expect(compiled(bounds('hermes', { tools: strict, required: true }))).rejects.toMatchObject({
+    await expect(compiled(bounds('hermes', { tools: strict, requiresCall: true }))).rejects.toMatchObject({
       code: 'unsupported_schema',
     });
   });
@@ -195,7 +195,7 @@ describe('schemas that a grammar cannot enforce', () => {
     const written = (value: string) =>
       `<tool_call>\n<function=f>\n<parameter=city>\n${value}\n</parameter>\n</function>\n</tool_call>`;
     const grammarOf = (one: ToolDefinition) =>
-      compiled(bounds('qwen-coder', { tools: boundTools([one], 'auto'), required: true }));
+      compiled(bounds('qwen-coder', { tools: toGrammarTools([one], 'auto'), requiresCall: true }));
     const patterned = await grammarOf(tool({ type: 'string', pattern: '^[A-Z]+$' }));
     expect(await patterned.reads(written('BERN'))).toBe('whole');
     expect(await patterned.reads(written('Bern'))).toBe('no');
@@ -210,7 +210,7 @@ describe('schemas that a grammar cannot enforce', () => {
 
 it('a tool with an empty properties object takes no arguments, unless its schema has other keywords', () => {
   const bound = (parameters: Record<string, unknown>) =>
-    boundTools([{ name: 'now', parameters }], 'auto')[0]?.schema;
+    toGrammarTools([{ name: 'now', parameters }], 'auto')[0]?.schema;
   const nothing = { type: 'object', properties: {}, additionalProperties: false };
   for (const parameters of [
     {},

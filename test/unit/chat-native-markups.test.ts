@@ -1,7 +1,7 @@
 /** Families whose templates are not in the shared data, each with a small template that renders calls in its format. */
 import { describe, expect, it } from 'vitest';
 import { type ChatTurn, prepareChat } from '../../src/chat/index.ts';
-import { templateFacts } from '../../src/chat/template/facts.ts';
+import { getTemplateCapabilities } from '../../src/chat/template/facts.ts';
 import { createChatTemplate } from '../../src/engine/tokenizer/index.ts';
 import type { ChatTemplate } from '../../src/engine/tokenizer/types.ts';
 import { letters, parse, reading, tools, weather } from '../support/chat-answers.ts';
@@ -74,9 +74,9 @@ describe.each(Object.entries(sources))('%s', (_, [style, source]) => {
   const chatTemplate = templateOf(source);
 
   it('is detected by how its template renders calls', () => {
-    const facts = templateFacts(chatTemplate);
-    expect([facts.style.name, facts.toolVariable]).toEqual([style, 'tools']);
-    expect(facts.callForm).toMatchObject({ together: true, content: 'same' });
+    const facts = getTemplateCapabilities(chatTemplate);
+    expect([facts.toolCallFormat.name, facts.toolVariable]).toEqual([style, 'tools']);
+    expect(facts.callMessageShape).toMatchObject({ isOneMessage: true, content: 'same' });
   });
 
   it('parses what its template renders, in any chunks', async () => {

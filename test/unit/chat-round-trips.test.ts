@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { type ChatInput, type ChatTurn, prepareChat } from '../../src/chat/index.ts';
-import type { ReasoningMarks } from '../../src/chat/parser/answer.ts';
-import { templateFacts } from '../../src/chat/template/facts.ts';
+import type { ReasoningDelimiters } from '../../src/chat/parser/answer.ts';
+import { getTemplateCapabilities } from '../../src/chat/template/facts.ts';
 import type { ChatTemplate } from '../../src/engine/tokenizer/types.ts';
 import { collected, letters } from '../support/chat-answers.ts';
 import { model, realTemplates, tokenizer } from '../support/real-templates.ts';
@@ -68,7 +68,7 @@ const unreadable: Readonly<Record<string, readonly string[]>> = {
  * Start of the answer in the later prompt: after the first prompt, or where that opened reasoning, which is not
  * repeated.
  */
-function answerStart(asked: string, later: string, reasoning: ReasoningMarks | undefined) {
+function answerStart(asked: string, later: string, reasoning: ReasoningDelimiters | undefined) {
   if (later.startsWith(asked) || !reasoning) return { start: asked.length, isOpen: false };
   const start = Math.max(...reasoning.open.map((open) => asked.lastIndexOf(open.trim())));
   return { start, isOpen: !reasoning.close.some((close) => asked.trimEnd().endsWith(close)) };
@@ -80,7 +80,7 @@ describeShared('whole turns of real templates', ['data/chat/golden-chat.json'], 
     prepareChat({ tokenizer, chatTemplate, model }, input);
 
   it.each(served)('%s: parses what its template renders for past calls', async (name, chatTemplate) => {
-    const { callForm, reasoning } = templateFacts(chatTemplate);
+    const { callMessageShape: callForm, reasoning } = getTemplateCapabilities(chatTemplate);
     for (const [round, calls] of Object.entries(rounds)) {
       if (unreadable[name]?.includes(round)) continue;
       const user: ChatTurn = { role: 'user', content: 'QUESTION' };
@@ -109,7 +109,7 @@ describeShared('whole turns of real templates', ['data/chat/golden-chat.json'], 
           name: one.name,
           arguments: JSON.parse(one.arguments) as unknown,
         }));
-        expect(got, `${round}: ${written}`).toEqual(callForm?.together === false ? calls.slice(0, 1) : calls);
+        expect(got, `${round}: ${written}`).toEqual(callForm?.isOneMessage === false ? calls.slice(0, 1) : calls);
       }
     }
   });

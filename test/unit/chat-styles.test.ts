@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { reasoningOf } from '../../src/chat/template/reasoning.ts';
-import { styles } from '../../src/chat/styles/index.ts';
-import { answerParser } from '../../src/chat/parser/answer.ts';
+import { detectReasoning } from '../../src/chat/template/reasoning.ts';
+import { toolCallFormats } from '../../src/chat/styles/index.ts';
+import { createAnswerParser } from '../../src/chat/parser/answer.ts';
 import { letters, parse, reading } from '../support/chat-answers.ts';
 
 /** In each format: text, a call with quotes and non-Latin characters, and a second call without arguments. */
@@ -38,7 +38,7 @@ const answers: Readonly<Record<string, string>> = {
 
 describe('answers with calls', () => {
   it('each format has an example', () => {
-    expect(Object.keys(answers).sort()).toEqual(styles.map(({ name }) => name).sort());
+    expect(Object.keys(answers).sort()).toEqual(toolCallFormats.map(({ name }) => name).sort());
   });
 
   it.each(Object.entries(answers))('%s: text and two calls', (style, answer) => {
@@ -76,7 +76,7 @@ describe('answers with calls', () => {
   );
 
   it.each(Object.entries(answers))('%s: only the first call without parallel calls', (style, answer) => {
-    const { calls } = parse(letters(answer), reading(style, { single: true }));
+    const { calls } = parse(letters(answer), reading(style, { isSingleCall: true }));
     expect(calls.map(({ name }) => name)).toEqual(['get_weather']);
     expect(JSON.parse(calls[0]?.arguments ?? '')).toEqual(paris);
   });
@@ -96,9 +96,9 @@ describe('answers with calls', () => {
     expect(content).toContain('Paris');
   });
 
-  it.each(styles.map(({ name }) => name))('%s: random text never throws and is never lost', (style) => {
-    const found = styles.find(({ name }) => name === style);
-    const markers = [...(found?.triggers ?? []), ...(found?.markers ?? []), ...(found?.opening ?? [])];
+  it.each(toolCallFormats.map(({ name }) => name))('%s: random text never throws and is never lost', (style) => {
+    const found = toolCallFormats.find(({ name }) => name === style);
+    const markers = [...(found?.triggers ?? []), ...(found?.markers ?? []), ...(found?.startTriggers ?? [])];
     const piece = fc.oneof(
       fc.constantFrom(
         ...markers,
@@ -138,7 +138,7 @@ describe('arguments', () => {
   const one = (text: string) => parse(letters(call(text)), reading('hermes'));
 
   it('stream as soon as the name is known', () => {
-    const parser = answerParser(reading('hermes'));
+    const parser = createAnswerParser(reading('hermes'));
     expect(parser.push('<tool_call>\n{"name": "get_weather", "arguments": {"city": "Par')).toEqual([
       { type: 'tool_call', index: 0, id: 'id-0', name: 'get_weather' },
       { type: 'tool_arguments', index: 0, text: '{"city": "Par' },
@@ -149,7 +149,7 @@ describe('arguments', () => {
   });
 
   it('of tagged parameters stream as escaped JSON strings', () => {
-    const parser = answerParser(reading('qwen-coder'));
+    const parser = createAnswerParser(reading('qwen-coder'));
     const deltas = parser.push('<tool_call>\n<function=get_weather>\n<parameter=city>\nSay "');
     expect(deltas.at(-1)).toEqual({ type: 'tool_arguments', index: 0, text: '{"city": "Say \\"' });
   });
@@ -255,7 +255,7 @@ describe("Llama's bare objects", () => {
   });
 
   it('an object that is not a call streams as soon as that is certain', () => {
-    const parser = answerParser(reading('llama'));
+    const parser = createAnswerParser(reading('llama'));
     expect(parser.push('{"ti')).toEqual([]);
     expect(parser.push('tle": "A long')).toEqual([{ type: 'content', text: '{"title": "A long' }]);
   });
@@ -263,7 +263,7 @@ describe("Llama's bare objects", () => {
 
 describe('reasoning', () => {
   const marks = (source: string) => {
-    const found = reasoningOf(source);
+    const found = detectReasoning(source);
     if (!found) throw new Error(`no marks for ${source}`);
     return found;
   };
@@ -275,15 +275,15 @@ describe('reasoning', () => {
       expected,
     );
     expect(
-      parse(letters('so so\n</think>\n\nYes.'), reading(undefined, { reasoning, begins: 'reasoning' })),
+      parse(letters('so so\n</think>\n\nYes.'), reading(undefined, { reasoning, startState: 'reasoning' })),
     ).toEqual(expected);
     expect(
-      parse(letters('<think>so so</think>Yes.'), reading(undefined, { reasoning, begins: 'reasoning' })),
+      parse(letters('<think>so so</think>Yes.'), reading(undefined, { reasoning, startState: 'reasoning' })),
     ).toEqual(expected);
   });
 
   it('that the prompt closed leaves no white space before the answer', () => {
-    const behind = reading(undefined, { reasoning: marks('<think>'), begins: 'behind reasoning' });
+    const behind = reading(undefined, { reasoning: marks('<think>'), startState: 'behind reasoning' });
     expect(parse(letters('\n\n  Yes.\n'), behind).content).toBe('Yes.\n');
   });
 
@@ -302,7 +302,7 @@ describe('reasoning', () => {
     expect(
       parse(
         letters('so\n so </thi'),
-        reading(undefined, { reasoning: marks('<think>'), begins: 'reasoning' }),
+        reading(undefined, { reasoning: marks('<think>'), startState: 'reasoning' }),
       ),
     ).toMatchObject({
       reasoning: 'so\n so </thi',
@@ -332,7 +332,7 @@ describe('reasoning', () => {
       content: 'Yes.',
       calls: [],
     });
-    expect(parse(['and more.'], reading('harmony', { begins: 'text' })).content).toBe('and more.');
+    expect(parse(['and more.'], reading('harmony', { startState: 'text' })).content).toBe('and more.');
   });
 
   it('calls come after it, not inside', () => {

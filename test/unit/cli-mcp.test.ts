@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import { readToml } from '../../src/config/toml.ts';
+import { parseSettings } from '../../src/config/toml.ts';
 import { commandLines } from '../support/command-lines.ts';
 import { childCommand } from '../support/mcp-servers.ts';
 
@@ -48,7 +48,7 @@ describe('mcp', () => {
     const json = JSON.parse(
       (await lathe(['mcp', 'pins', 'notes', '--json', '--config', config])).stdout,
     ) as object;
-    const read = readToml(`${table('notes', 'serve')}${pins}`, 'host.toml', '/');
+    const read = parseSettings(`${table('notes', 'serve')}${pins}`, 'host.toml', '/');
     expect(read.mcp?.['notes']?.pins).toEqual(json);
   });
 

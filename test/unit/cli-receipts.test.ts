@@ -7,7 +7,7 @@ import { ReceiptChain } from '../../src/agent/receipts/chain.ts';
 import type { WorkReceipt } from '../../src/agent/shapes/receipt.ts';
 import { openDataDir } from '../../src/cli/data-dir.ts';
 import { rawPublicKey } from '../../src/signing/ed25519.ts';
-import { hostKey } from '../../src/signing/host-key.ts';
+import { loadHostKey } from '../../src/signing/host-key.ts';
 import { Store } from '../../src/store/index.ts';
 import { commandLines } from '../support/command-lines.ts';
 
@@ -34,7 +34,7 @@ let keyId = '';
 let ownKey = '';
 beforeAll(async () => {
   const { path } = await openDataDir(join(folder, 'data'));
-  const key = await hostKey(path);
+  const key = await loadHostKey(path);
   keyId = key.keyId;
   ownKey = publicOf(key.publicKey);
   const body = { kind: 'task', outcome: 'completed', started_at: '2030-01-01T00:00:00.000Z' } as const;

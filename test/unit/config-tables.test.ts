@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, describe, expect, test } from 'vitest';
 import { UsageError } from '../../src/config/options.ts';
-import { readSecrets } from '../../src/config/secrets.ts';
-import { readToml } from '../../src/config/toml.ts';
+import { resolveSecrets } from '../../src/config/secrets.ts';
+import { parseSettings } from '../../src/config/toml.ts';
 
-const toml = (source: string) => readToml(source, 'host.toml', '/etc/lathe');
+const toml = (source: string) => parseSettings(source, 'host.toml', '/etc/lathe');
 
 /** Of a refused start; empty where there is none. */
 async function faults(run: () => unknown): Promise<readonly string[]> {
@@ -226,7 +226,7 @@ describe('secrets', async () => {
       },
     };
     expect(
-      await readSecrets(settings, { PEM: 'one\ntwo', AUTH: 'Bearer z\n', OTHER: 'no', PATH: '/bin' }),
+      await resolveSecrets(settings, { PEM: 'one\ntwo', AUTH: 'Bearer z\n', OTHER: 'no', PATH: '/bin' }),
     ).toEqual({
       bearerToken: 'b-token',
       gateway: { url: 'http://h/v1', key: 'k-1', timeoutMs: 2000 },
@@ -253,7 +253,7 @@ describe('secrets', async () => {
       ],
       texts: ['b-token', 'k-1', 'one\ntwo', 'Bearer z', '1', 'Bearer z'],
     });
-    expect(await readSecrets({}, {})).toEqual({ mcp: [], texts: [] });
+    expect(await resolveSecrets({}, {})).toEqual({ mcp: [], texts: [] });
   });
 
   test('missing, empty and multi-line secrets are reported at once, with advice, and not repeated', async () => {
@@ -271,7 +271,7 @@ describe('secrets', async () => {
         },
       },
     };
-    const found = await faults(() => readSecrets(settings, { TWO: '', LINES: 'hunter2\nhunter3' }));
+    const found = await faults(() => resolveSecrets(settings, { TWO: '', LINES: 'hunter2\nhunter3' }));
     expect(found).toEqual([
       `--bearer-token-file ${folder}/absent: there is no such file; write the secret into it, or correct the path`,
       'gateway.key_env: the environment variable GATEWAY_KEY is not set; set it before the host is started',

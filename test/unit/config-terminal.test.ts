@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { barLine, progressBar } from '../../src/cli/progress.ts';
-import { shortCount } from '../../src/cli/ready-line.ts';
+import { formatCount } from '../../src/cli/ready-line.ts';
 
 test('a bar never wraps, never overflows, and is full only at the end', () => {
   fc.assert(
@@ -28,7 +28,7 @@ test('a terminal without a known width gets a bar of the default width', () => {
 });
 
 test('counts are short', () => {
-  expect([0, 999, 1500, 3_670_016, 494_032_768, 8_030_261_248].map(shortCount)).toEqual([
+  expect([0, 999, 1500, 3_670_016, 494_032_768, 8_030_261_248].map(formatCount)).toEqual([
     '0',
     '999',
     '1.5K',

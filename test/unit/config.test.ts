@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parseCommandLine } from '../../src/config/arguments.ts';
 import { helpText } from '../../src/config/help.ts';
-import { flagOf, optionNames, UsageError } from '../../src/config/options.ts';
-import { readToml } from '../../src/config/toml.ts';
+import { flagNameOf, optionNames, UsageError } from '../../src/config/options.ts';
+import { parseSettings } from '../../src/config/toml.ts';
 
 function faults(run: () => unknown): readonly string[] {
   try {
@@ -14,7 +14,7 @@ function faults(run: () => unknown): readonly string[] {
   }
   return [];
 }
-const toml = (source: string) => readToml(source, 'host.toml', '/etc/lathe');
+const toml = (source: string) => parseSettings(source, 'host.toml', '/etc/lathe');
 
 describe('the command line', () => {
   test('every flag is parsed', () => {
@@ -245,7 +245,7 @@ describe('the command line', () => {
 
   test('the help names every option', () => {
     const help = helpText('1.2.3');
-    for (const name of optionNames) expect(help).toContain(flagOf(name));
+    for (const name of optionNames) expect(help).toContain(flagNameOf(name));
     expect(Math.max(...help.split('\n').map((line) => line.length))).toBeLessThanOrEqual(110);
   });
 });

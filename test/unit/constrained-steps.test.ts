@@ -4,9 +4,9 @@
  */
 import { describe, expect, it } from 'vitest';
 import { maskWords } from '../../kernels/sample.ts';
-import { type Constraint, EngineError, greedy } from '../../src/engine/types.ts';
+import { type Constraint, EngineError, greedySampling } from '../../src/engine/types.ts';
 import { long, request, run, turns, world } from '../support/scheduler-world.ts';
-import { answerAlone, read } from '../support/simulated-runner.ts';
+import { outputAlone, read } from '../support/simulated-runner.ts';
 import { ToyConstraint, toyGrammar } from '../support/toy-constraint.ts';
 
 const words = maskWords(259);
@@ -18,15 +18,15 @@ const only = (...ids: number[]): Uint32Array => {
 
 /** A constraint whose behavior is scripted. */
 class Scripted implements Constraint {
-  readonly told: number[][] = [];
+  readonly accepted: number[][] = [];
   closed = 0;
   answer: (call: number) => Promise<Uint32Array | undefined>;
   constructor(answer: (call: number) => Promise<Uint32Array | undefined>) {
     this.answer = answer;
   }
   next(accepted: readonly number[]): Promise<Uint32Array | undefined> {
-    this.told.push([...accepted]);
-    return this.answer(this.told.length);
+    this.accepted.push([...accepted]);
+    return this.answer(this.accepted.length);
   }
   close(): void {
     this.closed += 1;
@@ -49,7 +49,7 @@ describe('a constrained sequence', () => {
     const { ids, end } = await answer({ ...long(1, 20), constraint });
     expect(ids).toEqual(Array.from({ length: 20 }, (_, n) => 97 + n));
     expect(end.finishReason).toBe('length');
-    expect(constraint.told).toEqual([[], ...ids.slice(0, -1).map((id) => [id])]);
+    expect(constraint.accepted).toEqual([[], ...ids.slice(0, -1).map((id) => [id])]);
     expect(constraint.closed).toBe(1);
     // Constraints add no step.
     expect(runner.steps.length).toBeLessThanOrEqual(21);
@@ -75,8 +75,8 @@ describe('a constrained sequence', () => {
     for (let token = 1; token < 10; token++) {
       think?.();
       await turns(10);
-      expect(sequence.answered).toBe(token);
-      expect(constraint.told.length).toBe(token + 1);
+      expect(sequence.outputTokens).toBe(token);
+      expect(constraint.accepted.length).toBe(token + 1);
       expect(forwards.length).toBe(token + 1);
     }
   });
@@ -87,7 +87,7 @@ describe('a constrained sequence', () => {
     const { ids, end } = await answer({ ...request(), constraint });
     expect(ids).toEqual([97, 97, 97, 257]);
     expect(end.finishReason).toBe('stop');
-    expect(constraint).toMatchObject({ closed: 1, told: [[], [97], [97], [97]] });
+    expect(constraint).toMatchObject({ closed: 1, accepted: [[], [97], [97], [97]] });
   });
 
   it('runs together with constrained and free sequences, and each output is the same as alone', async () => {
@@ -99,9 +99,9 @@ describe('a constrained sequence', () => {
       ...plain.map(answer),
       ...bound.map((one, n) => answer({ ...one, constraint: constraints[n]! })),
     ]);
-    for (const [n, one] of plain.entries()) expect(answers[n]!.ids).toEqual(answerAlone(one));
+    for (const [n, one] of plain.entries()) expect(answers[n]!.ids).toEqual(outputAlone(one));
     for (const [n, one] of bound.entries()) {
-      expect(answers[3 + n]!.ids).toEqual(answerAlone(one, toyGrammar(n)));
+      expect(answers[3 + n]!.ids).toEqual(outputAlone(one, toyGrammar(n)));
       expect(constraints[n]).toMatchObject({ calls: 60, closed: 1 });
     }
     expect(counts.drafted).toBeGreaterThan(0);
@@ -109,13 +109,13 @@ describe('a constrained sequence', () => {
 
   it('constraints of one step compute their masks concurrently', async () => {
     const { add } = world();
-    let thinking = 0;
+    let pendingMasks = 0;
     let most = 0;
     const think = async () => {
-      thinking += 1;
-      most = Math.max(most, thinking);
+      pendingMasks += 1;
+      most = Math.max(most, pendingMasks);
       await turns(5);
-      thinking -= 1;
+      pendingMasks -= 1;
       return undefined;
     };
     await Promise.all(
@@ -141,7 +141,7 @@ describe('a constrained sequence', () => {
     expect(counts.preemptions).toBeGreaterThan(0);
     for (const [n, { one, seed, constraint }] of all.entries()) {
       const { ids } = answers[n]!;
-      expect(ids).toEqual(answerAlone(one, toyGrammar(seed)));
+      expect(ids).toEqual(outputAlone(one, toyGrammar(seed)));
       expect(constraint).toMatchObject({ closed: 1, accepted: ids.slice(0, -1) });
     }
     expect(all.reduce((sum, { constraint }) => sum + constraint.calls, 0)).toBe(4 * 130);
@@ -149,17 +149,17 @@ describe('a constrained sequence', () => {
 });
 
 describe('a constraint that fails', () => {
-  const others = [long(1, 40), { ...long(2, 40), sampling: { ...greedy, seed: 2, presencePenalty: 1 } }];
+  const others = [long(1, 40), { ...long(2, 40), sampling: { ...greedySampling, seed: 2, presencePenalty: 1 } }];
 
   /** Runs it together with others, which must not be affected. */
   async function failing(constraint: Scripted): Promise<EngineError> {
     const { add, scheduler, failures } = world();
     const running = others.map((one) => read(add(one)));
     const error = await failure(read(add({ ...long(3, 40), constraint })));
-    for (const [n, one] of others.entries()) expect((await running[n]!).ids).toEqual(answerAlone(one));
+    for (const [n, one] of others.entries()) expect((await running[n]!).ids).toEqual(outputAlone(one));
     expect(constraint.closed).toBe(1);
-    await scheduler.settled();
-    expect(scheduler).toMatchObject({ running: 0, waiting: 0, parked: 0 });
+    await scheduler.whenIdle();
+    expect(scheduler).toMatchObject({ running: 0, waiting: 0, stalledReaders: 0 });
     expect(failures).toEqual([]);
     return error;
   }
@@ -220,7 +220,7 @@ describe('a constraint that fails', () => {
     constraint.close = () => {
       throw new Error('cannot be closed');
     };
-    expect((await read(add({ ...long(1, 9), constraint }))).ids).toEqual(answerAlone(long(1, 9)));
+    expect((await read(add({ ...long(1, 9), constraint }))).ids).toEqual(outputAlone(long(1, 9)));
   });
 });
 
@@ -230,13 +230,13 @@ describe('while a constraint computes its mask', () => {
   it('its sequence can be canceled, and the others continue', async () => {
     const { add, scheduler } = world();
     const constraint = forever();
-    const thinking = add({ ...long(1, 40), constraint });
+    const pendingMasks = add({ ...long(1, 40), constraint });
     const other = read(add(long(2, 40)));
     await turns(20);
-    scheduler.cancel(thinking, new Error('enough'));
+    scheduler.cancel(pendingMasks, new Error('enough'));
     expect(constraint.closed).toBe(1);
-    expect((await other).ids).toEqual(answerAlone(long(2, 40)));
-    await expect(read(thinking)).rejects.toThrow('enough');
+    expect((await other).ids).toEqual(outputAlone(long(2, 40)));
+    await expect(read(pendingMasks)).rejects.toThrow('enough');
     expect(scheduler.pages.free + scheduler.pages.cached).toBe(64);
   });
 
@@ -247,7 +247,7 @@ describe('while a constraint computes its mask', () => {
     await turns(20);
     expect(runner.steps.length).toBe(0);
     scheduler.stop(new Error('the end'));
-    await scheduler.settled();
+    await scheduler.whenIdle();
     expect(runner.steps.length).toBe(1);
     for (const constraint of constraints) expect(constraint.closed).toBe(1);
     for (const sequence of sequences) await expect(read(sequence)).rejects.toThrow('the end');
@@ -255,34 +255,34 @@ describe('while a constraint computes its mask', () => {
 
   it('a constraint that exceeds its time budget: its sequence is preempted until the mask is ready, and the mask is requested only once', async () => {
     for (const slots of [1, 4]) {
-      const { add, scheduler } = world({ slots, constraint: { patienceMs: 0, regainMs: 0 } });
+      const { add, scheduler } = world({ slots, constraint: { budgetMs: 0, regainMsPerToken: 0 } });
       const answers: (() => void)[] = [];
       const grammar = toyGrammar(5);
-      const told: number[] = [];
+      const accepted: number[] = [];
       const constraint = new Scripted(async () => {
-        told.push(...constraint.told.at(-1)!);
+        accepted.push(...constraint.accepted.at(-1)!);
         await new Promise<void>((resolve) => answers.push(resolve));
-        return grammar(told);
+        return grammar(accepted);
       });
       const slow = add({ ...long(1, 40), logprobs: 1, constraint });
       await expect.poll(() => slow.phase).toBe('thinking');
-      expect(scheduler).toMatchObject({ running: 0, waiting: 1, parked: 0 });
+      expect(scheduler).toMatchObject({ running: 0, waiting: 1, stalledReaders: 0 });
       expect(scheduler.pages.free + scheduler.pages.cached).toBe(64);
       for (const seed of [2, 3])
-        expect((await read(add(long(seed, 40)))).ids).toEqual(answerAlone(long(seed, 40)));
+        expect((await read(add(long(seed, 40)))).ids).toEqual(outputAlone(long(seed, 40)));
       const reading = read(slow);
       while (slow.phase !== 'done') {
         if (slow.phase === 'thinking') answers.shift()?.();
         await new Promise((resolve) => setTimeout(resolve));
       }
-      expect((await reading).ids).toEqual(answerAlone(long(1, 40), grammar));
-      expect(constraint).toMatchObject({ closed: 1, told: { length: 40 } });
-      expect(slow.departures).toBe(40);
+      expect((await reading).ids).toEqual(outputAlone(long(1, 40), grammar));
+      expect(constraint).toMatchObject({ closed: 1, accepted: { length: 40 } });
+      expect(slow.preemptionEpoch).toBe(40);
     }
   });
 
   it('a sequence preempted this way can be canceled, stopped or failed', async () => {
-    const { add, scheduler } = world({ constraint: { patienceMs: 0, regainMs: 0 } });
+    const { add, scheduler } = world({ constraint: { budgetMs: 0, regainMsPerToken: 0 } });
     let fail: ((error: Error) => void) | undefined;
     const failing = new Scripted(() => new Promise((_, reject) => (fail = reject)));
     const constraints = [forever(), failing, forever()];
@@ -294,7 +294,7 @@ describe('while a constraint computes its mask', () => {
     await expect(read(all[1]!)).rejects.toThrow('no more');
     expect(scheduler.waiting).toBe(1);
     scheduler.stop(new Error('the end'));
-    await scheduler.settled();
+    await scheduler.whenIdle();
     await expect(read(all[2]!)).rejects.toThrow('the end');
     for (const constraint of constraints) expect(constraint.closed).toBe(1);
     expect(scheduler.waiting).toBe(0);
@@ -303,8 +303,8 @@ describe('while a constraint computes its mask', () => {
   it('a failed step fails every sequence, and is reported once', async () => {
     const { add, failures, runner } = world();
     const constraint = new Scripted(() => Promise.resolve(undefined));
-    const draw = runner.draw.bind(runner);
-    runner.draw = async (step) => {
+    const draw = runner.sample.bind(runner);
+    runner.sample = async (step) => {
       await draw(step);
       throw new Error('refused');
     };
@@ -318,10 +318,10 @@ describe('while a constraint computes its mask', () => {
     const { add, scheduler } = world({ slots: 1 });
     const constraint = forever();
     const first = add({ ...long(1, 40), constraint });
-    const next = read(add({ ...long(2, 40), sampling: { ...greedy, seed: 2, frequencyPenalty: 1 } }));
+    const next = read(add({ ...long(2, 40), sampling: { ...greedySampling, seed: 2, frequencyPenalty: 1 } }));
     await turns(20);
     scheduler.cancel(first, new Error('enough'));
-    const expected = answerAlone({ ...long(2, 40), sampling: { ...greedy, seed: 2, frequencyPenalty: 1 } });
+    const expected = outputAlone({ ...long(2, 40), sampling: { ...greedySampling, seed: 2, frequencyPenalty: 1 } });
     expect((await next).ids).toEqual(expected);
   });
 });

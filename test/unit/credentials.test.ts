@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openCredentials } from '../../src/cli/credentials.ts';
-import { secretHash } from '../../src/signing/secret.ts';
+import { hashSecret } from '../../src/signing/secret.ts';
 
 let dataDir = '';
 let notices: string[] = [];
@@ -26,7 +26,7 @@ test('both are made once, for the owner only, and kept', async () => {
   const [bearer, operator] = [await read('bearer.token'), await read('operator.token')];
   expect(bearer).toMatch(/^lathe_bearer_[\w-]{43}$/);
   expect(operator).toMatch(/^lathe_operator_[\w-]{43}$/);
-  const hashes = { bearerHash: secretHash(bearer), operatorHash: secretHash(operator) };
+  const hashes = { bearerHash: hashSecret(bearer), operatorHash: hashSecret(operator) };
   expect(made).toEqual({ ...hashes, texts: [bearer, operator] });
   expect(await open()).toEqual(made);
   expect(notices).toEqual([]);
@@ -40,7 +40,7 @@ test('hosts that start at once have the same ones', async () => {
 
 test('a named token counts instead, and none is made', async () => {
   const given = 'a-token-of-our-own';
-  expect((await open(given)).bearerHash).toBe(secretHash(given));
+  expect((await open(given)).bearerHash).toBe(hashSecret(given));
   expect(await readdir(dataDir)).toEqual(['operator.token']);
   for (const bad of ['short', 'with a space in it', 'ünïcode-ünïcode-ünïcode', 'x'.repeat(1025)]) {
     const error = await open(bad).catch((refused: unknown) => refused as Error);

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { ModelFile } from '../../src/engine/formats/model-file.ts';
 import type { Gpu } from '../../src/engine/gpu/device.ts';
-import { MemoryRefused, prepare } from '../../src/engine/loading.ts';
+import { DeviceMemoryError, prepareModel } from '../../src/engine/loading.ts';
 import { pageBytes } from '../../src/engine/memory.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
@@ -24,11 +24,11 @@ describe('allocations that a device rejects', () => {
     const capacity = { context: 64, slots: 1, stepTokens: 16, pages };
     const gpu = { device, caps: { software: true }, facts: {} } as unknown as Gpu;
     const wgsl = await nodePlatform().wgsl();
-    const refused = await prepare({ gpu, file, graph, capacity, wgsl, onProgress() {} }).catch(
+    const refused = await prepareModel({ gpu, file, graph, capacity, wgsl, onProgress() {} }).catch(
       (error: unknown) => error,
     );
-    expect(refused).toBeInstanceOf(MemoryRefused);
-    const { missing, message, code } = refused as MemoryRefused;
+    expect(refused).toBeInstanceOf(DeviceMemoryError);
+    const { missingBytes: missing, message, code } = refused as DeviceMemoryError;
     expect(code).toBe('model_too_large');
     expect(Math.round(missing / 2 ** 20)).toBe(400);
     expect(message).toMatch(

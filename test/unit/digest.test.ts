@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { checkModel, digestOf } from '../../src/engine/digest.ts';
-import { firstNotFinite } from '../../src/engine/finite.ts';
+import { verifyModel, digestOf } from '../../src/engine/digest.ts';
+import { firstNonFinite } from '../../src/engine/finite.ts';
 import { decodeFloats } from '../../src/engine/formats/float-bytes.ts';
 import { type TensorType, tensorTypes } from '../../src/engine/formats/model-file.ts';
 import { openModelFile } from '../../src/engine/formats/open.ts';
@@ -169,15 +169,15 @@ describe('infinite and NaN values', () => {
             for (const at of scaleBytes[type])
               bytes.fill(1, block * blockBytes + at, block * blockBytes + at + bits(type).length);
           }
-          expect(firstNotFinite(type, bytes)).toBe(-1);
+          expect(firstNonFinite(type, bytes)).toBe(-1);
           const block = where % blocks;
           const scale = scaleBytes[type][which % scaleBytes[type].length] ?? 0;
           bytes.set(bits(type), block * blockBytes + scale);
-          expect(firstNotFinite(type, bytes)).toBe(block);
+          expect(firstNonFinite(type, bytes)).toBe(block);
           // At an odd address as well.
           const shifted = new Uint8Array(bytes.length + 1);
           shifted.set(bytes, 1);
-          expect(firstNotFinite(type, shifted.subarray(1))).toBe(block);
+          expect(firstNonFinite(type, shifted.subarray(1))).toBe(block);
         }),
         { numRuns: 40 },
       );
@@ -198,7 +198,7 @@ describe('infinite and NaN values', () => {
       tensors: [damaged('m', [5, 8], [19, 33]), damaged('v', [8], [3]), floats('ok', [2, 8])],
     };
     const opened = await openModelFile(memoryFiles({ 'm.gguf': ggufBytes(file) }, 'm.gguf'));
-    const { bad, digest } = await checkModel(platform, opened);
+    const { bad, digest } = await verifyModel(platform, opened);
     expect(bad).toEqual([
       { name: 'm', row: 2 },
       { name: 'v', row: 0 },
@@ -219,6 +219,6 @@ describe('infinite and NaN values', () => {
     };
     const file = { ...model, tensors: [{ name: 'm', type, shape: [5, 512], data }, floats('ok', [2, 8])] };
     const opened = await openModelFile(memoryFiles({ 'm.gguf': ggufBytes(file) }, 'm.gguf'));
-    expect((await checkModel(platform, opened)).bad).toEqual([{ name: 'm', row: 3 }]);
+    expect((await verifyModel(platform, opened)).bad).toEqual([{ name: 'm', row: 3 }]);
   });
 });

@@ -2,15 +2,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { noToken } from '../../kernels/sample.ts';
-import { ModelGuess } from '../../src/engine/draft-model.ts';
-import { type GenerateRequest, greedy } from '../../src/engine/types.ts';
+import { ModelDrafter } from '../../src/engine/draft-model.ts';
+import { type GenerateRequest, greedySampling } from '../../src/engine/types.ts';
 import { long, request, run, turns, world } from '../support/scheduler-world.ts';
-import { answerAlone, read } from '../support/simulated-runner.ts';
+import { outputAlone, read } from '../support/simulated-runner.ts';
 
 /** Texts with hardly any repetition, so that prompt lookup drafts poorly. */
 const fresh = (seed: number, maxTokens = 60): GenerateRequest => ({
   ...long(seed, maxTokens, run(seed * 7 + 1, 30 + seed)),
-  sampling: { ...greedy, seed: seed * 31 + 5, temperature: 0.7 },
+  sampling: { ...greedySampling, seed: seed * 31 + 5, temperature: 0.7 },
 });
 
 describe('a draft model', () => {
@@ -18,7 +18,7 @@ describe('a draft model', () => {
     const { runner, drafter, counts, answer } = world({ speculation: 'always', draft: {} });
     const one = fresh(1, 120);
     const { ids, end } = await answer(one);
-    expect(ids).toEqual(answerAlone(one));
+    expect(ids).toEqual(outputAlone(one));
     expect(end.usage.completion_tokens).toBe(120);
     expect(runner.steps.length).toBeLessThan(30);
     expect(drafter?.chains.some((count) => count === 7)).toBe(true);
@@ -31,7 +31,7 @@ describe('a draft model', () => {
     const { counts, answer } = world({ speculation: 'always', slots: 3, draft: { wrong } });
     const list = Array.from({ length: 9 }, (_, seed) => fresh(seed));
     const got = await Promise.all(list.map(answer));
-    for (const [index, one] of list.entries()) expect(got[index]?.ids).toEqual(answerAlone(one));
+    for (const [index, one] of list.entries()) expect(got[index]?.ids).toEqual(outputAlone(one));
     const { drafted, accepted } = counts.byModel;
     expect(drafted).toBeGreaterThan(50);
     const share = accepted / drafted;
@@ -60,8 +60,8 @@ describe('a draft model', () => {
       }
       return result;
     };
-    expect((await second).ids).toEqual(answerAlone({ ...fresh(3, 20), prompt }));
-    expect((await first).ids).toEqual(answerAlone(fresh(2, 200)));
+    expect((await second).ids).toEqual(outputAlone({ ...fresh(3, 20), prompt }));
+    expect((await first).ids).toEqual(outputAlone(fresh(2, 200)));
     expect(chunks.length).toBeGreaterThan(3);
     // A prompt token takes 2 ms here, and other sequences wait at most 250 ms.
     expect(Math.max(...chunks)).toBeLessThanOrEqual(125);
@@ -73,13 +73,13 @@ describe('a draft model', () => {
     const { ids } = await answer(one);
     const before = drafter!.steps.reduce((sum, { promptTokens }) => sum + promptTokens, 0);
     const next = { ...fresh(6, 40), prompt: [...one.prompt, ...ids, ...run(3, 12)] };
-    expect((await answer(next)).ids).toEqual(answerAlone(next));
+    expect((await answer(next)).ids).toEqual(outputAlone(next));
     const after = drafter!.steps.reduce((sum, { promptTokens }) => sum + promptTokens, 0);
     expect(before).toBeGreaterThanOrEqual(190);
     expect(after - before).toBeLessThan(60);
     // Another text in the same slot reuses nothing.
     const other = { ...fresh(7, 40), prompt: run(2, 90) };
-    expect((await answer(other)).ids).toEqual(answerAlone(other));
+    expect((await answer(other)).ids).toEqual(outputAlone(other));
   });
 
   it('discards its cache when prefixes are discarded', async () => {
@@ -97,31 +97,31 @@ describe('a draft model', () => {
     const { counts, drafter, runner, answer } = world({ speculation: 'always', draft: { pages: 2 } });
     const [small, large] = [fresh(1, 20), { ...fresh(2, 60), prompt: run(4, 100) }];
     const got = await Promise.all([answer(small), answer(large)]);
-    expect(got.map(({ ids }) => ids)).toEqual([answerAlone(small), answerAlone(large)]);
+    expect(got.map(({ ids }) => ids)).toEqual([outputAlone(small), outputAlone(large)]);
     expect(counts.byModel.accepted).toBeGreaterThan(0);
     expect(drafter!.chains.length).toBeLessThan(runner.steps.length);
     // Pages of an ended sequence are reclaimed.
     const again = fresh(3, 20);
     const { drafted } = counts.byModel;
-    expect((await answer(again)).ids).toEqual(answerAlone(again));
+    expect((await answer(again)).ids).toEqual(outputAlone(again));
     expect(counts.byModel.drafted).toBeGreaterThan(drafted);
   });
 
   it('with a shorter context drafts only within it', async () => {
     const { counts, drafter, answer } = world({ speculation: 'always', draft: { context: 64 } });
     const one = { ...fresh(1, 120), prompt: run(8, 40) };
-    expect((await answer(one)).ids).toEqual(answerAlone(one));
+    expect((await answer(one)).ids).toEqual(outputAlone(one));
     expect(counts.byModel.accepted).toBeGreaterThan(5);
     expect(counts.byModel.accepted).toBeLessThanOrEqual(25);
     const beyond = { ...fresh(2, 30), prompt: run(8, 70) };
     const { length } = drafter!.chains;
-    expect((await answer(beyond)).ids).toEqual(answerAlone(beyond));
+    expect((await answer(beyond)).ids).toEqual(outputAlone(beyond));
     expect(drafter!.chains.length).toBe(length);
   });
 
   it('does not draft for requests with penalties, or with speculation off', async () => {
     const { drafter, answer } = world({ speculation: 'always', draft: {} });
-    await answer({ ...fresh(1), sampling: { ...greedy, presencePenalty: 0.5 } });
+    await answer({ ...fresh(1), sampling: { ...greedySampling, presencePenalty: 0.5 } });
     expect(drafter!.chains).toEqual([]);
     const off = world({ speculation: 'off', draft: {} });
     await off.answer(fresh(1));
@@ -142,8 +142,8 @@ describe('a draft model', () => {
     };
     const next = read(add(fresh(3, 50)));
     await failed;
-    expect((await answered).ids).toEqual(answerAlone(fresh(2, 100)));
-    expect((await next).ids).toEqual(answerAlone(fresh(3, 50)));
+    expect((await answered).ids).toEqual(outputAlone(fresh(2, 100)));
+    expect((await next).ids).toEqual(outputAlone(fresh(3, 50)));
     expect(failures).toEqual([]);
     expect(scheduler.running).toBe(0);
   });
@@ -169,7 +169,7 @@ describe('a draft model', () => {
       return submit(step);
     };
     const one = fresh(1, 100);
-    expect((await answer(one)).ids).toEqual(answerAlone(one));
+    expect((await answer(one)).ids).toEqual(outputAlone(one));
     expect(most).toBeLessThan(259);
     expect(counts.byModel.accepted).toBeGreaterThan(10);
     expect(counts.byModel.accepted).toBe(counts.byModel.drafted);
@@ -179,7 +179,7 @@ describe('a draft model', () => {
     const { drafter, add, failures, scheduler } = world({ speculation: 'always', draft: {} });
     drafter!.submitChain = () => Promise.reject(new Error('the mapping was refused'));
     await expect(read(add(fresh(1)))).rejects.toThrow('the mapping was refused');
-    await scheduler.settled();
+    await scheduler.whenIdle();
     expect(failures).toEqual(['the mapping was refused']);
   });
 
@@ -198,7 +198,7 @@ describe('a draft model', () => {
     };
     await begun;
     scheduler.stop(new Error('over'));
-    await scheduler.settled();
+    await scheduler.whenIdle();
     expect(ended).toBe(true);
     await failed;
   });
@@ -212,11 +212,11 @@ describe('measured drafting', () => {
     if (drafter) drafter.cost = (rows, prompt) => stepMs + 0.05 * rows + 0.1 * prompt;
     for (let seed = 0; seed < most; seed++) {
       const one = fresh(seed, 100);
-      expect((await answer(one)).ids).toEqual(answerAlone(one));
+      expect((await answer(one)).ids).toEqual(outputAlone(one));
     }
     const list = Array.from({ length: 12 }, (_, seed) => fresh(seed + 50, 100));
     const got = await Promise.all(list.map(answer));
-    for (const [index, one] of list.entries()) expect(got[index]?.ids).toEqual(answerAlone(one));
+    for (const [index, one] of list.entries()) expect(got[index]?.ids).toEqual(outputAlone(one));
     return { ms: runner.time, counts };
   }
 
@@ -261,12 +261,12 @@ describe('a draft of the model', () => {
         fc.array(fc.nat(3), { maxLength: 10 }),
         (text, guess, more) => {
           const tokens = [...text];
-          const one = new ModelGuess(tokens, 0.5);
-          one.hold(guess);
+          const one = new ModelDrafter(tokens, 0.5);
+          one.setDraft(guess);
           let right = true;
           for (const [n, id] of more.entries()) {
             const expected = right ? guess[n] : undefined;
-            expect(one.most).toBe(right ? Math.max(0, guess.length - n) : 0);
+            expect(one.availableTokens).toBe(right ? Math.max(0, guess.length - n) : 0);
             expect(one.propose(0, 9)).toEqual(right ? guess.slice(n) : []);
             expect(one.propose(1, 2)).toEqual(right ? guess.slice(n + 1, n + 3) : []);
             tokens.push(id);
@@ -288,7 +288,7 @@ it('requests that share steps with both kinds of drafts get the same tokens as a
   const repetitive = (seed: number) => request({ prompt: run(seed, 60), maxTokens: 100, ignoreEnd: true });
   const list = Array.from({ length: 18 }, (_, seed) => (seed % 2 ? fresh(seed) : repetitive(seed)));
   const got = await Promise.all(list.map(answer));
-  for (const [index, one] of list.entries()) expect(got[index]?.ids).toEqual(answerAlone(one));
+  for (const [index, one] of list.entries()) expect(got[index]?.ids).toEqual(outputAlone(one));
   expect(counts.byModel.accepted).toBeGreaterThan(50);
   expect(counts.accepted - counts.byModel.accepted).toBeGreaterThan(50);
 });

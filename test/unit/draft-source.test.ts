@@ -1,6 +1,6 @@
 /** Which models can draft for which target: their vocabularies must agree. */
 import { describe, expect, it } from 'vitest';
-import { openDraft, refuseDraft } from '../../src/engine/draft-source.ts';
+import { openDraft, requireDraftModel } from '../../src/engine/draft-source.ts';
 import { openModelFile } from '../../src/engine/formats/open.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import type { Platform } from '../../src/engine/platform.ts';
@@ -55,13 +55,13 @@ describe('a draft model', () => {
     const file = await openModelFile(await memoryPlatform(model()).modelFiles('memory.gguf'));
     const { shape } = await buildGraph(file);
     await file.close();
-    expect(() => refuseDraft('small', shape)).not.toThrow();
+    expect(() => requireDraftModel('small', shape)).not.toThrow();
     const caches = [
       { kind: 'pages', kvHeads: 2, headDim: 64 } as const,
       { kind: 'state', floats: 64 } as const,
     ];
-    expect(() => refuseDraft('small', { ...shape, caches })).toThrow(/layers of small keep a state/);
-    expect(() => refuseDraft('small', { ...shape, layerInput: 32 })).toThrow(
+    expect(() => requireDraftModel('small', { ...shape, caches })).toThrow(/layers of small keep a state/);
+    expect(() => requireDraftModel('small', { ...shape, layerInput: 32 })).toThrow(
       /reads its file for every token/,
     );
   });

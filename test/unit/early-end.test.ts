@@ -1,15 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { EarlyEnd } from '../../src/planes/llama-cpp/early-end.ts';
+import { EarlyStop } from '../../src/planes/llama-cpp/early-end.ts';
 
 /** The accepted part of a text that arrives in these pieces. */
 function follow(pieces: readonly string[], indent: number): { text: string; over: boolean } {
-  const early = new EarlyEnd({ indent, milliseconds: 0 }, () => 0);
+  const early = new EarlyStop({ indent, maxDurationMs: 0 }, () => 0);
   let text = '';
   for (const piece of pieces) {
     const pushed = early.push(piece);
     text += pushed.text;
-    if (pushed.over) return { text, over: true };
+    if (pushed.isFinished) return { text, over: true };
   }
   return { text: text + early.end(), over: false };
 }
@@ -61,10 +61,10 @@ describe('an answer that ends before a line with less indentation', () => {
 describe('an answer that ends after a time', () => {
   const at = (times: readonly number[], pieces: readonly string[]) => {
     let now = 0;
-    const early = new EarlyEnd({ indent: 0, milliseconds: 10 }, () => now);
+    const early = new EarlyStop({ indent: 0, maxDurationMs: 10 }, () => now);
     return pieces.map((piece, index) => {
       now = times[index] ?? now;
-      return early.push(piece).over;
+      return early.push(piece).isFinished;
     });
   };
   it('counts from the first token, and needs a line break', () => {

@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest';
 import type { CapacityRequest } from '../../src/engine/capacity.ts';
 import { chooseEmbeddingCapacity } from '../../src/engine/embedding-capacity.ts';
 import type { Embedding, Shape } from '../../src/engine/graph.ts';
-import { largestBinding, pageBytes, workBytes } from '../../src/engine/memory.ts';
+import { largestBinding, pageBytes, workspaceBytes } from '../../src/engine/memory.ts';
 
-const whole: Embedding = { pooling: 'mean', dimensions: 384, from: 'last', whole: true, bidirectional: true };
-const inChunks: Embedding = { ...whole, pooling: 'last', whole: false, bidirectional: false };
+const whole: Embedding = { pooling: 'mean', dimensions: 384, from: 'last', requiresWholeSequence: true, bidirectional: true };
+const inChunks: Embedding = { ...whole, pooling: 'last', requiresWholeSequence: false, bidirectional: false };
 
 const shapeFor = (embedding: Embedding, trainedContext: number): Shape => ({
   layers: 6,
@@ -18,7 +18,7 @@ const shapeFor = (embedding: Embedding, trainedContext: number): Shape => ({
   eps: 1e-12,
   embeddingScale: 1,
   ropes: [],
-  sandwich: false,
+  hasSandwichNorms: false,
   trainedContext,
   embedding,
 });
@@ -74,7 +74,7 @@ describe('the capacity of an embedding model', () => {
     const fits = chooseEmbeddingCapacity(request(whole, 8192, { memoryBytes }), whole);
     const shape = shapeFor(whole, 8192);
     expect(fits.context).toBeLessThan(2048);
-    expect(45e6 + workBytes(shape, fits) + fits.pages * pageBytes(shape)).toBeLessThanOrEqual(memoryBytes);
+    expect(45e6 + workspaceBytes(shape, fits) + fits.pages * pageBytes(shape)).toBeLessThanOrEqual(memoryBytes);
     expect(() => chooseEmbeddingCapacity(request(whole, 512, { memoryBytes: 46e6 }), whole)).toThrow(
       /weights 42.9 MiB.*device offers/,
     );
@@ -92,7 +92,7 @@ describe('the capacity of an embedding model', () => {
     const needed = (() => {
       const one = chooseEmbeddingCapacity(request(whole, 8192, { context: 8192 }), whole);
       const shape = shapeFor(whole, 8192);
-      return 45e6 + workBytes(shape, one) + one.pages * pageBytes(shape);
+      return 45e6 + workspaceBytes(shape, one) + one.pages * pageBytes(shape);
     })();
     expect(refusal(needed)).toBe('not refused');
     expect(refusal(needed - 10 * 2 ** 20)).toMatch(/: 10\.0 MiB are missing; or use a smaller --context/);
@@ -114,7 +114,7 @@ describe('the capacity of an embedding model', () => {
     const capacity = chooseEmbeddingCapacity(request(whole, 512), whole);
     const { embedding: _, ...generating } = shapeFor(whole, 512);
     // Logits of every sample, and bias and counts of every slot.
-    const saved = workBytes(generating, capacity) - workBytes(shapeFor(whole, 512), capacity);
+    const saved = workspaceBytes(generating, capacity) - workspaceBytes(shapeFor(whole, 512), capacity);
     expect(saved).toBeGreaterThan(32 * 30522 * 12);
   });
 });

@@ -82,7 +82,7 @@ describeDatabases('an external session', (url) => {
   });
 
   test('two that register at once with one key become one, and the cap holds among many at once', async () => {
-    const host = await plane({ url: await url(), most: 5 });
+    const host = await plane({ url: await url(), maxSessions: 5 });
     const same = await Promise.all(
       [1, 2].map(() => host.external.register({ harness: 'h', idempotency_key: 'k' }, 'local')),
     );

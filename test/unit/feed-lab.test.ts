@@ -1,8 +1,8 @@
 import { afterEach, expect, it } from 'vitest';
-import { Feed, observedLab } from '../../src/feed/index.ts';
+import { ObserveFeed, observeLab } from '../../src/feed/index.ts';
 import type { KernelRegistrationReport, Lab } from '../../src/lab/types.ts';
-import { heldLab } from '../../src/planes/agent/held-lab.ts';
-import { labPlane } from '../../src/planes/lab/routes.ts';
+import { createPinnedLab } from '../../src/planes/agent/held-lab.ts';
+import { createLabPlane } from '../../src/planes/lab/routes.ts';
 import { Resident } from '../../src/planes/resident.ts';
 import { Store } from '../../src/store/index.ts';
 import { describeDatabases } from '../support/databases.ts';
@@ -25,12 +25,12 @@ describeDatabases('the lab as the feed sees it', (url) => {
   const observed = async () => {
     const store = await Store.open({ url: await url(), endpointId: 'here' });
     open.push(() => store.close());
-    const feed = new Feed({ store, onFault: (_, error) => expect.unreachable(String(error)) });
+    const feed = new ObserveFeed({ store, onFault: (_, error) => expect.unreachable(String(error)) });
     open.push(() => feed.close());
     const bare = new ScriptedLab();
-    const lab = observedLab(bare, { feed, model: 'tiny' });
+    const lab = observeLab(bare, { feed, model: 'tiny' });
     const rows = async (table: 'parity' | 'bench') => {
-      await feed.flushed();
+      await feed.flush();
       return await store.read(
         async (db) =>
           await db
@@ -179,9 +179,9 @@ describeDatabases('the lab as the feed sees it', (url) => {
   it('is the same for agents and over HTTP', async () => {
     const { lab, rows } = await observed();
     const resident = new Resident('loading');
-    resident.ready(new ScriptedEngine(), { lab: () => lab });
-    await heldLab(resident).register(kernel, never);
-    const route = labPlane(resident).routes.find(({ operationId }) => operationId === 'runLabParity');
+    resident.setReady(new ScriptedEngine(), { lab: () => lab });
+    await createPinnedLab(resident).register(kernel, never);
+    const route = createLabPlane(resident).routes.find(({ operationId }) => operationId === 'runLabParity');
     await route?.handle({ signal: never, over: Promise.resolve() } as never);
     expect((await rows('parity')).map(({ source }) => source).toSorted()).toEqual(['gate', 'run']);
   });

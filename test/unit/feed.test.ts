@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Feed } from '../../src/feed/index.ts';
+import { ObserveFeed } from '../../src/feed/index.ts';
 import { Store, type Tx } from '../../src/store/index.ts';
-import { unwatched, Watch } from '../../src/watch/index.ts';
+import { noopTracer, Tracer } from '../../src/watch/index.ts';
 import { describeDatabases } from '../support/databases.ts';
 
 const completion = (id: string) => {
   const facts = { wire: 'chat', operation: 'chat', by: 'local', stream: false } as const;
-  const work = unwatched.begin('completion', id, facts);
+  const work = noopTracer.startSpan('completion', id, facts);
   work.end({ outcome: 'ok', status: 200 });
   return work;
 };
@@ -23,7 +23,7 @@ describeDatabases('the feed', (url) => {
     /** What becomes of transactions, where they fail. */
     const state: { broken?: Error; slow?: Promise<void> } = {};
     const transactions: number[] = [];
-    const feed = new Feed({
+    const feed = new ObserveFeed({
       store: {
         endpointId: store.endpointId,
         async transaction<T>(work: (tx: Tx) => Promise<T>) {
@@ -36,7 +36,7 @@ describeDatabases('the feed', (url) => {
       onFault: (_, error) => faults.push(error),
     });
     open.push(() => feed.close());
-    const watch = new Watch([feed]);
+    const watch = new Tracer([feed]);
     const rows = () =>
       store.read(async (db) => await db.selectFrom('completions').selectAll().orderBy('id').execute());
     const gaps = () => store.read(async (db) => await db.selectFrom('feed_gaps').selectAll().execute());
@@ -54,13 +54,13 @@ describeDatabases('the feed', (url) => {
   it('has a row of a completion, with all known values', async () => {
     const { feed, watch, rows } = await opened();
     const trace = '4bf92f3577b34da6a3ce929d0e0e4736';
-    const work = watch.begin(
+    const work = watch.startSpan(
       'completion',
       'req_1',
       { wire: 'messages', operation: 'chat', by: 'peer:ann', stream: true },
       { traceparent: `00-${trace}-00f067aa0ba902b7-01`, now: new Date('2026-01-02T03:04:05.678Z') },
     );
-    Object.assign(work.facts, {
+    Object.assign(work.attributes, {
       requestedModel: 'asked',
       model: 'given',
       answers: 2,
@@ -74,7 +74,7 @@ describeDatabases('the feed', (url) => {
       finish: 'tool_calls',
     });
     work.end({ outcome: 'ok', status: 200 });
-    await feed.flushed();
+    await feed.flush();
     const [row] = await rows();
     expect(row).toEqual({
       id: 'req_1',
@@ -109,17 +109,17 @@ describeDatabases('the feed', (url) => {
 
   it('stores null for unknown values, and cuts long texts of clients', async () => {
     const { feed, watch, rows } = await opened();
-    const work = watch.begin('completion', 'r', {
+    const work = watch.startSpan('completion', 'r', {
       wire: 'chat',
       operation: 'chat',
       by: 'local',
       stream: false,
       requestedModel: `${'x'.repeat(199)}\u{1f600}\0`,
     });
-    work.facts.promptTokens = Number.NaN;
-    work.facts.queuedMs = Number.POSITIVE_INFINITY;
+    work.attributes.promptTokens = Number.NaN;
+    work.attributes.queuedMs = Number.POSITIVE_INFINITY;
     work.end({ outcome: 'refused', status: 404, code: 'model_not_found' });
-    await feed.flushed();
+    await feed.flush();
     expect((await rows())[0]).toMatchObject({
       requested_model: `${'x'.repeat(199)}\ufffd`,
       outcome: 'refused',
@@ -139,18 +139,18 @@ describeDatabases('the feed', (url) => {
   it("has rows of agents' turns with their task or run, and of no other spans", async () => {
     const { feed, watch, rows } = await opened();
     const route = { engine: 'gateway', model: 'big' } as const;
-    const task = watch.begin('task', 't1', { agent: 'ann', ...route });
-    const run = watch.begin('run', 'r1', { workflow: 'w' });
-    const step = watch.begin('step', 'r1:s', { workflow: 'w', step: 's' }, { parent: run });
+    const task = watch.startSpan('task', 't1', { agent: 'ann', ...route });
+    const run = watch.startSpan('run', 'r1', { workflow: 'w' });
+    const step = watch.startSpan('step', 'r1:s', { workflow: 'w', step: 's' }, { parent: run });
     const facts = { agent: 'ann', promptTokens: 5, completionTokens: 2, finish: 'stop', ...route };
     const turns = [
-      watch.begin('turn', 't1:1', facts, { parent: task }),
-      watch.begin('turn', 'r1:s:1', facts, { parent: step }),
+      watch.startSpan('turn', 't1:1', facts, { parent: task }),
+      watch.startSpan('turn', 'r1:s:1', facts, { parent: step }),
     ];
     const tool = { tool: 'look', agent: 'ann', callId: 'c', toolKind: 'read' } as const;
-    const call = watch.begin('tool', 't1:c', tool, { parent: task });
+    const call = watch.startSpan('tool', 't1:c', tool, { parent: task });
     for (const work of [...turns, call, step, run, task]) work.end({ outcome: 'ok' });
-    await feed.flushed();
+    await feed.flush();
     const shared = {
       wire: 'agent',
       operation: 'chat',
@@ -173,21 +173,21 @@ describeDatabases('the feed', (url) => {
 
   it('writes in batches, and a repeated row once', async () => {
     const { feed, transactions, count } = await opened();
-    for (let n = 0; n < 450; n++) feed.ended(completion(`r${n}`));
-    for (let n = 0; n < 10; n++) feed.ended(completion(`r${n}`));
-    await feed.flushed();
+    for (let n = 0; n < 450; n++) feed.onEnd(completion(`r${n}`));
+    for (let n = 0; n < 10; n++) feed.onEnd(completion(`r${n}`));
+    await feed.flush();
     expect(transactions).toHaveLength(3);
     expect(await count()).toBe(450);
-    await feed.flushed();
+    await feed.flush();
     expect(transactions).toHaveLength(3);
   });
 
   it('writes waiting rows when it is closed, and accepts no more', async () => {
     const { feed, count, faults } = await opened();
-    feed.ended(completion('a'));
+    feed.onEnd(completion('a'));
     await feed.close();
-    feed.ended(completion('b'));
-    await feed.flushed();
+    feed.onEnd(completion('b'));
+    await feed.flush();
     expect(await count()).toBe(1);
     expect(faults).toEqual([]);
   });
@@ -197,14 +197,14 @@ describeDatabases('the feed', (url) => {
     state.broken = new Error('away');
     const works = Array.from({ length: 10_050 }, (_, n) => completion(`r${String(n).padStart(5, '0')}`));
     for (const [n, work] of works.entries()) {
-      feed.ended(work);
-      if (n % 5000 === 0) await feed.flushed();
+      feed.onEnd(work);
+      if (n % 5000 === 0) await feed.flush();
     }
-    await feed.flushed();
+    await feed.flush();
     expect(faults).toEqual([state.broken]);
     expect(await count()).toBe(0);
     delete state.broken;
-    await feed.flushed();
+    await feed.flush();
     const ids = (await rows()).map(({ id }) => id);
     expect(ids).toHaveLength(10_000);
     expect(ids[0]).toBe('r00050');
@@ -222,11 +222,11 @@ describeDatabases('the feed', (url) => {
     ]);
     // The next time is heard of again.
     state.broken = new Error('away again');
-    feed.ended(completion('last'));
-    await feed.flushed();
+    feed.onEnd(completion('last'));
+    await feed.flush();
     expect(faults).toHaveLength(2);
     delete state.broken;
-    await feed.flushed();
+    await feed.flush();
     expect(await gaps()).toHaveLength(1);
     expect(await count()).toBe(10_001);
   });
@@ -235,10 +235,10 @@ describeDatabases('the feed', (url) => {
     const { feed, state, transactions, rows, gaps } = await opened();
     const slow = Promise.withResolvers<void>();
     state.slow = slow.promise;
-    for (let n = 0; n < 200; n++) feed.ended(completion(`a${n}`));
-    const flushed = feed.flushed();
+    for (let n = 0; n < 200; n++) feed.onEnd(completion(`a${n}`));
+    const flushed = feed.flush();
     await expect.poll(() => transactions).toHaveLength(1);
-    for (let n = 0; n < 10_007; n++) feed.ended(completion(`b${String(n).padStart(5, '0')}`));
+    for (let n = 0; n < 10_007; n++) feed.onEnd(completion(`b${String(n).padStart(5, '0')}`));
     slow.resolve();
     await flushed;
     expect(await gaps()).toMatchObject([{ surface: 'completions', rows: 7, reason: 'overload' }]);
@@ -250,7 +250,7 @@ describeDatabases('the feed', (url) => {
   it('reports lost rows when the database still fails at the end', async () => {
     const { feed, state, faults } = await opened();
     state.broken = new Error('away');
-    feed.ended(completion('a'));
+    feed.onEnd(completion('a'));
     await feed.close();
     expect(faults.map(String)).toEqual(['Error: away', expect.stringContaining('1 rows')]);
     delete state.broken;
@@ -265,7 +265,7 @@ describe('when the feed writes', () => {
   const timed = () => {
     const state: { broken?: Error } = {};
     let written = 0;
-    const feed = new Feed({
+    const feed = new ObserveFeed({
       store: {
         endpointId: 'here',
         transaction: () => {
@@ -277,7 +277,7 @@ describe('when the feed writes', () => {
     });
     let id = 0;
     const add = (rows: number) => {
-      for (let n = 0; n < rows; n++) feed.ended(completion(`r${id++}`));
+      for (let n = 0; n < rows; n++) feed.onEnd(completion(`r${id++}`));
     };
     const after = async (ms: number) => {
       await vi.advanceTimersByTimeAsync(ms);

@@ -1,7 +1,7 @@
 /** Finding infinite and NaN values in the bytes of a tensor. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { firstNotFinite } from '../../src/engine/finite.ts';
+import { firstNonFinite } from '../../src/engine/finite.ts';
 import { tensorTypes, type TensorType } from '../../src/engine/formats/model-file.ts';
 
 /** Bits of a float with all exponent bits set: infinities and NaN. */
@@ -32,7 +32,7 @@ describe.each(['F32', 'F16', 'BF16'] as const)('%s', (type) => {
         for (const [at, bits] of values.entries()) write(at, bits);
         const at = damage === null ? -1 : damage[0] % values.length;
         if (damage) write(at, damage[1]);
-        expect(firstNotFinite(type, new Uint8Array(buffer, offset))).toBe(at);
+        expect(firstNonFinite(type, new Uint8Array(buffer, offset))).toBe(at);
       }),
     );
   });
@@ -44,9 +44,9 @@ describe('quantized types', () => {
     const { blockBytes } = tensorTypes[type];
     for (const offset of [0, 1, 2]) {
       const bytes = new Uint8Array(offset + 40 * blockBytes).subarray(offset);
-      expect(firstNotFinite(type, bytes)).toBe(-1);
+      expect(firstNonFinite(type, bytes)).toBe(-1);
       bytes.fill(0xff, 33 * blockBytes, 34 * blockBytes);
-      expect(firstNotFinite(type, bytes)).toBe(33);
+      expect(firstNonFinite(type, bytes)).toBe(33);
     }
   });
 });

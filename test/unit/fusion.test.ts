@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { bindUnits, type LabKernel, targetsOf } from '../../src/engine/bindings.ts';
-import { fuse, type FusionLimits, type Work } from '../../src/engine/fusion.ts';
+import { fuse, type FusionLimits, type FusedOp } from '../../src/engine/fusion.ts';
 import type { Graph } from '../../src/engine/graph.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
@@ -10,16 +10,16 @@ import { tinyModel, type TinyModel } from '../support/tiny-model.ts';
 const graphOf = async (model: TinyModel): Promise<Graph> =>
   buildGraph(await openSource(memorySource(tinyModel(model))));
 
-const everything: FusionLimits = { norms: true, rotation: true, headNorms: true, isWhole: () => true };
-const nothing: FusionLimits = { norms: false, rotation: false, headNorms: false, isWhole: () => false };
+const everything: FusionLimits = { norms: true, rotation: true, headNorms: true, isSinglePart: () => true };
+const nothing: FusionLimits = { norms: false, rotation: false, headNorms: false, isSinglePart: () => false };
 
 /** Dispatches of one layer for one decoded token, without attention's combine. */
-const decodedInLayer = (works: readonly Work[], layer: number) =>
+const decodedInLayer = (works: readonly FusedOp[], layer: number) =>
   works.filter(({ unit, promptOnly }) => !promptOnly && unit.id.startsWith(`layers.${layer}.`));
 
 describe('what a plan fuses', () => {
-  it.each(['%s decodes with five dispatches in a layer', 'qwen2', 'qwen3'] as const)(
-    '%s decodes in five dispatches a layer',
+  it.each(['llama', 'qwen2', 'qwen3'] as const)(
+    '%s decodes with five dispatches in a layer',
     async (architecture) => {
       const { units } = await graphOf({ architecture, layers: 3, biases: architecture === 'qwen2' });
       const works = fuse(units, everything);
@@ -32,7 +32,7 @@ describe('what a plan fuses', () => {
           'matmul',
         ]);
       }
-      const weights = works.map(({ gain }) => gain);
+      const weights = works.map(({ nextNormWeight: gain }) => gain);
       expect(weights).toContain('blk.0.attn_norm.weight');
       expect(weights).toContain('blk.2.ffn_norm.weight');
       // The last norm covers only the sampled rows.
@@ -85,7 +85,7 @@ describe('what a plan fuses', () => {
         'matmul',
         'matmul',
       ]);
-      expect(own.map(({ normIn = false }) => normIn)).toEqual([true, true, false, false, false, true, false]);
+      expect(own.map(({ appliesInputNorm: normIn = false }) => normIn)).toEqual([true, true, false, false, false, true, false]);
     }
   });
 
@@ -99,7 +99,7 @@ describe('what a plan fuses', () => {
       expect(works[norm]?.unit.op, target).toBe('rms_norm');
       const readers = works.slice(norm).filter(({ unit }) => unit.id.startsWith('layers.1.attn.'));
       expect(
-        readers.some(({ normIn }) => normIn),
+        readers.some(({ appliesInputNorm: normIn }) => normIn),
         target,
       ).toBe(false);
     }
@@ -123,7 +123,7 @@ describe('what a plan fuses', () => {
         'norm_add',
       ]);
     }
-    const nexts = works.flatMap(({ next }) => next ?? []);
+    const nexts = works.flatMap(({ sumNormWeight: next }) => next ?? []);
     expect(nexts).toEqual(
       [0, 1, 2].flatMap((n) => [
         `blk.${n}.ffn_norm.weight`,
@@ -154,7 +154,7 @@ describe('what a plan fuses', () => {
       ]);
     }
     const attentions = works.filter(({ unit }) => unit.op === 'attention');
-    expect(attentions.map(({ rotates, writes }) => [rotates, writes])).toEqual(
+    expect(attentions.map(({ appliesRope: rotates, writesCache: writes }) => [rotates, writes])).toEqual(
       [true, true, true, false, false, false].map((writes) => [true, writes]),
     );
     expect(attentions[2]?.headNorms).toEqual([
@@ -173,18 +173,18 @@ describe('what a plan fuses', () => {
       88,
       95,
     ]);
-    expect(ends.map(({ next }) => next)).toEqual([
+    expect(ends.map(({ sumNormWeight: next }) => next)).toEqual([
       ...[1, 2, 3, 4, 5].map((n) => `blk.${n}.attn_norm.weight`),
       undefined,
     ]);
     // Without head norms in attention, neither they nor the rotation are fused.
     const apart = fuse(units, { ...everything, headNorms: false });
-    expect(apart.filter(({ rotates }) => rotates)).toEqual([]);
+    expect(apart.filter(({ appliesRope: rotates }) => rotates)).toEqual([]);
   });
 
   it('heads with sinks are rotated in attention, unless they have head norms as well', async () => {
     const { units } = await graphOf({ architecture: 'gpt-oss', layers: 2 });
-    const rotating = (list: typeof units) => fuse(list, everything).filter(({ rotates }) => rotates).length;
+    const rotating = (list: typeof units) => fuse(list, everything).filter(({ appliesRope: rotates }) => rotates).length;
     expect(rotating(units)).toBe(2);
     const normed = await graphOf({ architecture: 'qwen3', layers: 2 });
     const sinks = normed.units.map((unit) => (unit.op === 'attention' ? { ...unit, sinks: 'sinks' } : unit));
@@ -217,9 +217,9 @@ describe('what a plan fuses', () => {
   it('every op that prepares a norm is followed by one that expects it', async () => {
     const { units } = await graphOf({ architecture: 'qwen3', layers: 2 });
     const works = fuse(units, everything);
-    works.forEach(({ gain }, index) => {
+    works.forEach(({ nextNormWeight: gain }, index) => {
       const next = works[index + 1];
-      expect(next?.normIn ?? false).toBe(gain !== undefined);
+      expect(next?.appliesInputNorm ?? false).toBe(gain !== undefined);
     });
   });
 
@@ -230,18 +230,18 @@ describe('what a plan fuses', () => {
 
   it('an activation or norm is not fused with a product in several parts', async () => {
     const { units } = await graphOf({ architecture: 'llama', layers: 1 });
-    const works = fuse(units, { ...everything, isWhole: () => false });
-    const joined = works.filter(({ unit, gain, gated }) => unit.op === 'matmul' && (gain ?? gated));
+    const works = fuse(units, { ...everything, isSinglePart: () => false });
+    const joined = works.filter(({ unit, nextNormWeight: gain, gated }) => unit.op === 'matmul' && (gain ?? gated));
     expect(joined).toEqual([]);
     // The embedding writes whole rows regardless of its parts.
-    expect(works[0]?.gain).toBe('blk.0.attn_norm.weight');
+    expect(works[0]?.nextNormWeight).toBe('blk.0.attn_norm.weight');
   });
 
   it('rotation is not fused with attention when no binding is left for head norms', async () => {
     const limits = { ...everything, headNorms: false };
     const { units } = await graphOf({ architecture: 'qwen3', layers: 1 });
-    expect(fuse(units, limits).some(({ rotates, promptOnly }) => rotates || promptOnly)).toBe(false);
+    expect(fuse(units, limits).some(({ appliesRope: rotates, promptOnly }) => rotates || promptOnly)).toBe(false);
     const plain = await graphOf({ architecture: 'llama', layers: 1 });
-    expect(fuse(plain.units, limits).some(({ rotates }) => rotates)).toBe(true);
+    expect(fuse(plain.units, limits).some(({ appliesRope: rotates }) => rotates)).toBe(true);
   });
 });

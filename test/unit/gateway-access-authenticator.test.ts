@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { openAuthenticator } from '../../src/gateway/access/authenticator.ts';
-import { expiringCache } from '../../src/gateway/access/expiring-cache.ts';
+import { createAuthenticator } from '../../src/gateway/access/authenticator.ts';
+import { createExpiringCache } from '../../src/gateway/access/expiring-cache.ts';
 import type { WireError } from '../../src/wires/core/error.ts';
 import { openLedger } from '../../src/gateway/ledger/index.ts';
 import type { KeyRow } from '../../src/gateway/ledger/types.ts';
-import { newSecret, secretHash } from '../../src/signing/secret.ts';
+import { generateSecret, hashSecret } from '../../src/signing/secret.ts';
 import { describeDatabases } from '../support/databases.ts';
 import { AccessWorld } from '../support/gateway/access.ts';
 import { ManualClock } from '../support/manual-clock.ts';
@@ -36,18 +36,18 @@ function world() {
       return rows.get(hash);
     },
   };
-  const authenticator = openAuthenticator({ ledger, now: clock.now, monotonic: clock.monotonic });
+  const authenticator = createAuthenticator({ ledger, now: clock.now, monotonicMs: clock.monotonic });
   return {
     clock,
     asked,
     ledger,
     add: (id: string, more: Partial<KeyRow> = {}) => {
-      const secret = newSecret('gateway');
-      rows.set(secretHash(secret), row(id, more));
+      const secret = generateSecret('gateway');
+      rows.set(hashSecret(secret), row(id, more));
       return secret;
     },
     change: (secret: string, more: Partial<KeyRow>) => {
-      const hash = secretHash(secret);
+      const hash = hashSecret(secret);
       rows.set(hash, { ...(rows.get(hash) as KeyRow), ...more });
     },
     ask: (headers: Readonly<Record<string, string>>) => authenticator.authenticate((name) => headers[name]),
@@ -85,11 +85,11 @@ describe('callers are authenticated by their keys', () => {
     expect((await ask({ authorization: `Bearer ${first}`, 'x-api-key': second })).key.id).toBe('k_1');
     expect((await ask({ 'x-api-key': first, 'api-key': second })).key.id).toBe('k_1');
     asked.length = 0;
-    const beside = { authorization: `Bearer ${newSecret('bearer')}`, 'x-api-key': second };
+    const beside = { authorization: `Bearer ${generateSecret('bearer')}`, 'x-api-key': second };
     expect((await ask(beside)).key.id).toBe('k_2');
     // The secret of another service is not looked up.
-    expect(asked).toEqual([secretHash(second)]);
-    const unknown = { authorization: `Bearer ${newSecret('gateway')}`, 'api-key': second };
+    expect(asked).toEqual([hashSecret(second)]);
+    const unknown = { authorization: `Bearer ${generateSecret('gateway')}`, 'api-key': second };
     expect((await ask(unknown)).key.id).toBe('k_2');
   });
 });
@@ -108,7 +108,7 @@ describe('a caller without a valid key is refused', () => {
       { authorization: `Bearer ${expired}` },
       { authorization: `Bearer ${revoked}` },
       { authorization: `Bearer ${senseless}` },
-      { authorization: `Bearer ${newSecret('gateway')}` },
+      { authorization: `Bearer ${generateSecret('gateway')}` },
       { authorization: good },
       { authorization: `Basic ${good}` },
       { authorization: `Bearer ${good}x` },
@@ -117,7 +117,7 @@ describe('a caller without a valid key is refused', () => {
       { authorization: `Bearer ${good.toUpperCase()}` },
       { 'x-api-key': `Bearer ${good}` },
       { 'x-api-key': `${good}\n` },
-      { 'api-key': newSecret('bearer') },
+      { 'api-key': generateSecret('bearer') },
       { 'x-api-key': 'x'.repeat(1_000_000) },
       { cookie: good },
     ];
@@ -141,7 +141,7 @@ describe('a caller without a valid key is refused', () => {
   it('on repeated requests too', async () => {
     const { add, ask } = world();
     const revoked = { 'api-key': add('k_1', { revokedAt: '2029-06-01T00:00:00.000Z' }) };
-    const unknown = { 'api-key': newSecret('gateway') };
+    const unknown = { 'api-key': generateSecret('gateway') };
     const refusals = [];
     for (const headers of [revoked, unknown, revoked, unknown]) refusals.push(await refusalOf(ask(headers)));
     expect(new Set(refusals).size).toBe(1);
@@ -156,7 +156,7 @@ describe('a caller without a valid key is refused', () => {
       { expiresAt: '2029-06-01T00:00:00.000Z' },
     ]) {
       const { add, ask, asked } = world();
-      const headers = { 'api-key': more === undefined ? newSecret('gateway') : add('k_1', more) };
+      const headers = { 'api-key': more === undefined ? generateSecret('gateway') : add('k_1', more) };
       for (let n = 0; n < 5; n++) await refusalOf(ask(headers));
       counts.push(asked.length);
     }
@@ -215,7 +215,7 @@ describe('lookups are cached', () => {
 
   it('for one second if the key is unknown, so that a new key soon works', async () => {
     const { ask, clock, ledger } = world();
-    const secret = newSecret('gateway');
+    const secret = generateSecret('gateway');
     expect(await refusalOf(ask({ 'api-key': secret }))).toContain('401');
     ledger.findKey = () => Promise.resolve(row('k_new'));
     clock.pass(999);
@@ -245,7 +245,7 @@ describe('lookups are cached', () => {
     const { add, ask, asked } = world();
     const headers = { 'api-key': add('k_1') };
     await ask(headers);
-    for (let n = 0; n < 12_000; n++) await refusalOf(ask({ 'api-key': newSecret('gateway') }));
+    for (let n = 0; n < 12_000; n++) await refusalOf(ask({ 'api-key': generateSecret('gateway') }));
     asked.length = 0;
     await ask(headers);
     expect(asked).toEqual([]);
@@ -269,7 +269,7 @@ describe('the cache', () => {
         ),
         (capacity, acts) => {
           const clock = new ManualClock();
-          const memory = expiringCache<number>(capacity, 10, clock.monotonic);
+          const memory = createExpiringCache<number>(capacity, 10, clock.monotonic);
           // Oldest first, with its expiry time.
           let model: { key: string; value: number; until: number }[] = [];
           for (const [value, { set, key, pass }] of acts.entries()) {
@@ -300,13 +300,13 @@ describeDatabases('with the ledger itself', (url) => {
     const database = await AccessWorld.open(await url());
     const { store, clock } = database;
     const ledger = await openLedger({ store });
-    const authenticator = openAuthenticator({ ledger, monotonic: clock.monotonic });
+    const authenticator = createAuthenticator({ ledger, monotonicMs: clock.monotonic });
     const { id: account } = await ledger.createAccount('ours', {});
     const { row: made, secret } = await ledger.createKey({ account, label: 'test' });
     const asked = () => authenticator.authenticate((name) => (name === 'x-api-key' ? secret : undefined));
     expect(await asked()).toEqual({ accountId: account, key: made });
     const dump = await database.dump();
-    expect(dump).toContain(secretHash(secret));
+    expect(dump).toContain(hashSecret(secret));
     for (const part of [secret, secret.slice(14, 22), secret.slice(-8)]) expect(dump).not.toContain(part);
     await ledger.revokeKey(made.id);
     clock.pass(5000);

@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Credentials } from '../../src/gateway/access/credentials.ts';
 import { GatewayStore } from '../../src/gateway/store/index.ts';
-import { vettedGet } from '../../src/gateway/upstream/vetted-get.ts';
-import { AddressRefused } from '../../src/gateway/upstream/vetting.ts';
+import { vettedStatus } from '../../src/gateway/upstream/vetted-get.ts';
+import { AddressRefusedError } from '../../src/gateway/upstream/vetting.ts';
 import { describeDatabases, freshSqlite } from '../support/databases.ts';
 import { AccessWorld, byok, plantedKey as key, masterKey, refusalOf } from '../support/gateway/access.ts';
 
@@ -177,7 +177,7 @@ describeDatabases("providers' credentials", (url) => {
 
     it('an address that is not allowed is reported to the author of the URL', async () => {
       const { world, credentials } = await open();
-      world.answer = new AddressRefused('Its host has an address that is not on the public internet.');
+      world.answer = new AddressRefusedError('Its host has an address that is not on the public internet.');
       const said = await refusalOf(put(credentials, 'azure', { api_key: key, base_url: resource }));
       expect(said).toMatchObject({
         status: 422,
@@ -475,7 +475,7 @@ describe('verification with a real provider', () => {
       store,
       byok: providers,
       masterKeys: [masterKey('mk_1')],
-      probe: vettedGet,
+      probe: vettedStatus,
     });
     const refused = await refusalOf(credentials.put('a_1', 'openai', { api_key: `${key}x` }));
     expect(refused).toMatchObject({ status: 422, code: 'credential_rejected' });

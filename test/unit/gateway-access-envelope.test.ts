@@ -5,15 +5,15 @@ import {
   type Envelope,
   EnvelopeError,
   type MasterKeys,
-  rewrap,
-  seal,
-  unseal,
+  rewrapDataKey,
+  encryptSecret,
+  decryptSecret,
 } from '../../src/gateway/access/envelope.ts';
 
 const master = (id: string) => ({ id, key: randomBytes(32) });
 const [first, second] = [master('mk_1'), master('mk_2')];
 const belonging = ['a_1', 'openai', 'c_1', null];
-const sealed = (secret = 'sk-secret', masters: MasterKeys = [first]) => seal(masters, belonging, secret);
+const sealed = (secret = 'sk-secret', masters: MasterKeys = [first]) => encryptSecret(masters, belonging, secret);
 const faultOf = (work: () => unknown): string => {
   try {
     work();
@@ -28,8 +28,8 @@ describe('an encrypted secret', () => {
   it('decrypts to the same text, for any text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 300 }), fc.array(fc.string()), (secret, owner) => {
-        const envelope = seal([first], owner, secret);
-        expect(unseal([second, first], owner, envelope)).toBe(secret);
+        const envelope = encryptSecret([first], owner, secret);
+        expect(decryptSecret([second, first], owner, envelope)).toBe(secret);
       }),
     );
   });
@@ -56,8 +56,8 @@ describe('an encrypted secret', () => {
           const index = at % bytes.length;
           bytes.writeUInt8(bytes.readUInt8(index) ^ (1 << bit), index);
           const changed = { ...envelope, [column]: bytes.toString('base64') };
-          expect(faultOf(() => unseal([first], belonging, changed))).toMatch(/was changed/);
-          expect(faultOf(() => rewrap([second, first], belonging, changed))).toMatch(/was changed/);
+          expect(faultOf(() => decryptSecret([first], belonging, changed))).toMatch(/was changed/);
+          expect(faultOf(() => rewrapDataKey([second, first], belonging, changed))).toMatch(/was changed/);
         },
       ),
     );
@@ -71,7 +71,7 @@ describe('an encrypted secret', () => {
       const longer = Buffer.concat([Buffer.from(text, 'base64'), Buffer.alloc(1)]).toString('base64');
       for (const value of ['', cut, longer, `${text}\n`, ` ${text}`, '!', other[column]]) {
         const changed: Envelope = { ...envelope, [column]: value };
-        expect(faultOf(() => unseal([first], belonging, changed))).toMatch(/was changed/);
+        expect(faultOf(() => decryptSecret([first], belonging, changed))).toMatch(/was changed/);
       }
     }
   });
@@ -89,18 +89,18 @@ describe('an encrypted secret', () => {
       ['a_1openai', 'c_1', null],
       [],
     ])
-      expect(faultOf(() => unseal([first], others, envelope))).toMatch(/was changed/);
+      expect(faultOf(() => decryptSecret([first], others, envelope))).toMatch(/was changed/);
   });
 
   it('nor with another key of that id, without its key, or with another algorithm; the error says which', () => {
     const envelope = sealed('sk-secret');
     const faults = [
-      faultOf(() => unseal([{ ...second, id: 'mk_1' }], belonging, envelope)),
-      faultOf(() => unseal([second, { ...first, id: 'mk_3' }], belonging, envelope)),
-      faultOf(() => unseal([], belonging, envelope)),
-      faultOf(() => unseal([first, second], belonging, { ...envelope, kek_id: 'mk_2' })),
-      faultOf(() => unseal([{ ...first, id: 'mk_2' }], belonging, { ...envelope, kek_id: 'mk_2' })),
-      faultOf(() => unseal([first], belonging, { ...envelope, alg: 'none' as 'A256GCM' })),
+      faultOf(() => decryptSecret([{ ...second, id: 'mk_1' }], belonging, envelope)),
+      faultOf(() => decryptSecret([second, { ...first, id: 'mk_3' }], belonging, envelope)),
+      faultOf(() => decryptSecret([], belonging, envelope)),
+      faultOf(() => decryptSecret([first, second], belonging, { ...envelope, kek_id: 'mk_2' })),
+      faultOf(() => decryptSecret([{ ...first, id: 'mk_2' }], belonging, { ...envelope, kek_id: 'mk_2' })),
+      faultOf(() => decryptSecret([first], belonging, { ...envelope, alg: 'none' as 'A256GCM' })),
     ];
     expect(faults).toEqual([
       "the master key 'mk_1' does not decrypt it: it is another key of that name, or the record was changed",
@@ -121,11 +121,11 @@ describe('an encrypted secret', () => {
 describe('rewrapping', () => {
   it('re-encrypts the data key with the first master key and leaves the ciphertext unchanged', () => {
     const envelope = sealed();
-    const as = rewrap([second, first], belonging, envelope);
+    const as = rewrapDataKey([second, first], belonging, envelope);
     expect(as).toMatchObject({ kek_id: 'mk_2' });
     const moved = { ...envelope, ...as };
-    expect(unseal([second], belonging, moved)).toBe('sk-secret');
-    expect(faultOf(() => unseal([first], belonging, moved))).toMatch(/not configured/);
-    expect(rewrap([second, first], belonging, moved)).toBeUndefined();
+    expect(decryptSecret([second], belonging, moved)).toBe('sk-secret');
+    expect(faultOf(() => decryptSecret([first], belonging, moved))).toMatch(/not configured/);
+    expect(rewrapDataKey([second, first], belonging, moved)).toBeUndefined();
   });
 });

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { KeyLimits } from '../../src/gateway/access/limits.ts';
-import { memoryLimiter } from '../../src/gateway/access/memory-limiter.ts';
-import { draw, paceOf } from '../../src/gateway/access/pace.ts';
+import { createMemoryLimiter } from '../../src/gateway/access/memory-limiter.ts';
+import { takeRequest, requestRateOf } from '../../src/gateway/access/pace.ts';
 import { SharedLimiter } from '../../src/gateway/access/shared-limiter.ts';
 import type { Caller, Limiter } from '../../src/gateway/access/types.ts';
 import { GatewayStore } from '../../src/gateway/store/index.ts';
@@ -14,11 +14,11 @@ const caller = (id: string) => ({ accountId: 'a_1', key: { id } }) as Caller;
 /** The decision of a limiter: `in`, or the first words of its error. */
 async function entering(limiter: Limiter, id = 'k_1') {
   try {
-    return { said: 'in', ...(await limiter.enter(caller(id))) };
+    return { said: 'in', ...(await limiter.acquire(caller(id))) };
   } catch (error) {
     const { message } = error as Error;
     const said = /at once/.test(message) ? 'concurrency' : /in a minute/.test(message) ? 'rate' : message;
-    return { said, leave: () => undefined };
+    return { said, release: () => undefined };
   }
 }
 const saidTo = async (limiter: Limiter, id = 'k_1') => (await entering(limiter, id)).said;
@@ -35,7 +35,7 @@ describe('the request rate of a key', () => {
         fc.integer({ min: 1, max: 50 }),
         fc.array(fc.nat(8_000_000), { minLength: 1, maxLength: 200 }),
         (perMinute, pauses) => {
-          const pace = paceOf(perMinute);
+          const pace = requestRateOf(perMinute);
           const admitted: number[] = [];
           let [now, fullAt] = [1_000_000_000, 0];
           for (const pause of pauses) {
@@ -43,9 +43,9 @@ describe('the request rate of a key', () => {
             // From every earlier request on: what came since then and this one fit into what the bucket then had and got.
             const fits = admitted.every(
               (from, index) =>
-                admitted.length - index + 1 <= perMinute + Math.floor((now - from) / pace.interval),
+                admitted.length - index + 1 <= perMinute + Math.floor((now - from) / pace.intervalMicros),
             );
-            const after = draw(pace, fullAt, now);
+            const after = takeRequest(pace, fullAt, now);
             expect(after !== undefined).toBe(fits || admitted.length < perMinute);
             if (after === undefined) continue;
             fullAt = after;
@@ -58,16 +58,16 @@ describe('the request rate of a key', () => {
 
   it('refills a whole bucket within a minute', () => {
     for (const perMinute of [1, 7, 60, 6000, 10_000_000]) {
-      const pace = paceOf(perMinute);
-      expect(pace.depth).toBeGreaterThanOrEqual(60e6);
-      expect(pace.depth).toBeLessThan(60e6 + perMinute);
+      const pace = requestRateOf(perMinute);
+      expect(pace.depthMicros).toBeGreaterThanOrEqual(60e6);
+      expect(pace.depthMicros).toBeLessThan(60e6 + perMinute);
     }
   });
 
   it('recovers when a clock that was far ahead is corrected', () => {
-    const pace = paceOf(10);
-    const wrong = draw(pace, 0, 3600e6) ?? 0;
-    expect(draw(pace, wrong, 1000e6)).toBe(1000e6 + pace.interval);
+    const pace = requestRateOf(10);
+    const wrong = takeRequest(pace, 0, 3600e6) ?? 0;
+    expect(takeRequest(pace, wrong, 1000e6)).toBe(1000e6 + pace.intervalMicros);
   });
 });
 
@@ -86,11 +86,11 @@ function promises(make: (limits: KeyLimits) => Promise<{ limiter: Limiter; clock
     const { limiter } = await make({ concurrency: 2, requestsPerMinute: 1000 });
     const [first, second] = [await entering(limiter), await entering(limiter)];
     expect([first.said, second.said, await saidTo(limiter)]).toEqual(['in', 'in', 'concurrency']);
-    await expect(limiter.enter(caller('k_1'))).rejects.toMatchObject(
+    await expect(limiter.acquire(caller('k_1'))).rejects.toMatchObject(
       refusal('This key has 2 requests running, which is its limit: wait for one of them to end.'),
     );
-    first.leave();
-    first.leave();
+    first.release();
+    first.release();
     expect([await saidTo(limiter), await saidTo(limiter)]).toEqual(['in', 'concurrency']);
   });
 
@@ -99,7 +99,7 @@ function promises(make: (limits: KeyLimits) => Promise<{ limiter: Limiter; clock
     const said = [];
     for (let n = 0; n < 8; n++) said.push(await saidTo(limiter));
     expect(said).toEqual([...Array.from({ length: 6 }, () => 'in'), 'rate', 'rate']);
-    await expect(limiter.enter(caller('k_1'))).rejects.toMatchObject(
+    await expect(limiter.acquire(caller('k_1'))).rejects.toMatchObject(
       refusal('This key has sent 6 requests in a minute, which is its limit: send them more slowly.'),
     );
     clock.pass(9999);
@@ -122,7 +122,7 @@ function promises(make: (limits: KeyLimits) => Promise<{ limiter: Limiter; clock
   it('does not count refused requests', async () => {
     const { limiter } = await make({ concurrency: 1, requestsPerMinute: 3 });
     for (let n = 0; n < 3; n++) {
-      const { said, leave } = await entering(limiter);
+      const { said, release: leave } = await entering(limiter);
       expect(said).toBe('in');
       for (let m = 0; m < 5; m++) expect(await saidTo(limiter)).toBe('concurrency');
       leave();
@@ -139,7 +139,7 @@ function promises(make: (limits: KeyLimits) => Promise<{ limiter: Limiter; clock
 describe('the limiter of one gateway', () => {
   const make = (limits: KeyLimits) => {
     const clock = new ManualClock();
-    return Promise.resolve({ limiter: memoryLimiter(limits, clock.monotonic), clock });
+    return Promise.resolve({ limiter: createMemoryLimiter(limits, clock.monotonic), clock });
   };
   promises(make);
 
@@ -177,7 +177,7 @@ describe('the limiter of one gateway', () => {
                   : bucket.tokens < interval
                     ? 'rate'
                     : 'in';
-              const { said, leave } = await entering(limiter, step.key);
+              const { said, release: leave } = await entering(limiter, step.key);
               expect(said).toBe(expected);
               if (said !== 'in') continue;
               bucket.tokens -= interval;
@@ -223,9 +223,9 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
     const { first, second } = await several({ concurrency: 3, requestsPerMinute: 1000 }, 2);
     const places = [await entering(first), await entering(first), await entering(second)];
     expect([await saidTo(first), await saidTo(second)]).toEqual(['concurrency', 'concurrency']);
-    places[0]?.leave();
+    places[0]?.release();
     // Ended requests are reported to the others with the next write.
-    await first.beat();
+    await first.heartbeat();
     expect([await saidTo(second), await saidTo(first)]).toEqual(['in', 'concurrency']);
   });
 
@@ -263,14 +263,14 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
 
   it('keeps counting the requests of a living gateway, however long they take', async () => {
     const { first, second, clock } = await several({ concurrency: 1, requestsPerMinute: 1000 }, 2);
-    const { leave } = await entering(first);
+    const { release: leave } = await entering(first);
     for (let n = 0; n < 12; n++) {
       clock.pass(10_000);
-      await first.beat();
+      await first.heartbeat();
       expect(await saidTo(second)).toBe('concurrency');
     }
     leave();
-    await first.beat();
+    await first.heartbeat();
     expect(await saidTo(second)).toBe('in');
   });
 
@@ -279,7 +279,7 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
     await entering(first, 'k_1');
     await entering(second, 'k_2');
     clock.pass(30_001);
-    await second.beat();
+    await second.heartbeat();
     const store = await GatewayStore.open({ url: at, replicaId: 'looking' });
     const rows = await store.read((db) =>
       db
@@ -309,7 +309,7 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
           let most = 0;
           await Promise.all(
             acts.map(async ({ gateway: nth, key, leaves }) => {
-              const { said, leave } = await entering(limiters[nth] as SharedLimiter, key);
+              const { said, release: leave } = await entering(limiters[nth] as SharedLimiter, key);
               if (said !== 'in') return;
               change(key, 1);
               most = Math.max(most, running.get(key) ?? 0);
@@ -320,7 +320,7 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
             }),
           );
           expect(most).toBeLessThanOrEqual(4);
-          for (const limiter of limiters) await limiter.beat();
+          for (const limiter of limiters) await limiter.heartbeat();
           for (const key of running.keys())
             expect(counted(await rounds(6, () => saidTo(limiters[0] as SharedLimiter, key))).in).toBe(
               4 - (running.get(key) ?? 0),
@@ -340,11 +340,11 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
     // No more heartbeats, which would handle a forgotten request.
     await first.close();
     for (let moments = 0; moments < 40; moments++) {
-      const places = await first.enter(caller('k_1')).then(async (place) => {
+      const places = await first.acquire(caller('k_1')).then(async (place) => {
         for (let n = 0; n < moments; n++) await Promise.resolve();
-        return [place, await first.enter(caller('k_1'))];
+        return [place, await first.acquire(caller('k_1'))];
       });
-      for (const { leave } of places) leave();
+      for (const { release: leave } of places) leave();
     }
   });
 
@@ -358,8 +358,8 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
     const other = await gateway(at, 'two', limits, clock);
     const roomElsewhere = async () => {
       const places = await rounds(4, () => entering(other));
-      for (const { leave } of places) leave();
-      await other.beat();
+      for (const { release: leave } of places) leave();
+      await other.heartbeat();
       return counted(places.map(({ said }) => said)).in;
     };
     const places = [await entering(limiter), await entering(limiter)];
@@ -368,22 +368,22 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
     const batch = store.batch.bind(store);
     store.batch = () => Promise.reject(new Error('the database is away'));
     expect(await saidTo(limiter)).toBe('the database is away');
-    places[0]?.leave();
-    await limiter.beat();
+    places[0]?.release();
+    await limiter.heartbeat();
     expect(heard).toContain('Error: the database is away');
     store.batch = batch;
-    await limiter.beat();
+    await limiter.heartbeat();
     expect(await roomElsewhere()).toBe(2);
 
-    places[1]?.leave();
-    await limiter.beat();
+    places[1]?.release();
+    await limiter.heartbeat();
     store.batch = async (work) => {
       await batch(work);
       store.batch = batch;
       throw new Error('saved, but nobody heard');
     };
     expect(await saidTo(limiter)).toBe('saved, but nobody heard');
-    await limiter.beat();
+    await limiter.heartbeat();
     expect(await roomElsewhere()).toBe(3);
   });
 });

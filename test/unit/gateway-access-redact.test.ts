@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { redactor } from '../../src/gateway/access/redact.ts';
-import { newSecret } from '../../src/signing/secret.ts';
+import { createRedactor } from '../../src/gateway/access/redact.ts';
+import { generateSecret } from '../../src/signing/secret.ts';
 
 const keyText = (min: number, max: number) =>
   fc
@@ -19,7 +19,7 @@ describe('secrets are redacted', () => {
   it('anywhere in a text', () => {
     fc.assert(
       fc.property(keyText(8, 80), fc.string(), fc.string(), fc.string(), (secret, before, between, after) => {
-        const safe = redactor(secret)(before + secret + between + secret + after);
+        const safe = createRedactor(secret)(before + secret + between + secret + after);
         expect(safe).not.toContain(secret);
         for (let at = 0; at + 8 <= secret.length; at++)
           expect(
@@ -30,12 +30,12 @@ describe('secrets are redacted', () => {
   });
 
   it('but not texts that share only the public prefix of a secret', () => {
-    const key = newSecret('gateway');
+    const key = generateSecret('gateway');
     const start = key.slice(0, 'lathe_gateway_'.length);
-    const safe = redactor(`${start}stop${key.slice(18)}`);
+    const safe = createRedactor(`${start}stop${key.slice(18)}`);
     for (const code of ['gateway_stopping', 'a lathe_gateway_sto', 'lathe_gateway_']) {
       // A piece has at least four secret characters; `gateway_stop` has them.
-      const told = code === 'gateway_stopping' ? redactor(`${start}stoX${key.slice(18)}`) : safe;
+      const told = code === 'gateway_stopping' ? createRedactor(`${start}stoX${key.slice(18)}`) : safe;
       expect(told(code)).toBe(code);
     }
     expect(safe(`${start}stop`)).not.toContain('stop');
@@ -46,7 +46,7 @@ describe('secrets are redacted', () => {
       fc.property(keyText(20, 60), fc.nat(), fc.nat(), (secret, a, b) => {
         const from = a % (secret.length - 8);
         const piece = secret.slice(from, from + 8 + (b % (secret.length - from - 7)));
-        expect(redactor(secret)(`it was ${piece}!`)).toBe('it was [redacted]!');
+        expect(createRedactor(secret)(`it was ${piece}!`)).toBe('it was [redacted]!');
       }),
     );
   });
@@ -65,7 +65,7 @@ describe('secrets are redacted', () => {
   ])('masked as %s', (masked, left) => {
     const said = (key: string) =>
       `Incorrect API key provided: ${key}. You can find your key at https://x.test.`;
-    expect(redactor(provider)(said(masked))).toBe(said(left));
+    expect(createRedactor(provider)(said(masked))).toBe(said(left));
   });
 
   it('masked in any way that shows at least four characters of the ends', () => {
@@ -78,7 +78,7 @@ describe('secrets are redacted', () => {
         (secret, before, after, mask) => {
           fc.pre(before + after >= 4 && !/[.*x•…]/i.test(secret.slice(0, 13) + secret.slice(-13)));
           const masked = secret.slice(0, before) + mask + (after === 0 ? '' : secret.slice(-after));
-          expect(redactor(secret)(`key ${masked} is wrong`)).toBe('key [redacted] is wrong');
+          expect(createRedactor(secret)(`key ${masked} is wrong`)).toBe('key [redacted] is wrong');
         },
       ),
     );
@@ -86,7 +86,7 @@ describe('secrets are redacted', () => {
 
   it('encoded for URLs and for JSON', () => {
     const secret = 'ab/c+d"e\\f=g h1';
-    const redact = redactor(secret);
+    const redact = createRedactor(secret);
     for (const text of [
       encodeURIComponent(secret),
       JSON.stringify(secret),
@@ -99,8 +99,8 @@ describe('secrets are redacted', () => {
   });
 
   it('all secrets of a request', () => {
-    const caller = newSecret('gateway');
-    const redact = redactor(caller, undefined, provider, '');
+    const caller = generateSecret('gateway');
+    const redact = createRedactor(caller, undefined, provider, '');
     expect(redact(`${caller} asked with ${provider}`)).toBe('[redacted] asked with [redacted]');
     expect(redact(`${caller}${provider}`)).toBe('[redacted]');
   });
@@ -110,7 +110,7 @@ describe('other text is unchanged', () => {
   it('any text without a secret', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 200 }), (text) => {
-        expect(redactor(newSecret('gateway'), provider)(text)).toBe(text);
+        expect(createRedactor(generateSecret('gateway'), provider)(text)).toBe(text);
       }),
     );
   });
@@ -121,16 +121,16 @@ describe('other text is unchanged', () => {
     'wait... there are 3 dots, **bold** and xxxx',
     'a table of 12 rows ---- and more',
   ])('%s', (text) => {
-    expect(redactor(newSecret('gateway'), provider, `sk-ant-api03-${'Zq1'.repeat(20)}`)(text)).toBe(text);
+    expect(createRedactor(generateSecret('gateway'), provider, `sk-ant-api03-${'Zq1'.repeat(20)}`)(text)).toBe(text);
   });
 
   it('when the key is too short to count as a secret', () => {
-    expect(redactor('a', 'no')('a note: no answer')).toBe('a note: no answer');
-    expect(redactor('s3cr')('it is s3cr and s3c')).toBe('it is [redacted] and s3c');
+    expect(createRedactor('a', 'no')('a note: no answer')).toBe('a note: no answer');
+    expect(createRedactor('s3cr')('it is s3cr and s3c')).toBe('it is [redacted] and s3c');
   });
 
   it('in a large text full of masks, except for the secret', () => {
     const text = `${'x*'.repeat(100_000)}${provider}${'....'.repeat(50_000)}`;
-    expect(redactor(provider)(text) === text.replace(provider, '[redacted]')).toBe(true);
+    expect(createRedactor(provider)(text) === text.replace(provider, '[redacted]')).toBe(true);
   });
 });

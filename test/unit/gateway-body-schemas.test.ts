@@ -3,16 +3,16 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, it } from 'vitest';
 import type { z } from 'zod';
 import { openapiDocument } from '../../src/gateway/serve/openapi.ts';
-import type { GatewayParts } from '../../src/gateway/serve/parts.ts';
+import type { GatewayServices } from '../../src/gateway/serve/parts.ts';
 import { gatewayRoutes } from '../../src/gateway/serve/routes.ts';
 import { chatWire } from '../../src/wires/chat/client.ts';
 import { chatBody } from '../../src/wires/chat/request-schema.ts';
-import { completionsBody, factsOf as completionsFacts } from '../../src/wires/completions/facts.ts';
-import { embeddingsBody, embeddingsFacts } from '../../src/wires/embeddings/facts.ts';
+import { completionsBody, readFacts as completionsFacts } from '../../src/wires/completions/facts.ts';
+import { embeddingsBody, readEmbeddingsFacts } from '../../src/wires/embeddings/facts.ts';
 import { messagesBody } from '../../src/wires/messages/body-schema.ts';
-import { factsOf as messagesFacts } from '../../src/wires/messages/facts.ts';
+import { readFacts as messagesFacts } from '../../src/wires/messages/facts.ts';
 import { responsesBody } from '../../src/wires/responses/body-schema.ts';
-import { factsOf as responsesFacts } from '../../src/wires/responses/facts.ts';
+import { readFacts as responsesFacts } from '../../src/wires/responses/facts.ts';
 
 type Body = Readonly<Record<string, unknown>>;
 
@@ -64,7 +64,7 @@ const wires: Readonly<
   },
   embeddings: {
     schema: embeddingsBody,
-    read: embeddingsFacts,
+    read: readEmbeddingsFacts,
     base: { model, input: 'a' },
     fine: [{ input: ['a'] }, { input: [1] }, { input: [[1], [2]] }, { encoding_format: null, dimensions: 1 }],
     bad: [
@@ -134,7 +134,7 @@ describe.each(Object.entries(wires))('a body of the wire %s', (_, { schema, read
 });
 
 it('every schema of the document is one, and every reference leads to one', () => {
-  const { components } = openapiDocument(gatewayRoutes({} as GatewayParts, ''), '');
+  const { components } = openapiDocument(gatewayRoutes({} as GatewayServices, ''), '');
   const text = JSON.stringify(components.schemas).replaceAll('#/components/schemas/', '#/$defs/');
   const $defs = JSON.parse(text) as Record<string, object>;
   for (const name of Object.keys($defs))

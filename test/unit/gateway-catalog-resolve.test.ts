@@ -1,7 +1,7 @@
 /** Name resolution: a name resolves to the requested model or to none, never silently to another one. */
 import { describe, expect, test } from 'vitest';
-import type { OwnCredential } from '../../src/gateway/access/types.ts';
-import { balanceBody, listBody, modelBody } from '../../src/gateway/catalog/bodies.ts';
+import type { ByokCredential } from '../../src/gateway/access/types.ts';
+import { toBalanceBody, toListBody, toModelBody } from '../../src/gateway/catalog/bodies.ts';
 import { Catalog } from '../../src/gateway/catalog/catalog.ts';
 import { GatewayFile } from '../../src/gateway/config/file.ts';
 import { WireError } from '../../src/wires/core/error.ts';
@@ -52,11 +52,11 @@ const config = await new GatewayFile(source, { name: 'gateway.toml', folder: '/'
 const catalog = new Catalog(config);
 
 const credentials =
-  (...some: OwnCredential[]) =>
+  (...some: ByokCredential[]) =>
   (provider: string) =>
     Promise.resolve(some.find((one) => one.provider === provider));
-const none = { models: undefined, own: credentials(), fallbacks: [] };
-const own = (provider: string, baseUrl?: string): OwnCredential => ({
+const none = { models: undefined, findCredential: credentials(), fallbacks: [] };
+const own = (provider: string, baseUrl?: string): ByokCredential => ({
   provider,
   apiKey: `sk-own-${provider}`,
   baseUrl,
@@ -124,7 +124,7 @@ describe('names', () => {
     expect(idsOf((await catalog.resolve('auto', asker)).candidates)).toEqual(['gpt-5-mini']);
     const error = await refused(catalog.resolve('gpt-5', asker));
     expect([error.status, error.message]).toEqual([404, "This API key may not use the model 'gpt-5'."]);
-    expect((await catalog.listFor(asker.models, asker.own)).map(({ id }) => id)).toEqual(['gpt-5-mini']);
+    expect((await catalog.listFor(asker.models, asker.findCredential)).map(({ id }) => id)).toEqual(['gpt-5-mini']);
     const hint = await refused(catalog.resolve('gpt-55', { ...none, models: ['vendor/open-8b'] }));
     expect(hint.message).not.toMatch(/Did you mean 'gpt-5'/);
   });
@@ -132,29 +132,29 @@ describe('names', () => {
 
 describe("callers' own credentials", () => {
   test("are used in place of the operator's, which is not tried after them", async () => {
-    const { candidates } = await catalog.resolve('gpt-5-mini', { ...none, own: credentials(own('openai')) });
+    const { candidates } = await catalog.resolve('gpt-5-mini', { ...none, findCredential: credentials(own('openai')) });
     expect(candidates.map(({ credential }) => credential)).toEqual([
       { kind: 'byok', provider: 'openai', apiKey: 'sk-own-openai' },
     ]);
   });
 
   test('add the models of a provider for which the operator has no key', async () => {
-    const asker = { ...none, own: credentials(own('closed')) };
+    const asker = { ...none, findCredential: credentials(own('closed')) };
     expect((await catalog.resolve('gem', asker)).candidates[0]?.credential).toMatchObject({ kind: 'byok' });
-    const ids = (await catalog.listFor(undefined, asker.own)).map(({ id }) => id);
+    const ids = (await catalog.listFor(undefined, asker.findCredential)).map(({ id }) => id);
     expect(ids).toEqual(['gpt-5', 'gpt-5-mini', 'vendor/open-8b', 'gem']);
-    expect((await catalog.listFor(undefined, none.own)).map(({ id }) => id)).not.toContain('gem');
+    expect((await catalog.listFor(undefined, none.findCredential)).map(({ id }) => id)).not.toContain('gem');
     expect(catalog.list().map(({ id }) => id)).toContain('gem');
   });
 
   test('are not used for a provider that has no [byok] table', async () => {
-    const asker = { ...none, own: credentials(own('pool')) };
+    const asker = { ...none, findCredential: credentials(own('pool')) };
     const { candidates } = await catalog.resolve('vendor/open-8b', asker);
     expect(candidates[0]?.credential).toEqual({ kind: 'house', apiKey: undefined });
   });
 
   test('of a cloud resource add deployments, by both names, but do not replace a catalog model', async () => {
-    const asker = { ...none, own: credentials(own('azure', 'https://mine.openai.azure.com')) };
+    const asker = { ...none, findCredential: credentials(own('azure', 'https://mine.openai.azure.com')) };
     for (const name of ['my-gpt', 'azure/my-gpt']) {
       const { model: found, candidates, reason } = await catalog.resolve(name, asker);
       expect(found).toMatchObject({
@@ -179,13 +179,13 @@ describe("callers' own credentials", () => {
       expect(found.efforts).toContain('xhigh');
     }
     expect((await catalog.resolve('gpt-5', asker)).model.provider.id).toBe('openai');
-    expect((await catalog.listFor(undefined, asker.own)).map(({ id }) => id)).not.toContain('my-gpt');
+    expect((await catalog.listFor(undefined, asker.findCredential)).map(({ id }) => id)).not.toContain('my-gpt');
     for (const name of ['a/b', 'azure/a/b', 'azure/', '../x', 'a b', 'x'.repeat(65)])
       expect((await refused(catalog.resolve(name, asker))).status).toBe(404);
   });
 
   test('of an endpoint add its models, free of charge', async () => {
-    const asker = { ...none, own: credentials(own('vllm:lab', 'http://10.0.0.9:8000/v1')) };
+    const asker = { ...none, findCredential: credentials(own('vllm:lab', 'http://10.0.0.9:8000/v1')) };
     const { model: found, candidates } = await catalog.resolve('vllm:lab/org/model-7b', asker);
     expect(found).toMatchObject({ id: 'vllm:lab/org/model-7b', upstream: 'org/model-7b' });
     expect(candidates[0]?.credential).toMatchObject({
@@ -227,7 +227,7 @@ describe('response bodies', () => {
   test("a model has the catalog's members and those that OpenAI's clients read, without secrets", () => {
     const [first] = catalog.list();
     if (!first) throw new Error('no models');
-    expect(modelBody(first)).toEqual({
+    expect(toModelBody(first)).toEqual({
       id: 'gpt-5',
       object: 'model',
       created: 0,
@@ -244,20 +244,20 @@ describe('response bodies', () => {
         cache_write_usd_per_mtok: '1',
       },
     });
-    const text = JSON.stringify(listBody(catalog.list()));
+    const text = JSON.stringify(toListBody(catalog.list()));
     expect(text).not.toContain('sk-house');
     expect(JSON.parse(text)).toMatchObject({ object: 'list' });
   });
 
   test('a balance is in integer nanodollars', () => {
     const balance = { remaining: 5n, included: 3n, allowanceRemaining: 2n, creditsRemaining: -1n };
-    expect(balanceBody(balance)).toEqual({
+    expect(toBalanceBody(balance)).toEqual({
       remaining_nanodollars: 5,
       included_nanodollars: 3,
       allowance_remaining_nanodollars: 2,
       credits_remaining_nanodollars: -1,
     });
-    expect(balanceBody({ ...balance, remaining: 10n ** 18n }).remaining_nanodollars).toBe(
+    expect(toBalanceBody({ ...balance, remaining: 10n ** 18n }).remaining_nanodollars).toBe(
       Number.MAX_SAFE_INTEGER,
     );
   });

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { Usage } from '../../src/wires/core/types.ts';
 import { chatWire } from '../../src/wires/chat/client.ts';
-import { chatSame } from '../../src/wires/chat/same.ts';
+import { chatPassthrough } from '../../src/wires/chat/same.ts';
 import { openaiChat } from '../../src/wires/chat/upstream.ts';
 import { completionsWire } from '../../src/wires/completions/client.ts';
-import { completionsSame } from '../../src/wires/completions/same.ts';
-import { translated } from '../../src/wires/core/translated.ts';
+import { completionsPassthrough } from '../../src/wires/completions/same.ts';
+import { composeTranslation } from '../../src/wires/core/translated.ts';
 import { cassettesPath, interactions, recordedBody, recordedFrames } from '../support/gateway/cassettes.ts';
 import { aboutOf, askedOn, contentsOf, through } from '../support/gateway/chat.ts';
 import { framesOf, payloadsOf } from '../support/gateway/frames.ts';
@@ -19,7 +19,7 @@ const request = (includeUsage: boolean) =>
     messages: [{ role: 'user', content: 'hi' }],
     stream_options: { include_usage: includeUsage },
   });
-const through2 = translated(chatWire, openaiChat);
+const through2 = composeTranslation(chatWire, openaiChat);
 
 type Counted = { prompt_tokens: number; completion_tokens: number; total_tokens: number };
 const totalOf = ({ fresh, cacheWrite, cacheWrite1h, cacheRead, output }: Usage) =>
@@ -50,7 +50,7 @@ describeShared('recorded chat streams', [cassettesPath(), openApiDocument], () =
       .map(({ data }) => JSON.parse(data) as { choices: unknown[]; usage?: Counted | null })
       .filter(({ usage }) => usage);
     for (const includeUsage of [true, false])
-      for (const translation of [chatSame, through2]) {
+      for (const translation of [chatPassthrough, through2]) {
         const { text, events } = through(translation.stream(aboutOf(request(includeUsage))), recorded);
         const chunks = payloadsOf<{ choices: unknown[]; usage?: Counted | null }>(text);
         for (const chunk of chunks) expect(schemaFaults('chat', 'chunk', chunk)).toEqual([]);
@@ -77,13 +77,13 @@ describeShared('recorded chat streams', [cassettesPath(), openApiDocument], () =
 
   it('leaves the chunks of OpenAI unchanged, except for a null that its own schema does not allow', () => {
     const [recorded] = interactions('openai/chat-streaming');
-    const { text } = through(chatSame.stream(aboutOf(request(false))), framesOf(recorded?.response ?? ''));
+    const { text } = through(chatPassthrough.stream(aboutOf(request(false))), framesOf(recorded?.response ?? ''));
     expect(text).toBe(recorded?.response.replaceAll('"system_fingerprint":null,', ''));
   });
 
   it('counts the reasoning tokens that xAI reports in addition to the completion', () => {
     const { events } = through(
-      chatSame.stream(aboutOf(request(false))),
+      chatPassthrough.stream(aboutOf(request(false))),
       recordedFrames('openai-compatible-chat/xai-tool-call'),
     );
     expect(usageOf(events)).toEqual({
@@ -109,7 +109,7 @@ describeShared('recorded chat bodies', [cassettesPath(), openApiDocument], () =>
   const check = (text: string) => {
     const recorded = JSON.parse(text) as { usage: Counted; choices: { message: { content: unknown } }[] };
     const about = aboutOf(request(false));
-    for (const translation of [chatSame, through2]) {
+    for (const translation of [chatPassthrough, through2]) {
       const answer = translation.answer(text, about);
       const body = JSON.parse(answer.text) as typeof recorded;
       expect(schemaFaults('chat', 'body', body)).toEqual([]);
@@ -117,7 +117,7 @@ describeShared('recorded chat bodies', [cassettesPath(), openApiDocument], () =>
       expect(usage && totalOf(usage)).toBe(recorded.usage.total_tokens);
       expect(body.choices[0]?.message.content || null).toEqual(recorded.choices[0]?.message.content || null);
     }
-    const same = JSON.parse(chatSame.answer(text, about).text) as object;
+    const same = JSON.parse(chatPassthrough.answer(text, about).text) as object;
     // Nothing is lost, and nothing that was there is changed.
     expect(same).toMatchObject(withoutNulls(recorded) as object);
   };
@@ -167,7 +167,7 @@ describeShared('recorded text completions', [cassettesPath(), openApiDocument], 
   ])('%s', (name) => {
     for (const { status, request: text, response, headers } of interactions(`openai/${name}`)) {
       if (status !== 200) {
-        expect(completionsSame.failure(status, response, headers).error.status).toBe(
+        expect(completionsPassthrough.failure(status, response, headers).error.status).toBe(
           status === 404 ? 502 : 400,
         );
         continue;
@@ -175,14 +175,14 @@ describeShared('recorded text completions', [cassettesPath(), openApiDocument], 
       const asked = askedOn(completionsWire, JSON.parse(text) as object);
       const about = aboutOf(asked);
       if (!asked.facts.stream) {
-        const answer = completionsSame.answer(response, about);
+        const answer = completionsPassthrough.answer(response, about);
         expect(JSON.parse(answer.text)).toEqual(JSON.parse(response));
         const recorded = JSON.parse(response) as { usage: Counted; choices: unknown[] };
         expect(totalOf(usageOf(answer.events) as Usage)).toBe(recorded.usage.total_tokens);
         expect(recorded.choices.length).toBe(asked.facts.answers);
         continue;
       }
-      const { text: passed, events } = through(completionsSame.stream(about), framesOf(response));
+      const { text: passed, events } = through(completionsPassthrough.stream(about), framesOf(response));
       for (const chunk of payloadsOf(passed)) expect(schemaFaults('completions', 'chunk', chunk)).toEqual([]);
       expect(events.at(-1)?.type).not.toBe('failure');
       expect(passed).toBe(response);

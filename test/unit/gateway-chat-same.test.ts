@@ -4,10 +4,10 @@ import type { Model } from '../../src/gateway/catalog/types.ts';
 import type { Cap, Effort } from '../../src/wires/core/types.ts';
 import { UpstreamFailure } from '../../src/wires/core/upstream-failure.ts';
 import { chatWire } from '../../src/wires/chat/client.ts';
-import { chatSame } from '../../src/wires/chat/same.ts';
+import { chatPassthrough } from '../../src/wires/chat/same.ts';
 import { openaiChat } from '../../src/wires/chat/upstream.ts';
 import { completionsWire } from '../../src/wires/completions/client.ts';
-import { completionsSame } from '../../src/wires/completions/same.ts';
+import { completionsPassthrough } from '../../src/wires/completions/same.ts';
 import type { ClientRequest } from '../../src/wires/core/wire.ts';
 import { aboutOf, askedOn, contentsOf, through } from '../support/gateway/chat.ts';
 import { frame, payloadsOf } from '../support/gateway/frames.ts';
@@ -17,7 +17,7 @@ const messages = [{ role: 'user', content: 'hi' }];
 const ask = (more: object) => askedOn(chatWire, { model: 'm', messages, ...more });
 const efforts: Effort[] = ['low', 'high'];
 const sent = (request: ClientRequest, model: Model, maxTokens = request.facts.maxTokens ?? 4096) =>
-  chatSame.request(request, { model, stream: request.facts.stream, maxTokens }).text;
+  chatPassthrough.request(request, { model, stream: request.facts.stream, maxTokens }).text;
 const plain = modelOf('openai-chat', { family: 'deepseek' });
 const gpt = modelOf('openai-chat', { efforts });
 const mistral = modelOf('openai-chat', {
@@ -185,7 +185,7 @@ const chunk = (delta: object, more: object = {}) =>
 const counted = { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7 };
 const done = frame('[DONE]');
 const run = (frames: ReturnType<typeof frame>[], more: object = {}) =>
-  through(chatSame.stream(aboutOf(ask({ stream: true, ...more }))), frames);
+  through(chatPassthrough.stream(aboutOf(ask({ stream: true, ...more }))), frames);
 const wanted = { stream_options: { include_usage: true } };
 type Chunk = {
   choices: { index: number; delta: Record<string, unknown>; finish_reason: string | null }[];
@@ -458,7 +458,7 @@ describe('text completions', () => {
 
   it('are requested with a limit and with usage, which is not sent unless requested', () => {
     const request = asked({ prompt: 'a', stream: true });
-    const { path, text } = completionsSame.request(request, { model: plain, stream: true, maxTokens: 16 });
+    const { path, text } = completionsPassthrough.request(request, { model: plain, stream: true, maxTokens: 16 });
     expect(path).toBe('/completions');
     expect(JSON.parse(text)).toEqual({
       model: 'upstream-model',
@@ -473,10 +473,10 @@ describe('text completions', () => {
       choices: [{ text: 'b', index: 0, logprobs: null, finish_reason: 'length' }],
     });
     const usage = frame({ ...piece, choices: [], usage: counted });
-    const { text: passed, events } = through(completionsSame.stream(aboutOf(request)), [one, usage, done]);
+    const { text: passed, events } = through(completionsPassthrough.stream(aboutOf(request)), [one, usage, done]);
     expect(passed).toBe(one.raw + done.raw);
     expect(events.map(({ type }) => type)).toEqual(['start', 'text', 'finish', 'usage']);
-    const cut = through(completionsSame.stream(aboutOf(asked({ prompt: ['a', 'b'], stream: true }))), [one]);
+    const cut = through(completionsPassthrough.stream(aboutOf(asked({ prompt: ['a', 'b'], stream: true }))), [one]);
     expect(cut.events.at(-1)?.type).toBe('failure');
   });
 });
@@ -493,7 +493,7 @@ it('reads chunks correctly, however similar they are', () => {
   });
   fc.assert(
     fc.property(fc.array(shape, { minLength: 1, maxLength: 12 }), (chunks) => {
-      const stream = chatSame.stream(aboutOf(ask({ stream: true })));
+      const stream = chatPassthrough.stream(aboutOf(ask({ stream: true })));
       const reader = openaiChat.reader();
       const data = chunks.map(({ content, finish, more }) =>
         JSON.stringify({

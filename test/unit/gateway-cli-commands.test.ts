@@ -6,9 +6,9 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { commandNames, parseGatewayArgs } from '../../src/gateway/cli/commands.ts';
 import { gatewayMain } from '../../src/gateway/cli/main.ts';
-import { dollars, nanoOf } from '../../src/gateway/cli/money.ts';
-import { openBooks } from '../../src/gateway/cli/open-books.ts';
-import type { GatewayWorld, ServeOptions } from '../../src/gateway/cli/types.ts';
+import { formatDollars, parseNanodollars } from '../../src/gateway/cli/money.ts';
+import { openGatewayDatabase } from '../../src/gateway/cli/open-books.ts';
+import type { CliEnvironment, ServeOptions } from '../../src/gateway/cli/types.ts';
 
 let folder = '';
 let database = '';
@@ -53,7 +53,7 @@ interface Ran {
   readonly code: number;
 }
 
-async function run(args: readonly string[], more: Partial<GatewayWorld> = {}): Promise<Ran> {
+async function run(args: readonly string[], more: Partial<CliEnvironment> = {}): Promise<Ran> {
   const said = { out: '', err: '', code: 0 };
   await gatewayMain({
     args,
@@ -66,7 +66,7 @@ async function run(args: readonly string[], more: Partial<GatewayWorld> = {}): P
     exit: (code) => (said.code = code),
     now: () => new Date('2026-11-22T00:00:00.000Z'),
     serve: () => Promise.reject(new Error('not served here')),
-    openBooks,
+    openDatabase: openGatewayDatabase,
     ...more,
   });
   return said;
@@ -172,8 +172,8 @@ describe('accounts and keys', () => {
       faults: ['a_1 is off'],
     };
     const broken = await run(['ledger', 'audit', '--database', database], {
-      openBooks: async (options) => {
-        const books = await openBooks(options);
+      openDatabase: async (options) => {
+        const books = await openGatewayDatabase(options);
         return {
           ...books,
           ledger: { audit: () => Promise.resolve(audit) } as unknown as typeof books.ledger,
@@ -364,7 +364,7 @@ describe('invalid command lines', () => {
     ['endpoint add VLLM --account a --base-url http://x', /expected KIND:SLUG/],
     ['account list --config nowhere.toml', /nowhere\.toml: there is no such file/],
   ])('%s', async (line, message) => {
-    const refused = await run(line.split(' '), { openBooks: () => Promise.reject(new Error('opened')) });
+    const refused = await run(line.split(' '), { openDatabase: () => Promise.reject(new Error('opened')) });
     expect(refused.err).toMatch(message);
     expect(refused.err).toMatch(/See: node dist\/gateway\.js --help\n$/);
     expect(refused).toMatchObject({ code: 2, out: '' });
@@ -403,8 +403,8 @@ describe('an empty database', () => {
   });
 
   test('is named without a password', async () => {
-    const elsewhere: Partial<GatewayWorld> = {
-      openBooks: (options) => openBooks({ ...options, database }),
+    const elsewhere: Partial<CliEnvironment> = {
+      openDatabase: (options) => openGatewayDatabase({ ...options, database }),
     };
     for (const url of ['postgres://u:hun%40ter@h:5/d?password=ter2', 'postgres://u@h:5/d?sslkey=hunter']) {
       const { err } = await run(['account', 'list', '--database', url], elsewhere);
@@ -436,10 +436,10 @@ describe('amounts', () => {
   test('are parsed and formatted exactly', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: -(10n ** 18n), max: 10n ** 18n }), (nano) => {
-        expect(nanoOf(dollars(nano))).toBe(nano);
+        expect(parseNanodollars(formatDollars(nano))).toBe(nano);
       }),
     );
-    expect([0n, 1n, -1n, 5_000_000_000n, 1_230_000_000n, 10n ** 9n + 1n].map(dollars)).toEqual([
+    expect([0n, 1n, -1n, 5_000_000_000n, 1_230_000_000n, 10n ** 9n + 1n].map(formatDollars)).toEqual([
       '$0.00',
       '$0.000000001',
       '-$0.000000001',

@@ -166,7 +166,7 @@ previous = [{ env = "OLD" }, { file = "old.key" }]
     expect(await faults(configOf(source))).toEqual([
       "gateway.toml:2: aliases.auto: there is no model 'lathe-tiny'",
     ]);
-    const options = { name: 'gateway.toml', folder: '/', env, resident: ['lathe-tiny'] };
+    const options = { name: 'gateway.toml', folder: '/', env, residentIds: ['lathe-tiny'] };
     expect((await new GatewayFile(source, options).config()).aliases.get('auto')).toBe('lathe-tiny');
   });
 });

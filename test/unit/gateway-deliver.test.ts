@@ -1,11 +1,11 @@
 import { createServer, request as httpRequest, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { Answer, type LiveFrames } from '../../src/http/deliver.ts';
+import { OutgoingResponse, type FrameSource } from '../../src/http/deliver.ts';
 import { deliver } from '../../src/http/deliver.ts';
 import { Relay } from '../../src/gateway/serve/relay.ts';
 import { newRequestId } from '../../src/http/request-id.ts';
-import type { Frames } from '../../src/gateway/upstream/types.ts';
+import type { UpstreamFrames } from '../../src/gateway/upstream/types.ts';
 import type { SseFrame } from '../../src/wires/core/wire.ts';
 
 const undo: (() => unknown)[] = [];
@@ -15,40 +15,40 @@ afterEach(async () => {
 
 /** A source of the frames that are pushed; the last one ends the stream. */
 function framesOf(readerMs = 60_000) {
-  const waiting: ((next: Awaited<ReturnType<LiveFrames['next']>>) => void)[] = [];
-  const here: { text: string; closed: boolean }[] = [];
+  const waiting: ((next: Awaited<ReturnType<FrameSource['next']>>) => void)[] = [];
+  const here: { text: string; isLast: boolean }[] = [];
   const state = { taken: 0, left: 0 };
   const stop = new AbortController();
-  const frames: LiveFrames = {
+  const frames: FrameSource = {
     next: () => {
       state.taken++;
       const next = here.shift();
       return next ? Promise.resolve(next) : new Promise((resolve) => waiting.push(resolve));
     },
-    leave: () => {
+    cancel: () => {
       state.left++;
       for (const resolve of waiting.splice(0)) resolve(undefined);
     },
-    givenUp: stop.signal,
-    readerMs,
+    abortSignal: stop.signal,
+    stallTimeoutMs: readerMs,
   };
   const push = (text: string, closed = false) => {
     const resolve = waiting.shift();
-    if (resolve) resolve({ text, closed });
-    else here.push({ text, closed });
+    if (resolve) resolve({ text, isLast: closed });
+    else here.push({ text, isLast: closed });
   };
   return { frames, push, state, stop };
 }
 
 /** Sends a response to one request over a connection. */
-async function served(body: LiveFrames | string) {
+async function served(body: FrameSource | string) {
   const faults: unknown[] = [];
   const server = createServer((_, outgoing) => {
     const gone = new AbortController();
     outgoing.once('close', () => outgoing.writableFinished || gone.abort());
-    deliver(new Answer(200, { 'x-a': 'b' }, body), {
+    deliver(new OutgoingResponse(200, { 'x-a': 'b' }, body), {
       outgoing,
-      gone: gone.signal,
+      disconnectSignal: gone.signal,
       onFault: (error) => faults.push(error),
     });
   });
@@ -135,8 +135,8 @@ describe('a response written directly to Node', () => {
 });
 
 describe('a response as a web stream', () => {
-  const way = { outgoing: undefined, gone: new AbortController().signal, onFault: () => undefined };
-  const streamOf = (frames: LiveFrames) => deliver(new Answer(200, {}, frames), way).body as ReadableStream;
+  const way = { outgoing: undefined, disconnectSignal: new AbortController().signal, onFault: () => undefined };
+  const streamOf = (frames: FrameSource) => deliver(new OutgoingResponse(200, {}, frames), way).body as ReadableStream;
 
   it('is read at the pace of the client', async () => {
     const { frames, push, state } = framesOf();
@@ -179,8 +179,8 @@ describe('events that arrive together', () => {
   it('are sent together, up to a failure', async () => {
     const frame = (data: string): SseFrame => ({ event: undefined, data, raw: '' });
     const here = ['b', 'c', 'bad', 'd'].map(frame);
-    const frames: Frames = {
-      ready: () => here.shift(),
+    const frames: UpstreamFrames = {
+      takeReady: () => here.shift(),
       [Symbol.asyncIterator]: () => ({
         next: () => Promise.resolve({ value: frame('a'), done: false as const }),
       }),
@@ -188,7 +188,7 @@ describe('events that arrive together', () => {
     const relay = new Relay(frames, {
       push: ({ data }) => ({
         text: data === 'bad' ? '' : data,
-        events: data === 'bad' ? [{ type: 'failure', error: new Error('x') as never, again: false }] : [],
+        events: data === 'bad' ? [{ type: 'failure', error: new Error('x') as never, isRetryable: false }] : [],
       }),
       finish: () => ({ text: '', events: [] }),
       end: () => '',
@@ -202,15 +202,15 @@ describe('events that arrive together', () => {
     ['which is whole', [{ type: 'finish', reason: 'stop' } as const]],
     [
       'which says that the provider broke off',
-      [{ type: 'failure', error: new Error('x') as never, again: true } as const],
+      [{ type: 'failure', error: new Error('x') as never, isRetryable: true } as const],
     ],
   ])('include an end that arrived with them, %s', async (_, events) => {
     const frame = (data: string): SseFrame => ({ event: undefined, data, raw: '' });
     const here = ['a', 'b', 'c'].map(frame);
     let finished = 0;
-    const frames: Frames = {
-      ready: () => (here.length > 1 ? here.shift() : undefined),
-      ended: () => here.length === 0,
+    const frames: UpstreamFrames = {
+      takeReady: () => (here.length > 1 ? here.shift() : undefined),
+      hasEnded: () => here.length === 0,
       [Symbol.asyncIterator]: () => ({
         next: () => Promise.resolve({ value: here.shift() ?? frame('none'), done: false as const }),
       }),
@@ -227,7 +227,7 @@ describe('events that arrive together', () => {
     expect(await relay.next()).toEqual({ text: 'ab', done: false });
     expect(finished).toBe(0);
     expect(await relay.next()).toEqual({ text: 'c!', done: true });
-    expect([finished, relay.tally.finished, relay.tally.failure]).toEqual([
+    expect([finished, relay.tally.isFinished, relay.tally.failure]).toEqual([
       1,
       events[0]?.type === 'finish',
       events[0]?.type === 'failure' ? events[0] : undefined,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Model } from '../../src/gateway/catalog/types.ts';
 import type { Effort, WireKind } from '../../src/wires/core/types.ts';
-import { assumptionsOn } from '../../src/gateway/config/remarks.ts';
+import { findAssumptions } from '../../src/gateway/config/remarks.ts';
 import { chatWire } from '../../src/wires/chat/client.ts';
 import { efforts } from '../../src/wires/core/effort.ts';
 import { translationOf } from '../../src/wires/translation.ts';
@@ -55,7 +55,7 @@ describe('reasoning_effort for a model without configured levels', () => {
 
   it('`catalog check` reports the assumed levels', () => {
     const assumed = (wire: WireKind, more: Partial<Model> = {}) =>
-      assumptionsOn({ ...configOf([]), models: [modelOf(wire, { efforts: undefined, ...more })] });
+      findAssumptions({ ...configOf([]), models: [modelOf(wire, { efforts: undefined, ...more })] });
     expect(assumed('openai-chat')).toEqual([
       'the-model has the capability reasoning: its levels of reasoning_effort are assumed to be low, medium, high; name them with efforts = [...], or efforts = [] where it takes none',
     ]);

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import type { Model } from '../../src/gateway/catalog/types.ts';
 import { WireError } from '../../src/wires/core/error.ts';
 import { UpstreamFailure } from '../../src/wires/core/upstream-failure.ts';
-import { embeddingsFacts, embeddingsOf } from '../../src/wires/embeddings/index.ts';
+import { readEmbeddingsFacts, embeddingsTranslationOf } from '../../src/wires/embeddings/index.ts';
 import { fromBase64, toBase64 } from '../../src/wires/embeddings/vectors.ts';
 import { cassettesPath, interactions } from '../support/gateway/cassettes.ts';
 import { modelOf } from '../support/gateway/models.ts';
@@ -14,7 +14,7 @@ import { describeShared } from '../support/shared.ts';
 
 const requestOf = (body: Record<string, unknown>, text = JSON.stringify(body)) => ({
   text,
-  facts: embeddingsFacts(body),
+  facts: readEmbeddingsFacts(body),
 });
 const openai = modelOf('openai-chat');
 const gemini = modelOf('google', { id: 'gemini-embedding', upstream: 'gemini-embedding-001' });
@@ -26,14 +26,14 @@ interface Body {
   readonly usage: unknown;
 }
 const answerOf = (model: Model, body: unknown, request: Record<string, unknown>) => {
-  const translation = embeddingsOf(model.provider.wire);
+  const translation = embeddingsTranslationOf(model.provider.wire);
   const answer = translation.answer(JSON.stringify(body), requestOf({ model: 'm', ...request }), model);
   return { ...answer, body: JSON.parse(answer.text) as Body };
 };
 
 const violationsOf = (body: Record<string, unknown>): string[] => {
   try {
-    embeddingsFacts(body);
+    readEmbeddingsFacts(body);
   } catch (error) {
     if (error instanceof WireError && error.status === 400)
       return (error.violations ?? []).map(({ path }) => path);
@@ -49,7 +49,7 @@ describe('a request for embeddings', () => {
     [[1, 2, 3], 3, 1],
     [[[1, 2], [3]], 3, 2],
   ])('of %j has its size and inputs as facts', (input, textBytes, inputs) => {
-    expect(embeddingsFacts({ model: 'm', input })).toMatchObject({
+    expect(readEmbeddingsFacts({ model: 'm', input })).toMatchObject({
       model: 'm',
       textBytes,
       answers: inputs,
@@ -86,7 +86,7 @@ describe('a request for embeddings', () => {
   it('goes to OpenAI unchanged except for the model', () => {
     const text = '{ "input":["a", "\\u00e4"],"model" : "m", "dimensions": 8, "new_member": 1.0 }';
     const request = requestOf(JSON.parse(text) as Record<string, unknown>, text);
-    expect(embeddingsOf('openai-chat').request(request, openai)).toEqual({
+    expect(embeddingsTranslationOf('openai-chat').request(request, openai)).toEqual({
       path: '/embeddings',
       headers: {},
       text: text.replace('"m"', '"upstream-model"'),
@@ -95,7 +95,7 @@ describe('a request for embeddings', () => {
 
   it('goes to Google as one request for each text', () => {
     const body = { model: 'm', input: ['a', 'b'], dimensions: 8, encoding_format: 'base64' };
-    const { path, text } = embeddingsOf('google').request(requestOf(body), gemini);
+    const { path, text } = embeddingsTranslationOf('google').request(requestOf(body), gemini);
     expect(path).toBe('/models/gemini-embedding-001:batchEmbedContents');
     const about = { model: 'models/gemini-embedding-001', outputDimensionality: 8 };
     expect(JSON.parse(text)).toEqual({
@@ -105,11 +105,11 @@ describe('a request for embeddings', () => {
       ],
     });
     const tokens = requestOf({ model: 'm', input: [[1, 2]] });
-    expect(() => embeddingsOf('google').request(tokens, gemini)).toThrow(WireError);
+    expect(() => embeddingsTranslationOf('google').request(tokens, gemini)).toThrow(WireError);
   });
 
   it('is refused where the provider has none', () => {
-    expect(() => embeddingsOf('anthropic-messages')).toThrow(WireError);
+    expect(() => embeddingsTranslationOf('anthropic-messages')).toThrow(WireError);
   });
 });
 
@@ -157,7 +157,7 @@ describe('embeddings', () => {
     const text =
       '{"object":"list", "data":[{"object":"embedding","index":0,"embedding":[1.0,2e-3]}],"model":"x","usage":{"prompt_tokens":1,"total_tokens":1},"more":{}}';
     const request = requestOf({ model: 'm', input: 'a' });
-    expect(embeddingsOf('lathe').answer(text, request, openai).text).toBe(text);
+    expect(embeddingsTranslationOf('lathe').answer(text, request, openai).text).toBe(text);
   });
 
   it('are completed and sorted, and charged by bytes where the provider reports no usage', () => {
@@ -165,7 +165,7 @@ describe('embeddings', () => {
       { index: 1, embedding: [2] },
       { index: 0, embedding: [1] },
     ];
-    const { body, usage, counted } = answerOf(openai, { data, id: 'x' }, { input: ['abcdefgh', 'ä'] });
+    const { body, usage, isReported: counted } = answerOf(openai, { data, id: 'x' }, { input: ['abcdefgh', 'ä'] });
     expect(body).toEqual({
       object: 'list',
       data: [
@@ -212,7 +212,7 @@ describe('embeddings', () => {
     expect(wrong(openai, openaiBody([1], 'AADAfw=='))).toThrow(UpstreamFailure);
     for (const body of [{}, { embeddings: [{ values: [1] }] }, { embeddings: [{ values: [1] }, {}] }])
       expect(wrong(gemini, body)).toThrow(UpstreamFailure);
-    const translation = embeddingsOf('openai-chat');
+    const translation = embeddingsTranslationOf('openai-chat');
     expect(() => translation.answer('<html>', requestOf({ model: 'm', input: 'a' }), openai)).toThrow(
       UpstreamFailure,
     );
@@ -249,7 +249,7 @@ describeShared('embeddings as OpenAI recorded them', [cassettesPath('openai'), o
       expect([path, status]).toEqual(['/embeddings', 200]);
       const body = JSON.parse(request) as Record<string, unknown>;
       const model = modelOf('openai-chat', { upstream: String(body['model']) });
-      const translation = embeddingsOf('openai-chat');
+      const translation = embeddingsTranslationOf('openai-chat');
       const asked = requestOf(body, request);
       expect(translation.request(asked, model).text).toBe(request);
       const answer = translation.answer(response, asked, model);
@@ -273,9 +273,9 @@ describeShared('embeddings as OpenAI recorded them', [cassettesPath('openai'), o
     ['unknown-model', { status: 502, type: 'upstream_error' }],
   ])('embeddings-%s is a refusal', (name, error) => {
     const [exchange] = interactions(`openai/embeddings-${name}`);
-    const fault = embeddingsOf('openai-chat').failure(exchange?.status ?? 0, exchange?.response ?? '', {});
+    const fault = embeddingsTranslationOf('openai-chat').failure(exchange?.status ?? 0, exchange?.response ?? '', {});
     expect(fault.error).toMatchObject(error);
-    expect(fault.again).toBe(false);
+    expect(fault.isRetryable).toBe(false);
   });
 
   it('the request that OpenAI refused is refused before it is sent, with all violations', () => {

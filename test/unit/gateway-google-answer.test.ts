@@ -394,7 +394,7 @@ describe('any answer of Google', () => {
     fc.assert(
       fc.property(fc.dictionary(key, value.any, { noNullPrototype: true }), (args) => {
         const partial = new PartialArguments();
-        for (const piece of piecesOf(args, '$')) partial.take(piece);
+        for (const piece of piecesOf(args, '$')) partial.add(piece);
         expect(JSON.parse(partial.text)).toEqual(JSON.parse(JSON.stringify(args)));
       }),
     );
@@ -404,7 +404,7 @@ describe('any answer of Google', () => {
     const partial = new PartialArguments();
     partial.merge(JSON.parse('{"a":{}}') as Record<string, unknown>);
     for (const jsonPath of ['$.__proto__.x', '$.a.__proto__.x', '$.a.constructor.prototype.x'])
-      partial.take({ jsonPath, stringValue: 'y' });
+      partial.add({ jsonPath, stringValue: 'y' });
     expect(({} as Record<string, unknown>)['x']).toBeUndefined();
     expect(Object.keys(JSON.parse(partial.text) as object)).toEqual(['a', '__proto__']);
   });

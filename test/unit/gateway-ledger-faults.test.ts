@@ -68,7 +68,7 @@ describeDatabases('a ledger whose database fails', (url) => {
     await ledger.reserve(asked).catch((error: unknown) => expect(error).toBeInstanceOf(StoreError));
     const row = await ledger.audit();
     if (row.openHolds === 1 && (await free()) === 900n) await until(async () => (await free()) === 1000n);
-    expect(await ledger.claimed(payer.accountId, 'k', 'b')).toBeUndefined();
+    expect(await ledger.findClaim(payer.accountId, 'k', 'b')).toBeUndefined();
     expect((await ledger.audit()).faults).toEqual([]);
   });
 

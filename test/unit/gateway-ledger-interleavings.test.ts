@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { Reservation, Settled } from '../../src/gateway/ledger/types.ts';
+import type { Reservation, SettleResult } from '../../src/gateway/ledger/types.ts';
 import { describeDatabases } from '../support/databases.ts';
 import {
   ending,
@@ -72,7 +72,7 @@ class World {
   readonly #credit = new Map<string, bigint>();
   readonly #asked: Reservation[] = [];
   /** What each request was said to come to; the same every time. */
-  readonly #receipts = new Map<string, Settled>();
+  readonly #receipts = new Map<string, SettleResult>();
 
   constructor(replicas: readonly OpenLedger[]) {
     this.#replicas = replicas;
@@ -95,7 +95,7 @@ class World {
         const asked = reservation(this.#payer(one.payer), BigInt(amount), idempotency);
         const { outcome } = await ledger.reserve(asked);
         if (outcome === 'reserved') this.#asked.push(asked);
-        else if (outcome !== 'idempotency') ledger.note(asked, ending({ status: 402, outcome: 'failed' }));
+        else if (outcome !== 'idempotency') ledger.recordRefusal(asked, ending({ status: 402, outcome: 'failed' }));
         return;
       }
       case 'reserve again': {
@@ -117,7 +117,7 @@ class World {
         return;
       }
       case 'note':
-        return ledger.note(reservation(this.#payer(one.payer), 1n), ending({ status: 429 }));
+        return ledger.recordRefusal(reservation(this.#payer(one.payer), 1n), ending({ status: 429 }));
       case 'credit': {
         const { accountId } = this.#payer(one.payer);
         const amount = BigInt(one.amount);
@@ -137,7 +137,7 @@ class World {
         );
         return;
       case 'recover':
-        await ledger.recover();
+        await ledger.recoverOrphanedHolds();
         return;
     }
   }
@@ -173,7 +173,7 @@ class World {
     await this.check(true);
   }
 
-  #hears(requestId: string, receipt: Settled): void {
+  #hears(requestId: string, receipt: SettleResult): void {
     expect(receipt).toEqual(this.#receipts.get(requestId) ?? receipt);
     this.#receipts.set(requestId, receipt);
   }

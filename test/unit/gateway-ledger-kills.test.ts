@@ -48,7 +48,7 @@ describeDatabases('a gateway that is killed while it reserves and settles', (url
       await expectWhole(watcher, about);
       // Where the database is a file of this machine, their end is seen at once.
       if (kind === 'postgres') await letBeatsStop(watcher);
-      left += (await watcher.ledger.recover()).settled;
+      left += (await watcher.ledger.recoverOrphanedHolds()).settled;
       await expectSettled(watcher, { held, paid }, about);
     }
     const rows = await watcher.store.read((db) =>

@@ -1,6 +1,6 @@
 import { type KyselyPlugin, sql } from 'kysely';
 import { afterAll, describe, expect, it } from 'vitest';
-import { secretHash } from '../../src/signing/secret.ts';
+import { hashSecret } from '../../src/signing/secret.ts';
 import type { Ledger } from '../../src/gateway/ledger/types.ts';
 import { describeDatabases } from '../support/databases.ts';
 import {
@@ -180,8 +180,8 @@ describeDatabases('the ledger', (url) => {
       const payer = await payerOf(first.ledger, { credit: 10n });
       const asked = reservation(payer, 400n);
       expect(await first.ledger.reserve(asked)).toEqual({ outcome: 'insufficient_allowance', balance: 10n });
-      first.ledger.note(asked, ending({ status: 402, outcome: 'failed' }));
-      first.ledger.note(asked, ending({ status: 402, outcome: 'failed' }));
+      first.ledger.recordRefusal(asked, ending({ status: 402, outcome: 'failed' }));
+      first.ledger.recordRefusal(asked, ending({ status: 402, outcome: 'failed' }));
       await first.ledger.close();
       const second = await start(at);
       const row = await requestRow(second, asked.requestId);
@@ -356,8 +356,8 @@ describeDatabases('the ledger', (url) => {
         last4: secret.slice(-4),
         cap: undefined,
       });
-      expect(await ledger.findKey(secretHash(secret))).toEqual(row);
-      expect(await ledger.findKey(secretHash('x'))).toBeUndefined();
+      expect(await ledger.findKey(hashSecret(secret))).toEqual(row);
+      expect(await ledger.findKey(hashSecret('x'))).toBeUndefined();
       const rows = await opened.store.read((db) => db.selectFrom('gateway_keys').selectAll().execute());
       expect(Object.values(rows[0] ?? {}).join(' ')).not.toContain(secret.slice(14));
     });
@@ -379,9 +379,9 @@ describeDatabases('the ledger', (url) => {
       const others = found.filter(({ outcome }) => outcome !== 'reserved');
       const waits = { outcome: 'idempotency', found: { state: 'in_progress' } };
       expect(others).toEqual([waits, waits, waits]);
-      expect(await two.ledger.claimed(payer.accountId, 'again', 'b1')).toEqual({ state: 'in_progress' });
-      expect(await two.ledger.claimed(payer.accountId, 'again', 'b2')).toEqual({ state: 'conflict' });
-      expect(await two.ledger.claimed('a_other', 'again', 'b1')).toBeUndefined();
+      expect(await two.ledger.findClaim(payer.accountId, 'again', 'b1')).toEqual({ state: 'in_progress' });
+      expect(await two.ledger.findClaim(payer.accountId, 'again', 'b2')).toEqual({ state: 'conflict' });
+      expect(await two.ledger.findClaim('a_other', 'again', 'b1')).toBeUndefined();
       expect((await two.ledger.balance(payer.accountId)).remaining).toBe(990n);
       await expectSound(two.ledger);
     });
@@ -394,20 +394,20 @@ describeDatabases('the ledger', (url) => {
       await ledger.settle(asked.requestId, settlement(5n, { answer }));
       const done = { state: 'done', answer };
       time += day - 1;
-      expect(await ledger.claimed(payer.accountId, 'again', 'b1')).toEqual(done);
+      expect(await ledger.findClaim(payer.accountId, 'again', 'b1')).toEqual(done);
       const again = () => ledger.reserve(reservation(payer, 10n, { idempotency: claim }));
       expect(await again()).toEqual({ outcome: 'idempotency', found: done });
       time += 1;
-      expect(await ledger.claimed(payer.accountId, 'again', 'b1')).toBeUndefined();
+      expect(await ledger.findClaim(payer.accountId, 'again', 'b1')).toBeUndefined();
       expect(await again()).toEqual({ outcome: 'reserved' });
-      expect(await ledger.claimed(payer.accountId, 'again', 'b1')).toEqual({ state: 'in_progress' });
+      expect(await ledger.findClaim(payer.accountId, 'again', 'b1')).toEqual({ state: 'in_progress' });
     });
 
     it('is not claimed by a refused request', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 10n });
       await ledger.reserve(reservation(payer, 11n, { idempotency: claim }));
-      expect(await ledger.claimed(payer.accountId, 'again', 'b1')).toBeUndefined();
+      expect(await ledger.findClaim(payer.accountId, 'again', 'b1')).toBeUndefined();
     });
 
     it('is freed when nothing was charged and no answer stored, and is gone when something was charged', async () => {
@@ -422,7 +422,7 @@ describeDatabases('the ledger', (url) => {
       await ledger.settle(two.requestId, settlement(1n));
       const long = { ...answer, body: 'x'.repeat(4 * 1024 * 1024 + 1) };
       await ledger.settle(three.requestId, settlement(1n, { answer: long }));
-      const state = async (key: string) => await ledger.claimed(payer.accountId, key, 'b');
+      const state = async (key: string) => await ledger.findClaim(payer.accountId, key, 'b');
       expect(await state('1')).toBeUndefined();
       expect(await state('2')).toEqual({ state: 'gone', requestId: two.requestId });
       expect(await state('3')).toEqual({ state: 'gone', requestId: three.requestId });
@@ -436,7 +436,7 @@ describeDatabases('the ledger', (url) => {
       await ledger.reserve(asked);
       const long = { ...answer, body: 'ä'.repeat(4 * 1024 * 1024) };
       await ledger.settle(asked.requestId, settlement(1n, { answer: long }));
-      const found = await ledger.claimed(payer.accountId, 'again', 'b1');
+      const found = await ledger.findClaim(payer.accountId, 'again', 'b1');
       expect(found?.state === 'done' && found.answer.body === long.body).toBe(true);
     });
   });
@@ -461,15 +461,15 @@ describeDatabases('the ledger', (url) => {
         reservation(payer, 10n, { estimate: 99n }),
       ];
       for (const one of asked) await dead.ledger.reserve(one);
-      expect(await alive.ledger.recover()).toEqual({ settled: 0 });
+      expect(await alive.ledger.recoverOrphanedHolds()).toEqual({ settled: 0 });
       await die(dead);
-      const both = await Promise.all([alive.ledger.recover(), other.ledger.recover()]);
+      const both = await Promise.all([alive.ledger.recoverOrphanedHolds(), other.ledger.recoverOrphanedHolds()]);
       expect(both.map(({ settled }) => settled).reduce((a, b) => a + b)).toBe(2);
       // 25 by estimate, never more than the hold.
       expect((await alive.ledger.balance(payer.accountId)).remaining).toBe(965n);
       const row = await requestRow(alive, asked[0]?.requestId ?? '');
       expect(row).toMatchObject({ ended: 'crash', charged: 25n, cost_fresh: 25n, status: null });
-      expect(await alive.ledger.claimed(payer.accountId, 'k', 'b')).toMatchObject({ state: 'gone' });
+      expect(await alive.ledger.findClaim(payer.accountId, 'k', 'b')).toMatchObject({ state: 'gone' });
       // It was only slow: its settlement comes too late and returns the first result.
       const late = await dead.ledger.settle(asked[0]?.requestId ?? '', settlement(77n));
       expect(late).toEqual({ charged: 25n, overrun: 0n });
@@ -484,7 +484,7 @@ describeDatabases('the ledger', (url) => {
       // Longer than a heartbeat counts as current.
       await new Promise((resolve) => setTimeout(resolve, 10));
       await slow.ledger.reserve(reservation(payer, 100n));
-      expect(await other.ledger.recover()).toEqual({ settled: 0 });
+      expect(await other.ledger.recoverOrphanedHolds()).toEqual({ settled: 0 });
     });
 
     it('is not confused with one that starts during the check', async () => {
@@ -507,7 +507,7 @@ describeDatabases('the ledger', (url) => {
         },
       };
       first.store.read = (work) => read((db) => work(db.withPlugin(between)));
-      expect(await first.ledger.recover()).toEqual({ settled: 0 });
+      expect(await first.ledger.recoverOrphanedHolds()).toEqual({ settled: 0 });
       expect(opened).toHaveLength(2);
       expect((await first.ledger.audit()).openHolds).toBe(1);
     });
@@ -519,7 +519,7 @@ describeDatabases('the ledger', (url) => {
       await first.ledger.reserve(reservation(payer, 100n));
       await first.ledger.close();
       await expect(first.ledger.reserve(reservation(payer, 1n))).rejects.toThrow(/closed/);
-      expect(await second.ledger.recover()).toEqual({ settled: 1 });
+      expect(await second.ledger.recoverOrphanedHolds()).toEqual({ settled: 1 });
       await expectSound(second.ledger);
     });
   });

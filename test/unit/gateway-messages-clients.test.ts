@@ -4,14 +4,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WireError } from '../../src/wires/core/error.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
 import { messagesWire } from '../../src/wires/messages/client.ts';
-import { messagesSame } from '../../src/wires/messages/same.ts';
-import type { AnswerAbout, SseFrame, StreamReceipt } from '../../src/wires/core/wire.ts';
+import { messagesPassthrough } from '../../src/wires/messages/same.ts';
+import type { AnswerMetadata, SseFrame, StreamReceipt } from '../../src/wires/core/wire.ts';
 import { aiSdks } from '../support/ai-sdks.ts';
 import { recordedFrames } from '../support/gateway/cassettes.ts';
 import { type LocalServer, serve } from '../support/local-server.ts';
 import { describeShared } from '../support/shared.ts';
 
-const about = { requestId: 'req_7', model: 'the-model', created: 0 } as AnswerAbout;
+const about = { requestId: 'req_7', model: 'the-model', created: 0 } as AnswerMetadata;
 const receipt: StreamReceipt = {
   cost: { total: 12n, components: { fresh: 5n, cache_write: 0n, cache_read: 0n, output: 7n } },
   requestId: 'req_7',
@@ -26,7 +26,7 @@ const written = (events: readonly AnswerEvent[]) => {
   return events.map((event) => writer.write(event)).join('') + writer.end(receipt);
 };
 const passedOn = (frames: readonly SseFrame[]) => {
-  const stream = messagesSame.stream(about);
+  const stream = messagesPassthrough.stream(about);
   return frames.map((frame) => stream.push(frame).text).join('') + stream.end(receipt);
 };
 
@@ -171,7 +171,7 @@ describe.each(clients)("anthropic's client %s", (_name, version, client) => {
     const begun = answer.slice(0, 6).map((event) => writer.write(event));
     for (const body of [
       begun.join('') + writer.fail(overloaded),
-      messagesSame.stream(about).fail(overloaded),
+      messagesPassthrough.stream(about).fail(overloaded),
     ]) {
       reply = { body };
       await expect(client().messages.stream(params).finalMessage()).rejects.toThrow('Overloaded; ask again.');

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { inputBound } from '../../src/gateway/catalog/price.ts';
+import { maxInputTokens } from '../../src/gateway/catalog/price.ts';
 import { WireError } from '../../src/wires/core/error.ts';
 import { messagesWire } from '../../src/wires/messages/client.ts';
 import type { RequestFacts } from '../../src/wires/core/wire.ts';
@@ -96,7 +96,7 @@ describe('facts', () => {
   it('a referenced document has an unknown size', () => {
     const document = { type: 'document', source: { type: 'url', url: 'https://a/b.pdf' } };
     const found = facts({ ...minimal, messages: [{ role: 'user', content: [document] }] });
-    expect(inputBound({ contextWindow: 200_000, family: 'anthropic' }, found)).toBe(200_000n);
+    expect(maxInputTokens({ contextWindow: 200_000, family: 'anthropic' }, found)).toBe(200_000n);
   });
 
   it('never counts less than there are bytes of text, and the prefix is at most 4 KiB', () => {
@@ -199,7 +199,7 @@ describe('members with unbounded cost are refused', () => {
 
   it('provider-defined tools are counted with the instructions the provider adds', () => {
     const found = facts({ ...minimal, tools: [{ type: 'text_editor_20250728', name: 'e' }] });
-    expect(inputBound({ contextWindow: 200_000, family: 'anthropic' }, found)).toBeGreaterThan(1400n);
+    expect(maxInputTokens({ contextWindow: 200_000, family: 'anthropic' }, found)).toBeGreaterThan(1400n);
   });
 
   it('a thread is refused with the code on which the client resends all messages', () => {

@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest';
 import type { Usage } from '../../src/wires/core/types.ts';
 import { UpstreamFailure } from '../../src/wires/core/upstream-failure.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
-import { messagesSame } from '../../src/wires/messages/same.ts';
+import { messagesPassthrough } from '../../src/wires/messages/same.ts';
 import { anthropicMessages } from '../../src/wires/messages/upstream.ts';
-import type { AnswerAbout, SseFrame } from '../../src/wires/core/wire.ts';
+import type { AnswerMetadata, SseFrame } from '../../src/wires/core/wire.ts';
 import { recordedBody, recordedFrames } from '../support/gateway/cassettes.ts';
 import { frame } from '../support/gateway/frames.ts';
 import { describeShared } from '../support/shared.ts';
@@ -48,7 +48,7 @@ const bodies = [
   'anthropic-tool-search-regex.1',
   'anthropic-web-fetch-tool-20260209.1',
 ];
-const about = { requestId: 'req_1', model: 'the-model', created: 0 } as AnswerAbout;
+const about = { requestId: 'req_1', model: 'the-model', created: 0 } as AnswerMetadata;
 
 interface RawBlock {
   readonly type: string;
@@ -153,7 +153,7 @@ describeShared("anthropic's recorded streams", [folder], () => {
 
   it.each(streams)('%s: passes byte by byte on the same wire, and is metered alike', (name) => {
     for (const frames of answersOf(recordedFrames(`anthropic/${name}`))) {
-      const stream = messagesSame.stream(about);
+      const stream = messagesPassthrough.stream(about);
       const reader = anthropicMessages.reader();
       const passed = frames.map((one) => stream.push(one));
       const wanted = frames.filter(
@@ -194,7 +194,7 @@ describeShared("anthropic's recorded answers", [folder], () => {
     expect(foundIn(events)).toEqual(expectedOf(message.content));
     expect(lastUsage(events)).toMatchObject(billed(message.usage));
     expect(events.filter(({ type }) => type === 'finish')).toHaveLength(1);
-    expect(messagesSame.answer(text, about)).toEqual({ text, events });
+    expect(messagesPassthrough.answer(text, about)).toEqual({ text, events });
   });
 
   it('a refusal ends as one', () => {
@@ -433,7 +433,7 @@ describe('faults', () => {
   });
 
   it('are rewritten on the same wire, even without an event name', () => {
-    const stream = messagesSame.stream(about);
+    const stream = messagesPassthrough.stream(about);
     const { text, events } = stream.push({ ...error('overloaded_error'), event: undefined });
     expect(text).toBe('');
     const failure = events.at(-1);

@@ -5,7 +5,7 @@ import type { Cap, Effort } from '../../src/wires/core/types.ts';
 import { WireError } from '../../src/wires/core/error.ts';
 import type { Conversation, Message, Part } from '../../src/wires/core/conversation.ts';
 import { messagesWire } from '../../src/wires/messages/client.ts';
-import { messagesSame } from '../../src/wires/messages/same.ts';
+import { messagesPassthrough } from '../../src/wires/messages/same.ts';
 import { anthropicMessages } from '../../src/wires/messages/upstream.ts';
 import type { ClientRequest } from '../../src/wires/core/wire.ts';
 import { modelOf } from '../support/gateway/models.ts';
@@ -567,7 +567,7 @@ describe('the same wire on both sides', () => {
   });
 
   it('only the name of the model changes', () => {
-    expect(messagesSame.request(request(body), options)).toEqual({
+    expect(messagesPassthrough.request(request(body), options)).toEqual({
       path: '/messages',
       headers: {},
       text: body.replace('the-model', 'upstream-model'),
@@ -577,14 +577,14 @@ describe('the same wire on both sides', () => {
   it('duplicate members are sent once, as checked', () => {
     const twice =
       '{"max_tokens":999999,"model":"x","model":"the-model","messages":[{"role":"user","content":"a"}],"max_tokens":10}';
-    expect(messagesSame.request(request(twice), options).text).toBe(
+    expect(messagesPassthrough.request(request(twice), options).text).toBe(
       '{"model":"upstream-model","messages":[{"role":"user","content":"a"}],"max_tokens":10}',
     );
   });
 
   it('the context window cannot be extended', () => {
     const beta = (features: string, contextWindow: number) =>
-      messagesSame.request(request(body, { 'anthropic-beta': features }), {
+      messagesPassthrough.request(request(body, { 'anthropic-beta': features }), {
         ...options,
         model: { ...model, contextWindow },
       }).headers;
@@ -602,7 +602,7 @@ describe('the same wire on both sides', () => {
         'anthropic-workspace-id': 'w',
         authorization: 'Bearer caller',
       };
-      expect(messagesSame.request(request(body, headers), options).headers).toEqual({
+      expect(messagesPassthrough.request(request(body, headers), options).headers).toEqual({
         'anthropic-version': version,
         'anthropic-beta': 'a-2026-01-01,b-2026-01-01',
       });

@@ -5,10 +5,10 @@ import { WireError } from '../../src/wires/core/error.ts';
 import type { AnswerEvent, FinishReason } from '../../src/wires/core/answer.ts';
 import { messagesWire } from '../../src/wires/messages/client.ts';
 import { anthropicMessages } from '../../src/wires/messages/upstream.ts';
-import type { AnswerAbout, StreamReceipt } from '../../src/wires/core/wire.ts';
+import type { AnswerMetadata, StreamReceipt } from '../../src/wires/core/wire.ts';
 import { framesOf, payloadsOf } from '../support/gateway/frames.ts';
 
-const about = { requestId: 'req_00ff', model: 'the-model', created: 0 } as AnswerAbout;
+const about = { requestId: 'req_00ff', model: 'the-model', created: 0 } as AnswerMetadata;
 const cost: Cost = {
   total: 9_007_199_254_740_993n,
   components: { fresh: 9_007_199_254_740_990n, cache_write: 0n, cache_read: 1n, output: 2n },

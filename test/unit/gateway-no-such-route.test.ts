@@ -1,14 +1,14 @@
 /** The 404 of an unknown path. */
 import { expect, test } from 'vitest';
-import { hintsOf } from '../../src/gateway/serve/app.ts';
-import { noSuchRoute } from '../../src/http/router.ts';
+import { routeHints } from '../../src/gateway/serve/app.ts';
+import { createNotFoundError } from '../../src/http/router.ts';
 
 const routes = ['/v1/chat/completions', '/v1/messages', '/v1/models/{id}'].map((path) => ({
   method: 'POST' as const,
   path,
 }));
 const messageOf = (path: string, basePath: string) =>
-  noSuchRoute({ routes, basePath }, hintsOf(basePath))(path).message;
+  createNotFoundError({ routes, basePath }, routeHints(basePath))(path).message;
 
 test.each([
   ['', '/v1/v1/chat/completions', 'did you mean /v1/chat/completions? The base URL'],

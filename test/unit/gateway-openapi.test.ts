@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
 import { openapiDocument } from '../../src/gateway/serve/openapi.ts';
-import type { GatewayParts } from '../../src/gateway/serve/parts.ts';
+import type { GatewayServices } from '../../src/gateway/serve/parts.ts';
 import { gatewayRoutes } from '../../src/gateway/serve/routes.ts';
 
 // Creating routes does not use their services.
-const routes = gatewayRoutes({} as GatewayParts, '/gateway');
+const routes = gatewayRoutes({} as GatewayServices, '/gateway');
 
 it('describes every route of the gateway, where it is mounted', () => {
   const { paths } = openapiDocument(routes, '/gateway');

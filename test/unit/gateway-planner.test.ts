@@ -1,8 +1,8 @@
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { GatewayPlanner } from '../../src/agent/gateway-planner.ts';
-import type { PlannerEvent, PlannerRequest } from '../../src/agent/planner.ts';
+import { GatewayChatModel } from '../../src/agent/gateway-planner.ts';
+import type { ChatModelEvent, ChatModelRequest } from '../../src/agent/planner.ts';
 
 const closers: (() => void)[] = [];
 afterEach(() => {
@@ -13,8 +13,8 @@ afterEach(() => {
 async function answer(
   listener: RequestListener,
   timeoutMs = 120_000,
-  asked: Partial<PlannerRequest> = {},
-): Promise<PlannerEvent[]> {
+  asked: Partial<ChatModelRequest> = {},
+): Promise<ChatModelEvent[]> {
   const server = createServer(listener);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   closers.push(() => {
@@ -22,10 +22,10 @@ async function answer(
     server.close();
   });
   const { port } = server.address() as AddressInfo;
-  const planner = new GatewayPlanner({ url: `http://127.0.0.1:${port}/v1`, timeoutMs }, 'm');
+  const planner = new GatewayChatModel({ url: `http://127.0.0.1:${port}/v1`, timeoutMs }, 'm');
   const request = { messages: [], tools: [], sampling: {}, maxTokens: 10, ...asked };
-  const events: PlannerEvent[] = [];
-  for await (const event of planner.answer(request, new AbortController().signal)) events.push(event);
+  const events: ChatModelEvent[] = [];
+  for await (const event of planner.streamAnswer(request, new AbortController().signal)) events.push(event);
   return events;
 }
 

@@ -1,8 +1,8 @@
 /** Money is exact: prices as they were written, one rounding a request, parts that add up, a bound that holds. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { bound, cost, estimate, inputBound, roomFor } from '../../src/gateway/catalog/price.ts';
-import { picodollars, priceOf, usdPerMtok } from '../../src/gateway/catalog/rate-card.ts';
+import { maxCost, costOf, estimateMinCost, maxInputTokens, estimateOutputRoom } from '../../src/gateway/catalog/price.ts';
+import { parsePicodollars, priceOf, formatUsdPerMtok } from '../../src/gateway/catalog/rate-card.ts';
 import type { Price } from '../../src/gateway/catalog/types.ts';
 import type { Usage } from '../../src/wires/core/types.ts';
 
@@ -14,7 +14,7 @@ const usage = (some: Partial<Usage>): Usage => ({
   output: 0,
   ...some,
 });
-const sum = ({ fresh, cache_write, cache_read, output }: ReturnType<typeof cost>['components']) =>
+const sum = ({ fresh, cache_write, cache_read, output }: ReturnType<typeof costOf>['components']) =>
   fresh + cache_write + cache_read + output;
 
 const pico = fc.oneof(fc.bigInt({ min: 0n, max: 2000n }), fc.bigInt({ min: 0n, max: 500_000_000n }));
@@ -39,7 +39,7 @@ describe('prices as text', () => {
   test('every price in whole picodollars per token is parsed exactly, and formatted as short as possible', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: 0n, max: 10n ** 11n }), (price) => {
-        expect(picodollars(usdPerMtok(price))).toBe(price);
+        expect(parsePicodollars(formatUsdPerMtok(price))).toBe(price);
       }),
     );
     const shown: readonly (readonly [string, bigint, string])[] = [
@@ -52,8 +52,8 @@ describe('prices as text', () => {
       ['007.10', 7_100_000n, '7.1'],
     ];
     for (const [text, price, short] of shown) {
-      expect(picodollars(text), text).toBe(price);
-      expect(usdPerMtok(price)).toBe(short);
+      expect(parsePicodollars(text), text).toBe(price);
+      expect(formatUsdPerMtok(price)).toBe(short);
     }
   });
 
@@ -77,7 +77,7 @@ describe('prices as text', () => {
     ['1_000', /decimal text/],
     ['１', /decimal text/],
   ])('%j is not a price', (text, why) => {
-    expect(picodollars(text)).toMatch(why);
+    expect(parsePicodollars(text)).toMatch(why);
   });
 
   test('missing cache prices default to the input price; the identity covers every rate', () => {
@@ -110,21 +110,21 @@ describe('prices as text', () => {
 describe('cost', () => {
   test('a million tokens at $0.075 cost 75,000,000 nanodollars, and one costs 75', () => {
     const { price } = priceOf({ in_usd_per_mtok: '0.075', out_usd_per_mtok: '0.3' });
-    expect(cost(price, usage({ fresh: 1_000_000 })).total).toBe(75_000_000n);
-    expect(cost(price, usage({ fresh: 1 })).total).toBe(75n);
-    expect(cost(price, usage({ output: 7 })).total).toBe(2100n);
+    expect(costOf(price, usage({ fresh: 1_000_000 })).total).toBe(75_000_000n);
+    expect(costOf(price, usage({ fresh: 1 })).total).toBe(75n);
+    expect(costOf(price, usage({ output: 7 })).total).toBe(2100n);
   });
 
   test('fractions of a nanodollar are rounded up once, not for every component', () => {
     const { price } = priceOf({ in_usd_per_mtok: '0.000001', out_usd_per_mtok: '0.000001' });
-    const spent = cost(price, usage({ fresh: 1, cacheWrite: 1, cacheRead: 1, output: 2 }));
+    const spent = costOf(price, usage({ fresh: 1, cacheWrite: 1, cacheRead: 1, output: 2 }));
     expect(spent).toEqual({
       total: 1n,
       components: { fresh: 0n, cache_write: 0n, cache_read: 0n, output: 1n },
     });
-    expect(cost(price, usage({ fresh: 1000 })).total).toBe(1n);
-    expect(cost(price, usage({ fresh: 1001 })).total).toBe(2n);
-    expect(cost(price, usage({})).total).toBe(0n);
+    expect(costOf(price, usage({ fresh: 1000 })).total).toBe(1n);
+    expect(costOf(price, usage({ fresh: 1001 })).total).toBe(2n);
+    expect(costOf(price, usage({})).total).toBe(0n);
   });
 
   test('the long-context threshold counts all input, caches included, and its rates apply to everything', () => {
@@ -139,14 +139,14 @@ describe('cost', () => {
         cache_read_usd_per_mtok: '0.6',
       },
     });
-    const at = cost(price, usage({ fresh: 100_000, cacheRead: 100_000, output: 10 }));
+    const at = costOf(price, usage({ fresh: 100_000, cacheRead: 100_000, output: 10 }));
     expect(at.components).toEqual({
       fresh: 300_000_000n,
       cache_read: 30_000_000n,
       cache_write: 0n,
       output: 150_000n,
     });
-    const over = cost(price, usage({ fresh: 100_000, cacheRead: 100_001, output: 10 }));
+    const over = costOf(price, usage({ fresh: 100_000, cacheRead: 100_001, output: 10 }));
     expect(over.components).toEqual({
       fresh: 600_000_000n,
       cache_read: 60_000_600n,
@@ -158,7 +158,7 @@ describe('cost', () => {
   test('the components add up to the total, each within a nanodollar of its exact cost, and never negative', () => {
     fc.assert(
       fc.property(prices, usages, (price, used) => {
-        const { total, components } = cost(price, used);
+        const { total, components } = costOf(price, used);
         expect(sum(components)).toBe(total);
         const input = used.fresh + used.cacheWrite + used.cacheWrite1h + used.cacheRead;
         const { longContext } = price;
@@ -193,15 +193,15 @@ describe('cost', () => {
             return [key, used[key] + more[key]];
           }),
         ) as unknown as Usage;
-        expect(cost(rates, added).total >= cost(rates, used).total).toBe(true);
+        expect(costOf(rates, added).total >= costOf(rates, used).total).toBe(true);
       }),
     );
   });
 
   test('negative or non-numeric usage counts as zero', () => {
     const { price } = priceOf({ in_usd_per_mtok: '1', out_usd_per_mtok: '1' });
-    expect(cost(price, usage({ fresh: -5, output: Number.NaN, cacheRead: 3 })).total).toBe(3000n);
-    expect(cost(price, usage({ fresh: 1.5, output: Number.POSITIVE_INFINITY })).total).toBe(2000n);
+    expect(costOf(price, usage({ fresh: -5, output: Number.NaN, cacheRead: 3 })).total).toBe(3000n);
+    expect(costOf(price, usage({ fresh: 1.5, output: Number.POSITIVE_INFINITY })).total).toBe(2000n);
   });
 });
 
@@ -224,7 +224,7 @@ describe('the bound', () => {
         fc.array(fc.nat(1_000_000), { minLength: 4, maxLength: 4 }),
         fc.double({ min: 0, max: 1, noNaN: true }),
         (model, asked, maxTokens, shares, share) => {
-          const input = Number(inputBound(model, asked));
+          const input = Number(maxInputTokens(model, asked));
           const whole = Math.max(
             1,
             shares.reduce((a, b) => a + b, 0),
@@ -234,13 +234,13 @@ describe('the bound', () => {
           );
           const used = { fresh, cacheWrite, cacheWrite1h, cacheRead };
           const output = Math.floor(maxTokens * asked.answers * share);
-          const most = bound({ model, facts: asked, maxTokens });
-          expect(cost(model.price, { ...used, output }).total <= most).toBe(true);
+          const most = maxCost({ model, facts: asked, maxTokens });
+          expect(costOf(model.price, { ...used, output }).total <= most).toBe(true);
           expect(
-            cost(model.price, { ...usage({ fresh: input }), output: maxTokens * asked.answers }).total <=
+            costOf(model.price, { ...usage({ fresh: input }), output: maxTokens * asked.answers }).total <=
               most,
           ).toBe(true);
-          expect(estimate({ model, facts: asked }) >= 0n).toBe(true);
+          expect(estimateMinCost({ model, facts: asked }) >= 0n).toBe(true);
         },
       ),
       { numRuns: 500 },
@@ -256,19 +256,19 @@ describe('the bound', () => {
   const plain = { textBytes: 1000, parts: 2, images: 0, fileBytes: 0, answers: 1 };
 
   test('is bytes, plus 64 a part and 256 a request, at the highest input rate, and every answer at full length', () => {
-    expect(inputBound(model, plain)).toBe(1384n);
-    expect(bound({ model, facts: plain, maxTokens: 100 })).toBe(1384n * 4000n + 100n * 2000n);
-    expect(bound({ model, facts: { ...plain, answers: 3 }, maxTokens: 100 })).toBe(
+    expect(maxInputTokens(model, plain)).toBe(1384n);
+    expect(maxCost({ model, facts: plain, maxTokens: 100 })).toBe(1384n * 4000n + 100n * 2000n);
+    expect(maxCost({ model, facts: { ...plain, answers: 3 }, maxTokens: 100 })).toBe(
       1384n * 4000n + 300n * 2000n,
     );
   });
 
   test('images have their own bound, files count as a full window, a list of prompts as one window each', () => {
-    expect(inputBound(model, { ...plain, images: 2 })).toBe(1384n + 2n * 8192n);
-    expect(inputBound({ ...model, family: 'openai' }, { ...plain, images: 1 })).toBe(1384n + 49_152n);
-    expect(inputBound(model, { ...plain, fileBytes: 1 })).toBe(100_000n);
-    expect(inputBound(model, { ...plain, textBytes: 1_000_000 })).toBe(100_000n);
-    expect(inputBound(model, { ...plain, textBytes: 1_000_000, answers: 4 })).toBe(400_000n);
+    expect(maxInputTokens(model, { ...plain, images: 2 })).toBe(1384n + 2n * 8192n);
+    expect(maxInputTokens({ ...model, family: 'openai' }, { ...plain, images: 1 })).toBe(1384n + 49_152n);
+    expect(maxInputTokens(model, { ...plain, fileBytes: 1 })).toBe(100_000n);
+    expect(maxInputTokens(model, { ...plain, textBytes: 1_000_000 })).toBe(100_000n);
+    expect(maxInputTokens(model, { ...plain, textBytes: 1_000_000, answers: 4 })).toBe(400_000n);
   });
 
   test('long-context rates apply only if the threshold can be reached', () => {
@@ -278,15 +278,15 @@ describe('the bound', () => {
       long_context: { over: 1384, in_usd_per_mtok: '10', out_usd_per_mtok: '20' },
     });
     const tiered = { ...model, price: long.price };
-    expect(bound({ model: tiered, facts: plain, maxTokens: 1 })).toBe(1384n * 1000n + 2000n);
-    expect(bound({ model: tiered, facts: { ...plain, textBytes: 1001 }, maxTokens: 1 })).toBe(
+    expect(maxCost({ model: tiered, facts: plain, maxTokens: 1 })).toBe(1384n * 1000n + 2000n);
+    expect(maxCost({ model: tiered, facts: { ...plain, textBytes: 1001 }, maxTokens: 1 })).toBe(
       1385n * 10_000n + 20_000n,
     );
   });
 
   test('the estimate is the text at four bytes a token, and no answer', () => {
-    expect(estimate({ model, facts: plain })).toBe(250n * 1000n);
-    expect(estimate({ model, facts: { ...plain, textBytes: 10_000_000 } })).toBe(100_000n * 1000n);
+    expect(estimateMinCost({ model, facts: plain })).toBe(250n * 1000n);
+    expect(estimateMinCost({ model, facts: { ...plain, textBytes: 10_000_000 } })).toBe(100_000n * 1000n);
   });
 });
 
@@ -294,9 +294,9 @@ describe('the output room after a prompt', () => {
   const facts = { textBytes: 0, parts: 1, images: 0, fileBytes: 0, answers: 1 };
   test('is what the prompt leaves of the window, and never zero', () => {
     const tiny = { contextWindow: 1024, family: 'x' };
-    expect(roomFor(tiny, { ...facts, textBytes: 100 })).toBe(1024 - 50 - 48);
-    expect(roomFor(tiny, { ...facts, textBytes: 100_000 })).toBe(128);
-    expect(roomFor({ contextWindow: 8192, family: 'x' }, { ...facts, textBytes: 8000 })).toBeGreaterThan(
+    expect(estimateOutputRoom(tiny, { ...facts, textBytes: 100 })).toBe(1024 - 50 - 48);
+    expect(estimateOutputRoom(tiny, { ...facts, textBytes: 100_000 })).toBe(128);
+    expect(estimateOutputRoom({ contextWindow: 8192, family: 'x' }, { ...facts, textBytes: 8000 })).toBeGreaterThan(
       4096 - 48,
     );
   });

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { WireError } from '../../src/wires/core/error.ts';
 import type { Conversation, Message, Part } from '../../src/wires/core/conversation.ts';
 import { responsesWire } from '../../src/wires/responses/client.ts';
-import { encodeSeal } from '../../src/wires/responses/sealed.ts';
+import { encodeReasoning } from '../../src/wires/responses/sealed.ts';
 import { openaiResponses } from '../../src/wires/responses/upstream.ts';
 import { asked, testModel } from '../support/gateway-responses.ts';
 
@@ -125,10 +125,10 @@ describe('a request to responses, read', () => {
       encrypted_content: sealed,
     });
     const input = [
-      reasoning(encodeSeal({ form: 'signature', signature: 's"1' })),
-      reasoning(encodeSeal({ form: 'sealed', data: 'd' }), []),
+      reasoning(encodeReasoning({ form: 'signature', signature: 's"1' })),
+      reasoning(encodeReasoning({ form: 'sealed', data: 'd' }), []),
       reasoning('gAAAAB'),
-      reasoning(encodeSeal({ form: 'call', callId: 'c1', signature: 'g' }), []),
+      reasoning(encodeReasoning({ form: 'call', callId: 'c1', signature: 'g' }), []),
       { type: 'function_call', call_id: 'c1', name: 'weather', arguments: '{}' },
     ];
     expect(messagesIn({ input })).toEqual([

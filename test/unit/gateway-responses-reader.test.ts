@@ -449,7 +449,7 @@ describeShared('recorded traffic of responses', [cassettes], (folder) => {
   });
 
   test('a refusal of the provider keeps its message', () => {
-    const { error, again, unwell } = openaiResponses.failure(
+    const { error, isRetryable: again, isUnhealthy: unwell } = openaiResponses.failure(
       400,
       recorded('reasoning-model-temperature-error.json'),
       {},

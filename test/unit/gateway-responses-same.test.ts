@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { WireError } from '../../src/wires/core/error.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
 import { openaiResponses } from '../../src/wires/responses/upstream.ts';
-import { responsesSame } from '../../src/wires/responses/same.ts';
+import { responsesPassthrough } from '../../src/wires/responses/same.ts';
 import type { SseFrame, UpstreamOptions } from '../../src/wires/core/wire.ts';
 import { frame, payloadsOf } from '../support/gateway/frames.ts';
 import { openApiDocument, schemaFaults } from '../support/gateway/schemas.ts';
@@ -14,7 +14,7 @@ type Json = Record<string, unknown>;
 
 const options: UpstreamOptions = { model: testModel(), stream: false, maxTokens: 900 };
 const sent = (text: string, more: Partial<UpstreamOptions> = {}): string =>
-  responsesSame.request(asked(text), { ...options, ...more }).text;
+  responsesPassthrough.request(asked(text), { ...options, ...more }).text;
 const sentBody = (body: Json, more: Partial<UpstreamOptions> = {}) =>
   JSON.parse(sent(JSON.stringify(body), more)) as Json;
 
@@ -23,7 +23,7 @@ describe('a request that passes through', () => {
     const text =
       '{ "input" : "h\\u00e9",\n "model":"house/model","temperature":1.0, "seed":12345678901234567890, "store":false,"max_output_tokens":900,"x":{"a" :[1e2]}}';
     expect(sent(text)).toBe(text.replace('"house/model"', '"gpt-upstream"'));
-    expect(responsesSame.request(asked(text), options)).toMatchObject({ path: '/responses', headers: {} });
+    expect(responsesPassthrough.request(asked(text), options)).toMatchObject({ path: '/responses', headers: {} });
   });
 
   test('always has a token limit and disables storage', () => {
@@ -93,7 +93,7 @@ describe('a request that passes through', () => {
 });
 
 const relay = (frames: readonly SseFrame[]) => {
-  const stream = responsesSame.stream(aboutOf());
+  const stream = responsesPassthrough.stream(aboutOf());
   let text = '';
   const events: AnswerEvent[] = [];
   for (const each of [...frames.map((one) => () => stream.push(one)), () => stream.finish()]) {
@@ -242,7 +242,7 @@ describeShared('recorded traffic that passes through', [folderName, openApiDocum
 
   test.each(files.filter((name) => name.endsWith('.json') && !name.includes('error')))('%s', (name) => {
     const body = recorded(name);
-    const { text, events } = responsesSame.answer(body, aboutOf());
+    const { text, events } = responsesPassthrough.answer(body, aboutOf());
     expect(text).toBe(body);
     const used = (JSON.parse(body) as { usage: Json }).usage;
     const told = events.find((event) => event.type === 'usage');

@@ -1,12 +1,12 @@
 import { afterAll, expect, it } from 'vitest';
-import { openAuthenticator } from '../../src/gateway/access/authenticator.ts';
+import { createAuthenticator } from '../../src/gateway/access/authenticator.ts';
 import { Credentials } from '../../src/gateway/access/credentials.ts';
-import { memoryLimiter } from '../../src/gateway/access/memory-limiter.ts';
+import { createMemoryLimiter } from '../../src/gateway/access/memory-limiter.ts';
 import { Catalog } from '../../src/gateway/catalog/catalog.ts';
 import type { Ledger } from '../../src/gateway/ledger/types.ts';
 import { createGatewayApp } from '../../src/gateway/serve/app.ts';
-import { BodyShares } from '../../src/gateway/serve/body-shares.ts';
-import { Drains } from '../../src/gateway/serve/drains.ts';
+import { BodyMemoryLimiter } from '../../src/gateway/serve/body-shares.ts';
+import { UpstreamDrains } from '../../src/gateway/serve/drains.ts';
 import { InFlight } from '../../src/gateway/serve/in-flight.ts';
 import { UpstreamRouter } from '../../src/gateway/upstream/router.ts';
 import { UndiciTransport } from '../../src/gateway/upstream/transport.ts';
@@ -16,7 +16,7 @@ import { wires } from '../support/gateway/asks.ts';
 import { fakeProvider } from '../support/gateway/provider.ts';
 import { configOf, customerOf, nanoOf, soldAt, Witness } from '../support/gateway/world.ts';
 import { ledgerOn } from '../support/ledger.ts';
-import { watching } from '../support/watching.ts';
+import { createSpanRecorder } from '../support/watching.ts';
 
 const undo: (() => Promise<unknown>)[] = [];
 afterAll(async () => {
@@ -28,13 +28,13 @@ const unsure = () => new StoreError('storage_unsure', 'the connection was lost w
 
 /** A gateway whose ledger uses the given `settle`. */
 async function gatewayWith(settle: (real: Ledger) => Ledger['settle'], stream = false) {
-  const seen = watching();
+  const seen = createSpanRecorder();
   const provider = await fakeProvider([{ say: { text: 'Yes.', usage: { input: 11, output: 7 } } }]);
   const books = await ledgerOn(freshSqlite());
   const { ledger: real, store } = books;
   const ledger: Ledger = Object.assign(
     Object.fromEntries(
-      (['reserve', 'release', 'note', 'claimed', 'findKey'] as const).map((name) => [
+      (['reserve', 'release', 'recordRefusal', 'findClaim', 'findKey'] as const).map((name) => [
         name,
         (real[name] as (...given: unknown[]) => unknown).bind(real),
       ]),
@@ -51,8 +51,8 @@ async function gatewayWith(settle: (real: Ledger) => Ledger['settle'], stream = 
   const app = createGatewayApp({
     catalog: new Catalog(config),
     ledger,
-    authenticator: openAuthenticator({ ledger: real }),
-    limiter: memoryLimiter(config.limits),
+    authenticator: createAuthenticator({ ledger: real }),
+    limiter: createMemoryLimiter(config.limits),
     credentials: new Credentials({
       store,
       byok: [],
@@ -62,12 +62,12 @@ async function gatewayWith(settle: (real: Ledger) => Ledger['settle'], stream = 
     transport,
     router: new UpstreamRouter({ limits: config.limits }),
     limits: config.limits,
-    bodies: new BodyShares(config.limits.maxBodyBytes),
+    bodyMemory: new BodyMemoryLimiter(config.limits.maxBodyBytes),
     inFlight: new InFlight(),
-    drains: new Drains(config.limits.concurrency),
-    watch: seen.watch,
-    readerMs: 600_000,
-    ready: () => Promise.resolve(),
+    upstreamDrains: new UpstreamDrains(config.limits.concurrency),
+    tracer: seen.tracer,
+    stallTimeoutMs: 600_000,
+    checkReady: () => Promise.resolve(),
     onFault: () => undefined,
   });
   const witness = new Witness(books);
@@ -82,13 +82,13 @@ async function gatewayWith(settle: (real: Ledger) => Ledger['settle'], stream = 
   const row = await witness.row(response.headers.get('x-svc-request-id') ?? '');
   expect(await witness.faults()).toEqual([]);
   await expect.poll(() => seen.ended.length).toBe(1);
-  const [told] = seen.of('gateway');
+  const [told] = seen.spansOf('gateway');
   return {
     response,
     text,
     row,
     cost: BigInt(response.headers.get('x-svc-cost-nanousd') ?? '-1'),
-    told: { cost: told?.facts.costNanousd, ...told?.ending },
+    told: { cost: told?.attributes.costNanousd, ...told?.result },
   };
 }
 

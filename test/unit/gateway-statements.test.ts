@@ -23,7 +23,7 @@ const rows = [
 describe('a statement for many rows', () => {
   it('runs synchronously, row by row, in SQLite', () => {
     const { asked, connection: to } = connection();
-    const done = statementsOf('sqlite').write(given, update)(to, rows);
+    const done = statementsOf('sqlite').prepare(given, update)(to, rows);
     const text = 'update t as one set n = one.n + ?2 where one.id = ?1 and one.n + ?2 > 0';
     expect(asked).toEqual([
       [text, 'a\uFFFD', 2n],
@@ -34,7 +34,7 @@ describe('a statement for many rows', () => {
 
   it('is one statement in PostgreSQL, with all rows in one parameter', async () => {
     const { asked, connection: to } = connection();
-    await statementsOf('postgres').write(given, update)(to, rows);
+    await statementsOf('postgres').prepare(given, update)(to, rows);
     expect(asked).toEqual([
       [
         'update t as one set n = one.n + given.more from json_to_recordset($1::json) as given(id text, more bigint) where one.id = given.id and one.n + given.more > 0',
@@ -65,7 +65,7 @@ describe('a statement for many rows', () => {
       ],
     ] as const) {
       const { asked, connection: to } = connection();
-      for (const text of texts) await statementsOf(kind).write({ id: 'text' }, text)(to, [{ id: 'a' }]);
+      for (const text of texts) await statementsOf(kind).prepare({ id: 'text' }, text)(to, [{ id: 'a' }]);
       expect(asked.map(([text]) => text)).toEqual(expected);
     }
   });
@@ -73,8 +73,8 @@ describe('a statement for many rows', () => {
   it('does not run when there are no rows', async () => {
     for (const kind of ['sqlite', 'postgres'] as const) {
       const { asked, connection: to } = connection();
-      expect(await statementsOf(kind).write(given, update)(to, [])).toEqual({ rows: [], changed: 0 });
-      const change = statementsOf(kind).change({ first: { given, text: update } });
+      expect(await statementsOf(kind).prepare(given, update)(to, [])).toEqual({ rows: [], changed: 0 });
+      const change = statementsOf(kind).prepareChange({ first: { given, text: update } });
       expect(await change(to, { first: [] })).toEqual({ first: 0 });
       expect(asked).toEqual([]);
     }
@@ -86,7 +86,7 @@ describe('a statement for many rows', () => {
       ['postgres', 1],
     ] as const) {
       const { asked, connection: to } = connection();
-      const change = statementsOf(kind).change({ first: { given, text: update } });
+      const change = statementsOf(kind).prepareChange({ first: { given, text: update } });
       expect(await change(to, { first: rows })).toEqual({ first: kind === 'sqlite' ? 2 : 1 });
       expect(asked).toHaveLength(statements);
     }

@@ -1,22 +1,22 @@
 import { expect, it } from 'vitest';
-import { Tally } from '../../src/gateway/serve/relay.ts';
-import { tell, tellAnswer } from '../../src/gateway/serve/told.ts';
+import { AnswerTally } from '../../src/gateway/serve/relay.ts';
+import { startSpan, recordAnswer } from '../../src/gateway/serve/told.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
-import { saidBy, watching } from '../support/watching.ts';
+import { transcriptLines, createSpanRecorder } from '../support/watching.ts';
 
 it('several answers are recorded separately, even when their chunks are interleaved', () => {
-  const told = tell(watching(['gateway']).watch, { wire: 'chat', operation: 'chat' }, 'r', undefined);
+  const told = startSpan(createSpanRecorder(['gateway']).tracer, { wire: 'chat', operation: 'chat' }, 'r', undefined);
   const call = (choice: number, name: string): AnswerEvent[] => [
     { type: 'tool_call', choice, index: 0, id: name, name },
     { type: 'tool_arguments', choice, index: 0, text: '{}' },
   ];
   const text = (choice: number, said: string): AnswerEvent => ({ type: 'text', choice, text: said });
-  const tally = new Tally();
-  tally.kept = [];
+  const tally = new AnswerTally();
+  tally.recordedEvents = [];
   tally.add([text(0, 'Good '), text(1, 'Bon'), text(0, 'day.'), ...call(1, 'b'), text(1, 'jour.')]);
   tally.add(call(0, 'a'));
-  tellAnswer(told, tally);
-  expect(saidBy(told)).toEqual([
+  recordAnswer(told, tally);
+  expect(transcriptLines(told)).toEqual([
     'assistant: Good day.',
     'tool_call a: {}',
     'assistant: Bonjour.',

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { AnswerBody } from '../../src/gateway/upstream/answer-body.ts';
-import { ProviderFaults } from '../../src/gateway/upstream/faults.ts';
+import { ProviderFailures } from '../../src/gateway/upstream/faults.ts';
 
 function bodyOf() {
   const limits = { totalMs: 60_000, idleMs: 60_000, maxAnswerBytes: 10_000, maxEventChars: 1000 };
   const source = { pause: () => undefined, resume: () => undefined, abort: () => undefined };
-  const body = new AnswerBody(limits, new ProviderFaults('mock'), source, () => undefined);
+  const body = new AnswerBody(limits, new ProviderFailures('mock'), source, () => undefined);
   return { body, say: (text: string) => body.push(Buffer.from(text)) };
 }
 
@@ -17,9 +17,9 @@ describe('frames of an answer', () => {
     say('data: a\n\ndata: b\n\n');
     expect((await reader.next()).value).toMatchObject({ data: 'a' });
     body.end();
-    expect(frames.ended?.()).toBe(false);
-    expect(frames.ready?.()).toMatchObject({ data: 'b' });
-    expect(frames.ended?.()).toBe(true);
+    expect(frames.hasEnded?.()).toBe(false);
+    expect(frames.takeReady?.()).toMatchObject({ data: 'b' });
+    expect(frames.hasEnded?.()).toBe(true);
     expect(await reader.next()).toEqual({ value: undefined, done: true });
   });
 
@@ -30,22 +30,22 @@ describe('frames of an answer', () => {
     body.end();
     const reader = frames[Symbol.asyncIterator]();
     expect((await reader.next()).value).toMatchObject({ data: 'a' });
-    expect(frames.ended?.()).toBe(false);
-    expect(frames.ready?.()).toMatchObject({ data: 'b' });
-    expect(frames.ended?.()).toBe(true);
+    expect(frames.hasEnded?.()).toBe(false);
+    expect(frames.takeReady?.()).toMatchObject({ data: 'b' });
+    expect(frames.hasEnded?.()).toBe(true);
   });
 
   it('have not ended when the connection broke or a frame was invalid', async () => {
     for (const breaks of [
-      ({ body }: ReturnType<typeof bodyOf>) => body.break(new Error('broke off')),
+      ({ body }: ReturnType<typeof bodyOf>) => body.fail(new Error('broke off')),
       ({ say }: ReturnType<typeof bodyOf>) => say(`data: ${'b'.repeat(2000)}`),
     ]) {
       const one = bodyOf();
       const frames = one.body.frames();
       one.say('data: a\n\n');
       breaks(one);
-      expect(frames.ready?.()).toMatchObject({ data: 'a' });
-      expect(frames.ended?.()).toBe(false);
+      expect(frames.takeReady?.()).toMatchObject({ data: 'a' });
+      expect(frames.hasEnded?.()).toBe(false);
       await expect(frames[Symbol.asyncIterator]().next()).rejects.toThrow();
     }
   });

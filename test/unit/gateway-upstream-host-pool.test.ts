@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
-import { HostPool, type PoolPlace } from '../../src/gateway/upstream/host-pool.ts';
+import { HostPool, type PoolLease } from '../../src/gateway/upstream/host-pool.ts';
 
 const pools: HostPool[] = [];
 afterEach(() => {
@@ -14,7 +14,7 @@ function poolOf(
   well: (url: string) => boolean | Promise<boolean> = () => true,
   everyMs = 1_000_000,
 ) {
-  const pool = new HostPool(hosts, { probe: async (url) => well(url), everyMs });
+  const pool = new HostPool(hosts, { checkHealth: async (url) => well(url), checkIntervalMs: everyMs });
   pools.push(pool);
   return pool;
 }
@@ -22,8 +22,8 @@ const inFlight = (pool: HostPool) => pool.hosts.map((host) => host.inFlight);
 const prefixes = (count: number) => Array.from({ length: count }, (_, n) => `You are assistant number ${n}.`);
 /** The host of a prefix without other load. */
 const homeOf = (pool: HostPool, prefix: string) => {
-  const place = pool.enter(prefix);
-  place?.leave();
+  const place = pool.acquire(prefix);
+  place?.release();
   return place?.baseUrl;
 };
 
@@ -55,28 +55,28 @@ describe('a pool of hosts', () => {
     const before = new Map(prefixes(500).map((prefix) => [prefix, homeOf(pool, prefix)]));
     const victim = pool.hosts[2]?.baseUrl ?? '';
     down.add(victim.replace('/v1', '/health'));
-    const places: PoolPlace[] = [];
-    for (let place = pool.enter('x'); place; place = pool.enter('x')) {
+    const places: PoolLease[] = [];
+    for (let place = pool.acquire('x'); place; place = pool.acquire('x')) {
       places.push(place);
       if (place.baseUrl !== victim) continue;
-      place.failed();
+      place.markFailed();
       break;
     }
-    for (const place of places) place.leave();
-    expect(pool.hosts[2]?.up).toBe(false);
+    for (const place of places) place.release();
+    expect(pool.hosts[2]?.isUp).toBe(false);
     for (const [prefix, home] of before) {
       const now = homeOf(pool, prefix);
       if (home === victim) expect(now).not.toBe(victim);
       else expect(now).toBe(home);
     }
     down.clear();
-    await expect.poll(() => pool.hosts[2]?.up).toBe(true);
+    await expect.poll(() => pool.hosts[2]?.isUp).toBe(true);
     for (const [prefix, home] of before) expect(homeOf(pool, prefix)).toBe(home);
   });
 
   it('uses the same second host for a prefix when its first host is overloaded', () => {
     const pool = poolOf(urls(3));
-    const order = Array.from({ length: 5 }, () => pool.enter('the one prefix')?.baseUrl);
+    const order = Array.from({ length: 5 }, () => pool.acquire('the one prefix')?.baseUrl);
     expect(new Set(order.slice(0, 4)).size).toBe(1);
     expect(order[4]).not.toBe(order[0]);
   });
@@ -88,15 +88,15 @@ describe('a pool of hosts', () => {
         fc.array(fc.tuple(fc.boolean(), fc.nat(5)), { maxLength: 200 }),
         (count, steps) => {
           const pool = poolOf(urls(count));
-          const places: PoolPlace[] = [];
+          const places: PoolLease[] = [];
           for (const [enters, which] of steps) {
             if (enters) {
               const before = Math.min(...inFlight(pool));
-              const place = pool.enter(`prefix ${which}`);
+              const place = pool.acquire(`prefix ${which}`);
               const host = pool.hosts.find(({ baseUrl }) => baseUrl === place?.baseUrl);
               expect(host?.inFlight).toBeLessThanOrEqual(before * 1.25 + 5);
               if (place) places.push(place);
-            } else places.splice(which % Math.max(1, places.length), 1)[0]?.leave();
+            } else places.splice(which % Math.max(1, places.length), 1)[0]?.release();
             expect(inFlight(pool).reduce((sum, n) => sum + n, 0)).toBe(places.length);
           }
         },
@@ -107,9 +107,9 @@ describe('a pool of hosts', () => {
   it('returns no host when all are down', async () => {
     const pool = poolOf(urls(2), () => false);
     // Assumed until the first health check.
-    expect(pool.enter('x')).toBeDefined();
-    await expect.poll(() => pool.anyUp()).toBe(false);
-    expect(pool.enter('x')).toBeUndefined();
+    expect(pool.acquire('x')).toBeDefined();
+    await expect.poll(() => pool.isAnyUp()).toBe(false);
+    expect(pool.acquire('x')).toBeUndefined();
   });
 
   it('takes a host as busy after one failed health check, and as down after two', async () => {
@@ -119,20 +119,20 @@ describe('a pool of hosts', () => {
       return Promise.reject(new Error('late'));
     };
     const [busy, gone] = [poolOf(urls(1), fail), poolOf(urls(1), fail, 20)];
-    await expect.poll(() => gone.anyUp()).toBe(false);
+    await expect.poll(() => gone.isAnyUp()).toBe(false);
     expect(looks).toBeGreaterThanOrEqual(3);
-    expect(busy.anyUp()).toBe(true);
+    expect(busy.isAnyUp()).toBe(true);
   });
 
   it('checks /health next to the base URL periodically, one check at a time', async () => {
     const looks: string[] = [];
     let answer: (well: boolean) => void = () => undefined;
     const pool = new HostPool(['http://a:1/v1', 'http://b:2/deep/down/v1/', 'http://c:3'], {
-      probe: (url) => {
+      checkHealth: (url) => {
         looks.push(url);
         return url.includes('//a') ? new Promise((resolve) => (answer = resolve)) : Promise.resolve(true);
       },
-      everyMs: 5,
+      checkIntervalMs: 5,
     });
     pools.push(pool);
     await expect.poll(() => looks.filter((url) => url.includes('//b')).length).toBeGreaterThan(3);
@@ -141,7 +141,7 @@ describe('a pool of hosts', () => {
     );
     expect(looks.filter((url) => url.includes('//a'))).toHaveLength(1);
     answer(false);
-    await expect.poll(() => pool.hosts[0]?.up).toBe(false);
+    await expect.poll(() => pool.hosts[0]?.isUp).toBe(false);
     await expect.poll(() => looks.filter((url) => url.includes('//a')).length).toBe(2);
   });
 });

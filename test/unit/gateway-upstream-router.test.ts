@@ -18,8 +18,8 @@ afterEach(() => {
 const fault = (status: number, changed: Partial<UpstreamFailure> = {}) =>
   new UpstreamFailure({
     error: new WireError(status, 'upstream_error', `status ${status}`),
-    again: true,
-    unwell: status >= 500,
+    isRetryable: true,
+    isUnhealthy: status >= 500,
     ...changed,
   });
 
@@ -47,7 +47,7 @@ function world(limits: Partial<{ retries: number; breakerFailures: number; break
       const outcome = typeof script === 'function' ? script(one) : script[at];
       at += 1;
       if (outcome instanceof Error) throw outcome;
-      return `${one.candidate.model.provider.id}${one.n}${one.place}`;
+      return `${one.candidate.model.provider.id}${one.attemptNumber}${one.candidateIndex}`;
     };
     return router.run(candidates, attempt, signal, caller);
   };
@@ -78,7 +78,7 @@ describe('a router', () => {
       'b41',
     );
     expect(
-      reports.map(({ n, place, pauseMs, failure }) => [n, place, pauseMs, failure?.error.status]),
+      reports.map(({ attemptNumber: n, candidateIndex: place, retryDelayMs: pauseMs, failure }) => [n, place, pauseMs, failure?.error.status]),
     ).toEqual([
       [0, 0, 187.5, 500],
       [1, 0, 375, 504],
@@ -96,7 +96,7 @@ describe('a router', () => {
 
   it('does not retry a refused request, with any candidate', async () => {
     const { run, reports } = world();
-    expect(await outcome(run([a, b], [fault(400, { again: false })]))).toBe('status 400');
+    expect(await outcome(run([a, b], [fault(400, { isRetryable: false })]))).toBe('status 400');
     expect(reports).toHaveLength(1);
   });
 
@@ -113,7 +113,7 @@ describe('a router', () => {
     const wishing = (retryAfterMs: number) => fault(429, { retryAfterMs });
     const { run, reports } = world();
     expect(await outcome(run([a, b], [wishing(0), wishing(10_000), undefined]))).toBe('a20');
-    expect(reports.map(({ pauseMs }) => pauseMs)).toEqual([0, 10_500, undefined]);
+    expect(reports.map(({ retryDelayMs: pauseMs }) => pauseMs)).toEqual([0, 10_500, undefined]);
     expect(await outcome(run([a, b], [wishing(10_001), undefined]))).toBe('b11');
     expect(await outcome(run([a], [wishing(60_000)]))).toBe('status 429');
   });
@@ -121,7 +121,7 @@ describe('a router', () => {
   it('never waits longer than ten seconds on its own', async () => {
     const { run, reports } = world({ retries: 12, breakerFailures: 99 });
     await outcome(run([a], () => fault(500)));
-    expect(Math.max(...reports.map(({ pauseMs = 0 }) => pauseMs))).toBe(7500);
+    expect(Math.max(...reports.map(({ retryDelayMs: pauseMs = 0 }) => pauseMs))).toBe(7500);
   });
 
   it('stops waiting at once when the caller is gone', async () => {
@@ -221,9 +221,9 @@ describe("the breaker of a provider's model", () => {
   });
 
   it.each([
-    ['a limit of requests', fault(429, { unwell: false })],
-    ['a refusal', fault(400, { again: false, unwell: false })],
-    ['what takes too long', fault(504, { unwell: false })],
+    ['a limit of requests', fault(429, { isUnhealthy: false })],
+    ['a refusal', fault(400, { isRetryable: false, isUnhealthy: false })],
+    ['what takes too long', fault(504, { isUnhealthy: false })],
   ])('does not open for %s', async (_, what) => {
     const { run } = world({ retries: 0, breakerFailures: 1 });
     for (let n = 0; n < 20; n += 1) await outcome(run([a], () => what, { caller: `caller ${n}` }));
@@ -260,11 +260,11 @@ describe("the breaker of a provider's model", () => {
     const before = reports.length;
     fail(fault(500));
     await trial;
-    expect(reports.slice(before).map(({ pauseMs }) => pauseMs)).toEqual([undefined]);
+    expect(reports.slice(before).map(({ retryDelayMs: pauseMs }) => pauseMs)).toEqual([undefined]);
     clock.pass(29_999);
     expect(await outcome(run([a, b], [undefined]))).toBe('b01');
     clock.pass(1);
-    expect(await outcome(run([a], [fault(400, { again: false })]))).toBe('status 400');
+    expect(await outcome(run([a], [fault(400, { isRetryable: false })]))).toBe('status 400');
     // A refused request is a working provider: the breaker closes.
     expect(await outcome(run([a, b], [undefined]))).toBe('a00');
   });
@@ -348,7 +348,7 @@ describe("the breaker of a provider's model", () => {
             else if (act <= 2 || open.length === 0) begin('bad');
             else {
               const [one] = open.splice(which % open.length, 1);
-              one?.end(how === 0 ? undefined : how === 1 ? fault(500) : fault(400, { again: false }));
+              one?.end(how === 0 ? undefined : how === 1 ? fault(500) : fault(400, { isRetryable: false }));
               await one?.done;
             }
             const before = reports.length;

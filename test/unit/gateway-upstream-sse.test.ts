@@ -152,8 +152,8 @@ describe('SseParser', () => {
     const parser = new SseParser(1000);
     parser.push(Buffer.from('dat'));
     parser.push(Buffer.from('a: x'));
-    expect(parser.lines).toBe(0);
+    expect(parser.lineCount).toBe(0);
     parser.push(Buffer.from('\n: ping\n'));
-    expect(parser.lines).toBe(2);
+    expect(parser.lineCount).toBe(2);
   });
 });

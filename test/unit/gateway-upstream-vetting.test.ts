@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { isPrivate } from '../../src/addresses/ranges.ts';
 import { providerHeaders } from '../../src/gateway/upstream/credential-headers.ts';
 import { destinationOf } from '../../src/gateway/upstream/destination.ts';
-import { AddressRefused, vettedBase, vettedUrl } from '../../src/gateway/upstream/vetting.ts';
+import { AddressRefusedError, vetBaseUrl, vetUrl } from '../../src/gateway/upstream/vetting.ts';
 import { aCandidate, ownCandidate } from '../support/gateway/candidates.ts';
 
 const cloud = {
@@ -38,7 +38,7 @@ describe('the URL of a cloud resource', () => {
     // The URL parser normalizes full-width letters and ideographic full stops.
     'https://ｍine。openai.azure.com',
   ])('%s is the base of its API', (text) => {
-    expect(vettedBase(text, cloud).href).toBe('https://mine.openai.azure.com/openai/v1');
+    expect(vetBaseUrl(text, cloud).href).toBe('https://mine.openai.azure.com/openai/v1');
   });
 
   it.each([
@@ -72,21 +72,21 @@ describe('the URL of a cloud resource', () => {
     ['an address', 'https://0xA9FEA9FE/'],
     ['localhost', 'https://localhost'],
   ])('is refused with %s: %s', (_, text) => {
-    const vet = () => vettedBase(text, cloud);
-    expect(vet).toThrow(AddressRefused);
+    const vet = () => vetBaseUrl(text, cloud);
+    expect(vet).toThrow(AddressRefusedError);
     expect(vet).not.toThrow(/secret|evil|passwd/);
   });
 
   it('is refused when the provider has no such resources', () => {
-    expect(() => vettedBase('https://mine.openai.azure.com', { mode: 'public' })).toThrow(AddressRefused);
-    expect(() => vettedBase('https://mine.openai.azure.com', { mode: 'public', hostSuffixes: [''] })).toThrow(
-      AddressRefused,
+    expect(() => vetBaseUrl('https://mine.openai.azure.com', { mode: 'public' })).toThrow(AddressRefusedError);
+    expect(() => vetBaseUrl('https://mine.openai.azure.com', { mode: 'public', hostSuffixes: [''] })).toThrow(
+      AddressRefusedError,
     );
   });
 });
 
 describe('a registered endpoint', () => {
-  const vet = (text: string) => vettedBase(text, { mode: 'registered' }).href;
+  const vet = (text: string) => vetBaseUrl(text, { mode: 'registered' }).href;
 
   it.each([
     ['http://127.0.0.1:8080/v1/', 'http://127.0.0.1:8080/v1'],
@@ -115,17 +115,17 @@ describe('a registered endpoint', () => {
       .split(/\s+/)
       .map((text) => [text]),
   )('%s may not', (text) => {
-    expect(() => vet(text)).toThrow(AddressRefused);
+    expect(() => vet(text)).toThrow(AddressRefusedError);
   });
 });
 
 describe("the operator's own URLs", () => {
   it('may lead to any address, over http and https', () => {
     for (const text of ['http://10.0.0.1/v1', 'https://127.0.0.1:8443/v1', 'http://169.254.169.254/v1'])
-      expect(vettedBase(`${text}/`, { mode: 'house' }).href).toBe(text);
-    expect(vettedUrl('https://api.example.com/v1/models?limit=1', { mode: 'house' }).search).toBe('?limit=1');
+      expect(vetBaseUrl(`${text}/`, { mode: 'house' }).href).toBe(text);
+    expect(vetUrl('https://api.example.com/v1/models?limit=1', { mode: 'house' }).search).toBe('?limit=1');
     for (const text of ['', 'ftp://x/v1', 'api.example.com/v1'])
-      expect(() => vettedBase(text, { mode: 'house' })).toThrow(AddressRefused);
+      expect(() => vetBaseUrl(text, { mode: 'house' })).toThrow(AddressRefusedError);
   });
 });
 
@@ -162,14 +162,14 @@ describe('the destination of a candidate', () => {
     const hosts = aCandidate(['http://a/v1', 'http://b/v1'], { wire: 'lathe' });
     expect(destinationOf(hosts, byok)).toEqual({ kind: 'hosts', provider: hosts.model.provider });
     expect(() => destinationOf(aCandidate(['http://a/v1', 'b'], { wire: 'lathe' }), byok)).toThrow(
-      AddressRefused,
+      AddressRefusedError,
     );
   });
 
   it('determines the header of the credential', () => {
-    const own = { apiKey: 'sk-own', cloudResource: true };
+    const own = { apiKey: 'sk-own', isCloudResource: true };
     expect(providerHeaders('openai-chat', own)).toMatchObject({ 'api-key': 'sk-own' });
     expect(providerHeaders('openai-chat', own)).not.toHaveProperty('authorization');
-    expect(providerHeaders('openai-chat', { ...own, cloudResource: false })).not.toHaveProperty('api-key');
+    expect(providerHeaders('openai-chat', { ...own, isCloudResource: false })).not.toHaveProperty('api-key');
   });
 });

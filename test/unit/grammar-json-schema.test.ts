@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { translate } from '../../src/grammar/translate.ts';
+import { translateToXGrammar } from '../../src/grammar/translate.ts';
 import { GrammarError } from '../../src/grammar/types.ts';
 import { ByteGrammars } from '../support/grammar-walks.ts';
 import { validatorOf } from '../support/schema-validator.ts';
@@ -434,7 +434,7 @@ describe('JSON schemas', () => {
   ])('rejects %s with its path', (_, schema, path, message) => {
     let error: unknown;
     try {
-      translate({ kind: 'json_schema', schema }, { counted: true });
+      translateToXGrammar({ kind: 'json_schema', schema }, { allowLengthMarks: true });
     } catch (thrown) {
       error = thrown;
     }
@@ -469,6 +469,6 @@ describe('JSON schemas', () => {
       },
     ];
     for (const schema of hostile)
-      expect(() => translate({ kind: 'json_schema', schema }, { counted: true })).toThrow(GrammarError);
+      expect(() => translateToXGrammar({ kind: 'json_schema', schema }, { allowLengthMarks: true })).toThrow(GrammarError);
   });
 });

@@ -1,11 +1,11 @@
 /** Strings whose characters the token matcher counts after length marks. */
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { Library } from '../../src/grammar/index.ts';
-import { Compiled, Matcher } from '../../src/grammar/matching/matcher.ts';
-import { readString } from '../../src/grammar/matching/string-reader.ts';
-import { Tokens } from '../../src/grammar/matching/tokens.ts';
-import { translate } from '../../src/grammar/translate.ts';
+import type { XGrammarLibrary } from '../../src/grammar/index.ts';
+import { CompiledSource, TokenMatcher } from '../../src/grammar/matching/matcher.ts';
+import { scanString } from '../../src/grammar/matching/string-reader.ts';
+import { TokenTable } from '../../src/grammar/matching/tokens.ts';
+import { translateToXGrammar } from '../../src/grammar/translate.ts';
 import type { GrammarSource } from '../../src/grammar/types.ts';
 import { loadGrammarLibrary } from '../../src/platform/node-grammar-library.ts';
 import { ByteGrammars, seeded } from '../support/grammar-walks.ts';
@@ -55,11 +55,11 @@ const allowed = (mask: ArrayLike<number>): number[] =>
     (id) => (((mask[id >> 5] as number) >>> (id & 31)) & 1) === 1,
   );
 
-let library: Library;
-let set: Tokens;
+let library: XGrammarLibrary;
+let set: TokenTable;
 beforeAll(async () => {
   library = await loadGrammarLibrary();
-  set = await Tokens.open(library, vocabulary, []);
+  set = await TokenTable.create(library, vocabulary, []);
 });
 
 const lengths = fc.tuple(fc.nat(9), fc.option(fc.nat(9), { nil: undefined })).map(([least, more]) => ({
@@ -88,9 +88,9 @@ describe('counted strings', () => {
     let steps = 0;
     await fc.assert(
       fc.asyncProperty(anySchema, fc.nat(), async (one, seed) => {
-        const compiled = await Compiled.of(library, set, { kind: 'json_schema', schema: one });
-        const exact = await library.GrammarMatcher.createGrammarMatcher(await compiled.exact());
-        const matcher = await Matcher.of(compiled);
+        const compiled = await CompiledSource.compile(library, set, { kind: 'json_schema', schema: one });
+        const exact = await library.GrammarMatcher.createGrammarMatcher(await compiled.exactGrammar());
+        const matcher = await TokenMatcher.create(compiled);
         const random = seeded(seed);
         let written = '';
         for (let step = 0; step < 25; step++, steps++) {
@@ -119,7 +119,7 @@ describe('counted strings', () => {
 
   it('need no rule for each count', () => {
     const rules = (schema: unknown) =>
-      translate({ kind: 'json_schema', schema }, { counted: true }).text.split('\n').length;
+      translateToXGrammar({ kind: 'json_schema', schema }, { allowLengthMarks: true }).text.split('\n').length;
     const most = rules({ type: 'string' }) + 3;
     expect(rules({ type: 'string', minLength: 20, maxLength: 4000 })).toBeLessThan(most);
     expect(rules({ type: 'string', pattern: '^\\S+$', maxLength: 4000 })).toBeLessThan(most + 6);
@@ -134,12 +134,12 @@ describe('counted strings', () => {
       kind: 'json_schema',
       schema: { type: 'string', minLength: 2, maxLength: 3 },
     };
-    const compiled = await Compiled.of(library, set, source);
+    const compiled = await CompiledSource.compile(library, set, source);
     for (const [text, next] of [
       ['"a', '"'],
       ['"abc', 'd'],
     ] as const) {
-      const matcher = await Matcher.of(compiled);
+      const matcher = await TokenMatcher.create(compiled);
       await matcher.accept([...bytesOf(text)]);
       await expect(matcher.accept([...bytesOf(next)])).rejects.toThrow(/does not allow token/);
       matcher.dispose();
@@ -158,9 +158,9 @@ describe('counted strings', () => {
         let [count, place, closed, at] = [0, 0, false, 0];
         for (const cut of places) {
           if (closed) break;
-          const part = readString(bytes, at, cut, place);
+          const part = scanString(bytes, at, cut, place);
           count += part.characters;
-          [place, closed, at] = [part.place, part.closed, cut];
+          [place, closed, at] = [part.position, part.isClosed, cut];
         }
         expect(closed).toBe(true);
         expect(count).toBe(characters.length);
@@ -241,8 +241,8 @@ describe('values that may start with the same quote', () => {
         ],
       },
     };
-    const compiled = await Compiled.of(library, set, source);
-    const matcher = await Matcher.of(compiled);
+    const compiled = await CompiledSource.compile(library, set, source);
+    const matcher = await TokenMatcher.create(compiled);
     await matcher.accept([...bytesOf('say "ab')]);
     const free = await matcher.mask();
     expect(free).toHaveLength(Math.ceil(vocabulary.size / 32));

@@ -1,10 +1,10 @@
 /** Limits of a grammar: time for a mask, and memory. */
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { openGrammars, serveGrammars } from '../../src/grammar/index.ts';
-import type { GrammarWorker, Question, Reply } from '../../src/grammar/matching/messages.ts';
-import { grammarThread } from '../../src/platform/node-grammar.ts';
-import { limitMemory, loadGrammarLibrary } from '../../src/platform/node-grammar-library.ts';
+import { createGrammarService, serveGrammars } from '../../src/grammar/index.ts';
+import type { GrammarWorker, GrammarRequest, GrammarReply } from '../../src/grammar/matching/messages.ts';
+import { startGrammarThread } from '../../src/platform/node-grammar.ts';
+import { limitWasmMemory, loadGrammarLibrary } from '../../src/platform/node-grammar-library.ts';
 import { ByteTokenizer } from '../support/scripted-engine.ts';
 
 const tokenizer = new ByteTokenizer();
@@ -15,7 +15,7 @@ it('a mask that exceeds the timeout fails, and its worker is terminated and repl
   let ended = 0;
   let hangs = true;
   const startWorker = (): GrammarWorker => {
-    const worker = grammarThread(entry);
+    const worker = startGrammarThread(entry);
     return {
       ...worker,
       post(message, transfer) {
@@ -28,8 +28,8 @@ it('a mask that exceeds the timeout fails, and its worker is terminated and repl
       },
     };
   };
-  const times = { patienceMs: 1000, deadlineMs: 5000 };
-  const grammars = openGrammars({ tokenizer, vocabSize: tokenizer.vocabSize, startWorker, times });
+  const times = { slowAfterMs: 1000, timeoutMs: 5000 };
+  const grammars = createGrammarService({ tokenizer, vocabSize: tokenizer.vocabSize, startWorker, timeouts: times });
   const grammar = await grammars.compile({ kind: 'choice', texts: ['ab'] });
   await expect(grammar.start().next([])).rejects.toMatchObject({
     code: 'grammar_too_complex',
@@ -43,13 +43,13 @@ it('a mask that exceeds the timeout fails, and its worker is terminated and repl
 });
 
 it('a grammar that needs too much memory is rejected, and the next one is compiled', async () => {
-  const memory = limitMemory(24 * 2 ** 20);
+  const memory = limitWasmMemory(24 * 2 ** 20);
   let ended = 0;
   const startWorker = (): GrammarWorker => {
-    let tell: (reply: Reply) => void = () => {};
+    let tell: (reply: GrammarReply) => void = () => {};
     const answer = serveGrammars(loadGrammarLibrary(), memory, (reply) => tell(reply));
     return {
-      post: (message: { call: number; question: Question }) => answer(message),
+      post: (message: { call: number; question: GrammarRequest }) => answer(message),
       onReply: (listener) => {
         tell = listener;
       },
@@ -59,7 +59,7 @@ it('a grammar that needs too much memory is rejected, and the next one is compil
       },
     };
   };
-  const grammars = openGrammars({ tokenizer, vocabSize: tokenizer.vocabSize, startWorker });
+  const grammars = createGrammarService({ tokenizer, vocabSize: tokenizer.vocabSize, startWorker });
   const large = Array.from({ length: 9000 }, (_, index) => `${index * 7919} is one of many long texts`);
   await expect(grammars.compile({ kind: 'choice', texts: large })).rejects.toMatchObject({
     code: 'grammar_too_complex',
@@ -74,11 +74,11 @@ it('a grammar that needs too much memory is rejected, and the next one is compil
 it('a count of characters continues after its worker dies', async () => {
   const workers: GrammarWorker[] = [];
   const startWorker = () => {
-    const worker = grammarThread(entry);
+    const worker = startGrammarThread(entry);
     workers.push(worker);
     return worker;
   };
-  const grammars = openGrammars({ tokenizer, vocabSize: tokenizer.vocabSize, startWorker });
+  const grammars = createGrammarService({ tokenizer, vocabSize: tokenizer.vocabSize, startWorker });
   const schema = { type: 'string', maxLength: 3 };
   const constraint = (await grammars.compile({ kind: 'json_schema', schema })).start();
   await constraint.next(tokens('"ab'));

@@ -1,11 +1,11 @@
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Constraint } from '../../src/engine/index.ts';
-import { type Grammars, type GrammarsOptions, openGrammars } from '../../src/grammar/index.ts';
-import { Matching } from '../../src/grammar/matching/matching.ts';
-import type { GrammarWorker, Question, Reply } from '../../src/grammar/matching/messages.ts';
-import { grammarThread } from '../../src/platform/node-grammar.ts';
-import { limitMemory, loadGrammarLibrary } from '../../src/platform/node-grammar-library.ts';
+import { type GrammarService, type GrammarServiceOptions, createGrammarService } from '../../src/grammar/index.ts';
+import { GrammarRuntime } from '../../src/grammar/matching/matching.ts';
+import type { GrammarWorker, GrammarRequest, GrammarReply } from '../../src/grammar/matching/messages.ts';
+import { startGrammarThread } from '../../src/platform/node-grammar.ts';
+import { limitWasmMemory, loadGrammarLibrary } from '../../src/platform/node-grammar-library.ts';
 import { ByteTokenizer } from '../support/scripted-engine.ts';
 
 const entry = fileURLToPath(new URL('../../src/grammar-worker.ts', import.meta.url));
@@ -16,23 +16,23 @@ const ends = [257, 258];
 /** A short grammar that XGrammar compiles for minutes. */
 const endless = `root ::= ${Array.from({ length: 300 }, (_, index) => `([a-z]{0,${900 + index}} "${index}")`).join(' | ')}`;
 
-let opened: Grammars | undefined;
+let opened: GrammarService | undefined;
 afterEach(async () => {
   await opened?.close();
   opened = undefined;
 });
 
 /** Grammars over bytes that record the requests to their workers. */
-function open(options: Partial<GrammarsOptions> = {}) {
+function open(options: Partial<GrammarServiceOptions> = {}) {
   const workers: GrammarWorker[] = [];
-  const asked: Question[] = [];
-  const grammars = openGrammars({
+  const asked: GrammarRequest[] = [];
+  const grammars = createGrammarService({
     tokenizer,
     vocabSize: tokenizer.vocabSize,
     // Ordinary requests must not be slow, even on a slow machine.
-    times: { patienceMs: 60_000, deadlineMs: 120_000 },
+    timeouts: { slowAfterMs: 60_000, timeoutMs: 120_000 },
     startWorker() {
-      const worker = grammarThread(entry);
+      const worker = startGrammarThread(entry);
       workers.push(worker);
       return {
         ...worker,
@@ -45,7 +45,7 @@ function open(options: Partial<GrammarsOptions> = {}) {
     ...options,
   });
   opened = grammars;
-  const count = (kind: Question['kind']) => asked.filter((one) => one.kind === kind).length;
+  const count = (kind: GrammarRequest['kind']) => asked.filter((one) => one.kind === kind).length;
   return { grammars, workers, count };
 }
 
@@ -153,33 +153,33 @@ describe('compiled grammars', () => {
   });
 
   it('leak no memory after thousands of answers', async () => {
-    const memory = limitMemory();
+    const memory = limitWasmMemory();
     const library = await loadGrammarLibrary();
-    const matching = new Matching(library, memory);
+    const matching = new GrammarRuntime(library, memory);
     const vocabulary = {
       bytes: Uint8Array.from({ length: 256 }, (_, byte) => byte),
       ends: Uint32Array.from({ length: 256 }, (_, byte) => byte + 1),
       size: 257,
       endIds: [256],
     };
-    await matching.answer({ kind: 'vocabulary', vocabulary });
+    await matching.handle({ kind: 'vocabulary', vocabulary });
     const round = async (number: number, frees = true) => {
       const schema = {
         type: 'object',
         properties: { [`p${number % 7}`]: { type: 'string', maxLength: 20 } },
       };
-      await matching.answer({
+      await matching.handle({
         kind: 'compile',
         grammar: number,
         source: { kind: 'json_schema', schema },
         visible: [],
       });
       for (let matcher = 0; matcher < 20; matcher++) {
-        await matching.answer({ kind: 'start', matcher, grammar: number, accepted: codes('{') });
-        await matching.answer({ kind: 'next', matcher, accepted: codes('"p') });
-        if (frees) await matching.answer({ kind: 'stop', matcher });
+        await matching.handle({ kind: 'start', matcher, grammar: number, accepted: codes('{') });
+        await matching.handle({ kind: 'next', matcher, accepted: codes('"p') });
+        if (frees) await matching.handle({ kind: 'stop', matcher });
       }
-      if (frees) await matching.answer({ kind: 'forget', grammar: number });
+      if (frees) await matching.handle({ kind: 'forget', grammar: number });
     };
     for (let number = 0; number < 20; number++) await round(number);
     const before = memory();
@@ -193,10 +193,10 @@ describe('compiled grammars', () => {
 });
 
 describe('a grammar that never ends', () => {
-  const times = { patienceMs: 1500, deadlineMs: 6000 };
+  const times = { slowAfterMs: 1500, timeoutMs: 6000 };
 
   it('is rejected at the timeout, and does not delay others', async () => {
-    const { grammars, workers } = open({ times });
+    const { grammars, workers } = open({ timeouts: times });
     const json = (await grammars.compile({ kind: 'json' })).start();
     await write(json, '{"a": [1');
     const late = grammars.compile({ kind: 'ebnf', text: endless });
@@ -219,19 +219,19 @@ describe('a grammar that never ends', () => {
 
   it('with many slow masks is rejected when their total time exceeds the timeout', async () => {
     const delayed = () => {
-      const worker = grammarThread(entry);
+      const worker = startGrammarThread(entry);
       const slow = new Set<number>();
       return {
         ...worker,
-        post(message: { call: number; question: Question }, transfer: readonly ArrayBuffer[]) {
+        post(message: { call: number; question: GrammarRequest }, transfer: readonly ArrayBuffer[]) {
           if (message.question.kind === 'next') slow.add(message.call);
           worker.post(message, transfer);
         },
-        onReply: (listener: (reply: Reply) => void) =>
+        onReply: (listener: (reply: GrammarReply) => void) =>
           worker.onReply((reply) => setTimeout(() => listener(reply), slow.has(reply.call) ? 800 : 0)),
       };
     };
-    const { grammars } = open({ startWorker: delayed, times: { patienceMs: 2900, deadlineMs: 3000 } });
+    const { grammars } = open({ startWorker: delayed, timeouts: { slowAfterMs: 2900, timeoutMs: 3000 } });
     const grammar = await grammars.compile({ kind: 'regex', pattern: 'a*' });
     const slow = grammar.start();
     const masks = async () => {
@@ -242,7 +242,7 @@ describe('a grammar that never ends', () => {
   });
 
   it('is abandoned when its client aborts', async () => {
-    const { grammars } = open({ times });
+    const { grammars } = open({ timeouts: times });
     const reason = new Error('gone away');
     const stop = new AbortController();
     const late = grammars.compile({ kind: 'ebnf', text: endless }, { signal: stop.signal });
@@ -254,7 +254,7 @@ describe('a grammar that never ends', () => {
   });
 
   it('sent by many at a time fails for them, and the host continues', async () => {
-    const { grammars } = open({ times });
+    const { grammars } = open({ timeouts: times });
     const attempts = Array.from({ length: 4 }, (_, index) =>
       grammars.compile({ kind: 'ebnf', text: `${endless} | "x${index}"` }).catch((error: unknown) => error),
     );
@@ -286,7 +286,7 @@ describe('many grammars at a time', () => {
 
 describe('many grammars that never end', () => {
   it('are rejected sooner when too many are slow, and other answers continue', async () => {
-    const { grammars, workers } = open({ times: { patienceMs: 1000, deadlineMs: 600_000 } });
+    const { grammars, workers } = open({ timeouts: { slowAfterMs: 1000, timeoutMs: 600_000 } });
     const json = (await grammars.compile({ kind: 'json' })).start();
     await write(json, '{"a": [1');
     const attempts = Array.from({ length: 9 }, (_, index) =>
@@ -326,7 +326,7 @@ describe('a worker that dies', () => {
   });
 
   it('repeatedly is reported, not retried endlessly', async () => {
-    const { grammars } = open({ startWorker: () => grammarThread(`${entry}.missing`) });
+    const { grammars } = open({ startWorker: () => startGrammarThread(`${entry}.missing`) });
     await expect(grammars.compile({ kind: 'json' })).rejects.toThrow(/the grammar worker failed repeatedly/);
   });
 });

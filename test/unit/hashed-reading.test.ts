@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { digestOf } from '../../src/engine/digest.ts';
 import { rowsOf } from '../../src/engine/formats/rows.ts';
-import { hashedAsRead } from '../../src/engine/hashed-reading.ts';
+import { hashWhileReading } from '../../src/engine/hashed-reading.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { type GgufTensor, type GgufType, ggufBytes, text } from '../support/gguf-writer.ts';
@@ -27,7 +27,7 @@ const bytes = ggufBytes({
 describe('hashes computed while reading', () => {
   it('make the digest available without a second read', async () => {
     const source = memorySource(bytes);
-    const { file, hashes } = hashedAsRead(platform, await openSource(source));
+    const { file, hashes } = hashWhileReading(platform, await openSource(source));
     for (const info of file.tensors.values()) {
       const rows = rowsOf(info);
       for (let row = 0; row < rows; row += 2) await file.readRows(info, row, Math.min(2, rows - row));
@@ -46,7 +46,7 @@ describe('hashes computed while reading', () => {
     );
     await fc.assert(
       fc.asyncProperty(reads, async (list) => {
-        const { file, hashes } = hashedAsRead(platform, await openSource(memorySource(bytes)));
+        const { file, hashes } = hashWhileReading(platform, await openSource(memorySource(bytes)));
         const tensors = [...file.tensors.values()];
         for (const { which, first, rows } of list) {
           const info = tensors[which];

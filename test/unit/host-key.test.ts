@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { hostKey } from '../../src/signing/host-key.ts';
+import { loadHostKey } from '../../src/signing/host-key.ts';
 
 let dataDir = '';
 beforeEach(async () => {
@@ -17,16 +17,16 @@ afterEach(async () => {
 });
 
 test('is made once, for the owner only, and is the same afterwards', async () => {
-  const made = await hostKey(dataDir);
+  const made = await loadHostKey(dataDir);
   expect(made.keyId).toMatch(/^ed25519:[0-9a-f]{16}$/);
   expect(await readdir(dataDir)).toEqual(['host.key']);
   expect((await stat(join(dataDir, 'host.key'))).mode & 0o777).toBe(0o600);
-  const again = await hostKey(dataDir);
+  const again = await loadHostKey(dataDir);
   expect([again.keyId, again.privateKey.equals(made.privateKey)]).toEqual([made.keyId, true]);
 });
 
 test('hosts that start at once get the same key', async () => {
-  const keys = await Promise.all(Array.from({ length: 20 }, () => hostKey(dataDir)));
+  const keys = await Promise.all(Array.from({ length: 20 }, () => loadHostKey(dataDir)));
   expect(new Set(keys.map(({ keyId }) => keyId)).size).toBe(1);
   expect(await readdir(dataDir)).toEqual(['host.key']);
 });
@@ -39,17 +39,17 @@ test('so do processes', async () => {
     run(process.execPath, ['--input-type=module', '--eval', script]),
   );
   const ids = new Set((await Promise.all(starts)).map(({ stdout }) => stdout.trim()));
-  expect([...ids]).toEqual([(await hostKey(dataDir)).keyId]);
+  expect([...ids]).toEqual([(await loadHostKey(dataDir)).keyId]);
 });
 
 test('a folder that cannot be written to is a clear error', async () => {
   const file = join(dataDir, 'missing', 'host.key');
-  await expect(hostKey(join(dataDir, 'missing'))).rejects.toMatchObject({
+  await expect(loadHostKey(join(dataDir, 'missing'))).rejects.toMatchObject({
     name: 'HostKeyError',
     message: `${file} cannot be written: there is no such file.`,
   });
   await mkdir(file, { recursive: true });
-  await expect(hostKey(join(dataDir, 'missing'))).rejects.toMatchObject({
+  await expect(loadHostKey(join(dataDir, 'missing'))).rejects.toMatchObject({
     name: 'HostKeyError',
     message: `${file} cannot be read: it is a directory.`,
   });
@@ -66,7 +66,7 @@ test.each([
 ])('a file that is %s is a clear error, and stays as it is', async (_, text) => {
   const file = join(dataDir, 'host.key');
   await writeFile(file, text);
-  await expect(hostKey(dataDir)).rejects.toMatchObject({
+  await expect(loadHostKey(dataDir)).rejects.toMatchObject({
     name: 'HostKeyError',
     message: expect.stringContaining(`${file} holds no Ed25519 key`),
   });

@@ -11,7 +11,7 @@ import {
   type TensorInfo,
 } from '../../src/engine/formats/model-file.ts';
 import { openModelFile } from '../../src/engine/formats/open.ts';
-import { viewed } from '../../src/engine/formats/viewed.ts';
+import { withTensorViews } from '../../src/engine/formats/viewed.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import { weightBytes } from '../../src/engine/weights.ts';
 import { memoryFiles, memorySource, openSource } from '../support/byte-source.ts';
@@ -68,7 +68,7 @@ const withTensor = (file: ModelFile, name: string, info: TensorInfo | undefined)
 async function refusal(file: ModelFile): Promise<string | undefined> {
   try {
     const graph = await buildGraph(file);
-    expect(weightBytes(viewed(file, graph.views), graph)).toBeLessThan(1e8);
+    expect(weightBytes(withTensorViews(file, graph.views), graph)).toBeLessThan(1e8);
     return undefined;
   } catch (error) {
     if (error instanceof ModelFileError) return error.message;

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { openModelFile } from '../../src/engine/formats/open.ts';
 import { readShardFiles } from '../../src/engine/formats/mlc/records.ts';
 import { type Metadata, type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
-import { quantized } from '../../src/engine/formats/quantized.ts';
+import { quantizeModelFile } from '../../src/engine/formats/quantized.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import type { QuantizeType } from '../../src/engine/types.ts';
 import { memoryFiles, memorySource, openSource } from '../support/byte-source.ts';
@@ -210,7 +210,7 @@ describe('weights that are no numbers', () => {
       values[256 + 7] = bad;
       const data = () => new Uint8Array(values.buffer);
       const bytes = ggufBytes({ metadata: [], tensors: [{ name: 'w', type: 'F32', shape: [3, 256], data }] });
-      const file = quantized(await openSource(memorySource(bytes)), type);
+      const file = quantizeModelFile(await openSource(memorySource(bytes)), type);
       await expect(file.readRows(file.tensors.get('w')!, 0, 3)).rejects.toThrow(
         "tensor 'w' holds a value that is infinite or NaN (row 1)",
       );

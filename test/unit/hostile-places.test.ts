@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { columns } from '../../src/cli/models/columns.ts';
+import { formatTable } from '../../src/cli/models/columns.ts';
 import { pulledModels } from '../../src/cli/models/pulled.ts';
-import { jsonText, printable } from '../../src/terminal/printable.ts';
+import { formatJson, printable } from '../../src/terminal/printable.ts';
 import { progressBar } from '../../src/cli/progress.ts';
 import { ModelFileError } from '../../src/engine/index.ts';
 import { openFile } from '../../src/platform/node-file.ts';
@@ -59,14 +59,14 @@ describe('names for a terminal', () => {
 
   it('command nothing', () => {
     expect(printable(name)).toBe('a\ufffd]0;t\ufffd\ufffd\ufffd31m\ufffdb');
-    expect(columns(['NAME', 'X'], [[name, 'y']])).toMatch(/^NAME +X\na\ufffd[^\p{Cc}]* {2}y\n$/u);
+    expect(formatTable(['NAME', 'X'], [[name, 'y']])).toMatch(/^NAME +X\na\ufffd[^\p{Cc}]* {2}y\n$/u);
     const written: string[] = [];
     progressBar({ isTTY: true, columns: 80, write: (text) => written.push(text) }, false).show(name, 1, 2);
     expect(written.join('').replace('\r\u001b[2K', '')).toMatch(/^[^\p{Cc}]+$/u);
   });
 
   it('are whole in JSON, which stays printable', () => {
-    const text = jsonText([{ name }]);
+    const text = formatJson([{ name }]);
     expect(JSON.parse(text)).toEqual([{ name }]);
     expect(text.replaceAll('\n', '')).toMatch(/^[^\p{Cc}\u202e]+$/u);
   });

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { inspect } from '../../src/cli/models/open.ts';
+import { inspectFiles } from '../../src/cli/models/open.ts';
 import { type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
 import { inspectModel } from '../../src/engine/inspect.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
@@ -19,7 +19,7 @@ const changed = async (changes: Partial<ModelFile>): Promise<ModelFile> => ({
 
 describe('inspecting a model', () => {
   it.each(fixtureNames)('finds no problem in %s, and computes its memory', async (name) => {
-    const found = await inspect(await nodePlatform().modelFiles(fixturePath(name)));
+    const found = await inspectFiles(await nodePlatform().modelFiles(fixturePath(name)));
     expect(found).toMatchObject({ facts: { problems: [], memory: { bytes: expect.any(Number) as number } } });
   });
 
@@ -60,8 +60,8 @@ describe('inspecting a model', () => {
       };
       return filesOf({ 'm.gguf': { ...source, sizeBytes: bytes.length, read } }, 'm.gguf');
     };
-    await expect(inspect(failing(ours))).rejects.toBe(ours);
+    await expect(inspectFiles(failing(ours))).rejects.toBe(ours);
     const fault = new ModelFileError('unreadable', 'm.gguf: no');
-    expect(await inspect(failing(fault))).toEqual({ problem: 'm.gguf: no' });
+    expect(await inspectFiles(failing(fault))).toEqual({ problem: 'm.gguf: no' });
   });
 });

@@ -9,15 +9,15 @@ const run = (from: number, count: number): number[] => Array.from({ length: coun
 
 /** Number of cached tokens of a text. */
 function known(cache: KvCache, tokens: readonly number[]): number {
-  const { blocks, part } = cache.prefixes.match(tokens, tokens.length);
+  const { blocks, partial: part } = cache.prefixes.match(tokens, tokens.length);
   return blocks.length * pageTokens + (part?.length ?? 0);
 }
 
 /** A text that was computed from its start and has ended. */
 function leave(cache: KvCache, tokens: readonly number[], written = tokens.length): number[] {
   const table: BlockTable = { pages: [] };
-  const { at } = cache.adopt(table, tokens, 0, 1);
-  expect(cache.grow(table, Math.max(at, tokens.length))).toBe(true);
+  const { computedTokens } = cache.reusePrefix(table, tokens, 0, 1);
+  expect(cache.grow(table, Math.max(computedTokens, tokens.length))).toBe(true);
   const pages = [...table.pages];
   cache.release(table, tokens, written, 0);
   return pages;
@@ -39,23 +39,23 @@ describe('KvCache', () => {
     const first = leave(cache, run(0, 80));
     const table: BlockTable = { pages: [] };
     const text = [...run(0, 70), 999, 998];
-    const { at, copy } = cache.adopt(table, text, 0, 1);
-    expect(at).toBe(70);
+    const { computedTokens, copy } = cache.reusePrefix(table, text, 0, 1);
+    expect(computedTokens).toBe(70);
     expect(table.pages.slice(0, 2)).toEqual(first.slice(0, 2));
     expect(copy).toEqual({ from: first[2], to: table.pages[2] });
     expect(cache.pool.users(first[0]!)).toBe(1);
     // The copy belongs to the sequence and is not cached before it ends.
-    expect(cache.pool.isKept(table.pages[2]!)).toBe(false);
+    expect(cache.pool.isRetained(table.pages[2]!)).toBe(false);
   });
 
   it('leaves the last token of a repeated text to compute', () => {
     const cache = new KvCache(8);
     leave(cache, run(0, 64));
     const table: BlockTable = { pages: [] };
-    const { at, copy } = cache.adopt(table, run(0, 64), 0, 1);
-    expect(at).toBe(63);
+    const { computedTokens, copy } = cache.reusePrefix(table, run(0, 64), 0, 1);
+    expect(computedTokens).toBe(63);
     expect(copy).toBeDefined();
-    expect(cache.adopt({ pages: [] }, [0], 0, 1)).toEqual({ at: 0 });
+    expect(cache.reusePrefix({ pages: [] }, [0], 0, 1)).toEqual({ computedTokens: 0 });
   });
 
   it('shares pages that the step being formed writes, but does not copy them', () => {
@@ -64,9 +64,9 @@ describe('KvCache', () => {
     cache.grow(one, 64);
     cache.publish(one, run(0, 64), { count: 64 }, 5);
     const other: BlockTable = { pages: [] };
-    expect(cache.adopt(other, [...run(0, 50), 7, 8, 9], 0, 5)).toEqual({ at: 32 });
+    expect(cache.reusePrefix(other, [...run(0, 50), 7, 8, 9], 0, 5)).toEqual({ computedTokens: 32 });
     expect(other.pages).toEqual([one.pages[0]]);
-    expect(cache.adopt({ pages: [] }, [...run(0, 50), 7, 8, 9], 0, 6).at).toBe(50);
+    expect(cache.reusePrefix({ pages: [] }, [...run(0, 50), 7, 8, 9], 0, 6).computedTokens).toBe(50);
   });
 
   it('publishes only whole pages', () => {
@@ -129,8 +129,8 @@ describe('KvCache', () => {
     leave(cache, run(0, 64));
     const table: BlockTable = { pages: [] };
     const text = [...run(0, 40), 999];
-    const { at, copy } = cache.adopt(table, text, 0, 1);
-    expect({ at, copy }).toEqual({ at: 40, copy: undefined });
+    const { computedTokens, copy } = cache.reusePrefix(table, text, 0, 1);
+    expect({ computedTokens, copy }).toEqual({ computedTokens: 40, copy: undefined });
     expect(cache.pool).toMatchObject({ free: 0, cached: 0, owned: 2 });
     expect(cache.prefixes.size).toBe(1);
   });
@@ -142,19 +142,19 @@ describe('KvCache', () => {
     expect(cache.grow(other, 64)).toBe(true);
     const table: BlockTable = { pages: [], slot: 1 };
     const text = [...run(0, 64), 999, 998];
-    expect(cache.adopt(table, text, 0, 1)).toEqual({ at: 0 });
+    expect(cache.reusePrefix(table, text, 0, 1)).toEqual({ computedTokens: 0 });
     expect(table.pages).toEqual([]);
     cache.release(other, run(500, 64), 0, 1);
-    const { at, state } = cache.adopt(table, text, 0, 2);
-    expect({ at, state }).toMatchObject({ at: 64, state: { kind: 'restore', slot: 1 } });
+    const { computedTokens, state } = cache.reusePrefix(table, text, 0, 2);
+    expect({ computedTokens, state }).toMatchObject({ computedTokens: 64, state: { kind: 'restore', slot: 1 } });
     expect(cache.grow(table, 65)).toBe(true);
   });
 
   it('reports the pages that a text still needs', () => {
     const cache = new KvCache(8);
     leave(cache, run(0, 80));
-    expect(cache.demand([...run(0, 70), 999], 72)).toEqual({ missing: 1, idle: 2 });
-    expect(cache.demand([5, 6], 3)).toEqual({ missing: 1, idle: 0 });
+    expect(cache.pageDemand([...run(0, 70), 999], 72)).toEqual({ missingPages: 1, idlePages: 2 });
+    expect(cache.pageDemand([5, 6], 3)).toEqual({ missingPages: 1, idlePages: 0 });
   });
 });
 
@@ -181,7 +181,7 @@ describe('with random requests', () => {
     readonly contents: number[][] = Array.from({ length: total }, () => []);
     /** Models the state of each slot and each retained state: the digest of the text that led there. */
     readonly states: number[] = [];
-    readonly kept: number[] = [];
+    readonly retained: number[] = [];
     /** Tokens that did not have to be computed. */
     adopted = 0;
     live: Live[] = [];
@@ -193,9 +193,9 @@ describe('with random requests', () => {
       this.cache = new KvCache(total, keptStates);
     }
 
-    copyState({ kind, slot, place }: StateCopy): void {
-      if (kind === 'keep') this.kept[place] = this.states[slot]!;
-      else this.states[slot] = this.kept[place]!;
+    copyState({ kind, slot, retainedIndex }: StateCopy): void {
+      if (kind === 'keep') this.retained[retainedIndex] = this.states[slot]!;
+      else this.states[slot] = this.retained[retainedIndex]!;
     }
 
     start(tokens: number[]): void {
@@ -206,24 +206,24 @@ describe('with random requests', () => {
     }
 
     /** Computes `count` more tokens, sampling new ones at the end of the text; preempts a sequence without room. */
-    extend(one: Live, count: number, draw: number): void {
+    extend(one: Live, count: number, sampleNext: number): void {
       this.step++;
       const { cache, contents } = this;
-      for (const state of cache.states?.takeDue(this.step) ?? []) this.copyState(state);
-      const { at, copy, state } = cache.adopt(one.table, one.tokens, one.written, this.step);
+      for (const state of cache.states?.takeDueCopies(this.step) ?? []) this.copyState(state);
+      const { computedTokens, copy, state } = cache.reusePrefix(one.table, one.tokens, one.written, this.step);
       if (state) this.copyState(state);
-      this.adopted += at - one.written;
+      this.adopted += computedTokens - one.written;
       if (copy) {
         expect(cache.pool.users(copy.to)).toBe(1);
         contents[copy.to] = [...contents[copy.from]!];
       }
-      one.written = at;
+      one.written = computedTokens;
       // A state of the wrong text would not show in the pages, so it is checked here.
-      if (cache.states && at > 0) expect(this.states[one.table.slot!]).toBe(one.digests[at - 1]);
-      const chunk = cache.chunk(one.tokens, at, Math.min(count, one.tokens.length - at));
+      if (cache.states && computedTokens > 0) expect(this.states[one.table.slot!]).toBe(one.digests[computedTokens - 1]);
+      const chunk = cache.planChunk(one.tokens, computedTokens, Math.min(count, one.tokens.length - computedTokens));
       if (chunk.count > 0) count = chunk.count;
       for (let n = 0; n < count; n++) {
-        if (one.written === one.tokens.length) append(one, (draw + n) % 3);
+        if (one.written === one.tokens.length) append(one, (sampleNext + n) % 3);
         while (!cache.grow(one.table, one.written + 1)) {
           const youngest = this.live.at(-1)!;
           this.end(youngest);
@@ -231,13 +231,13 @@ describe('with random requests', () => {
         }
         const page = one.table.pages[Math.floor(one.written / pageTokens)]!;
         // No other sequence may use a page that is written.
-        if (cache.pool.users(page) !== 1 || cache.pool.isKept(page))
+        if (cache.pool.users(page) !== 1 || cache.pool.isRetained(page))
           throw new Error(`page ${page} is shared`);
         contents[page]![one.written % pageTokens] = one.digests[one.written]!;
         this.states[one.table.slot!] = one.digests[one.written]!;
         one.written++;
       }
-      cache.publish(one.table, one.tokens, { count: one.written, keeps: chunk.keeps }, this.step);
+      cache.publish(one.table, one.tokens, { count: one.written, shouldRetainState: chunk.shouldRetainState }, this.step);
     }
 
     end(one: Live): void {
@@ -258,15 +258,15 @@ describe('with random requests', () => {
         must(table.pages.length >= pagesFor(written), 'what is written has pages');
         must(new Set(table.pages).size === table.pages.length, 'no page is twice in a table');
         for (const page of table.pages) users[page]! += 1;
-        for (let at = 0; at < written; at++) {
-          const page = this.contents[table.pages[Math.floor(at / pageTokens)]!]!;
-          must(page[at % pageTokens] === digests[at], 'every position reads the text that led there');
+        for (let computedTokens = 0; computedTokens < written; computedTokens++) {
+          const page = this.contents[table.pages[Math.floor(computedTokens / pageTokens)]!]!;
+          must(page[computedTokens % pageTokens] === digests[computedTokens], 'every position reads the text that led there');
         }
       }
       let kept = 0;
       for (let page = 0; page < total; page++) {
         must(pool.users(page) === users[page], 'users are counted');
-        if (pool.isKept(page)) kept++;
+        if (pool.isRetained(page)) kept++;
       }
       must(pool.owned === users.filter((count) => count > 0).length, 'owned pages have users');
       must(prefixes.size === kept, 'the tree keeps a page a block');
@@ -281,7 +281,7 @@ describe('with random requests', () => {
         kind: fc.constant('start' as const),
         begin: fc.nat(4),
         more: fc.nat(40),
-        draw: fc.nat(2),
+        sampleNext: fc.nat(2),
       }),
     },
     {
@@ -290,7 +290,7 @@ describe('with random requests', () => {
         kind: fc.constant('extend' as const),
         which: fc.nat(99),
         count: fc.integer({ min: 1, max: 40 }),
-        draw: fc.nat(2),
+        sampleNext: fc.nat(2),
       }),
     },
     {
@@ -299,7 +299,7 @@ describe('with random requests', () => {
         kind: fc.constant('fork' as const),
         which: fc.nat(99),
         cut: fc.nat(200),
-        draw: fc.nat(2),
+        sampleNext: fc.nat(2),
       }),
     },
     { weight: 2, arbitrary: fc.record({ kind: fc.constant('end' as const), which: fc.nat(99) }) },
@@ -322,10 +322,10 @@ describe('with random requests', () => {
             const chosen =
               'which' in one ? world.live[one.which % Math.max(1, world.live.length)] : undefined;
             if (one.kind === 'start')
-              world.start([...beginnings[one.begin]!, ...Array(one.more + 1).fill(one.draw)]);
-            else if (one.kind === 'extend' && chosen) world.extend(chosen, one.count, one.draw);
+              world.start([...beginnings[one.begin]!, ...Array(one.more + 1).fill(one.sampleNext)]);
+            else if (one.kind === 'extend' && chosen) world.extend(chosen, one.count, one.sampleNext);
             else if (one.kind === 'fork' && chosen)
-              world.start([...chosen.tokens.slice(0, one.cut), one.draw]);
+              world.start([...chosen.tokens.slice(0, one.cut), one.sampleNext]);
             else if (one.kind === 'end' && chosen) world.end(chosen);
             else if (one.kind === 'evict') {
               const cached = world.cache.pool.cached;

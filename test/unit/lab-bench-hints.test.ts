@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { hintFor, ratesOf } from '../../src/lab/bench/hints.ts';
-import { beatsRoof, roofMs } from '../../src/lab/bench/roofline.ts';
+import { hintFor, computeRates } from '../../src/lab/bench/hints.ts';
+import { exceedsRoof, minimumMs } from '../../src/lab/bench/roofline.ts';
 import { peaks } from '../support/simulated-bench.ts';
 
 describe('a hint', () => {
@@ -33,14 +33,14 @@ describe('a hint', () => {
 
 describe('rates and roofs', () => {
   it('are relative to the binding roof', () => {
-    expect(ratesOf(2, { bytes: 4e6, flops: 1.2e8 }, peaks)).toEqual({
+    expect(computeRates(2, { bytes: 4e6, flops: 1.2e8 }, peaks)).toEqual({
       gbps: 2,
       gflops: 60,
       bandwidthFraction: 0.2,
       computeFraction: 0.6,
       peakFraction: 0.6,
     });
-    expect(ratesOf(0, { bytes: 4e6, flops: 1e6 }, peaks)).toEqual({
+    expect(computeRates(0, { bytes: 4e6, flops: 1e6 }, peaks)).toEqual({
       gbps: 0,
       gflops: 0,
       bandwidthFraction: 0,
@@ -50,15 +50,15 @@ describe('rates and roofs', () => {
   });
 
   it('account for caches with small data, and for arithmetic faster than f32', () => {
-    expect(roofMs({ bytes: 1e8, flops: 0 }, peaks)).toBeCloseTo(5);
-    expect(roofMs({ bytes: 2e8, flops: 0 }, peaks)).toBeCloseTo(20);
-    expect(roofMs({ bytes: 0, flops: 4e9 }, peaks)).toBeCloseTo(10);
+    expect(minimumMs({ bytes: 1e8, flops: 0 }, peaks)).toBeCloseTo(5);
+    expect(minimumMs({ bytes: 2e8, flops: 0 }, peaks)).toBeCloseTo(20);
+    expect(minimumMs({ bytes: 0, flops: 4e9 }, peaks)).toBeCloseTo(10);
   });
 
   it('are exceeded only beyond a tolerance, and never if the built-in kernels exceed them', () => {
-    expect(beatsRoof(7.9, 10)).toBe(true);
-    expect(beatsRoof(8.1, 10)).toBe(false);
-    expect(beatsRoof(5, 10, 6)).toBe(false);
-    expect(beatsRoof(4, 10, 6)).toBe(true);
+    expect(exceedsRoof(7.9, 10)).toBe(true);
+    expect(exceedsRoof(8.1, 10)).toBe(false);
+    expect(exceedsRoof(5, 10, 6)).toBe(false);
+    expect(exceedsRoof(4, 10, 6)).toBe(true);
   });
 });

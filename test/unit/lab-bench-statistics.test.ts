@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../../src/lab/bench/random.ts';
 import { armOf, Schedule } from '../../src/lab/bench/schedule.ts';
-import { driftOf, estimateRatio, median, type PairedTimes } from '../../src/lab/bench/statistics.ts';
-import { decide } from '../../src/lab/bench/verdict.ts';
+import { estimateDrift, estimateRatio, median, type PairedTimes } from '../../src/lab/bench/statistics.ts';
+import { decideVerdict } from '../../src/lab/bench/verdict.ts';
 import { type Machine, machines } from '../support/simulated-bench.ts';
 
 /** Simulated times of `cells` measurements with a true `speedup` of the bound arm, sampled like the bench. */
@@ -35,7 +35,7 @@ function outcomes(machine: Machine, speedup: number, rounds: number, count = ben
   for (let seed = 0; seed < count; seed++) {
     const times = simulated(machine, { seed, rounds, cells: 3, speedup });
     const estimated = estimateRatio(times, seededRandom(seed + 5000), resamples);
-    found[decide(estimated, { rounds, doubted: false })] += 1;
+    found[decideVerdict(estimated, { rounds, isDoubtful: false })] += 1;
     if (estimated.ci95.low <= speedup && speedup <= estimated.ci95.high) found.covered += 1;
   }
   return found;
@@ -97,33 +97,33 @@ describe('the verdict', () => {
     ci95: { low, high },
     control: { ratio: control[1], ci95: { low: control[0], high: control[2] } },
   });
-  const given = { rounds: 10, doubted: false };
+  const given = { rounds: 10, isDoubtful: false };
 
   it('needs an interval beyond 1%', () => {
-    expect(decide(estimated(1.011, 1.05), given)).toBe('faster');
-    expect(decide(estimated(1.009, 1.05), given)).toBe('no_difference');
-    expect(decide(estimated(0.95, 0.989), given)).toBe('slower');
-    expect(decide(estimated(0.95, 0.992), given)).toBe('no_difference');
+    expect(decideVerdict(estimated(1.011, 1.05), given)).toBe('faster');
+    expect(decideVerdict(estimated(1.009, 1.05), given)).toBe('no_difference');
+    expect(decideVerdict(estimated(0.95, 0.989), given)).toBe('slower');
+    expect(decideVerdict(estimated(0.95, 0.992), given)).toBe('no_difference');
   });
 
   it('needs an interval beyond the difference of equal arms', () => {
-    expect(decide(estimated(1.03, 1.06, [0.97, 1.04, 1.1]), given)).toBe('no_difference');
-    expect(decide(estimated(1.05, 1.06, [0.97, 1.04, 1.1]), given)).toBe('faster');
+    expect(decideVerdict(estimated(1.03, 1.06, [0.97, 1.04, 1.1]), given)).toBe('no_difference');
+    expect(decideVerdict(estimated(1.05, 1.06, [0.97, 1.04, 1.1]), given)).toBe('faster');
     // Equal arms that differ significantly: their whole interval is noise.
-    expect(decide(estimated(1.05, 1.06, [1.02, 1.04, 1.1]), given)).toBe('no_difference');
-    expect(decide(estimated(1.11, 1.2, [1.02, 1.04, 1.1]), given)).toBe('faster');
-    expect(decide(estimated(0.9, 0.95, [0.92, 0.96, 0.98]), given)).toBe('no_difference');
+    expect(decideVerdict(estimated(1.05, 1.06, [1.02, 1.04, 1.1]), given)).toBe('no_difference');
+    expect(decideVerdict(estimated(1.11, 1.2, [1.02, 1.04, 1.1]), given)).toBe('faster');
+    expect(decideVerdict(estimated(0.9, 0.95, [0.92, 0.96, 0.98]), given)).toBe('no_difference');
   });
 
   it('is suspect only if it would be faster', () => {
-    expect(decide(estimated(1.5, 1.6), { rounds: 10, doubted: true })).toBe('suspect');
-    expect(decide(estimated(0.5, 0.6), { rounds: 10, doubted: true })).toBe('slower');
-    expect(decide(estimated(0.9, 1.1), { rounds: 10, doubted: true })).toBe('no_difference');
+    expect(decideVerdict(estimated(1.5, 1.6), { rounds: 10, isDoubtful: true })).toBe('suspect');
+    expect(decideVerdict(estimated(0.5, 0.6), { rounds: 10, isDoubtful: true })).toBe('slower');
+    expect(decideVerdict(estimated(0.9, 1.1), { rounds: 10, isDoubtful: true })).toBe('no_difference');
   });
 
   it('of fewer than six rounds is no difference', () => {
-    expect(decide(estimated(1.5, 1.6), { rounds: 5, doubted: false })).toBe('no_difference');
-    expect(decide(estimated(1.5, 1.6), { rounds: 6, doubted: false })).toBe('faster');
+    expect(decideVerdict(estimated(1.5, 1.6), { rounds: 5, isDoubtful: false })).toBe('no_difference');
+    expect(decideVerdict(estimated(1.5, 1.6), { rounds: 6, isDoubtful: false })).toBe('faster');
   });
 });
 
@@ -132,23 +132,23 @@ describe('drift', () => {
     const random = seededRandom(1);
     const values = Array.from({ length: 20 }, (_, n) => (10 + n / 10) * (1 + 0.01 * random()));
     values[4] = 40;
-    const { change, significant } = driftOf(values);
+    const { change, isSignificant: significant } = estimateDrift(values);
     expect(significant).toBe(true);
     expect(change).toBeGreaterThan(0.15);
     expect(change).toBeLessThan(0.23);
-    expect(driftOf(values.toReversed()).change).toBeLessThan(-0.12);
+    expect(estimateDrift(values.toReversed()).change).toBeLessThan(-0.12);
   });
 
   it('is rarely reported if there is none', () => {
     let found = 0;
     for (let seed = 0; seed < 1000; seed++) {
       const random = seededRandom(seed);
-      if (driftOf(Array.from({ length: 12 }, () => 10 + random())).significant) found += 1;
+      if (estimateDrift(Array.from({ length: 12 }, () => 10 + random())).isSignificant) found += 1;
     }
     expect(found).toBeLessThan(25);
   });
 
-  it('of two rounds is none', () => expect(driftOf([1, 2])).toEqual({ change: 0, significant: false }));
+  it('of two rounds is none', () => expect(estimateDrift([1, 2])).toEqual({ change: 0, significant: false }));
 });
 
 describe('the schedule', () => {

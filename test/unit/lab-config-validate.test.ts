@@ -7,10 +7,10 @@ import { promisify } from 'node:util';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { canonicalJson } from '../../src/signing/canonical-json.ts';
-import type { ConfigJudge } from '../../src/lab/configs/checks.ts';
+import type { ValidationContext } from '../../src/lab/configs/checks.ts';
 import { buildEnvelope, type ConfigContents } from '../../src/lab/configs/envelope.ts';
 import { signEnvelope } from '../../src/lab/configs/signature.ts';
-import { keyIdOf, rawPublicKey, type SigningKey } from '../../src/signing/ed25519.ts';
+import { computeKeyId, rawPublicKey, type SigningKey } from '../../src/signing/ed25519.ts';
 import { validateConfig } from '../../src/lab/configs/validate.ts';
 import { kernelDigest } from '../../src/lab/digest.ts';
 import type { ConfigEnvelope, KernelRegistration } from '../../src/lab/types.ts';
@@ -18,7 +18,7 @@ import { acceptedReport, scriptedFingerprint } from '../support/scripted-lab.ts'
 
 const newKey = (): SigningKey => {
   const pair = generateKeyPairSync('ed25519');
-  return { ...pair, keyId: keyIdOf(rawPublicKey(pair.publicKey)) };
+  return { ...pair, keyId: computeKeyId(rawPublicKey(pair.publicKey)) };
 };
 const own = newKey();
 const foreign = newKey();
@@ -42,7 +42,7 @@ const contents: ConfigContents = {
   createdAt: new Date(0),
 };
 const envelope = buildEnvelope(contents, own);
-const judge: ConfigJudge = {
+const judge: ValidationContext = {
   ownKey: own,
   trustedKeys: [],
   modelDigest: scriptedFingerprint.model,
@@ -58,10 +58,10 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-const judged = async (given: unknown, change: Partial<ConfigJudge> = {}) =>
+const judged = async (given: unknown, change: Partial<ValidationContext> = {}) =>
   (await validateConfig({ envelope: given }, folder, { ...judge, ...change })).report;
 /** Codes of the findings, by stage; a skipped stage is `skipped`. */
-async function codes(given: unknown, change: Partial<ConfigJudge> = {}) {
+async function codes(given: unknown, change: Partial<ValidationContext> = {}) {
   const { ok, stages } = await judged(given, change);
   expect(ok).toBe(stages.every((stage) => stage.ok));
   expect(stages.map(({ stage }) => stage)).toEqual(['signature', 'safety', 'parity']);
@@ -189,7 +189,7 @@ describe('the signature', () => {
 });
 
 describe('safety', () => {
-  test.each<[string, ConfigEnvelope, Partial<ConfigJudge>, string]>([
+  test.each<[string, ConfigEnvelope, Partial<ValidationContext>, string]>([
     ['another model', envelope, { modelDigest: `sha256:${'00'.repeat(32)}` }, 'model_mismatch'],
     ['an op that is unknown here', envelope, { knownOps: ['matvec'] }, 'unknown_op'],
     ['an adapter without a feature', envelope, { features: [] }, 'feature_missing'],

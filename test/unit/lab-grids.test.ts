@@ -1,18 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import type { LabKernel } from '../../src/engine/index.ts';
-import { gridFault } from '../../src/lab/live/grids.ts';
-import { gridOf } from '../../src/lab/live/kernel.ts';
+import { findInvalidGrid } from '../../src/lab/live/grids.ts';
+import { compileGrid } from '../../src/lab/live/kernel.ts';
 import { contractOf } from '../../src/lab/stubs.ts';
 
 const kernel = (op: string, x: string, y = '1') =>
-  ({ contract: contractOf(op), grid: gridOf({ x, y }, { WG: 64 }) }) as LabKernel;
-const steps = { most: 65_535, stepTokens: 512 };
+  ({ contract: contractOf(op), grid: compileGrid({ x, y }, { WG: 64 }) }) as LabKernel;
+const steps = { maxWorkgroups: 65_535, stepTokens: 512 };
 
 describe('dispatch rules at the sizes of the resident model', () => {
   it('the rules of the stubs are valid', () => {
     const dims = { rows: 151_936, columns: 896, blocks: 28, block_bytes: 34 };
-    expect(gridFault(kernel('matmul', 'ceil(rows / WG)', 'tokens'), { dims }, steps)).toBeUndefined();
-    expect(gridFault(kernel('rms_norm', 'tokens'), { dims: { columns: 896 } }, steps)).toBeUndefined();
+    expect(findInvalidGrid(kernel('matmul', 'ceil(rows / WG)', 'tokens'), { dims }, steps)).toBeUndefined();
+    expect(findInvalidGrid(kernel('rms_norm', 'tokens'), { dims: { columns: 896 } }, steps)).toBeUndefined();
   });
 
   it.each([
@@ -46,10 +46,10 @@ describe('dispatch rules at the sizes of the resident model', () => {
     ],
     ['not a number', 'matmul', 'rows * 0 / 0', '1', 'from 1 to 65535, got NaN'],
   ])('%s', (_, op, x, y, message) => {
-    expect(gridFault(kernel(op, x, y), { dims: { rows: 151_936 } }, steps)).toContain(message);
+    expect(findInvalidGrid(kernel(op, x, y), { dims: { rows: 151_936 } }, steps)).toContain(message);
   });
 
   it('kernels for single-token steps are checked for one token only', () => {
-    expect(gridFault(kernel('matvec', '1', '300 * tokens'), { dims: { rows: 8 } }, steps)).toBeUndefined();
+    expect(findInvalidGrid(kernel('matvec', '1', '300 * tokens'), { dims: { rows: 8 } }, steps)).toBeUndefined();
   });
 });

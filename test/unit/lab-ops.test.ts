@@ -28,7 +28,7 @@ const oracle = (op: string, one: ParityCase, output: string): ExpectedOutput => 
   if (!expected) throw new Error(`${op} has no ${output}`);
   return expected;
 };
-const keptOf = ({ kept }: ExpectedOutput) => [...(kept ?? [])].join('');
+const keptOf = ({ preserved: kept }: ExpectedOutput) => [...(kept ?? [])].join('');
 const f32 = (...values: number[]) => Float32Array.from(values);
 const u32 = (...values: number[]) => Uint32Array.from(values);
 
@@ -81,7 +81,7 @@ describe('the cases of every op', () => {
           const expected = expectedOf(one);
           expect(Object.keys(expected).sort()).toEqual(outputs.map((binding) => binding.name).sort());
           for (const { name: output, role, dtype } of outputs) {
-            const { values, kept, open } = expected[output] as ExpectedOutput;
+            const { values, preserved: kept, unspecified: open } = expected[output] as ExpectedOutput;
             expect(kept?.length ?? values.length).toBe(values.length);
             expect(open?.length ?? values.length).toBe(values.length);
             expect(values.every(Number.isFinite), `${one.name} ${output}`).toBe(true);
@@ -89,7 +89,7 @@ describe('the cases of every op', () => {
             if (role === 'inout')
               expect(values.length).toBe((contents?.length ?? 0) * (dtype === 'f16' ? 2 : 1));
           }
-          const compared = Object.values(expected).some(({ values, kept, open }) =>
+          const compared = Object.values(expected).some(({ values, preserved: kept, unspecified: open }) =>
             values.some((_, i) => !kept?.[i] && !open?.[i]),
           );
           expect(compared, one.name).toBe(true);
@@ -109,7 +109,7 @@ describe('the cases of every op', () => {
     const kept = (op: string, output: string) =>
       opOf(op)
         .cases({ seed: 1, formats: ['q8_0'] })
-        .some((one) => oracle(op, one, output).kept?.some(Boolean));
+        .some((one) => oracle(op, one, output).preserved?.some(Boolean));
     for (const op of ['matvec', 'norm_gated_matmul', 'rms_norm', 'gated_activation', 'add']) {
       expect(kept(op, 'y'), op).toBe(true);
     }
@@ -368,7 +368,7 @@ describe('oracles give results computed by hand', () => {
     expect([...oracle('rope_kv_write', one, 'v_cache').values]).toEqual([0, 0, 0, 0, 9, 10, 11, 12]);
     const out = oracle('rope_kv_write', one, 'qkv');
     expect([...out.values].slice(0, 4)).toEqual([-2, 1, -4, 3]);
-    expect([...(out.open ?? [])].join('')).toBe('000011111111');
+    expect([...(out.unspecified ?? [])].join('')).toBe('000011111111');
   });
 
   it('attention reads the pages of the slot up to its own position', () => {
@@ -455,7 +455,7 @@ describe('shapes of the resident model', () => {
     const rows = one.params['rows'] as number;
     expect(rows).toBeLessThan(1100);
     expect(rows % 256).toBe(50_001 % 256);
-    const { open, kept } = oracle('norm_gated_matvec', one, 'y');
+    const { unspecified: open, preserved: kept } = oracle('norm_gated_matvec', one, 'y');
     const checked = Array.from({ length: rows }, (_, row) => open?.[row] === 0 && kept?.[row] === 0);
     expect(checked.filter(Boolean).length).toBeGreaterThan(100);
     expect(checked.filter(Boolean).length).toBeLessThan(rows);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { packUniform, unknownParams } from '../../kernels/contracts.ts';
+import { packUniform, undeclaredParams } from '../../kernels/contracts.ts';
 import { contractOf } from '../../src/lab/stubs.ts';
-import { declaredParams, paramsFault, tellable } from '../../src/lab/params.ts';
+import { declaredParams, findParamsMismatch, selectSupportedCases } from '../../src/lab/params.ts';
 import type { ParityCase } from '../../src/lab/types.ts';
 import { reflect } from '../../src/lab/wgsl/reflect.ts';
 
@@ -28,27 +28,27 @@ describe('members of params that were added later', () => {
   });
 
   it('matter only where they are not neutral', () => {
-    expect(unknownParams(attention, 6, { ...params, window: 0 })).toEqual([]);
-    expect(unknownParams(attention, 6, { ...params, window: 512 })).toEqual(['window']);
-    expect(unknownParams(attention, 7, { ...params, window: 512 })).toEqual([]);
+    expect(undeclaredParams(attention, 6, { ...params, window: 0 })).toEqual([]);
+    expect(undeclaredParams(attention, 6, { ...params, window: 512 })).toEqual(['window']);
+    expect(undeclaredParams(attention, 7, { ...params, window: 512 })).toEqual([]);
     // Members that existed from the start are the responsibility of the author.
-    expect(unknownParams(attention, 0, { ...params, window: 0 })).toEqual([]);
-    expect(unknownParams(contractOf('matmul'), 7, { scale: 0.5 })).toEqual(['scale']);
-    expect(unknownParams(contractOf('gated_matvec'), 7, { activation: 1 })).toEqual(['activation']);
+    expect(undeclaredParams(attention, 0, { ...params, window: 0 })).toEqual([]);
+    expect(undeclaredParams(contractOf('matmul'), 7, { scale: 0.5 })).toEqual(['scale']);
+    expect(undeclaredParams(contractOf('gated_matvec'), 7, { activation: 1 })).toEqual(['activation']);
   });
 
   it('a kernel without them is checked on the cases that do not need them', () => {
     const drawn = [caseOf('random all', 0), caseOf('random few', 7)];
-    expect(tellable(attention, 6, drawn)).toEqual({ told: [drawn[0]], missing: [] });
+    expect(selectSupportedCases(attention, 6, drawn)).toEqual({ told: [drawn[0]], missing: [] });
     const live = [...drawn, caseOf('live few', 7)];
-    expect(tellable(attention, 6, live)).toEqual({ told: [drawn[0]], missing: ['window'] });
-    expect(tellable(attention, 7, live)).toEqual({ told: live, missing: [] });
+    expect(selectSupportedCases(attention, 6, live)).toEqual({ told: [drawn[0]], missing: ['window'] });
+    expect(selectSupportedCases(attention, 7, live)).toEqual({ told: live, missing: [] });
   });
 
   it('and cannot be bound elsewhere; the error gives the reason', () => {
     const kernel = { contract: attention, params: 6 };
-    expect(paramsFault(kernel, caseOf('all', 0))).toBeUndefined();
-    expect(paramsFault(kernel, caseOf('few', 512))).toContain('params.window is 512');
+    expect(findParamsMismatch(kernel, caseOf('all', 0))).toBeUndefined();
+    expect(findParamsMismatch(kernel, caseOf('few', 512))).toContain('params.window is 512');
   });
 
   it('are at the end, so that older structs read the same members', () => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { shrunk } from '../../src/lab/live/shrink.ts';
+import { truncateWeights } from '../../src/lab/live/shrink.ts';
 import { labOps } from '../../src/lab/ops/index.ts';
 import type { ParityCase } from '../../src/lab/types.ts';
 
@@ -16,7 +16,7 @@ for (const op of ['matmul', 'matmul_add', 'gated_matmul', 'norm_matmul']) {
       const whole = caseOf(op, format);
       const { rows = 0, blocks = 0, tokens = 0 } = whole.dims;
       const gates = op.startsWith('gated') ? 2 : 1;
-      const part = shrunk(whole, 4 * blocks * 32 * gates);
+      const part = truncateWeights(whole, 4 * blocks * 32 * gates);
       expect(part.dims['rows']).toBe(4);
       expect(part.tensors['quants']?.length).toBe(((whole.tensors['quants']?.length ?? 0) / rows) * 4);
       const oracle = labOps.get(op)?.oracle;
@@ -34,7 +34,7 @@ for (const op of ['matmul', 'matmul_add', 'gated_matmul', 'norm_matmul']) {
 
 it('small matrices and other ops are unchanged', () => {
   const small = caseOf('matmul', 'q8_0');
-  expect(shrunk(small, 1e9)).toBe(small);
+  expect(truncateWeights(small, 1e9)).toBe(small);
   const norm = labOps.get('rms_norm')?.cases({ seed: 1, formats: [] })[0] as ParityCase;
-  expect(shrunk(norm, 1)).toBe(norm);
+  expect(truncateWeights(norm, 1)).toBe(norm);
 });

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { contracts, type Contract } from '../../kernels/contracts.ts';
 import { formatNames } from '../../kernels/formats.ts';
-import { checkInterface, type DeviceFacts } from '../../src/lab/stages/interface.ts';
+import { checkInterface, type DeviceCapabilities } from '../../src/lab/stages/interface.ts';
 import type { Finding, KernelRegistration } from '../../src/lab/types.ts';
 import { reflect } from '../../src/lab/wgsl/reflect.ts';
 
-const device: DeviceFacts = {
+const device: DeviceCapabilities = {
   limits: {
     maxComputeInvocationsPerWorkgroup: 256,
     maxComputeWorkgroupSizeX: 256,

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { contracts, type Contract } from '../../kernels/contracts.ts';
 import { parseStage } from '../../src/lab/stages/parse.ts';
-import { makePipeline, type PipelineRequest } from '../../src/lab/stages/pipeline.ts';
+import { compilePipeline, type PipelineRequest } from '../../src/lab/stages/pipeline.ts';
 import type { Finding } from '../../src/lab/types.ts';
 import { nullDevice } from '../support/null-gpu.ts';
 
@@ -22,7 +22,7 @@ async function make(body: string, more: Partial<PipelineRequest> = {}) {
   const source = head + body;
   const { module, findings } = await parseStage(device, source);
   if (!module) throw new Error(findings[0]?.message);
-  return makePipeline(device, {
+  return compilePipeline(device, {
     module,
     contract: add,
     entryPoint: 'main',
@@ -142,7 +142,7 @@ describe('pipeline stage', () => {
     if (!module) throw new Error('no module');
     other.destroy();
     await other.lost;
-    const made = await makePipeline(other, {
+    const made = await compilePipeline(other, {
       module,
       contract: add,
       entryPoint: 'main',

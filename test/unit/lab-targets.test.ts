@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { bindUnits, fits, overlapping, targetsOf, type LabKernel } from '../../src/engine/bindings.ts';
+import { bindUnits, canBind, overlappingBindings, targetsOf, type LabKernel } from '../../src/engine/bindings.ts';
 import { contracts } from '../../kernels/contracts.ts';
 import { GraphBuilder } from '../../src/engine/graph-builder.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { tinyGemma4 } from '../support/tiny-gemma4.ts';
 import { tinyModel } from '../support/tiny-model.ts';
-import { matchesGlob, targetsFor } from '../../src/lab/targets.ts';
+import { matchesGlob, resolveTargets } from '../../src/lab/targets.ts';
 import { LabError } from '../../src/lab/types.ts';
 
 function graph() {
@@ -22,7 +22,7 @@ function graph() {
     eps: 1e-5,
     embeddingScale: 1,
     ropes: [{ theta: 1e4, rotary: 16, style: 'neox', scale: 1, magnitude: 1 }],
-    sandwich: false,
+    hasSandwichNorms: false,
     trainedContext: 128,
   });
   builder.embed('embd');
@@ -95,7 +95,7 @@ describe('targets', () => {
   it('also accept single-token kernels', () => {
     const qkv = all.find(({ id }) => id === 'layers.0.attn.qkv');
     if (!qkv) throw new Error('no qkv');
-    expect([fits('matmul', qkv), fits('matvec', qkv), fits('matmul_add', qkv)]).toEqual([true, true, false]);
+    expect([canBind('matmul', qkv), canBind('matvec', qkv), canBind('matmul_add', qkv)]).toEqual([true, true, false]);
   });
 
   it('bound or not, compute every node once, in order', () => {
@@ -113,7 +113,7 @@ describe('targets', () => {
     const one = graph();
     const bound = (target: string) => ({ target, kernel: kernel('matmul') });
     const present = [bound('layers.0.attn.qkv'), bound('layers.1.attn.qkv')];
-    expect(overlapping(one, present, [bound('layers.1.attn.q')]).map(({ target }) => target)).toEqual([
+    expect(overlappingBindings(one, present, [bound('layers.1.attn.q')]).map(({ target }) => target)).toEqual([
       'layers.1.attn.qkv',
     ]);
   });
@@ -121,7 +121,7 @@ describe('targets', () => {
 
 /** One layer like Gemma's, and one without rope. */
 function sandwich() {
-  const builder = new GraphBuilder({ ...graph().shape, sandwich: true });
+  const builder = new GraphBuilder({ ...graph().shape, hasSandwichNorms: true });
   builder.embed('embd');
   for (const [n, rope] of [0, undefined].entries()) {
     builder.layer(n);
@@ -182,7 +182,7 @@ describe('targets of a graph with norms that are added', () => {
 describe('a request to bind', () => {
   const all = targetsOf(graph());
   const ids = (request: { components?: string[]; span?: string }, op: string) =>
-    targetsFor({ kernel: 'k', ...request }, op, all).map(({ id }) => id);
+    resolveTargets({ kernel: 'k', ...request }, op, all).map(({ id }) => id);
 
   it('names nodes by globs: * within a segment, ** over dots', () => {
     expect(ids({ components: ['layers.*.attn.norm'] }, 'rms_norm')).toEqual([

@@ -3,14 +3,14 @@ import { describe, expect, test } from 'vitest';
 import { benchDiffLines, diffBenches } from '../../src/lab-tool/bench-diff.ts';
 import { benchLines, verdictSentence } from '../../src/lab-tool/bench-text.ts';
 import { configDiffLines, diffConfigs } from '../../src/lab-tool/config-diff.ts';
-import { error, short } from '../../src/lab-tool/figures.ts';
+import { formatError, formatNumber } from '../../src/lab-tool/figures.ts';
 import { findingLines } from '../../src/lab-tool/findings-text.ts';
 import { outcomeLines } from '../../src/lab-tool/gate-text.ts';
 import { graphLines } from '../../src/lab-tool/graph-text.ts';
 import { groupByLayer } from '../../src/lab-tool/groups.ts';
 import { diffLines, hunksOf } from '../../src/lab-tool/line-diff.ts';
 import { table } from '../../src/terminal/table.ts';
-import { clip, widthOf } from '../../src/terminal/text.ts';
+import { truncate, displayWidth } from '../../src/terminal/text.ts';
 import type { LabGraph } from '../../src/lab/types.ts';
 import { benchResult, config, gate } from '../support/fake-lab-host.ts';
 
@@ -45,14 +45,14 @@ describe('findings', () => {
 
   test('and after characters of two columns', () => {
     const [, source = '', carets = ''] = findingLines(at(1, 4, 3), ['日本 bad'], look);
-    expect(widthOf(source.slice(0, source.indexOf('bad')))).toBe(carets.indexOf('^'));
+    expect(displayWidth(source.slice(0, source.indexOf('bad')))).toBe(carets.indexOf('^'));
     expect(carets.trim()).toBe('| ^^^'.replace(' ^', `${' '.repeat(6)}^`));
   });
 
   test('a long line is truncated around the location', () => {
     const lines = findingLines(at(1, 301, 3), [`${'a'.repeat(300)}bad${'c'.repeat(300)}`], look);
     expect(marked(lines)).toBe('bad');
-    for (const line of lines) expect(widthOf(line)).toBeLessThanOrEqual(80);
+    for (const line of lines) expect(displayWidth(line)).toBeLessThanOrEqual(80);
   });
 
   test('a location after the end of its line has a caret; one without a column has none', () => {
@@ -106,7 +106,7 @@ describe('reports', () => {
     expect(lines[0]).toBe('✓ k.wgsl  k (rms_norm)  accepted in 212 ms');
     expect(lines[1]).toBe('  ✓ parse  ✓ interface  ✓ safety  ✓ pipeline  ✓ parity');
     expect(lines[3]).toMatch(/✓ {2}random 3x256 +1\.2e-14 +3\.1e-7 +1\.0e-7 +1\.1e-14$/);
-    for (const line of lines) expect(widthOf(line)).toBeLessThanOrEqual(80);
+    for (const line of lines) expect(displayWidth(line)).toBeLessThanOrEqual(80);
   });
 
   test('a rejected one: the location first, and dots for stages that did not run', () => {
@@ -150,23 +150,23 @@ describe('tables and figures', () => {
     const rows = [['a'.repeat(90), '1']];
     const lines = table(
       [
-        { title: 'long', least: 10 },
+        { title: 'long', minWidth: 10 },
         { title: 'n', align: 'right' },
       ],
       rows,
       { ...look, width: 40 },
     );
-    expect(lines.map(widthOf)).toEqual([40, 40]);
+    expect(lines.map(displayWidth)).toEqual([40, 40]);
     expect(lines[1]).toMatch(/^a{36}… {2}1$/);
   });
 
   test('clip counts columns', () => {
-    expect(clip('日本語', 4)).toBe('日…');
-    expect(clip('abc', 3)).toBe('abc');
+    expect(truncate('日本語', 4)).toBe('日…');
+    expect(truncate('abc', 3)).toBe('abc');
   });
 
   test('figures', () => {
-    expect([short(41.234), short(0.01234), short(812.4), short(0), short(null), short(1e-9)]).toEqual([
+    expect([formatNumber(41.234), formatNumber(0.01234), formatNumber(812.4), formatNumber(0), formatNumber(null), formatNumber(1e-9)]).toEqual([
       '41.2',
       '0.0123',
       '812',
@@ -174,7 +174,7 @@ describe('tables and figures', () => {
       '-',
       '1.00e-9',
     ]);
-    expect([0, 1.23e-14, null, Number.MAX_VALUE].map(error)).toEqual([
+    expect([0, 1.23e-14, null, Number.MAX_VALUE].map(formatError)).toEqual([
       '0',
       '1.2e-14',
       'not finite',
@@ -326,7 +326,7 @@ describe('diff', () => {
 describe('bench', () => {
   test('fits 80 columns and states the verdict', () => {
     const lines = benchLines(benchResult(), look);
-    for (const line of lines) expect(widthOf(line), line).toBeLessThanOrEqual(80);
+    for (const line of lines) expect(displayWidth(line), line).toBeLessThanOrEqual(80);
     expect(lines.join(' ').replaceAll(/\s+/g, ' ')).toContain(
       'Decoding at 128 tokens is 6.8% faster with the bound kernels (95% interval +5.6% to +8.1%',
     );

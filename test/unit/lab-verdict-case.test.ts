@@ -1,7 +1,7 @@
 /** Verdicts of cases, from synthetic runs. */
 import { describe, expect, it } from 'vitest';
 import { type Contract, contracts } from '../../kernels/contracts.ts';
-import { elementsOf, perturbed, poisonWord } from '../../src/lab/gate/elements.ts';
+import { elementsOf, perturbWords, poisonWord } from '../../src/lab/gate/elements.ts';
 import { judgeCase } from '../../src/lab/gate/judge-case.ts';
 import type { CaseRun } from '../../src/lab/gate/run-case.ts';
 import type { ExpectedOutput, ParityCase } from '../../src/lab/types.ts';
@@ -25,19 +25,19 @@ const poisoned = (poison: 'nan' | 'large') =>
 interface Runs {
   first?: Uint32Array<ArrayBuffer>;
   second?: Uint32Array<ArrayBuffer>;
-  between?: Uint32Array<ArrayBuffer>;
+  perturbedOutputs?: Uint32Array<ArrayBuffer>;
   before?: Uint32Array<ArrayBuffer>;
 }
 const runOf = ({
   first = wordsOf(right),
   second = first,
-  between = wordsOf(right.map((value) => -value)),
+  perturbedOutputs: between = wordsOf(right.map((value) => -value)),
   before = poisoned('nan'),
 }: Runs): CaseRun => ({
   first: { written: { y: first }, canaries: [], inputs: [] },
   second: { written: { y: second }, canaries: [], inputs: [] },
-  between: { y: between },
-  firstBefore: { y: before },
+  perturbedOutputs: { y: between },
+  initialContents: { y: before },
   counts: new Uint32Array(0),
 });
 const judge = (
@@ -49,7 +49,7 @@ const judge = (
 ) =>
   judgeCase({
     contract,
-    one,
+    parityCase: one,
     run: 'counts' in runs ? runs : runOf(runs),
     expected: { y: { values: Float64Array.from(right), ...more } },
     builtin: { y: wordsOf(more.builtin ?? right) },
@@ -126,13 +126,13 @@ describe('a case', () => {
     const second = wordsOf(right);
     first.fill(poisonWord('f32', 'nan'), columns);
     second.fill(poisonWord('f32', 'large'), columns);
-    expect(judge({ first, second }, { kept }).findings).toEqual([]);
+    expect(judge({ first, second }, { preserved: kept }).findings).toEqual([]);
     second[columns + 2] = 0;
-    expect(texts(judge({ first, second }, { kept }))).toEqual([
+    expect(texts(judge({ first, second }, { preserved: kept }))).toEqual([
       expect.stringMatching(/^error kept_changed: y\[34\] \(row 1, column 2\)/),
     ]);
     // Unspecified elements may have any value.
-    expect(judge({ first, second }, { kept, open: kept }).findings).toEqual([]);
+    expect(judge({ first, second }, { preserved: kept, unspecified: kept }).findings).toEqual([]);
   });
 
   it('of an in-place op must preserve the initial contents elsewhere', () => {
@@ -140,9 +140,9 @@ describe('a case', () => {
     const before = wordsOf(right.map(() => 7));
     const first = wordsOf(right);
     first.fill(before[0] as number, columns);
-    expect(judge({ first, before }, { kept, contract: add }).findings).toEqual([]);
+    expect(judge({ first, before }, { preserved: kept, contract: add }).findings).toEqual([]);
     const spoilt = first.with(40, 1);
-    expect(judge({ first: spoilt, before }, { kept, contract: add }).findings).toMatchObject([
+    expect(judge({ first: spoilt, before }, { preserved: kept, contract: add }).findings).toMatchObject([
       { code: 'kept_changed' },
     ]);
   });
@@ -182,9 +182,9 @@ describe('elements', () => {
   it('of the perturbed run keep integers and change half of the numbers, the other half next time', () => {
     const words = wordsOf(right);
     const inputs = { seed: 5, complement: false };
-    expect(perturbed('u32', words, inputs)).toEqual(words);
-    const values = new Float32Array(perturbed('f32', words, inputs).buffer);
-    const others = new Float32Array(perturbed('f32', words, { ...inputs, complement: true }).buffer);
+    expect(perturbWords('u32', words, inputs)).toEqual(words);
+    const values = new Float32Array(perturbWords('f32', words, inputs).buffer);
+    const others = new Float32Array(perturbWords('f32', words, { ...inputs, complement: true }).buffer);
     const flipped = values.filter((value, i) => value !== right[i]).length;
     expect(flipped).toBeGreaterThan(right.length / 4);
     expect(flipped).toBeLessThan((right.length * 3) / 4);

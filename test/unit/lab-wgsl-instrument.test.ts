@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { assemble, type Variant, type WgslSources } from '../../kernels/assemble.ts';
 import { kernels } from '../../kernels/index.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
-import { elementsAt, instrument } from '../../src/lab/wgsl/instrument.ts';
+import { elementCountAt, instrument } from '../../src/lab/wgsl/instrument.ts';
 import { reflect } from '../../src/lab/wgsl/reflect.ts';
 import { nullDevice } from '../support/null-gpu.ts';
 
@@ -146,8 +146,8 @@ describe('instrumented source', () => {
     const bytes = [100, 100, 100, 100, 100];
     expect(
       sites.map((site, n) => [
-        `${site.binding} ${site.line - headLines}:${site.column}+${site.length} ${site.write ? 'write' : 'read'}`,
-        elementsAt(site, bytes[n] ?? 0),
+        `${site.binding} ${site.line - headLines}:${site.column}+${site.length} ${site.isWrite ? 'write' : 'read'}`,
+        elementCountAt(site, bytes[n] ?? 0),
       ]),
     ).toEqual([
       ['x 0:1+7 write', 25],
@@ -176,7 +176,7 @@ describe('instrumented source', () => {
   });
 
   it('accesses through pointers are reported as unchecked', () => {
-    const { sites, unchecked } = checked(`${head}let p = &x; (*p)[i] = 1; }`);
+    const { sites, uncheckedFindings: unchecked } = checked(`${head}let p = &x; (*p)[i] = 1; }`);
     expect(sites).toEqual([]);
     expect(unchecked).toEqual([
       expect.objectContaining({ code: 'unchecked_pointer', line: headLines, column: 9, length: 2 }),
@@ -190,7 +190,7 @@ describe('instrumented source', () => {
     'fn f(array: u32) {}',
   ])('names that the additions need are not taken over: %s', (text) => {
     const source = `@group(0) @binding(0) var<storage, read_write> x: array<u32>;\nfn g() { x[0] = 1; } ${text}`;
-    const { source: out, sites, unchecked } = checked(source);
+    const { source: out, sites, uncheckedFindings: unchecked } = checked(source);
     expect(out).toBe(source);
     expect(sites).toEqual([]);
     expect(unchecked).toEqual([
@@ -216,7 +216,7 @@ var<workgroup> sum: u32;
       const some: readonly Variant[] = kernel.variants.filter((_, n) => n % step === 0);
       for (const variant of some) {
         const source = assemble(sources, kernel.source, variant);
-        const { source: code, sites, unchecked } = checked(source);
+        const { source: code, sites, uncheckedFindings: unchecked } = checked(source);
         expect(sites.length, kernel.source).toBeGreaterThan(0);
         expect(unchecked, kernel.source).toEqual([]);
         for (const error of await errorsOf(code)) {

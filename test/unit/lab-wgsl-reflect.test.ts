@@ -6,12 +6,12 @@ import { nodePlatform } from '../../src/platform/node.ts';
 import {
   overrideValues,
   reflect,
-  variableBytes,
+  variableSizeBytes,
   workgroupSize,
   type EntryPoint,
 } from '../../src/lab/wgsl/reflect.ts';
-import { layout, sizeOf, strideOf, typeText } from '../../src/lab/wgsl/types.ts';
-import { reachableFrom, usesOf } from '../../src/lab/wgsl/uses.ts';
+import { structLayout, sizeOf, strideOf, typeText } from '../../src/lab/wgsl/types.ts';
+import { findReachableNames, findUses } from '../../src/lab/wgsl/uses.ts';
 import { nullDevice } from '../support/null-gpu.ts';
 
 const source = `enable f16, subgroups;
@@ -95,13 +95,13 @@ describe('reflection', () => {
       'own : private read_write array<u32, 5>',
     ]);
     expect(reflection.variables[0]).toMatchObject({ line: 14, column: 53, length: 1 });
-    expect(reflection.variables[0]?.typePlace).toEqual({ line: 14, column: 56, length: 26 });
+    expect(reflection.variables[0]?.typeLocation).toEqual({ line: 14, column: 56, length: 26 });
   });
 
   it('sizes in bytes, with overrides', () => {
     const bytes = (name: string, values = {}) => {
       const variable = reflection.variables.find((one) => one.name === name);
-      return variable && variableBytes(reflection, variable, values);
+      return variable && variableSizeBytes(reflection, variable, values);
     };
     expect(bytes('scratch')).toBe(192);
     expect(bytes('wide')).toBe(16 * 129);
@@ -125,11 +125,11 @@ describe('reflection', () => {
   });
 
   it('names that a function uses, directly and through calls', () => {
-    expect([...reachableFrom(reflection, 'main')].sort()).toEqual(
+    expect([...findReachableNames(reflection, 'main')].sort()).toEqual(
       expect.arrayContaining(['COUNT', 'HALF', 'head', 'helper', 'scratch', 'x']),
     );
-    expect(reachableFrom(reflection, 'main').has('wide')).toBe(false);
-    expect(reachableFrom(reflection, 'shade')).toEqual(new Set(['shade']));
+    expect(findReachableNames(reflection, 'main').has('wide')).toBe(false);
+    expect(findReachableNames(reflection, 'shade')).toEqual(new Set(['shade']));
   });
 
   it('layout follows WGSL', () => {
@@ -137,7 +137,7 @@ describe('reflection', () => {
 struct S { a: u32, b: vec3f, c: f32, d: vec2<f16>, e: mat3x3<f32>, f: array<Inner, 2>, @size(32) g: u32, h: mat4x2h }`);
     const s = made.structs.get('S');
     const countOf = (count: { from: number; to: number }) => made.evaluate(count);
-    expect(s && layout(s, countOf)?.map(({ offset }) => offset)).toEqual([0, 16, 28, 32, 48, 96, 160, 192]);
+    expect(s && structLayout(s, countOf)?.map(({ offset }) => offset)).toEqual([0, 16, 28, 32, 48, 96, 160, 192]);
     expect(s && sizeOf({ kind: 'struct', struct: s }, countOf)).toBe(208);
     expect(strideOf({ kind: 'vector', width: 3, element: 'f32' }, countOf)).toBe(16);
     expect(typeText({ kind: 'matrix', columns: 4, rows: 2, element: 'f16' }, String)).toBe('mat4x2<f16>');
@@ -201,7 +201,7 @@ struct S { a: u32, b: vec3f, c: f32, d: vec2<f16>, e: mat3x3<f32>, f: array<Inne
       'alias A = A; var<private> x: A;',
       'fn f() { if } for ( { ; ) ',
     ]) {
-      expect(() => reflect(text).functions.map((fn) => usesOf(reflect(text), fn)), text).not.toThrow();
+      expect(() => reflect(text).functions.map((fn) => findUses(reflect(text), fn)), text).not.toThrow();
     }
   });
 });
@@ -211,9 +211,9 @@ describe('scopes', () => {
   const uses = (body: string): string => {
     const made = reflect(`var<private> x: u32; var<private> y: u32;\nfn f(y: u32) {\n${body}\n}`);
     const [fn] = made.functions;
-    return usesOf(made, fn as never)
+    return findUses(made, fn as never)
       .filter(({ name }) => name === 'x' || name === 'y')
-      .map(({ name, assigned }) => (assigned ? `${name}=` : name))
+      .map(({ name, isAssigned: assigned }) => (assigned ? `${name}=` : name))
       .join(' ');
   };
 
@@ -257,7 +257,7 @@ describe('built-in kernels', () => {
         const [x] = made.entryPoints[0] ? workgroupSize(made, made.entryPoints[0]) : [];
         expect(x, kernel.source).toBeGreaterThan(0);
         for (const variable of made.variables.filter(({ space }) => space === 'workgroup')) {
-          expect(variableBytes(made, variable), `${kernel.source} ${variable.name}`).toBeGreaterThan(0);
+          expect(variableSizeBytes(made, variable), `${kernel.source} ${variable.name}`).toBeGreaterThan(0);
         }
       }
     }

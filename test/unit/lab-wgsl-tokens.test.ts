@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { find, split, tokenize } from '../../src/lab/wgsl/tokens.ts';
+import { findToken, splitRange, tokenize } from '../../src/lab/wgsl/tokens.ts';
 
 const texts = (source: string) => tokenize(source).map(({ text }) => text);
 
@@ -7,8 +7,8 @@ const texts = (source: string) => tokenize(source).map(({ text }) => text);
 function templates(source: string): string[] {
   const tokens = tokenize(source);
   return tokens
-    .filter(({ text, partner }) => text === '<' && partner >= 0)
-    .map(({ offset, partner }) => source.slice(offset + 1, tokens[partner]?.offset));
+    .filter(({ text, matchIndex: partner }) => text === '<' && partner >= 0)
+    .map(({ offset, matchIndex: partner }) => source.slice(offset + 1, tokens[partner]?.offset));
 }
 
 describe('tokens', () => {
@@ -63,12 +63,12 @@ describe('tokens', () => {
 
   it('brackets refer to their counterpart', () => {
     const tokens = tokenize('f(a[1], {2})');
-    for (const [index, { partner }] of tokens.entries()) {
-      if (partner >= 0) expect(tokens[partner]?.partner).toBe(index);
+    for (const [index, { matchIndex: partner }] of tokens.entries()) {
+      if (partner >= 0) expect(tokens[partner]?.matchIndex).toBe(index);
     }
     expect(
       tokens
-        .filter(({ partner }) => partner >= 0)
+        .filter(({ matchIndex: partner }) => partner >= 0)
         .map(({ text }) => text)
         .join(''),
     ).toBe('([]{})');
@@ -77,7 +77,7 @@ describe('tokens', () => {
   it('splits at separators outside of brackets, with an optional trailing separator', () => {
     const source = 'a, f(b, c), d<e, f>(g),';
     const tokens = tokenize(source);
-    const parts = split(tokens, { from: 0, to: tokens.length });
+    const parts = splitRange(tokens, { from: 0, to: tokens.length });
     expect(
       parts.map(({ from, to }) =>
         tokens
@@ -86,7 +86,7 @@ describe('tokens', () => {
           .join(''),
       ),
     ).toEqual(['a', 'f(b,c)', 'd<e,f>(g)']);
-    expect(find(tokens, { from: 1, to: tokens.length }, 'g')).toBe(tokens.length);
-    expect(find(tokens, { from: 0, to: tokens.length }, 'd')).toBe(9);
+    expect(findToken(tokens, { from: 1, to: tokens.length }, 'g')).toBe(tokens.length);
+    expect(findToken(tokens, { from: 0, to: tokens.length }, 'd')).toBe(9);
   });
 });

@@ -4,7 +4,7 @@ import { Template } from '@huggingface/jinja';
 import { describe, expect, it } from 'vitest';
 import { dequantizeRows } from '../../kernels/reference/index.ts';
 import { openGguf } from '../../src/engine/formats/gguf.ts';
-import { conversationTemplate } from '../../src/engine/formats/mlc/conversation.ts';
+import { createConversationTemplate } from '../../src/engine/formats/mlc/conversation.ts';
 import { ModelFileError, type ModelFile } from '../../src/engine/formats/model-file.ts';
 import { openModelFile } from '../../src/engine/formats/open.ts';
 import { rowsOf } from '../../src/engine/formats/rows.ts';
@@ -268,7 +268,7 @@ describe('a conversation of MLC', () => {
     role_empty_sep: '\n',
   };
   const render = (conversation: unknown, messages: object[], bosId?: number) =>
-    new Template(conversationTemplate(conversation, bosId) ?? '').render({
+    new Template(createConversationTemplate(conversation, bosId) ?? '').render({
       messages,
       add_generation_prompt: true,
       bos_token: '<s>',
@@ -306,8 +306,8 @@ describe('a conversation of MLC', () => {
   });
 
   it('has no template when it is only a name', () => {
-    expect(conversationTemplate('llama-2', 1)).toBeUndefined();
-    expect(conversationTemplate({ roles: {} }, 1)).toBeUndefined();
+    expect(createConversationTemplate('llama-2', 1)).toBeUndefined();
+    expect(createConversationTemplate({ roles: {} }, 1)).toBeUndefined();
   });
 });
 

@@ -9,7 +9,7 @@ import type { ModelFile } from '../../src/engine/formats/model-file.ts';
 import { openModelFile } from '../../src/engine/formats/open.ts';
 import { rowsOf } from '../../src/engine/formats/rows.ts';
 import type { ModelFiles } from '../../src/engine/platform.ts';
-import { droppedFiles, handleFiles } from '../../src/platform/browser-files.ts';
+import { droppedFiles, folderHandleFiles } from '../../src/platform/browser-files.ts';
 import { hubFiles } from '../../src/platform/node-hub.ts';
 import { webFiles } from '../../src/platform/web-folder.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
@@ -117,7 +117,7 @@ const places: readonly (readonly [string, (given: Given) => Promise<ModelFiles>]
   ],
   [
     "a browser's private file system",
-    async ({ contents, entry }) => handleFiles(folderHandle(contents), entry),
+    async ({ contents, entry }) => folderHandleFiles(folderHandle(contents), entry),
   ],
 ];
 

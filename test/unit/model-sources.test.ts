@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { loadEngine } from '../../src/engine/index.ts';
 import { openModelFile } from '../../src/engine/formats/open.ts';
 import type { ModelFiles } from '../../src/engine/platform.ts';
-import { droppedFiles, handleFiles } from '../../src/platform/browser-files.ts';
+import { droppedFiles, folderHandleFiles } from '../../src/platform/browser-files.ts';
 import { hubFiles } from '../../src/platform/node-hub.ts';
 import { webFiles } from '../../src/platform/web-folder.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
@@ -321,14 +321,14 @@ describe('files of a browser', () => {
   });
 
   it('in its private file system open by name and as a folder, without leaving it', async () => {
-    const files = handleFiles(handle('models'));
+    const files = folderHandleFiles(handle('models'));
     expect(await files.list()).toEqual(Object.keys(contents).sort());
     expect(await bytesOf(files, part)).toEqual(contents[part]);
     expect(await files.open('nothing')).toBeUndefined();
     expect(await files.open('nowhere/nothing')).toBeUndefined();
     await leavesAlone(files);
-    await readsRight(handleFiles(handle('models'), part));
-    await readsRight(handleFiles(handle('parts', 'parts/')));
+    await readsRight(folderHandleFiles(handle('models'), part));
+    await readsRight(folderHandleFiles(handle('parts', 'parts/')));
   });
 
   it('refuse ranges outside and targets that are too small, and say when they were changed', async () => {

@@ -1,6 +1,6 @@
 import { promisify } from 'node:util';
 import { afterAll, expect, it, vi } from 'vitest';
-import { restBetweenLooks } from '../../src/platform/node-polling.ts';
+import { pauseBetweenPolls } from '../../src/platform/node-polling.ts';
 
 const original = globalThis.setImmediate;
 let instance: GPU;
@@ -9,10 +9,10 @@ afterAll(() => {
 });
 
 it('is patched once, and passes arguments and cancellations on', async () => {
-  restBetweenLooks();
+  pauseBetweenPolls();
   const patched = globalThis.setImmediate;
   expect(patched).not.toBe(original);
-  restBetweenLooks();
+  pauseBetweenPolls();
   expect(globalThis.setImmediate, 'patched once').toBe(patched);
 
   const wait = vi.spyOn(Atomics, 'wait');
@@ -38,7 +38,7 @@ it('is patched once, and passes arguments and cancellations on', async () => {
 });
 
 it('costs resolvers of promises, bound functions and functions of scripts no rest', async () => {
-  restBetweenLooks();
+  pauseBetweenPolls();
   const wait = vi.spyOn(Atomics, 'wait');
   const called: string[] = [];
   await new Promise((resolve) => setImmediate(resolve));
@@ -62,7 +62,7 @@ it('rests after the callbacks of the binding itself', async () => {
   // Dawn crashes where an instance is collected before its devices.
   instance = create(['backend=null']);
   const adapter = await instance.requestAdapter();
-  restBetweenLooks();
+  pauseBetweenPolls();
   const device = await adapter?.requestDevice();
   await device?.queue.onSubmittedWorkDone();
   await vi.waitFor(() => expect(waits).toHaveBeenCalled());

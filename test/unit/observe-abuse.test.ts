@@ -1,7 +1,7 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { checked } from '../../src/observe/query/check.ts';
+import { checkQuery } from '../../src/observe/query/check.ts';
 import { compile } from '../../src/observe/query/compile.ts';
 import { PostgresReader } from '../../src/observe/readers/postgres-reader.ts';
 import { ReadOnlyDatabase } from '../../src/observe/readers/read-only-database.ts';
@@ -33,7 +33,7 @@ describe('a query whose rows are found in time', () => {
       insert into acts (seq, at, endpoint_id, verb, target, "by", outcome)
       select i, '2026-01-01T00:00:00.000Z', 'here', 'v' || (i % 7), 't' || i, 'operator', 'applied' from c`);
     db.close();
-    const query = checked({
+    const query = checkQuery({
       surface: 'acts',
       group_by: ['verb'],
       aggregate: [{ fn: 'count_distinct', column: 'target' }],

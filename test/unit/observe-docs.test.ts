@@ -47,7 +47,7 @@ async function run(args: readonly string[], { stdin = '', over = new AbortContro
     stdin: Readable.from([stdin]),
     stdout: to('stdout'),
     stderr: to('stderr'),
-    over,
+    stopping: over,
     entry: () => observeWorker,
   });
   return { code, ...output };

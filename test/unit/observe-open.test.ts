@@ -2,8 +2,8 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, describe, expect, it } from 'vitest';
 import { compile } from '../../src/observe/query/compile.ts';
-import { checked } from '../../src/observe/query/check.ts';
-import { inTime } from '../../src/observe/readers/in-time.ts';
+import { checkQuery } from '../../src/observe/query/check.ts';
+import { timeCheckFunction } from '../../src/observe/readers/in-time.ts';
 import { surfaces } from '../../src/observe/surfaces/index.ts';
 import { Observe } from '../../src/observe/open.ts';
 import type { ObserveEnvelope } from '../../src/observe/types.ts';
@@ -329,10 +329,10 @@ describe('the observe plane', () => {
       await observing(url, undo);
       const db = new DatabaseSync(url.replace('sqlite:', ''), { readOnly: true });
       undo.push(() => db.close());
-      db.function(inTime, () => 1);
+      db.function(timeCheckFunction, () => 1);
       for (const where of [undefined, [{ column: filteredBy[surface], op: 'eq', value: 'failed' }]]) {
         if (where?.[0]?.column === undefined && where) continue;
-        const query = checked({ surface, ...(where ? { where } : {}) });
+        const query = checkQuery({ surface, ...(where ? { where } : {}) });
         const { sql, parameters } = compile(query, { kind: 'sqlite', now });
         const steps = db.prepare(`explain query plan ${sql}`).all(...parameters);
         const told = steps.map(({ detail }) => String(detail));

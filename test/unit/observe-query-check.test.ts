@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { checked } from '../../src/observe/query/check.ts';
+import { checkQuery } from '../../src/observe/query/check.ts';
 import { nextCursor } from '../../src/observe/query/cursor.ts';
 import { caught } from '../support/observe-answers.ts';
 
 const faults = (body: unknown) =>
   Object.fromEntries(
-    caught(() => checked(body)).violations.map(({ path, message }): [string, string] => [path, message]),
+    caught(() => checkQuery(body)).violations.map(({ path, message }): [string, string] => [path, message]),
   );
 
 describe('a query', () => {
@@ -132,13 +132,13 @@ describe('a query', () => {
 
   it('reports at most 50 violations', () => {
     const strange = Object.fromEntries(Array.from({ length: 500 }, (_, n) => [`x${n}`, n]));
-    const { violations, message } = caught(() => checked({ surface: 'tasks', ...strange }));
+    const { violations, message } = caught(() => checkQuery({ surface: 'tasks', ...strange }));
     expect(violations).toHaveLength(50);
     expect(message.length).toBeLessThan(20_000);
   });
 
   it('knows the provenance and the unit of what it answers', () => {
-    const { columns } = checked({
+    const { columns } = checkQuery({
       surface: 'sessions',
       group_by: ['harness'],
       aggregate: [
@@ -166,13 +166,13 @@ describe('a cursor', () => {
   const body = { surface: 'tasks', select: ['id'], order_by: [{ column: 'prompt_tokens' }] };
   const row = { c0: 't1', o0: null, o1: '2026-06-15T00:00:00.000Z', o2: 't1' };
   const now = new Date('2026-06-15T12:00:00.000Z');
-  const cursor = () => nextCursor(checked(body), row, now);
+  const cursor = () => nextCursor(checkQuery(body), row, now);
 
   it('belongs to its query, whatever the limit', () => {
     const given = cursor();
-    expect(checked({ ...body, cursor: given, limit: 7 }).after).toEqual([null, row.o1, 't1']);
+    expect(checkQuery({ ...body, cursor: given, limit: 7 }).after).toEqual([null, row.o1, 't1']);
     const reordered = { order_by: [{ column: 'prompt_tokens' }], select: ['id'], surface: 'tasks' };
-    expect(checked({ ...reordered, cursor: given }).after).toEqual([null, row.o1, 't1']);
+    expect(checkQuery({ ...reordered, cursor: given }).after).toEqual([null, row.o1, 't1']);
     for (const other of [
       { ...body, surface: 'runs' },
       { ...body, select: ['id', 'agent'] },
@@ -204,16 +204,16 @@ describe('a cursor', () => {
       [true, at, id],
     ])
       expect(Object.keys(faults({ ...body, cursor: made(changed) }))).toEqual(['cursor']);
-    expect(checked({ ...body, cursor: made(['9223372036854775807', at, id]) }).after).toHaveLength(3);
+    expect(checkQuery({ ...body, cursor: made(['9223372036854775807', at, id]) }).after).toHaveLength(3);
   });
 
   it('carries numbers exactly, and is omitted for texts that are too long', () => {
     const numbers = { surface: 'completions', select: ['id'], order_by: [{ column: 'decode_ms' }] };
-    const query = checked(numbers);
+    const query = checkQuery(numbers);
     for (const value of [0.1, 1e-9, 5e-324, 1.7976931348623157e308, Infinity, Number.NaN, -0.3]) {
       const given = nextCursor(query, { o0: value, o1: '2026-06-15T00:00:00.000Z', o2: 'a', o3: 'b' }, now);
-      expect(Number(checked({ ...numbers, cursor: given }).after?.[0])).toBe(value);
+      expect(Number(checkQuery({ ...numbers, cursor: given }).after?.[0])).toBe(value);
     }
-    expect(nextCursor(checked(body), { ...row, o2: 'x'.repeat(100_000) }, now)).toBeUndefined();
+    expect(nextCursor(checkQuery(body), { ...row, o2: 'x'.repeat(100_000) }, now)).toBeUndefined();
   });
 });

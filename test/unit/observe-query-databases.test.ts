@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checked } from '../../src/observe/query/check.ts';
+import { checkQuery } from '../../src/observe/query/check.ts';
 import { compile } from '../../src/observe/query/compile.ts';
 import { surfaces } from '../../src/observe/surfaces/index.ts';
 import {
@@ -590,7 +590,7 @@ describe('common queries', () => {
   const ordered = surfaces.filter(({ source }) => source !== 'racks');
   it.each(ordered)('goes along an index from its end: $name', async ({ name }) => {
     const [sqlite] = databases;
-    const { sql, parameters } = compile(checked({ surface: name }), { kind: 'sqlite', now });
+    const { sql, parameters } = compile(checkQuery({ surface: name }), { kind: 'sqlite', now });
     const plan = (await sqlite?.read(`explain query plan ${sql}`, parameters)) ?? [];
     const steps = plan.map(({ detail }) => String(detail)).join('; ');
     expect(steps).toContain('USING INDEX');

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ObserveError } from '../../src/observe/errors.ts';
-import { checked } from '../../src/observe/query/check.ts';
+import { checkQuery } from '../../src/observe/query/check.ts';
 import { compile } from '../../src/observe/query/compile.ts';
 import { compileCoverage } from '../../src/observe/query/coverage.ts';
 import { surfaces } from '../../src/observe/surfaces/index.ts';
@@ -21,7 +21,7 @@ import { fill, observedTables } from '../support/observe-rows.ts';
 
 const kinds = ['sqlite', 'postgres'] as const;
 const statements = (query: unknown, kind: (typeof kinds)[number]): string[] => {
-  const read = checked(query);
+  const read = checkQuery(query);
   return [compile, compileCoverage].map(
     (made) => made(read, { kind, now, racks: racks.map((rack) => ({ rack })) }).sql,
   );
@@ -39,11 +39,11 @@ describe('input of a caller', () => {
 
   it('is never part of a statement when it comes in a cursor', () => {
     const body = { surface: 'tasks', select: ['id'], order_by: [{ column: 'agent' }] };
-    const { digest } = checked(body);
+    const { digest } = checkQuery(body);
     const sql = (agent: string, id: string, kind: (typeof kinds)[number]) => {
       const after = [agent, '2026-06-15T00:00:00.000Z', id];
       const cursor = Buffer.from(JSON.stringify({ query: digest, now, after })).toString('base64url');
-      return compile(checked({ ...body, cursor }), { kind, now }).sql;
+      return compile(checkQuery({ ...body, cursor }), { kind, now }).sql;
     };
     fc.assert(
       fc.property(hostile, hostile, fc.constantFrom(...kinds), (agent, id, kind) => {
@@ -110,7 +110,7 @@ describe('queries of all kinds', () => {
     await fc.assert(
       fc.asyncProperty(attacked, async (body) => {
         try {
-          checked(body);
+          checkQuery(body);
         } catch (error) {
           expect(error).toBeInstanceOf(ObserveError);
           expect((error as ObserveError).kind).toBe('invalid');

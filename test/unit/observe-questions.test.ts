@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { surfaces } from '../../src/observe/surfaces/index.ts';
-import { checked } from '../../src/observe/query/check.ts';
-import { asked, questions, shownQuestions } from '../../src/observe/questions/index.ts';
+import { checkQuery } from '../../src/observe/query/check.ts';
+import { buildQuestionQuery, questions, describeQuestions } from '../../src/observe/questions/index.ts';
 import { describeDatabases } from '../support/databases.ts';
 import { caught } from '../support/observe-answers.ts';
 import { observing, wholeHost } from '../support/observe-host.ts';
@@ -30,12 +30,12 @@ describe('named questions', () => {
         'measurement_coverage',
       ]),
     );
-    const about = new Set(questions.map(({ name }) => asked(name, parametersOf(name)).surface));
+    const about = new Set(questions.map(({ name }) => buildQuestionQuery(name, parametersOf(name)).surface));
     expect(surfaces.map(({ name }) => name).filter((name) => !about.has(name))).toEqual(['receipts']);
   });
 
   it('are shown with their parameters as JSON Schema', () => {
-    const shown = shownQuestions();
+    const shown = describeQuestions();
     expect(shown).toHaveLength(questions.length);
     for (const { name, description, parameters } of shown) {
       expect(description, name).toMatch(/^[A-Z].{20,}\.$/);
@@ -50,7 +50,7 @@ describe('named questions', () => {
   it.each(questions.map(({ name }) => name))(
     '%s is a query that can be answered, with and without parameters',
     (name) => {
-      const { query } = checked(asked(name, parametersOf(name)));
+      const { query } = checkQuery(buildQuestionQuery(name, parametersOf(name)));
       expect(query.surface).toBeTruthy();
       const given = questions.find((one) => one.name === name)?.parameters.shape ?? {};
       const all = Object.fromEntries(
@@ -59,8 +59,8 @@ describe('named questions', () => {
           key === 'since' ? '2026-01-01T00:00:00Z' : key === 'by' && name !== 'who_acted' ? 'month' : 'x',
         ]),
       );
-      expect(() => checked(asked(name, { parameters: all, limit: 7 }))).not.toThrow();
-      expect(asked(name, { parameters: all, limit: 7, cursor: 'c' })).toMatchObject({
+      expect(() => checkQuery(buildQuestionQuery(name, { parameters: all, limit: 7 }))).not.toThrow();
+      expect(buildQuestionQuery(name, { parameters: all, limit: 7, cursor: 'c' })).toMatchObject({
         limit: 7,
         cursor: 'c',
       });
@@ -68,13 +68,13 @@ describe('named questions', () => {
   );
 
   it('report all violations at once', () => {
-    expect(caught(() => asked('slowest_turn', {}))).toMatchObject({
+    expect(caught(() => buildQuestionQuery('slowest_turn', {}))).toMatchObject({
       kind: 'not_found',
       code: 'unknown_question',
       message: expect.stringContaining("did you mean 'slowest_turns'?") as string,
     });
     const refusal = caught(() =>
-      asked('slowest_turns', { parameters: { since: 'yesterday', agnet: 'x', wire: '' }, limit: 0, page: 2 }),
+      buildQuestionQuery('slowest_turns', { parameters: { since: 'yesterday', agnet: 'x', wire: '' }, limit: 0, page: 2 }),
     );
     expect(refusal.kind).toBe('invalid');
     expect(refusal.violations.map(({ path }) => path).sort()).toEqual([
@@ -87,8 +87,8 @@ describe('named questions', () => {
     expect(refusal.message).toContain("did you mean 'agent'?");
     expect(refusal.message).toContain('-15m, -24h or -7d');
     for (const body of [[], 'x', 7, { parameters: [] }, { parameters: 'x' }])
-      expect(caught(() => asked('slowest_turns', body)).kind).toBe('invalid');
-    expect(asked('slowest_turns', undefined).surface).toBe('completions');
+      expect(caught(() => buildQuestionQuery('slowest_turns', body)).kind).toBe('invalid');
+    expect(buildQuestionQuery('slowest_turns', undefined).surface).toBe('completions');
   });
 });
 

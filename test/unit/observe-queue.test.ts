@@ -1,30 +1,30 @@
 import { expect, test } from 'vitest';
 import type { Observe } from '../../src/observe/open.ts';
-import { Turns } from '../../src/observe/turns.ts';
+import { ConcurrencyLimiter } from '../../src/observe/turns.ts';
 import type { ObserveEnvelope } from '../../src/observe/types.ts';
 import { Access } from '../../src/planes/access.ts';
 import { createApp } from '../../src/http/app.ts';
 import { hostError } from '../../src/planes/error-schema.ts';
-import { observePlane } from '../../src/planes/observe/routes.ts';
-import { secretHash } from '../../src/signing/secret.ts';
+import { createObservePlane } from '../../src/planes/observe/routes.ts';
+import { hashSecret } from '../../src/signing/secret.ts';
 
 const bearer = 'lathe_bearer_of-the-tests-only';
 
 /** The plane over queries that end when they are told to. */
 function serving(waitMs: number) {
-  const turns = new Turns({ atOnce: 1, mostWaiting: 2, waitMs });
+  const turns = new ConcurrencyLimiter({ maxConcurrent: 1, maxWaiting: 2, waitMs });
   const begun: (() => void)[] = [];
   const envelope = { surface: 'acts' } as ObserveEnvelope;
   const query = () =>
-    turns.take(async () => {
+    turns.run(async () => {
       await new Promise<void>((resolve) => begun.push(resolve));
       return envelope;
     });
   const observe = { query, ask: query } as unknown as Observe;
   const app = createApp({
-    planes: [observePlane(observe)],
-    access: new Access({ bind: 'loopback', bearerHash: secretHash(bearer), operatorHash: undefined }),
-    stopping: new AbortController().signal,
+    planes: [createObservePlane(observe)],
+    access: new Access({ bind: 'loopback', bearerHash: hashSecret(bearer), operatorHash: undefined }),
+    stopSignal: new AbortController().signal,
     onFault: (_, error) => expect(error).toBeUndefined(),
   });
   const ask = (path = 'query') =>
@@ -65,11 +65,11 @@ test.each(['query', 'questions/load'])(
 );
 
 test('a full queue refuses at once; queued queries are answered in order', async () => {
-  const turns = new Turns({ atOnce: 1, mostWaiting: 2, waitMs: 600_000 });
+  const turns = new ConcurrencyLimiter({ maxConcurrent: 1, maxWaiting: 2, waitMs: 600_000 });
   const held = Promise.withResolvers<void>();
   const order: number[] = [];
-  const all = [0, 1, 2].map((n) => turns.take(async () => void (await held.promise, order.push(n))));
-  await expect(turns.take(() => Promise.resolve())).rejects.toMatchObject({ code: 'observe_busy' });
+  const all = [0, 1, 2].map((n) => turns.run(async () => void (await held.promise, order.push(n))));
+  await expect(turns.run(() => Promise.resolve())).rejects.toMatchObject({ code: 'observe_busy' });
   held.resolve();
   await Promise.all(all);
   expect(order).toEqual([0, 1, 2]);

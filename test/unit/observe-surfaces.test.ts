@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ObserveError } from '../../src/observe/errors.ts';
-import { isComparable, shownSchema } from '../../src/observe/query/kinds.ts';
-import { surfaceOf, surfaces } from '../../src/observe/surfaces/index.ts';
+import { isComparable, describeColumns } from '../../src/observe/query/kinds.ts';
+import { getSurface, surfaces } from '../../src/observe/surfaces/index.ts';
 import type { Column, Operator, Surface } from '../../src/observe/types.ts';
 import { alike, caught } from '../support/observe-answers.ts';
 import {
@@ -46,7 +46,7 @@ describe('surfaces', () => {
   });
 
   it('tell what may be asked of each column', () => {
-    const shown = shownSchema(surfaceOf('completions'));
+    const shown = describeColumns(getSurface('completions'));
     expect(shown.find(({ name }) => name === 'first_token_ms')).toEqual({
       name: 'first_token_ms',
       type: 'number',
@@ -64,12 +64,12 @@ describe('surfaces', () => {
       'day',
       'month',
     ]);
-    const long = shownSchema(surfaceOf('transcript')).find(({ name }) => name === 'content');
+    const long = describeColumns(getSurface('transcript')).find(({ name }) => name === 'content');
     expect(long).toMatchObject({ operators: ['is_null'], aggregates: ['count'] });
   });
 
   it('are not found under other names; the nearest name is suggested', () => {
-    const error = caught(() => surfaceOf('completion'));
+    const error = caught(() => getSurface('completion'));
     expect(error).toBeInstanceOf(ObserveError);
     expect(error).toMatchObject({ kind: 'not_found', code: 'unknown_surface' });
     expect(error.message).toContain("(did you mean 'completions'?)");
@@ -117,7 +117,7 @@ describe('every column of every surface', () => {
 
   for (const surface of surfaces) {
     const shown = () =>
-      shownSchema(surface).map((column, n) => ({ ...column, column: surface.columns[n] as Column }));
+      describeColumns(surface).map((column, n) => ({ ...column, column: surface.columns[n] as Column }));
 
     it(`${surface.name}: can be selected, and coverage says how much is known`, async () => {
       const names = surface.columns.map(({ name }) => name);

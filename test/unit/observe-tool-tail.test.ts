@@ -71,11 +71,11 @@ test('existing rows are not printed except the latest, and only the selected col
     ['one', ago(60_000)],
     ['two', ago(1000)],
   ]);
-  expect(idsOf(await windowOn().begin(0))).toEqual([]);
-  expect(idsOf(await windowOn().begin(1))).toEqual(['two']);
-  expect(idsOf(await windowOn().begin(3))).toEqual(['edge', 'one', 'two']);
-  expect(idsOf(await windowOn().begin(9))).toEqual(['old', 'edge', 'one', 'two']);
-  const { columns, rows } = await windowOn({ select: ['wire'] }).begin(1);
+  expect(idsOf(await windowOn().readInitial(0))).toEqual([]);
+  expect(idsOf(await windowOn().readInitial(1))).toEqual(['two']);
+  expect(idsOf(await windowOn().readInitial(3))).toEqual(['edge', 'one', 'two']);
+  expect(idsOf(await windowOn().readInitial(9))).toEqual(['old', 'edge', 'one', 'two']);
+  const { columns, rows } = await windowOn({ select: ['wire'] }).readInitial(1);
   expect(columns.map(({ name }) => name)).toEqual(['wire']);
   expect(rows).toEqual([['chat']]);
 });
@@ -83,23 +83,23 @@ test('existing rows are not printed except the latest, and only the selected col
 test('handles late rows, full pages and minutes with thousands of rows', async () => {
   store(Array.from({ length: 2500 }, (_, n) => [`a${n}`, ago(5000)] as const));
   const window = windowOn();
-  await window.begin(0);
-  expect(idsOf(await window.next())).toEqual([]);
+  await window.readInitial(0);
+  expect(idsOf(await window.readNext())).toEqual([]);
   store([['late', ago(5 * 3_600_000)]]);
   store(Array.from({ length: 1500 }, (_, n) => [`b${n}`, ago(5000)] as const));
-  const ids = idsOf(await window.next());
+  const ids = idsOf(await window.readNext());
   expect(ids).toHaveLength(1501);
   expect(ids[0]).toBe('late');
   expect(new Set(ids).size).toBe(1501);
-  expect(idsOf(await window.next())).toEqual([]);
+  expect(idsOf(await window.readNext())).toEqual([]);
 });
 
 test('a condition that a row comes to fit shows it then', async () => {
   const where = [{ column: 'outcome', op: 'eq', value: 'ok' }] as const;
   const window = windowOn({ where });
-  await window.begin(0);
+  await window.readInitial(0);
   store([['x', ago(0)]]);
-  expect(idsOf(await window.next())).toEqual(['x']);
+  expect(idsOf(await window.readNext())).toEqual(['x']);
 });
 
 test('prints every row once, whenever it arrives and however often requests fail', async () => {
@@ -118,10 +118,10 @@ test('prints every row once, whenever it arrives and however often requests fail
         run += 1;
         const where = [{ column: 'id', op: 'starts_with', value: `r${run}-` }] as const;
         const window = windowOn({ where });
-        await window.begin(0);
+        await window.readInitial(0);
         const stored: string[] = [];
         const shown: string[] = [];
-        const look = async () => shown.push(...idsOf(await window.next()));
+        const look = async () => shown.push(...idsOf(await window.readNext()));
         for (const [n, { rows, passes, fails }] of steps.entries()) {
           clock += passes;
           const made = rows.map((ms, k) => [`r${run}-${n}-${k}`, ago(ms)] as const);
@@ -141,10 +141,10 @@ test('prints every row once, whenever it arrives and however often requests fail
 
 test('narrows the window when queries take too long, without losing new rows', async () => {
   const window = windowOn();
-  await window.begin(0);
+  await window.readInitial(0);
   let length: number | undefined;
-  for (let next = window.narrow(); next !== undefined; next = window.narrow()) length = next;
+  for (let next = window.shrink(); next !== undefined; next = window.shrink()) length = next;
   expect(length).toBe(120_000);
   store([['new', ago(1000)]]);
-  expect(idsOf(await window.next())).toEqual(['new']);
+  expect(idsOf(await window.readNext())).toEqual(['new']);
 });

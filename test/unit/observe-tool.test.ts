@@ -1,26 +1,26 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { UsageError } from '../../src/config/usage.ts';
-import { shownSchema } from '../../src/observe/query/kinds.ts';
-import { checked } from '../../src/observe/query/check.ts';
-import { surfaceOf } from '../../src/observe/surfaces/index.ts';
-import type { ObserveEnvelope, ShownResult } from '../../src/observe/types.ts';
-import { AnswerTable } from '../../src/observe-tool/answer-table.ts';
+import { describeColumns } from '../../src/observe/query/kinds.ts';
+import { checkQuery } from '../../src/observe/query/check.ts';
+import { getSurface } from '../../src/observe/surfaces/index.ts';
+import type { ObserveEnvelope, ResultColumn } from '../../src/observe/types.ts';
+import { ResultTable } from '../../src/observe-tool/answer-table.ts';
 import { type Flags, observeHelp, parseObserveArguments } from '../../src/observe-tool/arguments.ts';
-import { cellOf, headOf, shortTime } from '../../src/observe-tool/cells.ts';
-import { closingLines } from '../../src/observe-tool/closing.ts';
-import { inFlags, parametersOf, queryOf } from '../../src/observe-tool/query-flags.ts';
-import { widthOf } from '../../src/terminal/text.ts';
+import { formatCell, columnTitle, formatTime } from '../../src/observe-tool/cells.ts';
+import { summaryLines } from '../../src/observe-tool/closing.ts';
+import { describeViolation, parseParameters, buildQuery } from '../../src/observe-tool/query-flags.ts';
+import { displayWidth } from '../../src/terminal/text.ts';
 
 const paint = (_: string, text: string) => text;
-const completions = surfaceOf('completions');
+const completions = getSurface('completions');
 const schema = {
   contract: 1,
   surface: 'completions',
   description: '',
   time: completions.time,
   key: completions.key,
-  columns: shownSchema(completions),
+  columns: describeColumns(completions),
 } as const;
 
 const flagsOf = (...args: string[]): Flags => {
@@ -32,7 +32,7 @@ const bodyOf = (given: Readonly<Record<string, readonly string[]>>) => {
   const args = Object.entries(given).flatMap(([flag, values]) =>
     values.flatMap((value) => [`--${flag}`, value]),
   );
-  return queryOf(schema, flagsOf('query', 'completions', ...args));
+  return buildQuery(schema, flagsOf('query', 'completions', ...args));
 };
 const faultsOf = (work: () => unknown): readonly string[] => {
   try {
@@ -85,7 +85,7 @@ describe('the command line', () => {
       order_by: [{ column: 'slow', direction: 'desc' }, { column: 'model' }],
       limit: 7,
     });
-    expect(() => checked(body)).not.toThrow();
+    expect(() => checkQuery(body)).not.toThrow();
   });
 
   test('a text stays a text, whatever it looks like', () => {
@@ -119,7 +119,7 @@ describe('the command line', () => {
       "--aggregate 'p95 total_ms': expected 'FN(COLUMN)', as 'p95(total_ms)' or 'count as answers'",
       "--order-by 'model:down': 'down' is not a direction: expected asc, desc",
     ]);
-    expect(faultsOf(() => parametersOf(['since', '=x']))).toHaveLength(2);
+    expect(faultsOf(() => parseParameters(['since', '=x']))).toHaveLength(2);
     expect(faultsOf(() => parseObserveArguments(['tial', 'acts']))[0]).toContain("did you mean 'tail'?");
     expect(faultsOf(() => parseObserveArguments(['tail', 'acts', '--lst=3', '--where']))).toEqual([
       'unknown flag --lst (did you mean --last?)',
@@ -132,7 +132,7 @@ describe('the command line', () => {
   });
 
   test('parameters of a question may hold anything behind the first =', () => {
-    expect(parametersOf(['since=-7d', 'model=a=b', 'wire='])).toEqual({
+    expect(parseParameters(['since=-7d', 'model=a=b', 'wire='])).toEqual({
       since: '-7d',
       model: 'a=b',
       wire: '',
@@ -141,14 +141,14 @@ describe('the command line', () => {
 
   test('violations of the plane are reported with the flags that caused them', () => {
     const flags = flagsOf('query', 'acts', '--where', 'a eq 1', '--where', 'b eq 2', '--group-by', 'x,y');
-    const told = (path: string) => inFlags({ path, message: 'is wrong' }, flags);
+    const told = (path: string) => describeViolation({ path, message: 'is wrong' }, flags);
     expect(told('where[1].value[0]')).toBe("--where 'b eq 2': is wrong");
     expect(told('group_by[1].column')).toBe("--group-by 'y': is wrong");
     expect(told('where')).toBe('--where: is wrong');
     expect(told('limit')).toBe('--limit: is wrong');
     expect(told('parameters.since')).toBe('--param since: is wrong');
     const file = flagsOf('query', '--file', 'q.json');
-    expect(inFlags({ path: 'where[1].value', message: 'is wrong' }, file)).toBe('where[1].value: is wrong');
+    expect(describeViolation({ path: 'where[1].value', message: 'is wrong' }, file)).toBe('where[1].value: is wrong');
   });
 
   test('the help names every command and flag, in 80 columns', () => {
@@ -170,8 +170,8 @@ describe('values for people', () => {
   const asOf = '2026-06-15T12:00:00.000Z';
 
   test('figures, times, and what is none', () => {
-    const cell = (type: ShownResult['type'], value: unknown, unit?: string) =>
-      cellOf({ type, ...(unit === undefined ? {} : { unit }) }, value, asOf);
+    const cell = (type: ResultColumn['type'], value: unknown, unit?: string) =>
+      formatCell({ type, ...(unit === undefined ? {} : { unit }) }, value, asOf);
     expect(cell('text', null)).toBe('-');
     expect(cell('integer', 1234567, 'tokens')).toBe('1,234,567');
     expect(cell('integer', '-9007199254740993', 'nanousd')).toBe('-9,007,199,254,740,993');
@@ -186,14 +186,14 @@ describe('values for people', () => {
   });
 
   test('a time is as long as it must be', () => {
-    expect(shortTime('2026-06-15T11:59:30.250Z', asOf)).toBe('11:59:30');
-    expect(shortTime('2026-06-14T23:59:59.999Z', asOf)).toBe('06-14 23:59:59');
-    expect(shortTime('2024-02-29T12:00:00.001Z', asOf)).toBe('2024-02-29 12:00:00');
+    expect(formatTime('2026-06-15T11:59:30.250Z', asOf)).toBe('11:59:30');
+    expect(formatTime('2026-06-14T23:59:59.999Z', asOf)).toBe('06-14 23:59:59');
+    expect(formatTime('2024-02-29T12:00:00.001Z', asOf)).toBe('2024-02-29 12:00:00');
   });
 
   test('a heading has the unit unless the name contains it', () => {
-    const head = (name: string, unit?: string, type: ShownResult['type'] = 'number') =>
-      headOf({ name, type, provenance: 'derived', ...(unit === undefined ? {} : { unit }) });
+    const head = (name: string, unit?: string, type: ResultColumn['type'] = 'number') =>
+      columnTitle({ name, type, provenance: 'derived', ...(unit === undefined ? {} : { unit }) });
     expect(head('total_ms', 'ms')).toBe('total_ms');
     expect(head('slow', 'ms')).toBe('slow ms');
     expect(head('bytes', 'bytes')).toBe('bytes');
@@ -212,7 +212,7 @@ const result = fc.record({
   ),
   provenance: fc.constant('measured' as const),
 });
-const valueFor = ({ type }: Pick<ShownResult, 'type'>) =>
+const valueFor = ({ type }: Pick<ResultColumn, 'type'>) =>
   fc.option(
     {
       text: fc.string({ unit: 'binary', maxLength: 60 }),
@@ -236,21 +236,21 @@ describe('a table', () => {
   test('fits the terminal and cannot control it, whatever it contains', () => {
     fc.assert(
       fc.property(answers, fc.integer({ min: 30, max: 200 }), ([columns, rows], width) => {
-        const table = new AnswerTable({ paint, width });
+        const table = new ResultTable({ paint, width });
         const lines = table.lines(columns, rows, '2026-06-15T12:00:00.000Z');
         expect(lines).toHaveLength(rows.length + 1);
         for (const line of lines) {
-          if (table.hidden.length < columns.length - 1) expect(widthOf(line)).toBeLessThanOrEqual(width);
+          if (table.hidden.length < columns.length - 1) expect(displayWidth(line)).toBeLessThanOrEqual(width);
           expect(line).not.toMatch(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/u);
         }
-        expect(new AnswerTable({ paint, width: Infinity }).lines(columns, rows, '')).toHaveLength(
+        expect(new ResultTable({ paint, width: Infinity }).lines(columns, rows, '')).toHaveLength(
           rows.length + 1,
         );
       }),
     );
   });
 
-  const columns: ShownResult[] = [
+  const columns: ResultColumn[] = [
     { name: 'wire', type: 'text', provenance: 'derived' },
     { name: 'finish', type: 'text', provenance: 'derived' },
     { name: 'total_ms', type: 'number', unit: 'ms', provenance: 'measured' },
@@ -262,7 +262,7 @@ describe('a table', () => {
   ];
 
   test('figures stand at the right, and a pipe gets all of it', () => {
-    expect(new AnswerTable({ paint, width: Infinity }).lines(columns, rows, '')).toEqual([
+    expect(new ResultTable({ paint, width: Infinity }).lines(columns, rows, '')).toEqual([
       'wire      finish  total_ms  code',
       'chat      -           12.5  no_resident_model',
       'messages  -          1,200  -',
@@ -270,7 +270,7 @@ describe('a table', () => {
   });
 
   test('in a narrow terminal texts shrink first, then columns without values are dropped', () => {
-    const table = new AnswerTable({ paint, width: 29 });
+    const table = new ResultTable({ paint, width: 29 });
     expect(table.lines(columns, rows, '')).toEqual([
       'wire      total_ms  code',
       'chat          12.5  no_resid…',
@@ -280,7 +280,7 @@ describe('a table', () => {
   });
 
   test('later rows are appended without another heading', () => {
-    const table = new AnswerTable({ paint, width: Infinity });
+    const table = new ResultTable({ paint, width: Infinity });
     expect(table.lines(columns, [], '')).toEqual([]);
     expect(table.lines(columns, rows.slice(0, 1), '')).toHaveLength(2);
     expect(table.lines(columns, rows.slice(1), '')).toEqual(['messages  -          1,200  -']);
@@ -307,7 +307,7 @@ test('lines below a table describe coverage and omissions', () => {
     elapsed_ms: 1,
   };
   const look = { paint, width: Infinity };
-  expect(closingLines({ rows: 3, more: true, hidden: ['a', 'b'] }, envelope, look)).toEqual([
+  expect(summaryLines({ rows: 3, hasMore: true, hidden: ['a', 'b'] }, envelope, look)).toEqual([
     '3 groups of 340 rows, from 2026-06-15T10:00:00.000Z to 2026-06-15T11:00:00.000Z; there are more rows: use --all or a larger --limit',
     'rows with a value: first_token_ms 12',
     'columns that do not fit: a, b; use --select or --json',
@@ -315,6 +315,6 @@ test('lines below a table describe coverage and omissions', () => {
     'warning: \uFFFD[2Jno time',
     'left out: passages (2): its policy',
   ]);
-  for (const line of closingLines({ rows: 3, more: true, hidden: [] }, envelope, { paint, width: 40 }))
-    expect(widthOf(line)).toBeLessThanOrEqual(40);
+  for (const line of summaryLines({ rows: 3, hasMore: true, hidden: [] }, envelope, { paint, width: 40 }))
+    expect(displayWidth(line)).toBeLessThanOrEqual(40);
 });

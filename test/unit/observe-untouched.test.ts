@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { holderOf, lockDataDir } from '../../src/cli/data-dir-lock.ts';
-import { stoppedSource } from '../../src/observe-tool/stopped-source.ts';
+import { lockHolder, lockDataDir } from '../../src/cli/data-dir-lock.ts';
+import { offlineSource } from '../../src/observe-tool/stopped-source.ts';
 import { Recorder } from '../../src/recorder/open.ts';
 import { Store } from '../../src/store/index.ts';
 import { observeWorker } from '../support/observe-host.ts';
@@ -41,7 +41,7 @@ const photograph = (folder = dataDir): string[] =>
 
 const count = (from: string) => `sqlite:${from}`;
 async function actsIn(url = count(database)): Promise<number> {
-  const source = await stoppedSource({ database: url, dataDir, worker: observeWorker });
+  const source = await offlineSource({ database: url, dataDir, worker: observeWorker });
   try {
     const { document } = await source.query({ surface: 'acts', aggregate: [{ fn: 'count' }] });
     return Number(document.rows[0]?.[0]);
@@ -108,7 +108,7 @@ describe('a data directory without a host is read and not changed', () => {
   });
 
   test('while another process writes, as of now', async () => {
-    const source = await stoppedSource({ database: count(database), dataDir, worker: observeWorker });
+    const source = await offlineSource({ database: count(database), dataDir, worker: observeWorker });
     const counted = async () =>
       (await source.query({ surface: 'acts', aggregate: [{ fn: 'count' }] })).document.rows[0]?.[0];
     expect(await counted()).toBe(0);
@@ -133,7 +133,7 @@ describe('a data directory without a host is read and not changed', () => {
 describe('the racks of a data directory without a host', () => {
   const folder = () => join(dataDir, 'recorder');
   const transcript = async () => {
-    const source = await stoppedSource({ database: count(database), dataDir, worker: observeWorker });
+    const source = await offlineSource({ database: count(database), dataDir, worker: observeWorker });
     try {
       return (await source.query({ surface: 'transcript', select: ['rack', 'content'] })).document;
     } finally {
@@ -233,15 +233,15 @@ describe('whether a host has a data directory', () => {
     );
 
   test('is detected without writing', () => {
-    expect(holderOf(dataDir)).toBeUndefined();
+    expect(lockHolder(dataDir)).toBeUndefined();
     expect(readdirSync(dataDir)).toEqual(['lathe.db']);
     const lock = lockDataDir(dataDir);
     const held = photograph();
-    expect(holderOf(dataDir)).toBe(` (process ${process.pid})`);
+    expect(lockHolder(dataDir)).toBe(` (process ${process.pid})`);
     expect(photograph()).toEqual(held);
     lock.release();
     const free = photograph();
-    expect(holderOf(dataDir)).toBeUndefined();
+    expect(lockHolder(dataDir)).toBeUndefined();
     expect(photograph()).toEqual(free);
   });
 
@@ -249,7 +249,7 @@ describe('whether a host has a data directory', () => {
     hold("process.kill(process.pid, 'SIGKILL');");
     const before = photograph();
     expect(readdirSync(dataDir)).toContain('host.pid');
-    expect(holderOf(dataDir)).toBeUndefined();
+    expect(lockHolder(dataDir)).toBeUndefined();
     expect(photograph()).toEqual(before);
   });
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { Access } from '../../src/planes/access.ts';
 import { Pages } from '../../src/planes/pages/pages.ts';
 import { HttpError } from '../../src/http/error.ts';
-import { newSecret, secretHash } from '../../src/signing/secret.ts';
+import { generateSecret, hashSecret } from '../../src/signing/secret.ts';
 
 const files = new Map([
   ['/index.html', '<html><meta name="csp-nonce" content=""><div id="root"></div></html>'],
@@ -14,7 +14,7 @@ const files = new Map([
 ]);
 const open = (held: ReadonlyMap<string, string> = files) =>
   new Pages({
-    list: () => new Map([...held].map(([path, text]) => [path, secretHash(text)])),
+    list: () => new Map([...held].map(([path, text]) => [path, hashSecret(text)])),
     async read(path) {
       const text = held.get(path);
       if (text === undefined) throw new Error('ENOENT');
@@ -22,9 +22,9 @@ const open = (held: ReadonlyMap<string, string> = files) =>
     },
   });
 
-const token = newSecret('bearer');
+const token = generateSecret('bearer');
 const accessOf = (bind: 'loopback' | 'lan') =>
-  new Access({ bind, bearerHash: secretHash(token), operatorHash: undefined });
+  new Access({ bind, bearerHash: hashSecret(token), operatorHash: undefined });
 
 interface Asking {
   readonly pages?: Pages;
@@ -52,7 +52,7 @@ async function get(
     headers: { accept: 'text/html', ...headers },
   });
   const asked = { method, path, headers: request.headers, remoteAddress: '10.0.0.7' };
-  return await pages.answer(request, () => access.enter(asked));
+  return await pages.answer(request, () => access.authenticate(asked));
 }
 const statusOf = async (answer: ReturnType<typeof get>) => (await answer)?.status;
 
@@ -233,7 +233,7 @@ describe('pages of a listener that requires the bearer token', () => {
     const peers = new Set(['friend']);
     const access = new Access({
       bind,
-      bearerHash: secretHash(token),
+      bearerHash: hashSecret(token),
       operatorHash: undefined,
       findPeer: async (given) => (peers.has(given) ? { name: given, scope: null } : undefined),
     });

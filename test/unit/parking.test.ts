@@ -1,10 +1,10 @@
 /** Backpressure: sequences with slow readers release their slots and lose nothing. */
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { Parking } from '../../src/engine/parking.ts';
+import { ReaderBackpressure } from '../../src/engine/parking.ts';
 import type { Sequence } from '../../src/engine/sequence.ts';
-import { greedy } from '../../src/engine/types.ts';
+import { greedySampling } from '../../src/engine/types.ts';
 import { long, turns, world } from '../support/scheduler-world.ts';
-import { answerAlone, read } from '../support/simulated-runner.ts';
+import { outputAlone, read } from '../support/simulated-runner.ts';
 import { ToyConstraint, toyGrammar } from '../support/toy-constraint.ts';
 
 /** Event-loop turns in which everything that can be computed is computed. */
@@ -27,13 +27,13 @@ describe('a sequence with a slow reader', () => {
     const { add, scheduler, runner } = world({ reader });
     const sequence = add(long(1, 100));
     await turns(rest);
-    expect(sequence).toMatchObject({ phase: 'parked', unread: 11 });
-    expect(scheduler).toMatchObject({ running: 0, waiting: 0, parked: 1 });
+    expect(sequence).toMatchObject({ phase: 'parked', unreadTokens: 11 });
+    expect(scheduler).toMatchObject({ running: 0, waiting: 0, stalledReaders: 1 });
     expect(scheduler.pages.free + scheduler.pages.cached).toBe(64);
     // One more step was in flight.
     expect(runner.steps.length).toBeLessThanOrEqual(12);
-    expect((await read(sequence)).ids).toEqual(answerAlone(long(1, 100)));
-    expect(scheduler).toMatchObject({ running: 0, waiting: 0, parked: 0 });
+    expect((await read(sequence)).ids).toEqual(outputAlone(long(1, 100)));
+    expect(scheduler).toMatchObject({ running: 0, waiting: 0, stalledReaders: 0 });
   });
 
   it('resumes when less than half is unread, not earlier', async () => {
@@ -43,13 +43,13 @@ describe('a sequence with a slow reader', () => {
     const events = sequence.events();
     const first = await take(events, 6);
     await turns(rest);
-    expect(sequence).toMatchObject({ phase: 'parked', unread: 5 });
+    expect(sequence).toMatchObject({ phase: 'parked', unreadTokens: 5 });
     first.push(...(await take(events, 1)));
     await turns(rest);
-    expect(sequence).toMatchObject({ phase: 'parked', unread: 11 });
-    expect(scheduler.parked).toBe(1);
+    expect(sequence).toMatchObject({ phase: 'parked', unreadTokens: 11 });
+    expect(scheduler.stalledReaders).toBe(1);
     const others = await take(events, 1000);
-    expect([...first, ...others]).toEqual(answerAlone(long(1, 100)));
+    expect([...first, ...others]).toEqual(outputAlone(long(1, 100)));
   });
 
   it('does not recompute what the prefix cache holds', async () => {
@@ -76,7 +76,7 @@ describe('a sequence with a slow reader', () => {
     expect(scheduler.waiting).toBe(3);
     const ends: string[] = [];
     const [second, ...later] = others as [Sequence, Sequence, Sequence];
-    expect((await read(second)).ids).toEqual(answerAlone(long(2, 10)));
+    expect((await read(second)).ids).toEqual(outputAlone(long(2, 10)));
     const all = later.map(async (one, index) => {
       await read(one);
       ends.push(`later ${index}`);
@@ -87,7 +87,7 @@ describe('a sequence with a slow reader', () => {
       ends.push('slow');
       return ids;
     })();
-    expect(await done).toEqual(answerAlone(long(1, 60)));
+    expect(await done).toEqual(outputAlone(long(1, 60)));
     await Promise.all(all);
     expect(ends.indexOf('slow')).toBeLessThan(2);
   });
@@ -100,10 +100,10 @@ describe('a sequence with a slow reader', () => {
     const young = add(long(2, 130));
     const both = [read(slow), read(young)];
     const [first, second] = await Promise.all(both);
-    expect(first!.ids).toEqual(answerAlone(long(1, 130)));
-    expect(second!.ids).toEqual(answerAlone(long(2, 130)));
+    expect(first!.ids).toEqual(outputAlone(long(1, 130)));
+    expect(second!.ids).toEqual(outputAlone(long(2, 130)));
     expect(counts.preemptions).toBeGreaterThan(0);
-    expect(slow.departures).toBe(1);
+    expect(slow.preemptionEpoch).toBe(1);
   });
 
   it('continues with the same text, also with penalties, a constraint and log probabilities', async () => {
@@ -112,11 +112,11 @@ describe('a sequence with a slow reader', () => {
     const constraint = new ToyConstraint(grammar, 2);
     const one = {
       ...long(3, 80),
-      sampling: { ...greedy, seed: 3, frequencyPenalty: 0.5, temperature: 1 },
+      sampling: { ...greedySampling, seed: 3, frequencyPenalty: 0.5, temperature: 1 },
       logprobs: 2,
     };
     const sequence = add({ ...one, constraint });
-    let parked = 0;
+    let stalledReaders = 0;
     const ids: number[] = [];
     const reported: number[] = [];
     for await (const event of sequence.events()) {
@@ -124,26 +124,26 @@ describe('a sequence with a slow reader', () => {
       ids.push(...event.ids);
       reported.push(...(event.logprobs ?? []).map(({ id }) => id));
       await turns(20);
-      parked += scheduler.parked;
+      stalledReaders += scheduler.stalledReaders;
     }
-    expect(ids).toEqual(answerAlone(one, grammar));
+    expect(ids).toEqual(outputAlone(one, grammar));
     expect(reported).toEqual(ids);
-    expect(parked).toBeGreaterThan(5);
+    expect(stalledReaders).toBeGreaterThan(5);
     // One mask request for each token, and one more for each token in flight when it was paused.
     expect(constraint.calls).toBeGreaterThanOrEqual(80);
     expect(constraint).toMatchObject({ closed: 1, accepted: ids.slice(0, -1) });
   });
 
   it('fails when the reader does not read in time', async () => {
-    const { add, scheduler } = world({ reader: { unreadTokens: 10, patienceMs: 20 } });
+    const { add, scheduler } = world({ reader: { unreadTokens: 10, timeoutMs: 20 } });
     const constraint = new ToyConstraint(() => undefined);
     const sequence = add({ ...long(1, 100), constraint });
     await expect.poll(() => sequence.phase, { interval: 5 }).toBe('done');
-    expect(scheduler).toMatchObject({ running: 0, waiting: 0, parked: 0 });
+    expect(scheduler).toMatchObject({ running: 0, waiting: 0, stalledReaders: 0 });
     expect(constraint.closed).toBe(1);
     // Queued events can still be read.
     const events = sequence.events();
-    expect(await take(events, 11)).toEqual(answerAlone(long(1, 100)).slice(0, 11));
+    expect(await take(events, 11)).toEqual(outputAlone(long(1, 100)).slice(0, 11));
     await expect(events.next()).rejects.toMatchObject({
       code: 'reader_stalled',
       message: expect.stringContaining('11 tokens'),
@@ -154,11 +154,11 @@ describe('a sequence with a slow reader', () => {
     const { add, scheduler } = world({ reader });
     const [first, second] = [add(long(1, 100)), add(long(2, 100))];
     await turns(rest);
-    expect(scheduler.parked).toBe(2);
+    expect(scheduler.stalledReaders).toBe(2);
     scheduler.cancel(first, new Error('gone'));
-    expect(scheduler.parked).toBe(1);
+    expect(scheduler.stalledReaders).toBe(1);
     scheduler.stop(new Error('the end'));
-    expect(scheduler.parked).toBe(0);
+    expect(scheduler.stalledReaders).toBe(0);
     for (const [sequence, reason] of [
       [first, 'gone'],
       [second, 'the end'],
@@ -174,14 +174,14 @@ describe('a sequence with a slow reader', () => {
     const sequence = add(long(1, 100));
     await turns(rest);
     let ran = false;
-    await scheduler.interlude(async () => {
+    await scheduler.runExclusive(async () => {
       ran = true;
-      expect(scheduler.parked).toBe(1);
+      expect(scheduler.stalledReaders).toBe(1);
       await turns(3);
       scheduler.forgetPrefixes();
     });
     expect(ran).toBe(true);
-    expect((await read(sequence)).ids).toEqual(answerAlone(long(1, 100)));
+    expect((await read(sequence)).ids).toEqual(outputAlone(long(1, 100)));
   });
 });
 
@@ -189,8 +189,8 @@ it('a short output that nobody reads is not paused', async () => {
   const { add, scheduler } = world();
   const sequence = add(long(1, 100));
   await turns(rest);
-  expect(scheduler).toMatchObject({ running: 0, parked: 0 });
-  expect(sequence).toMatchObject({ phase: 'done', unread: 100 });
+  expect(scheduler).toMatchObject({ running: 0, stalledReaders: 0 });
+  expect(sequence).toMatchObject({ phase: 'done', unreadTokens: 100 });
 });
 
 describe('the reader timeout', () => {
@@ -200,30 +200,30 @@ describe('the reader timeout', () => {
 
   it('applies when nothing is read: a reader that reads a little from time to time is kept', () => {
     vi.useFakeTimers();
-    const told: string[] = [];
-    const parking = new Parking(
-      { unreadTokens: 10, patienceMs: 100 },
-      { leave: () => told.push('left'), drop: (_, { code }) => told.push(code) },
+    const calls: string[] = [];
+    const backpressure = new ReaderBackpressure(
+      { unreadTokens: 10, timeoutMs: 100 },
+      { onResume: () => calls.push('left'), onTimeout: (_, { code }) => calls.push(code) },
     );
-    const parked = { unread: 11, onRead: undefined as (() => void) | undefined };
-    parking.add(parked as unknown as Sequence);
+    const stalledReaders = { unreadTokens: 11, onRead: undefined as (() => void) | undefined };
+    backpressure.add(stalledReaders as unknown as Sequence);
     const readOne = () => {
-      parked.unread -= 1;
-      parked.onRead?.();
+      stalledReaders.unreadTokens -= 1;
+      stalledReaders.onRead?.();
     };
     for (let reads = 0; reads < 4; reads++) {
       vi.advanceTimersByTime(90);
       readOne();
     }
-    expect(told).toEqual([]);
+    expect(calls).toEqual([]);
     for (let reads = 0; reads < 3; reads++) readOne();
-    expect(told).toEqual(['left']);
-    parked.unread = 11;
-    parking.add(parked as unknown as Sequence);
+    expect(calls).toEqual(['left']);
+    stalledReaders.unreadTokens = 11;
+    backpressure.add(stalledReaders as unknown as Sequence);
     vi.advanceTimersByTime(90);
     readOne();
     vi.advanceTimersByTime(101);
-    expect(told).toEqual(['left', 'reader_stalled']);
-    expect([parking.size, vi.getTimerCount()]).toEqual([0, 0]);
+    expect(calls).toEqual(['left', 'reader_stalled']);
+    expect([backpressure.size, vi.getTimerCount()]).toEqual([0, 0]);
   });
 });

@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { HttpError } from '../../src/http/error.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
 import { llamaError } from '../../src/wires/llama-cpp/error.ts';
-import { contextFull, type LlamaCppAbout, llamaCppWire } from '../../src/wires/llama-cpp/writer.ts';
-import { chatForm, generateForm, type OllamaAbout, ollamaWire } from '../../src/wires/ollama/writer.ts';
+import { contextFullDetail, type LlamaCppAnswerMetadata, llamaCppWire } from '../../src/wires/llama-cpp/writer.ts';
+import { formatChatPiece, formatGeneratePiece, type OllamaAnswerMetadata, ollamaWire } from '../../src/wires/ollama/writer.ts';
 import { dataOf } from '../support/resident-about.ts';
 
 const timings = {
@@ -24,10 +24,10 @@ const gone = new HttpError(503, 'shutting_down', 'the host stops');
 describe("Ollama's wire", () => {
   const clock = {
     now: () => 'now',
-    loading: () => ({}),
+    loadDurations: () => ({}),
     durations: ({ predicted_n }: typeof timings) => ({ eval_count: predicted_n }),
   };
-  const about: OllamaAbout = { model: 'm', clock, form: chatForm };
+  const about: OllamaAnswerMetadata = { model: 'm', clock, formatPiece: formatChatPiece };
   const ends = (reason: 'stop' | 'length'): AnswerEvent[] => [
     { type: 'usage', usage, timings },
     { type: 'finish', reason },
@@ -74,7 +74,7 @@ describe("Ollama's wire", () => {
       { type: 'tool_arguments', index: 0, text: '{"x":' },
       ...ends('length'),
     ];
-    const generates = { ...about, form: generateForm, atEnd: () => ({ context: [1] }) };
+    const generates = { ...about, formatPiece: formatGeneratePiece, finalMembers: () => ({ context: [1] }) };
     expect(linesOf(events, generates)).toEqual([
       { ...head, response: '{"x":', done: false },
       { ...head, response: '', done: true, done_reason: 'length', context: [1], eval_count: 4 },
@@ -93,12 +93,12 @@ describe("llama.cpp's wire", () => {
       body,
       several,
       asked: (choice: number) => ({ prompt: `p${choice}`, generation_settings: {} }),
-    }) as unknown as LlamaCppAbout;
+    }) as unknown as LlamaCppAnswerMetadata;
   const entry = { id: 7, token: 'a', bytes: [97], logprob: 0, top_logprobs: [] };
   const events: AnswerEvent[] = [
     { type: 'text', choice: 1, text: 'b\n', ids: [8], timings },
     { type: 'text', choice: 0, text: 'a', ids: [7], logprobs: [entry], timings },
-    { type: 'finish', choice: 1, reason: 'length', detail: contextFull, timings },
+    { type: 'finish', choice: 1, reason: 'length', detail: contextFullDetail, timings },
     { type: 'finish', choice: 0, reason: 'stop', stopText: '!', timings },
   ];
 

@@ -1,7 +1,7 @@
 import { openSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { messageOf } from '../../src/lab/configs/store.ts';
-import { plainReason } from '../../src/words/plain-reason.ts';
+import { fileErrorReason } from '../../src/lab/configs/store.ts';
+import { safeErrorReason } from '../../src/words/plain-reason.ts';
 
 const thrown = (work: () => unknown): unknown => {
   try {
@@ -21,15 +21,15 @@ it('of an error of Node is its code, without the path in its message', async () 
   const missing: unknown = await import(place).catch((error: unknown) => error);
   for (const error of [...nodes, missing]) {
     expect((error as Error).message).toMatch(/secret/);
-    expect(plainReason(error)).toMatch(/^system error E[A-Z_]+$/);
-    expect(messageOf(error)).not.toMatch(/secret/);
+    expect(safeErrorReason(error)).toMatch(/^system error E[A-Z_]+$/);
+    expect(fileErrorReason(error)).not.toMatch(/secret/);
   }
 });
 
 it('of any other error is its message', () => {
-  expect(plainReason(new Error('no device within 60 s'))).toBe('no device within 60 s');
-  expect(plainReason(Object.assign(new Error('disk I/O error'), { code: 'ERR_SQLITE_ERROR' }))).toBe(
+  expect(safeErrorReason(new Error('no device within 60 s'))).toBe('no device within 60 s');
+  expect(safeErrorReason(Object.assign(new Error('disk I/O error'), { code: 'ERR_SQLITE_ERROR' }))).toBe(
     'disk I/O error',
   );
-  expect(plainReason('text')).toBe('text');
+  expect(safeErrorReason('text')).toBe('text');
 });

@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'vitest';
-import { greedy } from '../../src/engine/types.ts';
+import { greedySampling } from '../../src/engine/types.ts';
 import type { ChoiceEvent } from '../../src/planes/turn/choices.ts';
-import { collected } from '../../src/wires/core/backend.ts';
-import { type TextForm, textAnswers } from '../../src/planes/turn/text-answers.ts';
+import { collectEvents } from '../../src/wires/core/backend.ts';
+import { type TextAnswerOptions, streamTextAnswers } from '../../src/planes/turn/text-answers.ts';
 import { completionsWire } from '../../src/wires/completions/client.ts';
 import type { Completion, CompletionChunk } from '../../src/wires/completions/server-schema.ts';
 import { dataOf, residentAbout } from '../support/resident-about.ts';
 import { ByteTokenizer } from '../support/scripted-engine.ts';
 
 const tokenizer = new ByteTokenizer();
-const request = { prompt: [120], maxTokens: 50, sampling: greedy, stop: [] };
-const form: TextForm = { jobs: [{ request, echo: '' }], made: 1, given: 1, tokenizer, logprobs: true };
+const request = { prompt: [120], maxTokens: 50, sampling: greedySampling, stop: [] };
+const form: TextAnswerOptions = { jobs: [{ request, echo: '' }], generatedPerPrompt: 1, returnedPerPrompt: 1, tokenizer, logprobs: true };
 async function* played(events: readonly ChoiceEvent[]): AsyncGenerator<ChoiceEvent, void, undefined> {
   yield* events;
 }
@@ -33,7 +33,7 @@ const bytes = (written: string) => tokenizer.encode(written);
 
 /** The body of one answer; the stream adds up to the same. */
 async function told(events: readonly ChoiceEvent[]) {
-  const answer = await collected(textAnswers(played(events), form));
+  const answer = await collectEvents(streamTextAnswers(played(events), form));
   const about = residentAbout({ logprobs: 0 });
   const [choice] = (completionsWire.body(answer, about) as Completion).choices;
   const writer = completionsWire.writer(about);

@@ -1,12 +1,12 @@
 import { describe, expect, it, test } from 'vitest';
 import { endingOf } from '../../src/http/ending.ts';
 import { ClientGone, HttpError } from '../../src/http/error.ts';
-import { Served } from '../../src/planes/served.ts';
-import { type CompletionFacts, type Ending, Watch } from '../../src/watch/index.ts';
+import { ServedCounters } from '../../src/planes/served.ts';
+import { type CompletionAttributes, type SpanResult, Tracer } from '../../src/watch/index.ts';
 
 describe('the outcome of a failed response', () => {
   const problem = (status: number, code: string) => new HttpError(status, code, 'why');
-  const cases: readonly (readonly [string, unknown, boolean, number | undefined, Ending])[] = [
+  const cases: readonly (readonly [string, unknown, boolean, number | undefined, SpanResult])[] = [
     ['a refusal', problem(400, 'c'), false, undefined, { outcome: 'refused', status: 400, code: 'c' }],
     ['not supported', problem(501, 'c'), false, undefined, { outcome: 'refused', status: 501, code: 'c' }],
     [
@@ -60,11 +60,11 @@ describe('the outcome of a failed response', () => {
 });
 
 test('streamed completions are counted as served without tokens; incomplete answers and answers without text are not counted', () => {
-  const served = new Served();
-  const watch = new Watch([served]);
-  const done = (more: Partial<CompletionFacts>, outcome: Ending['outcome'] = 'ok') => {
+  const served = new ServedCounters();
+  const watch = new Tracer([served]);
+  const done = (more: Partial<CompletionAttributes>, outcome: SpanResult['outcome'] = 'ok') => {
     const facts = { wire: 'chat', operation: 'chat', by: 'local', stream: false, ...more } as const;
-    watch.begin('completion', 'r', facts).end({ outcome });
+    watch.startSpan('completion', 'r', facts).end({ outcome });
   };
   done({ finish: 'stop', promptTokens: 3, completionTokens: 4 });
   done({ finish: 'stop', promptTokens: 30, completionTokens: 40, stream: true });
@@ -73,7 +73,7 @@ test('streamed completions are counted as served without tokens; incomplete answ
   for (const outcome of ['refused', 'failed', 'abandoned'] as const)
     done({ finish: 'stop', promptTokens: 3000, completionTokens: 4000 }, outcome);
   watch
-    .begin('turn', 't', { agent: 'a', engine: 'resident', model: 'm', finish: 'stop' })
+    .startSpan('turn', 't', { agent: 'a', engine: 'resident', model: 'm', finish: 'stop' })
     .end({ outcome: 'ok' });
   expect(served).toMatchObject({
     completions: 2,

@@ -1,17 +1,17 @@
 import { expect, test } from 'vitest';
-import { openAccess } from '../../src/planes/access.ts';
+import { loopbackAccess } from '../../src/planes/access.ts';
 import { createApp } from '../../src/http/app.ts';
 import { honoPath } from '../../src/http/router.ts';
-import { hostPlanes } from '../../src/planes/mount.ts';
+import { createHostPlanes } from '../../src/planes/mount.ts';
 import { openapiDocument } from '../../src/http/openapi.ts';
 import { Resident } from '../../src/planes/resident.ts';
-import { Served } from '../../src/planes/served.ts';
+import { ServedCounters } from '../../src/planes/served.ts';
 import { storeAt } from '../support/model-store.ts';
 
-const planes = hostPlanes({
+const planes = createHostPlanes({
   resident: new Resident('none'),
   store: storeAt('/nowhere'),
-  served: new Served(),
+  served: new ServedCounters(),
   version: '0',
   endpointId: 'e',
 });
@@ -24,12 +24,12 @@ const document = openapiDocument(planes, '0') as {
 test('the document describes every mounted route and no other', () => {
   const app = createApp({
     planes,
-    access: openAccess,
-    stopping: new AbortController().signal,
+    access: loopbackAccess,
+    stopSignal: new AbortController().signal,
     onFault: () => undefined,
   });
   // Routes that only answer that they do not exist are not in the document.
-  const absent = planes.flatMap((plane) => plane.absent ?? []).map(({ method, path }) => `${method} ${path}`);
+  const absent = planes.flatMap((plane) => plane.absentRoutes ?? []).map(({ method, path }) => `${method} ${path}`);
   const mounted = app.routes
     .filter(({ method }) => method !== 'ALL')
     .map(({ method, path }) => `${method} ${path}`)

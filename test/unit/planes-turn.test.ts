@@ -1,19 +1,19 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { EngineError, greedy, type TokenLogprob } from '../../src/engine/types.ts';
+import { EngineError, greedySampling, type TokenLogprob } from '../../src/engine/types.ts';
 import { prepareChat } from '../../src/chat/index.ts';
-import { answerShare } from '../../src/planes/turn/bounds.ts';
-import { parsedAnswers, startChat } from '../../src/planes/turn/chat.ts';
-import { collected } from '../../src/wires/core/backend.ts';
+import { maxTokensPerAnswer } from '../../src/planes/turn/bounds.ts';
+import { parseAnswers, startChat } from '../../src/planes/turn/chat.ts';
+import { collectEvents } from '../../src/wires/core/backend.ts';
 import type { AnswerBatches } from '../../src/wires/core/backend.ts';
 import { type ChoiceEvent, generateChoices, startChoices } from '../../src/planes/turn/choices.ts';
 import { generate } from '../../src/planes/turn/generation.ts';
-import { TokenTrail } from '../../src/planes/turn/trail.ts';
+import { TokenAligner } from '../../src/planes/turn/trail.ts';
 import { ByteTokenizer, type Script, ScriptedEngine } from '../support/scripted-engine.ts';
 import { ScriptedGrammars } from '../support/scripted-grammars.ts';
 
 const never = new AbortController().signal;
-const request = { prompt: [1], maxTokens: 50, sampling: greedy, stop: [] };
+const request = { prompt: [1], maxTokens: 50, sampling: greedySampling, stop: [] };
 const grammar = { kind: 'json' } as const;
 function answering(script: Script = {}) {
   return { engine: new ScriptedEngine(script), grammars: new ScriptedGrammars() };
@@ -26,7 +26,7 @@ async function all<Value>(events: AsyncIterable<Value>): Promise<Value[]> {
 
 /** The events of one answer, merged. */
 async function wholeOf(batches: AnswerBatches) {
-  const events = await collected(batches);
+  const events = await collectEvents(batches);
   const textOf = (wanted: 'text' | 'reasoning') =>
     events.map((event) => (event.type === wanted && 'text' in event ? event.text : '')).join('');
   const finish = events.find((event) => event.type === 'finish');
@@ -136,7 +136,7 @@ describe('the tokens of a piece of text', () => {
   const tokenizer = new ByteTokenizer();
   const told = (id: number): TokenLogprob => ({ id, logprob: -id, top: [] });
   const trailOf = (text: string, visible = new Set<number>()) => {
-    const trail = new TokenTrail(tokenizer, visible);
+    const trail = new TokenAligner(tokenizer, visible);
     const ids = tokenizer.encode(text, { parseSpecial: true });
     for (const id of ids) trail.push(id, told(id));
     return trail;
@@ -146,28 +146,28 @@ describe('the tokens of a piece of text', () => {
   test('are aligned with it: markup before it belongs to no piece, later tokens wait', () => {
     const trail = trailOf('<think>ab</think>\n\ncd<tool');
     for (const text of ['ab', 'c', 'd']) {
-      const { tokens, logprobs } = trail.take(text);
+      const { tokens, logprobs } = trail.align(text);
       expect([tokens, textOf(logprobs)]).toEqual([text.length, text]);
     }
-    expect(textOf(trail.take('<tool').logprobs)).toBe('<tool');
+    expect(textOf(trail.align('<tool').logprobs)).toBe('<tool');
   });
 
   test('characters of several tokens have all of them; hidden control tokens have no text', () => {
     const trail = trailOf('aé🦊<|im_end|>b');
-    expect(trail.take('a').tokens).toBe(1);
-    expect(trail.take('é🦊').logprobs.map(({ id }) => id)).toEqual([...new TextEncoder().encode('é🦊')]);
-    expect(trail.take('b').tokens).toBe(1);
+    expect(trail.align('a').tokens).toBe(1);
+    expect(trail.align('é🦊').logprobs.map(({ id }) => id)).toEqual([...new TextEncoder().encode('é🦊')]);
+    expect(trail.align('b').tokens).toBe(1);
     const seen = trailOf('x<|im_end|>', new Set([257]));
-    expect(seen.take('x<|im_end|>').tokens).toBe(2);
+    expect(seen.align('x<|im_end|>').tokens).toBe(2);
   });
 
   test('a token that two pieces share belongs to the first', () => {
     const words = ['ab<', 'tool', '>c'];
     const worded = new ByteTokenizer();
     worded.stream = () => ({ push: (id: number) => words[id] ?? '', flush: () => '' });
-    const trail = new TokenTrail(worded, new Set());
+    const trail = new TokenAligner(worded, new Set());
     for (const id of [0, 1, 2]) trail.push(id, told(id));
-    expect(['ab', '<tool', '>', 'c'].map((text) => trail.take(text).logprobs.map(({ id }) => id))).toEqual([
+    expect(['ab', '<tool', '>', 'c'].map((text) => trail.align(text).logprobs.map(({ id }) => id))).toEqual([
       [0],
       [1],
       [2],
@@ -176,12 +176,12 @@ describe('the tokens of a piece of text', () => {
   });
 
   test('are all remaining ones where the parser changed the text', () => {
-    expect(trailOf('abc').take('xyz').tokens).toBe(3);
+    expect(trailOf('abc').align('xyz').tokens).toBe(3);
     const passed = trailOf('abcab');
-    passed.pass('xyz');
-    passed.pass('abc');
-    expect(textOf(passed.take('b').logprobs)).toBe('b');
-    expect(passed.take('c').tokens).toBe(0);
+    passed.skip('xyz');
+    passed.skip('abc');
+    expect(textOf(passed.align('b').logprobs)).toBe('b');
+    expect(passed.align('c').tokens).toBe(0);
   });
 
   test('are its own, whatever the markup before it contains', () => {
@@ -191,7 +191,7 @@ describe('the tokens of a piece of text', () => {
     });
     fc.assert(
       fc.property(fc.array(piece), (parts) => {
-        const trail = new TokenTrail(tokenizer, new Set());
+        const trail = new TokenAligner(tokenizer, new Set());
         let at = 0;
         const push = (text: string) =>
           tokenizer.encode(text).map((id) => {
@@ -201,7 +201,7 @@ describe('the tokens of a piece of text', () => {
         for (const { markup, text } of parts) {
           push(markup);
           const own = push(text);
-          expect(trail.take(text).logprobs.map(({ logprob }) => logprob)).toEqual(own);
+          expect(trail.align(text).logprobs.map(({ logprob }) => logprob)).toEqual(own);
         }
       }),
     );
@@ -233,7 +233,7 @@ test('however an answer is split into tokens, its pieces add up to the text and 
         );
         const on = answering({ chatTemplate: chat, answer: () => cut });
         const input = { messages: [{ role: 'user' as const, content: 'x' }], tools: [{ name: 'f' }] };
-        const asked = { input, sampling: greedy, stop: [], logprobs: 0, maxTokens: () => 500 };
+        const asked = { input, sampling: greedySampling, stop: [], logprobs: 0, maxTokens: () => 500 };
         const { events } = await startChat(on, asked, never);
         const answer = await wholeOf(events);
         const bytes = answer.logprobs.flatMap((one) => one.bytes ?? []);
@@ -253,7 +253,7 @@ describe('an answer with calls', () => {
     const on = answering({ chatTemplate: chat, answer: () => answer });
     const { events } = await startChat(
       on,
-      { input, sampling: greedy, stop: [], maxTokens: () => 500, ...more },
+      { input, sampling: greedySampling, stop: [], maxTokens: () => 500, ...more },
       never,
     );
     return await wholeOf(events);
@@ -285,7 +285,7 @@ describe('an answer with calls', () => {
         const text = `<think>${thought}</think>${said}`;
         const events = heldEvents(text, sizes);
         const { tokenizer } = on.engine;
-        const answer = await wholeOf(parsedAnswers(events, { prepared, tokenizer }));
+        const answer = await wholeOf(parseAnswers(events, { prepared, tokenizer }));
         const own = Array.from({ length: said.length }, (_, index) => text.length - said.length + index);
         expect(answer.logprobs.map(({ logprob }) => logprob)).toEqual(own);
         expect([answer.reasoning, answer.reasoningTokens]).toEqual([thought, thought.length]);
@@ -318,14 +318,14 @@ async function* heldEvents(
 }
 
 test('the refusal of a request that asks for too much names the numbers', () => {
-  expect(answerShare({ answers: 1, member: 'n', tokens: 4096 }, 4096)).toBe(32 * 4096);
-  expect(answerShare({ answers: 1024, member: 'n', tokens: undefined }, 4096)).toBe(128);
-  expect(() => answerShare({ answers: 1025, member: 'n', tokens: 1 }, 4096)).toThrow(
+  expect(maxTokensPerAnswer({ answers: 1, member: 'n', tokens: 4096 }, 4096)).toBe(32 * 4096);
+  expect(maxTokensPerAnswer({ answers: 1024, member: 'n', tokens: undefined }, 4096)).toBe(128);
+  expect(() => maxTokensPerAnswer({ answers: 1025, member: 'n', tokens: 1 }, 4096)).toThrow(
     /1025 answers; at most 1024/,
   );
   // A single answer is bounded by the context alone.
-  expect(answerShare({ answers: 1, member: 'n', tokens: 1_000_000 }, 4096)).toBe(32 * 4096);
-  expect(() => answerShare({ answers: 33, member: 'n', tokens: 4096 }, 4096)).toThrow(
+  expect(maxTokensPerAnswer({ answers: 1, member: 'n', tokens: 1_000_000 }, 4096)).toBe(32 * 4096);
+  expect(() => maxTokensPerAnswer({ answers: 33, member: 'n', tokens: 4096 }, 4096)).toThrow(
     /33 answers of up to 4096 tokens are 135168; .* 131072 \(32 contexts of 4096\)/,
   );
 });

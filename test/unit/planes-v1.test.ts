@@ -5,7 +5,7 @@ import { prepareChat } from '../../src/chat/index.ts';
 import { toChatInput, toChatTurns } from '../../src/planes/v1/chat-input.ts';
 import type { Message } from '../../src/wires/chat/message-schema.ts';
 import { chatRequest } from '../../src/wires/chat/server-schema.ts';
-import { answerLimit, refuseOverlong } from '../../src/planes/turn/encode.ts';
+import { resolveMaxTokens, refuseOverlong } from '../../src/planes/turn/encode.ts';
 import { toSampling, toStops } from '../../src/planes/turn/sampling.ts';
 import { ByteTokenizer, ScriptedEngine } from '../support/scripted-engine.ts';
 
@@ -168,13 +168,13 @@ describe('sampling', () => {
 
 describe('the context', () => {
   test('an answer gets the remaining context, its requested length, or a refusal that names both numbers', () => {
-    expect(answerLimit(10, 100, 'messages', undefined)).toBe(90);
-    expect(answerLimit(10, 100, 'messages', null, 16)).toBe(16);
-    expect(answerLimit(95, 100, 'messages', null, 16)).toBe(5);
-    expect(answerLimit(10, 100, 'messages', 90)).toBe(90);
-    expect(answerLimit(100, 100, 'prompt', 0)).toBe(0);
-    expect(() => answerLimit(10, 100, 'messages', 91)).toThrow(/100 tokens.*101 \(10 in the prompt, 91/);
-    expect(() => answerLimit(100, 100, 'messages', undefined)).toThrow(/100 tokens.*the prompt has 100/);
+    expect(resolveMaxTokens(10, 100, 'messages', undefined)).toBe(90);
+    expect(resolveMaxTokens(10, 100, 'messages', null, 16)).toBe(16);
+    expect(resolveMaxTokens(95, 100, 'messages', null, 16)).toBe(5);
+    expect(resolveMaxTokens(10, 100, 'messages', 90)).toBe(90);
+    expect(resolveMaxTokens(100, 100, 'prompt', 0)).toBe(0);
+    expect(() => resolveMaxTokens(10, 100, 'messages', 91)).toThrow(/100 tokens.*101 \(10 in the prompt, 91/);
+    expect(() => resolveMaxTokens(100, 100, 'messages', undefined)).toThrow(/100 tokens.*the prompt has 100/);
   });
 
   test('a text that fits is never refused early; a far longer one is, without encoding all of it', async () => {

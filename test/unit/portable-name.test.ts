@@ -1,5 +1,5 @@
 import { describe, expect, it, test } from 'vitest';
-import { placeOfName } from '../../src/cli/store/names.ts';
+import { pathForName } from '../../src/cli/store/names.ts';
 import { isConfigName } from '../../src/lab/types.ts';
 import { parseReference } from '../../src/pull/reference.ts';
 import { isPortableName } from '../../src/words/portable-name.ts';
@@ -44,9 +44,9 @@ describe('a name that becomes a file', () => {
 
 test.each(['CON', 'aux.x', 'NUL', 'COM1', 'lpt9.v2', 'a.'])('no store takes the name %j', (name) => {
   expect(isConfigName(name)).toBe(false);
-  expect(() => placeOfName(name)).toThrow('is not a valid model name');
-  expect(() => placeOfName(`mine/${name}`)).toThrow('is not a valid model name');
-  expect(() => placeOfName(`mine:${name}`)).toThrow('is not a valid model name');
+  expect(() => pathForName(name)).toThrow('is not a valid model name');
+  expect(() => pathForName(`mine/${name}`)).toThrow('is not a valid model name');
+  expect(() => pathForName(`mine:${name}`)).toThrow('is not a valid model name');
   expect(parseReference(`${name}/model`)).toBeUndefined();
   expect(parseReference(`owner/${name}`)).toBeUndefined();
 });

@@ -12,7 +12,7 @@ function after(tokens: number[]): PromptLookup {
 describe('PromptLookup', () => {
   it('expects the token that followed the last occurrence of the same three tokens', () => {
     const lookup = after([1, 2, 3, 4, 5, 1, 2, 3, 6, 7, 1, 2, 3]);
-    expect(lookup.most).toBeGreaterThan(0);
+    expect(lookup.availableTokens).toBeGreaterThan(0);
     expect(lookup.propose(0, 3)).toEqual([6, 7, 1]);
     expect(lookup.propose(1, 2)).toEqual([7, 1]);
   });
@@ -25,7 +25,7 @@ describe('PromptLookup', () => {
 
   it('or nothing', () => {
     for (const tokens of [[], [1], [1, 2], [1, 2, 3], [1, 2, 3, 4, 3], [3, 1, 2, 3]]) {
-      expect(after(tokens).most).toBe(0);
+      expect(after(tokens).availableTokens).toBe(0);
     }
   });
 
@@ -44,7 +44,7 @@ describe('PromptLookup', () => {
     expect([append(3), append(4)]).toEqual([true, true]);
     expect(lookup.propose(0, 2)).toEqual([5, 6]);
     expect(append(77)).toBe(false);
-    expect(lookup.most).toBe(0);
+    expect(lookup.availableTokens).toBe(0);
     expect(append(9)).toBeUndefined();
     expect(append(8)).toBeUndefined();
     expect(lookup.propose(0, 2)).toEqual([1, 2]);
@@ -73,10 +73,10 @@ describe('PromptLookup', () => {
         const tokens: number[] = [];
         const lookup = new PromptLookup(tokens, 0.5);
         for (const id of text) {
-          const [expected] = lookup.most > 0 ? lookup.propose(0, 1) : [undefined];
+          const [expected] = lookup.availableTokens > 0 ? lookup.propose(0, 1) : [undefined];
           tokens.push(id);
           expect(lookup.observe()).toBe(expected === undefined ? undefined : expected === id);
-          if (lookup.most === 0) continue;
+          if (lookup.availableTokens === 0) continue;
           const guess = lookup.propose(skip, count);
           expect(guess).toHaveLength(count);
           expect(guess.every((one) => tokens.includes(one))).toBe(true);

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { pullModel } from '../../src/cli/pull.ts';
-import { Downloads } from '../../src/cli/store/downloads.ts';
-import type { World } from '../../src/cli/world.ts';
+import { SharedDownloads } from '../../src/cli/store/downloads.ts';
+import type { CliContext } from '../../src/cli/world.ts';
 import { pullLines } from '../../src/planes/ollama/progress.ts';
 
 const notice =
@@ -23,11 +23,11 @@ describe('a notice of a download', () => {
       home: folder,
       stdout: { write: () => true },
       stderr: { write: (text: string) => (written += text) },
-      async pull({ onNotice }: Parameters<World['pull']>[0]) {
+      async pull({ onNotice }: Parameters<CliContext['pull']>[0]) {
         onNotice(notice);
         return { path: 'x', alreadyThere: false };
       },
-    } as unknown as World;
+    } as unknown as CliContext;
     try {
       const { signal } = new AbortController();
       await pullModel(
@@ -43,7 +43,7 @@ describe('a notice of a download', () => {
   });
 
   it('is a line of the stream of everybody who waits for the download', async () => {
-    const downloads = new Downloads(async (_reference, { onNotice }) => {
+    const downloads = new SharedDownloads(async (_reference, { onNotice }) => {
       onNotice(notice);
       return 'path';
     });

@@ -2,8 +2,8 @@ import { mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { notedDigestOf, noteDigest, stampsOf } from '../../src/pull/noted-digest.ts';
-import { forgetFiles, readRecord, recordFile } from '../../src/pull/record.ts';
+import { readStoredDigest, storeDigest, readStamps } from '../../src/pull/noted-digest.ts';
+import { removeFromRecord, readRecord, recordFile } from '../../src/pull/record.ts';
 
 let folder = '';
 beforeEach(async () => {
@@ -24,10 +24,10 @@ describe('the record of a folder', () => {
   it('goes with the last that it tells of', async () => {
     await record('a.gguf');
     await writeFile(join(folder, 'copied.gguf'), 'x');
-    await noteDigest(folder, await stampsOf(folder, ['copied.gguf']), 'sha256:1');
-    await forgetFiles(folder, ['a.gguf']);
-    expect(await notedDigestOf(folder, ['copied.gguf'])).toBe('sha256:1');
-    await forgetFiles(folder, ['copied.gguf']);
+    await storeDigest(folder, await readStamps(folder, ['copied.gguf']), 'sha256:1');
+    await removeFromRecord(folder, ['a.gguf']);
+    expect(await readStoredDigest(folder, ['copied.gguf'])).toBe('sha256:1');
+    await removeFromRecord(folder, ['copied.gguf']);
     expect(await readdir(folder)).toEqual(['copied.gguf']);
   });
 
@@ -43,27 +43,27 @@ describe('a noted digest', () => {
   const paths = ['a.gguf', 'b.gguf'];
   beforeEach(async () => {
     for (const path of paths) await writeFile(join(folder, path), 'x');
-    await noteDigest(folder, await stampsOf(folder, paths), 'sha256:1');
+    await storeDigest(folder, await readStamps(folder, paths), 'sha256:1');
   });
 
   it('is that of the files as they were', async () => {
-    expect(await notedDigestOf(folder, paths)).toBe('sha256:1');
-    expect(await notedDigestOf(folder, ['b.gguf'])).toBe('sha256:1');
+    expect(await readStoredDigest(folder, paths)).toBe('sha256:1');
+    expect(await readStoredDigest(folder, ['b.gguf'])).toBe('sha256:1');
   });
 
   it('holds no longer when one of them has another size or time, or another file has come', async () => {
     const { atime, mtime } = await stat(join(folder, 'b.gguf'));
     await utimes(join(folder, 'b.gguf'), atime, new Date(mtime.getTime() + 1000));
-    expect(await notedDigestOf(folder, paths)).toBeUndefined();
-    expect(await notedDigestOf(folder, ['a.gguf'])).toBe('sha256:1');
+    expect(await readStoredDigest(folder, paths)).toBeUndefined();
+    expect(await readStoredDigest(folder, ['a.gguf'])).toBe('sha256:1');
     await writeFile(join(folder, 'a.gguf'), 'xx');
-    expect(await notedDigestOf(folder, ['a.gguf'])).toBeUndefined();
+    expect(await readStoredDigest(folder, ['a.gguf'])).toBeUndefined();
     await writeFile(join(folder, 'c.gguf'), 'x');
-    expect(await notedDigestOf(folder, ['c.gguf'])).toBeUndefined();
+    expect(await readStoredDigest(folder, ['c.gguf'])).toBeUndefined();
   });
 
   it('goes when the model is found to be bad', async () => {
-    await noteDigest(folder, await stampsOf(folder, paths), undefined);
+    await storeDigest(folder, await readStamps(folder, paths), undefined);
     expect(await readdir(folder)).toEqual(paths);
   });
 });

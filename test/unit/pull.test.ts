@@ -89,7 +89,7 @@ describe('a pull of several files', () => {
   it('fetches every part of a split set, reports them as one, and serves the first', async () => {
     hub.files = [...parts, { path: 'README.md', content }];
     const seen: { file: string; done: number; total: number }[] = [];
-    const { path, alreadyThere } = await run({ onProgress: (progress) => seen.push(progress) });
+    const { path, alreadyPresent: alreadyThere } = await run({ onProgress: (progress) => seen.push(progress) });
     expect(path).toBe(join(home(), part(1)));
     expect(alreadyThere).toBe(false);
     for (const one of parts)
@@ -136,7 +136,7 @@ describe('a pull of several files', () => {
     expect(path).toBe(home());
     expect(await left()).toEqual(['.lathe.json', 'config.json', 'model.safetensors', 'tokenizer.json']);
     await writeFile(join(home(), 'tokenizer.json'), 'changed');
-    expect((await run()).alreadyThere).toBe(false);
+    expect((await run()).alreadyPresent).toBe(false);
     expect(await readFile(join(home(), 'tokenizer.json'), 'utf8')).toBe('{"tokenizer.json":1}');
   });
 

@@ -9,7 +9,7 @@ import {
   type TensorInfo,
   tensorTypes,
 } from '../../src/engine/formats/model-file.ts';
-import { quantized } from '../../src/engine/formats/quantized.ts';
+import { quantizeModelFile } from '../../src/engine/formats/quantized.ts';
 import { bytesOfRow, rowsOf } from '../../src/engine/formats/rows.ts';
 import { type MemorySource, memorySource, openSource } from '../support/byte-source.ts';
 import { ggufBytes, type GgufTensor } from '../support/gguf-writer.ts';
@@ -69,7 +69,7 @@ describe.each(['Q8_0', 'Q4_0'] as const)('a model quantised to %s while it is re
     'from %s is what llama-quantize makes of it, byte for byte',
     async (stored) => {
       const wide = await openSource(memorySource(types(stored === 'F16' ? 'F16' : 'F32')));
-      const ours = quantized(stored === 'BF16' ? cutToBf16(wide) : wide, type);
+      const ours = quantizeModelFile(stored === 'BF16' ? cutToBf16(wide) : wide, type);
       const theirs = await openSource(memorySource(types(type)));
       expect(typesOf(ours)).toEqual(typesOf(theirs));
       for (const [name, info] of theirs.tensors) {
@@ -86,7 +86,7 @@ describe.each(['Q8_0', 'Q4_0'] as const)('a model quantised to %s while it is re
 describe('quantising while reading', () => {
   it('gives the same bytes in pieces of any size, into any place', async () => {
     const { file } = await modelOf(tensor('a.weight', 'BF16', [37, 96]));
-    const ours = quantized(file, 'Q8_0');
+    const ours = quantizeModelFile(file, 'Q8_0');
     const info = ours.tensors.get('a.weight')!;
     const whole = await wholeOf(ours, info);
     const rowBytes = bytesOfRow(info);
@@ -109,7 +109,7 @@ describe('quantising while reading', () => {
 
   it('never holds a whole matrix of the file', async () => {
     const { file, source } = await modelOf(tensor('a.weight', 'F32', [1024, 1024]));
-    const ours = quantized(file, 'Q4_0');
+    const ours = quantizeModelFile(file, 'Q4_0');
     const before = source.bytesRead;
     await wholeOf(ours, ours.tensors.get('a.weight')!);
     expect(source.bytesRead - before).toBe(4 << 20);
@@ -124,7 +124,7 @@ describe('quantising while reading', () => {
       tensor('token_types.weight', 'F32', [2, 32]),
       tensor('b.weight', 'Q8_0', [2, 64]),
     );
-    const ours = quantized(file, 'Q4_0');
+    const ours = quantizeModelFile(file, 'Q4_0');
     expect(typesOf(ours)).toEqual({ ...typesOf(file), 'a.weight': 'Q4_0' });
     for (const name of ['norm.weight', 'b.weight']) {
       expect(await wholeOf(ours, ours.tensors.get(name)!)).toEqual(
@@ -140,7 +140,7 @@ describe('quantising while reading', () => {
       tensor('blk.0.ffn_up_exps.bias', 'F32', [3, 32]),
       tensor('blk.0.ffn_gate_inp.weight', 'F32', [3, 64]),
     );
-    const ours = quantized(file, 'Q4_0');
+    const ours = quantizeModelFile(file, 'Q4_0');
     expect(typesOf(ours)).toEqual({ ...typesOf(file), 'blk.0.ffn_up_exps.weight': 'Q4_0' });
     const experts = ours.tensors.get('blk.0.ffn_up_exps.weight')!;
     expect(experts).toMatchObject({ shape: [3, 4, 64], sizeBytes: 3 * 4 * 2 * 18 });
@@ -156,7 +156,7 @@ describe('quantising while reading', () => {
       tensor('c.weight', 'BF16', [2, 40]),
       tensor('d.weight', 'BF16', [2, 40]),
     );
-    const ours = quantized(file, 'Q4_K');
+    const ours = quantizeModelFile(file, 'Q4_K');
     expect(typesOf(ours)).toEqual({
       'a.weight': 'Q4_K',
       'b.weight': 'Q8_0',
@@ -175,31 +175,31 @@ describe('quantising while reading', () => {
   it('to Q4_K keeps what makes the logits finer', async () => {
     const embedding = tensor('token_embd.weight', 'F32', [3, 256]);
     const tied = await modelOf(embedding, tensor('a.weight', 'F32', [2, 256]));
-    expect(typesOf(quantized(tied.file, 'Q4_K'))).toEqual({
+    expect(typesOf(quantizeModelFile(tied.file, 'Q4_K'))).toEqual({
       'token_embd.weight': 'Q8_0',
       'a.weight': 'Q4_K',
     });
     const untied = await modelOf(embedding, tensor('output.weight', 'F32', [3, 256]));
-    const ours = quantized(untied.file, 'Q4_K');
+    const ours = quantizeModelFile(untied.file, 'Q4_K');
     expect(typesOf(ours)).toEqual({ 'token_embd.weight': 'Q4_K', 'output.weight': 'Q8_0' });
     expect(ours.notes).toEqual([expect.stringMatching(/^output\.weight: .*logits/)]);
-    expect(typesOf(quantized(untied.file, 'Q4_0'))['output.weight']).toBe('Q4_0');
+    expect(typesOf(quantizeModelFile(untied.file, 'Q4_0'))['output.weight']).toBe('Q4_0');
   });
 
   it('says so when there is nothing to quantise', async () => {
     const done = await modelOf(tensor('a.weight', 'Q8_0', [2, 32]), tensor('norm.weight', 'F32', [64]));
-    const error = () => quantized(done.file, 'Q4_0');
+    const error = () => quantizeModelFile(done.file, 'Q4_0');
     expect(error).toThrow(ModelFileError);
     expect(error).toThrow(
       /^test\.gguf: nothing to quantize to q4_0: its tensors are Q8_0, F32; load the model without quantizing it/,
     );
     const narrow = await modelOf(tensor('a.weight', 'F16', [2, 40]));
-    expect(() => quantized(narrow.file, 'Q8_0')).toThrow(/q8_0: a\.weight: kept as F16, because rows of 40/);
+    expect(() => quantizeModelFile(narrow.file, 'Q8_0')).toThrow(/q8_0: a\.weight: kept as F16, because rows of 40/);
   });
 
   it('closes the file', async () => {
     const { file, source } = await modelOf(tensor('a.weight', 'F32', [2, 32]));
-    await quantized(file, 'Q8_0').close();
+    await quantizeModelFile(file, 'Q8_0').close();
     expect(source.closed).toBe(true);
   });
 
@@ -208,7 +208,7 @@ describe('quantising while reading', () => {
     for (const type of ['Q8_0', 'Q4_0'] as const) {
       const { blockElements, blockBytes } = tensorTypes[type];
       const size = ((3 * 512) / blockElements) * blockBytes;
-      expect(quantized(file, type).tensors.get('a.weight')?.sizeBytes).toBe(size);
+      expect(quantizeModelFile(file, type).tensors.get('a.weight')?.sizeBytes).toBe(size);
     }
   });
 });

@@ -1,16 +1,16 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { afterEach, describe, expect, test } from 'vitest';
 import { ReceiptChain } from '../../src/agent/receipts/chain.ts';
-import { faultOfReceipt, verifyReceipts } from '../../src/agent/receipts/verify.ts';
+import { findReceiptFault, verifyReceipts } from '../../src/agent/receipts/verify.ts';
 import { type ReceiptBody, workReceipt } from '../../src/agent/shapes/receipt.ts';
-import { keyIdOf, rawPublicKey } from '../../src/signing/ed25519.ts';
+import { computeKeyId, rawPublicKey } from '../../src/signing/ed25519.ts';
 import { Store, type Tables } from '../../src/store/index.ts';
 import { describeDatabases } from '../support/databases.ts';
 
 // Where the PostgreSQL server has to be started first.
 function newKey() {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519');
-  return { privateKey, publicKey, keyId: keyIdOf(rawPublicKey(publicKey)) };
+  return { privateKey, publicKey, keyId: computeKeyId(rawPublicKey(publicKey)) };
 }
 const key = newKey();
 
@@ -52,7 +52,7 @@ describeDatabases('the chain of receipts', (url) => {
     expect(await verify()).toEqual({ ok: true, receipts: 30 });
     const receipt = workReceipt.strict().parse(await receipts.get('t7'));
     expect(receipt).toMatchObject({ contract: 1, id: 't7', endpoint_id: 'e0' });
-    expect(faultOfReceipt(receipt, key.publicKey)).toBeUndefined();
+    expect(findReceiptFault(receipt, key.publicKey)).toBeUndefined();
     await expect(receipts.get('t99')).rejects.toMatchObject({ kind: 'not_found', code: 'no_receipt' });
   });
 
@@ -169,6 +169,6 @@ describe('a receipt by itself', () => {
     ['an odd signature', { digest: 'd', signature: 1 }],
     ['a wrong digest', { digest: 'd', signature: { value: 'v' } }],
   ])('%s is refused without an exception', (_, value) => {
-    expect(faultOfReceipt(value, key.publicKey)).toEqual(expect.any(String));
+    expect(findReceiptFault(value, key.publicKey)).toEqual(expect.any(String));
   });
 });

@@ -6,8 +6,8 @@ import { ControlDatabase } from '../../src/recorder/control/database.ts';
 import { Review } from '../../src/recorder/control/review.ts';
 import { Redactor } from '../../src/recorder/redaction/redactor.ts';
 import type { NewEvent } from '../../src/recorder/types.ts';
-import { contentOf } from '../../src/telemetry/content.ts';
-import { Watch } from '../../src/watch/index.ts';
+import { toContentAttributes } from '../../src/telemetry/content.ts';
+import { Tracer } from '../../src/watch/index.ts';
 import { anEvent, armed, eventsOf } from '../support/recorded.ts';
 import { recorders } from '../support/recorders.ts';
 
@@ -82,11 +82,11 @@ describe('slow patterns', () => {
   });
 
   it('are not run on the beginning of a conversation that does not fit a span', () => {
-    const watch = new Watch([{ keepsTexts: () => true }]);
-    const work = watch.begin('completion', '1', { wire: 'chat', operation: 'chat', by: 'x', stream: false });
-    for (let n = 0; n < 500; n++) work.say('user', () => `${n}:${'x'.repeat(10_000)}`);
+    const watch = new Tracer([{ wantsTranscript: () => true }]);
+    const work = watch.startSpan('completion', '1', { wire: 'chat', operation: 'chat', by: 'x', stream: false });
+    for (let n = 0; n < 500; n++) work.addTranscriptEntry('user', () => `${n}:${'x'.repeat(10_000)}`);
     let asked = 0;
-    contentOf(work, (text) => {
+    toContentAttributes(work, (text) => {
       asked += text.length;
       return text;
     });
@@ -101,15 +101,15 @@ describe('names chosen by models and callers', () => {
       contentOf: () => 'metadata',
       record: (_, events) => kept.push(...events),
     });
-    const watch = new Watch([sink]);
+    const watch = new Tracer([sink]);
     const tool = { agent: 'a', toolKind: 'unknown' } as const;
     watch
-      .begin('tool', '1', { ...tool, tool: 'the pass phrase is swordfish', callId: 'and more\n' })
+      .startSpan('tool', '1', { ...tool, tool: 'the pass phrase is swordfish', callId: 'and more\n' })
       .end({ outcome: 'failed', code: 'unknown_tool' });
-    watch.begin('tool', '2', { ...tool, tool: 'fs_raed', callId: 'call_1' }).end({ outcome: 'failed' });
+    watch.startSpan('tool', '2', { ...tool, tool: 'fs_raed', callId: 'call_1' }).end({ outcome: 'failed' });
     const asked = { wire: 'chat', operation: 'chat', by: 'local', stream: false } as const;
     watch
-      .begin('completion', '3', { ...asked, requestedModel: 'what is the pass phrase?' })
+      .startSpan('completion', '3', { ...asked, requestedModel: 'what is the pass phrase?' })
       .end({ outcome: 'refused', status: 404 });
     expect(JSON.stringify(kept.map(({ attributes }) => attributes))).not.toMatch(/pass phrase|and more/);
     expect(kept[1]?.attributes).toMatchObject({ tool: 'fs_raed', call_id: 'call_1' });

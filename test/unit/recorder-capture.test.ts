@@ -3,45 +3,45 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { captureSink } from '../../src/recorder/capture/sink.ts';
 import { currentPath } from '../../src/recorder/histories/files.ts';
-import type { Content, NewEvent } from '../../src/recorder/types.ts';
+import type { ContentLevel, NewEvent } from '../../src/recorder/types.ts';
 import {
-  type CompletionFacts,
-  type FactsOf,
+  type CompletionAttributes,
+  type SpanAttributes,
   type RackId,
   racks,
-  type Said,
-  Watch,
-  type WorkKind,
+  type TranscriptEntry,
+  Tracer,
+  type TraceSpanKind,
 } from '../../src/watch/index.ts';
 import { recorders } from '../support/recorders.ts';
 
 /** A capture whose racks are armed or not, and what it gave to be stored. */
-function capturing(armed: Partial<Record<RackId, Content>>) {
+function capturing(armed: Partial<Record<RackId, ContentLevel>>) {
   const kept: { rack: RackId; events: readonly NewEvent[] }[] = [];
   const sink = captureSink({
     contentOf: (rack) => armed[rack],
     record: (rack, events) => kept.push({ rack, events }),
   });
-  return { watch: new Watch([sink]), kept, armed };
+  return { watch: new Tracer([sink]), kept, armed };
 }
 
 const now = new Date('2030-01-31T12:00:00.000Z');
-const asked: CompletionFacts = { wire: 'chat', operation: 'chat', by: 'local', stream: true };
+const asked: CompletionAttributes = { wire: 'chat', operation: 'chat', by: 'local', stream: true };
 
-function chat(watch: Watch, id = 'chatcmpl-1') {
-  const work = watch.begin(
+function chat(watch: Tracer, id = 'chatcmpl-1') {
+  const work = watch.startSpan(
     'completion',
     id,
     { ...asked, requestedModel: 'tiny', model: 'lathe-tiny' },
     { now },
   );
-  work.say('system', () => 'be brief');
-  work.say('user', () => 'what is the pass phrase?');
-  work.say('reasoning', () => 'I know it');
-  work.say('tool_call', () => '{"path":"notes"}', 'fs_read');
-  work.say('tool', () => 'swordfish', 'fs_read');
-  work.say('assistant', () => 'It is swordfish, naïvely.');
-  Object.assign(work.facts, { promptTokens: 12, completionTokens: 5, firstTokenMs: 1.23456, finish: 'stop' });
+  work.addTranscriptEntry('system', () => 'be brief');
+  work.addTranscriptEntry('user', () => 'what is the pass phrase?');
+  work.addTranscriptEntry('reasoning', () => 'I know it');
+  work.addTranscriptEntry('tool_call', () => '{"path":"notes"}', 'fs_read');
+  work.addTranscriptEntry('tool', () => 'swordfish', 'fs_read');
+  work.addTranscriptEntry('assistant', () => 'It is swordfish, naïvely.');
+  Object.assign(work.attributes, { promptTokens: 12, completionTokens: 5, firstTokenMs: 1.23456, finish: 'stop' });
   work.end({ outcome: 'ok', status: 200 });
   return work;
 }
@@ -97,8 +97,8 @@ describe('events captured from the planes', () => {
 
   it('are none if the rack is disarmed, and no transcript is built', () => {
     const { watch, kept } = capturing({ agent: 'full', gateway: 'full' });
-    const work = watch.begin('completion', 'c', { ...asked });
-    work.say('user', () => {
+    const work = watch.startSpan('completion', 'c', { ...asked });
+    work.addTranscriptEntry('user', () => {
       throw new Error('made for nobody');
     });
     work.end({ outcome: 'ok' });
@@ -107,8 +107,8 @@ describe('events captured from the planes', () => {
 
   it('are none if the rack was disarmed meanwhile', () => {
     const { watch, kept, armed } = capturing({ completions: 'full' });
-    const work = watch.begin('completion', 'c', { ...asked }, { now });
-    work.say('user', () => 'hush');
+    const work = watch.startSpan('completion', 'c', { ...asked }, { now });
+    work.addTranscriptEntry('user', () => 'hush');
     delete armed.completions;
     work.end({ outcome: 'ok' });
     expect(kept).toEqual([]);
@@ -116,22 +116,22 @@ describe('events captured from the planes', () => {
 
   it('belong to the task or run that they are part of', () => {
     const { watch, kept } = capturing({ agent: 'full', workflows: 'full' });
-    const task = watch.begin('task', 't1', { agent: 'default', engine: 'resident', model: 'm' }, { now });
-    const turn = watch.begin(
+    const task = watch.startSpan('task', 't1', { agent: 'default', engine: 'resident', model: 'm' }, { now });
+    const turn = watch.startSpan(
       'turn',
       't1.1',
       { agent: 'default', engine: 'resident', model: 'm' },
       { parent: task, now },
     );
-    turn.say('assistant', () => 'done');
+    turn.addTranscriptEntry('assistant', () => 'done');
     turn.end({ outcome: 'ok' });
     const tool = { tool: 'fs_read', agent: 'default', callId: 'call_1', toolKind: 'read' } as const;
-    watch.begin('tool', 'call_1', tool, { parent: task, now }).end({ outcome: 'failed', code: 'no_file' });
+    watch.startSpan('tool', 'call_1', tool, { parent: task, now }).end({ outcome: 'failed', code: 'no_file' });
     task.end({ outcome: 'ok' });
-    const run = watch.begin('run', 'r1', { workflow: 'w' }, { now });
-    const step = watch.begin('step', 'r1/build', { workflow: 'w', step: 'build' }, { parent: run, now });
+    const run = watch.startSpan('run', 'r1', { workflow: 'w' }, { now });
+    const step = watch.startSpan('step', 'r1/build', { workflow: 'w', step: 'build' }, { parent: run, now });
     watch
-      .begin('tool', 'call_2', { ...tool, callId: 'call_2' }, { parent: step, now })
+      .startSpan('tool', 'call_2', { ...tool, callId: 'call_2' }, { parent: step, now })
       .end({ outcome: 'ok' });
     step.end({ outcome: 'ok' });
     run.end({ outcome: 'ok' });
@@ -160,16 +160,16 @@ describe('events captured from the planes', () => {
     const { watch, kept } = capturing({ workflows: 'metadata' });
     for (const minute of [0, 5])
       watch
-        .begin('run', 'r1', { workflow: 'w' }, { now: new Date(now.getTime() + minute * 60_000) })
+        .startSpan('run', 'r1', { workflow: 'w' }, { now: new Date(now.getTime() + minute * 60_000) })
         .end({ outcome: 'ok' });
     expect(new Set(kept.flatMap(({ events }) => events.map(({ id }) => id))).size).toBe(2);
   });
 
   it('have the exact cost of a gateway request', () => {
     const { watch, kept } = capturing({ gateway: 'metadata' });
-    const facts: FactsOf['gateway'] = { wire: 'openai-chat', operation: 'chat', stream: false };
-    const work = watch.begin('gateway', 'req_1', facts, { now });
-    Object.assign(work.facts, { requestedModel: 'auto', effectiveModel: 'gpt', costNanousd: 2n ** 60n });
+    const facts: SpanAttributes['gateway'] = { wire: 'openai-chat', operation: 'chat', stream: false };
+    const work = watch.startSpan('gateway', 'req_1', facts, { now });
+    Object.assign(work.attributes, { requestedModel: 'auto', effectiveModel: 'gpt', costNanousd: 2n ** 60n });
     work.end({ outcome: 'refused', status: 402, code: 'insufficient_allowance' });
     const [event] = kept[0]?.events ?? [];
     expect(event).toMatchObject({ kind: 'request', subject: 'req_1', model: 'gpt' });
@@ -182,18 +182,18 @@ describe('events captured from the planes', () => {
   });
 
   it('never have conversation content or unlisted facts in their attributes', () => {
-    const kinds: WorkKind[] = ['completion', 'task', 'run', 'step', 'turn', 'tool', 'gateway'];
-    const roles: Said['role'][] = ['system', 'user', 'assistant', 'reasoning', 'tool_call', 'tool'];
+    const kinds: TraceSpanKind[] = ['completion', 'task', 'run', 'step', 'turn', 'tool', 'gateway'];
+    const roles: TranscriptEntry['role'][] = ['system', 'user', 'assistant', 'reasoning', 'tool_call', 'tool'];
     const said = fc.tuple(fc.constantFrom(...roles), fc.string());
     fc.assert(
       fc.property(
         fc.constantFrom(...kinds),
-        fc.constantFrom<Content>('metadata', 'full'),
+        fc.constantFrom<ContentLevel>('metadata', 'full'),
         fc.array(said),
         (kind, content, texts) => {
           const { watch, kept } = capturing(Object.fromEntries(racks.map((rack) => [rack, content])));
-          const work = watch.begin(kind, 'id', { prompt: 'SAID in a fact' } as never);
-          for (const [role, text] of texts) work.say(role, () => `SAID ${text}`);
+          const work = watch.startSpan(kind, 'id', { prompt: 'SAID in a fact' } as never);
+          for (const [role, text] of texts) work.addTranscriptEntry(role, () => `SAID ${text}`);
           work.end({ outcome: 'ok' });
           const events = kept.flatMap((one) => one.events);
           expect(JSON.stringify(events.map((event) => ({ ...event, content: '' })))).not.toContain('SAID');
@@ -226,7 +226,7 @@ describe('captured events in the histories', () => {
   it('are complete with policy full, without secrets', async () => {
     const open = await openRecorder('full', { secrets: ['swordfish'] });
     await open.recorder.change('completions', { armed: true, policy: { content: 'full' } }, 'bearer');
-    chat(new Watch([open.recorder.sink]));
+    chat(new Tracer([open.recorder.sink]));
     const rows = await historyOf(open, 'completions');
     expect(rows.map(({ kind, role, content }) => [kind, role, content])).toEqual([
       ['message', 'system', 'be brief'],
@@ -246,7 +246,7 @@ describe('captured events in the histories', () => {
     for (const content of ['metadata', 'none'] as const) {
       const open = await openRecorder(content);
       await open.recorder.change('completions', { armed: true, policy: { content } }, 'bearer');
-      expect(chat(new Watch([open.recorder.sink])).said).toBeUndefined();
+      expect(chat(new Tracer([open.recorder.sink])).transcript).toBeUndefined();
       const rows = await historyOf(open, 'completions');
       expect(rows).toHaveLength(1);
       expect(rows[0]).toMatchObject({
@@ -268,8 +268,8 @@ describe('captured events in the histories', () => {
     async (content) => {
       const open = await openRecorder(`later-${content}`);
       await open.recorder.change('completions', { armed: true, policy: { content: 'full' } }, 'bearer');
-      const work = new Watch([open.recorder.sink]).begin('completion', 'c', { ...asked });
-      work.say('user', () => 'hush');
+      const work = new Tracer([open.recorder.sink]).startSpan('completion', 'c', { ...asked });
+      work.addTranscriptEntry('user', () => 'hush');
       await open.recorder.change('completions', { policy: { content } }, 'bearer');
       work.end({ outcome: 'ok' });
       const rows = await historyOf(open, 'completions');
@@ -281,7 +281,7 @@ describe('captured events in the histories', () => {
 
   it('are absent, and so is the file, if nothing is armed', async () => {
     const open = await openRecorder('disarmed');
-    chat(new Watch([open.recorder.sink]));
+    chat(new Tracer([open.recorder.sink]));
     expect(await historyOf(open, 'completions')).toEqual([]);
   });
 
@@ -289,7 +289,7 @@ describe('captured events in the histories', () => {
     const open = await openRecorder('money');
     await open.recorder.change('gateway', { armed: true }, 'bearer');
     const facts = { wire: 'openai-chat', operation: 'chat', stream: false, costNanousd: 2n ** 60n } as const;
-    new Watch([open.recorder.sink]).begin('gateway', 'req_1', { ...facts }).end({ outcome: 'ok' });
+    new Tracer([open.recorder.sink]).startSpan('gateway', 'req_1', { ...facts }).end({ outcome: 'ok' });
     const [row] = await historyOf(open, 'gateway');
     expect(row?.attributes).toMatchObject({ cost_nanousd: '1152921504606846976' });
   });

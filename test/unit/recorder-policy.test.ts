@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { RecorderError } from '../../src/recorder/errors.ts';
-import { changedPolicy } from '../../src/recorder/policy.ts';
+import { mergePolicy } from '../../src/recorder/policy.ts';
 import type { RackChange } from '../../src/recorder/services.ts';
 import { defaultPolicy } from '../../src/recorder/types.ts';
 
 function violationsOf(change: unknown) {
   try {
-    changedPolicy(defaultPolicy, change as RackChange['policy']);
+    mergePolicy(defaultPolicy, change as RackChange['policy']);
   } catch (error) {
     if (error instanceof RecorderError)
       return Object.fromEntries(error.violations.map(({ path, message }) => [path, message]));
@@ -20,19 +20,19 @@ describe('a policy', () => {
     const { days, bytes, events } = defaultPolicy.retention;
     for (const bound of [days, bytes, events]) expect(bound).toBeLessThan(1e9);
     expect(defaultPolicy.content).not.toBe('full');
-    expect(changedPolicy(defaultPolicy, defaultPolicy)).toEqual(defaultPolicy);
+    expect(mergePolicy(defaultPolicy, defaultPolicy)).toEqual(defaultPolicy);
   });
 
   it('keeps current values for absent members', () => {
-    expect(changedPolicy(defaultPolicy, undefined)).toBe(defaultPolicy);
-    const changed = changedPolicy(defaultPolicy, { retention: { days: 3, bytes: undefined } });
+    expect(mergePolicy(defaultPolicy, undefined)).toBe(defaultPolicy);
+    const changed = mergePolicy(defaultPolicy, { retention: { days: 3, bytes: undefined } });
     expect(changed).toEqual({ ...defaultPolicy, retention: { ...defaultPolicy.retention, days: 3 } });
-    expect(changedPolicy(changed, { content: 'none', redact: [] })).toEqual({
+    expect(mergePolicy(changed, { content: 'none', redact: [] })).toEqual({
       ...changed,
       content: 'none',
       redact: [],
     });
-    expect(changedPolicy(defaultPolicy, { redact: ['a', 'b', 'a'] }).redact).toEqual(['a', 'b']);
+    expect(mergePolicy(defaultPolicy, { redact: ['a', 'b', 'a'] }).redact).toEqual(['a', 'b']);
   });
 
   it('is refused with all violations', () => {

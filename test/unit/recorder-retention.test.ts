@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, describe, expect, it } from 'vitest';
 import { History } from '../../src/recorder/histories/history.ts';
-import { storedEvent } from '../../src/recorder/histories/stored-event.ts';
+import { toStoredEvent } from '../../src/recorder/histories/stored-event.ts';
 import { sweep } from '../../src/recorder/histories/sweeping.ts';
 import { Redactor } from '../../src/recorder/redaction/redactor.ts';
 import type { Retention } from '../../src/recorder/types.ts';
@@ -23,7 +23,7 @@ const seeds = [1, 2, 4, 5];
 const redactor = new Redactor([], []);
 const endless: Retention = { days: 3650, bytes: 2 ** 36, events: 1e8 };
 const stored = (id: string, content: string) =>
-  storedEvent(anEvent(id, { content }), { content: 'full', source: 'host', redactor, now: '' });
+  toStoredEvent(anEvent(id, { content }), { content: 'full', source: 'host', redactor, now: '' });
 
 /** What stands between angles in any file of a folder. */
 const marksIn = (path: string) =>

@@ -2,15 +2,15 @@ import { describe, expect, it } from 'vitest';
 import { Access } from '../../src/planes/access.ts';
 import { createApp } from '../../src/http/app.ts';
 import { openapiDocument } from '../../src/http/openapi.ts';
-import { recorderRefusal } from '../../src/planes/recorder/envelope.ts';
+import { recorderErrorSchema } from '../../src/planes/recorder/envelope.ts';
 import { grantsAnswer, reviewAnswer } from '../../src/planes/recorder/grant-schema.ts';
 import { ingestAnswer } from '../../src/planes/recorder/ingest-schema.ts';
 import { rackAnswer, racksAnswer, tombstoneAnswer } from '../../src/planes/recorder/rack-schema.ts';
-import { recorderPlane } from '../../src/planes/recorder/routes.ts';
+import { createRecorderPlane } from '../../src/planes/recorder/routes.ts';
 import { RecorderError, type RecorderErrorKind } from '../../src/recorder/errors.ts';
 import type { Recorder } from '../../src/recorder/open.ts';
 import type { RecorderService } from '../../src/recorder/services.ts';
-import { secretHash } from '../../src/signing/secret.ts';
+import { hashSecret } from '../../src/signing/secret.ts';
 import { recorders } from '../support/recorders.ts';
 
 const bearer = 'lathe_bearer_of-the-tests-only';
@@ -22,14 +22,14 @@ const tomorrow = () => new Date(Date.now() + 86_400_000);
 function serving(recorder: RecorderService, { hasBearer = true } = {}) {
   const faults: unknown[] = [];
   const app = createApp({
-    planes: [recorderPlane(recorder)],
+    planes: [createRecorderPlane(recorder)],
     access: new Access({
       bind: 'loopback',
-      bearerHash: hasBearer ? secretHash(bearer) : undefined,
+      bearerHash: hasBearer ? hashSecret(bearer) : undefined,
       operatorHash: undefined,
       findPeer: (token) => Promise.resolve(token === 'of-a-peer' ? { name: 'desk', scope: null } : undefined),
     }),
-    stopping: new AbortController().signal,
+    stopSignal: new AbortController().signal,
     onFault: (_, error) => faults.push(error),
   });
   const send = async (
@@ -65,7 +65,7 @@ const event = (id: string, more: object = {}) => ({
   ...more,
 });
 const violationsOf = (body: unknown) =>
-  recorderRefusal.parse(body).error.violations?.map(({ path, message }) => `${path}: ${message}`);
+  recorderErrorSchema.parse(body).error.violations?.map(({ path, message }) => `${path}: ${message}`);
 
 const doors = [
   ['GET', '/racks', 'rack'],
@@ -123,7 +123,7 @@ describe('who may come in', () => {
           );
           expect(answer.status).toBe(401);
           expect(answer.headers.get('www-authenticate')).toBe('Bearer');
-          expect(recorderRefusal.parse(await answer.json())).toMatchObject({
+          expect(recorderErrorSchema.parse(await answer.json())).toMatchObject({
             noun,
             error: { code: 'unauthorized' },
           });
@@ -215,13 +215,13 @@ describe('racks', () => {
       body: { policy: { retention: { days: 0, events: -1 }, redact: ['fine', '(', '@credential'] } },
     });
     expect(bounds.status).toBe(400);
-    expect(recorderRefusal.parse(bounds.body).error.violations?.map(({ path }) => path)).toEqual([
+    expect(recorderErrorSchema.parse(bounds.body).error.violations?.map(({ path }) => path)).toEqual([
       'policy.retention.days',
       'policy.retention.events',
       'policy.redact.1',
       'policy.redact.2',
     ]);
-    expect(recorderRefusal.parse(bounds.body).error.message).toMatch(
+    expect(recorderErrorSchema.parse(bounds.body).error.message).toMatch(
       /retention\.days.*'@credential'.*@credentials/s,
     );
     for (const body of [{}, [], 'no']) expect((await send('PUT', '/racks/agent', { body })).status).toBe(400);
@@ -238,7 +238,7 @@ describe('racks', () => {
     const { send } = serving((await shared).recorder);
     const { status, body } = await send(method, path, method === 'PUT' ? { body: { armed: true } } : {});
     expect(status).toBe(404);
-    expect(recorderRefusal.parse(body).error).toMatchObject({
+    expect(recorderErrorSchema.parse(body).error).toMatchObject({
       code: 'unknown_rack',
       message: expect.stringContaining("'agent'") as unknown,
     });
@@ -298,7 +298,7 @@ describe('ingest', () => {
         ...(wrong === undefined ? {} : { token: wrong }),
       });
       expect(answer.status).toBe(401);
-      const { noun, error } = recorderRefusal.parse(answer.body);
+      const { noun, error } = recorderErrorSchema.parse(answer.body);
       expect([noun, error.message]).toEqual(['ingest', expect.stringContaining('x-svc-write-token')]);
       if (wrong) expect(JSON.stringify(answer.body)).not.toContain(wrong);
     }
@@ -316,7 +316,7 @@ describe('ingest', () => {
     const { token } = await armedRack(recorder);
     await send('PUT', '/racks/external', { body: { armed: false } });
     const { status, body } = await send('POST', '/ingest', { token, body: { events: [event('a')] } });
-    expect([status, recorderRefusal.parse(body).error.code]).toEqual([409, 'rack_disarmed']);
+    expect([status, recorderErrorSchema.parse(body).error.code]).toEqual([409, 'rack_disarmed']);
   });
 
   it('reports all violations of the events at once, and stores none of them', async () => {
@@ -365,7 +365,7 @@ describe('ingest', () => {
     expect((await send('POST', '/ingest', { token, body: { events: many } })).status).toBe(200);
     const padded = (bytes: number) => JSON.stringify({ events: [event('last')] }).padEnd(bytes);
     const large = await send('POST', '/ingest', { token, body: padded(1024 * 1024 + 1) });
-    expect([large.status, recorderRefusal.parse(large.body).error.code]).toEqual([413, 'body_too_large']);
+    expect([large.status, recorderErrorSchema.parse(large.body).error.code]).toEqual([413, 'body_too_large']);
     expect((await send('POST', '/ingest', { token, body: padded(1024 * 1024) })).status).toBe(200);
     expect((await recorder.rack('external')).events).toBe(257);
   });
@@ -412,7 +412,7 @@ describe('every answer', () => {
     });
     const answer = await send('GET', '/grants');
     expect([answer.status, answer.headers.get('retry-after')]).toEqual([status, retry]);
-    expect(recorderRefusal.parse(answer.body)).toMatchObject({
+    expect(recorderErrorSchema.parse(answer.body)).toMatchObject({
       contract: 1,
       noun: 'grant',
       data: null,
@@ -423,13 +423,13 @@ describe('every answer', () => {
 
   it('is used for unknown routes and for failures of the host, too', async () => {
     const { send, faults } = serving(fake);
-    expect(recorderRefusal.parse((await send('GET', '/transcript')).body)).toMatchObject({ noun: 'rack' });
-    expect(recorderRefusal.parse((await send('DELETE', '/review')).body)).toMatchObject({
+    expect(recorderErrorSchema.parse((await send('GET', '/transcript')).body)).toMatchObject({ noun: 'rack' });
+    expect(recorderErrorSchema.parse((await send('DELETE', '/review')).body)).toMatchObject({
       noun: 'review',
       error: { code: 'method_not_allowed' },
     });
     const failed = await send('GET', '/racks');
-    expect([failed.status, recorderRefusal.parse(failed.body).error.code]).toEqual([500, 'internal_error']);
+    expect([failed.status, recorderErrorSchema.parse(failed.body).error.code]).toEqual([500, 'internal_error']);
     expect(JSON.stringify(failed.body)).not.toContain('not of this test');
     expect(faults).toHaveLength(1);
     expect((await send('PUT', '/racks/agent', { body: '{' })).body).toMatchObject({
@@ -462,7 +462,7 @@ describe('every answer', () => {
   });
 
   it('is described in the OpenAPI document, with the bearer', () => {
-    const document = openapiDocument([recorderPlane(fake)], '1') as {
+    const document = openapiDocument([createRecorderPlane(fake)], '1') as {
       paths: Record<string, Record<string, { security?: unknown; responses: Record<string, unknown> }>>;
     };
     expect(

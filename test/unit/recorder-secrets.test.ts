@@ -3,14 +3,14 @@ import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { ownSecrets } from '../../src/cli/own-secrets.ts';
-import { readSecrets } from '../../src/config/secrets.ts';
-import { base64Of } from '../../src/recorder/redaction/base64.ts';
+import { configuredSecrets } from '../../src/cli/own-secrets.ts';
+import { resolveSecrets } from '../../src/config/secrets.ts';
+import { base64Fragments } from '../../src/recorder/redaction/base64.ts';
 import { Redactor } from '../../src/recorder/redaction/redactor.ts';
-import type { Content } from '../../src/recorder/types.ts';
-import { keyIdOf, rawPublicKey } from '../../src/signing/ed25519.ts';
-import { textsOfKey } from '../../src/signing/host-key.ts';
-import { newSecret, secretKinds } from '../../src/signing/secret.ts';
+import type { ContentLevel } from '../../src/recorder/types.ts';
+import { computeKeyId, rawPublicKey } from '../../src/signing/ed25519.ts';
+import { privateKeyEncodings } from '../../src/signing/host-key.ts';
+import { generateSecret, secretKinds } from '../../src/signing/secret.ts';
 import { racks } from '../../src/watch/index.ts';
 import { anEvent, armed, eventsOf } from '../support/recorded.ts';
 import { recorders } from '../support/recorders.ts';
@@ -18,17 +18,17 @@ import { recorders } from '../support/recorders.ts';
 // docs/recorder.md: the host's own secrets are taken out whatever the policy says.
 
 const { privateKey, publicKey } = generateKeyPairSync('ed25519');
-const key = { privateKey, publicKey, keyId: keyIdOf(rawPublicKey(publicKey)) };
+const key = { privateKey, publicKey, keyId: computeKeyId(rawPublicKey(publicKey)) };
 const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
 const keyLine = pem.split('\n')[1] ?? '';
 /** 32 bytes, which are the secret of the key's 48. */
 const seed = Buffer.from(privateKey.export({ format: 'jwk' }).d ?? '', 'base64url');
 
-const minted = secretKinds.map(newSecret);
+const minted = secretKinds.map(generateSecret);
 /** What must be found nowhere: also not in another spelling of the same bytes. */
 const unwanted = [
   ...minted,
-  ...minted.flatMap((secret) => base64Of(Buffer.from(secret))),
+  ...minted.flatMap((secret) => base64Fragments(Buffer.from(secret))),
   keyLine,
   keyLine.slice(22),
   seed.toString('hex'),
@@ -47,7 +47,7 @@ const told = [
   ...minted.map((secret) => `https://example.org/?token=${secret}&x=1`),
   ...minted.map(escaped),
   ...minted.map(percent),
-  ...textsOfKey(key),
+  ...privateKeyEncodings(key),
   pem,
   JSON.stringify({ pem }),
 ];
@@ -75,8 +75,8 @@ describe("the host's own secrets are stored nowhere", () => {
   it.each(policies.map((redact) => [JSON.stringify(redact), redact] as const))(
     'whatever the rest of the event is, with the policy %s',
     async (name, redact) => {
-      const { recorder, folder, faults } = await open(`policy ${name}`, { secrets: textsOfKey(key) });
-      const contents: readonly Content[] = ['full', 'metadata', 'none'];
+      const { recorder, folder, faults } = await open(`policy ${name}`, { secrets: privateKeyEncodings(key) });
+      const contents: readonly ContentLevel[] = ['full', 'metadata', 'none'];
       for (const rack of racks)
         for (const content of contents) {
           const token = await armed(recorder, rack, { content, redact });
@@ -109,7 +109,7 @@ describe("the host's own secrets are stored nowhere", () => {
   );
 
   it('in texts that leave for a collector', async () => {
-    const { recorder } = await open('telemetry', { secrets: textsOfKey(key) });
+    const { recorder } = await open('telemetry', { secrets: privateKeyEncodings(key) });
     await recorder.change('agent', { armed: true, policy: { content: 'full', redact: [] } }, 'bearer');
     for (const text of told) {
       const clean = recorder.redact(text, 'agent');
@@ -121,8 +121,8 @@ describe("the host's own secrets are stored nowhere", () => {
     const { recorder, folder } = await open('later');
     const token = await armed(recorder, 'agent', { content: 'full', redact: [] });
     await recorder.ingest(token, [anEvent('a', { content: 'some-key-of-a-provider' })], 'bearer');
-    recorder.keepOut('some-key-of-a-provider');
-    recorder.keepOut('some-key-of-a-provider');
+    recorder.addSecret('some-key-of-a-provider');
+    recorder.addSecret('some-key-of-a-provider');
     await recorder.ingest(token, [anEvent('b', { content: 'some-key-of-a-provider' })], 'bearer');
     expect((await eventsOf(recorder, 'agent')).map(({ content }) => content)).toEqual([
       'some-key-of-a-provider',
@@ -156,7 +156,7 @@ it('what the host is configured with counts as its own: keys, headers, passwords
     OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318',
     OTEL_EXPORTER_OTLP_HEADERS: 'x-key=key-of-the-collector',
   };
-  const secrets = await readSecrets(
+  const secrets = await resolveSecrets(
     {
       bearer_token_file: file('bearer', 'bearer-of-a-file-0123'),
       gateway: { url: 'http://127.0.0.1:1', key_file: file('gateway', 'key-of-a-gateway-0123') },
@@ -173,8 +173,8 @@ it('what the host is configured with counts as its own: keys, headers, passwords
     env,
   );
   const master = Buffer.alloc(32, 7);
-  const own = ownSecrets({
-    credentials: { bearerHash: undefined, operatorHash: undefined, texts: ['operator-of-a-file-0123'] },
+  const own = configuredSecrets({
+    credentials: { bearerHash: undefined, operatorHash: undefined, tokens: ['operator-of-a-file-0123'] },
     key,
     secrets,
     gatewayConfig: {

@@ -12,7 +12,7 @@ import {
 describe('route', () => {
   it('takes the largest, the best first, of equals the first, and what is no number last', () => {
     const logits = Float64Array.of(1, 3, 3, 2, Number.NaN, 5, 0, Number.NEGATIVE_INFINITY);
-    expect([...route(logits, { tokens: 2, experts: 4, used: 3 }).chosen]).toEqual([1, 2, 3, 1, 2, 3]);
+    expect([...route(logits, { tokens: 2, experts: 4, used: 3 }).selected]).toEqual([1, 2, 3, 1, 2, 3]);
   });
 
   it('shares are a softmax of all, of the chosen ones, or that times a scale', () => {
@@ -32,7 +32,7 @@ describe('route', () => {
     const row = fc.float64Array({ minLength: 12, maxLength: 12, min: -50, max: 50, noNaN: true });
     fc.assert(
       fc.property(row, fc.integer({ min: 1, max: 12 }), (logits, used) => {
-        const { chosen, shares } = route(logits, { tokens: 1, experts: 12, used });
+        const { selected: chosen, shares } = route(logits, { tokens: 1, experts: 12, used });
         expect(new Set(chosen).size).toBe(used);
         expect(shares.reduce((sum, one) => sum + one, 0)).toBeCloseTo(1, 12);
         expect([...shares]).toEqual([...shares].sort((a, b) => b - a));

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { EngineError } from '../../src/engine/types.ts';
 import { residentBackend } from '../../src/planes/backend.ts';
-import { collected } from '../../src/wires/core/backend.ts';
+import { collectEvents } from '../../src/wires/core/backend.ts';
 import { Resident } from '../../src/planes/resident.ts';
-import { type Sink, Watch, type Work } from '../../src/watch/index.ts';
+import { type TraceSink, Tracer, type TraceSpan } from '../../src/watch/index.ts';
 import { type Script, ScriptedEngine } from '../support/scripted-engine.ts';
 import { ScriptedGrammars } from '../support/scripted-grammars.ts';
-import { saidBy } from '../support/watching.ts';
+import { transcriptLines } from '../support/watching.ts';
 
 const never = new AbortController().signal;
 const body = { messages: [{ role: 'user', content: 'Go.' }], max_tokens: 50 };
@@ -18,29 +18,29 @@ function world(script: Script = {}) {
   const resident = new Resident('loading', {
     find: (name) => Promise.resolve(name === 'other' ? { name, location: '/other' } : undefined),
     isSame: (stored, location) => Promise.resolve(stored.location === location),
-    look: () => Promise.resolve({ problem: undefined, kind: 'generate' }),
+    inspect: () => Promise.resolve({ problem: undefined, kind: 'generate' }),
     load: () => Promise.resolve({ engine: Object.assign(new ScriptedEngine(), { id: 'other' }) }),
   });
-  resident.ready(engine, { grammars: new ScriptedGrammars(), location: '/scripted' });
-  const ended: Work[] = [];
+  resident.setReady(engine, { grammars: new ScriptedGrammars(), location: '/scripted' });
+  const ended: TraceSpan[] = [];
   const said: (string[] | undefined)[] = [];
-  const sink: Sink = {
-    keepsTexts: () => true,
-    ended: (work) => {
+  const sink: TraceSink = {
+    wantsTranscript: () => true,
+    onEnd: (work) => {
       ended.push(work);
-      said.push(saidBy(work));
+      said.push(transcriptLines(work));
     },
   };
   const faults: unknown[] = [];
   const stopping = new AbortController();
   const backend = residentBackend({
     resident,
-    stopping: stopping.signal,
+    stopSignal: stopping.signal,
     onFault: (_, error) => faults.push(error),
-    watch: new Watch([sink]),
+    watch: new Tracer([sink]),
   });
   /** Resolves when no lease on the model is held. */
-  const swapped = () => resident.use('other', { signal: never, over: Promise.resolve() }, 'generate');
+  const swapped = () => resident.acquire('other', { signal: never, finished: Promise.resolve() }, 'generate');
   return { engine, backend, ended, said, faults, stopping, swapped };
 }
 
@@ -48,7 +48,7 @@ describe('the resident model as a function', () => {
   it('yields the events of an answer, and is traced like a request of a plane', async () => {
     const { backend, ended, swapped } = world();
     const { events, resident } = await backend.answer('chat', asked, never);
-    const all = await collected(events);
+    const all = await collectEvents(events);
     expect(all.map((event) => (event.type === 'text' ? event.text : event.type))).toEqual([
       'one ',
       'two',
@@ -77,17 +77,17 @@ describe('the resident model as a function', () => {
     await expect(backend.embed({ ...asked, body: { input: 'x' } }, never)).rejects.toMatchObject({
       code: 'unsupported_capability',
     });
-    expect(ended.map(({ ending }) => ending?.outcome)).toEqual(['refused', 'refused', 'refused']);
+    expect(ended.map(({ result: ending }) => ending?.outcome)).toEqual(['refused', 'refused', 'refused']);
   });
 
   it('reports an engine error mid-stream, and an internal error without its message', async () => {
     const lost = world({ fail: { after: 1, error: new EngineError('device_lost', 'The GPU was lost.') } });
     const { events } = await lost.backend.answer('chat', asked, never);
-    await expect(collected(events)).rejects.toMatchObject({ status: 503, code: 'device_lost' });
+    await expect(collectEvents(events)).rejects.toMatchObject({ status: 503, code: 'device_lost' });
     expect(lost.ended).toMatchObject([{ ending: { outcome: 'failed', status: 200, code: 'device_lost' } }]);
     const broken = world({ fail: { after: 1, error: new Error('a path') } });
     const answer = await broken.backend.answer('chat', asked, never);
-    await expect(collected(answer.events)).rejects.toMatchObject({
+    await expect(collectEvents(answer.events)).rejects.toMatchObject({
       status: 500,
       message: expect.not.stringContaining('a path') as string,
     });
@@ -106,7 +106,7 @@ describe('the resident model as a function', () => {
       );
       if (when === 'between events') await events.next();
       leaving.abort(new Error('gone'));
-      await expect.poll(() => ended.map(({ ending }) => ending)).toMatchObject([{ outcome: 'abandoned' }]);
+      await expect.poll(() => ended.map(({ result: ending }) => ending)).toMatchObject([{ outcome: 'abandoned' }]);
       // Aborting must not depend on whether events are read.
       await events.return();
       await expect.poll(() => engine.running).toBe(0);
@@ -133,7 +133,7 @@ describe('the resident model as a function', () => {
     const unread = await backend.answer('chat', asked, never);
     await unread.events.return();
     await expect
-      .poll(() => ended.map(({ ending }) => ending))
+      .poll(() => ended.map(({ result: ending }) => ending))
       .toEqual([1, 2].map(() => ({ outcome: 'abandoned', code: 'client_gone' })));
     expect(engine.requests).toHaveLength(0);
     await swapped();
@@ -150,7 +150,7 @@ describe('the resident model as a function', () => {
     const error = new EngineError('device_lost', 'The GPU was lost.');
     const { backend, ended } = world({ fail: { after, error } });
     const { events } = await backend.answer('chat', { ...asked, stream }, never);
-    await expect(collected(events)).rejects.toMatchObject({ code: 'device_lost' });
+    await expect(collectEvents(events)).rejects.toMatchObject({ code: 'device_lost' });
     expect(ended).toMatchObject([{ ending: { outcome: 'failed', status, code: 'device_lost' } }]);
   });
 

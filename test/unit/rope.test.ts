@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { MetadataScalar } from '../../src/engine/formats/model-file.ts';
 import type { Rope } from '../../src/engine/graph.ts';
-import { ropeOf } from '../../src/engine/models/rope.ts';
+import { readRope } from '../../src/engine/models/rope.ts';
 import { ropeTable } from '../../src/engine/rope-table.ts';
 import { memoryModel } from '../support/memory-model.ts';
 
@@ -17,7 +17,7 @@ const rope = (members: Members, tensors: Readonly<Record<string, readonly number
     name,
     { shape: [list.length], values: Float32Array.from(list) },
   ]);
-  return ropeOf(memoryModel(metadata, Object.fromEntries(vectors)), 'neox');
+  return readRope(memoryModel(metadata, Object.fromEntries(vectors)), 'neox');
 };
 
 /** Radians for each position by pair, and the factor of cosine and sine, for a served context of this length. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { RunIds } from '../../src/agent/workflows/running/run-ids.ts';
+import { RunIdGenerator } from '../../src/agent/workflows/running/run-ids.ts';
 import { RunSlot } from '../../src/agent/workflows/running/slot.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 
@@ -9,11 +9,11 @@ const settled = () => new Promise((resolve) => setImmediate(resolve));
 describe("the host's one place for a run", () => {
   it('is taken at once where it is free, and by nobody else', () => {
     const slot = new RunSlot();
-    expect(slot.tryTake('r1')).toBe(true);
+    expect(slot.tryAcquire('r1')).toBe(true);
     expect(slot.holder).toBe('r1');
-    expect(slot.tryTake('r2')).toBe(false);
-    expect(() => slot.free('r2')).toThrow('r2');
-    slot.free('r1');
+    expect(slot.tryAcquire('r2')).toBe(false);
+    expect(() => slot.release('r2')).toThrow('r2');
+    slot.release('r1');
     expect(slot.holder).toBeUndefined();
   });
 
@@ -22,24 +22,24 @@ describe("the host's one place for a run", () => {
       fc.asyncProperty(fc.array(fc.boolean(), { minLength: 1, maxLength: 8 }), async (leaves) => {
         const slot = new RunSlot();
         const served: string[] = [];
-        slot.tryTake('first');
+        slot.tryAcquire('first');
         const waits = leaves.map((leaves_, index) => {
           const left = new AbortController();
           const id = `r${index}`;
-          const taken = slot.take(id, left.signal).then(
+          const taken = slot.acquire(id, left.signal).then(
             () => void served.push(id),
             () => 'left',
           );
           return { left, leaves: leaves_, taken, id };
         });
         for (const { left, leaves: goes } of waits) if (goes) left.abort(new Error('left'));
-        slot.free('first');
+        slot.release('first');
         const expected = waits.filter((wait) => !wait.leaves).map(({ id }) => id);
         for (const id of expected) {
           await settled();
           expect(slot.holder).toBe(id);
-          expect(slot.tryTake('pusher')).toBe(false);
-          slot.free(id);
+          expect(slot.tryAcquire('pusher')).toBe(false);
+          slot.release(id);
         }
         await Promise.all(waits.map(({ taken }) => taken));
         expect(served).toEqual(expected);
@@ -50,7 +50,7 @@ describe("the host's one place for a run", () => {
 
   it('is not given to one that left before it came', async () => {
     const slot = new RunSlot();
-    await expect(slot.take('r1', AbortSignal.abort(new Error('gone')))).rejects.toThrow('gone');
+    await expect(slot.acquire('r1', AbortSignal.abort(new Error('gone')))).rejects.toThrow('gone');
     expect(slot.holder).toBeUndefined();
   });
 });
@@ -58,11 +58,11 @@ describe("the host's one place for a run", () => {
 describe('run ids', () => {
   it('grow, whatever the clock does, also over a restart', () => {
     const clock = new ManualClock();
-    const ids = new RunIds(clock);
+    const ids = new RunIdGenerator(clock);
     const made = [ids.next(), ids.next()];
     clock.jump(-1_000_000);
     made.push(ids.next());
-    const again = new RunIds(clock);
+    const again = new RunIdGenerator(clock);
     again.startAfter(made.at(-1));
     made.push(again.next());
     clock.jump(5_000_000);

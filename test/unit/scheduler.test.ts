@@ -3,12 +3,12 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   type GenerateRequest,
-  greedy,
+  greedySampling,
   type PromptProgress,
   type TokenLogprob,
 } from '../../src/engine/types.ts';
 import { long, request, run, text, turns, world } from '../support/scheduler-world.ts';
-import { answerAlone, newSequence, read, scoreAlone } from '../support/simulated-runner.ts';
+import { outputAlone, newSequence, read, scoreAlone } from '../support/simulated-runner.ts';
 import { ToyConstraint, toyGrammar } from '../support/toy-constraint.ts';
 
 describe('prefix reuse', () => {
@@ -44,8 +44,8 @@ describe('prefix reuse', () => {
     const { answer } = world();
     let prompt = run(5, 50);
     for (let turn = 0; turn < 5; turn++) {
-      const { ids, end } = await answer(request({ prompt, sampling: { ...greedy, seed: turn } }));
-      expect(ids).toEqual(answerAlone(request({ prompt, sampling: { ...greedy, seed: turn } })));
+      const { ids, end } = await answer(request({ prompt, sampling: { ...greedySampling, seed: turn } }));
+      expect(ids).toEqual(outputAlone(request({ prompt, sampling: { ...greedySampling, seed: turn } })));
       if (turn > 0) {
         // All but what was added; the last output token was sampled but never computed.
         expect(end.usage.cached_tokens).toBeGreaterThanOrEqual(prompt.length - 31);
@@ -59,10 +59,10 @@ describe('prefix reuse', () => {
     const { answer, runner } = world({ slots: 8, stepTokens: 256 });
     const prompt = run(9, 200);
     const requests = Array.from({ length: 8 }, (_, seed) =>
-      request({ prompt: [...prompt, ...run(seed, 10)], sampling: { ...greedy, seed } }),
+      request({ prompt: [...prompt, ...run(seed, 10)], sampling: { ...greedySampling, seed } }),
     );
     const answers = await Promise.all(requests.map(answer));
-    for (const [index, one] of requests.entries()) expect(answers[index]!.ids).toEqual(answerAlone(one));
+    for (const [index, one] of requests.entries()) expect(answers[index]!.ids).toEqual(outputAlone(one));
     const computed = runner.steps.reduce((sum, { promptTokens }) => sum + promptTokens, 0);
     expect(computed).toBeLessThan(210 + 7 * (10 + 32));
     expect(answers[7]!.end.usage.cached_tokens).toBeGreaterThanOrEqual(192);
@@ -79,9 +79,9 @@ describe('prefix reuse', () => {
         if (seen.length >= 20) scheduler.cancel(sequence, new Error('enough'));
       }
     }).rejects.toThrow('enough');
-    const after = request({ prompt: [...one.prompt, ...answerAlone(one).slice(0, 40), 97], maxTokens: 8 });
+    const after = request({ prompt: [...one.prompt, ...outputAlone(one).slice(0, 40), 97], maxTokens: 8 });
     const { ids, end } = await answer(after);
-    expect(ids).toEqual(answerAlone(after));
+    expect(ids).toEqual(outputAlone(after));
     expect(end.usage.cached_tokens).toBeGreaterThanOrEqual(40 + 19);
     expect(end.usage.cached_tokens).toBeLessThan(40 + 24);
   });
@@ -89,36 +89,36 @@ describe('prefix reuse', () => {
 
 describe('prefix reuse of models whose layers keep states', () => {
   it('a growing chat computes only what is new', async () => {
-    const { answer } = world({ keptStates: 4 });
+    const { answer } = world({ retainedStates: 4 });
     const first = long(1, 30, run(1, 50));
     const { ids } = await answer(first);
-    expect(ids).toEqual(answerAlone(first));
+    expect(ids).toEqual(outputAlone(first));
     const next = long(2, 10, [...first.prompt, ...ids, ...run(7, 9)]);
     const { ids: more, end } = await answer(next);
-    expect(more).toEqual(answerAlone(next));
+    expect(more).toEqual(outputAlone(next));
     // All but the token sampled last, unless a following step had already read it.
     expect(end.usage.cached_tokens).toBeGreaterThanOrEqual(79);
   });
 
   it('continues from the position where two texts diverged', async () => {
-    const { answer } = world({ keptStates: 8, pages: 200, stepTokens: 128 });
+    const { answer } = world({ retainedStates: 8, pages: 200, stepTokens: 128 });
     const common = run(3, 100);
     const cached: number[] = [];
     for (const seed of [1, 2, 3, 4]) {
       const one = long(seed, 5, [...common, ...run(40 + seed, 70)]);
       const { ids, end } = await answer(one);
-      expect(ids).toEqual(answerAlone(one));
+      expect(ids).toEqual(outputAlone(one));
       cached.push(end.usage.cached_tokens);
     }
     expect(cached).toEqual([0, 0, 96, 96]);
   });
 
   it('gets no drafts, and without retained states computes every prompt', async () => {
-    const { answer, counts } = world({ keptStates: 0, speculation: 'always' });
+    const { answer, counts } = world({ retainedStates: 0, speculation: 'always' });
     const one = long(1, 60, run(1, 50));
     for (let n = 0; n < 2; n++) {
       const { ids, end } = await answer(one);
-      expect(ids).toEqual(answerAlone(one));
+      expect(ids).toEqual(outputAlone(one));
       expect(end.usage.cached_tokens).toBe(0);
     }
     expect(counts.drafted).toBe(0);
@@ -138,7 +138,7 @@ describe('too few pages', () => {
         return got;
       }),
     );
-    for (const [index, one] of requests.entries()) expect(answers[index]!.ids).toEqual(answerAlone(one));
+    for (const [index, one] of requests.entries()) expect(answers[index]!.ids).toEqual(outputAlone(one));
     expect(counts.preemptions).toBeGreaterThan(0);
     expect(ends).toEqual([0, 1, 2, 3, 4, 5]);
     expect(scheduler.pages.free + scheduler.pages.cached).toBe(8);
@@ -151,7 +151,7 @@ describe('too few pages', () => {
     // When the first needs its third page, the second has three and has sampled all its tokens.
     const requests = [long(1, 60, run(1, 20)), long(2, 43, run(2, 33))];
     const answers = await Promise.all(requests.map(answer));
-    for (const [index, one] of requests.entries()) expect(answers[index]!.ids).toEqual(answerAlone(one));
+    for (const [index, one] of requests.entries()) expect(answers[index]!.ids).toEqual(outputAlone(one));
     expect(counts.preemptions).toBe(0);
   });
 
@@ -159,10 +159,10 @@ describe('too few pages', () => {
     const { answer, counts } = world({ pages: 8, slots: 4 });
     const requests = Array.from({ length: 4 }, (_, seed) => ({
       ...long(seed, 130),
-      sampling: { ...greedy, seed, frequencyPenalty: 0.5 },
+      sampling: { ...greedySampling, seed, frequencyPenalty: 0.5 },
     }));
     const answers = await Promise.all(requests.map(answer));
-    for (const [index, one] of requests.entries()) expect(answers[index]!.ids).toEqual(answerAlone(one));
+    for (const [index, one] of requests.entries()) expect(answers[index]!.ids).toEqual(outputAlone(one));
     expect(counts.preemptions).toBeGreaterThan(0);
   });
 
@@ -170,7 +170,7 @@ describe('too few pages', () => {
     const { answer, scheduler } = world({ pages: 4, slots: 2 });
     await answer(long(1, 60));
     const one = long(2, 128 - 20);
-    expect((await answer(one)).ids).toEqual(answerAlone(one));
+    expect((await answer(one)).ids).toEqual(outputAlone(one));
     expect((await answer(one)).end.usage.cached_tokens).toBe(19);
     expect(scheduler.pages).toMatchObject({ total: 4 });
   });
@@ -265,7 +265,7 @@ describe('speculative decoding', () => {
 
   it('does not draft for a request with penalties, or with speculation off', async () => {
     const { answer, counts } = world({ speculation: 'always' });
-    await answer({ ...repetitive(), sampling: { ...greedy, presencePenalty: 0.5 } });
+    await answer({ ...repetitive(), sampling: { ...greedySampling, presencePenalty: 0.5 } });
     expect(counts.drafted).toBe(0);
     const off = world({ speculation: 'off' });
     await off.answer(repetitive());
@@ -276,9 +276,9 @@ describe('speculative decoding', () => {
     const { answer, counts } = world({ speculation: 'always' });
     let prompt = run(2, 60);
     for (let turn = 0; turn < 6; turn++) {
-      const one = request({ prompt, maxTokens: 50, sampling: { ...greedy, seed: turn } });
+      const one = request({ prompt, maxTokens: 50, sampling: { ...greedySampling, seed: turn } });
       const { ids } = await answer(one);
-      expect(ids).toEqual(answerAlone(one));
+      expect(ids).toEqual(outputAlone(one));
       prompt = [...prompt, ...ids, ...run(turn, 3)];
     }
     expect(counts.drafted).toBeGreaterThan(counts.accepted);
@@ -315,7 +315,7 @@ describe('random requests', () => {
     speculation: fc.constantFrom('auto' as const, 'always' as const, 'off' as const),
     reader: fc.record({ unreadTokens: fc.integer({ min: 1, max: 30 }) }),
     /** Number of retained layer states, for models that have states. */
-    keptStates: fc.constantFrom(undefined, undefined, 0, 2, 8),
+    retainedStates: fc.constantFrom(undefined, undefined, 0, 2, 8),
     draft: fc.constantFrom(
       undefined,
       { wrong: 0 },
@@ -329,7 +329,7 @@ describe('random requests', () => {
     let preemptions = 0;
     let accepted = 0;
     let cached = 0;
-    let parked = 0;
+    let stalledReaders = 0;
     let asked = 0;
     let scored = 0;
     await fc.assert(
@@ -349,7 +349,7 @@ describe('random requests', () => {
               prompt: prompts[prompt]!.slice(0, cut),
               maxTokens: promptLogprobs && maxTokens < 20 ? 0 : maxTokens,
               ignoreEnd,
-              sampling: { ...greedy, seed, frequencyPenalty: penalty ? 1 : 0 },
+              sampling: { ...greedySampling, seed, frequencyPenalty: penalty ? 1 : 0 },
               stop: stop === undefined ? [] : [String.fromCharCode(...text(stop, Math.floor(stop / 12)))],
               ...(logprobs === undefined ? {} : { logprobs, promptLogprobs }),
               progress,
@@ -361,9 +361,9 @@ describe('random requests', () => {
               let events = 0;
               let told: PromptProgress | undefined;
               const alone = newSequence(one, runner);
-              const wanted = answerAlone(one, grammar);
-              for (const id of wanted) alone.accept(id, 0);
-              if (one.maxTokens === 0) alone.endPrompt(0);
+              const wanted = outputAlone(one, grammar);
+              for (const id of wanted) alone.acceptToken(id, 0);
+              if (one.maxTokens === 0) alone.finishAfterPrompt(0);
               const expected = await read(alone);
               const scores = scoreAlone([...one.prompt, ...wanted], logprobs ?? 0);
               let prompted = promptLogprobs ? 0 : 1;
@@ -377,7 +377,7 @@ describe('random requests', () => {
                   }
                   // The progress of a prompt before the first text agrees with the final usage.
                   if (events === 0) expect(told?.processed).toBe(progress ? one.prompt.length : undefined);
-                  if (sequence.phase === 'parked') parked += 1;
+                  if (sequence.phase === 'parked') stalledReaders += 1;
                   if (reading !== undefined) await turns(reading);
                   if (event.type === 'text') {
                     ids.push(...event.ids);
@@ -417,9 +417,9 @@ describe('random requests', () => {
             await turns(pause);
           }
           await Promise.all(jobs);
-          await scheduler.settled();
+          await scheduler.whenIdle();
           expect(failures).toEqual([]);
-          expect(scheduler).toMatchObject({ running: 0, waiting: 0, parked: 0 });
+          expect(scheduler).toMatchObject({ running: 0, waiting: 0, stalledReaders: 0 });
           const { total, free, cached: kept } = scheduler.pages;
           expect(free + kept).toBe(total);
           expect(runner.steps.every(({ decoding }) => decoding.size <= options.slots)).toBe(true);
@@ -433,7 +433,7 @@ describe('random requests', () => {
     expect(preemptions).toBeGreaterThan(50);
     expect(accepted).toBeGreaterThan(500);
     expect(cached).toBeGreaterThan(1000);
-    expect(parked).toBeGreaterThan(500);
+    expect(stalledReaders).toBeGreaterThan(500);
     expect(asked).toBeGreaterThan(1000);
     expect(scored).toBeGreaterThan(1000);
   });

@@ -1,10 +1,10 @@
 /** Log probabilities of prompts and outputs, in steps of the simulated GPU. */
 import { describe, expect, it } from 'vitest';
-import { stepSamples } from '../../src/engine/step.ts';
+import { maxStepSamples } from '../../src/engine/step.ts';
 import type { GenerateRequest, GenerationEvent } from '../../src/engine/types.ts';
 import type { Sequence } from '../../src/engine/sequence.ts';
 import { long, request, run, turns, world } from '../support/scheduler-world.ts';
-import { answerAlone, read, scoreAlone } from '../support/simulated-runner.ts';
+import { outputAlone, read, scoreAlone } from '../support/simulated-runner.ts';
 
 async function eventsOf(sequence: Sequence): Promise<GenerationEvent[]> {
   const events: GenerationEvent[] = [];
@@ -20,14 +20,14 @@ describe('log probabilities', () => {
     const { add, runner } = world();
     const one = { ...long(1, 30), logprobs: 3 };
     const events = await eventsOf(add(one));
-    const answer = answerAlone(one);
+    const answer = outputAlone(one);
     const got = events.flatMap((event) => (event.type === 'text' ? (event.logprobs ?? []) : []));
     expect(got).toEqual(scoreAlone([...one.prompt, ...answer], 3).slice(one.prompt.length));
     for (const event of events) expect(event).not.toHaveProperty('prompt');
     const wanted: boolean[] = [];
     const forward = runner.forward.bind(runner);
     runner.forward = (step) => {
-      wanted.push(step.dims.logprobs);
+      wanted.push(step.dims.needsLogprobs);
       forward(step);
     };
     for (const event of await eventsOf(add(long(1, 5)))) expect(event).not.toHaveProperty('logprobs');
@@ -39,7 +39,7 @@ describe('log probabilities', () => {
     const one = request({ prompt: run(2, 60), maxTokens: 120, ignoreEnd: true, logprobs: 1 });
     const events = await eventsOf(add(one));
     const got = events.flatMap((event) => (event.type === 'text' ? (event.logprobs ?? []) : []));
-    expect(got).toEqual(scoreAlone([...one.prompt, ...answerAlone(one)], 1).slice(60));
+    expect(got).toEqual(scoreAlone([...one.prompt, ...outputAlone(one)], 1).slice(60));
     expect(counts.accepted).toBeGreaterThan(20);
   });
 });
@@ -52,7 +52,7 @@ describe('a scored prompt', () => {
       for (const maxTokens of [0, 1, 30]) {
         const one = scoring({ prompt: run(7, length), maxTokens });
         const events = await eventsOf(add(one));
-        const answer = answerAlone(one);
+        const answer = outputAlone(one);
         const scores = scoreAlone([...one.prompt, ...answer], 2);
         expect(events[0]).toMatchObject({ type: 'text', prompt: scores.slice(0, length) });
         for (const event of events.slice(1)) expect(event).not.toHaveProperty('prompt');
@@ -77,7 +77,7 @@ describe('a scored prompt', () => {
     expect(end.usage.cached_tokens).toBe(0);
     const steps = runner.steps.slice(before).map(({ promptTokens }) => promptTokens);
     expect(steps.reduce((sum, count) => sum + count, 0)).toBe(150);
-    for (const count of steps) expect(count).toBeLessThanOrEqual(stepSamples(4));
+    for (const count of steps) expect(count).toBeLessThanOrEqual(maxStepSamples(4));
     expect(steps.length).toBeLessThan(10);
     // What it computed is cached for others.
     expect((await answer(request({ prompt }))).end.usage.cached_tokens).toBe(149);
@@ -93,7 +93,7 @@ describe('a scored prompt', () => {
     const scored = await Promise.all(
       [3, 4].map((n) => eventsOf(add(scoring({ prompt: run(n, 120), maxTokens: 9 })))),
     );
-    for (const [n, one] of neighbours.entries()) expect((await running[n]!).ids).toEqual(answerAlone(one));
+    for (const [n, one] of neighbours.entries()) expect((await running[n]!).ids).toEqual(outputAlone(one));
     for (const [n, events] of scored.entries())
       expect(events[0]).toMatchObject({ prompt: scoreAlone(run(n + 3, 120), 2) });
   });
@@ -125,9 +125,9 @@ describe('a scored prompt', () => {
     const scored = add(scoring({ prompt, maxTokens: 0 }));
     const events = await eventsOf(scored);
     expect(counts.preemptions).toBe(1);
-    expect(scored.departures).toBe(1);
+    expect(scored.preemptionEpoch).toBe(1);
     expect(events[0]).toMatchObject({ prompt: scoreAlone(prompt, 2) });
-    expect((await first).ids).toEqual(answerAlone(long(1, 100)));
+    expect((await first).ids).toEqual(outputAlone(long(1, 100)));
   });
 
   it('may fill every page', async () => {
@@ -145,7 +145,7 @@ describe('a scored prompt', () => {
     const prompt = run(5, 158);
     const first = add(long(1, 90, prompt));
     const running = read(first);
-    while (first.answered === 0) await turns(1);
+    while (first.outputTokens === 0) await turns(1);
     const events = await eventsOf(add(scoring({ prompt, maxTokens: 0 })));
     expect(events[0]).toMatchObject({ prompt: scoreAlone(prompt, 2) });
     await running;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { recentTurns } from '../../src/agent/sessions/observed.ts';
+import { listRecentTurns } from '../../src/agent/sessions/observed.ts';
 import { describeDatabases } from '../support/databases.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { journal, openSessionPlane } from '../support/session-plane.ts';
@@ -16,7 +16,7 @@ describeDatabases('served turns', (url) => {
       { id: 'r4', state: 'cancelled', at: ended },
     ]);
     const shown = async () =>
-      (await recentTurns(plane.store, { cancelledState: true })).map(({ id }) => id).toSorted();
+      (await listRecentTurns(plane.store, { cancelledState: true })).map(({ id }) => id).toSorted();
     clock.pass(600_000);
     expect(await shown()).toEqual(['r3', 'r4', 't1', 't2']);
     clock.pass(1);
@@ -28,7 +28,7 @@ describeDatabases('served turns', (url) => {
     const plane = await openSessionPlane({ url: await url() });
     await journal(plane.store, [{ id: 'r4', state: 'cancelled', at: plane.clock.now().toISOString() }]);
     const states = async (cancelledState: boolean) =>
-      (await recentTurns(plane.store, { cancelledState })).map(({ state }) => state);
+      (await listRecentTurns(plane.store, { cancelledState })).map(({ state }) => state);
     expect(await states(true)).toEqual(['cancelled']);
     expect(await states(false)).toEqual(['failed']);
     await plane.close();
@@ -43,7 +43,7 @@ describeDatabases('served turns', (url) => {
       at: at(n),
     }));
     await journal(plane.store, many);
-    const shown = (await recentTurns(plane.store, { cancelledState: true })).map(({ id }) => id);
+    const shown = (await listRecentTurns(plane.store, { cancelledState: true })).map(({ id }) => id);
     expect(shown).toEqual(
       many
         .slice(-200)

@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest';
 import { type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
-import { viewed } from '../../src/engine/formats/viewed.ts';
+import { withTensorViews } from '../../src/engine/formats/viewed.ts';
 import type { Graph } from '../../src/engine/graph.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import { weightBytes } from '../../src/engine/weights.ts';
@@ -93,7 +93,7 @@ describe('which layers keep a state', () => {
   it('qwen3.5: rows of queries and gates alternate in one matrix', async () => {
     const file = await fileOf({ architecture: 'qwen35', headDim: 32, type: 'F16' });
     const graph = await buildGraph(file);
-    const seen = viewed(file, graph.views);
+    const seen = withTensorViews(file, graph.views);
     const whole = file.tensors.get('blk.1.attn_q.weight');
     const [query, gate] = ['query', 'gate'].map((part) => seen.tensors.get(`blk.1.attn_q.weight/${part}`));
     if (!whole || !query || !gate) throw new Error('no such tensor');

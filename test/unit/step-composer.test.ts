@@ -1,41 +1,41 @@
 /** Steps formed one by one, where a scheduler would hide their contents. */
 import { expect, it } from 'vitest';
 import { DraftPolicy } from '../../src/engine/draft-policy.ts';
-import { Places } from '../../src/engine/places.ts';
-import { PromptPace } from '../../src/engine/prompt-pace.ts';
+import { SlotAllocator } from '../../src/engine/places.ts';
+import { PrefillChunker } from '../../src/engine/prompt-pace.ts';
 import { StepComposer } from '../../src/engine/step-composer.ts';
 import type { GenerateRequest } from '../../src/engine/types.ts';
 import { long, run } from '../support/scheduler-world.ts';
 import { newSequence, SimulatedRunner } from '../support/simulated-runner.ts';
 
-class SteadyPace extends PromptPace {
-  override chunk(): number {
+class SteadyPace extends PrefillChunker {
+  override chunkTokens(): number {
     return 201;
   }
 }
 
 it('prompts that hold all pages do not wait for each other when a retained state that one of them relied on was evicted', () => {
-  const runner = new SimulatedRunner({ context: 4096, slots: 4, stepTokens: 512, pages: 18, keptStates: 2 });
+  const runner = new SimulatedRunner({ context: 4096, slots: 4, stepTokens: 512, pages: 18, retainedStates: 2 });
   let preemptions = 0;
-  const places = new Places(runner, () => (preemptions += 1));
-  const parts = { places, drafting: new DraftPolicy('off'), pace: new SteadyPace() };
+  const places = new SlotAllocator(runner, () => (preemptions += 1));
+  const parts = { allocator: places, drafting: new DraftPolicy('off'), prefillChunker: new SteadyPace() };
   const composer = new StepComposer(runner, parts);
   const step = runner.newStep();
   const promptTokens = () => {
     places.admit(0);
     const formed = composer.compose(step);
-    if (formed) places.submitted += 1;
+    if (formed) places.submittedSteps += 1;
     return formed?.prefillTokens;
   };
   let order = 0;
   const add = (request: GenerateRequest) => {
     const sequence = newSequence(request, runner);
-    sequence.order = order++;
-    places.queue(sequence);
+    sequence.arrivalOrder = order++;
+    places.enqueue(sequence);
     return sequence;
   };
   const end = (sequence: ReturnType<typeof add>) => {
-    sequence.accept(98, 0);
+    sequence.acceptToken(98, 0);
     places.release(sequence);
   };
 
@@ -47,7 +47,7 @@ it('prompts that hold all pages do not wait for each other when a retained state
   const short = add(long(2, 1, run(5, 9)));
   const older = add(long(3, 3, [...stem, ...run(7, 250)]));
   expect(promptTokens()).toBe(201);
-  expect(older).toMatchObject({ scheduled: 384, cachedTokens: 192 });
+  expect(older).toMatchObject({ scheduledTokens: 384, cachedTokens: 192 });
   // Its state replaces the older one of the two.
   end(short);
   // There is room for its tokens beyond the 192; but the state of the other one, retained in the same step, replaces
@@ -56,12 +56,12 @@ it('prompts that hold all pages do not wait for each other when a retained state
   expect(promptTokens()).toBe(192);
   expect(older.pages.length + younger.pages.length).toBe(18);
   expect(younger.cachedTokens).toBe(0);
-  expect([older.scheduled, younger.scheduled]).toEqual([416, 160]);
+  expect([older.scheduledTokens, younger.scheduledTokens]).toEqual([416, 160]);
 
   expect(promptTokens()).toBe(26);
   expect([older.phase, younger.phase, preemptions]).toEqual(['decode', 'waiting', 1]);
   expect([promptTokens(), promptTokens(), promptTokens()]).toEqual([0, 0, undefined]);
-  for (const id of [97, 98]) older.accept(id, 0);
+  for (const id of [97, 98]) older.acceptToken(id, 0);
   end(older);
   expect(promptTokens()).toBeGreaterThan(0);
   expect(younger.phase).toBe('prefill');

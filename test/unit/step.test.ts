@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { singleToken } from '../../kernels/rope-kv-write.ts';
+import { singleTileFlag } from '../../kernels/rope-kv-write.ts';
 import { sampleFlags, sampleWords } from '../../kernels/sample.ts';
-import { feedback, flagsOf, StepInput, stepLayout, stepSamples, wantsOf } from '../../src/engine/step.ts';
-import { greedy, type Sampling } from '../../src/engine/types.ts';
+import { feedbackToken, samplingFlagsOf, StepInput, stepLayout, maxStepSamples, requestFlagsOf } from '../../src/engine/step.ts';
+import { greedySampling, type Sampling } from '../../src/engine/types.ts';
 
 const limits = { slots: 4, tokens: 64, tileTokens: 4 };
 const layout = stepLayout(limits);
@@ -33,7 +33,7 @@ describe('stepLayout', () => {
           expect(offset % 256).toBe(0);
         }
         expect(made.samples).toBeGreaterThanOrEqual(16);
-        expect(made.singleTiles - made.samples).toBeGreaterThanOrEqual(stepSamples(slots) * sampleWords * 4);
+        expect(made.singleTiles - made.samples).toBeGreaterThanOrEqual(maxStepSamples(slots) * sampleWords * 4);
         expect(made.wideTiles - made.singleTiles).toBeGreaterThanOrEqual(slots * 16);
         // The worst distribution of tokens: each sequence ends in a partial tile.
         const worst = Math.ceil(tokens / tileTokens) + slots;
@@ -53,18 +53,18 @@ describe('StepInput', () => {
     step.decodeToken(1, 9, 2);
     expect(step.dims).toMatchObject({ tokens: 7, answers: 4 });
     step.clear();
-    expect(step.dims.answers).toBe(0);
+    expect(step.dims.decodeRows).toBe(0);
   });
 
   it('a decoded token is one row, one tile and part of the context', () => {
     const step = newStep();
-    expect(step.decodeToken(feedback, 511, 2)).toBe(0);
+    expect(step.decodeToken(feedbackToken, 511, 2)).toBe(0);
     expect(step.dims).toMatchObject({ tokens: 1, singleTiles: 1, wideTiles: 0, splits: 1 });
     expect(step.decodeToken(7, 512, 0)).toBe(1);
     expect(step.dims).toMatchObject({ tokens: 2, answers: 2, singleTiles: 2, splits: 2 });
     expect(records(step, layout.tokens, 2, 4)).toEqual([
-      [feedback, 511, 2, singleToken],
-      [7, 512, 0, singleToken],
+      [feedbackToken, 511, 2, singleTileFlag],
+      [7, 512, 0, singleTileFlag],
     ]);
     expect(records(step, layout.singleTiles, 2, 4)).toEqual([
       [0, 1, 2, 511],
@@ -95,9 +95,9 @@ describe('StepInput', () => {
   it('a token and its drafts are rows at consecutive positions in tiles; the first row is returned', () => {
     const step = newStep();
     step.decodeToken(1, 0, 3);
-    expect(step.verifyTokens(feedback, [21, 22, 23, 24], 600, 2)).toBe(1);
+    expect(step.verifyTokens(feedbackToken, [21, 22, 23, 24], 600, 2)).toBe(1);
     expect(records(step, layout.tokens, 6, 4).slice(1)).toEqual([
-      [feedback, 600, 2, 0],
+      [feedbackToken, 600, 2, 0],
       ...[21, 22, 23, 24].map((id, i) => [id, 601 + i, 2, 0]),
     ]);
     expect(records(step, layout.wideTiles, 2, 4)).toEqual([
@@ -132,10 +132,10 @@ describe('StepInput', () => {
   it('records the optional features of a sample, and the kernels they require', () => {
     const step = newStep();
     const constraint = { next: () => Promise.resolve(undefined), close() {} };
-    expect(wantsOf({})).toBe(0);
-    expect(step.sample(0, 1, 9, greedy, wantsOf({ logprobs: 5 }))).toBe(0);
+    expect(requestFlagsOf({})).toBe(0);
+    expect(step.sample(0, 1, 9, greedySampling, requestFlagsOf({ logprobs: 5 }))).toBe(0);
     expect(step.dims).toMatchObject({ adjust: false, logprobs: true });
-    expect(step.sample(1, 2, 9, { ...greedy, presencePenalty: 1 }, wantsOf({ constraint }))).toBe(1);
+    expect(step.sample(1, 2, 9, { ...greedySampling, presencePenalty: 1 }, requestFlagsOf({ constraint }))).toBe(1);
     expect(step.dims).toMatchObject({ samples: 2, adjust: true, logprobs: true });
     const flags = records(step, layout.samples, 2, sampleWords).map((record) => record[2]);
     expect(flags).toEqual([0x508, sampleFlags.penalties | sampleFlags.mask]);
@@ -143,8 +143,8 @@ describe('StepInput', () => {
 
   it('a scored token is a sample of the dummy slot', () => {
     const step = newStep();
-    step.sample(0, 1, 9, greedy);
-    expect(step.score(7, 0xfffffff0, wantsOf({ logprobs: 0 }))).toBe(1);
+    step.sample(0, 1, 9, greedySampling);
+    expect(step.score(7, 0xfffffff0, requestFlagsOf({ logprobs: 0 }))).toBe(1);
     const [, record = []] = records(step, layout.samples, 2, sampleWords);
     expect(record.slice(0, 7)).toEqual([
       7,
@@ -160,7 +160,7 @@ describe('StepInput', () => {
 
   it('top_k 1 is greedy', () => {
     const step = newStep();
-    step.sample(0, 0, 1, { ...greedy, temperature: 2, topK: 1 });
+    step.sample(0, 0, 1, { ...greedySampling, temperature: 2, topK: 1 });
     const [record = []] = records(step, layout.samples, 1, sampleWords);
     expect(record[6]).toBe(0);
   });
@@ -168,11 +168,11 @@ describe('StepInput', () => {
   it('clear resets everything but the memory', () => {
     const step = newStep();
     step.decodeToken(1, 600, 0);
-    step.sample(0, 0, 1, { ...greedy, presencePenalty: 1 });
+    step.sample(0, 0, 1, { ...greedySampling, presencePenalty: 1 });
     step.prefillTokens([1, 2, 3], 0, 3, 1);
-    step.copies.push({ from: 1, to: 2 });
+    step.pageCopies.push({ from: 1, to: 2 });
     step.clear();
-    expect(step.copies).toEqual([]);
+    expect(step.pageCopies).toEqual([]);
     expect(step.dims).toEqual({
       tokens: 0,
       answers: 0,
@@ -199,7 +199,7 @@ describe('StepInput', () => {
           const take = Math.min(count, left);
           if (take === 0) return;
           const row = take === 1 ? step.decodeToken(9, 3, slot) : step.prefillTokens(prompt, 0, take, slot);
-          step.sample(row, slot, take, greedy);
+          step.sample(row, slot, take, greedySampling);
           left -= take;
         });
         const { dims } = step;
@@ -222,11 +222,11 @@ describe('StepInput', () => {
 
 describe('flagsOf', () => {
   it('reports what the step has to read in addition to the logits', () => {
-    expect(flagsOf(greedy)).toBe(0);
-    expect(flagsOf({ ...greedy, temperature: 1, topK: 4, topP: 0.5, minP: 0.1 })).toBe(0);
-    expect(flagsOf({ ...greedy, logitBias: new Map([[0, 1]]) })).toBe(sampleFlags.bias);
+    expect(samplingFlagsOf(greedySampling)).toBe(0);
+    expect(samplingFlagsOf({ ...greedySampling, temperature: 1, topK: 4, topP: 0.5, minP: 0.1 })).toBe(0);
+    expect(samplingFlagsOf({ ...greedySampling, logitBias: new Map([[0, 1]]) })).toBe(sampleFlags.bias);
     for (const change of [{ repetitionPenalty: 1.1 }, { presencePenalty: -1 }, { frequencyPenalty: 0.1 }]) {
-      expect(flagsOf({ ...greedy, ...change })).toBe(sampleFlags.penalties);
+      expect(samplingFlagsOf({ ...greedySampling, ...change })).toBe(sampleFlags.penalties);
     }
   });
 });

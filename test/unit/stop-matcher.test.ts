@@ -12,9 +12,9 @@ function run(stops: readonly string[], pieces: readonly string[]) {
   const out: string[] = [];
   for (const piece of pieces) {
     out.push(matcher.push(piece));
-    if (matcher.stopped) break;
+    if (matcher.isStopped) break;
   }
-  return { stopped: matcher.stopped, pushed: out.length, text: out.join('') + matcher.flush(), out };
+  return { stopped: matcher.isStopped, pushed: out.length, text: out.join('') + matcher.flush(), out };
 }
 
 /** The definition: the stop string that is complete first ends the text before its own start. */

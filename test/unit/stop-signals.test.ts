@@ -48,7 +48,7 @@ it('a gateway that a closing terminal tells twice gives requests under way their
   const exit = Promise.withResolvers<number>();
   const graces: number[] = [];
   const stop = (graceMs: number) => Promise.resolve(void graces.push(graceMs));
-  stopGatewayOnSignals(source, stop, { graceMs: 7000, exit: exit.resolve, say: () => undefined });
+  stopGatewayOnSignals(source, stop, { graceMs: 7000, exit: exit.resolve, report: () => undefined });
   source.emit('SIGHUP');
   source.emit('SIGHUP');
   expect(await exit.promise).toBe(0);

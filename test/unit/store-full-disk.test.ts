@@ -27,7 +27,7 @@ const open = async (url: string) => {
 /** An act of several rows: some of them large. */
 const act = (store: Store, name: string, kilobytes = 24) =>
   store.transaction(async (tx) => {
-    await store.act(tx, { verb: 'agent.create', target: name, by: 'operator', outcome: 'applied' });
+    await store.appendAct(tx, { verb: 'agent.create', target: name, by: 'operator', outcome: 'applied' });
     for (const part of [0, 1, 2])
       await tx
         .insertInto('agents')

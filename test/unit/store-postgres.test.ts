@@ -72,7 +72,7 @@ describePostgres('PostgreSQL', (url) => {
     await names(store);
     await cutAll(nameOf(at));
     expect(await names(store)).toEqual([]);
-    expect(await store.transaction((tx) => store.next(tx, 'task'))).toBe(1);
+    expect(await store.transaction((tx) => store.nextNumber(tx, 'task'))).toBe(1);
     for (const notice of notices) expect(notice).toMatch(/^the PostgreSQL database "test_\w+" at .*:/);
   });
 
@@ -86,7 +86,7 @@ describePostgres('PostgreSQL', (url) => {
         await cutAll(nameOf(at));
         await new Promise((resolve) => setTimeout(resolve, 100));
       }
-      return await store.next(tx, 'task');
+      return await store.nextNumber(tx, 'task');
     });
     expect([n, times]).toEqual([1, 2]);
     expect(await names(store)).toEqual([{ name: 'a' }]);
@@ -200,8 +200,8 @@ describePostgres('PostgreSQL', (url) => {
       await open(`${at}&options=-c%20search_path%3Dtwo`),
     ];
     await one.transaction(async (tx) => {
-      await one.next(tx, 'task');
-      expect(await two.transaction((other) => two.next(other, 'task'))).toBe(1);
+      await one.nextNumber(tx, 'task');
+      expect(await two.transaction((other) => two.nextNumber(other, 'task'))).toBe(1);
     });
   });
 

@@ -16,13 +16,13 @@ async function opened() {
   const folder = mkdtempSync(join(tmpdir(), 'lathe-sqlite-log-'));
   undo.push(() => rmSync(folder, { recursive: true }));
   const path = join(folder, 'a.db');
-  const database = await openSqlite(path, { syncApart: true, keepStatements: true });
+  const database = await openSqlite(path, { syncInBackground: true, cacheStatements: true });
   undo.push(async () => {
-    await database.reading.close();
-    await database.writing.close();
+    await database.readPool.close();
+    await database.writePool.close();
   });
-  const writer = await database.writing.acquire();
-  const reader = await database.reading.acquire();
+  const writer = await database.writePool.acquire();
+  const reader = await database.readPool.acquire();
   const run = (sql: string) => writer.executeQuery(CompiledQuery.raw(sql));
   await run('create table t (n integer)');
   const insert = async (n: number) => {

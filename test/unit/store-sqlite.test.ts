@@ -99,7 +99,7 @@ describe('the file', () => {
   it('is readable by its owner only', async () => {
     const path = freshPath();
     const store = await open(path);
-    await store.transaction((tx) => store.next(tx, 'task'));
+    await store.transaction((tx) => store.nextNumber(tx, 'task'));
     const modes = ['', '-wal', '-shm'].map((end) => statSync(path + end).mode & 0o777);
     expect(modes).toEqual([0o600, 0o600, 0o600]);
   });
@@ -128,7 +128,7 @@ describe('another process on the file', () => {
     other.exec('begin immediate');
     let ticks = 0;
     const ticking = setInterval(() => ticks++, 5);
-    const work = store.transaction((tx) => store.next(tx, 'task'));
+    const work = store.transaction((tx) => store.nextNumber(tx, 'task'));
     await until(() => ticks > 10);
     clearInterval(ticking);
     expect(await store.read((db) => db.selectFrom('counters').selectAll().execute())).toHaveLength(5);
@@ -142,14 +142,14 @@ describe('another process on the file', () => {
     const store = await open(path);
     const other = new DatabaseSync(path);
     other.exec('begin immediate');
-    const work = store.transaction((tx) => store.next(tx, 'task'));
+    const work = store.transaction((tx) => store.nextNumber(tx, 'task'));
     await expect(work).rejects.toMatchObject({
       code: 'storage_failed',
       message: expect.stringMatching(/locked by another process for too long/),
     });
     other.exec('rollback');
     other.close();
-    expect(await store.transaction((tx) => store.next(tx, 'task'))).toBe(1);
+    expect(await store.transaction((tx) => store.nextNumber(tx, 'task'))).toBe(1);
   });
 });
 

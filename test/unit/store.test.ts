@@ -32,12 +32,12 @@ describeDatabases('the store', (url) => {
     const ours = new Error('ours');
     const work = store.transaction(async (tx) => {
       await tx.insertInto('agents').values(agent('a')).execute();
-      await store.next(tx, 'task');
+      await store.nextNumber(tx, 'task');
       throw ours;
     });
     await expect(work).rejects.toBe(ours);
     expect(await names(store)).toEqual([]);
-    expect(await store.transaction((tx) => store.next(tx, 'task'))).toBe(1);
+    expect(await store.transaction((tx) => store.nextNumber(tx, 'task'))).toBe(1);
   });
 
   it('rejects further statements after one failed in a transaction', async () => {
@@ -69,7 +69,7 @@ describeDatabases('the store', (url) => {
     const stores = [await open(at, 'one'), await open(at, 'two')];
     const asked = Array.from({ length: 40 }, (_, index) => {
       const store = stores[index % 2] as Store;
-      return store.transaction((tx) => store.next(tx, 'pending'));
+      return store.transaction((tx) => store.nextNumber(tx, 'pending'));
     });
     const numbers = await Promise.all(asked);
     expect(numbers.sort((a, b) => a - b)).toEqual(Array.from({ length: 40 }, (_, index) => index + 1));
@@ -169,7 +169,7 @@ describeDatabases('the store', (url) => {
   it('runs migrations once when it is opened by many at once', async () => {
     const at = await url();
     const stores = await Promise.all(Array.from({ length: 5 }, () => open(at)));
-    expect(await Promise.all(stores.map((store) => store.transaction((tx) => store.act(tx, act))))).toEqual(
+    expect(await Promise.all(stores.map((store) => store.transaction((tx) => store.appendAct(tx, act))))).toEqual(
       expect.arrayContaining([1, 2, 3, 4, 5]),
     );
   });
@@ -218,7 +218,7 @@ describeDatabases('the store', (url) => {
     });
     const specs = await store.read((db) => db.selectFrom('agents').select('spec').orderBy('name').execute());
     expect(specs.map((row) => row.spec)).toEqual([spec, 'x\uFFFDy']);
-    expect(await store.transaction((tx) => store.next(tx, 'task'))).toBe(n + 1);
+    expect(await store.transaction((tx) => store.nextNumber(tx, 'task'))).toBe(n + 1);
   });
 
   it('sorts texts by their code points', async () => {

@@ -68,7 +68,7 @@ function world(options: { cacheBytes?: number; read?: (row: number) => Promise<v
   return { rows, reads, written, expectRows, underWay: () => underWay, most: () => most };
 }
 
-const fill = (rows: StreamedRows, ids: readonly number[]) => rows.fill(Uint32Array.from(ids));
+const fill = (rows: StreamedRows, ids: readonly number[]) => rows.load(Uint32Array.from(ids));
 
 describe('streamed rows', () => {
   it('are exactly those of the step, each read once, in token order', async () => {

@@ -2,10 +2,10 @@
  * The scheduler when a step's rows are read from the file first: one step at a time, in order, with failing reads.
  */
 import { describe, expect, it } from 'vitest';
-import { feedback, type StepInput } from '../../src/engine/step.ts';
+import { feedbackToken, type StepInput } from '../../src/engine/step.ts';
 import { EngineError } from '../../src/engine/types.ts';
 import { long, run, turns, world } from '../support/scheduler-world.ts';
-import { answerAlone, read } from '../support/simulated-runner.ts';
+import { outputAlone, read } from '../support/simulated-runner.ts';
 import { ToyConstraint, toyGrammar } from '../support/toy-constraint.ts';
 
 const unreadable = () => new EngineError('model_unreadable', 'a file: rows cannot be read: gone');
@@ -19,34 +19,34 @@ function streaming(options: Parameters<typeof world>[0] & { fails?: (step: numbe
   const made = world(options);
   const { runner } = made;
   const forward = runner.forward.bind(runner);
-  const draw = runner.draw.bind(runner);
+  const sample = runner.sample.bind(runner);
   const state = { steps: 0, reading: 0, most: 0, held: undefined as Promise<void> | undefined };
   const readRows = async (step: StepInput): Promise<void> => {
-    const ids = step.ids();
-    expect(ids).not.toContain(feedback);
+    const ids = step.tokenIds();
+    expect(ids).not.toContain(feedbackToken);
     const n = state.steps++;
     state.most = Math.max(state.most, ++state.reading);
     await turns(n % 3);
     await state.held;
     state.reading -= 1;
     // No other step was composed meanwhile.
-    expect(step.ids()).toEqual(ids);
+    expect(step.tokenIds()).toEqual(ids);
     if (fails(n)) throw unreadable();
   };
   Object.assign(runner, {
-    needsIds: true,
+    needsTokenIds: true,
     submit: async (step: StepInput) => {
       await readRows(step);
       forward(step);
-      return await draw(step);
+      return await sample(step);
     },
     forward: async (step: StepInput) => {
       await readRows(step);
       forward(step);
     },
-    draw: (step: StepInput) => {
+    sample: (step: StepInput) => {
       expect(state.reading, 'drawn before its forward pass').toBe(0);
-      return draw(step);
+      return sample(step);
     },
   });
   return { ...made, state };
@@ -58,7 +58,7 @@ describe('when the token ids of a step must be known on the CPU', () => {
     const requests = [1, 2, 3, 4, 5, 6].map((seed) => long(seed, 20 + 3 * seed, run(seed, 5 + 17 * seed)));
     const answers = await Promise.all(requests.map((one) => answer(one)));
     for (const [index, { ids }] of answers.entries())
-      expect(ids).toEqual(answerAlone(requests[index] as (typeof requests)[number]));
+      expect(ids).toEqual(outputAlone(requests[index] as (typeof requests)[number]));
     expect(state.most).toBe(1);
   });
 
@@ -73,7 +73,7 @@ describe('when the token ids of a step must be known on the CPU', () => {
     );
     for (const [index, { ids }] of answers.entries()) {
       const alone = requests[index] as (typeof requests)[number];
-      expect(ids).toEqual(answerAlone(alone, index % 2 === 0 ? toyGrammar(index) : undefined));
+      expect(ids).toEqual(outputAlone(alone, index % 2 === 0 ? toyGrammar(index) : undefined));
     }
     expect(state.most).toBe(1);
   });
@@ -94,8 +94,8 @@ describe('when the token ids of a step must be known on the CPU', () => {
     state.held = undefined;
     release();
     expect(String(await gone)).toMatch(/client went/);
-    expect((await end).ids).toEqual(answerAlone(long(1, 12)));
-    expect((await read(late)).ids).toEqual(answerAlone(long(3, 12)));
+    expect((await end).ids).toEqual(outputAlone(long(1, 12)));
+    expect((await read(late)).ids).toEqual(outputAlone(long(3, 12)));
   });
 });
 
@@ -117,7 +117,7 @@ describe('a failed read', () => {
     expect(scheduler.pages.cached).toBe(0);
     failing.on = false;
     const again = long(1, 9, [...prompt, ...run(4, 40)]);
-    expect((await answer(again)).ids).toEqual(answerAlone(again));
+    expect((await answer(again)).ids).toEqual(outputAlone(again));
     expect(failures).toEqual([]);
     expect(scheduler.pages.free).toBe(scheduler.pages.total - scheduler.pages.cached);
   });
@@ -130,7 +130,7 @@ describe('a failed read', () => {
       const grammar = index % 3 === 0 ? toyGrammar(index) : undefined;
       const constraint = grammar ? { constraint: new ToyConstraint(grammar, 1) } : {};
       const [ended] = await Promise.allSettled([answer({ ...one, ...constraint })]);
-      if (ended.status === 'fulfilled') expect(ended.value.ids).toEqual(answerAlone(one, grammar));
+      if (ended.status === 'fulfilled') expect(ended.value.ids).toEqual(outputAlone(one, grammar));
       else {
         expect(ended.reason).toMatchObject({ code: 'model_unreadable' });
         failed += 1;

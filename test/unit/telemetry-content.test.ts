@@ -1,19 +1,19 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { contentOf } from '../../src/telemetry/content.ts';
-import { type Said, Watch, type Work } from '../../src/watch/index.ts';
+import { toContentAttributes } from '../../src/telemetry/content.ts';
+import { type TranscriptEntry, Tracer, type TraceSpan } from '../../src/watch/index.ts';
 
-type Role = Said['role'];
+type Role = TranscriptEntry['role'];
 const roles: Role[] = ['system', 'user', 'assistant', 'reasoning', 'tool_call', 'tool'];
 
-function work(said: readonly (readonly [Role, string])[], kind: 'completion' | 'turn' = 'completion'): Work {
-  const watch = new Watch([{ keepsTexts: () => true }]);
+function work(said: readonly (readonly [Role, string])[], kind: 'completion' | 'turn' = 'completion'): TraceSpan {
+  const watch = new Tracer([{ wantsTranscript: () => true }]);
   const facts = { wire: 'chat', operation: 'chat', by: 'x', stream: false, finish: 'length' } as const;
   const turn = { agent: 'a', engine: 'resident', model: 'm' } as const;
   const begun = (kind === 'turn'
-    ? watch.begin(kind, '1', { ...turn })
-    : watch.begin(kind, '1', { ...facts })) as unknown as Work;
-  for (const [role, text] of said) begun.say(role, () => text, role === 'tool_call' ? 'look' : undefined);
+    ? watch.startSpan(kind, '1', { ...turn })
+    : watch.startSpan(kind, '1', { ...facts })) as unknown as TraceSpan;
+  for (const [role, text] of said) begun.addTranscriptEntry(role, () => text, role === 'tool_call' ? 'look' : undefined);
   return begun;
 }
 
@@ -23,7 +23,7 @@ interface Message {
   finish_reason?: string;
 }
 function messages(said: readonly (readonly [Role, string])[], redact = (text: string) => text) {
-  const content = contentOf(work(said), redact);
+  const content = toContentAttributes(work(said), redact);
   const read = (name: string) => JSON.parse(content[name] ?? '[]') as Message[];
   return { input: read('gen_ai.input.messages'), output: read('gen_ai.output.messages') };
 }
@@ -70,10 +70,10 @@ test('entries after the last input are the answer; each of several answers is a 
 });
 
 test('a turn without input has only output; an empty transcript has no attributes', () => {
-  expect(Object.keys(contentOf(work([['assistant', 'x']], 'turn'), String))).toEqual([
+  expect(Object.keys(toContentAttributes(work([['assistant', 'x']], 'turn'), String))).toEqual([
     'gen_ai.output.messages',
   ]);
-  expect(contentOf(work([]), String)).toEqual({});
+  expect(toContentAttributes(work([]), String)).toEqual({});
 });
 
 test('the latest entries of a long conversation are kept, within the limit; a long text is shortened', () => {
@@ -94,15 +94,15 @@ describe('no part of a secret is exported', () => {
   const partOf = /sk-|0123|cdef/;
 
   test('where texts are cut, also after earlier redactions have moved the cut', () => {
-    const watch = new Watch([{ keepsTexts: () => true }]);
+    const watch = new Tracer([{ wantsTranscript: () => true }]);
     for (const before of [0, 100, 400])
       for (const cut of [8_192, 16_384, 24_576])
         for (let into = 0; into <= secret.length; into += 5) {
           const tool = { tool: 't', agent: 'a', callId: 'c', toolKind: 'read' } as const;
-          const call = watch.begin('tool', '1', { ...tool });
+          const call = watch.startSpan('tool', '1', { ...tool });
           const text = secret.repeat(before).padEnd(cut - into, '.') + secret;
-          call.say('tool', () => text.padEnd(50_000, '.'));
-          const result = contentOf(call, redact)['gen_ai.tool.call.result'] ?? '';
+          call.addTranscriptEntry('tool', () => text.padEnd(50_000, '.'));
+          const result = toContentAttributes(call, redact)['gen_ai.tool.call.result'] ?? '';
           expect(result).not.toMatch(partOf);
           expect(result.length).toBeGreaterThan(3_000);
           expect(result.length).toBeLessThan(16_400);
@@ -119,7 +119,7 @@ describe('no part of a secret is exported', () => {
         const said = conversation.map(
           ([role, fillers]) => [role, fillers.map((n) => '.'.repeat(n)).join(secret)] as const,
         );
-        const sent = Object.values(contentOf(work(said), redact)).join('');
+        const sent = Object.values(toContentAttributes(work(said), redact)).join('');
         expect(sent).not.toMatch(partOf);
         expect(sent.length).toBeLessThan(2 * 17_000);
       }),
@@ -132,7 +132,7 @@ test('content is always valid JSON without broken characters', () => {
   const text = fc.string({ unit: 'binary', maxLength: 40_000 });
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.constantFrom(...roles), text), { maxLength: 5 }), (said) => {
-      for (const sent of Object.values(contentOf(work(said), String))) {
+      for (const sent of Object.values(toContentAttributes(work(said), String))) {
         expect(Array.isArray(JSON.parse(sent))).toBe(true);
         expect(sent.isWellFormed()).toBe(true);
       }

@@ -1,18 +1,18 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { exposition } from '../../src/telemetry/exposition.ts';
+import { formatExposition } from '../../src/telemetry/exposition.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { perOutputTokenMs } from '../../src/telemetry/pace.ts';
-import { type FactsOf, Watch } from '../../src/watch/index.ts';
+import { type SpanAttributes, Tracer } from '../../src/watch/index.ts';
 import { readPrometheus } from '../support/prometheus.ts';
 
 function world() {
   const metrics = new Metrics();
-  const text = () => exposition(metrics.families());
-  return { watch: new Watch([metrics]), text, read: () => readPrometheus(text()) };
+  const text = () => formatExposition(metrics.families());
+  return { watch: new Tracer([metrics]), text, read: () => readPrometheus(text()) };
 }
-const completion: FactsOf['completion'] = { wire: 'chat', operation: 'chat', by: 'x', stream: true };
-const gateway: FactsOf['gateway'] = {
+const completion: SpanAttributes['completion'] = { wire: 'chat', operation: 'chat', by: 'x', stream: true };
+const gateway: SpanAttributes['gateway'] = {
   wire: 'messages',
   operation: 'chat',
   stream: false,
@@ -29,17 +29,17 @@ const samples = (read: ReturnType<typeof readPrometheus>, name: string) =>
 test('every kind of work is counted in its metrics', () => {
   const { watch, read } = world();
   const used = { promptTokens: 10, cachedTokens: 4, completionTokens: 5, firstTokenMs: 0 };
-  watch.begin('completion', '1', { ...completion, ...used }).end({ outcome: 'ok' });
-  watch.begin('completion', '2', { ...completion, wire: 'ollama', ...used }).end({ outcome: 'failed' });
-  watch.begin('completion', '3', { ...completion }).end({ outcome: 'abandoned' });
+  watch.startSpan('completion', '1', { ...completion, ...used }).end({ outcome: 'ok' });
+  watch.startSpan('completion', '2', { ...completion, wire: 'ollama', ...used }).end({ outcome: 'failed' });
+  watch.startSpan('completion', '3', { ...completion }).end({ outcome: 'abandoned' });
   const turn = { agent: 'a', engine: 'resident', model: 'm', promptTokens: 3 } as const;
-  watch.begin('turn', '1', { ...turn }).end({ outcome: 'ok' });
-  watch.begin('tool', '1', { ...tool, tool: 'read_file' }).end({ outcome: 'refused' });
-  watch.begin('gateway', '1', { ...gateway, ...used, costNanousd: 2n ** 60n }).end({ outcome: 'ok' });
-  watch.begin('gateway', '2', { ...gateway, costNanousd: 2n ** 60n + 1n }).end({ outcome: 'ok' });
+  watch.startSpan('turn', '1', { ...turn }).end({ outcome: 'ok' });
+  watch.startSpan('tool', '1', { ...tool, tool: 'read_file' }).end({ outcome: 'refused' });
+  watch.startSpan('gateway', '1', { ...gateway, ...used, costNanousd: 2n ** 60n }).end({ outcome: 'ok' });
+  watch.startSpan('gateway', '2', { ...gateway, costNanousd: 2n ** 60n + 1n }).end({ outcome: 'ok' });
   const { provider: _, ...nowhere } = gateway;
-  watch.begin('gateway', '3', nowhere).end({ outcome: 'refused' });
-  watch.begin('task', '1', { agent: 'a', engine: 'resident', model: 'm' }).end({ outcome: 'ok' });
+  watch.startSpan('gateway', '3', nowhere).end({ outcome: 'refused' });
+  watch.startSpan('task', '1', { agent: 'a', engine: 'resident', model: 'm' }).end({ outcome: 'ok' });
   const found = read();
   const durations = found.get('lathe_completion_duration_seconds')?.samples ?? [];
   expect(
@@ -76,14 +76,14 @@ test('every kind of work is counted in its metrics', () => {
 test('cost is exact', () => {
   const { watch, text } = world();
   for (const cost of [2n ** 60n, 1n, 0n])
-    watch.begin('gateway', '1', { ...gateway, costNanousd: cost }).end({ outcome: 'ok' });
+    watch.startSpan('gateway', '1', { ...gateway, costNanousd: cost }).end({ outcome: 'ok' });
   expect(text()).toContain(`lathe_gateway_cost_nanousd_total{provider="anthropic"} ${2n ** 60n + 1n}\n`);
 });
 
 test('a duration is counted in the first bucket whose bound it does not exceed', () => {
   const { watch, read } = world();
   for (const firstTokenMs of [0, 5, 5.1, 10, 30_000, 40_000])
-    watch.begin('completion', '1', { ...completion, firstTokenMs }).end({ outcome: 'ok' });
+    watch.startSpan('completion', '1', { ...completion, firstTokenMs }).end({ outcome: 'ok' });
   const { samples: all = [] } = read().get('lathe_time_to_first_token_seconds') ?? {};
   const of = (le: string) => all.find(({ labels }) => labels['le'] === le)?.value;
   expect(['0.005', '0.01', '10', '30', '+Inf'].map(of)).toEqual([2, 4, 4, 5, 6]);
@@ -92,8 +92,8 @@ test('a duration is counted in the first bucket whose bound it does not exceed',
 
 test('time per output token counts the tokens after the first, when it is known', () => {
   const { watch } = world();
-  const pace = (facts: Partial<FactsOf['completion']>, totalMs = 1100) => {
-    const work = watch.begin('completion', '1', { ...completion, ...facts });
+  const pace = (facts: Partial<SpanAttributes['completion']>, totalMs = 1100) => {
+    const work = watch.startSpan('completion', '1', { ...completion, ...facts });
     work.totalMs = totalMs;
     return perOutputTokenMs(work);
   };
@@ -110,12 +110,12 @@ describe('memory stays bounded', () => {
 
   test('unknown tools share one label, whatever their names', () => {
     const { watch, read } = world();
-    watch.begin('tool', '1', { ...tool, tool: 'there' }).end({ outcome: 'ok' });
+    watch.startSpan('tool', '1', { ...tool, tool: 'there' }).end({ outcome: 'ok' });
     for (let n = 0; n < 10_000; n++)
       watch
-        .begin('tool', '1', { ...tool, toolKind: 'unknown', tool: `made up ${n}` })
+        .startSpan('tool', '1', { ...tool, toolKind: 'unknown', tool: `made up ${n}` })
         .end({ outcome: 'failed' });
-    watch.begin('tool', '1', { ...tool, toolKind: 'unknown', tool: 'there' }).end({ outcome: 'failed' });
+    watch.startSpan('tool', '1', { ...tool, toolKind: 'unknown', tool: 'there' }).end({ outcome: 'failed' });
     expect(samples(read(), 'lathe_tool_calls_total')).toEqual({
       'there ok': 1,
       '_OTHER failed': 10_000,
@@ -126,12 +126,12 @@ describe('memory stays bounded', () => {
   test('excess tools, endpoint names and requested models add no labels', () => {
     const { watch, text } = world();
     for (let n = 0; n < 5000; n++) {
-      watch.begin('tool', '1', { ...tool, tool: `t${n}` }).end({ outcome: 'ok' });
+      watch.startSpan('tool', '1', { ...tool, tool: `t${n}` }).end({ outcome: 'ok' });
       watch
-        .begin('gateway', '1', { ...gateway, provider: `openai:slug-${n}`, requestedModel: `m${n}` })
+        .startSpan('gateway', '1', { ...gateway, provider: `openai:slug-${n}`, requestedModel: `m${n}` })
         .end({ outcome: 'ok' });
-      watch.begin('gateway', '1', { ...gateway, provider: `p${n}` }).end({ outcome: 'ok' });
-      watch.begin('completion', '1', { ...completion, requestedModel: `m${n}` }).end({ outcome: 'refused' });
+      watch.startSpan('gateway', '1', { ...gateway, provider: `p${n}` }).end({ outcome: 'ok' });
+      watch.startSpan('completion', '1', { ...completion, requestedModel: `m${n}` }).end({ outcome: 'refused' });
     }
     expect(size(text())).toBeLessThan(700);
     expect(text()).toContain('lathe_tool_calls_total{tool="_OTHER",outcome="ok"} 4800\n');
@@ -141,7 +141,7 @@ describe('memory stays bounded', () => {
   test('invalid counts are ignored', () => {
     const { watch, read } = world();
     for (const promptTokens of [Number.NaN, Infinity, -5, 1.5, 7])
-      watch.begin('gateway', '1', { ...gateway, promptTokens }).end({ outcome: 'ok' });
+      watch.startSpan('gateway', '1', { ...gateway, promptTokens }).end({ outcome: 'ok' });
     expect(samples(read(), 'lathe_gateway_tokens_total')).toEqual({ 'anthropic input': 7 });
   });
 });
@@ -153,7 +153,7 @@ test('any tool name is exported in valid syntax', () => {
   fc.assert(
     fc.property(fc.array(names, { maxLength: 5 }), (tools) => {
       const { watch, read } = world();
-      for (const name of tools) watch.begin('tool', '1', { ...tool, tool: name }).end({ outcome: 'ok' });
+      for (const name of tools) watch.startSpan('tool', '1', { ...tool, tool: name }).end({ outcome: 'ok' });
       const found = read().get('lathe_tool_calls_total')?.samples ?? [];
       expect(found.reduce((sum, { value }) => sum + value, 0)).toBe(tools.length);
       const plain = tools.filter((name) => /^[a"\\{}, ]*$/.test(name));
@@ -163,7 +163,7 @@ test('any tool name is exported in valid syntax', () => {
 });
 
 test('the text format: escapes, infinities, families without samples', () => {
-  const text = exposition([
+  const text = formatExposition([
     {
       name: 'a_total',
       type: 'counter',

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { openTelemetry, type Telemetry, type TelemetryOptions } from '../../src/telemetry/open.ts';
-import { type FactsOf, type RackId, Watch, type Work } from '../../src/watch/index.ts';
+import { type SpanAttributes, type RackId, Tracer, type TraceSpan } from '../../src/watch/index.ts';
 import { OtlpCollector, type SeenSpan } from '../support/otlp-collector.ts';
 
 let collector: OtlpCollector;
@@ -35,7 +35,7 @@ async function open({
   return telemetry;
 }
 
-const completion: FactsOf['completion'] = {
+const completion: SpanAttributes['completion'] = {
   wire: 'chat',
   operation: 'chat',
   by: 'operator',
@@ -51,7 +51,7 @@ const completion: FactsOf['completion'] = {
   decodeMs: 100,
   finish: 'stop',
 };
-const upstream: FactsOf['gateway'] = {
+const upstream: SpanAttributes['gateway'] = {
   wire: 'openai-chat',
   operation: 'chat',
   stream: false,
@@ -70,24 +70,24 @@ const byName = (spans: SeenSpan[]) => new Map(spans.map((span) => [span.name, sp
 
 test('spans of every kind of work have their parents and the attributes of the conventions', async () => {
   const telemetry = await open();
-  const watch = new Watch([telemetry.sink]);
-  const served = watch.begin('completion', 'req_1', { ...completion });
-  served.firstToken();
+  const watch = new Tracer([telemetry.sink]);
+  const served = watch.startSpan('completion', 'req_1', { ...completion });
+  served.markFirstToken();
   served.end({ outcome: 'ok', status: 200 });
   watch
-    .begin('gateway', 'req_2', { ...upstream })
+    .startSpan('gateway', 'req_2', { ...upstream })
     .end({ outcome: 'failed', status: 502, code: 'upstream_error' });
-  const run = watch.begin('run', 'run_1', { workflow: 'nightly' });
-  const step = watch.begin(
+  const run = watch.startSpan('run', 'run_1', { workflow: 'nightly' });
+  const step = watch.startSpan(
     'step',
     'run_1:a',
     { workflow: 'nightly', step: 'a', attempts: 2 },
     { parent: run },
   );
-  const root = watch.begin('task', 'task_1', { ...task, turns: 1 }, { parent: step });
-  const answer = watch.begin('turn', 'task_1:1', { ...turn, calls: 1 }, { parent: root });
+  const root = watch.startSpan('task', 'task_1', { ...task, turns: 1 }, { parent: step });
+  const answer = watch.startSpan('turn', 'task_1:1', { ...turn, calls: 1 }, { parent: root });
   answer.end({ outcome: 'ok' });
-  const call = watch.begin('tool', 'task_1:call_1', { ...tool, staged: true }, { parent: answer });
+  const call = watch.startSpan('tool', 'task_1:call_1', { ...tool, staged: true }, { parent: answer });
   for (const work of [call, root, step]) work.end({ outcome: 'refused', code: 'not_allowed' });
   run.end({ outcome: 'abandoned' });
   await telemetry.close();
@@ -182,16 +182,16 @@ test('spans of every kind of work have their parents and the attributes of the c
 
 test('calls of the resident model are internal spans; facts that are set later are on the span', async () => {
   const telemetry = await open();
-  const watch = new Watch([telemetry.sink]);
-  const work = watch.begin('completion', 'req_1', {
+  const watch = new Tracer([telemetry.sink]);
+  const work = watch.startSpan('completion', 'req_1', {
     wire: 'embeddings',
     operation: 'embeddings',
     by: 'x',
     stream: false,
   });
-  work.facts.requestedModel = 'late';
+  work.attributes.requestedModel = 'late';
   work.end({ outcome: 'ok' });
-  watch.begin('turn', 't:1', { ...turn, engine: 'resident' }).end({ outcome: 'ok' });
+  watch.startSpan('turn', 't:1', { ...turn, engine: 'resident' }).end({ outcome: 'ok' });
   await telemetry.close();
   const [embedded, answered] = collector.spans();
   expect(embedded).toMatchObject({ name: 'embeddings late', attributes: { 'gen_ai.request.model': 'late' } });
@@ -202,8 +202,8 @@ test('calls of the resident model are internal spans; facts that are set later a
 
 describe('the trace context of a request', () => {
   const theirs = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
-  const begin = (telemetry: Telemetry, traceparent: string | undefined): Work =>
-    new Watch([telemetry.sink]).begin('completion', 'r', { ...completion }, { traceparent });
+  const begin = (telemetry: Telemetry, traceparent: string | undefined): TraceSpan =>
+    new Tracer([telemetry.sink]).startSpan('completion', 'r', { ...completion }, { traceparent });
 
   test('is continued, and work reports its own span in it', async () => {
     const telemetry = await open();
@@ -267,16 +267,16 @@ describe('the trace context of a request', () => {
 
 test('metrics, with the units, boundaries and attributes of the conventions', async () => {
   const telemetry = await open();
-  const watch = new Watch([telemetry.sink]);
-  const served = watch.begin('completion', 'r', { ...completion, firstTokenMs: 0 });
+  const watch = new Tracer([telemetry.sink]);
+  const served = watch.startSpan('completion', 'r', { ...completion, firstTokenMs: 0 });
   served.end({ outcome: 'ok' });
   watch
-    .begin('completion', 'r', { ...completion, requestedModel: 'no-such' })
+    .startSpan('completion', 'r', { ...completion, requestedModel: 'no-such' })
     .end({ outcome: 'refused', status: 404 });
-  for (let n = 0; n < 2; n++) watch.begin('gateway', 'g', { ...upstream }).end({ outcome: 'ok' });
-  watch.begin('turn', 't', { ...turn, promptTokens: 5, completionTokens: 2 }).end({ outcome: 'ok' });
-  watch.begin('task', 't', { ...task }).end({ outcome: 'ok' });
-  watch.begin('tool', 'c', { ...tool }).end({ outcome: 'failed', code: 'tool_failed' });
+  for (let n = 0; n < 2; n++) watch.startSpan('gateway', 'g', { ...upstream }).end({ outcome: 'ok' });
+  watch.startSpan('turn', 't', { ...turn, promptTokens: 5, completionTokens: 2 }).end({ outcome: 'ok' });
+  watch.startSpan('task', 't', { ...task }).end({ outcome: 'ok' });
+  watch.startSpan('tool', 'c', { ...tool }).end({ outcome: 'failed', code: 'tool_failed' });
   await telemetry.close();
 
   const metrics = collector.metrics();
@@ -351,27 +351,27 @@ test('metrics, with the units, boundaries and attributes of the conventions', as
 
 describe('conversation content', () => {
   const secret = 'the-planted-text';
-  const plant = (watch: Watch): void => {
+  const plant = (watch: Tracer): void => {
     const works = [
-      watch.begin('completion', 'r', { ...completion }),
-      watch.begin('gateway', 'g', { ...upstream }),
-      watch.begin('task', 't', { ...task }),
-      watch.begin('turn', 'u', { ...turn }),
-      watch.begin('tool', 'c', { ...tool }),
-    ] as unknown as Work[];
+      watch.startSpan('completion', 'r', { ...completion }),
+      watch.startSpan('gateway', 'g', { ...upstream }),
+      watch.startSpan('task', 't', { ...task }),
+      watch.startSpan('turn', 'u', { ...turn }),
+      watch.startSpan('tool', 'c', { ...tool }),
+    ] as unknown as TraceSpan[];
     for (const work of works) {
       for (const role of ['system', 'user', 'reasoning', 'assistant', 'tool_call', 'tool'] as const)
-        work.say(role, () => `${role}: ${secret}`, secret);
+        work.addTranscriptEntry(role, () => `${role}: ${secret}`, secret);
       // Not a code, but a message.
       work.end({ outcome: 'failed', code: `could not read ${secret}` });
     }
   };
   /** Another sink records content, so it is available. */
-  const recorder = { keepsTexts: () => true };
+  const recorder = { wantsTranscript: () => true };
 
   test('is not exported by default, even if another sink records it', async () => {
     const telemetry = await open();
-    plant(new Watch([recorder, telemetry.sink]));
+    plant(new Tracer([recorder, telemetry.sink]));
     await telemetry.close();
     expect(collector.spans()).toHaveLength(5);
     expect(collector.allBytes).not.toContain(secret);
@@ -384,7 +384,7 @@ describe('conversation content', () => {
       contentAllowed: (rack) => racks.has(rack),
       redact: (text, rack) => text.replaceAll(secret, `[redacted ${rack}]`),
     });
-    plant(new Watch([telemetry.sink]));
+    plant(new Tracer([telemetry.sink]));
     await telemetry.close();
     expect(collector.allBytes).not.toContain(secret);
     const telling = collector
@@ -416,12 +416,12 @@ describe('conversation content', () => {
   test('is exported only if it is allowed at the beginning and at the end', async () => {
     let allowed = false;
     const telemetry = await open({ contentAllowed: () => allowed });
-    const watch = new Watch([recorder, telemetry.sink]);
-    const say = (work: Work) => work.say('user', () => secret);
-    const early = watch.begin('completion', 'r', { ...completion }) as unknown as Work;
+    const watch = new Tracer([recorder, telemetry.sink]);
+    const say = (work: TraceSpan) => work.addTranscriptEntry('user', () => secret);
+    const early = watch.startSpan('completion', 'r', { ...completion }) as unknown as TraceSpan;
     say(early);
     allowed = true;
-    const late = watch.begin('completion', 'r', { ...completion }) as unknown as Work;
+    const late = watch.startSpan('completion', 'r', { ...completion }) as unknown as TraceSpan;
     say(late);
     early.end({ outcome: 'ok' });
     await new Promise((resolve) => setImmediate(resolve));
@@ -439,7 +439,7 @@ describe('conversation content', () => {
         throw new Error(secret);
       },
     });
-    plant(new Watch([telemetry.sink]));
+    plant(new Tracer([telemetry.sink]));
     await telemetry.close();
     expect(collector.spans()).toHaveLength(5);
     expect(collector.spans()[0]?.attributes['lathe.content.dropped']).toBe(true);
@@ -448,12 +448,12 @@ describe('conversation content', () => {
 
   test('names are shortened to one line, whatever their source', async () => {
     const telemetry = await open();
-    const watch = new Watch([telemetry.sink]);
+    const watch = new Tracer([telemetry.sink]);
     const long = `a\n\u0000b${'x'.repeat(5000)}\ud800`;
     watch
-      .begin('tool', 'c', { tool: long, agent: long, callId: long, toolKind: 'unknown' })
+      .startSpan('tool', 'c', { tool: long, agent: long, callId: long, toolKind: 'unknown' })
       .end({ outcome: 'ok' });
-    watch.begin('completion', 'c', { ...completion, requestedModel: long }).end({ outcome: 'ok' });
+    watch.startSpan('completion', 'c', { ...completion, requestedModel: long }).end({ outcome: 'ok' });
     await telemetry.close();
     for (const { name, attributes } of collector.spans())
       for (const text of [name, ...Object.values(attributes)].filter((value) => typeof value === 'string')) {
@@ -488,10 +488,10 @@ describe('a collector that', () => {
         OTEL_METRIC_EXPORT_INTERVAL: '10',
       };
       const telemetry = await open({ env });
-      const watch = new Watch([telemetry.sink]);
+      const watch = new Tracer([telemetry.sink]);
       for (let round = 0; round < 3; round++) {
         for (let n = 0; n < 1000; n++)
-          watch.begin('completion', 'r', { ...completion }).end({ outcome: 'ok' });
+          watch.startSpan('completion', 'r', { ...completion }).end({ outcome: 'ok' });
         await new Promise((resolve) => setTimeout(resolve, 100));
       }
       await telemetry.close();
@@ -510,8 +510,8 @@ describe('a collector that', () => {
     const { url } = collector;
     await collector.close();
     const telemetry = await open({ env: { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${url}/v1/traces` } });
-    const watch = new Watch([telemetry.sink]);
-    for (let n = 0; n < 3000; n++) watch.begin('completion', 'r', { ...completion }).end({ outcome: 'ok' });
+    const watch = new Tracer([telemetry.sink]);
+    for (let n = 0; n < 3000; n++) watch.startSpan('completion', 'r', { ...completion }).end({ outcome: 'ok' });
     await telemetry.close();
     expect(notices.length).toBeLessThanOrEqual(1);
     collector = await OtlpCollector.open();
@@ -522,7 +522,7 @@ describe('a collector that', () => {
     vi.stubEnv('OTEL_EXPORTER_OTLP_TIMEOUT', '3600000');
     try {
       const telemetry = await open();
-      new Watch([telemetry.sink]).begin('completion', 'r', { ...completion }).end({ outcome: 'ok' });
+      new Tracer([telemetry.sink]).startSpan('completion', 'r', { ...completion }).end({ outcome: 'ok' });
       await telemetry.close();
       expect(collector.requests.map(({ path }) => path).sort()).toEqual(['/v1/metrics', '/v1/traces']);
     } finally {
@@ -533,7 +533,7 @@ describe('a collector that', () => {
   test('answers with an invalid body counts as successful', async () => {
     collector.answer = (response) => void response.writeHead(200).end('\u0000{"partialSuccess":[');
     const telemetry = await open();
-    new Watch([telemetry.sink]).begin('completion', 'r', { ...completion }).end({ outcome: 'ok' });
+    new Tracer([telemetry.sink]).startSpan('completion', 'r', { ...completion }).end({ outcome: 'ok' });
     await telemetry.close();
     expect(collector.spans()).toHaveLength(1);
     expect(notices).toEqual([]);
@@ -543,13 +543,13 @@ describe('a collector that', () => {
     const telemetry = await open({
       env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_METRICS_EXPORTER: 'none' },
     });
-    const watch = new Watch([telemetry.sink]);
+    const watch = new Tracer([telemetry.sink]);
     // All in one turn of the loop: nothing can be sent meanwhile.
     for (let n = 0; n < 5000; n++)
-      watch.begin('completion', `r${n}`, { ...completion }).end({ outcome: 'ok' });
+      watch.startSpan('completion', `r${n}`, { ...completion }).end({ outcome: 'ok' });
     // Those of the first request, and those that waited.
     await expect.poll(() => collector.spans()).toHaveLength(256 + 1024);
-    watch.begin('task', 't', { ...task }).end({ outcome: 'ok' });
+    watch.startSpan('task', 't', { ...task }).end({ outcome: 'ok' });
     await telemetry.close();
     expect(collector.spans()).toHaveLength(256 + 1024 + 1);
     expect(byName(collector.spans()).has('invoke_agent scribe')).toBe(true);
@@ -565,16 +565,16 @@ test('headers are sent to the collector, and work continues when a sink throws',
     OTEL_RESOURCE_ATTRIBUTES: 'service.name=no,deployment.environment.name=a%2Cb',
   };
   const telemetry = await open({ env });
-  const work = new Watch([telemetry.sink]).begin('completion', 'r', { ...completion });
-  Object.defineProperty(work.facts, 'finish', {
+  const work = new Tracer([telemetry.sink]).startSpan('completion', 'r', { ...completion });
+  Object.defineProperty(work.attributes, 'finish', {
     get() {
       throw new Error('broken');
     },
   });
   expect(() => work.end({ outcome: 'ok' })).not.toThrow();
-  expect(() => new Watch([telemetry.sink]).begin('completion', 'r', work.facts)).not.toThrow();
+  expect(() => new Tracer([telemetry.sink]).startSpan('completion', 'r', work.attributes)).not.toThrow();
   expect(notices).toEqual(['telemetry: an event could not be recorded: broken']);
-  new Watch([telemetry.sink]).begin('task', 't', { ...task }).end({ outcome: 'ok' });
+  new Tracer([telemetry.sink]).startSpan('task', 't', { ...task }).end({ outcome: 'ok' });
   await telemetry.close();
   const seen = new Map(collector.requests.map((request) => [request.path, request]));
   expect(seen.get('/otlp/v1/traces')?.headers).toMatchObject({ authorization: 'Bearer k1', 'x-a': '1' });

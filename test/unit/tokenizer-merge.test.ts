@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { Merger, type Pairs, PairTable } from '../../src/engine/tokenizer/merge.ts';
+import { Merger, type MergePairs, PairTable } from '../../src/engine/tokenizer/merge.ts';
 
 /** Some pairs of the symbols 0 to 5 merge, also into each other; several have the same rank. */
 const rules = fc.uniqueArray(
@@ -13,20 +13,20 @@ const rules = fc.uniqueArray(
   { selector: (rule) => rule.left * 8 + rule.right, maxLength: 30, size: 'max' },
 );
 
-function pairsOf(list: readonly { left: number; right: number; rank: number; merged: number }[]): Pairs {
+function pairsOf(list: readonly { left: number; right: number; rank: number; merged: number }[]): MergePairs {
   const table = new PairTable(list.length);
   for (const rule of list) table.add(rule.left, rule.right, rule.rank, rule.merged);
   return {
     rankOf(left, right) {
       const entry = table.find(left, right);
-      return entry < 0 ? -1 : (table.rank[entry] as number);
+      return entry < 0 ? -1 : (table.ranks[entry] as number);
     },
-    mergedOf: (left, right) => table.merged[table.find(left, right)] as number,
+    mergedSymbolOf: (left, right) => table.mergedSymbols[table.find(left, right)] as number,
   };
 }
 
 /** The definition: merge the leftmost pair with the lowest rank until no pair merges. */
-function mergeByDefinition(pairs: Pairs, symbols: readonly number[]): number[] {
+function mergeByDefinition(pairs: MergePairs, symbols: readonly number[]): number[] {
   const left = [...symbols];
   for (;;) {
     let best = Number.POSITIVE_INFINITY;
@@ -39,7 +39,7 @@ function mergeByDefinition(pairs: Pairs, symbols: readonly number[]): number[] {
       }
     }
     if (at < 0) return left;
-    left.splice(at, 2, pairs.mergedOf(left[at] as number, left[at + 1] as number));
+    left.splice(at, 2, pairs.mergedSymbolOf(left[at] as number, left[at + 1] as number));
   }
 }
 
@@ -70,8 +70,8 @@ it('a pair table finds exactly the added pairs, and keeps the first entry of a p
       });
       for (const [left, right] of added) {
         const entry = table.find(left, right);
-        expect(table.rank[entry]).toBe(expected.get(`${left} ${right}`));
-        expect(table.merged[entry]).toBe((table.rank[entry] as number) + 1);
+        expect(table.ranks[entry]).toBe(expected.get(`${left} ${right}`));
+        expect(table.mergedSymbols[entry]).toBe((table.ranks[entry] as number) + 1);
         if (!expected.has(`${right} ${left}`)) expect(table.find(right, left)).toBe(-1);
       }
       table.clear();

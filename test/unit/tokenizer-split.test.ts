@@ -2,11 +2,11 @@ import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { preTokenizer, preTokenizers } from '../../src/engine/tokenizer/pre-tokenizers.ts';
-import { type Split, WordSplitter } from '../../src/engine/tokenizer/word-splitter.ts';
+import { findPreTokenizerConfig, preTokenizerConfigs } from '../../src/engine/tokenizer/pre-tokenizers.ts';
+import { type SplitStep, WordSplitter } from '../../src/engine/tokenizer/word-splitter.ts';
 import { describeShared } from '../support/shared.ts';
 
-function split(steps: readonly (string | Split)[], text: string): string[] {
+function split(steps: readonly (string | SplitStep)[], text: string): string[] {
   const spans = new WordSplitter(steps).split(text);
   return spans.flatMap((start, i) => (i % 2 === 0 ? [text.slice(start, spans[i + 1])] : []));
 }
@@ -23,11 +23,11 @@ const texts = fc
   )
   .map((parts) => parts.join(''));
 
-const names = Object.keys(preTokenizers);
+const names = Object.keys(preTokenizerConfigs);
 
 describe('words of a text', () => {
   it.each(names)('%s: they concatenate to the text, and none is empty', (name) => {
-    const splitter = new WordSplitter(preTokenizer(name).steps);
+    const splitter = new WordSplitter(findPreTokenizerConfig(name).steps);
     fc.assert(
       fc.property(texts, (text) => {
         const spans = splitter.split(text);
@@ -60,7 +60,7 @@ describe('words of a text', () => {
         .replaceAll('\\s', '\\p{White_Space}')
         .replaceAll('\\S', '\\P{White_Space}');
       const original = new RegExp(inBrackets, 'gu');
-      const { steps } = preTokenizer(name);
+      const { steps } = findPreTokenizerConfig(name);
       fc.assert(
         fc.property(texts, (text) => {
           const whole = text.toWellFormed();
@@ -72,7 +72,7 @@ describe('words of a text', () => {
   );
 
   it('superbpe groups digits in threes from the right', () => {
-    expect(split(preTokenizer('superbpe').steps, 'x1234567y12z123')).toEqual([
+    expect(split(findPreTokenizerConfig('superbpe').steps, 'x1234567y12z123')).toEqual([
       'x',
       '1',
       '234',
@@ -85,8 +85,8 @@ describe('words of a text', () => {
   });
 
   it('an unknown pre-tokenizer is refused with the list of the known ones', () => {
-    expect(() => preTokenizer('nonesuch')).toThrow(/'nonesuch' \(supported: default, gpt-2, .*qwen2/);
-    expect(() => preTokenizer('constructor')).toThrow(/supported/);
+    expect(() => findPreTokenizerConfig('nonesuch')).toThrow(/'nonesuch' \(supported: default, gpt-2, .*qwen2/);
+    expect(() => findPreTokenizerConfig('constructor')).toThrow(/supported/);
   });
 });
 
@@ -133,7 +133,7 @@ describeShared(
       const expected = oracle.tokens[id] as string[][];
       expect(expected.length).toBe(inputs.length);
       inputs.forEach((input, i) => {
-        const steps = [preTokenizer(name).steps[step] as string];
+        const steps = [findPreTokenizerConfig(name).steps[step] as string];
         expect([input, split(steps, input)]).toEqual([input, isolate(input, expected[i] as string[])]);
       });
     });

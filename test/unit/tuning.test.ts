@@ -93,7 +93,7 @@ describe('the choice of kernels', () => {
     const tuning = new Tuning({}, { int8: true });
     timed(family, any, [1, 1, 1, 1, 0.1], tuning);
     expect(promptKernel(tuning, family)).toContain('int8');
-    expect(promptKernel(tuning.exact(), family)).not.toContain('int8');
+    expect(promptKernel(tuning.exactTuning(), family)).not.toContain('int8');
     // Formats without integers have no such kernel.
     expect(
       family
@@ -110,7 +110,7 @@ describe('the choice of kernels', () => {
           for (const { kernel, variant } of options) {
             // Tiles: four rows for each thread, in `wgsl/lib/tile_results.wgsl`.
             const rows = kernel.source === 'matmul.wgsl' ? variant['LANES'] : (variant['ROWS'] ?? 4);
-            expect(family.part).toBe(rows);
+            expect(family.rowsPerPartialSum).toBe(rows);
           }
         }
       }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { turnedExtent, turnedRows, type Turns } from '../../src/engine/formats/hugging-face/turned-rows.ts';
+import { reorderedExtent, readReorderedRows, type HeadOrder } from '../../src/engine/formats/hugging-face/turned-rows.ts';
 
 /** A matrix whose every row holds its own number, and how often it is read. */
 const matrix = (rows: number, columns: number) => {
@@ -28,12 +28,12 @@ describe('heads in turns', () => {
     [4, 3],
     [4, 5000],
   ])('of %i rows of %i columns come in pieces of any size', async (size, columns) => {
-    const turns: Turns = { along: 'rows', first: 5, groups: 2, each: 3, size };
-    const rows = turnedExtent(turns);
+    const turns: HeadOrder = { axis: 'rows', first: 5, groups: 2, headsPerGroup: 3, headSize: size };
+    const rows = reorderedExtent(turns);
     expect(rows).toBe(5 + 6 * size);
     for (const piece of [1, 2, 3, 7, rows]) {
       const { read } = matrix(rows, columns);
-      const turned = turnedRows(read, turns, columns * 4);
+      const turned = readReorderedRows(read, turns, columns * 4);
       const found: number[] = [];
       for (let row = 0; row < rows; row += piece) {
         const count = Math.min(piece, rows - row);
@@ -51,12 +51,12 @@ describe('heads in turns', () => {
   });
 
   it('are read once where they are small, and never all of them where they are large', async () => {
-    const turns: Turns = { along: 'rows', first: 0, groups: 16, each: 2, size: 1 };
+    const turns: HeadOrder = { axis: 'rows', first: 0, groups: 16, headsPerGroup: 2, headSize: 1 };
     const small = matrix(32, 1024);
-    await turnedRows(small.read, turns, 4096)(0, 32);
+    await readReorderedRows(small.read, turns, 4096)(0, 32);
     expect(small.reads).toEqual([[0, 32]]);
     const large = matrix(32, 1 << 14);
-    await turnedRows(large.read, turns, 1 << 16)(0, 2);
+    await readReorderedRows(large.read, turns, 1 << 16)(0, 2);
     expect(large.reads).toEqual([
       [0, 1],
       [2, 1],

@@ -1,14 +1,14 @@
 /** The model swap gate on its own: when requests are admitted, and how often the model is swapped. */
 import { describe, expect, it } from 'vitest';
-import { Turnstile } from '../../src/planes/turnstile.ts';
+import { ModelSwapGate } from '../../src/planes/turnstile.ts';
 
 /** A slot with one model at a time; a lease lasts until it is ended. */
 function hall(first: string | undefined) {
   let current = first;
   const changes: string[] = [];
-  const turnstile = new Turnstile<string>({
+  const turnstile = new ModelSwapGate<string>({
     current: () => (current === undefined ? undefined : { location: current, model: current }),
-    change: async (location) => {
+    swap: async (location) => {
       changes.push(location);
       current = undefined;
       await Promise.resolve();
@@ -18,13 +18,13 @@ function hall(first: string | undefined) {
       }
       current = location;
     },
-    idle: () => false,
-    empty: () => new Error('there is no model'),
+    isIdle: () => false,
+    absenceError: () => new Error('there is no model'),
   });
   const visit = (wanted: string | undefined) => {
     const over = Promise.withResolvers<void>();
     const leave = new AbortController();
-    const model = turnstile.enter(wanted, { signal: leave.signal, over: over.promise });
+    const model = turnstile.acquire(wanted, { signal: leave.signal, finished: over.promise });
     return { model, end: () => over.resolve(), leave: () => leave.abort(new Error('gone')) };
   };
   return { visit, changes };

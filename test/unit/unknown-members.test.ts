@@ -1,6 +1,6 @@
 /** Where unknown members are refused; see docs/decisions/requests.md. */
 import { expect, test } from 'vitest';
-import { controlPlanes, type HostFacts, hostPlanes } from '../../src/planes/mount.ts';
+import { createControlPlanes, type HostFacts, createHostPlanes } from '../../src/planes/mount.ts';
 import { openapiDocument } from '../../src/http/openapi.ts';
 import type { Plane } from '../../src/http/route.ts';
 import { runRequest } from '../../src/planes/agent/runs-schema.ts';
@@ -51,10 +51,10 @@ function closedBodies(planes: readonly Plane[]): { readonly closed: string[]; re
 }
 
 test('unknown members are refused in queries, policies and credential limits, and ignored everywhere else', () => {
-  const main = closedBodies(hostPlanes(facts));
+  const main = closedBodies(createHostPlanes(facts));
   expect(main.bodies).toBeGreaterThan(40);
   expect(main.closed.toSorted()).toEqual(['POST /observe/v1/query', 'PUT /recorder/v1/racks/{id}']);
-  expect(closedBodies(controlPlanes(facts))).toEqual({ closed: ['POST /host/v1/peers'], bodies: 1 });
+  expect(closedBodies(createControlPlanes(facts))).toEqual({ closed: ['POST /host/v1/peers'], bodies: 1 });
 });
 
 test('unknown members of run requests are ignored', () => {

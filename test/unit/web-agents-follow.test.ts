@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Fault } from '../../web/console/api/fault.ts';
-import { follow } from '../../web/console/agents/follow.ts';
+import { followEvents } from '../../web/console/agents/follow.ts';
 
 interface Line {
   readonly seq: number;
@@ -33,7 +33,7 @@ async function followed(bodies: readonly (() => Response)[], isOpen = true) {
   const pauses: number[] = [];
   const stop = new AbortController();
   const left = [...bodies];
-  await follow<Line>({
+  await followEvents<Line>({
     read: async (after) => {
       asked.push(after);
       const next = left.shift();
@@ -44,7 +44,7 @@ async function followed(bodies: readonly (() => Response)[], isOpen = true) {
     isOpen,
     signal: stop.signal,
     onEvent: ({ seq }) => told.push(seq),
-    onBreak: (fault) => breaks.push(fault?.message),
+    onDisconnect: (fault) => breaks.push(fault?.message),
     pause: async (ms) => pauses.push(ms),
   });
   return { told, asked, breaks, pauses };
@@ -109,7 +109,7 @@ describe('following a stream of the agent plane', () => {
         const told: number[] = [];
         const stop = new AbortController();
         const left = [...connections];
-        await follow<Line>({
+        await followEvents<Line>({
           read: async (after) => {
             const { most, breaks, cut } = left.shift() ?? { most: count, breaks: false, cut: 0 };
             // A line may be sent again.
@@ -126,7 +126,7 @@ describe('following a stream of the agent plane', () => {
             told.push(seq);
             if (seq === count - 1) stop.abort();
           },
-          onBreak: () => undefined,
+          onDisconnect: () => undefined,
           pause: () => Promise.resolve(),
         });
         expect(told).toEqual(Array.from({ length: count }, (_, seq) => seq));

@@ -1,23 +1,23 @@
 import fc from 'fast-check';
 import { readdir, readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
-import { type Declared, fieldsOf, textOf, typedOf } from '../../web/console/agents/declared.ts';
-import { grants } from '../../web/console/agents/tools.ts';
+import { type DeclaredField, schemaFields, initialText, parseField } from '../../web/console/agents/declared.ts';
+import { matchesGlob } from '../../web/console/agents/tools.ts';
 import { draftOf, specOf } from '../../web/console/views/tasks/agent-draft.ts';
-import { emptyDraft, requestOf } from '../../web/console/views/tasks/task-request.ts';
-import { declaredIn } from '../../web/console/views/workflows/declared-inputs.ts';
-import { diagnosticsOf } from '../../web/console/views/workflows/findings.ts';
+import { emptyDraft, buildTaskRequest } from '../../web/console/views/tasks/task-request.ts';
+import { parseWorkflowInputs } from '../../web/console/views/workflows/declared-inputs.ts';
+import { lintDiagnostics } from '../../web/console/views/workflows/findings.ts';
 
-const field = (about: Partial<Declared>): Declared => ({
+const field = (overrides: Partial<DeclaredField>): DeclaredField => ({
   name: 'it',
   type: 'string',
   required: false,
-  ...about,
+  ...overrides,
 });
 
 describe('a form of declared fields', () => {
   it('reads the text of a value back as the same value', () => {
-    const kinds = [
+    const valuesByType = [
       ['string', fc.string()],
       ['number', fc.double({ noNaN: true, noDefaultInfinity: true }).map((one) => one + 0)],
       ['integer', fc.maxSafeInteger()],
@@ -27,34 +27,34 @@ describe('a form of declared fields', () => {
       ['any', fc.oneof(fc.string(), fc.integer(), fc.boolean(), fc.constant(null))],
     ] as const;
     const kind = fc.oneof(
-      ...kinds.map(([type, values]) =>
+      ...valuesByType.map(([type, values]) =>
         fc.record({ type: fc.constant(type), value: values as fc.Arbitrary<unknown> }),
       ),
     );
     fc.assert(
       fc.property(kind, ({ type, value }) => {
-        const declared = field({ type, default: value });
-        expect(JSON.stringify(typedOf(declared, textOf(value, declared)))).toBe(JSON.stringify({ value }));
+        const declaredField = field({ type, default: value });
+        expect(JSON.stringify(parseField(declaredField, initialText(value, declaredField)))).toBe(JSON.stringify({ value }));
       }),
     );
   });
 
   it('omits empty fields, and reports missing required ones', () => {
-    expect(typedOf(field({}), '')).toEqual({ absent: true });
-    expect(typedOf(field({ type: 'integer' }), ' ')).toEqual({ absent: true });
-    expect(typedOf(field({ required: true }), '')).toEqual({ fault: 'is required' });
+    expect(parseField(field({}), '')).toEqual({ absent: true });
+    expect(parseField(field({ type: 'integer' }), ' ')).toEqual({ absent: true });
+    expect(parseField(field({ required: true }), '')).toEqual({ fault: 'is required' });
     // A cleared default is an empty string.
-    expect(typedOf(field({ default: 'long' }), '')).toEqual({ value: '' });
+    expect(parseField(field({ default: 'long' }), '')).toEqual({ value: '' });
   });
 
   it('reports values of the wrong type', () => {
-    expect(typedOf(field({ type: 'integer' }), '1.5')).toEqual({ fault: 'expected a whole number' });
-    expect(typedOf(field({ type: 'number' }), 'many')).toEqual({ fault: 'expected a number' });
-    expect(typedOf(field({ type: 'array' }), '{}')).toEqual({ fault: 'expected an array such as [1, 2]' });
-    expect(typedOf(field({ type: 'object' }), '[]')).toEqual({
+    expect(parseField(field({ type: 'integer' }), '1.5')).toEqual({ fault: 'expected a whole number' });
+    expect(parseField(field({ type: 'number' }), 'many')).toEqual({ fault: 'expected a number' });
+    expect(parseField(field({ type: 'array' }), '{}')).toEqual({ fault: 'expected an array such as [1, 2]' });
+    expect(parseField(field({ type: 'object' }), '[]')).toEqual({
       fault: 'expected an object such as {"name": 1}',
     });
-    expect(typedOf(field({ type: 'any' }), 'x')).toHaveProperty('fault');
+    expect(parseField(field({ type: 'any' }), 'x')).toHaveProperty('fault');
   });
 
   it('reads the schema of a gate', () => {
@@ -63,13 +63,13 @@ describe('a form of declared fields', () => {
       required: ['file'],
       properties: { file: { type: 'string' }, size: { enum: [1, 'big'] }, both: { anyOf: [] } },
     };
-    expect(fieldsOf(schema)).toEqual([
+    expect(schemaFields(schema)).toEqual([
       { name: 'file', type: 'string', required: true },
       { name: 'size', type: 'any', required: false, enum: [1, 'big'] },
       { name: 'both', type: 'any', required: false },
     ]);
-    expect(fieldsOf({})).toBeUndefined();
-    expect(fieldsOf({ type: 'object', additionalProperties: false })).toEqual([]);
+    expect(schemaFields({})).toBeUndefined();
+    expect(schemaFields({ type: 'object', additionalProperties: false })).toEqual([]);
   });
 });
 
@@ -77,7 +77,7 @@ describe('declared inputs of a workflow', () => {
   it('are found in every built-in workflow', async () => {
     const folder = new URL('../../workflows/', import.meta.url);
     const found = await Promise.all(
-      (await readdir(folder)).map(async (file) => declaredIn(await readFile(new URL(file, folder), 'utf8'))),
+      (await readdir(folder)).map(async (file) => parseWorkflowInputs(await readFile(new URL(file, folder), 'utf8'))),
     );
     expect(found.every((one) => one !== undefined && one.inputs.length > 0)).toBe(true);
     expect(found.map((one) => one?.entry)).toContain('armed');
@@ -86,12 +86,12 @@ describe('declared inputs of a workflow', () => {
   it('include the request text only if a step reads it', () => {
     const step = (text: string) =>
       `[inputs.input]\ntype = "string"\n[workspace]\ninput = "input"\n[[steps]]\nid = "a"\n${text}`;
-    const reads = (text: string) => declaredIn(step(text))?.usesInput;
+    const reads = (text: string) => parseWorkflowInputs(step(text))?.usesInput;
     expect(reads('prompt = "Look at {{ input }}."')).toBe(true);
     expect(reads(`when = 'input != ""'`)).toBe(true);
     expect(reads('gate = { kind = "input" }\nprompt = "{{inputs.input}} and input"')).toBe(false);
     expect(reads(`when = 'inputs.input == "input"'`)).toBe(false);
-    expect(declaredIn('[')).toBeUndefined();
+    expect(parseWorkflowInputs('[')).toBeUndefined();
   });
 
   it('have lint findings at their positions, covering a whole quoted string', () => {
@@ -103,7 +103,7 @@ describe('declared inputs of a workflow', () => {
       column: 9,
     };
     const report = { ok: false, errors: [finding], warnings: [{ ...finding, line: 9 }] };
-    expect(diagnosticsOf(report, 'id = "a"\nagent = "no\\"body" # "x"')).toEqual([
+    expect(lintDiagnostics(report, 'id = "a"\nagent = "no\\"body" # "x"')).toEqual([
       { line: 2, column: 9, endColumn: 19, severity: 'error', message: 'there is none (unknown_agent)' },
       { line: 9, column: 9, severity: 'warning', message: 'there is none (unknown_agent)' },
     ]);
@@ -114,7 +114,7 @@ describe('the form of a task', () => {
   const prompt = 'Look.';
 
   it('sends only the fields that were filled in', () => {
-    expect(requestOf({ ...emptyDraft, prompt }, 'default', ['a'], new Set())).toEqual({
+    expect(buildTaskRequest({ ...emptyDraft, prompt }, 'default', ['a'], new Set())).toEqual({
       body: { prompt, agent: 'default' },
     });
     const draft = {
@@ -127,7 +127,7 @@ describe('the form of a task', () => {
       answer: 'json_schema',
       schema: '{"type": "object"}',
     } as const;
-    expect(requestOf(draft, 'reader', ['a', 'b'], new Set(['b']))).toEqual({
+    expect(buildTaskRequest(draft, 'reader', ['a', 'b'], new Set(['b']))).toEqual({
       body: {
         prompt,
         agent: 'reader',
@@ -149,7 +149,7 @@ describe('the form of a task', () => {
       answer: 'json_schema',
       schema: '{',
     } as const;
-    const read = requestOf(draft, 'default', [], new Set());
+    const read = buildTaskRequest(draft, 'default', [], new Set());
     expect(Object.keys('faults' in read ? read.faults : {}).toSorted()).toEqual([
       'inputs',
       'max_tokens',
@@ -188,6 +188,6 @@ describe('the form of an agent', () => {
 });
 
 it('a grant matches * as a wildcard and all other characters literally', () => {
-  expect(['fs_*', '*', 'fs_read', '*_read'].every((glob) => grants(glob, 'fs_read'))).toBe(true);
-  expect(['fs.read', 'fs', 'read', 'fs_rea?'].some((glob) => grants(glob, 'fs_read'))).toBe(false);
+  expect(['fs_*', '*', 'fs_read', '*_read'].every((glob) => matchesGlob(glob, 'fs_read'))).toBe(true);
+  expect(['fs.read', 'fs', 'read', 'fs_rea?'].some((glob) => matchesGlob(glob, 'fs_read'))).toBe(false);
 });

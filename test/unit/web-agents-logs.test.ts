@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { runLogOf } from '../../web/console/agents/run-log.ts';
+import { buildRunLog } from '../../web/console/agents/run-log.ts';
 import type { RunEvent, TurnEvent } from '../../web/console/agents/shapes.ts';
-import { inShort, logOf } from '../../web/console/agents/turns.ts';
+import { summarizeArguments, buildTurnLog } from '../../web/console/agents/turns.ts';
 
 type Bare<Event> = Event extends unknown ? Omit<Event, 'seq' | 'ts'> : never;
 const numbered = <Event extends TurnEvent | RunEvent>(events: readonly Bare<Event>[]): Event[] =>
@@ -11,7 +11,7 @@ const call = { type: 'tool_call', call_id: 'c1', tool: 'fs_write', arguments: { 
 
 describe('the log of a task', () => {
   it('joins text deltas, and shows the last text once, as the answer', () => {
-    const { blocks, spent } = logOf(
+    const { blocks, usageTotals } = buildTurnLog(
       numbered<TurnEvent>([
         { type: 'start', task_id: 't1', agent: 'default' },
         { type: 'turn', n: 1 },
@@ -25,11 +25,11 @@ describe('the log of a task', () => {
     );
     expect(blocks.map(({ kind }) => kind)).toEqual(['turn', 'reasoning', 'end']);
     expect(blocks[1]).toMatchObject({ text: 'Let me see.' });
-    expect(spent).toEqual({ turns: 1, prompt: 30, completion: 4 });
+    expect(usageTotals).toEqual({ turns: 1, prompt: 30, completion: 4 });
   });
 
   it('keeps text that is not the answer', () => {
-    const { blocks } = logOf(
+    const { blocks } = buildTurnLog(
       numbered<TurnEvent>([
         { type: 'delta', text: 'Half an ans' },
         { type: 'aborted', reason: 'budget', message: 'There was no whole answer.' },
@@ -39,7 +39,7 @@ describe('the log of a task', () => {
   });
 
   it('adds staged changes and results to their call', () => {
-    const { blocks } = logOf(
+    const { blocks } = buildTurnLog(
       numbered<TurnEvent>([
         call,
         { type: 'staged', pending_id: 'p1', tool: 'fs_write', summary: 'Create a.md.' },
@@ -59,30 +59,30 @@ describe('the log of a task', () => {
   });
 
   it('summarizes the arguments of a call in one line', () => {
-    expect(inShort({ path: 'a\nb', content: 'x'.repeat(100), lines: 3 })).toBe(
+    expect(summarizeArguments({ path: 'a\nb', content: 'x'.repeat(100), lines: 3 })).toBe(
       `path: a b, content: ${'x'.repeat(57)}..., lines: 3`,
     );
-    expect([inShort(undefined), inShort(null), inShort([1])]).toEqual(['', 'null', '0: 1']);
+    expect([summarizeArguments(undefined), summarizeArguments(null), summarizeArguments([1])]).toEqual(['', 'null', '0: 1']);
   });
 });
 
 describe('the log of a run', () => {
   const start = { type: 'run_start', run_id: 'r1', workflow: 'w', digest: 'd' } as const;
-  const said = (step: string, text: string): Bare<RunEvent> => ({
+  const stepText = (step: string, text: string): Bare<RunEvent> => ({
     type: 'step_event',
     step,
     event: { type: 'delta', seq: 0, ts: '', text },
   });
 
   it('keeps the attempts of a step separate', () => {
-    const parts = runLogOf(
+    const parts = buildRunLog(
       numbered<RunEvent>([
         start,
         { type: 'step_start', step: 'a', attempt: 1 },
-        said('a', 'first'),
+        stepText('a', 'first'),
         { type: 'step_end', step: 'a', outcome: 'failed', error: 'timeout' },
         { type: 'step_start', step: 'a', attempt: 2 },
-        said('a', 'second'),
+        stepText('a', 'second'),
         { type: 'step_end', step: 'a', outcome: 'completed', output: 'second' },
         { type: 'run_end', outcome: 'completed' },
       ]),
@@ -96,7 +96,7 @@ describe('the log of a run', () => {
   });
 
   it('recognizes an attempt interrupted by the exit of the host', () => {
-    const parts = runLogOf(
+    const parts = buildRunLog(
       numbered<RunEvent>([
         start,
         { type: 'step_start', step: 'a', attempt: 1 },
@@ -112,7 +112,7 @@ describe('the log of a run', () => {
   });
 
   it('shows steps without a start: skipped steps, and steps that only waited', () => {
-    const parts = runLogOf(
+    const parts = buildRunLog(
       numbered<RunEvent>([
         start,
         { type: 'step_waiting', step: 'ok', waiting_on: 'approval', pending_id: 'p1' },

@@ -1,8 +1,8 @@
 /** How the console handles responses that the host did not write. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { held as Held } from '../../web/console/api/client.ts';
+import type { unwrap as Held } from '../../web/console/api/client.ts';
 import { Fault } from '../../web/console/api/fault.ts';
-import { events, jsonLines } from '../../web/console/api/lines.ts';
+import { readEvents, readJsonLines } from '../../web/console/api/lines.ts';
 
 const all = async (values: AsyncIterable<unknown>): Promise<unknown[]> => {
   const found: unknown[] = [];
@@ -20,7 +20,7 @@ describe('lines of a response', () => {
         controller.close();
       },
     });
-    expect(await all(jsonLines(new Response(body)))).toEqual([{ a: 1 }, { b: 'ä' }]);
+    expect(await all(readJsonLines(new Response(body)))).toEqual([{ a: 1 }, { b: 'ä' }]);
   });
 
   it.each(['{"a":1}\n{"b":', '{"a":1}\nnull\n', '{"a":1}\n<html>\n'])(
@@ -28,29 +28,29 @@ describe('lines of a response', () => {
     async (text) => {
       const found: unknown[] = [];
       const reading = (async () => {
-        for await (const line of jsonLines(new Response(text))) found.push(line);
+        for await (const line of readJsonLines(new Response(text))) found.push(line);
       })();
       await expect(reading).rejects.toThrow(/not a valid answer of this host/);
       await expect(reading).rejects.toBeInstanceOf(Fault);
       expect(found).toEqual([{ a: 1 }]);
       const streamed = new Response(`data: ${text.replaceAll('\n', '\ndata: ')}`);
-      await expect(all(events(streamed))).rejects.toThrow(/not a valid answer of this host/);
+      await expect(all(readEvents(streamed))).rejects.toThrow(/not a valid answer of this host/);
     },
   );
 });
 
 describe('a response that is not from the host', () => {
-  let held: typeof Held;
+  let unwrap: typeof Held;
   beforeAll(async () => {
     Object.assign(globalThis, { location: { origin: 'http://host' } });
-    ({ held } = await import('../../web/console/api/client.ts'));
+    ({ unwrap } = await import('../../web/console/api/client.ts'));
   });
   afterAll(() => void Reflect.deleteProperty(globalThis, 'location'));
 
   it('is reported', async () => {
     const response = new Response('');
-    await expect(held(Promise.resolve({ data: null, response }))).rejects.toThrow(/not a valid answer/);
-    await expect(held(Promise.reject(new SyntaxError('<html')))).rejects.toThrow(/not a valid answer.*<html/);
-    expect(await held(Promise.resolve({ data: { a: 1 }, response }))).toEqual({ a: 1 });
+    await expect(unwrap(Promise.resolve({ data: null, response }))).rejects.toThrow(/not a valid answer/);
+    await expect(unwrap(Promise.reject(new SyntaxError('<html')))).rejects.toThrow(/not a valid answer.*<html/);
+    expect(await unwrap(Promise.resolve({ data: { a: 1 }, response }))).toEqual({ a: 1 });
   });
 });

@@ -1,28 +1,28 @@
 import { describe, expect, it } from 'vitest';
 import {
-  type Answer,
+  type AssistantTurn,
   decodeSpeed,
-  formatShare,
-  sureness,
-  wholeSpeed,
+  formatProbability,
+  confidenceOf,
+  overallSpeed,
 } from '../../web/console/views/chat/answer.ts';
 import { messagesOf } from '../../web/console/views/chat/messages.ts';
-import { samplingBody, samplingOf, stopTexts, withSampling } from '../../web/console/views/chat/sampling.ts';
+import { samplingBody, samplingFromUrl, parseStopSequences, withSampling } from '../../web/console/views/chat/sampling.ts';
 
-const answer = (change: Partial<Answer>): Answer => ({
+const answer = (change: Partial<AssistantTurn>): AssistantTurn => ({
   id: 1,
   role: 'assistant',
   text: '',
-  thought: '',
+  reasoning: '',
   tokens: [],
-  timing: { pieces: [] },
+  timing: { chunkTimes: [] },
   state: 'done',
   ...change,
 });
 
 describe('sampling in the URL', () => {
   it('sends numbers, omits empty members, and requests probabilities', () => {
-    const sampling = samplingOf(new URLSearchParams('temperature=0.5&seed=7&stop=END%0A%5Cn%5Cn'));
+    const sampling = samplingFromUrl(new URLSearchParams('temperature=0.5&seed=7&stop=END%0A%5Cn%5Cn'));
     expect(samplingBody(sampling)).toEqual({
       temperature: 0.5,
       seed: 7,
@@ -33,11 +33,11 @@ describe('sampling in the URL', () => {
   });
 
   it('sends text that is not a number unchanged, so that the host reports it', () => {
-    expect(samplingBody(samplingOf(new URLSearchParams('top_p=much')))).toMatchObject({ top_p: 'much' });
+    expect(samplingBody(samplingFromUrl(new URLSearchParams('top_p=much')))).toMatchObject({ top_p: 'much' });
   });
 
   it('does not request probabilities when they are disabled', () => {
-    expect(samplingBody(samplingOf(new URLSearchParams('alternatives=off')))).toEqual({});
+    expect(samplingBody(samplingFromUrl(new URLSearchParams('alternatives=off')))).toEqual({});
   });
 
   it('writes only values that are not the default, and keeps other parameters of the URL', () => {
@@ -49,7 +49,7 @@ describe('sampling in the URL', () => {
   });
 
   it('unescapes stop strings, and changes nothing else in them', () => {
-    expect(stopTexts(String.raw`a\tb` + '\n' + String.raw`c:\\dir` + '\n\n' + String.raw`\d`)).toEqual([
+    expect(parseStopSequences(String.raw`a\tb` + '\n' + String.raw`c:\\dir` + '\n\n' + String.raw`\d`)).toEqual([
       'a\tb',
       String.raw`c:\dir`,
       String.raw`\d`,
@@ -77,26 +77,26 @@ describe('messages sent to the model', () => {
 
 describe('the speed of an answer', () => {
   it('counts the tokens after the first chunk', () => {
-    expect(decodeSpeed(answer({ timing: { pieces: [50, 60, 70, 80, 90] } }))).toBe(100);
+    expect(decodeSpeed(answer({ timing: { chunkTimes: [50, 60, 70, 80, 90] } }))).toBe(100);
     // The first two arrived together: three tokens in 40 ms.
-    expect(decodeSpeed(answer({ timing: { pieces: [50, 50.2, 60, 70, 90] } }))).toBe(75);
+    expect(decodeSpeed(answer({ timing: { chunkTimes: [50, 50.2, 60, 70, 90] } }))).toBe(75);
   });
 
   it('is unknown when the answer arrived in too few chunks', () => {
-    expect(decodeSpeed(answer({ timing: { pieces: [200, 200.1, 200.2, 200.3, 200.4] } }))).toBeUndefined();
-    expect(decodeSpeed(answer({ timing: { pieces: [] } }))).toBeUndefined();
-    expect(wholeSpeed(answer({ timing: { pieces: [200, 200.1, 250] } }))).toBe(12);
+    expect(decodeSpeed(answer({ timing: { chunkTimes: [200, 200.1, 200.2, 200.3, 200.4] } }))).toBeUndefined();
+    expect(decodeSpeed(answer({ timing: { chunkTimes: [] } }))).toBeUndefined();
+    expect(overallSpeed(answer({ timing: { chunkTimes: [200, 200.1, 250] } }))).toBe(12);
   });
 });
 
 describe('probabilities', () => {
   it('are formatted with their significant digits', () => {
-    expect([0.99999, 0.996, 0.005, 0.00000123].map(formatShare)).toEqual([
+    expect([0.99999, 0.996, 0.005, 0.00000123].map(formatProbability)).toEqual([
       'over 99.9 %',
       '99.6 %',
       '0.50 %',
       '1.2e-4 %',
     ]);
-    expect([1, 0.9, 0.5, 0.1, 0.01].map(sureness)).toEqual(['sure', 'sure', 'likely', 'unsure', 'unlikely']);
+    expect([1, 0.9, 0.5, 0.1, 0.01].map(confidenceOf)).toEqual(['sure', 'sure', 'likely', 'unsure', 'unlikely']);
   });
 });

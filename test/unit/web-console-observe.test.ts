@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { checked } from '../../src/observe/query/check.ts';
+import { checkQuery } from '../../src/observe/query/check.ts';
 import { surfaces } from '../../src/observe/surfaces/index.ts';
-import { chartOf, usualChoice } from '../../web/console/views/observe/chart-data.ts';
+import { chartOf, defaultChart } from '../../web/console/views/observe/chart-data.ts';
 import { draftOf, queryOf } from '../../web/console/views/observe/draft.ts';
-import { narrowings } from '../../web/console/views/observe/narrow.ts';
+import { narrowerQueries } from '../../web/console/views/observe/narrow.ts';
 import type { Query, ResultColumn, SurfaceColumn } from '../../web/console/views/observe/types.ts';
 
 const column = (name: string, type: SurfaceColumn['type']): SurfaceColumn => ({
@@ -88,25 +88,25 @@ describe('narrowing a query', () => {
   };
 
   it('returns queries that the host accepts', () => {
-    const ways = narrowings(query, surfaces.find(({ name }) => name === 'completions')?.time ?? '');
-    expect(ways.map(({ what }) => what)).toEqual([
+    const ways = narrowerQueries(query, surfaces.find(({ name }) => name === 'completions')?.time ?? '');
+    expect(ways.map(({ label: what }) => what)).toEqual([
       'only the last 7 days',
       'only the last 24 hours',
       'only the last hour',
       'without percentiles and distinct counts',
       'fewer rows per page',
     ]);
-    for (const way of ways) expect(() => checked(way.query)).not.toThrow();
+    for (const way of ways) expect(() => checkQuery(way.query)).not.toThrow();
   });
 
   it('keeps the other conditions, and offers no longer time range', () => {
-    const [first] = narrowings(query, 'started_at');
+    const [first] = narrowerQueries(query, 'started_at');
     expect(first?.query.where).toEqual([
       { column: 'wire', op: 'eq', value: 'chat' },
       { column: 'started_at', op: 'gte', value: '-7d' },
     ]);
     const hour: Query = { surface: 's', where: [{ column: 'at', op: 'gte', value: '-60m' }], limit: 10 };
-    expect(narrowings(hour, 'at')).toEqual([]);
+    expect(narrowerQueries(hour, 'at')).toEqual([]);
   });
 });
 
@@ -138,7 +138,7 @@ describe('rows as a chart', () => {
   });
 
   it('names rows without a time by their groups', () => {
-    expect(usualChoice([wire, ms])).toEqual({ x: '', y: 'p95', draw: 'bars' });
+    expect(defaultChart([wire, ms])).toEqual({ x: '', y: 'p95', draw: 'bars' });
     const drawn = chartOf(
       { group_by: ['wire'] },
       [wire, ms],
@@ -161,6 +161,6 @@ describe('rows as a chart', () => {
     });
     expect(drawn?.series.map(({ name }) => name)).toEqual(['w8', 'w7', 'w6', 'w5', 'w4', 'w3']);
     expect(drawn?.omitted).toBe(3);
-    expect(usualChoice([time, wire])).toBeUndefined();
+    expect(defaultChart([time, wire])).toBeUndefined();
   });
 });

@@ -1,29 +1,29 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { chainStart, receiptDigest } from '../../src/agent/receipts/digest.ts';
-import { keyIdOf, rawPublicKey, signatureOf } from '../../src/signing/ed25519.ts';
+import { firstPrevDigest, computeReceiptDigest } from '../../src/agent/receipts/digest.ts';
+import { computeKeyId, rawPublicKey, signBytes } from '../../src/signing/ed25519.ts';
 import {
   checkReceipt,
-  linkFinding,
+  checkLink,
   type ReceiptKey,
 } from '../../web/console/views/sessions/check-receipt.ts';
 
 const { privateKey, publicKey } = generateKeyPairSync('ed25519');
-const keyOf = (raw: Buffer): ReceiptKey => ({ key_id: keyIdOf(raw), public_key: raw.toString('base64') });
+const keyOf = (raw: Buffer): ReceiptKey => ({ key_id: computeKeyId(raw), public_key: raw.toString('base64') });
 const key = keyOf(rawPublicKey(publicKey));
 const other = keyOf(rawPublicKey(generateKeyPairSync('ed25519').publicKey));
 
 /** In the format of the host. */
 function receipt(members: Record<string, unknown>) {
-  const signed = { contract: 1, seq: 1, prev_digest: chainStart, ...members };
-  const digest = receiptDigest(signed);
-  const value = signatureOf(Buffer.from(digest), { privateKey });
+  const signed = { contract: 1, seq: 1, prev_digest: firstPrevDigest, ...members };
+  const digest = computeReceiptDigest(signed);
+  const value = signBytes(Buffer.from(digest), { privateKey });
   return { ...signed, digest, signature: { alg: 'ed25519', key_id: key.key_id, value } };
 }
 const first = receipt({ id: 't1', title: 'Zeile \u2028 "ü"', tokens: { prompt: 3, completion: 0.1 } });
 const second = receipt({ id: 't2', seq: 2, prev_digest: first.digest });
 const verdicts = async (...of: Parameters<typeof checkReceipt>) =>
-  Object.fromEntries((await checkReceipt(...of)).map(({ what, ok }) => [what, ok]));
+  Object.fromEntries((await checkReceipt(...of)).map(({ check, ok }) => [check, ok]));
 
 describe('a receipt, verified in the page', () => {
   it('is valid as the host signed it', async () => {
@@ -41,7 +41,7 @@ describe('a receipt, verified in the page', () => {
 
   it('is invalid when the digest was computed again without the key', async () => {
     const forged = { ...first, id: 't9' };
-    expect(await verdicts({ ...forged, digest: receiptDigest(forged) }, key)).toEqual({
+    expect(await verdicts({ ...forged, digest: computeReceiptDigest(forged) }, key)).toEqual({
       Digest: true,
       Key: true,
       Signature: false,
@@ -71,14 +71,14 @@ describe('a receipt, verified in the page', () => {
 
 describe('a link of the chain', () => {
   it('matches the previous receipt, or the start of the chain', () => {
-    expect(linkFinding(second, first).ok).toBe(true);
-    expect(linkFinding(first, undefined).ok).toBe(true);
-    expect(linkFinding(second, undefined).ok).toBeUndefined();
+    expect(checkLink(second, first).ok).toBe(true);
+    expect(checkLink(first, undefined).ok).toBe(true);
+    expect(checkLink(second, undefined).ok).toBeUndefined();
   });
 
   it('is invalid where a receipt is missing, was replaced, or claims to be the first', () => {
-    expect(linkFinding({ ...second, seq: 3 }, first).ok).toBe(false);
-    expect(linkFinding(second, receipt({ id: 'x' })).ok).toBe(false);
-    expect(linkFinding({ ...second, seq: 1 }, undefined).ok).toBe(false);
+    expect(checkLink({ ...second, seq: 3 }, first).ok).toBe(false);
+    expect(checkLink(second, receipt({ id: 'x' })).ok).toBe(false);
+    expect(checkLink({ ...second, seq: 1 }, undefined).ok).toBe(false);
   });
 });

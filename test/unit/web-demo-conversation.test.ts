@@ -1,24 +1,24 @@
 import { describe, expect, it } from 'vitest';
-import { type Answerer, createConversation, type Message } from '../../web/demo/conversation.ts';
-import { settingsOf } from '../../web/demo/settings.ts';
+import { type ChatBackend, createConversation, type Message } from '../../web/demo/conversation.ts';
+import { settingsFromSearch } from '../../web/demo/settings.ts';
 
-const { sampling } = settingsOf('');
+const { sampling } = settingsFromSearch('');
 
 /** Answers with the texts, one per chunk, and records its requests. */
-function scripted(engine: string, texts: readonly string[], heard: (readonly Message[])[] = []): Answerer {
+function scripted(engine: string, texts: readonly string[], received: (readonly Message[])[] = []): ChatBackend {
   return {
     engine,
     model: `model of ${engine}`,
     async *ask(messages) {
-      heard.push(messages);
+      received.push(messages);
       for (const text of texts) yield { text };
-      yield { finish: 'stop' as const };
+      yield { finishReason: 'stop' as const };
     },
   };
 }
 
 /** Yields one text, then nothing until it is stopped. */
-const endless: Answerer = {
+const endless: ChatBackend = {
   engine: 'lathe',
   model: 'endless',
   async *ask(_messages, _sampling, signal) {
@@ -28,7 +28,7 @@ const endless: Answerer = {
   },
 };
 
-const failing: Answerer = {
+const failing: ChatBackend = {
   engine: 'lathe',
   model: 'failing',
   // oxlint-disable-next-line require-yield -- it fails before it yields anything
@@ -40,10 +40,10 @@ const failing: Answerer = {
 describe('a conversation of the demo', () => {
   it('joins the chunks and ends with the finish reason', async () => {
     const { store, ask } = createConversation();
-    await ask('Hello', { system: '', sampling, answerers: [scripted('lathe', ['Hel', 'lo', '!'])] });
+    await ask('Hello', { system: '', sampling, backends: [scripted('lathe', ['Hel', 'lo', '!'])] });
     expect(store.get().isBusy).toBe(false);
     expect(store.get().turns).toMatchObject([
-      { prompt: 'Hello', answers: [{ engine: 'lathe', state: 'done', text: 'Hello!', finish: 'stop' }] },
+      { prompt: 'Hello', answers: [{ engine: 'lathe', state: 'done', text: 'Hello!', finishReason: 'stop' }] },
     ]);
   });
 
@@ -51,9 +51,9 @@ describe('a conversation of the demo', () => {
     const { ask } = createConversation();
     const first: (readonly Message[])[] = [];
     const second: (readonly Message[])[] = [];
-    const answerers = [scripted('lathe', ['A'], first), scripted('web-llm', ['B'], second)];
-    await ask('one', { system: 'Be short.', sampling, answerers });
-    await ask('two', { system: 'Be short.', sampling, answerers });
+    const backends = [scripted('lathe', ['A'], first), scripted('web-llm', ['B'], second)];
+    await ask('one', { system: 'Be short.', sampling, backends });
+    await ask('two', { system: 'Be short.', sampling, backends });
     expect(first[1]).toEqual([
       { role: 'system', content: 'Be short.' },
       { role: 'user', content: 'one' },
@@ -73,7 +73,7 @@ describe('a conversation of the demo', () => {
     await ask('x', {
       system: '',
       sampling,
-      answerers: [scripted('lathe', ['A']), scripted('web-llm', ['B'])],
+      backends: [scripted('lathe', ['A']), scripted('web-llm', ['B'])],
     });
     expect(states).not.toContain('writing writing');
     expect(states.at(-1)).toBe('done done');
@@ -81,12 +81,12 @@ describe('a conversation of the demo', () => {
 
   it('keeps the partial answer when stopped, and does not start the next engine', async () => {
     const { store, ask, stop } = createConversation();
-    const heard: (readonly Message[])[] = [];
-    const asked = ask('x', { system: '', sampling, answerers: [endless, scripted('web-llm', ['B'], heard)] });
+    const received: (readonly Message[])[] = [];
+    const asked = ask('x', { system: '', sampling, backends: [endless, scripted('web-llm', ['B'], received)] });
     await new Promise((resolve) => setTimeout(resolve));
     stop();
     await asked;
-    expect(heard).toEqual([]);
+    expect(received).toEqual([]);
     expect(store.get()).toMatchObject({
       isBusy: false,
       turns: [
@@ -102,19 +102,19 @@ describe('a conversation of the demo', () => {
 
   it('shows an error, and removes the refused prompt from the conversation', async () => {
     const { store, ask } = createConversation();
-    await ask('too long', { system: '', sampling, answerers: [failing] });
+    await ask('too long', { system: '', sampling, backends: [failing] });
     expect(store.get().turns[0]?.answers[0]).toMatchObject({
       state: 'failed',
       fault: 'messages: 2000 tokens do not fit into 1024',
     });
-    const heard: (readonly Message[])[] = [];
-    await ask('short', { system: '', sampling, answerers: [scripted('lathe', ['A'], heard)] });
-    expect(heard).toEqual([[{ role: 'user', content: 'short' }]]);
+    const received: (readonly Message[])[] = [];
+    await ask('short', { system: '', sampling, backends: [scripted('lathe', ['A'], received)] });
+    expect(received).toEqual([[{ role: 'user', content: 'short' }]]);
   });
 
   it('is empty after it was cleared, even during an answer', async () => {
     const { store, ask, clear } = createConversation();
-    const asked = ask('x', { system: '', sampling, answerers: [endless] });
+    const asked = ask('x', { system: '', sampling, backends: [endless] });
     await new Promise((resolve) => setTimeout(resolve));
     clear();
     expect(store.get()).toEqual({ turns: [], isBusy: true });

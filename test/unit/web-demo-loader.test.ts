@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createLoader, embedded, type Source } from '../../web/demo/loader.ts';
+import { createLoader, embeddedSource, type Source } from '../../web/demo/loader.ts';
 import type { Chat, ChatFailure, ChatOptions } from '../../web/engine/types.ts';
 
 const other: Source = { from: 'url', url: 'https://host/model.gguf' };
@@ -58,7 +58,7 @@ describe('the loader of the demo', () => {
   it('frees a model before it loads the next', async () => {
     const { createChat, calls, log } = scriptedEngine();
     const loader = createLoader(createChat);
-    void loader.load(embedded);
+    void loader.load(embeddedSource);
     await settled();
     calls[0]?.make();
     await settled();
@@ -71,7 +71,7 @@ describe('the loader of the demo', () => {
   it('aborts a load when another starts, and closes its model if it loads anyway', async () => {
     const { createChat, calls, log } = scriptedEngine();
     const loader = createLoader(createChat);
-    void loader.load(embedded);
+    void loader.load(embeddedSource);
     await settled();
     void loader.load(other);
     await settled();
@@ -118,7 +118,7 @@ describe('the loader of the demo', () => {
   it('reports a lost device', async () => {
     const { createChat, calls } = scriptedEngine();
     const loader = createLoader(createChat);
-    void loader.load(embedded);
+    void loader.load(embeddedSource);
     await settled();
     const chat = calls[0]?.make();
     await settled();

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { demoPolicy } from '../../src/planes/pages/policy.ts';
-import { faultOfModelUrl, resolvedModelUrl } from '../../web/demo/model-url.ts';
+import { modelUrlFault, resolveModelUrl } from '../../web/demo/model-url.ts';
 import { repository } from '../support/host.ts';
 
 describe('the page of the demo', () => {
@@ -25,7 +25,7 @@ describe('the address of a model', () => {
     'http://192.168.1.5:8080/models/c.gguf',
     '../models/c.gguf',
   ])('may be %s', (text) => {
-    expect(faultOfModelUrl(text, page)).toBeUndefined();
+    expect(modelUrlFault(text, page)).toBeUndefined();
   });
 
   it.each([
@@ -34,11 +34,11 @@ describe('the address of a model', () => {
     ['file:///c.gguf', 'must be a URL, for example https://host/model.gguf'],
     ['https://', 'must be a URL, for example https://host/model.gguf'],
   ])('may not be %s', (text, fault) => {
-    expect(faultOfModelUrl(text, page)).toBe(fault);
+    expect(modelUrlFault(text, page)).toBe(fault);
   });
 
   it('is resolved by the page, and loses its fragment', () => {
-    expect(resolvedModelUrl('../models/c.gguf#x', page)).toBe('http://192.168.1.5:8080/models/c.gguf');
-    expect(resolvedModelUrl('https://', page)).toBe('https://');
+    expect(resolveModelUrl('../models/c.gguf#x', page)).toBe('http://192.168.1.5:8080/models/c.gguf');
+    expect(resolveModelUrl('https://', page)).toBe('https://');
   });
 });

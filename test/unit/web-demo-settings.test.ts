@@ -1,15 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
-  faultOfSampler,
-  requestedSampling,
+  samplerFault,
+  samplingMembers,
   type Settings,
   samplers,
-  searchOf,
-  settingsOf,
+  searchFromSettings,
+  settingsFromSearch,
 } from '../../web/demo/settings.ts';
 
-const usual = settingsOf('');
+const usual = settingsFromSearch('');
 
 /** Never -0, which a URL cannot represent and which samples like 0. */
 const share = (min: number, max: number) => fc.double({ min, max, noNaN: true }).map((value) => value + 0);
@@ -31,19 +31,19 @@ const settings: fc.Arbitrary<Settings> = fc.record({
 
 describe('settings of the demo in its URL', () => {
   it('omits default values', () => {
-    expect(searchOf(usual)).toBe('');
+    expect(searchFromSettings(usual)).toBe('');
   });
 
   it('restores all set values', () => {
     fc.assert(
       fc.property(settings, (set) => {
-        expect(settingsOf(searchOf(set))).toEqual(set);
+        expect(settingsFromSearch(searchFromSettings(set))).toEqual(set);
       }),
     );
   });
 
   it('ignores values that are out of range or not numbers', () => {
-    const found = settingsOf(
+    const found = settingsFromSearch(
       '?temperature=9&top_p=0&top_k=1.5&min_p=x&max_tokens=&seed=-1&repetition_penalty=1e9',
     );
     expect(found.sampling).toEqual(usual.sampling);
@@ -51,21 +51,21 @@ describe('settings of the demo in its URL', () => {
 
   it('states the valid range in the error', () => {
     const topK = samplers.find(({ name }) => name === 'top_k');
-    expect(topK && faultOfSampler(topK, 1001)).toBe('must be from 0 to 1000');
-    expect(topK && faultOfSampler(topK, 0.5)).toBe('must be a whole number');
-    expect(topK && faultOfSampler(topK, 40)).toBeUndefined();
+    expect(topK && samplerFault(topK, 1001)).toBe('must be from 0 to 1000');
+    expect(topK && samplerFault(topK, 0.5)).toBe('must be a whole number');
+    expect(topK && samplerFault(topK, 40)).toBeUndefined();
   });
 });
 
 describe('sampling in a request', () => {
   it('always has the options whose defaults differ between engines', () => {
-    expect(requestedSampling(usual.sampling)).toEqual({ temperature: 0, top_p: 1, max_tokens: 256 });
+    expect(samplingMembers(usual.sampling)).toEqual({ temperature: 0, top_p: 1, max_tokens: 256 });
   });
 
   it('omits options that web-llm does not have', () => {
-    const { sampling } = settingsOf('?top_k=40&min_p=0.1&seed=7');
-    expect(requestedSampling(sampling)).toMatchObject({ top_k: 40, min_p: 0.1, seed: 7 });
-    expect(requestedSampling(sampling, { shared: true })).toEqual({
+    const { sampling } = settingsFromSearch('?top_k=40&min_p=0.1&seed=7');
+    expect(samplingMembers(sampling)).toMatchObject({ top_k: 40, min_p: 0.1, seed: 7 });
+    expect(samplingMembers(sampling, { forWebLlm: true })).toEqual({
       temperature: 0,
       top_p: 1,
       max_tokens: 256,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { lackOf } from '../../web/demo/support.ts';
+import { webGpuIssue } from '../../web/demo/support.ts';
 
 describe('the WebGPU check of the demo, before anything is loaded', () => {
   it.each([
@@ -8,6 +8,6 @@ describe('the WebGPU check of the demo, before anything is loaded', () => {
     ['WebGPU switched off', { isSecureContext: true, navigator: { gpu: undefined } }, 'missing'],
     ['an insecure context, which hides WebGPU', { isSecureContext: false, navigator: {} }, 'insecure'],
   ])('%s', (_what, page, lack) => {
-    expect(lackOf(page)).toBe(lack);
+    expect(webGpuIssue(page)).toBe(lack);
   });
 });

@@ -1,13 +1,13 @@
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
-import { settingsOf } from '../../web/demo/settings.ts';
+import { settingsFromSearch } from '../../web/demo/settings.ts';
 import { openWebLlm } from '../../web/demo/web-llm/client.ts';
-import { measuredOf } from '../../web/demo/web-llm/measured.ts';
+import { toMeasured } from '../../web/demo/web-llm/measured.ts';
 import type { FromWorker, ToWorker } from '../../web/demo/web-llm/protocol.ts';
 
 /** A fake worker: it records received messages, and sends the messages of the test. */
 class ScriptedWorker extends EventTarget {
   static all: ScriptedWorker[] = [];
-  readonly told: ToWorker[] = [];
+  readonly sentMessages: ToWorker[] = [];
   isEnded = false;
 
   constructor() {
@@ -15,7 +15,7 @@ class ScriptedWorker extends EventTarget {
     ScriptedWorker.all.push(this);
   }
   postMessage(message: ToWorker): void {
-    this.told.push(message);
+    this.sentMessages.push(message);
   }
   terminate(): void {
     this.isEnded = true;
@@ -34,7 +34,7 @@ const current = () => {
 };
 
 const listed = [{ id: 'tiny', weights: 'https://host/tiny/', gpuMegabytes: 9, features: [] }];
-const { sampling } = settingsOf('?top_k=40&temperature=0.5');
+const { sampling } = settingsFromSearch('?top_k=40&temperature=0.5');
 const settled = () => new Promise((resolve) => setTimeout(resolve));
 
 /** With a loaded model. */
@@ -45,7 +45,7 @@ function loaded() {
   current().say({ kind: 'loaded' });
   const state = webLlm.state.get();
   if (state.phase !== 'ready') throw new Error(`it is ${state.phase}`);
-  return { webLlm, answerer: state.answerer };
+  return { webLlm, backend: state.backend };
 }
 
 describe('the web-llm adapter of the demo', () => {
@@ -57,31 +57,31 @@ describe('the web-llm adapter of the demo', () => {
 
   it('lists models, and loads the requested one', () => {
     const webLlm = openWebLlm();
-    expect(current().told).toEqual([]);
+    expect(current().sentMessages).toEqual([]);
     current().say({ kind: 'models', models: listed });
     expect(webLlm.models.get()).toEqual(listed);
     expect(webLlm.state.get()).toEqual({ phase: 'listed' });
     webLlm.load('tiny');
-    expect(current().told).toEqual([{ kind: 'load', id: 'tiny' }]);
+    expect(current().sentMessages).toEqual([{ kind: 'load', id: 'tiny' }]);
     current().say({ kind: 'progress', share: 0.5, message: 'half' });
     expect(webLlm.state.get()).toEqual({ phase: 'loading', id: 'tiny', share: 0.5, message: 'half' });
     current().say({ kind: 'loaded' });
     expect(webLlm.state.get()).toMatchObject({
       phase: 'ready',
-      answerer: { engine: 'web-llm', model: 'tiny' },
+      backend: { engine: 'web-llm', model: 'tiny' },
     });
   });
 
   it('yields the chunks of an answer, sampled with the options that both engines have', async () => {
-    const { answerer } = loaded();
+    const { backend } = loaded();
     const pieces: unknown[] = [];
     const reading = (async () => {
       const messages = [{ role: 'user', content: 'Hello' }] as const;
-      for await (const piece of answerer.ask(messages, sampling, new AbortController().signal))
+      for await (const piece of backend.ask(messages, sampling, new AbortController().signal))
         pieces.push(piece);
     })();
     await settled();
-    expect(current().told.at(-1)).toEqual({
+    expect(current().sentMessages.at(-1)).toEqual({
       kind: 'ask',
       messages: [{ role: 'user', content: 'Hello' }],
       sampling: { temperature: 0.5, top_p: 1, max_tokens: 256 },
@@ -95,19 +95,19 @@ describe('the web-llm adapter of the demo', () => {
   });
 
   it('stops an answer', async () => {
-    const { answerer } = loaded();
+    const { backend } = loaded();
     const stop = new AbortController();
-    const next = answerer.ask([], sampling, stop.signal)[Symbol.asyncIterator]().next();
+    const next = backend.ask([], sampling, stop.signal)[Symbol.asyncIterator]().next();
     await settled();
     stop.abort();
-    expect(current().told.at(-1)).toEqual({ kind: 'stop' });
+    expect(current().sentMessages.at(-1)).toEqual({ kind: 'stop' });
     current().say({ kind: 'answered', finish: undefined, measured: undefined });
     expect(await next).toEqual({ done: false, value: {} });
   });
 
   it('fails an answer without unloading the model', async () => {
-    const { webLlm, answerer } = loaded();
-    const next = answerer.ask([], sampling, new AbortController().signal)[Symbol.asyncIterator]().next();
+    const { webLlm, backend } = loaded();
+    const next = backend.ask([], sampling, new AbortController().signal)[Symbol.asyncIterator]().next();
     await settled();
     current().say({ kind: 'failed', message: 'too long', blocked: undefined });
     await expect(next).rejects.toThrow('too long');
@@ -128,7 +128,7 @@ describe('the web-llm adapter of the demo', () => {
     });
     webLlm.load('tiny');
     expect(first.isEnded).toBe(true);
-    expect(current().told).toEqual([{ kind: 'load', id: 'tiny' }]);
+    expect(current().sentMessages).toEqual([{ kind: 'load', id: 'tiny' }]);
     current().say({ kind: 'models', models: listed });
     expect(webLlm.state.get().phase).toBe('loading');
   });
@@ -148,7 +148,7 @@ describe('the web-llm adapter of the demo', () => {
 describe('measurements of web-llm', () => {
   it('are converted to milliseconds', () => {
     const extra = { prefill_tokens_per_s: 100, decode_tokens_per_s: 50, time_per_output_token_s: 0.02 };
-    expect(measuredOf({ prompt_tokens: 20, completion_tokens: 11, extra })).toEqual({
+    expect(toMeasured({ prompt_tokens: 20, completion_tokens: 11, extra })).toEqual({
       promptTokens: 20,
       cachedTokens: 0,
       completionTokens: 11,
@@ -160,7 +160,7 @@ describe('measurements of web-llm', () => {
 
   it('have no rate for a single token', () => {
     const extra = { prefill_tokens_per_s: 0, decode_tokens_per_s: 0, time_per_output_token_s: 0 };
-    expect(measuredOf({ prompt_tokens: 0, completion_tokens: 1, extra })).toMatchObject({
+    expect(toMeasured({ prompt_tokens: 0, completion_tokens: 1, extra })).toMatchObject({
       prefillMs: 0,
       decodeMs: 0,
       tokensPerSecond: undefined,

@@ -1,12 +1,12 @@
 /** Answers of the engine for pages: the worker's side on a scripted engine, the page's side on a scripted worker. */
 import { describe, expect, it } from 'vitest';
 import { EngineError, ModelFileError } from '../../src/engine/index.ts';
-import { answer } from '../../web/engine/answer.ts';
+import { streamAnswer } from '../../web/engine/answer.ts';
 import { ChatError } from '../../web/engine/chat-error.ts';
-import { answerFailure, loadFailure } from '../../web/engine/failure-of.ts';
+import { toAnswerError, toLoadError } from '../../web/engine/failure-of.ts';
 import type { FromWorker, ToWorker } from '../../web/engine/messages.ts';
 import { type ChatWorker, PageChat } from '../../web/engine/page-chat.ts';
-import { paced } from '../../web/engine/told.ts';
+import { throttleProgress } from '../../web/engine/told.ts';
 import type { ChatChunk, ChatRequest, DeviceFacts, LoadProgress } from '../../web/engine/types.ts';
 import { type Script, ScriptedEngine } from '../support/scripted-engine.ts';
 import { thinkingTemplate } from '../support/thinking-template.ts';
@@ -24,7 +24,7 @@ const all = async (chunks: AsyncIterable<ChatChunk>): Promise<ChatChunk[]> => {
 describe('an answer', () => {
   it('arrives in chunks; the last one has the finish reason and the usage', async () => {
     const engine = new ScriptedEngine({ cached: 3 });
-    const chunks = await all(answer(engine, { ...ask, max_tokens: 3 }, never));
+    const chunks = await all(streamAnswer(engine, { ...ask, max_tokens: 3 }, never));
     expect(textOf(chunks)).toBe('Hello, world');
     expect(chunks[0]?.choices[0].delta).toEqual({ role: 'assistant', content: '' });
     const prompt = engine.requests[0]?.prompt.length ?? 0;
@@ -45,7 +45,7 @@ describe('an answer', () => {
 
   it('is sampled as on the OpenAI endpoints, and may fill the rest of the context', async () => {
     const engine = new ScriptedEngine({ contextLength: 100 });
-    await all(answer(engine, ask, never));
+    await all(streamAnswer(engine, ask, never));
     const [request] = engine.requests;
     expect(request?.maxTokens).toBe(100 - (request?.prompt.length ?? 0));
     expect(request?.sampling).toMatchObject({
@@ -64,7 +64,7 @@ describe('an answer', () => {
       stop: 'x',
       frequency_penalty: 1,
     };
-    await all(answer(engine, given, never));
+    await all(streamAnswer(engine, given, never));
     expect(engine.requests[1]?.sampling).toMatchObject({
       seed: 2 ** 32 - 1,
       topK: 0,
@@ -81,7 +81,7 @@ describe('an answer', () => {
       const stop = new AbortController();
       const chunks: ChatChunk[] = [];
       if (after === 0) stop.abort();
-      for await (const chunk of answer(engine, ask, stop.signal)) {
+      for await (const chunk of streamAnswer(engine, ask, stop.signal)) {
         chunks.push(chunk);
         if (chunks.length === after) stop.abort();
       }
@@ -108,7 +108,7 @@ describe('an answer', () => {
       [long, 'messages'],
       [{ messages: [{ role: 'user', content: 'x'.repeat(5000) }] }, 'messages'],
     ] as [ChatRequest, string][]) {
-      const refused = await all(answer(engine, request, never)).catch(answerFailure);
+      const refused = await all(streamAnswer(engine, request, never)).catch(toAnswerError);
       expect(refused).toMatchObject({ code: 'invalid_request', violations: [{ path }] });
       expect((refused as ChatError).message).toMatch(/context holds 60 tokens/);
     }
@@ -117,7 +117,7 @@ describe('an answer', () => {
 
 /** A worker that answers from a scripted engine, as `worker.ts` does. */
 class ScriptedWorker implements ChatWorker {
-  readonly said: ToWorker[] = [];
+  readonly sentMessages: ToWorker[] = [];
   terminated = false;
   readonly #listeners: ((event: MessageEvent<FromWorker>) => void)[] = [];
   readonly #errors: ((event: ErrorEvent) => void)[] = [];
@@ -146,7 +146,7 @@ class ScriptedWorker implements ChatWorker {
   }
 
   postMessage(message: ToWorker): void {
-    this.said.push(message);
+    this.sentMessages.push(message);
     if (message.type === 'ask') void this.#answer(message);
     else if (message.type === 'stop') this.#stops.get(message.id)?.abort();
     else if (message.type === 'close') this.say({ type: 'closed' });
@@ -156,10 +156,10 @@ class ScriptedWorker implements ChatWorker {
     const stop = new AbortController();
     this.#stops.set(id, stop);
     try {
-      for await (const chunk of answer(this.engine, request, stop.signal))
+      for await (const chunk of streamAnswer(this.engine, request, stop.signal))
         this.say({ type: 'chunk', id, chunk });
     } catch (error) {
-      const { code, message, violations } = answerFailure(error);
+      const { code, message, violations } = toAnswerError(error);
       this.say({ type: 'broken', id, failure: { code, message, violations } });
     }
   }
@@ -204,20 +204,20 @@ describe('a chat', () => {
 
   it('accepts objects wrapped by a framework, and copies them when called', async () => {
     const { chat, worker } = chatOf();
-    const wrapped = <Value extends object>(value: Value): Value =>
+    const proxied = <Value extends object>(value: Value): Value =>
       new Proxy(value, {
         get: (target, name, self) => {
           const member: unknown = Reflect.get(target, name, self);
-          return typeof member === 'object' && member !== null ? wrapped(member) : member;
+          return typeof member === 'object' && member !== null ? proxied(member) : member;
         },
       });
     const messages = [{ role: 'user' as const, content: 'Hi' }];
-    const asking = chat.chat.completions.create(wrapped({ messages, stop: ['no'] }));
+    const asking = chat.chat.completions.create(proxied({ messages, stop: ['no'] }));
     messages.push({ role: 'user', content: 'later' });
     await asking;
-    const [said] = worker.said;
+    const [sentMessages] = worker.sentMessages;
     // Values that cannot be cloned for a worker are refused here, as in the browser.
-    expect(structuredClone(said)).toMatchObject({
+    expect(structuredClone(sentMessages)).toMatchObject({
       request: { messages: [{ role: 'user', content: 'Hi' }], stop: ['no'] },
     });
   });
@@ -228,7 +228,7 @@ describe('a chat', () => {
     const refused = chat.chat.completions.create(wrong);
     await expect(refused).rejects.toBeInstanceOf(ChatError);
     await expect(refused).rejects.toMatchObject({ code: 'invalid_request', violations: { length: 3 } });
-    expect(worker.said).toEqual([]);
+    expect(worker.sentMessages).toEqual([]);
     await expect(
       chat.chat.completions.create({ ...ask, max_tokens: 1e6, stream: true }),
     ).rejects.toMatchObject({
@@ -315,28 +315,28 @@ describe('failures', () => {
     [new TypeError('oops'), files, 'failed'],
     [new ChatError('no_webgpu', 'no'), files, 'no_webgpu'],
   ])('%s of a load have their code', (error, place, code) => {
-    const failure = loadFailure(error, place);
+    const failure = toLoadError(error, place);
     expect(failure.code).toBe(code);
     expect(failure.message).not.toMatch(/--\w/);
   });
 
   it('of an answer have their own codes', () => {
-    expect(answerFailure(new EngineError('device_lost', 'x; restart the host'))).toMatchObject({
+    expect(toAnswerError(new EngineError('device_lost', 'x; restart the host'))).toMatchObject({
       code: 'device_lost',
       message: expect.not.stringContaining('host') as string,
     });
-    expect(answerFailure(new EngineError('queue_full', 'x')).code).toBe('failed');
-    expect(answerFailure(new EngineError('shutting_down', 'x')).code).toBe('closed');
+    expect(toAnswerError(new EngineError('queue_full', 'x')).code).toBe('failed');
+    expect(toAnswerError(new EngineError('shutting_down', 'x')).code).toBe('closed');
   });
 });
 
 it('throttles progress, except the first and last report of a phase', () => {
-  const told: LoadProgress[] = [];
-  const tell = paced((progress) => told.push(progress));
-  for (let done = 0; done <= 1000; done++) tell({ phase: 'weights', message: '', done, total: 1000 });
-  tell({ phase: 'compile', message: '' });
-  expect(told[0]?.done).toBe(0);
-  expect(told.at(-2)?.done).toBe(1000);
-  expect(told.at(-1)?.phase).toBe('compile');
-  expect(told.length).toBeLessThan(100);
+  const reports: LoadProgress[] = [];
+  const report = throttleProgress((progress) => reports.push(progress));
+  for (let done = 0; done <= 1000; done++) report({ phase: 'weights', message: '', done, total: 1000 });
+  report({ phase: 'compile', message: '' });
+  expect(reports[0]?.done).toBe(0);
+  expect(reports.at(-2)?.done).toBe(1000);
+  expect(reports.at(-1)?.phase).toBe('compile');
+  expect(reports.length).toBeLessThan(100);
 });

@@ -3,9 +3,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openModelFile } from '../../src/engine/formats/open.ts';
-import { keptFiles, streamedFiles, wholeFiles } from '../../src/platform/browser-models.ts';
-import type { KeepOptions } from '../../src/platform/kept-models.ts';
-import { forgetKept, listKept } from '../../src/platform/kept-records.ts';
+import { cachedFiles, streamedFiles, wholeFiles } from '../../src/platform/browser-models.ts';
+import type { ModelCacheOptions } from '../../src/platform/kept-models.ts';
+import { deleteCachedModel, listCachedModels } from '../../src/platform/kept-records.ts';
 import { type LocalServer, rangeOf, serve } from '../support/local-server.ts';
 import { lockManager, PrivateFiles } from '../support/private-files.ts';
 import { splitGguf, splitPartName } from '../support/gguf-split-writer.ts';
@@ -70,7 +70,7 @@ beforeEach(() => {
 const url = (path = 'a.gguf') => `${server.url}/${path}`;
 
 /** A page of an origin with this private file system. */
-const pageOf = (disk: PrivateFiles, changes: Partial<KeepOptions> = {}) => {
+const pageOf = (disk: PrivateFiles, changes: Partial<ModelCacheOptions> = {}) => {
   const told: string[] = [];
   const locks = changes.locks ?? lockManager();
   return {
@@ -78,7 +78,7 @@ const pageOf = (disk: PrivateFiles, changes: Partial<KeepOptions> = {}) => {
     locks,
     /** May be called repeatedly; returns the first file of the model. */
     load: async (path = 'a.gguf', finish = true) => {
-      const kept = await keptFiles(url(path), {
+      const kept = await cachedFiles(url(path), {
         models: disk.root,
         locks,
         room: disk.room,
@@ -92,8 +92,8 @@ const pageOf = (disk: PrivateFiles, changes: Partial<KeepOptions> = {}) => {
       if (finish) await kept.finish();
       return { ...kept, bytes };
     },
-    list: () => listKept(disk.root),
-    forget: (path = 'a.gguf') => forgetKept(url(path), disk.root, locks),
+    list: () => listCachedModels(disk.root),
+    forget: (path = 'a.gguf') => deleteCachedModel(url(path), disk.root, locks),
   };
 };
 
@@ -432,7 +432,7 @@ describe('a stored model', () => {
         return folder;
       },
     };
-    expect((await listKept(racing)).map((one) => one.url)).toEqual([url('b.gguf')]);
+    expect((await listCachedModels(racing)).map((one) => one.url)).toEqual([url('b.gguf')]);
   });
 
   it('is not deleted while a page is fetching it', async () => {
@@ -441,7 +441,7 @@ describe('a stored model', () => {
     let forgotten: Promise<boolean> | undefined;
     const page = pageOf(disk, {
       locks,
-      onBytes: () => void (forgotten ??= forgetKept(url(), disk.root, locks)),
+      onBytes: () => void (forgotten ??= deleteCachedModel(url(), disk.root, locks)),
     });
     expect((await page.load()).bytes).toEqual(random(1));
     expect(await forgotten).toBe(false);
@@ -471,7 +471,7 @@ describe('models of several files', () => {
     for (const path of [splitPartName('parts/tiny', 1, 3), 'hf/', 'hf']) {
       const disk = new PrivateFiles();
       const open = async () => {
-        const { files: found, finish } = await keptFiles(url(path), {
+        const { files: found, finish } = await cachedFiles(url(path), {
           models: disk.root,
           locks: lockManager(),
           onBytes() {},
@@ -484,7 +484,7 @@ describe('models of several files', () => {
         return file.format;
       };
       const format = await open();
-      expect((await listKept(disk.root))[0]).toMatchObject({ url: url(path), whole: true });
+      expect((await listCachedModels(disk.root))[0]).toMatchObject({ url: url(path), whole: true });
       asked.length = 0;
       expect(await open()).toBe(format);
       expect(asked, path).toEqual([]);

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { optionViolations, violationsOf } from '../../web/engine/request.ts';
+import { optionViolations, requestViolations } from '../../web/engine/request.ts';
 
 const messages = [{ role: 'user', content: 'Hi' }];
-const paths = (request: unknown): string[] => violationsOf(request).map(({ path }) => path);
+const paths = (request: unknown): string[] => requestViolations(request).map(({ path }) => path);
 
 describe('a request', () => {
   it('with every member at its limits is valid', () => {
-    expect(violationsOf({ messages })).toEqual([]);
+    expect(requestViolations({ messages })).toEqual([]);
     for (const low of [true, false]) {
       const request = {
         messages: [
@@ -26,10 +26,10 @@ describe('a request', () => {
         stop: low ? 'x' : Array.from({ length: 16 }, () => 'x'),
         stream: low,
       };
-      expect(violationsOf(request)).toEqual([]);
+      expect(requestViolations(request)).toEqual([]);
     }
     // As on the HTTP API.
-    expect(violationsOf({ messages, temperature: null, stop: undefined, tools: null })).toEqual([]);
+    expect(requestViolations({ messages, temperature: null, stop: undefined, tools: null })).toEqual([]);
   });
 
   it.each([
@@ -54,7 +54,7 @@ describe('a request', () => {
   });
 
   it('reports all violations at once, with the received values', () => {
-    const wrong = violationsOf({
+    const wrong = requestViolations({
       messages: [{ role: 'tool', content: ['x'], name: 'y' }, 'Hi'],
       temperature: 3,
       logprobs: true,

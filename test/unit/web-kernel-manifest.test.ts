@@ -28,9 +28,9 @@ describe('the manifest in the source of a kernel', () => {
     expect(directives(text, 'dispatch')).toEqual(['tokens']);
     expect(directives(text, 'name')).toEqual([]);
     expect(overridesOf(text)).toEqual([
-      { name: 'WG', usual: '32', value: '64', tried: '' },
-      { name: 'ROWS', usual: '2u', value: '', tried: '' },
-      { name: 'NEEDED', usual: undefined, value: '', tried: '' },
+      { name: 'WG', defaultValue: '32', value: '64', candidates: '' },
+      { name: 'ROWS', defaultValue: '2u', value: '', candidates: '' },
+      { name: 'NEEDED', defaultValue: undefined, value: '', candidates: '' },
     ]);
   });
 
@@ -50,8 +50,8 @@ describe('the manifest in the source of a kernel', () => {
   });
 
   it('writes overrides separately, and omits those without a value', () => {
-    const tried = withOverride(text, 'tune', 'ROWS', '1, 2, 4');
-    expect(tried).toContain('//! override WG = 64\n//! tune ROWS = 1, 2, 4\n');
+    const candidates = withOverride(text, 'tune', 'ROWS', '1, 2, 4');
+    expect(candidates).toContain('//! override WG = 64\n//! tune ROWS = 1, 2, 4\n');
     expect(withOverride(text, 'override', 'WG', '')).not.toContain('//! override');
     expect(overridesOf(withOverride(text, 'override', 'ROWS', '8, '))[1]?.value).toBe('8, ');
   });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import {
   type Config,
-  differenceOf,
-  sideOfBound,
+  configDiff,
+  sideOfBindings,
   sideOfConfig,
 } from '../../web/console/views/lab/configs/config-text.ts';
 
@@ -23,13 +23,13 @@ describe('the difference of configs', () => {
   it('is empty when they bind the same, whoever saved them and when', () => {
     const one = sideOfConfig(config('one', 'fn main() {}', ['b', 'a']));
     const two = sideOfConfig({ ...config('two', 'fn main() {}', ['a', 'b']), created_at: 'later' });
-    expect(differenceOf(one, two)).toBeUndefined();
+    expect(configDiff(one, two)).toBeUndefined();
   });
 
   it('is a unified diff of bindings, digests and sources', () => {
     const one = sideOfConfig(config('one', 'fn main() {\n  a();\n}', ['layers.2.x', 'layers.10.x']));
     const two = sideOfConfig(config('two', 'fn main() {\n  b();\n}', ['layers.2.x'], 'sha256:bb'));
-    expect(differenceOf(one, two)?.split('\n')).toEqual([
+    expect(configDiff(one, two)?.split('\n')).toEqual([
       '--- one',
       '+++ two',
       '@@ -1,11 +1,10 @@',
@@ -53,7 +53,7 @@ describe('the difference of configs', () => {
     const spans = new Map([['span', ['a', 'b']]]);
     const saved = sideOfConfig(config('saved', 'fn main() {}', ['span']), spans);
     const bound = (digest: string) =>
-      sideOfBound({
+      sideOfBindings({
         components: [
           { id: 'b', op: 'rms_norm', kernel: 'mine' },
           { id: 'a', op: 'rms_norm', kernel: 'mine' },
@@ -65,7 +65,7 @@ describe('the difference of configs', () => {
           { name: 'idle', op: 'add', digest: 'sha256:cc', state: 'accepted' },
         ],
       });
-    expect(differenceOf(bound('sha256:aa'), saved)).toBeUndefined();
-    expect(differenceOf(bound('sha256:bb'), saved)).toContain('-  digest: sha256:bb\n+  digest: sha256:aa');
+    expect(configDiff(bound('sha256:aa'), saved)).toBeUndefined();
+    expect(configDiff(bound('sha256:bb'), saved)).toContain('-  digest: sha256:bb\n+  digest: sha256:aa');
   });
 });

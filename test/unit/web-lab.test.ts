@@ -1,12 +1,12 @@
 /** What the lab of the console draws: the folded graph, its layout, the rounds and the roofline. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { columnsOf, sorted } from '../../web/console/parts/plot/options.ts';
-import { cellsOf, ratiosOf } from '../../web/console/views/lab/bench/rounds.ts';
+import { alignedData, sortData } from '../../web/console/parts/plot/options.ts';
+import { roundSelections, ratiosOf } from '../../web/console/views/lab/bench/rounds.ts';
 import { rooflineOf } from '../../web/console/views/lab/bench/roofline.ts';
-import { type Item, layOut, type Rect } from '../../web/console/views/lab/graph/layout.ts';
+import { type Item, layoutGraph, type Rect } from '../../web/console/views/lab/graph/layout.ts';
 import {
-  folded,
+  foldGraph,
   kernelName,
   kernelsOf,
   type LabGraph,
@@ -48,7 +48,7 @@ describe('the displayed graph', () => {
     expect(times.totalMs).toBe(3 + 3 + 6);
     expect(times.units.get('layers.1.qkv')).toMatchObject({ ms: 3, share: 0.25 });
     expect(times.units.get('layers.1.qkv')?.nodes).toHaveLength(3);
-    expect(times.mostShare).toBe(0.25);
+    expect(times.maxShare).toBe(0.25);
     expect(timesOf(graphOf(2))).toMatchObject({ totalMs: 0, isMeasured: false });
     expect(timesOf(graphOf(1, () => 0)).units.get('embed')).toMatchObject({ ms: 0, share: 0 });
   });
@@ -58,7 +58,7 @@ describe('the displayed graph', () => {
     const times = timesOf(graph);
     expect(layersOf(graph)).toEqual([0, 1, 2, 3, 4]);
     const ranges = (open: number | undefined) =>
-      folded(graph, times, open).folds.map(({ first, last, nodes, ms }) => [first, last, nodes, ms]);
+      foldGraph(graph, times, open).folds.map(({ first, last, nodes, ms }) => [first, last, nodes, ms]);
     expect(ranges(2)).toEqual([
       [0, 1, 10, 6],
       [3, 4, 10, 6],
@@ -68,7 +68,7 @@ describe('the displayed graph', () => {
     expect(ranges(undefined)).toEqual([[0, 4, 25, 15]]);
     // A layer from an old link that this model does not have.
     expect(ranges(9)).toEqual([[0, 4, 25, 15]]);
-    expect(folded(graph, times, 2).open?.nodes).toHaveLength(5);
+    expect(foldGraph(graph, times, 2).open?.nodes).toHaveLength(5);
   });
 
   it('distinguishes built-in kernels from those of the lab, which come first', () => {
@@ -100,7 +100,7 @@ it('a layout: nothing overlaps, boxes contain their members, edges stay inside',
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 6 }), fc.option(fc.nat(6), { nil: undefined }), (layers, open) => {
       const graph = graphOf(layers);
-      const laid = layOut(graph, folded(graph, timesOf(graph), open));
+      const laid = layoutGraph(graph, foldGraph(graph, timesOf(graph), open));
       const solid = laid.items.filter(({ kind }) => kind !== 'unit' && kind !== 'layer');
       solid.forEach((one, index) => {
         for (const other of solid.slice(index + 1)) expect(overlap(one.rect, other.rect)).toBe(false);
@@ -150,7 +150,7 @@ it('rounds as ratios: both runs of the built-ins to the bound kernels, and to ea
       sample('decode', 512, [4 * round, 1, round]),
     ],
   }));
-  const cells = cellsOf(rounds);
+  const cells = roundSelections(rounds);
   expect(cells.map(({ title }) => title)).toEqual([
     'Decode, all contexts',
     'Prompt',
@@ -190,11 +190,11 @@ it('the roofline bends where bandwidth meets arithmetic, and lists dispatches wi
     component('layers.0.kv_write', 3, 0),
   ];
   const line = rooflineOf({ components, peaks: { gbps: 10, cached_gbps: 20, gflops: 100 } });
-  expect(line.left.map(({ id }) => id)).toEqual(['layers.0.kv_write']);
+  expect(line.omitted.map(({ id }) => id)).toEqual(['layers.0.kv_write']);
   const [q, logits, memory, cached] = line.series;
   expect(line.series.map(({ name }) => name).slice(0, 2)).toEqual(['q', 'logits']);
   const points = (values: readonly (number | null)[] = []) =>
-    values.flatMap((value, index) => (value === null ? [] : [[line.at[index]?.id, line.x[index], value]]));
+    values.flatMap((value, index) => (value === null ? [] : [[line.componentAt[index]?.id, line.x[index], value]]));
   expect(points(q?.values)).toEqual([
     ['layers.0.q', 2, 8],
     ['layers.1.q', 2, 10],
@@ -223,13 +223,13 @@ it('a chart accepts x in any order, and omits values that a log axis cannot show
       },
     ],
   };
-  const log = sorted({ ...props, xKind: 'log', yKind: 'log' });
+  const log = sortData({ ...props, xKind: 'log', yKind: 'log' });
   expect(log.from).toEqual([2, 0, 4]);
-  expect(columnsOf(log)).toEqual([
+  expect(alignedData(log)).toEqual([
     [1, 10, 100],
     [null, 3, null],
     [null, 2, 1],
     [1, 4, null],
   ]);
-  expect(sorted(props).from).toEqual([1, 3, 2, 0, 4]);
+  expect(sortData(props).from).toEqual([1, 3, 2, 0, 4]);
 });

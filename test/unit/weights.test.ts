@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { globals } from 'webgpu';
-import { quantBytes, scaleBytes, type WeightFormat, weightFormats } from '../../kernels/formats.ts';
+import { quantSizeBytes, scaleSizeBytes, type WeightFormat, weightFormats } from '../../kernels/formats.ts';
 import { bf16FromNumber, f16FromNumber, quantize, type WeightType } from '../../kernels/reference/index.ts';
 import type { ModelFile, TensorInfo } from '../../src/engine/formats/model-file.ts';
 import { BufferPool } from '../../src/engine/gpu/buffers.ts';
 import type { Graph } from '../../src/engine/graph.ts';
 import { repack } from '../../src/engine/repack.ts';
-import type { Bound, PlanContext } from '../../src/engine/plan-context.ts';
-import { partsOf, type SlicedPart } from '../../src/engine/weight-slices.ts';
+import type { BoundBuffer, PlanContext } from '../../src/engine/plan-context.ts';
+import { slicedPartsOf, type SlicedPart } from '../../src/engine/weight-slices.ts';
 import { readVector, weightBytes, WeightLoader } from '../../src/engine/weights.ts';
 import { random, randomValues } from '../support/kernel-harness.ts';
 import { sampleRows, wholeColumns } from '../support/random-blocks.ts';
@@ -49,7 +49,7 @@ class RecordingDevice {
     };
   }
   /** The contents that a shader reads. */
-  read(bound: Bound): Uint8Array {
+  read(bound: BoundBuffer): Uint8Array {
     if (!('buffer' in bound)) return this.contents.get(bound) as Uint8Array;
     const { buffer, offset = 0, size = 0 } = bound;
     expect(size % 16, 'whole 16-byte words').toBe(0);
@@ -164,8 +164,8 @@ describe('WeightLoader', () => {
             const format: WeightFormat = weightFormats[type];
             expect(part.format).toBe(format.name);
             expect(own.every((one) => one.type === type)).toBe(true);
-            expect(quantBytes(format, part)).toBeLessThanOrEqual(maxBindingBytes);
-            expect(scaleBytes(format, part)).toBeLessThanOrEqual(maxBindingBytes);
+            expect(quantSizeBytes(format, part)).toBeLessThanOrEqual(maxBindingBytes);
+            expect(scaleSizeBytes(format, part)).toBeLessThanOrEqual(maxBindingBytes);
             // The part must equal its rows repacked at once.
             const together = own.map(({ raw, row, rows }) => {
               const bytes = (raw?.length ?? 0) / rows;
@@ -264,9 +264,9 @@ describe('rows of a stack', () => {
           const stack = loader.allocate(['w0']);
           await loader.load([stack]);
           const context = { gpu: { device }, pool } as unknown as PlanContext;
-          const slice = () => partsOf(context, stack, { first: skipped, rows });
+          const slice = () => slicedPartsOf(context, stack, { first: skipped, rows });
           const { scaleGroup }: WeightFormat = weightFormats[type];
-          if (!scaleGroup.byRow && (skipped * (columns / 32)) % scaleGroup.blocks !== 0) {
+          if (!scaleGroup.restartsEachRow && (skipped * (columns / 32)) % scaleGroup.blocks !== 0) {
             expect(slice).toThrow(
               `rows from ${skipped} on begin within a group of ${scaleGroup.blocks} scales`,
             );

@@ -1,17 +1,17 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { optionNames } from '../../src/config/options.ts';
-import { didYouMean, nearest } from '../../src/words/nearest.ts';
+import { didYouMean, nearestWord } from '../../src/words/nearest.ts';
 
 test('one slip is found, another word is not', () => {
   fc.assert(
     fc.property(fc.constantFrom(...optionNames), fc.nat(), (name, at) => {
       const slip = name.slice(0, at % name.length) + name.slice((at % name.length) + 1);
       if (!(optionNames as string[]).includes(slip) && slip.length > 2)
-        expect(nearest(slip, [name])).toBe(name);
+        expect(nearestWord(slip, [name])).toBe(name);
     }),
   );
-  expect(nearest('zzzzzz', optionNames)).toBeUndefined();
+  expect(nearestWord('zzzzzz', optionNames)).toBeUndefined();
 });
 
 test.each([
@@ -28,22 +28,22 @@ test.each([
   ['nothing', '', undefined],
   ['a very long word', `fs_read${'x'.repeat(1_000_000)}`, undefined],
 ])('%s', (_, word, meant) => {
-  expect(nearest(word, ['fs_read', 'run_command', 'abcdefghi', 'ab'])).toBe(meant);
+  expect(nearestWord(word, ['fs_read', 'run_command', 'abcdefghi', 'ab'])).toBe(meant);
 });
 
 test('of several the nearest, and of those as near the first', () => {
-  expect(nearest('fs_reat', ['fs_rest_', 'fs_read', 'fs_real'])).toBe('fs_read');
-  expect(nearest('fs_read', ['fs_reads', 'FS_READ'])).toBe('FS_READ');
-  expect(nearest('x', [])).toBeUndefined();
+  expect(nearestWord('fs_reat', ['fs_rest_', 'fs_read', 'fs_real'])).toBe('fs_read');
+  expect(nearestWord('fs_read', ['fs_reads', 'FS_READ'])).toBe('FS_READ');
+  expect(nearestWord('x', [])).toBeUndefined();
 });
 
 test('what is near does not depend on what else there is', () => {
   const word = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), maxLength: 8 });
   fc.assert(
     fc.property(word, fc.array(word, { maxLength: 6 }), (typed, known) => {
-      const near = nearest(typed, known);
-      if (near === undefined) expect(known.filter((one) => nearest(typed, [one]))).toEqual([]);
-      else expect(nearest(typed, [near])).toBe(near);
+      const near = nearestWord(typed, known);
+      if (near === undefined) expect(known.filter((one) => nearestWord(typed, [one]))).toEqual([]);
+      else expect(nearestWord(typed, [near])).toBe(near);
     }),
   );
 });

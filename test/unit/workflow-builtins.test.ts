@@ -1,16 +1,16 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { Builtins } from '../../src/agent/workflows/builtins.ts';
-import { digestOf } from '../../src/agent/workflows/digest.ts';
-import { evaluate } from '../../src/agent/workflows/definition/conditions.ts';
+import { BuiltinWorkflows } from '../../src/agent/workflows/builtins.ts';
+import { computeSourceDigest } from '../../src/agent/workflows/digest.ts';
+import { evaluateCondition } from '../../src/agent/workflows/definition/conditions.ts';
 import { parseEnsemble } from '../../src/agent/workflows/definition/parse.ts';
-import { parseTemplate, render } from '../../src/agent/workflows/definition/templates.ts';
-import { stamped } from '../../src/agent/workflows/stamp.ts';
+import { parseTemplate, renderTemplate } from '../../src/agent/workflows/definition/templates.ts';
+import { stampOrigin } from '../../src/agent/workflows/stamp.ts';
 import { catalog, lintText, workflow } from '../support/workflows.ts';
 
 const folder = fileURLToPath(new URL('../../workflows', import.meta.url));
-const builtins = await Builtins.open(folder);
+const builtins = await BuiltinWorkflows.open(folder);
 const listed = builtins.list(catalog, (name) => name === 'code-review', new Date('2026-01-01T00:00:00Z'));
 const names = [
   'code-review',
@@ -52,17 +52,17 @@ describe('built-in workflows', () => {
     const source = builtins.get(name)?.source ?? '';
     const { report } = await lintText(source);
     expect(report).toEqual({ ok: true, name, errors: [], warnings: [] });
-    const fork = stamped(source, { name: 'mine', origin: `builtin:${name}@1.0.0` });
+    const fork = stampOrigin(source, { name: 'mine', origin: `builtin:${name}@1.0.0` });
     expect((await lintText(fork)).report).toEqual({ ok: true, name: 'mine', errors: [], warnings: [] });
-    expect(digestOf(fork)).not.toBe(builtins.get(name)?.digest);
+    expect(computeSourceDigest(fork)).not.toBe(builtins.get(name)?.digest);
   });
 
   it('are refused when they depend on stored agents', () => {
     const header = 'version = "1"\ndescription = "d"';
     const foreign = workflow({ header }).replace('agent = "worker"', 'agent = "helper"');
-    expect(() => new Builtins([foreign])).toThrow("stored agent 'helper'");
-    expect(() => new Builtins([workflow()])).toThrow('version or description');
-    expect(() => new Builtins(['nonsense'])).toThrow('cannot be read');
+    expect(() => new BuiltinWorkflows([foreign])).toThrow("stored agent 'helper'");
+    expect(() => new BuiltinWorkflows([workflow()])).toThrow('version or description');
+    expect(() => new BuiltinWorkflows(['nonsense'])).toThrow('cannot be read');
   });
 
   it('have conditions with the intended results', () => {
@@ -88,20 +88,20 @@ describe('built-in workflows', () => {
       steps: { [id]: { state: 'completed' as const, output } },
     });
     const night = when('nightly-health', 'explain');
-    expect(evaluate(night, after('look', { healthy: true, failed: 0, summary: '' }))).toBe(false);
-    expect(evaluate(night, after('look', { healthy: true, failed: 2, summary: '' }))).toBe(true);
+    expect(evaluateCondition(night, after('look', { healthy: true, failed: 0, summary: '' }))).toBe(false);
+    expect(evaluateCondition(night, after('look', { healthy: true, failed: 2, summary: '' }))).toBe(true);
     const check = when('code-review', 'check');
-    expect(evaluate(check, after('review', { findings: [] }))).toBe(false);
-    expect(evaluate(check, after('review', { findings: [{}] }))).toBe(true);
+    expect(evaluateCondition(check, after('review', { findings: [] }))).toBe(false);
+    expect(evaluateCondition(check, after('review', { findings: [{}] }))).toBe(true);
     const save = when('research-brief', 'save');
-    expect([evaluate(save, view), evaluate(save, { ...view, inputs: { folder: '/srv' } })]).toEqual([
+    expect([evaluateCondition(save, view), evaluateCondition(save, { ...view, inputs: { folder: '/srv' } })]).toEqual([
       false,
       true,
     ]);
     const hours = when('failure-report', 'hours');
-    expect(evaluate(hours, { ...view, inputs: { zone: 'UTC' } })).toBe(true);
-    expect(evaluate(hours, { ...view, inputs: { zone: 'Asia/Tokyo' } })).toBe(false);
-    expect(evaluate(hours, { ...view, inputs: { zone: 'UTC' }, now: new Date('2026-01-04T09:00:00Z') })).toBe(
+    expect(evaluateCondition(hours, { ...view, inputs: { zone: 'UTC' } })).toBe(true);
+    expect(evaluateCondition(hours, { ...view, inputs: { zone: 'Asia/Tokyo' } })).toBe(false);
+    expect(evaluateCondition(hours, { ...view, inputs: { zone: 'UTC' }, now: new Date('2026-01-04T09:00:00Z') })).toBe(
       false,
     );
   });
@@ -137,8 +137,8 @@ describe('built-in workflows', () => {
     };
     for (const { prompt = '', gate } of steps) {
       expect(parseTemplate(prompt).faults).toEqual([]);
-      expect(render(prompt, view)).not.toContain('{{');
-      expect(render(gate?.message ?? '', view)).not.toContain('{{');
+      expect(renderTemplate(prompt, view)).not.toContain('{{');
+      expect(renderTemplate(gate?.message ?? '', view)).not.toContain('{{');
     }
   });
 });
@@ -148,24 +148,24 @@ describe('a stamp', () => {
 
   it('changes nothing but the name and adds a line', () => {
     const source = `# first\n[ensemble] # header\nname   =  'plain'   # its name\nversion = "1"  \n\n[[steps]]\nid = "a"`;
-    expect(stamped(source, { name: 'mine', origin })).toBe(
+    expect(stampOrigin(source, { name: 'mine', origin })).toBe(
       source.replace("'plain'   # its name\n", `"mine"   # its name\norigin = "${origin}"\n`),
     );
     const windows = `\uFEFF${source.replaceAll('\n', '\r\n')}`;
-    expect(stamped(windows, { name: 'mine', origin })).toBe(
+    expect(stampOrigin(windows, { name: 'mine', origin })).toBe(
       windows.replace("'plain'   # its name\r\n", `"mine"   # its name\r\norigin = "${origin}"\r\n`),
     );
   });
 
   it('replaces an existing origin', () => {
     const source = '[ensemble]\norigin = "old"\nname = "plain"\n';
-    expect(stamped(source, { name: 'mine', origin })).toBe(
+    expect(stampOrigin(source, { name: 'mine', origin })).toBe(
       `[ensemble]\norigin = "${origin}"\nname = "mine"\n`,
     );
   });
 
   it('can be added after the last line', () => {
-    expect(stamped('[ensemble]\nname = "plain"', { name: 'mine', origin })).toBe(
+    expect(stampOrigin('[ensemble]\nname = "plain"', { name: 'mine', origin })).toBe(
       `[ensemble]\nname = "mine"\norigin = "${origin}"\n`,
     );
   });

@@ -2,9 +2,9 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { AgentError } from '../../src/agent/errors.ts';
 import { compileCel } from '../../src/agent/workflows/definition/cel.ts';
-import { type ConditionView, evaluate } from '../../src/agent/workflows/definition/conditions.ts';
+import { type ConditionContext, evaluateCondition } from '../../src/agent/workflows/definition/conditions.ts';
 
-const view: ConditionView = {
+const view: ConditionContext = {
   workflow: 'plain',
   run: { id: 'r1', started_at: '2026-01-01T00:00:00.000Z' },
   input: 'now',
@@ -46,16 +46,16 @@ describe('evaluate', () => {
     ['input == "now" && workflow == "plain" && run.id == "r1"', true],
   ])('%s', (expression, expected) => {
     expect(compileCel(expression, 'condition').faults).toEqual([]);
-    expect(evaluate(expression, view)).toBe(expected);
+    expect(evaluateCondition(expression, view)).toBe(expected);
   });
 
   it('sees the event in where', () => {
-    expect(evaluate('name == "task.failed" && data.turns > 3 && inputs.count == 3', { ...view, event })).toBe(
+    expect(evaluateCondition('name == "task.failed" && data.turns > 3 && inputs.count == 3', { ...view, event })).toBe(
       true,
     );
-    expect(evaluate('has(data.nope)', { ...view, event })).toBe(false);
-    expect(() => evaluate('data.turns > 3', view)).toThrow("no 'data' here");
-    expect(() => evaluate('host.pending > 3', { ...view, event })).toThrow("no 'host' here");
+    expect(evaluateCondition('has(data.nope)', { ...view, event })).toBe(false);
+    expect(() => evaluateCondition('data.turns > 3', view)).toThrow("no 'data' here");
+    expect(() => evaluateCondition('host.pending > 3', { ...view, event })).toThrow("no 'host' here");
   });
 
   it.each([
@@ -69,8 +69,8 @@ describe('evaluate', () => {
     ['1 / (inputs.count - 3) == 1', 'division by zero'],
     ['1 +', 'Unexpected token'],
   ])('reports why it failed: %s', (expression, why) => {
-    expect(() => evaluate(expression, view)).toThrow(AgentError);
-    expect(() => evaluate(expression, view)).toThrow(why);
+    expect(() => evaluateCondition(expression, view)).toThrow(AgentError);
+    expect(() => evaluateCondition(expression, view)).toThrow(why);
   });
 });
 
@@ -97,22 +97,22 @@ describe('the cost of an expression', () => {
   it('is limited by the data that it loops over', () => {
     const list = Array.from({ length: 3000 }, (_, index) => index);
     const large = { ...view, inputs: { list, topic: 'x'.repeat(100_000) } };
-    expect(evaluate('inputs.list.exists(x, x == 2999)', large)).toBe(true);
-    expect(() => evaluate('inputs.list.all(x, inputs.list.all(y, x + y >= 0))', large)).toThrow(
+    expect(evaluateCondition('inputs.list.exists(x, x == 2999)', large)).toBe(true);
+    expect(() => evaluateCondition('inputs.list.all(x, inputs.list.all(y, x + y >= 0))', large)).toThrow(
       'too much data',
     );
-    expect(() => evaluate('inputs.list.all(x, inputs.topic.lowerAscii() != "")', large)).toThrow(
+    expect(() => evaluateCondition('inputs.list.all(x, inputs.topic.lowerAscii() != "")', large)).toThrow(
       'too much data',
     );
-    expect(() => evaluate('inputs.topic.split("").all(x, x == "x")', large)).toThrow('too much data');
-    expect(() => evaluate('inputs.topic.matches("(x{9}){9}y")', large)).toThrow('too much data');
+    expect(() => evaluateCondition('inputs.topic.split("").all(x, x == "x")', large)).toThrow('too much data');
+    expect(() => evaluateCondition('inputs.topic.matches("(x{9}){9}y")', large)).toThrow('too much data');
     // What it does not read does not count.
-    expect(evaluate('inputs.list.exists(x, x == 2999)', { ...large, input: 'y'.repeat(1000) })).toBe(true);
+    expect(evaluateCondition('inputs.list.exists(x, x == 2999)', { ...large, input: 'y'.repeat(1000) })).toBe(true);
   });
 
   it('is linear for patterns that would backtrack endlessly', () => {
     const inputs = { text: `${'a'.repeat(5000)}!` };
-    expect(evaluate('inputs.text.matches("^(a+)+$")', { ...view, inputs })).toBe(false);
+    expect(evaluateCondition('inputs.text.matches("^(a+)+$")', { ...view, inputs })).toBe(false);
   });
 });
 
@@ -161,7 +161,7 @@ describe('any expression', () => {
         const { run, faults } = compileCel(expression, 'condition');
         expect(run === undefined).toBe(faults.length > 0);
         try {
-          expect(typeof evaluate(expression, view)).toBe('boolean');
+          expect(typeof evaluateCondition(expression, view)).toBe('boolean');
         } catch (error) {
           expect(error).toBeInstanceOf(AgentError);
         }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { AgentError } from '../../src/agent/errors.ts';
 import { agentSpec } from '../../src/agent/shapes/agent-spec.ts';
-import { inWorkspace, resolveInputs, workspaceOf } from '../../src/agent/workflows/definition/inputs.ts';
-import { fitSchema } from '../../src/agent/workflows/definition/json-schema.ts';
+import { resolveGrants, resolveInputs, resolveWorkspace } from '../../src/agent/workflows/definition/inputs.ts';
+import { validateWithDefaults } from '../../src/agent/workflows/definition/json-schema.ts';
 import { parseEnsemble } from '../../src/agent/workflows/definition/parse.ts';
 import { workflow } from '../support/workflows.ts';
 
@@ -66,18 +66,18 @@ describe('the workspace', () => {
   const worker = agentSpec.parse(declared.agents['worker']);
 
   it('is the folder that its input names', () => {
-    expect(workspaceOf(declared, { folder: '/srv/project/' })).toBe('/srv/project');
-    expect(workspaceOf(declared, { folder: '/srv/a/../project' })).toBe('/srv/project');
-    expect(workspaceOf(declared, {})).toBeUndefined();
-    expect(workspaceOf(parseEnsemble(workflow()), { folder: '/srv' })).toBeUndefined();
+    expect(resolveWorkspace(declared, { folder: '/srv/project/' })).toBe('/srv/project');
+    expect(resolveWorkspace(declared, { folder: '/srv/a/../project' })).toBe('/srv/project');
+    expect(resolveWorkspace(declared, {})).toBeUndefined();
+    expect(resolveWorkspace(parseEnsemble(workflow()), { folder: '/srv' })).toBeUndefined();
   });
 
   it('replaces dots in grants, which grant nothing without a workspace', () => {
-    expect(inWorkspace(worker, '/srv').grants).toMatchObject({
+    expect(resolveGrants(worker, '/srv').grants).toMatchObject({
       read: ['/srv', '/srv/docs', '/etc'],
       write: ['/srv/out'],
     });
-    expect(inWorkspace(worker, undefined).grants).toMatchObject({ read: ['/etc'], write: [] });
+    expect(resolveGrants(worker, undefined).grants).toMatchObject({ read: ['/etc'], write: [] });
   });
 });
 
@@ -97,13 +97,13 @@ describe('fitSchema', () => {
 
   it('fills in defaults, and does not change the given value', () => {
     const given = { name: 'bees' };
-    expect(fitSchema(schema, given)).toEqual({ value: { name: 'bees', kind: 'a' }, faults: [] });
+    expect(validateWithDefaults(schema, given)).toEqual({ value: { name: 'bees', kind: 'a' }, faults: [] });
     expect(given).toEqual({ name: 'bees' });
-    expect(fitSchema({}, { any: 1 })).toEqual({ value: { any: 1 }, faults: [] });
+    expect(validateWithDefaults({}, { any: 1 })).toEqual({ value: { any: 1 }, faults: [] });
   });
 
   it('reports every violation', () => {
-    const { faults } = fitSchema(schema, { kind: 'c', when: 'soon', list: [1, 'x'], more: 1 });
+    const { faults } = validateWithDefaults(schema, { kind: 'c', when: 'soon', list: [1, 'x'], more: 1 });
     expect(faults.map(({ path, message }) => `${path}: ${message}`).toSorted()).toEqual([
       'kind: expected one of ["a","b"]',
       'list.1: must be integer',
@@ -111,10 +111,10 @@ describe('fitSchema', () => {
       'name: is missing',
       'when: must match format "date-time"',
     ]);
-    expect(fitSchema(schema, 'text').faults).toEqual([{ path: '', message: 'must be object' }]);
+    expect(validateWithDefaults(schema, 'text').faults).toEqual([{ path: '', message: 'must be object' }]);
   });
 
   it('matches patterns in linear time', () => {
-    expect(fitSchema(schema, { name: 'xy', code: `${'a'.repeat(5000)}!` }).faults).toHaveLength(1);
+    expect(validateWithDefaults(schema, { name: 'xy', code: `${'a'.repeat(5000)}!` }).faults).toHaveLength(1);
   });
 });

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { cronFault, nextFiring, zoneFault } from '../../src/agent/workflows/definition/schedule.ts';
+import { findCronFault, findNextFiring, findTimeZoneFault } from '../../src/agent/workflows/definition/schedule.ts';
 
 const firings = (cron: string, tz: string, after: string, count: number) => {
   const found: string[] = [];
   let at = new Date(after);
   for (let n = 0; n < count; n++) {
-    const next = nextFiring(cron, tz, at);
+    const next = findNextFiring(cron, tz, at);
     if (next === undefined) break;
     found.push(next.toISOString());
     at = next;
@@ -25,7 +25,7 @@ describe('nextFiring', () => {
     ['0 0 1 1 *', 'Pacific/Kiritimati', '2026-01-01T00:00:00.000Z', '2026-12-31T10:00:00.000Z'],
     ['@daily', 'UTC', '2026-01-01T12:00:00.000Z', '2026-01-02T00:00:00.000Z'],
   ])('%s in %s after %s is %s', (cron, tz, after, expected) => {
-    expect(nextFiring(cron, tz, new Date(after))?.toISOString()).toBe(expected);
+    expect(findNextFiring(cron, tz, new Date(after))?.toISOString()).toBe(expected);
   });
 
   it('fires once on the day when the clock skips its time, and on the days around it', () => {
@@ -62,12 +62,12 @@ describe('nextFiring', () => {
   it('is always strictly later, whatever the milliseconds', () => {
     for (const ms of [0, 1, 499, 999]) {
       const at = new Date(Date.parse('2026-01-01T00:00:00Z') + ms);
-      expect(nextFiring('* * * * *', 'UTC', at)?.toISOString()).toBe('2026-01-01T00:01:00.000Z');
+      expect(findNextFiring('* * * * *', 'UTC', at)?.toISOString()).toBe('2026-01-01T00:01:00.000Z');
     }
   });
 
   it('is undefined for dates that do not exist', () => {
-    expect(nextFiring('0 0 31 2 *', 'UTC', new Date())).toBeUndefined();
+    expect(findNextFiring('0 0 31 2 *', 'UTC', new Date())).toBeUndefined();
   });
 });
 
@@ -83,18 +83,18 @@ describe('faults', () => {
     '@reboot',
     '*/0 * * * *',
   ])('of cron: %s', (cron) => {
-    expect(cronFault(cron)).toMatch(/five fields/);
+    expect(findCronFault(cron)).toMatch(/five fields/);
   });
   it.each(['0 3 * * *', '*/5 0-6,22 * * MON-FRI', '0 0 L * *', '@hourly', ' 0  3 * * * '])(
     'not of %s',
     (cron) => {
-      expect(cronFault(cron)).toBeUndefined();
+      expect(findCronFault(cron)).toBeUndefined();
     },
   );
   it.each(['Mars/Base', '', '+01:00', 'Europe/Berln'])('of a zone: %s', (tz) => {
-    expect(zoneFault(tz)).toMatch(/no time zone/);
+    expect(findTimeZoneFault(tz)).toMatch(/no time zone/);
   });
   it.each(['UTC', 'Europe/Berlin', 'America/Argentina/Buenos_Aires'])('not of the zone %s', (tz) => {
-    expect(zoneFault(tz)).toBeUndefined();
+    expect(findTimeZoneFault(tz)).toBeUndefined();
   });
 });

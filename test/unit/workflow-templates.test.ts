@@ -1,9 +1,9 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { AgentError } from '../../src/agent/errors.ts';
-import { parseTemplate, type RunView, render } from '../../src/agent/workflows/definition/templates.ts';
+import { parseTemplate, type RunContext, renderTemplate } from '../../src/agent/workflows/definition/templates.ts';
 
-const view: RunView = {
+const view: RunContext = {
   workflow: 'plain',
   run: { id: 'r1', started_at: '2026-01-01T00:00:00.000Z' },
   input: 'now',
@@ -32,15 +32,15 @@ describe('render', () => {
     ['{{gate.remarks}}', 'shorter'],
     ['{{"{{"}}x}} {{\'}\'}}', '{{x}} }'],
   ])('%s', (template, expected) => {
-    expect(render(template, view)).toBe(expected);
+    expect(renderTemplate(template, view)).toBe(expected);
   });
 
   it('reports every missing value', () => {
     const template =
       '{{inputs.options.x}} {{steps.nope.output}} {{steps.waited.output}} {{nope}} {{run.constructor}}';
-    expect(() => render(template, view)).toThrow(AgentError);
+    expect(() => renderTemplate(template, view)).toThrow(AgentError);
     for (const reference of template.split(' '))
-      expect(() => render(template, view)).toThrow(`no ${reference}`);
+      expect(() => renderTemplate(template, view)).toThrow(`no ${reference}`);
   });
 
   it.each([
@@ -50,19 +50,19 @@ describe('render', () => {
     '{{inputs.options.__proto__}}',
     '{{gate.toString}}',
   ])('does not expose members of JavaScript objects: %s', (template) => {
-    expect(() => render(template, view)).toThrow('there is no');
+    expect(() => renderTemplate(template, view)).toThrow('there is no');
   });
 
   it('does not expand inserted values', () => {
     const hostile = { ...view, input: '{{inputs.topic}} {{nope}}', inputs: { topic: '{{input}}' } };
-    expect(render('{{input}} {{inputs.topic}}', hostile)).toBe('{{inputs.topic}} {{nope}} {{input}}');
+    expect(renderTemplate('{{input}} {{inputs.topic}}', hostile)).toBe('{{inputs.topic}} {{nope}} {{input}}');
   });
 
   it('keeps any text without braces, and any value, character by character', () => {
     const plain = fc.string({ unit: 'binary' }).filter((text) => !text.includes('{{'));
-    fc.assert(fc.property(plain, (text) => render(text, view) === text));
+    fc.assert(fc.property(plain, (text) => renderTemplate(text, view) === text));
     const value = fc.string({ unit: 'binary' });
-    fc.assert(fc.property(value, (input) => render('<{{input}}>', { ...view, input }) === `<${input}>`));
+    fc.assert(fc.property(value, (input) => renderTemplate('<{{input}}>', { ...view, input }) === `<${input}>`));
   });
 
   it('finds a reference or a fault behind every pair of braces', () => {

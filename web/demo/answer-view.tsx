@@ -7,7 +7,7 @@ const tokens = (count: number) => `${formatNumber(count)} ${count === 1 ? 'token
 
 function Figures({ measured }: { measured: Measured }) {
   const { promptTokens, cachedTokens, completionTokens, prefillMs, decodeMs, tokensPerSecond } = measured;
-  const known = cachedTokens > 0 ? `, ${formatNumber(cachedTokens)} of them cached,` : '';
+  const cachedText = cachedTokens > 0 ? `, ${formatNumber(cachedTokens)} of them cached,` : '';
   return (
     <>
       {tokensPerSecond !== undefined && (
@@ -15,7 +15,7 @@ function Figures({ measured }: { measured: Measured }) {
       )}
       <span>
         Prefill: {tokens(promptTokens)}
-        {known} in {formatMs(prefillMs)}
+        {cachedText} in {formatMs(prefillMs)}
       </span>
       <span>
         Decode: {tokens(completionTokens)} in {formatMs(decodeMs)}
@@ -24,13 +24,13 @@ function Figures({ measured }: { measured: Measured }) {
   );
 }
 
-const ends: Readonly<Record<'length' | 'stopped', string>> = {
+const endTexts: Readonly<Record<'length' | 'stopped', string>> = {
   length: 'Ended at the maximum answer length.',
   stopped: 'Stopped.',
 };
 
 function AnswerCard({ answer, isLabelled }: { answer: Answer; isLabelled: boolean }) {
-  const { engine, model, state, text, thought, finish, measured, fault } = answer;
+  const { engine, model, state, text, reasoning, finishReason, measured, fault } = answer;
   return (
     <article
       className={css['answer']}
@@ -42,10 +42,10 @@ function AnswerCard({ answer, isLabelled }: { answer: Answer; isLabelled: boolea
           {engine} <span className={css['quiet']}>{model}</span>
         </h3>
       )}
-      {thought !== '' && (
+      {reasoning !== '' && (
         <details className={css['thought']} open={text === '' ? true : undefined}>
           <summary>Reasoning</summary>
-          <p className={css['text']}>{thought}</p>
+          <p className={css['text']}>{reasoning}</p>
         </details>
       )}
       <p className={css['text']}>
@@ -64,8 +64,8 @@ function AnswerCard({ answer, isLabelled }: { answer: Answer; isLabelled: boolea
       {(measured !== undefined || state === 'stopped') && (
         <p className={css['figures']}>
           {measured && <Figures measured={measured} />}
-          {state === 'stopped' && <span>{ends.stopped}</span>}
-          {state === 'done' && finish === 'length' && <span>{ends.length}</span>}
+          {state === 'stopped' && <span>{endTexts.stopped}</span>}
+          {state === 'done' && finishReason === 'length' && <span>{endTexts.length}</span>}
         </p>
       )}
     </article>

@@ -5,94 +5,94 @@ import type { Conversation } from './conversation.ts';
 import css from './demo.module.css';
 import { DevicePanel } from './device-panel.tsx';
 import { DropZone } from './drop-zone.tsx';
-import { latheAnswerer } from './lathe-answerer.ts';
+import { latheBackend } from './lathe-answerer.ts';
 import { LoadStatus } from './load-status.tsx';
-import { embedded, type Loader, type Source } from './loader.ts';
+import { embeddedSource, type Loader, type Source } from './loader.ts';
 import { ModelPanel } from './model-panel.tsx';
-import { resolvedModelUrl } from './model-url.ts';
+import { resolveModelUrl } from './model-url.ts';
 import { NoWebGpu } from './no-webgpu.tsx';
 import { SamplingPanel } from './sampling-panel.tsx';
-import type { Lack } from './support.ts';
+import type { WebGpuIssue } from './support.ts';
 import { useSettings } from './use-settings.ts';
 import type { WebLlm } from './web-llm/client.ts';
 
 function Demo({ loader, conversation }: { loader: Loader; conversation: Conversation }) {
-  const [settings, change] = useSettings();
-  const loaded = useSyncExternalStore(loader.store.subscribe, loader.store.get);
+  const [settings, changeSettings] = useSettings();
+  const loadState = useSyncExternalStore(loader.store.subscribe, loader.store.get);
   const { isBusy } = useSyncExternalStore(conversation.store.subscribe, conversation.store.get);
   const [webLlm, setWebLlm] = useState<WebLlm>();
-  const compared = useSyncExternalStore(
+  const webLlmState = useSyncExternalStore(
     useCallback((listener) => webLlm?.state.subscribe(listener) ?? (() => {}), [webLlm]),
     () => webLlm?.state.get(),
   );
-  const chat = loaded.phase === 'ready' ? loaded.chat : undefined;
+  const chat = loadState.phase === 'ready' ? loadState.chat : undefined;
 
   const load = useCallback(
-    (wanted: Source) => {
+    (requested: Source) => {
       const source: Source =
-        wanted.from === 'url' ? { from: 'url', url: resolvedModelUrl(wanted.url, location.href) } : wanted;
+        requested.from === 'url' ? { from: 'url', url: resolveModelUrl(requested.url, location.href) } : requested;
       conversation.stop();
-      change({ model: source.from === 'url' ? source.url : '' });
+      changeSettings({ model: source.from === 'url' ? source.url : '' });
       void loader.load(source);
     },
-    [conversation, loader, change],
+    [conversation, loader, changeSettings],
   );
-  const take = useCallback((files: readonly File[]) => load({ from: 'files', files }), [load]);
+  const onFiles = useCallback((files: readonly File[]) => load({ from: 'files', files }), [load]);
 
-  const isNamed = settings.model !== '';
+  const hasModelUrl = settings.model !== '';
   useEffect(() => {
     // Only the embedded model loads automatically: it is small and comes from this page's server.
-    if (loader.store.get().phase === 'none' && !isNamed) void loader.load(embedded);
-  }, [loader, isNamed]);
+    if (loader.store.get().phase === 'none' && !hasModelUrl) void loader.load(embeddedSource);
+  }, [loader, hasModelUrl]);
 
-  const answerers = useMemo(() => {
+  const backends = useMemo(() => {
     if (!chat) return [];
-    return [latheAnswerer(chat), ...(compared?.phase === 'ready' ? [compared.answerer] : [])];
-  }, [chat, compared]);
+    return [latheBackend(chat), ...(webLlmState?.phase === 'ready' ? [webLlmState.backend] : [])];
+  }, [chat, webLlmState]);
 
-  const code = loaded.phase === 'failed' ? loaded.failure.code : undefined;
-  if (loaded.phase === 'failed' && (code === 'no_adapter' || code === 'no_webgpu'))
+  const code = loadState.phase === 'failed' ? loadState.failure.code : undefined;
+  if (loadState.phase === 'failed' && (code === 'no_adapter' || code === 'no_webgpu'))
     return (
-      <NoWebGpu lack={code === 'no_adapter' ? 'no_adapter' : 'missing'} retry={() => load(loaded.source)} />
+      <NoWebGpu issue={code === 'no_adapter' ? 'no_adapter' : 'missing'} retry={() => load(loadState.source)} />
     );
   return (
     <div className={css['columns']}>
       <ChatPanel
         conversation={conversation}
         settings={settings}
-        answerers={answerers}
-        isEmbedded={!isNamed && (loaded.phase === 'none' || loaded.source.from === 'embedded')}
+        backends={backends}
+        isEmbedded={!hasModelUrl && (loadState.phase === 'none' || loadState.source.from === 'embedded')}
         device={chat?.device}
         status={
           <LoadStatus
-            loaded={loaded}
+            loadState={loadState}
             load={load}
             cancel={() => loader.cancel()}
-            offered={isNamed ? settings.model : undefined}
+            offeredUrl={hasModelUrl ? settings.model : undefined}
           />
         }
       />
       <div className={css['side']}>
-        <ModelPanel loaded={loaded} load={load} model={settings.model} />
+        <ModelPanel loadState={loadState} load={load} model={settings.model} />
         {chat && <DevicePanel chat={chat} />}
-        <SamplingPanel settings={settings} change={change} />
+        <SamplingPanel settings={settings} change={changeSettings} />
         <ComparePanel
           webLlm={webLlm}
-          open={setWebLlm}
+          onToggle={setWebLlm}
           isBusy={isBusy}
           features={chat?.device.features}
           chosen={settings.webLlm}
-          choose={(id) => change({ webLlm: id })}
+          choose={(id) => changeSettings({ webLlm: id })}
           loadInLathe={(url) => load({ from: 'url', url })}
         />
       </div>
-      <DropZone take={take} />
+      <DropZone onFiles={onFiles} />
     </div>
   );
 }
 
-export function App(props: { loader: Loader; conversation: Conversation; lack: Lack | undefined }) {
-  const { lack, ...rest } = props;
+export function App(props: { loader: Loader; conversation: Conversation; webGpuIssue: WebGpuIssue | undefined }) {
+  const { webGpuIssue, ...rest } = props;
   return (
     <main className={css['page']}>
       <header className={css['head']}>
@@ -102,7 +102,7 @@ export function App(props: { loader: Loader; conversation: Conversation; lack: L
           The model runs inside the page, and nothing that you write leaves it.
         </p>
       </header>
-      {lack === undefined ? <Demo {...rest} /> : <NoWebGpu lack={lack} />}
+      {webGpuIssue === undefined ? <Demo {...rest} /> : <NoWebGpu issue={webGpuIssue} />}
     </main>
   );
 }

@@ -2,13 +2,13 @@ import { type ReactNode, useEffect, useRef, useState, useSyncExternalStore } fro
 import { Badge, Button, Panel } from '../console/parts/index.tsx';
 import type { DeviceFacts } from '../engine/types.ts';
 import { TurnView } from './answer-view.tsx';
-import type { Answerer, Conversation } from './conversation.ts';
+import type { ChatBackend, Conversation } from './conversation.ts';
 import css from './demo.module.css';
 import { examples } from './examples.ts';
 import type { Settings } from './settings.ts';
 
 /** Keeps growing text scrolled to its end, unless the user has scrolled up. */
-function useFollowed(changes: unknown, isGrowing: boolean) {
+function useAutoScroll(changes: unknown, isGrowing: boolean) {
   const ref = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
   useEffect(() => {
@@ -19,10 +19,10 @@ function useFollowed(changes: unknown, isGrowing: boolean) {
     const box = ref.current;
     if (box) isAtEnd.current = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
   };
-  const follow = () => {
+  const scrollToEnd = () => {
     isAtEnd.current = true;
   };
-  return { ref, onScroll, follow };
+  return { ref, onScroll, scrollToEnd };
 }
 
 function Examples({ choose }: { choose: (prompt: string) => void }) {
@@ -41,29 +41,29 @@ export function ChatPanel(props: {
   conversation: Conversation;
   settings: Settings;
   /** Engines that answer the next prompt; empty until a model is loaded. */
-  answerers: readonly Answerer[];
+  backends: readonly ChatBackend[];
   isEmbedded: boolean;
   device: DeviceFacts | undefined;
   /** Progress or failure of loading the model. */
   status: ReactNode;
 }) {
-  const { conversation, settings, answerers, isEmbedded, device, status } = props;
+  const { conversation, settings, backends, isEmbedded, device, status } = props;
   const { turns, isBusy } = useSyncExternalStore(conversation.store.subscribe, conversation.store.get);
   const [draft, setDraft] = useState('');
-  const box = useRef<HTMLTextAreaElement>(null);
-  const { ref, onScroll, follow } = useFollowed(turns, turns.length > 0);
-  const isReady = answerers.length > 0;
+  const textArea = useRef<HTMLTextAreaElement>(null);
+  const { ref, onScroll, scrollToEnd } = useAutoScroll(turns, turns.length > 0);
+  const isReady = backends.length > 0;
 
-  const ask = (prompt: string) => {
+  const send = (prompt: string) => {
     if (!isReady || isBusy || prompt.trim() === '') return;
-    follow();
+    scrollToEnd();
     setDraft('');
-    void conversation.ask(prompt, { system: settings.system, sampling: settings.sampling, answerers });
+    void conversation.ask(prompt, { system: settings.system, sampling: settings.sampling, backends });
   };
   const choose = (prompt: string) => {
-    if (isReady && !isBusy) ask(prompt);
+    if (isReady && !isBusy) send(prompt);
     else setDraft(prompt);
-    box.current?.focus();
+    textArea.current?.focus();
   };
 
   return (
@@ -110,14 +110,14 @@ export function ChatPanel(props: {
         className={css['composer']}
         onSubmit={(event) => {
           event.preventDefault();
-          ask(draft);
+          send(draft);
         }}
       >
         <label className={css['hidden']} htmlFor="prompt">
           Your message
         </label>
         <textarea
-          ref={box}
+          ref={textArea}
           id="prompt"
           rows={2}
           value={draft}
@@ -129,7 +129,7 @@ export function ChatPanel(props: {
             // Enter also confirms the composition of an input method.
             if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
             event.preventDefault();
-            ask(draft);
+            send(draft);
           }}
         />
         {isBusy ? (

@@ -6,10 +6,10 @@ import { openWebLlm, type WebLlm, type WebLlmState } from './web-llm/client.ts';
 import type { ListedModel } from './web-llm/protocol.ts';
 
 /** Default model: small, and without optional GPU features. */
-const suggested = 'SmolLM2-360M-Instruct-q4f32_1-MLC';
-const hosts = 'huggingface.co (weights) and raw.githubusercontent.com (model code)';
+const defaultModelId = 'SmolLM2-360M-Instruct-q4f32_1-MLC';
+const modelHosts = 'huggingface.co (weights) and raw.githubusercontent.com (model code)';
 
-function LoadFault({ state }: { state: WebLlmState & { phase: 'failed' } }) {
+function WebLlmFault({ state }: { state: WebLlmState & { phase: 'failed' } }) {
   const { id, message, blocked } = state;
   return (
     <div className={css['failure']} role="alert">
@@ -17,14 +17,14 @@ function LoadFault({ state }: { state: WebLlmState & { phase: 'failed' } }) {
       <p>{message}</p>
       <p>
         {blocked === undefined
-          ? `Its models come from ${hosts}: both must be reachable from this browser. The chat with lathe works without it.`
+          ? `Its models come from ${modelHosts}: both must be reachable from this browser. The chat with lathe works without it.`
           : `The policy of this page (Content-Security-Policy) does not allow ${blocked}. The server of the page can allow it in connect-src.`}
       </p>
     </div>
   );
 }
 
-function Models(props: {
+function ModelChooser(props: {
   webLlm: WebLlm;
   models: readonly ListedModel[];
   state: WebLlmState;
@@ -35,31 +35,31 @@ function Models(props: {
   loadInLathe: (url: string) => void;
 }) {
   const { webLlm, models, state, isBusy, features, chosen, choose, loadInLathe } = props;
-  const known =
-    models.find(({ id }) => id === chosen) ?? models.find(({ id }) => id === suggested) ?? models[0];
-  if (!known) return null;
-  const lacking = ({ features: needed }: ListedModel) =>
+  const selectedModel =
+    models.find(({ id }) => id === chosen) ?? models.find(({ id }) => id === defaultModelId) ?? models[0];
+  if (!selectedModel) return null;
+  const missingFeatures = ({ features: needed }: ListedModel) =>
     features === undefined ? [] : needed.filter((feature) => !features.includes(feature));
-  const titleOf = (model: ListedModel) => {
+  const modelTitle = (model: ListedModel) => {
     const { id, gpuMegabytes } = model;
     const size = gpuMegabytes === undefined ? '' : ` (${formatNumber(gpuMegabytes, 0)} MB of GPU memory)`;
-    const lacks = lacking(model);
-    return lacks.length === 0 ? `${id}${size}` : `${id}: needs ${lacks.join(', ')}`;
+    const missing = missingFeatures(model);
+    return missing.length === 0 ? `${id}${size}` : `${id}: needs ${missing.join(', ')}`;
   };
   const isLoading = state.phase === 'loading';
   return (
     <>
-      <Field label="Model of web-llm's list" hint={`Loading contacts ${hosts}.`}>
+      <Field label="Model of web-llm's list" hint={`Loading contacts ${modelHosts}.`}>
         {(control) => (
           <select
             {...control}
-            value={known.id}
+            value={selectedModel.id}
             disabled={isLoading || isBusy}
             onChange={({ target }) => choose(target.value)}
           >
             {models.map((model) => (
-              <option key={model.id} value={model.id} disabled={lacking(model).length > 0}>
-                {titleOf(model)}
+              <option key={model.id} value={model.id} disabled={missingFeatures(model).length > 0}>
+                {modelTitle(model)}
               </option>
             ))}
           </select>
@@ -77,7 +77,7 @@ function Models(props: {
         {isLoading ? (
           <Button onClick={() => webLlm.unload()}>Cancel</Button>
         ) : (
-          <Button disabled={isBusy} onClick={() => webLlm.load(known.id)}>
+          <Button disabled={isBusy} onClick={() => webLlm.load(selectedModel.id)}>
             Load in web-llm
           </Button>
         )}
@@ -86,7 +86,7 @@ function Models(props: {
             Unload
           </Button>
         )}
-        <Button disabled={isBusy} onClick={() => loadInLathe(known.weights)}>
+        <Button disabled={isBusy} onClick={() => loadInLathe(selectedModel.weights)}>
           Load the same weights in lathe
         </Button>
       </div>
@@ -94,14 +94,14 @@ function Models(props: {
   );
 }
 
-const never = () => () => {};
-const nothing: readonly ListedModel[] = [];
-const off: WebLlmState = { phase: 'starting' };
+const noSubscription = () => () => {};
+const noModels: readonly ListedModel[] = [];
+const initialState: WebLlmState = { phase: 'starting' };
 
 /** Optional comparison: sends the same prompt and sampling to web-llm. */
 export function ComparePanel(props: {
   webLlm: WebLlm | undefined;
-  open: (webLlm: WebLlm | undefined) => void;
+  onToggle: (webLlm: WebLlm | undefined) => void;
   isBusy: boolean;
   /** Features of the device, if known. */
   features: readonly string[] | undefined;
@@ -109,11 +109,11 @@ export function ComparePanel(props: {
   choose: (id: string) => void;
   loadInLathe: (url: string) => void;
 }) {
-  const { webLlm, open, ...rest } = props;
-  const state = useSyncExternalStore(webLlm?.state.subscribe ?? never, webLlm?.state.get ?? (() => off));
+  const { webLlm, onToggle, ...rest } = props;
+  const state = useSyncExternalStore(webLlm?.state.subscribe ?? noSubscription, webLlm?.state.get ?? (() => initialState));
   const models = useSyncExternalStore(
-    webLlm?.models.subscribe ?? never,
-    webLlm?.models.get ?? (() => nothing),
+    webLlm?.models.subscribe ?? noSubscription,
+    webLlm?.models.get ?? (() => noModels),
   );
   return (
     <Panel title="Comparison">
@@ -126,7 +126,7 @@ export function ComparePanel(props: {
           disabled={rest.isBusy}
           onChange={({ target }) => {
             webLlm?.close();
-            open(target.checked ? openWebLlm() : undefined);
+            onToggle(target.checked ? openWebLlm() : undefined);
           }}
         />
         Compare with web-llm
@@ -134,16 +134,16 @@ export function ComparePanel(props: {
       <p className={css['quiet']}>
         web-llm is another engine for language models in browsers. With the comparison on, each prompt goes to
         lathe first and then to web-llm, with the same messages and sampling (web-llm has no top k and no min
-        p). Its code is loaded from this server when you turn the switch on, its models from {hosts}.
+        p). Its code is loaded from this server when you turn the switch on, its models from {modelHosts}.
       </p>
       {webLlm !== undefined && (
         <>
           {state.phase === 'starting' && <p role="status">Loading web-llm ...</p>}
-          {state.phase === 'failed' && <LoadFault state={state} />}
+          {state.phase === 'failed' && <WebLlmFault state={state} />}
           {state.phase === 'ready' && (
             <p role="status">web-llm is ready with {state.id}: the next prompt goes to both.</p>
           )}
-          <Models webLlm={webLlm} models={models} state={state} {...rest} />
+          <ModelChooser webLlm={webLlm} models={models} state={state} {...rest} />
         </>
       )}
     </Panel>

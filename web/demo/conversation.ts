@@ -17,23 +17,23 @@ export interface Measured {
   readonly tokensPerSecond: number | undefined;
 }
 
-interface Piece {
+interface AnswerDelta {
   readonly text?: string;
   /** Reasoning text before the answer. */
-  readonly thought?: string;
-  readonly finish?: 'stop' | 'length';
+  readonly reasoning?: string;
+  readonly finishReason?: 'stop' | 'length';
   readonly measured?: Measured;
 }
 
 /** An engine with a loaded model. */
-export interface Answerer {
+export interface ChatBackend {
   readonly engine: string;
   readonly model: string;
   readonly ask: (
     messages: readonly Message[],
     sampling: Sampling,
     signal: AbortSignal,
-  ) => AsyncIterable<Piece>;
+  ) => AsyncIterable<AnswerDelta>;
 }
 
 export interface Answer {
@@ -41,8 +41,8 @@ export interface Answer {
   readonly model: string;
   readonly state: 'waiting' | 'writing' | 'done' | 'stopped' | 'failed';
   readonly text: string;
-  readonly thought: string;
-  readonly finish?: 'stop' | 'length';
+  readonly reasoning: string;
+  readonly finishReason?: 'stop' | 'length';
   readonly measured?: Measured;
   readonly fault?: string;
 }
@@ -58,108 +58,108 @@ export interface Conversation {
   /**
    * Sends the prompt to all engines, one after the other: in parallel they would share the GPU and distort the timings.
    */
-  readonly ask: (prompt: string, about: Asked) => Promise<void>;
+  readonly ask: (prompt: string, options: AskOptions) => Promise<void>;
   readonly stop: () => void;
   readonly clear: () => void;
 }
 
-interface Asked {
+interface AskOptions {
   readonly system: string;
   readonly sampling: Sampling;
-  readonly answerers: readonly Answerer[];
+  readonly backends: readonly ChatBackend[];
 }
 
 /** Minimum time between two updates of a growing answer; more updates would slow the model down. */
-const showEveryMs = 30;
+const updateIntervalMs = 30;
 
-const isOver = ({ state }: Answer) => state === 'done' || state === 'stopped';
+const isFinished = ({ state }: Answer) => state === 'done' || state === 'stopped';
 
 /** Messages of the request. All engines get the same history, which has the answers of the first one. */
 export function messagesOf(turns: readonly Turn[], system: string): readonly Message[] {
-  const said = turns.flatMap(({ prompt, answers }): readonly Message[] => {
+  const history = turns.flatMap(({ prompt, answers }): readonly Message[] => {
     const first = answers[0];
-    return first && isOver(first) && first.text !== ''
+    return first && isFinished(first) && first.text !== ''
       ? [
           { role: 'user', content: prompt },
           { role: 'assistant', content: first.text },
         ]
       : [];
   });
-  return system.trim() === '' ? said : [{ role: 'system', content: system }, ...said];
+  return system.trim() === '' ? history : [{ role: 'system', content: system }, ...history];
 }
 
 export function createConversation(): Conversation {
   const store = createStore<{ turns: readonly Turn[]; isBusy: boolean }>({ turns: [], isBusy: false });
-  let running: AbortController | undefined;
+  let currentAbort: AbortController | undefined;
   let count = 0;
 
-  async function answer(
-    by: Answerer,
+  async function streamAnswer(
+    backend: ChatBackend,
     messages: readonly Message[],
     sampling: Sampling,
     signal: AbortSignal,
-    show: (answer: Answer) => void,
+    publish: (answer: Answer) => void,
   ): Promise<void> {
-    let now: Answer = { engine: by.engine, model: by.model, state: 'writing', text: '', thought: '' };
-    let shownAt = 0;
+    let current: Answer = { engine: backend.engine, model: backend.model, state: 'writing', text: '', reasoning: '' };
+    let publishedAt = 0;
     try {
-      for await (const { text = '', thought = '', finish, measured } of by.ask(messages, sampling, signal)) {
-        now = {
-          ...now,
-          text: now.text + text,
-          thought: now.thought + thought,
-          ...(finish && { finish }),
+      for await (const { text = '', reasoning = '', finishReason, measured } of backend.ask(messages, sampling, signal)) {
+        current = {
+          ...current,
+          text: current.text + text,
+          reasoning: current.reasoning + reasoning,
+          ...(finishReason && { finishReason }),
           ...(measured && { measured }),
         };
-        if (performance.now() - shownAt < showEveryMs) continue;
-        show(now);
-        shownAt = performance.now();
+        if (performance.now() - publishedAt < updateIntervalMs) continue;
+        publish(current);
+        publishedAt = performance.now();
       }
-      show({ ...now, state: signal.aborted ? 'stopped' : 'done' });
+      publish({ ...current, state: signal.aborted ? 'stopped' : 'done' });
     } catch (error) {
-      show(
+      publish(
         signal.aborted
-          ? { ...now, state: 'stopped' }
-          : { ...now, state: 'failed', fault: errorMessage(error) },
+          ? { ...current, state: 'stopped' }
+          : { ...current, state: 'failed', fault: errorMessage(error) },
       );
     }
   }
 
   return {
     store,
-    async ask(prompt, { system, sampling, answerers }) {
-      if (running !== undefined) throw new Error('an answer is still being written');
+    async ask(prompt, { system, sampling, backends }) {
+      if (currentAbort !== undefined) throw new Error('an answer is still being written');
       const controller = new AbortController();
-      running = controller;
+      currentAbort = controller;
       const id = ++count;
       const messages: Message[] = [
         ...messagesOf(store.get().turns, system),
         { role: 'user', content: prompt },
       ];
-      const waiting = answerers.map(
-        ({ engine, model }): Answer => ({ engine, model, state: 'waiting', text: '', thought: '' }),
+      const waiting = backends.map(
+        ({ engine, model }): Answer => ({ engine, model, state: 'waiting', text: '', reasoning: '' }),
       );
       store.set({ turns: [...store.get().turns, { id, prompt, answers: waiting }], isBusy: true });
-      const showOf = (at: number) => (next: Answer) =>
+      const updateAnswer = (at: number) => (next: Answer) =>
         store.set({
           ...store.get(),
           turns: store
             .get()
             .turns.map((turn) => (turn.id === id ? { ...turn, answers: turn.answers.with(at, next) } : turn)),
         });
-      for (const [at, by] of answerers.entries()) {
-        const show = showOf(at);
+      for (const [at, backend] of backends.entries()) {
+        const show = updateAnswer(at);
         // Sequential on purpose.
-        if (!controller.signal.aborted) await answer(by, messages, sampling, controller.signal, show);
-        else show({ engine: by.engine, model: by.model, state: 'stopped', text: '', thought: '' });
+        if (!controller.signal.aborted) await streamAnswer(backend, messages, sampling, controller.signal, show);
+        else show({ engine: backend.engine, model: backend.model, state: 'stopped', text: '', reasoning: '' });
       }
-      running = undefined;
+      currentAbort = undefined;
       store.set({ ...store.get(), isBusy: false });
     },
-    stop: () => running?.abort(),
+    stop: () => currentAbort?.abort(),
     clear() {
-      running?.abort();
-      store.set({ turns: [], isBusy: running !== undefined });
+      currentAbort?.abort();
+      store.set({ turns: [], isBusy: currentAbort !== undefined });
     },
   };
 }

@@ -4,7 +4,7 @@ import type { Chat } from '../engine/types.ts';
 import css from './demo.module.css';
 
 /** Name of the adapter, from the parts that the browser discloses. */
-function nameOf({ vendor, architecture, description }: Chat['device']): string {
+function adapterName({ vendor, architecture, description }: Chat['device']): string {
   const parts = [...new Set([vendor, architecture, description].filter((part) => part !== ''))];
   return parts.length === 0 ? 'not disclosed by the browser' : parts.join(', ');
 }
@@ -24,7 +24,7 @@ export function DevicePanel({ chat: { device, model } }: { chat: Chat }) {
       )}
       <Facts
         facts={[
-          ['Adapter', nameOf(device)],
+          ['Adapter', adapterName(device)],
           ['Largest buffer', formatBytes(device.maxBufferBytes)],
           ['Features', device.features.length === 0 ? 'none' : [...device.features].sort().join(', ')],
           ['Model', model.id],

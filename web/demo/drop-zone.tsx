@@ -2,8 +2,8 @@ import { useEffect, useState } from 'react';
 import css from './demo.module.css';
 
 /** Accepts files dropped anywhere on the page. */
-export function DropZone({ take }: { take: (files: readonly File[]) => void }) {
-  const [isOver, setOver] = useState(false);
+export function DropZone({ onFiles }: { onFiles: (files: readonly File[]) => void }) {
+  const [isDragging, setDragging] = useState(false);
   useEffect(() => {
     const listening = new AbortController();
     const { signal } = listening;
@@ -14,11 +14,11 @@ export function DropZone({ take }: { take: (files: readonly File[]) => void }) {
         if (!hasFiles(event)) return;
         // Otherwise the browser would navigate to the file.
         event.preventDefault();
-        setOver(true);
+        setDragging(true);
       },
       { signal },
     );
-    addEventListener('dragleave', ({ relatedTarget }) => relatedTarget === null && setOver(false), {
+    addEventListener('dragleave', ({ relatedTarget }) => relatedTarget === null && setDragging(false), {
       signal,
     });
     addEventListener(
@@ -26,13 +26,13 @@ export function DropZone({ take }: { take: (files: readonly File[]) => void }) {
       (event) => {
         if (!hasFiles(event)) return;
         event.preventDefault();
-        setOver(false);
+        setDragging(false);
         const files = [...(event.dataTransfer?.files ?? [])];
-        if (files.length > 0) take(files);
+        if (files.length > 0) onFiles(files);
       },
       { signal },
     );
     return () => listening.abort();
-  }, [take]);
-  return isOver ? <div className={css['drop']}>Drop the model to load it</div> : null;
+  }, [onFiles]);
+  return isDragging ? <div className={css['drop']}>Drop the model to load it</div> : null;
 }

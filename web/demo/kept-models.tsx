@@ -5,22 +5,22 @@ import { Badge, Button } from '../console/parts/index.tsx';
 import { keptModels, forgetModel } from '../engine/index.ts';
 import type { KeptModel } from '../engine/types.ts';
 import css from './demo.module.css';
-import type { Loaded, Source } from './loader.ts';
+import type { LoadState, Source } from './loader.ts';
 
-interface Kept {
+interface StorageState {
   readonly models: readonly KeptModel[];
-  readonly used: number | undefined;
-  readonly quota: number | undefined;
+  readonly usedBytes: number | undefined;
+  readonly quotaBytes: number | undefined;
 }
 
-async function look(): Promise<Kept> {
-  const [models, room] = await Promise.all([keptModels(), navigator.storage.estimate()]);
-  return { models, used: room.usage, quota: room.quota };
+async function readStorage(): Promise<StorageState> {
+  const [models, estimate] = await Promise.all([keptModels(), navigator.storage.estimate()]);
+  return { models, usedBytes: estimate.usage, quotaBytes: estimate.quota };
 }
 
 /** Models downloaded from URLs and stored in the browser's private file system (OPFS) of this origin. */
-export function KeptModels({ loaded, load }: { loaded: Loaded; load: (source: Source) => void }) {
-  const [kept, setKept] = useState<Kept>();
+export function StoredModels({ loaded, load }: { loaded: LoadState; load: (source: Source) => void }) {
+  const [storage, setStorage] = useState<StorageState>();
   const [fault, setFault] = useState<string>();
   const [removals, setRemovals] = useState(0);
   const { phase } = loaded;
@@ -28,18 +28,18 @@ export function KeptModels({ loaded, load }: { loaded: Loaded; load: (source: So
 
   // The list changes when loading ends, in any way, and when a model is removed.
   useEffect(() => {
-    let isWanted = true;
-    const show = async () => {
+    let isCurrent = true;
+    const refresh = async () => {
       try {
-        const next = await look();
-        if (isWanted) setKept(next);
+        const next = await readStorage();
+        if (isCurrent) setStorage(next);
       } catch (error) {
-        if (isWanted) setFault(errorMessage(error));
+        if (isCurrent) setFault(errorMessage(error));
       }
     };
-    void show();
+    void refresh();
     return () => {
-      isWanted = false;
+      isCurrent = false;
     };
   }, [phase, removals]);
 
@@ -50,7 +50,7 @@ export function KeptModels({ loaded, load }: { loaded: Loaded; load: (source: So
       .finally(() => setRemovals((count) => count + 1));
   };
 
-  if (fault === undefined && (kept === undefined || kept.models.length === 0)) return null;
+  if (fault === undefined && (storage === undefined || storage.models.length === 0)) return null;
   return (
     <section aria-label="Models stored in this browser">
       <h3>Stored in this browser</h3>
@@ -60,7 +60,7 @@ export function KeptModels({ loaded, load }: { loaded: Loaded; load: (source: So
         </p>
       )}
       <ul className={css['kept']}>
-        {kept?.models.map(({ url, bytes, whole }) => {
+        {storage?.models.map(({ url, bytes, whole }) => {
           const isInUse = inUse?.from === 'url' && inUse.url === url;
           return (
             <li key={url}>
@@ -88,9 +88,9 @@ export function KeptModels({ loaded, load }: { loaded: Loaded; load: (source: So
           );
         })}
       </ul>
-      {kept?.used !== undefined && kept.quota !== undefined && (
+      {storage?.usedBytes !== undefined && storage.quotaBytes !== undefined && (
         <p className={css['quiet']}>
-          {formatBytes(kept.used)} of {formatBytes(kept.quota)} that the browser allows this site.
+          {formatBytes(storage.usedBytes)} of {formatBytes(storage.quotaBytes)} that the browser allows this site.
         </p>
       )}
     </section>

@@ -1,22 +1,22 @@
 import type { Chat } from '../engine/types.ts';
-import type { Answerer } from './conversation.ts';
-import { requestedSampling } from './settings.ts';
+import type { ChatBackend } from './conversation.ts';
+import { samplingMembers } from './settings.ts';
 
 /** Sends prompts to lathe through the public API of the engine, with OpenAI's request. */
-export const latheAnswerer = (chat: Chat): Answerer => ({
+export const latheBackend = (chat: Chat): ChatBackend => ({
   engine: 'lathe',
   model: chat.model.id,
   async *ask(messages, sampling, signal) {
     const chunks = await chat.chat.completions.create(
-      { messages, ...requestedSampling(sampling), stream: true },
+      { messages, ...samplingMembers(sampling), stream: true },
       { signal },
     );
     for await (const { choices, timings } of chunks) {
-      const [{ delta, finish_reason: finish }] = choices;
+      const [{ delta, finish_reason: finishReason }] = choices;
       yield {
         ...(delta.content !== undefined && { text: delta.content }),
-        ...(delta.reasoning_content !== undefined && { thought: delta.reasoning_content }),
-        ...(finish !== null && { finish }),
+        ...(delta.reasoning_content !== undefined && { reasoning: delta.reasoning_content }),
+        ...(finishReason !== null && { finishReason }),
         ...(timings && {
           measured: {
             promptTokens: timings.prompt_tokens,

@@ -8,7 +8,7 @@ export type Source =
   | { readonly from: 'url'; readonly url: string }
   | { readonly from: 'files'; readonly files: readonly File[] };
 
-export type Loaded =
+export type LoadState =
   | { readonly phase: 'none' }
   | { readonly phase: 'loading'; readonly source: Source; readonly progress: LoadProgress }
   | { readonly phase: 'ready'; readonly source: Source; readonly chat: Chat }
@@ -16,13 +16,13 @@ export type Loaded =
   | { readonly phase: 'failed'; readonly source: Source; readonly failure: Failure };
 
 export interface Loader {
-  readonly store: Store<Loaded>;
+  readonly store: Store<LoadState>;
   /** Replaces the current model. Resolves when the new one is ready or has failed; never rejects. */
   readonly load: (source: Source) => Promise<void>;
   readonly cancel: () => void;
 }
 
-export const embedded: Source = { from: 'embedded' };
+export const embeddedSource: Source = { from: 'embedded' };
 
 const optionsOf = (source: Source): Pick<ChatOptions, 'model'> => {
   if (source.from === 'url') return { model: source.url };
@@ -31,7 +31,7 @@ const optionsOf = (source: Source): Pick<ChatOptions, 'model'> => {
 
 /** Loads one model at a time: the previous one frees its GPU memory before the next one loads. */
 export function createLoader(createChat: (options: ChatOptions) => Promise<Chat>): Loader {
-  const store = createStore<Loaded>({ phase: 'none' });
+  const store = createStore<LoadState>({ phase: 'none' });
   let current = new AbortController();
   let chat: Chat | undefined;
 
@@ -39,35 +39,35 @@ export function createLoader(createChat: (options: ChatOptions) => Promise<Chat>
     store,
     async load(source) {
       current.abort();
-      const mine = new AbortController();
-      current = mine;
-      const isCurrent = () => current === mine;
-      const show = (progress: LoadProgress) => {
-        if (isCurrent() && !mine.signal.aborted) store.set({ phase: 'loading', source, progress });
+      const controller = new AbortController();
+      current = controller;
+      const isCurrent = () => current === controller;
+      const publish = (progress: LoadProgress) => {
+        if (isCurrent() && !controller.signal.aborted) store.set({ phase: 'loading', source, progress });
       };
-      show({ phase: 'adapter', message: 'Starting' });
-      const before = chat;
+      publish({ phase: 'adapter', message: 'Starting' });
+      const previous = chat;
       chat = undefined;
       try {
-        await before?.close();
+        await previous?.close();
         if (!isCurrent()) return;
-        const made = await createChat({ ...optionsOf(source), signal: mine.signal, onProgress: show });
-        if (!isCurrent() || mine.signal.aborted) {
-          await made.close();
+        const newChat = await createChat({ ...optionsOf(source), signal: controller.signal, onProgress: publish });
+        if (!isCurrent() || controller.signal.aborted) {
+          await newChat.close();
           return;
         }
-        chat = made;
-        store.set({ phase: 'ready', source, chat: made });
-        const why = await made.gone;
-        if (!isCurrent() || chat !== made) return;
+        chat = newChat;
+        store.set({ phase: 'ready', source, chat: newChat });
+        const reason = await newChat.gone;
+        if (!isCurrent() || chat !== newChat) return;
         chat = undefined;
         store.set({
           phase: 'failed',
           source,
-          failure: { code: why, message: 'The loaded model was lost with it.' },
+          failure: { code: reason, message: 'The loaded model was lost with it.' },
         });
       } catch (error) {
-        if (!isCurrent() || mine.signal.aborted) return;
+        if (!isCurrent() || controller.signal.aborted) return;
         store.set({ phase: 'failed', source, failure: failureOf(error) });
       }
     },

@@ -7,13 +7,13 @@ import { createChat } from '../engine/index.ts';
 import { App } from './app.tsx';
 import { createConversation } from './conversation.ts';
 import { createLoader } from './loader.ts';
-import { lackOf } from './support.ts';
+import { webGpuIssue } from './support.ts';
 
 applyTheme();
 const root = document.getElementById('root');
 if (!root) throw new Error('the page has no #root');
 createRoot(root).render(
   <StrictMode>
-    <App loader={createLoader(createChat)} conversation={createConversation()} lack={lackOf(window)} />
+    <App loader={createLoader(createChat)} conversation={createConversation()} webGpuIssue={webGpuIssue(window)} />
   </StrictMode>,
 );

@@ -1,12 +1,12 @@
 import { useId, useState } from 'react';
 import { Badge, Button, Field, Panel } from '../console/parts/index.tsx';
 import css from './demo.module.css';
-import { KeptModels } from './kept-models.tsx';
-import { embedded, type Loaded, type Source } from './loader.ts';
-import { faultOfModelUrl } from './model-url.ts';
-import { nameOf } from './load-status.tsx';
+import { StoredModels } from './kept-models.tsx';
+import { embeddedSource, type LoadState, type Source } from './loader.ts';
+import { modelUrlFault } from './model-url.ts';
+import { sourceName } from './load-status.tsx';
 
-const stateOf = ({ phase }: Loaded) => {
+const stateBadge = ({ phase }: LoadState) => {
   if (phase === 'ready') return <Badge tone="good">Ready</Badge>;
   if (phase === 'loading') return <Badge>Loading</Badge>;
   return (
@@ -16,28 +16,28 @@ const stateOf = ({ phase }: Loaded) => {
 
 /** Choice of the model: the embedded one, a URL or the user's files. */
 export function ModelPanel(props: {
-  loaded: Loaded;
+  loadState: LoadState;
   load: (source: Source) => void;
   /** Model URL from the URL of the page. */
   model: string;
 }) {
-  const { loaded, load, model } = props;
+  const { loadState, load, model } = props;
   const [url, setUrl] = useState(model);
   const [fault, setFault] = useState<string>();
-  const file = useId();
-  const isEmbedded = loaded.phase !== 'none' && loaded.source.from === 'embedded';
+  const fileInputId = useId();
+  const isEmbedded = loadState.phase !== 'none' && loadState.source.from === 'embedded';
   return (
-    <Panel title="Model" tools={stateOf(loaded)}>
-      {loaded.phase !== 'none' && <p className={css['url']}>{nameOf(loaded.source)}</p>}
-      {!isEmbedded && <Button onClick={() => load(embedded)}>Load the embedded model</Button>}
+    <Panel title="Model" tools={stateBadge(loadState)}>
+      {loadState.phase !== 'none' && <p className={css['url']}>{sourceName(loadState.source)}</p>}
+      {!isEmbedded && <Button onClick={() => load(embeddedSource)}>Load the embedded model</Button>}
       <form
         className={css['form']}
         onSubmit={(event) => {
           event.preventDefault();
           const text = url.trim();
-          const wrong = faultOfModelUrl(text, location.href);
-          setFault(wrong);
-          if (wrong === undefined) load({ from: 'url', url: text });
+          const urlFault = modelUrlFault(text, location.href);
+          setFault(urlFault);
+          if (urlFault === undefined) load({ from: 'url', url: text });
         }}
       >
         <Field
@@ -66,11 +66,11 @@ export function ModelPanel(props: {
         </Button>
       </form>
       <div className={css['form']}>
-        <label htmlFor={file} className={css['label']}>
+        <label htmlFor={fileInputId} className={css['label']}>
           GGUF file
         </label>
         <input
-          id={file}
+          id={fileInputId}
           type="file"
           multiple
           onChange={({ target }) => {
@@ -85,7 +85,7 @@ export function ModelPanel(props: {
           has several parts, choose them together.
         </p>
       </div>
-      <KeptModels loaded={loaded} load={load} />
+      <StoredModels loaded={loadState} load={load} />
     </Panel>
   );
 }

@@ -1,8 +1,8 @@
 import { Button, Facts, Panel } from '../console/parts/index.tsx';
 import css from './demo.module.css';
-import type { Lack } from './support.ts';
+import type { WebGpuIssue } from './support.ts';
 
-function Insecure() {
+function InsecureContext() {
   const port = location.port === '' ? '80' : location.port;
   return (
     <Panel title="This page was loaded over plain HTTP">
@@ -42,18 +42,18 @@ function Insecure() {
 }
 
 /** As documented by the browser vendors in April 2026. */
-const browsers: readonly (readonly [name: string, since: string])[] = [
+const browserSupport: readonly (readonly [name: string, since: string])[] = [
   ['Chrome, Edge', 'Windows (x86), macOS and ChromeOS since 113; Android 12 and later since 121'],
   ['Chrome on Linux', 'Intel (Gen12 and later) since 144, NVIDIA since 147; others with a flag'],
   ['Safari', 'macOS, iOS, iPadOS and visionOS since 26'],
   ['Firefox', 'Windows since 141, macOS on Apple silicon since 145 to 147; elsewhere in Nightly'],
 ];
 
-function Missing() {
+function WebGpuMissing() {
   return (
     <>
       <Panel title="Browsers with WebGPU">
-        <Facts facts={browsers} />
+        <Facts facts={browserSupport} />
       </Panel>
       <Panel title="If your browser is one of these">
         <ul className={css['list']}>
@@ -80,26 +80,26 @@ function Missing() {
   );
 }
 
-const reasons: Readonly<Record<Lack, string>> = {
+const issueTexts: Readonly<Record<WebGpuIssue, string>> = {
   insecure: 'the browser disables WebGPU on this page, because the page is not a secure context.',
   missing: 'this browser does not offer WebGPU, which the model needs to run on the GPU.',
   no_adapter: 'this browser has WebGPU, but found no GPU for it.',
 };
 
 /** Shown instead of the demo when WebGPU is not available. */
-export function NoWebGpu({ lack, retry }: { lack: Lack; retry?: () => void }) {
+export function NoWebGpu({ issue, retry }: { issue: WebGpuIssue; retry?: () => void }) {
   return (
     <section className={css['missing']} role="alert" aria-label="No WebGPU">
       <p>
         <strong>The demo cannot run here: </strong>
-        {reasons[lack]}
+        {issueTexts[issue]}
       </p>
       {retry && (
         <p>
           <Button onClick={retry}>Try again</Button>
         </p>
       )}
-      {lack === 'insecure' ? <Insecure /> : <Missing />}
+      {issue === 'insecure' ? <InsecureContext /> : <WebGpuMissing />}
     </section>
   );
 }

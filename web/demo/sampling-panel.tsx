@@ -1,28 +1,28 @@
 import { useState } from 'react';
 import { Field, Panel } from '../console/parts/index.tsx';
 import css from './demo.module.css';
-import { faultOfSampler, type Sampling, type Settings, samplers } from './settings.ts';
+import { samplerFault, type Sampling, type Settings, samplers } from './settings.ts';
 
-type SamplerOf = (typeof samplers)[number];
+type SamplerParameter = (typeof samplers)[number];
 
 /** A number field that keeps what is typed and reports valid values only. */
 function SamplerField(props: {
-  sampler: SamplerOf;
+  sampler: SamplerParameter;
   value: number | undefined;
   change: (value: number | undefined) => void;
 }) {
   const { sampler, value, change } = props;
-  const { label, hint, min, max, step, usual } = sampler;
-  const [typed, setTyped] = useState<string>();
-  const shown = typed ?? (value === undefined ? '' : String(value));
-  const faultOf = (text: string) =>
+  const { label, hint, min, max, step, defaultValue } = sampler;
+  const [text, setText] = useState<string>();
+  const shown = text ?? (value === undefined ? '' : String(value));
+  const fieldFault = (text: string) =>
     text === ''
-      ? usual === undefined
+      ? defaultValue === undefined
         ? undefined
         : 'must be a number'
-      : faultOfSampler(sampler, Number(text));
+      : samplerFault(sampler, Number(text));
   return (
-    <Field label={label} hint={hint} fault={typed === undefined ? undefined : faultOf(typed)}>
+    <Field label={label} hint={hint} fault={text === undefined ? undefined : fieldFault(text)}>
       {(control) => (
         <input
           {...control}
@@ -33,21 +33,21 @@ function SamplerField(props: {
           step={step}
           value={shown}
           onChange={({ target }) => {
-            setTyped(target.value);
+            setText(target.value);
             // The browser reports input that is not a number as an empty value with `badInput`.
-            if (target.validity.badInput || faultOf(target.value) !== undefined) return;
+            if (target.validity.badInput || fieldFault(target.value) !== undefined) return;
             change(target.value === '' ? undefined : Number(target.value));
           }}
-          onBlur={() => setTyped(undefined)}
+          onBlur={() => setText(undefined)}
         />
       )}
     </Field>
   );
 }
 
-export function SamplingPanel(props: { settings: Settings; change: (some: Partial<Settings>) => void }) {
+export function SamplingPanel(props: { settings: Settings; change: (changes: Partial<Settings>) => void }) {
   const { settings, change } = props;
-  const set = (some: Partial<Sampling>) => change({ sampling: { ...settings.sampling, ...some } });
+  const set = (changes: Partial<Sampling>) => change({ sampling: { ...settings.sampling, ...changes } });
   return (
     <Panel title="Sampling">
       <Field label="System prompt" hint="Sent before the conversation.">

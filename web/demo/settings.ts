@@ -9,7 +9,7 @@ export type SamplerName =
   | 'max_tokens'
   | 'seed';
 
-interface Sampler {
+interface SamplerDefinition {
   readonly name: SamplerName;
   readonly label: string;
   readonly hint: string;
@@ -17,14 +17,14 @@ interface Sampler {
   readonly max: number;
   readonly step: number;
   /** Default; undefined: the request omits the parameter. */
-  readonly usual: number | undefined;
+  readonly defaultValue: number | undefined;
   /** Whether web-llm has the parameter, under the same name. */
-  readonly isShared: boolean;
+  readonly isInWebLlm: boolean;
 }
 
 export type Sampling = Readonly<Record<SamplerName, number | undefined>>;
 
-export const samplers: readonly Sampler[] = [
+export const samplers: readonly SamplerDefinition[] = [
   {
     name: 'temperature',
     label: 'Temperature',
@@ -32,8 +32,8 @@ export const samplers: readonly Sampler[] = [
     min: 0,
     max: 2,
     step: 0.05,
-    usual: 0,
-    isShared: true,
+    defaultValue: 0,
+    isInWebLlm: true,
   },
   {
     name: 'max_tokens',
@@ -42,8 +42,8 @@ export const samplers: readonly Sampler[] = [
     min: 1,
     max: 32_768,
     step: 1,
-    usual: 256,
-    isShared: true,
+    defaultValue: 256,
+    isInWebLlm: true,
   },
   {
     name: 'top_p',
@@ -52,8 +52,8 @@ export const samplers: readonly Sampler[] = [
     min: 0.01,
     max: 1,
     step: 0.01,
-    usual: 1,
-    isShared: true,
+    defaultValue: 1,
+    isInWebLlm: true,
   },
   {
     name: 'top_k',
@@ -62,8 +62,8 @@ export const samplers: readonly Sampler[] = [
     min: 0,
     max: 1000,
     step: 1,
-    usual: 0,
-    isShared: false,
+    defaultValue: 0,
+    isInWebLlm: false,
   },
   {
     name: 'min_p',
@@ -72,8 +72,8 @@ export const samplers: readonly Sampler[] = [
     min: 0,
     max: 1,
     step: 0.01,
-    usual: 0,
-    isShared: false,
+    defaultValue: 0,
+    isInWebLlm: false,
   },
   {
     name: 'repetition_penalty',
@@ -82,8 +82,8 @@ export const samplers: readonly Sampler[] = [
     min: 0.5,
     max: 2,
     step: 0.05,
-    usual: 1,
-    isShared: true,
+    defaultValue: 1,
+    isInWebLlm: true,
   },
   {
     name: 'seed',
@@ -92,8 +92,8 @@ export const samplers: readonly Sampler[] = [
     min: 0,
     max: 2 ** 31 - 1,
     step: 1,
-    usual: undefined,
-    isShared: true,
+    defaultValue: undefined,
+    isInWebLlm: true,
   },
 ];
 
@@ -107,53 +107,53 @@ export interface Settings {
 }
 
 /** @returns what is wrong with the value, or undefined */
-export function faultOfSampler({ min, max, step }: Sampler, value: number): string | undefined {
+export function samplerFault({ min, max, step }: SamplerDefinition, value: number): string | undefined {
   if (!Number.isFinite(value)) return 'must be a number';
   if (value < min || value > max) return `must be from ${min} to ${max}`;
   return step === 1 && !Number.isInteger(value) ? 'must be a whole number' : undefined;
 }
 
 /** Reads the settings from a URL search. Values out of range are ignored. */
-export function settingsOf(search: string): Settings {
-  const held = new URLSearchParams(search);
-  const valueOf = (sampler: Sampler): number | undefined => {
-    const text = held.get(sampler.name);
-    if (text === null || text.trim() === '') return sampler.usual;
+export function settingsFromSearch(search: string): Settings {
+  const parameters = new URLSearchParams(search);
+  const valueOf = (sampler: SamplerDefinition): number | undefined => {
+    const text = parameters.get(sampler.name);
+    if (text === null || text.trim() === '') return sampler.defaultValue;
     const value = Number(text);
-    return faultOfSampler(sampler, value) === undefined ? value : sampler.usual;
+    return samplerFault(sampler, value) === undefined ? value : sampler.defaultValue;
   };
   return {
-    model: held.get('model') ?? '',
-    system: held.get('system') ?? '',
+    model: parameters.get('model') ?? '',
+    system: parameters.get('system') ?? '',
     sampling: Object.fromEntries(samplers.map((sampler) => [sampler.name, valueOf(sampler)])) as Sampling,
-    webLlm: held.get('web-llm') ?? '',
+    webLlm: parameters.get('web-llm') ?? '',
   };
 }
 
 /** Writes the settings as a URL search. @returns with its question mark, or empty */
-export function searchOf({ model, system, sampling, webLlm }: Settings): string {
-  const said = new URLSearchParams();
-  if (model !== '') said.set('model', model);
-  if (system !== '') said.set('system', system);
-  for (const { name, usual } of samplers) {
+export function searchFromSettings({ model, system, sampling, webLlm }: Settings): string {
+  const parameters = new URLSearchParams();
+  if (model !== '') parameters.set('model', model);
+  if (system !== '') parameters.set('system', system);
+  for (const { name, defaultValue } of samplers) {
     const value = sampling[name];
-    if (value !== undefined && value !== usual) said.set(name, String(value));
+    if (value !== undefined && value !== defaultValue) parameters.set(name, String(value));
   }
-  if (webLlm !== '') said.set('web-llm', webLlm);
-  const text = said.toString();
+  if (webLlm !== '') parameters.set('web-llm', webLlm);
+  const text = parameters.toString();
   return text === '' ? '' : `?${text}`;
 }
 
 /**
  * Sampling members of a request: all that differ from the defaults, and those whose defaults differ between engines.
  */
-export function requestedSampling(sampling: Sampling, { shared = false } = {}) {
-  const alwaysSaid: readonly SamplerName[] = ['temperature', 'top_p', 'max_tokens'];
+export function samplingMembers(sampling: Sampling, { forWebLlm = false } = {}) {
+  const alwaysSent: readonly SamplerName[] = ['temperature', 'top_p', 'max_tokens'];
   return Object.fromEntries(
     samplers
-      .filter(({ name, usual, isShared }) => {
+      .filter(({ name, defaultValue, isInWebLlm }) => {
         const value = sampling[name];
-        return value !== undefined && (isShared || !shared) && (alwaysSaid.includes(name) || value !== usual);
+        return value !== undefined && (isInWebLlm || !forWebLlm) && (alwaysSent.includes(name) || value !== defaultValue);
       })
       .map(({ name }) => [name, sampling[name]]),
   ) as { readonly [Name in SamplerName]?: number };

@@ -1,13 +1,13 @@
 import { useCallback, useState } from 'react';
-import { type Settings, searchOf, settingsOf } from './settings.ts';
+import { type Settings, searchFromSettings, settingsFromSearch } from './settings.ts';
 
 /** The settings, kept in the URL so that links and reloads restore them. */
 export function useSettings(): readonly [Settings, (change: Partial<Settings>) => void] {
-  const [settings, setSettings] = useState(() => settingsOf(location.search));
-  const change = useCallback((some: Partial<Settings>) => {
+  const [settings, setSettings] = useState(() => settingsFromSearch(location.search));
+  const change = useCallback((changes: Partial<Settings>) => {
     setSettings((before) => {
-      const after = { ...before, ...some };
-      history.replaceState(null, '', `${location.pathname}${searchOf(after)}${location.hash}`);
+      const after = { ...before, ...changes };
+      history.replaceState(null, '', `${location.pathname}${searchFromSettings(after)}${location.hash}`);
       return after;
     });
   }, []);

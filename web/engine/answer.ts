@@ -1,7 +1,7 @@
 /** Generates one answer as chat completion chunks. */
 import { type ChatDelta, prepareChat } from '../../src/chat/index.ts';
 import type { Engine, Sampling, Timings, Usage } from '../../src/engine/index.ts';
-import { invalid } from './chat-error.ts';
+import { invalidRequest } from './chat-error.ts';
 import type { ChatChunk, ChatRequest, ChatTimings } from './types.ts';
 
 type Delta = ChatChunk['choices'][0]['delta'];
@@ -12,14 +12,14 @@ type Finish = NonNullable<ChatChunk['choices'][0]['finish_reason']>;
  * `signal` aborts, the answer ends with the text so far.
  * @throws ChatError `invalid_request`; EngineError
  */
-export async function* answer(
+export async function* streamAnswer(
   engine: Engine,
   request: ChatRequest,
   signal: AbortSignal,
 ): AsyncGenerator<ChatChunk, void, undefined> {
   const { model } = engine;
   const prepared = await prepareChat(engine, { messages: request.messages });
-  const maxTokens = answerTokens(prepared.prompt.length, model.contextLength, request.max_tokens);
+  const maxTokens = resolveMaxTokens(prepared.prompt.length, model.contextLength, request.max_tokens);
   const head = {
     id: `chatcmpl-${crypto.randomUUID().replaceAll('-', '')}`,
     object: 'chat.completion.chunk',
@@ -31,13 +31,13 @@ export async function* answer(
     choices: [{ index: 0, delta, finish_reason }],
   });
   const parser = prepared.parser();
-  const clock = new Clock(prepared.prompt.length);
+  const timer = new AnswerTimer(prepared.prompt.length);
   if (!signal.aborted) {
     const events = engine.generate({
       prompt: prepared.prompt,
       maxTokens,
       sampling: samplingOf(request),
-      stop: [...stopsOf(request.stop), ...prepared.stop],
+      stop: [...stopSequences(request.stop), ...prepared.stop],
       visible: prepared.visible,
       signal,
     });
@@ -45,13 +45,13 @@ export async function* answer(
     try {
       for await (const event of events) {
         if (event.type === 'text') {
-          clock.count(event.ids.length);
+          timer.count(event.ids.length);
           for (const delta of deltasOf(parser.push(event.text))) yield chunk(delta);
           continue;
         }
         if (event.type === 'prompt') continue;
         for (const delta of deltasOf(parser.end())) yield chunk(delta);
-        yield { ...chunk({}, event.finishReason), ...told(event.usage, event.timings) };
+        yield { ...chunk({}, event.finishReason), ...usageAndTimings(event.usage, event.timings) };
         return;
       }
     } catch (error) {
@@ -60,16 +60,16 @@ export async function* answer(
   } else {
     yield chunk({ role: 'assistant', content: '' });
   }
-  const { usage, timings } = clock.stopped();
+  const { usage, timings } = timer.snapshot();
   for (const delta of deltasOf(parser.end())) yield chunk(delta);
-  yield { ...chunk({}, 'stop'), ...told(usage, timings) };
+  yield { ...chunk({}, 'stop'), ...usageAndTimings(usage, timings) };
 }
 
 /** Measures an answer that was stopped before the engine reported its usage. */
-class Clock {
-  readonly #begin = performance.now();
+class AnswerTimer {
+  readonly #startedAt = performance.now();
   readonly #promptTokens: number;
-  #first: number | undefined;
+  #firstTokenAt: number | undefined;
   #tokens = 0;
 
   constructor(promptTokens: number) {
@@ -78,15 +78,15 @@ class Clock {
 
   count(tokens: number): void {
     this.#tokens += tokens;
-    this.#first ??= performance.now();
+    this.#firstTokenAt ??= performance.now();
   }
 
-  stopped(): { usage: Usage; timings: Timings } {
+  snapshot(): { usage: Usage; timings: Timings } {
     const now = performance.now();
-    const first = this.#first ?? now;
+    const firstTokenAt = this.#firstTokenAt ?? now;
     return {
       usage: { prompt_tokens: this.#promptTokens, completion_tokens: this.#tokens, cached_tokens: 0 },
-      timings: { queued_ms: 0, prefill_ms: first - this.#begin, decode_ms: now - first },
+      timings: { queued_ms: 0, prefill_ms: firstTokenAt - this.#startedAt, decode_ms: now - firstTokenAt },
     };
   }
 }
@@ -99,7 +99,7 @@ function* deltasOf(deltas: readonly ChatDelta[]): Generator<Delta> {
   }
 }
 
-function told(
+function usageAndTimings(
   usage: Usage,
   { prefill_ms, decode_ms }: Timings,
 ): Required<Pick<ChatChunk, 'usage' | 'timings'>> {
@@ -120,13 +120,13 @@ function told(
   };
 }
 
-function answerTokens(prompt: number, context: number, wanted: number | null | undefined): number {
-  const left = context - prompt;
-  const holds = `the context holds ${context} tokens and the messages take ${prompt}`;
-  if (left < 1) throw invalid([{ path: 'messages', message: `${holds}; send fewer or shorter ones` }]);
-  if ((wanted ?? 0) > left)
-    throw invalid([{ path: 'max_tokens', message: `${holds}: at most ${left} are left` }]);
-  return wanted ?? left;
+function resolveMaxTokens(prompt: number, context: number, wanted: number | null | undefined): number {
+  const remaining = context - prompt;
+  const contextText = `the context holds ${context} tokens and the messages take ${prompt}`;
+  if (remaining < 1) throw invalidRequest([{ path: 'messages', message: `${contextText}; send fewer or shorter ones` }]);
+  if ((wanted ?? 0) > remaining)
+    throw invalidRequest([{ path: 'max_tokens', message: `${contextText}: at most ${remaining} are left` }]);
+  return wanted ?? remaining;
 }
 
 /** Sampling parameters with OpenAI's defaults. */
@@ -144,5 +144,5 @@ const samplingOf = (request: ChatRequest): Sampling => ({
   ),
 });
 
-const stopsOf = (stop: ChatRequest['stop']): readonly string[] =>
+const stopSequences = (stop: ChatRequest['stop']): readonly string[] =>
   typeof stop === 'string' ? [stop] : (stop ?? []);

@@ -2,49 +2,49 @@ import type { ChatError } from './chat-error.ts';
 import type { ChatChunk, ChatCompletion } from './types.ts';
 
 /** A request in progress on the page's side: collects the chunks of its answer. */
-export class Asked {
+export class PendingAnswer {
   /** Resolves when the engine accepts the request; rejects when it refuses. */
-  readonly begun: Promise<void>;
+  readonly accepted: Promise<void>;
   /** Resolves when the answer has ended or failed; never rejects. */
-  readonly over: Promise<void>;
+  readonly ended: Promise<void>;
   readonly #stop: () => void;
-  readonly #begin: (error?: ChatError) => void;
+  readonly #settleAccepted: (error?: ChatError) => void;
   readonly #finish: () => void;
   readonly #chunks: ChatChunk[] = [];
   #failure: ChatError | undefined;
-  #isOver = false;
+  #isEnded = false;
   /** Wakes the consumer of `chunks`. */
-  #wake: () => void = () => {};
+  #wakeConsumer: () => void = () => {};
 
   /** @param stop ends the answer early */
   constructor(stop: () => void) {
     this.#stop = stop;
-    const begun = Promise.withResolvers<void>();
-    const over = Promise.withResolvers<void>();
-    this.begun = begun.promise;
-    this.over = over.promise;
-    this.#begin = (error) => (error ? begun.reject(error) : begun.resolve());
-    this.#finish = over.resolve;
+    const accepted = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<void>();
+    this.accepted = accepted.promise;
+    this.ended = ended.promise;
+    this.#settleAccepted = (error) => (error ? accepted.reject(error) : accepted.resolve());
+    this.#finish = ended.resolve;
   }
 
-  take(chunk: ChatChunk): void {
-    if (this.#isOver) return;
+  push(chunk: ChatChunk): void {
+    if (this.#isEnded) return;
     this.#chunks.push(chunk);
-    this.#begin();
+    this.#settleAccepted();
     if (chunk.choices[0].finish_reason !== null) this.#end();
-    this.#wake();
+    this.#wakeConsumer();
   }
 
   fail(error: ChatError): void {
-    if (this.#isOver) return;
+    if (this.#isEnded) return;
     this.#failure = error;
-    this.#begin(error);
+    this.#settleAccepted(error);
     this.#end();
-    this.#wake();
+    this.#wakeConsumer();
   }
 
   #end(): void {
-    this.#isOver = true;
+    this.#isEnded = true;
     this.#finish();
   }
 
@@ -55,15 +55,15 @@ export class Asked {
         const chunk = this.#chunks.shift();
         if (chunk) yield chunk;
         else if (this.#failure) throw this.#failure;
-        else if (this.#isOver) return;
-        else await new Promise<void>((resolve) => (this.#wake = resolve));
+        else if (this.#isEnded) return;
+        else await new Promise<void>((resolve) => (this.#wakeConsumer = resolve));
       }
     } finally {
-      if (!this.#isOver) this.#stop();
+      if (!this.#isEnded) this.#stop();
     }
   }
 
-  async whole(): Promise<ChatCompletion> {
+  async collect(): Promise<ChatCompletion> {
     let content = '';
     let reasoning = '';
     for await (const chunk of this.chunks()) {
@@ -72,11 +72,11 @@ export class Asked {
       content += delta.content ?? '';
       reasoning += delta.reasoning_content ?? '';
       if (finish_reason === null || !usage || !timings) continue;
-      const thought = reasoning === '' ? {} : { reasoning_content: reasoning };
+      const reasoningMember = reasoning === '' ? {} : { reasoning_content: reasoning };
       return {
         ...head,
         object: 'chat.completion',
-        choices: [{ index: 0, message: { role: 'assistant', content, ...thought }, finish_reason }],
+        choices: [{ index: 0, message: { role: 'assistant', content, ...reasoningMember }, finish_reason }],
         usage,
         timings,
       };

@@ -15,23 +15,23 @@ export class ChatError extends Error {
 }
 
 /** A ChatError as a plain object: some browsers transfer only the message of an error from a worker. */
-export interface Failure {
+export interface ChatErrorData {
   readonly code: ChatFailure;
   readonly message: string;
   readonly violations?: readonly RequestViolation[];
 }
 
-export const asFailure = ({ code, message, violations }: ChatError): Failure => ({
+export const toErrorData = ({ code, message, violations }: ChatError): ChatErrorData => ({
   code,
   message,
   violations,
 });
 
-export const asChatError = ({ code, message, violations }: Failure): ChatError =>
+export const fromErrorData = ({ code, message, violations }: ChatErrorData): ChatError =>
   new ChatError(code, message, violations);
 
 /** @param violations at least one */
-export const invalid = (violations: readonly RequestViolation[]): ChatError =>
+export const invalidRequest = (violations: readonly RequestViolation[]): ChatError =>
   new ChatError(
     'invalid_request',
     violations.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; '),

@@ -1,24 +1,24 @@
 import { droppedPath } from '../../src/platform/dropped-path.ts';
-import { asChatError, ChatError, invalid } from './chat-error.ts';
-import type { FromWorker, ModelPlace } from './messages.ts';
+import { fromErrorData, ChatError, invalidRequest } from './chat-error.ts';
+import type { FromWorker, ModelLocation } from './messages.ts';
 import { type ChatWorker, PageChat } from './page-chat.ts';
 import { optionViolations } from './request.ts';
 import type { Chat, ChatOptions } from './types.ts';
 
 /** Relative to the folder of this module. */
-const embedded = '../models/lathe-tiny-q8_0.gguf';
+const embeddedModelPath = '../models/lathe-tiny-q8_0.gguf';
 
 /**
  * Starts a worker and loads a model in it.
  * @throws ChatError, or the reason of `signal` when it aborts
  */
 export async function createChat(options: ChatOptions = {}): Promise<Chat> {
-  const wrong = optionViolations(options);
-  if (wrong.length > 0) throw invalid(wrong);
+  const violations = optionViolations(options);
+  if (violations.length > 0) throw invalidRequest(violations);
   const { signal, contextLength, onProgress } = options;
-  const model = placeOf(options);
+  const model = locateModel(options);
   signal?.throwIfAborted();
-  if (model.kind === 'address' && model.cache) askToKeep();
+  if (model.kind === 'address' && model.cache) requestPersistence();
   const worker = new Worker(new URL('./worker.ts', import.meta.url), {
     type: 'module',
     name: 'lathe',
@@ -26,10 +26,10 @@ export async function createChat(options: ChatOptions = {}): Promise<Chat> {
   const { promise, resolve, reject } = Promise.withResolvers<Chat>();
   const abort = () => reject(signal?.reason);
   signal?.addEventListener('abort', abort, { once: true });
-  worker.addEventListener('error', ({ message }) => reject(noWorker(message)));
+  worker.addEventListener('error', ({ message }) => reject(workerError(message)));
   worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
     if (data.type === 'progress') onProgress?.(data.progress);
-    else if (data.type === 'failed') reject(asChatError(data.failure));
+    else if (data.type === 'failed') reject(fromErrorData(data.failure));
     else if (data.type === 'ready') resolve(new PageChat(worker, data));
   });
   worker.postMessage({ type: 'load', model, contextLength }, []);
@@ -43,20 +43,20 @@ export async function createChat(options: ChatOptions = {}): Promise<Chat> {
   }
 }
 
-function placeOf({ model, cache = true }: ChatOptions): ModelPlace {
-  if (model === undefined) return { kind: 'embedded', url: new URL(embedded, import.meta.url).href };
+function locateModel({ model, cache = true }: ChatOptions): ModelLocation {
+  if (model === undefined) return { kind: 'embedded', url: new URL(embeddedModelPath, import.meta.url).href };
   if (isFiles(model))
     return { kind: 'files', files: new Map(model.map((file) => [droppedPath(file), file])) };
-  const address = addressOf(model);
+  const address = absoluteUrl(model);
   if (address) return { kind: 'address', url: address, cache };
   const message = `expected a URL (http: or https:) or files, got '${String(model).slice(0, 200)}'`;
-  throw invalid([{ path: 'model', message }]);
+  throw invalidRequest([{ path: 'model', message }]);
 }
 
 const isFiles = (model: NonNullable<ChatOptions['model']>): model is readonly File[] => Array.isArray(model);
 
 /** Absolute URL of a model; undefined when it is not http: or https:. */
-export function addressOf(model: string | URL): string | undefined {
+export function absoluteUrl(model: string | URL): string | undefined {
   const url = URL.parse(String(model), document.baseURI);
   if (!url || !/^https?:$/.test(url.protocol)) return undefined;
   url.hash = '';
@@ -64,12 +64,12 @@ export function addressOf(model: string | URL): string | undefined {
 }
 
 /** Asks the browser not to evict the stored model when disk space is low. The browser may refuse. */
-function askToKeep(): void {
+function requestPersistence(): void {
   const { storage } = navigator as Partial<Navigator>;
   storage?.persist?.().catch(() => {});
 }
 
-const noWorker = (message: string | undefined): ChatError =>
+const workerError = (message: string | undefined): ChatError =>
   new ChatError(
     'failed',
     message

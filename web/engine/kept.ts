@@ -1,13 +1,13 @@
-import { forgetKept, listKept } from '../../src/platform/kept-records.ts';
+import { deleteCachedModel, listCachedModels } from '../../src/platform/kept-records.ts';
 import { ChatError } from './chat-error.ts';
-import { addressOf } from './create-chat.ts';
+import { absoluteUrl } from './create-chat.ts';
 import { openStorage } from './storage.ts';
 import type { KeptModel } from './types.ts';
 
 /** Lists the models stored in the private file system. */
 export async function keptModels(): Promise<KeptModel[]> {
   const storage = await openStorage();
-  return storage ? await listKept(storage.models) : [];
+  return storage ? await listCachedModels(storage.models) : [];
 }
 
 /**
@@ -16,8 +16,8 @@ export async function keptModels(): Promise<KeptModel[]> {
  */
 export async function forgetModel(url: string | URL): Promise<void> {
   const storage = await openStorage();
-  const address = addressOf(url);
+  const address = absoluteUrl(url);
   if (!storage || address === undefined) return;
-  if (await forgetKept(address, storage.models, storage.locks)) return;
+  if (await deleteCachedModel(address, storage.models, storage.locks)) return;
   throw new ChatError('failed', `${address}: a page is downloading it; close that page first`);
 }

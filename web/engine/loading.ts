@@ -8,94 +8,94 @@ import {
   type ResidentEngine,
 } from '../../src/engine/index.ts';
 import { browserPlatform, requestAdapter } from '../../src/platform/browser.ts';
-import { namedFiles } from '../../src/platform/browser-files.ts';
-import { keptFiles, streamedFiles, wholeFiles } from '../../src/platform/browser-models.ts';
-import { folderStore } from '../../src/platform/browser-storage.ts';
+import { blobFiles } from '../../src/platform/browser-files.ts';
+import { cachedFiles, streamedFiles, wholeFiles } from '../../src/platform/browser-models.ts';
+import { folderTextStore } from '../../src/platform/browser-storage.ts';
 import { ChatError } from './chat-error.ts';
-import { withLimits, loadFailure } from './failure-of.ts';
-import type { ModelPlace } from './messages.ts';
+import { withDeviceLimits, toLoadError } from './failure-of.ts';
+import type { ModelLocation } from './messages.ts';
 import { openStorage, type PageStorage } from './storage.ts';
-import { downloading, fileName, loadingStage, paced } from './told.ts';
+import { downloadReporter, fileName, toLoadProgress, throttleProgress } from './told.ts';
 import type { DeviceFacts, LoadProgress } from './types.ts';
-import { wgsl } from './wgsl.ts';
+import { wgslSources } from './wgsl.ts';
 
-export interface Answering {
+export interface LoadedEngine {
   readonly engine: ResidentEngine;
   readonly device: DeviceFacts;
   /** Resolves when the device is lost. */
-  readonly lost: Promise<unknown>;
+  readonly deviceLost: Promise<unknown>;
 }
 
 /** Maximum number of parallel answers; each needs the memory of a full context. Further requests wait. */
 const parallel = 2;
 /** Size of the KV cache when the page does not set `contextLength`. */
-const usualCacheBytes = 2 ** 30;
+const defaultCacheBytes = 2 ** 30;
 
 /** @throws ChatError, EngineError, ModelFileError */
-export async function load(
-  place: ModelPlace,
+export async function loadModel(
+  location: ModelLocation,
   contextLength: number | undefined,
   onProgress: (progress: LoadProgress) => void,
-): Promise<Answering> {
-  const tell = paced(onProgress);
-  tell({ phase: 'adapter', message: 'Looking for a GPU' });
-  if (!('gpu' in navigator)) throw noWebGpu();
+): Promise<LoadedEngine> {
+  const report = throttleProgress(onProgress);
+  report({ phase: 'adapter', message: 'Looking for a GPU' });
+  if (!('gpu' in navigator)) throw noWebGpuError();
   // Checks for a GPU before the download starts.
   const adapter = await requestAdapter().catch((error: unknown) => {
-    throw error instanceof EngineError ? noAdapter() : error;
+    throw error instanceof EngineError ? noAdapterError() : error;
   });
   const storage = await openStorage();
   // Kernels are not tuned on a software adapter, where it would take too long.
-  const measures = storage !== undefined && !adapter.info.isFallbackAdapter;
-  let reading: Reading | undefined;
+  const canTune = storage !== undefined && !adapter.info.isFallbackAdapter;
+  let openedFiles: OpenedFiles | undefined;
   const platform = browserPlatform({
-    wgsl,
-    store: measures ? folderStore(storage.tuning) : undefined,
-    modelFiles: async () => (reading = await read(place, storage, tell)).files,
+    wgsl: wgslSources,
+    store: canTune ? folderTextStore(storage.tuning) : undefined,
+    modelFiles: async () => (openedFiles = await openFiles(location, storage, report)).files,
   });
   try {
     const engine = await loadEngine(platform, {
-      model: place.kind === 'files' ? 'files' : place.url,
+      model: location.kind === 'files' ? 'files' : location.url,
       parallel,
-      ...(contextLength === undefined ? { kvCacheBytes: usualCacheBytes } : { context: contextLength }),
-      onProgress: (progress) => tell(loadingStage(progress)),
+      ...(contextLength === undefined ? { kvCacheBytes: defaultCacheBytes } : { context: contextLength }),
+      onProgress: (progress) => report(toLoadProgress(progress)),
     });
     await requireChat(engine);
-    await reading?.finish?.();
-    tell({ phase: 'ready', message: `${engine.model.id} is ready` });
-    return { engine, device: factsOf(adapter, engine), lost: engine.runner.gpu.lost };
+    await openedFiles?.finish?.();
+    report({ phase: 'ready', message: `${engine.model.id} is ready` });
+    return { engine, device: deviceFacts(adapter, engine), deviceLost: engine.runner.gpu.lost };
   } catch (error) {
-    const failure = withLimits(loadFailure(error, place), adapter);
+    const failure = withDeviceLimits(toLoadError(error, location), adapter);
     if (error instanceof ModelFileError && failure.code === 'bad_model')
-      await reading?.drop?.().catch(() => {});
+      await openedFiles?.drop?.().catch(() => {});
     throw failure;
   }
 }
 
-interface Reading {
+interface OpenedFiles {
   readonly files: ModelFiles;
   readonly finish?: () => Promise<void>;
   readonly drop?: () => Promise<void>;
 }
 
-async function read(
-  place: ModelPlace,
+async function openFiles(
+  location: ModelLocation,
   storage: PageStorage | undefined,
   onProgress: (progress: LoadProgress) => void,
-): Promise<Reading> {
-  if (place.kind === 'files') return { files: namedFiles(place.files) };
-  const { url } = place;
-  const onBytes = downloading(onProgress);
-  const notices = { onNotice: (message: string) => onProgress({ phase: 'download', message }) };
-  if (place.kind === 'embedded') return { files: await wholeFiles(url, onBytes, notices) };
-  if (!place.cache || !storage) return { files: await streamedFiles(url, onBytes, notices) };
-  return await keptFiles(url, {
+): Promise<OpenedFiles> {
+  if (location.kind === 'files') return { files: blobFiles(location.files) };
+  const { url } = location;
+  const onBytes = downloadReporter(onProgress);
+  const noticeOptions = { onNotice: (message: string) => onProgress({ phase: 'download', message }) };
+  if (location.kind === 'embedded') return { files: await wholeFiles(url, onBytes, noticeOptions) };
+  if (!location.cache || !storage) return { files: await streamedFiles(url, onBytes, noticeOptions) };
+  return await cachedFiles(url, {
     models: storage.models,
     locks: storage.locks,
     room: storage.room,
-    ...notices,
+    ...noticeOptions,
     onBytes,
-    onKept: (file, bytes) =>
+    onCached: (file, bytes) =>
       onProgress({
         phase: 'download',
         message: `${fileName(file)} is stored by this site: ${formatBytes(bytes)}`,
@@ -112,11 +112,11 @@ async function requireChat(engine: ResidentEngine): Promise<void> {
   const { kind, id } = engine.model;
   if (kind === 'generate' && engine.chatTemplate) return;
   await engine.close();
-  const why = kind === 'embed' ? 'is an embedding model and cannot generate text' : 'has no chat template';
-  throw new ChatError('bad_model', `the model '${id}' ${why}; use a chat model`);
+  const reason = kind === 'embed' ? 'is an embedding model and cannot generate text' : 'has no chat template';
+  throw new ChatError('bad_model', `the model '${id}' ${reason}; use a chat model`);
 }
 
-const noWebGpu = (): ChatError =>
+const noWebGpuError = (): ChatError =>
   new ChatError(
     'no_webgpu',
     globalThis.isSecureContext
@@ -124,14 +124,14 @@ const noWebGpu = (): ChatError =>
       : 'browsers allow WebGPU only on https: and localhost; open this page at such an address',
   );
 
-const noAdapter = (): ChatError =>
+const noAdapterError = (): ChatError =>
   new ChatError(
     'no_adapter',
     'WebGPU is available, but found no usable GPU: turn on hardware acceleration in the browser settings, ' +
       'or update the graphics driver',
   );
 
-function factsOf({ info }: GPUAdapter, { adapter, runner }: ResidentEngine): DeviceFacts {
+function deviceFacts({ info }: GPUAdapter, { adapter, runner }: ResidentEngine): DeviceFacts {
   return {
     vendor: info.vendor,
     architecture: info.architecture,

@@ -1,9 +1,9 @@
 /** The page's side of a chat: posts requests to the worker and turns its messages into promises and streams. */
 import type { ModelInfo } from '../../src/engine/index.ts';
-import { Asked } from './asked.ts';
-import { asChatError, ChatError, invalid } from './chat-error.ts';
+import { PendingAnswer } from './asked.ts';
+import { fromErrorData, ChatError, invalidRequest } from './chat-error.ts';
 import type { FromWorker, ToWorker } from './messages.ts';
-import { violationsOf } from './request.ts';
+import { requestViolations } from './request.ts';
 import type {
   AskOptions,
   Chat,
@@ -23,9 +23,9 @@ export interface ChatWorker {
 }
 
 /** How long a worker may take to free its GPU memory before it is terminated. */
-const closingMs = 3000;
+const closeTimeoutMs = 3000;
 
-const reasons: Partial<Readonly<Record<ChatFailure, string>>> = {
+const endMessages: Partial<Readonly<Record<ChatFailure, string>>> = {
   closed: 'this chat is closed; create a new one with createChat',
   device_lost:
     'the GPU was lost: its driver was restarted, or it has no memory left; load the model again, or a smaller one',
@@ -37,11 +37,11 @@ export class PageChat implements Chat {
   readonly gone: Promise<ChatFailure>;
   readonly chat: Chat['chat'];
   readonly #worker: ChatWorker;
-  readonly #asked = new Map<number, Asked>();
-  readonly #leave: (why: ChatFailure) => void;
-  #next = 0;
+  readonly #pending = new Map<number, PendingAnswer>();
+  readonly #resolveGone: (why: ChatFailure) => void;
+  #nextId = 0;
   /** Set when the chat has ended. */
-  #end: ChatError | undefined;
+  #endError: ChatError | undefined;
   #closing: Promise<void> | undefined;
 
   /** @param worker a worker that has loaded a model */
@@ -51,9 +51,9 @@ export class PageChat implements Chat {
     this.device = device;
     const { promise, resolve } = Promise.withResolvers<ChatFailure>();
     this.gone = promise;
-    this.#leave = resolve;
+    this.#resolveGone = resolve;
     this.chat = { completions: { create: this.#create.bind(this) as Chat['chat']['completions']['create'] } };
-    worker.addEventListener('message', ({ data }) => this.#hear(data));
+    worker.addEventListener('message', ({ data }) => this.#handleMessage(data));
     worker.addEventListener('error', (event) => {
       this.#finish(new ChatError('failed', `the engine failed: ${event.message}; load the model again`));
     });
@@ -63,22 +63,22 @@ export class PageChat implements Chat {
     request: ChatRequest,
     { signal }: AskOptions = {},
   ): Promise<AsyncIterable<ChatChunk> | ChatCompletion> {
-    if (this.#end) throw this.#end;
-    const wrong = violationsOf(request);
-    if (wrong.length > 0) throw invalid(wrong);
-    const id = this.#next++;
+    if (this.#endError) throw this.#endError;
+    const violations = requestViolations(request);
+    if (violations.length > 0) throw invalidRequest(violations);
+    const id = this.#nextId++;
     const stop = () => this.#worker.postMessage({ type: 'stop', id }, []);
-    const asked = new Asked(stop);
-    this.#asked.set(id, asked);
-    this.#worker.postMessage({ type: 'ask', id, request: plain(request) }, []);
+    const pending = new PendingAnswer(stop);
+    this.#pending.set(id, pending);
+    this.#worker.postMessage({ type: 'ask', id, request: toPlainRequest(request) }, []);
     if (signal?.aborted) stop();
     signal?.addEventListener('abort', stop, { once: true });
-    void asked.over.then(() => {
-      this.#asked.delete(id);
+    void pending.ended.then(() => {
+      this.#pending.delete(id);
       signal?.removeEventListener('abort', stop);
     });
-    await asked.begun;
-    return request.stream === true ? asked.chunks() : await asked.whole();
+    await pending.accepted;
+    return request.stream === true ? pending.chunks() : await pending.collect();
   }
 
   close(): Promise<void> {
@@ -87,43 +87,43 @@ export class PageChat implements Chat {
   }
 
   async #close(): Promise<void> {
-    if (this.#end) return;
+    if (this.#endError) return;
     const closed = new Promise<void>((resolve) => {
       this.#worker.addEventListener('message', ({ data }) => data.type === 'closed' && resolve());
-      setTimeout(resolve, closingMs);
+      setTimeout(resolve, closeTimeoutMs);
     });
-    this.#fail(new ChatError('closed', reasons.closed ?? ''));
+    this.#fail(new ChatError('closed', endMessages.closed ?? ''));
     this.#worker.postMessage({ type: 'close' }, []);
     await closed;
     this.#worker.terminate();
-    this.#leave('closed');
+    this.#resolveGone('closed');
   }
 
-  #hear(said: FromWorker): void {
-    if (said.type === 'chunk') this.#asked.get(said.id)?.take(said.chunk);
-    else if (said.type === 'broken') this.#asked.get(said.id)?.fail(asChatError(said.failure));
-    else if (said.type === 'digest') this.model.digest = said.digest;
-    else if (said.type === 'gone')
-      this.#finish(new ChatError(said.why, reasons[said.why] ?? 'the engine ended; load the model again'));
+  #handleMessage(message: FromWorker): void {
+    if (message.type === 'chunk') this.#pending.get(message.id)?.push(message.chunk);
+    else if (message.type === 'broken') this.#pending.get(message.id)?.fail(fromErrorData(message.failure));
+    else if (message.type === 'digest') this.model.digest = message.digest;
+    else if (message.type === 'gone')
+      this.#finish(new ChatError(message.why, endMessages[message.why] ?? 'the engine ended; load the model again'));
   }
 
   /** Fails all requests, now and in the future. */
   #fail(error: ChatError): void {
-    this.#end ??= error;
-    for (const asked of this.#asked.values()) asked.fail(error);
+    this.#endError ??= error;
+    for (const pending of this.#pending.values()) pending.fail(error);
   }
 
   /** Fails all requests and terminates the worker. */
   #finish(error: ChatError): void {
-    if (this.#end) return;
+    if (this.#endError) return;
     this.#fail(error);
     this.#worker.terminate();
-    this.#leave(error.code);
+    this.#resolveGone(error.code);
   }
 }
 
 /** A plain copy of a request: proxies of UI frameworks cannot be posted to a worker. */
-const plain = ({ messages, stop, ...others }: ChatRequest): ChatRequest => ({
+const toPlainRequest = ({ messages, stop, ...others }: ChatRequest): ChatRequest => ({
   ...others,
   messages: messages.map(({ role, content }) => ({ role, content })),
   ...(stop ? { stop: typeof stop === 'string' ? stop : [...stop] } : {}),

@@ -1,5 +1,5 @@
 /** The engine's folders in the private file system (OPFS) of the page's origin. */
-import type { StorageFolder, StorageRoom } from '../../src/platform/browser-storage.ts';
+import type { StorageFolder, StorageEstimate } from '../../src/platform/browser-storage.ts';
 import type { Locks } from '../../src/platform/kept-records.ts';
 
 export interface PageStorage {
@@ -7,7 +7,7 @@ export interface PageStorage {
   /** Kernel tuning results for the GPU. */
   readonly tuning: StorageFolder;
   readonly locks: Locks;
-  readonly room: () => Promise<StorageRoom>;
+  readonly room: () => Promise<StorageEstimate>;
 }
 
 /** Undefined when there is none: in private windows of some browsers, and when storage is blocked. */

@@ -2,21 +2,21 @@
 import { formatBytes, type LoadProgress as EngineProgress } from '../../src/engine/index.ts';
 import type { LoadProgress } from './types.ts';
 
-type Tell = (progress: LoadProgress) => void;
+type ReportProgress = (progress: LoadProgress) => void;
 
 /** Minimum time between two reports of the same phase; the first and the last are always reported. */
-const restMs = 60;
+const minIntervalMs = 60;
 
-export function paced(tell: Tell): Tell {
+export function throttleProgress(report: ReportProgress): ReportProgress {
   let phase: string | undefined;
-  let told = Number.NEGATIVE_INFINITY;
+  let lastReportAt = Number.NEGATIVE_INFINITY;
   return (progress) => {
     const now = performance.now();
     const isLast = progress.done !== undefined && progress.done === progress.total;
-    if (progress.phase === phase && !isLast && now - told < restMs) return;
+    if (progress.phase === phase && !isLast && now - lastReportAt < minIntervalMs) return;
     phase = progress.phase;
-    told = now;
-    tell(progress);
+    lastReportAt = now;
+    report(progress);
   };
 }
 
@@ -24,19 +24,19 @@ export function paced(tell: Tell): Tell {
 export const fileName = (url: string): string => new URL(url).pathname.split('/').at(-1) ?? url;
 
 /** Reports download progress; a model of several files is reported file by file. */
-export const downloading =
-  (tell: Tell) =>
+export const downloadReporter =
+  (report: ReportProgress) =>
   (file: string, done: number, total: number | undefined): void => {
-    const of = total === undefined ? '' : ` of ${formatBytes(total)}`;
-    tell({
+    const totalText = total === undefined ? '' : ` of ${formatBytes(total)}`;
+    report({
       phase: 'download',
-      message: `Downloading ${fileName(file)}: ${formatBytes(done)}${of}`,
+      message: `Downloading ${fileName(file)}: ${formatBytes(done)}${totalText}`,
       done,
       ...(total === undefined ? {} : { total }),
     });
   };
 
-export function loadingStage({ stage, done, total }: EngineProgress): LoadProgress {
+export function toLoadProgress({ stage, done, total }: EngineProgress): LoadProgress {
   switch (stage) {
     case 'open':
       return { phase: 'download', message: 'Opening the model' };

@@ -6,7 +6,7 @@ import { type Codec, eachNibble, f16At } from './codec.ts';
 const { fround } = Math;
 
 /** Code values of both IQ4 types. */
-const iq4Numbers = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113] as const;
+const iq4Values = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113] as const;
 
 /** f16 d, nibbles; value d * number. */
 export const iq4NL: Codec = {
@@ -14,7 +14,7 @@ export const iq4NL: Codec = {
   blockBytes: 18,
   decode(bytes, at, out) {
     const d = f16At(bytes, at);
-    eachNibble(bytes, at + 2, (i, q) => (out[i] = d * (iq4Numbers[q] as number)));
+    eachNibble(bytes, at + 2, (i, q) => (out[i] = d * (iq4Values[q] as number)));
   },
 };
 
@@ -32,7 +32,7 @@ export const iq4XS: Codec = {
     for (let s = 0; s < 8; s++) {
       const lower = (bytes.getUint8(at + 4 + (s >> 1)) >> (4 * (s & 1))) & 15;
       const scale = fround(d * ((lower | (((upper >> (2 * s)) & 3) << 4)) - 32));
-      eachNibble(bytes, at + 8 + 16 * s, (i, q) => (out[32 * s + i] = scale * (iq4Numbers[q] as number)));
+      eachNibble(bytes, at + 8 + 16 * s, (i, q) => (out[32 * s + i] = scale * (iq4Values[q] as number)));
     }
   },
 };

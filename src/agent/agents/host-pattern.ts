@@ -8,28 +8,28 @@ export interface HostPattern {
   readonly port: number | undefined;
 }
 
-const label = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
+const labelPattern = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 
 /** Parses a pattern; returns a fault when it is invalid. */
-export function hostPattern(text: string): HostPattern | { readonly fault: string } {
+export function parseHostPattern(text: string): HostPattern | { readonly fault: string } {
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) {
     const host = URL.canParse(text) ? new URL(text).host : '';
     return { fault: `expected a host name, not an address${host === '' ? '' : `: use '${host}'`}` };
   }
-  const [, given = '', digits] = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(text) ?? [];
+  const [, host = '', digits] = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(text) ?? [];
   const port = digits === undefined ? undefined : Number(digits);
-  if (given === '' || (port !== undefined && (port < 1 || port > 65_535))) return { fault: expected };
-  if (given === '*') return { kind: 'any', name: '', port };
-  const below = given.startsWith('*.');
-  const name = (below ? given.slice(2) : given).toLowerCase();
-  const canonical = canonicalHost(name);
-  if (canonical === undefined) return { fault: expected };
-  if (canonical !== name) return { fault: `${expected}: write '${name}' as '${canonical}'` };
-  if (below && isAddress(name))
+  if (host === '' || (port !== undefined && (port < 1 || port > 65_535))) return { fault: expectedMessage };
+  if (host === '*') return { kind: 'any', name: '', port };
+  const isWildcard = host.startsWith('*.');
+  const name = (isWildcard ? host.slice(2) : host).toLowerCase();
+  const canonical = toCanonicalHost(name);
+  if (canonical === undefined) return { fault: expectedMessage };
+  if (canonical !== name) return { fault: `${expectedMessage}: write '${name}' as '${canonical}'` };
+  if (isWildcard && isAddress(name))
     return { fault: 'a numeric address has no subdomains: use it without the wildcard' };
-  return { kind: below ? 'below' : 'exact', name, port };
+  return { kind: isWildcard ? 'below' : 'exact', name, port };
 }
-const expected = "expected a host name, '*.domain' or 'host:port'";
+const expectedMessage = "expected a host name, '*.domain' or 'host:port'";
 
 /** Whether every host and port that `narrow` names is named by `wide`. */
 export function hostCovers(wide: HostPattern, narrow: HostPattern): boolean {
@@ -43,13 +43,13 @@ export function hostCovers(wide: HostPattern, narrow: HostPattern): boolean {
 }
 
 /** The host as a URL writes it; undefined when it is not a host. */
-function canonicalHost(name: string): string | undefined {
+function toCanonicalHost(name: string): string | undefined {
   const url = `http://${name}/`;
   if (name === '' || /[/?#@\\\s%]/.test(name) || !URL.canParse(url)) return undefined;
   const { hostname } = new URL(url);
   if (hostname.startsWith('[')) return hostname;
   const plain = (domainToASCII(hostname) || hostname).replace(/\.$/, '');
-  return plain.length <= 253 && plain.split('.').every((one) => label.test(one)) ? plain : undefined;
+  return plain.length <= 253 && plain.split('.').every((one) => labelPattern.test(one)) ? plain : undefined;
 }
 
 const isLocal = (name: string) => name === 'localhost' || name.endsWith('.localhost');

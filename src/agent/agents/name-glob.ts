@@ -3,7 +3,7 @@ import { globMatches } from '../tools/glob.ts';
 export { globMatches };
 
 /** Characters of tool names, and `*`. */
-export const globForm = /^[A-Za-z0-9_.:/*-]+$/;
+export const globPattern = /^[A-Za-z0-9_.:/*-]+$/;
 
 /**
  * Whether `wide` matches every name that `narrow` matches, without false positives. Names contain no `*`, so `narrow`

@@ -1,8 +1,8 @@
 import type { Store, Tx } from '../../store/index.ts';
 import { AgentError } from '../errors.ts';
-import type { Agents, Toolbox } from '../services.ts';
+import type { AgentStore, Toolbox } from '../services.ts';
 import type { AgentSpec } from '../shapes/agent-spec.ts';
-import { checkSpec } from './check-spec.ts';
+import { parseAgentSpec } from './check-spec.ts';
 import { defaultAgent } from './default-agent.ts';
 
 interface StoredAgentsOptions {
@@ -12,7 +12,7 @@ interface StoredAgentsOptions {
 }
 
 /** Agents in the database, by name. Stored as JSON as sent, including unknown members. */
-export class StoredAgents implements Agents {
+export class StoredAgents implements AgentStore {
   readonly #store: Store;
   readonly #tools: Pick<Toolbox, 'catalog'> | undefined;
 
@@ -35,12 +35,12 @@ export class StoredAgents implements Agents {
     );
     if (row) return JSON.parse(row.spec) as AgentSpec;
     if (name === defaultAgent.name) return defaultAgent;
-    throw noSuchAgent(name);
+    throw agentNotFound(name);
   }
 
   /** @throws AgentError invalid; conflict when the name is taken */
-  async create(sent: Readonly<Record<string, unknown>>, by: string): Promise<AgentSpec> {
-    const spec = await this.#checked(sent);
+  async create(input: Readonly<Record<string, unknown>>, by: string): Promise<AgentSpec> {
+    const spec = await this.#validate(input);
     const { name } = spec;
     const created = await this.#store.transaction(async (tx) => {
       const now = this.#store.time();
@@ -51,7 +51,7 @@ export class StoredAgents implements Agents {
         .onConflict((one) => one.column('name').doNothing());
       const { numInsertedOrUpdatedRows } = await insert.executeTakeFirst();
       if (numInsertedOrUpdatedRows !== 1n) return false;
-      await this.#act(tx, 'agent.create', name, by);
+      await this.#journalAct(tx, 'agent.create', name, by);
       return true;
     });
     if (created) return spec;
@@ -60,8 +60,8 @@ export class StoredAgents implements Agents {
   }
 
   /** Creates or replaces an agent. @throws AgentError invalid */
-  async put(name: string, sent: Readonly<Record<string, unknown>>, by: string): Promise<AgentSpec> {
-    const spec = await this.#checked(sent, name);
+  async put(name: string, input: Readonly<Record<string, unknown>>, by: string): Promise<AgentSpec> {
+    const spec = await this.#validate(input, name);
     await this.#store.transaction(async (tx) => {
       const now = this.#store.time();
       const text = JSON.stringify(spec);
@@ -70,7 +70,7 @@ export class StoredAgents implements Agents {
         .values({ name, spec: text, created_at: now, updated_at: now })
         .onConflict((one) => one.column('name').doUpdateSet({ spec: text, updated_at: now }))
         .execute();
-      await this.#act(tx, 'agent.put', name, by);
+      await this.#journalAct(tx, 'agent.put', name, by);
     });
     return spec;
   }
@@ -80,35 +80,35 @@ export class StoredAgents implements Agents {
     const deleted = await this.#store.transaction(async (tx) => {
       const { numDeletedRows } = await tx.deleteFrom('agents').where('name', '=', name).executeTakeFirst();
       if (numDeletedRows === 0n) return false;
-      await this.#act(tx, 'agent.delete', name, by);
+      await this.#journalAct(tx, 'agent.delete', name, by);
       return true;
     });
-    if (!deleted) throw noSuchAgent(name);
+    if (!deleted) throw agentNotFound(name);
   }
 
   /** @param name the name that the agent must have */
-  async #checked(sent: Readonly<Record<string, unknown>>, name?: string): Promise<AgentSpec> {
+  async #validate(input: Readonly<Record<string, unknown>>, name?: string): Promise<AgentSpec> {
     const names = (await this.#tools?.catalog())?.map((tool) => tool.name);
-    const { spec, faults = [] } = checkSpec(sent, names);
-    const given = sent['name'];
-    const other =
-      name !== undefined && typeof given === 'string' && given !== name
-        ? [{ path: 'name', message: `expected '${name}', as the path names it, got '${given.slice(0, 80)}'` }]
+    const { spec, faults = [] } = parseAgentSpec(input, names);
+    const sentName = input['name'];
+    const nameFaults =
+      name !== undefined && typeof sentName === 'string' && sentName !== name
+        ? [{ path: 'name', message: `expected '${name}', as the path names it, got '${sentName.slice(0, 80)}'` }]
         : [];
-    if (spec && other.length === 0) return spec;
-    const all = [...other, ...faults.filter(({ path }) => other.length === 0 || path !== 'name')];
-    const message = all.map((fault) =>
+    if (spec && nameFaults.length === 0) return spec;
+    const allFaults = [...nameFaults, ...faults.filter(({ path }) => nameFaults.length === 0 || path !== 'name')];
+    const message = allFaults.map((fault) =>
       fault.path === '' ? fault.message : `${fault.path}: ${fault.message}`,
     );
-    throw new AgentError('invalid', 'invalid_agent', `${message.join('; ')}.`, { faults: all });
+    throw new AgentError('invalid', 'invalid_agent', `${message.join('; ')}.`, { faults: allFaults });
   }
 
-  async #act(tx: Tx, verb: string, target: string, by: string): Promise<void> {
-    await this.#store.act(tx, { verb, target, by, outcome: 'applied' });
+  async #journalAct(tx: Tx, verb: string, target: string, by: string): Promise<void> {
+    await this.#store.appendAct(tx, { verb, target, by, outcome: 'applied' });
   }
 }
 
-const noSuchAgent = (name: string) =>
+const agentNotFound = (name: string) =>
   new AgentError(
     'not_found',
     'not_found',

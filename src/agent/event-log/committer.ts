@@ -1,19 +1,19 @@
 import { type Store, StoreError, type Tx } from '../../store/index.ts';
 
 /** Jobs in one transaction. */
-const most = 256;
+const maxJobsPerTransaction = 256;
 
 /** A write that is stored completely or not at all. */
-export interface Job {
+export interface WriteJob {
   readonly write: (tx: Tx, ts: string) => Promise<void>;
   /** Gets a transaction of its own, because it may fail on its own. */
-  readonly alone: boolean;
+  readonly isExclusive: boolean;
   /** Called when the write is durable. */
-  readonly done: () => void;
+  readonly onDone: () => void;
   /** Called before each attempt: a transaction may be rolled back and repeated. */
-  readonly begin: () => void;
+  readonly onAttempt: () => void;
   /** Called when nothing was written. With `storage_unsure` the write may have been stored. */
-  readonly failed: (error: unknown) => void;
+  readonly onFailed: (error: unknown) => void;
 }
 
 /**
@@ -22,14 +22,14 @@ export interface Job {
  */
 export class Committer {
   readonly #store: Store;
-  #queue: Job[] = [];
+  #queue: WriteJob[] = [];
   #running = false;
 
   constructor(store: Store) {
     this.#store = store;
   }
 
-  submit(job: Job): void {
+  submit(job: WriteJob): void {
     this.#queue.push(job);
     if (!this.#running) void this.#run();
   }
@@ -37,33 +37,33 @@ export class Committer {
   async #run(): Promise<void> {
     this.#running = true;
     while (this.#queue.length > 0) {
-      const alone = this.#queue.findIndex((job) => job.alone);
-      const count = alone === 0 ? 1 : Math.min(alone === -1 ? most : alone, most);
+      const firstExclusive = this.#queue.findIndex((job) => job.isExclusive);
+      const count = firstExclusive === 0 ? 1 : Math.min(firstExclusive === -1 ? maxJobsPerTransaction : firstExclusive, maxJobsPerTransaction);
       const jobs = this.#queue.slice(0, count);
       this.#queue = this.#queue.slice(count);
       const failure = await this.#write(jobs);
-      if (!failure) for (const { done } of jobs) done();
-      else if (jobs.length === 1 || isUnsure(failure.error))
-        for (const { failed } of jobs) failed(failure.error);
-      else await this.#apart(jobs);
+      if (!failure) for (const { onDone } of jobs) onDone();
+      else if (jobs.length === 1 || isCommitUncertain(failure.error))
+        for (const { onFailed } of jobs) onFailed(failure.error);
+      else await this.#writeSeparately(jobs);
     }
     this.#running = false;
   }
 
   /** Retries the jobs of a failed transaction one by one, so that one stream's failure loses no events of another. */
-  async #apart(jobs: readonly Job[]): Promise<void> {
+  async #writeSeparately(jobs: readonly WriteJob[]): Promise<void> {
     for (const job of jobs) {
       const failure = await this.#write([job]);
-      if (failure) job.failed(failure.error);
-      else job.done();
+      if (failure) job.onFailed(failure.error);
+      else job.onDone();
     }
   }
 
-  async #write(jobs: readonly Job[]): Promise<{ readonly error: unknown } | undefined> {
+  async #write(jobs: readonly WriteJob[]): Promise<{ readonly error: unknown } | undefined> {
     try {
       await this.#store.transaction(async (tx) => {
         const ts = this.#store.time();
-        for (const { begin } of jobs) begin();
+        for (const { onAttempt } of jobs) onAttempt();
         for (const { write } of jobs) await write(tx, ts);
       });
       return undefined;
@@ -74,5 +74,5 @@ export class Committer {
 }
 
 /** Whether the transaction may have been committed. */
-export const isUnsure = (error: unknown): boolean =>
+export const isCommitUncertain = (error: unknown): boolean =>
   error instanceof StoreError && error.code === 'storage_unsure';

@@ -1,40 +1,40 @@
 import type { Tx } from '../../store/index.ts';
-import { type Committer, isUnsure } from './committer.ts';
+import { type Committer, isCommitUncertain } from './committer.ts';
 import {
-  insertLine,
-  isPiece,
-  joined,
-  lengthOf,
-  type Line,
-  type NewLine,
-  nextSeqOf,
-  place,
-  type Place,
+  insertEvent,
+  isTextDelta,
+  mergeDeltas,
+  textLength,
+  type NumberedEvent,
+  type UnnumberedEvent,
+  readNextSeq,
+  numberEvent,
+  type StreamPosition,
 } from './lines.ts';
 
 /** How long a text delta waits for more text. */
-const patienceMs = 50;
+const flushDelayMs = 50;
 /** Characters after which a text delta is written at once. */
-const mostText = 16_384;
+const maxText = 16_384;
 
 /** Writes one stream. An event gets its `seq` when it is written, so a failed write leaves no gap. */
-export class StreamWriter<Event extends NewLine> {
+export class StreamWriter<Event extends UnnumberedEvent> {
   readonly stream: string;
   readonly #committer: Committer;
   readonly #onEnd: () => void;
   /** Position after the last durable event. */
-  #place: Place;
+  #committedPosition: StreamPosition;
   /** Position after the events of the open transaction. */
-  #ahead: Place;
+  #pendingPosition: StreamPosition;
   /** Positions after events that may be stored: the connection was lost during the commit. */
-  #unsure: Place[] = [];
-  #piece: Event | undefined;
+  #uncertainPositions: StreamPosition[] = [];
+  #bufferedDelta: Event | undefined;
   #timer: NodeJS.Timeout | undefined;
   /** Error of a background flush, thrown by the next `append`. */
-  #lost: { readonly error: unknown } | undefined;
-  #change = Promise.withResolvers<void>();
+  #flushError: { readonly error: unknown } | undefined;
+  #nextChange = Promise.withResolvers<void>();
   /** Settles when the last submitted write has ended. */
-  #written: Promise<void> = Promise.resolve();
+  #lastWrite: Promise<void> = Promise.resolve();
   #ended = false;
 
   constructor(options: {
@@ -44,8 +44,8 @@ export class StreamWriter<Event extends NewLine> {
     readonly onEnd: () => void;
   }) {
     this.stream = options.stream;
-    this.#place = { next: options.nextSeq, steps: {} };
-    this.#ahead = this.#place;
+    this.#committedPosition = { next: options.nextSeq, steps: {} };
+    this.#pendingPosition = this.#committedPosition;
     this.#committer = options.committer;
     this.#onEnd = options.onEnd;
   }
@@ -55,23 +55,23 @@ export class StreamWriter<Event extends NewLine> {
    * writing it fails, the next `append` rejects.
    */
   async append(event: Event): Promise<void> {
-    if (!isPiece(event)) return await this.#write([event]);
-    this.#throwLost();
-    const together = this.#piece && joined(this.#piece, event);
+    if (!isTextDelta(event)) return await this.#write([event]);
+    this.#throwFlushError();
+    const merged = this.#bufferedDelta && mergeDeltas(this.#bufferedDelta, event);
     // Buffered synchronously to keep the order; the flush before it is awaited below.
-    const before = together === undefined && this.#piece !== undefined ? this.flush() : undefined;
-    const piece = together ?? event;
-    this.#piece = piece;
-    this.#timer ??= setTimeout(() => this.#flushUnheard(), patienceMs);
-    await Promise.all([before, lengthOf(piece) > mostText ? this.flush() : undefined]);
+    const before = merged === undefined && this.#bufferedDelta !== undefined ? this.flush() : undefined;
+    const bufferedDelta = merged ?? event;
+    this.#bufferedDelta = bufferedDelta;
+    this.#timer ??= setTimeout(() => this.#flushInBackground(), flushDelayMs);
+    await Promise.all([before, textLength(bufferedDelta) > maxText ? this.flush() : undefined]);
   }
 
   /** Writes the event and the related rows in one transaction. The caller may retry it. */
-  async appendWith<T>(event: Event, work: (tx: Tx, line: Line<Event>) => Promise<T>): Promise<T> {
-    this.#flushUnheard();
+  async appendWith<T>(event: Event, writeRelated: (tx: Tx, line: NumberedEvent<Event>) => Promise<T>): Promise<T> {
+    this.#flushInBackground();
     let result: { readonly value: T } | undefined;
     await this.#write([event], async (tx, line) => {
-      result = { value: await work(tx, line) };
+      result = { value: await writeRelated(tx, line) };
     });
     if (!result) throw new Error('an event was written without its related rows');
     return result.value;
@@ -79,7 +79,7 @@ export class StreamWriter<Event extends NewLine> {
 
   /** Writes the buffered delta; resolves when it and everything before it is durable. */
   async flush(): Promise<void> {
-    if (this.#piece === undefined) await this.#written;
+    if (this.#bufferedDelta === undefined) await this.#lastWrite;
     else await this.#write([]);
   }
 
@@ -87,88 +87,88 @@ export class StreamWriter<Event extends NewLine> {
   async end(): Promise<void> {
     try {
       await this.flush();
-      this.#throwLost();
+      this.#throwFlushError();
     } finally {
       this.#ended = true;
       this.#onEnd();
-      this.#tell();
+      this.#notifyReaders();
     }
   }
 
   /** Resolves when events were written or the writer has ended. */
   changed(): Promise<void> {
-    return this.#change.promise;
+    return this.#nextChange.promise;
   }
 
   /** Flushes without waiting; an error is thrown by the next `append`. */
-  #flushUnheard(): void {
+  #flushInBackground(): void {
     this.flush().catch((error: unknown) => {
-      this.#lost = { error };
+      this.#flushError = { error };
     });
   }
 
-  async #write(events: readonly Event[], work?: (tx: Tx, line: Line<Event>) => Promise<void>): Promise<void> {
+  async #write(events: readonly Event[], writeRelated?: (tx: Tx, line: NumberedEvent<Event>) => Promise<void>): Promise<void> {
     if (this.#ended) throw new Error(`the stream '${this.stream}' has ended`);
-    if (!work) this.#throwLost();
+    if (!writeRelated) this.#throwFlushError();
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const all = this.#piece === undefined ? events : [this.#piece, ...events];
-    this.#piece = undefined;
+    const batch = this.#bufferedDelta === undefined ? events : [this.#bufferedDelta, ...events];
+    this.#bufferedDelta = undefined;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#committer.submit({
-      begin: () => {
-        this.#ahead = this.#place;
+      onAttempt: () => {
+        this.#pendingPosition = this.#committedPosition;
       },
       write: async (tx, ts) => {
-        await this.#findPlace(tx);
-        const last = await this.#insert(tx, all, ts);
-        if (work && last) await work(tx, last);
+        await this.#resolvePosition(tx);
+        const last = await this.#insert(tx, batch, ts);
+        if (writeRelated && last) await writeRelated(tx, last);
       },
-      alone: work !== undefined,
-      done: () => {
-        this.#place = this.#ahead;
-        this.#unsure = [];
+      isExclusive: writeRelated !== undefined,
+      onDone: () => {
+        this.#committedPosition = this.#pendingPosition;
+        this.#uncertainPositions = [];
         resolve();
       },
-      failed: (error) => {
-        if (isUnsure(error) && this.#ahead !== this.#place) this.#unsure.push(this.#ahead);
-        this.#ahead = this.#place;
+      onFailed: (error) => {
+        if (isCommitUncertain(error) && this.#pendingPosition !== this.#committedPosition) this.#uncertainPositions.push(this.#pendingPosition);
+        this.#pendingPosition = this.#committedPosition;
         reject(error);
       },
     });
-    this.#written = promise.catch(() => undefined);
+    this.#lastWrite = promise.catch(() => undefined);
     await promise;
-    this.#tell();
+    this.#notifyReaders();
   }
 
   /** Finds out which uncertain commits were stored, and continues after them. */
-  async #findPlace(tx: Tx): Promise<void> {
+  async #resolvePosition(tx: Tx): Promise<void> {
     // Once for all jobs of a transaction.
-    if (this.#unsure.length === 0 || this.#ahead !== this.#place) return;
-    const next = await nextSeqOf(tx, this.stream);
-    this.#ahead = this.#unsure.find((one) => one.next === next) ?? this.#ahead;
+    if (this.#uncertainPositions.length === 0 || this.#pendingPosition !== this.#committedPosition) return;
+    const next = await readNextSeq(tx, this.stream);
+    this.#pendingPosition = this.#uncertainPositions.find((one) => one.next === next) ?? this.#pendingPosition;
   }
 
-  async #insert(tx: Tx, events: readonly Event[], ts: string): Promise<Line<Event> | undefined> {
-    let last: Line<Event> | undefined;
+  async #insert(tx: Tx, events: readonly Event[], ts: string): Promise<NumberedEvent<Event> | undefined> {
+    let last: NumberedEvent<Event> | undefined;
     for (const event of events) {
-      const { line, after } = place(this.#ahead, event, ts);
-      await insertLine(tx, this.stream, line);
-      this.#ahead = after;
+      const { line, after } = numberEvent(this.#pendingPosition, event, ts);
+      await insertEvent(tx, this.stream, line);
+      this.#pendingPosition = after;
       last = line;
     }
     return last;
   }
 
-  #throwLost(): void {
-    const lost = this.#lost;
-    this.#lost = undefined;
-    if (lost) throw lost.error;
+  #throwFlushError(): void {
+    const flushError = this.#flushError;
+    this.#flushError = undefined;
+    if (flushError) throw flushError.error;
   }
 
-  #tell(): void {
-    const { resolve } = this.#change;
-    this.#change = Promise.withResolvers<void>();
+  #notifyReaders(): void {
+    const { resolve } = this.#nextChange;
+    this.#nextChange = Promise.withResolvers<void>();
     resolve();
   }
 }

@@ -2,10 +2,10 @@ import { openaiChat } from '../../wires/chat/upstream.ts';
 import type { Conversation, Message } from '../../wires/core/conversation.ts';
 import type { UpstreamModel } from '../../wires/core/types.ts';
 import type { UpstreamBody } from '../../wires/core/wire.ts';
-import type { PlannerMessage, PlannerRequest } from '../planner.ts';
+import type { ChatModelMessage, ChatModelRequest } from '../planner.ts';
 
 /** Model description for a model of which only the name is known. */
-export const unknownModel = (name: string, url: string): UpstreamModel => ({
+export const describeModel = (name: string, url: string): UpstreamModel => ({
   id: name,
   upstream: name,
   provider: { id: 'gateway', wire: 'openai-chat', baseUrls: [url] },
@@ -18,25 +18,25 @@ export const unknownModel = (name: string, url: string): UpstreamModel => ({
 });
 
 /** The model as a reasoning model of OpenAI's, which refuses `max_tokens` and takes `max_completion_tokens`. */
-export const reasoningModel = (model: UpstreamModel): UpstreamModel => ({
+export const asReasoningModel = (model: UpstreamModel): UpstreamModel => ({
   ...model,
   family: 'openai',
   caps: new Set(['reasoning']),
 });
 
-export const asked = (model: UpstreamModel, request: PlannerRequest): UpstreamBody =>
-  openaiChat.request(conversationOf(request), {
+export const buildRequest = (model: UpstreamModel, request: ChatModelRequest): UpstreamBody =>
+  openaiChat.request(toConversation(request), {
     model,
     stream: true,
     maxTokens: request.maxTokens,
     // Sampling members already have the names of the wire, including those that only some servers accept.
-    more: request.sampling,
+    extraMembers: request.sampling,
   });
 
-function conversationOf({ messages, tools, ...request }: PlannerRequest): Conversation {
+function toConversation({ messages, tools, ...request }: ChatModelRequest): Conversation {
   const { toolChoice = 'auto', responseFormat } = request;
   return {
-    messages: messages.map(messageOf),
+    messages: messages.map(toMessage),
     tools: tools.map(({ name, description, inputSchema }) => ({
       name,
       description,
@@ -51,7 +51,7 @@ function conversationOf({ messages, tools, ...request }: PlannerRequest): Conver
   };
 }
 
-function messageOf(message: PlannerMessage): Message {
+function toMessage(message: ChatModelMessage): Message {
   const text = { type: 'text' as const, text: message.content };
   switch (message.role) {
     case 'system':
@@ -64,8 +64,8 @@ function messageOf(message: PlannerMessage): Message {
         name,
         arguments: args === '' ? '{}' : args,
       }));
-      const isSilent = message.content === '' && calls.length > 0;
-      return { role: 'assistant', parts: isSilent ? calls : [text, ...calls] };
+      const hasCallsOnly = message.content === '' && calls.length > 0;
+      return { role: 'assistant', parts: hasCallsOnly ? calls : [text, ...calls] };
     }
     case 'tool': {
       const { callId: id, name } = message;

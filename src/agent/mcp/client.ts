@@ -10,21 +10,21 @@ import { z } from 'zod';
 import { raceTimeout } from '../../util/race-timeout.ts';
 import type { ToolOutput } from '../tool.ts';
 import type { McpServerConfig } from './config.ts';
-import { callResult, outputOf } from './output.ts';
+import { callResult, toToolOutput } from './output.ts';
 import { ChildTransport } from './stdio.ts';
-import { floodGuard, limitedFetch, WireError } from './wire.ts';
+import { createFloodGuard, limitedFetch, McpTransportError } from './wire.ts';
 
-const mostTools = 500;
-const mostPages = 50;
+const maxTools = 500;
+const maxPages = 50;
 /** Time for the server to end the session. */
-const goodbyeMs = 500;
+const terminateTimeoutMs = 500;
 const unknownMethod: number = ErrorCode.MethodNotFound;
 /** Statuses that an old server without Streamable HTTP answers with. */
-const notThisWay = [400, 404, 405, 406, 415];
+const fallbackStatuses = [400, 404, 405, 406, 415];
 
 const toolsPage = z.looseObject({ tools: z.array(z.unknown()), nextCursor: z.string().optional() });
 
-export interface ClientOptions {
+export interface McpClientOptions {
   /** Version of this program, sent to the server. */
   readonly version: string;
   /** Aborts connecting. */
@@ -34,7 +34,7 @@ export interface ClientOptions {
   /** Called when the list of tools has changed. */
   readonly onListChanged: () => void;
   /** Called once when the connection is lost, and never after `close`. */
-  readonly onLost: (why: Error) => void;
+  readonly onLost: (reason: Error) => void;
 }
 
 /** One connection to a server, until it is lost or closed. */
@@ -44,27 +44,27 @@ export interface McpClient {
   /** Calls a tool. Rejects with the signal's reason, or with the server's failure. */
   call(name: string, args: Readonly<Record<string, unknown>>, signal: AbortSignal): Promise<ToolOutput>;
   /** Pings the server, and drops the connection if it does not answer. */
-  check(): Promise<void>;
+  ping(): Promise<void>;
   close(): Promise<void>;
   /** Kills the server at once, when the process exits. */
   kill(): void;
 }
 
 /** Connects. Rejects on failure, after it has released everything. */
-export async function openClient(config: McpServerConfig, options: ClientOptions): Promise<McpClient> {
+export async function connectClient(config: McpServerConfig, options: McpClientOptions): Promise<McpClient> {
   const { transport } = config;
-  const open = (make: MakeTransport) => connect(make, config, options);
-  if (transport.kind === 'stdio') return await open(() => new ChildTransport(transport));
+  const tryConnect = (createTransport: MakeTransport) => connect(createTransport, config, options);
+  if (transport.kind === 'stdio') return await tryConnect(() => new ChildTransport(transport));
   const url = new URL(transport.url);
   const requestInit = { headers: transport.headers };
   try {
-    return await open(
-      (lose) => new StreamableHTTPClientTransport(url, { fetch: limitedFetch(lose), requestInit }),
+    return await tryConnect(
+      (dropConnection) => new StreamableHTTPClientTransport(url, { fetch: limitedFetch(dropConnection), requestInit }),
     );
   } catch (error) {
-    if (!(error instanceof StreamableHTTPError) || !notThisWay.includes(error.code ?? 0)) throw error;
-    return await open(
-      (lose) => new SSEClientTransport(url, { fetch: limitedFetch(lose), requestInit }),
+    if (!(error instanceof StreamableHTTPError) || !fallbackStatuses.includes(error.code ?? 0)) throw error;
+    return await tryConnect(
+      (dropConnection) => new SSEClientTransport(url, { fetch: limitedFetch(dropConnection), requestInit }),
     ).catch(() => {
       // The first error says more than that of the fallback.
       throw error;
@@ -72,18 +72,18 @@ export async function openClient(config: McpServerConfig, options: ClientOptions
   }
 }
 
-type MakeTransport = (lose: (why: Error) => void) => Transport;
+type MakeTransport = (dropConnection: (reason: Error) => void) => Transport;
 
 async function connect(
-  make: MakeTransport,
+  createTransport: MakeTransport,
   { timeoutMs }: McpServerConfig,
-  { version, signal, onStarted, onListChanged, onLost }: ClientOptions,
+  { version, signal, onStarted, onListChanged, onLost }: McpClientOptions,
 ): Promise<McpClient> {
   const client = new Client({ name: 'lathe', version });
   let phase: 'connecting' | 'up' | 'over' = 'connecting';
   let failure: Error | undefined;
-  const lose = (why: Error) => {
-    failure ??= why;
+  const dropConnection = (reason: Error) => {
+    failure ??= reason;
     if (phase === 'over') return;
     const wasUp = phase === 'up';
     phase = 'over';
@@ -92,51 +92,51 @@ async function connect(
     // While connecting, `connect` throws the failure instead.
     if (wasUp) onLost(failure);
   };
-  const transport = make(lose);
+  const transport = createTransport(dropConnection);
   const kill = () => {
     if (transport instanceof ChildTransport) transport.kill();
   };
   onStarted(kill);
-  const flooded = floodGuard(() => performance.now());
+  const isFlooding = createFloodGuard(() => performance.now());
   // The SDK keeps an existing handler, and calls it first.
   const onmessage = () => {
-    if (phase !== 'over' && flooded()) lose(new WireError('it floods the host with messages'));
+    if (phase !== 'over' && isFlooding()) dropConnection(new McpTransportError('it floods the host with messages'));
   };
   Object.assign(transport, { onmessage });
   Object.assign(client, {
     onerror: (error: Error) => {
-      if (error instanceof WireError) lose(error);
+      if (error instanceof McpTransportError) dropConnection(error);
     },
     // While connecting, the error of the attempt is the reason.
     onclose: () => {
-      if (phase === 'up') lose(new WireError('the connection was closed'));
+      if (phase === 'up') dropConnection(new McpTransportError('the connection was closed'));
     },
   });
   client.setNotificationHandler(ToolListChangedNotificationSchema, () => onListChanged());
   // With the SSE transport, the SDK would wait forever.
-  const { promise: givenUp, reject: giveUp } = Promise.withResolvers<never>();
-  const late = setTimeout(() => giveUp(silence(timeoutMs)), timeoutMs);
-  const stop = () => giveUp(signal.reason);
-  signal.addEventListener('abort', stop, { once: true });
+  const { promise: aborted, reject: abort } = Promise.withResolvers<never>();
+  const timeout = setTimeout(() => abort(timeoutError(timeoutMs)), timeoutMs);
+  const onAbort = () => abort(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
   try {
     signal.throwIfAborted();
-    await Promise.race([client.connect(transport, { timeout: timeoutMs }), givenUp]);
-    if (phase !== 'connecting') throw failure ?? new WireError('the connection was closed');
+    await Promise.race([client.connect(transport, { timeout: timeoutMs }), aborted]);
+    if (phase !== 'connecting') throw failure ?? new McpTransportError('the connection was closed');
     phase = 'up';
   } catch (error) {
     phase = 'over';
     // Closing the transport causes further errors.
-    const why = failure ?? error;
+    const reason = failure ?? error;
     await transport.close();
-    throw why;
+    throw reason;
   } finally {
-    clearTimeout(late);
-    signal.removeEventListener('abort', stop);
+    clearTimeout(timeout);
+    signal.removeEventListener('abort', onAbort);
   }
   return {
     async tools() {
       try {
-        return await allTools(client, timeoutMs);
+        return await listAllTools(client, timeoutMs);
       } catch (error) {
         throw failure ?? error;
       }
@@ -145,26 +145,26 @@ async function connect(
       const params = { name, arguments: args };
       // A signal per call, because the SDK does not remove its listener.
       const controller = new AbortController();
-      const cancel = () => controller.abort(cancelled.reason);
+      const onCancel = () => controller.abort(cancelled.reason);
       cancelled.throwIfAborted();
-      cancelled.addEventListener('abort', cancel, { once: true });
+      cancelled.addEventListener('abort', onCancel, { once: true });
       try {
         const options = { signal: controller.signal, timeout: timeoutMs };
-        return outputOf(await client.request({ method: 'tools/call', params }, callResult, options));
+        return toToolOutput(await client.request({ method: 'tools/call', params }, callResult, options));
       } catch (error) {
         cancelled.throwIfAborted();
         throw failure ?? error;
       } finally {
-        cancelled.removeEventListener('abort', cancel);
+        cancelled.removeEventListener('abort', onCancel);
       }
     },
-    async check() {
+    async ping() {
       try {
         await client.ping({ timeout: timeoutMs });
       } catch (error) {
         // An error response is an answer, too.
         if (error instanceof McpError && error.code === unknownMethod) return;
-        lose(error instanceof McpError ? silence(timeoutMs) : asError(error));
+        dropConnection(error instanceof McpError ? timeoutError(timeoutMs) : toError(error));
       }
     },
     async close() {
@@ -172,7 +172,7 @@ async function connect(
       if (transport instanceof StreamableHTTPClientTransport)
         await raceTimeout(
           transport.terminateSession().catch(() => undefined),
-          goodbyeMs,
+          terminateTimeoutMs,
         );
       await client.close();
     },
@@ -180,20 +180,20 @@ async function connect(
   };
 }
 
-async function allTools(client: Client, timeout: number): Promise<unknown[]> {
-  const found: unknown[] = [];
+async function listAllTools(client: Client, timeout: number): Promise<unknown[]> {
+  const listed: unknown[] = [];
   let cursor: string | undefined;
-  for (let page = 0; page < mostPages && found.length < mostTools; page++) {
+  for (let page = 0; page < maxPages && listed.length < maxTools; page++) {
     const params = cursor === undefined ? {} : { cursor };
     const { tools, nextCursor } = await client.request({ method: 'tools/list', params }, toolsPage, {
       timeout,
     });
-    found.push(...tools);
+    listed.push(...tools);
     if (nextCursor === undefined) break;
     cursor = nextCursor;
   }
-  return found.slice(0, mostTools);
+  return listed.slice(0, maxTools);
 }
 
-const silence = (ms: number): WireError => new WireError(`it did not answer within ${ms / 1000} s`);
-const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));
+const timeoutError = (ms: number): McpTransportError => new McpTransportError(`it did not answer within ${ms / 1000} s`);
+const toError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));

@@ -7,7 +7,7 @@ export class McpServers implements ToolSource {
   readonly servers: readonly McpServer[];
   /** Kills the servers when the process exits without `close`. */
   readonly #onExit = () => {
-    for (const server of this.servers) server.kill();
+    for (const server of this.servers) server.killProcess();
   };
 
   constructor(configs: readonly McpServerConfig[], options: McpOptions) {
@@ -33,4 +33,4 @@ export class McpServers implements ToolSource {
 
 export type { McpServerConfig } from './config.ts';
 export type { McpOptions, McpServer } from './server.ts';
-export { toolName } from './tool-name.ts';
+export { mcpToolName } from './tool-name.ts';

@@ -1,9 +1,9 @@
 import { isRecord, type Json } from '../../util/json.ts';
 
 /** A tool's schema with an `intent` member, and a function that splits arguments into the intent and the tool's own. */
-export interface AskingSchema {
+export interface IntentSchema {
   readonly schema: Json;
-  readonly split: (args: Json) => { readonly intent: string; readonly args: Json };
+  readonly splitArguments: (args: Json) => { readonly intent: string; readonly args: Json };
 }
 
 const intentSchema = {
@@ -12,31 +12,31 @@ const intentSchema = {
 };
 
 /** Keywords that allow an additional property. Any other keyword may forbid one. */
-const plain = new Set(
+const extensibleKeywords = new Set(
   '$schema $id $comment $defs definitions title description examples default type properties required additionalProperties'.split(
     ' ',
   ),
 );
 
 /** Adds the member `intent`, unless the tool already has one. */
-export function askingIntent(schema: Json): AskingSchema {
+export function withIntent(schema: Json): IntentSchema {
   const { properties, required, ...rest } = schema;
-  const own = isRecord(properties) ? properties : {};
-  if (Object.hasOwn(own, 'intent')) return { schema, split: (args) => ({ intent: textOf(args), args }) };
-  if (Object.keys(schema).every((key) => plain.has(key)))
+  const ownProperties = isRecord(properties) ? properties : {};
+  if (Object.hasOwn(ownProperties, 'intent')) return { schema, splitArguments: (args) => ({ intent: readIntent(args), args }) };
+  if (Object.keys(schema).every((key) => extensibleKeywords.has(key)))
     return {
       schema: {
         ...rest,
-        properties: { ...own, intent: intentSchema },
+        properties: { ...ownProperties, intent: intentSchema },
         required: [...(Array.isArray(required) ? (required as unknown[]) : []), 'intent'],
       },
-      split: ({ intent, ...args }) => ({ intent: textOf({ intent }), args }),
+      splitArguments: ({ intent, ...args }) => ({ intent: readIntent({ intent }), args }),
     };
-  return nested(schema);
+  return nestArguments(schema);
 }
 
 /** Nests the tool's own schema under `arguments`. Definitions stay at the root, where `$ref` points to. */
-function nested({ $schema, $defs, definitions, ...schema }: Json): AskingSchema {
+function nestArguments({ $schema, $defs, definitions, ...schema }: Json): IntentSchema {
   return {
     schema: {
       ...($schema === undefined ? {} : { $schema }),
@@ -47,11 +47,11 @@ function nested({ $schema, $defs, definitions, ...schema }: Json): AskingSchema 
       required: ['arguments', 'intent'],
       additionalProperties: false,
     },
-    split: ({ intent, arguments: args }) => ({
-      intent: textOf({ intent }),
+    splitArguments: ({ intent, arguments: args }) => ({
+      intent: readIntent({ intent }),
       args: isRecord(args) ? args : {},
     }),
   };
 }
 
-const textOf = ({ intent }: Json): string => (typeof intent === 'string' ? intent : '');
+const readIntent = ({ intent }: Json): string => (typeof intent === 'string' ? intent : '');

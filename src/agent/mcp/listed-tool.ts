@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { isRecord } from '../../util/json.ts';
 import { cleanText } from './clean-text.ts';
-import { pinOf } from './pin.ts';
+import { computePin } from './pin.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
 
@@ -16,30 +16,30 @@ export interface ListedTool {
   readonly pin: string;
 }
 
-const longestName = 256;
-const longestDescription = 4096;
-const longestSchema = 65_536;
+const maxNameLength = 256;
+const maxDescriptionLength = 4096;
+const maxSchemaLength = 65_536;
 
-const rawTool = z.looseObject({ name: z.string().min(1).max(longestName) });
+const rawTool = z.looseObject({ name: z.string().min(1).max(maxNameLength) });
 const objectSchema = z.looseObject({ type: z.literal('object') });
 
 /** Validates a tool of a server's list; returns the problem when it cannot be used. */
-export function listedTool(raw: unknown): ListedTool | { readonly name: string; readonly problem: string } {
-  const named = rawTool.safeParse(raw);
-  if (!named.success) return { name: '', problem: `it has no name of 1 to ${longestName} characters` };
-  const { name, description, inputSchema, annotations } = named.data;
+export function parseListedTool(raw: unknown): ListedTool | { readonly name: string; readonly problem: string } {
+  const parsedName = rawTool.safeParse(raw);
+  if (!parsedName.success) return { name: '', problem: `it has no name of 1 to ${maxNameLength} characters` };
+  const { name, description, inputSchema, annotations } = parsedName.data;
   const schema = objectSchema.safeParse(inputSchema);
   if (!schema.success)
     return { name, problem: 'its input schema is not one of an object ("type": "object")' };
-  if (JSON.stringify(inputSchema).length > longestSchema)
-    return { name, problem: `its input schema is longer than ${longestSchema} characters` };
+  if (JSON.stringify(inputSchema).length > maxSchemaLength)
+    return { name, problem: `its input schema is longer than ${maxSchemaLength} characters` };
   try {
-    const pin = pinOf({ name, description, inputSchema, annotations });
+    const pin = computePin({ name, description, inputSchema, annotations });
     return {
       name,
-      description: typeof description === 'string' ? cleanText(description, longestDescription) : '',
+      description: typeof description === 'string' ? cleanText(description, maxDescriptionLength) : '',
       inputSchema: cleanSchema(schema.data) as Schema,
-      hints: hintsOf(annotations),
+      hints: parseHints(annotations),
       pin,
     };
   } catch (error) {
@@ -49,7 +49,7 @@ export function listedTool(raw: unknown): ListedTool | { readonly name: string; 
 }
 
 /** Defaults of the protocol: without annotations a tool is destructive. */
-function hintsOf(annotations: unknown): ListedTool['hints'] {
+function parseHints(annotations: unknown): ListedTool['hints'] {
   const { readOnlyHint, destructiveHint } = (
     typeof annotations === 'object' && annotations !== null ? annotations : {}
   ) as Schema;
@@ -57,18 +57,18 @@ function hintsOf(annotations: unknown): ListedTool['hints'] {
 }
 
 /** Keywords whose members are values, not schemas; they are not changed. */
-const values = new Set(['const', 'enum', 'default', 'examples', 'required', 'pattern']);
+const valueKeywords = new Set(['const', 'enum', 'default', 'examples', 'required', 'pattern']);
 /** Keywords whose members are named schemas. */
-const named = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas']);
+const schemaMapKeywords = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas']);
 
 /** Cleans the titles and descriptions of a schema. Its depth was limited when it was hashed. */
 function cleanSchema(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(cleanSchema);
   return mapMembers(schema, (key, member) => {
-    if (values.has(key)) return member;
-    if (named.has(key)) return mapMembers(member, (_, part) => cleanSchema(part));
-    const words = (key === 'description' || key === 'title') && typeof member === 'string';
-    return words ? cleanText(member, longestDescription) : cleanSchema(member);
+    if (valueKeywords.has(key)) return member;
+    if (schemaMapKeywords.has(key)) return mapMembers(member, (_, part) => cleanSchema(part));
+    const isText = (key === 'description' || key === 'title') && typeof member === 'string';
+    return isText ? cleanText(member, maxDescriptionLength) : cleanSchema(member);
   });
 }
 

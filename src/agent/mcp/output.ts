@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { ToolOutput } from '../tool.ts';
-import { cut, oneLine } from './clean-text.ts';
+import { cutText, cleanLine } from './clean-text.ts';
 
 /** Maximum characters of one output. */
-const mostCharacters = 65_536;
+const maxCharacters = 65_536;
 
 /** Result of a tool call. Loose, because servers deviate from the protocol. */
 export const callResult = z.looseObject({
@@ -13,14 +13,14 @@ export const callResult = z.looseObject({
 });
 
 /** Output for the model: texts are kept; images and other binary content are replaced by a placeholder. */
-export function outputOf({
+export function toToolOutput({
   content = [],
   structuredContent,
   isError,
 }: z.infer<typeof callResult>): ToolOutput {
-  const parts = content.map(partOf);
-  const noText = !parts.some(({ isText }) => isText);
-  if (noText && structuredContent !== undefined)
+  const parts = content.map(toOutputPart);
+  const hasNoText = !parts.some(({ isText }) => isText);
+  if (hasNoText && structuredContent !== undefined)
     parts.unshift({ text: JSON.stringify(structuredContent), isText: true });
   const output = parts
     .map(({ text }) => text)
@@ -28,32 +28,32 @@ export function outputOf({
     .toWellFormed();
   return {
     ok: isError !== true,
-    output: cut(output, mostCharacters),
-    truncated: output.length > mostCharacters,
+    output: cutText(output, maxCharacters),
+    truncated: output.length > maxCharacters,
   };
 }
 
-interface Part {
+interface OutputPart {
   readonly text: string;
   readonly isText: boolean;
 }
 
-function partOf(item: Readonly<Record<string, unknown>>): Part {
+function toOutputPart(item: Readonly<Record<string, unknown>>): OutputPart {
   const { type, text, data, mimeType, uri, resource } = item;
   if (type === 'text' && typeof text === 'string') return { text, isText: true };
   if (type === 'resource' && typeof resource === 'object' && resource !== null) {
-    const within = resource as Readonly<Record<string, unknown>>;
-    if (typeof within['text'] === 'string')
-      return { text: `${named('resource', within['uri'])}\n${within['text']}`, isText: true };
-    return { text: named('resource', within['uri'], within['mimeType'], within['blob']), isText: false };
+    const resourceMembers = resource as Readonly<Record<string, unknown>>;
+    if (typeof resourceMembers['text'] === 'string')
+      return { text: `${describeContent('resource', resourceMembers['uri'])}\n${resourceMembers['text']}`, isText: true };
+    return { text: describeContent('resource', resourceMembers['uri'], resourceMembers['mimeType'], resourceMembers['blob']), isText: false };
   }
-  if (type === 'resource_link') return { text: named('link', uri, mimeType), isText: false };
-  return { text: named(String(type), undefined, mimeType, data), isText: false };
+  if (type === 'resource_link') return { text: describeContent('link', uri, mimeType), isText: false };
+  return { text: describeContent(String(type), undefined, mimeType, data), isText: false };
 }
 
 /** `[image, image/png, 120 bytes, not shown]` */
-function named(what: string, uri: unknown, mimeType?: unknown, base64?: unknown): string {
-  const facts = [what, uri, mimeType].filter((fact) => typeof fact === 'string');
-  if (typeof base64 === 'string') facts.push(`${Math.floor((base64.length * 3) / 4)} bytes`, 'not shown');
-  return `[${facts.map((fact) => oneLine(fact, 300)).join(', ')}]`;
+function describeContent(what: string, uri: unknown, mimeType?: unknown, base64?: unknown): string {
+  const details = [what, uri, mimeType].filter((fact) => typeof fact === 'string');
+  if (typeof base64 === 'string') details.push(`${Math.floor((base64.length * 3) / 4)} bytes`, 'not shown');
+  return `[${details.map((fact) => cleanLine(fact, 300)).join(', ')}]`;
 }

@@ -1,27 +1,27 @@
 import { StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
-import { oneLine } from './clean-text.ts';
+import { cleanLine } from './clean-text.ts';
 import type { McpServerConfig } from './config.ts';
-import { WireError } from './wire.ts';
+import { McpTransportError } from './wire.ts';
 
-const longest = 300;
-const timedOut: number = ErrorCode.RequestTimeout;
-const cutOff: number = ErrorCode.ConnectionClosed;
+const maxLength = 300;
+const requestTimeoutCode: number = ErrorCode.RequestTimeout;
+const connectionClosedCode: number = ErrorCode.ConnectionClosed;
 
 /** Describes a server's failure, as a clause to follow its name. Secrets are redacted. */
-export function problemOf(error: unknown, config: McpServerConfig): string {
-  return withoutSecrets(oneLine(words(error, config), longest), config);
+export function describeFailure(error: unknown, config: McpServerConfig): string {
+  return redactSecrets(cleanLine(failureText(error, config), maxLength), config);
 }
 
 /** Whether the server itself reported the failure; otherwise it is unknown whether the call was executed. */
-export const isAnswer = (error: unknown): boolean =>
-  error instanceof McpError && error.code !== timedOut && error.code !== cutOff;
+export const isServerError = (error: unknown): boolean =>
+  error instanceof McpError && error.code !== requestTimeoutCode && error.code !== connectionClosedCode;
 
-function words(error: unknown, { timeoutMs }: McpServerConfig): string {
-  if (error instanceof WireError) return error.message;
+function failureText(error: unknown, { timeoutMs }: McpServerConfig): string {
+  if (error instanceof McpTransportError) return error.message;
   if (error instanceof McpError) {
-    if (error.code === timedOut) return `it did not answer within ${timeoutMs / 1000} s`;
-    if (error.code === cutOff) return 'the connection was closed';
+    if (error.code === requestTimeoutCode) return `it did not answer within ${timeoutMs / 1000} s`;
+    if (error.code === connectionClosedCode) return 'the connection was closed';
     return `it answered with an error: ${error.message}`;
   }
   if (error instanceof StreamableHTTPError) {
@@ -41,9 +41,9 @@ function words(error: unknown, { timeoutMs }: McpServerConfig): string {
 }
 
 /** Redacts configured secrets, which a server may repeat in its errors. */
-function withoutSecrets(text: string, { transport }: McpServerConfig): string {
-  const told = Object.values(transport.kind === 'stdio' ? transport.env : transport.headers);
+function redactSecrets(text: string, { transport }: McpServerConfig): string {
+  const configuredValues = Object.values(transport.kind === 'stdio' ? transport.env : transport.headers);
   // Shorter values could be ordinary words.
-  const secrets = told.flatMap((value) => [value, ...value.split(/\s+/)]).filter(({ length }) => length >= 6);
+  const secrets = configuredValues.flatMap((value) => [value, ...value.split(/\s+/)]).filter(({ length }) => length >= 6);
   return secrets.reduce((clean, secret) => clean.replaceAll(secret, '***'), text);
 }

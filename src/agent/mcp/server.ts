@@ -2,9 +2,9 @@ import type { Clock } from '../clock.ts';
 import type { Tool, ToolOutput, ToolSource } from '../tool.ts';
 import type { McpClient } from './client.ts';
 import type { McpServerConfig } from './config.ts';
-import { type ListedTool, listedTool } from './listed-tool.ts';
-import { toolName } from './tool-name.ts';
-import { absentTool, type ServerView, toolOf } from './tools.ts';
+import { type ListedTool, parseListedTool } from './listed-tool.ts';
+import { mcpToolName } from './tool-name.ts';
+import { createAbsentTool, type McpServerView, createTool } from './tools.ts';
 
 export interface McpOptions {
   /** Version of this program, sent to servers. */
@@ -18,46 +18,46 @@ export interface McpOptions {
 /** Delays in milliseconds. */
 interface Timings {
   /** Delay before the first reconnection, and maximum delay. */
-  readonly retryFirst: number;
-  readonly retryMost: number;
+  readonly minRetryDelayMs: number;
+  readonly maxRetryDelayMs: number;
   /** Interval at which an idle server is checked. */
-  readonly checkEvery: number;
+  readonly checkIntervalMs: number;
   /** Minimum time between two lists, however often the server reports a change. */
-  readonly listEvery: number;
+  readonly minListIntervalMs: number;
 }
-const usual: Timings = { retryFirst: 1000, retryMost: 60_000, checkEvery: 30_000, listEvery: 1000 };
+const defaultTimings: Timings = { minRetryDelayMs: 1000, maxRetryDelayMs: 60_000, checkIntervalMs: 30_000, minListIntervalMs: 1000 };
 
 type Phase =
   | { readonly is: 'connecting' }
-  | { readonly is: 'up'; readonly client: McpClient; readonly since: number }
-  | { readonly is: 'down'; readonly why: string }
+  | { readonly is: 'up'; readonly client: McpClient; readonly connectedAtMs: number }
+  | { readonly is: 'down'; readonly reason: string }
   | { readonly is: 'closed' };
 
 /** One server: keeps a connection in the background, and provides the current tools. */
-export class McpServer implements ToolSource, ServerView {
+export class McpServer implements ToolSource, McpServerView {
   readonly config: McpServerConfig;
   readonly #options: McpOptions;
   readonly #timings: Timings;
   #phase: Phase = { is: 'connecting' };
-  #listed: ReadonlyMap<string, ListedTool> = new Map();
-  #unusable: ReadonlyMap<string, string> = new Map();
+  #listedTools: ReadonlyMap<string, ListedTool> = new Map();
+  #unusableTools: ReadonlyMap<string, string> = new Map();
   #tools: readonly Tool[];
-  #tries = 0;
-  #calls = 0;
+  #connectAttempts = 0;
+  #runningCalls = 0;
   #timer: NodeJS.Timeout | undefined;
-  #listing = false;
+  #isListing = false;
   /** The server reported a changed list before it was connected. */
-  #outdated = false;
+  #isListOutdated = false;
   #connecting: Promise<void> | undefined;
-  #kill: () => void = () => undefined;
-  readonly #stop = new AbortController();
-  readonly #settled = Promise.withResolvers<void>();
+  #killProcess: () => void = () => undefined;
+  readonly #closing = new AbortController();
+  readonly #firstAttempt = Promise.withResolvers<void>();
 
   constructor(config: McpServerConfig, options: McpOptions) {
     this.config = config;
     this.#options = options;
-    this.#timings = { ...usual, ...options.timings };
-    this.#tools = this.#assembled();
+    this.#timings = { ...defaultTimings, ...options.timings };
+    this.#tools = this.#assembleTools();
   }
 
   /** Starts connecting; returns at once. */
@@ -70,32 +70,32 @@ export class McpServer implements ToolSource, ServerView {
   }
 
   /** Tools of the last list, by the server's name. */
-  get listed(): ReadonlyMap<string, ListedTool> {
-    return this.#listed;
+  get listedTools(): ReadonlyMap<string, ListedTool> {
+    return this.#listedTools;
   }
 
   /** Listed tools that cannot be used, with the problem. */
-  get unusable(): ReadonlyMap<string, string> {
-    return this.#unusable;
+  get unusableTools(): ReadonlyMap<string, string> {
+    return this.#unusableTools;
   }
 
   /** Why the server cannot be called now; undefined when it can. */
-  get down(): string | undefined {
+  get downReason(): string | undefined {
     switch (this.#phase.is) {
       case 'up':
         return undefined;
       case 'connecting':
         return 'it is being started';
       case 'down':
-        return this.#phase.why;
+        return this.#phase.reason;
       case 'closed':
         return 'the host is shutting down';
     }
   }
 
   /** Resolves when the first attempt to connect has succeeded or failed. */
-  get settled(): Promise<void> {
-    return this.#settled.promise;
+  get firstAttempt(): Promise<void> {
+    return this.#firstAttempt.promise;
   }
 
   async call(
@@ -104,24 +104,24 @@ export class McpServer implements ToolSource, ServerView {
     signal: AbortSignal,
   ): Promise<ToolOutput> {
     const phase = this.#phase;
-    if (phase.is !== 'up') return failed(`The MCP server '${this.config.name}' is not there: ${this.down}.`);
-    this.#calls++;
-    let answered = false;
+    if (phase.is !== 'up') return failedOutput(`The MCP server '${this.config.name}' is not there: ${this.downReason}.`);
+    this.#runningCalls++;
+    let hasAnswered = false;
     try {
       const output = await phase.client.call(name, args, signal);
-      answered = true;
+      hasAnswered = true;
       return output;
     } catch (error) {
       signal.throwIfAborted();
-      const { isAnswer, problemOf } = await import('./problem.ts');
-      const unknown = isAnswer(error) ? '' : ' Whether it was done is not known.';
-      return failed(
-        `The call of '${name}' of the MCP server '${this.config.name}' failed: ${problemOf(error, this.config)}.${unknown}`,
+      const { isServerError: isAnswer, describeFailure: problemOf } = await import('./problem.ts');
+      const outcomeHint = isAnswer(error) ? '' : ' Whether it was done is not known.';
+      return failedOutput(
+        `The call of '${name}' of the MCP server '${this.config.name}' failed: ${problemOf(error, this.config)}.${outcomeHint}`,
       );
     } finally {
-      this.#calls--;
+      this.#runningCalls--;
       // The server did not answer this call; check whether it is still alive.
-      if (!answered) void this.#check(phase.client);
+      if (!hasAnswered) void this.#checkConnection(phase.client);
     }
   }
 
@@ -130,80 +130,80 @@ export class McpServer implements ToolSource, ServerView {
     const phase = this.#phase;
     this.#phase = { is: 'closed' };
     clearTimeout(this.#timer);
-    this.#stop.abort();
+    this.#closing.abort();
     await this.#connecting;
     if (phase.is === 'up') await phase.client.close().catch(() => undefined);
-    this.#settled.resolve();
+    this.#firstAttempt.resolve();
   }
 
   /** Kills the server at once, when the process exits. */
-  kill(): void {
-    this.#kill();
+  killProcess(): void {
+    this.#killProcess();
   }
 
   async #connect(): Promise<void> {
-    this.#tries++;
+    this.#connectAttempts++;
     let client: McpClient | undefined;
     try {
       // The SDK is loaded only when a server is configured.
-      const { openClient } = await import('./client.ts');
+      const { connectClient: openClient } = await import('./client.ts');
       client = await openClient(this.config, {
         version: this.#options.version,
-        signal: this.#stop.signal,
+        signal: this.#closing.signal,
         onStarted: (kill) => {
-          this.#kill = kill;
+          this.#killProcess = kill;
         },
-        onListChanged: () => this.#relist(),
-        onLost: (why) => void this.#lost(why),
+        onListChanged: () => this.#scheduleList(),
+        onLost: (reason) => void this.#onConnectionLost(reason),
       });
-      this.#outdated = false;
-      this.#take(await client.tools());
+      this.#isListOutdated = false;
+      this.#updateTools(await client.tools());
     } catch (error) {
       await client?.close().catch(() => undefined);
-      await this.#lost(error);
+      await this.#onConnectionLost(error);
       return;
     }
     if (this.#isClosed()) {
       await client.close().catch(() => undefined);
       return;
     }
-    this.#phase = { is: 'up', client, since: this.#options.clock.monotonic() };
-    this.#settled.resolve();
+    this.#phase = { is: 'up', client, connectedAtMs: this.#options.clock.monotonic() };
+    this.#firstAttempt.resolve();
     const { name } = this.config;
-    this.#options.onNotice(`MCP server '${name}': connected, ${this.#listed.size} tools`);
-    this.#watch(client);
-    if (this.#outdated) this.#relist();
+    this.#options.onNotice(`MCP server '${name}': connected, ${this.#listedTools.size} tools`);
+    this.#scheduleCheck(client);
+    if (this.#isListOutdated) this.#scheduleList();
   }
 
   /** The last list stays, and its tools become unavailable. */
-  async #lost(error: unknown): Promise<void> {
-    const { problemOf } = await import('./problem.ts');
+  async #onConnectionLost(error: unknown): Promise<void> {
+    const { describeFailure: problemOf } = await import('./problem.ts');
     if (this.#isClosed()) return;
-    const why = problemOf(error, this.config);
+    const reason = problemOf(error, this.config);
     const phase = this.#phase;
     // A server that was up for long starts again with the shortest delay.
-    if (phase.is === 'up' && this.#options.clock.monotonic() - phase.since > this.#timings.retryMost)
-      this.#tries = 1;
-    const wait = Math.min(
-      this.#timings.retryMost,
-      this.#timings.retryFirst * 2 ** Math.min(this.#tries - 1, 20),
+    if (phase.is === 'up' && this.#options.clock.monotonic() - phase.connectedAtMs > this.#timings.maxRetryDelayMs)
+      this.#connectAttempts = 1;
+    const delayMs = Math.min(
+      this.#timings.maxRetryDelayMs,
+      this.#timings.minRetryDelayMs * 2 ** Math.min(this.#connectAttempts - 1, 20),
     );
-    if (phase.is !== 'down' || phase.why !== why)
-      this.#options.onNotice(`MCP server '${this.config.name}': ${why}; retrying`);
-    this.#phase = { is: 'down', why };
-    this.#settled.resolve();
+    if (phase.is !== 'down' || phase.reason !== reason)
+      this.#options.onNotice(`MCP server '${this.config.name}': ${reason}; retrying`);
+    this.#phase = { is: 'down', reason };
+    this.#firstAttempt.resolve();
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.start(), wait).unref();
+    this.#timer = setTimeout(() => this.start(), delayMs).unref();
   }
 
-  #watch(client: McpClient): void {
+  #scheduleCheck(client: McpClient): void {
     clearTimeout(this.#timer);
-    const look = async () => {
+    const check = async () => {
       // Not every server reports changed tools. A server that works on a call may not answer meanwhile.
-      if (this.#calls === 0) await this.refresh();
-      if (this.#isAt(client)) this.#watch(client);
+      if (this.#runningCalls === 0) await this.refresh();
+      if (this.#isCurrent(client)) this.#scheduleCheck(client);
     };
-    this.#timer = setTimeout(() => void look(), this.#timings.checkEvery).unref();
+    this.#timer = setTimeout(() => void check(), this.#timings.checkIntervalMs).unref();
   }
 
   /** Lists the tools again; a server that does not answer is lost. */
@@ -212,37 +212,37 @@ export class McpServer implements ToolSource, ServerView {
     if (phase.is !== 'up') return;
     try {
       const tools = await phase.client.tools();
-      if (this.#isAt(phase.client)) this.#take(tools);
+      if (this.#isCurrent(phase.client)) this.#updateTools(tools);
     } catch {
-      await this.#check(phase.client);
+      await this.#checkConnection(phase.client);
     }
   }
 
-  async #check(client: McpClient): Promise<void> {
-    if (this.#isAt(client) && this.#calls === 0) await client.check();
+  async #checkConnection(client: McpClient): Promise<void> {
+    if (this.#isCurrent(client) && this.#runningCalls === 0) await client.ping();
   }
 
   /** Lists again, at most one request at a time. */
-  #relist(): void {
-    this.#outdated = true;
-    if (this.#phase.is !== 'up' || this.#listing) return;
-    this.#listing = true;
-    const list = () => {
+  #scheduleList(): void {
+    this.#isListOutdated = true;
+    if (this.#phase.is !== 'up' || this.#isListing) return;
+    this.#isListing = true;
+    const listTools = () => {
       // A later change requests another list.
-      this.#listing = false;
-      this.#outdated = false;
+      this.#isListing = false;
+      this.#isListOutdated = false;
       void this.refresh();
     };
-    setTimeout(list, this.#timings.listEvery).unref();
+    setTimeout(listTools, this.#timings.minListIntervalMs).unref();
   }
 
-  #take(raw: readonly unknown[]): void {
+  #updateTools(rawTools: readonly unknown[]): void {
     const listed = new Map<string, ListedTool>();
     const unusable = new Map<string, string>();
     const names = new Set<string>();
-    for (const one of raw) {
-      const tool = listedTool(one);
-      const name = toolName(this.config.name, tool.name);
+    for (const rawTool of rawTools) {
+      const tool = parseListedTool(rawTool);
+      const name = mcpToolName(this.config.name, tool.name);
       if ('problem' in tool) unusable.set(tool.name, tool.problem);
       else if (listed.has(tool.name)) unusable.set(tool.name, 'it is listed twice; the first one counts');
       else if (names.has(name)) unusable.set(tool.name, `another tool before it is called ${name}, too`);
@@ -250,23 +250,23 @@ export class McpServer implements ToolSource, ServerView {
       names.add(name);
     }
     for (const [tool, problem] of unusable)
-      if (this.#unusable.get(tool) !== problem)
+      if (this.#unusableTools.get(tool) !== problem)
         this.#options.onNotice(`MCP server '${this.config.name}', tool ${JSON.stringify(tool)}: ${problem}`);
-    this.#listed = listed;
-    this.#unusable = unusable;
-    this.#tools = this.#assembled();
+    this.#listedTools = listed;
+    this.#unusableTools = unusable;
+    this.#tools = this.#assembleTools();
   }
 
   /** Listed tools, and pinned tools that are not listed. */
-  #assembled(): readonly Tool[] {
-    const absent = [...this.config.pins].filter(([name]) => !this.#listed.has(name));
+  #assembleTools(): readonly Tool[] {
+    const notListed = [...this.config.pins].filter(([name]) => !this.#listedTools.has(name));
     return [
-      ...[...this.#listed.values()].map((listed) => toolOf(listed, this)),
-      ...absent.map(([name, pin]) => absentTool(name, pin, this)),
+      ...[...this.#listedTools.values()].map((listed) => createTool(listed, this)),
+      ...notListed.map(([name, pin]) => createAbsentTool(name, pin, this)),
     ];
   }
 
-  #isAt(client: McpClient): boolean {
+  #isCurrent(client: McpClient): boolean {
     return this.#phase.is === 'up' && this.#phase.client === client;
   }
 
@@ -275,4 +275,4 @@ export class McpServer implements ToolSource, ServerView {
   }
 }
 
-const failed = (output: string): ToolOutput => ({ ok: false, output, truncated: false });
+const failedOutput = (output: string): ToolOutput => ({ ok: false, output, truncated: false });

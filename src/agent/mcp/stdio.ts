@@ -3,16 +3,16 @@ import type { Readable, Writable } from 'node:stream';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { type JSONRPCMessage, JSONRPCMessageSchema } from '@modelcontextprotocol/sdk/types.js';
 import { raceTimeout } from '../../util/race-timeout.ts';
-import { oneLine } from './clean-text.ts';
+import { cleanLine } from './clean-text.ts';
 import type { McpTransport } from './config.ts';
-import { longestMessage, tooLong, WireError } from './wire.ts';
+import { maxMessageBytes, messageTooLongError, McpTransportError } from './wire.ts';
 
 /** Bytes of invalid output between two messages. Some servers print a greeting. */
-const mostGarbage = 65_536;
+const maxInvalidBytes = 65_536;
 /** Bytes that may be buffered for a server that does not read. */
-const mostUnread = 4 * longestMessage;
-const stderrKept = 2048;
-const graceMs = 500;
+const maxUnreadBytes = 4 * maxMessageBytes;
+const maxStderrLength = 2048;
+const shutdownTimeoutMs = 500;
 
 /**
  * Transport to a server that runs as a child process. Unlike the SDK's transport it ends the whole process group (`npx`
@@ -24,13 +24,13 @@ export class ChildTransport implements Transport {
   onmessage?: (message: JSONRPCMessage) => void;
   readonly #server: Extract<McpTransport, { kind: 'stdio' }>;
   #child: ChildProcessByStdio<Writable, Readable, Readable> | undefined;
-  #ended: Promise<void> = Promise.resolve();
+  #exited: Promise<void> = Promise.resolve();
   /** Chunks of the incomplete line. */
-  #line: Buffer[] = [];
+  #lineChunks: Buffer[] = [];
   #lineBytes = 0;
-  #garbage = 0;
+  #invalidBytes = 0;
   #stderr = '';
-  #gone: Error | undefined;
+  #failure: Error | undefined;
 
   constructor(server: Extract<McpTransport, { kind: 'stdio' }>) {
     this.#server = server;
@@ -48,17 +48,17 @@ export class ChildTransport implements Transport {
     });
     this.#child = child;
     child.stdin.on('error', (error) => this.onerror?.(error));
-    child.stdout.on('data', (chunk: Buffer) => this.#read(chunk));
+    child.stdout.on('data', (chunk: Buffer) => this.#readChunk(chunk));
     child.stderr.on('data', (chunk: Buffer) => {
-      this.#stderr = (this.#stderr + chunk.toString('latin1')).slice(-stderrKept);
+      this.#stderr = (this.#stderr + chunk.toString('latin1')).slice(-maxStderrLength);
     });
-    this.#ended = new Promise((resolve) => {
+    this.#exited = new Promise((resolve) => {
       child.once('exit', (code, signal) => {
         // Remaining processes of the group must not hold the pipes open. From now on the pid may be reused.
         this.kill();
         this.#child = undefined;
-        void this.#drained(child).then(() => {
-          this.#fail(new WireError(`it ended (${signal ?? `exit code ${code}`})${this.#lastWords()}`));
+        void this.#waitForOutput(child).then(() => {
+          this.#setFailure(new McpTransportError(`it ended (${signal ?? `exit code ${code}`})${this.#lastStderrLine()}`));
           resolve();
           this.onclose?.();
         });
@@ -66,14 +66,14 @@ export class ChildTransport implements Transport {
     });
     await new Promise<void>((resolve, reject) => {
       child.once('spawn', resolve);
-      child.once('error', (error) => reject(new WireError(startProblem(program, cwd, error))));
+      child.once('error', (error) => reject(new McpTransportError(describeStartError(program, cwd, error))));
     });
   }
 
   send(message: JSONRPCMessage): Promise<void> {
     const stdin = this.#child?.stdin;
-    if (this.#gone || !stdin?.writable) return Promise.reject(this.#gone ?? new WireError('it does not run'));
-    if (stdin.writableLength > mostUnread) this.#giveUp(new WireError('it does not read what it is sent'));
+    if (this.#failure || !stdin?.writable) return Promise.reject(this.#failure ?? new McpTransportError('it does not run'));
+    if (stdin.writableLength > maxUnreadBytes) this.#abandon(new McpTransportError('it does not read what it is sent'));
     stdin.write(`${JSON.stringify(message)}\n`);
     return Promise.resolve();
   }
@@ -84,10 +84,10 @@ export class ChildTransport implements Transport {
     if (child?.pid === undefined) return;
     child.stdin.end();
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
-      if (await within(graceMs, this.#ended)) return;
+      if (await settlesWithin(shutdownTimeoutMs, this.#exited)) return;
       this.kill(signal);
     }
-    await within(graceMs, this.#ended);
+    await settlesWithin(shutdownTimeoutMs, this.#exited);
   }
 
   /** Signals the whole process group at once. */
@@ -103,68 +103,68 @@ export class ChildTransport implements Transport {
   }
 
   /** Waits until the output is read, unless a process outside of the group holds the pipes open. */
-  #drained(child: ChildProcess): Promise<unknown> {
-    return within(graceMs, new Promise((resolve) => child.once('close', resolve)));
+  #waitForOutput(child: ChildProcess): Promise<unknown> {
+    return settlesWithin(shutdownTimeoutMs, new Promise((resolve) => child.once('close', resolve)));
   }
 
-  #read(chunk: Buffer): void {
+  #readChunk(chunk: Buffer): void {
     let rest = chunk;
-    for (let end = rest.indexOf(10); end !== -1 && !this.#gone; end = rest.indexOf(10)) {
-      this.#line.push(rest.subarray(0, end));
-      const line = Buffer.concat(this.#line);
-      this.#line = [];
+    for (let end = rest.indexOf(10); end !== -1 && !this.#failure; end = rest.indexOf(10)) {
+      this.#lineChunks.push(rest.subarray(0, end));
+      const line = Buffer.concat(this.#lineChunks);
+      this.#lineChunks = [];
       this.#lineBytes = 0;
       rest = rest.subarray(end + 1);
-      this.#take(line);
+      this.#handleLine(line);
     }
-    if (this.#gone || rest.length === 0) return;
-    this.#line.push(rest);
+    if (this.#failure || rest.length === 0) return;
+    this.#lineChunks.push(rest);
     this.#lineBytes += rest.length;
-    if (this.#lineBytes > longestMessage) this.#giveUp(tooLong());
+    if (this.#lineBytes > maxMessageBytes) this.#abandon(messageTooLongError());
   }
 
-  #take(line: Buffer): void {
-    if (line.length > longestMessage) {
-      this.#giveUp(tooLong());
+  #handleLine(line: Buffer): void {
+    if (line.length > maxMessageBytes) {
+      this.#abandon(messageTooLongError());
       return;
     }
     let message: JSONRPCMessage;
     try {
       message = JSONRPCMessageSchema.parse(JSON.parse(line.toString('utf8')));
     } catch {
-      this.#garbage += line.length + 1;
-      if (this.#garbage > mostGarbage)
-        this.#giveUp(new WireError('it prints text that is not a protocol message to its standard output'));
+      this.#invalidBytes += line.length + 1;
+      if (this.#invalidBytes > maxInvalidBytes)
+        this.#abandon(new McpTransportError('it prints text that is not a protocol message to its standard output'));
       return;
     }
-    this.#garbage = 0;
+    this.#invalidBytes = 0;
     this.onmessage?.(message);
   }
 
-  #giveUp(why: WireError): void {
-    this.#fail(why);
+  #abandon(error: McpTransportError): void {
+    this.#setFailure(error);
     this.#child?.stdout.destroy();
     this.kill();
   }
 
   /** Only the first error counts. */
-  #fail(error: Error): void {
-    if (this.#gone) return;
-    this.#gone = error;
+  #setFailure(error: Error): void {
+    if (this.#failure) return;
+    this.#failure = error;
     this.onerror?.(error);
   }
 
-  #lastWords(): string {
+  #lastStderrLine(): string {
     const last = Buffer.from(this.#stderr, 'latin1').toString('utf8').trimEnd().split('\n').at(-1) ?? '';
-    return last === '' ? '' : `: ${oneLine(last, 200)}`;
+    return last === '' ? '' : `: ${cleanLine(last, 200)}`;
   }
 }
 
 /** Whether the promise settled in time. */
-const within = async (ms: number, work: Promise<unknown>): Promise<boolean> =>
-  (await raceTimeout(work, ms)) !== 'late';
+const settlesWithin = async (ms: number, promise: Promise<unknown>): Promise<boolean> =>
+  (await raceTimeout(promise, ms)) !== 'late';
 
-function startProblem(program: string, cwd: string | undefined, error: NodeJS.ErrnoException): string {
+function describeStartError(program: string, cwd: string | undefined, error: NodeJS.ErrnoException): string {
   // Node reports ENOENT for the program even when the folder is missing.
   if (error.code === 'ENOENT')
     return `there is no program ${program}${cwd === undefined ? '' : `, or no folder ${cwd}`}`;

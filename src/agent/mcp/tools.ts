@@ -1,17 +1,17 @@
 import { z } from 'zod';
 import { AgentError } from '../errors.ts';
 import type { ChangeTool, Proposal, ReadTool, Tool, ToolOutput } from '../tool.ts';
-import { oneLine, visibleJson } from './clean-text.ts';
+import { cleanLine, visibleJson } from './clean-text.ts';
 import type { McpServerConfig } from './config.ts';
-import { askingIntent } from './intent.ts';
+import { withIntent } from './intent.ts';
 import type { ListedTool } from './listed-tool.ts';
-import { toolName } from './tool-name.ts';
+import { mcpToolName } from './tool-name.ts';
 
 /** The part of a server that its tools need. */
-export interface ServerView {
+export interface McpServerView {
   readonly config: McpServerConfig;
-  readonly listed: ReadonlyMap<string, ListedTool>;
-  readonly down: string | undefined;
+  readonly listedTools: ReadonlyMap<string, ListedTool>;
+  readonly downReason: string | undefined;
   /** Lists the tools again. */
   refresh(): Promise<void>;
   call(name: string, args: Readonly<Record<string, unknown>>, signal: AbortSignal): Promise<ToolOutput>;
@@ -26,73 +26,73 @@ const stagedCall = z.object({
 });
 
 /** Characters that a person can be expected to read before approving. */
-const mostShown = 65_536;
-const mostIntent = 500;
+const maxShownLength = 65_536;
+const maxIntent = 500;
 
 /** Creates the tool of a listed tool. Its annotations are trusted only when it is pinned unchanged. */
-export function toolOf(listed: ListedTool, server: ServerView): Tool {
+export function createTool(listed: ListedTool, server: McpServerView): Tool {
   const pinned = server.config.pins.get(listed.name);
   return pinned === listed.pin && listed.hints.readOnly
-    ? readTool(listed, server)
-    : changeTool(listed, server, pinned);
+    ? createReadTool(listed, server)
+    : createChangeTool(listed, server, pinned);
 }
 
 /** Placeholder of a pinned tool that the server does not list now. */
-export function absentTool(name: string, pin: string, server: ServerView): Tool {
-  const nothing: ListedTool = {
+export function createAbsentTool(name: string, pin: string, server: McpServerView): Tool {
+  const placeholder: ListedTool = {
     name,
     description: '',
     inputSchema: { type: 'object' },
     hints: { readOnly: false, destructive: true },
     pin,
   };
-  return changeTool(nothing, server, pin);
+  return createChangeTool(placeholder, server, pin);
 }
 
-function common({ name, description, pin }: ListedTool, server: ServerView) {
+function commonMembers({ name, description, pin }: ListedTool, server: McpServerView) {
   return {
-    name: toolName(server.config.name, name),
+    name: mcpToolName(server.config.name, name),
     description,
     source: `mcp:${server.config.name}`,
     pin,
-    unavailable: () => whyNot(name, pin, server),
+    unavailable: () => findUnavailableReason(name, pin, server),
   } as const;
 }
 
-function readTool(listed: ListedTool, server: ServerView): ReadTool {
+function createReadTool(listed: ListedTool, server: McpServerView): ReadTool {
   return {
-    ...common(listed, server),
+    ...commonMembers(listed, server),
     kind: 'read',
     inputSchema: listed.inputSchema,
     async run(args, { signal }) {
-      const why = whyNot(listed.name, listed.pin, server);
-      return why === undefined ? await server.call(listed.name, args, signal) : refusal(why);
+      const reason = findUnavailableReason(listed.name, listed.pin, server);
+      return reason === undefined ? await server.call(listed.name, args, signal) : failedOutput(reason);
     },
   };
 }
 
-function changeTool(listed: ListedTool, server: ServerView, pinned: string | undefined): ChangeTool {
+function createChangeTool(listed: ListedTool, server: McpServerView, pinned: string | undefined): ChangeTool {
   const { name, pin } = listed;
   const { config } = server;
-  const asking = askingIntent(listed.inputSchema);
+  const intentSchema = withIntent(listed.inputSchema);
   return {
-    ...common(listed, server),
+    ...commonMembers(listed, server),
     kind: 'change',
-    inputSchema: asking.schema,
-    ...(pinned === undefined ? { gatedReason: unpinned(name, pin, config.name) } : {}),
-    propose(given) {
-      const why = whyNot(name, pin, server);
-      if (why !== undefined) return Promise.resolve(refusal(why));
-      const { intent, args } = asking.split(given);
-      const shown = visibleJson(args);
-      if (shown.length > mostShown)
+    inputSchema: intentSchema.schema,
+    ...(pinned === undefined ? { gatedReason: notPinnedReason(name, pin, config.name) } : {}),
+    propose(proposedArgs) {
+      const reason = findUnavailableReason(name, pin, server);
+      if (reason !== undefined) return Promise.resolve(failedOutput(reason));
+      const { intent, args } = intentSchema.splitArguments(proposedArgs);
+      const shownArguments = visibleJson(args);
+      if (shownArguments.length > maxShownLength)
         return Promise.resolve(
-          refusal(`The arguments are longer than ${mostShown} characters, more than a person can approve.`),
+          failedOutput(`The arguments are longer than ${maxShownLength} characters, more than a person can approve.`),
         );
       const proposal: Proposal = {
         kind: 'tool_call',
-        intent: oneLine(intent, mostIntent),
-        summary: `call ${visibleJson(name)} of the MCP server '${config.name}' with ${shown}`,
+        intent: cleanLine(intent, maxIntent),
+        summary: `call ${visibleJson(name)} of the MCP server '${config.name}' with ${shownArguments}`,
         risk: pinned === pin && !listed.hints.destructive ? 'medium' : 'high',
         payload: { server: config.name, tool: name, arguments: args, pin } satisfies z.infer<
           typeof stagedCall
@@ -105,14 +105,14 @@ function changeTool(listed: ListedTool, server: ServerView, pinned: string | und
       // The call may have been staged long ago, and servers need not report a changed tool.
       await server.refresh();
       signal.throwIfAborted();
-      if (server.down !== undefined)
-        throw new AgentError('unavailable', 'tool_unavailable', downText(server));
-      const why = whyNot(staged.tool, staged.pin, server);
-      if (why !== undefined)
+      if (server.downReason !== undefined)
+        throw new AgentError('unavailable', 'tool_unavailable', serverDownMessage(server));
+      const reason = findUnavailableReason(staged.tool, staged.pin, server);
+      if (reason !== undefined)
         throw new AgentError(
           'conflict',
           'base_moved',
-          `${why} Discard this change; it can be proposed again.`,
+          `${reason} Discard this change; it can be proposed again.`,
         );
       return await server.call(staged.tool, staged.arguments, signal);
     },
@@ -123,26 +123,26 @@ function changeTool(listed: ListedTool, server: ServerView, pinned: string | und
  * Why a tool cannot be called in the form that was seen; undefined when it can.
  * @param seen hash of the tool at that time
  */
-function whyNot(name: string, seen: string, server: ServerView): string | undefined {
-  const { config, listed, down } = server;
+function findUnavailableReason(name: string, seenPin: string, server: McpServerView): string | undefined {
+  const { config, listedTools, downReason } = server;
   const pinned = config.pins.get(name);
-  const now = listed.get(name)?.pin;
-  if (pinned !== undefined && now !== undefined && now !== pinned)
+  const currentPin = listedTools.get(name)?.pin;
+  if (pinned !== undefined && currentPin !== undefined && currentPin !== pinned)
     return (
-      `The MCP server '${config.name}' changed this tool after it was pinned: it was ${pinned} and is ${now}. ` +
+      `The MCP server '${config.name}' changed this tool after it was pinned: it was ${pinned} and is ${currentPin}. ` +
       `Look at it with 'mcp show ${config.name}' and pin it again with 'mcp pins ${config.name}'.`
     );
-  if (down !== undefined) return downText(server);
-  if (now === undefined) return `The MCP server '${config.name}' has no tool '${name}' (any more).`;
-  if (now !== seen)
-    return `The MCP server '${config.name}' changed this tool in the meantime: it was ${seen} and is ${now}.`;
+  if (downReason !== undefined) return serverDownMessage(server);
+  if (currentPin === undefined) return `The MCP server '${config.name}' has no tool '${name}' (any more).`;
+  if (currentPin !== seenPin)
+    return `The MCP server '${config.name}' changed this tool in the meantime: it was ${seenPin} and is ${currentPin}.`;
   return undefined;
 }
 
-const downText = ({ config, down }: ServerView): string =>
-  `The MCP server '${config.name}' cannot be used at the moment: ${down}.`;
+const serverDownMessage = ({ config, downReason }: McpServerView): string =>
+  `The MCP server '${config.name}' cannot be used at the moment: ${downReason}.`;
 
-const unpinned = (name: string, pin: string, server: string): string =>
+const notPinnedReason = (name: string, pin: string, server: string): string =>
   `Not pinned, so its annotations are not trusted. Review it with 'mcp show ${server}'; to pin it, add ${JSON.stringify(name)} = "${pin}" to [mcp.${server}.pins].`;
 
-const refusal = (output: string): ToolOutput => ({ ok: false, output, truncated: false });
+const failedOutput = (output: string): ToolOutput => ({ ok: false, output, truncated: false });

@@ -1,33 +1,33 @@
 /** Maximum bytes of one message of a server. */
-export const longestMessage = 8 * 1024 * 1024;
-const mostMessages = 2000;
+export const maxMessageBytes = 8 * 1024 * 1024;
+const maxMessages = 2000;
 const windowMs = 1000;
 
 /** The connection to a server must be dropped; the message says what the server did. */
-export class WireError extends Error {
+export class McpTransportError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
     this.name = 'WireError';
   }
 }
 
-export const tooLong = (): WireError =>
-  new WireError(`it sent a message of more than ${longestMessage} bytes`);
+export const messageTooLongError = (): McpTransportError =>
+  new McpTransportError(`it sent a message of more than ${maxMessageBytes} bytes`);
 
 /**
  * Rate limit for messages of a server. The returned function counts one message, and returns true above the limit.
  * @param now monotonic time in milliseconds
  */
-export function floodGuard(now: () => number): () => boolean {
-  let since = now();
+export function createFloodGuard(now: () => number): () => boolean {
+  let windowStartMs = now();
   let count = 0;
   return () => {
-    if (now() - since > windowMs) {
-      since = now();
+    if (now() - windowStartMs > windowMs) {
+      windowStartMs = now();
       count = 0;
     }
     count++;
-    return count > mostMessages;
+    return count > maxMessages;
   };
 }
 
@@ -38,12 +38,12 @@ type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
  * @param onTooLong called with that error, because the SDK would keep waiting for the answer
  */
 export const limitedFetch =
-  (onTooLong: (error: WireError) => void): Fetch =>
+  (onTooLong: (error: McpTransportError) => void): Fetch =>
   async (url, init) => {
     const response = await fetch(url, init);
     if (response.body === null) return response;
-    const events = /^text\/event-stream/i.test(response.headers.get('content-type') ?? '');
-    const limited = response.body.pipeThrough(limit(events, onTooLong));
+    const isEventStream = /^text\/event-stream/i.test(response.headers.get('content-type') ?? '');
+    const limited = response.body.pipeThrough(limitMessages(isEventStream, onTooLong));
     const { status, statusText, headers } = response;
     const wrapped = new Response(limited, { status, statusText, headers });
     // The SDK reads the final address of a redirect.
@@ -52,16 +52,16 @@ export const limitedFetch =
   };
 
 /** @param events whether the body is an event stream, in which an empty line ends a message */
-function limit(
-  events: boolean,
-  onTooLong: (error: WireError) => void,
+function limitMessages(
+  isEventStream: boolean,
+  onTooLong: (error: McpTransportError) => void,
 ): TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>> {
   let bytes = 0;
   // An empty line may lie across two chunks.
   let tail = '';
   return new TransformStream({
     transform(chunk, controller) {
-      if (events) {
+      if (isEventStream) {
         const text = tail + Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength).toString('latin1');
         const end = Math.max(
           text.lastIndexOf('\n\n'),
@@ -71,11 +71,11 @@ function limit(
         bytes = end === -1 ? bytes + chunk.length : text.length - end;
         tail = text.slice(-3);
       } else bytes += chunk.length;
-      if (bytes <= longestMessage) {
+      if (bytes <= maxMessageBytes) {
         controller.enqueue(chunk);
         return;
       }
-      const error = tooLong();
+      const error = messageTooLongError();
       controller.error(error);
       onTooLong(error);
     },

@@ -1,6 +1,6 @@
-import type { Db, NewAct, Store, Tx } from '../../store/index.ts';
+import type { StoreReader, NewAct, Store, Tx } from '../../store/index.ts';
 import type { ToolOutput } from '../tool.ts';
-import type { Signals } from '../services.ts';
+import type { SignalStore } from '../services.ts';
 import { tooManyStaged } from './refusals.ts';
 import type { PendingRow, PendingState } from './rows.ts';
 
@@ -12,7 +12,7 @@ interface Claim {
 }
 
 /** Outcome of applying a change. */
-export interface Settlement {
+export interface StoredOutcome {
   /** `staged`: nothing was done, and it can be decided again. */
   readonly state: 'applied' | 'staged' | 'failed';
   /** Output of the change, or why it failed. */
@@ -26,7 +26,7 @@ export interface Settlement {
 type NewRow = Pick<PendingRow, 'kind' | 'tool' | 'agent' | 'intent' | 'summary' | 'risk' | 'payload'> &
   Partial<PendingRow>;
 
-const blank = {
+const emptyColumns = {
   task_id: null,
   run_id: null,
   step: null,
@@ -40,9 +40,9 @@ const blank = {
   decided_by: null,
 } satisfies Partial<PendingRow>;
 
-interface LedgerOptions {
+interface PendingStoreOptions {
   readonly store: Store;
-  readonly signals: Signals;
+  readonly signals: SignalStore;
   readonly lifetimeMs: number;
 }
 
@@ -50,12 +50,12 @@ interface LedgerOptions {
  * Stores pending changes and journals the acts on them, each in one transaction. Every transition names its source
  * state, so that only one of several concurrent decisions succeeds, in one process or in many.
  */
-export class PendingLedger {
+export class PendingStore {
   readonly #store: Store;
-  readonly #signals: Signals;
+  readonly #signals: SignalStore;
   readonly #lifetimeMs: number;
 
-  constructor({ store, signals, lifetimeMs }: LedgerOptions) {
+  constructor({ store, signals, lifetimeMs }: PendingStoreOptions) {
     this.#store = store;
     this.#signals = signals;
     this.#lifetimeMs = lifetimeMs;
@@ -68,14 +68,14 @@ export class PendingLedger {
    */
   async add(
     row: NewRow,
-    { autoApproved = false, most }: { readonly autoApproved?: boolean; readonly most?: number } = {},
+    { autoApproved = false, maxStaged }: { readonly autoApproved?: boolean; readonly maxStaged?: number } = {},
   ): Promise<PendingRow> {
     return await this.#store.transaction(async (tx) => {
-      if (most !== undefined && (await waiting(tx, row)) >= most) throw tooManyStaged(most);
-      const n = await this.#store.next(tx, 'pending');
+      if (maxStaged !== undefined && (await countStaged(tx, row)) >= maxStaged) throw tooManyStaged(maxStaged);
+      const n = await this.#store.nextNumber(tx, 'pending');
       const now = this.#store.now();
       const full: PendingRow = {
-        ...blank,
+        ...emptyColumns,
         ...row,
         id: `p${n}`,
         n,
@@ -86,13 +86,13 @@ export class PendingLedger {
         ...(autoApproved ? { state: 'applying', ...this.#claim(`agent:${row.agent}`) } : {}),
       };
       await tx.insertInto('pending').values(full).execute();
-      if (autoApproved) await this.#act(tx, full, { outcome: 'applied', details: { phase: 'begin' } });
+      if (autoApproved) await this.#journalAct(tx, full, { outcome: 'applied', details: { phase: 'begin' } });
       return full;
     });
   }
 
   async find(id: string): Promise<PendingRow | undefined> {
-    return await this.#store.read((db) => one(db, id));
+    return await this.#store.read((db) => findRow(db, id));
   }
 
   /**
@@ -101,32 +101,32 @@ export class PendingLedger {
    */
   async claim(id: string, by: string): Promise<{ row: PendingRow | undefined; claimed: boolean }> {
     return await this.#store.transaction(async (tx) => {
-      const claimed = await this.#move(tx, id, 'staged', { state: 'applying', ...this.#claim(by) });
-      return { row: await one(tx, id), claimed };
+      const claimed = await this.#transition(tx, id, 'staged', { state: 'applying', ...this.#claim(by) });
+      return { row: await findRow(tx, id), claimed };
     });
   }
 
   /** Stores the outcome of a change that this host claimed. @returns false when it is already stored */
-  async settle(row: PendingRow, { state, output, reason, recovered }: Settlement): Promise<boolean> {
+  async storeOutcome(row: PendingRow, { state, output, reason, recovered }: StoredOutcome): Promise<boolean> {
     return await this.#store.transaction(async (tx) => {
-      const undone = { applier: null, decided_at: null, decided_by: null };
-      const moved = await this.#move(tx, row.id, 'applying', {
+      const cleared = { applier: null, decided_at: null, decided_by: null };
+      const isMoved = await this.#transition(tx, row.id, 'applying', {
         state,
         output: output && state !== 'staged' ? JSON.stringify(output) : null,
-        ...(state === 'staged' ? undone : {}),
+        ...(state === 'staged' ? cleared : {}),
       });
-      if (!moved) return false;
+      if (!isMoved) return false;
       const details = { phase: 'end', ok: output?.ok ?? false, ...(recovered ? { recovered } : {}) };
       if (state === 'applied') {
-        await this.#act(tx, row, { outcome: 'applied', details });
-        await this.#signal(tx, 'pending.applied', row);
-      } else await this.#act(tx, row, { outcome: 'refused', reason: reason ?? state, details });
+        await this.#journalAct(tx, row, { outcome: 'applied', details });
+        await this.#emitSignal(tx, 'pending.applied', row);
+      } else await this.#journalAct(tx, row, { outcome: 'refused', reason: reason ?? state, details });
       return true;
     });
   }
 
   /** Decides a staged change without applying a tool: answers a question, or discards a change. */
-  async decide(
+  async decideWithoutApplying(
     id: string,
     state: 'applied' | 'discarded',
     by: string,
@@ -134,45 +134,45 @@ export class PendingLedger {
   ) {
     return await this.#store.transaction(async (tx) => {
       const { output, note } = more;
-      const decided = await this.#move(tx, id, 'staged', {
+      const decided = await this.#transition(tx, id, 'staged', {
         state,
         ...this.#claim(by),
         ...(output ? { output: JSON.stringify(output) } : {}),
       });
-      const row = await one(tx, id);
+      const row = await findRow(tx, id);
       if (decided && row) {
-        await this.#act(tx, row, { outcome: 'applied', ...(note === undefined ? {} : { note }) });
-        await this.#signal(tx, `pending.${state}`, row);
+        await this.#journalAct(tx, row, { outcome: 'applied', ...(note === undefined ? {} : { note }) });
+        await this.#emitSignal(tx, `pending.${state}`, row);
       }
       return { row, decided };
     });
   }
 
   /** Journals a refused decision. */
-  async refuse(row: PendingRow, verb: 'approve' | 'discard', by: string, reason: string): Promise<void> {
+  async journalRefusal(row: PendingRow, verb: 'approve' | 'discard', by: string, reason: string): Promise<void> {
     await this.#store.transaction((tx) =>
-      this.#store.act(tx, { verb, target: row.id, by, outcome: 'refused', reason }),
+      this.#store.appendAct(tx, { verb, target: row.id, by, outcome: 'refused', reason }),
     );
   }
 
   /** Expires overdue changes. @returns how many */
   async expire(): Promise<number> {
-    const due = await this.#store.read((db) =>
+    const overdue = await this.#store.read((db) =>
       db
         .selectFrom('pending')
         .select('id')
         .where('state', '=', 'staged')
         .where('expires_at', '<=', this.#store.time())
         .orderBy('n')
-        .limit(expiredAtOnce)
+        .limit(maxExpiredPerTransaction)
         .execute(),
     );
-    if (due.length === 0) return 0;
+    if (overdue.length === 0) return 0;
     return await this.#store.transaction(async (tx) => {
       const decided_at = this.#store.time();
       const expired: string[] = [];
       // Rows in a fixed order, then acts, so that hosts that do this at the same time cannot deadlock.
-      for (const { id } of due) {
+      for (const { id } of overdue) {
         const { numUpdatedRows } = await tx
           .updateTable('pending')
           .set({ state: 'expired', decided_at, decided_by: 'host' })
@@ -183,13 +183,13 @@ export class PendingLedger {
         if (numUpdatedRows === 1n) expired.push(id);
       }
       for (const target of expired)
-        await this.#store.act(tx, { verb: 'expire', target, by: 'host', outcome: 'applied' });
+        await this.#store.appendAct(tx, { verb: 'expire', target, by: 'host', outcome: 'applied' });
       return expired.length;
     });
   }
 
   /** Changes that this host was applying when it ended. */
-  async interrupted(): Promise<PendingRow[]> {
+  async listInterrupted(): Promise<PendingRow[]> {
     return await this.#store.read((db) =>
       db
         .selectFrom('pending')
@@ -205,7 +205,7 @@ export class PendingLedger {
     return { decided_at: this.#store.time(), decided_by: by, applier: this.#store.endpointId };
   }
 
-  async #move(tx: Tx, id: string, from: PendingState, to: Partial<PendingRow>): Promise<boolean> {
+  async #transition(tx: Tx, id: string, from: PendingState, to: Partial<PendingRow>): Promise<boolean> {
     let update = tx.updateTable('pending').set(to).where('id', '=', id).where('state', '=', from);
     // Only the host that claimed a change may store its outcome.
     if (from === 'applying') update = update.where('applier', '=', this.#store.endpointId);
@@ -214,31 +214,31 @@ export class PendingLedger {
     return numUpdatedRows === 1n;
   }
 
-  async #act(tx: Tx, row: PendingRow, act: Pick<NewAct, 'outcome'> & ActWords): Promise<void> {
+  async #journalAct(tx: Tx, row: PendingRow, act: Pick<NewAct, 'outcome'> & ActDetails): Promise<void> {
     const by = row.decided_by ?? 'host';
-    const verb = verbOf(row);
+    const verb = decisionVerb(row);
     const { kind, tool, path, agent } = row;
     const details = { kind, tool, agent, ...(path === null ? {} : { path }), ...act.details };
-    await this.#store.act(tx, { ...act, verb, target: row.id, by, details: JSON.stringify(details) });
+    await this.#store.appendAct(tx, { ...act, verb, target: row.id, by, details: JSON.stringify(details) });
   }
 
-  async #signal(tx: Tx, name: string, row: PendingRow): Promise<void> {
+  async #emitSignal(tx: Tx, name: string, row: PendingRow): Promise<void> {
     const { id, kind, tool, agent, task_id, run_id, step, decided_by: by } = row;
-    const about = Object.entries({ id, kind, tool, agent, task_id, run_id, step, by });
-    await this.#signals.emit(tx, name, Object.fromEntries(about.filter(([, value]) => value !== null)));
+    const signalData = Object.entries({ id, kind, tool, agent, task_id, run_id, step, by });
+    await this.#signals.emit(tx, name, Object.fromEntries(signalData.filter(([, value]) => value !== null)));
   }
 }
 
-interface ActWords {
+interface ActDetails {
   readonly reason?: string;
   readonly note?: string;
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
 /** Changes that expire in one transaction. */
-const expiredAtOnce = 500;
+const maxExpiredPerTransaction = 500;
 
-const verbOf = (row: PendingRow) => {
+const decisionVerb = (row: PendingRow) => {
   if (row.state === 'discarded') return 'discard';
   return isAutoApproved(row) ? 'auto_approve' : 'approve';
 };
@@ -247,11 +247,11 @@ const verbOf = (row: PendingRow) => {
 export const isAutoApproved = ({ decided_by }: Pick<PendingRow, 'decided_by'>) =>
   decided_by?.startsWith('agent:') ?? false;
 
-const one = (db: Db, id: string) =>
+const findRow = (db: StoreReader, id: string) =>
   db.selectFrom('pending').selectAll().where('id', '=', id).executeTakeFirst();
 
 /** Number of staged changes of the same task or run. */
-async function waiting(tx: Tx, { task_id = null, run_id = null }: NewRow): Promise<number> {
+async function countStaged(tx: Tx, { task_id = null, run_id = null }: NewRow): Promise<number> {
   if (task_id === null && run_id === null) return 0;
   const staged = tx.selectFrom('pending').where('state', '=', 'staged');
   const { count } = await staged

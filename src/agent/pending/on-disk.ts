@@ -7,22 +7,22 @@ import type { PendingRow } from './rows.ts';
  * Determines from the disk whether a file change was applied, for tools that cannot verify it or no longer exist. A
  * file that still has its base hash was not changed; a file to delete that is gone was deleted.
  */
-export async function onDisk({
+export async function verifyOnDisk({
   kind,
   path,
   base_hash,
 }: PendingRow): Promise<'applied' | 'not_applied' | 'unknown'> {
   if ((kind !== 'file_write' && kind !== 'file_delete') || path === null || base_hash === null)
     return 'unknown';
-  const holds = await hashOf(path);
-  if (holds === base_hash) return 'not_applied';
-  return kind === 'file_delete' && holds === 'absent' ? 'applied' : 'unknown';
+  const currentHash = await hashFile(path);
+  if (currentHash === base_hash) return 'not_applied';
+  return kind === 'file_delete' && currentHash === 'absent' ? 'applied' : 'unknown';
 }
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
 
 /** Hash in the format of `base_hash`; undefined when the path is unreadable or not a regular file. */
-async function hashOf(path: string): Promise<string | undefined> {
+async function hashFile(path: string): Promise<string | undefined> {
   try {
     const file = await open(path, O_RDONLY | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0));
     try {

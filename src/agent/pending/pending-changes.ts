@@ -1,20 +1,20 @@
 import { type Store, StoreError } from '../../store/index.ts';
-import { unlessAborted } from '../../util/abort.ts';
+import { raceAbort } from '../../util/abort.ts';
 import type { Clock } from '../clock.ts';
-import type { Changes, Decision, Signals, Toolbox } from '../services.ts';
+import type { PendingChangeService, ChangeDecision, SignalStore, Toolbox } from '../services.ts';
 import type { PendingChange, PendingChangeDetail } from '../shapes/pending-change.ts';
 import type { ChangeTool, Proposal, ToolContext, ToolOutput } from '../tool.ts';
 import { waitForChange } from '../wait-for-change.ts';
-import { afterCrash, applyChange, type Ending } from './applying.ts';
-import { isAutoApproved, PendingLedger } from './ledger.ts';
-import { countStaged, stagedChanges } from './listing.ts';
-import { Recorder } from './recorder.ts';
-import { decidedOtherwise, noSuchChange, stagedElsewhere, toolGone } from './refusals.ts';
-import { asChange, asDetail, outputOf, type PendingRow } from './rows.ts';
+import { resolveAfterCrash, applyChange, type ApplyOutcome } from './applying.ts';
+import { isAutoApproved, PendingStore } from './ledger.ts';
+import { countStaged, listStaged } from './listing.ts';
+import { OutcomeRecorder } from './recorder.ts';
+import { alreadyDecided, changeNotFound, stagedElsewhere, toolUnavailable } from './refusals.ts';
+import { toPendingChange, toPendingChangeDetail, readOutput, type PendingRow } from './rows.ts';
 
 interface PendingChangesOptions {
   readonly store: Store;
-  readonly signals: Signals;
+  readonly signals: SignalStore;
   readonly tools: Pick<Toolbox, 'find'>;
   readonly clock: Clock;
   /** Aborted when the host stops; it also aborts changes that are being applied. */
@@ -25,38 +25,38 @@ interface PendingChangesOptions {
   readonly pollMs?: number;
 }
 
-const day = 24 * 60 * 60 * 1000;
+const dayMs = 24 * 60 * 60 * 1000;
 /** How long an approval waits for another host that is applying the same change. */
-const mostWaitMs = 30_000;
+const maxWaitMs = 30_000;
 /** Maximum staged changes of one task or run, because a person has to read them and all of them are stored. */
-const mostStaged = 100;
+const maxStaged = 100;
 
 /** Questions of the host itself, with their risk. Approving one applies no tool. */
-const questions = { approval_gate: 'low', rerun_step: 'high' } as const;
-const isQuestion = (tool: string) => Object.hasOwn(questions, tool);
+const questionRisks = { approval_gate: 'low', rerun_step: 'high' } as const;
+const isQuestion = (tool: string) => Object.hasOwn(questionRisks, tool);
 
 /** Pending changes: staging, approval and application. A decision is stored before anyone is notified. */
-export class PendingChanges implements Changes {
+export class PendingChanges implements PendingChangeService {
   readonly #store: Store;
   readonly #tools: Pick<Toolbox, 'find'>;
   readonly #clock: Clock;
   readonly #stopping: AbortSignal;
   readonly #pollMs: number;
-  readonly #ledger: PendingLedger;
-  readonly #recorder: Recorder;
+  readonly #pendingStore: PendingStore;
+  readonly #outcomeRecorder: OutcomeRecorder;
   /** What this process is applying, by id. */
-  readonly #applying = new Map<string, Promise<Ending | undefined>>();
-  #changed = Promise.withResolvers<void>();
+  readonly #runningApplications = new Map<string, Promise<ApplyOutcome | undefined>>();
+  #change = Promise.withResolvers<void>();
 
   constructor(options: PendingChangesOptions) {
-    const { store, signals, tools, clock, stopping, lifetimeMs = 7 * day, pollMs = 2000 } = options;
+    const { store, signals, tools, clock, stopping, lifetimeMs = 7 * dayMs, pollMs = 2000 } = options;
     this.#store = store;
     this.#tools = tools;
     this.#clock = clock;
     this.#stopping = stopping;
     this.#pollMs = pollMs;
-    this.#ledger = new PendingLedger({ store, signals, lifetimeMs });
-    this.#recorder = new Recorder(this.#ledger);
+    this.#pendingStore = new PendingStore({ store, signals, lifetimeMs });
+    this.#outcomeRecorder = new OutcomeRecorder(this.#pendingStore);
   }
 
   /**
@@ -64,38 +64,38 @@ export class PendingChanges implements Changes {
    * Runs when the host starts, before anything else, and then about every minute.
    */
   async sweep(): Promise<void> {
-    for (const row of await this.#ledger.interrupted()) if (this.#isAbandoned(row)) await this.#resolve(row);
+    for (const row of await this.#pendingStore.listInterrupted()) if (this.#isAbandoned(row)) await this.#resolveInterrupted(row);
     await this.#expire();
   }
 
   /** Resolves when all running applications have ended and their outcomes are stored. */
-  async settled(): Promise<void> {
-    await Promise.allSettled(this.#applying.values());
+  async whenIdle(): Promise<void> {
+    await Promise.allSettled(this.#runningApplications.values());
   }
 
   async stage(tool: ChangeTool, proposal: Proposal, context: ToolContext): Promise<PendingChange> {
-    return asChange(await this.#ledger.add(rowOf(tool, proposal, context), { most: mostStaged }));
+    return toPendingChange(await this.#pendingStore.add(newRow(tool, proposal, context), { maxStaged: maxStaged }));
   }
 
   async applyNow(tool: ChangeTool, proposal: Proposal, context: ToolContext): Promise<ToolOutput> {
-    const row = await this.#ledger.add(rowOf(tool, proposal, context), { autoApproved: true });
+    const row = await this.#pendingStore.add(newRow(tool, proposal, context), { autoApproved: true });
     const signal = AbortSignal.any([context.signal, this.#stopping]);
-    const ending = await this.#once(row.id, async () =>
-      this.#record(row, await applyChange(tool, row, signal)),
+    const outcome = await this.#applyOnce(row.id, async () =>
+      this.#recordOutcome(row, await applyChange(tool, row, signal)),
     );
-    if (!ending?.output) throw new Error(`${row.id} was applied without an output`);
-    return ending.output;
+    if (!outcome?.output) throw new Error(`${row.id} was applied without an output`);
+    return outcome.output;
   }
 
-  async ask(question: Parameters<Changes['ask']>[0]): Promise<PendingChange> {
+  async ask(question: Parameters<PendingChangeService['ask']>[0]): Promise<PendingChange> {
     const { tool, agent, runId: run_id, step, intent, summary } = question;
-    const about = { tool, agent, run_id, step, intent, summary };
-    const risk = questions[tool];
-    return asChange(await this.#ledger.add({ ...about, kind: 'tool_call', risk, payload: 'null' }));
+    const questionColumns = { tool, agent, run_id, step, intent, summary };
+    const risk = questionRisks[tool];
+    return toPendingChange(await this.#pendingStore.add({ ...questionColumns, kind: 'tool_call', risk, payload: 'null' }));
   }
 
   async list(): Promise<PendingChange[]> {
-    return await this.#store.read((db) => stagedChanges(db, this.#store.time()));
+    return await this.#store.read((db) => listStaged(db, this.#store.time()));
   }
 
   /** Number of changes that `list` returns. */
@@ -105,57 +105,57 @@ export class PendingChanges implements Changes {
 
   /** A change in any state. @throws AgentError not_found */
   async get(id: string): Promise<PendingChangeDetail> {
-    const row = await this.#ledger.find(id);
-    if (!row) throw noSuchChange(id);
-    return asDetail(this.#isOverdue(row) ? { ...row, state: 'expired' } : row);
+    const row = await this.#pendingStore.find(id);
+    if (!row) throw changeNotFound(id);
+    return toPendingChangeDetail(this.#isOverdue(row) ? { ...row, state: 'expired' } : row);
   }
 
   async approve(id: string, by: string, signal: AbortSignal): Promise<{ id: string; applied: true }> {
-    const begun = this.#clock.monotonic();
+    const startMs = this.#clock.monotonic();
     for (;;) {
-      const changed = this.#changed.promise;
-      const row = await this.#current(id);
+      const change = this.#change.promise;
+      const row = await this.#readCurrent(id);
       if (row.state === 'applied') return { id, applied: true };
       if (row.state === 'staged') {
-        const ending = await unlessAborted(this.#decideAndApply(row, by), signal);
-        if (ending?.error) throw ending.error;
-      } else if (row.state === 'applying' && this.#clock.monotonic() - begun < mostWaitMs) {
+        const outcome = await raceAbort(this.#decideAndApply(row, by), signal);
+        if (outcome?.error) throw outcome.error;
+      } else if (row.state === 'applying' && this.#clock.monotonic() - startMs < maxWaitMs) {
         // It is being applied, here or on another host: wait for that outcome.
-        const here = this.#applying.get(id);
-        const ending = here && (await unlessAborted(here, signal));
-        if (ending?.error) throw ending.error;
-        if (!here) await waitForChange(changed, this.#pollMs, signal);
-      } else throw await this.#refused(row, 'approve', by);
+        const localApplication = this.#runningApplications.get(id);
+        const outcome = localApplication && (await raceAbort(localApplication, signal));
+        if (outcome?.error) throw outcome.error;
+        if (!localApplication) await waitForChange(change, this.#pollMs, signal);
+      } else throw await this.#conflictError(row, 'approve', by);
     }
   }
 
   async discard(id: string, by: string, note?: string): Promise<{ id: string; discarded: true }> {
     for (;;) {
-      const before = await this.#current(id);
+      const before = await this.#readCurrent(id);
       if (before.state === 'discarded') return { id, discarded: true };
-      if (before.state !== 'staged') throw await this.#refused(before, 'discard', by);
-      const { decided } = await this.#ledger.decide(id, 'discarded', by, note === undefined ? {} : { note });
-      if (decided) this.#tell();
+      if (before.state !== 'staged') throw await this.#conflictError(before, 'discard', by);
+      const { decided } = await this.#pendingStore.decideWithoutApplying(id, 'discarded', by, note === undefined ? {} : { note });
+      if (decided) this.#notifyWaiters();
     }
   }
 
-  async decision(id: string, signal: AbortSignal): Promise<Decision> {
+  async decision(id: string, signal: AbortSignal): Promise<ChangeDecision> {
     for (;;) {
       signal.throwIfAborted();
-      const changed = this.#changed.promise;
-      const decided = await this.#decided(id);
+      const change = this.#change.promise;
+      const decided = await this.#readDecision(id);
       if (decided) return decided;
-      await waitForChange(changed, this.#pollMs, signal);
+      await waitForChange(change, this.#pollMs, signal);
     }
   }
 
-  async #decided(id: string): Promise<Decision | undefined> {
+  async #readDecision(id: string): Promise<ChangeDecision | undefined> {
     try {
-      const row = await this.#ledger.find(id);
-      if (!row) throw noSuchChange(id);
+      const row = await this.#pendingStore.find(id);
+      if (!row) throw changeNotFound(id);
       if (this.#isOverdue(row)) await this.#expire();
       const { state } = row;
-      const output = outputOf(row);
+      const output = readOutput(row);
       return state === 'staged' || state === 'applying'
         ? undefined
         : { state, ...(output ? { output } : {}) };
@@ -167,12 +167,12 @@ export class PendingChanges implements Changes {
   }
 
   /** The current row, after expiring it if it is overdue and resolving it if its application was interrupted. */
-  async #current(id: string): Promise<PendingRow> {
+  async #readCurrent(id: string): Promise<PendingRow> {
     for (;;) {
-      const row = await this.#ledger.find(id);
-      if (!row) throw noSuchChange(id);
+      const row = await this.#pendingStore.find(id);
+      if (!row) throw changeNotFound(id);
       if (this.#isOverdue(row)) await this.#expire();
-      else if (this.#isAbandoned(row)) await this.#resolve(row);
+      else if (this.#isAbandoned(row)) await this.#resolveInterrupted(row);
       else return row;
     }
   }
@@ -183,92 +183,92 @@ export class PendingChanges implements Changes {
 
   /** Whether this host, in this or a previous process, left the application of the change unfinished. */
   #isAbandoned({ id, state, applier }: PendingRow): boolean {
-    return state === 'applying' && applier === this.#store.endpointId && !this.#applying.has(id);
+    return state === 'applying' && applier === this.#store.endpointId && !this.#runningApplications.has(id);
   }
 
   /** @returns undefined when another decision came first */
-  async #decideAndApply(row: PendingRow, by: string): Promise<Ending | undefined> {
+  async #decideAndApply(row: PendingRow, by: string): Promise<ApplyOutcome | undefined> {
     const { id } = row;
     if (isQuestion(row.tool)) {
       const output = { ok: true, output: 'A person approved it.', truncated: false };
-      const { decided } = await this.#ledger.decide(id, 'applied', by, { output });
-      if (decided) this.#tell();
+      const { decided } = await this.#pendingStore.decideWithoutApplying(id, 'applied', by, { output });
+      if (decided) this.#notifyWaiters();
       return undefined;
     }
     // Paths and MCP servers belong to the host that staged the change.
     if (row.endpoint_id !== this.#store.endpointId) {
       const error = stagedElsewhere(id, row.endpoint_id);
-      await this.#ledger.refuse(row, 'approve', by, error.code);
+      await this.#pendingStore.journalRefusal(row, 'approve', by, error.code);
       throw error;
     }
     const tool = this.#tools.find(row.tool);
-    const why = whyNot(tool);
-    if (tool?.kind !== 'change' || why !== undefined) {
-      const error = toolGone(id, row.tool, why ?? 'there is no such tool');
-      await this.#ledger.refuse(row, 'approve', by, error.code);
+    const reason = unavailableReason(tool);
+    if (tool?.kind !== 'change' || reason !== undefined) {
+      const error = toolUnavailable(id, row.tool, reason ?? 'there is no such tool');
+      await this.#pendingStore.journalRefusal(row, 'approve', by, error.code);
       throw error;
     }
-    return await this.#once(id, async () => {
-      const { row: claimed, claimed: isOurs } = await this.#ledger.claim(id, by);
+    return await this.#applyOnce(id, async () => {
+      const { row: claimed, claimed: isOurs } = await this.#pendingStore.claim(id, by);
       if (!isOurs || !claimed) return undefined;
-      return await this.#record(claimed, await applyChange(tool, claimed, this.#stopping));
+      return await this.#recordOutcome(claimed, await applyChange(tool, claimed, this.#stopping));
     });
   }
 
-  async #resolve(row: PendingRow): Promise<void> {
-    await this.#once(row.id, async () => {
+  async #resolveInterrupted(row: PendingRow): Promise<void> {
+    await this.#applyOnce(row.id, async () => {
       const tool = isQuestion(row.tool) ? undefined : this.#tools.find(row.tool);
-      const known = this.#recorder.unrecorded(row.id);
-      return await this.#record(
+      const unrecordedOutcome = this.#outcomeRecorder.unrecordedOutcome(row.id);
+      return await this.#recordOutcome(
         row,
-        known ?? (await afterCrash(tool?.kind === 'change' ? tool : undefined, row)),
+        unrecordedOutcome ?? (await resolveAfterCrash(tool?.kind === 'change' ? tool : undefined, row)),
       );
     });
   }
 
-  async #record(row: PendingRow, ending: Ending): Promise<Ending> {
+  async #recordOutcome(row: PendingRow, outcome: ApplyOutcome): Promise<ApplyOutcome> {
     // An automatically approved change cannot go back to a person, so it has failed.
-    const { error: _, ...told } = ending;
-    const final: Ending =
-      ending.state === 'staged' && isAutoApproved(row) ? { ...told, state: 'failed' } : ending;
-    await this.#recorder.record(row, final);
-    return final;
+    const { error: _, ...withoutError } = outcome;
+    const finalOutcome: ApplyOutcome =
+      outcome.state === 'staged' && isAutoApproved(row) ? { ...withoutError, state: 'failed' } : outcome;
+    await this.#outcomeRecorder.record(row, finalOutcome);
+    return finalOutcome;
   }
 
   /** One application of a change at a time in this process. */
-  #once(id: string, work: () => Promise<Ending | undefined>): Promise<Ending | undefined> {
-    const running = this.#applying.get(id);
-    if (running) return running;
-    const started = work().finally(() => {
-      this.#applying.delete(id);
-      this.#tell();
+  #applyOnce(id: string, apply: () => Promise<ApplyOutcome | undefined>): Promise<ApplyOutcome | undefined> {
+    const runningApplication = this.#runningApplications.get(id);
+    if (runningApplication) return runningApplication;
+    const started = apply().finally(() => {
+      this.#runningApplications.delete(id);
+      this.#notifyWaiters();
     });
-    this.#applying.set(id, started);
+    this.#runningApplications.set(id, started);
     return started;
   }
 
   async #expire(): Promise<void> {
-    if ((await this.#ledger.expire()) > 0) this.#tell();
+    if ((await this.#pendingStore.expire()) > 0) this.#notifyWaiters();
   }
 
-  async #refused(row: PendingRow, verb: 'approve' | 'discard', by: string): Promise<Error> {
-    const error = decidedOtherwise(row);
-    await this.#ledger.refuse(row, verb, by, error.code);
+  async #conflictError(row: PendingRow, verb: 'approve' | 'discard', by: string): Promise<Error> {
+    const error = alreadyDecided(row);
+    await this.#pendingStore.journalRefusal(row, verb, by, error.code);
     return error;
   }
 
-  #tell(): void {
-    this.#changed.resolve();
-    this.#changed = Promise.withResolvers<void>();
+  #notifyWaiters(): void {
+    this.#change.resolve();
+    this.#change = Promise.withResolvers<void>();
   }
 }
 
-function whyNot(tool: ReturnType<Toolbox['find']>): string | undefined {
+function unavailableReason(tool: ReturnType<Toolbox['find']>): string | undefined {
   if (tool?.kind === 'read') return 'it changes nothing any more';
   return tool?.unavailable?.();
 }
 
-function rowOf(tool: ChangeTool, proposal: Proposal, context: ToolContext) {
+function newRow(tool: ChangeTool, proposal: Proposal, context: ToolContext) {
   if (isQuestion(tool.name)) throw new Error(`a tool may not be called '${tool.name}'`);
   const { kind, intent, summary, path, diff, baseHash, risk, payload } = proposal;
   const { agent, taskId, runId, step, sessionId } = context;

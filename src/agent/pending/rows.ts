@@ -7,9 +7,9 @@ export type PendingRow = Selectable<Tables['pending']>;
 export type PendingState = PendingRow['state'];
 
 /** The public form of a row. `payload` is private to the tool. */
-export function asChange(row: Omit<PendingRow, 'payload'>): PendingChange {
+export function toPendingChange(row: Omit<PendingRow, 'payload'>): PendingChange {
   const { id, kind, tool, agent, intent, summary, risk, created_at, expires_at } = row;
-  const optional = without({
+  const optional = omitNulls({
     task_id: row.task_id,
     run_id: row.run_id,
     step: row.step,
@@ -20,19 +20,19 @@ export function asChange(row: Omit<PendingRow, 'payload'>): PendingChange {
   return { id, kind, tool, ...optional, agent, intent, summary, risk, created_at, expires_at };
 }
 
-export function asDetail(row: Omit<PendingRow, 'payload'>): PendingChangeDetail {
-  const output = outputOf(row);
-  const decided = without({ decided_at: row.decided_at, decided_by: row.decided_by });
-  return { ...asChange(row), state: row.state, ...decided, ...(output ? { output } : {}) };
+export function toPendingChangeDetail(row: Omit<PendingRow, 'payload'>): PendingChangeDetail {
+  const output = readOutput(row);
+  const decided = omitNulls({ decided_at: row.decided_at, decided_by: row.decided_by });
+  return { ...toPendingChange(row), state: row.state, ...decided, ...(output ? { output } : {}) };
 }
 
-export const outputOf = ({ output }: Pick<PendingRow, 'output'>): ToolOutput | undefined =>
+export const readOutput = ({ output }: Pick<PendingRow, 'output'>): ToolOutput | undefined =>
   output === null ? undefined : (JSON.parse(output) as ToolOutput);
 
 /** Output of a failed change. */
-export const failure = (why: string): ToolOutput => ({ ok: false, output: why, truncated: false });
+export const failedOutput = (reason: string): ToolOutput => ({ ok: false, output: reason, truncated: false });
 
-function without<Row extends Record<string, string | null>>(row: Row) {
-  const filled = Object.entries(row).filter(([, value]) => value !== null);
-  return Object.fromEntries(filled) as { [Column in keyof Row]?: string };
+function omitNulls<Row extends Record<string, string | null>>(row: Row) {
+  const nonNull = Object.entries(row).filter(([, value]) => value !== null);
+  return Object.fromEntries(nonNull) as { [Column in keyof Row]?: string };
 }

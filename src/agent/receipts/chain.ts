@@ -1,18 +1,18 @@
 import { sql } from 'kysely';
-import { type SigningKey, signatureOf } from '../../signing/ed25519.ts';
+import { type SigningKey, signBytes } from '../../signing/ed25519.ts';
 import type { Store, Tx } from '../../store/index.ts';
 import { AgentError } from '../errors.ts';
-import type { Receipts } from '../services.ts';
+import type { ReceiptStore } from '../services.ts';
 import type { ReceiptBody, WorkReceipt } from '../shapes/receipt.ts';
-import { chainStart, receiptDigest } from './digest.ts';
+import { firstPrevDigest, computeReceiptDigest } from './digest.ts';
 
 /** Name of the counter of a host's receipts. */
-export const chainCounter = (endpointId: string): string => `receipt:${endpointId}`;
+export const receiptCounterName = (endpointId: string): string => `receipt:${endpointId}`;
 
 /**
  * The receipt chain of this host: each receipt holds the digest of the previous one and is signed with the host's key.
  */
-export class ReceiptChain implements Receipts {
+export class ReceiptChain implements ReceiptStore {
   readonly #store: Store;
   readonly #key: SigningKey;
 
@@ -23,8 +23,8 @@ export class ReceiptChain implements Receipts {
 
   async add(tx: Tx, body: ReceiptBody): Promise<WorkReceipt> {
     const { endpointId } = this.#store;
-    const seq = await this.#next(tx);
-    const before = await tx
+    const seq = await this.#nextSeq(tx);
+    const previous = await tx
       .selectFrom('receipts')
       .select('digest')
       .where('endpoint_id', '=', endpointId)
@@ -32,14 +32,14 @@ export class ReceiptChain implements Receipts {
       .limit(1)
       .executeTakeFirst();
     const signed = {
-      ...(wellFormed(body) as ReceiptBody),
+      ...(withWellFormedTexts(body) as ReceiptBody),
       contract: 1 as const,
       endpoint_id: endpointId,
       seq,
-      prev_digest: before?.digest ?? chainStart,
+      prev_digest: previous?.digest ?? firstPrevDigest,
     };
-    const digest = receiptDigest(signed);
-    const value = signatureOf(Buffer.from(digest), this.#key);
+    const digest = computeReceiptDigest(signed);
+    const value = signBytes(Buffer.from(digest), this.#key);
     const receipt: WorkReceipt = {
       ...signed,
       digest,
@@ -90,8 +90,8 @@ export class ReceiptChain implements Receipts {
   }
 
   /** The next `seq`. Locks the counter row, so concurrent transactions wait here for each other. */
-  async #next(tx: Tx): Promise<number> {
-    const name = chainCounter(this.#store.endpointId);
+  async #nextSeq(tx: Tx): Promise<number> {
+    const name = receiptCounterName(this.#store.endpointId);
     await tx
       .insertInto('counters')
       .values({ name, value: 0 })
@@ -108,7 +108,7 @@ export class ReceiptChain implements Receipts {
 }
 
 /** Replaces lone surrogates in texts of clients, because they have no canonical JSON. */
-const wellFormed = (body: object): object =>
+const withWellFormedTexts = (body: object): object =>
   Object.fromEntries(
     Object.entries(body)
       .filter(([, value]) => value !== undefined)

@@ -1,10 +1,10 @@
 import type { KeyObject } from 'node:crypto';
-import { fits, keyIdOf, rawPublicKey } from '../../signing/ed25519.ts';
+import { verifySignature, computeKeyId, rawPublicKey } from '../../signing/ed25519.ts';
 import type { Store, Tables } from '../../store/index.ts';
 import { isRecord } from '../../util/json.ts';
 import type { WorkReceipt } from '../shapes/receipt.ts';
-import { chainCounter } from './chain.ts';
-import { chainStart, receiptDigest } from './digest.ts';
+import { receiptCounterName } from './chain.ts';
+import { firstPrevDigest, computeReceiptDigest } from './digest.ts';
 
 export interface ChainVerdict {
   readonly ok: boolean;
@@ -16,7 +16,7 @@ export interface ChainVerdict {
 }
 
 /** Rows that are fetched at a time. */
-const batch = 500;
+const readBatchSize = 500;
 
 /**
  * Verifies the receipt chain of the store's host from its first receipt. It may run while the host adds receipts. It
@@ -26,11 +26,11 @@ const batch = 500;
  */
 export async function verifyReceipts(store: Store, publicKey: KeyObject): Promise<ChainVerdict> {
   const { endpointId } = store;
-  const counted = await store.read((db) =>
-    db.selectFrom('counters').select('value').where('name', '=', chainCounter(endpointId)).executeTakeFirst(),
+  const counter = await store.read((db) =>
+    db.selectFrom('counters').select('value').where('name', '=', receiptCounterName(endpointId)).executeTakeFirst(),
   );
   let verified = 0;
-  let before = chainStart;
+  let prevDigest = firstPrevDigest;
   for (;;) {
     const rows = await store.read((db) =>
       db
@@ -39,18 +39,18 @@ export async function verifyReceipts(store: Store, publicKey: KeyObject): Promis
         .where('endpoint_id', '=', endpointId)
         .where('seq', '>', verified)
         .orderBy('seq')
-        .limit(batch)
+        .limit(readBatchSize)
         .execute(),
     );
     for (const row of rows) {
-      const reason = faultOfRow(row, verified + 1, before, publicKey);
+      const reason = findRowFault(row, verified + 1, prevDigest, publicKey);
       if (reason !== undefined) return { ok: false, receipts: verified, first_bad: verified + 1, reason };
       verified += 1;
-      before = row.digest;
+      prevDigest = row.digest;
     }
     if (rows.length === 0) break;
   }
-  const expected = counted?.value ?? 0;
+  const expected = counter?.value ?? 0;
   if (verified >= expected) return { ok: true, receipts: verified };
   const reason = `the chain ends at ${verified}, but ${expected} receipts were written: the last ones are missing`;
   return { ok: false, receipts: verified, first_bad: verified + 1, reason };
@@ -60,7 +60,7 @@ export async function verifyReceipts(store: Store, publicKey: KeyObject): Promis
  * Verifies one receipt by itself, as returned by `GET .../receipt`.
  * @returns the reason why it is invalid; undefined when it is valid
  */
-export function faultOfReceipt(receipt: unknown, publicKey: KeyObject): string | undefined {
+export function findReceiptFault(receipt: unknown, publicKey: KeyObject): string | undefined {
   if (!isRecord(receipt)) return 'it is not a JSON object';
   const { digest, signature } = receipt as Partial<WorkReceipt>;
   if (
@@ -69,19 +69,19 @@ export function faultOfReceipt(receipt: unknown, publicKey: KeyObject): string |
     typeof signature.key_id !== 'string'
   )
     return 'it has no digest or no signature';
-  const own = ownDigest(receipt);
-  if (own === undefined) return 'it has no canonical JSON';
-  if (own !== digest) return 'its members differ from the signed ones: the digest does not match';
-  const raw = rawPublicKey(publicKey);
+  const actualDigest = tryComputeDigest(receipt);
+  if (actualDigest === undefined) return 'it has no canonical JSON';
+  if (actualDigest !== digest) return 'its members differ from the signed ones: the digest does not match';
+  const publicKeyBytes = rawPublicKey(publicKey);
   if (signature.alg !== 'ed25519') return 'its signature algorithm is not ed25519';
-  if (signature.key_id !== keyIdOf(raw)) return `it is signed by ${signature.key_id}, not by ${keyIdOf(raw)}`;
-  return fits(Buffer.from(digest), raw, signature.value) ? undefined : 'its signature is invalid';
+  if (signature.key_id !== computeKeyId(publicKeyBytes)) return `it is signed by ${signature.key_id}, not by ${computeKeyId(publicKeyBytes)}`;
+  return verifySignature(Buffer.from(digest), publicKeyBytes, signature.value) ? undefined : 'its signature is invalid';
 }
 
-function faultOfRow(
+function findRowFault(
   row: Tables['receipts'],
   seq: number,
-  before: string,
+  prevDigest: string,
   publicKey: KeyObject,
 ): string | undefined {
   if (row.seq !== seq) return `receipt ${seq} is missing: the next one there is ${row.seq}`;
@@ -91,19 +91,19 @@ function faultOfRow(
   } catch {
     return 'it is not JSON';
   }
-  const fault = faultOfReceipt(receipt, publicKey);
+  const fault = findReceiptFault(receipt, publicKey);
   if (fault !== undefined) return fault;
   const columns = ['endpoint_id', 'seq', 'id', 'kind', 'ended_at', 'prev_digest', 'digest'] as const;
-  const other = columns.find((column) => receipt[column] !== row[column]);
-  if (other !== undefined) return `its ${other} differs from the column of that name`;
-  return receipt.prev_digest === before
+  const mismatch = columns.find((column) => receipt[column] !== row[column]);
+  if (mismatch !== undefined) return `its ${mismatch} differs from the column of that name`;
+  return receipt.prev_digest === prevDigest
     ? undefined
     : 'its prev_digest does not match the previous receipt: a receipt was replaced or moved';
 }
 
-function ownDigest(receipt: object): string | undefined {
+function tryComputeDigest(receipt: object): string | undefined {
   try {
-    return receiptDigest(receipt);
+    return computeReceiptDigest(receipt);
   } catch {
     return undefined;
   }

@@ -1,10 +1,10 @@
 import { AgentError } from '../errors.ts';
-import type { LiveRows } from '../services.ts';
+import type { LiveSessionSource } from '../services.ts';
 import { hostRowId } from './feed.ts';
 
 export interface CancelOptions {
-  readonly tasks: LiveRows;
-  readonly external: LiveRows;
+  readonly tasks: LiveSessionSource;
+  readonly external: LiveSessionSource;
   readonly runs: {
     /** Cancels at the next step boundary. @throws AgentError not_found, conflict */
     cancel(id: string, by: string): Promise<unknown>;
@@ -21,15 +21,15 @@ export async function cancelSession(
     await runs.cancel(id, by);
     return { id, cancel: 'requested' };
   }
-  if (id === hostRowId) throw refused('This row is the host itself; stop its process to end it.');
-  const isLive = async (rows: LiveRows) => (await rows.live()).some((row) => row.id === id);
+  if (id === hostRowId) throw notCancellable('This row is the host itself; stop its process to end it.');
+  const isLive = async (rows: LiveSessionSource) => (await rows.live()).some((row) => row.id === id);
   if (id.startsWith('t') && (await isLive(tasks)))
-    throw refused(
+    throw notCancellable(
       `${id} is a task, which cannot be cancelled. It ends by its limits, or when its session is revoked.`,
     );
   if (id.startsWith('x') && (await isLive(external)))
-    throw refused(`${id} runs outside of this host; stop it where it runs, and it will end here.`);
+    throw notCancellable(`${id} runs outside of this host; stop it where it runs, and it will end here.`);
   throw new AgentError('not_found', 'unknown_session', `There is no live session ${id.slice(0, 80)}.`);
 }
 
-const refused = (message: string) => new AgentError('conflict', 'not_cancellable', message);
+const notCancellable = (message: string) => new AgentError('conflict', 'not_cancellable', message);

@@ -7,45 +7,45 @@ import type { Session } from '../shapes/session.ts';
 type Row = Tables['external_sessions'];
 
 /** Columns of a registration. */
-const claimed = (request: ExternalRegistration) => ({
+const registrationColumns = (request: ExternalRegistration) => ({
   harness: request.harness,
   client: request.client ?? null,
   title: request.title ?? null,
   cwd: request.cwd ?? null,
   pid: request.pid ?? null,
-  labels: request.labels ? JSON.stringify(sorted(request.labels)) : null,
+  labels: request.labels ? JSON.stringify(sortLabels(request.labels)) : null,
 });
 
-const sorted = (labels: Readonly<Record<string, string>>) =>
+const sortLabels = (labels: Readonly<Record<string, string>>) =>
   Object.fromEntries(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));
 
 /** @param created.hash hash of the secret */
-export const toRow = (
+export const toExternalRow = (
   request: ExternalRegistration,
-  made: { id: string; endpointId: string; hash: string; at: string },
+  created: { id: string; endpointId: string; hash: string; at: string },
 ): Insertable<Row> => ({
-  id: made.id,
-  endpoint_id: made.endpointId,
-  secret_hash: made.hash,
-  ...claimed(request),
+  id: created.id,
+  endpoint_id: created.endpointId,
+  secret_hash: created.hash,
+  ...registrationColumns(request),
   idempotency_key: request.idempotency_key ?? null,
   status: 'running',
   last_event: null,
   tokens_claimed: null,
-  started_at: made.at,
-  beat_at: made.at,
+  started_at: created.at,
+  beat_at: created.at,
   ended_at: null,
   outcome: null,
   close_reason: null,
 });
 
 /** Whether a repeated registration equals the stored one. */
-export function sameRegistration(row: Row, request: ExternalRegistration): boolean {
-  const again = claimed(request);
-  return (Object.keys(again) as (keyof typeof again)[]).every((name) => row[name] === again[name]);
+export function isSameRegistration(row: Row, request: ExternalRegistration): boolean {
+  const repeated = registrationColumns(request);
+  return (Object.keys(repeated) as (keyof typeof repeated)[]).every((name) => row[name] === repeated[name]);
 }
 
-export const toSession = (row: Row, stale: boolean): Session => ({
+export const toExternalSession = (row: Row, stale: boolean): Session => ({
   id: row.id,
   kind: 'external',
   title: row.title ?? row.harness,

@@ -1,29 +1,29 @@
 import { type Clock, systemClock } from '../clock.ts';
 import { AgentError } from '../errors.ts';
-import { newSecret, secretFits, secretHash } from '../../signing/secret.ts';
+import { generateSecret, verifySecret, hashSecret } from '../../signing/secret.ts';
 import type { Store, Tables, Tx } from '../../store/index.ts';
-import type { LiveRows, Receipts, Signals } from '../services.ts';
+import type { LiveSessionSource, ReceiptStore, SignalStore } from '../services.ts';
 import type { TokenCounts } from '../shapes/common.ts';
 import type { ExternalEnd, ExternalHeartbeat, ExternalRegistration } from '../shapes/external-session.ts';
 import type { Session } from '../shapes/session.ts';
-import { newExternalId } from './ids.ts';
-import { sameRegistration, toRow, toSession } from './external-row.ts';
-import { Pulses } from './pulses.ts';
+import { generateExternalId } from './ids.ts';
+import { isSameRegistration, toExternalRow, toExternalSession } from './external-row.ts';
+import { Heartbeats } from './pulses.ts';
 
 export interface ExternalSessionsOptions {
   readonly store: Store;
-  readonly receipts: Receipts;
-  readonly signals: Signals;
+  readonly receipts: ReceiptStore;
+  readonly signals: SignalStore;
   /** Heartbeat interval. A session is stale after two missed heartbeats, and lost after four. */
   readonly heartbeatSecs: number;
   /** Maximum open sessions. */
-  readonly most: number;
+  readonly maxSessions: number;
   readonly clock?: Pick<Clock, 'monotonic'>;
   /** Called when closing a session failed; closing is retried. */
   readonly onFault: (error: unknown) => void;
 }
 
-interface Closing {
+interface SessionClosing {
   readonly outcome: ExternalEnd['outcome'];
   readonly closeReason: 'ended' | 'heartbeat_lost';
   readonly by: string;
@@ -31,40 +31,40 @@ interface Closing {
   readonly summary?: string | undefined;
 }
 
-const sweepMs = 1000;
+const sweepIntervalMs = 1000;
 
 /** Rolls back the closing of a session whose heartbeat arrived meanwhile. */
-class Renewed extends Error {}
+class HeartbeatRenewed extends Error {}
 
 /** Sessions of external work, kept open by heartbeats. */
-export class ExternalSessions implements LiveRows {
+export class ExternalSessions implements LiveSessionSource {
   readonly #options: ExternalSessionsOptions;
-  readonly #pulses: Pulses;
+  readonly #heartbeats: Heartbeats;
   /** Registrations in progress. */
-  #arriving = 0;
-  #sweeping: Promise<void> | undefined;
+  #registrationsInProgress = 0;
+  #runningSweep: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: ExternalSessionsOptions) {
     this.#options = options;
-    this.#pulses = new Pulses(options.clock ?? systemClock, options.heartbeatSecs * 1000, sweepMs);
+    this.#heartbeats = new Heartbeats(options.clock ?? systemClock, options.heartbeatSecs * 1000, sweepIntervalMs);
   }
 
   /** Open sessions. */
   get size(): number {
-    return this.#pulses.size;
+    return this.#heartbeats.size;
   }
 
   /** Restores the sessions that were open when the host ended, with a full deadline each, and starts the sweep. */
   async start(): Promise<void> {
-    for (const { id } of await this.#open()) this.#pulses.beat(id);
-    this.#timer = setInterval(() => void this.sweep(), sweepMs);
+    for (const { id } of await this.#readOpen()) this.#heartbeats.record(id);
+    this.#timer = setInterval(() => void this.sweep(), sweepIntervalMs);
     this.#timer.unref();
   }
 
   async stop(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#sweeping;
+    await this.#runningSweep;
   }
 
   /**
@@ -77,15 +77,15 @@ export class ExternalSessions implements LiveRows {
     by: string,
   ): Promise<{ id: string; secret: string; heartbeat_secs: number }> {
     const { store, heartbeatSecs } = this.#options;
-    const secret = newSecret('external');
-    const hash = secretHash(secret);
-    const id = (await this.#renewed(request, hash, by)) ?? (await this.#arrive(request, hash, by));
+    const secret = generateSecret('external');
+    const hash = hashSecret(secret);
+    const id = (await this.#renewSecret(request, hash, by)) ?? (await this.#insertSession(request, hash, by));
     // Another request registered the same key at the same time.
-    const settled = id ?? (await this.#renewed(request, hash, by));
-    if (settled === undefined)
+    const sessionId = id ?? (await this.#renewSecret(request, hash, by));
+    if (sessionId === undefined)
       throw new Error(`${store.endpointId}: the session of a colliding key does not exist`);
-    this.#pulses.beat(settled);
-    return { id: settled, secret, heartbeat_secs: heartbeatSecs };
+    this.#heartbeats.record(sessionId);
+    return { id: sessionId, secret, heartbeat_secs: heartbeatSecs };
   }
 
   /**
@@ -93,30 +93,30 @@ export class ExternalSessions implements LiveRows {
    * @param otherwise kind of the error for an id that is not an external session
    * @throws AgentError unauthorized, not_found, conflict
    */
-  async authorize(id: string, secret: string | null, otherwise: 'conflict' | 'not_found'): Promise<void> {
+  async authorize(id: string, secret: string | null, notExternalKind: 'conflict' | 'not_found'): Promise<void> {
     if (secret === null) throw unauthorized();
     if (!id.startsWith('x'))
-      throw otherwise === 'not_found'
-        ? unknown(id)
+      throw notExternalKind === 'not_found'
+        ? sessionNotFound(id)
         : new AgentError(
             'conflict',
             'not_external',
             `${id.slice(0, 80)} is not an external session; only those (x...) have heartbeats.`,
           );
-    const row = await this.#secretHash(id).catch((error: unknown) => {
+    const row = await this.#readSecretHash(id).catch((error: unknown) => {
       // A heartbeat during a database failure counts, although it cannot be verified.
-      this.#pulses.excuse(id);
+      this.#heartbeats.recordUnverified(id);
       throw error;
     });
-    if (!row) throw unknown(id);
-    if (!secretFits(row.secret_hash, secret)) throw unauthorized();
+    if (!row) throw sessionNotFound(id);
+    if (!verifySecret(row.secret_hash, secret)) throw unauthorized();
   }
 
   /** Renews the deadline. @throws AgentError not_found when the session has ended */
-  async heartbeat(id: string, beat: ExternalHeartbeat): Promise<{ id: string; deadline_at: string }> {
+  async heartbeat(id: string, heartbeat: ExternalHeartbeat): Promise<{ id: string; deadline_at: string }> {
     const { store, heartbeatSecs } = this.#options;
     // Counted before it is stored, so that a slow write does not close the session.
-    this.#pulses.beat(id);
+    this.#heartbeats.record(id);
     await store.transaction(async (tx) => {
       const row = await tx
         .selectFrom('external_sessions')
@@ -124,20 +124,20 @@ export class ExternalSessions implements LiveRows {
         .where('id', '=', id)
         .where('ended_at', 'is', null)
         .executeTakeFirst();
-      if (!row) throw this.#gone(id);
-      const tokens = beat.tokens && JSON.stringify(most(row.tokens_claimed, beat.tokens));
+      if (!row) throw this.#sessionGoneError(id);
+      const tokens = heartbeat.tokens && JSON.stringify(maxTokenCounts(row.tokens_claimed, heartbeat.tokens));
       const { numUpdatedRows } = await tx
         .updateTable('external_sessions')
         .set({
           beat_at: store.time(),
-          ...(beat.status === undefined ? {} : { status: beat.status }),
-          ...(beat.last_event === undefined ? {} : { last_event: beat.last_event }),
+          ...(heartbeat.status === undefined ? {} : { status: heartbeat.status }),
+          ...(heartbeat.last_event === undefined ? {} : { last_event: heartbeat.last_event }),
           ...(tokens === undefined ? {} : { tokens_claimed: tokens }),
         })
         .where('id', '=', id)
         .where('ended_at', 'is', null)
         .executeTakeFirst();
-      if (numUpdatedRows === 0n) throw this.#gone(id);
+      if (numUpdatedRows === 0n) throw this.#sessionGoneError(id);
     });
     const deadline = store.now().getTime() + 2 * heartbeatSecs * 1000;
     return { id, deadline_at: new Date(deadline).toISOString() };
@@ -147,40 +147,40 @@ export class ExternalSessions implements LiveRows {
   async end(id: string, { outcome, exit_code, summary }: ExternalEnd): Promise<{ id: string; ended: true }> {
     await this.#options.store.transaction(async (tx) => {
       const closing = { outcome, closeReason: 'ended', by: `session:${id}` } as const;
-      if (!(await this.#close(tx, id, { ...closing, exitCode: exit_code, summary }))) throw this.#gone(id);
+      if (!(await this.#closeSession(tx, id, { ...closing, exitCode: exit_code, summary }))) throw this.#sessionGoneError(id);
     });
-    this.#pulses.forget(id);
+    this.#heartbeats.forget(id);
     return { id, ended: true };
   }
 
   /** Open sessions, newest first. */
   async live(): Promise<Session[]> {
-    return (await this.#open()).map((row) => toSession(row, this.#pulses.isStale(row.id)));
+    return (await this.#readOpen()).map((row) => toExternalSession(row, this.#heartbeats.isStale(row.id)));
   }
 
   /** Closes lost sessions, each in its own transaction. */
   async sweep(): Promise<void> {
-    this.#sweeping ??= this.#sweepOnce().finally(() => {
-      this.#sweeping = undefined;
+    this.#runningSweep ??= this.#sweepOnce().finally(() => {
+      this.#runningSweep = undefined;
     });
-    await this.#sweeping;
+    await this.#runningSweep;
   }
 
   async #sweepOnce(): Promise<void> {
-    for (const id of this.#pulses.lost()) {
+    for (const id of this.#heartbeats.listLost()) {
       try {
         await this.#options.store.transaction(async (tx) => {
-          await this.#close(tx, id, { outcome: 'failed', closeReason: 'heartbeat_lost', by: 'host' });
-          if (!this.#pulses.isLost(id)) throw new Renewed();
+          await this.#closeSession(tx, id, { outcome: 'failed', closeReason: 'heartbeat_lost', by: 'host' });
+          if (!this.#heartbeats.isLost(id)) throw new HeartbeatRenewed();
         });
-        this.#pulses.forget(id);
+        this.#heartbeats.forget(id);
       } catch (error) {
-        if (!(error instanceof Renewed)) this.#options.onFault(error);
+        if (!(error instanceof HeartbeatRenewed)) this.#options.onFault(error);
       }
     }
   }
 
-  #secretHash(id: string): Promise<{ secret_hash: string } | undefined> {
+  #readSecretHash(id: string): Promise<{ secret_hash: string } | undefined> {
     return this.#options.store.read((db) =>
       db
         .selectFrom('external_sessions')
@@ -192,7 +192,7 @@ export class ExternalSessions implements LiveRows {
     );
   }
 
-  #open(): Promise<Tables['external_sessions'][]> {
+  #readOpen(): Promise<Tables['external_sessions'][]> {
     const { store } = this.#options;
     return store.read((db) =>
       db
@@ -207,7 +207,7 @@ export class ExternalSessions implements LiveRows {
   }
 
   /** Gives the session of an idempotency key a new secret; undefined when there is no such session. */
-  async #renewed(request: ExternalRegistration, hash: string, by: string): Promise<string | undefined> {
+  async #renewSecret(request: ExternalRegistration, hash: string, by: string): Promise<string | undefined> {
     const { store } = this.#options;
     const key = request.idempotency_key;
     if (key === undefined) return undefined;
@@ -218,24 +218,24 @@ export class ExternalSessions implements LiveRows {
         .where('idempotency_key', '=', key)
         .executeTakeFirst();
       if (!row) return undefined;
-      const trouble =
-        row.endpoint_id !== store.endpointId || !sameRegistration(row, request)
+      const conflictReason =
+        row.endpoint_id !== store.endpointId || !isSameRegistration(row, request)
           ? 'was used for another registration'
           : row.ended_at !== null
             ? 'belongs to a session that has ended'
             : undefined;
-      if (trouble !== undefined)
+      if (conflictReason !== undefined)
         throw new AgentError(
           'conflict',
           'idempotency_conflict',
-          `This idempotency_key ${trouble}; register with another one.`,
+          `This idempotency_key ${conflictReason}; register with another one.`,
         );
       await tx
         .updateTable('external_sessions')
         .set({ secret_hash: hash, beat_at: store.time() })
         .where('id', '=', row.id)
         .execute();
-      await store.act(tx, {
+      await store.appendAct(tx, {
         verb: 'session.register',
         target: row.id,
         by,
@@ -247,41 +247,41 @@ export class ExternalSessions implements LiveRows {
   }
 
   /** Inserts a session; undefined when another request with the same key came first. */
-  async #arrive(request: ExternalRegistration, hash: string, by: string): Promise<string | undefined> {
-    const { store, most: limit } = this.#options;
-    if (this.#pulses.size + this.#arriving >= limit)
+  async #insertSession(request: ExternalRegistration, hash: string, by: string): Promise<string | undefined> {
+    const { store, maxSessions: limit } = this.#options;
+    if (this.#heartbeats.size + this.#registrationsInProgress >= limit)
       throw new AgentError(
         'too_many',
         'too_many_sessions',
         `${limit} external sessions are open, which is the limit; end one, or start the host with --external-sessions N.`,
       );
-    this.#arriving += 1;
+    this.#registrationsInProgress += 1;
     try {
-      const arrived = await store.transaction(async (tx) => {
-        const id = newExternalId(store.now());
+      const insertedId = await store.transaction(async (tx) => {
+        const id = generateExternalId(store.now());
         const inserted = await tx
           .insertInto('external_sessions')
-          .values(toRow(request, { id, endpointId: store.endpointId, hash, at: store.time() }))
+          .values(toExternalRow(request, { id, endpointId: store.endpointId, hash, at: store.time() }))
           .onConflict((conflict) => conflict.column('idempotency_key').doNothing())
           .returning('id')
           .executeTakeFirst();
         if (!inserted) return undefined;
         const details = JSON.stringify({ harness: request.harness });
-        await store.act(tx, { verb: 'session.register', target: id, by, outcome: 'applied', details });
+        await store.appendAct(tx, { verb: 'session.register', target: id, by, outcome: 'applied', details });
         return id;
       });
-      if (arrived !== undefined) this.#pulses.beat(arrived);
-      return arrived;
+      if (insertedId !== undefined) this.#heartbeats.record(insertedId);
+      return insertedId;
     } finally {
-      this.#arriving -= 1;
+      this.#registrationsInProgress -= 1;
     }
   }
 
   /** @returns false when it has already ended */
-  async #close(
+  async #closeSession(
     tx: Tx,
     id: string,
-    { outcome, closeReason, by, exitCode, summary }: Closing,
+    { outcome, closeReason, by, exitCode, summary }: SessionClosing,
   ): Promise<boolean> {
     const { store, receipts, signals } = this.#options;
     const row = await tx
@@ -309,26 +309,26 @@ export class ExternalSessions implements LiveRows {
         : { tokens_claimed: JSON.parse(row.tokens_claimed) as TokenCounts }),
       close_reason: closeReason,
     });
-    const lost = closeReason === 'heartbeat_lost';
-    await store.act(tx, {
-      verb: lost ? 'session.lost' : 'session.end',
+    const isLost = closeReason === 'heartbeat_lost';
+    await store.appendAct(tx, {
+      verb: isLost ? 'session.lost' : 'session.end',
       target: id,
       by,
       outcome: 'applied',
-      ...(lost ? { reason: closeReason } : {}),
+      ...(isLost ? { reason: closeReason } : {}),
     });
-    await signals.emit(tx, lost ? 'session.lost' : 'session.ended', { id, outcome, harness: row.harness });
+    await signals.emit(tx, isLost ? 'session.lost' : 'session.ended', { id, outcome, harness: row.harness });
     return true;
   }
 
-  #gone(id: string): AgentError {
-    this.#pulses.forget(id);
-    return unknown(id);
+  #sessionGoneError(id: string): AgentError {
+    this.#heartbeats.forget(id);
+    return sessionNotFound(id);
   }
 }
 
 /** Token claims are cumulative, so a heartbeat that arrives late must not lower them. */
-function most(before: string | null, now: TokenCounts): TokenCounts {
+function maxTokenCounts(before: string | null, now: TokenCounts): TokenCounts {
   if (before === null) return now;
   const { prompt, completion } = JSON.parse(before) as TokenCounts;
   return { prompt: Math.max(prompt, now.prompt), completion: Math.max(completion, now.completion) };
@@ -341,7 +341,7 @@ const unauthorized = () =>
     'Send the secret that registering this session gave, in the header x-svc-session-secret.',
   );
 
-const unknown = (id: string) =>
+const sessionNotFound = (id: string) =>
   new AgentError(
     'not_found',
     'unknown_session',

@@ -1,13 +1,13 @@
 import type { Store } from '../../store/index.ts';
-import type { LiveRows } from '../services.ts';
+import type { LiveSessionSource } from '../services.ts';
 import type { Session } from '../shapes/session.ts';
 import { finishedRuns, finishedTasks } from './history.ts';
 
-export interface FeedOptions {
+export interface SessionFeedOptions {
   readonly store: Store;
-  readonly tasks: LiveRows;
-  readonly runs: LiveRows;
-  readonly external: LiveRows;
+  readonly tasks: LiveSessionSource;
+  readonly runs: LiveSessionSource;
+  readonly external: LiveSessionSource;
   /** False: cancelled runs are shown as failed. */
   readonly cancelledState: boolean;
   /** Start time of the host. */
@@ -18,10 +18,10 @@ export interface FeedOptions {
 export const hostRowId = 'host';
 
 /** The session feed: everything that runs on this host, and its history. */
-export class Feed {
-  readonly #options: FeedOptions;
+export class SessionFeed {
+  readonly #options: SessionFeedOptions;
 
-  constructor(options: FeedOptions) {
+  constructor(options: SessionFeedOptions) {
     this.#options = options;
   }
 
@@ -30,21 +30,21 @@ export class Feed {
    * when any of them cannot be read.
    * @param limit maximum rows of ended sessions
    */
-  async rows(limit: number): Promise<Session[]> {
+  async listRows(limit: number): Promise<Session[]> {
     const { store, tasks, runs, external, cancelledState } = this.#options;
     // Live rows are read first: a session that ends in between is then in both lists, not in neither.
-    const live = [...(await tasks.live()), ...(await runs.live())].sort(newestFirst);
-    const elsewhere = await external.live();
+    const liveRows = [...(await tasks.live()), ...(await runs.live())].sort(newestFirst);
+    const externalRows = await external.live();
     const ended = [...(await finishedTasks(store, limit)), ...(await finishedRuns(store, limit))]
       .sort(newestFirst)
       .slice(0, limit);
-    const over = new Set(ended.map(({ id }) => id));
-    const rows = [...live.filter(({ id }) => !over.has(id)), ...elsewhere, this.#host(), ...ended];
-    if (cancelledState) return rows;
-    return rows.map((row) => (row.state === 'cancelled' ? { ...row, state: 'failed' } : row));
+    const endedIds = new Set(ended.map(({ id }) => id));
+    const feedRows = [...liveRows.filter(({ id }) => !endedIds.has(id)), ...externalRows, this.#hostRow(), ...ended];
+    if (cancelledState) return feedRows;
+    return feedRows.map((row) => (row.state === 'cancelled' ? { ...row, state: 'failed' } : row));
   }
 
-  #host(): Session {
+  #hostRow(): Session {
     return {
       id: hostRowId,
       kind: 'host',

@@ -1,13 +1,13 @@
 import type { Store } from '../../store/index.ts';
 import type { Session } from '../shapes/session.ts';
 
-interface Measured {
+interface MeasuredRow {
   readonly prompt_tokens: number | null;
   readonly completion_tokens: number | null;
   readonly last_event: string | null;
 }
 
-const observed = ({ prompt_tokens: prompt, completion_tokens: completion, last_event }: Measured) => ({
+const observedMembers = ({ prompt_tokens: prompt, completion_tokens: completion, last_event }: MeasuredRow) => ({
   ...(last_event === null ? {} : { last_event }),
   ...(prompt === null || completion === null ? {} : { tokens: { prompt, completion } }),
 });
@@ -37,7 +37,7 @@ export async function finishedTasks(store: Store, limit: number): Promise<Sessio
     started_at: row.started_at,
     ...(row.ended_at === null ? {} : { ended_at: row.ended_at }),
     ...(row.cwd === null ? {} : { cwd: row.cwd }),
-    ...observed(row),
+    ...observedMembers(row),
     route: { engine: row.engine, model: row.model },
     cancellable: false,
   }));
@@ -64,7 +64,7 @@ export async function finishedRuns(store: Store, limit: number): Promise<Session
     state: row.state,
     started_at: row.started_at,
     ...(row.ended_at === null ? {} : { ended_at: row.ended_at }),
-    ...observed(row),
+    ...observedMembers(row),
     ...(row.engine === null || row.model === null ? {} : { route: { engine: row.engine, model: row.model } }),
     cancellable: false,
     ...(row.wrapper_cycle === null ? {} : { wrapper_cycle: row.wrapper_cycle }),

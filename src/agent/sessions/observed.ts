@@ -1,9 +1,9 @@
 import type { Store } from '../../store/index.ts';
 
 /** How long ended turns are still listed, and how many turns in all. */
-const heldMs = 10 * 60_000;
-const mostTurns = 200;
-const mostHarnesses = 200;
+const endedTurnRetentionMs = 10 * 60_000;
+const maxTurns = 200;
+const maxHarnesses = 200;
 
 export interface OpenSession {
   readonly id: string;
@@ -14,7 +14,7 @@ export interface OpenSession {
 }
 
 /** A task or run in the served-session feed. */
-export interface Turn {
+export interface ServedTurn {
   readonly id: string;
   readonly kind: 'task' | 'run';
   readonly session_id?: string;
@@ -25,7 +25,7 @@ export interface Turn {
 }
 
 /** The host's own open store sessions, newest first. */
-export async function openSessions(store: Store): Promise<OpenSession[]> {
+export async function listOpenSessions(store: Store): Promise<OpenSession[]> {
   const rows = await store.read((db) =>
     db
       .selectFrom('store_sessions')
@@ -42,11 +42,11 @@ export async function openSessions(store: Store): Promise<OpenSession[]> {
  * Live tasks and runs and those that ended in the last ten minutes, newest first, at most 200.
  * @param options.cancelledState false: cancelled runs are shown as failed
  */
-export async function recentTurns(
+export async function listRecentTurns(
   store: Store,
   { cancelledState }: { readonly cancelledState: boolean },
-): Promise<Turn[]> {
-  const since = new Date(store.now().getTime() - heldMs).toISOString();
+): Promise<ServedTurn[]> {
+  const since = new Date(store.now().getTime() - endedTurnRetentionMs).toISOString();
   const rows = await store.read(async (db) => [
     ...(await db
       .selectFrom('tasks')
@@ -61,7 +61,7 @@ export async function recentTurns(
       )
       .orderBy('started_at', 'desc')
       .orderBy('n', 'desc')
-      .limit(mostTurns)
+      .limit(maxTurns)
       .execute()),
     ...(await db
       .selectFrom('runs')
@@ -79,12 +79,12 @@ export async function recentTurns(
       )
       .orderBy('started_at', 'desc')
       .orderBy('id', 'desc')
-      .limit(mostTurns)
+      .limit(maxTurns)
       .execute()),
   ]);
   return rows
     .sort((a, b) => (a.started_at < b.started_at ? 1 : a.started_at > b.started_at ? -1 : 0))
-    .slice(0, mostTurns)
+    .slice(0, maxTurns)
     .map(({ id, kind, session_id, name, state, started_at, ended_at }) => ({
       id,
       kind,
@@ -107,7 +107,7 @@ export interface Harness {
 }
 
 /** The host itself, then the harnesses of external sessions, by their last heartbeat, newest first. */
-export async function harnesses(store: Store): Promise<Harness[]> {
+export async function listHarnesses(store: Store): Promise<Harness[]> {
   const rows = await store.read((db) =>
     db
       .selectFrom('external_sessions')
@@ -120,7 +120,7 @@ export async function harnesses(store: Store): Promise<Harness[]> {
       .where('endpoint_id', '=', store.endpointId)
       .groupBy('harness')
       .orderBy('last_seen_at', 'desc')
-      .limit(mostHarnesses)
+      .limit(maxHarnesses)
       .execute(),
   );
   return [{ name: 'lathe', builtin: true }, ...rows.map((row) => ({ ...row, builtin: false }))];
@@ -132,15 +132,15 @@ export interface WorkCounts {
 }
 
 /** Counts the tasks and runs of this host from now on, independent of any clock. */
-export async function countWork(store: Store): Promise<() => Promise<WorkCounts>> {
-  const before = await workCounts(store);
+export async function createWorkCounter(store: Store): Promise<() => Promise<WorkCounts>> {
+  const countsAtStart = await readWorkCounts(store);
   return async () => {
-    const now = await workCounts(store);
-    return { tasks: now.tasks - before.tasks, workflow_runs: now.workflow_runs - before.workflow_runs };
+    const now = await readWorkCounts(store);
+    return { tasks: now.tasks - countsAtStart.tasks, workflow_runs: now.workflow_runs - countsAtStart.workflow_runs };
   };
 }
 
-async function workCounts(store: Store): Promise<WorkCounts> {
+async function readWorkCounts(store: Store): Promise<WorkCounts> {
   return await store.read(async (db) => {
     const count = async (table: 'tasks' | 'runs') =>
       await db

@@ -1,4 +1,4 @@
-import { newSecret, secretFits, secretHash } from '../../signing/secret.ts';
+import { generateSecret, verifySecret, hashSecret } from '../../signing/secret.ts';
 import type { Store } from '../../store/index.ts';
 import { AgentError } from '../errors.ts';
 import { type PeerScope, peerScopes } from '../shapes/peer-scope.ts';
@@ -15,7 +15,7 @@ export interface Peer {
 }
 
 /** Limits of a peer's token. */
-interface Limits {
+interface PeerTokenLimits {
   readonly scope?: readonly PeerScope[] | null | undefined;
   readonly expiresAt?: Date | null | undefined;
 }
@@ -25,7 +25,7 @@ interface MintedPeer extends Omit<Peer, 'revoked'> {
 }
 
 /** Ten years. */
-const maxLifeMs = 3650 * 86_400_000;
+const maxTokenLifetimeMs = 3650 * 86_400_000;
 
 /** Tokens of other machines, for a host that listens beyond loopback. */
 export class Peers {
@@ -48,7 +48,7 @@ export class Peers {
       name,
       minted_at,
       revoked: revoked_at !== null,
-      scope: scopeOf(scope),
+      scope: parseScope(scope),
       expires_at,
     }));
   }
@@ -57,23 +57,23 @@ export class Peers {
    * Creates a peer. The token is returned only here. The name of a revoked peer can be used again.
    * @throws AgentError invalid, conflict
    */
-  async mint(name: string, by: string, { scope, expiresAt }: Limits = {}): Promise<MintedPeer> {
+  async mint(name: string, by: string, { scope, expiresAt }: PeerTokenLimits = {}): Promise<MintedPeer> {
     const limits = {
       // In a fixed order, without duplicates.
       scope: scope ? peerScopes.filter((one) => scope.includes(one)) : null,
-      expires_at: expiresAt ? this.#expiry(expiresAt) : null,
+      expires_at: expiresAt ? this.#validateExpiry(expiresAt) : null,
     };
-    const token = newSecret('peer');
+    const token = generateSecret('peer');
     const minted_at = this.#store.time();
     await this.#store.transaction(async (tx) => {
       const row = {
-        token_hash: secretHash(token),
+        token_hash: hashSecret(token),
         minted_at,
         revoked_at: null,
         ...limits,
         scope: limits.scope && JSON.stringify(limits.scope),
       };
-      const made = await tx
+      const inserted = await tx
         .insertInto('peers')
         .values({ name, ...row })
         .onConflict((conflict) =>
@@ -81,20 +81,20 @@ export class Peers {
         )
         .returning('name')
         .executeTakeFirst();
-      if (!made)
+      if (!inserted)
         throw new AgentError(
           'conflict',
           'peer_exists',
           `There is a peer '${name}' already; revoke it first, or choose another name.`,
         );
-      await this.#store.act(tx, { verb: 'peer.mint', target: name, by, outcome: 'applied' });
+      await this.#store.appendAct(tx, { verb: 'peer.mint', target: name, by, outcome: 'applied' });
     });
     return { name, token, minted_at, ...limits };
   }
 
-  #expiry(expiresAt: Date): string {
+  #validateExpiry(expiresAt: Date): string {
     const ms = expiresAt.getTime() - this.#store.now().getTime();
-    if (ms > 0 && ms <= maxLifeMs) return expiresAt.toISOString();
+    if (ms > 0 && ms <= maxTokenLifetimeMs) return expiresAt.toISOString();
     const message = `expected a time in the future, within ten years, got ${expiresAt.toISOString()}`;
     throw new AgentError('invalid', 'invalid_body', `expires_at: ${message}.`, {
       faults: [{ path: 'expires_at', message }],
@@ -116,7 +116,7 @@ export class Peers {
         .set({ revoked_at: this.#store.time() })
         .where('name', '=', name)
         .execute();
-      await this.#store.act(tx, { verb: 'peer.revoke', target: name, by, outcome: 'applied' });
+      await this.#store.appendAct(tx, { verb: 'peer.revoke', target: name, by, outcome: 'applied' });
     });
   }
 
@@ -124,7 +124,7 @@ export class Peers {
    * The peer that holds the name with a valid token. The id is derived from the token: a peer that is minted again
    * under the same name is a different one.
    */
-  async current(name: string): Promise<{ id: string; minted_at: string } | undefined> {
+  async findCurrent(name: string): Promise<{ id: string; minted_at: string } | undefined> {
     const row = await this.#store.read((db) =>
       db
         .selectFrom('peers')
@@ -138,7 +138,7 @@ export class Peers {
   }
 
   /** The peer of a token; undefined for an unknown or revoked token. */
-  async find(token: string): Promise<FoundPeer | undefined> {
+  async find(token: string): Promise<PeerOfToken | undefined> {
     // Anything else is not a peer's token; skips the database.
     if (!/^lathe_peer_[\w-]{43}$/.test(token)) return undefined;
     const rows = await this.#store.read((db) =>
@@ -148,19 +148,19 @@ export class Peers {
         .where('revoked_at', 'is', null)
         .execute(),
     );
-    const row = rows.find(({ token_hash }) => secretFits(token_hash, token));
+    const row = rows.find(({ token_hash }) => verifySecret(token_hash, token));
     if (!row) return undefined;
     const { name, expires_at } = row;
     const hasExpired = expires_at !== null && expires_at <= this.#store.time();
-    return { name, scope: scopeOf(row.scope), ...(hasExpired ? { expired: expires_at } : {}) };
+    return { name, scope: parseScope(row.scope), ...(hasExpired ? { expired: expires_at } : {}) };
   }
 }
 
 /** Peer of a presented token. */
-interface FoundPeer extends Pick<Peer, 'name' | 'scope'> {
+interface PeerOfToken extends Pick<Peer, 'name' | 'scope'> {
   /** When the token expired, if it has. */
   readonly expired?: string;
 }
 
-const scopeOf = (scope: string | null): readonly PeerScope[] | null =>
+const parseScope = (scope: string | null): readonly PeerScope[] | null =>
   scope === null ? null : (JSON.parse(scope) as readonly PeerScope[]);

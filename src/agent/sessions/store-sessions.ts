@@ -1,14 +1,14 @@
-import { newSecret, secretFits, secretHash } from '../../signing/secret.ts';
+import { generateSecret, verifySecret, hashSecret } from '../../signing/secret.ts';
 import type { Store, Tx } from '../../store/index.ts';
 import { AgentError } from '../errors.ts';
 import type { StoreSessions } from '../services.ts';
 import type { ControlAct } from '../shapes/control-act.ts';
-import { isStoreSessionId, newStoreSessionId } from './ids.ts';
+import { isStoreSessionId, generateStoreSessionId } from './ids.ts';
 
 interface RevokeCredential {
   /** Capability of the session itself. */
   readonly capability?: string;
-  readonly operator?: string;
+  readonly operatorCredential?: string;
   /** Whether the request comes from this machine; only there the operator's credential is valid. Default true. */
   readonly isLocal?: boolean;
 }
@@ -25,9 +25,9 @@ export class StoredSessions implements StoreSessions {
   }
 
   async open(tx: Tx, kind: 'task' | 'run', subject: string): Promise<{ id: string; capability: string }> {
-    const seq = await this.#store.next(tx, 'session');
-    const id = newStoreSessionId(seq);
-    const capability = newSecret('session');
+    const seq = await this.#store.nextNumber(tx, 'session');
+    const id = generateStoreSessionId(seq);
+    const capability = generateSecret('session');
     await tx
       .insertInto('store_sessions')
       .values({
@@ -36,7 +36,7 @@ export class StoredSessions implements StoreSessions {
         kind,
         subject,
         endpoint_id: this.#store.endpointId,
-        capability_hash: secretHash(capability),
+        capability_hash: hashSecret(capability),
         opened_at: this.#store.time(),
         closed_at: null,
         revoked_at: null,
@@ -64,7 +64,7 @@ export class StoredSessions implements StoreSessions {
 
   /** Revoking twice is applied twice, but keeps the time of the first revocation. */
   async revoke(id: string, credential: RevokeCredential): Promise<ControlAct> {
-    const answer = await this.#store.transaction(async (tx) => {
+    const result = await this.#store.transaction(async (tx) => {
       const row = isStoreSessionId(id)
         ? await tx
             .selectFrom('store_sessions')
@@ -73,46 +73,46 @@ export class StoredSessions implements StoreSessions {
             .where('endpoint_id', '=', this.#store.endpointId)
             .executeTakeFirst()
         : undefined;
-      const by = row && this.#by(id, row.capability_hash, credential);
-      const isWrong = credential.operator !== undefined && !this.#isOperator(credential.operator);
-      const refusal =
-        row === undefined && !isWrong ? unknown() : by === undefined ? unauthorized() : undefined;
+      const by = row && this.#findActor(id, row.capability_hash, credential);
+      const isWrongOperator = credential.operatorCredential !== undefined && !this.#isOperator(credential.operatorCredential);
+      const error =
+        row === undefined && !isWrongOperator ? sessionNotFound() : by === undefined ? unauthorized() : undefined;
       const act = {
         verb: 'revoke',
         target: id.slice(0, 80),
         by: by ?? 'nobody',
-        outcome: refusal ? 'refused' : 'applied',
-        ...(refusal ? { reason: refusal.code } : {}),
+        outcome: error ? 'refused' : 'applied',
+        ...(error ? { reason: error.code } : {}),
       } as const;
-      if (row?.revoked_at === null && !refusal)
+      if (row?.revoked_at === null && !error)
         await tx
           .updateTable('store_sessions')
           .set({ revoked_at: this.#store.time() })
           .where('id', '=', id)
           .execute();
-      await this.#store.act(tx, act);
-      return refusal ?? act;
+      await this.#store.appendAct(tx, act);
+      return error ?? act;
     });
     // Thrown outside of the transaction, which would otherwise roll back the journal entry.
-    if (answer instanceof AgentError) throw answer;
-    return answer;
+    if (result instanceof AgentError) throw result;
+    return result;
   }
 
-  #isOperator(given: string): boolean {
-    return this.#operatorHash !== undefined && secretFits(this.#operatorHash, given);
+  #isOperator(credential: string): boolean {
+    return this.#operatorHash !== undefined && verifySecret(this.#operatorHash, credential);
   }
 
   /** Who revokes. A wrong operator credential is refused even if the capability is right. */
-  #by(
+  #findActor(
     id: string,
     capabilityHash: string,
-    { capability, operator, isLocal = true }: RevokeCredential,
+    { capability, operatorCredential: operator, isLocal = true }: RevokeCredential,
   ): string | undefined {
     if (operator !== undefined) {
       if (!this.#isOperator(operator)) return undefined;
       if (isLocal) return 'operator';
     }
-    return capability !== undefined && secretFits(capabilityHash, capability) ? `session:${id}` : undefined;
+    return capability !== undefined && verifySecret(capabilityHash, capability) ? `session:${id}` : undefined;
   }
 }
 
@@ -124,7 +124,7 @@ const unauthorized = () =>
     "Send the session's own capability in the header x-svc-session-secret, or, from the host's machine, the operator's credential in x-svc-operator.",
   );
 
-const unknown = () =>
+const sessionNotFound = () =>
   new AgentError(
     'not_found',
     'unknown_session',

@@ -1,19 +1,19 @@
 import { z } from 'zod';
 
 /** Names of agents and workflows. */
-export const nameForm = /^[a-z][a-z0-9_-]{0,63}$/;
+export const namePattern = /^[a-z][a-z0-9_-]{0,63}$/;
 export const nameRule =
   'expected a lower-case letter and then up to 63 lower-case letters, digits, dashes and underscores';
-export const itemName = z
+export const resourceName = z
   .string({ error: ({ input }) => (input === undefined ? `is missing: ${nameRule}` : nameRule) })
-  .regex(nameForm, nameRule);
+  .regex(namePattern, nameRule);
 
 export const text = z.string({ error: 'expected a text' });
-export const filledText = text.min(1, 'must not be empty');
+export const nonEmptyText = text.min(1, 'must not be empty');
 export const count = z.int({ error: 'expected a whole number' }).min(0, 'must not be negative');
 export const time = z.iso.datetime().describe('RFC 3339, UTC, milliseconds.');
 
-export const globs = z.array(filledText.max(200, 'at most 200 characters'), {
+export const globList = z.array(nonEmptyText.max(200, 'at most 200 characters'), {
   error: 'expected a list of texts',
 });
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { itemName, text, time } from './common.ts';
+import { resourceName, text, time } from './common.ts';
 import { consent } from './lint-report.ts';
 
 /** A stored workflow. */
@@ -46,7 +46,7 @@ export type BuiltinWorkflow = z.infer<typeof builtinWorkflow>;
 
 export const forkRequest = z
   .object(
-    { as: itemName.optional().describe("Name of the copy; default the built-in's own.") },
+    { as: resourceName.optional().describe("Name of the copy; default the built-in's own.") },
     {
       error: 'expected an object',
     },

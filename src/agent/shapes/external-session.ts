@@ -1,29 +1,29 @@
 import { z } from 'zod';
 import { isRecord } from '../../util/json.ts';
-import { filledText, text, tokenCounts } from './common.ts';
+import { nonEmptyText, text, tokenCounts } from './common.ts';
 
-const line = (most: number) => text.max(most, `at most ${most} characters`);
-const mostLabels = 32;
-const labelForm = /^[\w./-]{1,64}$/;
+const boundedText = (most: number) => text.max(most, `at most ${most} characters`);
+const maxLabels = 32;
+const labelPattern = /^[\w./-]{1,64}$/;
 
 /** Validated by hand: a record schema takes seconds for a body of a million members. */
 const labels = z
   .custom<Readonly<Record<string, string>>>(isRecord, { error: 'expected an object of texts' })
   .meta({
     type: 'object',
-    propertyNames: { type: 'string', pattern: labelForm.source },
+    propertyNames: { type: 'string', pattern: labelPattern.source },
     additionalProperties: { type: 'string', maxLength: 256 },
-    maxProperties: mostLabels,
+    maxProperties: maxLabels,
   })
-  .superRefine((given: Readonly<Record<string, unknown>>, context) => {
-    const names = Object.keys(given);
-    if (names.length > mostLabels) {
-      context.addIssue(`at most ${mostLabels} labels`);
+  .superRefine((labelMap: Readonly<Record<string, unknown>>, context) => {
+    const names = Object.keys(labelMap);
+    if (names.length > maxLabels) {
+      context.addIssue(`at most ${maxLabels} labels`);
       return;
     }
     for (const name of names) {
-      const value = given[name];
-      const message = !labelForm.test(name)
+      const value = labelMap[name];
+      const message = !labelPattern.test(name)
         ? 'a label is named with 1 to 64 letters, digits and ._/-'
         : typeof value !== 'string' || value.length > 256
           ? 'expected a text of at most 256 characters'
@@ -36,13 +36,13 @@ const labels = z
 export const externalRegistration = z
   .object(
     {
-      harness: filledText.max(100, 'at most 100 characters').describe('Program that does the work.'),
-      client: line(200).optional().describe('For whom the work is done.'),
-      title: line(200).optional(),
-      cwd: line(4096).optional(),
+      harness: nonEmptyText.max(100, 'at most 100 characters').describe('Program that does the work.'),
+      client: boundedText(200).optional().describe('For whom the work is done.'),
+      title: boundedText(200).optional(),
+      cwd: boundedText(4096).optional(),
       pid: z.int({ error: 'expected a whole number' }).min(1, 'must be 1 or more').optional(),
       labels: labels.optional(),
-      idempotency_key: filledText
+      idempotency_key: nonEmptyText
         .max(255, 'at most 255 characters')
         .optional()
         .describe(
@@ -63,7 +63,7 @@ export const externalHeartbeat = z
         })
         .optional(),
       tokens: tokenCounts.optional().describe('Claimed by the client; totals of the session so far.'),
-      last_event: line(200).optional(),
+      last_event: boundedText(200).optional(),
     },
     { error: 'expected an object' },
   )
@@ -77,7 +77,7 @@ export const externalEnd = z
         error: "expected 'completed', 'failed' or 'cancelled'",
       }),
       exit_code: z.int({ error: 'expected a whole number' }).optional(),
-      summary: line(500).optional(),
+      summary: boundedText(500).optional(),
     },
     { error: 'expected an object' },
   )

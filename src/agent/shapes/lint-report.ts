@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { globs, text } from './common.ts';
+import { globList, text } from './common.ts';
 
 export const lintFinding = z.object({
   code: text.describe('Stable, snake_case.'),
@@ -13,11 +13,11 @@ export type LintFinding = z.infer<typeof lintFinding>;
 /** The rights of all agents of a workflow together, for a person to review. */
 export const consent = z
   .object({
-    tools: globs,
-    read: globs,
-    write: globs,
-    network: globs,
-    models: globs,
+    tools: globList,
+    read: globList,
+    write: globList,
+    network: globList,
+    models: globList,
     workspace: text
       .optional()
       .describe("Name of the input that holds the workspace folder; '.' in paths stands for it."),
@@ -34,14 +34,14 @@ export const consent = z
   .meta({ id: 'WorkflowConsent' });
 export type Consent = z.infer<typeof consent>;
 
-const report = {
+const reportMembers = {
   ok: z.boolean(),
   name: text.optional(),
   errors: z.array(lintFinding),
   warnings: z.array(lintFinding),
 };
-export const lintReport = z.object(report).meta({ id: 'LintReport' });
+export const lintReport = z.object(reportMembers).meta({ id: 'LintReport' });
 export type LintReport = z.infer<typeof lintReport>;
 export const lintReportWithConsent = z
-  .object({ ...report, consent: consent.optional().describe('Present when the source could be parsed.') })
+  .object({ ...reportMembers, consent: consent.optional().describe('Present when the source could be parsed.') })
   .meta({ id: 'LintReportWithConsent' });

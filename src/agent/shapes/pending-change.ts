@@ -39,12 +39,12 @@ export const pendingChangeDetail = pendingChange
 export type PendingChangeDetail = z.infer<typeof pendingChangeDetail>;
 
 /** Unicode code points, not UTF-16 code units. */
-const mostNote = 2000;
+const maxNote = 2000;
 function isShortNote(note: string): boolean {
-  if (note.length > 2 * mostNote) return false;
+  if (note.length > 2 * maxNote) return false;
   let characters = 0;
   for (const _ of note) characters++;
-  return characters <= mostNote;
+  return characters <= maxNote;
 }
 export const discardRequest = z
   .object(

@@ -6,7 +6,7 @@ import { turnEvent } from './turn-event.ts';
 export const runState = z.enum(['running', 'paused', 'suspended', 'completed', 'failed', 'cancelled']);
 export type RunState = z.infer<typeof runState>;
 
-const record = {
+const recordMembers = {
   id: text,
   workflow: text,
   digest: text.describe('Digest of the source that the run started with.'),
@@ -17,7 +17,7 @@ const record = {
   retried_from: text.optional(),
   wrapper_cycle: count.optional(),
 };
-export const runRecord = z.object(record).meta({ id: 'RunRecord' });
+export const runRecord = z.object(recordMembers).meta({ id: 'RunRecord' });
 export type RunRecord = z.infer<typeof runRecord>;
 
 export const stepRecord = z.object({
@@ -34,7 +34,7 @@ export type StepRecord = z.infer<typeof stepRecord>;
 
 export const runDetail = z
   .object({
-    ...record,
+    ...recordMembers,
     waiting_on: waitingOn.optional(),
     suspend_kind: text.optional(),
     gate: z
@@ -54,7 +54,7 @@ export const runDetail = z
   .meta({ id: 'RunDetail' });
 export type RunDetail = z.infer<typeof runDetail>;
 
-const event = <Type extends string, Shape extends z.ZodRawShape>(type: Type, shape: Shape) =>
+const eventSchema = <Type extends string, Shape extends z.ZodRawShape>(type: Type, shape: Shape) =>
   z.object({ type: z.literal(type), seq: count, ts: time, ...shape });
 
 export const runOutcome = z.enum(['completed', 'failed', 'cancelled', 'suspended']);
@@ -62,17 +62,17 @@ export const runOutcome = z.enum(['completed', 'failed', 'cancelled', 'suspended
 /** An event of a run's stream. `seq` counts over all segments of the run. */
 export const runEvent = z
   .discriminatedUnion('type', [
-    event('run_start', { run_id: text, workflow: text, digest: text, session_id: text.optional() }),
-    event('step_start', { step: text, attempt: count }),
-    event('step_waiting', { step: text, waiting_on: waitingOn, pending_id: text.optional() }),
-    event('step_event', { step: text, event: turnEvent }),
-    event('step_end', {
+    eventSchema('run_start', { run_id: text, workflow: text, digest: text, session_id: text.optional() }),
+    eventSchema('step_start', { step: text, attempt: count }),
+    eventSchema('step_waiting', { step: text, waiting_on: waitingOn, pending_id: text.optional() }),
+    eventSchema('step_event', { step: text, event: turnEvent }),
+    eventSchema('step_end', {
       step: text,
       outcome: z.enum(['completed', 'failed', 'skipped', 'cancelled']),
       output: z.unknown().optional(),
       error: text.optional(),
     }),
-    event('run_end', {
+    eventSchema('run_end', {
       outcome: runOutcome,
       waiting_on: waitingOn.optional(),
       result: z.unknown().optional(),
@@ -81,5 +81,5 @@ export const runEvent = z
   ])
   .meta({ id: 'RunEvent' });
 export type RunEvent = z.infer<typeof runEvent>;
-type WithoutPlace<Event> = Event extends unknown ? Omit<Event, 'seq' | 'ts'> : never;
-export type NewRunEvent = WithoutPlace<RunEvent>;
+type WithoutSeq<Event> = Event extends unknown ? Omit<Event, 'seq' | 'ts'> : never;
+export type NewRunEvent = WithoutSeq<RunEvent>;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { agentLimits, agentSampling, someGrants } from './agent-spec.ts';
-import { count, filledText, itemName, text } from './common.ts';
+import { agentLimits, agentSampling, partialGrants } from './agent-spec.ts';
+import { count, nonEmptyText, resourceName, text } from './common.ts';
 import { session } from './session.ts';
 
 const schema = z.record(z.string(), z.unknown(), { error: 'expected a JSON schema' });
@@ -8,9 +8,9 @@ const schema = z.record(z.string(), z.unknown(), { error: 'expected a JSON schem
 export const taskRequest = z
   .object(
     {
-      prompt: filledText.max(1_000_000, 'at most 1000000 characters'),
-      agent: itemName.default('default'),
-      cwd: filledText
+      prompt: nonEmptyText.max(1_000_000, 'at most 1000000 characters'),
+      agent: resourceName.default('default'),
+      cwd: nonEmptyText
         .max(4096, 'at most 4096 characters')
         .optional()
         .describe('Absolute path of the working folder; base of relative paths.'),
@@ -18,7 +18,7 @@ export const taskRequest = z
         .record(z.string(), z.unknown(), { error: 'expected an object' })
         .optional()
         .describe('Named texts and values; sent to the model after the prompt.'),
-      grants: someGrants
+      grants: partialGrants
         .optional()
         .describe("Narrows the agent's own grants; an absent member keeps the agent's value."),
       response_format: z

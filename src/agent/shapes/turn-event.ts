@@ -3,7 +3,7 @@ import { count, text, time } from './common.ts';
 
 export const usage = z.object({ prompt_tokens: count, completion_tokens: count });
 
-const event = <Type extends string, Shape extends z.ZodRawShape>(type: Type, shape: Shape) =>
+const eventSchema = <Type extends string, Shape extends z.ZodRawShape>(type: Type, shape: Shape) =>
   z.object({ type: z.literal(type), seq: count, ts: time, ...shape });
 
 export const abortReason = z.enum(['error', 'timeout', 'budget', 'shutdown']);
@@ -12,28 +12,28 @@ export type AbortReason = z.infer<typeof abortReason>;
 /** An event of a task's stream. `seq` counts from 0 without gaps. */
 export const turnEvent = z
   .discriminatedUnion('type', [
-    event('start', {
+    eventSchema('start', {
       task_id: text,
       agent: text,
       session_id: text.optional().describe('The store session that the task acts under.'),
     }),
-    event('turn', { n: count.describe('From 1.') }),
-    event('delta', { text }),
-    event('reasoning', { text }),
-    event('tool_call', { call_id: text, tool: text, arguments: z.unknown() }),
-    event('tool_result', { call_id: text, ok: z.boolean(), output: text, truncated: z.boolean() }),
-    event('staged', { pending_id: text, tool: text, summary: text }),
-    event('usage', usage.shape),
-    event('answer', {
+    eventSchema('turn', { n: count.describe('From 1.') }),
+    eventSchema('delta', { text }),
+    eventSchema('reasoning', { text }),
+    eventSchema('tool_call', { call_id: text, tool: text, arguments: z.unknown() }),
+    eventSchema('tool_result', { call_id: text, ok: z.boolean(), output: text, truncated: z.boolean() }),
+    eventSchema('staged', { pending_id: text, tool: text, summary: text }),
+    eventSchema('usage', usage.shape),
+    eventSchema('answer', {
       text,
       usage: usage.optional().describe('Total of all answers; absent when the model did not report usage.'),
       turns: count,
     }),
-    event('aborted', { reason: abortReason, message: text }),
+    eventSchema('aborted', { reason: abortReason, message: text }),
   ])
   .meta({ id: 'TurnEvent' });
 export type TurnEvent = z.infer<typeof turnEvent>;
 
-type WithoutPlace<Event> = Event extends unknown ? Omit<Event, 'seq' | 'ts'> : never;
+type WithoutSeq<Event> = Event extends unknown ? Omit<Event, 'seq' | 'ts'> : never;
 /** An event as the turn loop emits it; the log adds `seq` and `ts`. */
-export type NewTurnEvent = WithoutPlace<TurnEvent>;
+export type NewTurnEvent = WithoutSeq<TurnEvent>;

@@ -1,18 +1,18 @@
 import type { Store, Tx } from '../../store/index.ts';
-import type { Receipts, Signals, Spent, StoreSessions } from '../services.ts';
+import type { ReceiptStore, SignalStore, TurnTotals, StoreSessions } from '../services.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
-import { oneLiner } from './sayings.ts';
+import { describeTurnEvent } from './sayings.ts';
 
-export type LastEvent = Extract<NewTurnEvent, { type: 'answer' | 'aborted' }>;
+export type FinalTurnEvent = Extract<NewTurnEvent, { type: 'answer' | 'aborted' }>;
 
-export interface EndingServices {
+export interface TaskEndServices {
   readonly store: Store;
   readonly sessions: Pick<StoreSessions, 'close'>;
-  readonly receipts: Pick<Receipts, 'add'>;
-  readonly signals: Signals;
+  readonly receipts: Pick<ReceiptStore, 'add'>;
+  readonly signals: SignalStore;
 }
 
-export class EndedAlready extends Error {
+export class TaskAlreadyEnded extends Error {
   constructor(id: string) {
     super(`the task ${id} has ended already`);
     this.name = 'EndedAlready';
@@ -21,11 +21,11 @@ export class EndedAlready extends Error {
 
 /** Stores the end of a task, its receipt and its signal, in the transaction that writes the final event. */
 export async function endTask(
-  { store, sessions, receipts, signals }: EndingServices,
+  { store, sessions, receipts, signals }: TaskEndServices,
   tx: Tx,
   id: string,
-  event: LastEvent,
-  spent: Spent,
+  event: FinalTurnEvent,
+  totals: TurnTotals,
 ): Promise<void> {
   const state = event.type === 'answer' ? 'completed' : 'failed';
   const { type: _, ...result } = event;
@@ -35,18 +35,18 @@ export async function endTask(
       state,
       outcome: event.type === 'answer' ? 'answer' : event.reason,
       ended_at: store.time(),
-      last_event: oneLiner(event) ?? null,
+      last_event: describeTurnEvent(event) ?? null,
       result: JSON.stringify(result),
-      turns: spent.turns,
-      prompt_tokens: spent.usage?.prompt_tokens ?? null,
-      completion_tokens: spent.usage?.completion_tokens ?? null,
+      turns: totals.turns,
+      prompt_tokens: totals.usage?.prompt_tokens ?? null,
+      completion_tokens: totals.usage?.completion_tokens ?? null,
     })
     .where('id', '=', id)
     .where('state', '=', 'running')
     .returningAll()
-    .executeTakeFirstOrThrow(() => new EndedAlready(id));
+    .executeTakeFirstOrThrow(() => new TaskAlreadyEnded(id));
   const { agent, title, cwd, started_at, ended_at, session_id, outcome } = row;
-  const { usage } = spent;
+  const { usage } = totals;
   await receipts.add(tx, {
     id,
     kind: 'task',

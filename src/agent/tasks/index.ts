@@ -1,34 +1,34 @@
 import type { Store } from '../../store/index.ts';
-import type { Watch } from '../../watch/index.ts';
+import type { Tracer } from '../../watch/index.ts';
 import { AgentError } from '../errors.ts';
 import type { EventLog } from '../event-log.ts';
-import type { Planners } from '../planner.ts';
-import type { Agents, LiveRows, StoreSessions, Turns } from '../services.ts';
+import type { ChatModels } from '../planner.ts';
+import type { AgentStore, LiveSessionSource, StoreSessions, TurnRunner } from '../services.ts';
 import type { Route } from '../shapes/common.ts';
 import type { Session } from '../shapes/session.ts';
 import type { TaskDetail, TaskRequest } from '../shapes/task.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
-import type { EndingServices } from './ending.ts';
-import { type Plan, planTask } from './plan.ts';
-import { endLeft, tasksLeft } from './recovery.ts';
-import { type TaskRow, taskSession } from './rows.ts';
+import type { TaskEndServices } from './ending.ts';
+import { type TaskPlan, planTask } from './plan.ts';
+import { endOrphanedTask, listOrphanedTasks } from './recovery.ts';
+import { type TaskRow, toTaskSession } from './rows.ts';
 import { RunningTask } from './running-task.ts';
 import { requestDigest } from './same-request.ts';
-import { findByKey, insertTask, type StartedTask } from './starting.ts';
-import { storedEvents } from './stored-events.ts';
-import { turnSummary } from './turn-summary.ts';
+import { findTaskByKey, insertTask, type StartedTask } from './starting.ts';
+import { readStoredEvents } from './stored-events.ts';
+import { summarizeTurns } from './turn-summary.ts';
 
 /** Maximum concurrent tasks. */
-const mostAtOnce = 32;
+const maxAtOnce = 32;
 
-export interface TaskServiceOptions extends EndingServices {
+export interface TaskServiceOptions extends TaskEndServices {
   readonly store: Store;
   readonly log: EventLog;
-  readonly agents: Agents;
-  readonly planners: Pick<Planners, 'find'>;
-  readonly turns: Turns;
+  readonly agents: AgentStore;
+  readonly chatModels: Pick<ChatModels, 'find'>;
+  readonly turnRunner: TurnRunner;
   readonly sessions: Pick<StoreSessions, 'open' | 'close'>;
-  readonly watch: Watch;
+  readonly tracer: Tracer;
   /** Called with unexpected errors. */
   readonly onFault: (where: string, error: unknown) => void;
 }
@@ -45,14 +45,14 @@ export interface TaskOrigin {
 /**
  * Runs tasks: one prompt each, which an agent works on until it has an answer. A task outlives its client's connection.
  */
-export class TaskService implements LiveRows {
+export class TaskService implements LiveSessionSource {
   readonly #options: TaskServiceOptions;
-  readonly #running = new Map<string, { readonly task: RunningTask; readonly over: Promise<void> }>();
+  readonly #running = new Map<string, { readonly task: RunningTask; readonly done: Promise<void> }>();
   readonly #stopping = new AbortController();
   /** Transactions that create tasks. */
   readonly #starting = new Set<Promise<unknown>>();
   /** Tasks of the previous process that have no stored end yet. */
-  #left: Set<string> | undefined;
+  #orphanedTaskIds: Set<string> | undefined;
   #served = 0;
 
   constructor(options: TaskServiceOptions) {
@@ -75,12 +75,12 @@ export class TaskService implements LiveRows {
    * @returns the number of ended tasks
    */
   async recover(): Promise<number> {
-    this.#left ??= new Set(await tasksLeft(this.#options));
+    this.#orphanedTaskIds ??= new Set(await listOrphanedTasks(this.#options));
     let ended = 0;
-    for (const id of this.#left) {
+    for (const id of this.#orphanedTaskIds) {
       try {
-        await endLeft(this.#options, id);
-        this.#left.delete(id);
+        await endOrphanedTask(this.#options, id);
+        this.#orphanedTaskIds.delete(id);
         ended += 1;
       } catch (error) {
         this.#options.onFault(`the end of ${id}`, error);
@@ -98,31 +98,31 @@ export class TaskService implements LiveRows {
   async create(request: TaskRequest, idempotencyKey?: string, origin: TaskOrigin = {}): Promise<CreatedTask> {
     const { store, agents } = this.#options;
     const digest = requestDigest(request);
-    const before = () => findByKey(store, idempotencyKey ?? '', digest);
+    const findExisting = () => findTaskByKey(store, idempotencyKey ?? '', digest);
     if (idempotencyKey !== undefined) {
-      const made = await before();
-      if (made) return known(made);
+      const existing = await findExisting();
+      if (existing) return toCreatedTask(existing);
     }
     const plan = await planTask(request, agents);
     try {
       return await this.#start(request, plan, { idempotencyKey, digest }, origin);
     } catch (error) {
       // The same request may have arrived twice at once.
-      const made = idempotencyKey === undefined ? undefined : await before();
-      if (made) return known(made);
+      const existing = idempotencyKey === undefined ? undefined : await findExisting();
+      if (existing) return toCreatedTask(existing);
       throw error;
     }
   }
 
   async #start(
     request: TaskRequest,
-    plan: Plan,
+    plan: TaskPlan,
     key: { readonly idempotencyKey: string | undefined; readonly digest: string },
     origin: TaskOrigin,
   ): Promise<StartedTask> {
-    this.#requireRoom();
-    const { store, planners } = this.#options;
-    const { route } = planners.find(plan.agent.model);
+    this.#requireCapacity();
+    const { store, chatModels } = this.#options;
+    const { route } = chatModels.find(plan.agent.model);
     const starting = store
       .transaction((tx) => insertTask(this.#options, tx, { request, route, ...key }))
       .then((started) => {
@@ -137,35 +137,35 @@ export class TaskService implements LiveRows {
     }
   }
 
-  #requireRoom(): void {
+  #requireCapacity(): void {
     if (this.#stopping.signal.aborted)
       throw new AgentError('unavailable', 'shutting_down', 'The host is being stopped; send it again later.');
-    if (this.#running.size + this.#starting.size < mostAtOnce) return;
-    const message = `${mostAtOnce} tasks are running, which is the maximum; send it again when one of them has ended.`;
+    if (this.#running.size + this.#starting.size < maxAtOnce) return;
+    const message = `${maxAtOnce} tasks are running, which is the maximum; send it again when one of them has ended.`;
     throw new AgentError('too_many', 'too_many_tasks', message);
   }
 
-  #run({ id, sessionId }: StartedTask, plan: Plan, route: Route, { by, traceparent }: TaskOrigin): void {
-    const facts = { agent: plan.agent.name, ...(by === undefined ? {} : { by }), ...route };
-    const work = this.#options.watch.begin('task', id, facts, { traceparent });
+  #run({ id, sessionId }: StartedTask, plan: TaskPlan, route: Route, { by, traceparent }: TaskOrigin): void {
+    const attributes = { agent: plan.agent.name, ...(by === undefined ? {} : { by }), ...route };
+    const span = this.#options.tracer.startSpan('task', id, attributes, { traceparent });
     const writer = this.#options.log.open<NewTurnEvent>(id, { nextSeq: 1 });
     const task = new RunningTask({
       ...this.#options,
       id,
-      work,
+      span,
       writer,
       request: {
         ...plan,
-        about: { taskId: id, sessionId },
-        within: { work, ids: id },
+        owner: { taskId: id, sessionId },
+        trace: { span, idPrefix: id },
         onStaged: 'go_on',
       },
       stopping: this.#stopping.signal,
     });
-    const over = task.run().then(() => {
+    const done = task.run().then(() => {
       this.#running.delete(id);
     });
-    this.#running.set(id, { task, over });
+    this.#running.set(id, { task, done });
     this.#served += 1;
   }
 
@@ -176,8 +176,8 @@ export class TaskService implements LiveRows {
     signal: AbortSignal,
   ): Promise<AsyncGenerator<string, void, undefined>> {
     await this.#row(id);
-    const ended = async () => !this.#isAtWork(await this.#row(id));
-    return this.#options.log.read(id, { after, signal, ended });
+    const isComplete = async () => !this.#isRunning(await this.#row(id));
+    return this.#options.log.read(id, { after, signal, isComplete });
   }
 
   /** @throws AgentError not_found */
@@ -192,7 +192,7 @@ export class TaskService implements LiveRows {
       ...(result.text === undefined ? {} : { answer: result.text }),
       ...(result.message === undefined ? {} : { message: result.message }),
       ...(row.session_id === null ? {} : { session_id: row.session_id }),
-      turns: await turnSummary(storedEvents(this.#options.store, id)),
+      turns: await summarizeTurns(readStoredEvents(this.#options.store, id)),
     };
   }
 
@@ -214,16 +214,16 @@ export class TaskService implements LiveRows {
   async stop(): Promise<void> {
     this.#stopping.abort();
     await Promise.allSettled(this.#starting);
-    await Promise.all([...this.#running.values()].map(({ over }) => over));
+    await Promise.all([...this.#running.values()].map(({ done }) => done));
   }
 
   #session(row: TaskRow): Session {
     const running = row.state === 'running' ? this.#running.get(row.id) : undefined;
-    return { ...taskSession(row), ...(running ? { last_event: running.task.lastEvent } : {}) };
+    return { ...toTaskSession(row), ...(running ? { last_event: running.task.lastEvent } : {}) };
   }
 
   /** Whether a task runs here, or on another host as far as the database shows. */
-  #isAtWork({ id, state, endpoint_id }: TaskRow): boolean {
+  #isRunning({ id, state, endpoint_id }: TaskRow): boolean {
     return state === 'running' && (endpoint_id !== this.#options.store.endpointId || this.isLive(id));
   }
 
@@ -238,7 +238,7 @@ export class TaskService implements LiveRows {
   }
 }
 
-const known = ({ id, session_id }: { id: string; session_id: string | null }): CreatedTask => ({
+const toCreatedTask = ({ id, session_id }: { id: string; session_id: string | null }): CreatedTask => ({
   id,
   ...(session_id === null ? {} : { sessionId: session_id }),
 });

@@ -1,24 +1,24 @@
 import { isAbsolute } from 'node:path';
-import { narrow } from '../agents/narrow.ts';
+import { narrowGrants } from '../agents/narrow.ts';
 import { AgentError, type Fault } from '../errors.ts';
-import type { PlannerRequest } from '../planner.ts';
-import type { Agents, TurnsRequest } from '../services.ts';
+import type { ChatModelRequest } from '../planner.ts';
+import type { AgentStore, TurnLoopRequest } from '../services.ts';
 import type { AgentSpec } from '../shapes/agent-spec.ts';
 import type { TaskRequest } from '../shapes/task.ts';
 
-export type Plan = Omit<TurnsRequest, 'about' | 'within' | 'onStaged'>;
+export type TaskPlan = Omit<TurnLoopRequest, 'owner' | 'trace' | 'onStaged'>;
 
 /** Resolves a request and its agent to a plan. Throws with all faults of the request at once. */
-export async function planTask(request: TaskRequest, agents: Agents): Promise<Plan> {
+export async function planTask(request: TaskRequest, agents: AgentStore): Promise<TaskPlan> {
   const faults: Fault[] = [];
-  const agent = await found(request.agent, agents, faults);
+  const agent = await findAgent(request.agent, agents, faults);
   const { cwd, inputs, limits, prompt, sampling } = request;
   if (cwd !== undefined && (!isAbsolute(cwd) || cwd.includes('\0')))
     faults.push({ path: 'cwd', message: 'expected an absolute path' });
-  const narrowed = agent && narrow(agent.grants, request.grants ?? {});
+  const narrowed = agent && narrowGrants(agent.grants, request.grants ?? {});
   if (narrowed?.faults) faults.push(...narrowed.faults);
-  if (!agent || !narrowed?.grants || faults.length > 0) throw invalid(faults);
-  const responseFormat = toFormat(request.response_format);
+  if (!agent || !narrowed?.grants || faults.length > 0) throw invalidRequest(faults);
+  const responseFormat = toResponseFormat(request.response_format);
   return {
     agent: { ...agent, grants: narrowed.grants, sampling: { ...agent.sampling, ...sampling } },
     prompt,
@@ -29,7 +29,7 @@ export async function planTask(request: TaskRequest, agents: Agents): Promise<Pl
   };
 }
 
-async function found(name: string, agents: Agents, faults: Fault[]): Promise<AgentSpec | undefined> {
+async function findAgent(name: string, agents: AgentStore, faults: Fault[]): Promise<AgentSpec | undefined> {
   try {
     return await agents.get(name);
   } catch (error) {
@@ -40,14 +40,14 @@ async function found(name: string, agents: Agents, faults: Fault[]): Promise<Age
   }
 }
 
-function toFormat(format: TaskRequest['response_format']): PlannerRequest['responseFormat'] {
+function toResponseFormat(format: TaskRequest['response_format']): ChatModelRequest['responseFormat'] {
   if (!format || format.type === 'text') return undefined;
   if (format.type === 'json_object') return { type: 'json' };
   return { type: 'json_schema', schema: format.json_schema.schema };
 }
 
-function invalid(faults: readonly Fault[]): AgentError {
-  const told = faults.slice(0, 10).map(({ path, message }) => `${path}: ${message}`);
-  const more = faults.length > told.length ? '; and more' : '';
-  return new AgentError('invalid', 'invalid_value', `${told.join('; ')}${more}.`, { faults });
+function invalidRequest(faults: readonly Fault[]): AgentError {
+  const messages = faults.slice(0, 10).map(({ path, message }) => `${path}: ${message}`);
+  const more = faults.length > messages.length ? '; and more' : '';
+  return new AgentError('invalid', 'invalid_value', `${messages.join('; ')}${more}.`, { faults });
 }

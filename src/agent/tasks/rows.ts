@@ -5,7 +5,7 @@ import type { Session } from '../shapes/session.ts';
 export type TaskRow = Selectable<Tables['tasks']>;
 
 /** A task as a row of the session feed; unknown members are left out. */
-export function taskSession(row: TaskRow): Session {
+export function toTaskSession(row: TaskRow): Session {
   const { id, title, state, started_at, engine, model } = row;
   const prompt = row.prompt_tokens;
   const completion = row.completion_tokens;

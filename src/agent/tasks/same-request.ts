@@ -3,9 +3,9 @@ import { isRecord } from '../../util/json.ts';
 
 /** SHA-256 of a request's members, independent of their order. */
 export const requestDigest = (request: object): string =>
-  createHash('sha256').update(JSON.stringify(request, sorted)).digest('hex');
+  createHash('sha256').update(JSON.stringify(request, sortMembers)).digest('hex');
 
-const sorted = (_: string, value: unknown): unknown =>
+const sortMembers = (_: string, value: unknown): unknown =>
   isRecord(value)
     ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
     : value;

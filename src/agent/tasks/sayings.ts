@@ -1,24 +1,24 @@
-import { endedEvent, oneLine } from '../last-event.ts';
+import { describeOutcome, toSingleLine } from '../last-event.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
 
 /** Maximum characters of a title and of `last_event`. */
-const most = { title: 80, lastEvent: 200 };
+const maxLengths = { title: 80, lastEvent: 200 };
 
 /** `last_event` text of an event; undefined when the event does not change it. */
-export function oneLiner(event: NewTurnEvent): string | undefined {
+export function describeTurnEvent(event: NewTurnEvent): string | undefined {
   switch (event.type) {
     case 'turn':
       return `turn ${event.n}`;
     case 'tool_call':
-      return oneLine(`calls ${event.tool}`, most.lastEvent);
+      return toSingleLine(`calls ${event.tool}`, maxLengths.lastEvent);
     case 'tool_result':
       return event.ok ? 'continues' : 'a call was refused or failed';
     case 'staged':
-      return oneLine(`${event.pending_id} waits for a person: ${event.summary}`, most.lastEvent);
+      return toSingleLine(`${event.pending_id} waits for a person: ${event.summary}`, maxLengths.lastEvent);
     case 'answer':
-      return endedEvent('completed');
+      return describeOutcome('completed');
     case 'aborted':
-      return endedEvent('failed', event.message);
+      return describeOutcome('failed', event.message);
     case 'start':
     case 'delta':
     case 'reasoning':
@@ -28,4 +28,4 @@ export function oneLiner(event: NewTurnEvent): string | undefined {
 }
 
 /** Title of a task: the beginning of its prompt. */
-export const titleOf = (prompt: string): string => oneLine(prompt, most.title) || 'a task';
+export const taskTitle = (prompt: string): string => toSingleLine(prompt, maxLengths.title) || 'a task';

@@ -5,7 +5,7 @@ import type { EventLog } from '../event-log.ts';
 import type { StoreSessions } from '../services.ts';
 import type { Route } from '../shapes/common.ts';
 import type { TaskRequest } from '../shapes/task.ts';
-import { titleOf } from './sayings.ts';
+import { taskTitle } from './sayings.ts';
 
 export interface NewTask {
   readonly request: TaskRequest;
@@ -27,7 +27,7 @@ export async function insertTask(
   tx: Tx,
   { request, route, idempotencyKey, digest }: NewTask,
 ): Promise<StartedTask> {
-  const n = await store.next(tx, 'task');
+  const n = await store.nextNumber(tx, 'task');
   const id = `t${n}`;
   const { id: sessionId, capability } = await sessions.open(tx, 'task', id);
   const row: Insertable<Tables['tasks']> = {
@@ -35,7 +35,7 @@ export async function insertTask(
     n,
     endpoint_id: store.endpointId,
     agent: request.agent,
-    title: titleOf(request.prompt),
+    title: taskTitle(request.prompt),
     request: JSON.stringify(request),
     cwd: request.cwd ?? null,
     ...route,
@@ -58,7 +58,7 @@ export async function insertTask(
 }
 
 /** Finds the task that was created with an idempotency key. Throws when its request was a different one. */
-export async function findByKey(store: Store, key: string, digest: string) {
+export async function findTaskByKey(store: Store, key: string, digest: string) {
   const row = await store.read((db) =>
     db
       .selectFrom('tasks')

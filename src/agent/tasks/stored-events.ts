@@ -2,10 +2,10 @@ import type { Store } from '../../store/index.ts';
 import type { TurnEvent } from '../shapes/turn-event.ts';
 
 /** Events that are fetched at a time. */
-const batch = 64;
+const readBatchSize = 64;
 
 /** Reads the stored events of a task; does not wait for new ones. */
-export async function* storedEvents(
+export async function* readStoredEvents(
   store: Store,
   stream: string,
 ): AsyncGenerator<TurnEvent, void, undefined> {
@@ -18,13 +18,13 @@ export async function* storedEvents(
         .where('stream', '=', stream)
         .where('seq', '>', last)
         .orderBy('seq')
-        .limit(batch)
+        .limit(readBatchSize)
         .execute(),
     );
     for (const { seq, event } of rows) {
       last = seq;
       yield JSON.parse(event) as TurnEvent;
     }
-    if (rows.length < batch) return;
+    if (rows.length < readBatchSize) return;
   }
 }

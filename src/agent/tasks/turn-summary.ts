@@ -2,9 +2,9 @@ import type { TaskDetail } from '../shapes/task.ts';
 import type { TurnEvent } from '../shapes/turn-event.ts';
 
 /** Maximum characters of a turn's text. */
-const mostText = 2000;
+const maxText = 2000;
 
-interface Call {
+interface ToolCallSummary {
   readonly id: string;
   readonly tool: string;
   ok?: boolean;
@@ -12,23 +12,23 @@ interface Call {
 }
 
 /** Summarizes the turns of a task: text and tool calls. */
-export async function turnSummary(events: AsyncIterable<TurnEvent>): Promise<TaskDetail['turns']> {
-  const turns: { readonly n: number; text: string; readonly calls: Call[] }[] = [];
+export async function summarizeTurns(events: AsyncIterable<TurnEvent>): Promise<TaskDetail['turns']> {
+  const turns: { readonly n: number; text: string; readonly calls: ToolCallSummary[] }[] = [];
   for await (const event of events) {
     const turn = turns.at(-1);
     if (event.type === 'turn') turns.push({ n: event.n, text: '', calls: [] });
-    else if (event.type === 'delta' && turn && turn.text.length < mostText) turn.text += event.text;
+    else if (event.type === 'delta' && turn && turn.text.length < maxText) turn.text += event.text;
     else if (event.type === 'tool_call') turn?.calls.push({ id: event.call_id, tool: event.tool });
-    else if (event.type === 'staged') set(turn?.calls.at(-1), { pendingId: event.pending_id });
+    else if (event.type === 'staged') updateCall(turn?.calls.at(-1), { pendingId: event.pending_id });
     else if (event.type === 'tool_result')
-      set(
+      updateCall(
         turn?.calls.find(({ id }) => id === event.call_id),
         { ok: event.ok },
       );
   }
   return turns.map(({ n, text, calls }) => ({
     n,
-    ...(text === '' ? {} : { text: text.slice(0, mostText) }),
+    ...(text === '' ? {} : { text: text.slice(0, maxText) }),
     tool_calls: calls.map(({ tool, ok, pendingId }) => ({
       tool,
       ...(ok === undefined ? {} : { ok }),
@@ -37,6 +37,6 @@ export async function turnSummary(events: AsyncIterable<TurnEvent>): Promise<Tas
   }));
 }
 
-function set(call: Call | undefined, more: Partial<Call>): void {
-  if (call) Object.assign(call, more);
+function updateCall(call: ToolCallSummary | undefined, changes: Partial<ToolCallSummary>): void {
+  if (call) Object.assign(call, changes);
 }

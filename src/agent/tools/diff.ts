@@ -1,15 +1,15 @@
 import { createTwoFilesPatch, FILE_HEADERS_ONLY, formatPatch } from 'diff';
 
 /** Maximum edit distance; beyond it the whole file is shown as replaced. */
-const mostEdits = 4000;
+const maxEdits = 4000;
 const timeoutMs = 2000;
 
-const linesOf = (text: string, sign: '+' | '-'): string[] => {
+const toDiffLines = (text: string, sign: '+' | '-'): string[] => {
   if (text === '') return [];
   const lines = text.split('\n');
-  const open = lines.at(-1) !== '';
-  if (!open) lines.pop();
-  return [...lines.map((line) => sign + line), ...(open ? ['\\ No newline at end of file'] : [])];
+  const hasNoFinalNewline = lines.at(-1) !== '';
+  if (!hasNoFinalNewline) lines.pop();
+  return [...lines.map((line) => sign + line), ...(hasNoFinalNewline ? ['\\ No newline at end of file'] : [])];
 };
 
 /** Unified diff of one file, equal to what applying the change does. Undefined stands for a missing file. */
@@ -18,16 +18,16 @@ export function unifiedDiff(path: string, before: string | undefined, after: str
   const to = after === undefined ? '/dev/null' : `b${path}`;
   const patch = createTwoFilesPatch(from, to, before ?? '', after ?? '', undefined, undefined, {
     context: 3,
-    maxEditLength: mostEdits,
+    maxEditLength: maxEdits,
     timeout: timeoutMs,
     headerOptions: FILE_HEADERS_ONLY,
   });
-  return patch ?? replaced(from, to, before ?? '', after ?? '');
+  return patch ?? fullReplacement(from, to, before ?? '', after ?? '');
 }
 
-function replaced(from: string, to: string, before: string, after: string): string {
-  const removed = linesOf(before, '-');
-  const added = linesOf(after, '+');
+function fullReplacement(from: string, to: string, before: string, after: string): string {
+  const removed = toDiffLines(before, '-');
+  const added = toDiffLines(after, '+');
   const count = (lines: readonly string[]) => lines.filter((line) => !line.startsWith('\\')).length;
   return formatPatch(
     {

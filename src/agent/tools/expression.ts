@@ -2,16 +2,16 @@ import { RE2JS, RE2JSException } from 're2js';
 import { Refusal } from './refusal.ts';
 
 /** Maximum states of a compiled expression, so that a line takes at most some tens of milliseconds. */
-const mostStates = 2000;
+const maxStates = 2000;
 
 /**
  * Returns a function that searches a text for a match, in linear time for any expression, without backtracking.
  * @throws Refusal
  */
-export function expressionTest(pattern: string, ignoreCase: boolean): (text: string) => boolean {
+export function compileExpression(pattern: string, ignoreCase: boolean): (text: string) => boolean {
   try {
     const compiled = RE2JS.compile(pattern, ignoreCase ? RE2JS.CASE_INSENSITIVE : 0);
-    if (compiled.programSize() > mostStates)
+    if (compiled.programSize() > maxStates)
       throw new Refusal('query: this expression repeats too much; use smaller counts.');
     return (text) => compiled.matcher(text).find();
   } catch (error) {
@@ -25,7 +25,7 @@ export function expressionTest(pattern: string, ignoreCase: boolean): (text: str
  * Returns a matcher for relative paths: `*` and `?` match within a name, `**` across folders; a glob without `/`
  * matches names.
  */
-export function globTest(glob: string): (path: string) => boolean {
+export function compilePathGlob(glob: string): (path: string) => boolean {
   const pattern = glob
     .split(/(\*\*\/|\*\*|\*|\?)/)
     .map((part) => wildcards[part] ?? RE2JS.quote(part))

@@ -1,26 +1,26 @@
 /** Whether a name matches a glob of grants. `*` matches any characters; nothing else is special. */
 export function globMatches(glob: string, name: string): boolean {
-  let at = 0;
-  let inGlob = 0;
+  let nameIndex = 0;
+  let globIndex = 0;
   // Position to backtrack to when the text after the last star does not match.
-  let star = -1;
-  let starAt = 0;
-  while (at < name.length) {
-    if (glob[inGlob] === '*') {
-      star = inGlob;
-      starAt = at;
-      inGlob += 1;
-    } else if (glob[inGlob] === name[at]) {
-      inGlob += 1;
-      at += 1;
-    } else if (star >= 0) {
-      inGlob = star + 1;
-      starAt += 1;
-      at = starAt;
+  let starGlobIndex = -1;
+  let starNameIndex = 0;
+  while (nameIndex < name.length) {
+    if (glob[globIndex] === '*') {
+      starGlobIndex = globIndex;
+      starNameIndex = nameIndex;
+      globIndex += 1;
+    } else if (glob[globIndex] === name[nameIndex]) {
+      globIndex += 1;
+      nameIndex += 1;
+    } else if (starGlobIndex >= 0) {
+      globIndex = starGlobIndex + 1;
+      starNameIndex += 1;
+      nameIndex = starNameIndex;
     } else return false;
   }
-  while (glob[inGlob] === '*') inGlob += 1;
-  return inGlob === glob.length;
+  while (glob[globIndex] === '*') globIndex += 1;
+  return globIndex === glob.length;
 }
 
 export const matchesAny = (globs: readonly string[], name: string): boolean =>

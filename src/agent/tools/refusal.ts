@@ -10,24 +10,24 @@ export class Refusal extends Error {
   }
 }
 
-export const said = (output: string, truncated = false): ToolOutput => ({ ok: true, output, truncated });
-export const refused = (output: string): ToolOutput => ({ ok: false, output, truncated: false });
+export const okOutput = (output: string, truncated = false): ToolOutput => ({ ok: true, output, truncated });
+export const refusedOutput = (output: string): ToolOutput => ({ ok: false, output, truncated: false });
 
 /** Converts a thrown refusal to an output for the model; other errors are rethrown. */
-export async function answering<Answer>(work: () => Promise<Answer>): Promise<Answer | ToolOutput> {
+export async function withRefusalAsOutput<Answer>(run: () => Promise<Answer>): Promise<Answer | ToolOutput> {
   try {
-    return await work();
+    return await run();
   } catch (error) {
-    if (error instanceof Refusal) return refused(error.message);
+    if (error instanceof Refusal) return refusedOutput(error.message);
     throw error;
   }
 }
 
 /** The base of a change differs from what the person saw. */
-export const baseMoved = (message: string, options?: ErrorOptions): AgentError =>
+export const baseMovedError = (message: string, options?: ErrorOptions): AgentError =>
   new AgentError('conflict', 'base_moved', message, options);
 
-const reasons: Readonly<Record<string, string>> = {
+const errorReasons: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file or folder',
   EACCES: 'the host may not open it',
   EPERM: 'the host may not do that',
@@ -45,18 +45,18 @@ const reasons: Readonly<Record<string, string>> = {
 };
 
 /** The code of a system error; undefined for other errors, including AgentError. */
-export const codeOf = (error: unknown): string | undefined =>
+export const systemErrorCode = (error: unknown): string | undefined =>
   error instanceof AgentError ? undefined : systemCode(error);
 
 /** Converts a file system error to a refusal; returns other errors unchanged. */
-export function fileRefusal(error: unknown, shown: string): unknown {
-  const code = codeOf(error);
+export function toFileRefusal(error: unknown, printable: string): unknown {
+  const code = systemErrorCode(error);
   if (code === undefined || !/^E[A-Z0-9]+$/.test(code)) return error;
-  return new Refusal(`${shown}: ${reasons[code] ?? `the file system says ${code}`}.`, { cause: error });
+  return new Refusal(`${printable}: ${errorReasons[code] ?? `the file system says ${code}`}.`, { cause: error });
 }
 
 /** Escapes line ends, escape sequences and bidirectional marks, which could falsify a line. */
-export const onOneLine = (text: string): string =>
+export const escapeLine = (text: string): string =>
   text.replaceAll(
     /[\p{Cc}\p{Cf}\u2028\u2029]/gu,
     (mark) => `\\u{${(mark.codePointAt(0) ?? 0).toString(16)}}`,

@@ -3,7 +3,7 @@ import { AgentError } from '../errors.ts';
 import type { AbortReason } from '../shapes/turn-event.ts';
 
 /** Ends a task or step without an answer. The message is for people. */
-export class Abortion extends Error {
+export class AgentAbortError extends Error {
   readonly reason: AbortReason;
   constructor(reason: AbortReason, message: string) {
     super(message);
@@ -16,22 +16,22 @@ export class Abortion extends Error {
  * Maps the error that ended an agent's work. Unexpected errors are reported without internal details.
  * @param signals when one is aborted, its reason counts instead of the error
  */
-export function toAbortion(
+export function toAgentAbortError(
   error: unknown,
   signals: { readonly host: AbortSignal; readonly deadline: AbortSignal },
   onFault: (error: unknown) => void,
-): Abortion {
+): AgentAbortError {
   if (signals.host.aborted) {
     const reason: unknown = signals.host.reason;
-    if (reason instanceof AgentError) return new Abortion('error', reason.message);
-    return new Abortion('shutdown', 'The host was stopped.');
+    if (reason instanceof AgentError) return new AgentAbortError('error', reason.message);
+    return new AgentAbortError('shutdown', 'The host was stopped.');
   }
-  if (error instanceof Abortion) return error;
-  const late: unknown = signals.deadline.reason;
-  if (late instanceof Abortion) return late;
-  if (error instanceof AgentError) return new Abortion('error', error.message);
+  if (error instanceof AgentAbortError) return error;
+  const timeoutError: unknown = signals.deadline.reason;
+  if (timeoutError instanceof AgentAbortError) return timeoutError;
+  if (error instanceof AgentError) return new AgentAbortError('error', error.message);
   if (error instanceof StoreError)
-    return new Abortion('error', `The host could not record what was done, because ${error.message}.`);
+    return new AgentAbortError('error', `The host could not record what was done, because ${error.message}.`);
   onFault(error);
-  return new Abortion('error', 'The host failed; its log says why.');
+  return new AgentAbortError('error', 'The host failed; its log says why.');
 }

@@ -1,40 +1,40 @@
 import { isRecord } from '../../util/json.ts';
 import type { Tool } from '../tool.ts';
-import { checkOf } from './schema-check.ts';
+import { schemaValidator } from './schema-check.ts';
 
 /** Maximum nesting of arguments. */
-const mostNested = 100;
+const maxNested = 100;
 
-export type Arguments = Readonly<Record<string, unknown>>;
+export type ToolArguments = Readonly<Record<string, unknown>>;
 
 /** Parses the arguments of a call. Returns the text itself when it is not JSON or nested too deeply. */
-export function readArguments(text: string): unknown {
+export function parseArguments(text: string): unknown {
   if (text.trim() === '') return {};
   try {
     const value: unknown = JSON.parse(text);
-    return isDeep(value) ? text : value;
+    return isTooDeep(value) ? text : value;
   } catch {
     return text;
   }
 }
 
 /** Error message for the model; undefined when the arguments fit the schema. */
-export function argumentFaults({ name, inputSchema }: Tool, value: unknown): string | undefined {
+export function describeArgumentErrors({ name, inputSchema }: Tool, value: unknown): string | undefined {
   if (typeof value === 'string')
     return `The arguments of ${name} must be one JSON object; what came is no JSON.`;
   if (!isRecord(value)) return `The arguments of ${name} must be a JSON object.`;
-  const wrong = checkOf(inputSchema)(value);
-  if (wrong.length === 0) return undefined;
-  return [`The arguments of ${name} do not fit; nothing was done:`, ...wrong.map((one) => `- ${one}`)].join(
+  const violations = schemaValidator(inputSchema)(value);
+  if (violations.length === 0) return undefined;
+  return [`The arguments of ${name} do not fit; nothing was done:`, ...violations.map((one) => `- ${one}`)].join(
     '\n',
   );
 }
 
 /** Iterative, because deep nesting would exhaust the stack. */
-function isDeep(value: unknown): boolean {
+function isTooDeep(value: unknown): boolean {
   let level: unknown[] = [value];
   for (let depth = 0; level.length > 0; depth++) {
-    if (depth > mostNested) return true;
+    if (depth > maxNested) return true;
     level = level.flatMap((one) => (typeof one === 'object' && one !== null ? Object.values(one) : []));
   }
   return false;

@@ -1,87 +1,87 @@
 import type { Clock } from '../clock.ts';
 import type { AgentLimits } from '../shapes/agent-spec.ts';
-import { Abortion } from './abortion.ts';
+import { AgentAbortError } from './abortion.ts';
 
 /** Limits when neither the agent nor the request sets them. */
-const usual = { max_turns: 16, timeout_secs: 600 } as const;
+const defaultLimits = { max_turns: 16, timeout_secs: 600 } as const;
 /** Maximum tokens of one answer. */
-const mostOfAnswer = 16_384;
+const maxTokensPerAnswer = 16_384;
 
-export interface Limits {
-  readonly turns: number;
+export interface TurnLimits {
+  readonly maxTurns: number;
   /** Completion tokens of all answers together; undefined: unlimited. */
-  readonly tokens: number | undefined;
-  readonly seconds: number;
+  readonly maxTokens: number | undefined;
+  readonly timeoutSecs: number;
 }
 
 /** The request's limits override the agent's, member by member. */
-export const limitsOf = (agent: AgentLimits = {}, request: AgentLimits = {}): Limits => ({
-  turns: request.max_turns ?? agent.max_turns ?? usual.max_turns,
-  tokens: request.max_tokens ?? agent.max_tokens,
-  seconds: request.timeout_secs ?? agent.timeout_secs ?? usual.timeout_secs,
+export const resolveLimits = (agent: AgentLimits = {}, request: AgentLimits = {}): TurnLimits => ({
+  maxTurns: request.max_turns ?? agent.max_turns ?? defaultLimits.max_turns,
+  maxTokens: request.max_tokens ?? agent.max_tokens,
+  timeoutSecs: request.timeout_secs ?? agent.timeout_secs ?? defaultLimits.timeout_secs,
 });
 
-interface Used {
+interface TokenUsage {
   readonly promptTokens: number;
   readonly completionTokens: number;
 }
 
 /** Counts the turns and tokens of a task or step against its limits. */
-export class Spending {
-  readonly #limits: Limits;
+export class TurnBudget {
+  readonly #limits: TurnLimits;
   #turns = 0;
   #prompt = 0;
   #completion = 0;
   /** Completion tokens, estimated for turns without reported usage. */
-  #counted = 0;
+  #countedTokens = 0;
   /** Turns with reported usage. */
-  #disclosed = 0;
+  #turnsWithUsage = 0;
 
-  constructor(limits: Limits) {
+  constructor(limits: TurnLimits) {
     this.#limits = limits;
   }
 
   /** Starts a turn. @returns its number, from 1. Throws when no turn or token is left. */
-  begin(): number {
-    const { turns, tokens } = this.#limits;
+  startTurn(): number {
+    const { maxTurns: turns, maxTokens: tokens } = this.#limits;
     if (this.#turns >= turns)
-      throw new Abortion('budget', `There was no answer after ${amount(turns, 'turn')} (limits.max_turns).`);
-    if (tokens !== undefined && this.#counted >= tokens) throw this.overTokens();
+      throw new AgentAbortError('budget', `There was no answer after ${formatCount(turns, 'turn')} (limits.max_turns).`);
+    if (tokens !== undefined && this.#countedTokens >= tokens) throw this.tokenBudgetError();
     this.#turns += 1;
     return this.#turns;
   }
 
   /** Maximum tokens of the next answer. */
-  get answerTokens(): number {
-    const { tokens } = this.#limits;
-    return tokens === undefined ? mostOfAnswer : Math.min(mostOfAnswer, tokens - this.#counted);
+  get maxAnswerTokens(): number {
+    const { maxTokens: tokens } = this.#limits;
+    return tokens === undefined ? maxTokensPerAnswer : Math.min(maxTokensPerAnswer, tokens - this.#countedTokens);
   }
 
   /** @param written characters of the answer, for an estimate when the model reports no usage */
-  add(used: Used | undefined, written: number): void {
-    this.#counted += used?.completionTokens ?? Math.ceil(written / 4);
-    if (used) {
-      this.#prompt += used.promptTokens;
-      this.#completion += used.completionTokens;
-      this.#disclosed += 1;
+  add(usage: TokenUsage | undefined, written: number): void {
+    this.#countedTokens += usage?.completionTokens ?? Math.ceil(written / 4);
+    if (usage) {
+      this.#prompt += usage.promptTokens;
+      this.#completion += usage.completionTokens;
+      this.#turnsWithUsage += 1;
     }
   }
 
-  get left(): number {
-    return (this.#limits.tokens ?? Number.POSITIVE_INFINITY) - this.#counted;
+  get tokensLeft(): number {
+    return (this.#limits.maxTokens ?? Number.POSITIVE_INFINITY) - this.#countedTokens;
   }
 
-  overTokens(): Abortion {
-    const tokens = amount(this.#limits.tokens ?? 0, 'token');
-    return new Abortion('budget', `There was no complete answer within ${tokens} (limits.max_tokens).`);
+  tokenBudgetError(): AgentAbortError {
+    const tokens = formatCount(this.#limits.maxTokens ?? 0, 'token');
+    return new AgentAbortError('budget', `There was no complete answer within ${tokens} (limits.max_tokens).`);
   }
 
-  told(): { turns: number; usage?: { prompt_tokens: number; completion_tokens: number } } {
+  totals(): { turns: number; usage?: { prompt_tokens: number; completion_tokens: number } } {
     // The total is known only when every turn reported its usage.
-    const known = this.#turns > 0 && this.#disclosed === this.#turns;
+    const isComplete = this.#turns > 0 && this.#turnsWithUsage === this.#turns;
     return {
       turns: this.#turns,
-      ...(known ? { usage: { prompt_tokens: this.#prompt, completion_tokens: this.#completion } } : {}),
+      ...(isComplete ? { usage: { prompt_tokens: this.#prompt, completion_tokens: this.#completion } } : {}),
     };
   }
 }
@@ -89,33 +89,33 @@ export class Spending {
 /** Deadline of a task or step, by the monotonic clock. It is paused while a person decides. */
 export class Deadline {
   readonly #clock: Clock;
-  readonly #cut = new AbortController();
+  readonly #abortController = new AbortController();
   readonly #message: string;
-  #leftMs: number;
-  #since: number;
+  #remainingMs: number;
+  #resumedAtMs: number;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(seconds: number, clock: Clock) {
     this.#clock = clock;
-    this.#leftMs = seconds * 1000;
-    this.#since = clock.monotonic();
-    this.#message = `The time limit of ${amount(seconds, 'second')} was reached (limits.timeout_secs).`;
+    this.#remainingMs = seconds * 1000;
+    this.#resumedAtMs = clock.monotonic();
+    this.#message = `The time limit of ${formatCount(seconds, 'second')} was reached (limits.timeout_secs).`;
     this.#arm();
   }
 
   /** Aborted when the time is up, with an `AgentAbortError` as its reason. */
   get signal(): AbortSignal {
-    return this.#cut.signal;
+    return this.#abortController.signal;
   }
 
   /** Pauses the deadline until the promise settles. */
-  async without<T>(wait: () => Promise<T>): Promise<T> {
+  async pauseWhile<T>(waitFor: () => Promise<T>): Promise<T> {
     this.stop();
-    this.#leftMs -= this.#clock.monotonic() - this.#since;
+    this.#remainingMs -= this.#clock.monotonic() - this.#resumedAtMs;
     try {
-      return await wait();
+      return await waitFor();
     } finally {
-      this.#since = this.#clock.monotonic();
+      this.#resumedAtMs = this.#clock.monotonic();
       this.#arm();
     }
   }
@@ -125,10 +125,10 @@ export class Deadline {
   }
 
   #arm(): void {
-    const left = this.#leftMs - (this.#clock.monotonic() - this.#since);
-    if (left <= 0) this.#cut.abort(new Abortion('timeout', this.#message));
+    const left = this.#remainingMs - (this.#clock.monotonic() - this.#resumedAtMs);
+    if (left <= 0) this.#abortController.abort(new AgentAbortError('timeout', this.#message));
     else this.#timer = setTimeout(() => this.#arm(), Math.min(Math.ceil(left), 2 ** 31 - 1));
   }
 }
 
-const amount = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`;
+const formatCount = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`;

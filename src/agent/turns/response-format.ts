@@ -1,9 +1,9 @@
 import { isRecord } from '../../util/json.ts';
-import type { PlannerRequest } from '../planner.ts';
-import { checkOf } from './schema-check.ts';
+import type { ChatModelRequest } from '../planner.ts';
+import { schemaValidator } from './schema-check.ts';
 
 /** Error message for the model when its answer does not have the required format. */
-export function formatFaults(format: PlannerRequest['responseFormat'], text: string): string | undefined {
+export function describeFormatErrors(format: ChatModelRequest['responseFormat'], text: string): string | undefined {
   if (!format) return undefined;
   let value: unknown;
   try {
@@ -13,9 +13,9 @@ export function formatFaults(format: PlannerRequest['responseFormat'], text: str
   }
   if (format.type === 'json')
     return isRecord(value) ? undefined : 'Your answer must be one JSON object. Answer again.';
-  const wrong = checkOf(format.schema)(value);
-  if (wrong.length === 0) return undefined;
-  return ['Your answer does not fit the schema:', ...wrong.map((one) => `- ${one}`), 'Answer again.'].join(
+  const violations = schemaValidator(format.schema)(value);
+  if (violations.length === 0) return undefined;
+  return ['Your answer does not fit the schema:', ...violations.map((one) => `- ${one}`), 'Answer again.'].join(
     '\n',
   );
 }

@@ -2,58 +2,58 @@ import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { RE2JS } from 're2js';
-import { TookTooLong, withinTime } from '../within-time.ts';
+import { TimeLimitExceeded, runWithTimeLimit } from '../within-time.ts';
 
 /** Violations that are listed. */
-const mostTold = 20;
+const maxListed = 20;
 /** Violations that are formatted; many may give the same text. */
-const mostErrors = 1000;
+const maxErrors = 1000;
 /** Characters of one violation. */
-const mostSentence = 500;
+const maxViolationLength = 500;
 /** CPU time limit of compiling a schema, and of one validation. */
-const mostMs = 500;
+const maxMs = 500;
 
 /** Lists the violations of a value; empty when it is valid. */
-export type Check = (value: unknown) => string[];
+export type SchemaValidator = (value: unknown) => string[];
 
-const checks = new WeakMap<object, Check>();
+const validators = new WeakMap<object, SchemaValidator>();
 
 /** The validator of a schema, compiled once. A schema that cannot be compiled accepts every value. */
-export function checkOf(schema: object): Check {
-  const known = checks.get(schema) ?? made(schema);
-  checks.set(schema, known);
-  return known;
+export function schemaValidator(schema: object): SchemaValidator {
+  const validator = validators.get(schema) ?? createValidator(schema);
+  validators.set(schema, validator);
+  return validator;
 }
 
-function made(schema: object): Check {
+function createValidator(schema: object): SchemaValidator {
   try {
-    const validate = withinTime(mostMs, () => compiled(schema));
-    return validate ? (value) => violations(validate, schema, value) : () => [];
+    const validate = runWithTimeLimit(maxMs, () => compileSchema(schema));
+    return validate ? (value) => listViolations(validate, schema, value) : () => [];
   } catch (error) {
-    if (error instanceof TookTooLong) return () => [endless];
+    if (error instanceof TimeLimitExceeded) return () => [tooSlowMessage];
     throw error;
   }
 }
 
-const endless = 'the schema takes too long to check with; it must be made simpler';
+const tooSlowMessage = 'the schema takes too long to check with; it must be made simpler';
 
-function violations(validate: ValidateFunction, schema: object, value: unknown): string[] {
+function listViolations(validate: ValidateFunction, schema: object, value: unknown): string[] {
   try {
-    if (withinTime(mostMs, () => validate(value))) return [];
+    if (runWithTimeLimit(maxMs, () => validate(value))) return [];
   } catch (error) {
     if (error instanceof RangeError) return ['it nests too deep for its schema'];
-    if (!(error instanceof TookTooLong)) throw error;
+    if (!(error instanceof TimeLimitExceeded)) throw error;
     // Not tried again for this schema.
-    checks.set(schema, () => [endless]);
-    return [endless];
+    validators.set(schema, () => [tooSlowMessage]);
+    return [tooSlowMessage];
   }
-  const told = new Set((validate.errors ?? []).slice(0, mostErrors).map(sentence));
-  const some = [...told].slice(0, mostTold);
-  return told.size > some.length ? [...some, `and ${told.size - some.length} more`] : some;
+  const messages = new Set((validate.errors ?? []).slice(0, maxErrors).map(formatViolation));
+  const listed = [...messages].slice(0, maxListed);
+  return messages.size > listed.length ? [...listed, `and ${messages.size - listed.length} more`] : listed;
 }
 
 /** Patterns are untrusted, so they are matched in linear time. */
-const regExp = Object.assign(
+const linearRegExp = Object.assign(
   (pattern: string) => {
     const expression = RE2JS.compile(pattern);
     // Ajv identifies a pattern by its text.
@@ -61,21 +61,21 @@ const regExp = Object.assign(
   },
   { code: 'undefined' },
 );
-const options: Options = {
+const ajvOptions: Options = {
   allErrors: true,
   strict: false,
   validateFormats: true,
   addUsedSchema: false,
   logger: false,
-  code: { regExp },
+  code: { regExp: linearRegExp },
 };
 
 /** Compiles as JSON Schema 2020-12, or else as draft-07. */
-function compiled(schema: object): ValidateFunction | undefined {
+function compileSchema(schema: object): ValidateFunction | undefined {
   const { $schema: _, ...plain } = schema as Record<string, unknown>;
   for (const Draft of [Ajv2020, Ajv]) {
     try {
-      const ajv = new Draft(options);
+      const ajv = new Draft(ajvOptions);
       (formats as unknown as (to: unknown) => void)(ajv);
       return ajv.compile(plain);
     } catch {
@@ -85,18 +85,18 @@ function compiled(schema: object): ValidateFunction | undefined {
   return undefined;
 }
 
-function sentence(error: ErrorObject): string {
-  const told = worded(error);
-  return told.length > mostSentence ? `${told.slice(0, mostSentence)}...` : told;
+function formatViolation(error: ErrorObject): string {
+  const message = describeViolation(error);
+  return message.length > maxViolationLength ? `${message.slice(0, maxViolationLength)}...` : message;
 }
 
-function worded({ instancePath, keyword, message, params }: ErrorObject): string {
+function describeViolation({ instancePath, keyword, message, params }: ErrorObject): string {
   const at = instancePath.slice(1).replaceAll('/', '.');
   const where = at === '' ? '' : `${at}: `;
-  const more = params as Readonly<Record<string, unknown>>;
+  const details = params as Readonly<Record<string, unknown>>;
   if (keyword === 'additionalProperties')
-    return `${where}there is no member '${String(more.additionalProperty)}'`;
-  if (keyword === 'enum') return `${where}expected one of ${JSON.stringify(more.allowedValues)}`;
-  if (keyword === 'const') return `${where}expected ${JSON.stringify(more.allowedValue)}`;
+    return `${where}there is no member '${String(details.additionalProperty)}'`;
+  if (keyword === 'enum') return `${where}expected one of ${JSON.stringify(details.allowedValues)}`;
+  if (keyword === 'const') return `${where}expected ${JSON.stringify(details.allowedValue)}`;
   return `${where}${message ?? `does not fit '${keyword}'`}`;
 }

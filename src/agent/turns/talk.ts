@@ -1,48 +1,48 @@
-import { pause } from '../../util/pause.ts';
+import { sleep } from '../../util/pause.ts';
 import { AgentError } from '../errors.ts';
-import type { Planner, PlannerCall, PlannerRequest } from '../planner.ts';
-import type { TurnsRequest } from '../services.ts';
+import type { ChatModel, ChatModelToolCall, ChatModelRequest } from '../planner.ts';
+import type { TurnLoopRequest } from '../services.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
 import type { Tool } from '../tool.ts';
-import { Abortion } from './abortion.ts';
-import { type Answer, readAnswer } from './answer.ts';
-import { Conversation } from './conversation.ts';
-import type { Spending } from './limits.ts';
-import { formatFaults } from './response-format.ts';
-import type { Asking, Telling } from './telling.ts';
+import { AgentAbortError } from './abortion.ts';
+import { type ModelAnswer, readAnswer } from './answer.ts';
+import { MessageHistory } from './conversation.ts';
+import type { TurnBudget } from './limits.ts';
+import { describeFormatErrors } from './response-format.ts';
+import type { TracedRequest, TurnTracer } from './telling.ts';
 
 /** Delays before a busy model is asked again. */
-const patienceMs = [500, 1000, 2000, 4000];
+const retryDelaysMs = [500, 1000, 2000, 4000];
 /** Consecutive answers that are cut off or have the wrong format. */
-const mostUnfit = 3;
+const maxUnusableAnswers = 3;
 /** Characters of such an answer that stay in the conversation. */
-const mostKept = 300;
+const maxAbbreviatedLength = 300;
 /** Tool calls of one answer. */
-const mostCalls = 32;
+const maxCalls = 32;
 
-export interface TalkOptions {
-  readonly planner: Planner;
-  readonly request: TurnsRequest;
+export interface ModelDialogOptions {
+  readonly chatModel: ChatModel;
+  readonly request: TurnLoopRequest;
   readonly tools: readonly Tool[];
-  readonly spending: Spending;
+  readonly budget: TurnBudget;
   readonly emit: (event: NewTurnEvent) => Promise<void>;
-  readonly telling: Telling;
+  readonly turnTracer: TurnTracer;
   readonly signal: AbortSignal;
 }
 
 /** Dialog with the model, turn by turn. */
-export class Talk {
-  readonly #options: TalkOptions;
-  readonly #conversation: Conversation;
-  readonly #ids = new Set<string>();
-  #unfit = 0;
+export class ModelDialog {
+  readonly #options: ModelDialogOptions;
+  readonly #history: MessageHistory;
+  readonly #callIds = new Set<string>();
+  #unusableAnswers = 0;
   /** Text of the final answer. */
   text = '';
 
-  constructor(options: TalkOptions) {
+  constructor(options: ModelDialogOptions) {
     this.#options = options;
-    this.#conversation = new Conversation(options.request);
-    options.telling.told(this.#conversation.messages);
+    this.#history = new MessageHistory(options.request);
+    options.turnTracer.recordMessages(this.#history.messages);
   }
 
   /**
@@ -50,112 +50,112 @@ export class Talk {
    * @returns the tool calls to run; an empty list when the model must answer again; undefined when `text` is the final
    * answer
    */
-  async turn(): Promise<readonly PlannerCall[] | undefined> {
-    const { planner, spending, emit, request, telling } = this.#options;
-    const n = spending.begin();
+  async turn(): Promise<readonly ChatModelToolCall[] | undefined> {
+    const { chatModel, budget, emit, request, turnTracer } = this.#options;
+    const n = budget.startTurn();
     await emit({ type: 'turn', n });
-    const asked = spending.answerTokens;
-    const answer = await telling.turn(n, planner.route, (asking) => this.#ask(n, asking));
+    const maxTokens = budget.maxAnswerTokens;
+    const answer = await turnTracer.traceTurn(n, chatModel.route, (traced) => this.#generateAnswer(n, traced));
     const { text, finish, usage } = answer;
-    spending.add(usage, answer.written);
+    budget.add(usage, answer.writtenLength);
     if (usage) {
       const { promptTokens, completionTokens } = usage;
       await emit({ type: 'usage', prompt_tokens: promptTokens, completion_tokens: completionTokens });
     }
-    if (spending.left < 0 || (finish === 'length' && spending.left === 0)) throw spending.overTokens();
-    const calls = this.#named(answer.calls, n);
+    if (budget.tokensLeft < 0 || (finish === 'length' && budget.tokensLeft === 0)) throw budget.tokenBudgetError();
+    const calls = this.#withUniqueIds(answer.calls, n);
     if (finish === 'length') {
       // Cut off before its token limit: the context is full.
-      if (usage && usage.completionTokens < asked) this.#conversation.shorten();
-      return this.#again(text, cutOff);
+      if (usage && usage.completionTokens < maxTokens) this.#history.shorten();
+      return this.#askAgain(text, cutOffMessage);
     }
     if (calls.length > 0) {
-      this.#unfit = 0;
-      this.#conversation.said(text, calls);
+      this.#unusableAnswers = 0;
+      this.#history.addAssistantMessage(text, calls);
       return calls;
     }
-    const fault = formatFaults(request.responseFormat, text);
-    if (fault !== undefined) return this.#again(text, fault);
+    const fault = describeFormatErrors(request.responseFormat, text);
+    if (fault !== undefined) return this.#askAgain(text, fault);
     this.text = text;
     return undefined;
   }
 
-  result(call: PlannerCall, output: string): void {
-    this.#conversation.result(call, output);
+  addToolResult(call: ChatModelToolCall, output: string): void {
+    this.#history.addToolResult(call, output);
   }
 
-  async #ask(n: number, { emit, traceparent }: Asking): Promise<Answer> {
-    const { planner, signal } = this.#options;
-    for (let tries = 0; ; ) {
+  async #generateAnswer(n: number, { emit, traceparent }: TracedRequest): Promise<ModelAnswer> {
+    const { chatModel, signal } = this.#options;
+    for (let attempts = 0; ; ) {
       signal.throwIfAborted();
       try {
-        return await readAnswer(planner, this.#request(n, traceparent), emit, signal);
+        return await readAnswer(chatModel, this.#request(n, traceparent), emit, signal);
       } catch (error) {
         if (signal.aborted || !(error instanceof AgentError)) throw error;
         if (error.code === 'context_length_exceeded') {
-          if (!this.#conversation.shorten()) throw tooLong(this.#options.tools.length);
+          if (!this.#history.shorten()) throw contextTooLongError(this.#options.tools.length);
           continue;
         }
-        const ms = error.kind === 'too_many' ? patienceMs[tries] : undefined;
+        const ms = error.kind === 'too_many' ? retryDelaysMs[attempts] : undefined;
         if (ms === undefined) throw error;
-        tries += 1;
-        await pause(ms, signal);
+        attempts += 1;
+        await sleep(ms, signal);
       }
     }
   }
 
-  #request(n: number, traceparent: string | undefined): PlannerRequest {
-    const { request, tools, spending } = this.#options;
+  #request(n: number, traceparent: string | undefined): ChatModelRequest {
+    const { request, tools, budget } = this.#options;
     const { agent, responseFormat } = request;
     return {
-      messages: this.#conversation.messages,
+      messages: this.#history.messages,
       tools: tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
       toolChoice: n === 1 ? (agent.tool_choice ?? 'auto') : 'auto',
       ...(responseFormat ? { responseFormat } : {}),
       sampling: agent.sampling ?? {},
-      maxTokens: spending.answerTokens,
+      maxTokens: budget.maxAnswerTokens,
       ...(traceparent === undefined ? {} : { traceparent }),
     };
   }
 
   /** Asks the model to answer again. */
-  #again(text: string, why: string): readonly PlannerCall[] {
-    this.#unfit += 1;
-    if (this.#unfit >= mostUnfit)
-      throw new Abortion(
+  #askAgain(text: string, reason: string): readonly ChatModelToolCall[] {
+    this.#unusableAnswers += 1;
+    if (this.#unusableAnswers >= maxUnusableAnswers)
+      throw new AgentAbortError(
         'error',
-        `The model gave ${mostUnfit} unusable answers in a row. The last one: ${why}`,
+        `The model gave ${maxUnusableAnswers} unusable answers in a row. The last one: ${reason}`,
       );
-    this.#conversation.said(beginning(text), []);
-    this.#conversation.told(why);
-    this.#options.telling.told(this.#conversation.messages.slice(-1));
+    this.#history.addAssistantMessage(abbreviate(text), []);
+    this.#history.addUserMessage(reason);
+    this.#options.turnTracer.recordMessages(this.#history.messages.slice(-1));
     return [];
   }
 
   /** Makes the ids of calls unique within the task. */
-  #named(calls: readonly PlannerCall[], n: number): readonly PlannerCall[] {
-    if (calls.length > mostCalls)
-      throw new Abortion(
+  #withUniqueIds(calls: readonly ChatModelToolCall[], n: number): readonly ChatModelToolCall[] {
+    if (calls.length > maxCalls)
+      throw new AgentAbortError(
         'budget',
-        `The model made ${calls.length} calls in one answer; at most ${mostCalls} are made.`,
+        `The model made ${calls.length} calls in one answer; at most ${maxCalls} are made.`,
       );
     return calls.map((call, index) => {
       let id = call.id.slice(0, 200);
-      if (id === '' || this.#ids.has(id)) id = `call_${n}_${index + 1}`;
-      while (this.#ids.has(id)) id += '_';
-      this.#ids.add(id);
+      if (id === '' || this.#callIds.has(id)) id = `call_${n}_${index + 1}`;
+      while (this.#callIds.has(id)) id += '_';
+      this.#callIds.add(id);
       return { ...call, id };
     });
   }
 }
 
 /** An unusable answer takes little room in the conversation. */
-const beginning = (text: string) => (text.length > mostKept ? `${text.slice(0, mostKept)} ...` : text);
+const abbreviate = (text: string) => (text.length > maxAbbreviatedLength ? `${text.slice(0, maxAbbreviatedLength)} ...` : text);
 
-const cutOff = 'Your answer was cut off because it was too long. Answer again, and more briefly.';
+const cutOffMessage = 'Your answer was cut off because it was too long. Answer again, and more briefly.';
 
-const tooLong = (tools: number) =>
-  new Abortion(
+const contextTooLongError = (tools: number) =>
+  new AgentAbortError(
     'error',
     tools === 0
       ? 'The conversation does not fit the context of the model: give it less to read, or the agent fewer tools.'

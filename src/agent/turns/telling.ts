@@ -1,98 +1,98 @@
-import type { Ending, ToolFacts, Watch, Work } from '../../watch/index.ts';
-import { endingOf } from '../ending-of.ts';
-import type { PlannerCall, PlannerMessage } from '../planner.ts';
-import type { TurnsRequest } from '../services.ts';
+import type { SpanResult, ToolCallAttributes, Tracer, TraceSpan } from '../../watch/index.ts';
+import { toSpanResult } from '../ending-of.ts';
+import type { ChatModelToolCall, ChatModelMessage } from '../planner.ts';
+import type { TurnLoopRequest } from '../services.ts';
 import type { Route } from '../shapes/common.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
 import type { Tool, ToolOutput } from '../tool.ts';
-import type { Answer } from './answer.ts';
+import type { ModelAnswer } from './answer.ts';
 
-export interface TellingOptions {
-  readonly watch: Watch;
-  readonly request: Pick<TurnsRequest, 'agent' | 'within'>;
+export interface TurnTracerOptions {
+  readonly tracer: Tracer;
+  readonly request: Pick<TurnLoopRequest, 'agent' | 'trace'>;
   readonly emit: (event: NewTurnEvent) => Promise<void>;
   /** When it is aborted, its reason is the result of open spans. */
   readonly signal: AbortSignal;
 }
 
 /** Output of a tool call; `spanResult` when it cannot be derived from the output. */
-export interface Outcome extends ToolOutput {
-  readonly ending?: Ending;
+export interface ToolCallOutcome extends ToolOutput {
+  readonly spanResult?: SpanResult;
 }
 
 /** What a request to the model needs from its span: an `emit` that also fills the span, and the trace context. */
-export interface Asking {
+export interface TracedRequest {
   readonly emit: (event: NewTurnEvent) => Promise<void>;
   readonly traceparent: string | undefined;
 }
 
 /** Creates the spans of an agent's turns and tool calls. */
-export class Telling {
-  readonly #options: TellingOptions;
+export class TurnTracer {
+  readonly #options: TurnTracerOptions;
 
-  constructor(options: TellingOptions) {
+  constructor(options: TurnTracerOptions) {
     this.#options = options;
   }
 
   /** Adds messages to the transcript of the parent span. */
-  told(messages: readonly PlannerMessage[]): void {
-    const { work } = this.#options.request.within;
-    for (const { role, content } of messages) work.say(role, () => content);
+  recordMessages(messages: readonly ChatModelMessage[]): void {
+    const { span } = this.#options.request.trace;
+    for (const { role, content } of messages) span.addTranscriptEntry(role, () => content);
   }
 
   /** Runs one request to the model in a span. */
-  async turn(n: number, { engine, model }: Route, ask: (asking: Asking) => Promise<Answer>): Promise<Answer> {
-    const { watch, request, signal } = this.#options;
-    const { work: parent, ids } = request.within;
-    const facts = { agent: request.agent.name, engine, model };
-    const work = watch.begin('turn', `${ids}:${n}`, facts, { parent });
-    const heard = { reasoning: '', delta: '' };
+  async traceTurn(n: number, { engine, model }: Route, generate: (traced: TracedRequest) => Promise<ModelAnswer>): Promise<ModelAnswer> {
+    const { tracer, request, signal } = this.#options;
+    const { span: parent, idPrefix } = request.trace;
+    const attributes = { agent: request.agent.name, engine, model };
+    const span = tracer.startSpan('turn', `${idPrefix}:${n}`, attributes, { parent });
+    const texts = { reasoning: '', delta: '' };
     const emit = async (event: NewTurnEvent) => {
-      work.firstToken();
-      if (work.said && (event.type === 'reasoning' || event.type === 'delta'))
-        heard[event.type] += event.text;
+      span.markFirstToken();
+      if (span.transcript && (event.type === 'reasoning' || event.type === 'delta'))
+        texts[event.type] += event.text;
       await this.#options.emit(event);
     };
-    const end = (ending: Ending) => {
-      if (heard.reasoning !== '') work.say('reasoning', () => heard.reasoning);
-      if (heard.delta !== '') work.say('assistant', () => heard.delta);
-      work.end(ending);
+    const end = (result: SpanResult) => {
+      if (texts.reasoning !== '') span.addTranscriptEntry('reasoning', () => texts.reasoning);
+      if (texts.delta !== '') span.addTranscriptEntry('assistant', () => texts.delta);
+      span.end(result);
     };
     try {
-      const answer = await ask({ emit, traceparent: work.traceparent });
+      const answer = await generate({ emit, traceparent: span.traceparent });
       const { finish, calls, usage } = answer;
-      Object.assign(work.facts, { finish, calls: calls.length, ...usage });
+      Object.assign(span.attributes, { finish, calls: calls.length, ...usage });
       end({ outcome: 'ok' });
       return answer;
     } catch (error) {
-      end(endingOf(error, signal));
+      end(toSpanResult(error, signal));
       throw error;
     }
   }
 
   /** Runs one tool call in a span. @param tool undefined when no tool has that name */
-  async tool<Made extends Outcome>(
-    call: PlannerCall,
+  async traceToolCall<Outcome extends ToolCallOutcome>(
+    call: ChatModelToolCall,
     tool: Tool | undefined,
-    make: (work: Work<'tool'>) => Promise<Made>,
-  ): Promise<Made> {
-    const { watch, request, signal } = this.#options;
-    const { work: parent, ids } = request.within;
-    const facts: ToolFacts = {
+    runCall: (span: TraceSpan<'tool'>) => Promise<Outcome>,
+  ): Promise<Outcome> {
+    const { tracer, request, signal } = this.#options;
+    const { span: parent, idPrefix } = request.trace;
+    const attributes: ToolCallAttributes = {
       tool: call.name,
       agent: request.agent.name,
       callId: call.id,
       toolKind: tool?.kind ?? 'unknown',
     };
-    const work = watch.begin('tool', `${ids}:${call.id}`, facts, { parent });
-    work.say('tool_call', () => call.arguments, call.name);
+    const span = tracer.startSpan('tool', `${idPrefix}:${call.id}`, attributes, { parent });
+    span.addTranscriptEntry('tool_call', () => call.arguments, call.name);
     try {
-      const made = await make(work);
-      work.say('tool', () => made.output, call.name);
-      work.end(made.ending ?? (made.ok ? { outcome: 'ok' } : { outcome: 'failed', code: 'tool_failed' }));
-      return made;
+      const outcome = await runCall(span);
+      span.addTranscriptEntry('tool', () => outcome.output, call.name);
+      span.end(outcome.spanResult ?? (outcome.ok ? { outcome: 'ok' } : { outcome: 'failed', code: 'tool_failed' }));
+      return outcome;
     } catch (error) {
-      work.end(endingOf(error, signal));
+      span.end(toSpanResult(error, signal));
       throw error;
     }
   }

@@ -1,12 +1,12 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { BuiltinWorkflow } from '../shapes/ensemble.ts';
-import { consentOf, type KnownTool } from './definition/consent.ts';
+import { summarizeConsent, type KnownTool } from './definition/consent.ts';
 import type { Ensemble } from './definition/ensemble.ts';
 import { parseEnsemble } from './definition/parse.ts';
-import { digestOf } from './digest.ts';
+import { computeSourceDigest } from './digest.ts';
 
-interface Builtin {
+interface BuiltinSource {
   readonly ensemble: Ensemble & { readonly version: string; readonly description: string };
   readonly source: string;
   readonly digest: string;
@@ -14,29 +14,29 @@ interface Builtin {
 }
 
 /** The read-only workflows that are shipped with the host. */
-export class Builtins {
-  readonly #byName: ReadonlyMap<string, Builtin>;
+export class BuiltinWorkflows {
+  readonly #byName: ReadonlyMap<string, BuiltinSource>;
 
   /** @throws Error when a source does not lint or lacks listed metadata, which is a bug */
   constructor(sources: readonly string[]) {
-    const all = sources.map(builtinOf).toSorted((a, b) => (a.ensemble.name < b.ensemble.name ? -1 : 1));
-    this.#byName = new Map(all.map((one) => [one.ensemble.name, one]));
+    const builtinList = sources.map(parseBuiltin).toSorted((a, b) => (a.ensemble.name < b.ensemble.name ? -1 : 1));
+    this.#byName = new Map(builtinList.map((one) => [one.ensemble.name, one]));
   }
 
   /** @param folder contains one `.toml` file per workflow */
-  static async open(folder: string): Promise<Builtins> {
+  static async open(folder: string): Promise<BuiltinWorkflows> {
     const files = (await readdir(folder)).filter((file) => file.endsWith('.toml'));
-    return new Builtins(await Promise.all(files.map((file) => readFile(join(folder, file), 'utf8'))));
+    return new BuiltinWorkflows(await Promise.all(files.map((file) => readFile(join(folder, file), 'utf8'))));
   }
 
-  get(name: string): Builtin | undefined {
+  get(name: string): BuiltinSource | undefined {
     return this.#byName.get(name);
   }
 
   list(tools: readonly KnownTool[], isEnabled: (name: string) => boolean, now: Date): BuiltinWorkflow[] {
     return [...this.#byName.values()].map(({ ensemble, source, digest, origin }) => {
       const { name, version, description, inputs, steps, agents } = ensemble;
-      const consent = consentOf(ensemble, Object.values(agents), tools, now);
+      const consent = summarizeConsent(ensemble, Object.values(agents), tools, now);
       return {
         name,
         version,
@@ -60,13 +60,13 @@ export class Builtins {
   }
 }
 
-function builtinOf(source: string): Builtin {
+function parseBuiltin(source: string): BuiltinSource {
   const ensemble = parseEnsemble(source);
   const { name, version, description, steps, agents } = ensemble;
   if (version === undefined || description === undefined)
     throw new Error(`the built-in workflow '${name}' lacks its version or description`);
-  const foreign = steps.find(({ agent }) => agent !== undefined && !Object.hasOwn(agents, agent));
-  if (foreign) throw new Error(`the built-in workflow '${name}' uses the stored agent '${foreign.agent}'`);
+  const storedAgentStep = steps.find(({ agent }) => agent !== undefined && !Object.hasOwn(agents, agent));
+  if (storedAgentStep) throw new Error(`the built-in workflow '${name}' uses the stored agent '${storedAgentStep.agent}'`);
   const origin = `builtin:${name}@${version}`;
-  return { ensemble: { ...ensemble, version, description }, source, digest: digestOf(source), origin };
+  return { ensemble: { ...ensemble, version, description }, source, digest: computeSourceDigest(source), origin };
 }

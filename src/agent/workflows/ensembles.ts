@@ -1,17 +1,17 @@
 import type { Selectable } from 'kysely';
 import type { Store, Tables } from '../../store/index.ts';
 import { AgentError } from '../errors.ts';
-import type { Agents, Toolbox } from '../services.ts';
+import type { AgentStore, Toolbox } from '../services.ts';
 import type { BuiltinWorkflow, EnsembleRecord } from '../shapes/ensemble.ts';
 import type { Consent, LintReport } from '../shapes/lint-report.ts';
-import type { Builtins } from './builtins.ts';
+import type { BuiltinWorkflows } from './builtins.ts';
 import { type Ensemble, reservedNames } from './definition/ensemble.ts';
-import { type Linted, lintEnsemble } from './definition/lint.ts';
-import { digestOf } from './digest.ts';
-import { stamped } from './stamp.ts';
+import { type LintResult, lintEnsemble } from './definition/lint.ts';
+import { computeSourceDigest } from './digest.ts';
+import { stampOrigin } from './stamp.ts';
 
 /** Thrown for a source with lint errors, which is not stored. */
-export class LintRefusal extends Error {
+export class LintError extends Error {
   readonly report: LintReport;
   constructor(report: LintReport) {
     super(report.errors[0]?.message ?? 'the workflow does not lint');
@@ -20,17 +20,17 @@ export class LintRefusal extends Error {
   }
 }
 
-interface Parts {
+interface EnsemblesOptions {
   readonly store: Store;
-  readonly builtins: Builtins;
+  readonly builtins: BuiltinWorkflows;
   readonly toolbox: Pick<Toolbox, 'catalog'>;
-  readonly agents: Agents;
+  readonly agents: AgentStore;
   /** Whether the operator allows running a workflow by this name. */
   readonly isEnabled: (name: string) => boolean;
 }
 
 /** A workflow that can be started. */
-export interface Callable {
+export interface RunnableWorkflow {
   readonly name: string;
   readonly source: string;
   readonly digest: string;
@@ -40,57 +40,57 @@ type Row = Selectable<Tables['workflows']>;
 
 /** Stored workflows. Sources are stored byte for byte, and stay even if a newer host finds errors in them. */
 export class Ensembles {
-  readonly #parts: Parts;
+  readonly #options: EnsemblesOptions;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(options: EnsemblesOptions) {
+    this.#options = options;
   }
 
   async list(): Promise<EnsembleRecord[]> {
-    const { store } = this.#parts;
+    const { store } = this.#options;
     const rows = await store.read((db) => db.selectFrom('workflows').selectAll().orderBy('name').execute());
-    return rows.map((row) => this.#record(row));
+    return rows.map((row) => this.#toRecord(row));
   }
 
   /** @throws AgentError not_found */
   async get(name: string): Promise<EnsembleRecord> {
-    const row = await this.#row(name);
-    if (row === undefined) throw unknownWorkflow();
-    return this.#record(row);
+    const row = await this.#findRow(name);
+    if (row === undefined) throw workflowNotFound();
+    return this.#toRecord(row);
   }
 
   /** The workflow to run by this name: a stored one, or else a built-in; undefined when it is not enabled. */
-  async callable(name: string): Promise<Callable | undefined> {
-    if (!this.#parts.isEnabled(name)) return undefined;
-    const found = (await this.#row(name)) ?? this.#parts.builtins.get(name);
-    return found && { name, source: found.source, digest: found.digest };
+  async findRunnable(name: string): Promise<RunnableWorkflow | undefined> {
+    if (!this.#options.isEnabled(name)) return undefined;
+    const runnable = (await this.#findRow(name)) ?? this.#options.builtins.get(name);
+    return runnable && { name, source: runnable.source, digest: runnable.digest };
   }
 
   async builtins(): Promise<BuiltinWorkflow[]> {
-    const { builtins, toolbox, isEnabled, store } = this.#parts;
+    const { builtins, toolbox, isEnabled, store } = this.#options;
     return builtins.list(await toolbox.catalog(), isEnabled, store.now());
   }
 
   /** @throws LintError; AgentError conflict */
   async create(source: string, by: string): Promise<EnsembleRecord> {
-    const { ensemble } = await this.#accepted(source);
-    return this.#add(source, ensemble, 'workflow.create', by);
+    const { ensemble } = await this.#lintOrThrow(source);
+    return this.#insertEnsemble(source, ensemble, 'workflow.create', by);
   }
 
   /** @throws LintError, also when the source has another name */
   async put(name: string, source: string, by: string): Promise<EnsembleRecord> {
-    const { store } = this.#parts;
-    const { ensemble } = await this.#accepted(source, name);
-    const row = rowOf(source, ensemble, store.time());
-    const { name: _, created_at: __, ...changed } = row;
+    const { store } = this.#options;
+    const { ensemble } = await this.#lintOrThrow(source, name);
+    const row = toRow(source, ensemble, store.time());
+    const { name: _, created_at: __, ...changedColumns } = row;
     const stored = await store.transaction(async (tx) => {
       const written = await tx
         .insertInto('workflows')
         .values(row)
-        .onConflict((conflict) => conflict.column('name').doUpdateSet(changed))
+        .onConflict((conflict) => conflict.column('name').doUpdateSet(changedColumns))
         .returningAll()
         .executeTakeFirstOrThrow();
-      await store.act(tx, {
+      await store.appendAct(tx, {
         verb: 'workflow.put',
         target: name,
         by,
@@ -99,25 +99,25 @@ export class Ensembles {
       });
       return written;
     });
-    return this.#record(stored);
+    return this.#toRecord(stored);
   }
 
   /** @throws AgentError not_found */
   async delete(name: string, by: string): Promise<void> {
-    const { store } = this.#parts;
+    const { store } = this.#options;
     await store.transaction(async (tx) => {
-      const gone = await tx
+      const deleted = await tx
         .deleteFrom('workflows')
         .where('name', '=', name)
         .returningAll()
         .executeTakeFirst();
-      if (gone === undefined) throw unknownWorkflow();
-      await store.act(tx, {
+      if (deleted === undefined) throw workflowNotFound();
+      await store.appendAct(tx, {
         verb: 'workflow.delete',
         target: name,
         by,
         outcome: 'applied',
-        details: details(gone),
+        details: details(deleted),
       });
     });
   }
@@ -133,7 +133,7 @@ export class Ensembles {
 
   /** @throws AgentError not_found: no such built-in; conflict: the target is stored already */
   async fork(builtin: string, as: string | undefined, by: string): Promise<EnsembleRecord> {
-    const original = this.#parts.builtins.get(builtin);
+    const original = this.#options.builtins.get(builtin);
     if (original === undefined) {
       const message = `There is no such built-in workflow; GET /agent/v1/workflows/builtins lists them.`;
       throw new AgentError('not_found', 'unknown_builtin', message);
@@ -145,14 +145,14 @@ export class Ensembles {
         faults: [{ path: 'as', message }],
       });
     }
-    const source = stamped(original.source, { name, origin: original.origin });
-    const { ensemble } = await this.#accepted(source);
-    return this.#add(source, ensemble, 'workflow.fork', by);
+    const source = stampOrigin(original.source, { name, origin: original.origin });
+    const { ensemble } = await this.#lintOrThrow(source);
+    return this.#insertEnsemble(source, ensemble, 'workflow.fork', by);
   }
 
-  async #add(source: string, ensemble: Ensemble, verb: string, by: string): Promise<EnsembleRecord> {
-    const { store } = this.#parts;
-    const row = rowOf(source, ensemble, store.time());
+  async #insertEnsemble(source: string, ensemble: Ensemble, verb: string, by: string): Promise<EnsembleRecord> {
+    const { store } = this.#options;
+    const row = toRow(source, ensemble, store.time());
     await store.transaction(async (tx) => {
       const added = await tx
         .insertInto('workflows')
@@ -164,20 +164,20 @@ export class Ensembles {
         const message = `There is a workflow '${row.name}' already; PUT /agent/v1/workflows/${row.name} replaces it.`;
         throw new AgentError('conflict', 'workflow_exists', message);
       }
-      await store.act(tx, { verb, target: row.name, by, outcome: 'applied', details: details(row) });
+      await store.appendAct(tx, { verb, target: row.name, by, outcome: 'applied', details: details(row) });
     });
-    return this.#record(row);
+    return this.#toRecord(row);
   }
 
   /** @param name name that the source must have */
-  async #accepted(source: string, name?: string): Promise<{ ensemble: Ensemble }> {
+  async #lintOrThrow(source: string, name?: string): Promise<{ ensemble: Ensemble }> {
     const { report, ensemble } = await this.#lint(source, name);
-    if (ensemble === undefined) throw new LintRefusal(report);
+    if (ensemble === undefined) throw new LintError(report);
     return { ensemble };
   }
 
-  async #lint(source: string, name?: string): Promise<Linted> {
-    const { toolbox, agents, store } = this.#parts;
+  async #lint(source: string, name?: string): Promise<LintResult> {
+    const { toolbox, agents, store } = this.#options;
     return lintEnsemble(source, {
       tools: await toolbox.catalog(),
       agent: (one) =>
@@ -190,17 +190,17 @@ export class Ensembles {
     });
   }
 
-  #row(name: string): Promise<Row | undefined> {
-    const query = this.#parts.store.read((db) =>
+  #findRow(name: string): Promise<Row | undefined> {
+    const query = this.#options.store.read((db) =>
       db.selectFrom('workflows').selectAll().where('name', '=', name).executeTakeFirst(),
     );
     return query;
   }
 
-  #record({ origin, version, description, ...row }: Row): EnsembleRecord {
+  #toRecord({ origin, version, description, ...row }: Row): EnsembleRecord {
     return {
       ...row,
-      enabled: this.#parts.isEnabled(row.name),
+      enabled: this.#options.isEnabled(row.name),
       ...(origin === null ? {} : { origin }),
       ...(version === null ? {} : { version }),
       ...(description === null ? {} : { description }),
@@ -208,19 +208,19 @@ export class Ensembles {
   }
 }
 
-const unknownWorkflow = () =>
+const workflowNotFound = () =>
   new AgentError(
     'not_found',
     'unknown_workflow',
     'There is no stored workflow of this name; GET /agent/v1/workflows lists them.',
   );
 
-function rowOf(source: string, ensemble: Ensemble, time: string): Row {
+function toRow(source: string, ensemble: Ensemble, time: string): Row {
   const { name, origin = null, version = null, description = null } = ensemble;
   return {
     name,
     source,
-    digest: digestOf(source),
+    digest: computeSourceDigest(source),
     origin,
     version,
     description,

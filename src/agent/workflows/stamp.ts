@@ -4,7 +4,7 @@ import { TomlDocument } from './definition/toml-document.ts';
  * Sets name and origin of a source, and keeps every other character.
  * @param source must have a `name` text in `[ensemble]`
  */
-export function stamped(source: string, { name, origin }: { name: string; origin: string }): string {
+export function stampOrigin(source: string, { name, origin }: { name: string; origin: string }): string {
   const document = new TomlDocument(source);
   const edits = [{ at: ['ensemble', 'name'], text: JSON.stringify(name) }];
   const hasOrigin = document.range(['ensemble', 'origin']) !== undefined;
@@ -15,13 +15,13 @@ export function stamped(source: string, { name, origin }: { name: string; origin
     return range === undefined ? [] : [{ range, text: edit.text }];
   });
   // From the end, so that earlier offsets stay valid.
-  for (const { range, text: put } of ranges.toSorted((a, b) => b.range[0] - a.range[0]))
-    text = text.slice(0, range[0]) + put + text.slice(range[1]);
-  return hasOrigin ? text : withOrigin(text, origin);
+  for (const { range, text: replacement } of ranges.toSorted((a, b) => b.range[0] - a.range[0]))
+    text = text.slice(0, range[0]) + replacement + text.slice(range[1]);
+  return hasOrigin ? text : insertOrigin(text, origin);
 }
 
 /** Inserts the origin on a new line after the name. */
-function withOrigin(source: string, origin: string): string {
+function insertOrigin(source: string, origin: string): string {
   const range = new TomlDocument(source).range(['ensemble', 'name']);
   const from = range?.[1] ?? source.length;
   const end = source.indexOf('\n', from);

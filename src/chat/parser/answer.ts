@@ -1,10 +1,10 @@
-import type { ToolStyle } from '../styles/style.ts';
+import type { ToolCallFormat } from '../styles/style.ts';
 import type { ChatDelta, ChatParser } from '../types.ts';
-import { type CallableTool, Sink } from './sink.ts';
-import { type Reading, Source } from './source.ts';
+import { type CallableTool, DeltaCollector } from './sink.ts';
+import { type IncrementalParse, TextStream } from './source.ts';
 
 /** The texts that delimit reasoning. */
-export interface ReasoningMarks {
+export interface ReasoningDelimiters {
   /** Texts that start reasoning; the first is the usual one of the model family. */
   readonly open: readonly string[];
   readonly close: readonly string[];
@@ -12,39 +12,39 @@ export interface ReasoningMarks {
   readonly answer?: { readonly open: string; readonly close: string };
 }
 
-export interface AnswerReading {
-  readonly style: ToolStyle | undefined;
-  readonly reasoning: ReasoningMarks | undefined;
+export interface AnswerParserOptions {
+  readonly toolCallFormat: ToolCallFormat | undefined;
+  readonly reasoning: ReasoningDelimiters | undefined;
   /**
    * What the answer starts with: a new turn, which may start with reasoning; reasoning that the prompt opened; text
    * after reasoning that the prompt closed; or the rest of a text.
    */
-  readonly begins: 'turn' | 'reasoning' | 'behind reasoning' | 'text';
+  readonly startState: 'turn' | 'reasoning' | 'behind reasoning' | 'text';
   /** Tools that may be called. Without tools, calls are content. */
   readonly tools: ReadonlyMap<string, CallableTool>;
   /** Drops everything after the first call. */
-  readonly single: boolean;
+  readonly isSingleCall: boolean;
   readonly newId: () => string;
 }
 
 /** Creates the parser of one answer; see `ChatParser`. */
-export function answerParser(reading: AnswerReading): ChatParser {
-  const source = new Source();
-  const sink = new Sink(source, reading.tools, reading.newId);
-  const steps = readAnswer(source, sink, reading);
-  let over = false;
+export function createAnswerParser(options: AnswerParserOptions): ChatParser {
+  const stream = new TextStream();
+  const collector = new DeltaCollector(stream, options.tools, options.newId);
+  const parse = readAnswer(stream, collector, options);
+  let isDone = false;
   const run = (): ChatDelta[] => {
-    if (!over) over = steps.next().done === true;
-    if (over) sink.end();
-    const deltas = sink.take();
-    if (!reading.single) return deltas;
-    return firstCallOnly(deltas, sink);
+    if (!isDone) isDone = parse.next().done === true;
+    if (isDone) collector.end();
+    const deltas = collector.takeDeltas();
+    if (!options.isSingleCall) return deltas;
+    return firstCallOnly(deltas, collector);
   };
-  let cut = false;
-  const firstCallOnly = (deltas: ChatDelta[], { calls }: Sink): ChatDelta[] => {
-    if (cut) return deltas.filter((delta) => delta.type === 'tool_arguments' && delta.index === 0);
+  let isPastFirstCall = false;
+  const firstCallOnly = (deltas: ChatDelta[], { callCount: calls }: DeltaCollector): ChatDelta[] => {
+    if (isPastFirstCall) return deltas.filter((delta) => delta.type === 'tool_arguments' && delta.index === 0);
     if (calls === 0) return deltas;
-    cut = true;
+    isPastFirstCall = true;
     const at = deltas.findIndex(({ type }) => type === 'tool_call');
     return [
       ...deltas.slice(0, at + 1),
@@ -53,80 +53,80 @@ export function answerParser(reading: AnswerReading): ChatParser {
   };
   return {
     push(text) {
-      source.feed(text);
+      stream.append(text);
       return run();
     },
     end() {
-      source.end();
+      stream.end();
       return run();
     },
   };
 }
 
-function* readAnswer(source: Source, sink: Sink, reading: AnswerReading): Reading<void> {
-  if (reading.style?.readAnswer)
-    return yield* reading.style.readAnswer(source, sink, reading.begins === 'text');
-  const { reasoning } = reading;
-  if (reading.begins === 'behind reasoning') sink.cut();
-  const opened = reading.begins === 'reasoning';
-  const thought = reasoning ? yield* readReasoning(source, sink, reasoning, opened) : false;
-  const wrapped = thought && reasoning?.answer;
-  if (wrapped && (yield* source.accept(wrapped.open))) sink.cut();
-  const style = sink.tools.size > 0 ? reading.style : undefined;
-  if (style?.opening) yield* readOpeningCall(source, sink, style);
-  const closing = wrapped ? [wrapped.close] : [];
-  const triggers = [...(style?.triggers ?? []), ...closing];
+function* readAnswer(stream: TextStream, collector: DeltaCollector, options: AnswerParserOptions): IncrementalParse<void> {
+  if (options.toolCallFormat?.readWholeAnswer)
+    return yield* options.toolCallFormat.readWholeAnswer(stream, collector, options.startState === 'text');
+  const { reasoning } = options;
+  if (options.startState === 'behind reasoning') collector.dropWhitespace();
+  const isOpen = options.startState === 'reasoning';
+  const hadReasoning = reasoning ? yield* readReasoning(stream, collector, reasoning, isOpen) : false;
+  const answerDelimiters = hadReasoning && reasoning?.answer;
+  if (answerDelimiters && (yield* stream.accept(answerDelimiters.open))) collector.dropWhitespace();
+  const toolCallFormat = collector.tools.size > 0 ? options.toolCallFormat : undefined;
+  if (toolCallFormat?.startTriggers) yield* readStartCall(stream, collector, toolCallFormat);
+  const closing = answerDelimiters ? [answerDelimiters.close] : [];
+  const triggers = [...(toolCallFormat?.triggers ?? []), ...closing];
   for (;;) {
-    const found = yield* source.until(triggers, (text) => sink.content(text));
+    const found = yield* stream.readUntil(triggers, (text) => collector.addContent(text));
     if (found === undefined) return;
     if (closing.includes(found)) {
-      source.skip(found.length);
-      sink.cut();
-    } else if (style) {
-      yield* readCalls(source, sink, style);
+      stream.skip(found.length);
+      collector.dropWhitespace();
+    } else if (toolCallFormat) {
+      yield* readCalls(stream, collector, toolCallFormat);
     }
   }
 }
 
-function* readCalls(source: Source, sink: Sink, style: ToolStyle): Reading<void> {
-  source.hold();
-  const whole = style.read ? yield* style.read(source, sink) : false;
-  if (!whole) sink.content(source.held());
-  source.release();
+function* readCalls(stream: TextStream, collector: DeltaCollector, toolCallFormat: ToolCallFormat): IncrementalParse<void> {
+  stream.hold();
+  const isComplete = toolCallFormat.readCalls ? yield* toolCallFormat.readCalls(stream, collector) : false;
+  if (!isComplete) collector.addContent(stream.heldText());
+  stream.release();
 }
 
 /** Reads a call without a trigger, which is recognized only at the start of the answer. */
-function* readOpeningCall(source: Source, sink: Sink, style: ToolStyle): Reading<void> {
-  source.hold();
-  yield* source.space();
-  const opens = (yield* source.upcoming(style.opening ?? [])) !== undefined;
-  const whole = opens && style.read ? yield* style.read(source, sink) : false;
-  if (!whole) sink.content(source.held());
-  source.release();
+function* readStartCall(stream: TextStream, collector: DeltaCollector, toolCallFormat: ToolCallFormat): IncrementalParse<void> {
+  stream.hold();
+  yield* stream.skipSpace();
+  const isCallStart = (yield* stream.peekAny(toolCallFormat.startTriggers ?? [])) !== undefined;
+  const isComplete = isCallStart && toolCallFormat.readCalls ? yield* toolCallFormat.readCalls(stream, collector) : false;
+  if (!isComplete) collector.addContent(stream.heldText());
+  stream.release();
 }
 
 /** @returns whether there was reasoning, even if it was empty */
 function* readReasoning(
-  source: Source,
-  sink: Sink,
-  { open, close }: ReasoningMarks,
-  opened: boolean,
-): Reading<boolean> {
-  source.hold();
-  yield* source.space();
-  const begins = yield* source.accept(...open);
-  if (!begins && !opened) {
-    sink.content(source.held());
-    source.release();
+  stream: TextStream,
+  collector: DeltaCollector,
+  { open, close }: ReasoningDelimiters,
+  isOpen: boolean,
+): IncrementalParse<boolean> {
+  stream.hold();
+  yield* stream.skipSpace();
+  const hasOpeningDelimiter = yield* stream.accept(...open);
+  if (!hasOpeningDelimiter && !isOpen) {
+    collector.addContent(stream.heldText());
+    stream.release();
     return false;
   }
-  source.release();
-  sink.cut();
-  const end = yield* source.until(close, (text) => sink.reasoning(text));
-  sink.cut();
+  stream.release();
+  collector.dropWhitespace();
+  const end = yield* stream.readUntil(close, (text) => collector.addReasoning(text));
+  collector.dropWhitespace();
   if (end !== undefined) {
-    source.skip(end.length);
-    yield* source.space();
+    stream.skip(end.length);
+    yield* stream.skipSpace();
   }
   return true;
 }

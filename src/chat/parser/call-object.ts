@@ -1,7 +1,7 @@
 import { isRecord } from '../../util/json.ts';
 import { readJson, readWholeJson } from './json.ts';
-import type { Sink } from './sink.ts';
-import type { Reading, Source } from './source.ts';
+import type { DeltaCollector } from './sink.ts';
+import type { IncrementalParse, TextStream } from './source.ts';
 
 /** The keys of a call's parts in a JSON object. */
 export interface CallKeys {
@@ -9,84 +9,84 @@ export interface CallKeys {
   readonly arguments: readonly string[];
   readonly id: readonly string[];
   /** Whether the object must have arguments and no other keys; otherwise it is not a call. */
-  readonly only?: boolean;
+  readonly isExact?: boolean;
 }
 
-export const usualKeys: CallKeys = {
+export const defaultCallKeys: CallKeys = {
   name: ['name', 'tool_name'],
   arguments: ['arguments', 'parameters'],
   id: ['id', 'tool_call_id'],
 };
 
 /** Reads the arguments of the call that was started last. */
-export function* readArguments(source: Source, sink: Sink): Reading<boolean> {
-  return yield* readJson(source, (text) => sink.arguments(text));
+export function* readArguments(stream: TextStream, collector: DeltaCollector): IncrementalParse<boolean> {
+  return yield* readJson(stream, (text) => collector.addArguments(text));
 }
 
 /** Reads a call that is written as an object. Its arguments are streamed when its name comes first. */
-export function* readCallObject(source: Source, sink: Sink, keys: CallKeys = usualKeys): Reading<boolean> {
-  const found: Found = {};
-  if (!(yield* source.accept('{'))) return false;
-  yield* source.space();
-  if (!(yield* source.accept('}'))) {
+export function* readCallObject(stream: TextStream, collector: DeltaCollector, keys: CallKeys = defaultCallKeys): IncrementalParse<boolean> {
+  const call: ParsedCall = {};
+  if (!(yield* stream.accept('{'))) return false;
+  yield* stream.skipSpace();
+  if (!(yield* stream.accept('}'))) {
     for (;;) {
-      if (!(yield* readMember(source, sink, keys, found))) return false;
-      yield* source.space();
-      if (yield* source.accept('}')) break;
-      if (!(yield* source.accept(','))) return false;
-      yield* source.space();
+      if (!(yield* readMember(stream, collector, keys, call))) return false;
+      yield* stream.skipSpace();
+      if (yield* stream.accept('}')) break;
+      if (!(yield* stream.accept(','))) return false;
+      yield* stream.skipSpace();
     }
   }
-  return found.streamed || announceLate(sink, found, keys);
+  return call.isStreamed || emitWholeCall(collector, call, keys);
 }
 
-interface Found {
+interface ParsedCall {
   name?: string | undefined;
   id?: string;
   arguments?: string | undefined;
-  streamed?: boolean;
+  isStreamed?: boolean;
 }
 
-function* readMember(source: Source, sink: Sink, keys: CallKeys, found: Found): Reading<boolean> {
-  const key = parsedText(yield* readWholeJson(source));
-  if (key === undefined || !mayBelong(key, keys)) return false;
-  yield* source.space();
-  if (!(yield* source.accept(':'))) return false;
-  yield* source.space();
-  if (keys.name.includes(key) && found.name === undefined) {
-    found.name = parsedText(yield* readWholeJson(source));
-    return found.name !== undefined && sink.tools.has(found.name);
+function* readMember(stream: TextStream, collector: DeltaCollector, keys: CallKeys, call: ParsedCall): IncrementalParse<boolean> {
+  const key = parseString(yield* readWholeJson(stream));
+  if (key === undefined || !isCallKey(key, keys)) return false;
+  yield* stream.skipSpace();
+  if (!(yield* stream.accept(':'))) return false;
+  yield* stream.skipSpace();
+  if (keys.name.includes(key) && call.name === undefined) {
+    call.name = parseString(yield* readWholeJson(stream));
+    return call.name !== undefined && collector.tools.has(call.name);
   }
-  if (keys.arguments.includes(key) && found.arguments === undefined && !found.streamed) {
-    if (found.name !== undefined && (yield* source.peek()) === '{') {
-      found.streamed = true;
-      sink.call(found.name, found.id);
-      return yield* readArguments(source, sink);
+  if (keys.arguments.includes(key) && call.arguments === undefined && !call.isStreamed) {
+    if (call.name !== undefined && (yield* stream.peek()) === '{') {
+      call.isStreamed = true;
+      collector.startCall(call.name, call.id);
+      return yield* readArguments(stream, collector);
     }
-    found.arguments = yield* readWholeJson(source);
-    return found.arguments !== undefined;
+    call.arguments = yield* readWholeJson(stream);
+    return call.arguments !== undefined;
   }
-  const value = yield* readWholeJson(source);
+  const value = yield* readWholeJson(stream);
   if (value === undefined) return false;
-  if (keys.id.includes(key)) found.id = parsedText(value) ?? value;
+  if (keys.id.includes(key)) call.id = parseString(value) ?? value;
   return true;
 }
 
-const mayBelong = (key: string, { name, arguments: values, id, only }: CallKeys): boolean =>
-  !only || key === 'type' || [...name, ...values, ...id].includes(key);
+const isCallKey = (key: string, { name, arguments: values, id, isExact }: CallKeys): boolean =>
+  !isExact || key === 'type' || [...name, ...values, ...id].includes(key);
 
 /** Emits a call whose arguments came before its name, as a string, or not at all. */
-function announceLate(sink: Sink, found: Found, keys: CallKeys): boolean {
-  if (found.name === undefined || (keys.only && found.arguments === undefined)) return false;
-  const text = found.arguments === undefined ? '{}' : objectText(found.arguments);
+function emitWholeCall(collector: DeltaCollector, call: ParsedCall, keys: CallKeys): boolean {
+  if (call.name === undefined || (keys.isExact && call.arguments === undefined)) return false;
+  const text = call.arguments === undefined ? '{}' : toObjectJson(call.arguments);
   if (text === undefined) return false;
-  sink.call(found.name, found.id);
-  sink.arguments(text);
+  collector.startCall(call.name, call.id);
+  collector.addArguments(text);
   return true;
 }
 
 /** The JSON of an arguments object that is written as an object, as a string of JSON, or as null. */
-function objectText(json: string): string | undefined {
+function toObjectJson(json: string): string | undefined {
   const value = JSON.parse(json) as unknown;
   if (value === null || value === '') return '{}';
   if (typeof value === 'string') {
@@ -100,7 +100,7 @@ function objectText(json: string): string | undefined {
   return isRecord(value) ? json : undefined;
 }
 
-function parsedText(json: string | undefined): string | undefined {
+function parseString(json: string | undefined): string | undefined {
   if (!json?.startsWith('"')) return undefined;
   return JSON.parse(json) as string;
 }
@@ -110,32 +110,32 @@ function parsedText(json: string | undefined): string | undefined {
  * @param read reads one call
  */
 export function* readCallList(
-  source: Source,
-  sink: Sink,
-  { read, list }: { read: (source: Source, sink: Sink) => Reading<boolean>; list: 'always' | 'maybe' },
-): Reading<boolean> {
-  yield* source.space();
-  if (!(yield* source.accept('['))) {
+  stream: TextStream,
+  collector: DeltaCollector,
+  { read, list }: { read: (stream: TextStream, collector: DeltaCollector) => IncrementalParse<boolean>; list: 'always' | 'maybe' },
+): IncrementalParse<boolean> {
+  yield* stream.skipSpace();
+  if (!(yield* stream.accept('['))) {
     if (list === 'always') return false;
-    const whole = yield* read(source, sink);
-    if (whole) source.hold();
-    return whole;
+    const isComplete = yield* read(stream, collector);
+    if (isComplete) stream.hold();
+    return isComplete;
   }
-  yield* source.space();
+  yield* stream.skipSpace();
   for (;;) {
-    if (!(yield* read(source, sink))) return false;
-    source.hold();
-    yield* source.space();
+    if (!(yield* read(stream, collector))) return false;
+    stream.hold();
+    yield* stream.skipSpace();
     // The end of the answer also ends the list.
-    if ((yield* source.accept(']')) || (yield* source.peek()) === '') break;
-    if (!(yield* source.accept(','))) return false;
-    yield* source.space();
+    if ((yield* stream.accept(']')) || (yield* stream.peek()) === '') break;
+    if (!(yield* stream.accept(','))) return false;
+    yield* stream.skipSpace();
   }
-  source.hold();
+  stream.hold();
   return true;
 }
 
 /** Reads a tool name, up to a character that no name contains. */
-export function* readName(source: Source): Reading<string> {
-  return yield* source.whileMatching(/[\p{L}\p{N}_.:/-]/u, 256);
+export function* readName(stream: TextStream): IncrementalParse<string> {
+  return yield* stream.readWhile(/[\p{L}\p{N}_.:/-]/u, 256);
 }

@@ -1,110 +1,110 @@
-import type { Reading, Source } from './source.ts';
+import type { IncrementalParse, TextStream } from './source.ts';
 
 const number = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
-const words = ['true', 'false', 'null'];
-const deepest = 256;
+const literals = ['true', 'false', 'null'];
+const maxDepth = 256;
 
 /** Validates one JSON value character by character and detects its end. */
-class JsonFollower {
+class JsonScanner {
   /** Closing brackets of the open containers. */
-  readonly #open: ('}' | ']')[] = [];
-  #expect: 'value' | 'firstKey' | 'key' | 'colon' | 'next' | 'firstItem' = 'value';
-  #word = '';
-  #string: 'no' | 'text' | 'escape' | 'hex' = 'no';
-  #hex = 0;
+  readonly #openContainers: ('}' | ']')[] = [];
+  #expected: 'value' | 'firstKey' | 'key' | 'colon' | 'next' | 'firstItem' = 'value';
+  #literal = '';
+  #stringState: 'no' | 'text' | 'escape' | 'hex' = 'no';
+  #remainingHexDigits = 0;
   #isKey = false;
 
   /**
    * Adds a character. `taken`: the value continues; `done`: it ends with this character; `over`: it ended before this
    * character; `bad`: it is not JSON.
    */
-  take(char: string): 'taken' | 'done' | 'over' | 'bad' {
-    if (this.#string !== 'no') return this.#inString(char);
-    if (this.#word !== '') {
-      if (/[\w.+-]/.test(char) && this.#word.length < 64) {
-        this.#word += char;
+  push(char: string): 'taken' | 'done' | 'over' | 'bad' {
+    if (this.#stringState !== 'no') return this.#isInString(char);
+    if (this.#literal !== '') {
+      if (/[\w.+-]/.test(char) && this.#literal.length < 64) {
+        this.#literal += char;
         return 'taken';
       }
-      if (!number.test(this.#word) && !words.includes(this.#word)) return 'bad';
-      this.#word = '';
-      if (this.#open.length === 0) return 'over';
-      this.#expect = 'next';
+      if (!number.test(this.#literal) && !literals.includes(this.#literal)) return 'bad';
+      this.#literal = '';
+      if (this.#openContainers.length === 0) return 'over';
+      this.#expected = 'next';
     }
     if (/[ \t\r\n]/.test(char)) return 'taken';
-    return this.#token(char);
+    return this.#pushToken(char);
   }
 
   /** Whether the value is complete if the text ends here. */
   get mayEnd(): boolean {
-    return this.#open.length === 0 && (number.test(this.#word) || words.includes(this.#word));
+    return this.#openContainers.length === 0 && (number.test(this.#literal) || literals.includes(this.#literal));
   }
 
-  get inString(): boolean {
-    return this.#string === 'text';
+  get isInString(): boolean {
+    return this.#stringState === 'text';
   }
 
-  #token(char: string): 'taken' | 'done' | 'bad' {
-    const expect = this.#expect;
-    if (char === this.#open.at(-1)) {
-      if (expect !== 'next' && expect !== (char === '}' ? 'firstKey' : 'firstItem')) return 'bad';
-      this.#open.pop();
-      return this.#valueEnded();
+  #pushToken(char: string): 'taken' | 'done' | 'bad' {
+    const expected = this.#expected;
+    if (char === this.#openContainers.at(-1)) {
+      if (expected !== 'next' && expected !== (char === '}' ? 'firstKey' : 'firstItem')) return 'bad';
+      this.#openContainers.pop();
+      return this.#endValue();
     }
-    if (expect === 'next') {
+    if (expected === 'next') {
       if (char !== ',') return 'bad';
-      this.#expect = this.#open.at(-1) === '}' ? 'key' : 'value';
+      this.#expected = this.#openContainers.at(-1) === '}' ? 'key' : 'value';
       return 'taken';
     }
-    if (expect === 'colon') {
-      this.#expect = 'value';
+    if (expected === 'colon') {
+      this.#expected = 'value';
       return char === ':' ? 'taken' : 'bad';
     }
-    if (expect === 'key' || expect === 'firstKey') {
+    if (expected === 'key' || expected === 'firstKey') {
       if (char !== '"') return 'bad';
       this.#isKey = true;
-      this.#string = 'text';
+      this.#stringState = 'text';
       return 'taken';
     }
-    return this.#value(char);
+    return this.#startValue(char);
   }
 
-  #value(char: string): 'taken' | 'bad' {
+  #startValue(char: string): 'taken' | 'bad' {
     if (char === '"') {
       this.#isKey = false;
-      this.#string = 'text';
+      this.#stringState = 'text';
     } else if (char === '{' || char === '[') {
-      if (this.#open.length >= deepest) return 'bad';
-      this.#open.push(char === '{' ? '}' : ']');
-      this.#expect = char === '{' ? 'firstKey' : 'firstItem';
+      if (this.#openContainers.length >= maxDepth) return 'bad';
+      this.#openContainers.push(char === '{' ? '}' : ']');
+      this.#expected = char === '{' ? 'firstKey' : 'firstItem';
     } else if (/[-\dtfn]/.test(char)) {
-      this.#word = char;
+      this.#literal = char;
     } else {
       return 'bad';
     }
     return 'taken';
   }
 
-  #inString(char: string): 'taken' | 'done' | 'bad' {
-    if (this.#string === 'hex') {
+  #isInString(char: string): 'taken' | 'done' | 'bad' {
+    if (this.#stringState === 'hex') {
       if (!/[\da-fA-F]/.test(char)) return 'bad';
-      if (--this.#hex === 0) this.#string = 'text';
-    } else if (this.#string === 'escape') {
+      if (--this.#remainingHexDigits === 0) this.#stringState = 'text';
+    } else if (this.#stringState === 'escape') {
       if (!/["\\/bfnrtu]/.test(char)) return 'bad';
-      this.#hex = 4;
-      this.#string = char === 'u' ? 'hex' : 'text';
+      this.#remainingHexDigits = 4;
+      this.#stringState = char === 'u' ? 'hex' : 'text';
     } else if (char === '\\') {
-      this.#string = 'escape';
+      this.#stringState = 'escape';
     } else if (char === '"') {
-      this.#string = 'no';
-      if (!this.#isKey) return this.#valueEnded();
-      this.#expect = 'colon';
+      this.#stringState = 'no';
+      if (!this.#isKey) return this.#endValue();
+      this.#expected = 'colon';
     }
     return 'taken';
   }
 
-  #valueEnded(): 'taken' | 'done' {
-    this.#expect = 'next';
-    return this.#open.length === 0 ? 'done' : 'taken';
+  #endValue(): 'taken' | 'done' {
+    this.#expected = 'next';
+    return this.#openContainers.length === 0 ? 'done' : 'taken';
   }
 }
 
@@ -112,38 +112,38 @@ class JsonFollower {
  * Reads one JSON value and emits its text as it arrives. Escapes raw line breaks in strings, which models write.
  * @returns whether the value is complete; stops before the first character that is not JSON
  */
-export function* readJson(source: Source, emit: (text: string) => void): Reading<boolean> {
-  const follower = new JsonFollower();
+export function* readJson(stream: TextStream, emit: (text: string) => void): IncrementalParse<boolean> {
+  const scanner = new JsonScanner();
   for (;;) {
-    const first = yield* source.peek();
-    if (first === '') return follower.mayEnd;
-    const { rest } = source;
+    const first = yield* stream.peek();
+    if (first === '') return scanner.mayEnd;
+    const { unread } = stream;
     let text = '';
     let at = 0;
-    for (; at < rest.length; at++) {
-      const char = rest.charAt(at);
-      const raw = follower.inString && char < ' ';
-      const result = follower.take(char);
+    for (; at < unread.length; at++) {
+      const char = unread.charAt(at);
+      const needsEscape = scanner.isInString && char < ' ';
+      const result = scanner.push(char);
       if (result === 'bad' || result === 'over') {
         emit(text);
-        source.skip(at);
+        stream.skip(at);
         return result === 'over';
       }
-      text += raw ? JSON.stringify(char).slice(1, -1) : char;
+      text += needsEscape ? JSON.stringify(char).slice(1, -1) : char;
       if (result === 'done') {
         emit(text);
-        source.skip(at + 1);
+        stream.skip(at + 1);
         return true;
       }
     }
     emit(text);
-    source.skip(at);
+    stream.skip(at);
   }
 }
 
 /** Reads one complete JSON value; undefined when there is none. */
-export function* readWholeJson(source: Source): Reading<string | undefined> {
+export function* readWholeJson(stream: TextStream): IncrementalParse<string | undefined> {
   const parts: string[] = [];
-  const whole = yield* readJson(source, (text) => parts.push(text));
-  return whole ? parts.join('') : undefined;
+  const isComplete = yield* readJson(stream, (text) => parts.push(text));
+  return isComplete ? parts.join('') : undefined;
 }

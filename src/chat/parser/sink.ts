@@ -1,5 +1,5 @@
 import type { ChatDelta } from '../types.ts';
-import type { Source } from './source.ts';
+import type { TextStream } from './source.ts';
 
 /** A tool that the model may call. */
 export interface CallableTool {
@@ -8,64 +8,64 @@ export interface CallableTool {
 }
 
 /** Collects the deltas of a parsed answer. Drops white space next to reasoning and calls. */
-export class Sink {
+export class DeltaCollector {
   readonly tools: ReadonlyMap<string, CallableTool>;
-  readonly #source: Source;
-  readonly #newId: () => string;
+  readonly #stream: TextStream;
+  readonly #createId: () => string;
   #deltas: ChatDelta[] = [];
   /** Number of calls started. */
-  calls = 0;
+  callCount = 0;
   /** Whether only white space came since the last call or reasoning. */
-  #trimming = false;
+  #isTrimming = false;
   /** White space that is dropped if a call follows. */
-  #pending = '';
+  #pendingWhitespace = '';
 
-  constructor(source: Source, tools: ReadonlyMap<string, CallableTool>, newId: () => string) {
-    this.#source = source;
+  constructor(stream: TextStream, tools: ReadonlyMap<string, CallableTool>, createId: () => string) {
+    this.#stream = stream;
     this.tools = tools;
-    this.#newId = newId;
+    this.#createId = createId;
   }
 
-  content(text: string): void {
-    let rest = this.#pending + text;
-    this.#pending = '';
-    if (this.#trimming) rest = rest.trimStart();
+  addContent(text: string): void {
+    let rest = this.#pendingWhitespace + text;
+    this.#pendingWhitespace = '';
+    if (this.#isTrimming) rest = rest.trimStart();
     const end = this.tools.size > 0 ? rest.trimEnd().length : rest.length;
-    this.#pending = rest.slice(end);
+    this.#pendingWhitespace = rest.slice(end);
     if (end === 0) return;
-    this.#trimming = false;
+    this.#isTrimming = false;
     this.#add('content', rest.slice(0, end));
   }
 
-  reasoning(text: string): void {
-    let rest = this.#pending + text;
-    if (this.#trimming) rest = rest.trimStart();
-    const kept = rest.trimEnd();
-    this.#pending = rest.slice(kept.length);
-    if (kept === '') return;
-    this.#trimming = false;
-    this.#add('reasoning', kept);
+  addReasoning(text: string): void {
+    let rest = this.#pendingWhitespace + text;
+    if (this.#isTrimming) rest = rest.trimStart();
+    const trimmed = rest.trimEnd();
+    this.#pendingWhitespace = rest.slice(trimmed.length);
+    if (trimmed === '') return;
+    this.#isTrimming = false;
+    this.#add('reasoning', trimmed);
   }
 
   /** Drops the white space before and after this position. */
-  cut(): void {
-    this.#pending = '';
-    this.#trimming = true;
+  dropWhitespace(): void {
+    this.#pendingWhitespace = '';
+    this.#isTrimming = true;
   }
 
   /** Starts a call. Its text can no longer become content. */
-  call(name: string, id?: string): void {
-    this.cut();
-    this.#source.release();
-    const index = this.calls++;
-    this.#deltas.push({ type: 'tool_call', index, id: id ?? this.#newId(), name });
+  startCall(name: string, id?: string): void {
+    this.dropWhitespace();
+    this.#stream.release();
+    const index = this.callCount++;
+    this.#deltas.push({ type: 'tool_call', index, id: id ?? this.#createId(), name });
   }
 
   /** Adds a part of the last call's arguments. */
-  arguments(text: string): void {
+  addArguments(text: string): void {
     if (text === '') return;
     const last = this.#deltas.at(-1);
-    const index = this.calls - 1;
+    const index = this.callCount - 1;
     if (last?.type === 'tool_arguments' && last.index === index) {
       this.#deltas[this.#deltas.length - 1] = { ...last, text: last.text + text };
     } else {
@@ -75,11 +75,11 @@ export class Sink {
 
   /** Ends the answer. White space at its end is content, unless a call or reasoning precedes it. */
   end(): void {
-    if (this.#pending !== '' && !this.#trimming) this.#add('content', this.#pending);
-    this.#pending = '';
+    if (this.#pendingWhitespace !== '' && !this.#isTrimming) this.#add('content', this.#pendingWhitespace);
+    this.#pendingWhitespace = '';
   }
 
-  take(): ChatDelta[] {
+  takeDeltas(): ChatDelta[] {
     const deltas = this.#deltas;
     this.#deltas = [];
     return deltas;

@@ -1,17 +1,17 @@
 /** A parser step over streamed text: a generator that yields when it needs more text. */
-export type Reading<T> = Generator<void, T, void>;
+export type IncrementalParse<T> = Generator<void, T, void>;
 
 const isSpace = (char: string) => char === ' ' || char === '\n' || char === '\t' || char === '\r';
 
 /** The text of an answer received so far. Results do not depend on how the text was divided into chunks. */
-export class Source {
+export class TextStream {
   #text = '';
   #at = 0;
-  #ended = false;
+  #isEnded = false;
   /** Start of the text that becomes content if it turns out not to be a call. */
   #heldFrom: number | undefined;
 
-  feed(text: string): void {
+  append(text: string): void {
     const from = Math.min(this.#heldFrom ?? this.#at, this.#at);
     this.#text = this.#text.slice(from) + text;
     this.#at -= from;
@@ -19,7 +19,7 @@ export class Source {
   }
 
   end(): void {
-    this.#ended = true;
+    this.#isEnded = true;
   }
 
   /** Keeps the text that is read from here on, until `release`. */
@@ -31,12 +31,12 @@ export class Source {
     this.#heldFrom = undefined;
   }
 
-  held(): string {
+  heldText(): string {
     return this.#heldFrom === undefined ? '' : this.#text.slice(this.#heldFrom, this.#at);
   }
 
   /** The text that was received but not read. */
-  get rest(): string {
+  get unread(): string {
     return this.#text.slice(this.#at);
   }
 
@@ -45,21 +45,21 @@ export class Source {
   }
 
   /** Returns the next character without reading it; empty at the end. */
-  *peek(): Reading<string> {
-    while (this.#at >= this.#text.length && !this.#ended) yield;
+  *peek(): IncrementalParse<string> {
+    while (this.#at >= this.#text.length && !this.#isEnded) yield;
     return this.#text.charAt(this.#at);
   }
 
   /** Returns the longest of the texts that comes next, without reading it; undefined when none does. */
-  *upcoming(texts: readonly string[]): Reading<string | undefined> {
+  *peekAny(texts: readonly string[]): IncrementalParse<string | undefined> {
     for (;;) {
-      const { rest } = this;
-      const possible = texts.some((text) => text.length > rest.length && text.startsWith(rest));
-      if (possible && !this.#ended) {
+      const { unread } = this;
+      const isUndecided = texts.some((text) => text.length > unread.length && text.startsWith(unread));
+      if (isUndecided && !this.#isEnded) {
         yield;
         continue;
       }
-      const found = texts.filter((text) => rest.startsWith(text));
+      const found = texts.filter((text) => unread.startsWith(text));
       return found.reduce<string | undefined>(
         (most, text) => (text.length > (most?.length ?? -1) ? text : most),
         undefined,
@@ -68,13 +68,13 @@ export class Source {
   }
 
   /** Reads the longest of the texts that comes next, and returns whether there was one. */
-  *accept(...texts: readonly string[]): Reading<boolean> {
-    const found = yield* this.upcoming(texts);
+  *accept(...texts: readonly string[]): IncrementalParse<boolean> {
+    const found = yield* this.peekAny(texts);
     if (found !== undefined) this.skip(found.length);
     return found !== undefined;
   }
 
-  *space(): Reading<void> {
+  *skipSpace(): IncrementalParse<void> {
     while (isSpace(yield* this.peek())) this.skip(1);
   }
 
@@ -82,23 +82,23 @@ export class Source {
    * Reads up to the next marker and emits the text as soon as it cannot be part of a marker. Does not read the marker.
    * @returns the marker; undefined when the text ended without one
    */
-  *until(markers: readonly string[], emit: (text: string) => void): Reading<string | undefined> {
+  *readUntil(markers: readonly string[], emit: (text: string) => void): IncrementalParse<string | undefined> {
     for (;;) {
-      const { rest } = this;
-      const found = firstOf(markers, rest);
-      const certain = found ? found.index : this.#ended ? rest.length : rest.length - openEnd(markers, rest);
-      if (certain > 0) {
-        emit(rest.slice(0, certain));
-        this.skip(certain);
+      const { unread } = this;
+      const found = findFirst(markers, unread);
+      const certainLength = found ? found.index : this.#isEnded ? unread.length : unread.length - partialMarkerLength(markers, unread);
+      if (certainLength > 0) {
+        emit(unread.slice(0, certainLength));
+        this.skip(certainLength);
       }
       if (found) return found.marker;
-      if (this.#ended) return undefined;
+      if (this.#isEnded) return undefined;
       yield;
     }
   }
 
   /** Reads characters that match `pattern`, up to a maximum number. */
-  *whileMatching(pattern: RegExp, most: number): Reading<string> {
+  *readWhile(pattern: RegExp, most: number): IncrementalParse<string> {
     let text = '';
     for (;;) {
       const char = yield* this.peek();
@@ -109,7 +109,7 @@ export class Source {
   }
 }
 
-function firstOf(markers: readonly string[], text: string): { index: number; marker: string } | undefined {
+function findFirst(markers: readonly string[], text: string): { index: number; marker: string } | undefined {
   let first: { index: number; marker: string } | undefined;
   for (const marker of markers) {
     const index = text.indexOf(marker);
@@ -119,7 +119,7 @@ function firstOf(markers: readonly string[], text: string): { index: number; mar
 }
 
 /** Number of characters at the end that may be the start of a marker. */
-function openEnd(markers: readonly string[], text: string): number {
+function partialMarkerLength(markers: readonly string[], text: string): number {
   let most = 0;
   for (const marker of markers) {
     for (let length = Math.min(marker.length - 1, text.length); length > most; length--) {

@@ -13,15 +13,15 @@ import {
 } from './json-calls.ts';
 import { deepSeekFenced, deepSeekNamed, functionTag, kimiK2, mistralNamed } from './named-calls.ts';
 import { gemma4, lfm } from './notated-calls.ts';
-import type { StyleEvidence, ToolStyle } from './style.ts';
+import type { FormatEvidence, ToolCallFormat } from './style.ts';
 import { deepSeekFunctions, deepSeekMarkup, glm, qwenCoder, seed } from './tagged-parameters.ts';
 import { functionary, harmony } from './whole-answers.ts';
 
 export { hermes } from './json-calls.ts';
-export type { BoundTool, ToolStyle, WrittenCall } from './style.ts';
+export type { GrammarTool, ToolCallFormat, SerializedCall } from './style.ts';
 
 /** All tool call formats in order of detection. Those at the end are detected by the template's source only. */
-export const styles: readonly ToolStyle[] = [
+export const toolCallFormats: readonly ToolCallFormat[] = [
   harmony,
   functionary,
   gigaChat,
@@ -49,9 +49,9 @@ export const styles: readonly ToolStyle[] = [
   granite,
 ];
 
-export const styleOf = (evidence: StyleEvidence): ToolStyle | undefined =>
-  styles.find((style) => style.isTaught(evidence));
+export const findToolCallFormat = (evidence: FormatEvidence): ToolCallFormat | undefined =>
+  toolCallFormats.find((format) => format.isUsedBy(evidence));
 
 /** The format of a family whose answers consist of addressed parts, even without tool calls. */
-export const wholeAnswerStyle = (source: string): ToolStyle | undefined =>
-  [harmony, functionary].find((style) => style.isTaught({ source, call: '' }));
+export const findWholeAnswerFormat = (source: string): ToolCallFormat | undefined =>
+  [harmony, functionary].find((format) => format.isUsedBy({ source, call: '' }));

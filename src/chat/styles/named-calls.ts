@@ -1,10 +1,10 @@
 import { readArguments, readName } from '../parser/call-object.ts';
-import type { Sink } from '../parser/sink.ts';
-import type { Reading, Source } from '../parser/source.ts';
-import { argumentsOf, type ToolStyle } from './style.ts';
+import type { DeltaCollector } from '../parser/sink.ts';
+import type { IncrementalParse, TextStream } from '../parser/source.ts';
+import { jsonArgumentsFormat, type ToolCallFormat } from './style.ts';
 
 /** The syntax of calls that are `begin` name `separator` {arguments} `end`, optionally inside a block. */
-interface NamedCalls {
+interface NamedCallSyntax {
   /** Texts that start a call; models may use any of them. */
   readonly begin: readonly string[];
   readonly separators: readonly string[];
@@ -12,79 +12,79 @@ interface NamedCalls {
   readonly end: readonly string[];
   readonly block?: { readonly begin: readonly string[]; readonly end: readonly string[] };
   /** Converts the written name to the tool's name. */
-  readonly nameOf?: (written: string) => string;
+  readonly nameOf?: (writtenName: string) => string;
   /** Extracts the call's id from the written name, if it contains one. */
-  readonly idOf?: (written: string) => string | undefined;
+  readonly idOf?: (writtenName: string) => string | undefined;
   /** Text that precedes a separate id. */
   readonly idAfter?: string;
 }
 
-const reader = (calls: NamedCalls) =>
-  function* read(source: Source, sink: Sink): Reading<boolean> {
-    if (calls.block) yield* source.accept(...calls.block.begin);
+const createNamedCallReader = (syntax: NamedCallSyntax) =>
+  function* read(source: TextStream, collector: DeltaCollector): IncrementalParse<boolean> {
+    if (syntax.block) yield* source.accept(...syntax.block.begin);
     for (let count = 0; ; count++) {
-      if (calls.block) yield* source.space();
-      if (count > 0 && calls.block && (yield* source.accept(...calls.block.end))) return true;
-      const follows = (yield* source.upcoming(calls.begin)) !== undefined;
-      if (count > 0 && (!follows || (yield* source.peek()) === '')) return true;
-      if (!follows || !(yield* readNamedCall(source, sink, calls))) return false;
+      if (syntax.block) yield* source.skipSpace();
+      if (count > 0 && syntax.block && (yield* source.accept(...syntax.block.end))) return true;
+      const hasCall = (yield* source.peekAny(syntax.begin)) !== undefined;
+      if (count > 0 && (!hasCall || (yield* source.peek()) === '')) return true;
+      if (!hasCall || !(yield* readNamedCall(source, collector, syntax))) return false;
       source.hold();
-      yield* source.space();
-      yield* source.accept(...calls.end);
+      yield* source.skipSpace();
+      yield* source.accept(...syntax.end);
       source.hold();
-      if (!calls.block) return true;
+      if (!syntax.block) return true;
     }
   };
 
-function* readNamedCall(source: Source, sink: Sink, calls: NamedCalls): Reading<boolean> {
-  yield* source.accept(...calls.begin);
-  yield* source.space();
-  const written = yield* readName(source);
-  const name = calls.nameOf?.(written) ?? written;
-  if (!sink.tools.has(name)) return false;
-  let id = calls.idOf?.(written);
-  if (calls.idAfter !== undefined && (yield* source.accept(calls.idAfter))) id = yield* readName(source);
-  yield* source.space();
-  if (!(yield* source.accept(...calls.separators))) return false;
-  yield* source.space();
+function* readNamedCall(source: TextStream, collector: DeltaCollector, syntax: NamedCallSyntax): IncrementalParse<boolean> {
+  yield* source.accept(...syntax.begin);
+  yield* source.skipSpace();
+  const writtenName = yield* readName(source);
+  const name = syntax.nameOf?.(writtenName) ?? writtenName;
+  if (!collector.tools.has(name)) return false;
+  let id = syntax.idOf?.(writtenName);
+  if (syntax.idAfter !== undefined && (yield* source.accept(syntax.idAfter))) id = yield* readName(source);
+  yield* source.skipSpace();
+  if (!(yield* source.accept(...syntax.separators))) return false;
+  yield* source.skipSpace();
   if ((yield* source.peek()) !== '{') return false;
-  sink.call(name, id === '' ? undefined : id);
-  return yield* readArguments(source, sink);
+  collector.startCall(name, id === '' ? undefined : id);
+  return yield* readArguments(source, collector);
 }
 
 /** `[TOOL_CALLS]name[ARGS]{...}`, also with `[CALL_ID]id`: Mistral since Small 3.1, Devstral, Ministral. */
-export const mistralNamed: ToolStyle = {
+export const mistralNamed: ToolCallFormat = {
   name: 'mistral-named',
-  isTaught: ({ call }) => /\[TOOL_CALLS\]probe_tool\[(?:ARGS|CALL_ID)\]/.test(call),
+  isUsedBy: ({ call }) => /\[TOOL_CALLS\]probe_tool\[(?:ARGS|CALL_ID)\]/.test(call),
   triggers: ['[TOOL_CALLS]'],
   markers: ['[ARGS]', '[CALL_ID]'],
-  read: reader({ begin: ['[TOOL_CALLS]'], separators: ['[ARGS]'], end: [], idAfter: '[CALL_ID]' }),
+  readCalls: createNamedCallReader({ begin: ['[TOOL_CALLS]'], separators: ['[ARGS]'], end: [], idAfter: '[CALL_ID]' }),
   grammar: {
     triggers: ['[TOOL_CALLS]'],
     separator: '',
-    call: (tool) => ({
+    buildCallTag: (tool) => ({
       type: 'tag',
       begin: `[TOOL_CALLS]${tool.name}[ARGS]`,
-      content: argumentsOf(tool),
+      content: jsonArgumentsFormat(tool),
       end: '',
     }),
   },
 };
 
 /** `<function=name>{...}</function>`: Functionary 3.1, and Llama 3.1's second format. */
-export const functionTag: ToolStyle = {
+export const functionTag: ToolCallFormat = {
   name: 'function-tag',
-  isTaught: ({ call }) => /<function=probe_tool>\s*\{/.test(call),
+  isUsedBy: ({ call }) => /<function=probe_tool>\s*\{/.test(call),
   triggers: ['<function='],
   markers: ['</function>'],
-  read: reader({ begin: ['<function='], separators: ['>'], end: ['</function>'] }),
+  readCalls: createNamedCallReader({ begin: ['<function='], separators: ['>'], end: ['</function>'] }),
   grammar: {
     triggers: ['<function='],
     separator: '',
-    call: (tool) => ({
+    buildCallTag: (tool) => ({
       type: 'tag',
       begin: `<function=${tool.name}>`,
-      content: argumentsOf(tool),
+      content: jsonArgumentsFormat(tool),
       end: '</function>',
     }),
   },
@@ -98,25 +98,25 @@ const deepSeek = {
 };
 const deepSeekMarkers = [deepSeek.block.end, deepSeek.begin, deepSeek.separator, deepSeek.end];
 /** Variants of the first marker that R1 models also write. */
-const deepSeekBegins = [deepSeek.block.begin, '<｜tool_calls_begin｜>', '<｜tool calls begin｜>'];
+const deepSeekPrefixes = [deepSeek.block.begin, '<｜tool_calls_begin｜>', '<｜tool calls begin｜>'];
 
-const inBlock = (calls: readonly string[], separator: string): string =>
+const wrapInBlock = (calls: readonly string[], separator: string): string =>
   deepSeek.block.begin + calls.join(separator) + deepSeek.block.end;
 
 /** DeepSeek R1 and V3: the arguments are in a fenced block. */
-export const deepSeekFenced: ToolStyle = {
+export const deepSeekFenced: ToolCallFormat = {
   name: 'deepseek-fenced',
-  isTaught: ({ call }) => /<｜tool▁sep｜>probe_tool\n```json/.test(call),
-  triggers: deepSeekBegins,
+  isUsedBy: ({ call }) => /<｜tool▁sep｜>probe_tool\n```json/.test(call),
+  triggers: deepSeekPrefixes,
   markers: deepSeekMarkers,
-  read: reader({
-    block: { begin: deepSeekBegins, end: [deepSeek.block.end] },
+  readCalls: createNamedCallReader({
+    block: { begin: deepSeekPrefixes, end: [deepSeek.block.end] },
     begin: [`${deepSeek.begin}function${deepSeek.separator}`],
     separators: ['```json', '```'],
     end: [`\`\`\`${deepSeek.end}`, `\`\`\`\n${deepSeek.end}`, deepSeek.end],
   }),
-  write: (calls) =>
-    inBlock(
+  serialize: (calls) =>
+    wrapInBlock(
       calls.map(
         (call) =>
           `${deepSeek.begin}function${deepSeek.separator}${call.name}\n\`\`\`json\n${call.arguments}\n\`\`\`${deepSeek.end}`,
@@ -127,29 +127,29 @@ export const deepSeekFenced: ToolStyle = {
     triggers: [deepSeek.block.begin],
     block: deepSeek.block,
     separator: '\n',
-    call: (tool) => ({
+    buildCallTag: (tool) => ({
       type: 'tag',
       begin: `${deepSeek.begin}function${deepSeek.separator}${tool.name}\n\`\`\`json\n`,
-      content: argumentsOf(tool),
+      content: jsonArgumentsFormat(tool),
       end: `\n\`\`\`${deepSeek.end}`,
     }),
   },
 };
 
 /** DeepSeek V3.1. */
-export const deepSeekNamed: ToolStyle = {
+export const deepSeekNamed: ToolCallFormat = {
   name: 'deepseek-named',
-  isTaught: ({ call }) => /<｜tool▁call▁begin｜>probe_tool<｜tool▁sep｜>/.test(call),
-  triggers: deepSeekBegins,
+  isUsedBy: ({ call }) => /<｜tool▁call▁begin｜>probe_tool<｜tool▁sep｜>/.test(call),
+  triggers: deepSeekPrefixes,
   markers: deepSeekMarkers,
-  read: reader({
-    block: { begin: deepSeekBegins, end: [deepSeek.block.end] },
+  readCalls: createNamedCallReader({
+    block: { begin: deepSeekPrefixes, end: [deepSeek.block.end] },
     begin: [deepSeek.begin],
     separators: [deepSeek.separator],
     end: [deepSeek.end],
   }),
-  write: (calls) =>
-    inBlock(
+  serialize: (calls) =>
+    wrapInBlock(
       calls.map(
         (call) => `${deepSeek.begin}${call.name}${deepSeek.separator}${call.arguments}${deepSeek.end}`,
       ),
@@ -159,10 +159,10 @@ export const deepSeekNamed: ToolStyle = {
     triggers: [deepSeek.block.begin],
     block: deepSeek.block,
     separator: '',
-    call: (tool) => ({
+    buildCallTag: (tool) => ({
       type: 'tag',
       begin: `${deepSeek.begin}${tool.name}${deepSeek.separator}`,
-      content: argumentsOf(tool),
+      content: jsonArgumentsFormat(tool),
       end: deepSeek.end,
     }),
   },
@@ -176,21 +176,21 @@ const kimi = {
 };
 
 /** Kimi K2: the call's id is `functions.name:index`, and results refer to it. */
-export const kimiK2: ToolStyle = {
+export const kimiK2: ToolCallFormat = {
   name: 'kimi',
-  isTaught: ({ source, call }) =>
+  isUsedBy: ({ source, call }) =>
     call.includes(`${kimi.begin}functions.probe_tool`) || (call === '' && source.includes(kimi.begin)),
   triggers: [kimiBlock.begin],
   markers: [kimiBlock.end, kimi.begin, kimi.separator, kimi.end],
-  read: reader({
+  readCalls: createNamedCallReader({
     block: { begin: [kimiBlock.begin], end: [kimiBlock.end] },
     begin: [kimi.begin],
     separators: [kimi.separator],
     end: [kimi.end],
-    nameOf: (written) => written.replace(/^functions\./, '').replace(/:\d+$/, ''),
-    idOf: (written) => (/:\d+$/.test(written) ? written : undefined),
+    nameOf: (writtenName) => writtenName.replace(/^functions\./, '').replace(/:\d+$/, ''),
+    idOf: (writtenName) => (/:\d+$/.test(writtenName) ? writtenName : undefined),
   }),
-  write: (calls) =>
+  serialize: (calls) =>
     `${kimiBlock.begin}${calls
       .map(
         (call, at) =>
@@ -201,7 +201,7 @@ export const kimiK2: ToolStyle = {
     triggers: [kimiBlock.begin],
     block: kimiBlock,
     separator: '',
-    call: (tool) => ({
+    buildCallTag: (tool) => ({
       type: 'tag',
       begin: `${kimi.begin}functions.${tool.name}:`,
       content: {
@@ -209,7 +209,7 @@ export const kimiK2: ToolStyle = {
         elements: [
           { type: 'regex', pattern: '[0-9]{1,3}' },
           { type: 'const_string', value: kimi.separator },
-          argumentsOf(tool),
+          jsonArgumentsFormat(tool),
         ],
       },
       end: kimi.end,

@@ -1,48 +1,48 @@
 import { GrammarError, type StructuralFormat } from '../../grammar/types.ts';
 import { readName } from '../parser/call-object.ts';
-import type { Sink } from '../parser/sink.ts';
-import type { Reading, Source } from '../parser/source.ts';
-import { typesOf } from '../parser/typed-value.ts';
-import { type Notation, readMembers, readValue } from './notation.ts';
-import { argumentsFormat, jsonValue, simpleKind } from './parameters.ts';
-import type { BoundTool, ToolStyle } from './style.ts';
+import type { DeltaCollector } from '../parser/sink.ts';
+import type { IncrementalParse, TextStream } from '../parser/source.ts';
+import { allowedTypes } from '../parser/typed-value.ts';
+import { type LiteralSyntax, readMembers, readValue } from './notation.ts';
+import { argumentsFormat, jsonValueFormat, simpleTypeOf } from './parameters.ts';
+import type { GrammarTool, ToolCallFormat } from './style.ts';
 
 /** JSON literals and Python literals. Templates print values in Python's syntax when they have no rule for them. */
-const words = { True: 'true', False: 'false', None: 'null', true: 'true', false: 'false', null: 'null' };
+const keywords = { True: 'true', False: 'false', None: 'null', true: 'true', false: 'false', null: 'null' };
 
-const gemmaText = '<|"|>';
-const gemmaNotation: Notation = { quotes: [gemmaText], escapes: false, words, bareKeys: true };
+const gemmaQuote = '<|"|>';
+const gemmaSyntax: LiteralSyntax = { quotes: [gemmaQuote], escapes: false, keywords, bareKeys: true };
 
 /** Gemma 4: `<|tool_call>call:name{key:<|"|>text<|"|>,other:1}<tool_call|>`. */
-export const gemma4: ToolStyle = {
+export const gemma4: ToolCallFormat = {
   name: 'gemma',
-  isTaught: ({ call }) => call.includes('<|tool_call>call:probe_tool{'),
+  isUsedBy: ({ call }) => call.includes('<|tool_call>call:probe_tool{'),
   triggers: ['<|tool_call>'],
-  markers: ['<tool_call|>', gemmaText],
-  *read(source, sink) {
+  markers: ['<tool_call|>', gemmaQuote],
+  *readCalls(source, collector) {
     if (!(yield* source.accept('<|tool_call>'))) return false;
-    yield* source.space();
+    yield* source.skipSpace();
     yield* source.accept('call:');
     const name = yield* readName(source);
-    if (!sink.tools.has(name) || !(yield* source.accept('{'))) return false;
-    sink.call(name);
-    if (!(yield* readMembers(source, gemmaNotation, (json) => sink.arguments(json)))) return false;
+    if (!collector.tools.has(name) || !(yield* source.accept('{'))) return false;
+    collector.startCall(name);
+    if (!(yield* readMembers(source, gemmaSyntax, (json) => collector.addArguments(json)))) return false;
     source.hold();
-    yield* source.space();
+    yield* source.skipSpace();
     yield* source.accept('<tool_call|>');
     return true;
   },
   grammar: {
     triggers: ['<|tool_call>'],
     separator: '',
-    call: (tool) => ({
+    buildCallTag: (tool) => ({
       type: 'tag',
       begin: `<|tool_call>call:${tool.name}{`,
       content: argumentsFormat(tool, {
         assign: ':',
         separator: ',',
         any: { type: 'any_text' },
-        value: gemmaValue,
+        value: gemmaValueFormat,
       }),
       end: '}<tool_call|>',
     }),
@@ -50,13 +50,13 @@ export const gemma4: ToolStyle = {
 };
 
 /** The format of an argument. Enforces the full schema of scalars, but only the type and `enum` of strings. */
-function gemmaValue(schema: unknown, { tool, name }: { tool: BoundTool; name: string }): StructuralFormat {
-  const kind = simpleKind(schema);
-  const types = typesOf(schema);
+function gemmaValueFormat(schema: unknown, { tool, name }: { tool: GrammarTool; name: string }): StructuralFormat {
+  const kind = simpleTypeOf(schema);
+  const types = allowedTypes(schema);
   const isScalar = types !== undefined && ['string', 'array', 'object'].every((type) => !types.has(type));
-  if (isScalar) return jsonValue(tool, schema);
+  if (isScalar) return jsonValueFormat(tool, schema);
   if (typeof kind === 'object') {
-    const elements = kind.texts.map((text) => constant(`${gemmaText}${text}${gemmaText}`));
+    const elements = kind.texts.map((text) => constString(`${gemmaQuote}${text}${gemmaQuote}`));
     return { type: 'or', elements };
   }
   if (tool.strict && !(kind === 'text' && isOnlyTyped(schema))) {
@@ -67,18 +67,18 @@ function gemmaValue(schema: unknown, { tool, name }: { tool: BoundTool; name: st
     );
   }
   if (kind === 'text')
-    return { type: 'tag', begin: gemmaText, content: { type: 'any_text' }, end: gemmaText };
-  return { type: 'grammar', grammar: anyGemmaValue };
+    return { type: 'tag', begin: gemmaQuote, content: { type: 'any_text' }, end: gemmaQuote };
+  return { type: 'grammar', grammar: gemmaValueGrammar };
 }
 
-const constant = (value: string): StructuralFormat => ({ type: 'const_string', value });
+const constString = (value: string): StructuralFormat => ({ type: 'const_string', value });
 
 const isOnlyTyped = (schema: unknown): boolean =>
   typeof schema === 'object' &&
   schema !== null &&
   Object.keys(schema).every((key) => ['type', 'description', 'title', 'default', 'examples'].includes(key));
 
-const anyGemmaValue = `
+const gemmaValueGrammar = `
 root ::= text | number | "true" | "false" | "null" | object | list
 text ::= "<|\\"|>" character* "<|\\"|>"
 character ::= [^<] | "<" [^|<]
@@ -88,47 +88,47 @@ member ::= [A-Za-z_] [A-Za-z0-9_-]{0,63} ":" root
 list ::= "[" (root ("," root)*)? "]"
 `;
 
-const python: Notation = { quotes: ['"', "'"], escapes: true, words, bareKeys: false };
+const pythonSyntax: LiteralSyntax = { quotes: ['"', "'"], escapes: true, keywords, bareKeys: false };
 
 /** LFM 2: a Python list of calls, `[name(key="text", other=1)]`. */
-export const lfm: ToolStyle = {
+export const lfm: ToolCallFormat = {
   name: 'lfm',
-  isTaught: ({ source }) => source.includes('List of tools: '),
+  isUsedBy: ({ source }) => source.includes('List of tools: '),
   triggers: ['<|tool_call_start|>'],
   markers: ['<|tool_call_end|>'],
-  *read(source, sink) {
+  *readCalls(source, collector) {
     if (!(yield* source.accept('<|tool_call_start|>'))) return false;
-    yield* source.space();
+    yield* source.skipSpace();
     if (!(yield* source.accept('['))) return false;
     for (let count = 0; ; count++) {
-      yield* source.space();
+      yield* source.skipSpace();
       if (count > 0) {
         if ((yield* source.accept(']')) || (yield* source.peek()) === '') break;
         if (!(yield* source.accept(','))) return false;
-        yield* source.space();
+        yield* source.skipSpace();
       }
-      if (!(yield* readPythonCall(source, sink))) return false;
+      if (!(yield* readPythonCall(source, collector))) return false;
       source.hold();
     }
     source.hold();
-    yield* source.space();
+    yield* source.skipSpace();
     yield* source.accept('<|tool_call_end|>');
     return true;
   },
-  write: (calls) =>
-    `<|tool_call_start|>[${calls.map((call) => `${call.name}(${pythonArguments(call.arguments)})`).join(', ')}]<|tool_call_end|>`,
+  serialize: (calls) =>
+    `<|tool_call_start|>[${calls.map((call) => `${call.name}(${toPythonArguments(call.arguments)})`).join(', ')}]<|tool_call_end|>`,
   grammar: {
     triggers: ['<|tool_call_start|>'],
     block: { begin: '<|tool_call_start|>[', end: ']<|tool_call_end|>' },
     separator: ', ',
-    call: (tool) => ({
+    buildCallTag: (tool) => ({
       type: 'tag',
       begin: `${tool.name}(`,
       content: argumentsFormat(tool, {
         assign: '=',
         separator: ', ',
-        any: { type: 'regex', pattern: pythonText },
-        value: pythonFormat,
+        any: { type: 'regex', pattern: pythonArgumentsPattern },
+        value: pythonValueFormat,
       }),
       end: ')',
     }),
@@ -136,52 +136,52 @@ export const lfm: ToolStyle = {
 };
 
 /** Any keyword arguments, with balanced quotes and no nested parentheses. */
-const pythonText = `([^()'"\\n]|'([^'\\\\\\n]|\\\\.)*'|"([^"\\\\\\n]|\\\\.)*")*`;
+const pythonArgumentsPattern = `([^()'"\\n]|'([^'\\\\\\n]|\\\\.)*'|"([^"\\\\\\n]|\\\\.)*")*`;
 
 /** Python's strings, numbers and lists are valid JSON; only `True`, `False` and `None` differ. */
-const pythonFormat = (schema: unknown, { tool }: { tool: BoundTool }): StructuralFormat =>
-  simpleKind(schema) === 'boolean'
+const pythonValueFormat = (schema: unknown, { tool }: { tool: GrammarTool }): StructuralFormat =>
+  simpleTypeOf(schema) === 'boolean'
     ? { type: 'or', elements: ['True', 'False'].map((value) => ({ type: 'const_string', value })) }
-    : jsonValue(tool, schema);
+    : jsonValueFormat(tool, schema);
 
-function* readPythonCall(source: Source, sink: Sink): Reading<boolean> {
+function* readPythonCall(source: TextStream, collector: DeltaCollector): IncrementalParse<boolean> {
   const name = yield* readName(source);
-  if (!sink.tools.has(name) || !(yield* source.accept('('))) return false;
-  sink.call(name);
-  sink.arguments('{');
-  const whole = yield* readKeywords(source, sink);
-  sink.arguments('}');
-  return whole;
+  if (!collector.tools.has(name) || !(yield* source.accept('('))) return false;
+  collector.startCall(name);
+  collector.addArguments('{');
+  const isComplete = yield* readKeywords(source, collector);
+  collector.addArguments('}');
+  return isComplete;
 }
 
-function* readKeywords(source: Source, sink: Sink): Reading<boolean> {
+function* readKeywords(source: TextStream, collector: DeltaCollector): IncrementalParse<boolean> {
   for (let count = 0; ; count++) {
-    yield* source.space();
+    yield* source.skipSpace();
     if (yield* source.accept(')')) return true;
     if (count > 0) {
       if (!(yield* source.accept(','))) return false;
-      yield* source.space();
+      yield* source.skipSpace();
     }
-    const key = yield* source.whileMatching(/[\p{L}\p{N}_]/u, 256);
-    yield* source.space();
+    const key = yield* source.readWhile(/[\p{L}\p{N}_]/u, 256);
+    yield* source.skipSpace();
     if (key === '' || !(yield* source.accept('='))) return false;
-    sink.arguments(`${count > 0 ? ', ' : ''}${JSON.stringify(key)}: `);
-    if (!(yield* readValue(source, python, (json) => sink.arguments(json)))) return false;
+    collector.addArguments(`${count > 0 ? ', ' : ''}${JSON.stringify(key)}: `);
+    if (!(yield* readValue(source, pythonSyntax, (json) => collector.addArguments(json)))) return false;
   }
 }
 
-function pythonArguments(json: string): string {
+function toPythonArguments(json: string): string {
   const value = JSON.parse(json) as Record<string, unknown>;
   return Object.entries(value)
-    .map(([key, one]) => `${key}=${pythonValue(one)}`)
+    .map(([key, argument]) => `${key}=${toPythonValue(argument)}`)
     .join(', ');
 }
 
-function pythonValue(value: unknown): string {
+function toPythonValue(value: unknown): string {
   if (value === null) return 'None';
   if (typeof value === 'boolean') return value ? 'True' : 'False';
-  if (Array.isArray(value)) return `[${value.map(pythonValue).join(', ')}]`;
+  if (Array.isArray(value)) return `[${value.map(toPythonValue).join(', ')}]`;
   if (typeof value !== 'object') return JSON.stringify(value);
-  const members = Object.entries(value).map(([key, one]) => `${JSON.stringify(key)}: ${pythonValue(one)}`);
+  const members = Object.entries(value).map(([key, argument]) => `${JSON.stringify(key)}: ${toPythonValue(argument)}`);
   return `{${members.join(', ')}}`;
 }

@@ -1,34 +1,34 @@
-import type { Reading, Source } from '../parser/source.ts';
+import type { IncrementalParse, TextStream } from '../parser/source.ts';
 
 /** A syntax of values that is not JSON. */
-export interface Notation {
+export interface LiteralSyntax {
   /** Quotes of strings. */
   readonly quotes: readonly string[];
   /** Whether `\` starts an escape sequence in strings. */
   readonly escapes: boolean;
-  readonly words: Readonly<Record<string, string>>;
+  readonly keywords: Readonly<Record<string, string>>;
   /** Whether object keys may be unquoted. */
   readonly bareKeys: boolean;
 }
 
 const number = /^-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
-const deepest = 64;
+const maxDepth = 64;
 
 /** Reads one value and emits it as JSON; strings are streamed. Returns false when it is invalid or incomplete. */
 export function* readValue(
-  source: Source,
-  notation: Notation,
+  stream: TextStream,
+  syntax: LiteralSyntax,
   emit: (json: string) => void,
   depth = 0,
-): Reading<boolean> {
-  if (depth > deepest) return false;
-  yield* source.space();
-  const quote = yield* source.upcoming(notation.quotes);
-  if (quote !== undefined) return yield* readText(source, notation, quote, emit);
-  if (yield* source.accept('{')) return yield* readMembers(source, notation, emit, depth);
-  if (yield* source.accept('[')) return yield* readItems(source, notation, emit, depth);
-  const word = yield* source.whileMatching(/[\w.+-]/, 64);
-  const json = Object.hasOwn(notation.words, word) ? notation.words[word] : plainNumber(word);
+): IncrementalParse<boolean> {
+  if (depth > maxDepth) return false;
+  yield* stream.skipSpace();
+  const quote = yield* stream.peekAny(syntax.quotes);
+  if (quote !== undefined) return yield* readText(stream, syntax, quote, emit);
+  if (yield* stream.accept('{')) return yield* readMembers(stream, syntax, emit, depth);
+  if (yield* stream.accept('[')) return yield* readItems(stream, syntax, emit, depth);
+  const word = yield* stream.readWhile(/[\w.+-]/, 64);
+  const json = Object.hasOwn(syntax.keywords, word) ? syntax.keywords[word] : toJsonNumber(word);
   if (json === undefined) return false;
   emit(json);
   return true;
@@ -36,93 +36,93 @@ export function* readValue(
 
 /** Reads object members up to the closing brace. */
 export function* readMembers(
-  source: Source,
-  notation: Notation,
+  stream: TextStream,
+  syntax: LiteralSyntax,
   emit: (json: string) => void,
   depth = 0,
-): Reading<boolean> {
+): IncrementalParse<boolean> {
   emit('{');
-  yield* source.space();
-  for (let count = 0; !(yield* source.accept('}')); count++) {
+  yield* stream.skipSpace();
+  for (let count = 0; !(yield* stream.accept('}')); count++) {
     if (count > 0) {
-      if (!(yield* source.accept(','))) return false;
+      if (!(yield* stream.accept(','))) return false;
       emit(', ');
     }
-    const key = yield* readKey(source, notation);
+    const key = yield* readKey(stream, syntax);
     if (key === undefined) return false;
-    yield* source.space();
-    if (!(yield* source.accept(':'))) return false;
+    yield* stream.skipSpace();
+    if (!(yield* stream.accept(':'))) return false;
     emit(`${JSON.stringify(key)}: `);
-    if (!(yield* readValue(source, notation, emit, depth + 1))) return false;
-    yield* source.space();
+    if (!(yield* readValue(stream, syntax, emit, depth + 1))) return false;
+    yield* stream.skipSpace();
   }
   emit('}');
   return true;
 }
 
-function* readKey(source: Source, notation: Notation): Reading<string | undefined> {
-  yield* source.space();
-  const quote = yield* source.upcoming(notation.quotes);
+function* readKey(stream: TextStream, syntax: LiteralSyntax): IncrementalParse<string | undefined> {
+  yield* stream.skipSpace();
+  const quote = yield* stream.peekAny(syntax.quotes);
   if (quote !== undefined) {
     const parts: string[] = [];
-    const whole = yield* readText(source, notation, quote, (json) => parts.push(json));
-    return whole ? (JSON.parse(parts.join('')) as string) : undefined;
+    const isComplete = yield* readText(stream, syntax, quote, (json) => parts.push(json));
+    return isComplete ? (JSON.parse(parts.join('')) as string) : undefined;
   }
-  if (!notation.bareKeys) return undefined;
-  const key = (yield* source.whileMatching(/[^\n:,{}[\]<]/, 256)).trimEnd();
+  if (!syntax.bareKeys) return undefined;
+  const key = (yield* stream.readWhile(/[^\n:,{}[\]<]/, 256)).trimEnd();
   return key === '' ? undefined : key;
 }
 
 function* readItems(
-  source: Source,
-  notation: Notation,
+  stream: TextStream,
+  syntax: LiteralSyntax,
   emit: (json: string) => void,
   depth: number,
-): Reading<boolean> {
+): IncrementalParse<boolean> {
   emit('[');
-  yield* source.space();
-  for (let count = 0; !(yield* source.accept(']')); count++) {
+  yield* stream.skipSpace();
+  for (let count = 0; !(yield* stream.accept(']')); count++) {
     if (count > 0) {
-      if (!(yield* source.accept(','))) return false;
+      if (!(yield* stream.accept(','))) return false;
       emit(', ');
     }
-    if (!(yield* readValue(source, notation, emit, depth + 1))) return false;
-    yield* source.space();
+    if (!(yield* readValue(stream, syntax, emit, depth + 1))) return false;
+    yield* stream.skipSpace();
   }
   emit(']');
   return true;
 }
 
 function* readText(
-  source: Source,
-  notation: Notation,
+  stream: TextStream,
+  syntax: LiteralSyntax,
   quote: string,
   emit: (json: string) => void,
-): Reading<boolean> {
-  source.skip(quote.length);
+): IncrementalParse<boolean> {
+  stream.skip(quote.length);
   emit('"');
-  const ends = notation.escapes ? [quote, '\\'] : [quote];
+  const ends = syntax.escapes ? [quote, '\\'] : [quote];
   for (;;) {
-    const end = yield* source.until(ends, (text) => emit(JSON.stringify(text).slice(1, -1)));
+    const end = yield* stream.readUntil(ends, (text) => emit(JSON.stringify(text).slice(1, -1)));
     if (end === undefined) return false;
-    source.skip(end.length);
+    stream.skip(end.length);
     if (end === quote) break;
-    const char = yield* source.peek();
+    const char = yield* stream.peek();
     if (char === '') return false;
-    source.skip(1);
+    stream.skip(1);
     if (char === 'u') {
-      const digits = yield* source.whileMatching(/[\da-fA-F]/, 4);
+      const digits = yield* stream.readWhile(/[\da-fA-F]/, 4);
       emit(digits.length === 4 ? `\\u${digits}` : JSON.stringify(`\\u${digits}`).slice(1, -1));
     } else {
-      emit(JSON.stringify(unescaped(char)).slice(1, -1));
+      emit(JSON.stringify(unescapeCharacter(char)).slice(1, -1));
     }
   }
   emit('"');
   return true;
 }
 
-const unescaped = (char: string): string => {
-  const known: Readonly<Record<string, string>> = {
+const unescapeCharacter = (char: string): string => {
+  const escapedCharacters: Readonly<Record<string, string>> = {
     n: '\n',
     t: '\t',
     r: '\r',
@@ -133,10 +133,10 @@ const unescaped = (char: string): string => {
     b: '\b',
     f: '\f',
   };
-  return known[char] ?? `\\${char}`;
+  return escapedCharacters[char] ?? `\\${char}`;
 };
 
-function plainNumber(word: string): string | undefined {
+function toJsonNumber(word: string): string | undefined {
   if (!number.test(word)) return undefined;
   const value = Number(word);
   if (!Number.isFinite(value)) return undefined;

@@ -1,15 +1,15 @@
 import type { StructuralFormat, StructuralTag } from '../../grammar/types.ts';
-import type { Sink } from '../parser/sink.ts';
-import type { Reading, Source } from '../parser/source.ts';
+import type { DeltaCollector } from '../parser/sink.ts';
+import type { IncrementalParse, TextStream } from '../parser/source.ts';
 
 /** A tool whose calls the grammar constrains. */
-export interface BoundTool {
+export interface GrammarTool {
   readonly name: string;
   readonly schema: Readonly<Record<string, unknown>>;
   readonly strict: boolean;
 }
 
-export interface WrittenCall {
+export interface SerializedCall {
   readonly id: string;
   readonly name: string;
   /** A JSON object as text. */
@@ -24,11 +24,11 @@ export interface CallGrammar {
   readonly block?: { readonly begin: string; readonly end: string };
   /** Text between two calls. */
   readonly separator: string;
-  readonly call: (tool: BoundTool) => StructuralTag;
+  readonly buildCallTag: (tool: GrammarTool) => StructuralTag;
 }
 
 /** What identifies the tool call format of a template. */
-export interface StyleEvidence {
+export interface FormatEvidence {
   readonly source: string;
   /**
    * The template's rendering of a call of `probe_tool` with `probe_key` = `probe value`; empty if it renders no calls.
@@ -37,54 +37,54 @@ export interface StyleEvidence {
 }
 
 /** The tool call format of a model family: detection, parser, serializer and grammar. */
-export interface ToolStyle {
+export interface ToolCallFormat {
   readonly name: string;
   /** Whether a template uses this format. */
-  isTaught(evidence: StyleEvidence): boolean;
+  isUsedBy(evidence: FormatEvidence): boolean;
   /** Texts that start calls. */
   readonly triggers: readonly string[];
   /** Texts that start calls only at the start of an answer. */
-  readonly opening?: readonly string[];
+  readonly startTriggers?: readonly string[];
   /** Other texts that the parser needs. */
   readonly markers?: readonly string[];
   /**
    * Reads one or several calls, starting at their trigger.
    * @returns whether they are well formed; otherwise the held text is content
    */
-  readonly read?: (source: Source, sink: Sink) => Reading<boolean>;
+  readonly readCalls?: (source: TextStream, sink: DeltaCollector) => IncrementalParse<boolean>;
   /**
    * Reads the whole answer instead, in formats whose answers consist of addressed parts even without tools.
    * @param isContinuation whether the answer starts inside a part
    */
-  readonly readAnswer?: (source: Source, sink: Sink, continues: boolean) => Reading<void>;
+  readonly readWholeAnswer?: (source: TextStream, sink: DeltaCollector, isContinuation: boolean) => IncrementalParse<void>;
   /** Writes past calls as the model would, for templates that do not render calls. */
-  readonly write?: (calls: readonly WrittenCall[]) => string;
+  readonly serialize?: (calls: readonly SerializedCall[]) => string;
   /** Text before an answer to the user, in formats that require one. */
-  readonly answerBegin?: string;
+  readonly answerPrefix?: string;
   /** Undefined when calls of this format cannot be constrained. */
   readonly grammar?: CallGrammar;
 }
 
 /** The format of a call object such as `{ "name": ..., "arguments": {...} }` for one tool. */
-export const callObject = (
-  tool: BoundTool,
-  around: { begin?: string; end?: string; nameKey?: string; argumentsKey?: string } = {},
+export const callObjectTag = (
+  tool: GrammarTool,
+  options: { begin?: string; end?: string; nameKey?: string; argumentsKey?: string } = {},
 ): StructuralTag => {
-  const { begin = '', end = '', nameKey = 'name', argumentsKey = 'arguments' } = around;
+  const { begin = '', end = '', nameKey = 'name', argumentsKey = 'arguments' } = options;
   return {
     type: 'tag',
     begin: `${begin}{"${nameKey}": ${JSON.stringify(tool.name)}, "${argumentsKey}": `,
-    content: argumentsOf(tool),
+    content: jsonArgumentsFormat(tool),
     end: `}${end}`,
   };
 };
 
 /** JSON arguments that match the tool's schema; any object if it cannot be enforced and the tool is not strict. */
-export const argumentsOf = (tool: BoundTool): StructuralFormat => ({
+export const jsonArgumentsFormat = (tool: GrammarTool): StructuralFormat => ({
   type: 'json_schema',
   json_schema: tool.schema,
   ...(tool.strict ? {} : { otherwise: { type: 'object' } }),
 });
 
-export const writeCallObject = (call: WrittenCall, argumentsKey = 'arguments'): string =>
+export const writeCallObject = (call: SerializedCall, argumentsKey = 'arguments'): string =>
   `{"name": ${JSON.stringify(call.name)}, "${argumentsKey}": ${call.arguments}}`;

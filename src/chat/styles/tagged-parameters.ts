@@ -1,36 +1,36 @@
 import { readArguments, readName } from '../parser/call-object.ts';
-import type { Sink } from '../parser/sink.ts';
-import type { Reading, Source } from '../parser/source.ts';
+import type { DeltaCollector } from '../parser/sink.ts';
+import type { IncrementalParse, TextStream } from '../parser/source.ts';
 import { ObjectWriter, parametersFormat, readTextValue } from './parameters.ts';
-import type { ToolStyle } from './style.ts';
+import type { ToolCallFormat } from './style.ts';
 
 /** `<function=name><parameter=key>value</parameter></function>` inside a tag. */
-const functionTags = (name: string, open: string, close: string, newline: string): ToolStyle => ({
+const createFunctionTagFormat = (name: string, open: string, close: string, newline: string): ToolCallFormat => ({
   name,
-  isTaught: ({ call }) => new RegExp(`${open}\\s*<function=probe_tool>`).test(call),
+  isUsedBy: ({ call }) => new RegExp(`${open}\\s*<function=probe_tool>`).test(call),
   triggers: [open],
   markers: [close],
-  *read(source, sink) {
-    if (!(yield* source.accept(open))) return false;
-    yield* source.space();
-    if (!(yield* source.accept('<function='))) return false;
-    const tool = yield* readName(source);
-    if (!sink.tools.has(tool) || !(yield* source.accept('>'))) return false;
-    sink.call(tool);
-    const writer = new ObjectWriter(sink);
-    const whole = yield* readParameters(source, sink, tool, writer);
+  *readCalls(stream, collector) {
+    if (!(yield* stream.accept(open))) return false;
+    yield* stream.skipSpace();
+    if (!(yield* stream.accept('<function='))) return false;
+    const tool = yield* readName(stream);
+    if (!collector.tools.has(tool) || !(yield* stream.accept('>'))) return false;
+    collector.startCall(tool);
+    const writer = new ObjectWriter(collector);
+    const isComplete = yield* readParameters(stream, collector, tool, writer);
     writer.end();
-    if (!whole) return false;
-    yield* source.space();
-    yield* source.accept('</function>');
-    yield* source.space();
-    yield* source.accept(close);
+    if (!isComplete) return false;
+    yield* stream.skipSpace();
+    yield* stream.accept('</function>');
+    yield* stream.skipSpace();
+    yield* stream.accept(close);
     return true;
   },
   grammar: {
     triggers: [open],
     separator: '\n',
-    call: (tool) => ({
+    buildCallTag: (tool) => ({
       type: 'tag',
       begin: `${open}\n<function=${tool.name}>\n`,
       content: parametersFormat(tool, {
@@ -42,49 +42,49 @@ const functionTags = (name: string, open: string, close: string, newline: string
   },
 });
 
-function* readParameters(source: Source, sink: Sink, tool: string, writer: ObjectWriter): Reading<boolean> {
+function* readParameters(stream: TextStream, collector: DeltaCollector, tool: string, writer: ObjectWriter): IncrementalParse<boolean> {
   for (;;) {
-    source.hold();
-    yield* source.space();
-    if (!(yield* source.accept('<parameter='))) return true;
-    const name = yield* source.whileMatching(/[^>\n]/, 256);
-    if (name === '' || !(yield* source.accept('>'))) return false;
-    source.release();
-    yield* source.accept('\n');
+    stream.hold();
+    yield* stream.skipSpace();
+    if (!(yield* stream.accept('<parameter='))) return true;
+    const name = yield* stream.readWhile(/[^>\n]/, 256);
+    if (name === '' || !(yield* stream.accept('>'))) return false;
+    stream.release();
+    yield* stream.accept('\n');
     const ends = ['\n</parameter>', '</parameter>'];
-    if (!(yield* readTextValue(source, sink, { tool, name, writer, ends }))) return true;
+    if (!(yield* readTextValue(stream, collector, { tool, name, writer, ends }))) return true;
   }
 }
 
 /** Qwen3-Coder, Qwen 3.5, Nemotron 3, Step 3.5. */
-export const qwenCoder = functionTags('qwen-coder', '<tool_call>', '</tool_call>', '\n');
+export const qwenCoder = createFunctionTagFormat('qwen-coder', '<tool_call>', '</tool_call>', '\n');
 
 /** Seed-OSS. */
-export const seed = functionTags('seed', '<seed:tool_call>', '</seed:tool_call>', '');
+export const seed = createFunctionTagFormat('seed', '<seed:tool_call>', '</seed:tool_call>', '');
 
 /** `<tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>`: GLM 4.5 and later, Laguna. */
-export const glm: ToolStyle = {
+export const glm: ToolCallFormat = {
   name: 'glm',
-  isTaught: ({ call }) => /<tool_call>probe_tool\s*<arg_key>/.test(call),
+  isUsedBy: ({ call }) => /<tool_call>probe_tool\s*<arg_key>/.test(call),
   triggers: ['<tool_call>'],
   markers: ['</tool_call>', '<arg_key>', '</arg_key>', '<arg_value>', '</arg_value>'],
-  *read(source, sink) {
-    if (!(yield* source.accept('<tool_call>'))) return false;
-    yield* source.space();
-    const tool = yield* readName(source);
-    yield* source.space();
-    const follows = yield* source.upcoming(['<arg_key>', '</tool_call>']);
-    if (!sink.tools.has(tool) || follows === undefined) return false;
-    sink.call(tool);
-    const writer = new ObjectWriter(sink);
-    const whole = yield* readPairs(source, sink, tool, writer);
+  *readCalls(stream, collector) {
+    if (!(yield* stream.accept('<tool_call>'))) return false;
+    yield* stream.skipSpace();
+    const tool = yield* readName(stream);
+    yield* stream.skipSpace();
+    const next = yield* stream.peekAny(['<arg_key>', '</tool_call>']);
+    if (!collector.tools.has(tool) || next === undefined) return false;
+    collector.startCall(tool);
+    const writer = new ObjectWriter(collector);
+    const isComplete = yield* readPairs(stream, collector, tool, writer);
     writer.end();
-    return whole;
+    return isComplete;
   },
   grammar: {
     triggers: ['<tool_call>'],
     separator: '\n',
-    call: (tool) => ({
+    buildCallTag: (tool) => ({
       type: 'tag',
       begin: `<tool_call>${tool.name}\n`,
       content: parametersFormat(tool, {
@@ -96,58 +96,58 @@ export const glm: ToolStyle = {
   },
 };
 
-function* readPairs(source: Source, sink: Sink, tool: string, writer: ObjectWriter): Reading<boolean> {
+function* readPairs(stream: TextStream, collector: DeltaCollector, tool: string, writer: ObjectWriter): IncrementalParse<boolean> {
   for (;;) {
-    source.hold();
-    yield* source.space();
-    if (yield* source.accept('</tool_call>')) {
-      source.hold();
+    stream.hold();
+    yield* stream.skipSpace();
+    if (yield* stream.accept('</tool_call>')) {
+      stream.hold();
       return true;
     }
-    if (!(yield* source.accept('<arg_key>'))) return (yield* source.peek()) === '';
-    const name = (yield* source.whileMatching(/[^<\n]/, 256)).trim();
-    if (!(yield* source.accept('</arg_key>'))) return false;
-    yield* source.space();
-    if (!(yield* source.accept('<arg_value>'))) return false;
-    source.release();
-    if (!(yield* readTextValue(source, sink, { tool, name, writer, ends: ['</arg_value>'] }))) return true;
+    if (!(yield* stream.accept('<arg_key>'))) return (yield* stream.peek()) === '';
+    const name = (yield* stream.readWhile(/[^<\n]/, 256)).trim();
+    if (!(yield* stream.accept('</arg_key>'))) return false;
+    yield* stream.skipSpace();
+    if (!(yield* stream.accept('<arg_value>'))) return false;
+    stream.release();
+    if (!(yield* readTextValue(stream, collector, { tool, name, writer, ends: ['</arg_value>'] }))) return true;
   }
 }
 
 const dsml = '｜DSML｜';
 /** Names of the element around all calls. Each model is trained on one and may write the other. */
 const dsmlBlocks = ['tool_calls', 'function_calls'] as const;
-const dsmlBegins = dsmlBlocks.map((block) => `<${dsml}${block}>`);
+const dsmlPrefixes = dsmlBlocks.map((block) => `<${dsml}${block}>`);
 const dsmlEnds = dsmlBlocks.map((block) => `</${dsml}${block}>`);
 
 /** `<｜DSML｜invoke name="...">` with parameters that declare whether they are strings. */
-const deepSeekInvocations = (name: string, block: (typeof dsmlBlocks)[number]): ToolStyle => ({
+const createInvocationFormat = (name: string, block: (typeof dsmlBlocks)[number]): ToolCallFormat => ({
   name,
-  isTaught: ({ call }) =>
+  isUsedBy: ({ call }) =>
     call.includes(`<${dsml}invoke name="probe_tool">`) && call.includes(`<${dsml}${block}>`),
-  triggers: dsmlBegins,
+  triggers: dsmlPrefixes,
   markers: [dsml],
-  *read(source, sink) {
-    if (!(yield* source.accept(...dsmlBegins))) return false;
+  *readCalls(stream, collector) {
+    if (!(yield* stream.accept(...dsmlPrefixes))) return false;
     for (let count = 0; ; count++) {
-      yield* source.space();
-      if (count > 0 && (yield* source.accept(...dsmlEnds))) return true;
-      if (count > 0 && (yield* source.peek()) === '') return true;
-      if (!(yield* source.accept(`<${dsml}invoke name="`))) return false;
-      const tool = yield* readName(source);
-      if (!sink.tools.has(tool) || !(yield* source.accept('">'))) return false;
-      sink.call(tool);
-      if (!(yield* readInvocation(source, sink, tool))) return false;
-      yield* source.space();
-      yield* source.accept(`</${dsml}invoke>`);
-      source.hold();
+      yield* stream.skipSpace();
+      if (count > 0 && (yield* stream.accept(...dsmlEnds))) return true;
+      if (count > 0 && (yield* stream.peek()) === '') return true;
+      if (!(yield* stream.accept(`<${dsml}invoke name="`))) return false;
+      const tool = yield* readName(stream);
+      if (!collector.tools.has(tool) || !(yield* stream.accept('">'))) return false;
+      collector.startCall(tool);
+      if (!(yield* readInvocation(stream, collector, tool))) return false;
+      yield* stream.skipSpace();
+      yield* stream.accept(`</${dsml}invoke>`);
+      stream.hold();
     }
   },
   grammar: {
     triggers: [`<${dsml}${block}>`],
     block: { begin: `<${dsml}${block}>\n`, end: `\n</${dsml}${block}>` },
     separator: '\n',
-    call: (tool) => ({
+    buildCallTag: (tool) => ({
       type: 'tag',
       begin: `<${dsml}invoke name="${tool.name}">\n`,
       content: parametersFormat(tool, {
@@ -160,42 +160,42 @@ const deepSeekInvocations = (name: string, block: (typeof dsmlBlocks)[number]): 
 });
 
 /** DeepSeek V4. */
-export const deepSeekMarkup = deepSeekInvocations('deepseek-markup', 'tool_calls');
+export const deepSeekMarkup = createInvocationFormat('deepseek-markup', 'tool_calls');
 
 /** DeepSeek V3.2. */
-export const deepSeekFunctions = deepSeekInvocations('deepseek-functions', 'function_calls');
+export const deepSeekFunctions = createInvocationFormat('deepseek-functions', 'function_calls');
 
 /** Reads parameters, or one object of arguments, which V3.2 sometimes writes instead. */
-function* readInvocation(source: Source, sink: Sink, tool: string): Reading<boolean> {
-  source.hold();
-  yield* source.space();
-  if ((yield* source.peek()) === '{') {
-    source.release();
-    return yield* readArguments(source, sink);
+function* readInvocation(stream: TextStream, collector: DeltaCollector, tool: string): IncrementalParse<boolean> {
+  stream.hold();
+  yield* stream.skipSpace();
+  if ((yield* stream.peek()) === '{') {
+    stream.release();
+    return yield* readArguments(stream, collector);
   }
-  const writer = new ObjectWriter(sink);
-  const whole = yield* readMarkedParameters(source, sink, tool, writer);
+  const writer = new ObjectWriter(collector);
+  const isComplete = yield* readMarkedParameters(stream, collector, tool, writer);
   writer.end();
-  return whole;
+  return isComplete;
 }
 
 function* readMarkedParameters(
-  source: Source,
-  sink: Sink,
+  stream: TextStream,
+  collector: DeltaCollector,
   tool: string,
   writer: ObjectWriter,
-): Reading<boolean> {
+): IncrementalParse<boolean> {
   for (;;) {
-    source.hold();
-    yield* source.space();
-    if (!(yield* source.accept(`<${dsml}parameter name="`))) return true;
-    const name = yield* source.whileMatching(/[^"\n]/, 256);
-    const said = yield* source.upcoming(['" string="true">', '" string="false">', '">']);
-    if (said === undefined) return false;
-    source.skip(said.length);
-    source.release();
-    const isText = said === '">' ? {} : { isText: said.includes('true') };
+    stream.hold();
+    yield* stream.skipSpace();
+    if (!(yield* stream.accept(`<${dsml}parameter name="`))) return true;
+    const name = yield* stream.readWhile(/[^"\n]/, 256);
+    const attributeEnd = yield* stream.peekAny(['" string="true">', '" string="false">', '">']);
+    if (attributeEnd === undefined) return false;
+    stream.skip(attributeEnd.length);
+    stream.release();
+    const isText = attributeEnd === '">' ? {} : { isText: attributeEnd.includes('true') };
     const ends = [`</${dsml}parameter>`];
-    if (!(yield* readTextValue(source, sink, { tool, name, writer, ends, ...isText }))) return true;
+    if (!(yield* readTextValue(stream, collector, { tool, name, writer, ends, ...isText }))) return true;
   }
 }

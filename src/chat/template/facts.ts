@@ -1,43 +1,43 @@
 import type { ChatMessage, ChatTemplate } from '../../engine/index.ts';
-import { jsonText } from '../json-text.ts';
-import type { ReasoningMarks } from '../parser/answer.ts';
-import { hermes, styleOf, type ToolStyle } from '../styles/index.ts';
-import { findCallForm } from './call-form.ts';
-import { type CallForm, inOrder, probe, probeMessages, probeTool, tried } from './probe.ts';
-import { reasoningOf } from './reasoning.ts';
-import { reads } from './thinking.ts';
+import { toSpacedJson } from '../json-text.ts';
+import type { ReasoningDelimiters } from '../parser/answer.ts';
+import { hermes, findToolCallFormat, type ToolCallFormat } from '../styles/index.ts';
+import { findCallMessageShape } from './call-form.ts';
+import { type CallMessageShape, containsInOrder, probe, probeMessages, probeTool, tryRender } from './probe.ts';
+import { detectReasoning } from './reasoning.ts';
+import { readsVariable } from './thinking.ts';
 
 /** The capabilities of a template, found by test renderings. Each is determined on first use. */
-export class TemplateFacts {
+export class TemplateCapabilities {
   readonly template: ChatTemplate;
-  readonly reasoning: ReasoningMarks | undefined;
-  #style: ToolStyle | undefined;
-  #toolVariable: { found: ToolVariable | undefined } | undefined;
-  #callForm: { found: CallForm | undefined } | undefined;
-  #systems: { first: boolean; several: boolean; later: boolean } | undefined;
-  #results: boolean | undefined;
+  readonly reasoning: ReasoningDelimiters | undefined;
+  #toolCallFormat: ToolCallFormat | undefined;
+  #toolVariable: { value: ToolVariable | undefined } | undefined;
+  #callMessageShape: { value: CallMessageShape | undefined } | undefined;
+  #systemMessageSupport: { first: boolean; several: boolean; later: boolean } | undefined;
+  #acceptsToolRole: boolean | undefined;
 
   constructor(template: ChatTemplate) {
     this.template = template;
-    this.reasoning = reasoningOf(template.source);
+    this.reasoning = detectReasoning(template.source);
   }
 
   /** The tool call format that the template uses, or the default one (Hermes) when it uses none. */
-  get style(): ToolStyle {
-    this.#style ??= this.#findStyle();
-    return this.#style;
+  get toolCallFormat(): ToolCallFormat {
+    this.#toolCallFormat ??= this.#findFormat();
+    return this.#toolCallFormat;
   }
 
   /** Undefined when the template does not render past calls. */
-  get callForm(): CallForm | undefined {
-    this.#callForm ??= { found: findCallForm(this.template) };
-    return this.#callForm.found;
+  get callMessageShape(): CallMessageShape | undefined {
+    this.#callMessageShape ??= { value: findCallMessageShape(this.template) };
+    return this.#callMessageShape.value;
   }
 
   /** Whether the template renders messages with the tool role when calls are written as text. */
-  get takesResults(): boolean {
-    this.#results ??= inOrder(
-      tried(
+  get supportsToolRole(): boolean {
+    this.#acceptsToolRole ??= containsInOrder(
+      tryRender(
         this.template,
         [
           { role: 'user', content: probe.question },
@@ -49,63 +49,63 @@ export class TemplateFacts {
       ),
       [probe.question, probe.answer, ...probe.results],
     );
-    return this.#results;
+    return this.#acceptsToolRole;
   }
 
   /** Where the template renders system messages: as the first message, several of them there, and later. */
-  get systems(): { first: boolean; several: boolean; later: boolean } {
+  get systemMessageSupport(): { first: boolean; several: boolean; later: boolean } {
     const system = { role: 'system', content: probe.system };
-    const more = { role: 'system', content: probe.laterSystem };
+    const laterSystem = { role: 'system', content: probe.laterSystem };
     const user = { role: 'user', content: probe.question };
     const turns = [user, { role: 'assistant', content: probe.answer }];
     const last = { role: 'user', content: probe.lastQuestion };
-    this.#systems ??= {
-      first: inOrder(this.#try([system, user]), [probe.system, probe.question]),
-      several: inOrder(this.#try([system, more, user]), [probe.system, probe.laterSystem, probe.question]),
-      later: inOrder(this.#try([system, ...turns, more, last]), [
+    this.#systemMessageSupport ??= {
+      first: containsInOrder(this.#tryRenderAny([system, user]), [probe.system, probe.question]),
+      several: containsInOrder(this.#tryRenderAny([system, laterSystem, user]), [probe.system, probe.laterSystem, probe.question]),
+      later: containsInOrder(this.#tryRenderAny([system, ...turns, laterSystem, last]), [
         probe.system,
         probe.answer,
         probe.laterSystem,
         probe.lastQuestion,
       ]),
     };
-    return this.#systems;
+    return this.#systemMessageSupport;
   }
 
   /** Whether the template renders with a `reasoning_effort`; some reject values that they do not know. */
   acceptsEffort(effort: string): boolean {
     const messages = [{ role: 'user', content: probe.question }];
-    return tried(this.template, messages, { variables: { reasoning_effort: effort } }) !== undefined;
+    return tryRender(this.template, messages, { variables: { reasoning_effort: effort } }) !== undefined;
   }
 
   /** Tries without tools and then with tools, because some templates render only conversations with tools. */
-  #try(messages: readonly ChatMessage[]): string | undefined {
-    return tried(this.template, messages) ?? tried(this.template, messages, { tools: [probeTool] });
+  #tryRenderAny(messages: readonly ChatMessage[]): string | undefined {
+    return tryRender(this.template, messages) ?? tryRender(this.template, messages, { tools: [probeTool] });
   }
 
   /** The variable from which the template renders tools; undefined when it does not render them. */
   get toolVariable(): ToolVariable | undefined {
-    this.#toolVariable ??= { found: toolVariables.find((variable) => this.#shows(variable)) };
-    return this.#toolVariable.found;
+    this.#toolVariable ??= { value: toolVariables.find((variable) => this.#rendersTools(variable)) };
+    return this.#toolVariable.value;
   }
 
-  #shows(variable: ToolVariable): boolean {
-    if (variable !== 'tools' && !reads(this.template.source, variable)) return false;
+  #rendersTools(variable: ToolVariable): boolean {
+    if (variable !== 'tools' && !readsVariable(this.template.source, variable)) return false;
     const messages = [{ role: 'user', content: probe.question }];
-    const shown = tried(this.template, messages, toolsAs(variable, [probeTool]));
-    return shown?.includes('probe_tool') === true && shown.includes('probe_key');
+    const output = tryRender(this.template, messages, toTemplateTools(variable, [probeTool]));
+    return output?.includes('probe_tool') === true && output.includes('probe_key');
   }
 
-  #findStyle(): ToolStyle {
+  #findFormat(): ToolCallFormat {
     const { template } = this;
-    const form = this.callForm;
-    const rendered = form ? (tried(template, probeMessages(form), { tools: [probeTool] }) ?? '') : '';
+    const shape = this.callMessageShape;
+    const rendered = shape ? (tryRender(template, probeMessages(shape), { tools: [probeTool] }) ?? '') : '';
     const from = rendered.indexOf(probe.question) + probe.question.length;
-    const call = form ? rendered.slice(from, rendered.indexOf(probe.results[0])) : '';
-    const style = styleOf({ source: template.source, call });
+    const call = shape ? rendered.slice(from, rendered.indexOf(probe.results[0])) : '';
+    const toolCallFormat = findToolCallFormat({ source: template.source, call });
     // A format that neither the template nor we can render cannot be used in a conversation.
-    const shown = form !== undefined && this.toolVariable !== undefined;
-    return style && (shown || style.write) ? style : hermes;
+    const isWritten = shape !== undefined && this.toolVariable !== undefined;
+    return toolCallFormat && (isWritten || toolCallFormat.serialize) ? toolCallFormat : hermes;
   }
 }
 
@@ -114,21 +114,21 @@ const toolVariables = ['tools', 'xml_tools', 'functions'] as const;
 export type ToolVariable = (typeof toolVariables)[number];
 
 /** Converts tools to the input of a template that reads them from `variable`. */
-export function toolsAs(
+export function toTemplateTools(
   variable: ToolVariable,
   tools: readonly (typeof probeTool | { function: unknown })[],
 ): { tools?: readonly unknown[]; variables?: Readonly<Record<string, unknown>> } {
   if (variable === 'tools') return { tools };
   const functions = tools.map((tool) => tool.function);
   // SmolLM3 expects a list of JSON texts, FireFunction one JSON text.
-  if (variable === 'xml_tools') return { variables: { xml_tools: functions.map((one) => jsonText(one)) } };
+  if (variable === 'xml_tools') return { variables: { xml_tools: functions.map((one) => toSpacedJson(one)) } };
   return { variables: { functions: JSON.stringify(functions, undefined, 4) } };
 }
 
-const known = new WeakMap<ChatTemplate, TemplateFacts>();
+const capabilitiesByTemplate = new WeakMap<ChatTemplate, TemplateCapabilities>();
 
-export function templateFacts(template: ChatTemplate): TemplateFacts {
-  const facts = known.get(template) ?? new TemplateFacts(template);
-  known.set(template, facts);
-  return facts;
+export function getTemplateCapabilities(template: ChatTemplate): TemplateCapabilities {
+  const capabilities = capabilitiesByTemplate.get(template) ?? new TemplateCapabilities(template);
+  capabilitiesByTemplate.set(template, capabilities);
+  return capabilities;
 }

@@ -1,5 +1,5 @@
 import type { ChatMessage, ChatTemplate } from '../../engine/index.ts';
-import { standingVariables } from './thinking.ts';
+import { requiredVariables } from './thinking.ts';
 
 /** Texts of the conversation for test renderings. No template contains them itself. */
 export const probe = {
@@ -8,7 +8,7 @@ export const probe = {
   question: 'probe question 73',
   answer: 'probe answer 74',
   lastQuestion: 'probe last question 75',
-  saying: 'probe saying 76',
+  callText: 'probe saying 76',
   thought: 'probe thought 77',
   values: ['probe value', 'probe second value'],
   results: ['probe result 78', 'probe second result 79'],
@@ -28,12 +28,12 @@ export const probeTool = {
 };
 
 /** How assistant messages with calls are passed to a template. */
-export interface CallForm {
+export interface CallMessageShape {
   readonly arguments: 'object' | 'text';
   /** The value for no content. */
   readonly noContent: '' | null;
   /** Whether all calls are in one message; otherwise each call has a message, followed by its result. */
-  readonly together: boolean;
+  readonly isOneMessage: boolean;
   /** Whether ids must have nine letters and digits. */
   readonly shortIds: boolean;
   /**
@@ -42,13 +42,13 @@ export interface CallForm {
   readonly content: 'same' | 'before' | 'lost';
 }
 
-export const probeMessages = (form: CallForm, { saying = '', id = 'abcdef12' } = {}): ChatMessage[] => {
+export const probeMessages = (shape: CallMessageShape, { callText = '', id = 'abcdef12' } = {}): ChatMessage[] => {
   const calls = probe.values.map((value, index) => ({
     id: `${id}${index}`,
     type: 'function',
     function: {
       name: 'probe_tool',
-      arguments: form.arguments === 'object' ? { probe_key: value } : JSON.stringify({ probe_key: value }),
+      arguments: shape.arguments === 'object' ? { probe_key: value } : JSON.stringify({ probe_key: value }),
     },
   }));
   const results = probe.results.map((content, index) => ({
@@ -57,22 +57,22 @@ export const probeMessages = (form: CallForm, { saying = '', id = 'abcdef12' } =
     name: 'probe_tool',
     tool_call_id: `${id}${index}`,
   }));
-  const asking = (some: unknown[], content: string | null): ChatMessage => ({
+  const callMessage = (messageCalls: unknown[], content: string | null): ChatMessage => ({
     role: 'assistant',
     content,
-    tool_calls: some,
+    tool_calls: messageCalls,
   });
-  const said = form.content === 'before' && saying !== '' ? [{ role: 'assistant', content: saying }] : [];
-  const content = form.content === 'same' && saying !== '' ? saying : form.noContent;
-  const turns = form.together
-    ? [asking(calls, content), ...results]
+  const contentMessages = shape.content === 'before' && callText !== '' ? [{ role: 'assistant', content: callText }] : [];
+  const content = shape.content === 'same' && callText !== '' ? callText : shape.noContent;
+  const turns = shape.isOneMessage
+    ? [callMessage(calls, content), ...results]
     : calls.flatMap((call, index) => [
-        asking([call], index === 0 ? content : form.noContent),
+        callMessage([call], index === 0 ? content : shape.noContent),
         results[index] as ChatMessage,
       ]);
   return [
     { role: 'user', content: probe.question },
-    ...said,
+    ...contentMessages,
     ...turns,
     { role: 'assistant', content: probe.answer },
     { role: 'user', content: probe.lastQuestion },
@@ -80,13 +80,13 @@ export const probeMessages = (form: CallForm, { saying = '', id = 'abcdef12' } =
 };
 
 /** Renders a conversation; undefined when the template rejects it. */
-export function tried(
+export function tryRender(
   template: ChatTemplate,
   messages: readonly ChatMessage[],
   options: { tools?: readonly unknown[]; variables?: Readonly<Record<string, unknown>> } = {},
 ): string | undefined {
   try {
-    const variables = { ...standingVariables(template.source), ...options.variables };
+    const variables = { ...requiredVariables(template.source), ...options.variables };
     return template.render({ messages, addGenerationPrompt: true, ...options, variables });
   } catch {
     return undefined;
@@ -94,7 +94,7 @@ export function tried(
 }
 
 /** Whether a rendering contains the texts in this order. */
-export function inOrder(rendered: string | undefined, texts: readonly string[]): boolean {
+export function containsInOrder(rendered: string | undefined, texts: readonly string[]): boolean {
   if (rendered === undefined) return false;
   let at = 0;
   for (const text of texts) {

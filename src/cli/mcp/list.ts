@@ -1,33 +1,33 @@
 import type { McpServer } from '../../agent/mcp/index.ts';
 import type { McpTable } from '../../config/tables.ts';
-import { columns } from '../models/columns.ts';
-import { jsonText } from '../../terminal/printable.ts';
-import type { World } from '../world.ts';
+import { formatTable } from '../models/columns.ts';
+import { formatJson } from '../../terminal/printable.ts';
+import type { CliContext } from '../world.ts';
 import { type PinState, pinStates } from './pin-state.ts';
 
 /** Prints one line per server. The line of a server that cannot be used has the reason. */
-export function listServers(
+export function printServerList(
   tables: Readonly<Record<string, McpTable>>,
   servers: readonly McpServer[],
-  { world, json }: { world: World; json: boolean },
+  { cli, json }: { cli: CliContext; json: boolean },
 ): void {
   const rows = Object.entries(tables).map(([name, table]) => {
     const server = servers.find(({ config }) => config.name === name);
     return { name, reached: reachedBy(table), ...stateOf(server) };
   });
   if (json) {
-    world.stdout.write(`${jsonText(rows)}\n`);
+    cli.stdout.write(`${formatJson(rows)}\n`);
     return;
   }
   const cells = rows.map(({ name, reached, state, tools, problem }) => {
     const counts = Object.entries(tools ?? {}).filter(([, count]) => count > 0);
-    const remark = problem ?? counts.map(([what, count]) => `${count} ${words[what as PinState]}`).join(', ');
-    return [name, reached, state, remark];
+    const summary = problem ?? counts.map(([what, count]) => `${count} ${stateLabels[what as PinState]}`).join(', ');
+    return [name, reached, state, summary];
   });
-  world.stdout.write(columns(['NAME', 'REACHED BY', 'STATE', 'TOOLS'], cells));
+  cli.stdout.write(formatTable(['NAME', 'REACHED BY', 'STATE', 'TOOLS'], cells));
 }
 
-const words: Readonly<Record<PinState, string>> = {
+const stateLabels: Readonly<Record<PinState, string>> = {
   pinned: 'pinned',
   unpinned: 'not pinned',
   changed: 'changed since pinned',
@@ -40,7 +40,7 @@ function stateOf(server: McpServer | undefined): {
   tools?: Record<PinState, number>;
 } {
   if (server === undefined) return { state: 'disabled' };
-  if (server.down !== undefined) return { state: 'down', problem: server.down };
+  if (server.downReason !== undefined) return { state: 'down', problem: server.downReason };
   const tools: Record<PinState, number> = { pinned: 0, unpinned: 0, changed: 0, missing: 0 };
   for (const { state } of pinStates(server)) tools[state]++;
   return { state: 'up', tools };

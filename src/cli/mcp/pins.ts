@@ -1,19 +1,19 @@
 import type { McpServer } from '../../agent/mcp/index.ts';
-import { jsonText } from '../../terminal/printable.ts';
-import type { World } from '../world.ts';
+import { formatJson } from '../../terminal/printable.ts';
+import type { CliContext } from '../world.ts';
 
 /** Prints the table of pins to paste into the configuration file. */
-export function pinServer(
-  { config: { name }, listed }: McpServer,
-  { world, json }: { world: World; json: boolean },
+export function printPins(
+  { config: { name }, listedTools: listed }: McpServer,
+  { cli, json }: { cli: CliContext; json: boolean },
 ): void {
   const tools = [...listed.values()];
   if (json) {
-    world.stdout.write(`${jsonText(Object.fromEntries(tools.map((tool) => [tool.name, tool.pin])))}\n`);
+    cli.stdout.write(`${formatJson(Object.fromEntries(tools.map((tool) => [tool.name, tool.pin])))}\n`);
     return;
   }
   const lines = tools.map((tool) => `${tomlKey(tool.name)} = "${tool.pin}"\n`);
-  world.stdout.write(`[mcp.${name}.pins]\n${lines.join('')}`);
+  cli.stdout.write(`[mcp.${name}.pins]\n${lines.join('')}`);
 }
 
 /** A TOML key, quoted where needed. Control characters are escaped, so that a terminal cannot interpret them. */

@@ -1,50 +1,50 @@
 import { formatBytes } from '../../engine/index.ts';
 import { locateModel } from '../model-location.ts';
-import { jsonText } from '../../terminal/printable.ts';
-import { shortCount } from '../ready-line.ts';
-import type { World } from '../world.ts';
-import { columns } from './columns.ts';
-import { type Inspected, inspectAt } from './open.ts';
+import { formatJson } from '../../terminal/printable.ts';
+import { formatCount } from '../ready-line.ts';
+import type { CliContext } from '../world.ts';
+import { formatTable } from './columns.ts';
+import { type InspectionResult, inspectLocation } from './open.ts';
 import type { PulledModel } from './pulled.ts';
 
 /** Prints one line per model. The line of a model that cannot be used has the reason. */
 export async function listModels(
   pulled: readonly PulledModel[],
-  { world, json, dataDir }: { world: World; json: boolean; dataDir: string },
+  { cli, json, dataDir }: { cli: CliContext; json: boolean; dataDir: string },
 ): Promise<void> {
-  const embedded = await locateModel(undefined, { packageRoot: world.packageRoot, dataDir });
+  const embedded = await locateModel(undefined, { packageRoot: cli.packageRoot, dataDir });
   const models = [
     {
       name: 'lathe-tiny',
       path: embedded.location,
       embedded: true,
-      inspected: await inspectAt(world, embedded.location),
+      inspected: await inspectLocation(cli, embedded.location),
     },
   ];
   for (const { name, path, unfinished } of pulled)
-    models.push({ name, path, embedded: false, inspected: await inspectPulled(world, path, unfinished) });
+    models.push({ name, path, embedded: false, inspected: await inspectPulled(cli, path, unfinished) });
   if (json) {
-    const entries = models.map(({ inspected, ...model }) => ({ ...model, ...entryOf(inspected) }));
-    world.stdout.write(`${jsonText(entries)}\n`);
+    const entries = models.map(({ inspected, ...model }) => ({ ...model, ...toJsonEntry(inspected) }));
+    cli.stdout.write(`${formatJson(entries)}\n`);
     return;
   }
   const headings = ['NAME', 'ARCHITECTURE', 'PARAMETERS', 'QUANTIZATION', 'SIZE', 'CONTEXT', 'REMARK'];
-  world.stdout.write(
-    columns(
+  cli.stdout.write(
+    formatTable(
       headings,
-      models.map(({ name, embedded: own, inspected }) => [name, ...cellsOf(inspected, own)]),
+      models.map(({ name, embedded: own, inspected }) => [name, ...toCells(inspected, own)]),
     ),
   );
 }
 
-async function inspectPulled(world: World, path: string, unfinished: readonly string[]): Promise<Inspected> {
-  if (unfinished.length === 0) return await inspectAt(world, path);
+async function inspectPulled(cli: CliContext, path: string, unfinished: readonly string[]): Promise<InspectionResult> {
+  if (unfinished.length === 0) return await inspectLocation(cli, path);
   return {
     problem: `the download is incomplete (${unfinished.join(', ')}); pull it again to resume`,
   };
 }
 
-function entryOf(inspected: Inspected) {
+function toJsonEntry(inspected: InspectionResult) {
   if ('problem' in inspected) return { problem: inspected.problem };
   const { architecture, parameters, quantization, sizeBytes, contextLength, format, problems } =
     inspected.facts;
@@ -59,13 +59,13 @@ function entryOf(inspected: Inspected) {
   };
 }
 
-function cellsOf(inspected: Inspected, embedded: boolean): string[] {
+function toCells(inspected: InspectionResult, embedded: boolean): string[] {
   if ('problem' in inspected) return ['-', '-', '-', '-', '-', `unusable: ${inspected.problem}`];
   const { architecture, parameters, quantization, sizeBytes, contextLength, problems } = inspected.facts;
   const remark = problems.length > 0 ? `unusable: ${problems.join('; ')}` : embedded ? 'embedded' : '';
   return [
     architecture,
-    shortCount(parameters),
+    formatCount(parameters),
     quantization,
     formatBytes(sizeBytes),
     contextLength === undefined ? '-' : String(contextLength),

@@ -1,7 +1,7 @@
 /** The models in the models folder, complete or not: GGUF files, split GGUF sets and model folders. */
 import { readdir, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { isGgufModel, partNames, splitNameOf } from '../../engine/index.ts';
+import { isGgufModelPath, listPartNames, parseSplitName } from '../../engine/index.ts';
 import { chooseModel } from '../../pull/choose.ts';
 import { readRecord } from '../../pull/record.ts';
 import type { Reference } from '../../pull/reference.ts';
@@ -35,24 +35,24 @@ const settingsFile = /\/(config|mlc-chat-config)\.json(\.part)?$/;
 /** Lists the pulled models, sorted by name. An absent folder has none. */
 export async function pulledModels(folder: string): Promise<PulledModel[]> {
   const files = await filesBelow(folder);
-  const ofGguf = ggufModels(folder, files);
-  const ofFolders = folderModels(folder, files);
-  return [...ofGguf, ...ofFolders].sort((a, b) => (a.name < b.name ? -1 : 1));
+  const gguf = ggufModels(folder, files);
+  const folders = folderModels(folder, files);
+  return [...gguf, ...folders].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
 async function filesBelow(folder: string): Promise<FoundFile[]> {
-  const found = await filesOf(folder, '');
+  const found = await listFiles(folder, '');
   return found.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
 /** Does not follow links to folders: files found here may be deleted, so they must be inside the models folder. */
-async function filesOf(folder: string, prefix: string): Promise<FoundFile[]> {
+async function listFiles(folder: string, prefix: string): Promise<FoundFile[]> {
   const entries = await readdir(join(folder, prefix), { withFileTypes: true }).catch(() => []);
   const found: FoundFile[] = [];
   for (const entry of entries) {
     const path = `${prefix}${entry.name}`;
     if (entry.name.startsWith('.') || /\.part\.json$/.test(entry.name)) continue;
-    if (entry.isDirectory()) found.push(...(await filesOf(folder, `${path}/`)));
+    if (entry.isDirectory()) found.push(...(await listFiles(folder, `${path}/`)));
     // A link to a file elsewhere counts as a file. Deleting it deletes the link only.
     if (!entry.isFile() && !entry.isSymbolicLink()) continue;
     const facts = await stat(join(folder, path)).catch(() => undefined);
@@ -65,58 +65,58 @@ function ggufModels(folder: string, files: readonly FoundFile[]): PulledModel[] 
   const models = new Map<string, FoundFile[]>();
   for (const file of files) {
     const path = file.path.replace(partEnding, '');
-    if (!isGgufModel(path)) continue;
-    const split = splitNameOf(path);
-    const key = split ? (partNames({ ...split, count: 1, part: 1 })[0] ?? path) : path;
+    if (!isGgufModelPath(path)) continue;
+    const split = parseSplitName(path);
+    const key = split ? (listPartNames({ ...split, count: 1, part: 1 })[0] ?? path) : path;
     models.set(key, [...(models.get(key) ?? []), file]);
   }
-  return Array.from(models.values(), (own) => {
+  return Array.from(models.values(), (modelFiles) => {
     const first =
-      (own.find(({ path }) => !partEnding.test(path)) ?? own[0])?.path.replace(partEnding, '') ?? '';
-    const name = splitNameOf(first)?.model ?? first.replace(/\.gguf$/i, '');
-    return modelOf(folder, { name, path: first, own });
+      (modelFiles.find(({ path }) => !partEnding.test(path)) ?? modelFiles[0])?.path.replace(partEnding, '') ?? '';
+    const name = parseSplitName(first)?.model ?? first.replace(/\.gguf$/i, '');
+    return createPulledModel(folder, { name, path: first, modelFiles });
   });
 }
 
 function folderModels(folder: string, files: readonly FoundFile[]): PulledModel[] {
-  const topsOf = (isWanted: (path: string) => boolean) =>
+  const foldersWith = (isWanted: (path: string) => boolean) =>
     files.filter(({ path }) => isWanted(path)).map(({ path }) => path.slice(0, path.lastIndexOf('/')));
-  const withGguf = new Set(topsOf((path) => isGgufModel(path.replace(partEnding, ''))));
-  const settings = topsOf((path) => settingsFile.test(path)).filter((top) => !withGguf.has(top));
-  const tops = new Set([...topsOf((path) => weightFile.test(path)), ...settings]);
+  const withGguf = new Set(foldersWith((path) => isGgufModelPath(path.replace(partEnding, ''))));
+  const settings = foldersWith((path) => settingsFile.test(path)).filter((top) => !withGguf.has(top));
+  const modelFolders = new Set([...foldersWith((path) => weightFile.test(path)), ...settings]);
   // An embedding model has subfolders for its modules, which are not models.
-  const outer = [...tops].filter((top) => ![...tops].some((other) => top.startsWith(`${other}/`)));
-  return outer.map((top) => {
-    const own = files.filter(({ path }) => path.startsWith(`${top}/`) && !/\.gguf(\.part)?$/i.test(path));
-    return modelOf(folder, { name: top, path: top, own });
+  const outermost = [...modelFolders].filter((top) => ![...modelFolders].some((other) => top.startsWith(`${other}/`)));
+  return outermost.map((top) => {
+    const modelFiles = files.filter(({ path }) => path.startsWith(`${top}/`) && !/\.gguf(\.part)?$/i.test(path));
+    return createPulledModel(folder, { name: top, path: top, modelFiles });
   });
 }
 
-function modelOf(
+function createPulledModel(
   folder: string,
-  { name, path, own }: { name: string; path: string; own: readonly FoundFile[] },
+  { name, path, modelFiles }: { name: string; path: string; modelFiles: readonly FoundFile[] },
 ): PulledModel {
   return {
     name,
     path: join(folder, ...path.split('/')),
-    files: own.map((file) => file.path),
-    sizeBytes: own.reduce((sum, file) => sum + file.sizeBytes, 0),
-    unfinished: own.filter((file) => partEnding.test(file.path)).map((file) => file.path),
+    files: modelFiles.map((file) => file.path),
+    sizeBytes: modelFiles.reduce((sum, file) => sum + file.sizeBytes, 0),
+    unfinished: modelFiles.filter((file) => partEnding.test(file.path)).map((file) => file.path),
   };
 }
 
 /** The repository folder of a model, which holds its download record, and the model's files relative to that folder. */
-export function homeOf(folder: string, files: readonly string[]): { home: string; paths: string[] } {
+export function locateInRepository(folder: string, files: readonly string[]): { repositoryFolder: string; paths: string[] } {
   const [top = '', ...below] = (files[0] ?? '').split('/');
-  if (below.length === 0) return { home: folder, paths: [...files] };
-  return { home: join(folder, top), paths: files.map((file) => file.slice(top.length + 1)) };
+  if (below.length === 0) return { repositoryFolder: folder, paths: [...files] };
+  return { repositoryFolder: join(folder, top), paths: files.map((file) => file.slice(top.length + 1)) };
 }
 
 /**
  * All names that match a pulled model, in lower case: its name, its file's name, its repository as the hub writes it,
  * and the repository alone.
  */
-export function namesOf({ name, path, files }: PulledModel): string[] {
+export function aliasesOf({ name, path, files }: PulledModel): string[] {
   const [top = ''] = name.split('/');
   const repository = [top, top.replace('--', '/')];
   const names = [name, basename(name), name.replace('--', '/'), basename(path), ...repository];
@@ -131,10 +131,10 @@ export async function pulledCopy(
   folder: string,
   { repo, file, revision }: Reference,
 ): Promise<string | undefined> {
-  const home = join(folder, repo.replace('/', '--'));
-  const record = await readRecord(home);
+  const repositoryFolder = join(folder, repo.replace('/', '--'));
+  const record = await readRecord(repositoryFolder);
   const models = (await pulledModels(folder)).filter(
-    ({ path, unfinished }) => (path === home || path.startsWith(join(home, '/'))) && unfinished.length === 0,
+    ({ path, unfinished }) => (path === repositoryFolder || path.startsWith(join(repositoryFolder, '/'))) && unfinished.length === 0,
   );
   const top = repo.replace('/', '--').length + 1;
   const files = models
@@ -144,7 +144,7 @@ export async function pulledCopy(
     .map((path) => ({ path, sizeBytes: 0, checksum: { kind: 'sha256' as const, hex: '' } }));
   try {
     const { entry } = chooseModel(files, file);
-    return entry === undefined ? home : join(home, ...entry.split('/'));
+    return entry === undefined ? repositoryFolder : join(repositoryFolder, ...entry.split('/'));
   } catch {
     // Other files of the repository were pulled; the requested ones are on the hub.
     return undefined;

@@ -1,10 +1,10 @@
 import { formatBytes, type ModelFacts } from '../../engine/index.ts';
-import { jsonText, printable } from '../../terminal/printable.ts';
-import { shortCount } from '../ready-line.ts';
+import { formatJson, printable } from '../../terminal/printable.ts';
+import { formatCount } from '../ready-line.ts';
 import { StartError } from '../start-error.ts';
-import type { World } from '../world.ts';
-import { columns } from './columns.ts';
-import { inspectAt } from './open.ts';
+import type { CliContext } from '../world.ts';
+import { formatTable } from './columns.ts';
+import { inspectLocation } from './open.ts';
 
 /** Digest of a model's tensors, or a remark why it is not available. */
 export type Digest = string | { readonly remark: string };
@@ -12,9 +12,9 @@ export type Digest = string | { readonly remark: string };
 /** Prints the facts of one model's headers. */
 export async function showModel(
   { name, location, digest }: { name: string; location: string; digest: Digest },
-  { world, json }: { world: World; json: boolean },
+  { cli, json }: { cli: CliContext; json: boolean },
 ): Promise<void> {
-  const inspected = await inspectAt(world, location);
+  const inspected = await inspectLocation(cli, location);
   if ('problem' in inspected) throw new StartError(`cannot read '${name}': ${inspected.problem}`);
   const { facts } = inspected;
   if (json) {
@@ -32,28 +32,28 @@ export async function showModel(
       memory: memory ?? null,
       digest: typeof digest === 'string' ? digest : null,
     };
-    world.stdout.write(`${jsonText(entry)}\n`);
+    cli.stdout.write(`${formatJson(entry)}\n`);
     return;
   }
-  const rows = linesOf(facts, digest).map(([label, text]) => `${label.padEnd(14)}${printable(text)}\n`);
+  const rows = factLines(facts, digest).map(([label, text]) => `${label.padEnd(14)}${printable(text)}\n`);
   const types = facts.types.map(({ type, tensors, weights, bytes }) => [
     `  ${type}`,
     String(tensors),
-    shortCount(weights),
+    formatCount(weights),
     formatBytes(bytes),
   ]);
-  world.stdout.write(
-    `${printable(name)}\n${rows.join('')}${columns(['  TYPE', 'TENSORS', 'WEIGHTS', 'SIZE'], types)}`,
+  cli.stdout.write(
+    `${printable(name)}\n${rows.join('')}${formatTable(['  TYPE', 'TENSORS', 'WEIGHTS', 'SIZE'], types)}`,
   );
 }
 
-function linesOf(facts: ModelFacts, digest: Digest): (readonly [string, string])[] {
+function factLines(facts: ModelFacts, digest: Digest): (readonly [string, string])[] {
   const { tokenizer, memory, contextLength } = facts;
   return [
     ...(facts.name === undefined ? [] : [['title', facts.name] as const]),
     ['format', facts.format],
     ['architecture', facts.architecture],
-    ['parameters', `${shortCount(facts.parameters)} (${facts.parameters})`],
+    ['parameters', `${formatCount(facts.parameters)} (${facts.parameters})`],
     ['quantization', facts.quantization],
     ['size', `${formatBytes(facts.sizeBytes)} (${facts.sizeBytes} bytes)`],
     ['context', contextLength === undefined ? 'unknown' : `${contextLength} tokens`],

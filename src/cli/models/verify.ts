@@ -2,20 +2,20 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { checkModel, openModelFile, readShardFiles } from '../../engine/index.ts';
-import { noteDigest, stampsOf } from '../../pull/noted-digest.ts';
-import { contentHash, type FileRecord, readRecord } from '../../pull/record.ts';
-import { jsonText } from '../../terminal/printable.ts';
+import { verifyModel, openModelFile, readShardFiles } from '../../engine/index.ts';
+import { storeDigest, readStamps } from '../../pull/noted-digest.ts';
+import { createContentHash, type FileRecord, readRecord } from '../../pull/record.ts';
+import { formatJson } from '../../terminal/printable.ts';
 import { errorMessage } from '../../util/error-message.ts';
 import { type ProgressBar, progressBar } from '../progress.ts';
 import { StartError } from '../start-error.ts';
-import type { World } from '../world.ts';
-import { columns } from './columns.ts';
-import { platformOf } from './open.ts';
-import { homeOf } from './pulled.ts';
+import type { CliContext } from '../world.ts';
+import { formatTable } from './columns.ts';
+import { createPlatform } from './open.ts';
+import { locateInRepository } from './pulled.ts';
 
 /** A model to verify. */
-export interface Checked {
+export interface VerifyTarget {
   readonly name: string;
   readonly location: string;
   /** For a pulled model: the models folder, and the model's files relative to it. */
@@ -40,13 +40,13 @@ interface Verdict {
  * checks that every tensor is present and finite. Exit code 1 if a model is bad.
  */
 export async function verifyModels(
-  models: readonly Checked[],
-  { world, json, quiet }: { world: World; json: boolean; quiet: boolean },
+  models: readonly VerifyTarget[],
+  { cli, json, quiet }: { cli: CliContext; json: boolean; quiet: boolean },
 ): Promise<void> {
-  const bar = progressBar(world.stderr, quiet);
+  const bar = progressBar(cli.stderr, quiet);
   const verdicts: Verdict[] = [];
   for (const model of models) {
-    verdicts.push(await verify(model, world, bar));
+    verdicts.push(await verify(model, cli, bar));
     bar.clear();
   }
   if (json) {
@@ -56,13 +56,13 @@ export async function verifyModels(
       problems,
       digest: digest ?? null,
     }));
-    world.stdout.write(`${jsonText(entries)}\n`);
-  } else if (verdicts.length === 0) world.stdout.write('no pulled models\n');
-  else world.stdout.write(columns(['NAME', 'STATE', 'DIGEST', 'CHECKED'], verdicts.map(rowOf)));
-  const bad = verdicts.filter(({ problems }) => problems.length > 0);
-  if (bad.length === 0) return;
+    cli.stdout.write(`${formatJson(entries)}\n`);
+  } else if (verdicts.length === 0) cli.stdout.write('no pulled models\n');
+  else cli.stdout.write(formatTable(['NAME', 'STATE', 'DIGEST', 'CHECKED'], verdicts.map(rowOf)));
+  const failed = verdicts.filter(({ problems }) => problems.length > 0);
+  if (failed.length === 0) return;
   throw new StartError(
-    `${bad.length} of ${verdicts.length} models ${bad.length === 1 ? 'is' : 'are'} bad: ${bad.map(({ name }) => name).join(', ')}`,
+    `${failed.length} of ${verdicts.length} models ${failed.length === 1 ? 'is' : 'are'} bad: ${failed.map(({ name }) => name).join(', ')}`,
   );
 }
 
@@ -72,7 +72,7 @@ function rowOf({ name, problems, compared, files, digest = '-' }: Verdict): stri
   return [name, 'ok', digest, `${checksums}, all tensors complete and finite`];
 }
 
-async function verify(model: Checked, world: World, bar: ProgressBar): Promise<Verdict> {
+async function verify(model: VerifyTarget, cli: CliContext, bar: ProgressBar): Promise<Verdict> {
   const { name, pulled } = model;
   const problems = (pulled?.unfinished ?? []).map(
     (file) => `the download of ${file} is incomplete; pull it again to resume`,
@@ -80,20 +80,20 @@ async function verify(model: Checked, world: World, bar: ProgressBar): Promise<V
   const facts = { name, files: pulled?.files.length ?? 1 };
   // An incomplete model is bad; the other files need not be read.
   if (problems.length > 0) return { ...facts, problems, compared: 0, digest: undefined };
-  const note = pulled && (await noteFor(pulled, world));
+  const writeDigest = pulled && (await prepareDigestNote(pulled, cli));
   let compared = 0;
-  for (const [file, known] of await checksumsOf(model)) {
+  for (const [file, known] of await expectedChecksums(model)) {
     bar.show(`${name}: ${file}`, compared, facts.files);
-    const wrong = await compare(file, known);
-    if (wrong === undefined) compared += 1;
-    else problems.push(wrong);
+    const problem = await findChecksumProblem(file, known);
+    if (problem === undefined) compared += 1;
+    else problems.push(problem);
   }
-  const digest = await checkTensors(model, { world, bar, problems });
-  await note?.(problems.length === 0 ? digest : undefined);
+  const digest = await checkTensors(model, { cli, bar, problems });
+  await writeDigest?.(problems.length === 0 ? digest : undefined);
   return { ...facts, problems, compared, digest };
 }
 
-interface Known {
+interface ExpectedChecksum {
   /** File name for messages. */
   readonly label: string;
   readonly sizeBytes: number;
@@ -102,15 +102,15 @@ interface Known {
 }
 
 /** Expected sizes and checksums by file path. */
-async function checksumsOf({ location, pulled }: Checked): Promise<Map<string, Known>> {
-  const known = new Map<string, Known>();
+async function expectedChecksums({ location, pulled }: VerifyTarget): Promise<Map<string, ExpectedChecksum>> {
+  const expected = new Map<string, ExpectedChecksum>();
   if (pulled) {
-    const { home, paths } = homeOf(pulled.folder, pulled.files);
-    const record = await readRecord(home);
+    const { repositoryFolder, paths } = locateInRepository(pulled.folder, pulled.files);
+    const record = await readRecord(repositoryFolder);
     for (const path of paths) {
       const found: FileRecord | undefined = record?.files[path];
       if (found)
-        known.set(join(home, ...path.split('/')), {
+        expected.set(join(repositoryFolder, ...path.split('/')), {
           label: path,
           sizeBytes: found.sizeBytes,
           ...found.checksum,
@@ -118,31 +118,31 @@ async function checksumsOf({ location, pulled }: Checked): Promise<Map<string, K
     }
   }
   const isFolder = (await stat(location).catch(() => undefined))?.isDirectory();
-  if (!isFolder) return known;
+  if (!isFolder) return expected;
   const shards = await readShards(location);
-  for (const { path, bytes, md5 } of shards) {
+  for (const { path, sizeBytes: bytes, md5 } of shards) {
     const file = join(location, ...path.split('/'));
-    if (md5 !== undefined && !known.has(file))
-      known.set(file, { label: path, sizeBytes: bytes, kind: 'md5', hex: md5 });
+    if (md5 !== undefined && !expected.has(file))
+      expected.set(file, { label: path, sizeBytes: bytes, kind: 'md5', hex: md5 });
   }
-  return known;
+  return expected;
 }
 
 /** Empty for a folder without an MLC shard list. Empty for a damaged list too: opening the model reports that. */
 async function readShards(location: string) {
   try {
-    return await readShardFiles(await platformOf({ env: {} }).modelFiles(location));
+    return await readShardFiles(await createPlatform({ env: {} }).modelFiles(location));
   } catch {
     return [];
   }
 }
 
 /** Compares a file with its expected size and checksum. @returns the problem, if there is one */
-async function compare(path: string, { label, sizeBytes, kind, hex }: Known): Promise<string | undefined> {
+async function findChecksumProblem(path: string, { label, sizeBytes, kind, hex }: ExpectedChecksum): Promise<string | undefined> {
   try {
     const { size } = await stat(path);
     if (size !== sizeBytes) return `${label} has ${size} bytes, expected ${sizeBytes}; pull the model again`;
-    const hash = kind === 'md5' ? createHash('md5') : contentHash(kind, sizeBytes);
+    const hash = kind === 'md5' ? createHash('md5') : createContentHash(kind, sizeBytes);
     for await (const bytes of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(bytes);
     const found = hash.digest('hex');
     if (found === hex) return undefined;
@@ -154,14 +154,14 @@ async function compare(path: string, { label, sizeBytes, kind, hex }: Known): Pr
 
 /** Opens the model and reads every tensor. @returns its digest */
 async function checkTensors(
-  { name, location }: Checked,
-  { world, bar, problems }: { world: World; bar: ProgressBar; problems: string[] },
+  { name, location }: VerifyTarget,
+  { cli, bar, problems }: { cli: CliContext; bar: ProgressBar; problems: string[] },
 ): Promise<string | undefined> {
-  const platform = platformOf(world);
+  const platform = createPlatform(cli);
   try {
     const file = await openModelFile(await platform.modelFiles(location));
     try {
-      const { digest, bad } = await checkModel(platform, file, (done, total) =>
+      const { digest, bad } = await verifyModel(platform, file, (done, total) =>
         bar.show(`${name}: tensors`, done, total),
       );
       for (const { name: tensor, row } of bad)
@@ -180,15 +180,15 @@ async function checkTensors(
  * Returns a function that stores a model's digest for `models show`. The stamps of the files are taken now, before they
  * are read, so that a digest is never stored for files that changed meanwhile.
  */
-async function noteFor({ folder, files }: NonNullable<Checked['pulled']>, world: World) {
-  const { home, paths } = homeOf(folder, files);
-  const stamps = await stampsOf(home, paths);
+async function prepareDigestNote({ folder, files }: NonNullable<VerifyTarget['pulled']>, cli: CliContext) {
+  const { repositoryFolder, paths } = locateInRepository(folder, files);
+  const stamps = await readStamps(repositoryFolder, paths);
   return async (digest: string | undefined): Promise<void> => {
     try {
-      await noteDigest(home, stamps, digest);
+      await storeDigest(repositoryFolder, stamps, digest);
     } catch (error) {
       // A read-only folder can be verified, too.
-      world.stderr.write(`lathe: cannot store the digest: ${errorMessage(error)}\n`);
+      cli.stderr.write(`lathe: cannot store the digest: ${errorMessage(error)}\n`);
     }
   };
 }

@@ -5,15 +5,15 @@ import { join } from 'node:path';
 import { HttpError } from '../../http/error.ts';
 import { explainWriteFailure } from '../../pull/errors.ts';
 
-const form = /^sha256[:-]([0-9a-f]{64})$/i;
+const digestPattern = /^sha256[:-]([0-9a-f]{64})$/i;
 /** An upload that no model was created from is deleted after a day. */
-const keptMs = 24 * 3600 * 1000;
+const blobTtlMs = 24 * 3600 * 1000;
 /** Free disk space that uploads leave. */
-const reserveBytes = 256 * 1024 * 1024;
+const minFreeBytes = 256 * 1024 * 1024;
 /** Bytes written between two checks of the free disk space. */
-const lookBytes = 64 * 1024 * 1024;
+const spaceCheckIntervalBytes = 64 * 1024 * 1024;
 
-export class Blobs {
+export class BlobStore {
   readonly #folder: string;
 
   /** @param folder created at the first upload */
@@ -34,7 +34,7 @@ export class Blobs {
     const partial = `${target}.${randomUUID()}.part`;
     try {
       await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-      await this.#sweep();
+      await this.#removeExpired();
       const found = await this.#write(partial, bytes);
       if (!target.endsWith(found)) {
         const message = `the content has the digest sha256:${found}, expected ${digest}; send the file that the digest was computed from`;
@@ -49,7 +49,7 @@ export class Blobs {
   }
 
   /** Deletes an upload after a model was created from it. */
-  async drop(path: string): Promise<void> {
+  async remove(path: string): Promise<void> {
     await rm(path, { force: true });
   }
 
@@ -58,12 +58,12 @@ export class Blobs {
     const file = await open(path, 'wx', 0o600);
     try {
       const hash = createHash('sha256');
-      let sinceLook = lookBytes;
+      let bytesSinceCheck = spaceCheckIntervalBytes;
       for await (const part of bytes) {
-        sinceLook += part.byteLength;
-        if (sinceLook >= lookBytes) {
-          await this.#requireRoom();
-          sinceLook = 0;
+        bytesSinceCheck += part.byteLength;
+        if (bytesSinceCheck >= spaceCheckIntervalBytes) {
+          await this.#assertFreeSpace();
+          bytesSinceCheck = 0;
         }
         hash.update(part);
         await file.writeFile(part);
@@ -75,23 +75,23 @@ export class Blobs {
     }
   }
 
-  async #requireRoom(): Promise<void> {
+  async #assertFreeSpace(): Promise<void> {
     const { bavail, bsize } = await statfs(this.#folder);
-    if (bavail * bsize > reserveBytes + lookBytes) return;
+    if (bavail * bsize > minFreeBytes + spaceCheckIntervalBytes) return;
     const message = `the disk has only ${bavail * bsize} bytes free, too few for an upload; free some space or choose another --data-dir`;
     throw new HttpError(507, 'disk_full', message);
   }
 
-  async #sweep(): Promise<void> {
+  async #removeExpired(): Promise<void> {
     for (const name of await readdir(this.#folder)) {
       const path = join(this.#folder, name);
       const found = await stat(path).catch(() => undefined);
-      if (found && Date.now() - found.mtimeMs > keptMs) await rm(path, { force: true });
+      if (found && Date.now() - found.mtimeMs > blobTtlMs) await rm(path, { force: true });
     }
   }
 
   #pathOf(digest: string): string {
-    const hex = form.exec(digest)?.[1]?.toLowerCase();
+    const hex = digestPattern.exec(digest)?.[1]?.toLowerCase();
     if (hex !== undefined) return join(this.#folder, `sha256-${hex}`);
     const message = `'${digest.slice(0, 100)}' is not a digest: expected sha256: and 64 hex digits`;
     throw new HttpError(400, 'invalid_digest', message, { param: 'digest' });

@@ -3,34 +3,34 @@ import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ModelCard, ModelRow, StoredModel } from '../../planes/model-store.ts';
-import { notedDigestOf } from '../../pull/noted-digest.ts';
+import { readStoredDigest } from '../../pull/noted-digest.ts';
 import { embeddedName, findPulled, locateModel } from '../model-location.ts';
-import { homeOf, type PulledModel, pulledCopy, pulledModels } from '../models/pulled.ts';
-import type { World } from '../world.ts';
-import { defaultsOf } from './defaults.ts';
-import { type Header, Headers } from './header.ts';
-import { hubReference, storedNames } from './names.ts';
-import { toStoreProblem } from './problems.ts';
+import { locateInRepository, type PulledModel, pulledCopy, pulledModels } from '../models/pulled.ts';
+import type { CliContext } from '../world.ts';
+import { readDefaults } from './defaults.ts';
+import { type ModelHeader, ModelHeaderCache } from './header.ts';
+import { hubReference, storedNamesFor } from './names.ts';
+import { toHttpError } from './problems.ts';
 
-interface CatalogOptions {
-  readonly world: Pick<World, 'env' | 'packageRoot'>;
+interface ModelIndexOptions {
+  readonly cli: Pick<CliContext, 'env' | 'packageRoot'>;
   readonly dataDir: string;
   /** The models folder. */
   readonly folder: string;
 }
 
-export class Catalog {
-  readonly #options: CatalogOptions;
-  readonly #headers: Headers;
+export class ModelIndex {
+  readonly #options: ModelIndexOptions;
+  readonly #headers: ModelHeaderCache;
 
-  constructor(options: CatalogOptions) {
+  constructor(options: ModelIndexOptions) {
     this.#options = options;
-    this.#headers = new Headers(options.world);
+    this.#headers = new ModelHeaderCache(options.cli);
   }
 
   async list(): Promise<ModelRow[]> {
     const rows: ModelRow[] = [];
-    for (const model of [await this.#embedded(), ...(await pulledModels(this.#options.folder))])
+    for (const model of [await this.#embeddedModel(), ...(await pulledModels(this.#options.folder))])
       rows.push((await this.#read(model)).row);
     return rows;
   }
@@ -44,20 +44,20 @@ export class Catalog {
       return pulled.find(({ path }) => path === copy);
     }
     try {
-      for (const one of storedNames(name)) {
+      for (const one of storedNamesFor(name)) {
         const match = findPulled(pulled, one);
         if (match) return match;
       }
     } catch (error) {
-      throw toStoreProblem(error);
+      throw toHttpError(error);
     }
-    const [plain = ''] = storedNames(name);
-    if (plain.toLowerCase() === embeddedName) return await this.#embedded();
-    return await this.#withId(pulled, plain);
+    const [plain = ''] = storedNamesFor(name);
+    if (plain.toLowerCase() === embeddedName) return await this.#embeddedModel();
+    return await this.#findById(pulled, plain);
   }
 
   /** Finds a model by the id it has when it is resident. */
-  async #withId(pulled: readonly PulledModel[], id: string): Promise<PulledModel | undefined> {
+  async #findById(pulled: readonly PulledModel[], id: string): Promise<PulledModel | undefined> {
     for (const model of pulled) {
       const { header } = await this.#read(model);
       if ('id' in header && header.id === id) return model;
@@ -66,8 +66,8 @@ export class Catalog {
   }
 
   /** The model at a location. The embedded model has no files in the data directory. */
-  async at(location: string): Promise<PulledModel | undefined> {
-    const embedded = await this.#embedded();
+  async findByLocation(location: string): Promise<PulledModel | undefined> {
+    const embedded = await this.#embeddedModel();
     if (embedded.path === location) return embedded;
     return (await pulledModels(this.#options.folder)).find(({ path }) => path === location);
   }
@@ -77,12 +77,12 @@ export class Catalog {
    */
   async isSame(one: string, other: string): Promise<boolean> {
     if (one === other) return true;
-    const [first, second] = await Promise.all([this.#identity(one), this.#identity(other)]);
+    const [first, second] = await Promise.all([this.#fileIdentity(one), this.#fileIdentity(other)]);
     return first !== undefined && first === second;
   }
 
-  async #identity(location: string): Promise<string | undefined> {
-    const model = await this.at(location);
+  async #fileIdentity(location: string): Promise<string | undefined> {
+    const model = await this.findByLocation(location);
     const weights = model?.files.find((file) => /\.(gguf|safetensors|bin)$/i.test(file));
     const path = weights === undefined ? location : join(this.#options.folder, ...weights.split('/'));
     const found = await stat(path, { bigint: true }).catch(() => undefined);
@@ -90,39 +90,39 @@ export class Catalog {
   }
 
   /** Card of a model, which may also be outside the data directory (a path or a URL). */
-  async card({ name, location }: StoredModel, whole: boolean): Promise<ModelCard> {
-    const known = (await this.at(location)) ?? elsewhere(name, location);
-    const { row, header } = await this.#read(known, whole);
+  async card({ name, location }: StoredModel, withLists: boolean): Promise<ModelCard> {
+    const known = (await this.findByLocation(location)) ?? externalModel(name, location);
+    const { row, header } = await this.#read(known, withLists);
     const facts = 'facts' in header ? header.facts : undefined;
     return {
       ...row,
-      insert: facts?.insert ?? false,
+      canInsert: facts?.insert ?? false,
       kind: facts?.kind ?? 'generate',
       metadata: 'metadata' in header ? header.metadata : new Map(),
-      defaults: await defaultsOf(this.#options.folder, known.files),
+      defaults: await readDefaults(this.#options.folder, known.files),
     };
   }
 
   /** Why the model at a location cannot be served; undefined if it can. */
   async problemOf(location: string): Promise<string | undefined> {
-    return this.#problemIn(await this.#headers.readWhole(location));
+    return this.#headerProblem(await this.#headers.readWithLists(location));
   }
 
   /** Removes the path of the models folder from the message, which goes to clients. */
-  #problemIn(header: Header): string | undefined {
-    return problemIn(header)?.replaceAll(join(this.#options.folder, '/'), '');
+  #headerProblem(header: ModelHeader): string | undefined {
+    return headerProblem(header)?.replaceAll(join(this.#options.folder, '/'), '');
   }
 
-  async #embedded(): Promise<PulledModel> {
-    const { world, dataDir } = this.#options;
-    const { location } = await locateModel(undefined, { packageRoot: world.packageRoot, dataDir });
-    return elsewhere(embeddedName, location);
+  async #embeddedModel(): Promise<PulledModel> {
+    const { cli, dataDir } = this.#options;
+    const { location } = await locateModel(undefined, { packageRoot: cli.packageRoot, dataDir });
+    return externalModel(embeddedName, location);
   }
 
-  async #read(model: PulledModel, whole = false): Promise<{ row: ModelRow; header: Header }> {
+  async #read(model: PulledModel, withLists = false): Promise<{ row: ModelRow; header: ModelHeader }> {
     const { name, path, files, unfinished } = model;
-    const { stamp, modifiedAt, sizeBytes } = await this.#stampOf(model);
-    const header = await this.#headerOf(path, stamp, { unfinished, whole });
+    const { stamp, modifiedAt, sizeBytes } = await this.#computeStamp(model);
+    const header = await this.#headerOf(path, stamp, { unfinished, withLists });
     const facts = 'facts' in header ? header.facts : undefined;
     const row: ModelRow = {
       name,
@@ -134,7 +134,7 @@ export class Catalog {
       architecture: facts?.architecture ?? 'unknown',
       parameters: facts?.parameters ?? 0,
       quantization: facts?.quantization ?? 'unknown',
-      problem: this.#problemIn(header),
+      problem: this.#headerProblem(header),
     };
     return { row, header };
   }
@@ -142,21 +142,21 @@ export class Catalog {
   async #headerOf(
     path: string,
     stamp: string,
-    { unfinished, whole }: { unfinished: readonly string[]; whole: boolean },
-  ): Promise<Header> {
+    { unfinished, withLists }: { unfinished: readonly string[]; withLists: boolean },
+  ): Promise<ModelHeader> {
     if (unfinished.length > 0)
       return { problem: `the download is incomplete (${unfinished.join(', ')}); pull it again` };
-    return whole ? await this.#headers.readWhole(path) : await this.#headers.read(path, stamp);
+    return withLists ? await this.#headers.readWithLists(path) : await this.#headers.read(path, stamp);
   }
 
   async #notedDigest(files: readonly string[]): Promise<string | undefined> {
     if (files.length === 0) return undefined;
-    const { home, paths } = homeOf(this.#options.folder, files);
-    return (await notedDigestOf(home, paths).catch(() => undefined))?.replace(/^sha256:/, '');
+    const { repositoryFolder, paths } = locateInRepository(this.#options.folder, files);
+    return (await readStoredDigest(repositoryFolder, paths).catch(() => undefined))?.replace(/^sha256:/, '');
   }
 
   /** Hash of the names, sizes and modification times of a model's files. */
-  async #stampOf({ path, files }: PulledModel) {
+  async #computeStamp({ path, files }: PulledModel) {
     const { folder } = this.#options;
     const paths = files.length > 0 ? files.map((file) => join(folder, ...file.split('/'))) : [path];
     const hash = createHash('sha256');
@@ -174,7 +174,7 @@ export class Catalog {
 }
 
 /** A model that has no files in the data directory. */
-const elsewhere = (name: string, path: string): PulledModel => ({
+const externalModel = (name: string, path: string): PulledModel => ({
   name,
   path,
   files: [],
@@ -182,7 +182,7 @@ const elsewhere = (name: string, path: string): PulledModel => ({
   unfinished: [],
 });
 
-function problemIn(header: Header): string | undefined {
+function headerProblem(header: ModelHeader): string | undefined {
   if (!('facts' in header)) return header.problem;
   const { problems } = header.facts;
   return problems.length > 0 ? problems.join('; ') : undefined;

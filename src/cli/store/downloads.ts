@@ -1,4 +1,4 @@
-import { unlessAborted } from '../../util/abort.ts';
+import { raceAbort } from '../../util/abort.ts';
 import type { PullProgress } from '../../pull/index.ts';
 import type { Reference } from '../../pull/reference.ts';
 
@@ -8,39 +8,39 @@ export interface DownloadListener {
   readonly onNotice: (message: string) => void;
 }
 
-type Fetch = (reference: Reference, listener: DownloadListener, signal: AbortSignal) => Promise<string>;
+type FetchModel = (reference: Reference, listener: DownloadListener, signal: AbortSignal) => Promise<string>;
 
 interface Download {
   readonly listeners: Set<DownloadListener>;
   readonly abort: AbortController;
   readonly path: Promise<string>;
-  last: PullProgress | undefined;
+  lastProgress: PullProgress | undefined;
 }
 
 /**
  * Running downloads. Requests for the same model share one download, which is aborted when the last request leaves; the
  * bytes received are kept. Downloads of one repository run one at a time, because they may include the same file.
  */
-export class Downloads {
-  readonly #fetch: Fetch;
+export class SharedDownloads {
+  readonly #fetch: FetchModel;
   readonly #running = new Map<string, Download>();
   readonly #repositories = new Map<string, Promise<unknown>>();
 
-  constructor(fetch: Fetch) {
+  constructor(fetch: FetchModel) {
     this.#fetch = fetch;
   }
 
   /** @returns path of the model */
-  async pull(reference: Reference, told: DownloadListener, signal: AbortSignal): Promise<string> {
+  async pull(reference: Reference, caller: DownloadListener, signal: AbortSignal): Promise<string> {
     signal.throwIfAborted();
     const key = JSON.stringify([reference.repo, reference.file, reference.revision]);
     const download = this.#running.get(key) ?? this.#start(key, reference);
     // A copy: a listener that is passed twice is called twice.
-    const listener = { ...told };
+    const listener = { ...caller };
     download.listeners.add(listener);
-    if (download.last) listener.onProgress(download.last);
+    if (download.lastProgress) listener.onProgress(download.lastProgress);
     try {
-      return await unlessAborted(download.path, signal);
+      return await raceAbort(download.path, signal);
     } finally {
       download.listeners.delete(listener);
       if (download.listeners.size === 0 && this.#running.get(key) === download) {
@@ -54,13 +54,13 @@ export class Downloads {
     const { repo } = reference;
     const listeners = new Set<DownloadListener>();
     const abort = new AbortController();
-    const before = this.#repositories.get(repo) ?? Promise.resolve();
+    const previous = this.#repositories.get(repo) ?? Promise.resolve();
     const run = async () => {
-      await before.catch(() => undefined);
+      await previous.catch(() => undefined);
       abort.signal.throwIfAborted();
       const all: DownloadListener = {
         onProgress(progress) {
-          download.last = progress;
+          download.lastProgress = progress;
           for (const { onProgress } of listeners) onProgress(progress);
         },
         onNotice(message) {
@@ -69,7 +69,7 @@ export class Downloads {
       };
       return await this.#fetch(reference, all, abort.signal);
     };
-    const download: Download = { listeners, abort, path: run(), last: undefined };
+    const download: Download = { listeners, abort, path: run(), lastProgress: undefined };
     this.#running.set(key, download);
     this.#repositories.set(repo, download.path);
     const forget = () => {

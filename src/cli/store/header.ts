@@ -1,12 +1,12 @@
 /** Cache of model headers. A header is read again when the model's files change. */
 import { inspectModel, type ModelFacts, modelId, openModelFile } from '../../engine/index.ts';
-import type { World } from '../world.ts';
-import { faultOf, platformOf } from '../models/open.ts';
+import type { CliContext } from '../world.ts';
+import { describeModelError, createPlatform } from '../models/open.ts';
 
 type Metadata = ReadonlyMap<string, unknown>;
 
 /** A model's header, or why it cannot be read. */
-export type Header =
+export type ModelHeader =
   | {
       readonly facts: ModelFacts;
       /** Id of the model when it is resident. */
@@ -17,56 +17,56 @@ export type Header =
   | { readonly problem: string };
 
 /** Limit of cached headers. Each has a few kilobytes. */
-const mostKept = 256;
+const maxKept = 256;
 /** Limit of elements of a cached list. */
-const longList = 64;
+const maxListLength = 64;
 
-export class Headers {
-  readonly #world: Pick<World, 'env'>;
-  readonly #kept = new Map<string, { readonly stamp: string; readonly header: Promise<Header> }>();
+export class ModelHeaderCache {
+  readonly #cli: Pick<CliContext, 'env'>;
+  readonly #cached = new Map<string, { readonly stamp: string; readonly header: Promise<ModelHeader> }>();
 
-  constructor(world: Pick<World, 'env'>) {
-    this.#world = world;
+  constructor(cli: Pick<CliContext, 'env'>) {
+    this.#cli = cli;
   }
 
   /** @param stamp hash of the files' names, sizes and times */
-  read(location: string, stamp: string): Promise<Header> {
-    const kept = this.#kept.get(location);
-    if (kept?.stamp === stamp) return kept.header;
-    const header = this.#open(location, false);
-    this.#kept.delete(location);
-    this.#kept.set(location, { stamp, header });
-    const [oldest] = this.#kept.keys();
-    if (this.#kept.size > mostKept && oldest !== undefined) this.#kept.delete(oldest);
+  read(location: string, stamp: string): Promise<ModelHeader> {
+    const cached = this.#cached.get(location);
+    if (cached?.stamp === stamp) return cached.header;
+    const header = this.#readHeader(location, false);
+    this.#cached.delete(location);
+    this.#cached.set(location, { stamp, header });
+    const [oldest] = this.#cached.keys();
+    if (this.#cached.size > maxKept && oldest !== undefined) this.#cached.delete(oldest);
     // An unexpected error is not cached.
-    header.catch(() => this.#kept.delete(location));
+    header.catch(() => this.#cached.delete(location));
     return header;
   }
 
   /** Reads the header with all its lists. Not cached. */
-  readWhole(location: string): Promise<Header> {
-    return this.#open(location, true);
+  readWithLists(location: string): Promise<ModelHeader> {
+    return this.#readHeader(location, true);
   }
 
-  async #open(location: string, whole: boolean): Promise<Header> {
+  async #readHeader(location: string, withLists: boolean): Promise<ModelHeader> {
     try {
-      const file = await openModelFile(await platformOf(this.#world).modelFiles(location));
+      const file = await openModelFile(await createPlatform(this.#cli).modelFiles(location));
       try {
         const facts = await inspectModel(file);
-        return { facts, id: modelId(file), metadata: whole ? file.metadata : withoutLists(file.metadata) };
+        return { facts, id: modelId(file), metadata: withLists ? file.metadata : withoutLongLists(file.metadata) };
       } finally {
         await file.close();
       }
     } catch (error) {
-      return { problem: faultOf(error) };
+      return { problem: describeModelError(error) };
     }
   }
 }
 
-const withoutLists = (metadata: Metadata): Metadata =>
+const withoutLongLists = (metadata: Metadata): Metadata =>
   new Map(
     Array.from(metadata, ([key, value]) => {
-      const long = (Array.isArray(value) || ArrayBuffer.isView(value)) && lengthOf(value) > longList;
+      const long = (Array.isArray(value) || ArrayBuffer.isView(value)) && lengthOf(value) > maxListLength;
       return [key, long ? null : value] as const;
     }),
   );

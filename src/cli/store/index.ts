@@ -1,7 +1,7 @@
 /** The models that the host can serve: the embedded one and those in the data directory. */
 import { stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { isGgufModel } from '../../engine/index.ts';
+import { isGgufModelPath } from '../../engine/index.ts';
 import { isPortableName } from '../../words/portable-name.ts';
 import type {
   ModelCard,
@@ -16,17 +16,17 @@ import { HttpError } from '../../http/error.ts';
 import { modelsDir } from '../data-dir.ts';
 import { type PulledModel, pulledModels } from '../models/pulled.ts';
 import { deleteModel } from '../models/remove.ts';
-import type { World } from '../world.ts';
-import { Blobs } from './blobs.ts';
-import { Catalog } from './catalog.ts';
-import { defaultsOf, keepDefaults } from './defaults.ts';
-import { type DownloadListener, Downloads } from './downloads.ts';
-import { hubReference, placeOfName } from './names.ts';
-import { filesTo, type PlacedFile, placeModel } from './place.ts';
-import { toStoreProblem } from './problems.ts';
+import type { CliContext } from '../world.ts';
+import { BlobStore } from './blobs.ts';
+import { ModelIndex } from './catalog.ts';
+import { readDefaults, saveDefaults } from './defaults.ts';
+import { type DownloadListener, SharedDownloads } from './downloads.ts';
+import { hubReference, pathForName } from './names.ts';
+import { mapFiles, type FileMapping, installModel } from './place.ts';
+import { toHttpError } from './problems.ts';
 
 interface StoreOptions {
-  readonly world: Pick<World, 'env' | 'packageRoot' | 'pull'>;
+  readonly cli: Pick<CliContext, 'env' | 'packageRoot' | 'pull'>;
   readonly dataDir: string;
   /** Whether the model at this location is resident or being loaded. */
   readonly inUse: (location: string) => boolean;
@@ -35,21 +35,21 @@ interface StoreOptions {
 export class DataDirStore implements ModelStore {
   readonly #inUse: StoreOptions['inUse'];
   readonly #folder: string;
-  readonly #catalog: Catalog;
-  readonly #blobs: Blobs;
-  readonly #downloads: Downloads;
+  readonly #models: ModelIndex;
+  readonly #blobs: BlobStore;
+  readonly #downloads: SharedDownloads;
   /** Tail of the queue of changes to the models folder, which run one at a time. */
-  #changes: Promise<unknown> = Promise.resolve();
+  #lastChange: Promise<unknown> = Promise.resolve();
 
-  constructor({ world, dataDir, inUse }: StoreOptions) {
+  constructor({ cli, dataDir, inUse }: StoreOptions) {
     this.#inUse = inUse;
     this.#folder = modelsDir(dataDir);
-    this.#catalog = new Catalog({ world, dataDir, folder: this.#folder });
-    this.#blobs = new Blobs(join(dataDir, 'blobs'));
-    this.#downloads = new Downloads(async ({ repo, file, revision }, listener, signal) => {
-      const token = world.env['HF_TOKEN'];
-      const endpoint = world.env['HF_ENDPOINT'];
-      const { path } = await world.pull({
+    this.#models = new ModelIndex({ cli, dataDir, folder: this.#folder });
+    this.#blobs = new BlobStore(join(dataDir, 'blobs'));
+    this.#downloads = new SharedDownloads(async ({ repo, file, revision }, listener, signal) => {
+      const token = cli.env['HF_TOKEN'];
+      const endpoint = cli.env['HF_ENDPOINT'];
+      const { path } = await cli.pull({
         repo,
         ...(file === undefined ? {} : { file }),
         ...(revision === undefined ? {} : { revision }),
@@ -64,25 +64,25 @@ export class DataDirStore implements ModelStore {
   }
 
   list(): Promise<ModelRow[]> {
-    return this.#catalog.list();
+    return this.#models.list();
   }
 
   async find(name: string): Promise<StoredModel | undefined> {
-    const found = await this.#catalog.find(name);
+    const found = await this.#models.find(name);
     return found && { name: found.name, location: found.path };
   }
 
   isSame(model: StoredModel, location: string): Promise<boolean> {
-    return this.#catalog.isSame(model.location, location);
+    return this.#models.isSame(model.location, location);
   }
 
-  card(model: StoredModel, whole = false): Promise<ModelCard> {
-    return this.#catalog.card(model, whole);
+  readCard(model: StoredModel, whole = false): Promise<ModelCard> {
+    return this.#models.card(model, whole);
   }
 
-  async defaults({ location }: StoredModel): Promise<ModelDefaults> {
-    const found = await this.#catalog.at(location);
-    return found ? await defaultsOf(this.#folder, found.files) : {};
+  async readDefaults({ location }: StoredModel): Promise<ModelDefaults> {
+    const found = await this.#models.findByLocation(location);
+    return found ? await readDefaults(this.#folder, found.files) : {};
   }
 
   async pull(
@@ -91,57 +91,57 @@ export class DataDirStore implements ModelStore {
     signal: AbortSignal,
   ): Promise<StoredModel> {
     const reference = hubReference(name);
-    if (!reference) throw noRepository(name);
+    if (!reference) throw invalidRepository(name);
     try {
       const listener: DownloadListener = {
         onProgress: ({ file, part }) => onProgress({ file, ...part }),
         onNotice,
       };
       const location = await this.#downloads.pull(reference, listener, signal);
-      return { name: (await this.#catalog.at(location))?.name ?? basename(location), location };
+      return { name: (await this.#models.findByLocation(location))?.name ?? basename(location), location };
     } catch (error) {
-      throw toStoreProblem(error);
+      throw toHttpError(error);
     }
   }
 
   remove(model: StoredModel): Promise<void> {
-    return this.#inTurn(() => this.#remove(model));
+    return this.#enqueue(() => this.#remove(model));
   }
 
   copy(model: StoredModel, name: string): Promise<void> {
-    return this.#inTurn(() => this.#copy(model, name));
+    return this.#enqueue(() => this.#copy(model, name));
   }
 
-  create(name: string, made: NewModel): Promise<void> {
-    return this.#inTurn(() => this.#create(name, made));
+  create(name: string, newModel: NewModel): Promise<void> {
+    return this.#enqueue(() => this.#create(name, newModel));
   }
 
-  #inTurn(change: () => Promise<void>): Promise<void> {
-    const done = this.#changes.then(change);
-    this.#changes = done.catch(() => undefined);
+  #enqueue(change: () => Promise<void>): Promise<void> {
+    const done = this.#lastChange.then(change);
+    this.#lastChange = done.catch(() => undefined);
     return done;
   }
 
   async #remove({ name, location }: StoredModel): Promise<void> {
-    const found = await this.#catalog.at(location);
-    if (!found) throw gone(name);
+    const found = await this.#models.findByLocation(location);
+    if (!found) throw modelFilesMissing(name);
     if (found.files.length === 0) {
       const message = `'${name}' is embedded in the host and cannot be deleted`;
       throw new HttpError(400, 'embedded_model', message, { param: 'model' });
     }
-    this.#refuseInUse(found);
+    this.#assertNotInUse(found);
     await deleteModel(this.#folder, found);
   }
 
   async #copy(model: StoredModel, name: string): Promise<void> {
-    const place = placeOfName(name);
-    await this.#place(place, await this.#filesOf(model, place), await this.defaults(model), {});
+    const place = pathForName(name);
+    await this.#place(place, await this.#filesOf(model, place), await this.readDefaults(model), {});
   }
 
   async #create(name: string, { source, ...defaults }: NewModel): Promise<void> {
-    const place = placeOfName(name);
+    const place = pathForName(name);
     if ('location' in source) {
-      const kept = await this.defaults(source);
+      const kept = await this.readDefaults(source);
       const all: ModelDefaults = {
         system: defaults.system ?? kept.system,
         parameters: { ...kept.parameters, ...defaults.parameters },
@@ -150,13 +150,13 @@ export class DataDirStore implements ModelStore {
       await this.#place(place, files, all, { replace: true, from: source.location });
       return;
     }
-    const uploads = await this.#uploads(source);
+    const uploads = await this.#findUploads(source);
     const files = Array.from(uploads, ([file, from]) => ({
       from,
       to: uploads.size === 1 ? `${place}.gguf` : `${place}/${file}`,
     }));
     await this.#place(place, files, defaults, { replace: true });
-    for (const path of uploads.values()) await this.#blobs.drop(path);
+    for (const path of uploads.values()) await this.#blobs.remove(path);
   }
 
   async hasBlob(digest: string): Promise<boolean> {
@@ -167,15 +167,15 @@ export class DataDirStore implements ModelStore {
     try {
       await this.#blobs.put(digest, bytes);
     } catch (error) {
-      throw toStoreProblem(error);
+      throw toHttpError(error);
     }
   }
 
-  async #filesOf({ name, location }: StoredModel, place: string): Promise<PlacedFile[]> {
-    const model = (await this.#catalog.at(location)) ?? { path: location, files: [] };
+  async #filesOf({ name, location }: StoredModel, place: string): Promise<FileMapping[]> {
+    const model = (await this.#models.findByLocation(location)) ?? { path: location, files: [] };
     // The model was deleted meanwhile, or was loaded from a URL.
-    if (model.files.length === 0 && !(await isFile(location))) throw gone(name);
-    return filesTo(place, this.#folder, model);
+    if (model.files.length === 0 && !(await isFile(location))) throw modelFilesMissing(name);
+    return mapFiles(place, this.#folder, model);
   }
 
   /**
@@ -184,38 +184,38 @@ export class DataDirStore implements ModelStore {
    */
   async #place(
     place: string,
-    files: readonly PlacedFile[],
+    files: readonly FileMapping[],
     defaults: ModelDefaults,
     { replace = false, from }: { replace?: boolean; from?: string },
   ): Promise<void> {
     const isFolder = files.length > 1 && files.every(({ to }) => to.startsWith(`${place}/`));
     const roots = isFolder ? [place] : files.map(({ to }) => to);
     const entry = (roots[0] ?? '').split('/');
-    const makeRoom = async () => {
+    const removeExisting = async () => {
       const old = (await pulledModels(this.#folder)).find(({ name }) => name === place);
       if (!old) return;
-      this.#refuseInUse(old);
+      this.#assertNotInUse(old);
       if (old.path !== from) await deleteModel(this.#folder, old);
     };
-    const check = async (staged: string) => {
-      const problem = await this.#catalog.problemOf(join(staged, ...entry));
+    const validate = async (staged: string) => {
+      const problem = await this.#models.problemOf(join(staged, ...entry));
       if (problem === undefined) return;
       const message = `this cannot be served: ${problem.replaceAll(`${basename(staged)}/`, '')}`;
       throw new HttpError(400, 'unusable_model', message);
     };
-    const settle = () => keepDefaults(this.#folder, files.map(({ to }) => to).toSorted(), defaults);
+    const beforeRename = () => saveDefaults(this.#folder, files.map(({ to }) => to).toSorted(), defaults);
     try {
       if (from === join(this.#folder, ...entry)) {
-        await makeRoom();
-        await settle();
+        await removeExisting();
+        await beforeRename();
       } else
-        await placeModel(this.#folder, { files, roots }, { check, settle, ...(replace ? { makeRoom } : {}) });
+        await installModel(this.#folder, { files, roots }, { validate, beforeRename, ...(replace ? { removeExisting } : {}) });
     } catch (error) {
-      throw toStoreProblem(error);
+      throw toHttpError(error);
     }
   }
 
-  async #uploads(files: ReadonlyMap<string, string>): Promise<Map<string, string>> {
+  async #findUploads(files: ReadonlyMap<string, string>): Promise<Map<string, string>> {
     const found = new Map<string, string>();
     for (const [name, digest] of files) {
       if (!isPortableName(name))
@@ -228,7 +228,7 @@ export class DataDirStore implements ModelStore {
       found.set(name, path);
     }
     const [only = ''] = found.keys();
-    if (found.size === 1 && !isGgufModel(only))
+    if (found.size === 1 && !isGgufModelPath(only))
       throw new HttpError(
         400,
         'invalid_value',
@@ -237,7 +237,7 @@ export class DataDirStore implements ModelStore {
     return found;
   }
 
-  #refuseInUse({ name, path }: PulledModel): void {
+  #assertNotInUse({ name, path }: PulledModel): void {
     if (!this.#inUse(path)) return;
     const message = `'${name}' is the resident model; load another model first`;
     throw new HttpError(409, 'model_in_use', message, { param: 'model' });
@@ -250,7 +250,7 @@ const isFile = (path: string): Promise<boolean> =>
     () => false,
   );
 
-const gone = (name: string): HttpError =>
+const modelFilesMissing = (name: string): HttpError =>
   new HttpError(
     404,
     'model_not_found',
@@ -260,7 +260,7 @@ const gone = (name: string): HttpError =>
     },
   );
 
-const noRepository = (name: string): HttpError =>
+const invalidRepository = (name: string): HttpError =>
   new HttpError(
     400,
     'invalid_reference',

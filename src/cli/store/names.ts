@@ -1,48 +1,48 @@
 /** Model names in requests: Ollama names, hub references and names of this host. */
-import { isGgufModel, splitNameOf } from '../../engine/index.ts';
+import { isGgufModelPath, parseSplitName } from '../../engine/index.ts';
 import { HttpError } from '../../http/error.ts';
-import { hubName } from '../../planes/turn/identity.ts';
+import { hubNamePattern } from '../../planes/turn/identity.ts';
 import { hubPrefix, parseReference, type Reference } from '../../pull/reference.ts';
 import { isPortableName } from '../../words/portable-name.ts';
 
 /** Ollama clients add the tag `:latest`. */
-const latest = /:latest$/;
+const latestTag = /:latest$/;
 
 /** Parses a hub repository with an optional file or quantization; undefined for every other name. */
 export function hubReference(name: string): Reference | undefined {
-  const found = hubName.exec(name);
+  const found = hubNamePattern.exec(name);
   if (!found) return undefined;
-  const own = found[0].toLowerCase() === hubPrefix;
-  return parseReference((own ? name : name.replace(latest, '')).slice(found[0].length));
+  const isOwnPrefix = found[0].toLowerCase() === hubPrefix;
+  return parseReference((isOwnPrefix ? name : name.replace(latestTag, '')).slice(found[0].length));
 }
 
 /**
  * The stored names that a name in a request can mean. A tag becomes a file in a folder. A new model gets the last one:
  * `OWNER/NAME` without a tag is stored as `OWNER/NAME/latest`, so that it differs from `NAME:TAG`.
  */
-export function storedNames(name: string): string[] {
-  const plain = name.replace(latest, '');
+export function storedNamesFor(name: string): string[] {
+  const plain = name.replace(latestTag, '');
   const tag = plain.lastIndexOf(':');
   if (tag !== -1) return [plain, `${plain.slice(0, tag)}/${plain.slice(tag + 1)}`];
   return plain.includes('/') ? [plain, `${plain}/latest`] : [plain];
 }
 
-const part = /^(?!.*\.\.)[a-z0-9_][a-z0-9._-]{0,79}$/i;
+const segmentPattern = /^(?!.*\.\.)[a-z0-9_][a-z0-9._-]{0,79}$/i;
 
 /**
  * Path of a model with this name relative to the models folder, with slashes and without a file extension.
  * @throws HttpError if the name is invalid
  */
-export function placeOfName(name: string): string {
-  const parts = (storedNames(name).at(-1) ?? '').split('/');
+export function pathForName(name: string): string {
+  const parts = (storedNamesFor(name).at(-1) ?? '').split('/');
   const file = `${parts.at(-1)}.gguf`;
-  const fits =
+  const isValid =
     parts.length <= 3 &&
-    parts.every((one) => part.test(one) && isPortableName(one)) &&
-    isGgufModel(file) &&
-    splitNameOf(file) === undefined &&
+    parts.every((one) => segmentPattern.test(one) && isPortableName(one)) &&
+    isGgufModelPath(file) &&
+    parseSplitName(file) === undefined &&
     !/\.gguf$/i.test(parts.at(-1) ?? '');
-  if (fits) return parts.join('/');
+  if (isValid) return parts.join('/');
   throw new HttpError(
     400,
     'invalid_model_name',

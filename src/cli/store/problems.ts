@@ -16,7 +16,7 @@ const statusOf: Readonly<Record<PullErrorCode, number>> = {
 };
 
 /** Other errors are returned unchanged; they are bugs. */
-export function toStoreProblem(error: unknown): unknown {
+export function toHttpError(error: unknown): unknown {
   if (error instanceof PullError) return new HttpError(statusOf[error.code], error.code, error.message);
   if (error instanceof StartError) return new HttpError(400, 'ambiguous_model', error.message);
   return error;

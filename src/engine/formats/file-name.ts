@@ -3,7 +3,7 @@ import { ModelFileError } from './model-file.ts';
 /**
  * Whether a relative path stays inside its folder: no empty, `.` or `..` segment, no backslash, no control character.
  */
-export const isFileName = (name: string): boolean =>
+export const isSafePath = (name: string): boolean =>
   name.split('/').every((part) => part !== '' && part !== '.' && part !== '..' && !/[\\\p{Cc}]/u.test(part));
 
 /**
@@ -11,10 +11,10 @@ export const isFileName = (name: string): boolean =>
  * @param modelName names the model in the error message
  * @throws ModelFileError `corrupt`
  */
-export const checkFileName = (place: string, name: string): void => {
-  if (isFileName(name)) return;
+export const assertSafePath = (modelName: string, name: string): void => {
+  if (isSafePath(name)) return;
   throw new ModelFileError(
     'corrupt',
-    `${place}: '${name}' is not the name of a file in the model's folder; the file that lists it is corrupt`,
+    `${modelName}: '${name}' is not the name of a file in the model's folder; the file that lists it is corrupt`,
   );
 };

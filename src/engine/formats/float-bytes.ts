@@ -9,7 +9,7 @@ export const isFloatType = (type: string): type is FloatType =>
 /** The f32 bits of every f16 value, built on first use. A lookup is several times faster than a conversion. */
 let f16Table: Uint32Array | undefined;
 
-const tableOfF16 = (): Uint32Array => {
+const getF16Table = (): Uint32Array => {
   if (f16Table) return f16Table;
   const halves = new Float16Array(Uint16Array.from({ length: 1 << 16 }, (_, bits) => bits).buffer);
   f16Table = new Uint32Array(Float32Array.from(halves).buffer);
@@ -32,7 +32,7 @@ export const decodeFloats = (type: FloatType, bytes: Uint8Array, into: Float32Ar
   if (type === 'BF16') {
     for (let i = 0; i < bits.length; i++) bits[i] = halves[i]! << 16;
   } else {
-    const table = tableOfF16();
+    const table = getF16Table();
     for (let i = 0; i < bits.length; i++) bits[i] = table[halves[i]!]!;
   }
 };

@@ -21,7 +21,7 @@ export const ggufTensorTypes: ReadonlyMap<number, TensorType> = new Map([
 ]);
 
 /** Names of unsupported types, for error messages. */
-const otherNames: ReadonlyMap<number, string> = new Map([
+const unsupportedTypeNames: ReadonlyMap<number, string> = new Map([
   [9, 'Q8_1'],
   [15, 'Q8_K'],
   [16, 'IQ2_XXS'],
@@ -42,4 +42,4 @@ const otherNames: ReadonlyMap<number, string> = new Map([
 ]);
 
 export const ggufTypeName = (type: number): string =>
-  ggufTensorTypes.get(type) ?? otherNames.get(type) ?? `type number ${type}`;
+  ggufTensorTypes.get(type) ?? unsupportedTypeNames.get(type) ?? `type number ${type}`;

@@ -1,6 +1,6 @@
 import type { ByteSource, ModelFiles } from '../platform.ts';
 import { readMetadata } from './gguf-metadata.ts';
-import { type GgufPart, wholeSet } from './gguf-split.ts';
+import { type GgufPart, openSplitSet } from './gguf-split.ts';
 import { readTensorTable } from './gguf-tensors.ts';
 import { HeaderReader } from './header-reader.ts';
 import { type ModelFile, ModelFileError } from './model-file.ts';
@@ -29,9 +29,9 @@ export const openGguf = async (files: ModelFiles, entry: string): Promise<ModelF
     return await readHeader(source);
   };
   try {
-    const named = await openPart(entry);
-    if (!named) throw new ModelFileError('not_found', `${files.name}: there is no file '${entry}'`);
-    return modelOf(await wholeSet(named, entry, openPart));
+    const entryPart = await openPart(entry);
+    if (!entryPart) throw new ModelFileError('not_found', `${files.name}: there is no file '${entry}'`);
+    return createModelFile(await openSplitSet(entryPart, entry, openPart));
   } catch (error) {
     await Promise.all(opened.map((source) => source.close()));
     throw error;
@@ -42,8 +42,8 @@ const readHeader = async (source: ByteSource): Promise<GgufPart> => {
   const reader = new HeaderReader(source);
   await checkMagic(reader, source);
   await reader.ensure(fixedHeaderBytes - 8, 'the header');
-  const tensorCount = reader.length();
-  const metadataCount = reader.length();
+  const tensorCount = reader.u64Length();
+  const metadataCount = reader.u64Length();
   const metadata = await readMetadata(reader, metadataCount);
   const tensors = await readTensorTable(reader, {
     count: tensorCount,
@@ -54,7 +54,7 @@ const readHeader = async (source: ByteSource): Promise<GgufPart> => {
 };
 
 /** @param parts in order; the first has the metadata of all */
-const modelOf = (parts: readonly [GgufPart, ...GgufPart[]]): ModelFile => {
+const createModelFile = (parts: readonly [GgufPart, ...GgufPart[]]): ModelFile => {
   const [first] = parts;
   const sources = new Map<string, ByteSource>();
   for (const { source, tensors } of parts) for (const name of tensors.keys()) sources.set(name, source);
@@ -78,25 +78,25 @@ const modelOf = (parts: readonly [GgufPart, ...GgufPart[]]): ModelFile => {
 };
 
 const checkMagic = async (reader: HeaderReader, source: ByteSource): Promise<void> => {
-  if (source.sizeBytes === 0) throw reader.fail('truncated', 'the file is empty; download it again');
+  if (source.sizeBytes === 0) throw reader.createError('truncated', 'the file is empty; download it again');
   const head = await source.read(0, Math.min(64, source.sizeBytes));
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
-  const found = head.length < 4 ? 0 : view.getUint32(0, true);
-  if (found !== magic && found !== swappedMagic) {
-    throw reader.fail('wrong_magic', `not a GGUF file: this is ${describeForeignFile(head)}`);
+  const fileMagic = head.length < 4 ? 0 : view.getUint32(0, true);
+  if (fileMagic !== magic && fileMagic !== swappedMagic) {
+    throw reader.createError('wrong_magic', `not a GGUF file: this is ${describeForeignFile(head)}`);
   }
   await reader.ensure(8, 'the header');
   reader.u32();
   const version = reader.u32();
   // Big-endian files keep the letters in order and swap every number after them.
-  if (found === swappedMagic || (version & 0xffff) === 0) {
-    throw reader.fail(
+  if (fileMagic === swappedMagic || (version & 0xffff) === 0) {
+    throw reader.createError(
       'big_endian',
       'this GGUF is big-endian; convert it to little-endian first (gguf_convert_endian.py of llama.cpp)',
     );
   }
   if (version !== 2 && version !== 3) {
-    throw reader.fail(
+    throw reader.createError(
       'unsupported_version',
       `GGUF version ${version} (supported: 2, 3)${version === 1 ? '; convert the model again' : ''}`,
     );

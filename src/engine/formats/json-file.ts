@@ -2,13 +2,13 @@ import { isRecord, type Json } from '../../util/json.ts';
 import type { ByteSource, ModelFiles } from '../platform.ts';
 import { ModelFileError } from './model-file.ts';
 import { describeForeignFile } from './recognise.ts';
-import { nestsTooDeep } from './json-keys.ts';
+import { exceedsMaxDepth } from './json-keys.ts';
 
 /** The largest JSON files are tokenizers of 260,000 tokens (35 MB). A byte of JSON may take 20 bytes in memory. */
-const limitBytes = 64 << 20;
+const maxFileBytes = 64 << 20;
 
 /** Reads a small text file of a model's folder; undefined when it does not exist. */
-export const readText = async (files: ModelFiles, name: string): Promise<string | undefined> => {
+export const readTextFile = async (files: ModelFiles, name: string): Promise<string | undefined> => {
   const bytes = await readBytes(files, name);
   return bytes && new TextDecoder().decode(bytes);
 };
@@ -17,17 +17,17 @@ const readBytes = async (files: ModelFiles, name: string): Promise<Uint8Array | 
   const source = await files.open(name);
   if (!source) return undefined;
   try {
-    return await wholeOf(source);
+    return await readAllBytes(source);
   } finally {
     await source.close();
   }
 };
 
-const wholeOf = async (source: ByteSource): Promise<Uint8Array> => {
-  if (source.sizeBytes <= limitBytes) return source.read(0, source.sizeBytes);
+const readAllBytes = async (source: ByteSource): Promise<Uint8Array> => {
+  if (source.sizeBytes <= maxFileBytes) return source.read(0, source.sizeBytes);
   throw new ModelFileError(
     'corrupt',
-    `${source.name}: ${source.sizeBytes} bytes exceed the limit of ${limitBytes} bytes for such a file; download it again`,
+    `${source.name}: ${source.sizeBytes} bytes exceed the limit of ${maxFileBytes} bytes for such a file; download it again`,
   );
 };
 
@@ -35,10 +35,10 @@ const wholeOf = async (source: ByteSource): Promise<Uint8Array> => {
  * Reads a JSON file of a model's folder; undefined when it does not exist.
  * @throws ModelFileError `corrupt`
  */
-export const readJson = async (files: ModelFiles, name: string): Promise<unknown> => {
+export const readJsonFile = async (files: ModelFiles, name: string): Promise<unknown> => {
   const bytes = await readBytes(files, name);
   if (bytes === undefined) return undefined;
-  if (nestsTooDeep(bytes)) {
+  if (exceedsMaxDepth(bytes)) {
     throw new ModelFileError(
       'corrupt',
       `${files.name}: ${name} nests brackets too deeply; the file is corrupt`,
@@ -54,8 +54,8 @@ export const readJson = async (files: ModelFiles, name: string): Promise<unknown
 };
 
 /** Like `readJsonFile`, for files whose top-level value is an object. */
-export const readObject = async (files: ModelFiles, name: string): Promise<Json | undefined> => {
-  const value = await readJson(files, name);
+export const readJsonObjectFile = async (files: ModelFiles, name: string): Promise<Json | undefined> => {
+  const value = await readJsonFile(files, name);
   if (value === undefined || isRecord(value)) return value;
   throw new ModelFileError('corrupt', `${files.name}: ${name} must hold a JSON object`);
 };

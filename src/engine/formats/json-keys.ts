@@ -1,5 +1,5 @@
 /** Deeper than any model file nests, and shallow enough for recursive readers. */
-const mostLevels = 200;
+const maxDepth = 200;
 
 const quote = 0x22;
 const backslash = 0x5c;
@@ -13,7 +13,7 @@ const closeObject = 0x7d;
 const isSpace = (code: number): boolean => code === 0x20 || (code >= 0x09 && code <= 0x0d);
 
 /** Returns the index after the closing quote of the string that starts at `start`. */
-const endOfString = (json: string, start: number): number => {
+const findStringEnd = (json: string, start: number): number => {
   let at = start + 1;
   while (at < json.length) {
     const code = json.charCodeAt(at);
@@ -27,7 +27,7 @@ const endOfString = (json: string, start: number): number => {
  * Whether brackets nest deeper than 200 levels. Recursive readers of such a file could overflow the stack.
  * @param json UTF-8 bytes
  */
-export const nestsTooDeep = (json: Uint8Array): boolean => {
+export const exceedsMaxDepth = (json: Uint8Array): boolean => {
   let depth = 0;
   let inString = false;
   // Hot loop: tokenizer files have 30 MB, so it reads every byte once and calls no function.
@@ -39,7 +39,7 @@ export const nestsTooDeep = (json: Uint8Array): boolean => {
     } else if (byte === quote) inString = true;
     else if (byte === openList || byte === openObject) {
       depth += 1;
-      if (depth > mostLevels) return true;
+      if (depth > maxDepth) return true;
     } else if (byte === closeList || byte === closeObject) depth -= 1;
   }
   return false;
@@ -54,7 +54,7 @@ export const topLevelKeys = function* (json: string): Generator<string> {
     else if (code === closeList || code === closeObject) depth -= 1;
     if (code !== quote) continue;
     const start = at;
-    const end = endOfString(json, start);
+    const end = findStringEnd(json, start);
     at = end - 1;
     let next = end;
     while (isSpace(json.charCodeAt(next))) next += 1;

@@ -94,13 +94,13 @@ export interface ModelFile {
 }
 
 /** Limits error messages, which quote names and values from files. */
-const mostCharacters = 2000;
+const maxCharacters = 2000;
 
 /** A model file that cannot be used. The message says what to do about it; `code` is stable. */
 export class ModelFileError extends Error {
   readonly code: string;
   constructor(code: string, message: string) {
-    super(message.length <= mostCharacters ? message : `${message.slice(0, mostCharacters)}...`);
+    super(message.length <= maxCharacters ? message : `${message.slice(0, maxCharacters)}...`);
     this.name = 'ModelFileError';
     this.code = code;
   }

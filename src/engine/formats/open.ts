@@ -1,21 +1,21 @@
 import type { ModelFiles } from '../platform.ts';
 import { openGguf } from './gguf.ts';
-import { isGgufModel } from './gguf-name.ts';
+import { isGgufModelPath } from './gguf-name.ts';
 import { openHuggingFace } from './hugging-face/index.ts';
 import { openMlc } from './mlc/index.ts';
 import { type ModelFile, ModelFileError } from './model-file.ts';
-import { splitNameOf } from './split-name.ts';
+import { parseSplitName } from './split-name.ts';
 
 /**
  * Folder formats and the file that identifies each. MLC comes first, because its folders may also have a config.json.
  */
 const folderFormats = [
-  { tells: 'mlc-chat-config.json', open: openMlc },
-  { tells: 'config.json', open: openHuggingFace },
+  { markerFile: 'mlc-chat-config.json', open: openMlc },
+  { markerFile: 'config.json', open: openHuggingFace },
 ] as const;
 
 /** Files that belong to a folder format. Naming one of them opens the whole folder. */
-const partOfFolder = /\.safetensors$|\.json$|(^|\/)params_shard_\d+\.bin$/i;
+const folderFilePattern = /\.safetensors$|\.json$|(^|\/)params_shard_\d+\.bin$/i;
 
 /**
  * Opens a model and detects its format: a GGUF file (or any part of a split one), a Hugging Face folder or an MLC
@@ -24,13 +24,13 @@ const partOfFolder = /\.safetensors$|\.json$|(^|\/)params_shard_\d+\.bin$/i;
  */
 export const openModelFile = async (files: ModelFiles): Promise<ModelFile> => {
   const { entry } = files;
-  if (entry !== undefined && !partOfFolder.test(entry)) return openGguf(files, entry);
+  if (entry !== undefined && !folderFilePattern.test(entry)) return openGguf(files, entry);
   if (entry === undefined) {
     const gguf = chooseGguf(files, (await files.list()) ?? []);
     if (gguf !== undefined) return openGguf(files, gguf);
   }
-  for (const { tells, open } of folderFormats) {
-    if (await exists(files, tells)) return open(files);
+  for (const { markerFile, open } of folderFormats) {
+    if (await fileExists(files, markerFile)) return open(files);
   }
   // openGguf reports what the file is.
   if (entry !== undefined) return openGguf(files, entry);
@@ -41,7 +41,7 @@ export const openModelFile = async (files: ModelFiles): Promise<ModelFile> => {
   );
 };
 
-const exists = async (files: ModelFiles, name: string): Promise<boolean> => {
+const fileExists = async (files: ModelFiles, name: string): Promise<boolean> => {
   const source = await files.open(name);
   await source?.close();
   return source !== undefined;
@@ -53,8 +53,8 @@ const exists = async (files: ModelFiles, name: string): Promise<boolean> => {
  */
 const chooseGguf = (files: ModelFiles, names: readonly string[]): string | undefined => {
   const models = new Map<string, string>();
-  for (const name of names.filter(isGgufModel)) {
-    const model = splitNameOf(name)?.model ?? name;
+  for (const name of names.filter(isGgufModelPath)) {
+    const model = parseSplitName(name)?.model ?? name;
     if (!models.has(model)) models.set(model, name);
   }
   const [first, ...others] = models.values();

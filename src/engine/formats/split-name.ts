@@ -8,13 +8,13 @@ export interface SplitName {
 }
 
 /** Parses a part's file name; undefined for any other name. */
-export const splitNameOf = (name: string): SplitName | undefined => {
+export const parseSplitName = (name: string): SplitName | undefined => {
   const [, model, part, count] = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/.exec(name) ?? [];
   return model === undefined ? undefined : { model, part: Number(part), count: Number(count) };
 };
 
-const digits = (value: number): string => String(value).padStart(5, '0');
+const formatPartNumber = (value: number): string => String(value).padStart(5, '0');
 
 /** The file names of all parts of a split model, in order. */
-export const partNames = ({ model, count }: SplitName): string[] =>
-  Array.from({ length: count }, (_, index) => `${model}-${digits(index + 1)}-of-${digits(count)}.gguf`);
+export const listPartNames = ({ model, count }: SplitName): string[] =>
+  Array.from({ length: count }, (_, index) => `${model}-${formatPartNumber(index + 1)}-of-${formatPartNumber(count)}.gguf`);

@@ -1,5 +1,5 @@
 /** A buffer that the device could not allocate. */
-export interface Refusal {
+export interface AllocationFailure {
   readonly bytes: number;
   readonly reason: string;
 }
@@ -10,7 +10,7 @@ export class BufferPool {
   readonly #buffers: GPUBuffer[] = [];
   #bytes = 0;
   /** Allocation results since `watchAllocations`. */
-  #watched: Promise<Refusal | undefined>[] | undefined;
+  #pendingAllocations: Promise<AllocationFailure | undefined>[] | undefined;
 
   constructor(device: GPUDevice) {
     this.device = device;
@@ -22,15 +22,15 @@ export class BufferPool {
   }
 
   /** Starts collecting allocation failures for `takeFailures`. Without it, they are uncaptured errors of the device. */
-  watch(): void {
-    this.#watched = [];
+  watchAllocations(): void {
+    this.#pendingAllocations = [];
   }
 
   /** Ends `watchAllocations` and returns the allocations that failed. */
-  async refused(): Promise<readonly Refusal[]> {
-    const watched = this.#watched ?? [];
-    this.#watched = undefined;
-    return (await Promise.all(watched)).filter((refusal) => refusal !== undefined);
+  async takeFailures(): Promise<readonly AllocationFailure[]> {
+    const pendingAllocations = this.#pendingAllocations ?? [];
+    this.#pendingAllocations = undefined;
+    return (await Promise.all(pendingAllocations)).filter((refusal) => refusal !== undefined);
   }
 
   /** Creates a storage buffer, zeroed by WebGPU, with its size rounded up to whole 16-byte words. */
@@ -46,7 +46,7 @@ export class BufferPool {
   }
 
   /** Creates a storage buffer that kernels can also bind as a uniform. */
-  shared(label: string, sizeBytes: number): GPUBuffer {
+  storageUniform(label: string, sizeBytes: number): GPUBuffer {
     const both = GPUBufferUsage.STORAGE | GPUBufferUsage.UNIFORM;
     return this.#create(label, sizeBytes, both | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC);
   }
@@ -57,10 +57,10 @@ export class BufferPool {
 
   #create(label: string, sizeBytes: number, usage: number): GPUBuffer {
     const size = Math.max(16, Math.ceil(sizeBytes / 16) * 16);
-    const watched = this.#watched;
-    if (watched) this.device.pushErrorScope('out-of-memory');
+    const pendingAllocations = this.#pendingAllocations;
+    if (pendingAllocations) this.device.pushErrorScope('out-of-memory');
     const buffer = this.device.createBuffer({ label, size, usage });
-    watched?.push(
+    pendingAllocations?.push(
       this.device
         .popErrorScope()
         .then((error) => (error ? { bytes: size, reason: error.message } : undefined)),

@@ -31,13 +31,13 @@ export async function openGpu(adapter: GPUAdapter, backend: string): Promise<Gpu
   const requiredLimits = Object.fromEntries(wantedLimits.map((limit) => [limit, adapter.limits[limit]]));
   const device = await adapter.requestDevice({ label: 'lathe', requiredFeatures, requiredLimits });
   const info = adapter.info;
-  const fixed = info.subgroupMinSize === info.subgroupMaxSize && device.features.has('subgroups');
+  const hasFixedSize = info.subgroupMinSize === info.subgroupMaxSize && device.features.has('subgroups');
   const software = info.isFallbackAdapter;
   const caps: AdapterCaps = {
-    subgroupSize: fixed ? info.subgroupMinSize : undefined,
+    subgroupSize: hasFixedSize ? info.subgroupMinSize : undefined,
     f16: device.features.has('shader-f16'),
     software,
-    matrix: device.features.has(matrixFeature) && multipliesHalves(info),
+    matrix: device.features.has(matrixFeature) && supportsF16Matrices(info),
   };
   const facts: AdapterFacts = {
     backend,
@@ -65,7 +65,7 @@ interface MatrixConfig {
 }
 
 /** True when the adapter multiplies 16 x 16 x 16 matrices of f16 with f32 accumulation. */
-function multipliesHalves(info: GPUAdapterInfo): boolean {
+function supportsF16Matrices(info: GPUAdapterInfo): boolean {
   const { subgroupMatrixConfigs = [] } = info as GPUAdapterInfo & {
     subgroupMatrixConfigs?: readonly MatrixConfig[];
   };

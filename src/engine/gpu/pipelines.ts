@@ -3,7 +3,7 @@ import type { Contract } from '../../../kernels/contracts.ts';
 import type { Kernel } from '../../../kernels/define.ts';
 import type { WgslSources } from '../platform.ts';
 
-export interface Compiled {
+export interface CompiledKernel {
   readonly pipeline: GPUComputePipeline;
   readonly layout: GPUBindGroupLayout;
 }
@@ -12,7 +12,7 @@ export interface Compiled {
 export class PipelineCache {
   readonly #device: GPUDevice;
   readonly #sources: WgslSources;
-  readonly #compiled = new Map<string, Promise<Compiled>>();
+  readonly #compiled = new Map<string, Promise<CompiledKernel>>();
 
   constructor(device: GPUDevice, sources: WgslSources) {
     this.#device = device;
@@ -26,22 +26,22 @@ export class PipelineCache {
   get<V extends Variant, P extends Readonly<Record<string, number>>>(
     kernel: Kernel<V, P>,
     variant: V,
-  ): Promise<Compiled> {
+  ): Promise<CompiledKernel> {
     const key = variantKey(kernel.source, variant);
-    return this.#share(key, () =>
+    return this.#compileOnce(key, () =>
       this.#compile(assemble(this.#sources, kernel.source, variant), key, layoutEntries(kernel, variant)),
     );
   }
 
   /** Compiles a lab kernel, cached by its digest. */
-  getLab(kernel: LabSource): Promise<Compiled> {
+  getLab(kernel: LabSource): Promise<CompiledKernel> {
     const entries = contractLayout(kernel.contract);
-    return this.#share(`lab:${kernel.digest}`, () =>
+    return this.#compileOnce(`lab:${kernel.digest}`, () =>
       this.#compile(kernel.code, `lab:${kernel.name}`, entries, kernel),
     );
   }
 
-  #share(key: string, compile: () => Promise<Compiled>): Promise<Compiled> {
+  #compileOnce(key: string, compile: () => Promise<CompiledKernel>): Promise<CompiledKernel> {
     let compiled = this.#compiled.get(key);
     if (!compiled) {
       compiled = compile();
@@ -55,8 +55,8 @@ export class PipelineCache {
     code: string,
     label: string,
     entries: GPUBindGroupLayoutEntry[],
-    entry: { entryPoint: string; constants: Readonly<Record<string, number>> } = usualEntry,
-  ): Promise<Compiled> {
+    entry: { entryPoint: string; constants: Readonly<Record<string, number>> } = defaultEntry,
+  ): Promise<CompiledKernel> {
     const device = this.#device;
     // Without an error scope, a WGSL error would also be reported as an uncaptured error.
     device.pushErrorScope('validation');
@@ -79,7 +79,7 @@ export class PipelineCache {
   }
 }
 
-const usualEntry = { entryPoint: 'main', constants: {} };
+const defaultEntry = { entryPoint: 'main', constants: {} };
 
 /** The parts of a lab kernel needed to compile it. */
 interface LabSource {

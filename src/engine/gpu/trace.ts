@@ -1,5 +1,5 @@
 import type { StepDims } from '../../../kernels/define.ts';
-import { choiceOf, encodeDispatch, type Plan } from '../plan.ts';
+import { pipelineChoiceOf, encodeDispatch, type Plan } from '../plan.ts';
 import type { Gpu } from './device.ts';
 
 export interface DispatchTime {
@@ -31,7 +31,7 @@ export async function traceDispatches(gpu: Gpu, plan: Plan, dims: StepDims): Pro
   });
   try {
     const encoder = device.createCommandEncoder();
-    const ran = plan.dispatches.map((dispatch, index) => {
+    const hasRun = plan.dispatches.map((dispatch, index) => {
       const timestampWrites = {
         querySet,
         beginningOfPassWriteIndex: index * 2,
@@ -52,8 +52,8 @@ export async function traceDispatches(gpu: Gpu, plan: Plan, dims: StepDims): Pro
       const begin = times[index * 2] ?? 0n;
       const end = times[index * 2 + 1] ?? 0n;
       const { id, op, nodes } = dispatch;
-      const kernel = choiceOf(dispatch, dims)?.kernel;
-      return ran[index] && kernel !== undefined
+      const kernel = pipelineChoiceOf(dispatch, dims)?.kernel;
+      return hasRun[index] && kernel !== undefined
         ? [{ id, op, kernel, nodes, ms: Number(end - begin) / 1e6 }]
         : [];
     });

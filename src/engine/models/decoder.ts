@@ -1,9 +1,9 @@
 import type { ModelFile } from '../formats/model-file.ts';
 import type { Activation, AttentionTraits, Graph, Rope } from '../graph.ts';
 import { GraphBuilder } from '../graph-builder.ts';
-import { embeddingOf, endInEmbedding } from './embedding.ts';
-import { expertFeedForward, type ExpertTraits, hasExperts } from './experts.ts';
-import { shapeOf } from './metadata.ts';
+import { readEmbedding, addEmbeddingOutput } from './embedding.ts';
+import { addExperts, type ExpertTraits, hasExperts } from './experts.ts';
+import { readShape } from './metadata.ts';
 import { Tensors } from './tensors.ts';
 
 /** Rotary embedding and window of one layer. */
@@ -20,7 +20,7 @@ export interface DecoderTraits {
   /** Activation of the feed-forward's gate. */
   readonly activation?: Activation;
   /** The outputs of attention and feed-forward are normalized before they are added to the residual stream. */
-  readonly sandwich?: boolean;
+  readonly hasSandwichNorms?: boolean;
   readonly embeddingScale?: number | undefined;
   /** Factor for attention scores, instead of 1 / sqrt(head dimension). */
   readonly attentionScale?: number | undefined;
@@ -43,20 +43,20 @@ export interface DecoderTraits {
  * rows of gate first). A file that specifies a pooling gives a graph for embeddings.
  */
 export function buildDecoder(file: ModelFile, traits: DecoderTraits): Graph {
-  const { embeddingScale = 1, sandwich = false, activation = 'silu', residualScale: scale = 1 } = traits;
-  const embedding = embeddingOf(file, traits);
-  const told = shapeOf(file, {
+  const { embeddingScale = 1, hasSandwichNorms = false, activation = 'silu', residualScale: scale = 1 } = traits;
+  const embedding = readEmbedding(file, traits);
+  const fileShape = readShape(file, {
     ropes: traits.ropes,
     embeddingScale,
-    sandwich,
+    hasSandwichNorms,
     embedding,
     experts: traits.experts?.shape,
   });
   const tensors = new Tensors(file);
   const { experts } = traits;
-  const layers = Array.from({ length: told.layers }, (_, n) => experts && hasExperts(tensors, n));
+  const usesExperts = Array.from({ length: fileShape.layers }, (_, n) => experts && hasExperts(tensors, n));
   // If all layers have experts, no memory is needed for dense feed-forwards.
-  const shape = layers.every(Boolean) ? { ...told, feedForward: 0 } : told;
+  const shape = usesExperts.every(Boolean) ? { ...fileShape, feedForward: 0 } : fileShape;
   const { width, heads, kvHeads, headDim, feedForward, vocabulary } = shape;
   const { attentionScale = headDim ** -0.5 } = traits;
   const layerTraits = traits.layer ?? (() => ({ rope: 0, window: 0 }));
@@ -68,7 +68,7 @@ export function buildDecoder(file: ModelFile, traits: DecoderTraits): Graph {
     const project = (slot: string, part: string, columns: number, postNorm: string) => {
       const from = slot === 'attn.o' ? 'context' : 'activated';
       const { weight, biases } = tensors.linear(name(part), width, columns);
-      if (!sandwich) return g.projectAdd(slot, weight, from, { biases, scale });
+      if (!hasSandwichNorms) return g.projectAdd(slot, weight, from, { biases, scale });
       const norm = {
         slot: slot.replace(/\.\w+$/, '.post_norm'),
         weight: tensors.vector(name(postNorm), width),
@@ -88,8 +88,8 @@ export function buildDecoder(file: ModelFile, traits: DecoderTraits): Graph {
     project('attn.o', 'attn_output', heads * headDim, 'post_attention_norm.weight');
 
     g.norm('ffn.norm', tensors.vector(name(`${traits.ffnNorm ?? 'ffn_norm'}.weight`), width));
-    if (experts && layers[n]) {
-      expertFeedForward(g, tensors, { layer: n, width }, experts);
+    if (experts && usesExperts[n]) {
+      addExperts(g, tensors, { layer: n, width }, experts);
       continue;
     }
     const gateUp = tensors.gateUp(n, feedForward, width);
@@ -98,11 +98,11 @@ export function buildDecoder(file: ModelFile, traits: DecoderTraits): Graph {
   }
   g.layer(undefined);
   if (embedding) {
-    endInEmbedding(g, embedding, tensors, width);
+    addEmbeddingOutput(g, embedding, tensors, width);
   } else {
     g.norm('output.norm', tensors.vector('output_norm.weight', width), 'hidden', 'last');
     g.logits(tensors.output(vocabulary, width), traits.logitScale);
   }
-  tensors.require();
+  tensors.requireAll();
   return g.build();
 }

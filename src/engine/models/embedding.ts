@@ -2,30 +2,30 @@
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
 import type { Embedding, PoolMode } from '../graph.ts';
 import type { GraphBuilder } from '../graph-builder.ts';
-import { fieldOf, numberOf } from './metadata.ts';
+import { metadataValue, readNumber } from './metadata.ts';
 import type { Tensors } from './tensors.ts';
 
 /** Indexed by the value of `pooling_type`. */
-const poolings: readonly (PoolMode | undefined)[] = [undefined, 'mean', 'cls', 'last'];
+const poolModes: readonly (PoolMode | undefined)[] = [undefined, 'mean', 'cls', 'last'];
 
 /** Embedding traits of a model that may be generative as well: undefined when the file specifies no pooling. */
-export function embeddingOf(
+export function readEmbedding(
   file: ModelFile,
   traits: { bidirectional?: boolean } = {},
 ): Embedding | undefined {
-  const type = numberOf(file, 'pooling_type', 0);
+  const type = readNumber(file, 'pooling_type', 0);
   if (type === 0) return undefined;
-  const pooling = poolings[type];
+  const pooling = poolModes[type];
   if (!pooling) {
     throw new ModelFileError(
       'unsupported_architecture',
       `${file.name}: pooling_type ${type} is not supported (supported: 1 mean, 2 cls, 3 last)`,
     );
   }
-  const { bidirectional = fieldOf(file, 'attention.causal') === false } = traits;
-  const width = numberOf(file, 'embedding_length');
+  const { bidirectional = metadataValue(file, 'attention.causal') === false } = traits;
+  const width = readNumber(file, 'embedding_length');
   const [expanded = 0] = file.tensors.get('dense_2.weight')?.shape ?? [];
-  const [narrowed = width] = file.tensors.get('dense_3.weight')?.shape ?? [];
+  const [outputDimensions = width] = file.tensors.get('dense_3.weight')?.shape ?? [];
   if (expanded % 32 !== 0) {
     throw new ModelFileError(
       'bad_tensors',
@@ -35,9 +35,9 @@ export function embeddingOf(
   return {
     pooling,
     bidirectional,
-    whole: bidirectional || pooling !== 'last',
+    requiresWholeSequence: bidirectional || pooling !== 'last',
     ...(expanded > 0
-      ? { from: 'embedding', dimensions: narrowed, expanded }
+      ? { from: 'embedding', dimensions: outputDimensions, expanded }
       : { from: 'last', dimensions: width }),
   };
 }
@@ -47,7 +47,7 @@ export function embeddingOf(
  * @throws ModelFileError `bad_metadata` when the file specifies no pooling
  */
 export function requireEmbedding(file: ModelFile, traits: { bidirectional: boolean }): Embedding {
-  const embedding = embeddingOf(file, traits);
+  const embedding = readEmbedding(file, traits);
   if (embedding) return embedding;
   const key = `${String(file.metadata.get('general.architecture'))}.pooling_type`;
   throw new ModelFileError(
@@ -58,7 +58,7 @@ export function requireEmbedding(file: ModelFile, traits: { bidirectional: boole
 }
 
 /** Adds the final norm, the pooling and the dense layers of an embedding model. */
-export function endInEmbedding(
+export function addEmbeddingOutput(
   g: GraphBuilder,
   { pooling, expanded, dimensions }: Embedding,
   tensors: Tensors,

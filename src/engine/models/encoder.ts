@@ -2,7 +2,7 @@ import type { ModelFile } from '../formats/model-file.ts';
 import type { Graph, Rope } from '../graph.ts';
 import { GraphBuilder } from '../graph-builder.ts';
 import { requireEmbedding } from './embedding.ts';
-import { numberOf, shapeOf } from './metadata.ts';
+import { readNumber, readShape } from './metadata.ts';
 import { Tensors } from './tensors.ts';
 
 /** Differences between encoders of the BERT family. */
@@ -18,9 +18,9 @@ export interface EncoderTraits {
  * Biases are added where the file has them; q, k and v may be one matrix (`attn_qkv`).
  */
 export function buildEncoder(file: ModelFile, { rope, gated }: EncoderTraits): Graph {
-  const shape = shapeOf(file, {
+  const shape = readShape(file, {
     ropes: rope ? [rope] : [],
-    eps: numberOf(file, 'attention.layer_norm_epsilon'),
+    eps: readNumber(file, 'attention.layer_norm_epsilon'),
     embedding: requireEmbedding(file, { bidirectional: true }),
   });
   const { width, heads, kvHeads, headDim, feedForward, vocabulary, trainedContext } = shape;
@@ -30,10 +30,10 @@ export function buildEncoder(file: ModelFile, { rope, gated }: EncoderTraits): G
     g.layerNorm(slot, tensors.vector(`${part}.weight`, width), tensors.vector(`${part}.bias`, width));
 
   g.embed(tensors.matrix('token_embd.weight', vocabulary, width));
-  const typed = tensors.rows('token_types.weight');
+  const tokenTypeRows = tensors.rows('token_types.weight');
   const tables = {
     ...(rope ? {} : { positions: tensors.matrix('position_embd.weight', trainedContext, width) }),
-    ...(typed > 0 ? { tokenType: tensors.matrix('token_types.weight', typed, width) } : {}),
+    ...(tokenTypeRows > 0 ? { tokenType: tensors.matrix('token_types.weight', tokenTypeRows, width) } : {}),
   };
   if (Object.keys(tables).length > 0) g.positions(tables);
   norm('embed.norm', 'token_embd_norm');
@@ -55,7 +55,7 @@ export function buildEncoder(file: ModelFile, { rope, gated }: EncoderTraits): G
       const gate = tensors.linear(name('ffn_gate'), feedForward, width);
       g.gateUp([gate.weight, up.weight], 'silu', [...gate.biases, ...up.biases], 'hidden');
     } else {
-      g.up(up.weight, up.biases, 'hidden');
+      g.geluUp(up.weight, up.biases, 'hidden');
     }
     const down = tensors.linear(name('ffn_down'), width, feedForward);
     g.projectAdd('ffn.down', down.weight, 'activated', down);
@@ -63,6 +63,6 @@ export function buildEncoder(file: ModelFile, { rope, gated }: EncoderTraits): G
   }
   g.layer(undefined);
   g.pool('hidden');
-  tensors.require();
+  tensors.requireAll();
   return g.build();
 }

@@ -1,9 +1,9 @@
 /** Builds mixture-of-experts feed-forwards from metadata and tensors of a file. */
-import { mostExperts, mostUsed } from '../../../kernels/route.ts';
+import { maxExperts, maxUsed } from '../../../kernels/route.ts';
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
 import type { ExpertActivation, ExpertShape, ExpertUnit } from '../graph.ts';
 import type { GraphBuilder } from '../graph-builder.ts';
-import { fieldOf, numberOf, wholeOf } from './metadata.ts';
+import { metadataValue, readNumber, readWhole } from './metadata.ts';
 import type { Tensors } from './tensors.ts';
 
 type Shares = Extract<ExpertUnit, { readonly op: 'route' }>['shares'];
@@ -19,42 +19,42 @@ export interface ExpertTraits {
 }
 
 /** Value of `expert_gating_func` for a softmax router. */
-const softmax = 1;
+const softmaxGating = 1;
 
 /**
  * Reads `expert_count`, `expert_used_count` and `expert_feed_forward_length`, and rejects unsupported variants:
  * experts shared by all tokens, groups of experts, and gating other than softmax.
  * @throws ModelFileError `bad_metadata`, `unsupported_architecture`
  */
-export function expertsOf(file: ModelFile): ExpertShape {
+export function readExpertShape(file: ModelFile): ExpertShape {
   const name = (key: string) => `${String(file.metadata.get('general.architecture'))}.${key}`;
-  const whole = (key: string, most: number, why: string) => wholeOf(file, key, [1, most], { why });
-  const count = whole('expert_count', mostExperts, 'the most experts a router supports');
-  const most = Math.min(count, mostUsed);
-  const used = whole(
+  const readCount = (key: string, max: number, why: string) => readWhole(file, key, [1, max], { why });
+  const count = readCount('expert_count', maxExperts, 'the most experts a router supports');
+  const usedLimit = Math.min(count, maxUsed);
+  const used = readCount(
     'expert_used_count',
-    most,
-    most === count ? 'the number of experts' : 'the most experts of one token',
+    usedLimit,
+    usedLimit === count ? 'the number of experts' : 'the most experts of one token',
   );
-  const feedForward = whole('expert_feed_forward_length', 2 ** 20, 'the most rows of an expert');
+  const feedForward = readCount('expert_feed_forward_length', 2 ** 20, 'the most rows of an expert');
   if (feedForward % 32 !== 0) {
     throw new ModelFileError(
       'bad_metadata',
       `${file.name}: metadata '${name('expert_feed_forward_length')}' must be a multiple of 32, got ${feedForward}`,
     );
   }
-  const refuse = (key: string, most: number, what: string) => {
-    const value = numberOf(file, key, 0);
-    if (value <= most) return;
+  const rejectAbove = (key: string, limit: number, what: string) => {
+    const value = readNumber(file, key, 0);
+    if (value <= limit) return;
     throw new ModelFileError(
       'unsupported_architecture',
       `${file.name}: ${what} (metadata '${name(key)}' is ${value}) are not supported`,
     );
   };
-  refuse('expert_shared_count', 0, 'experts that all tokens share');
-  refuse('expert_shared_feed_forward_length', 0, 'experts that all tokens share');
-  refuse('expert_group_count', 1, 'groups of experts');
-  refuse('expert_gating_func', softmax, 'routers other than softmax');
+  rejectAbove('expert_shared_count', 0, 'experts that all tokens share');
+  rejectAbove('expert_shared_feed_forward_length', 0, 'experts that all tokens share');
+  rejectAbove('expert_group_count', 1, 'groups of experts');
+  rejectAbove('expert_gating_func', softmaxGating, 'routers other than softmax');
   return { count, used, feedForward };
 }
 
@@ -63,11 +63,11 @@ export const hasExperts = (tensors: Tensors, layer: number): boolean =>
   tensors.has(`blk.${layer}.ffn_gate_inp.weight`) || !tensors.has(`blk.${layer}.ffn_gate.weight`);
 
 /** Shares are normalized over the selected experts unless the file says otherwise. */
-export const sharesOf = (file: ModelFile): Shares =>
-  fieldOf(file, 'expert_weights_norm') === false ? 'of_all' : 'of_all_normalised';
+export const readShareMode = (file: ModelFile): Shares =>
+  metadataValue(file, 'expert_weights_norm') === false ? 'of_all' : 'of_all_normalised';
 
 /** Adds: hidden += the expert outputs for `normed`, each times its share. */
-export function expertFeedForward(
+export function addExperts(
   g: GraphBuilder,
   tensors: Tensors,
   { layer, width }: { layer: number; width: number },

@@ -1,9 +1,9 @@
 import type { ModelFile } from '../formats/model-file.ts';
 import type { Rope } from '../graph.ts';
 import { buildDecoder, type DecoderTraits } from './decoder.ts';
-import { numberOf, optionalNumber, patternOf, windowOf } from './metadata.ts';
+import { readNumber, readOptionalNumber, readLayerPattern, readWindow } from './metadata.ts';
 import type { Architecture } from './registry.ts';
-import { ropeOf } from './rope.ts';
+import { readRope } from './rope.ts';
 
 /** Layer count of the 27B model, whose attention scale differs. The file does not contain the scale. */
 const layersOf27b = 62;
@@ -11,7 +11,7 @@ const layersOf27b = 62;
 /** Gemma 3, text only. */
 export const gemma3: Architecture = {
   async build(file) {
-    const window = windowOf(file);
+    const window = readWindow(file);
     return buildDecoder(file, await gemmaTraits(file, window));
   },
 };
@@ -22,25 +22,25 @@ export const gemma3: Architecture = {
  * @param window 0 for full attention in all layers
  */
 export async function gemmaTraits(file: ModelFile, window: number): Promise<DecoderTraits> {
-  const isLocal = patternOf(file, 'attention.sliding_window_pattern', 6);
-  const wide = await ropeOf(file, 'neox');
-  const near: Rope = {
-    theta: numberOf(file, 'rope.freq_base_swa', 10000),
-    rotary: wide.rotary,
-    style: wide.style,
+  const isLocal = readLayerPattern(file, 'attention.sliding_window_pattern', 6);
+  const globalRope = await readRope(file, 'neox');
+  const localRope: Rope = {
+    theta: readNumber(file, 'rope.freq_base_swa', 10000),
+    rotary: globalRope.rotary,
+    style: globalRope.style,
     scale: 1,
     magnitude: 1,
   };
-  const width = numberOf(file, 'embedding_length');
-  const is27b = numberOf(file, 'block_count') === layersOf27b;
-  const scaleOf27b = (width / numberOf(file, 'attention.head_count')) ** -0.5;
+  const width = readNumber(file, 'embedding_length');
+  const is27b = readNumber(file, 'block_count') === layersOf27b;
+  const scaleOf27b = (width / readNumber(file, 'attention.head_count')) ** -0.5;
   return {
-    ropes: [wide, near],
+    ropes: [globalRope, localRope],
     layer: (n) => (window > 0 && isLocal(n) ? { rope: 1, window } : { rope: 0, window: 0 }),
     qkNorm: true,
     activation: 'gelu_tanh',
-    sandwich: true,
+    hasSandwichNorms: true,
     embeddingScale: Math.sqrt(width),
-    attentionScale: optionalNumber(file, 'attention.scale') ?? (is27b ? scaleOf27b : undefined),
+    attentionScale: readOptionalNumber(file, 'attention.scale') ?? (is27b ? scaleOf27b : undefined),
   };
 }

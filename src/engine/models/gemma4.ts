@@ -5,20 +5,20 @@ import { GraphBuilder } from '../graph-builder.ts';
 import { elementsOf, readVector } from '../weights.ts';
 import {
   checkShape,
-  layerCount,
-  numberOf,
-  optionalNumber,
-  patternOf,
-  wholeByLayer,
-  wholeOf,
-  windowOf,
+  readLayerCount,
+  readNumber,
+  readOptionalNumber,
+  readLayerPattern,
+  readWholeByLayer,
+  readWhole,
+  readWindow,
 } from './metadata.ts';
 import type { Architecture } from './registry.ts';
-import { ropeOf } from './rope.ts';
+import { readRope } from './rope.ts';
 import { Tensors } from './tensors.ts';
 
 /** The table of per-layer inputs, which stays in the file. */
-const inputTable = 'per_layer_token_embd.weight';
+const layerInputTable = 'per_layer_token_embd.weight';
 
 /**
  * Gemma 4, text only. Norms before and after attention and feed-forward, head norms (that of v without weights),
@@ -28,19 +28,19 @@ const inputTable = 'per_layer_token_embd.weight';
  */
 export const gemma4: Architecture = {
   async build(file) {
-    const shape = await shapeOf(file);
+    const shape = await readGemma4Shape(file);
     const layers = layersOf(file, shape);
     const tensors = new Tensors(file);
     const g = new GraphBuilder(shape);
     const { width, vocabulary, layerInput } = shape;
     g.embed(tensors.matrix('token_embd.weight', vocabulary, width));
-    if (layerInput !== undefined) layerInputs(g, tensors, shape, layerInput);
+    if (layerInput !== undefined) addLayerInputs(g, tensors, shape, layerInput);
     for (const layer of layers) {
       const name = (part: string) => `blk.${layer.index}.${part}`;
       g.layer(layer.index);
       g.norm('attn.norm', tensors.vector(name('attn_norm.weight'), width));
-      attention(g, tensors, shape, layer);
-      projectNormAdd(g, tensors, layer, width, ofAttention);
+      addAttention(g, tensors, shape, layer);
+      projectNormAdd(g, tensors, layer, width, attentionProjection);
 
       g.norm('ffn.norm', tensors.vector(name('ffn_norm.weight'), width));
       const { feedForward } = layer.sizes;
@@ -48,19 +48,19 @@ export const gemma4: Architecture = {
         tensors.matrix(name(`${part}.weight`), feedForward, width),
       );
       g.gateUp(gateUp, 'gelu_tanh');
-      projectNormAdd(g, tensors, layer, width, ofFeedForward);
+      projectNormAdd(g, tensors, layer, width, feedForwardProjection);
 
-      if (layerInput !== undefined) ownInput(g, tensors, layer, { width, layerInput });
-      const scale = await layerScale(file, name('layer_output_scale.weight'));
+      if (layerInput !== undefined) addLayerInput(g, tensors, layer, { width, layerInput });
+      const scale = await readLayerScale(file, name('layer_output_scale.weight'));
       if (scale !== 1) g.unit('scale', { op: 'scale', scale }, { inputs: ['hidden'], width });
     }
     g.layer(undefined);
     g.norm('output.norm', tensors.vector('output_norm.weight', width), 'hidden', 'last');
     const table = tensors.output(vocabulary, width);
-    g.logits(table, 1, softcapOf(file));
-    tensors.require();
+    g.logits(table, 1, readSoftcap(file));
+    tensors.requireAll();
     const ones = [...new Set(layers.map(({ sizes }) => sizes.headDim))].map(
-      (length) => [onesOf(length), { kind: 'values', values: new Float32Array(length).fill(1) }] as const,
+      (length) => [onesName(length), { kind: 'values', values: new Float32Array(length).fill(1) }] as const,
     );
     return g.build(new Map(ones));
   },
@@ -79,49 +79,49 @@ interface Layer {
 }
 
 /** Name of the weights of a norm without weights: a vector of ones. */
-const onesOf = (length: number): string => `ones.${length}`;
+const onesName = (length: number): string => `ones.${length}`;
 
-const windowed = (file: ModelFile) => patternOf(file, 'attention.sliding_window_pattern', 6);
+const slidingPattern = (file: ModelFile) => readLayerPattern(file, 'attention.sliding_window_pattern', 6);
 
-async function shapeOf(file: ModelFile): Promise<Shape> {
+async function readGemma4Shape(file: ModelFile): Promise<Shape> {
   const embedding = file.tensors.get('token_embd.weight');
   if (!embedding) {
     throw new ModelFileError('missing_tensor', `${file.name}: tensor 'token_embd.weight' is missing`);
   }
-  const width = numberOf(file, 'embedding_length');
+  const width = readNumber(file, 'embedding_length');
   const perLayer = sizesOf(file);
-  const most = (one: keyof LayerShape) => Math.max(0, ...perLayer.map((layer) => layer[one]));
-  const wide = await ropeOf(file, 'neox');
-  const nearTheta = numberOf(file, 'rope.freq_base_swa', 10000);
-  const nearWidth = numberOf(file, 'attention.key_length_swa');
-  const nearRotary = numberOf(file, 'rope.dimension_count_swa', nearWidth);
-  const near = { theta: nearTheta, rotary: nearRotary, style: wide.style, scale: 1, magnitude: 1 };
-  const layerInput = optionalNumber(file, 'embedding_length_per_layer_input');
-  const table = file.tensors.get(inputTable);
+  const maxOf = (one: keyof LayerShape) => Math.max(0, ...perLayer.map((layer) => layer[one]));
+  const globalRope = await readRope(file, 'neox');
+  const localTheta = readNumber(file, 'rope.freq_base_swa', 10000);
+  const localHeadDim = readNumber(file, 'attention.key_length_swa');
+  const localRotary = readNumber(file, 'rope.dimension_count_swa', localHeadDim);
+  const localRope = { theta: localTheta, rotary: localRotary, style: globalRope.style, scale: 1, magnitude: 1 };
+  const layerInput = readOptionalNumber(file, 'embedding_length_per_layer_input');
+  const table = file.tensors.get(layerInputTable);
   const shape: Shape = {
-    layers: numberOf(file, 'block_count'),
+    layers: readNumber(file, 'block_count'),
     width,
-    heads: most('heads'),
-    kvHeads: most('kvHeads'),
-    headDim: most('headDim'),
-    feedForward: most('feedForward'),
+    heads: maxOf('heads'),
+    kvHeads: maxOf('kvHeads'),
+    headDim: maxOf('headDim'),
+    feedForward: maxOf('feedForward'),
     vocabulary: embedding.shape[0] ?? 0,
-    eps: numberOf(file, 'attention.layer_norm_rms_epsilon'),
+    eps: readNumber(file, 'attention.layer_norm_rms_epsilon'),
     embeddingScale: Math.sqrt(width),
-    ropes: [wide, near],
-    sandwich: true,
-    trainedContext: numberOf(file, 'context_length'),
+    ropes: [globalRope, localRope],
+    hasSandwichNorms: true,
+    trainedContext: readNumber(file, 'context_length'),
     perLayer,
     caches: perLayer
-      .slice(0, firstShared(file))
+      .slice(0, firstSharedLayer(file))
       .map(({ kvHeads, headDim }): CacheShape => ({ kind: 'pages', kvHeads, headDim })),
     ...(layerInput === undefined ? {} : { layerInput }),
     ...(layerInput !== undefined && table ? { streamedBytes: streamedRowBytes(table) } : {}),
   };
   checkShape(file, shape);
-  const slides = windowed(file);
+  const isSliding = slidingPattern(file);
   for (const [n, layer] of perLayer.entries()) {
-    checkShape(file, { ...shape, ...layer, ropes: [slides(n) ? near : wide] });
+    checkShape(file, { ...shape, ...layer, ropes: [isSliding(n) ? localRope : globalRope] });
   }
   if (layerInput !== undefined && !(Number.isInteger(layerInput) && layerInput % 32 === 0)) {
     throw new ModelFileError(
@@ -133,8 +133,8 @@ async function shapeOf(file: ModelFile): Promise<Shape> {
 }
 
 /** Soft limit of the logits; undefined when there is none. */
-function softcapOf(file: ModelFile): number | undefined {
-  const cap = optionalNumber(file, 'final_logit_softcapping');
+function readSoftcap(file: ModelFile): number | undefined {
+  const cap = readOptionalNumber(file, 'final_logit_softcapping');
   if (cap === undefined || (cap > 0 && Number.isFinite(Math.fround(cap)))) return cap;
   throw new ModelFileError(
     'bad_metadata',
@@ -143,20 +143,20 @@ function softcapOf(file: ModelFile): number | undefined {
 }
 
 /** Index of the first layer that shares keys and values of an earlier one. */
-function firstShared(file: ModelFile): number {
-  const layers = numberOf(file, 'block_count');
-  return layers - wholeOf(file, 'attention.shared_kv_layers', [0, layers - 1], { fallback: 0 });
+function firstSharedLayer(file: ModelFile): number {
+  const layers = readNumber(file, 'block_count');
+  return layers - readWhole(file, 'attention.shared_kv_layers', [0, layers - 1], { fallback: 0 });
 }
 
 function sizesOf(file: ModelFile): LayerShape[] {
-  const slides = windowed(file);
-  const heads = wholeByLayer(file, 'attention.head_count');
-  const kvHeads = wholeByLayer(file, 'attention.head_count_kv');
-  const feedForward = wholeByLayer(file, 'feed_forward_length');
-  const wide = numberOf(file, 'attention.key_length');
-  const near = numberOf(file, 'attention.key_length_swa');
-  return Array.from({ length: layerCount(file) }, (_, n): LayerShape => {
-    const headDim = slides(n) ? near : wide;
+  const isSliding = slidingPattern(file);
+  const heads = readWholeByLayer(file, 'attention.head_count');
+  const kvHeads = readWholeByLayer(file, 'attention.head_count_kv');
+  const feedForward = readWholeByLayer(file, 'feed_forward_length');
+  const globalHeadDim = readNumber(file, 'attention.key_length');
+  const localHeadDim = readNumber(file, 'attention.key_length_swa');
+  return Array.from({ length: readLayerCount(file) }, (_, n): LayerShape => {
+    const headDim = isSliding(n) ? localHeadDim : globalHeadDim;
     return {
       heads: heads(n),
       kvHeads: kvHeads(n),
@@ -169,13 +169,13 @@ function sizesOf(file: ModelFile): LayerShape[] {
 }
 
 function layersOf(file: ModelFile, { perLayer = [] }: Shape): Layer[] {
-  const slides = windowed(file);
-  const width = windowOf(file);
-  const first = firstShared(file);
-  const kinds = perLayer.map((_, n) => slides(n));
+  const isSliding = slidingPattern(file);
+  const width = readWindow(file);
+  const first = firstSharedLayer(file);
+  const slidingByLayer = perLayer.map((_, n) => isSliding(n));
   return perLayer.map((sizes, index): Layer => {
-    const isLocal = slides(index);
-    const source = index < first ? index : kinds.slice(0, first).lastIndexOf(isLocal);
+    const isLocal = isSliding(index);
+    const source = index < first ? index : slidingByLayer.slice(0, first).lastIndexOf(isLocal);
     const own = perLayer[source];
     if (!own || own.kvHeads !== sizes.kvHeads || own.headDim !== sizes.headDim) {
       throw new ModelFileError(
@@ -188,7 +188,7 @@ function layersOf(file: ModelFile, { perLayer = [] }: Shape): Layer[] {
 }
 
 /** Computes `per_layer`: the inputs of all layers, from the token's embedding and its row in the table. */
-function layerInputs(g: GraphBuilder, tensors: Tensors, shape: Shape, layerInput: number): void {
+function addLayerInputs(g: GraphBuilder, tensors: Tensors, shape: Shape, layerInput: number): void {
   const { layers, width, vocabulary } = shape;
   const elements = layers * layerInput;
   const weight = tensors.matrix('per_layer_model_proj.weight', elements, width);
@@ -200,14 +200,14 @@ function layerInputs(g: GraphBuilder, tensors: Tensors, shape: Shape, layerInput
     to: 'per_layer',
     scale,
   });
-  const rows = tensors.matrix(inputTable, vocabulary, elements);
+  const rows = tensors.matrix(layerInputTable, vocabulary, elements);
   const norm = tensors.vector('per_layer_proj_norm.weight', layerInput);
   const traits = { weight: norm, rows, rowScale: Math.sqrt(layerInput), scale: Math.SQRT1_2 };
   const node = { inputs: [slot, 'tokens'], width: elements, weights: [norm, rows] };
   g.unit('layer_inputs.join', { op: 'per_layer_join', ...traits }, node);
 }
 
-function attention(g: GraphBuilder, tensors: Tensors, shape: Shape, layer: Layer): void {
+function addAttention(g: GraphBuilder, tensors: Tensors, shape: Shape, layer: Layer): void {
   const { index, window, rope, source } = layer;
   const { heads, kvHeads, headDim } = layer.sizes;
   const name = (part: string) => `blk.${index}.attn_${part}.weight`;
@@ -219,7 +219,7 @@ function attention(g: GraphBuilder, tensors: Tensors, shape: Shape, layer: Layer
       to: 'qkv',
     });
     g.headNorm('q', qNorm);
-    g.attendTo({ layer: source, cache: source }, { rope, window, scale: 1 });
+    g.attendShared({ layer: source, cache: source }, { rope, window, scale: 1 });
     return;
   }
   const k = tensors.matrix(name('k'), kvHeads * headDim, shape.width);
@@ -228,7 +228,7 @@ function attention(g: GraphBuilder, tensors: Tensors, shape: Shape, layer: Layer
   g.qkv([q, k, v]);
   g.headNorm('q', qNorm);
   g.headNorm('k', tensors.vector(name('k_norm'), headDim));
-  g.headNorm('v', onesOf(headDim));
+  g.headNorm('v', onesName(headDim));
   g.attend({ rope, window, scale: 1 });
 }
 
@@ -239,13 +239,13 @@ interface Projection {
   readonly norm: string;
 }
 
-const ofAttention: Projection = {
+const attentionProjection: Projection = {
   slot: 'attn.o',
   part: 'attn_output',
   from: 'context',
   norm: 'post_attention_norm',
 };
-const ofFeedForward: Projection = {
+const feedForwardProjection: Projection = {
   slot: 'ffn.down',
   part: 'ffn_down',
   from: 'activated',
@@ -268,7 +268,7 @@ function projectNormAdd(
 }
 
 /** Adds: hidden += the layer's own input, gated by hidden and projected. */
-function ownInput(
+function addLayerInput(
   g: GraphBuilder,
   tensors: Tensors,
   { index }: Layer,
@@ -291,7 +291,7 @@ function ownInput(
 }
 
 /** Factor of the residual stream after a layer; 1 when the file has none. */
-async function layerScale(file: ModelFile, name: string): Promise<number> {
+async function readLayerScale(file: ModelFile, name: string): Promise<number> {
   if (!file.tensors.has(name)) return 1;
   const length = elementsOf(file, name);
   const [scale] = length === 1 ? await readVector(file, name) : [];

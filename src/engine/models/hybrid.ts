@@ -13,7 +13,7 @@ export interface HybridLayer {
    * @param cache index of the layer's first cache in the shape
    * @returns the projection of `context`
    */
-  mix(g: GraphBuilder, tensors: Tensors, cache: number): Projection;
+  addMixer(g: GraphBuilder, tensors: Tensors, cache: number): Projection;
 }
 
 /** A product that is added to the residual stream. */
@@ -58,20 +58,20 @@ export function buildHybrid(file: ModelFile, traits: HybridTraits): Graph {
     const { feedForward, context } = layer.shape;
     g.layer(n);
     g.norm('attn.norm', tensors.vector(name('attn_norm.weight'), width));
-    const { slot, part } = layer.mix(g, tensors, cache);
+    const { slot, part } = layer.addMixer(g, tensors, cache);
     cache += layer.caches.length;
-    const out = tensors.ownLinear(name(part), width, context);
+    const out = tensors.layerLinear(name(part), width, context);
     g.projectAdd(slot, out.weight, 'context', { biases: out.biases });
 
     g.norm('ffn.norm', tensors.vector(name(`${ffnNorm}.weight`), width));
     const gateUp = tensors.gateUp(n, feedForward, width);
     g.gateUp(gateUp.weights, 'silu', gateUp.biases);
-    const down = tensors.ownLinear(name('ffn_down'), width, feedForward);
+    const down = tensors.layerLinear(name('ffn_down'), width, feedForward);
     g.projectAdd('ffn.down', down.weight, 'activated', { biases: down.biases });
   }
   g.layer(undefined);
   g.norm('output.norm', tensors.vector(`${outputNorm}.weight`, width), 'hidden', 'last');
   g.logits(tensors.output(vocabulary, width));
-  tensors.require();
+  tensors.requireAll();
   return g.build(traits.views);
 }

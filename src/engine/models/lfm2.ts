@@ -1,19 +1,19 @@
-import { convLengths } from '../../../kernels/short-conv.ts';
+import { supportedConvLengths } from '../../../kernels/short-conv.ts';
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
 import { buildHybrid, type HybridLayer } from './hybrid.ts';
-import { layerCount, shapeOf, wholeByLayer, wholeOf } from './metadata.ts';
+import { readLayerCount, readShape, readWholeByLayer, readWhole } from './metadata.ts';
 import type { Architecture } from './registry.ts';
-import { ropeOf } from './rope.ts';
+import { readRope } from './rope.ts';
 
 /** LFM2: layers without key heads are gated short convolutions; the others have attention with head norms. */
 export const lfm2: Architecture = {
   async build(file) {
-    const kvHeadsOf = wholeByLayer(file, 'attention.head_count_kv');
-    const count = layerCount(file);
+    const kvHeadsOf = readWholeByLayer(file, 'attention.head_count_kv');
+    const count = readLayerCount(file);
     const kvHeads = Array.from({ length: count }, (_, layer) => kvHeadsOf(layer));
-    const shape = shapeOf(file, { ropes: [await ropeOf(file, 'neox')], kvHeads: Math.max(...kvHeads) });
+    const shape = readShape(file, { ropes: [await readRope(file, 'neox')], kvHeads: Math.max(...kvHeads) });
     const layers = kvHeads.map((own, layer) =>
-      own > 0 ? attending(file, shape, layer, own) : convolving(file, shape, layer),
+      own > 0 ? attentionLayer(file, shape, layer, own) : convolutionLayer(file, shape, layer),
     );
     // Converters have used either name for the last norm.
     const outputNorm = file.tensors.has('output_norm.weight') ? 'output_norm' : 'token_embd_norm';
@@ -21,9 +21,9 @@ export const lfm2: Architecture = {
   },
 };
 
-type Shape = ReturnType<typeof shapeOf>;
+type Shape = ReturnType<typeof readShape>;
 
-function attending(
+function attentionLayer(
   file: ModelFile,
   { width, heads, headDim, feedForward }: Shape,
   layer: number,
@@ -38,7 +38,7 @@ function attending(
   return {
     shape: { heads, kvHeads, headDim, feedForward, context: heads * headDim, mixed: 0 },
     caches: [{ kind: 'pages', kvHeads, headDim }],
-    mix(g, tensors, cache) {
+    addMixer(g, tensors, cache) {
       const rows = { q: heads * headDim, k: kvHeads * headDim, v: kvHeads * headDim };
       const { weights, biases } = tensors.qkv(layer, rows, width);
       g.qkv(weights, biases);
@@ -50,15 +50,15 @@ function attending(
   };
 }
 
-function convolving(file: ModelFile, { width, headDim, feedForward }: Shape, layer: number): HybridLayer {
-  const kernel = wholeOf(file, 'shortconv.l_cache', [Math.min(...convLengths), Math.max(...convLengths)]);
+function convolutionLayer(file: ModelFile, { width, headDim, feedForward }: Shape, layer: number): HybridLayer {
+  const kernel = readWhole(file, 'shortconv.l_cache', [Math.min(...supportedConvLengths), Math.max(...supportedConvLengths)]);
   const mixed = 3 * width;
   return {
     shape: { heads: 0, kvHeads: 0, headDim, feedForward, context: width, mixed },
     caches: [{ kind: 'state', floats: (kernel - 1) * width }],
-    mix(g, tensors, cache) {
+    addMixer(g, tensors, cache) {
       const part = (name: string) => `blk.${layer}.shortconv.${name}`;
-      const input = tensors.ownLinear(part('in_proj'), mixed, width);
+      const input = tensors.layerLinear(part('in_proj'), mixed, width);
       const [inBias] = input.biases;
       const inputs = { slot: 'conv.in', weight: input.weight, rows: mixed };
       g.product('conv.in', [inBias === undefined ? inputs : { ...inputs, bias: inBias }], {

@@ -1,7 +1,7 @@
 import { buildDecoder } from './decoder.ts';
-import { windowOf } from './metadata.ts';
+import { readWindow } from './metadata.ts';
 import type { Architecture } from './registry.ts';
-import { ropeOf } from './rope.ts';
+import { readRope } from './rope.ts';
 
 /**
  * Llama 1 to 3, Mistral, TinyLlama, SmolLM2. GGUF stores q and k permuted for interleaved RoPE pairs. A sliding
@@ -9,8 +9,8 @@ import { ropeOf } from './rope.ts';
  */
 export const llama: Architecture = {
   async build(file) {
-    const window = windowOf(file);
-    const ropes = [await ropeOf(file, 'interleaved')];
+    const window = readWindow(file);
+    const ropes = [await readRope(file, 'interleaved')];
     return buildDecoder(file, { ropes, layer: () => ({ rope: 0, window }) });
   },
 };

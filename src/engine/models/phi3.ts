@@ -1,7 +1,7 @@
 import { buildDecoder } from './decoder.ts';
-import { windowOf } from './metadata.ts';
+import { readWindow } from './metadata.ts';
 import type { Architecture } from './registry.ts';
-import { ropeOf } from './rope.ts';
+import { readRope } from './rope.ts';
 
 /**
  * Phi 3, 3.5 and Phi 4 mini: q, k and v in one matrix, gate and up in another; partially rotated heads (Phi 4 mini),
@@ -9,8 +9,8 @@ import { ropeOf } from './rope.ts';
  */
 export const phi3: Architecture = {
   async build(file) {
-    const window = windowOf(file);
-    const ropes = [await ropeOf(file, 'neox')];
+    const window = readWindow(file);
+    const ropes = [await readRope(file, 'neox')];
     return buildDecoder(file, { ropes, layer: () => ({ rope: 0, window }) });
   },
 };

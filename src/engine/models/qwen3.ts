@@ -1,15 +1,15 @@
 import { buildDecoder } from './decoder.ts';
-import { listedWindows } from './metadata.ts';
+import { readListedWindows } from './metadata.ts';
 import type { Architecture } from './registry.ts';
-import { ropeOf } from './rope.ts';
+import { readRope } from './rope.ts';
 
 /**
  * Qwen 3, dense: RMS norm of every head of q and k, no biases; a sliding window in the layers that the file lists.
  */
 export const qwen3: Architecture = {
   async build(file) {
-    const window = listedWindows(file);
-    const ropes = [await ropeOf(file, 'neox')];
+    const window = readListedWindows(file);
+    const ropes = [await readRope(file, 'neox')];
     return buildDecoder(file, { ropes, qkNorm: true, layer: (n) => ({ rope: 0, window: window(n) }) });
   },
 };

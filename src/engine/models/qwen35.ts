@@ -1,12 +1,12 @@
-import { deltaKeyDims } from '../../../kernels/delta-net.ts';
-import { convLengths } from '../../../kernels/short-conv.ts';
+import { supportedDeltaKeyDims } from '../../../kernels/delta-net.ts';
+import { supportedConvLengths } from '../../../kernels/short-conv.ts';
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
 import type { TensorView } from '../graph.ts';
 import type { GraphBuilder } from '../graph-builder.ts';
 import { buildHybrid, type HybridLayer } from './hybrid.ts';
-import { fieldOf, patternOf, shapeOf, wholeOf } from './metadata.ts';
+import { metadataValue, readLayerPattern, readShape, readWhole } from './metadata.ts';
 import type { Architecture } from './registry.ts';
-import { ropeOf } from './rope.ts';
+import { readRope } from './rope.ts';
 import type { Tensors } from './tensors.ts';
 
 /**
@@ -16,33 +16,33 @@ import type { Tensors } from './tensors.ts';
  */
 export const qwen35: Architecture = {
   async build(file) {
-    const shape = shapeOf(file, { ropes: [await ropeOf(file, 'neox')] });
+    const shape = readShape(file, { ropes: [await readRope(file, 'neox')] });
     const count =
-      shape.layers - wholeOf(file, 'nextn_predict_layers', [0, shape.layers - 1], { fallback: 0 });
-    const keeps = keepsState(file);
+      shape.layers - readWhole(file, 'nextn_predict_layers', [0, shape.layers - 1], { fallback: 0 });
+    const hasState = readStateLayers(file);
     const views = new Map<string, TensorView>();
     const layers = Array.from({ length: count }, (_, layer) => {
-      if (keeps(layer)) return deltaLayer(file, shape, layer);
-      viewsOfQuery(shape, layer).forEach((view, name) => views.set(name, view));
-      return attending(shape, layer);
+      if (hasState(layer)) return deltaLayer(file, shape, layer);
+      queryViews(shape, layer).forEach((view, name) => views.set(name, view));
+      return attentionLayer(shape, layer);
     });
     return buildHybrid(file, { shape, layers, ffnNorm: 'post_attention_norm', views });
   },
 };
 
-type Shape = ReturnType<typeof shapeOf>;
+type Shape = ReturnType<typeof readShape>;
 
 /** Selects the layers with a recurrent state: from a list in the file, or all except every n-th layer. */
-function keepsState(file: ModelFile): (layer: number) => boolean {
-  const listed = 'attention.recurrent_layers';
-  if (fieldOf(file, listed) !== undefined) return patternOf(file, listed, 0);
-  return patternOf(file, 'full_attention_interval', 4);
+function readStateLayers(file: ModelFile): (layer: number) => boolean {
+  const listKey = 'attention.recurrent_layers';
+  if (metadataValue(file, listKey) !== undefined) return readLayerPattern(file, listKey, 0);
+  return readLayerPattern(file, 'full_attention_interval', 4);
 }
 
 const queryName = (layer: number, part: 'query' | 'gate') => `blk.${layer}.attn_q.weight/${part}`;
 
 /** Views of one matrix in which rows of query and gate alternate by head. */
-const viewsOfQuery = ({ headDim }: Shape, layer: number) =>
+const queryViews = ({ headDim }: Shape, layer: number) =>
   new Map(
     (['query', 'gate'] as const).map((part, index): [string, TensorView] => [
       queryName(layer, part),
@@ -56,12 +56,12 @@ const viewsOfQuery = ({ headDim }: Shape, layer: number) =>
     ]),
   );
 
-function attending({ width, heads, kvHeads, headDim, feedForward }: Shape, layer: number): HybridLayer {
+function attentionLayer({ width, heads, kvHeads, headDim, feedForward }: Shape, layer: number): HybridLayer {
   const values = heads * headDim;
   return {
     shape: { heads, kvHeads, headDim, feedForward, context: values, mixed: values },
     caches: [{ kind: 'pages', kvHeads, headDim }],
-    mix(g, tensors, cache) {
+    addMixer(g, tensors, cache) {
       const name = (part: string) => `blk.${layer}.attn_${part}`;
       const id = (slot: string) => `layers.${layer}.attn.${slot}`;
       tensors.matrix(name('q.weight'), 2 * values, width);
@@ -83,16 +83,16 @@ function attending({ width, heads, kvHeads, headDim, feedForward }: Shape, layer
 
 /** Sizes of the delta rule from the metadata. */
 function deltaSizes(file: ModelFile) {
-  const most = 1 << 10;
-  const kernel = wholeOf(file, 'ssm.conv_kernel', [Math.min(...convLengths), Math.max(...convLengths)]);
-  const keyDim = wholeOf(file, 'ssm.state_size', [1, most]);
-  const keyHeads = wholeOf(file, 'ssm.group_count', [1, most]);
-  const valueHeads = wholeOf(file, 'ssm.time_step_rank', [1, most]);
-  const values = wholeOf(file, 'ssm.inner_size', [1, 1 << 24]);
+  const max = 1 << 10;
+  const kernel = readWhole(file, 'ssm.conv_kernel', [Math.min(...supportedConvLengths), Math.max(...supportedConvLengths)]);
+  const keyDim = readWhole(file, 'ssm.state_size', [1, max]);
+  const keyHeads = readWhole(file, 'ssm.group_count', [1, max]);
+  const valueHeads = readWhole(file, 'ssm.time_step_rank', [1, max]);
+  const values = readWhole(file, 'ssm.inner_size', [1, 1 << 24]);
   const valueDim = values / valueHeads;
   const problems: string[] = [];
-  if (!deltaKeyDims.includes(keyDim))
-    problems.push(`ssm.state_size must be one of ${deltaKeyDims.join(', ')}, got ${keyDim}`);
+  if (!supportedDeltaKeyDims.includes(keyDim))
+    problems.push(`ssm.state_size must be one of ${supportedDeltaKeyDims.join(', ')}, got ${keyDim}`);
   if (valueHeads % keyHeads !== 0)
     problems.push(`ssm.time_step_rank must be a multiple of ssm.group_count ${keyHeads}, got ${valueHeads}`);
   if (valueDim % 8 !== 0 || values % 32 !== 0) {
@@ -117,7 +117,7 @@ function deltaLayer(file: ModelFile, { width, headDim, feedForward }: Shape, lay
       { kind: 'state', floats: (kernel - 1) * channels },
       { kind: 'state', floats: values * keyDim },
     ],
-    mix(g, tensors, cache) {
+    addMixer(g, tensors, cache) {
       deltaInputs(g, tensors, { layer, width, channels, values, valueHeads });
       const name = (part: string) => `blk.${layer}.${part}`;
       const id = (slot: string) => `layers.${layer}.delta.${slot}`;

@@ -1,15 +1,15 @@
 import { buildDecoder } from './decoder.ts';
-import { expertsOf, sharesOf } from './experts.ts';
-import { listedWindows } from './metadata.ts';
+import { readExpertShape, readShareMode } from './experts.ts';
+import { readListedWindows } from './metadata.ts';
 import type { Architecture } from './registry.ts';
-import { ropeOf } from './rope.ts';
+import { readRope } from './rope.ts';
 
 /** Qwen 3 with experts: like the dense model except for the feed-forward, which may be dense in some layers. */
 export const qwen3moe: Architecture = {
   async build(file) {
-    const window = listedWindows(file);
-    const ropes = [await ropeOf(file, 'neox')];
-    const experts = { shape: expertsOf(file), shares: sharesOf(file), activation: 'silu' } as const;
+    const window = readListedWindows(file);
+    const ropes = [await readRope(file, 'neox')];
+    const experts = { shape: readExpertShape(file), shares: readShareMode(file), activation: 'silu' } as const;
     return buildDecoder(file, {
       ropes,
       qkNorm: true,

@@ -2,48 +2,48 @@
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
 import type { Rope } from '../graph.ts';
 import { elementsOf, readVector } from '../weights.ts';
-import { fieldOf, numberOf, optionalNumber } from './metadata.ts';
+import { metadataValue, readNumber, readOptionalNumber } from './metadata.ts';
 
 /** Upper bound of a head's width, checked before the value is compared with the tensors. */
-const mostRotary = 1 << 16;
+const maxRotary = 1 << 16;
 const scalings = 'none, linear, yarn, longrope, and factors of Llama 3 in rope_freqs.weight';
 
 /**
  * The rotary embedding of a model whose layers share one.
  * @param wholeYarn default of `yarn_truncate`: round the ends of YaRN's ramp to whole pairs
  */
-export async function ropeOf(
+export async function readRope(
   file: ModelFile,
   style: Rope['style'],
   { wholeYarn = true } = {},
 ): Promise<Rope> {
-  const headDim = numberOf(
+  const headDim = readNumber(
     file,
     'attention.key_length',
-    numberOf(file, 'embedding_length') / numberOf(file, 'attention.head_count'),
+    readNumber(file, 'embedding_length') / readNumber(file, 'attention.head_count'),
   );
-  const rotary = numberOf(file, 'rope.dimension_count', headDim);
-  if (!(rotary > 0 && rotary <= mostRotary)) {
+  const rotary = readNumber(file, 'rope.dimension_count', headDim);
+  if (!(rotary > 0 && rotary <= maxRotary)) {
     throw new ModelFileError(
       'bad_metadata',
-      `${file.name}: rope.dimension_count must be a number from 1 to ${mostRotary}, got ${rotary}; see also head_count and key_length`,
+      `${file.name}: rope.dimension_count must be a number from 1 to ${maxRotary}, got ${rotary}; see also head_count and key_length`,
     );
   }
-  const theta = numberOf(file, 'rope.freq_base', 10000);
-  const plain: Rope = { theta, rotary, style, scale: 1, magnitude: 1 };
-  if (file.tensors.has('rope_factors_short.weight')) return await longRope(file, plain);
+  const theta = readNumber(file, 'rope.freq_base', 10000);
+  const baseRope: Rope = { theta, rotary, style, scale: 1, magnitude: 1 };
+  if (file.tensors.has('rope_factors_short.weight')) return await readLongRope(file, baseRope);
   if (file.tensors.has('rope_freqs.weight')) {
     return {
-      ...plain,
+      ...baseRope,
       scale: linearFactor(file),
-      factors: await factorsOf(file, 'rope_freqs.weight', rotary),
+      factors: await readFactors(file, 'rope_freqs.weight', rotary),
     };
   }
   // Older files without a type use linear scaling when they have a factor.
-  const type = fieldOf(file, 'rope.scaling.type') ?? 'linear';
-  if (type === 'none') return plain;
-  if (type === 'linear') return { ...plain, scale: linearFactor(file) };
-  if (type === 'yarn') return yarn(file, plain, wholeYarn);
+  const type = metadataValue(file, 'rope.scaling.type') ?? 'linear';
+  if (type === 'none') return baseRope;
+  if (type === 'linear') return { ...baseRope, scale: linearFactor(file) };
+  if (type === 'yarn') return readYarn(file, baseRope, wholeYarn);
   const missing =
     type === 'longrope'
       ? `without the tensors 'rope_factors_short.weight' and 'rope_factors_long.weight'`
@@ -55,9 +55,9 @@ export async function ropeOf(
 }
 
 const linearFactor = (file: ModelFile): number =>
-  optionalNumber(file, 'rope.scaling.factor') ?? optionalNumber(file, 'rope.scale_linear') ?? 1;
+  readOptionalNumber(file, 'rope.scaling.factor') ?? readOptionalNumber(file, 'rope.scale_linear') ?? 1;
 
-async function factorsOf(file: ModelFile, name: string, rotary: number): Promise<Float32Array> {
+async function readFactors(file: ModelFile, name: string, rotary: number): Promise<Float32Array> {
   const length = elementsOf(file, name);
   // A tensor of the wrong length is not read.
   const factors = length === rotary / 2 ? await readVector(file, name) : undefined;
@@ -69,15 +69,15 @@ async function factorsOf(file: ModelFile, name: string, rotary: number): Promise
 }
 
 /** LongRoPE: one set of divisors for contexts up to the original length, another for longer ones. */
-async function longRope(file: ModelFile, plain: Rope): Promise<Rope> {
-  const beyond = numberOf(file, 'rope.scaling.original_context_length');
-  const stretch = numberOf(file, 'context_length') / beyond;
-  const usual = stretch > 1 ? Math.sqrt(1 + Math.log(stretch) / Math.log(beyond)) : 1;
+async function readLongRope(file: ModelFile, baseRope: Rope): Promise<Rope> {
+  const beyond = readNumber(file, 'rope.scaling.original_context_length');
+  const stretch = readNumber(file, 'context_length') / beyond;
+  const defaultMagnitude = stretch > 1 ? Math.sqrt(1 + Math.log(stretch) / Math.log(beyond)) : 1;
   return {
-    ...plain,
-    factors: await factorsOf(file, 'rope_factors_short.weight', plain.rotary),
-    long: { beyond, factors: await factorsOf(file, 'rope_factors_long.weight', plain.rotary) },
-    magnitude: numberOf(file, 'rope.scaling.attn_factor', usual),
+    ...baseRope,
+    factors: await readFactors(file, 'rope_factors_short.weight', baseRope.rotary),
+    long: { beyond, factors: await readFactors(file, 'rope_factors_long.weight', baseRope.rotary) },
+    magnitude: readNumber(file, 'rope.scaling.attn_factor', defaultMagnitude),
   };
 }
 
@@ -85,26 +85,26 @@ async function longRope(file: ModelFile, plain: Rope): Promise<Rope> {
  * YaRN: pairs that rotate fast within the original context keep their frequency, slow ones are scaled by `factor`,
  * and those between are interpolated. Expressed as divisors.
  */
-function yarn(file: ModelFile, plain: Rope, usual: boolean): Rope {
-  const { theta, rotary } = plain;
-  const factor = numberOf(file, 'rope.scaling.factor');
-  const original = numberOf(file, 'rope.scaling.original_context_length', numberOf(file, 'context_length'));
+function readYarn(file: ModelFile, baseRope: Rope, wholeByDefault: boolean): Rope {
+  const { theta, rotary } = baseRope;
+  const factor = readNumber(file, 'rope.scaling.factor');
+  const original = readNumber(file, 'rope.scaling.original_context_length', readNumber(file, 'context_length'));
   /** The pair that makes this many turns within the original context. */
   const pairTurning = (turns: number) =>
     (rotary * Math.log(original / (turns * 2 * Math.PI))) / (2 * Math.log(theta));
-  const whole = (fieldOf(file, 'rope.scaling.yarn_truncate') ?? usual) !== false;
-  const fast = pairTurning(numberOf(file, 'rope.scaling.yarn_beta_fast', 32));
-  const slow = pairTurning(numberOf(file, 'rope.scaling.yarn_beta_slow', 1));
+  const whole = (metadataValue(file, 'rope.scaling.yarn_truncate') ?? wholeByDefault) !== false;
+  const fast = pairTurning(readNumber(file, 'rope.scaling.yarn_beta_fast', 32));
+  const slow = pairTurning(readNumber(file, 'rope.scaling.yarn_beta_slow', 1));
   const low = Math.max(0, whole ? Math.floor(fast) : fast);
   const high = Math.min(rotary - 1, whole ? Math.ceil(slow) : slow);
-  const extrapolated = numberOf(file, 'rope.scaling.yarn_ext_factor', 1);
+  const extrapolated = readNumber(file, 'rope.scaling.yarn_ext_factor', 1);
   const factors = Float64Array.from({ length: rotary / 2 }, (_, pair) => {
     const ramp = Math.min(1, Math.max(0, (pair - low) / Math.max(0.001, high - low)));
-    const kept = (1 - ramp) * extrapolated;
-    return 1 / (kept + (1 - kept) / factor);
+    const extrapolatedPart = (1 - ramp) * extrapolated;
+    return 1 / (extrapolatedPart + (1 - extrapolatedPart) / factor);
   });
   const magnitude =
-    numberOf(file, 'rope.scaling.yarn_attn_factor', 1 + 0.1 * Math.log(Math.max(1, factor))) *
-    numberOf(file, 'rope.scaling.attn_factor', 1);
-  return { ...plain, factors, magnitude };
+    readNumber(file, 'rope.scaling.yarn_attn_factor', 1 + 0.1 * Math.log(Math.max(1, factor))) *
+    readNumber(file, 'rope.scaling.attn_factor', 1);
+  return { ...baseRope, factors, magnitude };
 }

@@ -36,7 +36,7 @@ export class Tensors {
   }
 
   /** The same for layers that differ: biased when this layer has a bias. */
-  ownLinear(part: string, rows: number, columns: number): { weight: string; biases: readonly string[] } {
+  layerLinear(part: string, rows: number, columns: number): { weight: string; biases: readonly string[] } {
     const weight = this.matrix(`${part}.weight`, rows, columns);
     return { weight, biases: this.has(`${part}.bias`) ? [this.vector(`${part}.bias`, rows)] : [] };
   }
@@ -63,14 +63,14 @@ export class Tensors {
   }
 
   /** Matrices of one product: separate tensors, or one merged tensor. */
-  stacked(
+  stackedLinear(
     parts: readonly { part: string; rows: number }[],
-    together: { part: string; is: boolean },
+    merged: { part: string; isMerged: boolean },
     columns: number,
   ): { weights: readonly string[]; biases: readonly string[] } {
     const rows = parts.reduce((sum, one) => sum + one.rows, 0);
-    const list = together.is
-      ? [this.linear(together.part, rows, columns)]
+    const list = merged.isMerged
+      ? [this.linear(merged.part, rows, columns)]
       : parts.map((one) => this.linear(one.part, one.rows, columns));
     return { weights: list.map(({ weight }) => weight), biases: list.flatMap(({ biases }) => biases) };
   }
@@ -79,15 +79,15 @@ export class Tensors {
   qkv(layer: number, rows: { q: number; k: number; v: number }, columns: number) {
     const name = (part: string) => `blk.${layer}.attn_${part}`;
     const parts = Object.entries(rows).map(([part, count]) => ({ part: name(part), rows: count }));
-    return this.stacked(parts, { part: name('qkv'), is: this.has(`${name('qkv')}.weight`) }, columns);
+    return this.stackedLinear(parts, { part: name('qkv'), isMerged: this.has(`${name('qkv')}.weight`) }, columns);
   }
 
   /** Gate and up of a layer: two matrices, or one with the rows of gate first (`ffn_up`). */
   gateUp(layer: number, rows: number, columns: number) {
     const name = (part: string) => `blk.${layer}.${part}`;
     const halves = ['ffn_gate', 'ffn_up'].map((part) => ({ part: name(part), rows }));
-    const is = this.rows(name('ffn_up.weight')) === 2 * rows && !this.has(`${name('ffn_gate')}.weight`);
-    return this.stacked(halves, { part: name('ffn_up'), is }, columns);
+    const isMerged = this.rows(name('ffn_up.weight')) === 2 * rows && !this.has(`${name('ffn_gate')}.weight`);
+    return this.stackedLinear(halves, { part: name('ffn_up'), isMerged }, columns);
   }
 
   /** The output projection: the embedding table when the file has no separate matrix. */
@@ -96,7 +96,7 @@ export class Tensors {
   }
 
   /** Checks that the file has all named tensors. @throws ModelFileError `bad_tensors` with all problems at once */
-  require(): void {
+  requireAll(): void {
     requireTensors(this.#file, this.#expected);
   }
 }

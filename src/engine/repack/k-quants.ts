@@ -3,7 +3,7 @@
  * bytes; the GPU layout stores the eight blocks consecutively. 6-bit scales become bytes. A group of scales is a
  * superblock.
  */
-import { packerOf } from './packer.ts';
+import { blockPacker } from './packer.ts';
 
 /** Unpacks the 6-bit scales and minima of eight blocks from 12 bytes: `scale | minimum << 8`, two pairs in a word. */
 function unpackPairs(raw: DataView, at: number, scales: Uint32Array, to: number): void {
@@ -71,7 +71,7 @@ function splitBits(raw: DataView, at: number, out: Uint32Array, to: number): voi
 }
 
 /** File: 16 bytes of `scale | minimum << 4`, 64 bytes of quants, f16 scale and minimum. */
-export const packQ2K = packerOf(84, (raw, blocks, { quants, scales }) => {
+export const packQ2K = blockPacker(84, (raw, blocks, { quants, scales }) => {
   for (let block = 0, at = 0; block < blocks; block++, at += 84) {
     const group = 5 * block;
     scales[group] = raw.getUint32(at + 80, true);
@@ -82,7 +82,7 @@ export const packQ2K = packerOf(84, (raw, blocks, { quants, scales }) => {
 });
 
 /** File: 32 bytes of high bits, 64 bytes of quants, 16 scales of 6 bits (offset 32) in 12 bytes, f16 scale. */
-export const packQ3K = packerOf(110, (raw, blocks, { quants, scales }) => {
+export const packQ3K = blockPacker(110, (raw, blocks, { quants, scales }) => {
   const bytes = new Int8Array(scales.buffer);
   for (let block = 0, at = 0; block < blocks; block++, at += 110) {
     const group = 13 * block;
@@ -101,7 +101,7 @@ export const packQ3K = packerOf(110, (raw, blocks, { quants, scales }) => {
 });
 
 /** File: f16 scale and minimum, 12 bytes of 6-bit scales and minima, 128 bytes of nibbles. */
-export const packQ4K = packerOf(144, (raw, blocks, { quants, scales }) => {
+export const packQ4K = blockPacker(144, (raw, blocks, { quants, scales }) => {
   for (let block = 0, at = 0; block < blocks; block++, at += 144) {
     scales[5 * block] = raw.getUint32(at, true);
     unpackPairs(raw, at + 4, scales, 5 * block + 1);
@@ -110,7 +110,7 @@ export const packQ4K = packerOf(144, (raw, blocks, { quants, scales }) => {
 });
 
 /** Like Q4_K, with 32 bytes of high bits before the nibbles. */
-export const packQ5K = packerOf(176, (raw, blocks, { quants, scales }) => {
+export const packQ5K = blockPacker(176, (raw, blocks, { quants, scales }) => {
   for (let block = 0, at = 0; block < blocks; block++, at += 176) {
     scales[13 * block] = raw.getUint32(at, true);
     unpackPairs(raw, at + 4, scales, 13 * block + 1);
@@ -120,7 +120,7 @@ export const packQ5K = packerOf(176, (raw, blocks, { quants, scales }) => {
 });
 
 /** File: 128 bytes of low nibbles, 64 bytes of two high bits for each column, 16 signed scales, f16 scale. */
-export const packQ6K = packerOf(210, (raw, blocks, { quants, scales }) => {
+export const packQ6K = blockPacker(210, (raw, blocks, { quants, scales }) => {
   for (let block = 0, at = 0; block < blocks; block++, at += 210) {
     const group = 21 * block;
     scales[group] = raw.getUint16(at + 208, true);

@@ -6,9 +6,9 @@ export const byteToChar: readonly string[] = (() => {
   const chars: string[] = [];
   let next = 0x100;
   for (let byte = 0; byte < 256; byte++) {
-    const visible =
+    const isVisible =
       (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || (byte >= 0xae && byte <= 0xff);
-    chars.push(String.fromCharCode(visible ? byte : next++));
+    chars.push(String.fromCharCode(isVisible ? byte : next++));
   }
   return chars;
 })();
@@ -16,7 +16,7 @@ export const byteToChar: readonly string[] = (() => {
 const charToByte: ReadonlyMap<string, number> = new Map(byteToChar.map((char, byte) => [char, byte]));
 
 /** The bytes of a token text, or undefined when it has a character outside the alphabet. */
-export function bytesOfAlphabet(text: string): Uint8Array | undefined {
+export function decodeByteAlphabet(text: string): Uint8Array | undefined {
   const bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) {
     const byte = charToByte.get(text.charAt(i));
@@ -29,8 +29,8 @@ export function bytesOfAlphabet(text: string): Uint8Array | undefined {
 const utf8 = new TextEncoder();
 
 /** Writes the UTF-8 bytes of a text in the byte alphabet. */
-export function toAlphabet(text: string): string {
-  let written = '';
-  for (const byte of utf8.encode(text)) written += byteToChar[byte];
-  return written;
+export function encodeByteAlphabet(text: string): string {
+  let encoded = '';
+  for (const byte of utf8.encode(text)) encoded += byteToChar[byte];
+  return encoded;
 }

@@ -1,4 +1,4 @@
-import { type Expression, parseExpression } from './expression.ts';
+import { type ParsedExpression, parseExpression } from './expression.ts';
 
 /** Characters that every expression can match in one run without a stack overflow. */
 const blockLength = 2 ** 16;
@@ -13,13 +13,13 @@ const blockLength = 2 ** 16;
  * memory, and the matches are the same.
  */
 export class ClassPattern {
-  readonly #expression: Expression;
+  readonly #expression: ParsedExpression;
   /** The byte of each class, by a bit string of the sets that contain the class ("0110"). */
-  readonly #kinds = new Map<string, number>();
+  readonly #classBytes = new Map<string, number>();
   /** Class bytes in pages of 256 code points, created on first use. */
   readonly #pages: (Uint8Array | undefined)[] = [];
   /** Compiled again when a text has a new class. */
-  #compiled: RegExp | undefined;
+  #regex: RegExp | undefined;
 
   constructor(source: string) {
     this.#expression = parseExpression(source);
@@ -39,16 +39,16 @@ export class ClassPattern {
   }
 
   /** Start and end of each match in a projected piece, from left to right. */
-  matches(piece: string): number[] {
-    this.#compiled ??= this.#compile();
+  findMatches(piece: string): number[] {
+    this.#regex ??= this.#compile();
     try {
-      return this.#run(this.#compiled, piece, 0, []);
+      return this.#run(this.#regex, piece, 0, []);
     } catch (error) {
       // Nested loops do need backtracking memory, and megabytes without a gap exceed it.
       if (!(error instanceof RangeError) || piece.length <= blockLength) throw error;
       const spans: number[] = [];
       for (let at = 0; at < piece.length; at += blockLength) {
-        this.#run(this.#compiled, piece.slice(at, at + blockLength), at, spans);
+        this.#run(this.#regex, piece.slice(at, at + blockLength), at, spans);
       }
       return spans;
     }
@@ -68,20 +68,20 @@ export class ClassPattern {
     let bytes = this.#pages[page];
     if (!bytes) {
       bytes = new Uint8Array(256);
-      for (let i = 0; i < 256; i++) bytes[i] = this.#kindOf(String.fromCodePoint(page * 256 + i));
+      for (let i = 0; i < 256; i++) bytes[i] = this.#classByteOf(String.fromCodePoint(page * 256 + i));
       this.#pages[page] = bytes;
     }
     return bytes[point & 0xff] as number;
   }
 
-  #kindOf(char: string): number {
+  #classByteOf(char: string): number {
     const key = this.#expression.sets.map((set) => (set.test(char) ? '1' : '0')).join('');
-    let byte = this.#kinds.get(key);
+    let byte = this.#classBytes.get(key);
     if (byte === undefined) {
-      byte = 0x80 + this.#kinds.size;
+      byte = 0x80 + this.#classBytes.size;
       if (byte > 0xff) throw new RangeError(`too many character classes in ${this.#expression.source}`);
-      this.#kinds.set(key, byte);
-      this.#compiled = undefined;
+      this.#classBytes.set(key, byte);
+      this.#regex = undefined;
     }
     return byte;
   }
@@ -92,7 +92,7 @@ export class ClassPattern {
       let body = '';
       const add = (byte: number) => (body += `\\x${byte.toString(16).padStart(2, '0')}`);
       for (let byte = 0; byte < 0x80; byte++) if (set.test(String.fromCharCode(byte))) add(byte);
-      for (const [key, byte] of this.#kinds) if (key[number] === '1') add(byte);
+      for (const [key, byte] of this.#classBytes) if (key[number] === '1') add(byte);
       return `[${body}]`;
     });
     const source = parts.map((part) => (typeof part === 'number' ? bodies[part] : part)).join('');

@@ -10,7 +10,7 @@ export class CharacterMap {
   readonly #texts: Uint8Array;
   readonly #replacements = new Map<number, string>();
   /** Characters below U+0800 that no entry starts with, filled on first use. */
-  readonly #plain = new Map<number, boolean>();
+  readonly #unmappedCharacters = new Map<number, boolean>();
 
   constructor(table: Uint8Array) {
     const view = new DataView(table.buffer, table.byteOffset, table.byteLength);
@@ -27,54 +27,54 @@ export class CharacterMap {
 
   apply(text: string): string {
     const parts: string[] = [];
-    let kept = 0;
+    let copiedEnd = 0;
     for (let at = 0; at < text.length; ) {
-      const found = this.#longest(text, at);
+      const found = this.#findLongest(text, at);
       if (!found) {
         at += (text.codePointAt(at) as number) > 0xffff ? 2 : 1;
         continue;
       }
-      if (at > kept) parts.push(text.slice(kept, at));
+      if (at > copiedEnd) parts.push(text.slice(copiedEnd, at));
       parts.push(found.text);
       at = found.end;
-      kept = at;
+      copiedEnd = at;
     }
-    if (kept === 0) return text;
-    parts.push(text.slice(kept));
+    if (copiedEnd === 0) return text;
+    parts.push(text.slice(copiedEnd));
     return parts.join('');
   }
 
   /** The longest entry at a position. Entries end at character boundaries, so this encodes one character at a time. */
-  #longest(text: string, start: number): { text: string; end: number } | undefined {
+  #findLongest(text: string, start: number): { text: string; end: number } | undefined {
     const first = text.codePointAt(start) as number;
-    if (this.#plain.get(first)) return undefined;
+    if (this.#unmappedCharacters.get(first)) return undefined;
     let found: { value: number; end: number } | undefined;
-    let node = offsetOf(this.#units[0] as number);
+    let node = childBaseOf(this.#units[0] as number);
     let at = start;
-    let reached = false;
+    let isPrefix = false;
     while (at < text.length) {
       const point = text.codePointAt(at) as number;
-      const next = this.#follow(node, point);
+      const next = this.#followCharacter(node, point);
       if (next === undefined) break;
-      reached = true;
+      isPrefix = true;
       at += point > 0xffff ? 2 : 1;
       node = next.node;
       if (next.value !== undefined) found = { value: next.value, end: at };
     }
-    if (!reached && first < 0x800) this.#plain.set(first, true);
+    if (!isPrefix && first < 0x800) this.#unmappedCharacters.set(first, true);
     return found && { text: this.#replacement(found.value), end: found.end };
   }
 
   /** Follows the UTF-8 bytes of a character: the node they lead to, and its value if an entry ends there. */
-  #follow(from: number, point: number): { node: number; value: number | undefined } | undefined {
-    let node = from;
+  #followCharacter(startNode: number, point: number): { node: number; value: number | undefined } | undefined {
+    let node = startNode;
     let unit = 0;
-    for (const byte of utf8(point)) {
+    for (const byte of utf8Bytes(point)) {
       node ^= byte;
       unit = this.#units[node] ?? 0;
       // The label of a unit is its byte. A leaf has the top bit set and therefore never matches.
       if (byte === 0 || (unit & 0x800000ff) !== byte) return undefined;
-      node ^= offsetOf(unit);
+      node ^= childBaseOf(unit);
     }
     const isEnd = ((unit >>> 8) & 1) === 1;
     return { node, value: isEnd ? (this.#units[node] ?? 0) & 0x7fffffff : undefined };
@@ -94,11 +94,11 @@ export class CharacterMap {
 }
 
 /** Offset from a unit to the base of its children. */
-function offsetOf(unit: number): number {
+function childBaseOf(unit: number): number {
   return (unit >>> 10) << ((unit & 0x200) >>> 6);
 }
 
-function utf8(point: number): readonly number[] {
+function utf8Bytes(point: number): readonly number[] {
   if (point < 0x80) return [point];
   const last = 0x80 | (point & 0x3f);
   if (point < 0x800) return [0xc0 | (point >> 6), last];

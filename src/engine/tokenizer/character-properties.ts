@@ -1,5 +1,5 @@
 /** POSIX and Oniguruma class names, as JavaScript regular expressions in `v` mode. */
-const named: Readonly<Record<string, string>> = {
+const posixClasses: Readonly<Record<string, string>> = {
   any: '[^]',
   ascii: '\\p{ASCII}',
   alpha: '\\p{Alphabetic}',
@@ -18,15 +18,15 @@ const named: Readonly<Record<string, string>> = {
 };
 
 /** Converts a Unicode property, script or POSIX class to an item of a bracketed class; undefined when unknown. */
-export function propertyClass(name: string): string | undefined {
-  const plain = name.toLowerCase();
-  if (Object.hasOwn(named, plain)) return named[plain];
-  const capital = name.replaceAll(/(?:^|_)[a-z]/g, (letters) => letters.toUpperCase());
-  const forms = [name, capital, `Script=${name}`, `Script=${capital}`];
-  return forms.map((form) => `\\p{${form}}`).find(isValid);
+export function findPropertyClass(name: string): string | undefined {
+  const lowerCaseName = name.toLowerCase();
+  if (Object.hasOwn(posixClasses, lowerCaseName)) return posixClasses[lowerCaseName];
+  const capitalizedName = name.replaceAll(/(?:^|_)[a-z]/g, (letters) => letters.toUpperCase());
+  const candidates = [name, capitalizedName, `Script=${name}`, `Script=${capitalizedName}`];
+  return candidates.map((form) => `\\p{${form}}`).find(isValidProperty);
 }
 
-function isValid(text: string): boolean {
+function isValidProperty(text: string): boolean {
   try {
     return new RegExp(text, 'v').unicodeSets;
   } catch {

@@ -1,7 +1,7 @@
 import { Template } from '@huggingface/jinja';
 import { errorMessage } from '../../util/error-message.ts';
 import type { Metadata } from '../formats/model-file.ts';
-import { pythonFunctions, withPythonSemantics } from './python-semantics.ts';
+import { pythonFunctions, applyPythonSemantics } from './python-semantics.ts';
 import type { ChatMessage, ChatTemplate, Tokenizer } from './types.ts';
 
 /**
@@ -25,14 +25,14 @@ export function createChatTemplate(metadata: Metadata, tokenizer: Tokenizer): Ch
   const source = metadata.get('tokenizer.chat_template');
   if (typeof source !== 'string') return undefined;
   // Some families (Command R, Hermes) have a second template for conversations with tools.
-  const withTools = metadata.get('tokenizer.chat_template.tool_use');
-  const text = (id: number | undefined) => (id === undefined ? '' : tokenizer.tokenText(id));
-  const tokens = { bos_token: text(tokenizer.bosId), eos_token: text(tokenizer.eosId) };
-  const plain = new JinjaTemplate(source, tokens);
-  const tools = typeof withTools === 'string' ? new JinjaTemplate(withTools, tokens) : plain;
+  const toolTemplateSource = metadata.get('tokenizer.chat_template.tool_use');
+  const tokenTextOf = (id: number | undefined) => (id === undefined ? '' : tokenizer.tokenText(id));
+  const tokens = { bos_token: tokenTextOf(tokenizer.bosId), eos_token: tokenTextOf(tokenizer.eosId) };
+  const defaultTemplate = new JinjaTemplate(source, tokens);
+  const toolTemplate = typeof toolTemplateSource === 'string' ? new JinjaTemplate(toolTemplateSource, tokens) : defaultTemplate;
   return {
     source,
-    render: (input) => (input.tools?.length ? tools : plain).render(input),
+    render: (input) => (input.tools?.length ? toolTemplate : defaultTemplate).render(input),
   };
 }
 
@@ -40,7 +40,7 @@ class JinjaTemplate {
   readonly #source: string;
   readonly #tokens: Variables;
   #parsed: Template | undefined;
-  #takesParts: boolean | undefined;
+  #readsContentParts: boolean | undefined;
 
   constructor(source: string, tokens: Variables) {
     this.#source = source;
@@ -48,17 +48,17 @@ class JinjaTemplate {
   }
 
   render(input: RenderInput): string {
-    return this.#run({ ...input, messages: input.messages.map((message) => this.#fitContent(message)) });
+    return this.#renderWithFallback({ ...input, messages: input.messages.map((message) => this.#adaptContent(message)) });
   }
 
-  #run(input: RenderInput): string {
+  #renderWithFallback(input: RenderInput): string {
     try {
-      return this.#runWith(input, input.tools ?? null);
+      return this.#renderWith(input, input.tools ?? null);
     } catch (error) {
       // In Python, filters accept None as an empty list; @huggingface/jinja rejects it.
       if (!input.tools) {
         try {
-          return this.#runWith(input, []);
+          return this.#renderWith(input, []);
         } catch {
           // Report the first error.
         }
@@ -70,8 +70,8 @@ class JinjaTemplate {
   }
 
   /** Renders with the variables of transformers' `apply_chat_template`; absent ones are None, as there. */
-  #runWith(input: RenderInput, tools: readonly unknown[] | null): string {
-    this.#parsed ??= parse(this.#source);
+  #renderWith(input: RenderInput, tools: readonly unknown[] | null): string {
+    this.#parsed ??= parseTemplate(this.#source);
     return this.#parsed.render({
       ...this.#tokens,
       documents: null,
@@ -84,8 +84,8 @@ class JinjaTemplate {
   }
 
   /** Keeps content parts if the template can read them; otherwise joins their texts with line breaks. */
-  #fitContent(message: ChatMessage): ChatMessage {
-    if (!Array.isArray(message.content) || this.#canReadParts()) return message;
+  #adaptContent(message: ChatMessage): ChatMessage {
+    if (!Array.isArray(message.content) || this.#canReadContentParts()) return message;
     const texts = message.content.map((part: unknown) => {
       if (isTextPart(part)) return part.text;
       throw new ChatTemplateError(
@@ -99,24 +99,24 @@ class JinjaTemplate {
    * Whether the template reads content parts. Tested once: it does when it prints the texts of two parts without the
    * objects that hold them.
    */
-  #canReadParts(): boolean {
-    if (this.#takesParts === undefined) {
+  #canReadContentParts(): boolean {
+    if (this.#readsContentParts === undefined) {
       const texts = ['first-part-7f3a', 'second-part-7f3a'];
       const content = texts.map((text) => ({ type: 'text', text }));
       try {
-        const output = this.#run({ messages: [{ role: 'user', content }], addGenerationPrompt: true });
-        this.#takesParts = texts.every((text) => output.includes(text)) && !/["']text["']\s*:/.test(output);
+        const output = this.#renderWithFallback({ messages: [{ role: 'user', content }], addGenerationPrompt: true });
+        this.#readsContentParts = texts.every((text) => output.includes(text)) && !/["']text["']\s*:/.test(output);
       } catch {
-        this.#takesParts = false;
+        this.#readsContentParts = false;
       }
     }
-    return this.#takesParts;
+    return this.#readsContentParts;
   }
 }
 
-function parse(source: string): Template {
+function parseTemplate(source: string): Template {
   const template = new Template(source);
-  withPythonSemantics(template.parsed);
+  applyPythonSemantics(template.parsed);
   return template;
 }
 

@@ -1,10 +1,10 @@
-import { endOfFileNames } from './fill-in-the-middle.ts';
+import { endOfFileTokenTexts } from './fill-in-the-middle.ts';
 
 /**
  * Texts of the tokens that end a response, for known model families. Files name one EOS token, but chat models often
  * use another one, so tokens with these texts count too. llama.cpp uses the same list.
  */
-export const endNames: readonly string[] = [
+export const endTokenTexts: readonly string[] = [
   '<|eot_id|>', // Llama 3
   '<|im_end|>', // ChatML
   '<|end|>', // Phi-3
@@ -33,18 +33,18 @@ export const endNames: readonly string[] = [
  * Finds all tokens that end a response.
  * @param declaredIds end tokens from the metadata
  */
-export function endTokens(
+export function findEndTokens(
   ids: ReadonlyMap<string, number>,
-  named: readonly (number | undefined)[],
+  declaredIds: readonly (number | undefined)[],
 ): ReadonlySet<number> {
   const ends = new Set<number>();
-  for (const id of named) if (id !== undefined) ends.add(id);
+  for (const id of declaredIds) if (id !== undefined) ends.add(id);
   const has = (name: string) => ids.has(name);
-  for (const name of [...endNames, ...endOfFileNames]) {
+  for (const name of [...endTokenTexts, ...endOfFileTokenTexts]) {
     const id = ids.get(name);
     if (id !== undefined) ends.add(id);
   }
-  const drop = (name: string) => {
+  const removeEnd = (name: string) => {
     const id = ids.get(name);
     if (id !== undefined) ends.delete(id);
   };
@@ -53,9 +53,9 @@ export function endTokens(
     (has('<|return|>') && (has('<|call|>') || has('<|calls|>'))) ||
     (has('<|flush|>') && has('<|calls|>'))
   ) {
-    drop('<|end|>');
+    removeEnd('<|end|>');
   }
   // In Gemma 4, `</s>` is the HTML tag.
-  if (has('<|tool_response>')) drop('</s>');
+  if (has('<|tool_response>')) removeEnd('</s>');
   return ends;
 }

@@ -1,5 +1,5 @@
 /** The fill-in-the-middle tokens of a code model, which mark the text before and after the missing part. */
-export interface FillInTheMiddle {
+export interface FillInTheMiddleTokens {
   readonly prefix: number;
   readonly suffix: number;
   readonly middle: number;
@@ -10,38 +10,38 @@ export interface FillInTheMiddle {
   readonly pad: number | undefined;
 }
 
-const family = (names: string) => names.split(' ');
+const splitTexts = (tokenTexts: string) => tokenTexts.split(' ');
 
 /** Texts of these tokens in Qwen2.5-Coder, Granite, StarCoder, DeepSeek-Coder, CodeLlama, CodeGemma and GLM. */
-const names: Readonly<Record<keyof FillInTheMiddle, readonly string[]>> = {
-  prefix: family('<|fim_prefix|> <fim-prefix> <fim_prefix> <｜fim▁begin｜> <PRE> ▁<PRE> <|code_prefix|>'),
-  suffix: family('<|fim_suffix|> <fim-suffix> <fim_suffix> <｜fim▁hole｜> <SUF> ▁<SUF> <|code_suffix|>'),
-  middle: family('<|fim_middle|> <fim-middle> <fim_middle> <｜fim▁end｜> <MID> ▁<MID> <|code_middle|>'),
-  repo: family('<|fim_repo|> <|repo_name|> <fim-repo> <REPO> <reponame> <repo_name>'),
-  separator: family('<|file_sep|> <|file_separator|> <file_sep>'),
-  pad: family('<|fim_pad|> <fim-pad> <fim_pad> <PAD> [PAD]'),
+const tokenTexts: Readonly<Record<keyof FillInTheMiddleTokens, readonly string[]>> = {
+  prefix: splitTexts('<|fim_prefix|> <fim-prefix> <fim_prefix> <｜fim▁begin｜> <PRE> ▁<PRE> <|code_prefix|>'),
+  suffix: splitTexts('<|fim_suffix|> <fim-suffix> <fim_suffix> <｜fim▁hole｜> <SUF> ▁<SUF> <|code_suffix|>'),
+  middle: splitTexts('<|fim_middle|> <fim-middle> <fim_middle> <｜fim▁end｜> <MID> ▁<MID> <|code_middle|>'),
+  repo: splitTexts('<|fim_repo|> <|repo_name|> <fim-repo> <REPO> <reponame> <repo_name>'),
+  separator: splitTexts('<|file_sep|> <|file_separator|> <file_sep>'),
+  pad: splitTexts('<|fim_pad|> <fim-pad> <fim_pad> <PAD> [PAD]'),
 };
 
 /** Tokens that start another file or repository, and therefore end a response. */
-export const endOfFileNames: readonly string[] = [...names.pad, ...names.repo, ...names.separator];
+export const endOfFileTokenTexts: readonly string[] = [...tokenTexts.pad, ...tokenTexts.repo, ...tokenTexts.separator];
 
-export const fillInTheMiddleNames: readonly string[] = Object.values(names).flat();
+export const fillInTheMiddleTokenTexts: readonly string[] = Object.values(tokenTexts).flat();
 
 /** Finds the tokens by the metadata, or else by their texts; undefined when one of the three is missing. */
-export function fillInTheMiddle(
+export function findFillInTheMiddleTokens(
   ids: ReadonlyMap<string, number>,
-  named: (name: string) => number | undefined,
-): FillInTheMiddle | undefined {
-  const find = (part: keyof FillInTheMiddle, ...keys: readonly string[]) =>
-    [...keys.map((key) => named(`${key}_token_id`)), ...names[part].map((text) => ids.get(text))].find(
+  findDeclaredId: (name: string) => number | undefined,
+): FillInTheMiddleTokens | undefined {
+  const findId = (part: keyof FillInTheMiddleTokens, ...keys: readonly string[]) =>
+    [...keys.map((key) => findDeclaredId(`${key}_token_id`)), ...tokenTexts[part].map((text) => ids.get(text))].find(
       (id) => id !== undefined,
     );
   // Files from before 2024-10 have the second keys.
-  const prefix = find('prefix', 'fim_pre', 'prefix');
-  const suffix = find('suffix', 'fim_suf', 'suffix');
-  const middle = find('middle', 'fim_mid', 'middle');
+  const prefix = findId('prefix', 'fim_pre', 'prefix');
+  const suffix = findId('suffix', 'fim_suf', 'suffix');
+  const middle = findId('middle', 'fim_mid', 'middle');
   if (prefix === undefined || suffix === undefined || middle === undefined) return undefined;
-  const repo = find('repo', 'fim_rep');
-  const separator = find('separator', 'fim_sep');
-  return { prefix, suffix, middle, repo, separator, pad: find('pad', 'fim_pad') };
+  const repo = findId('repo', 'fim_rep');
+  const separator = findId('separator', 'fim_sep');
+  return { prefix, suffix, middle, repo, separator, pad: findId('pad', 'fim_pad') };
 }

@@ -2,7 +2,7 @@ import { type Metadata, ModelFileError } from '../formats/model-file.ts';
 import { BytePairModel } from './byte-pair.ts';
 import { CharacterMap } from './character-map.ts';
 import { createNormalizer } from './normalizer.ts';
-import { preTokenizer } from './pre-tokenizers.ts';
+import { findPreTokenizerConfig } from './pre-tokenizers.ts';
 import { SentencePieceModel } from './sentence-piece.ts';
 import { readSteps } from './steps.ts';
 import type { TextModel } from './text-model.ts';
@@ -12,13 +12,13 @@ import { UnigramModel } from './unigram.ts';
 import { readFlag, readIds, readString, readStrings, readVocabulary, type Vocabulary } from './vocabulary.ts';
 import { WordPieceModel } from './word-piece.ts';
 import { WordSplitter } from './word-splitter.ts';
-import { markedWords, splitWords, stepWords, tidyWords, type Words } from './words.ts';
+import { createSpaceMarkingPreTokenizer, createSplitPreTokenizer, createStepPreTokenizer, createSpaceCollapsingPreTokenizer, type PreTokenizer } from './words.ts';
 
 export { ChatTemplateError, createChatTemplate } from './chat-template.ts';
 export type { ChatTemplate, Tokenizer } from './types.ts';
 
 /** The parts of a tokenizer that depend on its kind. `addBos` and `addEos` are defaults that the metadata overrides. */
-interface Parts {
+interface TokenizerParts {
   readonly vocabulary: Vocabulary;
   readonly model: TextModel;
   readonly addBos: boolean;
@@ -28,29 +28,29 @@ interface Parts {
 }
 
 /** By `tokenizer.ggml.model`. */
-const kinds: Readonly<Record<string, (metadata: Metadata) => Parts>> = {
+const partsByKind: Readonly<Record<string, (metadata: Metadata) => TokenizerParts>> = {
   gpt2(metadata) {
-    const steps = stepsUnder(metadata, 'pre_tokenizer');
-    const pre = steps ? undefined : preTokenizer(readString(metadata, 'pre') ?? 'default');
+    const steps = readStepsUnder(metadata, 'pre_tokenizer');
+    const preTokenizerConfig = steps ? undefined : findPreTokenizerConfig(readString(metadata, 'pre') ?? 'default');
     const vocabulary = readVocabulary(metadata);
-    const ignoreMerges = metadata.get('tokenizer.hugging_face.ignore_merges') ?? pre?.ignoreMerges;
+    const ignoreMerges = metadata.get('tokenizer.hugging_face.ignore_merges') ?? preTokenizerConfig?.ignoreMerges;
     const model = new BytePairModel({
       vocabulary,
       merges: readStrings(metadata, 'merges'),
-      words: pre ? splitWords(new WordSplitter(pre.steps)) : stepWords(steps ?? []),
+      preTokenizer: preTokenizerConfig ? createSplitPreTokenizer(new WordSplitter(preTokenizerConfig.steps)) : createStepPreTokenizer(steps ?? []),
       ignoreMerges: ignoreMerges === true,
     });
-    return { vocabulary, model, addBos: pre?.addBos === true, addEos: false };
+    return { vocabulary, model, addBos: preTokenizerConfig?.addBos === true, addEos: false };
   },
   llama(metadata) {
     const vocabulary = readVocabulary(metadata, { bosId: 1, eosId: 2, unknownId: 0 });
     // Some GGUF files have both merges and scores. Then the scores count.
-    const scored = metadata.has('tokenizer.ggml.scores') || !metadata.has('tokenizer.ggml.merges');
-    const words = wordsUnder(metadata) ?? markedWords(readFlag(metadata, 'add_space_prefix') ?? true);
-    const merges = scored ? undefined : readStrings(metadata, 'merges');
+    const usesScores = metadata.has('tokenizer.ggml.scores') || !metadata.has('tokenizer.ggml.merges');
+    const preTokenizer = readPreTokenizer(metadata) ?? createSpaceMarkingPreTokenizer(readFlag(metadata, 'add_space_prefix') ?? true);
+    const merges = usesScores ? undefined : readStrings(metadata, 'merges');
     return {
       vocabulary,
-      model: new SentencePieceModel(vocabulary, words, merges),
+      model: new SentencePieceModel(vocabulary, preTokenizer, merges),
       addBos: true,
       addEos: false,
     };
@@ -58,61 +58,61 @@ const kinds: Readonly<Record<string, (metadata: Metadata) => Parts>> = {
   /** Merges whole texts in the order of the merge list. The scores of such files have no meaning. */
   gemma4(metadata) {
     const vocabulary = readVocabulary(metadata, { bosId: 2, eosId: 1, unknownId: 3 });
-    const words = markedWords(readFlag(metadata, 'add_space_prefix') ?? false);
+    const preTokenizer = createSpaceMarkingPreTokenizer(readFlag(metadata, 'add_space_prefix') ?? false);
     return {
       vocabulary,
-      model: new SentencePieceModel(vocabulary, words, readStrings(metadata, 'merges')),
+      model: new SentencePieceModel(vocabulary, preTokenizer, readStrings(metadata, 'merges')),
       addBos: true,
       addEos: false,
     };
   },
   bert(metadata) {
     // [CLS] and [SEP] surround every text. GGUF misspells the key of [SEP].
-    const named = (name: string, id: number) => Number(metadata.get(`tokenizer.ggml.${name}`) ?? id);
+    const idOrDefault = (name: string, id: number) => Number(metadata.get(`tokenizer.ggml.${name}`) ?? id);
     const vocabulary = readVocabulary(metadata, {
-      bosId: named('cls_token_id', 101),
-      eosId: named('seperator_token_id', 102),
+      bosId: idOrDefault('cls_token_id', 101),
+      eosId: idOrDefault('seperator_token_id', 102),
       unknownId: 100,
     });
     const lowerCase = readFlag(metadata, 'normalizer.lowercase') ?? true;
     const stripAccents = readFlag(metadata, 'normalizer.strip_accents') ?? lowerCase;
-    const longestWord = metadata.get('tokenizer.hugging_face.longest_word');
+    const maxWordCharacters = metadata.get('tokenizer.hugging_face.longest_word');
     const model = new WordPieceModel(vocabulary, {
       lowerCase,
       stripAccents,
-      partHan: metadata.get('tokenizer.hugging_face.part_han') !== false,
-      clean: metadata.get('tokenizer.hugging_face.clean') !== false,
-      longestWord: typeof longestWord === 'number' ? longestWord : Number.POSITIVE_INFINITY,
+      splitsHan: metadata.get('tokenizer.hugging_face.part_han') !== false,
+      dropsControlCharacters: metadata.get('tokenizer.hugging_face.clean') !== false,
+      maxWordCharacters: typeof maxWordCharacters === 'number' ? maxWordCharacters : Number.POSITIVE_INFINITY,
     });
     return { vocabulary, model, addBos: true, addEos: true };
   },
   t5(metadata) {
     const vocabulary = readVocabulary(metadata, { eosId: 1, unknownId: 2 });
     const spacePrefix = readFlag(metadata, 'add_space_prefix') ?? false;
-    const tidy = readFlag(metadata, 'remove_extra_whitespaces') ?? false;
-    const words = wordsUnder(metadata) ?? (tidy ? tidyWords(spacePrefix) : markedWords(spacePrefix));
+    const collapsesSpaces = readFlag(metadata, 'remove_extra_whitespaces') ?? false;
+    const preTokenizer = readPreTokenizer(metadata) ?? (collapsesSpaces ? createSpaceCollapsingPreTokenizer(spacePrefix) : createSpaceMarkingPreTokenizer(spacePrefix));
     const table = metadata.get('tokenizer.ggml.precompiled_charsmap');
-    const map = ArrayBuffer.isView(table)
+    const charsMap = ArrayBuffer.isView(table)
       ? new CharacterMap(Uint8Array.from(table as Uint8Array))
       : undefined;
-    const model = new UnigramModel(vocabulary, words);
+    const model = new UnigramModel(vocabulary, preTokenizer);
     return {
       vocabulary,
       model,
       addBos: false,
       addEos: true,
-      ...(map ? { normalize: (text: string) => map.apply(text) } : {}),
+      ...(charsMap ? { normalize: (text: string) => charsMap.apply(text) } : {}),
     };
   },
 };
 
-function stepsUnder(metadata: Metadata, name: string) {
+function readStepsUnder(metadata: Metadata, name: string) {
   return readSteps(metadata.get(`tokenizer.hugging_face.${name}`));
 }
 
-function wordsUnder(metadata: Metadata): Words | undefined {
-  const steps = stepsUnder(metadata, 'pre_tokenizer');
-  return steps && stepWords(steps);
+function readPreTokenizer(metadata: Metadata): PreTokenizer | undefined {
+  const steps = readStepsUnder(metadata, 'pre_tokenizer');
+  return steps && createStepPreTokenizer(steps);
 }
 
 /**
@@ -122,30 +122,30 @@ function wordsUnder(metadata: Metadata): Words | undefined {
  */
 export function createTokenizer(metadata: Metadata): Tokenizer {
   const kind = readString(metadata, 'model');
-  const create = kind !== undefined && Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
+  const create = kind !== undefined && Object.hasOwn(partsByKind, kind) ? partsByKind[kind] : undefined;
   if (!create || kind === undefined) {
     const found =
       kind === undefined ? 'the model file has no tokenizer.ggml.model' : `unknown tokenizer '${kind}'`;
     throw new ModelFileError(
       'unsupported_tokenizer',
-      `${found} (supported: ${Object.keys(kinds).join(', ')})`,
+      `${found} (supported: ${Object.keys(partsByKind).join(', ')})`,
     );
   }
   const { vocabulary, model, addBos, addEos, normalize } = create(metadata);
-  const frame = (list: string, flag: string, byDefault: boolean, id: number | undefined) => {
+  const affixIds = (list: string, flag: string, isDefault: boolean, id: number | undefined) => {
     const listed = readIds(metadata, list);
     if (listed) return [...listed];
-    return (readFlag(metadata, flag) ?? byDefault) && id !== undefined ? [id] : [];
+    return (readFlag(metadata, flag) ?? isDefault) && id !== undefined ? [id] : [];
   };
   const nfc = readFlag(metadata, 'normalizer.nfc') === true;
-  const steps = [...(nfc ? [{ type: 'NFC' }] : []), ...(stepsUnder(metadata, 'normalizer') ?? [])];
-  const change = createNormalizer(steps);
+  const steps = [...(nfc ? [{ type: 'NFC' }] : []), ...(readStepsUnder(metadata, 'normalizer') ?? [])];
+  const normalizeSteps = createNormalizer(steps);
   return new ModelTokenizer({
     kind,
     vocabulary,
     model,
-    leading: frame('leading_token_ids', 'add_bos_token', addBos, vocabulary.bosId),
-    trailing: frame('trailing_token_ids', 'add_eos_token', addEos, vocabulary.eosId),
-    normalize: normalize ? (text) => change(normalize(text)) : change,
+    leading: affixIds('leading_token_ids', 'add_bos_token', addBos, vocabulary.bosId),
+    trailing: affixIds('trailing_token_ids', 'add_eos_token', addEos, vocabulary.eosId),
+    normalize: normalize ? (text) => normalizeSteps(normalize(text)) : normalizeSteps,
   });
 }

@@ -1,4 +1,4 @@
-import { type Pairs, PairTable } from './merge.ts';
+import { type MergePairs, PairTable } from './merge.ts';
 import { isSpecial, tokenType, type Vocabulary } from './vocabulary.ts';
 
 /**
@@ -15,28 +15,28 @@ export class SymbolTable {
   }
 
   /** The token id of a text; undefined when it is not a token. */
-  token(text: string): number | undefined {
+  findToken(text: string): number | undefined {
     const id = this.#vocabulary.ids.get(text);
-    return id !== undefined && isText(this.#vocabulary.types[id] as number) ? id : undefined;
+    return id !== undefined && isTextToken(this.#vocabulary.types[id] as number) ? id : undefined;
   }
 
-  of(text: string): number {
-    const known = this.token(text) ?? this.#extra.get(text);
-    if (known !== undefined) return known;
+  intern(text: string): number {
+    const existing = this.findToken(text) ?? this.#extra.get(text);
+    if (existing !== undefined) return existing;
     const symbol = this.#vocabulary.tokens.length + this.#extraTexts.length;
     this.#extra.set(text, symbol);
     this.#extraTexts.push(text);
     return symbol;
   }
 
-  text(symbol: number): string {
+  textOf(symbol: number): string {
     return (this.#vocabulary.tokens[symbol] ??
       this.#extraTexts[symbol - this.#vocabulary.tokens.length]) as string;
   }
 }
 
 /** Whether text may become tokens of this type. */
-export function isText(type: number): boolean {
+export function isTextToken(type: number): boolean {
   return !isSpecial(type) && type !== tokenType.byte;
 }
 
@@ -44,50 +44,50 @@ export function isText(type: number): boolean {
  * The pairs of a merge list, looked up on first use. A list of half a million merges is therefore ready as soon as its
  * lines are hashed.
  */
-export class ListedPairs implements Pairs {
+export class MergeListPairs implements MergePairs {
   readonly #symbols: SymbolTable;
-  readonly #lines: LineIndex;
-  readonly #met: PairTable;
+  readonly #mergeLines: MergeLineIndex;
+  readonly #cache: PairTable;
 
   /** @param merges lines `left right`, highest priority first */
   constructor(symbols: SymbolTable, merges: readonly string[]) {
     this.#symbols = symbols;
-    this.#lines = new LineIndex(merges);
-    this.#met = new PairTable(pairCapacity(merges.length));
+    this.#mergeLines = new MergeLineIndex(merges);
+    this.#cache = new PairTable(maxCachedPairs(merges.length));
   }
 
   rankOf(left: number, right: number): number {
-    return this.#met.rank[this.#entry(left, right)] as number;
+    return this.#cache.ranks[this.#entry(left, right)] as number;
   }
 
-  mergedOf(left: number, right: number): number {
-    return this.#met.merged[this.#entry(left, right)] as number;
+  mergedSymbolOf(left: number, right: number): number {
+    return this.#cache.mergedSymbols[this.#entry(left, right)] as number;
   }
 
   #entry(left: number, right: number): number {
-    const found = this.#met.find(left, right);
+    const found = this.#cache.find(left, right);
     if (found >= 0) return found;
-    if (this.#met.full) this.#met.clear();
-    const first = this.#symbols.text(left);
-    const second = this.#symbols.text(right);
-    const rank = this.#lines.find(first, second);
-    const merged = rank < 0 ? undefined : this.#symbols.token(first + second);
-    return this.#met.add(left, right, merged === undefined ? -1 : rank, merged ?? 0);
+    if (this.#cache.isFull) this.#cache.clear();
+    const first = this.#symbols.textOf(left);
+    const second = this.#symbols.textOf(right);
+    const rank = this.#mergeLines.find(first, second);
+    const merged = rank < 0 ? undefined : this.#symbols.findToken(first + second);
+    return this.#cache.add(left, right, merged === undefined ? -1 : rank, merged ?? 0);
   }
 }
 
 /** A hash index of merge lines by their two parts. A Map with as many keys takes five times as long to fill. */
-class LineIndex {
-  readonly #lines: readonly string[];
+class MergeLineIndex {
+  readonly #mergeLines: readonly string[];
   /** Open addressing: line + 1, or 0 for a free slot. At most half full. */
   readonly #slots: Int32Array;
 
-  constructor(lines: readonly string[]) {
-    this.#lines = lines;
-    this.#slots = new Int32Array(2 ** Math.ceil(Math.log2(lines.length * 2 + 2)));
+  constructor(mergeLines: readonly string[]) {
+    this.#mergeLines = mergeLines;
+    this.#slots = new Int32Array(2 ** Math.ceil(Math.log2(mergeLines.length * 2 + 2)));
     const last = this.#slots.length - 1;
-    for (let number = 0; number < lines.length; number++) {
-      let slot = slotOf(hashed(0, lines[number] as string), last);
+    for (let number = 0; number < mergeLines.length; number++) {
+      let slot = slotOf(hashText(0, mergeLines[number] as string), last);
       while (this.#slots[slot] !== 0) slot = (slot + 1) & last;
       this.#slots[slot] = number + 1;
     }
@@ -97,10 +97,10 @@ class LineIndex {
   find(left: string, right: string): number {
     const last = this.#slots.length - 1;
     const length = left.length + 1 + right.length;
-    let slot = slotOf(hashed(hashed(hashed(0, left), ' '), right), last);
+    let slot = slotOf(hashText(hashText(hashText(0, left), ' '), right), last);
     for (; this.#slots[slot] !== 0; slot = (slot + 1) & last) {
       const number = (this.#slots[slot] as number) - 1;
-      const line = this.#lines[number] as string;
+      const line = this.#mergeLines[number] as string;
       if (line.length !== length || line.charAt(left.length) !== ' ') continue;
       if (line.startsWith(left) && line.endsWith(right)) return number;
     }
@@ -108,7 +108,7 @@ class LineIndex {
   }
 }
 
-function hashed(seed: number, text: string): number {
+function hashText(seed: number, text: string): number {
   let hash = seed;
   for (let i = 0; i < text.length; i++) hash = (Math.imul(hash, 31) + text.charCodeAt(i)) | 0;
   return hash;
@@ -120,4 +120,4 @@ function slotOf(hash: number, last: number): number {
 }
 
 /** Pairs that a table caches before it is cleared; at most about 24 MB. */
-export const pairCapacity = (size: number) => Math.min(2 ** 20, size * 32);
+export const maxCachedPairs = (size: number) => Math.min(2 ** 20, size * 32);

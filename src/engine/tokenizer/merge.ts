@@ -1,18 +1,18 @@
 /** Merges adjacent symbols in the order of their ranks, for BPE and SentencePiece. */
 
 /** Which pairs of symbols merge. Symbols are token ids, and numbers beyond the vocabulary for other texts. */
-export interface Pairs {
+export interface MergePairs {
   /** The merge rank, below 2^24; lower ranks merge first. -1 when the pair does not merge. */
   rankOf(left: number, right: number): number;
   /** The symbol that a mergeable pair becomes. */
-  mergedOf(left: number, right: number): number;
+  mergedSymbolOf(left: number, right: number): number;
 }
 
 /** A hash table of symbol pairs. */
 export class PairTable {
   /** Rank by entry; -1 for a pair that does not merge. */
-  readonly rank: Int32Array;
-  readonly merged: Int32Array;
+  readonly ranks: Int32Array;
+  readonly mergedSymbols: Int32Array;
   readonly #left: Int32Array;
   readonly #right: Int32Array;
   #size = 0;
@@ -22,14 +22,14 @@ export class PairTable {
 
   constructor(capacity: number) {
     this.#capacity = Math.max(16, capacity);
-    this.rank = new Int32Array(this.#capacity);
-    this.merged = new Int32Array(this.#capacity);
+    this.ranks = new Int32Array(this.#capacity);
+    this.mergedSymbols = new Int32Array(this.#capacity);
     this.#left = new Int32Array(this.#capacity);
     this.#right = new Int32Array(this.#capacity);
     this.#slots = new Int32Array(2 ** Math.ceil(Math.log2(this.#capacity * 2)));
   }
 
-  get full(): boolean {
+  get isFull(): boolean {
     return this.#size === this.#capacity;
   }
 
@@ -52,8 +52,8 @@ export class PairTable {
     this.#slots[slot] = entry + 1;
     this.#left[entry] = left;
     this.#right[entry] = right;
-    this.rank[entry] = rank;
-    this.merged[entry] = merged;
+    this.ranks[entry] = rank;
+    this.mergedSymbols[entry] = merged;
     return entry;
   }
 
@@ -71,16 +71,16 @@ export class PairTable {
 }
 
 /** For words up to this many symbols, a linear search finds the best pair. */
-const shortWord = 64;
+const maxShortWordSymbols = 64;
 /** Heap keys are rank * maxPositions + position. */
-const positions = 2 ** 28;
-const none = 0x7fffffff;
+const maxPositions = 2 ** 28;
+const noRank = 0x7fffffff;
 
 export class Merger {
-  readonly #pairs: Pairs;
-  readonly #ranks = new Int32Array(shortWord);
+  readonly #pairs: MergePairs;
+  readonly #ranks = new Int32Array(maxShortWordSymbols);
 
-  constructor(pairs: Pairs) {
+  constructor(pairs: MergePairs) {
     this.#pairs = pairs;
   }
 
@@ -91,7 +91,7 @@ export class Merger {
    */
   merge(symbols: Int32Array, count: number): number {
     if (count < 2) return count;
-    return count <= shortWord ? this.#mergeShort(symbols, count) : this.#mergeLong(symbols, count);
+    return count <= maxShortWordSymbols ? this.#mergeShort(symbols, count) : this.#mergeLong(symbols, count);
   }
 
   #mergeShort(symbols: Int32Array, length: number): number {
@@ -99,7 +99,7 @@ export class Merger {
     let count = length;
     for (let i = 0; i + 1 < count; i++) ranks[i] = this.#rankAt(symbols, i);
     for (;;) {
-      let best = none;
+      let best = noRank;
       let at = -1;
       for (let i = 0; i + 1 < count; i++) {
         const rank = ranks[i] as number;
@@ -109,7 +109,7 @@ export class Merger {
         }
       }
       if (at < 0) return count;
-      symbols[at] = this.#pairs.mergedOf(symbols[at] as number, symbols[at + 1] as number);
+      symbols[at] = this.#pairs.mergedSymbolOf(symbols[at] as number, symbols[at + 1] as number);
       count--;
       for (let i = at + 1; i < count; i++) {
         symbols[i] = symbols[i + 1] as number;
@@ -122,12 +122,12 @@ export class Merger {
 
   #rankAt(symbols: Int32Array, at: number): number {
     const rank = this.#pairs.rankOf(symbols[at] as number, symbols[at + 1] as number);
-    return rank < 0 ? none : rank;
+    return rank < 0 ? noRank : rank;
   }
 
   /** The same with a heap, so that the time for a word of millions of symbols is nearly linear. */
   #mergeLong(symbols: Int32Array, count: number): number {
-    if (count > positions) throw new RangeError(`a word of ${count} symbols is too long to tokenize`);
+    if (count > maxPositions) throw new RangeError(`a word of ${count} symbols is too long to tokenize`);
     const pairs = this.#pairs;
     // Links between the remaining symbols. Merged symbols are -1.
     const next = new Int32Array(count);
@@ -138,35 +138,35 @@ export class Merger {
       previous[i] = i - 1;
       if (i + 1 === count) break;
       const rank = pairs.rankOf(symbols[i] as number, symbols[i + 1] as number);
-      if (rank >= 0) heap.append(rank * positions + i);
+      if (rank >= 0) heap.append(rank * maxPositions + i);
     }
-    heap.order();
-    const offer = (left: number) => {
+    heap.heapify();
+    const pushPair = (left: number) => {
       const right = next[left] as number;
       if (right >= count) return;
       const rank = pairs.rankOf(symbols[left] as number, symbols[right] as number);
-      if (rank >= 0) heap.push(rank * positions + left);
+      if (rank >= 0) heap.push(rank * maxPositions + left);
     };
     while (heap.size > 0) {
       const top = heap.pop();
-      const rank = Math.floor(top / positions);
-      const left = top - rank * positions;
+      const rank = Math.floor(top / maxPositions);
+      const left = top - rank * maxPositions;
       const right = next[left] as number;
       if (symbols[left] === -1 || right >= count) continue;
       // Skip stale heap entries whose pair has changed.
       if (pairs.rankOf(symbols[left] as number, symbols[right] as number) !== rank) continue;
-      symbols[left] = pairs.mergedOf(symbols[left] as number, symbols[right] as number);
+      symbols[left] = pairs.mergedSymbolOf(symbols[left] as number, symbols[right] as number);
       symbols[right] = -1;
       const after = next[right] as number;
       next[left] = after;
       if (after < count) previous[after] = left;
-      offer(left);
+      pushPair(left);
       const before = previous[left] as number;
-      if (before >= 0) offer(before);
+      if (before >= 0) pushPair(before);
     }
-    let kept = 0;
-    for (let i = 0; i < count; i = next[i] as number) symbols[kept++] = symbols[i] as number;
-    return kept;
+    let remaining = 0;
+    for (let i = 0; i < count; i = next[i] as number) symbols[remaining++] = symbols[i] as number;
+    return remaining;
   }
 }
 
@@ -189,8 +189,8 @@ class MinHeap {
     this.#keys[this.size++] = key;
   }
 
-  order(): void {
-    for (let i = (this.size >> 1) - 1; i >= 0; i--) this.#sink(i, this.#keys[i] as number);
+  heapify(): void {
+    for (let i = (this.size >> 1) - 1; i >= 0; i--) this.#siftDown(i, this.#keys[i] as number);
   }
 
   push(key: number): void {
@@ -209,11 +209,11 @@ class MinHeap {
   pop(): number {
     const top = this.#keys[0] as number;
     const last = this.#keys[--this.size] as number;
-    if (this.size > 0) this.#sink(0, last);
+    if (this.size > 0) this.#siftDown(0, last);
     return top;
   }
 
-  #sink(from: number, key: number): void {
+  #siftDown(from: number, key: number): void {
     const keys = this.#keys;
     let at = from;
     for (;;) {

@@ -1,13 +1,13 @@
 import { CharacterMap } from './character-map.ts';
-import { patternOf, readingStep, type Step, unsupportedStep } from './steps.ts';
+import { patternOf, withStepError, type TokenizerStep, createUnsupportedStepError } from './steps.ts';
 import { WordSplitter } from './word-splitter.ts';
 
-type Change = (text: string) => string;
+type Normalize = (text: string) => string;
 
-const what = 'normalizer';
+const stepKind = 'normalizer';
 
 /** Normalizers by their type in tokenizer.json. */
-const changes: Readonly<Record<string, (step: Step) => Change>> = {
+const normalizerFactories: Readonly<Record<string, (step: TokenizerStep) => Normalize>> = {
   NFC: () => (text) => text.normalize('NFC'),
   NFD: () => (text) => text.normalize('NFD'),
   NFKC: () => (text) => text.normalize('NFKC'),
@@ -18,13 +18,13 @@ const changes: Readonly<Record<string, (step: Step) => Change>> = {
   Strip(step) {
     const left = step['strip_left'] !== false;
     const right = step['strip_right'] !== false;
-    return (text) => stripped(text, left, right);
+    return (text) => strip(text, left, right);
   },
   Replace(step) {
     const { content } = step;
     const pattern = patternOf(step);
-    if (pattern === undefined || typeof content !== 'string') throw unsupportedStep(what, step);
-    return replacement(step, pattern, content);
+    if (pattern === undefined || typeof content !== 'string') throw createUnsupportedStepError(stepKind, step);
+    return createReplace(step, pattern, content);
   },
   Precompiled(step) {
     const map = step['precompiled_charsmap'];
@@ -36,13 +36,13 @@ const changes: Readonly<Record<string, (step: Step) => Change>> = {
 };
 
 /** Creates a function that runs the normalizers of tokenizer.json. */
-export function createNormalizer(steps: readonly Step[]): Change {
-  const list = steps.map((step) => {
-    const make = Object.hasOwn(changes, step.type) ? changes[step.type] : undefined;
-    if (!make) throw unsupportedStep(what, step);
-    return make(step);
+export function createNormalizer(steps: readonly TokenizerStep[]): Normalize {
+  const normalizers = steps.map((step) => {
+    const create = Object.hasOwn(normalizerFactories, step.type) ? normalizerFactories[step.type] : undefined;
+    if (!create) throw createUnsupportedStepError(stepKind, step);
+    return create(step);
   });
-  return (text) => list.reduce((changed, change) => change(changed), text);
+  return (text) => normalizers.reduce((changed, normalize) => normalize(changed), text);
 }
 
 /** Lower case without JavaScript's final sigma, because the tokenizers library maps each character by itself. */
@@ -51,7 +51,7 @@ export function lowerCase(text: string): string {
 }
 
 /** Strips white space. A regular expression would take quadratic time on long runs of spaces. */
-function stripped(text: string, left: boolean, right: boolean): string {
+function strip(text: string, left: boolean, right: boolean): string {
   const isSpace = (at: number) => /\p{White_Space}/u.test(text.charAt(at));
   let start = 0;
   let end = text.length;
@@ -60,25 +60,25 @@ function stripped(text: string, left: boolean, right: boolean): string {
   return text.slice(start, end);
 }
 
-function replacement(step: Step, pattern: string, content: string): Change {
+function createReplace(step: TokenizerStep, pattern: string, content: string): Normalize {
   const plain = (step['pattern'] as { String?: string }).String;
   if (plain !== undefined)
     return plain === '' ? (text) => text : (text) => text.replaceAll(plain, () => content);
-  const gaps = readingStep(
-    what,
+  const allPieces = withStepError(
+    stepKind,
     step,
     () => new WordSplitter([{ expression: pattern, behavior: 'isolated' }]),
   );
-  const matches = new WordSplitter([{ expression: pattern, behavior: 'removed' }]);
+  const keptPieces = new WordSplitter([{ expression: pattern, behavior: 'removed' }]);
   return (text) => {
-    const kept = new Set<number>();
-    const rest = matches.split(text);
-    for (let i = 0; i < rest.length; i += 2) kept.add(rest[i] as number);
-    const all = gaps.split(text);
+    const keptStarts = new Set<number>();
+    const rest = keptPieces.split(text);
+    for (let i = 0; i < rest.length; i += 2) keptStarts.add(rest[i] as number);
+    const all = allPieces.split(text);
     let result = '';
     for (let i = 0; i < all.length; i += 2) {
       const start = all[i] as number;
-      result += kept.has(start) ? text.slice(start, all[i + 1]) : content;
+      result += keptStarts.has(start) ? text.slice(start, all[i + 1]) : content;
     }
     return result;
   };

@@ -1,11 +1,11 @@
 import { tokenType, type Vocabulary } from './vocabulary.ts';
 
 /** The character that SentencePiece writes for a space. */
-export const mark = '▁';
-const markUnit = mark.charCodeAt(0);
+export const spaceMark = '▁';
+const spaceMarkUnit = spaceMark.charCodeAt(0);
 
 /** Encodes characters that have no token: as the byte tokens `<0x00>` to `<0xFF>`, or as the unknown token. */
-export class ByteSpeller {
+export class ByteFallback {
   readonly #ids: readonly (number | undefined)[];
   readonly #unknown: readonly number[];
 
@@ -16,7 +16,7 @@ export class ByteSpeller {
     this.#unknown = vocabulary.unknownId === undefined ? [] : [vocabulary.unknownId];
   }
 
-  spell(text: string): readonly number[] {
+  encode(text: string): readonly number[] {
     const ids = Array.from(new TextEncoder().encode(text), (byte) => this.#ids[byte]);
     return ids.every((id) => id !== undefined) ? ids : this.#unknown;
   }
@@ -28,40 +28,40 @@ export function pieceBytes(vocabulary: Vocabulary, id: number): Uint8Array {
     const byte = /^<0x([0-9A-Fa-f]{2})>$/.exec(text)?.[1];
     if (byte) return Uint8Array.of(Number.parseInt(byte, 16));
   }
-  return new TextEncoder().encode(text.replaceAll(mark, ' '));
+  return new TextEncoder().encode(text.replaceAll(spaceMark, ' '));
 }
 
 /**
  * Splits texts at boundaries that no token spans: before a `▁` that no token contains after the preceding character.
  */
-export class PieceSpans {
+export class TokenBoundarySplitter {
   /** Code units that some token has directly before a `▁`. Only after these may a token span the end of a word. */
-  readonly #joins: ReadonlySet<number>;
+  readonly #joiningUnits: ReadonlySet<number>;
 
   constructor(tokens: readonly string[]) {
     const units = new Set<number>();
     for (const token of tokens) {
-      for (let at = token.indexOf(mark, 1); at >= 0; at = token.indexOf(mark, at + 1)) {
+      for (let at = token.indexOf(spaceMark, 1); at >= 0; at = token.indexOf(spaceMark, at + 1)) {
         const before = token.charCodeAt(at - 1);
-        if (before !== markUnit) units.add(before);
+        if (before !== spaceMarkUnit) units.add(before);
       }
     }
-    this.#joins = units;
+    this.#joiningUnits = units;
   }
 
-  visit(text: string, word: (word: string) => void): void {
+  forEachWord(text: string, callback: (word: string) => void): void {
     let from = 0;
     while (from < text.length) {
       const end = this.#end(text, from);
-      word(text.slice(from, end));
+      callback(text.slice(from, end));
       from = end;
     }
   }
 
   #end(text: string, from: number): number {
-    for (let at = text.indexOf(mark, from + 1); at >= 0; at = text.indexOf(mark, at + 1)) {
+    for (let at = text.indexOf(spaceMark, from + 1); at >= 0; at = text.indexOf(spaceMark, at + 1)) {
       const before = text.charCodeAt(at - 1);
-      if (before !== markUnit && !this.#joins.has(before)) return at;
+      if (before !== spaceMarkUnit && !this.#joiningUnits.has(before)) return at;
     }
     return text.length;
   }

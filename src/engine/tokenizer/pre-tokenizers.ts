@@ -1,13 +1,13 @@
 import { ModelFileError } from '../formats/model-file.ts';
-import type { Split } from './word-splitter.ts';
+import type { SplitStep } from './word-splitter.ts';
 
 /**
  * How a byte-level BPE tokenizer splits text into words (`tokenizer.ggml.pre`). No merge crosses a word boundary. The
  * expressions are those of the models' tokenizer.json files.
  */
-export interface PreTokenizer {
+export interface PreTokenizerConfig {
   /** Applied in order; each step splits the pieces of the previous one. */
-  readonly steps: readonly (string | Split)[];
+  readonly steps: readonly (string | SplitStep)[];
   /** A word that equals a token becomes that token without merges. */
   readonly ignoreMerges?: true;
   /** Whether text starts with BOS by default; the metadata overrides this. */
@@ -15,23 +15,23 @@ export interface PreTokenizer {
 }
 
 const contraction = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
-const marks = ' ?[^\\s\\p{L}\\p{N}]+';
-const spaces = '\\s+(?!\\S)|\\s+';
-const linesAndSpaces = `\\s*[\\r\\n]+|${spaces}`;
-const lead = '[^\\r\\n\\p{L}\\p{N}]?';
-const word = `${lead}\\p{L}+`;
+const symbolRun = ' ?[^\\s\\p{L}\\p{N}]+';
+const spaceRun = '\\s+(?!\\S)|\\s+';
+const linesAndSpaces = `\\s*[\\r\\n]+|${spaceRun}`;
+const leadingSymbol = '[^\\r\\n\\p{L}\\p{N}]?';
+const word = `${leadingSymbol}\\p{L}+`;
 const digit = '\\p{N}';
 const upTo3 = `${digit}{1,3}`;
 
-export const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|${marks}|${spaces}`;
+export const gpt2Expression = `'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|${symbolRun}|${spaceRun}`;
 /** GPT-4's cl100k with a given grouping of digits. */
-const cl100k = (digits: string) => `${contraction}|${word}|${digits}|${marks}[\\r\\n]*|${linesAndSpaces}`;
+const cl100k = (digits: string) => `${contraction}|${word}|${digits}|${symbolRun}[\\r\\n]*|${linesAndSpaces}`;
 /** GPT-4o's o200k, which also splits words where lower case changes to upper case. */
 const upper = '[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]';
 const lower = '[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]';
 const o200k = (suffix: string, digits: string) =>
-  `${lead}${upper}*${lower}+${suffix}|${lead}${upper}+${lower}*${suffix}|` +
-  `${digits}|${marks}[\\r\\n/]*|${linesAndSpaces}`;
+  `${leadingSymbol}${upper}*${lower}+${suffix}|${leadingSymbol}${upper}+${lower}*${suffix}|` +
+  `${digits}|${symbolRun}[\\r\\n/]*|${linesAndSpaces}`;
 // Falcon's expression also has the backtick.
 const asciiSymbols = '$+<=>\\^~|';
 /** Cased letters as listed by DeepSeek LLM (Unicode 13, without some later blocks). */
@@ -41,13 +41,13 @@ const deepseekMarks = '[!-/:-~！-／：-～‘-‟　-。]';
 /** Han, Hangul and most of U+0800 to U+4E00, as in DeepSeek's first tokenizers. */
 const deepseekCjk = '[一-龥ࠀ-一가-퟿]+';
 
-const llama3: PreTokenizer = { steps: [cl100k(upTo3)], ignoreMerges: true, addBos: true };
-const cl100kDigits3: PreTokenizer = { steps: [cl100k(upTo3)] };
-const qwen2: PreTokenizer = { steps: [cl100k(digit)] };
-const plainGpt2: PreTokenizer = { steps: [gpt2] };
-const singleDigits: PreTokenizer = { steps: [digit, gpt2] };
-const gpt4o: PreTokenizer = { steps: [o200k(`${contraction}?`, upTo3)] };
-const deepseekV3: PreTokenizer = {
+const llama3: PreTokenizerConfig = { steps: [cl100k(upTo3)], ignoreMerges: true, addBos: true };
+const cl100kDigits3: PreTokenizerConfig = { steps: [cl100k(upTo3)] };
+const qwen2: PreTokenizerConfig = { steps: [cl100k(digit)] };
+const plainGpt2: PreTokenizerConfig = { steps: [gpt2Expression] };
+const singleDigits: PreTokenizerConfig = { steps: [digit, gpt2Expression] };
+const gpt4o: PreTokenizerConfig = { steps: [o200k(`${contraction}?`, upTo3)] };
+const deepseekV3: PreTokenizerConfig = {
   steps: [
     upTo3,
     '[一-龥぀-ゟ゠-ヿ]+',
@@ -55,15 +55,15 @@ const deepseekV3: PreTokenizer = {
       ` ?[\\p{P}\\p{S}]+[\\r\\n]*|${linesAndSpaces}`,
   ],
 };
-const bloom: PreTokenizer = { steps: [' ?[^(\\s|.,!?…。，、।۔،)]+'] };
-const bailing: PreTokenizer = {
+const bloom: PreTokenizerConfig = { steps: [' ?[^(\\s|.,!?…。，、।۔،)]+'] };
+const bailing: PreTokenizerConfig = {
   steps: [
-    `'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|${spaces}`,
+    `'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|${spaceRun}`,
   ],
 };
 
-export const preTokenizers: Readonly<Record<string, PreTokenizer>> = {
-  default: { steps: [`[\\p{P}${asciiSymbols}]+`, gpt2, `${digit}+`, '[0-9][0-9][0-9]'] },
+export const preTokenizerConfigs: Readonly<Record<string, PreTokenizerConfig>> = {
+  default: { steps: [`[\\p{P}${asciiSymbols}]+`, gpt2Expression, `${digit}+`, '[0-9][0-9][0-9]'] },
   'gpt-2': plainGpt2,
   'phi-2': plainGpt2,
   mpt: plainGpt2,
@@ -126,7 +126,7 @@ export const preTokenizers: Readonly<Record<string, PreTokenizer>> = {
   'deepseek-v3': deepseekV3,
   'hunyuan-dense': deepseekV3,
   'joyai-llm': deepseekV3,
-  falcon: { steps: [`[\\p{P}${asciiSymbols}\`]+`, gpt2, '[0-9][0-9][0-9]'] },
+  falcon: { steps: [`[\\p{P}${asciiSymbols}\`]+`, gpt2Expression, '[0-9][0-9][0-9]'] },
   tekken: { steps: [o200k('', digit)], ignoreMerges: true, addBos: true },
   'gpt-4o': gpt4o,
   llama4: gpt4o,
@@ -139,7 +139,7 @@ export const preTokenizers: Readonly<Record<string, PreTokenizer>> = {
       '[\\t\\n]| {4}| {2}',
       digit,
       '[\\p{P}!-/:-@\\[-`{-~]',
-      gpt2,
+      gpt2Expression,
     ],
     addBos: true,
   },
@@ -157,12 +157,12 @@ export const preTokenizers: Readonly<Record<string, PreTokenizer>> = {
   viking: { steps: [...bloom.steps, digit] },
 };
 
-export function preTokenizer(name: string): PreTokenizer {
-  const found = Object.hasOwn(preTokenizers, name) ? preTokenizers[name] : undefined;
+export function findPreTokenizerConfig(name: string): PreTokenizerConfig {
+  const found = Object.hasOwn(preTokenizerConfigs, name) ? preTokenizerConfigs[name] : undefined;
   if (!found) {
     throw new ModelFileError(
       'unsupported_tokenizer',
-      `unknown pre-tokenizer '${name}' (supported: ${Object.keys(preTokenizers).join(', ')})`,
+      `unknown pre-tokenizer '${name}' (supported: ${Object.keys(preTokenizerConfigs).join(', ')})`,
     );
   }
   return found;

@@ -3,14 +3,14 @@
  * method of the same name, and null, lists and undefined are rejected in many places. This file rewrites a parsed
  * template so that it calls the functions below instead.
  */
-import { format } from './strftime.ts';
+import { strftime } from './strftime.ts';
 
 interface Node {
   type: string;
   [member: string]: unknown;
 }
 
-const own = {
+const functionNames = {
   text: 'lathe_text',
   contains: 'lathe_contains',
   lacks: 'lathe_lacks',
@@ -19,50 +19,50 @@ const own = {
 };
 
 /** A value that the Jinja library passes to a function: list and object members are still wrapped. */
-type Given = string | number | boolean | null | undefined | readonly Wrapped[] | ReadonlyMap<string, Wrapped>;
-interface Wrapped {
+type RuntimeValue = string | number | boolean | null | undefined | readonly WrappedValue[] | ReadonlyMap<string, WrappedValue>;
+interface WrappedValue {
   readonly type: string;
-  readonly value: Given;
+  readonly value: RuntimeValue;
 }
 
-const isList = (value: Given): value is readonly Wrapped[] => Array.isArray(value);
+const isList = (value: RuntimeValue): value is readonly WrappedValue[] => Array.isArray(value);
 
-function contains(one: Given, all: Given): boolean {
-  if (typeof all === 'string') return typeof one === 'string' && all.includes(one);
-  if (isList(all)) return all.some(({ value }) => value === one);
-  return all instanceof Map && all.has(one);
+function contains(item: RuntimeValue, container: RuntimeValue): boolean {
+  if (typeof container === 'string') return typeof item === 'string' && container.includes(item);
+  if (isList(container)) return container.some(({ value }) => value === item);
+  return container instanceof Map && container.has(item);
 }
 
 /** Functions that rewritten templates call. */
 export const pythonFunctions = {
-  [own.text]: pythonText,
-  [own.contains]: contains,
-  [own.lacks]: (one: Given, all: Given) => !contains(one, all),
-  [own.isKey]: (key: Given) => typeof key === 'string' || typeof key === 'number',
-  [own.time]: (pattern: string) => format(new Date(), pattern),
+  [functionNames.text]: pythonText,
+  [functionNames.contains]: contains,
+  [functionNames.lacks]: (item: RuntimeValue, container: RuntimeValue) => !contains(item, container),
+  [functionNames.isKey]: (key: RuntimeValue) => typeof key === 'string' || typeof key === 'number',
+  [functionNames.time]: (pattern: string) => strftime(new Date(), pattern),
 };
 
 /**
  * Converts a value like Python's `str`; undefined becomes an empty text, as in Jinja.
  * @param isNone distinguishes null from undefined, which functions receive alike
  */
-function pythonText(value: Given, isNone = false): string {
+function pythonText(value: RuntimeValue, isNone = false): string {
   if (value === undefined || value === null) return isNone ? 'None' : '';
   if (typeof value === 'boolean') return value ? 'True' : 'False';
   if (typeof value === 'string') return value;
   if (typeof value === 'number') return String(value);
-  if (isList(value)) return `[${value.map(written).join(', ')}]`;
-  const members = [...value].map(([key, one]) => `${quoted(key)}: ${written(one)}`);
+  if (isList(value)) return `[${value.map(toRepr).join(', ')}]`;
+  const members = [...value].map(([key, item]) => `${quotePython(key)}: ${toRepr(item)}`);
   return `{${members.join(', ')}}`;
 }
 
-function written({ type, value }: Wrapped): string {
-  if (typeof value === 'string') return quoted(value);
+function toRepr({ type, value }: WrappedValue): string {
+  if (typeof value === 'string') return quotePython(value);
   if (typeof value === 'number' && type === 'FloatValue' && Number.isInteger(value)) return `${value}.0`;
   return pythonText(value, type === 'NullValue');
 }
 
-function quoted(text: string): string {
+function quotePython(text: string): string {
   const escaped = text
     .replaceAll('\\', '\\\\')
     .replaceAll('\n', '\\n')
@@ -73,7 +73,7 @@ function quoted(text: string): string {
 }
 
 /** Rewrites a parsed template in place so that it behaves like Python's Jinja. */
-export function withPythonSemantics(program: object): void {
+export function applyPythonSemantics(program: object): void {
   rewriteMembers(program as Node);
 }
 
@@ -82,17 +82,17 @@ function rewriteMembers(node: Node): void {
     // The target of an assignment is not evaluated.
     if (name === 'assignee') continue;
     const isBody = ['body', 'alternate', 'defaultBlock'].includes(name);
-    node[name] = isBody && Array.isArray(value) ? value.map(statement) : rewritten(value);
+    node[name] = isBody && Array.isArray(value) ? value.map(rewriteStatement) : rewriteValue(value);
   }
 }
 
-function rewritten(value: unknown): unknown {
+function rewriteValue(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
-  if (Array.isArray(value)) return value.map(rewritten);
-  if (value instanceof Map) return new Map([...value].map(([key, one]) => [rewritten(key), rewritten(one)]));
+  if (Array.isArray(value)) return value.map(rewriteValue);
+  if (value instanceof Map) return new Map([...value].map(([key, item]) => [rewriteValue(key), rewriteValue(item)]));
   const node = value as Node;
   rewriteMembers(node);
-  return rules[node.type]?.(node) ?? node;
+  return rewriteRules[node.type]?.(node) ?? node;
 }
 
 const identifier = (value: string): Node => ({ type: 'Identifier', value });
@@ -103,51 +103,51 @@ const call = (name: string, ...args: unknown[]): Node => ({
 });
 
 /** Whether a node is a variable or a member of one. Other nodes must be evaluated only once: they may call a macro. */
-const isPlain = ({ type }: Node) => ['Identifier', 'MemberExpression', 'SelectExpression'].includes(type);
+const isVariable = ({ type }: Node) => ['Identifier', 'MemberExpression', 'SelectExpression'].includes(type);
 
-function textOf(value: unknown): Node {
+function toTextNode(value: unknown): Node {
   const node = value as Node;
   const isNone = { type: 'TestExpression', operand: node, negate: false, test: identifier('none') };
-  return isPlain(node) ? call(own.text, node, isNone) : call(own.text, node);
+  return isVariable(node) ? call(functionNames.text, node, isNone) : call(functionNames.text, node);
 }
 
 /** Rewrites a printed expression so that null and lists can be printed. */
-function statement(value: unknown): unknown {
-  const node = rewritten(value) as Node;
-  return isPlain(node) ? textOf(node) : node;
+function rewriteStatement(value: unknown): unknown {
+  const node = rewriteValue(value) as Node;
+  return isVariable(node) ? toTextNode(node) : node;
 }
 
-const methods = ['items', 'keys', 'values', 'get'];
+const mappingMethods = ['items', 'keys', 'values', 'get'];
 /** Filters that convert their operand to text. */
-const ofTexts = ['upper', 'lower', 'capitalize', 'title', 'trim'];
+const textFilters = ['upper', 'lower', 'capitalize', 'title', 'trim'];
 
-const rules: Readonly<Record<string, (node: Node) => Node>> = {
-  Identifier: (node) => (node['value'] === 'strftime_now' ? identifier(own.time) : node),
+const rewriteRules: Readonly<Record<string, (node: Node) => Node>> = {
+  Identifier: (node) => (node['value'] === 'strftime_now' ? identifier(functionNames.time) : node),
   CallExpression(node) {
     const callee = node['callee'] as Node;
     const method = (callee['property'] as Node | undefined)?.['value'] as string;
-    if (callee.type !== 'MemberExpression' || callee['computed'] || !methods.includes(method)) return node;
+    if (callee.type !== 'MemberExpression' || callee['computed'] || !mappingMethods.includes(method)) return node;
     const filter = { ...node, callee: identifier(method) };
     return { type: 'FilterExpression', operand: callee['object'], filter };
   },
   FilterExpression(node) {
     const filter = node['filter'] as Node;
     if (filter.type !== 'Identifier') return node;
-    const operand = textOf(node['operand']);
+    const operand = toTextNode(node['operand']);
     if (filter['value'] === 'string') return operand;
-    return ofTexts.includes(filter['value'] as string) ? { ...node, operand } : node;
+    return textFilters.includes(filter['value'] as string) ? { ...node, operand } : node;
   },
   BinaryExpression(node) {
     const { left, right } = node;
     const operator = (node['operator'] as { value: string }).value;
-    if (operator === 'in') return call(own.contains, left, right);
-    if (operator === 'not in') return call(own.lacks, left, right);
+    if (operator === 'in') return call(functionNames.contains, left, right);
+    if (operator === 'not in') return call(functionNames.lacks, left, right);
     if (operator !== '~') return node;
-    return { ...node, left: textOf(left), right: textOf(right) };
+    return { ...node, left: toTextNode(left), right: toTextNode(right) };
   },
   MemberExpression(node) {
     const key = node['property'] as Node;
-    if (!node['computed'] || !isPlain(key)) return node;
-    return { type: 'SelectExpression', lhs: node, test: call(own.isKey, key) };
+    if (!node['computed'] || !isVariable(key)) return node;
+    return { type: 'SelectExpression', lhs: node, test: call(functionNames.isKey, key) };
   },
 };

@@ -1,10 +1,10 @@
-import { Merger, type Pairs, PairTable } from './merge.ts';
-import { isText, ListedPairs, pairCapacity, SymbolTable } from './merge-list.ts';
-import { ByteSpeller, pieceBytes, PieceSpans } from './pieces.ts';
+import { Merger, type MergePairs, PairTable } from './merge.ts';
+import { isTextToken, MergeListPairs, maxCachedPairs, SymbolTable } from './merge-list.ts';
+import { ByteFallback, pieceBytes, TokenBoundarySplitter } from './pieces.ts';
 import type { TextModel } from './text-model.ts';
 import type { Vocabulary } from './vocabulary.ts';
 import { WordCache } from './word-cache.ts';
-import type { Words } from './words.ts';
+import type { PreTokenizer } from './words.ts';
 
 /**
  * SentencePiece's BPE (`tokenizer.ggml.model` 'llama'): merges characters when the result is a token, the best score
@@ -12,79 +12,79 @@ import type { Words } from './words.ts';
  */
 export class SentencePieceModel implements TextModel {
   readonly #vocabulary: Vocabulary;
-  readonly #words: Words;
+  readonly #preTokenizer: PreTokenizer;
   readonly #symbols: SymbolTable;
   readonly #merger: Merger;
   readonly #cache = new WordCache();
-  readonly #speller: ByteSpeller;
+  readonly #byteFallback: ByteFallback;
   /** Byte token ids by the symbol of a character without a token. */
-  readonly #spelled = new Map<number, readonly number[]>();
-  readonly #spans: PieceSpans;
-  #work = new Int32Array(256);
+  readonly #byteFallbackIds = new Map<number, readonly number[]>();
+  readonly #boundarySplitter: TokenBoundarySplitter;
+  #scratch = new Int32Array(256);
 
   /**
    * @param preTokenizer yields words with spaces written as `▁`
    * @param merges lines `left right`; undefined to merge by scores
    */
-  constructor(vocabulary: Vocabulary, words: Words, merges: readonly string[] | undefined) {
+  constructor(vocabulary: Vocabulary, preTokenizer: PreTokenizer, merges: readonly string[] | undefined) {
     this.#vocabulary = vocabulary;
-    this.#words = words;
+    this.#preTokenizer = preTokenizer;
     this.#symbols = new SymbolTable(vocabulary);
     this.#merger = new Merger(
-      merges ? new ListedPairs(this.#symbols, merges) : new ScoredPairs(vocabulary, this.#symbols),
+      merges ? new MergeListPairs(this.#symbols, merges) : new ScoredPairs(vocabulary, this.#symbols),
     );
-    this.#speller = new ByteSpeller(vocabulary);
-    this.#spans = new PieceSpans(vocabulary.tokens);
+    this.#byteFallback = new ByteFallback(vocabulary);
+    this.#boundarySplitter = new TokenBoundarySplitter(vocabulary.tokens);
   }
 
-  encode(text: string, first: boolean, ids: number[]): void {
-    this.#words.visit(text, first, (piece) =>
-      this.#spans.visit(piece, (word) => this.#encodeCached(word, ids)),
+  encode(text: string, isPromptStart: boolean, ids: number[]): void {
+    this.#preTokenizer.forEachWord(text, isPromptStart, (piece) =>
+      this.#boundarySplitter.forEachWord(piece, (word) => this.#encodeCached(word, ids)),
     );
   }
 
   #encodeCached(word: string, ids: number[]): void {
-    const known = this.#cache.get(word);
-    if (known) {
-      for (const id of known) ids.push(id);
+    const cached = this.#cache.get(word);
+    if (cached) {
+      for (const id of cached) ids.push(id);
       return;
     }
     const from = ids.length;
     this.#encodeWord(word, ids);
-    this.#cache.keep(word, ids, from);
+    this.#cache.store(word, ids, from);
   }
 
   #encodeWord(word: string, ids: number[]): void {
-    if (this.#work.length < word.length) this.#work = new Int32Array(word.length);
-    const work = this.#work;
+    if (this.#scratch.length < word.length) this.#scratch = new Int32Array(word.length);
+    const scratch = this.#scratch;
     let length = 0;
-    for (const char of word) work[length++] = this.#symbols.of(char);
-    const count = this.#merger.merge(work, length);
+    for (const char of word) scratch[length++] = this.#symbols.intern(char);
+    const count = this.#merger.merge(scratch, length);
     for (let i = 0; i < count; i++) {
-      const symbol = work[i] as number;
+      const symbol = scratch[i] as number;
       if (symbol < this.#vocabulary.tokens.length) ids.push(symbol);
-      else for (const id of this.#spell(symbol)) ids.push(id);
+      else for (const id of this.#encodeBytes(symbol)) ids.push(id);
     }
     // Release the memory of a huge word.
-    if (this.#work.length > 2 ** 20) this.#work = new Int32Array(256);
+    if (this.#scratch.length > 2 ** 20) this.#scratch = new Int32Array(256);
   }
 
-  #spell(symbol: number): readonly number[] {
-    let ids = this.#spelled.get(symbol);
+  #encodeBytes(symbol: number): readonly number[] {
+    let ids = this.#byteFallbackIds.get(symbol);
     if (!ids) {
-      ids = this.#speller.spell(this.#symbols.text(symbol));
-      this.#spelled.set(symbol, ids);
+      ids = this.#byteFallback.encode(this.#symbols.textOf(symbol));
+      this.#byteFallbackIds.set(symbol, ids);
     }
     return ids;
   }
 
-  bytes(id: number): Uint8Array {
+  tokenBytes(id: number): Uint8Array {
     return pieceBytes(this.#vocabulary, id);
   }
 }
 
 /** Pairs that merge because the result is a token with a score, looked up on first use. */
-class ScoredPairs implements Pairs {
+class ScoredPairs implements MergePairs {
   readonly #symbols: SymbolTable;
   /** Rank by token: 0 for the best score; -1 for tokens that text never becomes. */
   readonly #ranks: Int32Array;
@@ -93,22 +93,22 @@ class ScoredPairs implements Pairs {
   constructor(vocabulary: Vocabulary, symbols: SymbolTable) {
     this.#symbols = symbols;
     this.#ranks = ranksByScore(vocabulary);
-    this.#table = new PairTable(pairCapacity(vocabulary.tokens.length));
+    this.#table = new PairTable(maxCachedPairs(vocabulary.tokens.length));
   }
 
   rankOf(left: number, right: number): number {
-    return this.#table.rank[this.#entry(left, right)] as number;
+    return this.#table.ranks[this.#entry(left, right)] as number;
   }
 
-  mergedOf(left: number, right: number): number {
-    return this.#table.merged[this.#entry(left, right)] as number;
+  mergedSymbolOf(left: number, right: number): number {
+    return this.#table.mergedSymbols[this.#entry(left, right)] as number;
   }
 
   #entry(left: number, right: number): number {
     const found = this.#table.find(left, right);
     if (found >= 0) return found;
-    if (this.#table.full) this.#table.clear();
-    const id = this.#symbols.token(this.#symbols.text(left) + this.#symbols.text(right));
+    if (this.#table.isFull) this.#table.clear();
+    const id = this.#symbols.findToken(this.#symbols.textOf(left) + this.#symbols.textOf(right));
     return this.#table.add(left, right, id === undefined ? -1 : (this.#ranks[id] as number), id ?? 0);
   }
 }
@@ -118,7 +118,7 @@ function ranksByScore(vocabulary: Vocabulary): Int32Array {
   const ranks = new Int32Array(types.length).fill(-1);
   const order: number[] = [];
   types.forEach((type, id) => {
-    if (isText(type)) order.push(id);
+    if (isTextToken(type)) order.push(id);
   });
   order.sort((a, b) => (scores[b] as number) - (scores[a] as number));
   let rank = 0;

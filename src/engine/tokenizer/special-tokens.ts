@@ -6,7 +6,7 @@ export interface Fragment {
 }
 
 /** Special tokens that affect the surrounding text, as `lstrip`, `rstrip` and `single_word` of tokenizer.json. */
-export interface TokenHabits {
+export interface AddedTokenFlags {
   /** Tokens that remove the white space before or after them. */
   readonly stripsLeft: ReadonlySet<number>;
   readonly stripsRight: ReadonlySet<number>;
@@ -14,38 +14,38 @@ export interface TokenHabits {
   readonly singleWords: ReadonlySet<number>;
 }
 
-interface Node {
+interface TrieNode {
   /** Children by code unit. */
-  readonly next: Map<number, Node>;
+  readonly children: Map<number, TrieNode>;
   id?: number;
 }
 
 /** Finds tokens that are written in a text: the leftmost first, and the longest of those that start there. */
-export class SpecialTokens {
-  readonly #root: Node = { next: new Map() };
-  readonly #habits: TokenHabits;
+export class SpecialTokenMatcher {
+  readonly #root: TrieNode = { children: new Map() };
+  readonly #flags: AddedTokenFlags;
   readonly #isSpecial: (id: number) => boolean;
   /** 1 for code units that some token starts with. */
-  readonly #starts = new Uint8Array(0x10000);
+  readonly #firstUnits = new Uint8Array(0x10000);
 
   /** @param isSpecial returns whether a token must not be recognized in literal ranges of a text */
   constructor(
     tokens: Iterable<readonly [id: number, text: string]>,
-    habits: TokenHabits,
+    flags: AddedTokenFlags,
     isSpecial: (id: number) => boolean,
   ) {
-    this.#habits = habits;
+    this.#flags = flags;
     this.#isSpecial = isSpecial;
     for (const [id, text] of tokens) {
       if (text === '') continue;
-      this.#starts[text.charCodeAt(0)] = 1;
+      this.#firstUnits[text.charCodeAt(0)] = 1;
       let node = this.#root;
       for (let i = 0; i < text.length; i++) {
         const unit = text.charCodeAt(i);
-        let child = node.next.get(unit);
+        let child = node.children.get(unit);
         if (!child) {
-          child = { next: new Map() };
-          node.next.set(unit, child);
+          child = { children: new Map() };
+          node.children.set(unit, child);
         }
         node = child;
       }
@@ -57,29 +57,29 @@ export class SpecialTokens {
    * Splits a text into non-empty fragments in order.
    * @param literalRanges ranges in order in which special tokens are not recognized
    */
-  split(text: string, literal: readonly (readonly [start: number, end: number])[] = []): Fragment[] {
+  split(text: string, literalRanges: readonly (readonly [start: number, end: number])[] = []): Fragment[] {
     const fragments: Fragment[] = [];
     let start = 0;
     let at = 0;
-    let next = 0;
+    let nextLiteral = 0;
     while (at < text.length) {
-      while ((literal[next]?.[1] ?? Number.POSITIVE_INFINITY) <= at) next++;
-      const before = literal[next]?.[0] ?? Number.POSITIVE_INFINITY;
-      const found = this.#starts[text.charCodeAt(at)] === 1 ? this.#longestAt(text, at, before) : undefined;
+      while ((literalRanges[nextLiteral]?.[1] ?? Number.POSITIVE_INFINITY) <= at) nextLiteral++;
+      const before = literalRanges[nextLiteral]?.[0] ?? Number.POSITIVE_INFINITY;
+      const found = this.#firstUnits[text.charCodeAt(at)] === 1 ? this.#findLongestAt(text, at, before) : undefined;
       if (!found) {
         at++;
         continue;
       }
-      if (this.#habits.singleWords.has(found.id) && !standsAlone(text, found)) {
+      if (this.#flags.singleWords.has(found.id) && !standsAlone(text, found)) {
         at = found.end;
         continue;
       }
       let end = at;
-      if (this.#habits.stripsLeft.has(found.id)) while (end > start && isSpace(text, end - 1)) end--;
+      if (this.#flags.stripsLeft.has(found.id)) while (end > start && isSpace(text, end - 1)) end--;
       if (end > start) fragments.push({ start, end });
       fragments.push(found);
       at = found.end;
-      if (this.#habits.stripsRight.has(found.id)) while (isSpace(text, at)) at++;
+      if (this.#flags.stripsRight.has(found.id)) while (isSpace(text, at)) at++;
       start = at;
     }
     if (start < text.length) fragments.push({ start, end: text.length });
@@ -87,11 +87,11 @@ export class SpecialTokens {
   }
 
   /** @param before start of the next literal range; special tokens must end before it */
-  #longestAt(text: string, start: number, before: number): Required<Fragment> | undefined {
+  #findLongestAt(text: string, start: number, before: number): Required<Fragment> | undefined {
     let found: Required<Fragment> | undefined;
-    let node: Node | undefined = this.#root;
+    let node: TrieNode | undefined = this.#root;
     for (let at = start; at < text.length; at++) {
-      node = node.next.get(text.charCodeAt(at));
+      node = node.children.get(text.charCodeAt(at));
       if (!node) break;
       const { id } = node;
       if (id === undefined || (at >= before && this.#isSpecial(id))) continue;

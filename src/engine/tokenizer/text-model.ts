@@ -4,7 +4,7 @@ export interface TextModel {
    * Appends the ids of a text without special tokens.
    * @param isPromptStart whether the text starts the prompt; otherwise it follows a special token
    */
-  encode(text: string, first: boolean, ids: number[]): void;
+  encode(text: string, isPromptStart: boolean, ids: number[]): void;
   /** The bytes of a token that is not special. */
-  bytes(id: number): Uint8Array;
+  tokenBytes(id: number): Uint8Array;
 }

@@ -1,5 +1,5 @@
-import type { FillInTheMiddle } from './fill-in-the-middle.ts';
-import { SpecialTokens } from './special-tokens.ts';
+import type { FillInTheMiddleTokens } from './fill-in-the-middle.ts';
+import { SpecialTokenMatcher } from './special-tokens.ts';
 import type { TextModel } from './text-model.ts';
 import type { EncodeOptions, Tokenizer, TokenStream } from './types.ts';
 import { isSpecial, tokenType, type Vocabulary } from './vocabulary.ts';
@@ -13,15 +13,15 @@ export class ModelTokenizer implements Tokenizer {
   readonly bosId: number | undefined;
   readonly eosId: number | undefined;
   readonly endIds: ReadonlySet<number>;
-  readonly fim: FillInTheMiddle | undefined;
+  readonly fim: FillInTheMiddleTokens | undefined;
   readonly #vocabulary: Vocabulary;
   readonly #model: TextModel;
   readonly #leading: readonly number[];
   readonly #trailing: readonly number[];
   readonly #normalize: (text: string) => string;
   /** User-defined tokens are recognized in any text, special tokens only with `parseSpecial`. */
-  readonly #userDefined: SpecialTokens;
-  readonly #allSpecial: SpecialTokens;
+  readonly #userDefined: SpecialTokenMatcher;
+  readonly #allSpecial: SpecialTokenMatcher;
   /** Token bytes by id, filled on first use. */
   readonly #bytes: (Uint8Array | undefined)[] = [];
 
@@ -47,16 +47,16 @@ export class ModelTokenizer implements Tokenizer {
     this.#leading = parts.leading;
     this.#trailing = parts.trailing;
     this.#normalize = parts.normalize;
-    const ofTypes = (wanted: (type: number) => boolean) =>
-      new SpecialTokens(
+    const createMatcher = (acceptsType: (type: number) => boolean) =>
+      new SpecialTokenMatcher(
         vocabulary.tokens
           .map((text, id) => [id, text] as const)
-          .filter(([id]) => wanted(vocabulary.types[id] as number)),
-        vocabulary.habits,
+          .filter(([id]) => acceptsType(vocabulary.types[id] as number)),
+        vocabulary.addedTokenFlags,
         (id) => isSpecial(vocabulary.types[id] as number),
       );
-    this.#userDefined = ofTypes((type) => type === tokenType.userDefined);
-    this.#allSpecial = ofTypes((type) => type === tokenType.userDefined || isSpecial(type));
+    this.#userDefined = createMatcher((type) => type === tokenType.userDefined);
+    this.#allSpecial = createMatcher((type) => type === tokenType.userDefined || isSpecial(type));
   }
 
   encode(text: string, options: EncodeOptions = {}): number[] {
@@ -92,11 +92,11 @@ export class ModelTokenizer implements Tokenizer {
   }
 
   tokenBytes(id: number): Uint8Array {
-    const known = this.#bytes[id];
-    if (known) return known;
+    const cached = this.#bytes[id];
+    if (cached) return cached;
     const type = this.#typeOf(id);
-    const silent = isSpecial(type) || type === tokenType.unused || type === tokenType.undefined;
-    const bytes = silent ? noBytes : this.#model.bytes(id);
+    const hasNoText = isSpecial(type) || type === tokenType.unused || type === tokenType.undefined;
+    const bytes = hasNoText ? noBytes : this.#model.tokenBytes(id);
     this.#bytes[id] = bytes;
     return bytes;
   }

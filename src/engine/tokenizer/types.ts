@@ -1,4 +1,4 @@
-import type { FillInTheMiddle } from './fill-in-the-middle.ts';
+import type { FillInTheMiddleTokens } from './fill-in-the-middle.ts';
 
 export interface EncodeOptions {
   /** Add the leading and trailing special tokens (BOS, EOS) that the model's metadata requires. Default false. */
@@ -18,7 +18,7 @@ export interface Tokenizer {
   /** Every token that ends a response (EOS, EOT, EOM), by metadata and by text. */
   readonly endIds: ReadonlySet<number>;
   /** Fill-in-the-middle tokens; undefined when the model does not have them. */
-  readonly fim?: FillInTheMiddle | undefined;
+  readonly fim?: FillInTheMiddleTokens | undefined;
   encode(text: string, options?: EncodeOptions): number[];
   /** Omits special (control) tokens unless `special` is set. Invalid UTF-8 becomes U+FFFD. */
   decode(ids: readonly number[], options?: { special?: boolean }): string;

@@ -1,7 +1,7 @@
 import { type Metadata, type MetadataArray, ModelFileError } from '../formats/model-file.ts';
-import { endNames, endTokens } from './end-tokens.ts';
-import { type FillInTheMiddle, fillInTheMiddle, fillInTheMiddleNames } from './fill-in-the-middle.ts';
-import type { TokenHabits } from './special-tokens.ts';
+import { endTokenTexts, findEndTokens } from './end-tokens.ts';
+import { type FillInTheMiddleTokens, findFillInTheMiddleTokens, fillInTheMiddleTokenTexts } from './fill-in-the-middle.ts';
+import type { AddedTokenFlags } from './special-tokens.ts';
 
 /** GGUF's numbers of `tokenizer.ggml.token_type`. */
 export const tokenType = {
@@ -27,28 +27,28 @@ export interface Vocabulary {
   readonly eosId: number | undefined;
   readonly unknownId: number | undefined;
   readonly endIds: ReadonlySet<number>;
-  readonly fim: FillInTheMiddle | undefined;
-  readonly habits: TokenHabits;
+  readonly fim: FillInTheMiddleTokens | undefined;
+  readonly addedTokenFlags: AddedTokenFlags;
 }
 
-const key = (name: string) => `tokenizer.ggml.${name}`;
+const ggmlKey = (name: string) => `tokenizer.ggml.${name}`;
 
 export function readString(metadata: Metadata, name: string): string | undefined {
-  const value = metadata.get(key(name));
+  const value = metadata.get(ggmlKey(name));
   return typeof value === 'string' ? value : undefined;
 }
 
 export function readFlag(metadata: Metadata, name: string): boolean | undefined {
-  const value = metadata.get(key(name));
+  const value = metadata.get(ggmlKey(name));
   return typeof value === 'boolean' ? value : undefined;
 }
 
 export function readStrings(metadata: Metadata, name: string): readonly string[] {
-  const value = metadata.get(key(name));
+  const value = metadata.get(ggmlKey(name));
   if (!Array.isArray(value) || typeof value[0] !== 'string') {
     throw new ModelFileError(
       'invalid_tokenizer',
-      `the model file has no array of strings in '${key(name)}'; convert the model again with its tokenizer`,
+      `the model file has no array of strings in '${ggmlKey(name)}'; convert the model again with its tokenizer`,
     );
   }
   return value as readonly string[];
@@ -56,7 +56,7 @@ export function readStrings(metadata: Metadata, name: string): readonly string[]
 
 /** Reads a token id. An id outside the vocabulary counts as absent. */
 function readId(metadata: Metadata, name: string, size: number): number | undefined {
-  const value = metadata.get(key(name));
+  const value = metadata.get(ggmlKey(name));
   if (typeof value !== 'number' && typeof value !== 'bigint') return undefined;
   const id = Number(value);
   return id >= 0 && id < size ? id : undefined;
@@ -69,13 +69,13 @@ export function readIds(metadata: Metadata, name: string): Iterable<number> | un
 }
 
 function readNumbers(metadata: Metadata, name: string, size: number): ArrayLike<number> | undefined {
-  const value = metadata.get(key(name));
+  const value = metadata.get(ggmlKey(name));
   if (value === undefined) return undefined;
   const numbers = value as Exclude<MetadataArray, BigInt64Array | BigUint64Array>;
   if (!ArrayBuffer.isView(numbers) || numbers.length < size) {
     throw new ModelFileError(
       'invalid_tokenizer',
-      `'${key(name)}' must hold a number for each of the ${size} tokens; the model file is corrupt, download it again`,
+      `'${ggmlKey(name)}' must hold a number for each of the ${size} tokens; the model file is corrupt, download it again`,
     );
   }
   return numbers;
@@ -94,35 +94,35 @@ export function readVocabulary(
     if (!ids.has(text)) ids.set(text, id);
   }
   const types = new Uint8Array(size).fill(tokenType.normal);
-  const givenTypes = readNumbers(metadata, 'token_type', size);
+  const declaredTypes = readNumbers(metadata, 'token_type', size);
   const scores = new Float64Array(size);
-  const givenScores = readNumbers(metadata, 'scores', size);
+  const declaredScores = readNumbers(metadata, 'scores', size);
   for (let id = 0; id < size; id++) {
-    if (givenTypes) types[id] = givenTypes[id] as number;
-    if (givenScores) scores[id] = givenScores[id] as number;
+    if (declaredTypes) types[id] = declaredTypes[id] as number;
+    if (declaredScores) scores[id] = declaredScores[id] as number;
   }
-  const named = (name: string) => readId(metadata, name, size);
-  const withDefault = (name: string, id: number | undefined) =>
-    named(name) ?? (id !== undefined && id < size ? id : undefined);
-  const eosId = withDefault('eos_token_id', defaults.eosId);
-  const endIds = endTokens(ids, [
+  const readTokenId = (name: string) => readId(metadata, name, size);
+  const idOrDefault = (name: string, id: number | undefined) =>
+    readTokenId(name) ?? (id !== undefined && id < size ? id : undefined);
+  const eosId = idOrDefault('eos_token_id', defaults.eosId);
+  const endIds = findEndTokens(ids, [
     ...(readIds(metadata, 'end_token_ids') ?? []),
     eosId,
-    named('eot_token_id'),
-    named('eom_token_id'),
-    named('fim_pad_token_id'),
-    named('fim_rep_token_id'),
-    named('fim_sep_token_id'),
+    readTokenId('eot_token_id'),
+    readTokenId('eom_token_id'),
+    readTokenId('fim_pad_token_id'),
+    readTokenId('fim_rep_token_id'),
+    readTokenId('fim_sep_token_id'),
   ]);
   // Converters sometimes mark these tokens as normal text, but a model that generates one means the control token.
-  for (const name of [...endNames, ...fillInTheMiddleNames]) {
+  for (const name of [...endTokenTexts, ...fillInTheMiddleTokenTexts]) {
     const id = ids.get(name);
-    if (id !== undefined && (endIds.has(id) || fillInTheMiddleNames.includes(name)))
+    if (id !== undefined && (endIds.has(id) || fillInTheMiddleTokenTexts.includes(name)))
       types[id] = tokenType.control;
   }
   // The converter of Gemma 4 marks these as text, so that they are printed. They delimit tool calls and channels, so
   // text of a message must not become one of them.
-  for (const name of metadata.get('tokenizer.ggml.model') === 'gemma4' ? gemmaMarks : []) {
+  for (const name of metadata.get('tokenizer.ggml.model') === 'gemma4' ? gemma4ControlTokens : []) {
     const id = ids.get(name);
     if (id !== undefined) types[id] = tokenType.control;
   }
@@ -131,20 +131,20 @@ export function readVocabulary(
     ids,
     types,
     scores,
-    bosId: withDefault('bos_token_id', defaults.bosId),
+    bosId: idOrDefault('bos_token_id', defaults.bosId),
     eosId,
-    unknownId: withDefault('unknown_token_id', defaults.unknownId),
+    unknownId: idOrDefault('unknown_token_id', defaults.unknownId),
     endIds,
-    fim: fillInTheMiddle(ids, named),
-    habits: {
+    fim: findFillInTheMiddleTokens(ids, readTokenId),
+    addedTokenFlags: {
       stripsLeft: new Set(readIds(metadata, 'strips_left')),
-      stripsRight: new Set(readIds(metadata, 'strips_right') ?? phi3Tokens(metadata, ids, types)),
+      stripsRight: new Set(readIds(metadata, 'strips_right') ?? phi3RightStrippingTokens(metadata, ids, types)),
       singleWords: new Set(readIds(metadata, 'single_words')),
     },
   };
 }
 
-const gemmaMarks = [
+const gemma4ControlTokens = [
   '<|channel>',
   '<channel|>',
   '<|tool_call>',
@@ -158,22 +158,22 @@ const gemmaMarks = [
  * GGUF does not store Hugging Face's `rstrip` flag. Only Phi-3 needs it: its template writes a line break after every
  * role, but the model was trained without one.
  */
-function phi3Tokens(
+function phi3RightStrippingTokens(
   metadata: Metadata,
   ids: ReadonlyMap<string, number>,
   types: Uint8Array,
 ): Iterable<number> {
   const name = metadata.get('general.name');
-  const strips = new Set<number>();
-  if (typeof name !== 'string' || !/phi-?3/i.test(name)) return strips;
+  const strippingIds = new Set<number>();
+  if (typeof name !== 'string' || !/phi-?3/i.test(name)) return strippingIds;
   types.forEach((type, id) => {
-    if (isSpecial(type) || type === tokenType.userDefined) strips.add(id);
+    if (isSpecial(type) || type === tokenType.userDefined) strippingIds.add(id);
   });
   for (const text of ['<unk>', '<s>', '<|endoftext|>']) {
     const id = ids.get(text);
-    if (id !== undefined) strips.delete(id);
+    if (id !== undefined) strippingIds.delete(id);
   }
-  return strips;
+  return strippingIds;
 }
 
 /** Whether tokens of this type have no text. */

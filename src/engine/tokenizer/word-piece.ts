@@ -1,30 +1,30 @@
 import { lowerCase as lowerCased } from './normalizer.ts';
-import { mark } from './pieces.ts';
+import { spaceMark } from './pieces.ts';
 import type { TextModel } from './text-model.ts';
 import { isSpecial, type Vocabulary } from './vocabulary.ts';
 import { WordCache } from './word-cache.ts';
 
 /** How a character affects the current word. */
-const role = { unmet: 0, letter: 1, space: 2, dropped: 3, alone: 4 } as const;
-type Role = (typeof role)[keyof typeof role];
+const characterRoles = { unclassified: 0, letter: 1, space: 2, dropped: 3, isolated: 4 } as const;
+type Role = (typeof characterRoles)[keyof typeof characterRoles];
 
-const isSpace = /\p{White_Space}/u;
+const whitespacePattern = /\p{White_Space}/u;
 /** Control characters except tabs and line breaks, which separate words. */
-const isDropped = /[[\p{Cc}\p{Cf}\p{Co}\ufffd]--[\t\n\r]]/v;
+const droppedPattern = /[[\p{Cc}\p{Cf}\p{Co}\ufffd]--[\t\n\r]]/v;
 /** Unicode punctuation and ASCII symbols; each is a word. */
-const isMark = /[\p{P}$+<=>^`|~]/u;
-const isHan =
+const punctuationPattern = /[\p{P}$+<=>^`|~]/u;
+const hanPattern =
   /[\u4e00-\u9fff\u3400-\u4dbf\u{20000}-\u{2a6df}\u{2a700}-\u{2b73f}\u{2b740}-\u{2b81f}\u{2b920}-\u{2ceaf}\uf900-\ufaff\u{2f800}-\u{2fa1f}]/u;
 
 export interface WordPieceOptions {
   readonly lowerCase: boolean;
   readonly stripAccents: boolean;
   /** Whether every Han character is a separate word. */
-  readonly partHan: boolean;
+  readonly splitsHan: boolean;
   /** Whether control characters are removed. */
-  readonly clean: boolean;
+  readonly dropsControlCharacters: boolean;
   /** Longer words become the unknown token. */
-  readonly longestWord: number;
+  readonly maxWordCharacters: number;
 }
 
 /**
@@ -34,15 +34,15 @@ export interface WordPieceOptions {
 export class WordPieceModel implements TextModel {
   readonly #vocabulary: Vocabulary;
   readonly #options: WordPieceOptions;
-  readonly #longestToken: number;
+  readonly #maxTokenLength: number;
   readonly #cache = new WordCache();
   /** Roles by code point, filled on first use. */
-  readonly #roles = new Uint8Array(0x110000);
+  readonly #roleCache = new Uint8Array(0x110000);
 
   constructor(vocabulary: Vocabulary, options: WordPieceOptions) {
     this.#vocabulary = vocabulary;
     this.#options = options;
-    this.#longestToken = vocabulary.tokens.reduce((longest, token) => Math.max(longest, token.length), 0);
+    this.#maxTokenLength = vocabulary.tokens.reduce((longest, token) => Math.max(longest, token.length), 0);
   }
 
   encode(text: string, _first: boolean, ids: number[]): void {
@@ -60,11 +60,11 @@ export class WordPieceModel implements TextModel {
     while (at < plain.length) {
       const point = plain.codePointAt(at) as number;
       const next = at + (point > 0xffff ? 2 : 1);
-      const what = this.#roleOf(point);
-      if (what === role.dropped) word += plain.slice(start, at);
-      else if (what !== role.letter) finish();
-      if (what !== role.letter) start = next;
-      if (what === role.alone) {
+      const role = this.#roleOf(point);
+      if (role === characterRoles.dropped) word += plain.slice(start, at);
+      else if (role !== characterRoles.letter) finish();
+      if (role !== characterRoles.letter) start = next;
+      if (role === characterRoles.isolated) {
         start = at;
         at = next;
         finish();
@@ -76,21 +76,21 @@ export class WordPieceModel implements TextModel {
   }
 
   #roleOf(point: number): Role {
-    const known = this.#roles[point] as Role;
-    if (known !== role.unmet) return known;
+    const cached = this.#roleCache[point] as Role;
+    if (cached !== characterRoles.unclassified) return cached;
     const char = String.fromCodePoint(point);
-    let found: Role = role.letter;
-    if (this.#options.clean && isDropped.test(char)) found = role.dropped;
-    else if (isSpace.test(char)) found = role.space;
-    else if (isMark.test(char) || (this.#options.partHan && isHan.test(char))) found = role.alone;
-    this.#roles[point] = found;
+    let found: Role = characterRoles.letter;
+    if (this.#options.dropsControlCharacters && droppedPattern.test(char)) found = characterRoles.dropped;
+    else if (whitespacePattern.test(char)) found = characterRoles.space;
+    else if (punctuationPattern.test(char) || (this.#options.splitsHan && hanPattern.test(char))) found = characterRoles.isolated;
+    this.#roleCache[point] = found;
     return found;
   }
 
   #encodeCached(word: string, ids: number[]): void {
-    const known = this.#cache.get(word);
-    if (known) {
-      for (const id of known) ids.push(id);
+    const cached = this.#cache.get(word);
+    if (cached) {
+      for (const id of cached) ids.push(id);
       return;
     }
     const from = ids.length;
@@ -98,19 +98,19 @@ export class WordPieceModel implements TextModel {
       ids.length = from;
       if (this.#vocabulary.unknownId !== undefined) ids.push(this.#vocabulary.unknownId);
     }
-    this.#cache.keep(word, ids, from);
+    this.#cache.store(word, ids, from);
   }
 
   /** Returns false when some part of the word has no token. */
   #encodeWord(word: string, ids: number[]): boolean {
-    if (codePoints(word) > this.#options.longestWord) return false;
-    const marked = mark + word;
+    if (countCodePoints(word) > this.#options.maxWordCharacters) return false;
+    const marked = spaceMark + word;
     let start = 0;
     while (start < marked.length) {
       // A `▁` inside a word must not match a token that starts a word.
-      if (start > 0 && marked.startsWith(mark, start)) return false;
+      if (start > 0 && marked.startsWith(spaceMark, start)) return false;
       let id: number | undefined;
-      let end = Math.min(marked.length, start + this.#longestToken);
+      let end = Math.min(marked.length, start + this.#maxTokenLength);
       for (; end > start; end--) {
         id = this.#vocabulary.ids.get(marked.slice(start, end));
         if (id !== undefined && !isSpecial(this.#vocabulary.types[id] as number)) break;
@@ -123,12 +123,12 @@ export class WordPieceModel implements TextModel {
     return true;
   }
 
-  bytes(id: number): Uint8Array {
-    return new TextEncoder().encode((this.#vocabulary.tokens[id] as string).replace(mark, ' '));
+  tokenBytes(id: number): Uint8Array {
+    return new TextEncoder().encode((this.#vocabulary.tokens[id] as string).replace(spaceMark, ' '));
   }
 }
 
-function codePoints(word: string): number {
+function countCodePoints(word: string): number {
   let count = 0;
   for (let i = 0; i < word.length; i++) if ((word.charCodeAt(i) & 0xfc00) !== 0xdc00) count++;
   return count;

@@ -8,7 +8,7 @@ export type SplitBehavior =
   | 'merged_with_next'
   | 'contiguous';
 
-export interface Split {
+export interface SplitStep {
   readonly expression: string;
   /** Default 'isolated': every match and every gap between matches is a piece. */
   readonly behavior?: SplitBehavior;
@@ -24,7 +24,7 @@ export class WordSplitter {
    * @param steps applied in order; each splits the pieces of the previous one
    * @throws ExpressionError for an expression that JavaScript cannot express
    */
-  constructor(steps: readonly (string | Split)[]) {
+  constructor(steps: readonly (string | SplitStep)[]) {
     this.#steps = steps.map((step) => {
       const {
         expression,
@@ -42,23 +42,23 @@ export class WordSplitter {
     for (const { pattern, behavior, invert } of this.#steps) {
       const projected = pattern.project(text);
       codePoints = projected.length;
-      const finer: number[] = [];
-      const cut =
+      const nextSpans: number[] = [];
+      const splitSpan =
         behavior === 'isolated'
-          ? (start: number, end: number) => isolate(pattern, projected, start, end, finer)
+          ? (start: number, end: number) => isolate(pattern, projected, start, end, nextSpans)
           : (start: number, end: number) => {
-              const found = pieces(pattern, projected, start, end, invert);
-              for (const piece of merged(found, behavior)) finer.push(piece.start, piece.end);
+              const found = listPieces(pattern, projected, start, end, invert);
+              for (const piece of mergePieces(found, behavior)) nextSpans.push(piece.start, piece.end);
             };
       if (!spans) {
-        if (projected !== '') cut(0, projected.length);
+        if (projected !== '') splitSpan(0, projected.length);
       } else {
-        for (let i = 0; i < spans.length; i += 2) cut(spans[i] as number, spans[i + 1] as number);
+        for (let i = 0; i < spans.length; i += 2) splitSpan(spans[i] as number, spans[i + 1] as number);
       }
-      spans = finer;
+      spans = nextSpans;
     }
     spans ??= text === '' ? [] : [0, text.length];
-    return codePoints === text.length ? spans : inCodeUnits(text, spans);
+    return codePoints === text.length ? spans : toCodeUnits(text, spans);
   }
 }
 
@@ -66,7 +66,7 @@ function isolate(pattern: ClassPattern, text: string, from: number, to: number, 
   // Avoid a slice of the whole text: it would copy megabytes.
   const piece = from === 0 && to === text.length ? text : text.slice(from, to);
   let last = from;
-  const found = pattern.matches(piece);
+  const found = pattern.findMatches(piece);
   for (let i = 0; i < found.length; i += 2) {
     const start = from + (found[i] as number);
     if (start > last) spans.push(last, start);
@@ -83,10 +83,10 @@ interface Piece {
   readonly found: boolean;
 }
 
-function pieces(pattern: ClassPattern, text: string, from: number, to: number, invert: boolean): Piece[] {
+function listPieces(pattern: ClassPattern, text: string, from: number, to: number, invert: boolean): Piece[] {
   const list: Piece[] = [];
   let last = from;
-  const found = pattern.matches(text.slice(from, to));
+  const found = pattern.findMatches(text.slice(from, to));
   for (let i = 0; i < found.length; i += 2) {
     const start = from + (found[i] as number);
     if (start > last) list.push({ start: last, end: start, found: invert });
@@ -97,29 +97,29 @@ function pieces(pattern: ClassPattern, text: string, from: number, to: number, i
   return list;
 }
 
-function merged(list: readonly Piece[], behavior: SplitBehavior): readonly Piece[] {
+function mergePieces(list: readonly Piece[], behavior: SplitBehavior): readonly Piece[] {
   if (behavior === 'isolated') return list;
   if (behavior === 'removed') return list.filter((piece) => !piece.found);
   const result: Piece[] = [];
-  let before: Piece | undefined;
+  let previous: Piece | undefined;
   for (const piece of list) {
     const last = result.at(-1);
     // A match is merged with one adjacent gap. Consecutive matches stay separate, except for 'contiguous'.
-    const joins =
-      before !== undefined &&
+    const joinsPrevious =
+      previous !== undefined &&
       (behavior === 'contiguous'
-        ? piece.found === before.found
+        ? piece.found === previous.found
         : behavior === 'merged_with_previous'
-          ? piece.found && !before.found
-          : before.found && !piece.found);
-    if (last && joins) last.end = piece.end;
+          ? piece.found && !previous.found
+          : previous.found && !piece.found);
+    if (last && joinsPrevious) last.end = piece.end;
     else result.push({ ...piece });
-    before = piece;
+    previous = piece;
   }
   return result;
 }
 
-function inCodeUnits(text: string, spans: readonly number[]): number[] {
+function toCodeUnits(text: string, spans: readonly number[]): number[] {
   let point = 0;
   let unit = 0;
   return spans.map((at) => {

@@ -1,30 +1,30 @@
-import { toAlphabet } from './byte-alphabet.ts';
-import { mark } from './pieces.ts';
-import { gpt2 } from './pre-tokenizers.ts';
-import { patternOf, readingStep, type Step, unsupportedStep } from './steps.ts';
-import { type Split, type SplitBehavior, WordSplitter } from './word-splitter.ts';
+import { encodeByteAlphabet } from './byte-alphabet.ts';
+import { spaceMark } from './pieces.ts';
+import { gpt2Expression } from './pre-tokenizers.ts';
+import { patternOf, withStepError, type TokenizerStep, createUnsupportedStepError } from './steps.ts';
+import { type SplitStep, type SplitBehavior, WordSplitter } from './word-splitter.ts';
 
 /** Splits a text into the words that a text model encodes one by one. */
-export interface Words {
+export interface PreTokenizer {
   /** Whether words are written in the byte alphabet, which is needed only for splits inside a character. */
-  readonly inBytes?: boolean;
+  readonly usesByteAlphabet?: boolean;
   /** @param isPromptStart whether the text starts the prompt */
-  visit(text: string, first: boolean, word: (word: string) => void): void;
+  forEachWord(text: string, isPromptStart: boolean, word: (word: string) => void): void;
 }
 
 /** Yields the words of a splitter unchanged. */
-export function splitWords(splitter: WordSplitter): Words {
+export function createSplitPreTokenizer(splitter: WordSplitter): PreTokenizer {
   return {
-    visit(text, _first, word) {
+    forEachWord(text, _first, word) {
       const spans = splitter.split(text);
       for (let i = 0; i < spans.length; i += 2) word(text.slice(spans[i], spans[i + 1]));
     },
   };
 }
 
-type Stage = (pieces: readonly string[], first: boolean) => readonly string[];
+type Stage = (pieces: readonly string[], isPromptStart: boolean) => readonly string[];
 
-const what = 'pre-tokenizer';
+const stepKind = 'pre-tokenizer';
 const behaviors: Readonly<Record<string, SplitBehavior>> = {
   Isolated: 'isolated',
   Removed: 'removed',
@@ -33,11 +33,11 @@ const behaviors: Readonly<Record<string, SplitBehavior>> = {
   Contiguous: 'contiguous',
 };
 
-const behaviorOf = ({ behavior = 'Isolated' }: Step): SplitBehavior | undefined =>
+const behaviorOf = ({ behavior = 'Isolated' }: TokenizerStep): SplitBehavior | undefined =>
   typeof behavior === 'string' ? behaviors[behavior] : undefined;
 
 /** Splits by pre-tokenizer type of tokenizer.json; undefined when the step is invalid. */
-const splits: Readonly<Record<string, (step: Step) => Split | undefined>> = {
+const splitFactories: Readonly<Record<string, (step: TokenizerStep) => SplitStep | undefined>> = {
   Split(step) {
     const expression = patternOf(step);
     const behavior = behaviorOf(step);
@@ -54,19 +54,19 @@ const splits: Readonly<Record<string, (step: Step) => Split | undefined>> = {
 };
 
 /** Runs the pre-tokenizers of tokenizer.json in order. */
-export function stepWords(steps: readonly Step[]): Words {
+export function createStepPreTokenizer(steps: readonly TokenizerStep[]): PreTokenizer {
   const stages: Stage[] = [];
-  let pending: Split[] = [];
-  let inBytes = false;
+  let pending: SplitStep[] = [];
+  let usesByteAlphabet = false;
   const flush = () => {
     if (pending.length === 0) return;
-    stages.push(cutting(new WordSplitter(pending)));
+    stages.push(createSplitStage(new WordSplitter(pending)));
     pending = [];
   };
   for (const step of steps) {
     if (step.type === 'Metaspace') {
       flush();
-      stages.push(...metaspace(step));
+      stages.push(...createMetaspaceStages(step));
       continue;
     }
     if (step.type === 'ByteLevel') {
@@ -74,76 +74,76 @@ export function stepWords(steps: readonly Step[]): Words {
         flush();
         stages.push((pieces) => pieces.map((piece) => (piece.startsWith(' ') ? piece : ` ${piece}`)));
       }
-      if (step['use_regex'] !== false) pending.push({ expression: gpt2 });
+      if (step['use_regex'] !== false) pending.push({ expression: gpt2Expression });
       // The following steps see the byte alphabet.
-      inBytes = step !== steps.at(-1);
-      if (inBytes) {
+      usesByteAlphabet = step !== steps.at(-1);
+      if (usesByteAlphabet) {
         flush();
-        stages.push((pieces) => pieces.map(toAlphabet));
+        stages.push((pieces) => pieces.map(encodeByteAlphabet));
       }
       continue;
     }
-    const split = Object.hasOwn(splits, step.type) ? splits[step.type]?.(step) : undefined;
-    if (!split) throw unsupportedStep(what, step);
-    readingStep(what, step, () => new WordSplitter([split]));
+    const split = Object.hasOwn(splitFactories, step.type) ? splitFactories[step.type]?.(step) : undefined;
+    if (!split) throw createUnsupportedStepError(stepKind, step);
+    withStepError(stepKind, step, () => new WordSplitter([split]));
     pending.push(split);
   }
   flush();
   return {
-    inBytes,
-    visit(text, first, word) {
+    usesByteAlphabet,
+    forEachWord(text, isPromptStart, word) {
       let pieces: readonly string[] = [text];
-      for (const stage of stages) pieces = stage(pieces, first);
+      for (const stage of stages) pieces = stage(pieces, isPromptStart);
       for (const piece of pieces) word(piece);
     },
   };
 }
 
 /** Metaspace: replaces spaces by a visible character and prefixes the text or every word with it. */
-function metaspace(step: Step): readonly Stage[] {
-  const sign = typeof step['replacement'] === 'string' ? step['replacement'] : mark;
+function createMetaspaceStages(step: TokenizerStep): readonly Stage[] {
+  const replacement = typeof step['replacement'] === 'string' ? step['replacement'] : spaceMark;
   // Older files have `add_prefix_space` instead.
   const scheme = step['prepend_scheme'] ?? (step['add_prefix_space'] === false ? 'never' : 'always');
   const stages: Stage[] = [
-    (pieces, first) =>
+    (pieces, isPromptStart) =>
       pieces.map((piece, index) => {
-        const text = piece.replaceAll(' ', sign);
-        const wanted = scheme === 'always' || (scheme === 'first' && first && index === 0);
-        return wanted && !text.startsWith(sign) ? sign + text : text;
+        const text = piece.replaceAll(' ', replacement);
+        const needsPrefix = scheme === 'always' || (scheme === 'first' && isPromptStart && index === 0);
+        return needsPrefix && !text.startsWith(replacement) ? replacement + text : text;
       }),
   ];
   if (step['split'] !== false) {
-    stages.push(cutting(new WordSplitter([{ expression: sign, behavior: 'merged_with_next' }])));
+    stages.push(createSplitStage(new WordSplitter([{ expression: replacement, behavior: 'merged_with_next' }])));
   }
   return stages;
 }
 
-function cutting(splitter: WordSplitter): Stage {
-  const words = splitWords(splitter);
-  return (pieces, first) => {
-    const finer: string[] = [];
-    for (const piece of pieces) words.visit(piece, first, (word) => finer.push(word));
-    return finer;
+function createSplitStage(splitter: WordSplitter): Stage {
+  const words = createSplitPreTokenizer(splitter);
+  return (pieces, isPromptStart) => {
+    const splitPieces: string[] = [];
+    for (const piece of pieces) words.forEachWord(piece, isPromptStart, (word) => splitPieces.push(word));
+    return splitPieces;
   };
 }
 
 /** SentencePiece in GGUF files: yields the whole text as one word, with spaces written as `▁`. */
-export function markedWords(spacePrefix: boolean): Words {
+export function createSpaceMarkingPreTokenizer(spacePrefix: boolean): PreTokenizer {
   return {
     // Not `spaceMark + text.replaceAll(...)`: V8 would create a rope and flatten it for every search.
-    visit: (text, _first, word) => word(((spacePrefix ? ' ' : '') + text).replaceAll(' ', mark)),
+    forEachWord: (text, _first, word) => word(((spacePrefix ? ' ' : '') + text).replaceAll(' ', spaceMark)),
   };
 }
 
 /** Like `createSpaceMarkingPreTokenizer`, but trims spaces and collapses runs of them to one. */
-export function tidyWords(spacePrefix: boolean): Words {
+export function createSpaceCollapsingPreTokenizer(spacePrefix: boolean): PreTokenizer {
   return {
-    visit(text, _first, word) {
-      const single = text.replaceAll(/ +/g, mark);
+    forEachWord(text, _first, word) {
+      const single = text.replaceAll(/ +/g, spaceMark);
       const start = text.startsWith(' ') ? 1 : 0;
       let end = single.length;
-      while (end > start && single.endsWith(mark, end)) end--;
-      if (end > start) word((spacePrefix ? mark : '') + single.slice(start, end));
+      while (end > start && single.endsWith(spaceMark, end)) end--;
+      if (end > start) word((spacePrefix ? spaceMark : '') + single.slice(start, end));
     },
   };
 }

@@ -1,52 +1,52 @@
 import type { LRUCache } from 'lru-cache';
 import { didYouMean } from '../../words/nearest.ts';
-import { endpointForm, endpointRule } from '../catalog/names.ts';
+import { endpointPattern, endpointRule } from '../catalog/names.ts';
 import type { ByokProvider } from '../config/types.ts';
 import { WireError, invalidRequest } from '../../wires/core/error.ts';
 import type { GatewayStore } from '../store/index.ts';
-import { credentialBody, registeredEndpoint } from './credential-body.ts';
+import { parseCredentialBody, parseRegisteredEndpoint } from './credential-body.ts';
 import { EnvelopeError, type MasterKeys } from './envelope.ts';
-import { expiringCache } from './expiring-cache.ts';
-import { newRecord, secretOf } from './records.ts';
-import { type Rotation, rotate } from './rotate.ts';
+import { createExpiringCache } from './expiring-cache.ts';
+import { createRecord, decryptRecord } from './records.ts';
+import { type RotationResult, rotateMasterKey } from './rotate.ts';
 import type { AccessTables, CredentialRow } from './tables.ts';
-import type { CredentialStore, OwnCredential } from './types.ts';
-import { type Probe, verify } from './verification.ts';
+import type { CredentialStore, ByokCredential } from './types.ts';
+import { type StatusProbe, verifyCredential } from './verification.ts';
 
 export interface CredentialsOptions {
   readonly store: GatewayStore;
   readonly byok: readonly ByokProvider[];
   readonly masterKeys: MasterKeys;
-  readonly probe: Probe;
+  readonly probe: StatusProbe;
   /** Called with each decrypted credential, so that it can be redacted from recordings. */
   readonly onSecret?: ((secret: string) => void) | undefined;
-  readonly monotonic?: () => number;
+  readonly monotonicMs?: () => number;
 }
 
 /** Cache time of decrypted credentials, in ms. For this long, other gateways may still use a removed credential. */
-const life = 5000;
-const mostRemembered = 10_000;
+const cacheTtlMs = 5000;
+const maxRemembered = 10_000;
 
 /** Provider credentials of accounts, encrypted in the database. */
 export class Credentials implements CredentialStore {
   readonly #store: GatewayStore;
   readonly #byok: ReadonlyMap<string, ByokProvider>;
-  readonly #masters: MasterKeys;
-  readonly #probe: Probe;
+  readonly #masterKeys: MasterKeys;
+  readonly #probe: StatusProbe;
   readonly #onSecret: (secret: string) => void;
   /** Cached lookups by account and provider, including those that found nothing. */
-  readonly #opened: LRUCache<string, { readonly found: OwnCredential | undefined }>;
+  readonly #cache: LRUCache<string, { readonly found: ByokCredential | undefined }>;
   /** Counts local changes, so that a value read before a change is not cached after it. */
-  #changes = 0;
+  #changeCount = 0;
 
   constructor(options: CredentialsOptions) {
-    const { store, byok, masterKeys, probe, monotonic = () => performance.now() } = options;
+    const { store, byok, masterKeys, probe, monotonicMs = () => performance.now() } = options;
     this.#store = store;
     this.#byok = new Map(byok.map((one) => [one.id, one]));
-    this.#masters = masterKeys;
+    this.#masterKeys = masterKeys;
     this.#probe = probe;
     this.#onSecret = options.onSecret ?? (() => undefined);
-    this.#opened = expiringCache(mostRemembered, life, monotonic);
+    this.#cache = createExpiringCache(maxRemembered, cacheTtlMs, monotonicMs);
   }
 
   async list(accountId: string): ReturnType<CredentialStore['list']> {
@@ -68,11 +68,11 @@ export class Credentials implements CredentialStore {
 
   async put(accountId: string, provider: string, body: unknown): Promise<void> {
     const known = this.#byok.get(provider);
-    if (known === undefined) throw this.#unknown(provider);
-    const given = credentialBody(body, known);
-    this.#needMasterKey();
-    await verify(this.#probe, known, given);
-    await this.#save(accountId, provider, { mode: 'verified', ...given });
+    if (known === undefined) throw this.#unknownProviderError(provider);
+    const credential = parseCredentialBody(body, known);
+    this.#requireMasterKey();
+    await verifyCredential(this.#probe, known, credential);
+    await this.#save(accountId, provider, { mode: 'verified', ...credential });
   }
 
   /**
@@ -83,12 +83,12 @@ export class Credentials implements CredentialStore {
   async register(
     accountId: string,
     name: string,
-    given: { readonly apiKey?: string; readonly baseUrl: string },
+    credential: { readonly apiKey?: string; readonly baseUrl: string },
   ): Promise<void> {
-    if (!endpointForm.test(name))
+    if (!endpointPattern.test(name))
       throw invalidRequest(`The endpoint's name is invalid: ${endpointRule}.`, { param: 'provider' });
-    const endpoint = registeredEndpoint(given);
-    if (endpoint.apiKey !== '') this.#needMasterKey();
+    const endpoint = parseRegisteredEndpoint(credential);
+    if (endpoint.apiKey !== '') this.#requireMasterKey();
     await this.#save(accountId, name, { mode: 'registered', ...endpoint });
   }
 
@@ -101,25 +101,25 @@ export class Credentials implements CredentialStore {
         .where('provider', '=', provider)
         .executeTakeFirstOrThrow(),
     );
-    this.#forget(accountId, provider);
+    this.#evict(accountId, provider);
     return numDeletedRows > 0n;
   }
 
   /** Finds rejected credentials too: the caller must get that error, and not be charged for the operator's credential. */
-  async find(accountId: string, provider: string): Promise<OwnCredential | undefined> {
-    const name = nameOf(accountId, provider);
-    const remembered = this.#opened.get(name);
-    if (remembered !== undefined) return remembered.found;
-    const changes = this.#changes;
-    const row = await this.#row(accountId, provider);
-    const found = row && { provider, apiKey: this.#open(row), baseUrl: row.base_url ?? undefined };
-    if (changes === this.#changes) this.#opened.set(name, { found });
+  async find(accountId: string, provider: string): Promise<ByokCredential | undefined> {
+    const cacheKey = cacheKeyOf(accountId, provider);
+    const cached = this.#cache.get(cacheKey);
+    if (cached !== undefined) return cached.found;
+    const changeCount = this.#changeCount;
+    const row = await this.#findRow(accountId, provider);
+    const found = row && { provider, apiKey: this.#decrypt(row), baseUrl: row.base_url ?? undefined };
+    if (changeCount === this.#changeCount) this.#cache.set(cacheKey, { found });
     return found;
   }
 
   async markRejected(accountId: string, provider: string, apiKey?: string): Promise<void> {
-    const row = await this.#row(accountId, provider);
-    if (row?.status !== 'active' || (apiKey !== undefined && this.#open(row) !== apiKey)) return;
+    const row = await this.#findRow(accountId, provider);
+    if (row?.status !== 'active' || (apiKey !== undefined && this.#decrypt(row) !== apiKey)) return;
     await this.#store.transaction((tx) =>
       tx
         .withTables<AccessTables>()
@@ -131,13 +131,13 @@ export class Credentials implements CredentialStore {
   }
 
   /** Calls `onSecret` with every credential that this gateway can decrypt. */
-  async tellSecrets(): Promise<void> {
+  async reportSecrets(): Promise<void> {
     const rows = await this.#store.read((db) =>
       db.withTables<AccessTables>().selectFrom('gateway_credentials').selectAll().execute(),
     );
     for (const row of rows) {
       try {
-        this.#open(row);
+        this.#decrypt(row);
       } catch (error) {
         // A credential whose master key is missing cannot leak; a request that uses it gets an error.
         if (!(error instanceof WireError)) throw error;
@@ -146,9 +146,9 @@ export class Credentials implements CredentialStore {
   }
 
   /** Re-encrypts all records with the first master key. */
-  async rotate(): Promise<Rotation> {
-    this.#needMasterKey();
-    return await rotate(this.#store, this.#masters);
+  async rotate(): Promise<RotationResult> {
+    this.#requireMasterKey();
+    return await rotateMasterKey(this.#store, this.#masterKeys);
   }
 
   async #save(
@@ -157,7 +157,7 @@ export class Credentials implements CredentialStore {
     { apiKey, mode, baseUrl }: Pick<CredentialRow, 'mode'> & { apiKey: string; baseUrl: string | undefined },
   ): Promise<void> {
     this.#onSecret(apiKey);
-    const record = newRecord(this.#masters, apiKey, {
+    const record = createRecord(this.#masterKeys, apiKey, {
       account_id: accountId,
       provider,
       mode,
@@ -172,10 +172,10 @@ export class Credentials implements CredentialStore {
         .onConflict((conflict) => conflict.columns(['account_id', 'provider']).doUpdateSet(record))
         .execute(),
     );
-    this.#forget(accountId, provider);
+    this.#evict(accountId, provider);
   }
 
-  #row(accountId: string, provider: string): Promise<CredentialRow | undefined> {
+  #findRow(accountId: string, provider: string): Promise<CredentialRow | undefined> {
     return this.#store.read((db) =>
       db
         .withTables<AccessTables>()
@@ -187,20 +187,20 @@ export class Credentials implements CredentialStore {
     );
   }
 
-  #open(row: CredentialRow): string {
+  #decrypt(row: CredentialRow): string {
     try {
-      const secret = secretOf(this.#masters, row);
+      const secret = decryptRecord(this.#masterKeys, row);
       this.#onSecret(secret);
       return secret;
     } catch (error) {
       if (!(error instanceof EnvelopeError)) throw error;
-      const again = endpointForm.test(row.provider)
+      const advice = endpointPattern.test(row.provider)
         ? 'ask for the endpoint to be added again'
         : `store it again with PUT /v1/keys/${row.provider}`;
       throw new WireError(
         500,
         'server_error',
-        `Your credential for ${row.provider} cannot be decrypted: this gateway lacks the master key that encrypted it, or the record was changed. Tell its operator, or ${again}.`,
+        `Your credential for ${row.provider} cannot be decrypted: this gateway lacks the master key that encrypted it, or the record was changed. Tell its operator, or ${advice}.`,
         {
           code: 'credential_unreadable',
           cause: new EnvelopeError(`the record ${row.id} of ${row.account_id}: ${error.message}`),
@@ -209,13 +209,13 @@ export class Credentials implements CredentialStore {
     }
   }
 
-  #forget(accountId: string, provider: string): void {
-    this.#changes++;
-    this.#opened.delete(nameOf(accountId, provider));
+  #evict(accountId: string, provider: string): void {
+    this.#changeCount++;
+    this.#cache.delete(cacheKeyOf(accountId, provider));
   }
 
-  #needMasterKey(): void {
-    if (this.#masters.length > 0) return;
+  #requireMasterKey(): void {
+    if (this.#masterKeys.length > 0) return;
     throw new WireError(
       503,
       'server_error',
@@ -224,7 +224,7 @@ export class Credentials implements CredentialStore {
     );
   }
 
-  #unknown(provider: string): WireError {
+  #unknownProviderError(provider: string): WireError {
     const known = [...this.#byok.keys()].sort();
     const message =
       known.length === 0
@@ -237,4 +237,4 @@ export class Credentials implements CredentialStore {
   }
 }
 
-const nameOf = (accountId: string, provider: string): string => `${accountId} ${provider}`;
+const cacheKeyOf = (accountId: string, provider: string): string => `${accountId} ${provider}`;

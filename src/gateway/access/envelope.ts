@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import { bytesOf } from '../../signing/ed25519.ts';
+import { decodeBase64 } from '../../signing/ed25519.ts';
 import type { GatewayConfig } from '../config/types.ts';
 
 export type MasterKeys = GatewayConfig['masterKeys'];
@@ -17,7 +17,7 @@ export interface Envelope {
 }
 
 /** Additional authenticated data: the columns that a secret is bound to. If one changes, decryption fails. */
-export type Belonging = readonly (string | null)[];
+export type AssociatedData = readonly (string | null)[];
 
 /** A record that cannot be decrypted. The message holds nothing of the secret. */
 export class EnvelopeError extends Error {
@@ -28,33 +28,33 @@ export class EnvelopeError extends Error {
 }
 
 const alg = 'A256GCM';
-const cipher = 'aes-256-gcm';
+const cipherName = 'aes-256-gcm';
 const [ivLength, tagLength, keyLength] = [12, 16, 32];
 
 /** Encrypts a secret with a new data key. @throws EnvelopeError when there is no master key */
-export function seal(masters: MasterKeys, belonging: Belonging, secret: string): Envelope {
-  const recordKey = randomBytes(keyLength);
+export function encryptSecret(masterKeys: MasterKeys, associatedData: AssociatedData, secret: string): Envelope {
+  const dataKey = randomBytes(keyLength);
   try {
-    const { iv, tag, sealed } = encrypt(recordKey, dataLabel(belonging), Buffer.from(secret, 'utf8'));
+    const { iv, tag, encrypted } = encrypt(dataKey, secretAad(associatedData), Buffer.from(secret, 'utf8'));
     return {
       alg,
-      ...wrap(masters, belonging, recordKey),
+      ...wrapDataKey(masterKeys, associatedData, dataKey),
       iv: iv.toString('base64'),
       tag: tag.toString('base64'),
-      ciphertext: sealed.toString('base64'),
+      ciphertext: encrypted.toString('base64'),
     };
   } finally {
-    recordKey.fill(0);
+    dataKey.fill(0);
   }
 }
 
 /** Decrypts a secret. @throws EnvelopeError */
-export function unseal(masters: MasterKeys, belonging: Belonging, envelope: Envelope): string {
-  const recordKey = unwrap(masters, belonging, envelope);
+export function decryptSecret(masterKeys: MasterKeys, associatedData: AssociatedData, envelope: Envelope): string {
+  const dataKey = unwrapDataKey(masterKeys, associatedData, envelope);
   try {
-    return secretOf(recordKey, belonging, envelope);
+    return openSecret(dataKey, associatedData, envelope);
   } finally {
-    recordKey.fill(0);
+    dataKey.fill(0);
   }
 }
 
@@ -63,63 +63,63 @@ export function unseal(masters: MasterKeys, belonging: Belonging, envelope: Enve
  * @returns undefined when the data key is already encrypted with that key
  * @throws EnvelopeError
  */
-export function rewrap(
-  masters: MasterKeys,
-  belonging: Belonging,
+export function rewrapDataKey(
+  masterKeys: MasterKeys,
+  associatedData: AssociatedData,
   envelope: Envelope,
 ): Pick<Envelope, 'kek_id' | 'wrapped_key'> | undefined {
-  const recordKey = unwrap(masters, belonging, envelope);
+  const dataKey = unwrapDataKey(masterKeys, associatedData, envelope);
   try {
-    secretOf(recordKey, belonging, envelope);
-    return envelope.kek_id === masters[0]?.id ? undefined : wrap(masters, belonging, recordKey);
+    openSecret(dataKey, associatedData, envelope);
+    return envelope.kek_id === masterKeys[0]?.id ? undefined : wrapDataKey(masterKeys, associatedData, dataKey);
   } finally {
-    recordKey.fill(0);
+    dataKey.fill(0);
   }
 }
 
-function wrap(masters: MasterKeys, belonging: Belonging, recordKey: Buffer) {
-  const master = masters[0];
+function wrapDataKey(masterKeys: MasterKeys, associatedData: AssociatedData, dataKey: Buffer) {
+  const master = masterKeys[0];
   if (master === undefined) throw new EnvelopeError('there is no master key to encrypt it with');
-  const { iv, tag, sealed } = encrypt(master.key, keyLabel(belonging, master.id), recordKey);
-  return { kek_id: master.id, wrapped_key: Buffer.concat([iv, tag, sealed]).toString('base64') };
+  const { iv, tag, encrypted } = encrypt(master.key, dataKeyAad(associatedData, master.id), dataKey);
+  return { kek_id: master.id, wrapped_key: Buffer.concat([iv, tag, encrypted]).toString('base64') };
 }
 
-function unwrap(
-  masters: MasterKeys,
-  belonging: Belonging,
+function unwrapDataKey(
+  masterKeys: MasterKeys,
+  associatedData: AssociatedData,
   { alg: found, kek_id, wrapped_key }: Omit<Envelope, 'alg'> & { readonly alg: string },
 ): Buffer {
   if (found !== alg) throw new EnvelopeError(`its algorithm '${found}' is not ${alg}`);
-  const master = masters.find(({ id }) => id === kek_id);
+  const master = masterKeys.find(({ id }) => id === kek_id);
   if (master === undefined) {
-    const known = masters.map(({ id }) => `'${id}'`).join(', ');
+    const known = masterKeys.map(({ id }) => `'${id}'`).join(', ');
     throw new EnvelopeError(
       `it was encrypted with the master key '${kek_id}', which is not configured (${known === '' ? 'there is none' : `there are: ${known}`})`,
     );
   }
-  const wrapped = bytesOf(wrapped_key, ivLength + tagLength + keyLength);
-  const recordKey =
+  const wrapped = decodeBase64(wrapped_key, ivLength + tagLength + keyLength);
+  const dataKey =
     wrapped &&
     decrypt(
       master.key,
-      keyLabel(belonging, kek_id),
+      dataKeyAad(associatedData, kek_id),
       wrapped.subarray(0, ivLength),
       wrapped.subarray(ivLength, ivLength + tagLength),
       wrapped.subarray(ivLength + tagLength),
     );
-  if (recordKey === undefined)
+  if (dataKey === undefined)
     throw new EnvelopeError(
       `the master key '${kek_id}' does not decrypt it: it is another key of that name, or the record was changed`,
     );
-  return recordKey;
+  return dataKey;
 }
 
-function secretOf(recordKey: Buffer, belonging: Belonging, { iv, tag, ciphertext }: Envelope): string {
-  const [ivBytes, tagBytes] = [bytesOf(iv, ivLength), bytesOf(tag, tagLength)];
-  const sealed = Buffer.from(ciphertext, 'base64');
+function openSecret(dataKey: Buffer, associatedData: AssociatedData, { iv, tag, ciphertext }: Envelope): string {
+  const [ivBytes, tagBytes] = [decodeBase64(iv, ivLength), decodeBase64(tag, tagLength)];
+  const encrypted = Buffer.from(ciphertext, 'base64');
   const secret =
-    ivBytes && tagBytes && sealed.toString('base64') === ciphertext
-      ? decrypt(recordKey, dataLabel(belonging), ivBytes, tagBytes, sealed)
+    ivBytes && tagBytes && encrypted.toString('base64') === ciphertext
+      ? decrypt(dataKey, secretAad(associatedData), ivBytes, tagBytes, encrypted)
       : undefined;
   if (secret === undefined)
     throw new EnvelopeError('its data key can be decrypted, but its secret cannot: the record was changed');
@@ -127,25 +127,25 @@ function secretOf(recordKey: Buffer, belonging: Belonging, { iv, tag, ciphertext
 }
 
 /** The additional data is a JSON list, so that no two different lists have the same bytes. */
-const dataLabel = (belonging: Belonging): string => JSON.stringify(['secret', alg, ...belonging]);
-const keyLabel = (belonging: Belonging, kekId: string): string =>
-  JSON.stringify(['key', alg, kekId, ...belonging]);
+const secretAad = (associatedData: AssociatedData): string => JSON.stringify(['secret', alg, ...associatedData]);
+const dataKeyAad = (associatedData: AssociatedData, kekId: string): string =>
+  JSON.stringify(['key', alg, kekId, ...associatedData]);
 
-function encrypt(key: Buffer, label: string, bytes: Buffer) {
+function encrypt(key: Buffer, aad: string, bytes: Buffer) {
   const iv = randomBytes(ivLength);
-  const sealing = createCipheriv(cipher, key, iv, { authTagLength: tagLength }).setAAD(Buffer.from(label));
-  const sealed = Buffer.concat([sealing.update(bytes), sealing.final()]);
-  return { iv, tag: sealing.getAuthTag(), sealed };
+  const encryptor = createCipheriv(cipherName, key, iv, { authTagLength: tagLength }).setAAD(Buffer.from(aad));
+  const encrypted = Buffer.concat([encryptor.update(bytes), encryptor.final()]);
+  return { iv, tag: encryptor.getAuthTag(), encrypted };
 }
 
 /** @returns undefined when authentication fails */
-function decrypt(key: Buffer, label: string, iv: Buffer, tag: Buffer, sealed: Buffer): Buffer | undefined {
+function decrypt(key: Buffer, aad: string, iv: Buffer, tag: Buffer, encrypted: Buffer): Buffer | undefined {
   // The tag length is fixed, because shorter tags are easier to forge.
-  const opening = createDecipheriv(cipher, key, iv, { authTagLength: tagLength })
-    .setAAD(Buffer.from(label))
+  const decryptor = createDecipheriv(cipherName, key, iv, { authTagLength: tagLength })
+    .setAAD(Buffer.from(aad))
     .setAuthTag(tag);
   try {
-    return Buffer.concat([opening.update(sealed), opening.final()]);
+    return Buffer.concat([decryptor.update(encrypted), decryptor.final()]);
   } catch {
     return undefined;
   }

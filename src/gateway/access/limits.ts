@@ -1,6 +1,6 @@
 import { WireError } from '../../wires/core/error.ts';
 
-export type Refused = 'concurrency' | 'rate';
+export type LimitKind = 'concurrency' | 'rate';
 
 /** Limits of one key. */
 export interface KeyLimits {
@@ -9,9 +9,9 @@ export interface KeyLimits {
 }
 
 /** The 429 of a limit. By design it does not report the remaining quota, only `Retry-After: 1`. */
-export function limitReached(refused: Refused, { concurrency, requestsPerMinute }: KeyLimits): WireError {
+export function limitError(limit: LimitKind, { concurrency, requestsPerMinute }: KeyLimits): WireError {
   const message =
-    refused === 'concurrency'
+    limit === 'concurrency'
       ? `This key has ${concurrency} requests running, which is its limit: wait for one of them to end.`
       : `This key has sent ${requestsPerMinute} requests in a minute, which is its limit: send them more slowly.`;
   return new WireError(429, 'rate_limit_error', message, {
@@ -21,12 +21,12 @@ export function limitReached(refused: Refused, { concurrency, requestsPerMinute 
 }
 
 /** A permit; leaving it more than once has no effect. */
-export function placeOf(giveBack: () => void): { readonly leave: () => void } {
-  let taken = true;
+export function createPermit(onRelease: () => void): { readonly release: () => void } {
+  let isHeld = true;
   return {
-    leave() {
-      if (taken) giveBack();
-      taken = false;
+    release() {
+      if (isHeld) onRelease();
+      isHeld = false;
     },
   };
 }

@@ -1,9 +1,9 @@
 import type { GatewayStore } from '../store/index.ts';
-import { EnvelopeError, type MasterKeys, rewrap } from './envelope.ts';
-import { belongingOf, secretOf } from './records.ts';
+import { EnvelopeError, type MasterKeys, rewrapDataKey } from './envelope.ts';
+import { associatedDataOf, decryptRecord } from './records.ts';
 import type { AccessTables, CredentialRow } from './tables.ts';
 
-export interface Rotation {
+export interface RotationResult {
   /** Records that were moved to the first master key. */
   readonly rewrapped: number;
   /** Records that already used it, and records without a key. */
@@ -12,37 +12,37 @@ export interface Rotation {
   readonly faults: readonly string[];
 }
 
-const batch = 100;
+const batchSize = 100;
 
 /**
  * Re-encrypts the data key of every record with the first master key, and checks that the record can be decrypted. Works in
  * atomic batches: it can be interrupted and repeated at any time, while other processes read and write. Secrets and data
  * keys do not change.
  */
-export async function rotate(store: GatewayStore, masters: MasterKeys): Promise<Rotation> {
+export async function rotateMasterKey(store: GatewayStore, masterKeys: MasterKeys): Promise<RotationResult> {
   let [rewrapped, current] = [0, 0];
   const faults: string[] = [];
-  for (let after = ''; ; ) {
+  for (let lastId = ''; ; ) {
     const rows = await store.read((db) =>
       db
         .withTables<AccessTables>()
         .selectFrom('gateway_credentials')
         .selectAll()
-        .where('id', '>', after)
+        .where('id', '>', lastId)
         .orderBy('id')
-        .limit(batch)
+        .limit(batchSize)
         .execute(),
     );
     const last = rows.at(-1);
     if (last === undefined) return { rewrapped, current, faults };
-    after = last.id;
-    const wrapped: { readonly row: CredentialRow; readonly as: NonNullable<ReturnType<typeof rewrap>> }[] =
+    lastId = last.id;
+    const updates: { readonly row: CredentialRow; readonly columns: NonNullable<ReturnType<typeof rewrapDataKey>> }[] =
       [];
     for (const row of rows) {
       try {
-        const as = wrappedAnew(masters, row);
-        if (as === undefined) current++;
-        else wrapped.push({ row, as });
+        const columns = rewrapRecord(masterKeys, row);
+        if (columns === undefined) current++;
+        else updates.push({ row, columns });
       } catch (error) {
         if (!(error instanceof EnvelopeError)) throw error;
         faults.push(
@@ -50,33 +50,33 @@ export async function rotate(store: GatewayStore, masters: MasterKeys): Promise<
         );
       }
     }
-    if (wrapped.length > 0) rewrapped += await write(store, wrapped);
+    if (updates.length > 0) rewrapped += await updateRecords(store, updates);
   }
 }
 
-function wrappedAnew(masters: MasterKeys, row: CredentialRow) {
+function rewrapRecord(masterKeys: MasterKeys, row: CredentialRow) {
   if (row.alg === 'none') {
-    secretOf(masters, row);
+    decryptRecord(masterKeys, row);
     return undefined;
   }
-  return rewrap(masters, belongingOf(row), { ...row, alg: row.alg });
+  return rewrapDataKey(masterKeys, associatedDataOf(row), { ...row, alg: row.alg });
 }
 
 /** @returns the number of updated records; the others were replaced, removed or rewrapped by another process meanwhile */
-const write = (
+const updateRecords = (
   store: GatewayStore,
-  wrapped: readonly {
+  updates: readonly {
     readonly row: CredentialRow;
-    readonly as: Pick<CredentialRow, 'kek_id' | 'wrapped_key'>;
+    readonly columns: Pick<CredentialRow, 'kek_id' | 'wrapped_key'>;
   }[],
 ): Promise<number> =>
   store.transaction(async (tx) => {
     let changed = 0;
-    for (const { row, as } of wrapped) {
+    for (const { row, columns } of updates) {
       const { numUpdatedRows } = await tx
         .withTables<AccessTables>()
         .updateTable('gateway_credentials')
-        .set(as)
+        .set(columns)
         .where('id', '=', row.id)
         .where('wrapped_key', '=', row.wrapped_key)
         .executeTakeFirstOrThrow();

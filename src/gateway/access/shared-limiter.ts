@@ -1,8 +1,8 @@
 import type { Connection } from '../../store/index.ts';
 import type { GatewayStore } from '../store/index.ts';
-import { type KeyLimits, limitReached, placeOf, type Refused } from './limits.ts';
-import { draw, isEmpty, type Pace, paceOf } from './pace.ts';
-import { rateRows } from './rate-rows.ts';
+import { type KeyLimits, limitError, createPermit, type LimitKind } from './limits.ts';
+import { takeRequest, isEmpty, type RequestRate, requestRateOf } from './pace.ts';
+import { createRateStatements } from './rate-rows.ts';
 import type { Caller, Limiter } from './types.ts';
 
 export interface SharedLimiterOptions {
@@ -14,26 +14,26 @@ export interface SharedLimiterOptions {
 }
 
 /** Lease of running requests, in ms: those of a dead gateway count for this long. Renewed every third of it. */
-const lease = 30_000;
+const leaseMs = 30_000;
 /** Maximum number of keys and requests in one transaction, so that it stays short. */
-const mostAtOnce = 500;
+const maxBatchSize = 500;
 
 /** The state of a key on this gateway. */
-interface Own {
+interface KeyState {
   running: number;
   /** The bucket as last read. If it is empty by this value, requests are refused without a database query. */
   fullAt: number;
 }
 
-interface Entrant {
+interface PendingRequest {
   readonly keyId: string;
-  readonly settle: { resolve(): void; reject(error: unknown): void };
+  readonly resolvers: { resolve(): void; reject(error: unknown): void };
 }
 
 /** The decision of a transaction for a key. */
-interface Decided {
+interface Decision {
   readonly admitted: number;
-  readonly refused: Refused | undefined;
+  readonly refused: LimitKind | undefined;
   readonly fullAt: number;
 }
 
@@ -45,182 +45,182 @@ interface Decided {
 export class SharedLimiter implements Limiter {
   readonly #store: GatewayStore;
   readonly #limits: KeyLimits;
-  readonly #pace: Pace;
+  readonly #rate: RequestRate;
   readonly #onFault: (error: unknown) => void;
-  readonly #rows: ReturnType<typeof rateRows>;
-  readonly #keys = new Map<string, Own>();
+  readonly #statements: ReturnType<typeof createRateStatements>;
+  readonly #keys = new Map<string, KeyState>();
   /** Keys whose number of running requests differs from the database. */
-  readonly #changed = new Set<string>();
-  readonly #beats: NodeJS.Timeout;
-  #entrants: Entrant[] = [];
-  #working: Promise<void> | undefined;
+  readonly #changedKeys = new Set<string>();
+  readonly #heartbeatTimer: NodeJS.Timeout;
+  #pending: PendingRequest[] = [];
+  #flushing: Promise<void> | undefined;
 
   constructor({ store, limits, onFault }: SharedLimiterOptions) {
     this.#store = store;
     this.#limits = limits;
-    this.#pace = paceOf(limits.requestsPerMinute);
+    this.#rate = requestRateOf(limits.requestsPerMinute);
     this.#onFault = onFault;
-    this.#rows = rateRows(store.kind);
-    this.#beats = setInterval(() => void this.beat(), lease / 3).unref();
+    this.#statements = createRateStatements(store.kind);
+    this.#heartbeatTimer = setInterval(() => void this.heartbeat(), leaseMs / 3).unref();
   }
 
-  async enter({ key: { id } }: Caller): Promise<{ readonly leave: () => void }> {
-    const own = this.#keys.get(id);
-    if (own !== undefined && own.running >= this.#limits.concurrency)
-      throw limitReached('concurrency', this.#limits);
-    if (own !== undefined && isEmpty(this.#pace, own.fullAt, this.#ms() * 1000))
-      throw limitReached('rate', this.#limits);
-    const { promise, ...settle } = Promise.withResolvers<void>();
-    this.#entrants.push({ keyId: id, settle });
-    void this.#work();
+  async acquire({ key: { id } }: Caller): Promise<{ readonly release: () => void }> {
+    const keyState = this.#keys.get(id);
+    if (keyState !== undefined && keyState.running >= this.#limits.concurrency)
+      throw limitError('concurrency', this.#limits);
+    if (keyState !== undefined && isEmpty(this.#rate, keyState.fullAt, this.#nowMs() * 1000))
+      throw limitError('rate', this.#limits);
+    const { promise, ...resolvers } = Promise.withResolvers<void>();
+    this.#pending.push({ keyId: id, resolvers });
+    void this.#flush();
     await promise;
-    return placeOf(() => this.#leave(id));
+    return createPermit(() => this.#release(id));
   }
 
   /** Renews the leases of this gateway's running requests, and deletes those of gateways that died. */
-  async beat(): Promise<void> {
-    const now = this.#ms();
-    for (const [id, own] of this.#keys)
-      if (own.running > 0) this.#changed.add(id);
-      else if (!isEmpty(this.#pace, own.fullAt, now * 1000) && !this.#changed.has(id)) this.#keys.delete(id);
-    await this.#work();
+  async heartbeat(): Promise<void> {
+    const now = this.#nowMs();
+    for (const [id, keyState] of this.#keys)
+      if (keyState.running > 0) this.#changedKeys.add(id);
+      else if (!isEmpty(this.#rate, keyState.fullAt, now * 1000) && !this.#changedKeys.has(id)) this.#keys.delete(id);
+    await this.#flush();
     await this.#store
-      .batch((connection) => this.#rows.forget(connection, [{ expires_at: BigInt(now) }]))
+      .batch((connection) => this.#statements.deleteExpired(connection, [{ expires_at: BigInt(now) }]))
       .catch(this.#onFault);
   }
 
   /** Writes the last changes to the database. Call it before the store is closed. */
   async close(): Promise<void> {
-    clearInterval(this.#beats);
-    await this.#work();
+    clearInterval(this.#heartbeatTimer);
+    await this.#flush();
   }
 
-  #leave(id: string): void {
-    this.#own(id).running--;
-    this.#changed.add(id);
-    void this.#work();
+  #release(id: string): void {
+    this.#getKeyState(id).running--;
+    this.#changedKeys.add(id);
+    void this.#flush();
   }
 
-  #own(id: string): Own {
-    let own = this.#keys.get(id);
-    if (own === undefined) this.#keys.set(id, (own = { running: 0, fullAt: 0 }));
-    return own;
+  #getKeyState(id: string): KeyState {
+    let keyState = this.#keys.get(id);
+    if (keyState === undefined) this.#keys.set(id, (keyState = { running: 0, fullAt: 0 }));
+    return keyState;
   }
 
-  #ms(): number {
+  #nowMs(): number {
     return this.#store.now().getTime();
   }
 
   /** Runs transactions one at a time while there is work; new work joins the next one. */
-  #work(): Promise<void> {
-    this.#working ??= this.#rounds();
-    return this.#working;
+  #flush(): Promise<void> {
+    this.#flushing ??= this.#runBatches();
+    return this.#flushing;
   }
 
-  async #rounds(): Promise<void> {
+  async #runBatches(): Promise<void> {
     // Requests of the same turn of the event loop join this transaction.
     await Promise.resolve();
     let failed = false;
-    while (this.#entrants.length > 0 || (this.#changed.size > 0 && !failed)) {
-      const entrants = this.#entrants.splice(0, mostAtOnce);
-      const changed = [...this.#changed].slice(0, mostAtOnce);
-      for (const id of changed) this.#changed.delete(id);
+    while (this.#pending.length > 0 || (this.#changedKeys.size > 0 && !failed)) {
+      const pending = this.#pending.splice(0, maxBatchSize);
+      const changedKeys = [...this.#changedKeys].slice(0, maxBatchSize);
+      for (const id of changedKeys) this.#changedKeys.delete(id);
       try {
-        await this.#round(entrants, changed);
+        await this.#runBatch(pending, changedKeys);
       } catch (error) {
         // The write may have succeeded: the current numbers are written with the next request or heartbeat.
-        for (const id of [...changed, ...entrants.map(({ keyId }) => keyId)]) this.#changed.add(id);
-        for (const { settle } of entrants) settle.reject(error);
-        if (entrants.length === 0) this.#onFault(error);
+        for (const id of [...changedKeys, ...pending.map(({ keyId }) => keyId)]) this.#changedKeys.add(id);
+        for (const { resolvers } of pending) resolvers.reject(error);
+        if (pending.length === 0) this.#onFault(error);
         failed = true;
       }
     }
     // Without an `await` since the last check, so that no request is missed in between.
-    this.#working = undefined;
+    this.#flushing = undefined;
   }
 
-  async #round(entrants: readonly Entrant[], changed: readonly string[]): Promise<void> {
-    const wanted = new Map<string, number>();
-    for (const { keyId } of entrants) wanted.set(keyId, (wanted.get(keyId) ?? 0) + 1);
+  async #runBatch(pending: readonly PendingRequest[], changedKeys: readonly string[]): Promise<void> {
+    const requested = new Map<string, number>();
+    for (const { keyId } of pending) requested.set(keyId, (requested.get(keyId) ?? 0) + 1);
     const running = new Map<string, number>();
-    for (const id of [...changed, ...wanted.keys()]) running.set(id, this.#keys.get(id)?.running ?? 0);
+    for (const id of [...changedKeys, ...requested.keys()]) running.set(id, this.#keys.get(id)?.running ?? 0);
 
     const decisions = await this.#store.batch(async (connection) => {
-      const decided = await this.#decide(connection, wanted, running);
-      await this.#say(
+      const decisions = await this.#decideAdmissions(connection, requested, running);
+      await this.#writeRunning(
         connection,
-        [...running].map(([id, before]) => [id, before + (decided.get(id)?.admitted ?? 0)]),
+        [...running].map(([id, before]) => [id, before + (decisions.get(id)?.admitted ?? 0)]),
       );
-      return decided;
+      return decisions;
     });
 
-    const places = new Map([...decisions].map(([id, { admitted }]) => [id, admitted]));
-    for (const { keyId, settle } of entrants) {
-      const own = this.#own(keyId);
+    const admittedLeft = new Map([...decisions].map(([id, { admitted }]) => [id, admitted]));
+    for (const { keyId, resolvers } of pending) {
+      const keyState = this.#getKeyState(keyId);
       const { refused = 'rate', fullAt = 0 } = decisions.get(keyId) ?? {};
-      own.fullAt = fullAt;
-      const left = places.get(keyId) ?? 0;
-      places.set(keyId, left - 1);
-      if (left > 0) {
-        own.running++;
-        settle.resolve();
+      keyState.fullAt = fullAt;
+      const remaining = admittedLeft.get(keyId) ?? 0;
+      admittedLeft.set(keyId, remaining - 1);
+      if (remaining > 0) {
+        keyState.running++;
+        resolvers.resolve();
         continue;
       }
-      settle.reject(limitReached(refused, this.#limits));
+      resolvers.reject(limitError(refused, this.#limits));
     }
   }
 
   /** @param running requests of each key that run on this gateway */
-  async #decide(
+  async #decideAdmissions(
     connection: Connection,
-    wanted: ReadonlyMap<string, number>,
+    requested: ReadonlyMap<string, number>,
     running: ReadonlyMap<string, number>,
-  ): Promise<Map<string, Decided>> {
-    const ids = [...wanted.keys()].sort();
-    const buckets = await this.#rows.take(
+  ): Promise<Map<string, Decision>> {
+    const ids = [...requested.keys()].sort();
+    const buckets = await this.#statements.lockBuckets(
       connection,
       ids.map((key_id) => ({ key_id, full_at: 0n })),
     );
     // Read after the lock: other gateways may have admitted requests while this one waited.
-    const now = this.#ms();
-    const { rows: others } = await this.#rows.elsewhere(
+    const now = this.#nowMs();
+    const { rows: others } = await this.#statements.runningElsewhere(
       connection,
-      ids.map((key_id) => this.#row(key_id, 0, now)),
+      ids.map((key_id) => this.#toRunningRow(key_id, 0, now)),
     );
-    const elsewhere = new Map(others.map((row) => [row.key_id, Number(row.running)]));
-    const decided = new Map<string, Decided>();
+    const runningElsewhere = new Map(others.map((row) => [row.key_id, Number(row.running)]));
+    const decisions = new Map<string, Decision>();
     for (const { key_id: id, full_at: fullAt } of buckets.rows) {
-      const room = this.#limits.concurrency - (elsewhere.get(id) ?? 0) - (running.get(id) ?? 0);
-      decided.set(id, this.#letIn(wanted.get(id) ?? 0, room, Number(fullAt), now));
+      const freePlaces = this.#limits.concurrency - (runningElsewhere.get(id) ?? 0) - (running.get(id) ?? 0);
+      decisions.set(id, this.#admit(requested.get(id) ?? 0, freePlaces, Number(fullAt), now));
     }
-    const drawn = [...decided].filter(([, { admitted }]) => admitted > 0);
-    await this.#rows.fill(
+    const admittedKeys = [...decisions].filter(([, { admitted }]) => admitted > 0);
+    await this.#statements.writeBuckets(
       connection,
-      drawn.map(([key_id, { fullAt }]) => ({ key_id, full_at: BigInt(fullAt) })),
+      admittedKeys.map(([key_id, { fullAt }]) => ({ key_id, full_at: BigInt(fullAt) })),
     );
-    return decided;
+    return decisions;
   }
 
-  #letIn(wanted: number, room: number, before: number, now: number): Decided {
+  #admit(requested: number, freePlaces: number, before: number, now: number): Decision {
     let [admitted, fullAt] = [0, before];
-    for (; admitted < wanted; admitted++) {
-      if (admitted >= room) return { admitted, refused: 'concurrency', fullAt };
-      const after = draw(this.#pace, fullAt, now * 1000);
-      if (after === undefined) return { admitted, refused: 'rate', fullAt };
-      fullAt = after;
+    for (; admitted < requested; admitted++) {
+      if (admitted >= freePlaces) return { admitted, refused: 'concurrency', fullAt };
+      const fullAtAfter = takeRequest(this.#rate, fullAt, now * 1000);
+      if (fullAtAfter === undefined) return { admitted, refused: 'rate', fullAt };
+      fullAt = fullAtAfter;
     }
     return { admitted, refused: undefined, fullAt };
   }
 
-  async #say(connection: Connection, counts: readonly (readonly [string, number])[]): Promise<void> {
-    const expiresAt = this.#ms() + lease;
-    await this.#rows.say(
+  async #writeRunning(connection: Connection, counts: readonly (readonly [string, number])[]): Promise<void> {
+    const expiresAt = this.#nowMs() + leaseMs;
+    await this.#statements.writeRunning(
       connection,
-      counts.map(([id, running]) => this.#row(id, running, expiresAt)),
+      counts.map(([id, running]) => this.#toRunningRow(id, running, expiresAt)),
     );
   }
 
-  #row(key_id: string, running: number, expiresAt: number) {
+  #toRunningRow(key_id: string, running: number, expiresAt: number) {
     return {
       key_id,
       replica_id: this.#store.replicaId,

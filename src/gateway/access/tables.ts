@@ -1,5 +1,5 @@
 /** A provider credential of an account. The envelope's columns are base64. Replacing a credential creates a new record. */
-interface Credentials {
+interface CredentialsTable {
   /** `c_` and 16 hex digits. */
   id: string;
   account_id: string;
@@ -22,9 +22,9 @@ interface Credentials {
   ciphertext: string;
 }
 
-export type AccessTables = { gateway_credentials: Credentials };
+export type AccessTables = { gateway_credentials: CredentialsTable };
 
-export type CredentialRow = Credentials;
+export type CredentialRow = CredentialsTable;
 
 /** Columns of `gateway_rate`: the token bucket of a key. `full_at`: when it is full again, in microseconds since 1970. */
 export const rateColumns = { key_id: 'text', full_at: 'integer' } as const;

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import type { Candidate, Model } from '../catalog/types.ts';
 import type { ReceiptReason } from '../../wires/core/types.ts';
 import type { KeyRow } from '../ledger/types.ts';
-import type { storedCredential } from './credential-body.ts';
+import type { storedCredentialSchema } from './credential-body.ts';
 
 /** An authenticated caller. */
 export interface Caller {
@@ -20,11 +20,11 @@ export interface Authenticator {
 /** Limits the concurrent requests and the request rate of a key. */
 export interface Limiter {
   /** @throws WireError 429 `rate_limit_exceeded` with `Retry-After: 1` */
-  enter(caller: Caller): Promise<{ readonly leave: () => void }>;
+  acquire(caller: Caller): Promise<{ readonly release: () => void }>;
 }
 
 /** A caller's own credential for a provider. */
-export interface OwnCredential {
+export interface ByokCredential {
   readonly provider: string;
   /** Empty for a registered endpoint that needs no key. */
   readonly apiKey: string;
@@ -33,7 +33,7 @@ export interface OwnCredential {
 }
 
 export interface CredentialStore {
-  list(accountId: string): Promise<z.infer<typeof storedCredential>[]>;
+  list(accountId: string): Promise<z.infer<typeof storedCredentialSchema>[]>;
   /** Verifies the credential with the provider, then stores it. @throws WireError 422 if it is rejected; nothing is stored */
   put(accountId: string, provider: string, body: unknown): Promise<void>;
   /** @returns whether a credential was removed */
@@ -44,7 +44,7 @@ export interface CredentialStore {
    */
   markRejected(accountId: string, provider: string, apiKey?: string): Promise<void>;
   /** Finds the decrypted credential; cached for a few seconds. */
-  find(accountId: string, provider: string): Promise<OwnCredential | undefined>;
+  find(accountId: string, provider: string): Promise<ByokCredential | undefined>;
 }
 
 /** A requested name and the candidates that may serve it, in order of preference. */

@@ -1,11 +1,11 @@
 import type { ByokProvider } from '../config/types.ts';
 import { WireError } from '../../wires/core/error.ts';
 import { providerHeaders } from '../upstream/credential-headers.ts';
-import { AddressRefused, type UrlRules } from '../upstream/vetting.ts';
-import type { GivenCredential } from './credential-body.ts';
+import { AddressRefusedError, type UrlRules } from '../upstream/vetting.ts';
+import type { CredentialInput } from './credential-body.ts';
 
 /** Sends a GET as `vettedStatus` does and returns the status of the answer. Rejects when there is no answer. */
-export type Probe = (
+export type StatusProbe = (
   url: string,
   options: UrlRules & { readonly name: string; readonly headers: Readonly<Record<string, string>> },
 ) => Promise<{ readonly status: number }>;
@@ -14,18 +14,18 @@ export type Probe = (
  * Verifies a key with its provider by listing the models, which every provider does free of charge.
  * @throws WireError 422 when the provider rejects the key; 422 or 502 when it gives no clear answer
  */
-export async function verify(probe: Probe, provider: ByokProvider, given: GivenCredential): Promise<void> {
+export async function verifyCredential(probe: StatusProbe, provider: ByokProvider, credential: CredentialInput): Promise<void> {
   const { id, wire, hostSuffixes } = provider;
-  const cloudResource = provider.baseUrl === undefined;
-  const headers = providerHeaders(wire, { apiKey: given.apiKey, cloudResource });
+  const isCloudResource = provider.baseUrl === undefined;
+  const headers = providerHeaders(wire, { apiKey: credential.apiKey, isCloudResource });
   let status: number;
   try {
-    const mode = cloudResource ? 'public' : 'house';
-    ({ status } = await probe(`${given.askedUrl}/models`, { name: id, mode, hostSuffixes, headers }));
+    const mode = isCloudResource ? 'public' : 'house';
+    ({ status } = await probe(`${credential.verificationUrl}/models`, { name: id, mode, hostSuffixes, headers }));
   } catch (error) {
     // The reason is not passed on, because it would reveal details of the operator's network.
-    const refused = cloudResource && error instanceof AddressRefused;
-    throw unasked(id, cloudResource, refused ? error.message.replace(/\.$/, '') : 'it could not be reached');
+    const isAddressRefused = isCloudResource && error instanceof AddressRefusedError;
+    throw unverifiedError(id, isCloudResource, isAddressRefused ? error.message.replace(/\.$/, '') : 'it could not be reached');
   }
   if (status >= 200 && status < 300) return;
   // Google answers 400 for an unknown key.
@@ -36,16 +36,16 @@ export async function verify(probe: Probe, provider: ByokProvider, given: GivenC
       `${id} rejects this key (status ${status}), so nothing was stored. Check that the key is whole, active and allowed to list models.`,
       { code: 'credential_rejected', param: 'api_key' },
     );
-  throw unasked(id, cloudResource, `it answered with status ${status}`);
+  throw unverifiedError(id, isCloudResource, `it answered with status ${status}`);
 }
 
 /** @param byCaller whether the caller chose the URL; otherwise the operator did */
-function unasked(id: string, byCaller: boolean, why: string): WireError {
-  const advice = byCaller ? 'Check base_url, or try again later.' : 'Try again later.';
+function unverifiedError(id: string, isCallersUrl: boolean, reason: string): WireError {
+  const advice = isCallersUrl ? 'Check base_url, or try again later.' : 'Try again later.';
   return new WireError(
-    byCaller ? 422 : 502,
+    isCallersUrl ? 422 : 502,
     'upstream_error',
-    `This key could not be verified with ${id}: ${why}. Nothing was stored. ${advice}`,
-    { code: 'credential_unverified', ...(byCaller ? { param: 'base_url' } : {}) },
+    `This key could not be verified with ${id}: ${reason}. Nothing was stored. ${advice}`,
+    { code: 'credential_unverified', ...(isCallersUrl ? { param: 'base_url' } : {}) },
   );
 }

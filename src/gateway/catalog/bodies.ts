@@ -6,7 +6,7 @@ import type { Model } from './types.ts';
 
 const usdPerMtok = z.string().describe('US dollars per million tokens, as decimal text.');
 
-export const catalogModel = z
+export const catalogModelSchema = z
   .object({
     id: z.string(),
     object: z.literal('model'),
@@ -26,15 +26,15 @@ export const catalogModel = z
     embedding_dimensions: z.int().optional(),
   })
   .meta({ id: 'Model' });
-export const catalogList = z
-  .object({ object: z.literal('list'), data: z.array(catalogModel) })
+export const catalogListSchema = z
+  .object({ object: z.literal('list'), data: z.array(catalogModelSchema) })
   .meta({ id: 'ModelList' });
 
 /**
  * A model entry: the members of OpenAI's format, and others that its clients ignore. `created` is required there, but not
  * known here.
  */
-export const modelBody = (model: Model): z.infer<typeof catalogModel> => ({
+export const toModelBody = (model: Model): z.infer<typeof catalogModelSchema> => ({
   id: model.id,
   object: 'model',
   created: 0,
@@ -49,12 +49,12 @@ export const modelBody = (model: Model): z.infer<typeof catalogModel> => ({
 });
 
 /** Response body of GET /v1/catalog and GET /v1/models. */
-export const listBody = (models: readonly Model[]): z.infer<typeof catalogList> => ({
+export const toListBody = (models: readonly Model[]): z.infer<typeof catalogListSchema> => ({
   object: 'list',
-  data: models.map(modelBody),
+  data: models.map(toModelBody),
 });
 
-export const balance = z
+export const balanceSchema = z
   .object({
     remaining_nanodollars: z.int().describe('The free balance: posted entries minus held amounts.'),
     included_nanodollars: z.int(),
@@ -63,19 +63,19 @@ export const balance = z
   })
   .meta({ id: 'Balance' });
 
-export const balanceBody = ({
+export const toBalanceBody = ({
   remaining,
   included,
   allowanceRemaining,
   creditsRemaining,
-}: Balance): z.infer<typeof balance> => ({
-  remaining_nanodollars: jsonNano(remaining),
-  included_nanodollars: jsonNano(included),
-  allowance_remaining_nanodollars: jsonNano(allowanceRemaining),
-  credits_remaining_nanodollars: jsonNano(creditsRemaining),
+}: Balance): z.infer<typeof balanceSchema> => ({
+  remaining_nanodollars: nanodollarsToJson(remaining),
+  included_nanodollars: nanodollarsToJson(included),
+  allowance_remaining_nanodollars: nanodollarsToJson(allowanceRemaining),
+  credits_remaining_nanodollars: nanodollarsToJson(creditsRemaining),
 });
 
-const most = BigInt(Number.MAX_SAFE_INTEGER);
+const maxJsonNano = BigInt(Number.MAX_SAFE_INTEGER);
 
 /** Converts to a JSON number. Amounts above 2^53 - 1 nanodollars (nine million dollars) are shown as that limit. */
-export const jsonNano = (nano: Nano): number => Number(nano > most ? most : nano < -most ? -most : nano);
+export const nanodollarsToJson = (nano: Nano): number => Number(nano > maxJsonNano ? maxJsonNano : nano < -maxJsonNano ? -maxJsonNano : nano);

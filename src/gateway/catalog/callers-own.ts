@@ -1,7 +1,7 @@
 /** Models reached with a caller's own credential. The gateway knows only their names, and they are free of charge. */
-import type { OwnCredential } from '../access/types.ts';
+import type { ByokCredential } from '../access/types.ts';
 import type { ByokProvider } from '../config/types.ts';
-import { free } from './rate-card.ts';
+import { freeRateCard } from './rate-card.ts';
 import { type Candidate, type Model, type Provider } from './types.ts';
 import { caps, type Effort } from '../../wires/core/types.ts';
 
@@ -12,26 +12,26 @@ const contextWindow = 1_048_576;
 const maxOutputTokens = 131_072;
 
 /** Deployment names that the cloud provider allows. */
-export const deploymentForm = /^[A-Za-z0-9][\w.-]{0,63}$/;
+export const deploymentPattern = /^[A-Za-z0-9][\w.-]{0,63}$/;
 
-interface Own {
+interface ByokModel {
   readonly model: Model;
   readonly credential: Candidate['credential'];
 }
 
 /** A deployment of the caller's cloud resource. @param name the requested name: `deployment` or `azure/deployment` */
-export const cloudDeployment = (
+export const cloudDeploymentModel = (
   name: string,
   deployment: string,
-  { cloud, resource }: { cloud: ByokProvider; resource: OwnCredential },
-): Own =>
-  owned({ name, upstream: deployment, wire: cloud.wire, provider: cloud.id, family: 'openai' }, resource);
+  { cloud, resource }: { cloud: ByokProvider; resource: ByokCredential },
+): ByokModel =>
+  byokModel({ name, upstream: deployment, wire: cloud.wire, provider: cloud.id, family: 'openai' }, resource);
 
 /** A model of a registered endpoint. @param name the requested name: `kind:slug/model` */
-export const endpointsModel = (name: string, upstream: string, endpoint: OwnCredential): Own =>
-  owned({ name, upstream, wire: 'openai-chat', provider: endpoint.provider, family: 'unknown' }, endpoint);
+export const endpointModel = (name: string, upstream: string, endpoint: ByokCredential): ByokModel =>
+  byokModel({ name, upstream, wire: 'openai-chat', provider: endpoint.provider, family: 'unknown' }, endpoint);
 
-function owned(
+function byokModel(
   {
     name,
     upstream,
@@ -39,9 +39,9 @@ function owned(
     provider: id,
     family,
   }: { name: string; upstream: string; wire: Provider['wire']; provider: string; family: string },
-  { apiKey, baseUrl }: OwnCredential,
-): Own {
-  const at = baseUrl === undefined ? {} : { baseUrl };
+  { apiKey, baseUrl }: ByokCredential,
+): ByokModel {
+  const baseUrlField = baseUrl === undefined ? {} : { baseUrl };
   const baseUrls = baseUrl === undefined ? [] : [baseUrl];
   const provider: Provider = { id, wire, baseUrls, apiKey: undefined, access: 'byok' };
   return {
@@ -54,11 +54,11 @@ function owned(
       caps: new Set(caps),
       contextWindow,
       maxOutputTokens,
-      ...free,
+      ...freeRateCard,
       displayName: name,
       embeddingDimensions: undefined,
       efforts,
     },
-    credential: { kind: 'byok', provider: id, apiKey, ...at },
+    credential: { kind: 'byok', provider: id, apiKey, ...baseUrlField },
   };
 }

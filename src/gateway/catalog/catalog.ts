@@ -1,34 +1,34 @@
-import type { OwnCredential, Resolution } from '../access/types.ts';
+import type { ByokCredential, Resolution } from '../access/types.ts';
 import type { GatewayConfig } from '../config/types.ts';
 import { WireError, invalidRequest } from '../../wires/core/error.ts';
 import type { KeyRow } from '../ledger/types.ts';
-import { nearest } from '../../words/nearest.ts';
-import { cloudDeployment, endpointsModel, deploymentForm } from './callers-own.ts';
-import { cloudProvider, endpointModel, namespaced, residentName } from './names.ts';
+import { nearestWord } from '../../words/nearest.ts';
+import { cloudDeploymentModel, endpointModel, deploymentPattern } from './callers-own.ts';
+import { cloudProviderId, parseEndpointModel, parseNamespacedName, residentAlias } from './names.ts';
 import type { Candidate, Model } from './types.ts';
 
 /** Looks up the caller's own credential for a provider or an endpoint `kind:slug`. */
-export type OwnCredentials = (provider: string) => Promise<OwnCredential | undefined>;
+export type CredentialLookup = (provider: string) => Promise<ByokCredential | undefined>;
 
 /** What determines which models a caller can use. */
-interface Asker {
+interface CatalogScope {
   /** Ids of the models that the key may use; undefined: all. */
   readonly models: KeyRow['models'];
-  readonly own: OwnCredentials;
+  readonly findCredential: CredentialLookup;
 }
 
-export interface Asking extends Asker {
+export interface ResolveOptions extends CatalogScope {
   /** Fallback models that the request names, in order of preference. */
   readonly fallbacks: readonly string[];
 }
 
-type Named = {
+type ResolvedModel = {
   readonly model: Model;
   readonly credential: Candidate['credential'];
-  readonly alias: boolean;
+  readonly isAlias: boolean;
 };
 
-const mostFallbacks = 3;
+const maxFallbacks = 3;
 const fallbackHeader = 'x-svc-fallback-models';
 
 /** The model catalog: resolves the names in requests to models and credentials. */
@@ -52,13 +52,13 @@ export class Catalog {
     return [...this.#models.values(), ...this.#local().filter(({ id }) => !this.#models.has(id))];
   }
 
-  #get(id: string): Model | undefined {
+  #getModel(id: string): Model | undefined {
     return this.#models.get(id) ?? this.#local().find((model) => model.id === id);
   }
 
   /** The models that a caller can use, without the caller's own deployments and endpoints. */
-  async listFor(models: KeyRow['models'], own: OwnCredentials): Promise<Model[]> {
-    const [all, providers] = [this.list(), await this.#ownProviders(own)];
+  async listFor(models: KeyRow['models'], findCredential: CredentialLookup): Promise<Model[]> {
+    const [all, providers] = [this.list(), await this.#findByokProviders(findCredential)];
     return all.filter(
       ({ id, provider }) =>
         inScope(id, models) && (provider.access === 'house' || providers.has(provider.id)),
@@ -70,11 +70,11 @@ export class Catalog {
    * fallbacks of the configuration. Capabilities are not checked here.
    * @throws WireError 404 `model_not_found`; 400 when a fallback of the request is unknown
    */
-  async resolve(requested: string, asking: Asking): Promise<Resolution> {
-    const found = await this.#find(requested, asking);
-    if (!found) throw await this.#notFound(requested, asking);
-    const { model, alias } = found;
-    const chain = [found, ...(await this.#named(asking)), ...(await this.#configured(model, asking))];
+  async resolve(requested: string, options: ResolveOptions): Promise<Resolution> {
+    const found = await this.#find(requested, options);
+    if (!found) throw await this.#notFound(requested, options);
+    const { model, isAlias } = found;
+    const chain = [found, ...(await this.#requestFallbacks(options)), ...(await this.#configuredFallbacks(model, options))];
     const candidates = chain.filter(
       (one, place) => chain.findIndex((other) => other.model.id === one.model.id) === place,
     );
@@ -82,71 +82,71 @@ export class Catalog {
       requested,
       model,
       candidates: candidates.map((one) => ({ model: one.model, credential: one.credential })),
-      reason: alias ? 'routed' : 'as_requested',
+      reason: isAlias ? 'routed' : 'as_requested',
     };
   }
 
   /** Resolves a name for a caller; undefined when there is no such model that the caller may use. */
-  async #find(name: string, asker: Asker): Promise<Named | undefined> {
-    const known = this.#inCatalog(name);
-    if (known) {
-      const { model } = known;
-      if (!inScope(model.id, asker.models)) return undefined;
-      const credential = await this.#credential(model, asker);
-      return credential && { ...known, credential };
+  async #find(name: string, scope: CatalogScope): Promise<ResolvedModel | undefined> {
+    const catalogEntry = this.#findInCatalog(name);
+    if (catalogEntry) {
+      const { model } = catalogEntry;
+      if (!inScope(model.id, scope.models)) return undefined;
+      const credential = await this.#credential(model, scope);
+      return credential && { ...catalogEntry, credential };
     }
-    if (!inScope(name, asker.models)) return undefined;
-    const model = await this.#callersOwn(name, asker);
-    return model && { ...model, alias: false };
+    if (!inScope(name, scope.models)) return undefined;
+    const model = await this.#findByokModel(name, scope);
+    return model && { ...model, isAlias: false };
   }
 
   /** Finds a catalog model by id, alias or `provider/id`. */
-  #inCatalog(name: string): { readonly model: Model; readonly alias: boolean } | undefined {
-    const exact = this.#get(name);
-    if (exact) return { model: exact, alias: false };
+  #findInCatalog(name: string): { readonly model: Model; readonly isAlias: boolean } | undefined {
+    const exact = this.#getModel(name);
+    if (exact) return { model: exact, isAlias: false };
     const routed =
-      this.#get(this.#config.aliases.get(name) ?? '') ??
-      (name === residentName ? this.#local()[0] : undefined);
-    if (routed) return { model: routed, alias: true };
-    const inside = namespaced(name);
-    const model = this.#get(inside?.model ?? '');
-    return model && model.provider.id === inside?.provider ? { model, alias: false } : undefined;
+      this.#getModel(this.#config.aliases.get(name) ?? '') ??
+      (name === residentAlias ? this.#local()[0] : undefined);
+    if (routed) return { model: routed, isAlias: true };
+    const parsed = parseNamespacedName(name);
+    const model = this.#getModel(parsed?.model ?? '');
+    return model && model.provider.id === parsed?.provider ? { model, isAlias: false } : undefined;
   }
 
   /** The caller's own credential if there is one. The operator's is then not used, so that the caller is not charged. */
-  async #credential(model: Model, { own }: Asker): Promise<Candidate['credential'] | undefined> {
+  async #credential(model: Model, { findCredential }: CatalogScope): Promise<Candidate['credential'] | undefined> {
     const { id, access, apiKey } = model.provider;
-    const found = this.#config.byok.some((one) => one.id === id) ? await own(id) : undefined;
-    if (found) return { kind: 'byok', provider: id, apiKey: found.apiKey, ...located(found.baseUrl) };
+    const found = this.#config.byok.some((one) => one.id === id) ? await findCredential(id) : undefined;
+    if (found) return { kind: 'byok', provider: id, apiKey: found.apiKey, ...baseUrlField(found.baseUrl) };
     return access === 'house' ? { kind: 'house', apiKey } : undefined;
   }
 
   /** Finds a deployment of the caller's cloud resource, or a model of an endpoint registered for the account. */
-  async #callersOwn(name: string, { own }: Asker): Promise<Omit<Named, 'alias'> | undefined> {
-    const inside = endpointModel(name);
-    if (inside) {
-      const endpoint = await own(inside.endpoint);
-      return endpoint?.baseUrl === undefined ? undefined : endpointsModel(name, inside.model, endpoint);
+  async #findByokModel(name: string, { findCredential }: CatalogScope): Promise<Omit<ResolvedModel, 'isAlias'> | undefined> {
+    const parsed = parseEndpointModel(name);
+    if (parsed) {
+      const endpoint = await findCredential(parsed.endpoint);
+      return endpoint?.baseUrl === undefined ? undefined : endpointModel(name, parsed.model, endpoint);
     }
-    const cloud = this.#config.byok.find(({ id }) => id === cloudProvider);
-    const space = namespaced(name);
-    const deployment = space?.provider === cloudProvider ? space.model : name;
-    if (!cloud || !deploymentForm.test(deployment)) return undefined;
-    const resource = await own(cloudProvider);
-    return resource && cloudDeployment(name, deployment, { cloud, resource });
+    const cloud = this.#config.byok.find(({ id }) => id === cloudProviderId);
+    const parsedName = parseNamespacedName(name);
+    const deployment = parsedName?.provider === cloudProviderId ? parsedName.model : name;
+    if (!cloud || !deploymentPattern.test(deployment)) return undefined;
+    const resource = await findCredential(cloudProviderId);
+    return resource && cloudDeploymentModel(name, deployment, { cloud, resource });
   }
 
-  async #named(asking: Asking): Promise<Named[]> {
-    const names = asking.fallbacks;
-    if (names.length > mostFallbacks)
+  async #requestFallbacks(options: ResolveOptions): Promise<ResolvedModel[]> {
+    const names = options.fallbacks;
+    if (names.length > maxFallbacks)
       throw invalidRequest(
-        `${fallbackHeader} names ${names.length} models; name at most ${mostFallbacks}, separated by commas.`,
+        `${fallbackHeader} names ${names.length} models; name at most ${maxFallbacks}, separated by commas.`,
         { param: fallbackHeader },
       );
-    const found = await Promise.all(names.map((name) => this.#find(name, asking)));
+    const found = await Promise.all(names.map((name) => this.#find(name, options)));
     const unknown = names.filter((_, index) => !found[index]);
     if (unknown.length === 0) return found.filter((one) => one !== undefined);
-    const hints = await Promise.all(unknown.map((name) => this.#missing(name, asking)));
+    const hints = await Promise.all(unknown.map((name) => this.#explainMissing(name, options)));
     throw invalidRequest(`${fallbackHeader}: ${hints.join(' ')}`, {
       param: fallbackHeader,
       code: 'model_not_found',
@@ -154,41 +154,41 @@ export class Catalog {
   }
 
   /** Fallbacks of the configuration. Those that the caller cannot use are skipped. */
-  async #configured(model: Model, asking: Asking): Promise<Named[]> {
+  async #configuredFallbacks(model: Model, options: ResolveOptions): Promise<ResolvedModel[]> {
     const names = this.#config.fallbacks.get(model.id) ?? [];
-    const found = await Promise.all(names.map((name) => this.#find(name, asking)));
+    const found = await Promise.all(names.map((name) => this.#find(name, options)));
     return found.filter((one) => one !== undefined);
   }
 
-  async #notFound(name: string, asker: Asker): Promise<WireError> {
-    return new WireError(404, 'invalid_request_error', await this.#missing(name, asker), {
+  async #notFound(name: string, scope: CatalogScope): Promise<WireError> {
+    return new WireError(404, 'invalid_request_error', await this.#explainMissing(name, scope), {
       code: 'model_not_found',
       param: 'model',
     });
   }
 
   /** Explains in a sentence or two why the caller has no such model. */
-  async #missing(name: string, asker: Asker): Promise<string> {
+  async #explainMissing(name: string, scope: CatalogScope): Promise<string> {
     const shown = `'${name.slice(0, 200).toWellFormed()}'`;
-    const known = this.#inCatalog(name)?.model;
-    if (known && !inScope(known.id, asker.models)) return `This API key may not use the model ${shown}.`;
+    const known = this.#findInCatalog(name)?.model;
+    if (known && !inScope(known.id, scope.models)) return `This API key may not use the model ${shown}.`;
     if (known)
       return `The model ${shown} needs a key of your own for the provider ${known.provider.id}: store one with PUT /v1/keys/${known.provider.id}.`;
-    const visible = (await this.listFor(asker.models, asker.own)).map(({ id }) => id);
-    const near = nearest(name, [...visible, ...this.#config.aliases.keys()]);
+    const visible = (await this.listFor(scope.models, scope.findCredential)).map(({ id }) => id);
+    const near = nearestWord(name, [...visible, ...this.#config.aliases.keys()]);
     const hint = near === undefined ? '' : ` Did you mean '${near}'?`;
     return `There is no model ${shown} in your catalog.${hint} GET /v1/models lists the available models.`;
   }
 
   /** Ids of the catalog's providers for which the caller has a credential. */
-  async #ownProviders(own: OwnCredentials): Promise<ReadonlySet<string>> {
+  async #findByokProviders(findCredential: CredentialLookup): Promise<ReadonlySet<string>> {
     const ids = this.#config.byok.map(({ id }) => id);
-    const asked = ids.filter((id) => this.list().some(({ provider }) => provider.id === id));
-    const found = await Promise.all(asked.map(own));
-    return new Set(asked.filter((_, index) => found[index]));
+    const candidateIds = ids.filter((id) => this.list().some(({ provider }) => provider.id === id));
+    const found = await Promise.all(candidateIds.map(findCredential));
+    return new Set(candidateIds.filter((_, index) => found[index]));
   }
 }
 
 const inScope = (id: string, models: KeyRow['models']): boolean => models?.includes(id) ?? true;
 
-const located = (baseUrl: string | undefined) => (baseUrl === undefined ? {} : { baseUrl });
+const baseUrlField = (baseUrl: string | undefined) => (baseUrl === undefined ? {} : { baseUrl });

@@ -6,75 +6,75 @@ import type { Cost, Usage } from '../../wires/core/types.ts';
 const picoPerNano = 1000n;
 
 /** Upper limit of reported tokens, above any real request. Larger reports are cut to it. */
-const mostTokens = 1e9;
+const maxTokens = 1e9;
 
 /** Billed tokens. Reports that are negative or not a number count as 0. */
-const count = (tokens: number): bigint =>
-  Number.isFinite(tokens) && tokens > 0 ? BigInt(Math.ceil(Math.min(tokens, mostTokens))) : 0n;
+const billedTokens = (tokens: number): bigint =>
+  Number.isFinite(tokens) && tokens > 0 ? BigInt(Math.ceil(Math.min(tokens, maxTokens))) : 0n;
 
-const roundedUp = (pico: bigint): bigint => (pico + picoPerNano - 1n) / picoPerNano;
+const ceilToNanodollars = (pico: bigint): bigint => (pico + picoPerNano - 1n) / picoPerNano;
 
 /** Cost of one request, rounded up once. Cache reads and writes count toward the long-context threshold. */
-export function cost(price: Price, usage: Usage): Cost {
+export function costOf(price: Price, usage: Usage): Cost {
   const tokens = {
-    fresh: count(usage.fresh),
-    write: count(usage.cacheWrite),
-    write1h: count(usage.cacheWrite1h),
-    read: count(usage.cacheRead),
+    fresh: billedTokens(usage.fresh),
+    write: billedTokens(usage.cacheWrite),
+    write1h: billedTokens(usage.cacheWrite1h),
+    read: billedTokens(usage.cacheRead),
   };
   const input = tokens.fresh + tokens.write + tokens.write1h + tokens.read;
   const rates = price.longContext && input > BigInt(price.longContext.over) ? price.longContext.price : price;
-  return shared({
+  return splitRounded({
     fresh: tokens.fresh * rates.input,
     cache_write: tokens.write * rates.cacheWrite + tokens.write1h * rates.cacheWrite1h,
     cache_read: tokens.read * rates.cacheRead,
-    output: count(usage.output) * rates.output,
+    output: billedTokens(usage.output) * rates.output,
   });
 }
 
 /** Converts picodollars to whole nanodollars that add up to the total (largest remainder method). */
-function shared(pico: Cost['components']): Cost {
+function splitRounded(pico: Cost['components']): Cost {
   const names = ['fresh', 'cache_write', 'cache_read', 'output'] as const;
-  const total = roundedUp(names.reduce((sum, name) => sum + pico[name], 0n));
+  const total = ceilToNanodollars(names.reduce((sum, name) => sum + pico[name], 0n));
   const components = {
     fresh: pico.fresh / picoPerNano,
     cache_write: pico.cache_write / picoPerNano,
     cache_read: pico.cache_read / picoPerNano,
     output: pico.output / picoPerNano,
   };
-  let left = names.reduce((rest, name) => rest - components[name], total);
+  let unassigned = names.reduce((rest, name) => rest - components[name], total);
   const remainders = names.map((name) => ({ name, remainder: pico[name] % picoPerNano }));
   for (const { name } of remainders.sort((a, b) => Number(b.remainder - a.remainder))) {
-    if (left === 0n) break;
+    if (unassigned === 0n) break;
     components[name] += 1n;
-    left -= 1n;
+    unassigned -= 1n;
   }
   return { total, components };
 }
 
 /** The facts of a request that its cost bound depends on. */
-type Facts = Pick<RequestFacts, 'textBytes' | 'parts' | 'images' | 'fileBytes' | 'answers'>;
-type Sold = Pick<Model, 'price' | 'contextWindow' | 'family'>;
+type CostFacts = Pick<RequestFacts, 'textBytes' | 'parts' | 'images' | 'fileBytes' | 'answers'>;
+type PricedModel = Pick<Model, 'price' | 'contextWindow' | 'family'>;
 
 /** Tokens that a chat template adds around each part and each request. */
-const tokensAPart = 64;
-const tokensARequest = 256;
+const tokensPerPart = 64;
+const tokensPerRequest = 256;
 /**
  * Upper limit of the tokens of one image, by model family: tiles of 768 x 768 pixels at 258 tokens (google), pixels / 750
  * (anthropic), tiles of 512 x 512 pixels at up to 5667 tokens plus a base of 2833 (openai's small models).
  */
-const tokensAnImage: Readonly<Record<string, number>> = { anthropic: 8192, google: 8192, mistral: 8192 };
-const mostTokensAnImage = 49_152;
+const tokensPerImage: Readonly<Record<string, number>> = { anthropic: 8192, google: 8192, mistral: 8192 };
+const maxTokensPerImage = 49_152;
 
 /**
  * Upper limit of the input tokens of a request. A byte-level tokenizer makes at most one token per byte. Files are
  * compressed, so only the context window limits them. In a list of prompts each has a window of its own.
  */
-export function inputBound({ contextWindow, family }: Omit<Sold, 'price'>, facts: Facts): bigint {
-  const windows = count(contextWindow) * BigInt(Math.max(1, facts.answers));
+export function maxInputTokens({ contextWindow, family }: Omit<PricedModel, 'price'>, facts: CostFacts): bigint {
+  const windows = billedTokens(contextWindow) * BigInt(Math.max(1, facts.answers));
   if (facts.fileBytes > 0) return windows;
-  const text = facts.textBytes + tokensAPart * facts.parts + tokensARequest;
-  const tokens = count(text + facts.images * (tokensAnImage[family] ?? mostTokensAnImage));
+  const text = facts.textBytes + tokensPerPart * facts.parts + tokensPerRequest;
+  const tokens = billedTokens(text + facts.images * (tokensPerImage[family] ?? maxTokensPerImage));
   return tokens < windows ? tokens : windows;
 }
 
@@ -83,12 +83,12 @@ export function inputBound({ contextWindow, family }: Omit<Sold, 'price'>, facts
  * length.
  * @param maxTokens output limit of one answer
  */
-export function bound({ model, facts, maxTokens }: { model: Sold; facts: Facts; maxTokens: number }): bigint {
+export function maxCost({ model, facts, maxTokens }: { model: PricedModel; facts: CostFacts; maxTokens: number }): bigint {
   const { price } = model;
-  const input = inputBound(model, facts);
+  const input = maxInputTokens(model, facts);
   const rates = [price];
   if (price.longContext && input > BigInt(price.longContext.over)) rates.push(price.longContext.price);
-  const dearest = largest(
+  const highestRate = maxAmount(
     rates.flatMap(({ input: fresh, cacheWrite, cacheWrite1h, cacheRead }) => [
       fresh,
       cacheWrite,
@@ -96,25 +96,25 @@ export function bound({ model, facts, maxTokens }: { model: Sold; facts: Facts; 
       cacheRead,
     ]),
   );
-  const output = count(maxTokens) * BigInt(Math.max(1, facts.answers));
-  return roundedUp(input * dearest + output * largest(rates.map((rate) => rate.output)));
+  const output = billedTokens(maxTokens) * BigInt(Math.max(1, facts.answers));
+  return ceilToNanodollars(input * highestRate + output * maxAmount(rates.map((rate) => rate.output)));
 }
 
 /**
  * Estimates the output tokens that fit in the context window after the prompt, at two bytes a token; at least an eighth of
  * the window.
  */
-export function roomFor({ contextWindow }: Omit<Sold, 'price'>, facts: Facts): number {
+export function estimateOutputRoom({ contextWindow }: Omit<PricedModel, 'price'>, facts: CostFacts): number {
   const prompt = Math.ceil(facts.textBytes / 2) + 16 * (facts.parts + 2);
   return Math.max(contextWindow - prompt, Math.ceil(contextWindow / 8));
 }
 
 /** Estimates the minimum cost of a request, in nanodollars: its text at four bytes a token, and no output. */
-export function estimate({ model, facts }: { model: Sold; facts: Facts }): bigint {
-  const tokens = count(facts.textBytes / 4);
-  const most = inputBound(model, facts);
-  return roundedUp((tokens < most ? tokens : most) * model.price.input);
+export function estimateMinCost({ model, facts }: { model: PricedModel; facts: CostFacts }): bigint {
+  const tokens = billedTokens(facts.textBytes / 4);
+  const maxInput = maxInputTokens(model, facts);
+  return ceilToNanodollars((tokens < maxInput ? tokens : maxInput) * model.price.input);
 }
 
-const largest = (amounts: readonly bigint[]): bigint =>
+const maxAmount = (amounts: readonly bigint[]): bigint =>
   amounts.reduce((most, amount) => (amount > most ? amount : most), 0n);

@@ -19,48 +19,48 @@ export interface RateCard extends Rates {
 }
 
 /** Decimal places of a price: 1 USD per million tokens is 10^6 picodollars per token. */
-const decimals = 6;
+const priceDecimals = 6;
 
 /** Upper limit of a price, far above real ones. A full context window at this price still fits an account balance. */
-const mostDollars = 100_000;
+const maxDollars = 100_000;
 
 /** @returns picodollars per token, or a message that says why the text is not a price */
-export function picodollars(text: string): bigint | string {
+export function parsePicodollars(text: string): bigint | string {
   if (text.startsWith('-')) return 'must not be negative';
   if (/^\d*\.?\d+e[+-]?\d+$/i.test(text)) return 'must be written out, without an exponent, as "0.075"';
   const [, dollars, fraction = ''] = /^(\d{1,15})(?:\.(\d{1,30}))?$/.exec(text) ?? [];
   if (dollars === undefined) return 'expected US dollars a million tokens as decimal text, as "0.075"';
-  if (Number(dollars) > mostDollars || (Number(dollars) === mostDollars && /[1-9]/.test(fraction)))
-    return `must be at most ${mostDollars} US dollars a million tokens`;
-  if (/[1-9]/.test(fraction.slice(decimals)))
-    return `must have at most ${decimals} decimals: the smallest price is one picodollar per token, "0.000001"`;
-  return BigInt(dollars + fraction.slice(0, decimals).padEnd(decimals, '0'));
+  if (Number(dollars) > maxDollars || (Number(dollars) === maxDollars && /[1-9]/.test(fraction)))
+    return `must be at most ${maxDollars} US dollars a million tokens`;
+  if (/[1-9]/.test(fraction.slice(priceDecimals)))
+    return `must have at most ${priceDecimals} decimals: the smallest price is one picodollar per token, "0.000001"`;
+  return BigInt(dollars + fraction.slice(0, priceDecimals).padEnd(priceDecimals, '0'));
 }
 
 /** Formats picodollars per token as the shortest decimal text, such as `0.075`. */
-export function usdPerMtok(pico: bigint): string {
-  const digits = String(pico).padStart(decimals + 1, '0');
-  const fraction = digits.slice(-decimals).replace(/0+$/, '');
-  return digits.slice(0, -decimals) + (fraction === '' ? '' : `.${fraction}`);
+export function formatUsdPerMtok(pico: bigint): string {
+  const digits = String(pico).padStart(priceDecimals + 1, '0');
+  const fraction = digits.slice(-priceDecimals).replace(/0+$/, '');
+  return digits.slice(0, -priceDecimals) + (fraction === '' ? '' : `.${fraction}`);
 }
 
 /** Converts a rate card that `parsePicodollars` has accepted. @throws RangeError for a malformed price */
 export function priceOf(card: RateCard): { readonly price: Price; readonly pricing: Pricing } {
-  const rates = ratesOf(card);
-  const long = card.long_context && { over: card.long_context.over, rates: ratesOf(card.long_context) };
+  const rates = parseRates(card);
+  const longContext = card.long_context && { over: card.long_context.over, rates: parseRates(card.long_context) };
   const identity = `sha256:${createHash('sha256')
     .update(
       canonicalJson({
-        ...shown(rates),
-        ...(long && { long_context: { over: long.over, ...shown(long.rates) } }),
+        ...toDecimalRates(rates),
+        ...(longContext && { long_context: { over: longContext.over, ...toDecimalRates(longContext.rates) } }),
       }),
     )
     .digest('hex')}`;
-  const { cache_write_1h_usd_per_mtok: _, ...pricing } = shown(rates);
+  const { cache_write_1h_usd_per_mtok: _, ...pricing } = toDecimalRates(rates);
   return {
     price: {
       ...rates,
-      ...(long && { longContext: { over: long.over, price: { ...long.rates, identity } } }),
+      ...(longContext && { longContext: { over: longContext.over, price: { ...longContext.rates, identity } } }),
       identity,
     },
     pricing,
@@ -68,33 +68,33 @@ export function priceOf(card: RateCard): { readonly price: Price; readonly prici
 }
 
 /** The rate card of models that are free of charge. */
-export const free = priceOf({ in_usd_per_mtok: '0', out_usd_per_mtok: '0' });
+export const freeRateCard = priceOf({ in_usd_per_mtok: '0', out_usd_per_mtok: '0' });
 
-function ratesOf(rates: Rates) {
-  const input = exact(rates.in_usd_per_mtok);
-  const cacheWrite = exact(rates.cache_write_usd_per_mtok) ?? input;
+function parseRates(rates: Rates) {
+  const input = parsePrice(rates.in_usd_per_mtok);
+  const cacheWrite = parsePrice(rates.cache_write_usd_per_mtok) ?? input;
   return {
     input: input ?? 0n,
-    output: exact(rates.out_usd_per_mtok) ?? 0n,
-    cacheRead: exact(rates.cache_read_usd_per_mtok) ?? input ?? 0n,
+    output: parsePrice(rates.out_usd_per_mtok) ?? 0n,
+    cacheRead: parsePrice(rates.cache_read_usd_per_mtok) ?? input ?? 0n,
     cacheWrite: cacheWrite ?? 0n,
-    cacheWrite1h: exact(rates.cache_write_1h_usd_per_mtok) ?? cacheWrite ?? 0n,
+    cacheWrite1h: parsePrice(rates.cache_write_1h_usd_per_mtok) ?? cacheWrite ?? 0n,
   };
 }
 
-function exact(text: string | undefined): bigint | undefined {
+function parsePrice(text: string | undefined): bigint | undefined {
   if (text === undefined) return undefined;
-  const pico = picodollars(text);
+  const pico = parsePicodollars(text);
   if (typeof pico === 'string') throw new RangeError(`the price '${text}' ${pico}`);
   return pico;
 }
 
-function shown(rates: ReturnType<typeof ratesOf>) {
+function toDecimalRates(rates: ReturnType<typeof parseRates>) {
   return {
-    in_usd_per_mtok: usdPerMtok(rates.input),
-    out_usd_per_mtok: usdPerMtok(rates.output),
-    cache_read_usd_per_mtok: usdPerMtok(rates.cacheRead),
-    cache_write_usd_per_mtok: usdPerMtok(rates.cacheWrite),
-    cache_write_1h_usd_per_mtok: usdPerMtok(rates.cacheWrite1h),
+    in_usd_per_mtok: formatUsdPerMtok(rates.input),
+    out_usd_per_mtok: formatUsdPerMtok(rates.output),
+    cache_read_usd_per_mtok: formatUsdPerMtok(rates.cacheRead),
+    cache_write_usd_per_mtok: formatUsdPerMtok(rates.cacheWrite),
+    cache_write_1h_usd_per_mtok: formatUsdPerMtok(rates.cacheWrite1h),
   };
 }

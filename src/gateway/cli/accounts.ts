@@ -1,72 +1,72 @@
-import { columns } from '../../cli/models/columns.ts';
+import { formatTable } from '../../cli/models/columns.ts';
 import { StartError } from '../../cli/start-error.ts';
 import { UsageError } from '../../config/usage.ts';
-import { balanceBody, jsonNano } from '../catalog/bodies.ts';
+import { toBalanceBody, nanodollarsToJson } from '../catalog/bodies.ts';
 import { LedgerError } from '../ledger/errors.ts';
 import type { AccountRow } from '../ledger/types.ts';
-import { dollars, nanoOf } from './money.ts';
-import { accountNamed, answer, note, type Session, whereBooksAre, withBooks, word } from './session.ts';
+import { formatDollars, parseNanodollars } from './money.ts';
+import { findAccount, writeResult, writeNote, type CommandContext, describeDatabase, withDatabase, positional } from './session.ts';
 
-const accountBody = ({ id, name, createdAt, balance, held }: AccountRow) => ({
+const toAccountBody = ({ id, name, createdAt, balance, held }: AccountRow) => ({
   id,
   name,
   created_at: createdAt,
-  balance: balanceBody(balance),
-  held_nanodollars: jsonNano(held),
+  balance: toBalanceBody(balance),
+  held_nanodollars: nanodollarsToJson(held),
 });
 
-export function createAccount(session: Session): Promise<void> {
+export function createAccount(session: CommandContext): Promise<void> {
   const { 'credit-usd': credit, 'included-usd': included } = session.command.flags;
-  return withBooks(session, async ({ ledger }) => {
-    const row = await ledger.createAccount(word(session, 0), {
+  return withDatabase(session, async ({ ledger }) => {
+    const row = await ledger.createAccount(positional(session, 0), {
       ...(credit === undefined ? {} : { credit }),
       ...(included === undefined ? {} : { included }),
     });
-    answer(
+    writeResult(
       session,
-      accountBody(row),
-      `the account ${row.name} is ${row.id}, with ${dollars(row.balance.remaining)}\n`,
+      toAccountBody(row),
+      `the account ${row.name} is ${row.id}, with ${formatDollars(row.balance.remaining)}\n`,
     );
   });
 }
 
-export function creditAccount(session: Session): Promise<void> {
-  const { note: why } = session.command.flags;
-  const amount = amountOf(word(session, 1));
-  return withBooks(session, async ({ ledger }) => {
-    const { id, name } = await accountNamed(session, ledger, word(session, 0));
-    const row = await ledger.credit(id, amount, why).catch(async (error: unknown) => {
+export function creditAccount(session: CommandContext): Promise<void> {
+  const { note: reason } = session.command.flags;
+  const amount = parseAmount(positional(session, 1));
+  return withDatabase(session, async ({ ledger }) => {
+    const { id, name } = await findAccount(session, ledger, positional(session, 0));
+    const row = await ledger.credit(id, amount, reason).catch(async (error: unknown) => {
       if (!(error instanceof LedgerError) || error.code !== 'balance_too_low') throw error;
-      const { balance } = await accountNamed(session, ledger, id);
+      const { balance } = await findAccount(session, ledger, id);
       throw new StartError(
-        `${name} has ${dollars(balance.remaining)} free; ${dollars(-amount)} cannot be taken from it`,
+        `${name} has ${formatDollars(balance.remaining)} free; ${formatDollars(-amount)} cannot be taken from it`,
       );
     });
-    answer(session, accountBody(row), `${row.name} has ${dollars(row.balance.remaining)} now\n`);
+    writeResult(session, toAccountBody(row), `${row.name} has ${formatDollars(row.balance.remaining)} now\n`);
   });
 }
 
-export function listAccounts(session: Session): Promise<void> {
-  return withBooks(session, async ({ ledger }) => {
+export function listAccounts(session: CommandContext): Promise<void> {
+  return withDatabase(session, async ({ ledger }) => {
     const rows = await ledger.accounts();
-    if (rows.length === 0) note(session, `there are no accounts ${await whereBooksAre(session)}`);
+    if (rows.length === 0) writeNote(session, `there are no accounts ${await describeDatabase(session)}`);
     const cells = rows.map(({ id, name, createdAt, balance, held }) => [
       name,
       id,
-      dollars(balance.remaining),
-      dollars(balance.allowanceRemaining),
-      dollars(balance.creditsRemaining),
-      dollars(held),
+      formatDollars(balance.remaining),
+      formatDollars(balance.allowanceRemaining),
+      formatDollars(balance.creditsRemaining),
+      formatDollars(held),
       createdAt.slice(0, 10),
     ]);
     const headings = ['NAME', 'ID', 'REMAINING', 'ALLOWANCE', 'CREDITS', 'HELD', 'CREATED'];
-    answer(session, { data: rows.map(accountBody) }, columns(headings, cells));
+    writeResult(session, { data: rows.map(toAccountBody) }, formatTable(headings, cells));
   });
 }
 
-function amountOf(text: string): bigint {
+function parseAmount(text: string): bigint {
   try {
-    return nanoOf(text);
+    return parseNanodollars(text);
   } catch (error) {
     if (error instanceof RangeError) throw new UsageError([`USD: ${error.message}`]);
     throw error;

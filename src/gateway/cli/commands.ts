@@ -56,10 +56,10 @@ export const commands = {
 export type CommandName = keyof typeof commands;
 export const commandNames = Object.keys(commands) as CommandName[];
 const isCommand = (name: string): name is CommandName => Object.hasOwn(commands, name);
-export const rowOf = (name: CommandName): CommandRow => commands[name];
+export const commandRowOf = (name: CommandName): CommandRow => commands[name];
 
 export type Command =
-  | { readonly name: 'help'; readonly about: CommandName | undefined }
+  | { readonly name: 'help'; readonly topic: CommandName | undefined }
   | { readonly name: 'version' }
   | {
       readonly name: CommandName;
@@ -74,7 +74,7 @@ export function parseGatewayArgs(args: readonly string[]): Command {
   const faults: string[] = [];
   const words: string[] = [];
   const given = new Map<FlagName, string>();
-  const asked = new Set<string>();
+  const switches = new Set<string>();
   const known = [...flagNames, 'json', 'help', 'version'];
   for (let at = 0; at < args.length; at++) {
     const arg = args[at] ?? '';
@@ -87,38 +87,38 @@ export function parseGatewayArgs(args: readonly string[]): Command {
       words.push(arg);
       continue;
     }
-    const [, long, inline] = /^--([^=]+)(?:=(.*))?$/s.exec(arg) ?? [];
+    const [, long, inlineValue] = /^--([^=]+)(?:=(.*))?$/s.exec(arg) ?? [];
     const name = long ?? { '-h': 'help', '-v': 'version' }[arg];
     if (name === undefined || !known.includes(name)) {
       faults.push(
         `unknown flag ${arg.split('=')[0]}${didYouMean(long ?? arg, known, (near) => `--${near}`)}`,
       );
     } else if (!isFlag(name)) {
-      if (inline === undefined) asked.add(name);
-      else faults.push(`--${name} takes no value, got '${inline}'`);
+      if (inlineValue === undefined) switches.add(name);
+      else faults.push(`--${name} takes no value, got '${inlineValue}'`);
     } else {
       const next = args[at + 1];
       // In `--account --json` the value is missing.
-      const value = inline ?? (next === undefined || /^--?[a-z]/.test(next) ? undefined : next);
+      const value = inlineValue ?? (next === undefined || /^--?[a-z]/.test(next) ? undefined : next);
       if (value === undefined) faults.push(`--${name} needs a value`);
       else if (given.has(name)) faults.push(`--${name} is given twice`);
       else given.set(name, value);
-      if (inline === undefined && value !== undefined) at++;
+      if (inlineValue === undefined && value !== undefined) at++;
     }
   }
   // `help key create` works like `key create --help`.
   if (words[0] === 'help') {
     words.shift();
-    asked.add('help');
+    switches.add('help');
   }
   const found = commandOf(words);
-  if (asked.has('help')) return { name: 'help', about: found?.name };
-  if (asked.has('version')) return { name: 'version' };
+  if (switches.has('help')) return { name: 'help', topic: found?.name };
+  if (switches.has('version')) return { name: 'version' };
   if (words.length === 0 && faults.length === 0 && given.size === 0)
-    return { name: 'help', about: undefined };
+    return { name: 'help', topic: undefined };
   if (!found) throw new UsageError([...faults, unknownCommand(words)]);
   const { name, rest } = found;
-  faults.push(...wordFaults(name, rest), ...flagFaults(name, [...given.keys()]));
+  faults.push(...positionalFaults(name, rest), ...flagFaults(name, [...given.keys()]));
   const values: Record<string, unknown> = {};
   for (const [flag, text] of given) {
     try {
@@ -129,7 +129,7 @@ export function parseGatewayArgs(args: readonly string[]): Command {
     }
   }
   if (faults.length > 0) throw new UsageError(faults);
-  return { name, words: rest, flags: values, json: asked.has('json') };
+  return { name, words: rest, flags: values, json: switches.has('json') };
 }
 
 function commandOf(words: readonly string[]): { name: CommandName; rest: readonly string[] } | undefined {
@@ -143,15 +143,15 @@ function commandOf(words: readonly string[]): { name: CommandName; rest: readonl
 function unknownCommand(words: readonly string[]): string {
   if (words.length === 0) return `there is no command; the commands are: ${commandNames.join(', ')}`;
   const [noun = ''] = words;
-  const of = commandNames.filter((name) => name.startsWith(`${noun} `));
-  if (of.length > 0 && words.length === 1) return `'${noun}' needs a subcommand: ${of.join(', ')}`;
+  const subcommands = commandNames.filter((name) => name.startsWith(`${noun} `));
+  if (subcommands.length > 0 && words.length === 1) return `'${noun}' needs a subcommand: ${subcommands.join(', ')}`;
   const typed = words.slice(0, 2).join(' ');
-  const near = didYouMean(typed, commandNames, (name) => `'${name}'`);
-  return `unknown command '${typed}'${near || didYouMean(noun, commandNames, (name) => `'${name}'`)}; the commands are: ${commandNames.join(', ')}`;
+  const suggestion = didYouMean(typed, commandNames, (name) => `'${name}'`);
+  return `unknown command '${typed}'${suggestion || didYouMean(noun, commandNames, (name) => `'${name}'`)}; the commands are: ${commandNames.join(', ')}`;
 }
 
-function wordFaults(name: CommandName, words: readonly string[]): string[] {
-  const { words: needed } = rowOf(name);
+function positionalFaults(name: CommandName, words: readonly string[]): string[] {
+  const { words: needed } = commandRowOf(name);
   const missing = needed.slice(words.length);
   if (missing.length > 0) return [`${name} needs ${missing.join(' and ')}`];
   const extra = words.slice(needed.length).map((word) => `'${word}'`);
@@ -161,10 +161,10 @@ function wordFaults(name: CommandName, words: readonly string[]): string[] {
 }
 
 function flagFaults(name: CommandName, given: readonly FlagName[]): string[] {
-  const { flags: own, needed = [] } = rowOf(name);
+  const { flags: allowedFlags, needed = [] } = commandRowOf(name);
   return [
     ...given
-      .filter((flag) => !own.includes(flag) && !commonFlags.includes(flag))
+      .filter((flag) => !allowedFlags.includes(flag) && !commonFlags.includes(flag))
       .map((flag) => `--${flag} does not belong to the command ${name}`),
     ...needed
       .filter((flag) => !given.includes(flag))

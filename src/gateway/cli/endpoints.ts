@@ -1,31 +1,31 @@
 import { readFile } from 'node:fs/promises';
-import { columns } from '../../cli/models/columns.ts';
+import { formatTable } from '../../cli/models/columns.ts';
 import { StartError } from '../../cli/start-error.ts';
 import { UsageError } from '../../config/usage.ts';
 import { errorMessage } from '../../util/error-message.ts';
-import { endpointForm, endpointRule } from '../catalog/names.ts';
-import { isOpenlySent } from '../config/remarks.ts';
-import { accountNamed, answer, fileOf, neededFlag, note, type Session, withBooks, word } from './session.ts';
+import { endpointPattern, endpointRule } from '../catalog/names.ts';
+import { isPublicPlainHttp } from '../config/remarks.ts';
+import { findAccount, writeResult, readConfigIfPresent, requireFlag, writeNote, type CommandContext, withDatabase, positional } from './session.ts';
 
-export async function addEndpoint(session: Session): Promise<void> {
-  const { account, 'base-url': url, 'api-key-file': keyFile } = session.command.flags;
-  const name = endpointName(session);
-  const apiKey = keyFile === undefined ? undefined : await keyIn(keyFile);
-  const file = await fileOf(session);
+export async function addEndpoint(context: CommandContext): Promise<void> {
+  const { account, 'base-url': url, 'api-key-file': keyFile } = context.command.flags;
+  const name = parseEndpointName(context);
+  const apiKey = keyFile === undefined ? undefined : await readKeyFile(keyFile);
+  const file = await readConfigIfPresent(context);
   const masterKeys = (await file?.masterKeys()) ?? [];
-  await withBooks(
-    session,
+  await withDatabase(
+    context,
     async ({ ledger, credentials }) => {
-      const { id, name: owner } = await accountNamed(session, ledger, neededFlag(account, 'account'));
-      const baseUrl = neededFlag(url, 'base-url');
+      const { id, name: owner } = await findAccount(context, ledger, requireFlag(account, 'account'));
+      const baseUrl = requireFlag(url, 'base-url');
       await credentials.register(id, name, { baseUrl, ...(apiKey === undefined ? {} : { apiKey }) });
-      if (isOpenlySent(baseUrl))
-        note(
-          session,
+      if (isPublicPlainHttp(baseUrl))
+        writeNote(
+          context,
           'plain http is allowed for loopback and private addresses only: requests fail if this name resolves to others',
         );
-      answer(
-        session,
+      writeResult(
+        context,
         { account: id, provider: name, base_url: baseUrl },
         `${owner} has the endpoint ${name}; its models are ${name}/MODEL\n`,
       );
@@ -34,11 +34,11 @@ export async function addEndpoint(session: Session): Promise<void> {
   );
 }
 
-export function listEndpoints(session: Session): Promise<void> {
-  const { account } = session.command.flags;
-  return withBooks(session, async ({ ledger, credentials }) => {
+export function listEndpoints(context: CommandContext): Promise<void> {
+  const { account } = context.command.flags;
+  return withDatabase(context, async ({ ledger, credentials }) => {
     const accounts =
-      account === undefined ? await ledger.accounts() : [await accountNamed(session, ledger, account)];
+      account === undefined ? await ledger.accounts() : [await findAccount(context, ledger, account)];
     const rows = [];
     for (const { id, name } of accounts)
       for (const row of await credentials.list(id)) rows.push({ name, row: { account: id, ...row } });
@@ -49,32 +49,32 @@ export function listEndpoints(session: Session): Promise<void> {
       row.last4 === '' ? '-' : `...${row.last4}`,
       row.base_url ?? '-',
     ]);
-    answer(
-      session,
+    writeResult(
+      context,
       { data: rows.map(({ row }) => row) },
-      columns(['ACCOUNT', 'PROVIDER', 'STATUS', 'KEY', 'BASE URL'], cells),
+      formatTable(['ACCOUNT', 'PROVIDER', 'STATUS', 'KEY', 'BASE URL'], cells),
     );
   });
 }
 
-export function removeEndpoint(session: Session): Promise<void> {
-  const { account } = session.command.flags;
-  const name = endpointName(session);
-  return withBooks(session, async ({ ledger, credentials }) => {
-    const { id, name: owner } = await accountNamed(session, ledger, neededFlag(account, 'account'));
+export function removeEndpoint(context: CommandContext): Promise<void> {
+  const { account } = context.command.flags;
+  const name = parseEndpointName(context);
+  return withDatabase(context, async ({ ledger, credentials }) => {
+    const { id, name: owner } = await findAccount(context, ledger, requireFlag(account, 'account'));
     if (!(await credentials.remove(id, name)))
       throw new StartError(`${owner} has no endpoint ${name}; \`endpoint list\` shows its endpoints`);
-    answer(session, { account: id, provider: name, removed: true }, `${owner} no longer has ${name}\n`);
+    writeResult(context, { account: id, provider: name, removed: true }, `${owner} no longer has ${name}\n`);
   });
 }
 
-function endpointName(session: Session): string {
-  const name = word(session, 0);
-  if (endpointForm.test(name)) return name;
+function parseEndpointName(context: CommandContext): string {
+  const name = positional(context, 0);
+  if (endpointPattern.test(name)) return name;
   throw new UsageError([`KIND:SLUG: ${endpointRule}; got '${name}'`]);
 }
 
-async function keyIn(path: string): Promise<string> {
+async function readKeyFile(path: string): Promise<string> {
   let text: string;
   try {
     text = (await readFile(path, 'utf8')).trim();

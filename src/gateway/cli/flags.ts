@@ -1,41 +1,41 @@
 import { isIP } from 'node:net';
-import { expiry } from '../../words/expiry.ts';
-import { nanoOf } from './money.ts';
+import { parseExpiry } from '../../words/expiry.ts';
+import { parseNanodollars } from './money.ts';
 
 interface Flag<T> {
   /** Placeholder of the value in the help text. */
   readonly value: string;
   readonly help: string;
   /** Parses the value. @throws RangeError with a message for the user */
-  readonly read: (text: string) => T;
+  readonly read: (parseText: string) => T;
 }
 
-const text = (value: string): string => {
+const parseText = (value: string): string => {
   if (value.trim() === '') throw new RangeError('must not be empty');
   return value;
 };
 
-const whole =
-  (least: number, most: number, unit = '') =>
+const parseIntegerBetween =
+  (min: number, max: number, unit = '') =>
   (value: string): number => {
     const number = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN;
-    if (number >= least && number <= most) return number;
-    throw new RangeError(`expected a whole number from ${least} to ${most}${unit}, got '${value}'`);
+    if (number >= min && number <= max) return number;
+    throw new RangeError(`expected a whole number from ${min} to ${max}${unit}, got '${value}'`);
   };
 
 /** Parses an amount that is not negative. */
-const usd = (value: string): bigint => {
-  const nano = nanoOf(value);
+const parseUsd = (value: string): bigint => {
+  const nano = parseNanodollars(value);
   if (nano >= 0n) return nano;
   throw new RangeError(`must not be negative, got '${value}'`);
 };
 
-const listenable = (value: string): string => {
+const parseHost = (value: string): string => {
   if (isIP(value) !== 0 || /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/i.test(value)) return value;
   throw new RangeError('expected an address or a host name, without port and brackets');
 };
 
-const names = (value: string): string[] => {
+const parseNames = (value: string): string[] => {
   const found = value
     .split(',')
     .map((name) => name.trim())
@@ -44,7 +44,7 @@ const names = (value: string): string[] => {
   throw new RangeError('expected ids of models, separated by commas');
 };
 
-const database = (value: string): string => {
+const parseDatabase = (value: string): string => {
   if (/^(?:sqlite:.+|postgres(?:ql)?:\/\/.+)$/s.test(value)) return value;
   // The value may hold a password, so the message does not repeat it.
   throw new RangeError('expected sqlite:PATH or postgres://USER@HOST/DATABASE');
@@ -54,38 +54,38 @@ export const flags = {
   config: {
     value: 'FILE',
     help: 'the configuration (default: gateway.toml, if it exists)',
-    read: text,
+    read: parseText,
   },
   database: {
     value: 'URL',
     help: 'sqlite:PATH or postgres://... (default: from the configuration; else $LATHE_DATABASE; else SQLite in $LATHE_DATA_DIR or ~/.local/share/lathe)',
-    read: database,
+    read: parseDatabase,
   },
-  host: { value: 'ADDRESS', help: 'address to listen on (default 127.0.0.1)', read: listenable },
-  port: { value: 'N', help: 'port to listen on; 0 picks a free port (default 8090)', read: whole(0, 65_535) },
+  host: { value: 'ADDRESS', help: 'address to listen on (default 127.0.0.1)', read: parseHost },
+  port: { value: 'N', help: 'port to listen on; 0 picks a free port (default 8090)', read: parseIntegerBetween(0, 65_535) },
   'grace-secs': {
     value: 'N',
     help: 'after SIGTERM, SIGINT or SIGHUP, seconds that running requests get before they are aborted and settled (default 30)',
-    read: whole(0, 3600, ' seconds'),
+    read: parseIntegerBetween(0, 3600, ' seconds'),
   },
-  'credit-usd': { value: 'USD', help: "the account's initial credits", read: usd },
+  'credit-usd': { value: 'USD', help: "the account's initial credits", read: parseUsd },
   'included-usd': {
     value: 'USD',
     help: "the account's included allowance; it is spent before credits",
-    read: usd,
+    read: parseUsd,
   },
-  note: { value: 'TEXT', help: 'the reason, recorded in the ledger', read: text },
-  account: { value: 'NAME', help: 'the account, by name or id', read: text },
-  label: { value: 'TEXT', help: 'what the key is for', read: text },
-  'cap-usd': { value: 'USD', help: 'total spending limit of the key', read: usd },
-  expires: { value: 'WHEN', help: 'a time from now (90d, 12h) or a date (2030-01-31)', read: expiry },
-  models: { value: 'ID,ID', help: 'the only models that the key may use', read: names },
+  note: { value: 'TEXT', help: 'the reason, recorded in the ledger', read: parseText },
+  account: { value: 'NAME', help: 'the account, by name or id', read: parseText },
+  label: { value: 'TEXT', help: 'what the key is for', read: parseText },
+  'cap-usd': { value: 'USD', help: 'total spending limit of the key', read: parseUsd },
+  expires: { value: 'WHEN', help: 'a time from now (90d, 12h) or a date (2030-01-31)', read: parseExpiry },
+  models: { value: 'ID,ID', help: 'the only models that the key may use', read: parseNames },
   'base-url': {
     value: 'URL',
     help: 'base URL of the endpoint, with its version: http://10.0.0.5:8000/v1',
-    read: text,
+    read: parseText,
   },
-  'api-key-file': { value: 'FILE', help: "file with the endpoint's API key, if it needs one", read: text },
+  'api-key-file': { value: 'FILE', help: "file with the endpoint's API key, if it needs one", read: parseText },
 } as const satisfies Readonly<Record<string, Flag<unknown>>>;
 
 export type FlagName = keyof typeof flags;

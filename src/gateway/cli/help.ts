@@ -1,38 +1,38 @@
-import { table } from '../../config/help-table.ts';
-import { type CommandName, commandNames, rowOf } from './commands.ts';
+import { formatTable } from '../../config/help-table.ts';
+import { type CommandName, commandNames, commandRowOf } from './commands.ts';
 import { commonFlags, type FlagName, flags } from './flags.ts';
 
 const program = 'node dist/gateway.js';
 
-const flagRow = (name: FlagName): readonly [string, string] => [
+const toHelpRow = (name: FlagName): readonly [string, string] => [
   `--${name} ${flags[name].value}`,
   flags[name].help,
 ];
 
-const ofEvery: readonly (readonly [string, string])[] = [
-  ...commonFlags.map(flagRow),
+const commonRows: readonly (readonly [string, string])[] = [
+  ...commonFlags.map(toHelpRow),
   ['--json', 'print the result as JSON'],
   ['-h, --help', 'print this help, or that of a command, and exit'],
   ['-v, --version', 'print the version and exit'],
 ];
 
-export function gatewayHelp(version: string, about: CommandName | undefined): string {
-  return [...(about === undefined ? overview(version) : ofCommand(about)), ''].join('\n');
+export function gatewayHelp(version: string, topic: CommandName | undefined): string {
+  return [...(topic === undefined ? overviewHelp(version) : commandHelp(topic)), ''].join('\n');
 }
 
-const overview = (version: string): string[] => [
+const overviewHelp = (version: string): string[] => [
   `lathe gateway ${version}: one API key for many providers, with a receipt for every request`,
   '',
   `Usage: ${program} COMMAND [options]`,
   '',
   'Commands:',
-  ...table(commandNames.map((name) => [[name, ...rowOf(name).words].join(' '), rowOf(name).help])),
+  ...formatTable(commandNames.map((name) => [[name, ...commandRowOf(name).words].join(' '), commandRowOf(name).help])),
   '',
   'Options of every command:',
-  ...table(ofEvery),
+  ...formatTable(commonRows),
   '',
   'Environment:',
-  ...table([
+  ...formatTable([
     ['LATHE_DATABASE', 'the database, if neither --database nor the configuration names one'],
     ['LATHE_DATA_DIR', 'the folder of the default database'],
   ]),
@@ -40,13 +40,13 @@ const overview = (version: string): string[] => [
   'Documentation: docs/gateway.md. Example configuration: gateway.example.toml.',
 ];
 
-function ofCommand(name: CommandName): string[] {
-  const { words, flags: own, needed = [], help } = rowOf(name);
+function commandHelp(name: CommandName): string[] {
+  const { words, flags: ownFlags, needed = [], help } = commandRowOf(name);
   const usage = [name, ...words, ...needed.map((flag) => `--${flag} ${flags[flag].value}`)];
   return [
     `${program} ${usage.join(' ')} [options]: ${help}`,
     '',
     'Options:',
-    ...table([...own.map(flagRow), ...ofEvery]),
+    ...formatTable([...ownFlags.map(toHelpRow), ...commonRows]),
   ];
 }

@@ -9,10 +9,10 @@ import { addEndpoint, listEndpoints, removeEndpoint } from './endpoints.ts';
 import { gatewayHelp } from './help.ts';
 import { createKey, listKeys, revokeKey } from './keys.ts';
 import { serve } from './serve.ts';
-import type { Session } from './session.ts';
-import type { GatewayWorld } from './types.ts';
+import type { CommandContext } from './session.ts';
+import type { CliEnvironment } from './types.ts';
 
-const doers: Readonly<Record<CommandName, (session: Session) => Promise<void>>> = {
+const commandHandlers: Readonly<Record<CommandName, (session: CommandContext) => Promise<void>>> = {
   serve,
   'account create': createAccount,
   'account credit': creditAccount,
@@ -29,28 +29,28 @@ const doers: Readonly<Record<CommandName, (session: Session) => Promise<void>>> 
 };
 
 /** Runs the command line. Writes errors to stderr, one per line; exits with 2 for wrong usage and 1 for other errors. */
-export async function gatewayMain(world: GatewayWorld): Promise<void> {
+export async function gatewayMain(environment: CliEnvironment): Promise<void> {
   try {
-    await run(world);
+    await run(environment);
   } catch (error) {
     const usage = error instanceof UsageError;
     for (const line of usage ? error.faults : [errorMessage(error)])
-      world.stderr.write(`lathe: ${printable(line)}\n`);
-    if (usage) world.stderr.write('See: node dist/gateway.js --help\n');
-    world.exit(usage ? 2 : 1);
+      environment.stderr.write(`lathe: ${printable(line)}\n`);
+    if (usage) environment.stderr.write('See: node dist/gateway.js --help\n');
+    environment.exit(usage ? 2 : 1);
   }
 }
 
-async function run(world: GatewayWorld): Promise<void> {
-  const command = parseGatewayArgs(world.args);
+async function run(environment: CliEnvironment): Promise<void> {
+  const command = parseGatewayArgs(environment.args);
   switch (command.name) {
     case 'help':
-      world.stdout.write(gatewayHelp(await world.version(), command.about));
+      environment.stdout.write(gatewayHelp(await environment.version(), command.topic));
       return;
     case 'version':
-      world.stdout.write(`lathe ${await world.version()}\n`);
+      environment.stdout.write(`lathe ${await environment.version()}\n`);
       return;
     default:
-      await doers[command.name]({ world, command });
+      await commandHandlers[command.name]({ environment, command });
   }
 }

@@ -4,7 +4,7 @@ const decimals = 9;
 const nanoPerDollar = 10n ** BigInt(decimals);
 
 /** Parses decimal text in US dollars to nanodollars, exactly. @throws RangeError with a message for the user */
-export function nanoOf(text: string): Nano {
+export function parseNanodollars(text: string): Nano {
   const [, sign, whole, fraction = ''] = /^([+-]?)\$?(\d{1,10})(?:\.(\d{1,30}))?$/.exec(text) ?? [];
   if (whole === undefined)
     throw new RangeError(`expected US dollars as decimal text, such as 5 or 0.25, got '${text}'`);
@@ -15,7 +15,7 @@ export function nanoOf(text: string): Nano {
 }
 
 /** Formats an amount in full, with at least the cents: `$5.00`, `-$0.000000001`. */
-export function dollars(nano: Nano): string {
+export function formatDollars(nano: Nano): string {
   const digits = String(nano < 0n ? -nano : nano).padStart(decimals + 1, '0');
   const fraction = digits.slice(-decimals).replace(/0{1,7}$/, '');
   return `${nano < 0n ? '-' : ''}$${digits.slice(0, -decimals)}.${fraction}`;

@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { Credentials } from '../access/credentials.ts';
 import { openLedger } from '../ledger/index.ts';
 import { GatewayStore } from '../store/index.ts';
-import type { OpenBooks, OpenBooksOptions } from './types.ts';
+import type { GatewayDatabase, GatewayDatabaseOptions } from './types.ts';
 
 /** Opens a gateway's database for commands. No request is sent to a provider. */
-export async function openBooks({ database, masterKeys, onNotice }: OpenBooksOptions): Promise<OpenBooks> {
+export async function openGatewayDatabase({ database, masterKeys, onNotice }: GatewayDatabaseOptions): Promise<GatewayDatabase> {
   const store = await GatewayStore.open({ url: database, replicaId: `command-${randomUUID()}`, onNotice });
   try {
     const ledger = await openLedger({ store, onFault: onNotice });

@@ -1,6 +1,6 @@
 import type { Terminal } from '../../cli/progress.ts';
 import type { SignalSource } from '../../terminal/stop-signals.ts';
-import type { Rotation } from '../access/rotate.ts';
+import type { RotationResult } from '../access/rotate.ts';
 import type { CredentialStore } from '../access/types.ts';
 import type { GatewayConfig } from '../config/types.ts';
 import type { Ledger } from '../ledger/types.ts';
@@ -40,24 +40,24 @@ export interface CredentialAdmin extends Pick<CredentialStore, 'list' | 'remove'
     name: string,
     endpoint: { readonly apiKey?: string; readonly baseUrl: string },
   ): Promise<void>;
-  rotate(): Promise<Rotation>;
+  rotate(): Promise<RotationResult>;
 }
 
 /** The open database of a gateway, for commands. */
-export interface OpenBooks {
+export interface GatewayDatabase {
   readonly ledger: Ledger;
   readonly credentials: CredentialAdmin;
   close(): Promise<void>;
 }
 
-export interface OpenBooksOptions {
+export interface GatewayDatabaseOptions {
   readonly database: string;
   readonly masterKeys: GatewayConfig['masterKeys'];
   readonly onNotice: (message: string) => void;
 }
 
 /** The program's environment. Only `gateway.ts` creates the real one; tests create others. */
-export interface GatewayWorld {
+export interface CliEnvironment {
   /** Arguments, without the program name. */
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -69,5 +69,5 @@ export interface GatewayWorld {
   readonly exit: (code: number) => void;
   readonly now: () => Date;
   readonly serve: ServeGateway;
-  readonly openBooks: (options: OpenBooksOptions) => Promise<OpenBooks>;
+  readonly openDatabase: (options: GatewayDatabaseOptions) => Promise<GatewayDatabase>;
 }

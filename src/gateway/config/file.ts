@@ -3,41 +3,41 @@ import { basename, dirname, resolve } from 'node:path';
 import { parse, TomlError } from 'smol-toml';
 import { KeyLines } from '../../config/toml-lines.ts';
 import { UsageError } from '../../config/usage.ts';
-import { cloudProvider, residentName } from '../catalog/names.ts';
+import { cloudProviderId, residentAlias } from '../catalog/names.ts';
 import { priceOf } from '../catalog/rate-card.ts';
 import type { Model, Provider } from '../catalog/types.ts';
 import { efforts as allEfforts } from '../../wires/core/effort.ts';
-import { checkTogether } from './check.ts';
-import { Faults } from './faults.ts';
+import { checkReferences } from './check.ts';
+import { ConfigFaults } from './faults.ts';
 import { type Environment, SecretSources } from './secret-sources.ts';
 import type { ModelTable } from './shapes.ts';
-import { type Tables, tablesOf } from './tables.ts';
+import { type Tables, parseTables } from './tables.ts';
 import type { ByokProvider, GatewayConfig } from './types.ts';
 
 export interface LoadOptions {
   readonly env: Environment;
   /** Ids of models that the catalog has in addition to those of the file: the host's own. */
-  readonly resident?: readonly string[];
+  readonly residentIds?: readonly string[];
   /** The flag that names the file, for messages. Default: `--config`. */
-  readonly flag?: string;
+  readonly flagName?: string;
 }
 
 /** A `gateway.toml`. Secrets are read when they are needed; all faults are reported at once. */
 export class GatewayFile {
   readonly #source: string;
-  readonly #place: Place;
+  readonly #context: FileContext;
 
   /**
    * @param source the text of the file
    * @param place the file's name for messages, its folder (base of relative paths), and the options
    */
-  constructor(source: string, place: Place) {
+  constructor(source: string, context: FileContext) {
     this.#source = source;
-    this.#place = place;
+    this.#context = context;
   }
 
   static async read(path: string, options: LoadOptions): Promise<GatewayFile> {
-    return new GatewayFile(await sourceOf(path, options.flag ?? '--config'), {
+    return new GatewayFile(await readSource(path, options.flagName ?? '--config'), {
       ...options,
       name: basename(path),
       folder: dirname(resolve(path)),
@@ -46,78 +46,78 @@ export class GatewayFile {
 
   /** The whole configuration. Rejects with `UsageError`, with every fault as `FILE:LINE: KEY: message`. */
   config(): Promise<GatewayConfig> {
-    return this.#checked(async (tables, sources) => {
-      await databaseOf(tables, sources, this.#place.folder);
+    return this.#parseAndCheck(async (tables, sources) => {
+      await readDatabaseUrl(tables, sources, this.#context.folder);
       const providers: Provider[] = [];
       for (const { path, value } of tables.providers) {
         const { id, wire, api_key_env: env, api_key_file: file, base_url: url, access = 'house' } = value;
         const at = { env: [...path, 'api_key_env'], file: [...path, 'api_key_file'] };
-        const apiKey = await sources.of(env, file, at);
-        providers.push({ id, wire, baseUrls: [url].flat().map(withoutSlash), apiKey, access });
+        const apiKey = await sources.read(env, file, at);
+        providers.push({ id, wire, baseUrls: [url].flat().map(withoutTrailingSlash), apiKey, access });
       }
       return {
         providers,
         models: tables.models.flatMap(({ value }) => {
           const provider = providers.find(({ id }) => id === value.provider);
-          return provider ? [modelOf(value, provider)] : [];
+          return provider ? [toModel(value, provider)] : [];
         }),
         aliases: new Map(tables.aliases.map(({ value }) => [value.name, value.to])),
         fallbacks: new Map(tables.fallbacks.map(({ value }) => [value.model, value.to])),
-        byok: byokOf(tables, providers),
-        limits: limitsOf(tables),
-        masterKeys: await masterKeysOf(tables, sources),
+        byok: toByokProviders(tables, providers),
+        limits: toLimits(tables),
+        masterKeys: await readMasterKeys(tables, sources),
       };
     });
   }
 
   /** The master keys only; providers' keys may be missing. Rejects with `UsageError`. */
   masterKeys(): Promise<GatewayConfig['masterKeys']> {
-    return this.#checked(masterKeysOf);
+    return this.#parseAndCheck(readMasterKeys);
   }
 
   /** The database URL, if the file has one. Rejects with `UsageError`. */
   database(): Promise<string | undefined> {
-    return this.#checked((tables, sources) => databaseOf(tables, sources, this.#place.folder));
+    return this.#parseAndCheck((tables, sources) => readDatabaseUrl(tables, sources, this.#context.folder));
   }
 
   /** The ids of the file's models and of the host's own. Rejects with `UsageError`. */
   modelIds(): Promise<string[]> {
-    return this.#checked(({ named }) => Promise.resolve([...named.models, ...(this.#place.resident ?? [])]));
+    return this.#parseAndCheck(({ declaredIds: named }) => Promise.resolve([...named.models, ...(this.#context.residentIds ?? [])]));
   }
 
-  async #checked<T>(make: (tables: Tables, sources: SecretSources) => Promise<T>): Promise<T> {
-    const { name, folder, env } = this.#place;
-    const resident = [residentName, ...(this.#place.resident ?? [])];
-    const raw = parsed(this.#source, name);
-    const faults = new Faults(name, new KeyLines(this.#source));
-    const tables = tablesOf(raw, faults);
-    checkTogether(tables, resident, faults);
-    const made = await make(tables, new SecretSources(env, folder, faults));
-    faults.throwAny();
-    return made;
+  async #parseAndCheck<T>(make: (tables: Tables, sources: SecretSources) => Promise<T>): Promise<T> {
+    const { name, folder, env } = this.#context;
+    const residentIds = [residentAlias, ...(this.#context.residentIds ?? [])];
+    const raw = parseToml(this.#source, name);
+    const faults = new ConfigFaults(name, new KeyLines(this.#source));
+    const tables = parseTables(raw, faults);
+    checkReferences(tables, residentIds, faults);
+    const result = await make(tables, new SecretSources(env, folder, faults));
+    faults.throwIfAny();
+    return result;
   }
 }
 
-interface Place extends LoadOptions {
+interface FileContext extends LoadOptions {
   readonly name: string;
   readonly folder: string;
 }
 
-async function sourceOf(path: string, flag: string): Promise<string> {
+async function readSource(path: string, flagName: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
     const known: Readonly<Record<string, string>> = {
-      ENOENT: `there is no such file; copy gateway.example.toml, or name yours with ${flag} FILE`,
+      ENOENT: `there is no such file; copy gateway.example.toml, or name yours with ${flagName} FILE`,
       EISDIR: 'it is a directory; name the file in it',
       EACCES: "not allowed to read it; check the file's owner and mode",
     };
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    throw new UsageError([`${flag} ${path}: ${known[code] ?? `cannot be read (${code})`}`]);
+    throw new UsageError([`${flagName} ${path}: ${known[code] ?? `cannot be read (${code})`}`]);
   }
 }
 
-function parsed(source: string, name: string): Record<string, unknown> {
+function parseToml(source: string, name: string): Record<string, unknown> {
   try {
     return parse(source, { integersAsBigInt: 'asNeeded' });
   } catch (error) {
@@ -127,17 +127,17 @@ function parsed(source: string, name: string): Record<string, unknown> {
   }
 }
 
-async function databaseOf(
+async function readDatabaseUrl(
   { database, databaseEnv }: Tables,
   sources: SecretSources,
   folder: string,
 ): Promise<string | undefined> {
-  const url = database ?? (await sources.of(databaseEnv, undefined, { env: ['database_env'], file: [] }));
+  const url = database ?? (await sources.read(databaseEnv, undefined, { env: ['database_env'], file: [] }));
   const path = /^sqlite:(.+)$/s.exec(url ?? '')?.[1];
   return path === undefined ? url : `sqlite:${resolve(folder, path)}`;
 }
 
-const limitsOf = ({ limits }: Tables): GatewayConfig['limits'] => ({
+const toLimits = ({ limits }: Tables): GatewayConfig['limits'] => ({
   concurrency: limits.concurrency,
   requestsPerMinute: limits.requests_per_minute,
   shared: limits.shared,
@@ -149,7 +149,7 @@ const limitsOf = ({ limits }: Tables): GatewayConfig['limits'] => ({
   drainIdleSecs: limits.drain_idle_secs,
 });
 
-async function masterKeysOf(
+async function readMasterKeys(
   { secrets }: Tables,
   sources: SecretSources,
 ): Promise<GatewayConfig['masterKeys']> {
@@ -158,13 +158,13 @@ async function masterKeysOf(
   const at = { env: [...path, 'master_key_env'], file: [...path, 'master_key_file'] };
   const keys = [await sources.masterKey(value.master_key_env, value.master_key_file, at)];
   for (const [index, { env, file }] of (value.previous ?? []).entries()) {
-    const place = [...path, 'previous', index];
-    keys.push(await sources.masterKey(env, file, { env: [...place, 'env'], file: [...place, 'file'] }));
+    const keyPath = [...path, 'previous', index];
+    keys.push(await sources.masterKey(env, file, { env: [...keyPath, 'env'], file: [...keyPath, 'file'] }));
   }
   return keys.filter((key) => key !== undefined);
 }
 
-function modelOf(table: ModelTable, provider: Provider): Model {
+function toModel(table: ModelTable, provider: Provider): Model {
   return {
     id: table.id,
     provider,
@@ -181,19 +181,19 @@ function modelOf(table: ModelTable, provider: Provider): Model {
 }
 
 /** Resolves the [byok] tables. Defaults come from the provider of the same id, or are those of the cloud provider. */
-function byokOf({ byok }: Tables, providers: readonly Provider[]): ByokProvider[] {
+function toByokProviders({ byok }: Tables, providers: readonly Provider[]): ByokProvider[] {
   return byok.map(({ value: { id, wire, base_url: url, host_suffixes: suffixes, base_path: basePath } }) => {
     const provider = providers.find((one) => one.id === id);
-    const cloud = id === cloudProvider && url === undefined;
-    const baseUrl = url ?? (suffixes || cloud ? undefined : provider?.baseUrls[0]);
+    const isCloud = id === cloudProviderId && url === undefined;
+    const baseUrl = url ?? (suffixes || isCloud ? undefined : provider?.baseUrls[0]);
     return {
       id,
       wire: wire ?? provider?.wire ?? 'openai-chat',
-      baseUrl: baseUrl === undefined ? undefined : withoutSlash(baseUrl),
-      hostSuffixes: suffixes ?? (cloud ? ['.openai.azure.com'] : []),
-      basePath: basePath ?? (cloud ? '/openai/v1' : ''),
+      baseUrl: baseUrl === undefined ? undefined : withoutTrailingSlash(baseUrl),
+      hostSuffixes: suffixes ?? (isCloud ? ['.openai.azure.com'] : []),
+      basePath: basePath ?? (isCloud ? '/openai/v1' : ''),
     };
   });
 }
 
-const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
+const withoutTrailingSlash = (url: string): string => url.replace(/\/+$/, '');

@@ -1,18 +1,18 @@
 import { isIP } from 'node:net';
 import { isPrivate } from '../../addresses/ranges.ts';
-import { usdPerMtok } from '../catalog/rate-card.ts';
+import { formatUsdPerMtok } from '../catalog/rate-card.ts';
 import type { Model } from '../catalog/types.ts';
-import { effortsOf } from '../../wires/chat/dialect.ts';
+import { supportedEfforts } from '../../wires/chat/dialect.ts';
 import type { GatewayConfig } from './types.ts';
 
 /** Warnings about a configuration that is valid but may not be what the operator intended. */
-export const remarksOn = ({ providers, models }: GatewayConfig): string[] => [
+export const findRemarks = ({ providers, models }: GatewayConfig): string[] => [
   ...(models.length === 0 ? ['the catalog has no models; add [[models]]'] : []),
   ...providers
     .filter(({ apiKey }) => apiKey !== undefined)
     .flatMap(({ id, baseUrls }) =>
       baseUrls
-        .filter(isOpenlySent)
+        .filter(isPublicPlainHttp)
         .map(
           (url) =>
             `the key of ${id} is sent to ${new URL(url).host} over plain http, where others on the network can read it; use https`,
@@ -20,22 +20,22 @@ export const remarksOn = ({ providers, models }: GatewayConfig): string[] => [
     ),
   ...providers.flatMap(({ id, wire, baseUrls }) =>
     baseUrls
-      .filter((url) => !version.test(url))
+      .filter((url) => !versionSegment.test(url))
       .map(
         (url) =>
           `the base_url of ${id}, ${url}, has no version; most providers of this wire need ${url}/${wire === 'google' ? 'v1beta' : 'v1'}`,
       ),
   ),
-  ...models.flatMap(priceRemarks),
+  ...models.flatMap(findPriceRemarks),
 ];
 
 /** The defaults that are assumed for settings missing from the file. */
-export const assumptionsOn = ({ models }: GatewayConfig): string[] => models.flatMap(effortAssumed);
+export const findAssumptions = ({ models }: GatewayConfig): string[] => models.flatMap(assumedEfforts);
 
-const version = /\/v\d+[a-z]*\d*(?:\/|$)/;
+const versionSegment = /\/v\d+[a-z]*\d*(?:\/|$)/;
 
 /** Warns when cache reads cost more than other input. */
-function priceRemarks({ id, price }: Model): string[] {
+function findPriceRemarks({ id, price }: Model): string[] {
   const rates = [
     { rate: price, where: '' },
     ...(price.longContext ? [{ rate: price.longContext.price, where: ' of a long context' }] : []),
@@ -44,12 +44,12 @@ function priceRemarks({ id, price }: Model): string[] {
     .filter(({ rate }) => rate.cacheRead > rate.input)
     .map(
       ({ rate, where }) =>
-        `cached input of ${id} costs $${usdPerMtok(rate.cacheRead)} per million tokens${where}, more than other input, $${usdPerMtok(rate.input)}; check cache_read_usd_per_mtok`,
+        `cached input of ${id} costs $${formatUsdPerMtok(rate.cacheRead)} per million tokens${where}, more than other input, $${formatUsdPerMtok(rate.input)}; check cache_read_usd_per_mtok`,
     );
 }
 
 /** Whether a URL is plain http to a public host. Host names without a dot count as private. */
-export function isOpenlySent(text: string): boolean {
+export function isPublicPlainHttp(text: string): boolean {
   if (!URL.canParse(text)) return false;
   const { protocol, hostname } = new URL(text);
   if (protocol !== 'http:') return false;
@@ -59,11 +59,11 @@ export function isOpenlySent(text: string): boolean {
 }
 
 /** States the effort levels that are assumed for a reasoning model without `efforts`. */
-function effortAssumed(model: Model): string[] {
+function assumedEfforts(model: Model): string[] {
   const { id, caps, efforts, provider } = model;
   const hasLevels = provider.wire === 'openai-chat' || provider.wire === 'openai-responses';
   if (!caps.has('reasoning') || efforts !== undefined || !hasLevels) return [];
-  const assumed = effortsOf(model);
+  const assumed = supportedEfforts(model);
   const what =
     assumed.length > 0
       ? `its levels of reasoning_effort are assumed to be ${assumed.join(', ')}`

@@ -1,3 +1,3 @@
 /** A database URL for messages: without the user, password and options of `postgres://USER:PASSWORD@HOST/NAME?...`. */
-export const shownDatabase = (url: string): string =>
+export const redactDatabaseUrl = (url: string): string =>
   url.startsWith('sqlite:') ? url : url.replace(/\?.*$/s, '').replace(/^(\w+:\/\/)(?:.*@)?/s, '$1');

@@ -1,10 +1,10 @@
 import type { KeyPath } from '../../config/toml-lines.ts';
-import { show } from '../../config/usage.ts';
+import { formatValue } from '../../config/usage.ts';
 import { isRecord, type Json } from '../../util/json.ts';
 import { didYouMean } from '../../words/nearest.ts';
-import type { Faults } from './faults.ts';
+import type { ConfigFaults } from './faults.ts';
 import {
-  aliasShape,
+  aliasSchemas,
   type ByokTable,
   type FallbackTable,
   type LimitsTable,
@@ -12,8 +12,8 @@ import {
   type ProviderTable,
   providerId,
   type SecretsTable,
-  shapes,
-  topShape,
+  tableSchemas,
+  topLevelSchemas,
 } from './shapes.ts';
 
 /** A valid part of the file and its path. */
@@ -34,66 +34,66 @@ export interface Tables {
   readonly secrets: Entry<SecretsTable> | undefined;
   readonly limits: LimitsTable;
   /** Ids of all tables, also of invalid ones, so that references to those are not reported as further faults. */
-  readonly named: { readonly providers: readonly string[]; readonly models: readonly string[] };
+  readonly declaredIds: { readonly providers: readonly string[]; readonly models: readonly string[] };
 }
 
-const tableNames = [...Object.keys(shapes), 'aliases', ...Object.keys(topShape)];
+const tableNames = [...Object.keys(tableSchemas), 'aliases', ...Object.keys(topLevelSchemas)];
 
 /** Parses the tables of a file; adds a fault for every invalid part. */
-export function tablesOf(raw: Readonly<Record<string, unknown>>, faults: Faults): Tables {
+export function parseTables(raw: Readonly<Record<string, unknown>>, faults: ConfigFaults): Tables {
   for (const key of Object.keys(raw))
     if (!tableNames.includes(key))
       faults.add([key], `unknown key${didYouMean(key.replaceAll('-', '_'), tableNames, (near) => near)}`);
 
   const list = <T>(name: 'providers' | 'models' | 'fallbacks'): Entry<T>[] =>
-    rows(raw, name, faults).flatMap(({ path, value }) => {
-      const parsed = faults.parse(shapes[name], value, path);
+    tableRows(raw, name, faults).flatMap(({ path, value }) => {
+      const parsed = faults.parse(tableSchemas[name], value, path);
       return parsed === undefined ? [] : [{ path, value: parsed as T }];
     });
-  const named = (name: 'providers' | 'models') =>
+  const declaredIds = (name: 'providers' | 'models') =>
     (Array.isArray(raw[name]) ? raw[name] : []).flatMap((row: unknown) =>
       isTable(row) && typeof row['id'] === 'string' ? [row['id']] : [],
     );
-  const top = (name: keyof typeof topShape) => faults.parse(topShape[name], raw[name], [name]);
+  const topLevel = (name: keyof typeof topLevelSchemas) => faults.parse(topLevelSchemas[name], raw[name], [name]);
   const secrets =
-    raw['secrets'] === undefined ? undefined : faults.parse(shapes.secrets, raw['secrets'], ['secrets']);
+    raw['secrets'] === undefined ? undefined : faults.parse(tableSchemas.secrets, raw['secrets'], ['secrets']);
 
   return {
-    database: top('database'),
-    databaseEnv: top('database_env'),
+    database: topLevel('database'),
+    databaseEnv: topLevel('database_env'),
     providers: list('providers'),
     models: list('models'),
-    aliases: members(raw, 'aliases', faults).flatMap(({ path, name, value }) => {
-      const alias = faults.parse(aliasShape.name, name, path);
-      const to = faults.parse(aliasShape.to, value, path);
+    aliases: tableMembers(raw, 'aliases', faults).flatMap(({ path, name, value }) => {
+      const alias = faults.parse(aliasSchemas.name, name, path);
+      const to = faults.parse(aliasSchemas.to, value, path);
       return alias === undefined || to === undefined ? [] : [{ path, value: { name: alias, to } }];
     }),
     fallbacks: list('fallbacks'),
-    byok: members(raw, 'byok', faults).flatMap(({ path, name, value }) => {
+    byok: tableMembers(raw, 'byok', faults).flatMap(({ path, name, value }) => {
       const id = faults.parse(providerId, name, path);
-      const parsed = faults.parse(shapes.byok, value, path);
+      const parsed = faults.parse(tableSchemas.byok, value, path);
       return id === undefined || parsed === undefined ? [] : [{ path, value: { ...parsed, id } }];
     }),
     secrets: secrets && { path: ['secrets'], value: secrets },
-    limits: faults.parse(shapes.limits, raw['limits'] ?? {}, ['limits']) ?? shapes.limits.parse({}),
-    named: { providers: named('providers'), models: named('models') },
+    limits: faults.parse(tableSchemas.limits, raw['limits'] ?? {}, ['limits']) ?? tableSchemas.limits.parse({}),
+    declaredIds: { providers: declaredIds('providers'), models: declaredIds('models') },
   };
 }
 
-function rows(raw: Readonly<Record<string, unknown>>, name: string, faults: Faults): Entry<unknown>[] {
+function tableRows(raw: Readonly<Record<string, unknown>>, name: string, faults: ConfigFaults): Entry<unknown>[] {
   const value = raw[name] ?? [];
   if (Array.isArray(value)) return value.map((row: unknown, index) => ({ path: [name, index], value: row }));
-  faults.add([name], `expected tables [[${name}]], with two brackets, got ${show(value)}`);
+  faults.add([name], `expected tables [[${name}]], with two brackets, got ${formatValue(value)}`);
   return [];
 }
 
-function members(raw: Readonly<Record<string, unknown>>, name: 'aliases' | 'byok', faults: Faults) {
+function tableMembers(raw: Readonly<Record<string, unknown>>, name: 'aliases' | 'byok', faults: ConfigFaults) {
   const value = raw[name] ?? {};
   if (isTable(value))
-    return Object.entries(value).map(([member, of]) => ({ path: [name, member], name: member, value: of }));
+    return Object.entries(value).map(([member, memberValue]) => ({ path: [name, member], name: member, value: memberValue }));
   const expected =
     name === 'aliases' ? 'a table [aliases] of names and ids of models' : 'tables [byok.PROVIDER]';
-  faults.add([name], `expected ${expected}, got ${show(value)}`);
+  faults.add([name], `expected ${expected}, got ${formatValue(value)}`);
   return [];
 }
 

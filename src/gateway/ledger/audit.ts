@@ -1,63 +1,63 @@
 import { sql } from 'kysely';
 import type { GatewayStore } from '../store/index.ts';
-import type { Audit } from './types.ts';
+import type { AuditReport } from './types.ts';
 
 /** A query whose rows are faults. `subject` names the row concerned; the other two are amounts or counts. */
-interface Check {
+interface AuditCheck {
   readonly query: string;
-  readonly fault: (subject: string, is: bigint, should: bigint) => string;
+  readonly describe: (subject: string, actual: bigint, expectedValue: bigint) => string;
 }
 
 const total = (column: string) => `cast(coalesce(sum(${column}), 0) as bigint)`;
 
 /** Every check sums by account or key in one pass, so that each table is read once. */
-const checks: readonly Check[] = [
+const checks: readonly AuditCheck[] = [
   {
     query: `select 'all' as subject, ${total('amount')} as found, 0 as expected
       from gateway_entries having sum(amount) <> 0`,
-    fault: (_, is) => `All entries add up to ${is}, not to 0.`,
+    describe: (_, actual) => `All entries add up to ${actual}, not to 0.`,
   },
   {
     query: `select kind || ' ' || reference, ${total('amount')}, 0
       from gateway_entries group by kind, reference having sum(amount) <> 0`,
-    fault: (subject, is) => `The entries of transaction ${subject} add up to ${is}, not to 0.`,
+    describe: (subject, actual) => `The entries of transaction ${subject} add up to ${actual}, not to 0.`,
   },
   {
     query: `select entry.kind || ' ' || entry.reference, entry.amount, 0 from gateway_entries as entry
       left join gateway_transactions as made on made.reference = entry.reference and made.kind = entry.kind
       where made.reference is null`,
-    fault: (subject, is) => `An entry of ${is} belongs to transaction ${subject}, which does not exist.`,
+    describe: (subject, actual) => `An entry of ${actual} belongs to transaction ${subject}, which does not exist.`,
   },
   {
     query: `select made.kind || ' ' || made.reference, count(entry.amount), 2
       from gateway_transactions as made
       left join gateway_entries as entry on made.reference = entry.reference and made.kind = entry.kind
       group by made.kind, made.reference having count(entry.amount) < 2`,
-    fault: (subject, is) => `Transaction ${subject} has ${is} entries; it needs at least two.`,
+    describe: (subject, actual) => `Transaction ${subject} has ${actual} entries; it needs at least two.`,
   },
   {
     query: `select entry.account_id, ${total('entry.amount')}, 0 from gateway_entries as entry
       left join gateway_accounts as account on account.id = entry.account_id
       where account.id is null group by entry.account_id`,
-    fault: (subject, is) => `Entries of ${is} belong to account ${subject}, which does not exist.`,
+    describe: (subject, actual) => `Entries of ${actual} belong to account ${subject}, which does not exist.`,
   },
   {
     query: `select account.id, account.balance, coalesce(booked.amount, 0) from gateway_accounts as account
       left join (select account_id, ${total('amount')} as amount from gateway_entries group by account_id) as booked
         on booked.account_id = account.id
       where account.kind = 'user' and account.balance <> coalesce(booked.amount, 0)`,
-    fault: (subject, is, should) =>
-      `Account ${subject} has a balance of ${is}; its entries add up to ${should}.`,
+    describe: (subject, actual, expectedValue) =>
+      `Account ${subject} has a balance of ${actual}; its entries add up to ${expectedValue}.`,
   },
   {
     query: `select account.id, account.included, coalesce(booked.amount, 0) from gateway_accounts as account
       left join (select account_id, ${total('amount')} as amount from gateway_entries
         where kind = 'include' group by account_id) as booked on booked.account_id = account.id
       where account.kind = 'user' and account.included <> coalesce(booked.amount, 0)`,
-    fault: (subject, is, should) =>
-      `Account ${subject} included ${is}; its entries of that kind add up to ${should}.`,
+    describe: (subject, actual, expectedValue) =>
+      `Account ${subject} included ${actual}; its entries of that kind add up to ${expectedValue}.`,
   },
-  ...['gateway_accounts account_id', 'gateway_keys key_id'].flatMap((pair): Check[] => {
+  ...['gateway_accounts account_id', 'gateway_keys key_id'].flatMap((pair): AuditCheck[] => {
     const [table = '', column = ''] = pair.split(' ');
     const noun = column === 'key_id' ? 'Key' : 'Account';
     return [
@@ -66,68 +66,68 @@ const checks: readonly Check[] = [
           left join (select ${column} as id, ${total('amount')} as amount from gateway_holds group by ${column}) as open
             on open.id = owner.id
           where owner.held <> coalesce(open.amount, 0)`,
-        fault: (subject, is, should) => `${noun} ${subject} holds ${is}; its open holds add up to ${should}.`,
+        describe: (subject, actual, expectedValue) => `${noun} ${subject} holds ${actual}; its open holds add up to ${expectedValue}.`,
       },
       {
         query: `select hold.request_id, hold.amount, 0 from gateway_holds as hold
           left join ${table} as owner on owner.id = hold.${column} where owner.id is null`,
-        fault: (subject) => `The hold of request ${subject} belongs to an unknown ${noun.toLowerCase()}.`,
+        describe: (subject) => `The hold of request ${subject} belongs to an unknown ${noun.toLowerCase()}.`,
       },
     ];
   }),
   {
     query: `select id, balance - held, 0 from gateway_accounts
       where balance < held or held < 0 or allowance < 0 or allowance > balance`,
-    fault: (subject, is) =>
-      `Account ${subject} has ${is} free, or its held amount or allowance is out of range.`,
+    describe: (subject, actual) =>
+      `Account ${subject} has ${actual} free, or its held amount or allowance is out of range.`,
   },
   {
     query: `select id, spent + held, coalesce(cap, 0) from gateway_keys
       where spent < 0 or held < 0 or spent + held > cap`,
-    fault: (subject, is, should) => `Key ${subject} has spent or held ${is}; its cap is ${should}.`,
+    describe: (subject, actual, expectedValue) => `Key ${subject} has spent or held ${actual}; its cap is ${expectedValue}.`,
   },
   {
     query: `select api_key.id, api_key.spent, coalesce(paid.amount, 0) from gateway_keys as api_key
       left join (select key_id, ${total('charged')} as amount from gateway_requests group by key_id) as paid
         on paid.key_id = api_key.id
       where api_key.spent <> coalesce(paid.amount, 0)`,
-    fault: (subject, is, should) => `Key ${subject} has spent ${is}; its requests were charged ${should}.`,
+    describe: (subject, actual, expectedValue) => `Key ${subject} has spent ${actual}; its requests were charged ${expectedValue}.`,
   },
   {
     query: `select hold.request_id, hold.amount, 0 from gateway_holds as hold
       join gateway_requests as request on request.id = hold.request_id`,
-    fault: (subject, is) => `Request ${subject} has ended, but ${is} are still held for it.`,
+    describe: (subject, actual) => `Request ${subject} has ended, but ${actual} are still held for it.`,
   },
   ...[
     { name: 'was charged', sum: 'request.charged', account: 'request.account_id', sign: '-' },
     { name: 'overran by', sum: 'request.overrun', account: "'house'", sign: '-' },
     { name: 'cost', sum: 'request.cost', account: "'revenue'", sign: '' },
   ].map(
-    ({ name, sum, account, sign }): Check => ({
+    ({ name, sum, account, sign }): AuditCheck => ({
       query: `select request.id, ${sum}, ${sign}coalesce(entry.amount, 0) from gateway_requests as request
         left join gateway_entries as entry
           on entry.reference = request.id and entry.kind = 'settle' and entry.account_id = ${account}
         where ${sum} <> ${sign}coalesce(entry.amount, 0)`,
-      fault: (subject, is, should) => `Request ${subject} ${name} ${is}; the ledger has ${should}.`,
+      describe: (subject, actual, expectedValue) => `Request ${subject} ${name} ${actual}; the ledger has ${expectedValue}.`,
     }),
   ),
   {
     query: `select id, cost, cost_fresh + cost_cache_write + cost_cache_read + cost_output from gateway_requests
       where cost <> cost_fresh + cost_cache_write + cost_cache_read + cost_output
         or cost <> charged + overrun or charged > amount`,
-    fault: (subject, is, should) => `Request ${subject} cost ${is}; its components add up to ${should}.`,
+    describe: (subject, actual, expectedValue) => `Request ${subject} cost ${actual}; its components add up to ${expectedValue}.`,
   },
   {
     query: `select made.reference, 1, 0 from gateway_transactions as made
       left join gateway_requests as request on request.id = made.reference
       where made.kind = 'settle' and request.id is null`,
-    fault: (subject) => `Request ${subject} was settled, but has no row.`,
+    describe: (subject) => `Request ${subject} was settled, but has no row.`,
   },
   {
     query: `select claim.request_id, 1, 0 from gateway_idempotency as claim
       left join gateway_holds as hold on hold.request_id = claim.request_id
       where claim.state = 'open' and hold.request_id is null`,
-    fault: (subject) => `Request ${subject} keeps an idempotency key open, but is not running.`,
+    describe: (subject) => `Request ${subject} keeps an idempotency key open, but is not running.`,
   },
 ];
 
@@ -139,8 +139,8 @@ const counts = {
 };
 
 /** Checks all invariants of the tables in one statement, so that they are read from one snapshot. */
-export async function audit(store: GatewayStore): Promise<Audit> {
-  const questions = [
+export async function audit(store: GatewayStore): Promise<AuditReport> {
+  const queries = [
     ...Object.entries(counts).map(
       ([name, from]) =>
         `select '${name}' as question, '' as subject, count(*) as found, 0 as expected from ${from}`,
@@ -148,11 +148,11 @@ export async function audit(store: GatewayStore): Promise<Audit> {
     ...checks.map(({ query }, index) => `select '${index}', checked.* from (${query}) as checked`),
   ];
   const { rows } = await store.read((db) =>
-    sql<Finding>`${sql.raw(questions.join('\nunion all\n'))}`.execute(db),
+    sql<Finding>`${sql.raw(queries.join('\nunion all\n'))}`.execute(db),
   );
   const faults = rows.flatMap(({ question, subject, found, expected }) => {
     const check = checks[Number(question)];
-    return check ? [check.fault(subject, BigInt(found), BigInt(expected))] : [];
+    return check ? [check.describe(subject, BigInt(found), BigInt(expected))] : [];
   });
   const count = (name: keyof typeof counts) =>
     Number(rows.find(({ question }) => question === name)?.found ?? 0);

@@ -1,7 +1,7 @@
 /** The result of one operation of a commit. */
-export type Outcome<R> = { readonly value: R } | { readonly error: unknown };
+export type OperationOutcome<R> = { readonly value: R } | { readonly error: unknown };
 
-interface Waiting<O, R> {
+interface QueuedOperation<O, R> {
   readonly operation: O;
   readonly weight: number;
   readonly resolve: (result: R) => void;
@@ -10,29 +10,29 @@ interface Waiting<O, R> {
 
 export interface BatcherOptions<O, R> {
   /** Commits all operations or none, in order. Rejects when none was committed. */
-  readonly commit: (operations: readonly O[]) => Promise<readonly Outcome<R>[]>;
+  readonly commit: (operations: readonly O[]) => Promise<readonly OperationOutcome<R>[]>;
   /** Operations in one commit. */
-  readonly mostOperations: number;
+  readonly maxOperations: number;
   /** Weight of one commit, in characters. A heavier operation is committed alone. */
-  readonly mostWeight: number;
+  readonly maxWeight: number;
   readonly weigh: (operation: O) => number;
   /** Whether no other operation is expected now. */
-  readonly isAlone: () => boolean;
+  readonly hasSingleCaller: () => boolean;
 }
 
 /** Group commit: operations that arrive while a commit is under way share the next one. */
 export class Batcher<O, R> {
   readonly #options: BatcherOptions<O, R>;
-  #waiting: Waiting<O, R>[] = [];
+  #queue: QueuedOperation<O, R>[] = [];
   #running: Promise<void> | undefined;
 
   constructor(options: BatcherOptions<O, R>) {
     this.#options = options;
   }
 
-  do(operation: O): Promise<R> {
+  submit(operation: O): Promise<R> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ operation, weight: this.#options.weigh(operation), resolve, reject });
+      this.#queue.push({ operation, weight: this.#options.weigh(operation), resolve, reject });
       this.#running ??= this.#run();
     });
   }
@@ -43,29 +43,29 @@ export class Batcher<O, R> {
   }
 
   async #run(): Promise<void> {
-    while (this.#waiting.length > 0) {
+    while (this.#queue.length > 0) {
       // Operations of other connections that arrive now join this commit, and streams can be served between commits.
-      if (!this.#options.isAlone()) await new Promise((resolve) => setImmediate(resolve));
+      if (!this.#options.hasSingleCaller()) await new Promise((resolve) => setImmediate(resolve));
       await this.#commit(this.#next());
     }
     this.#running = undefined;
   }
 
-  #next(): Waiting<O, R>[] {
-    const { mostOperations, mostWeight } = this.#options;
+  #next(): QueuedOperation<O, R>[] {
+    const { maxOperations, maxWeight } = this.#options;
     let weight = 0;
     let count = 0;
-    for (const one of this.#waiting) {
-      weight += one.weight;
-      if (count === mostOperations || (count > 0 && weight > mostWeight)) break;
+    for (const queued of this.#queue) {
+      weight += queued.weight;
+      if (count === maxOperations || (count > 0 && weight > maxWeight)) break;
       count += 1;
     }
-    const next = this.#waiting.slice(0, count);
-    this.#waiting = this.#waiting.slice(count);
+    const next = this.#queue.slice(0, count);
+    this.#queue = this.#queue.slice(count);
     return next;
   }
 
-  async #commit(batch: readonly Waiting<O, R>[]): Promise<void> {
+  async #commit(batch: readonly QueuedOperation<O, R>[]): Promise<void> {
     try {
       const outcomes = await this.#options.commit(batch.map(({ operation }) => operation));
       for (const [index, { resolve, reject }] of batch.entries()) {

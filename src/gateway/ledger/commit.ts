@@ -1,14 +1,14 @@
 import type { Connection, Database } from '../../store/index.ts';
 import { insertInto, type Statements, statementsOf } from '../store/index.ts';
-import type { Outcome } from './batcher.ts';
-import { type AccountSums, Book, type Changes, type ClaimRow, type KeySums, type Page } from './book.ts';
-import { beatStatement, type thisReplica } from './heart.ts';
-import type { HoldRow, Operation, Result } from './operations.ts';
+import type { OperationOutcome } from './batcher.ts';
+import { type AccountSums, LedgerBatch, type RowChanges, type ClaimRow, type KeySums, type LockedRows } from './book.ts';
+import { heartbeatStatement, type ownReplica } from './heart.ts';
+import type { HoldRow, Operation, OperationResult } from './operations.ts';
 
 const value = { value: 'text' } as const;
 const claimKey = { account_id: 'text', key: 'text' } as const;
-const claimMade = { ...claimKey, request_id: 'text' } as const;
-const claimEnd = { ...claimMade, state: 'text', answer: 'text?' } as const;
+const claimOwner = { ...claimKey, request_id: 'text' } as const;
+const claimEnd = { ...claimOwner, state: 'text', answer: 'text?' } as const;
 
 /** A request's open hold and its settled row, if any. */
 interface RequestState {
@@ -19,30 +19,30 @@ interface RequestState {
 }
 
 /** The SQL statements of a commit. Their number does not depend on the number of operations. */
-const written = ({ write, change }: Statements) => ({
-  accounts: write<typeof value, AccountSums>(
+const prepareStatements = ({ prepare, prepareChange }: Statements) => ({
+  accounts: prepare<typeof value, AccountSums>(
     value,
     `select id, balance, held, allowance from gateway_accounts as account, {given}
      where account.id = given.value order by id {lock account}`,
   ),
-  keys: write<typeof value, KeySums>(
+  keys: prepare<typeof value, KeySums>(
     value,
     `select id, account_id, cap, spent, held, expires_at, revoked_at from gateway_keys as api_key, {given}
      where api_key.id = given.value`,
   ),
-  requests: write<typeof value, RequestState>(
+  requests: prepare<typeof value, RequestState>(
     value,
     `select hold.request_id as open, request.id, request.charged, request.overrun
      from (select 1) as one, {given}
      left join gateway_holds as hold on hold.request_id = given.value
      left join gateway_requests as request on request.id = given.value`,
   ),
-  claims: write<typeof claimKey, ClaimRow>(
+  claims: prepare<typeof claimKey, ClaimRow>(
     claimKey,
     `select claim.* from gateway_idempotency as claim, {given}
      where claim.account_id = given.account_id and claim.key = given.key`,
   ),
-  save: change({
+  save: prepareChange({
     // The updates check the sums themselves, so that an invalid sum is never written, whatever was read before.
     accounts: {
       given: { id: 'text', balance: 'integer', held: 'integer', allowance: 'integer' } as const,
@@ -71,19 +71,19 @@ const written = ({ write, change }: Statements) => ({
     transactions: insertInto('gateway_transactions'),
     entries: insertInto('gateway_entries'),
   }),
-  endClaims: write(
+  endClaims: prepare(
     claimEnd,
     `update gateway_idempotency as claim set state = given.state, answer = given.answer from {given}
      where claim.account_id = given.account_id and claim.key = given.key
        and claim.request_id = given.request_id`,
   ),
-  freeClaims: write(
-    claimMade,
+  freeClaims: prepare(
+    claimOwner,
     `delete from gateway_idempotency as claim using {given}
      where claim.account_id = given.account_id and claim.key = given.key
        and claim.request_id = given.request_id`,
   ),
-  claim: change({
+  claim: prepareChange({
     claims: insertInto(
       'gateway_idempotency',
       `on conflict (account_id, key) do update set body_hash = excluded.body_hash,
@@ -94,31 +94,31 @@ const written = ({ write, change }: Statements) => ({
 });
 
 /** @returns a function that commits operations, in order, within an open transaction */
-export function committer(kind: Database['kind']) {
-  const statements = written(statementsOf(kind));
-  const beat = beatStatement(kind);
+export function createCommitter(kind: Database['kind']) {
+  const statements = prepareStatements(statementsOf(kind));
+  const heartbeat = heartbeatStatement(kind);
   return async (
     connection: Connection,
     operations: readonly Operation[],
-    replica: ReturnType<typeof thisReplica> | undefined,
-  ): Promise<Outcome<Result>[]> => {
-    if (replica) await beat(connection, [replica]);
-    const book = new Book(await read(statements, connection, operations));
-    const outcomes = operations.map((operation): Outcome<Result> => {
+    replica: ReturnType<typeof ownReplica> | undefined,
+  ): Promise<OperationOutcome<OperationResult>[]> => {
+    if (replica) await heartbeat(connection, [replica]);
+    const batch = new LedgerBatch(await readLockedRows(statements, connection, operations));
+    const outcomes = operations.map((operation): OperationOutcome<OperationResult> => {
       try {
-        return { value: book.do(operation) };
+        return { value: batch.apply(operation) };
       } catch (error) {
         return { error };
       }
     });
-    await save(statements, connection, book.changes());
+    await writeChanges(statements, connection, batch.changes());
     return outcomes;
   };
 }
 
-type Written = ReturnType<typeof written>;
+type CommitStatements = ReturnType<typeof prepareStatements>;
 
-async function read(known: Written, connection: Connection, operations: readonly Operation[]): Promise<Page> {
+async function readLockedRows(statements: CommitStatements, connection: Connection, operations: readonly Operation[]): Promise<LockedRows> {
   const requests = new Set<string>();
   const holds = new Map<string, HoldRow>();
   const claims: { account_id: string; key: string }[] = [];
@@ -132,19 +132,19 @@ async function read(known: Written, connection: Connection, operations: readonly
     const { account_id, idempotency_key: key } = operation.hold;
     if (key !== null) claims.push({ account_id, key });
   }
-  const about = (ids: Iterable<string>) => Array.from(new Set(ids), (id) => ({ value: id }));
+  const toValueRows = (ids: Iterable<string>) => Array.from(new Set(ids), (id) => ({ value: id }));
   const payers = [...holds.values()];
   // Accounts are locked first, and always in the order of their ids, which prevents deadlocks. Every change of a hold or
   // of a key's sums locks the account, so what is read after this stays valid until the commit.
-  const accounts = await known.accounts(connection, about(payers.map(({ account_id }) => account_id)));
-  const states = (await known.requests(connection, about(requests))).rows;
+  const accounts = await statements.accounts(connection, toValueRows(payers.map(({ account_id }) => account_id)));
+  const states = (await statements.requests(connection, toValueRows(requests))).rows;
   return {
     accounts: accounts.rows,
-    keys: (await known.keys(connection, about(payers.map(({ key_id }) => key_id)))).rows,
+    keys: (await statements.keys(connection, toValueRows(payers.map(({ key_id }) => key_id)))).rows,
     holds: states.flatMap(({ open }) => (open === null ? [] : (holds.get(open) ?? []))),
     // From a left join: null when there is no row.
     requests: states.flatMap(({ id, charged, overrun }) => (id === null ? [] : [{ id, charged, overrun }])),
-    claims: (await known.claims(connection, claims)).rows,
+    claims: (await statements.claims(connection, claims)).rows,
   };
 }
 
@@ -153,18 +153,18 @@ function requestOf(operation: Exclude<Operation, { kind: 'beat' }>): string {
   return operation.kind === 'note' ? operation.request.id : operation.hold.request_id;
 }
 
-async function save(known: Written, connection: Connection, changes: Changes): Promise<void> {
+async function writeChanges(statements: CommitStatements, connection: Connection, changes: RowChanges): Promise<void> {
   const { claims, claimEnds, closed, ...rest } = changes;
   const given = { ...rest, closed: closed.map((id) => ({ value: id })) };
-  const changed = await known.save(connection, given);
+  const changed = await statements.save(connection, given);
   for (const name of ['accounts', 'keys', 'closed'] as const)
     if (changed[name] !== given[name].length)
       throw new Error(`rows of the ledger's ${name} changed while they were locked`);
   const isFree = ({ state }: (typeof claimEnds)[number]) => state === 'free';
-  await known.endClaims(
+  await statements.endClaims(
     connection,
     claimEnds.filter((end) => !isFree(end)),
   );
-  await known.freeClaims(connection, claimEnds.filter(isFree));
-  await known.claim(connection, { claims });
+  await statements.freeClaims(connection, claimEnds.filter(isFree));
+  await statements.claim(connection, { claims });
 }

@@ -5,28 +5,28 @@ import { type GatewayStore, type RowOf, type Statement, statementsOf } from '../
 import type { HoldRow } from './operations.ts';
 
 /** A gateway without a heartbeat for this long counts as dead, in ms. */
-const patience = 30_000n;
+const heartbeatTimeoutMs = 30_000n;
 /** Rows of gateways without a heartbeat for this long are deleted, in ms. */
-const forgotten = 24n * 60n * 60n * 1000n;
+const replicaRetentionMs = 24n * 60n * 60n * 1000n;
 
-const replica = { id: 'text', host: 'text', pid: 'integer', origin: 'integer' } as const;
+const replicaColumns = { id: 'text', host: 'text', pid: 'integer', origin: 'integer' } as const;
 
 /** SQL of the current time by the database's clock, which all gateways share, in ms since 1970. */
-const clockOf = (kind: Database['kind']): string =>
+const clockSql = (kind: Database['kind']): string =>
   kind === 'postgres'
     ? 'cast(floor(extract(epoch from clock_timestamp()) * 1000) as bigint)'
     : "cast(unixepoch('subsec') * 1000 as integer)";
 
-export const beatStatement = (kind: Database['kind']): Statement<typeof replica> =>
-  statementsOf(kind).write(
-    replica,
+export const heartbeatStatement = (kind: Database['kind']): Statement<typeof replicaColumns> =>
+  statementsOf(kind).prepare(
+    replicaColumns,
     `insert into gateway_replicas (id, host, pid, origin, beat_at)
-     select given.id, given.host, given.pid, given.origin, ${clockOf(kind)} from {given} where true
+     select given.id, given.host, given.pid, given.origin, ${clockSql(kind)} from {given} where true
      on conflict (id) do update set beat_at = excluded.beat_at`,
   );
 
 /** The `gateway_replicas` row of this gateway, without its heartbeat. */
-export function thisReplica(id: string): RowOf<typeof replica> {
+export function ownReplica(id: string): RowOf<typeof replicaColumns> {
   const origin = BigInt(Math.round(performance.timeOrigin));
   return { id, host: hostname(), pid: BigInt(process.pid), origin };
 }
@@ -35,9 +35,9 @@ export function thisReplica(id: string): RowOf<typeof replica> {
  * Finds orphaned holds: holds of gateways that are dead. A gateway is dead if its heartbeat is overdue, if it deleted its
  * row when it stopped, or, with SQLite, if its process on this machine is gone.
  */
-export async function leftBehind(store: GatewayStore, most: number): Promise<HoldRow[]> {
-  const own = thisReplica(store.replicaId);
-  const silent = sql<bigint>`${sql.raw(clockOf(store.kind))} - beat_at`;
+export async function findOrphanedHolds(store: GatewayStore, maxRows: number): Promise<HoldRow[]> {
+  const self = ownReplica(store.replicaId);
+  const silenceSql = sql<bigint>`${sql.raw(clockSql(store.kind))} - beat_at`;
   return await store.read(async (db) => {
     // Holds are read before replicas, so that a gateway that starts between the two statements is not taken for dead.
     const holders = await db
@@ -45,17 +45,17 @@ export async function leftBehind(store: GatewayStore, most: number): Promise<Hol
       .select('replica_id')
       .distinct()
       // This gateway is alive, even if its own heartbeat is late.
-      .where('replica_id', '<>', own.id)
+      .where('replica_id', '<>', self.id)
       .execute();
     if (holders.length === 0) return [];
     const replicas = await db
       .selectFrom('gateway_replicas')
       .selectAll()
-      .select(silent.as('silent'))
+      .select(silenceSql.as('silent'))
       .execute();
     const alive = new Set(
       replicas
-        .filter((row) => row.silent <= patience && !(store.kind === 'sqlite' && hasEnded(row, own)))
+        .filter((row) => row.silent <= heartbeatTimeoutMs && !(store.kind === 'sqlite' && hasProcessEnded(row, self)))
         .map(({ id }) => id),
     );
     const dead = holders.map(({ replica_id }) => replica_id).filter((id) => !alive.has(id));
@@ -64,15 +64,15 @@ export async function leftBehind(store: GatewayStore, most: number): Promise<Hol
       .selectFrom('gateway_holds')
       .selectAll()
       .where('replica_id', 'in', dead)
-      .limit(most)
+      .limit(maxRows)
       .execute();
   });
 }
 
 /** Whether a process of this machine is gone, or its pid now belongs to another process. */
-function hasEnded(row: RowOf<typeof replica>, own: RowOf<typeof replica>): boolean {
-  if (row.host !== own.host) return false;
-  if (row.pid === own.pid) return row.origin !== own.origin;
+function hasProcessEnded(row: RowOf<typeof replicaColumns>, self: RowOf<typeof replicaColumns>): boolean {
+  if (row.host !== self.host) return false;
+  if (row.pid === self.pid) return row.origin !== self.origin;
   try {
     process.kill(Number(row.pid), 0);
     return false;
@@ -82,11 +82,11 @@ function hasEnded(row: RowOf<typeof replica>, own: RowOf<typeof replica>): boole
 }
 
 /** Deletes the rows of gateways that stopped long ago. */
-export async function forget(store: GatewayStore): Promise<void> {
+export async function deleteStaleReplicas(store: GatewayStore): Promise<void> {
   await store.transaction((tx) =>
     tx
       .deleteFrom('gateway_replicas')
-      .where(sql<bigint>`${sql.raw(clockOf(store.kind))} - beat_at`, '>', forgotten)
+      .where(sql<bigint>`${sql.raw(clockSql(store.kind))} - beat_at`, '>', replicaRetentionMs)
       .execute(),
   );
 }

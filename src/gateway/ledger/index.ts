@@ -1,3 +1,3 @@
 /** Public exports of the ledger; other folders import nothing else of it but types and errors. */
 export { type LedgerOptions, openLedger } from './ledger.ts';
-export { mostMoney } from './operations.ts';
+export { maxMoney } from './operations.ts';

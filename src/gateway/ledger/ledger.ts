@@ -1,47 +1,47 @@
 import { StoreError } from '../../store/index.ts';
 import { errorMessage } from '../../util/error-message.ts';
-import { type GatewayStore, keepable } from '../store/index.ts';
+import { type GatewayStore, toStorableText } from '../store/index.ts';
 import { Accounts } from './accounts.ts';
 import { audit } from './audit.ts';
-import { Batcher, type Outcome } from './batcher.ts';
-import { claimedBy, claimLife, isStale } from './book.ts';
-import { committer } from './commit.ts';
+import { Batcher, type OperationOutcome } from './batcher.ts';
+import { claimStatusOf, claimTtlMs, isExpired } from './book.ts';
+import { createCommitter } from './commit.ts';
 import { LedgerError } from './errors.ts';
-import { forget, leftBehind, thisReplica } from './heart.ts';
+import { deleteStaleReplicas, findOrphanedHolds, ownReplica } from './heart.ts';
 import {
-  claimEnd,
-  endRow,
+  claimOutcomeFor,
+  toRequestEndRow,
   type HoldRow,
-  holdRow,
+  toHoldRow,
   noTokens,
   type Operation,
-  type Result,
+  type OperationResult,
 } from './operations.ts';
-import type { Claimed, Ledger, Reservation, Reserved, Settled, Settlement } from './types.ts';
+import type { ClaimStatus, Ledger, Reservation, ReserveResult, SettleResult, Settlement } from './types.ts';
 
 export interface LedgerOptions {
   readonly store: GatewayStore;
   /** Called with one sentence when background work fails. */
   readonly onFault?: (message: string) => void;
   /** Heartbeat interval, in ms. Other gateways take this one for dead after 30 s without a heartbeat. */
-  readonly beatMs?: number;
+  readonly heartbeatMs?: number;
   /** Interval at which orphaned holds are settled, in ms. */
   readonly recoverMs?: number;
 }
 
-const mostOperations = 256;
+const maxOperations = 256;
 /** Characters of stored answers in one commit. */
-const mostWeight = 1024 * 1024;
+const maxWeight = 1024 * 1024;
 /** Retries of a commit whose outcome is unknown. The operations are idempotent. */
-const attempts = 3;
+const maxCommitRetries = 3;
 /** Orphaned holds that are settled at once. */
-const together = 500;
+const recoverBatchSize = 500;
 
 /** Opens the ledger of a store and settles orphaned holds, such as those of an earlier run on the same file. */
 export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   const ledger = new StoredLedger(options);
   try {
-    await ledger.begin();
+    await ledger.start();
   } catch (error) {
     await ledger.close();
     throw error;
@@ -49,151 +49,151 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   return ledger;
 }
 
-type Finish = Operation & { readonly kind: 'finish' };
-type Owed = Operation & { readonly kind: 'finish' | 'undo' };
+type FinishOperation = Operation & { readonly kind: 'finish' };
+type UnsettledOperation = Operation & { readonly kind: 'finish' | 'undo' };
 
 class StoredLedger implements Ledger {
   readonly #store: GatewayStore;
   readonly #accounts: Accounts;
-  readonly #batcher: Batcher<Operation, Result>;
+  readonly #batcher: Batcher<Operation, OperationResult>;
   readonly #onFault: (message: string) => void;
-  readonly #commit: ReturnType<typeof committer>;
-  readonly #beatMs: number;
+  readonly #commit: ReturnType<typeof createCommitter>;
+  readonly #heartbeatMs: number;
   readonly #recoverMs: number;
   readonly #timers: NodeJS.Timeout[] = [];
   /** Operations that failed and must not be lost, by request id. Retried with every heartbeat. */
-  readonly #owed = new Map<string, Owed>();
+  readonly #unsettled = new Map<string, UnsettledOperation>();
   /** Open holds of this gateway, by request id. */
-  readonly #held = new Map<string, HoldRow>();
+  readonly #ownHolds = new Map<string, HoldRow>();
   /** Time of `Date.now()`, which advances while the machine sleeps. */
-  #beatAt = 0;
+  #lastHeartbeatAt = 0;
   #closing: Promise<void> | undefined;
 
-  constructor({ store, onFault = () => undefined, beatMs = 5000, recoverMs = 60_000 }: LedgerOptions) {
+  constructor({ store, onFault = () => undefined, heartbeatMs = 5000, recoverMs = 60_000 }: LedgerOptions) {
     this.#store = store;
     this.#accounts = new Accounts(store);
     this.#onFault = onFault;
-    this.#beatMs = beatMs;
+    this.#heartbeatMs = heartbeatMs;
     this.#recoverMs = recoverMs;
-    this.#commit = committer(store.kind);
+    this.#commit = createCommitter(store.kind);
     this.#batcher = new Batcher({
-      commit: (operations) => this.#commitSurely(operations),
-      isAlone: () => this.#isAlone(),
-      mostOperations,
-      mostWeight,
+      commit: (operations) => this.#commitWithRetry(operations),
+      hasSingleCaller: () => this.#hasSingleCaller(),
+      maxOperations,
+      maxWeight,
       weigh: (operation) =>
         operation.kind === 'finish' && operation.claim.state === 'done' ? operation.claim.answer.length : 0,
     });
   }
 
-  async begin(): Promise<void> {
-    await this.#batcher.do({ kind: 'beat' });
-    await this.recover();
-    this.#every(this.#beatMs, async () => {
-      await this.#batcher.do({ kind: 'beat' });
-      await this.#payOwed();
+  async start(): Promise<void> {
+    await this.#batcher.submit({ kind: 'beat' });
+    await this.recoverOrphanedHolds();
+    this.#schedule(this.#heartbeatMs, async () => {
+      await this.#batcher.submit({ kind: 'beat' });
+      await this.#retryUnsettled();
     });
-    this.#every(this.#recoverMs, async () => {
-      await this.recover();
-      await this.#forgetClaims();
-      await forget(this.#store);
+    this.#schedule(this.#recoverMs, async () => {
+      await this.recoverOrphanedHolds();
+      await this.#deleteExpiredClaims();
+      await deleteStaleReplicas(this.#store);
     });
   }
 
-  async reserve(reservation: Reservation): Promise<Reserved> {
+  async reserve(reservation: Reservation): Promise<ReserveResult> {
     const { requestId, idempotency } = reservation;
     // A repeated reservation uses the hold that may have been written the first time.
-    const asked = this.#held.get(requestId) ?? this.#owed.get(requestId)?.hold;
-    const hold = asked ?? holdRow(reservation, this.#store.replicaId, this.#store.time());
-    this.#owed.delete(requestId);
+    const earlierHold = this.#ownHolds.get(requestId) ?? this.#unsettled.get(requestId)?.hold;
+    const hold = earlierHold ?? toHoldRow(reservation, this.#store.replicaId, this.#store.time());
+    this.#unsettled.delete(requestId);
     try {
       const reserved = (await this.#do({
         kind: 'reserve',
         hold,
         bodyHash: idempotency?.bodyHash,
-      })) as Reserved;
-      if (reserved.outcome === 'reserved' && !this.#held.has(requestId)) this.#held.set(requestId, hold);
+      })) as ReserveResult;
+      if (reserved.outcome === 'reserved' && !this.#ownHolds.has(requestId)) this.#ownHolds.set(requestId, hold);
       return reserved;
     } catch (error) {
       // The request is refused; if the hold was written after all, it is removed later.
       if (error instanceof StoreError && error.code === 'storage_unsure')
-        this.#owed.set(requestId, { kind: 'undo', hold });
+        this.#unsettled.set(requestId, { kind: 'undo', hold });
       throw error;
     }
   }
 
-  async settle(requestId: string, settlement: Settlement): Promise<Settled> {
-    const end = endRow(requestId, 'settled', settlement, this.#store.time());
-    const claim = claimEnd(settlement.answer, true);
+  async settle(requestId: string, settlement: Settlement): Promise<SettleResult> {
+    const end = toRequestEndRow(requestId, 'settled', settlement, this.#store.time());
+    const claim = claimOutcomeFor(settlement.answer, true);
     return await this.#finish(requestId, end, claim);
   }
 
-  async release(requestId: string, settlement: Omit<Settlement, 'cost' | 'usage'>): Promise<Settled> {
-    const end = endRow(requestId, 'released', settlement, this.#store.time());
-    return await this.#finish(requestId, end, claimEnd(settlement.answer, false));
+  async release(requestId: string, settlement: Omit<Settlement, 'cost' | 'usage'>): Promise<SettleResult> {
+    const end = toRequestEndRow(requestId, 'released', settlement, this.#store.time());
+    return await this.#finish(requestId, end, claimOutcomeFor(settlement.answer, false));
   }
 
-  note(refused: Reservation, settlement: Omit<Settlement, 'cost' | 'usage'>): void {
+  recordRefusal(refused: Reservation, settlement: Omit<Settlement, 'cost' | 'usage'>): void {
     const at = this.#store.time();
-    const { request_id: id, ...hold } = holdRow(
+    const { request_id: id, ...hold } = toHoldRow(
       { ...refused, amount: 0n, estimate: 0n },
       this.#store.replicaId,
       at,
     );
-    const end = endRow(id, 'refused', settlement, at);
+    const end = toRequestEndRow(id, 'refused', settlement, at);
     const request = { ...hold, ...noTokens, ...end, id, charged: 0n, overrun: 0n };
     this.#do({ kind: 'note', request }).catch((error: unknown) => {
       this.#onFault(`The refused request ${id} could not be recorded: ${errorMessage(error)}`);
     });
   }
 
-  async claimed(accountId: string, key: string, bodyHash: string): Promise<Claimed | undefined> {
+  async findClaim(accountId: string, key: string, bodyHash: string): Promise<ClaimStatus | undefined> {
     const row = await this.#store.read((db) =>
       db
         .selectFrom('gateway_idempotency')
         .selectAll()
         .where('account_id', '=', accountId)
-        .where('key', '=', keepable(key))
+        .where('key', '=', toStorableText(key))
         .executeTakeFirst(),
     );
-    return row && !isStale(row, this.#store.time()) ? claimedBy(row, bodyHash) : undefined;
+    return row && !isExpired(row, this.#store.time()) ? claimStatusOf(row, bodyHash) : undefined;
   }
 
   balance: Ledger['balance'] = (accountId) => this.#accounts.balance(accountId);
   createAccount: Ledger['createAccount'] = (name, options) => this.#accounts.create(name, options);
   credit: Ledger['credit'] = (account, amount, note) => this.#accounts.credit(account, amount, note);
-  accounts: Ledger['accounts'] = () => this.#accounts.all();
+  accounts: Ledger['accounts'] = () => this.#accounts.list();
   createKey: Ledger['createKey'] = (options) => this.#accounts.createKey(options);
   revokeKey: Ledger['revokeKey'] = (id) => this.#accounts.revokeKey(id);
   keys: Ledger['keys'] = (account) => this.#accounts.keys(account);
   findKey: Ledger['findKey'] = (hash) => this.#accounts.findKey(hash);
   audit: Ledger['audit'] = () => audit(this.#store);
 
-  async recover(): Promise<{ settled: number }> {
+  async recoverOrphanedHolds(): Promise<{ settled: number }> {
     let settled = 0;
     for (;;) {
-      const holds = await leftBehind(this.#store, together);
+      const holds = await findOrphanedHolds(this.#store, recoverBatchSize);
       const at = this.#store.time();
       const results = await Promise.all(
         holds.map((hold) => this.#do({ kind: 'crash', hold, at }) as Promise<{ done: boolean }>),
       );
-      const done = results.filter((result) => result.done).length;
-      settled += done;
+      const settledCount = results.filter((result) => result.done).length;
+      settled += settledCount;
       // Other gateways may have settled the same holds.
-      if (holds.length < together || done === 0) return { settled };
+      if (holds.length < recoverBatchSize || settledCount === 0) return { settled };
     }
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#end();
+    this.#closing ??= this.#shutDown();
     return this.#closing;
   }
 
-  async #end(): Promise<void> {
+  async #shutDown(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer);
     await this.#batcher.idle();
     try {
-      await this.#payOwed();
+      await this.#retryUnsettled();
       // Without its row, holds that this gateway leaves open are orphaned at once, and other gateways settle them.
       const { replicaId } = this.#store;
       await this.#store.transaction((tx) =>
@@ -204,75 +204,75 @@ class StoredLedger implements Ledger {
     }
   }
 
-  async #finish(requestId: string, end: Finish['end'], claim: Finish['claim']): Promise<Settled> {
-    const known = this.#held.get(requestId) ?? this.#owed.get(requestId)?.hold;
-    const hold = known ?? (await this.#holdOf(requestId));
-    const operation: Finish = { kind: 'finish', requestId, hold, end, claim };
-    this.#held.delete(requestId);
+  async #finish(requestId: string, end: FinishOperation['end'], claim: FinishOperation['claim']): Promise<SettleResult> {
+    const known = this.#ownHolds.get(requestId) ?? this.#unsettled.get(requestId)?.hold;
+    const hold = known ?? (await this.#findHold(requestId));
+    const operation: FinishOperation = { kind: 'finish', requestId, hold, end, claim };
+    this.#ownHolds.delete(requestId);
     try {
-      return (await this.#do(operation)) as Settled;
+      return (await this.#do(operation)) as SettleResult;
     } catch (error) {
       // Internal errors are retried as well: otherwise the hold would stay open until this gateway stops.
-      if (!(error instanceof LedgerError)) this.#owed.set(requestId, operation);
+      if (!(error instanceof LedgerError)) this.#unsettled.set(requestId, operation);
       throw error;
     }
   }
 
   /** Reads a hold that another gateway placed. */
-  #holdOf(requestId: string): Promise<HoldRow | undefined> {
+  #findHold(requestId: string): Promise<HoldRow | undefined> {
     return this.#store.read((db) =>
       db.selectFrom('gateway_holds').selectAll().where('request_id', '=', requestId).executeTakeFirst(),
     );
   }
 
-  async #do(operation: Operation): Promise<Result> {
+  async #do(operation: Operation): Promise<OperationResult> {
     if (this.#closing)
       throw new StoreError('storage_failed', 'the ledger is closed, because the gateway is stopping');
-    return await this.#batcher.do(operation);
+    return await this.#batcher.submit(operation);
   }
 
-  async #payOwed(): Promise<void> {
-    const owed = [...this.#owed];
+  async #retryUnsettled(): Promise<void> {
+    const unsettled = [...this.#unsettled];
     await Promise.all(
-      owed.map(async ([requestId, operation]) => {
-        await this.#batcher.do(operation).catch((error: unknown) => {
+      unsettled.map(async ([requestId, operation]) => {
+        await this.#batcher.submit(operation).catch((error: unknown) => {
           // A retry cannot succeed.
           if (!(error instanceof LedgerError)) throw error;
           this.#onFault(error.message);
         });
-        if (this.#owed.get(requestId) === operation) this.#owed.delete(requestId);
+        if (this.#unsettled.get(requestId) === operation) this.#unsettled.delete(requestId);
       }),
     );
   }
 
-  async #commitSurely(operations: readonly Operation[]): Promise<readonly Outcome<Result>[]> {
-    const beats =
-      Date.now() - this.#beatAt > 2 * this.#beatMs || operations.some(({ kind }) => kind === 'beat');
-    const replica = beats ? thisReplica(this.#store.replicaId) : undefined;
-    let doubt: unknown;
+  async #commitWithRetry(operations: readonly Operation[]): Promise<readonly OperationOutcome<OperationResult>[]> {
+    const isHeartbeatDue =
+      Date.now() - this.#lastHeartbeatAt > 2 * this.#heartbeatMs || operations.some(({ kind }) => kind === 'beat');
+    const replica = isHeartbeatDue ? ownReplica(this.#store.replicaId) : undefined;
+    let unsureError: unknown;
     for (let attempt = 0; ; attempt++) {
       try {
-        const began = Date.now();
+        const startedAt = Date.now();
         const outcomes = await this.#store.batch(
           (connection) => this.#commit(connection, operations, replica),
-          operations.length === 1 && this.#isAlone(),
+          operations.length === 1 && this.#hasSingleCaller(),
         );
-        if (replica) this.#beatAt = began;
+        if (replica) this.#lastHeartbeatAt = startedAt;
         return outcomes;
       } catch (error) {
-        if (error instanceof StoreError && error.code === 'storage_unsure') doubt = error;
-        if (doubt !== error || attempt === attempts) throw doubt ?? error;
+        if (error instanceof StoreError && error.code === 'storage_unsure') unsureError = error;
+        if (unsureError !== error || attempt === maxCommitRetries) throw unsureError ?? error;
       }
     }
   }
 
   /** Whether at most one request is open, so that waiting for others to share a commit would only cost time. */
-  #isAlone(): boolean {
-    return this.#held.size <= 1;
+  #hasSingleCaller(): boolean {
+    return this.#ownHolds.size <= 1;
   }
 
-  async #forgetClaims(): Promise<void> {
-    const before = new Date(this.#store.now().getTime() - claimLife).toISOString();
+  async #deleteExpiredClaims(): Promise<void> {
+    const before = new Date(this.#store.now().getTime() - claimTtlMs).toISOString();
     await this.#store.transaction((tx) =>
       tx
         .deleteFrom('gateway_idempotency')
@@ -282,12 +282,12 @@ class StoredLedger implements Ledger {
     );
   }
 
-  #every(ms: number, work: () => Promise<void>): void {
+  #schedule(ms: number, task: () => Promise<void>): void {
     let busy = false;
     const timer = setInterval(() => {
       if (busy) return;
       busy = true;
-      work()
+      task()
         .catch((error: unknown) =>
           this.#onFault(`The ledger's periodic maintenance failed: ${errorMessage(error)}`),
         )

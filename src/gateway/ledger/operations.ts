@@ -1,12 +1,12 @@
-import { keepable, type Row } from '../store/index.ts';
+import { toStorableText, type Row } from '../store/index.ts';
 import { LedgerError } from './errors.ts';
-import type { Reservation, Reserved, Settled, Settlement } from './types.ts';
+import type { Reservation, ReserveResult, SettleResult, Settlement } from './types.ts';
 
 export type HoldRow = Row<'gateway_holds'>;
 export type RequestRow = Row<'gateway_requests'>;
 
 /** The columns of a request's row that its hold does not have. */
-export type EndRow = Omit<RequestRow, keyof HoldRow | 'id' | 'charged' | 'overrun'>;
+export type RequestEndRow = Omit<RequestRow, keyof HoldRow | 'id' | 'charged' | 'overrun'>;
 
 /**
  * Operations that share commits. A hold is never changed, only created and deleted. Every operation is idempotent: done
@@ -20,9 +20,9 @@ export type Operation =
       /** Undefined when there is no hold, or no longer one. */
       readonly hold: HoldRow | undefined;
       /** May replace the model and the provider of the hold. */
-      readonly end: EndRow & Partial<Pick<RequestRow, 'effective_model' | 'provider'>>;
+      readonly end: RequestEndRow & Partial<Pick<RequestRow, 'effective_model' | 'provider'>>;
       /** For the request's idempotency key, if it has one. */
-      readonly claim: ClaimEnd;
+      readonly claim: ClaimOutcome;
     }
   | { readonly kind: 'note'; readonly request: RequestRow }
   /** The request's gateway died: it is settled by estimate, unless it is already settled. */
@@ -32,17 +32,17 @@ export type Operation =
   /** Heartbeat of this gateway. */
   | { readonly kind: 'beat' };
 
-export type ClaimEnd =
+export type ClaimOutcome =
   | { readonly state: 'done'; readonly answer: string }
   | { readonly state: 'gone' }
   | { readonly state: 'free' };
 
-export type Result = Reserved | Settled | { readonly done: boolean };
+export type OperationResult = ReserveResult | SettleResult | { readonly done: boolean };
 
 /** The longest answer that is stored for an idempotency key, in characters. */
-const longestAnswer = 4 * 1024 * 1024;
+const maxAnswerChars = 4 * 1024 * 1024;
 /** Upper limit of one amount, in nanodollars: a million dollars. The sum of thousands of them still fits 64 bits. */
-export const mostMoney = 10n ** 15n;
+export const maxMoney = 10n ** 15n;
 
 export const noTokens = {
   tokens_fresh: null,
@@ -52,20 +52,20 @@ export const noTokens = {
   tokens_output: null,
   tokens_reasoning: null,
 };
-const noCost = { total: 0n, components: { fresh: 0n, cache_write: 0n, cache_read: 0n, output: 0n } };
+const zeroCost = { total: 0n, components: { fresh: 0n, cache_write: 0n, cache_read: 0n, output: 0n } };
 
 /** @throws LedgerError */
-export function holdRow(reservation: Reservation, replicaId: string, at: string): HoldRow {
+export function toHoldRow(reservation: Reservation, replicaId: string, at: string): HoldRow {
   const { amount, estimate, requestId } = reservation;
   for (const [name, money] of Object.entries({ amount, estimate }))
-    if (money < 0n || money > mostMoney)
-      throw invalid(requestId, `${name} must be from 0 to ${mostMoney} nanodollars, got ${money}`);
+    if (money < 0n || money > maxMoney)
+      throw invalid(requestId, `${name} must be from 0 to ${maxMoney} nanodollars, got ${money}`);
   return {
     request_id: requestId,
     account_id: reservation.accountId,
     key_id: reservation.keyId,
-    requested_model: keepable(reservation.requestedModel),
-    effective_model: keepable(reservation.effectiveModel),
+    requested_model: toStorableText(reservation.requestedModel),
+    effective_model: toStorableText(reservation.effectiveModel),
     provider: reservation.provider,
     wire: reservation.wire,
     stream: reservation.stream ? 1n : 0n,
@@ -73,30 +73,30 @@ export function holdRow(reservation: Reservation, replicaId: string, at: string)
     amount,
     estimate,
     // Stored in the form in which it is looked up.
-    idempotency_key: reservation.idempotency ? keepable(reservation.idempotency.key) : null,
+    idempotency_key: reservation.idempotency ? toStorableText(reservation.idempotency.key) : null,
     replica_id: replicaId,
     reserved_at: at,
   };
 }
 
 /** Builds the end columns of a request. Released and refused requests have no cost and usage. @throws LedgerError */
-export function endRow(
+export function toRequestEndRow(
   requestId: string,
   ended: 'settled' | 'released' | 'refused',
   settlement: Omit<Settlement, 'cost' | 'usage'> & Partial<Pick<Settlement, 'cost' | 'usage'>>,
   at: string,
-): EndRow & Pick<RequestRow, 'effective_model' | 'provider'> {
-  const { usage, cost = noCost } = settlement;
+): RequestEndRow & Pick<RequestRow, 'effective_model' | 'provider'> {
+  const { usage, cost = zeroCost } = settlement;
   const { fresh, cache_write, cache_read, output } = cost.components;
-  const parts = [fresh, cache_write, cache_read, output];
-  if (parts.reduce((sum, part) => sum + part, 0n) !== cost.total || parts.some((part) => part < 0n))
-    throw invalid(requestId, `the components of its cost (${parts.join(', ')}) must add up to ${cost.total}`);
-  if (cost.total > mostMoney)
-    throw invalid(requestId, `its cost must be at most ${mostMoney} nanodollars, got ${cost.total}`);
+  const components = [fresh, cache_write, cache_read, output];
+  if (components.reduce((sum, part) => sum + part, 0n) !== cost.total || components.some((part) => part < 0n))
+    throw invalid(requestId, `the components of its cost (${components.join(', ')}) must add up to ${cost.total}`);
+  if (cost.total > maxMoney)
+    throw invalid(requestId, `its cost must be at most ${maxMoney} nanodollars, got ${cost.total}`);
   return {
     ended,
     ended_at: at,
-    effective_model: keepable(settlement.effectiveModel),
+    effective_model: toStorableText(settlement.effectiveModel),
     provider: settlement.provider,
     cost: cost.total,
     cost_fresh: fresh,
@@ -105,21 +105,21 @@ export function endRow(
     cost_output: output,
     ...(usage
       ? {
-          tokens_fresh: whole(usage.fresh),
-          tokens_cache_write: whole(usage.cacheWrite),
-          tokens_cache_write_1h: whole(usage.cacheWrite1h),
-          tokens_cache_read: whole(usage.cacheRead),
-          tokens_output: whole(usage.output),
-          tokens_reasoning: usage.reasoning === undefined ? null : whole(usage.reasoning),
+          tokens_fresh: toWholeNumber(usage.fresh),
+          tokens_cache_write: toWholeNumber(usage.cacheWrite),
+          tokens_cache_write_1h: toWholeNumber(usage.cacheWrite1h),
+          tokens_cache_read: toWholeNumber(usage.cacheRead),
+          tokens_output: toWholeNumber(usage.output),
+          tokens_reasoning: usage.reasoning === undefined ? null : toWholeNumber(usage.reasoning),
         }
       : noTokens),
     endpoint: settlement.endpoint,
-    status: whole(settlement.status),
+    status: toWholeNumber(settlement.status),
     outcome: settlement.outcome,
     reason: settlement.reason,
-    total_ms: whole(settlement.totalMs),
+    total_ms: toWholeNumber(settlement.totalMs),
     pricing_identity: settlement.pricingIdentity ?? null,
-    first_byte_ms: settlement.firstByteMs === undefined ? null : whole(settlement.firstByteMs),
+    first_byte_ms: settlement.firstByteMs === undefined ? null : toWholeNumber(settlement.firstByteMs),
   };
 }
 
@@ -127,14 +127,14 @@ export function endRow(
  * What becomes of the idempotency key. A charged request is never repeated; one that cost nothing frees the key if no
  * answer is stored.
  */
-export function claimEnd(answer: Settlement['answer'], charged: boolean): ClaimEnd {
-  if (answer && answer.body.length <= longestAnswer) return { state: 'done', answer: JSON.stringify(answer) };
+export function claimOutcomeFor(answer: Settlement['answer'], charged: boolean): ClaimOutcome {
+  if (answer && answer.body.length <= maxAnswerChars) return { state: 'done', answer: JSON.stringify(answer) };
   return { state: answer || charged ? 'gone' : 'free' };
 }
 
-const invalid = (requestId: string, fault: string) =>
-  new LedgerError('invalid', `Request ${requestId} cannot be recorded: ${fault}.`);
+const invalid = (requestId: string, problem: string) =>
+  new LedgerError('invalid', `Request ${requestId} cannot be recorded: ${problem}.`);
 
 /** Clamps a number from a provider: one value that the database cannot store would fail the whole commit. */
-const whole = (count: number): bigint =>
+const toWholeNumber = (count: number): bigint =>
   BigInt(Math.round(Math.min(Math.max(count || 0, 0), Number.MAX_SAFE_INTEGER)));

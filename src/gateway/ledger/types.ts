@@ -21,17 +21,17 @@ export interface Reservation {
   readonly idempotency?: { readonly key: string; readonly bodyHash: string };
 }
 
-export type Reserved =
+export type ReserveResult =
   | { readonly outcome: 'reserved' }
   /** The balance cannot cover it. */
   | { readonly outcome: 'insufficient_allowance'; readonly balance: Nano }
   | { readonly outcome: 'key_spend_cap_exceeded'; readonly remaining: Nano }
   /** The key was revoked or expired after it was looked up. */
   | { readonly outcome: 'key_invalid' }
-  | { readonly outcome: 'idempotency'; readonly found: Claimed };
+  | { readonly outcome: 'idempotency'; readonly claim: ClaimStatus };
 
 /** The state of the request that first used an idempotency key. */
-export type Claimed =
+export type ClaimStatus =
   | { readonly state: 'in_progress' }
   /** The key was used with another body. */
   | { readonly state: 'conflict' }
@@ -69,7 +69,7 @@ export interface Settlement {
   readonly answer?: StoredAnswer;
 }
 
-export interface Settled {
+export interface SettleResult {
   /** What the caller paid: the cost, but at most the held amount. */
   readonly charged: Nano;
   /** The cost above the held amount, which the operator pays. */
@@ -109,7 +109,7 @@ export interface KeyRow {
   readonly revokedAt: string | undefined;
 }
 
-export interface Audit {
+export interface AuditReport {
   readonly ok: boolean;
   readonly accounts: number;
   readonly transactions: number;
@@ -125,15 +125,15 @@ export interface Audit {
  * first result.
  */
 export interface Ledger {
-  reserve(reservation: Reservation): Promise<Reserved>;
+  reserve(reservation: Reservation): Promise<ReserveResult>;
   /** Charges a request and ends its hold. A repeated call returns the first result. */
-  settle(requestId: string, settlement: Settlement): Promise<Settled>;
+  settle(requestId: string, settlement: Settlement): Promise<SettleResult>;
   /** Returns the whole hold and records the request with cost zero. A settled request stays settled. */
-  release(requestId: string, settlement: Omit<Settlement, 'cost' | 'usage'>): Promise<Settled>;
+  release(requestId: string, settlement: Omit<Settlement, 'cost' | 'usage'>): Promise<SettleResult>;
   /** Records a request that was refused before a hold was placed. Runs in the background. */
-  note(refused: Reservation, settlement: Omit<Settlement, 'cost' | 'usage'>): void;
+  recordRefusal(refused: Reservation, settlement: Omit<Settlement, 'cost' | 'usage'>): void;
   /** Looks up an idempotency key, before any other check of the request. */
-  claimed(accountId: string, key: string, bodyHash: string): Promise<Claimed | undefined>;
+  findClaim(accountId: string, key: string, bodyHash: string): Promise<ClaimStatus | undefined>;
   balance(accountId: string): Promise<Balance>;
 
   createAccount(name: string, options: { credit?: Nano; included?: Nano }): Promise<AccountRow>;
@@ -150,14 +150,14 @@ export interface Ledger {
   revokeKey(id: string): Promise<KeyRow>;
   keys(account?: string): Promise<KeyRow[]>;
   /** Finds a key by the SHA-256 of its secret (hex). Revoked and expired keys are found too. */
-  findKey(hash: string): Promise<KeyRow | undefined>;
+  findKey(secretHash: string): Promise<KeyRow | undefined>;
 
-  audit(): Promise<Audit>;
+  audit(): Promise<AuditReport>;
   /**
    * Settles orphaned holds: those of gateways that died. They are charged by estimate. Each gateway writes a heartbeat
    * every few seconds, and runs this itself every minute.
    */
-  recover(): Promise<{ readonly settled: number }>;
+  recoverOrphanedHolds(): Promise<{ readonly settled: number }>;
   /** Resolves when every pending operation is durable. */
   close(): Promise<void>;
 }

@@ -1,14 +1,14 @@
 import type { Exchange } from '../../http/exchange.ts';
 import type { Receipt } from './receipt.ts';
-import type { Told } from './told.ts';
+import type { GatewaySpan } from './told.ts';
 
 /** A request to the gateway. */
-export interface Asked extends Exchange {
+export interface IncomingRequest extends Exchange {
   readonly receipt: Receipt;
   /** Time of `performance.now()`, in ms. */
   readonly arrivedAt: number;
   /** Path below the base, as `/v1/chat/completions`. */
   readonly route: string;
   /** The request's span; undefined on routes that are free of charge. */
-  readonly told: Told | undefined;
+  readonly span: GatewaySpan | undefined;
 }

@@ -1,44 +1,44 @@
 import { WireError } from '../../wires/core/error.ts';
 
 /** The memory of one key's unfinished bodies, as a multiple of the largest allowed body. */
-const mostBodies = 4;
+const maxBodies = 4;
 
 /** Bounds the memory that the bodies of one key take: bodies are buffered before the caller's balance is checked. */
-export class BodyShares {
-  readonly #most: number;
+export class BodyMemoryLimiter {
+  readonly #maxBytes: number;
   readonly #bytes = new Map<string, number>();
 
   /** @param maxBodyBytes size of the largest allowed body */
-  constructor(largest: number) {
-    this.#most = mostBodies * largest;
+  constructor(maxBodyBytes: number) {
+    this.#maxBytes = maxBodies * maxBodyBytes;
   }
 
   /** Starts to count one body. Call `close` of the result when the body is read. */
-  open(key: string): BodyShare {
-    let own = 0;
-    const change = (bytes: number) => {
-      own += bytes;
-      const all = (this.#bytes.get(key) ?? 0) + bytes;
-      if (all > 0) this.#bytes.set(key, all);
+  open(key: string): BodyMemoryLease {
+    let ownBytes = 0;
+    const addBytes = (bytes: number) => {
+      ownBytes += bytes;
+      const totalBytes = (this.#bytes.get(key) ?? 0) + bytes;
+      if (totalBytes > 0) this.#bytes.set(key, totalBytes);
       else this.#bytes.delete(key);
-      return all;
+      return totalBytes;
     };
     return {
       take: (bytes) => {
-        if (change(bytes) > this.#most) throw tooMany();
+        if (addBytes(bytes) > this.#maxBytes) throw tooManyBodiesError();
       },
-      close: () => void change(-own),
+      close: () => void addBytes(-ownBytes),
     };
   }
 }
 
-export interface BodyShare {
+export interface BodyMemoryLease {
   /** Counts bytes of the body that arrived. @throws WireError 429 when the key is over its limit */
   readonly take: (bytes: number) => void;
   readonly close: () => void;
 }
 
-const tooMany = (): WireError =>
+const tooManyBodiesError = (): WireError =>
   new WireError(
     429,
     'rate_limit_error',

@@ -1,13 +1,13 @@
 import type { Candidate } from '../catalog/types.ts';
 import type { Usage } from '../../wires/core/types.ts';
 import { jsonAnswer } from './answers.ts';
-import { Answer } from '../../http/deliver.ts';
+import { OutgoingResponse } from '../../http/deliver.ts';
 import type { UpstreamReply } from '../upstream/types.ts';
-import { estimatedOf, noCost } from './receipt.ts';
-import { served, serves, type Work } from './work.ts';
+import { inputOnlyCost, zeroCost } from './receipt.ts';
+import { tryCandidates, markServing, type RequestContext } from './work.ts';
 
 /** A provider's whole answer, translated to the caller's wire. */
-export interface Whole {
+export interface WholeAnswer {
   readonly text: string;
   readonly usage: Usage;
 }
@@ -16,41 +16,41 @@ export interface Whole {
  * Requests a buffered answer and settles its hold, also when the caller disconnects before the answer is ready.
  * @param read rejects with `UpstreamFailure` when the body cannot be read
  */
-export async function buffered(
-  work: Work,
-  read: (reply: UpstreamReply, candidate: Candidate) => Promise<Whole>,
-): Promise<Answer> {
-  const { asked, purchase } = work;
-  const { receipt } = asked;
+export async function answerBuffered(
+  context: RequestContext,
+  read: (reply: UpstreamReply, candidate: Candidate) => Promise<WholeAnswer>,
+): Promise<OutgoingResponse> {
+  const { incoming, hold } = context;
+  const { receipt } = incoming;
   try {
-    const got = await served(work, async (reply, attempt) => ({
+    const result = await tryCandidates(context, async (reply, attempt) => ({
       attempt,
       whole: await read(reply, attempt.candidate),
     }));
-    if (got instanceof Answer) return got;
-    const { attempt, whole } = got;
-    const { candidate, place } = attempt;
-    purchase.began();
-    serves(work, attempt);
-    receipt.cost = purchase.costOf(candidate, whole.usage);
+    if (result instanceof OutgoingResponse) return result;
+    const { attempt, whole } = result;
+    const { candidate, candidateIndex } = attempt;
+    hold.markFirstByte();
+    markServing(context, attempt);
+    receipt.cost = hold.cappedCost(candidate, whole.usage);
     const answer = jsonAnswer(receipt, 200, whole.text);
-    const kept = purchase.keeps ? { answer: { status: 200, headers: answer.headers, body: whole.text } } : {};
-    const outcome = asked.gone.aborted ? 'client_gone' : 'completed';
+    const stored = hold.storesAnswer ? { answer: { status: 200, headers: answer.headers, body: whole.text } } : {};
+    const outcome = incoming.disconnectSignal.aborted ? 'client_gone' : 'completed';
     const cost = receipt.cost;
     let charged: bigint;
     try {
-      charged = await purchase.settle(candidate, place, whole.usage, { status: 200, outcome, ...kept });
+      charged = await hold.settle(candidate, candidateIndex, whole.usage, { status: 200, outcome, ...stored });
     } catch (error) {
       // The caller gets no answer and owes nothing. The settlement may still have been committed; `release` then
       // returns the charged amount.
-      receipt.cost = noCost;
-      charged = await purchase.release(candidate, place, { status: 503, outcome: 'failed' });
+      receipt.cost = zeroCost;
+      charged = await hold.release(candidate, candidateIndex, { status: 503, outcome: 'failed' });
       if (charged === 0n) throw error;
     }
     if (charged === cost.total) return answer;
-    receipt.cost = estimatedOf(charged);
+    receipt.cost = inputOnlyCost(charged);
     return jsonAnswer(receipt, 200, whole.text);
   } finally {
-    work.over();
+    context.finish();
   }
 }

@@ -1,95 +1,95 @@
-import { roomFor } from '../catalog/price.ts';
+import { estimateOutputRoom } from '../catalog/price.ts';
 import type { Candidate } from '../catalog/types.ts';
 import { invalidRequest, unsupported } from '../../wires/core/error.ts';
 import { translationOf } from '../../wires/translation.ts';
 import type {
-  AnswerAbout,
+  AnswerMetadata,
   ClientRequest,
   ClientWire,
   RequestFacts,
   Translation,
 } from '../../wires/core/wire.ts';
-import { Answer } from '../../http/deliver.ts';
-import type { Asked } from './asked.ts';
-import { buffered } from './buffered.ts';
-import { open } from './enter.ts';
-import type { GatewayParts } from './parts.ts';
+import { OutgoingResponse } from '../../http/deliver.ts';
+import type { IncomingRequest } from './asked.ts';
+import { answerBuffered } from './buffered.ts';
+import { admitRequest } from './enter.ts';
+import type { GatewayServices } from './parts.ts';
 import type { JsonObjectBody } from './request-body.ts';
-import { Tally, unserved } from './relay.ts';
-import { streamed } from './streamed.ts';
-import { sayRequest, tellAnswer } from './told.ts';
-import { type BackendAnswer, collected } from '../../wires/core/backend.ts';
+import { AnswerTally, toUpstreamFailure } from './relay.ts';
+import { answerStreamed } from './streamed.ts';
+import { recordRequest, recordAnswer } from './told.ts';
+import { type BackendAnswer, collectEvents } from '../../wires/core/backend.ts';
 import type { UpstreamReply } from '../upstream/types.ts';
 import type { AnswerEvent } from '../../wires/core/answer.ts';
-import { checkWindow } from './window.ts';
-import { refuseUnpriced } from './unpriced.ts';
-import type { Work } from './work.ts';
+import { checkContextWindow } from './window.ts';
+import { rejectUnpricedFeatures } from './unpriced.ts';
+import type { RequestContext } from './work.ts';
 
 /** Answers a completion on any wire. @throws WireError @throws ClientGone */
-export async function complete(parts: GatewayParts, wire: ClientWire, asked: Asked): Promise<Answer> {
-  const opened = await open(parts, asked, {
+export async function answerCompletion(services: GatewayServices, wire: ClientWire, incoming: IncomingRequest): Promise<OutgoingResponse> {
+  const admitted = await admitRequest(services, incoming, {
     wire: wire.name,
     facts: ({ value, text }) => wire.facts(value, text),
-    check(candidate, facts, { value }) {
+    checkCandidate(candidate, facts, { value }) {
       checkModel(wire, candidate, facts);
-      refuseUnpriced(wire.name, candidate, value);
-      checkWindow(candidate.model, facts, promptsOf(wire, value));
+      rejectUnpricedFeatures(wire.name, candidate, value);
+      checkContextWindow(candidate.model, facts, promptMembers(wire, value));
     },
-    maxTokensOf: (candidate, facts) => outputLimit(wire, facts, candidate),
+    maxTokensOf: (candidate, facts) => maxOutputTokensFor(wire, facts, candidate),
   });
-  if (opened instanceof Answer) return opened;
-  const { entered, purchase, maxTokensOf, givenUp, left, over } = opened;
-  const { facts, value, text } = entered;
-  const request: ClientRequest = { text, body: value, facts, header: asked.header };
-  sayRequest(asked.told, text, () => wire.conversation(request));
-  const translation = ({ model }: Candidate): Translation => translationOf(wire, model.provider.wire);
+  if (admitted instanceof OutgoingResponse) return admitted;
+  const { parsed, hold, maxTokensOf, abortSignal, detachClient, finish } = admitted;
+  const { facts, value, text } = parsed;
+  const request: ClientRequest = { text, body: value, facts, header: incoming.header };
+  recordRequest(incoming.span, text, () => wire.conversation(request));
+  const translationFor = ({ model }: Candidate): Translation => translationOf(wire, model.provider.wire);
   const created = Math.floor(Date.now() / 1000);
-  const { requestId } = asked.receipt;
-  const about = ({ model }: Candidate): AnswerAbout => ({ requestId, model: model.id, created, request });
+  const { requestId } = incoming.receipt;
+  const answerMetadata = ({ model }: Candidate): AnswerMetadata => ({ requestId, model: model.id, created, request });
   const { stream } = facts;
-  const work: Work = {
-    parts,
-    asked,
+  const context: RequestContext = {
+    services,
+    incoming,
     facts,
-    purchase,
+    hold,
     bodyFor: (candidate) =>
-      translation(candidate).request(request, {
+      translationFor(candidate).request(request, {
         model: candidate.model,
         stream,
         maxTokens: maxTokensOf(candidate),
       }),
-    failure: (candidate) => translation(candidate).failure,
+    failure: (candidate) => translationFor(candidate).failure,
     errorBody: wire.errorBody,
-    givenUp,
-    left,
-    over,
+    abortSignal,
+    detachClient,
+    finish,
   };
   // On the host's own wires the caller also gets the members that only the resident model has.
-  const localAbout = ({ resident }: BackendAnswer, candidate: Candidate): AnswerAbout =>
-    isOwnWire(wire) ? { ...about(candidate), resident } : about(candidate);
+  const localMetadata = ({ resident }: BackendAnswer, candidate: Candidate): AnswerMetadata =>
+    isOwnWire(wire) ? { ...answerMetadata(candidate), resident } : answerMetadata(candidate);
   if (stream)
-    return await streamed(work, {
-      translate: (candidate) => translation(candidate).stream(about(candidate)),
-      write: (reply, candidate) => wire.writer(localAbout(reply, candidate)),
+    return await answerStreamed(context, {
+      translate: (candidate) => translationFor(candidate).stream(answerMetadata(candidate)),
+      write: (reply, candidate) => wire.writer(localMetadata(reply, candidate)),
     });
-  return await buffered(work, async (reply, candidate) => {
-    const answer = await wholeOf(reply, {
-      translate: (whole) => translation(candidate).answer(whole, about(candidate)),
-      write: (events, local) => JSON.stringify(wire.body(events, localAbout(local, candidate))),
+  return await answerBuffered(context, async (reply, candidate) => {
+    const answer = await readWholeAnswer(reply, {
+      translate: (whole) => translationFor(candidate).answer(whole, answerMetadata(candidate)),
+      write: (events, local) => JSON.stringify(wire.body(events, localMetadata(local, candidate))),
     });
-    const tally = new Tally();
-    tally.kept = asked.told?.said && [];
+    const tally = new AnswerTally();
+    tally.recordedEvents = incoming.span?.transcript && [];
     tally.add(answer.events);
-    if (tally.failure) throw unserved(tally.failure);
-    tellAnswer(asked.told, tally);
-    return { text: answer.text(), usage: tally.usage ?? tally.estimated(facts) };
+    if (tally.failure) throw toUpstreamFailure(tally.failure);
+    recordAnswer(incoming.span, tally);
+    return { text: answer.text(), usage: tally.usage ?? tally.estimateUsage(facts) };
   });
 }
 
 /** Whether the resident model answers this wire itself, without a translation. */
 const isOwnWire = ({ name }: ClientWire): boolean => name === 'chat' || name === 'completions';
 
-async function wholeOf(
+async function readWholeAnswer(
   reply: UpstreamReply,
   {
     translate,
@@ -104,7 +104,7 @@ async function wholeOf(
     const { text, events } = translate(await reply.text());
     return { text: () => text, events };
   }
-  const events = await collected(local.events);
+  const events = await collectEvents(local.events);
   return { text: () => write(events, local), events };
 }
 
@@ -135,7 +135,7 @@ function checkModel(wire: ClientWire, { model }: Candidate, facts: RequestFacts)
  * The request members that must fit the context window, each with its prompts: every prompt has a window of its own.
  * Empty when the provider may shorten the conversation.
  */
-function promptsOf({ name }: ClientWire, body: JsonObjectBody['value']): Record<string, readonly unknown[]> {
+function promptMembers({ name }: ClientWire, body: JsonObjectBody['value']): Record<string, readonly unknown[]> {
   const { messages, prompt, input } = body;
   switch (name) {
     case 'completions': {
@@ -152,7 +152,7 @@ function promptsOf({ name }: ClientWire, body: JsonObjectBody['value']): Record<
 }
 
 /** Output limits that apply when the caller sets none, in tokens. */
-const defaultTokens: Readonly<Record<ClientWire['name'], number>> = {
+const defaultMaxTokens: Readonly<Record<ClientWire['name'], number>> = {
   chat: 4096,
   messages: 4096,
   responses: Number.POSITIVE_INFINITY,
@@ -160,5 +160,5 @@ const defaultTokens: Readonly<Record<ClientWire['name'], number>> = {
 };
 
 /** Output limit of a request, in tokens. A default limit is reduced to leave room for the prompt. */
-const outputLimit = ({ name }: ClientWire, facts: RequestFacts, { model }: Candidate): number =>
-  Math.min(facts.maxTokens ?? Math.min(defaultTokens[name], roomFor(model, facts)), model.maxOutputTokens);
+const maxOutputTokensFor = ({ name }: ClientWire, facts: RequestFacts, { model }: Candidate): number =>
+  Math.min(facts.maxTokens ?? Math.min(defaultMaxTokens[name], estimateOutputRoom(model, facts)), model.maxOutputTokens);

@@ -1,48 +1,48 @@
 import type { Candidate } from '../catalog/types.ts';
 import { unsupported } from '../../wires/core/error.ts';
-import { embeddingsFacts, embeddingsOf } from '../../wires/embeddings/index.ts';
-import type { Asked } from './asked.ts';
-import { plainErrorBody } from './answers.ts';
-import { Answer } from '../../http/deliver.ts';
-import { buffered } from './buffered.ts';
-import { open } from './enter.ts';
-import type { GatewayParts } from './parts.ts';
-import { checkWindow } from './window.ts';
+import { readEmbeddingsFacts, embeddingsTranslationOf } from '../../wires/embeddings/index.ts';
+import type { IncomingRequest } from './asked.ts';
+import { openaiErrorBody } from './answers.ts';
+import { OutgoingResponse } from '../../http/deliver.ts';
+import { answerBuffered } from './buffered.ts';
+import { admitRequest } from './enter.ts';
+import type { GatewayServices } from './parts.ts';
+import { checkContextWindow } from './window.ts';
 
 /** Answers a request for embeddings. @throws WireError @throws ClientGone */
-export async function embed(parts: GatewayParts, asked: Asked): Promise<Answer> {
-  const opened = await open(parts, asked, {
+export async function answerEmbeddings(services: GatewayServices, incoming: IncomingRequest): Promise<OutgoingResponse> {
+  const admitted = await admitRequest(services, incoming, {
     wire: 'embeddings',
-    facts: ({ value }) => embeddingsFacts(value),
-    check(candidate, facts) {
+    facts: ({ value }) => readEmbeddingsFacts(value),
+    checkCandidate(candidate, facts) {
       checkModel(candidate);
-      checkWindow(candidate.model, facts, { input: facts.inputs });
+      checkContextWindow(candidate.model, facts, { input: facts.inputs });
     },
     maxTokensOf: () => 0,
   });
-  if (opened instanceof Answer) return opened;
-  const { entered, purchase, givenUp, left, over } = opened;
-  const { facts, text } = entered;
+  if (admitted instanceof OutgoingResponse) return admitted;
+  const { parsed, hold, abortSignal, detachClient, finish } = admitted;
+  const { facts, text } = parsed;
   const request = { text, facts };
   for (const input of facts.inputs)
-    asked.told?.say('user', () => (typeof input === 'string' ? input : JSON.stringify(input)));
-  const translation = ({ model }: Candidate) => embeddingsOf(model.provider.wire);
-  return await buffered(
+    incoming.span?.addTranscriptEntry('user', () => (typeof input === 'string' ? input : JSON.stringify(input)));
+  const translationFor = ({ model }: Candidate) => embeddingsTranslationOf(model.provider.wire);
+  return await answerBuffered(
     {
-      parts,
-      asked,
+      services,
+      incoming,
       facts,
-      purchase,
-      bodyFor: (candidate) => translation(candidate).request(request, candidate.model),
-      failure: (candidate) => translation(candidate).failure,
-      errorBody: plainErrorBody,
-      givenUp,
-      left,
-      over,
+      hold,
+      bodyFor: (candidate) => translationFor(candidate).request(request, candidate.model),
+      failure: (candidate) => translationFor(candidate).failure,
+      errorBody: openaiErrorBody,
+      abortSignal,
+      detachClient,
+      finish,
     },
     async (reply, candidate) => {
-      const answer = translation(candidate).answer(await reply.text(), request, candidate.model);
-      if (asked.told && answer.counted) asked.told.facts.promptTokens = answer.usage.fresh;
+      const answer = translationFor(candidate).answer(await reply.text(), request, candidate.model);
+      if (incoming.span && answer.isReported) incoming.span.attributes.promptTokens = answer.usage.fresh;
       return answer;
     },
   );

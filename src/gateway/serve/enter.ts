@@ -3,47 +3,47 @@ import type { Candidate } from '../catalog/types.ts';
 import { invalidApiKey } from '../errors.ts';
 import { WireError } from '../../wires/core/error.ts';
 import type { RequestFacts } from '../../wires/core/wire.ts';
-import { Answer } from '../../http/deliver.ts';
-import type { Asked } from './asked.ts';
-import { type IdempotencyKey, idempotencyKey, replay } from './idempotency.ts';
-import { stopping } from './in-flight.ts';
-import { refuseLookalikes } from './lookalikes.ts';
-import type { GatewayParts } from './parts.ts';
-import { endpointOf, KeyInvalid, type Order, Purchase } from './purchase.ts';
+import { OutgoingResponse } from '../../http/deliver.ts';
+import type { IncomingRequest } from './asked.ts';
+import { type IdempotencyKey, parseIdempotencyKey, replayAnswer } from './idempotency.ts';
+import { stoppingError } from './in-flight.ts';
+import { rejectMiscasedMembers } from './lookalikes.ts';
+import type { GatewayServices } from './parts.ts';
+import { endpointOf, InvalidKeyError, type HoldRequest, Hold } from './purchase.ts';
 import { type JsonObjectBody, readJsonObject } from './request-body.ts';
 import { ClientGone } from '../../http/error.ts';
 
 /** An authenticated and validated request with the candidates that can serve it. */
-export interface Entered<Facts extends RequestFacts> extends JsonObjectBody {
+export interface ParsedRequest<Facts extends RequestFacts> extends JsonObjectBody {
   readonly caller: Caller;
   readonly facts: Facts;
   readonly resolution: Resolution;
   readonly idempotency: IdempotencyKey | undefined;
 }
 
-export interface Reading<Facts extends RequestFacts> {
+export interface RequestRules<Facts extends RequestFacts> {
   readonly wire: string;
   /** @throws WireError 400 */
   readonly facts: (body: JsonObjectBody) => Facts;
   /** Checks that a candidate can serve the request. @throws WireError 400 */
-  readonly check: (candidate: Candidate, facts: Facts, body: JsonObjectBody) => void;
+  readonly checkCandidate: (candidate: Candidate, facts: Facts, body: JsonObjectBody) => void;
   readonly maxTokensOf: (candidate: Candidate, facts: Facts) => number;
 }
 
 /** A request whose cost is held in the ledger. */
-export interface Opened<Facts extends RequestFacts> {
-  readonly entered: Entered<Facts>;
-  readonly purchase: Purchase;
+export interface AdmittedRequest<Facts extends RequestFacts> {
+  readonly parsed: ParsedRequest<Facts>;
+  readonly hold: Hold;
   readonly maxTokensOf: (candidate: Candidate) => number;
   /** Aborts the upstream request: the gateway stops, or the caller disconnected longer ago than `drainSecs`. */
-  readonly givenUp: AbortSignal;
+  readonly abortSignal: AbortSignal;
   /**
    * Reports that the caller disconnected: frees its place in the concurrency limit; the rest of the answer is read for its
    * usage. May be called more than once.
    */
-  readonly left: () => void;
+  readonly detachClient: () => void;
   /** Reports that the answer is sent and its hold settled. May be called more than once. */
-  readonly over: () => void;
+  readonly finish: () => void;
 }
 
 /**
@@ -51,17 +51,17 @@ export interface Opened<Facts extends RequestFacts> {
  * @returns an answer when the idempotency key already has one
  * @throws WireError
  */
-export async function open<Facts extends RequestFacts>(
-  parts: GatewayParts,
-  asked: Asked,
-  reading: Reading<Facts>,
-): Promise<Opened<Facts> | Answer> {
+export async function admitRequest<Facts extends RequestFacts>(
+  services: GatewayServices,
+  incoming: IncomingRequest,
+  rules: RequestRules<Facts>,
+): Promise<AdmittedRequest<Facts> | OutgoingResponse> {
   try {
-    const opened = await begin(parts, asked, reading);
-    if (opened instanceof Answer) await parts.authenticator.confirm(asked.header);
-    return opened;
+    const admitted = await placeHold(services, incoming, rules);
+    if (admitted instanceof OutgoingResponse) await services.authenticator.confirm(incoming.header);
+    return admitted;
   } catch (error) {
-    if (error instanceof WireError) await confirmAfter(error, parts, asked);
+    if (error instanceof WireError) await confirmKeyAfter(error, services, incoming);
     throw error;
   }
 }
@@ -70,105 +70,105 @@ export async function open<Facts extends RequestFacts>(
  * Confirms the key of a request that was refused before the ledger checked it: a revoked key must get a 401 and no other
  * error.
  */
-async function confirmAfter(
+async function confirmKeyAfter(
   { status }: WireError,
-  { authenticator }: GatewayParts,
-  asked: Asked,
+  { authenticator }: GatewayServices,
+  incoming: IncomingRequest,
 ): Promise<void> {
   // A rate-limited request causes no database query.
   if (status === 401 || status === 429) return;
   try {
-    await authenticator.confirm(asked.header);
+    await authenticator.confirm(incoming.header);
   } catch (error) {
     if (error instanceof WireError) throw error;
   }
 }
 
-async function begin<Facts extends RequestFacts>(
-  parts: GatewayParts,
-  asked: Asked,
-  reading: Reading<Facts>,
-): Promise<Opened<Facts> | Answer> {
-  const entered = await enter(parts, asked, reading);
-  if (entered instanceof Answer) return entered;
-  const { caller, facts, resolution, idempotency } = entered;
-  const permit = await parts.limiter.enter(caller);
-  const maxTokensOf = (candidate: Candidate) => reading.maxTokensOf(candidate, facts);
-  const { wire } = reading;
-  const order: Order = { caller, facts, wire, candidates: resolution.candidates, maxTokensOf, idempotency };
-  let purchase: Purchase | Answer;
+async function placeHold<Facts extends RequestFacts>(
+  services: GatewayServices,
+  incoming: IncomingRequest,
+  rules: RequestRules<Facts>,
+): Promise<AdmittedRequest<Facts> | OutgoingResponse> {
+  const parsed = await parseRequest(services, incoming, rules);
+  if (parsed instanceof OutgoingResponse) return parsed;
+  const { caller, facts, resolution, idempotency } = parsed;
+  const permit = await services.limiter.acquire(caller);
+  const maxTokensOf = (candidate: Candidate) => rules.maxTokensOf(candidate, facts);
+  const { wire } = rules;
+  const holdRequest: HoldRequest = { caller, facts, wire, candidates: resolution.candidates, maxTokensOf, idempotency };
+  let hold: Hold | OutgoingResponse;
   try {
-    purchase = await Purchase.open(parts.ledger, asked, order);
+    hold = await Hold.place(services.ledger, incoming, holdRequest);
   } catch (error) {
-    permit.leave();
-    if (error instanceof KeyInvalid) throw invalidApiKey();
+    permit.release();
+    if (error instanceof InvalidKeyError) throw invalidApiKey();
     throw error;
   }
-  if (purchase instanceof Answer) {
-    permit.leave();
-    return purchase;
+  if (hold instanceof OutgoingResponse) {
+    permit.release();
+    return hold;
   }
-  const ended = Promise.withResolvers<void>();
-  const givenUp = new AbortController();
+  const finished = Promise.withResolvers<void>();
+  const abortController = new AbortController();
   let isOpen = true;
   let endDrain: (() => void) | undefined;
-  const left = () => {
+  const detachClient = () => {
     if (!isOpen || endDrain) return;
-    const gone = () => givenUp.abort(new ClientGone('for longer than drain_secs'));
-    const timer = setTimeout(gone, parts.limits.drainSecs * 1000);
-    const leave = parts.drains.add(caller.key.id, gone);
+    const abortUpstream = () => abortController.abort(new ClientGone('for longer than drain_secs'));
+    const timer = setTimeout(abortUpstream, services.limits.drainSecs * 1000);
+    const removeDrain = services.upstreamDrains.add(caller.key.id, abortUpstream);
     endDrain = () => {
       clearTimeout(timer);
-      leave();
+      removeDrain();
     };
     // The hold stays until the answer is settled; the place in the concurrency limit is freed now.
-    permit.leave();
+    permit.release();
   };
-  if (asked.gone.aborted) left();
-  else asked.gone.addEventListener('abort', left, { once: true });
-  parts.inFlight.add(ended.promise, () => givenUp.abort(stopping()));
-  const over = () => {
+  if (incoming.disconnectSignal.aborted) detachClient();
+  else incoming.disconnectSignal.addEventListener('abort', detachClient, { once: true });
+  services.inFlight.add(finished.promise, () => abortController.abort(stoppingError()));
+  const finish = () => {
     if (!isOpen) return;
     isOpen = false;
     endDrain?.();
-    asked.gone.removeEventListener('abort', left);
-    permit.leave();
-    ended.resolve();
+    incoming.disconnectSignal.removeEventListener('abort', detachClient);
+    permit.release();
+    finished.resolve();
   };
-  return { entered, purchase, maxTokensOf, givenUp: givenUp.signal, left, over };
+  return { parsed, hold, maxTokensOf, abortSignal: abortController.signal, detachClient, finish };
 }
 
-async function enter<Facts extends RequestFacts>(
-  parts: GatewayParts,
-  asked: Asked,
-  reading: Reading<Facts>,
-): Promise<Entered<Facts> | Answer> {
-  const { receipt, told } = asked;
-  const caller = await parts.authenticator.authenticate(asked.header);
-  if (told) {
-    told.facts.keyId = caller.key.id;
-    told.facts.accountId = caller.accountId;
+async function parseRequest<Facts extends RequestFacts>(
+  services: GatewayServices,
+  incoming: IncomingRequest,
+  rules: RequestRules<Facts>,
+): Promise<ParsedRequest<Facts> | OutgoingResponse> {
+  const { receipt, span } = incoming;
+  const caller = await services.authenticator.authenticate(incoming.header);
+  if (span) {
+    span.attributes.keyId = caller.key.id;
+    span.attributes.accountId = caller.accountId;
   }
-  const body = await readJsonObject(asked, parts.limits.maxBodyBytes, parts.bodies.open(caller.key.id));
+  const body = await readJsonObject(incoming, services.limits.maxBodyBytes, services.bodyMemory.open(caller.key.id));
   // Recorded first, so that the receipt names the model even when the rest of the body is invalid.
   const { model } = body.value;
   if (typeof model === 'string') {
     receipt.requestedModel = receipt.effectiveModel = model;
-    if (told) told.facts.requestedModel = model.slice(0, 200);
+    if (span) span.attributes.requestedModel = model.slice(0, 200);
   }
-  refuseLookalikes(body.value);
-  const facts = reading.facts(body);
-  if (told) told.facts.stream = facts.stream;
-  const idempotency = idempotencyKey(asked.header('idempotency-key'), asked.route, body.text);
+  rejectMiscasedMembers(body.value);
+  const facts = rules.facts(body);
+  if (span) span.attributes.stream = facts.stream;
+  const idempotency = parseIdempotencyKey(incoming.header('idempotency-key'), incoming.route, body.text);
   if (idempotency) {
     const { key, bodyHash } = idempotency;
-    const found = await parts.ledger.claimed(caller.accountId, key, bodyHash);
-    if (found) return replay(found);
+    const claim = await services.ledger.findClaim(caller.accountId, key, bodyHash);
+    if (claim) return replayAnswer(claim);
   }
-  const resolution = await parts.catalog.resolve(facts.model, {
+  const resolution = await services.catalog.resolve(facts.model, {
     models: caller.key.models,
-    own: (provider) => parts.credentials.find(caller.accountId, provider),
-    fallbacks: fallbacksOf(asked.header('x-svc-fallback-models')),
+    findCredential: (provider) => services.credentials.find(caller.accountId, provider),
+    fallbacks: parseFallbacks(incoming.header('x-svc-fallback-models')),
   });
   const [first, ...others] = resolution.candidates;
   if (!first) throw new Error(`nothing serves ${facts.model}`);
@@ -176,21 +176,21 @@ async function enter<Facts extends RequestFacts>(
   receipt.reason = resolution.reason;
   receipt.endpoint = endpointOf(first);
   receipt.pricingIdentity = first.model.price.identity;
-  reading.check(first, facts, body);
+  rules.checkCandidate(first, facts, body);
   // Fallbacks that cannot serve the request are left out.
-  const fit = others.filter((candidate) => {
+  const usableFallbacks = others.filter((candidate) => {
     try {
-      reading.check(candidate, facts, body);
+      rules.checkCandidate(candidate, facts, body);
       return true;
     } catch (error) {
       if (error instanceof WireError) return false;
       throw error;
     }
   });
-  return { ...body, caller, facts, resolution: { ...resolution, candidates: [first, ...fit] }, idempotency };
+  return { ...body, caller, facts, resolution: { ...resolution, candidates: [first, ...usableFallbacks] }, idempotency };
 }
 
-const fallbacksOf = (header: string | undefined): string[] =>
+const parseFallbacks = (header: string | undefined): string[] =>
   header === undefined
     ? []
     : header

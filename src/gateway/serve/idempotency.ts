@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { WireError, invalidRequest } from '../../wires/core/error.ts';
-import type { Claimed } from '../ledger/types.ts';
-import { Answer } from '../../http/deliver.ts';
+import type { ClaimStatus } from '../ledger/types.ts';
+import { OutgoingResponse } from '../../http/deliver.ts';
 
 export interface IdempotencyKey {
   readonly key: string;
@@ -10,7 +10,7 @@ export interface IdempotencyKey {
 }
 
 /** @throws WireError 400 */
-export function idempotencyKey(
+export function parseIdempotencyKey(
   header: string | undefined,
   route: string,
   body: string,
@@ -24,11 +24,11 @@ export function idempotencyKey(
 }
 
 /** Returns the stored answer of the first request with the key. @throws WireError 409 when there is none to return */
-export function replay(found: Claimed): Answer {
-  switch (found.state) {
+export function replayAnswer(claim: ClaimStatus): OutgoingResponse {
+  switch (claim.state) {
     case 'done': {
-      const { status, headers, body } = found.answer;
-      return new Answer(status, { ...headers, 'x-svc-idempotent-replay': 'true' }, body);
+      const { status, headers, body } = claim.answer;
+      return new OutgoingResponse(status, { ...headers, 'x-svc-idempotent-replay': 'true' }, body);
     }
     case 'in_progress':
       throw new WireError(
@@ -41,7 +41,7 @@ export function replay(found: Claimed): Answer {
       throw new WireError(
         409,
         'invalid_request_error',
-        `The request with this idempotency-key is finished and charged (${found.requestId}), but its answer was not stored; use a new key to send it again.`,
+        `The request with this idempotency-key is finished and charged (${claim.requestId}), but its answer was not stored; use a new key to send it again.`,
         { code: 'idempotency_answer_lost', headers: { 'x-should-retry': 'false' } },
       );
     case 'conflict':

@@ -1,44 +1,44 @@
 import { WireError } from '../../wires/core/error.ts';
 
 /** An unfinished request: its body is being received, its answer is being sent, or its hold is not settled. */
-interface Open {
-  readonly over: Promise<unknown>;
+interface UnfinishedRequest {
+  readonly finished: Promise<unknown>;
   readonly stop: () => void;
 }
 
 /** The requests that a gateway finishes before it stops. */
 export class InFlight {
-  readonly #open = new Set<Open>();
-  #stopping = false;
+  readonly #unfinished = new Set<UnfinishedRequest>();
+  #isStopping = false;
 
   /** Whether new requests are refused. */
-  get stopping(): boolean {
-    return this.#stopping;
+  get isStopping(): boolean {
+    return this.#isStopping;
   }
 
   /** @param stop aborts the request */
-  add(over: Promise<unknown>, stop: () => void): void {
-    const one = { over, stop };
-    this.#open.add(one);
-    const ended = () => this.#open.delete(one);
-    void over.then(ended, ended);
-    if (this.#stopping) stop();
+  add(finished: Promise<unknown>, stop: () => void): void {
+    const request = { finished, stop };
+    this.#unfinished.add(request);
+    const remove = () => this.#unfinished.delete(request);
+    void finished.then(remove, remove);
+    if (this.#isStopping) stop();
   }
 
   /** Gives unfinished requests `graceMs` to finish, then aborts them. Resolves when all are settled. */
   async drain(graceMs: number): Promise<void> {
     const timer = setTimeout(() => {
-      this.#stopping = true;
-      for (const { stop } of this.#open) stop();
+      this.#isStopping = true;
+      for (const { stop } of this.#unfinished) stop();
     }, graceMs);
-    while (this.#open.size > 0) await Promise.allSettled([...this.#open].map(({ over }) => over));
+    while (this.#unfinished.size > 0) await Promise.allSettled([...this.#unfinished].map(({ finished }) => finished));
     clearTimeout(timer);
     // Without an `await` since the last check: a request that began in between would find the ledger closed.
-    this.#stopping = true;
+    this.#isStopping = true;
   }
 }
 
-export const stopping = (): WireError =>
+export const stoppingError = (): WireError =>
   new WireError(503, 'server_error', 'The gateway is stopping; retry in a moment.', {
     code: 'gateway_stopping',
     headers: { 'retry-after': '1' },

@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto';
 import type { RunningGateway, ServeOptions } from '../cli/types.ts';
 import { openGateway } from '../open.ts';
 import { openTelemetry } from '../../telemetry/open.ts';
-import { unwatched, Watch } from '../../watch/index.ts';
+import { noopTracer, Tracer } from '../../watch/index.ts';
 import { listen } from './listen.ts';
 
 /** Time to close the remaining connections after all requests are settled, in ms. */
-const cutMs = 500;
+const closeTimeoutMs = 500;
 
 /** Runs the gateway as a service of its own. Resolves when the port is bound and the database is open. */
 export async function serveGateway(options: ServeOptions): Promise<RunningGateway> {
@@ -22,8 +22,8 @@ export async function serveGateway(options: ServeOptions): Promise<RunningGatewa
     redact: () => '',
     onNotice,
   });
-  const watch = telemetry ? new Watch([telemetry.sink]) : unwatched;
-  const gateway = await openGateway({ config, database, watch, onFault, onNotice }).catch(
+  const tracer = telemetry ? new Tracer([telemetry.sink]) : noopTracer;
+  const gateway = await openGateway({ config, database, tracer, onFault, onNotice }).catch(
     async (error: unknown) => {
       await telemetry?.close();
       throw error;
@@ -36,7 +36,7 @@ export async function serveGateway(options: ServeOptions): Promise<RunningGatewa
       async stop(graceMs) {
         const closed = listener.close();
         await gateway.close(graceMs).catch((error: unknown) => onFault('stopping', error));
-        const timer = setTimeout(() => listener.cut(), cutMs);
+        const timer = setTimeout(() => listener.destroyConnections(), closeTimeoutMs);
         await closed;
         clearTimeout(timer);
         await telemetry?.close();

@@ -1,7 +1,7 @@
 import { invalidRequest } from '../../wires/core/error.ts';
 
 /** Members that determine the cost of a request or its route. */
-const decisive = new Set([
+const costRelevantMembers = new Set([
   'model',
   'models',
   'messages',
@@ -22,18 +22,18 @@ const decisive = new Set([
 ]);
 
 /** Folds a name as case-insensitive parsers do: `ſ` becomes s, and the Kelvin sign becomes k. */
-const folded = (name: string): string => name.toUpperCase().toLowerCase();
+const foldCase = (name: string): string => name.toUpperCase().toLowerCase();
 
 /**
  * Rejects members whose names differ from a cost-relevant member only in case. Some providers read `MAX_TOKENS` as
  * `max_tokens`, so the cost would not be what the gateway calculated.
  * @throws WireError 400
  */
-export function refuseLookalikes(body: Readonly<Record<string, unknown>>): void {
+export function rejectMiscasedMembers(body: Readonly<Record<string, unknown>>): void {
   for (const name of Object.keys(body)) {
-    const meant = folded(name);
-    if (name === meant || !decisive.has(meant)) continue;
-    throw invalidRequest(`Unknown member '${name}'; write '${meant}'.`, {
+    const canonicalName = foldCase(name);
+    if (name === canonicalName || !costRelevantMembers.has(canonicalName)) continue;
+    throw invalidRequest(`Unknown member '${name}'; write '${canonicalName}'.`, {
       param: name,
       code: 'unknown_member',
     });

@@ -3,10 +3,10 @@ import { type Operation, writeDocument } from '../../http/openapi.ts';
 import type { DocumentedRoute } from '../../http/route.ts';
 import type { Endpoint } from '../../http/router.ts';
 import { openaiError } from '../../wires/core/error-schema.ts';
-import type { Priced } from './told.ts';
+import type { PricedOperation } from './told.ts';
 
 /** A gateway route, as the OpenAPI document describes it. */
-export interface GatewayOperation extends Omit<DocumentedRoute, 'answers'> {
+export interface GatewayOperation extends Omit<DocumentedRoute, 'responses'> {
   /** The route needs no API key. */
   readonly isOpen?: true;
   /** Response body. */
@@ -16,7 +16,7 @@ export interface GatewayOperation extends Omit<DocumentedRoute, 'answers'> {
   /** Errors of this route, in addition to those of all routes of its kind. */
   readonly refusals?: Operation['refusals'];
   /** Set on routes that cost money: how their spans are labeled. */
-  readonly priced?: Priced;
+  readonly priced?: PricedOperation;
 }
 
 const securitySchemes = {
@@ -88,7 +88,7 @@ export function openapiDocument(routes: readonly (Endpoint & Partial<GatewayOper
           ...(priced ? pricedRefusals : {}),
           ...route.refusals,
         },
-        answers: { 200: { description: summary, content } },
+        responses: { 200: { description: summary, content } },
       };
     }),
   );

@@ -1,18 +1,18 @@
 import type { Caller } from '../access/types.ts';
-import { bound, cost as costOf, estimate } from '../catalog/price.ts';
+import { maxCost, costOf, estimateMinCost } from '../catalog/price.ts';
 import type { Candidate } from '../catalog/types.ts';
 import type { Cost, Usage } from '../../wires/core/types.ts';
 import { WireError, invalidRequest } from '../../wires/core/error.ts';
-import { mostMoney } from '../ledger/index.ts';
+import { maxMoney } from '../ledger/index.ts';
 import type { Ledger, Reservation, Settlement, StoredAnswer } from '../ledger/types.ts';
 import type { RequestFacts } from '../../wires/core/wire.ts';
-import type { Answer } from '../../http/deliver.ts';
-import type { Asked } from './asked.ts';
-import { type IdempotencyKey, replay } from './idempotency.ts';
-import { chargedOf, noCost } from './receipt.ts';
+import type { OutgoingResponse } from '../../http/deliver.ts';
+import type { IncomingRequest } from './asked.ts';
+import { type IdempotencyKey, replayAnswer } from './idempotency.ts';
+import { capCost, zeroCost } from './receipt.ts';
 
 /** What a hold is placed for. */
-export interface Order {
+export interface HoldRequest {
   readonly caller: Caller;
   readonly facts: RequestFacts;
   readonly wire: string;
@@ -24,16 +24,16 @@ export interface Order {
 }
 
 /** How a request ended, for its row in the request log. */
-export type End = Pick<Settlement, 'status' | 'outcome'> & { readonly answer?: StoredAnswer };
+export type HoldOutcome = Pick<Settlement, 'status' | 'outcome'> & { readonly answer?: StoredAnswer };
 
 const isByok = ({ credential }: Candidate) => credential.kind === 'byok';
 
 /** The maximum cost of a candidate for the caller, in nanodollars. */
-const boundOf = (candidate: Candidate, { facts, maxTokensOf }: Order): bigint =>
-  isByok(candidate) ? 0n : bound({ model: candidate.model, facts, maxTokens: maxTokensOf(candidate) });
+const maxCostOf = (candidate: Candidate, { facts, maxTokensOf }: HoldRequest): bigint =>
+  isByok(candidate) ? 0n : maxCost({ model: candidate.model, facts, maxTokens: maxTokensOf(candidate) });
 
 /** Parses `x-svc-max-cost-nanousd`, in whole nanodollars. @throws WireError 400 */
-function ceilingOf(header: string | undefined): bigint | undefined {
+function parseCostCeiling(header: string | undefined): bigint | undefined {
   if (header === undefined) return undefined;
   if (!/^\d{1,18}$/.test(header.trim()))
     throw invalidRequest(
@@ -44,40 +44,40 @@ function ceilingOf(header: string | undefined): bigint | undefined {
 }
 
 /** The hold of one request. It is settled or released once. */
-export class Purchase {
+export class Hold {
   readonly candidates: readonly Candidate[];
   readonly #ledger: Ledger;
-  readonly #asked: Asked;
-  readonly #order: Order;
+  readonly #incoming: IncomingRequest;
+  readonly #holdRequest: HoldRequest;
   readonly #held: bigint;
   #firstByteMs: number | undefined;
   /** The last computed cost: the cost in the receipt is computed first and settled right after. */
-  #reckoned: { readonly candidate: Candidate; readonly usage: Usage; readonly cost: Cost } | undefined;
+  #lastCost: { readonly candidate: Candidate; readonly usage: Usage; readonly cost: Cost } | undefined;
 
   private constructor(
     ledger: Ledger,
-    asked: Asked,
-    order: Order,
+    incoming: IncomingRequest,
+    holdRequest: HoldRequest,
     { candidates, held }: { candidates: readonly Candidate[]; held: bigint },
   ) {
     this.#ledger = ledger;
-    this.#asked = asked;
-    this.#order = order;
+    this.#incoming = incoming;
+    this.#holdRequest = holdRequest;
     this.#held = held;
     this.candidates = candidates;
   }
 
   get accountId(): string {
-    return this.#order.caller.accountId;
+    return this.#holdRequest.caller.accountId;
   }
 
   get keyId(): string {
-    return this.#order.caller.key.id;
+    return this.#holdRequest.caller.key.id;
   }
 
   /** Whether the answer is stored for its idempotency key. */
-  get keeps(): boolean {
-    return this.#order.idempotency !== undefined;
+  get storesAnswer(): boolean {
+    return this.#holdRequest.idempotency !== undefined;
   }
 
   /**
@@ -85,72 +85,72 @@ export class Purchase {
    * @returns an answer when the request's idempotency key already has one
    * @throws WireError 402 of three kinds: balance, key cap, ceiling
    */
-  static async open(ledger: Ledger, asked: Asked, order: Order): Promise<Purchase | Answer> {
-    const { facts, caller } = order;
-    const bounds = new Map(order.candidates.map((one) => [one, boundOf(one, order)]));
-    const mostOf = (candidate: Candidate) => bounds.get(candidate) ?? 0n;
-    const ceiling = ceilingOf(asked.header('x-svc-max-cost-nanousd'));
-    const [first] = order.candidates;
+  static async place(ledger: Ledger, incoming: IncomingRequest, holdRequest: HoldRequest): Promise<Hold | OutgoingResponse> {
+    const { facts, caller } = holdRequest;
+    const maxCosts = new Map(holdRequest.candidates.map((one) => [one, maxCostOf(one, holdRequest)]));
+    const maxOf = (candidate: Candidate) => maxCosts.get(candidate) ?? 0n;
+    const costCeiling = parseCostCeiling(incoming.header('x-svc-max-cost-nanousd'));
+    const [first] = holdRequest.candidates;
     if (!first) throw new Error('a hold needs at least one candidate');
-    const fits = order.candidates.filter((one) => ceiling === undefined || mostOf(one) <= ceiling);
-    const reservation = (candidates: readonly Candidate[]): Reservation => {
+    const affordable = holdRequest.candidates.filter((one) => costCeiling === undefined || maxOf(one) <= costCeiling);
+    const reservationFor = (candidates: readonly Candidate[]): Reservation => {
       const [chosen = first] = candidates;
-      const most = candidates.map(mostOf).reduce((a, b) => (a > b ? a : b), 0n);
-      const likely = isByok(chosen) ? 0n : estimate({ model: chosen.model, facts });
+      const maxAmount = candidates.map(maxOf).reduce((a, b) => (a > b ? a : b), 0n);
+      const estimatedAmount = isByok(chosen) ? 0n : estimateMinCost({ model: chosen.model, facts });
       return {
-        requestId: asked.receipt.requestId,
+        requestId: incoming.receipt.requestId,
         accountId: caller.accountId,
         keyId: caller.key.id,
-        amount: most,
-        estimate: likely < most ? likely : most,
+        amount: maxAmount,
+        estimate: estimatedAmount < maxAmount ? estimatedAmount : maxAmount,
         requestedModel: facts.model,
         effectiveModel: chosen.model.id,
         provider: chosen.model.provider.id,
-        wire: order.wire,
+        wire: holdRequest.wire,
         stream: facts.stream,
         byok: isByok(chosen),
-        ...(order.idempotency ? { idempotency: order.idempotency } : {}),
+        ...(holdRequest.idempotency ? { idempotency: holdRequest.idempotency } : {}),
       };
     };
     const refuse = (error: WireError) => {
       const end = { status: error.status, outcome: 'failed' as const };
-      const totalMs = performance.now() - asked.arrivedAt;
-      ledger.note(reservation([first]), { ...recordOf(asked, first, 0), ...end, totalMs });
+      const totalMs = performance.now() - incoming.arrivedAt;
+      ledger.recordRefusal(reservationFor([first]), { ...settlementFields(incoming, first, 0), ...end, totalMs });
       return error;
     };
-    if (fits[0] !== first)
+    if (affordable[0] !== first)
       throw refuse(
         new WireError(
           402,
           'cost_ceiling_exceeded',
-          `This request could cost ${mostOf(first)} nanodollars, more than the ${ceiling} of x-svc-max-cost-nanousd. Ask for fewer tokens or raise the ceiling.`,
+          `This request could cost ${maxOf(first)} nanodollars, more than the ${costCeiling} of x-svc-max-cost-nanousd. Ask for fewer tokens or raise the ceiling.`,
         ),
       );
-    let candidates = fits;
-    let wanted = reservation(candidates);
-    let reserved = await ledger.reserve(wanted);
+    let candidates = affordable;
+    let reservation = reservationFor(candidates);
+    let result = await ledger.reserve(reservation);
     if (
-      reserved.outcome !== 'reserved' &&
-      reserved.outcome !== 'idempotency' &&
-      mostOf(first) < wanted.amount
+      result.outcome !== 'reserved' &&
+      result.outcome !== 'idempotency' &&
+      maxOf(first) < reservation.amount
     ) {
-      candidates = candidates.filter((one) => mostOf(one) <= mostOf(first));
-      wanted = reservation(candidates);
-      reserved = await ledger.reserve(wanted);
+      candidates = candidates.filter((one) => maxOf(one) <= maxOf(first));
+      reservation = reservationFor(candidates);
+      result = await ledger.reserve(reservation);
     }
-    const needed = wanted.amount;
-    switch (reserved.outcome) {
+    const needed = reservation.amount;
+    switch (result.outcome) {
       case 'reserved':
-        return new Purchase(ledger, asked, order, { candidates, held: needed });
+        return new Hold(ledger, incoming, holdRequest, { candidates, held: needed });
       case 'idempotency':
-        return replay(reserved.found);
+        return replayAnswer(result.claim);
       case 'insufficient_allowance':
         throw refuse(
           new WireError(
             402,
             'insufficient_allowance',
-            `This request could cost ${needed} nanodollars, and the balance has ${reserved.balance} left. Add credits or ask for fewer tokens.`,
-            { code: 'insufficient_quota', more: { balance_nanodollars: Number(reserved.balance) } },
+            `This request could cost ${needed} nanodollars, and the balance has ${result.balance} left. Add credits or ask for fewer tokens.`,
+            { code: 'insufficient_quota', extraMembers: { balance_nanodollars: Number(result.balance) } },
           ),
         );
       case 'key_spend_cap_exceeded':
@@ -158,84 +158,84 @@ export class Purchase {
           new WireError(
             402,
             'key_spend_cap_exceeded',
-            `This request could cost ${needed} nanodollars, and this API key may spend ${reserved.remaining} more. Raise the key's cap or use another key.`,
+            `This request could cost ${needed} nanodollars, and this API key may spend ${result.remaining} more. Raise the key's cap or use another key.`,
           ),
         );
       case 'key_invalid':
-        throw new KeyInvalid();
+        throw new InvalidKeyError();
     }
   }
 
   /** Records the time of the answer's first byte. */
-  began(): void {
-    this.#firstByteMs ??= performance.now() - this.#asked.arrivedAt;
+  markFirstByte(): void {
+    this.#firstByteMs ??= performance.now() - this.#incoming.arrivedAt;
   }
 
   /** What the caller pays: never more than the held amount. The operator pays the rest. */
-  costOf(candidate: Candidate, usage: Usage): Cost {
-    const cost = this.#fullCost(candidate, usage);
-    return chargedOf(cost, cost.total < this.#held ? cost.total : this.#held);
+  cappedCost(candidate: Candidate, usage: Usage): Cost {
+    const cost = this.#uncappedCost(candidate, usage);
+    return capCost(cost, cost.total < this.#held ? cost.total : this.#held);
   }
 
   /** Charges the usage. @returns what the caller paid, in nanodollars */
-  async settle(candidate: Candidate, place: number, usage: Usage, end: End): Promise<bigint> {
-    const settlement = this.#settlement(candidate, place, end);
-    const cost = this.#fullCost(candidate, usage);
-    return this.#charged(await this.#ledger.settle(this.#requestId, { ...settlement, cost, usage }));
+  async settle(candidate: Candidate, candidateIndex: number, usage: Usage, end: HoldOutcome): Promise<bigint> {
+    const settlement = this.#settlement(candidate, candidateIndex, end);
+    const cost = this.#uncappedCost(candidate, usage);
+    return this.#recordCharge(await this.#ledger.settle(this.#requestId, { ...settlement, cost, usage }));
   }
 
   /** Returns the whole hold. @returns what the caller paid: more than 0 only if the request was already settled */
-  async release(candidate: Candidate, place: number, end: End): Promise<bigint> {
-    const settlement = this.#settlement(candidate, place, end);
-    return this.#charged(await this.#ledger.release(this.#requestId, settlement));
+  async release(candidate: Candidate, candidateIndex: number, end: HoldOutcome): Promise<bigint> {
+    const settlement = this.#settlement(candidate, candidateIndex, end);
+    return this.#recordCharge(await this.#ledger.release(this.#requestId, settlement));
   }
 
-  #charged({ charged }: { readonly charged: bigint }): bigint {
-    const { told } = this.#asked;
-    if (told) told.facts.costNanousd = charged;
+  #recordCharge({ charged }: { readonly charged: bigint }): bigint {
+    const { span } = this.#incoming;
+    if (span) span.attributes.costNanousd = charged;
     return charged;
   }
 
-  #fullCost(candidate: Candidate, usage: Usage): Cost {
-    if (isByok(candidate)) return noCost;
-    const known = this.#reckoned;
-    if (known?.candidate === candidate && known.usage === usage) return known.cost;
+  #uncappedCost(candidate: Candidate, usage: Usage): Cost {
+    if (isByok(candidate)) return zeroCost;
+    const last = this.#lastCost;
+    if (last?.candidate === candidate && last.usage === usage) return last.cost;
     // A provider may report any usage; the ledger stores amounts up to `maxMoney`.
-    const cost = chargedOf(costOf(candidate.model.price, usage), mostMoney);
-    this.#reckoned = { candidate, usage, cost };
+    const cost = capCost(costOf(candidate.model.price, usage), maxMoney);
+    this.#lastCost = { candidate, usage, cost };
     return cost;
   }
 
   get #requestId(): string {
-    return this.#asked.receipt.requestId;
+    return this.#incoming.receipt.requestId;
   }
 
   #settlement(
     candidate: Candidate,
-    place: number,
-    { answer, ...end }: End,
+    candidateIndex: number,
+    { answer, ...end }: HoldOutcome,
   ): Omit<Settlement, 'cost' | 'usage'> {
     return {
-      ...recordOf(this.#asked, candidate, place),
+      ...settlementFields(this.#incoming, candidate, candidateIndex),
       ...end,
-      ...(this.#order.idempotency && answer ? { answer } : {}),
-      totalMs: performance.now() - this.#asked.arrivedAt,
+      ...(this.#holdRequest.idempotency && answer ? { answer } : {}),
+      totalMs: performance.now() - this.#incoming.arrivedAt,
       firstByteMs: this.#firstByteMs,
     };
   }
 }
 
 /** The key was revoked or expired between the request's arrival and its reservation. */
-export class KeyInvalid extends Error {}
+export class InvalidKeyError extends Error {}
 
 export const endpointOf = ({ credential }: Candidate): string =>
   credential.kind === 'byok' ? `byok:${credential.provider}` : 'credits';
 
-function recordOf({ receipt }: Asked, candidate: Candidate, place: number) {
+function settlementFields({ receipt }: IncomingRequest, candidate: Candidate, candidateIndex: number) {
   return {
     effectiveModel: candidate.model.id,
     provider: candidate.model.provider.id,
-    reason: place > 0 ? ('provider_failover' as const) : receipt.reason,
+    reason: candidateIndex > 0 ? ('provider_failover' as const) : receipt.reason,
     endpoint: endpointOf(candidate),
     pricingIdentity: candidate.model.price.identity,
     firstByteMs: undefined,

@@ -16,7 +16,7 @@ export interface Receipt {
   pricingIdentity: string | undefined;
 }
 
-export const noCost: Cost = {
+export const zeroCost: Cost = {
   total: 0n,
   components: { fresh: 0n, cache_write: 0n, cache_read: 0n, output: 0n },
 };
@@ -27,7 +27,7 @@ export const newReceipt = (): Receipt => ({
   effectiveModel: '',
   endpoint: 'credits',
   reason: 'as_requested',
-  cost: noCost,
+  cost: zeroCost,
   pricingIdentity: undefined,
 });
 
@@ -37,9 +37,9 @@ export function receiptHeaders(receipt: Receipt): Record<string, string> {
     'x-svc-request-id': requestId,
     'request-id': requestId,
     'x-request-id': requestId,
-    'x-svc-requested-model': headerText(receipt.requestedModel),
-    'x-svc-effective-model': headerText(receipt.effectiveModel),
-    'x-svc-endpoint': headerText(receipt.endpoint),
+    'x-svc-requested-model': toHeaderValue(receipt.requestedModel),
+    'x-svc-effective-model': toHeaderValue(receipt.effectiveModel),
+    'x-svc-endpoint': toHeaderValue(receipt.endpoint),
     'x-svc-receipt-reason': receipt.reason,
   };
   if (cost !== undefined) {
@@ -53,27 +53,27 @@ export function receiptHeaders(receipt: Receipt): Record<string, string> {
 }
 
 /** A caller-chosen name as a header value: percent-encoded if needed, at most 200 characters of the name. */
-const headerText = (text: string): string =>
+const toHeaderValue = (text: string): string =>
   /^[\x21-\x7e]{0,200}$/.test(text) ? text : encodeURI(text.slice(0, 200).toWellFormed()).slice(0, 600);
 
 /**
  * The cost of a request that another gateway settled by estimate, because it considered this gateway dead. An estimate
  * counts input only.
  */
-export const estimatedOf = (charged: bigint): Cost => ({
+export const inputOnlyCost = (charged: bigint): Cost => ({
   total: charged,
-  components: { ...noCost.components, fresh: charged },
+  components: { ...zeroCost.components, fresh: charged },
 });
 
 /** Reduces a cost to what the caller pays; the operator pays the rest. Output is reduced first, then input. */
-export function chargedOf(cost: Cost, charged: bigint): Cost {
-  let over = cost.total - charged;
-  if (over <= 0n) return cost;
+export function capCost(cost: Cost, charged: bigint): Cost {
+  let excess = cost.total - charged;
+  if (excess <= 0n) return cost;
   const components = { ...cost.components };
   for (const name of ['output', 'fresh', 'cache_write', 'cache_read'] as const) {
-    const less = over < components[name] ? over : components[name];
-    components[name] -= less;
-    over -= less;
+    const reduction = excess < components[name] ? excess : components[name];
+    components[name] -= reduction;
+    excess -= reduction;
   }
   return { total: charged, components };
 }

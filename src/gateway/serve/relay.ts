@@ -1,6 +1,6 @@
 import type { Usage } from '../../wires/core/types.ts';
 import type { AnswerEvent, FinishReason } from '../../wires/core/answer.ts';
-import { type Frames } from '../upstream/types.ts';
+import { type UpstreamFrames } from '../upstream/types.ts';
 import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 import { faultInAnswer } from '../../wires/core/provider-faults.ts';
 import type { AnswerBatches } from '../../wires/core/backend.ts';
@@ -8,42 +8,42 @@ import type { RequestFacts, SseFrame, StreamTranslation, StreamWriter } from '..
 
 type Failure = Extract<AnswerEvent, { type: 'failure' }>;
 
-export const unserved = (failure: Failure): UpstreamFailure => new UpstreamFailure(faultInAnswer(failure));
+export const toUpstreamFailure = (failure: Failure): UpstreamFailure => new UpstreamFailure(faultInAnswer(failure));
 
 /** Size limit of recorded events, in bytes of text: an answer may be endless. */
-const mostKept = 4 * 1024 * 1024;
+const maxKept = 4 * 1024 * 1024;
 
 /** The state of an answer, updated with each of its events. */
-export class Tally {
-  finished = false;
-  finish: FinishReason | undefined;
+export class AnswerTally {
+  isFinished = false;
+  finishReason: FinishReason | undefined;
   /** The answer's events, when a transcript is recorded; otherwise undefined. */
-  kept: AnswerEvent[] | undefined;
+  recordedEvents: AnswerEvent[] | undefined;
   failure: Failure | undefined;
   #usage: Usage | undefined;
   /** Bytes of text that the model wrote. */
   #bytes = 0;
 
   /** Whether the answer ended without a failure and its usage is known. */
-  get isWhole(): boolean {
-    return this.finished && this.failure === undefined && this.usage !== undefined;
+  get isComplete(): boolean {
+    return this.isFinished && this.failure === undefined && this.usage !== undefined;
   }
 
   /** The last usage that the provider reported. A usage of zero for an answer with text counts as not reported. */
   get usage(): Usage | undefined {
-    return this.#usage && (this.#bytes === 0 || countOf(this.#usage) > 0) ? this.#usage : undefined;
+    return this.#usage && (this.#bytes === 0 || totalTokens(this.#usage) > 0) ? this.#usage : undefined;
   }
 
   add(events: readonly AnswerEvent[]): void {
     for (const event of events) {
-      if (this.#bytes < mostKept) this.kept?.push(event);
+      if (this.#bytes < maxKept) this.recordedEvents?.push(event);
       switch (event.type) {
         case 'usage':
           this.#usage = event.usage;
           break;
         case 'finish':
-          this.finished = true;
-          this.finish = event.reason;
+          this.isFinished = true;
+          this.finishReason = event.reason;
           break;
         case 'failure':
           this.failure ??= event;
@@ -60,27 +60,27 @@ export class Tally {
   }
 
   /** Estimates the usage of an unfinished answer: reported input tokens if known, and output at 4 bytes a token. */
-  estimated({ textBytes }: RequestFacts): Usage {
-    const seen = Math.ceil(this.#bytes / 4);
-    const known = this.usage;
-    if (known) return { ...known, output: Math.max(known.output, seen) };
-    return { fresh: Math.ceil(textBytes / 4), cacheWrite: 0, cacheWrite1h: 0, cacheRead: 0, output: seen };
+  estimateUsage({ textBytes }: RequestFacts): Usage {
+    const outputTokens = Math.ceil(this.#bytes / 4);
+    const reportedUsage = this.usage;
+    if (reportedUsage) return { ...reportedUsage, output: Math.max(reportedUsage.output, outputTokens) };
+    return { fresh: Math.ceil(textBytes / 4), cacheWrite: 0, cacheWrite1h: 0, cacheRead: 0, output: outputTokens };
   }
 }
 
-const countOf = ({ fresh, cacheWrite, cacheWrite1h, cacheRead, output }: Usage): number =>
+const totalTokens = ({ fresh, cacheWrite, cacheWrite1h, cacheRead, output }: Usage): number =>
   fresh + cacheWrite + cacheWrite1h + cacheRead + output;
 
 /** Translates a provider's frames to the caller's wire. Frames that arrive together are sent together. */
 export class Relay {
-  readonly tally = new Tally();
+  readonly tally = new AnswerTally();
   readonly stream: StreamTranslation;
-  readonly #source: Frames;
+  readonly #source: UpstreamFrames;
   readonly #frames: AsyncIterator<SseFrame>;
   readonly #redact: (text: string) => string;
 
   /** @param redact removes secrets from the translated text before it is sent */
-  constructor(frames: Frames, stream: StreamTranslation, redact: (text: string) => string = (text) => text) {
+  constructor(frames: UpstreamFrames, stream: StreamTranslation, redact: (text: string) => string = (text) => text) {
     this.#source = frames;
     this.#frames = frames[Symbol.asyncIterator]();
     this.stream = stream;
@@ -96,24 +96,24 @@ export class Relay {
     try {
       first = await this.#frames.next();
     } catch (error) {
-      const text = this.#count(this.stream.finish());
-      if (!this.tally.isWhole) throw error;
+      const text = this.#tallyEvents(this.stream.finish());
+      if (!this.tally.isComplete) throw error;
       return { text, done: true };
     }
-    if (first.done) return { text: this.#count(this.stream.finish()), done: true };
+    if (first.done) return { text: this.#tallyEvents(this.stream.finish()), done: true };
     let text = '';
     let frame: SseFrame | undefined = first.value;
     while (frame && !this.tally.failure) {
-      text += this.#count(this.stream.push(frame));
-      frame = this.tally.failure ? undefined : this.#source.ready?.();
+      text += this.#tallyEvents(this.stream.push(frame));
+      frame = this.tally.failure ? undefined : this.#source.takeReady?.();
     }
     // When the end arrived with these frames, it is sent with them: this saves a write and a turn of the event loop.
-    const isOver = !this.tally.failure && this.#source.ended?.() === true;
-    if (isOver) text += this.#count(this.stream.finish());
+    const isOver = !this.tally.failure && this.#source.hasEnded?.() === true;
+    if (isOver) text += this.#tallyEvents(this.stream.finish());
     return { text: this.#redact(text), done: isOver || this.tally.failure !== undefined };
   }
 
-  #count({ text, events }: { readonly text: string; readonly events: readonly AnswerEvent[] }): string {
+  #tallyEvents({ text, events }: { readonly text: string; readonly events: readonly AnswerEvent[] }): string {
     if (events.length > 0) this.tally.add(events);
     return text;
   }
@@ -121,7 +121,7 @@ export class Relay {
 
 /** Writes the events of the resident model as frames of the caller's wire. */
 export class LocalRelay {
-  readonly tally = new Tally();
+  readonly tally = new AnswerTally();
   readonly stream: StreamWriter;
   readonly #events: AnswerBatches;
 
@@ -136,7 +136,7 @@ export class LocalRelay {
     try {
       next = await this.#events.next();
     } catch (error) {
-      if (!this.tally.isWhole) throw error;
+      if (!this.tally.isComplete) throw error;
       return { text: '', done: true };
     }
     if (next.done) return { text: '', done: true };

@@ -1,7 +1,7 @@
 import { type BodySource, type JsonBody, type JsonRules, readJson } from '../../http/body.ts';
 import { isRecord, type Json } from '../../util/json.ts';
 import { invalidRequest, WireError } from '../../wires/core/error.ts';
-import type { BodyShare } from './body-shares.ts';
+import type { BodyMemoryLease } from './body-shares.ts';
 
 /** The gateway's limits for JSON bodies. */
 const jsonRules: JsonRules = {
@@ -21,9 +21,9 @@ export interface JsonObjectBody extends JsonBody {
 export async function readJsonObject(
   source: BodySource,
   limitBytes: number,
-  share?: BodyShare,
+  lease?: BodyMemoryLease,
 ): Promise<JsonObjectBody> {
-  const { text, value } = await readJson(source, limitBytes, jsonRules, share?.take).finally(share?.close);
+  const { text, value } = await readJson(source, limitBytes, jsonRules, lease?.take).finally(lease?.close);
   if (!isRecord(value))
     throw invalidRequest(
       `The body must be a JSON object, got ${value === null ? 'null' : Array.isArray(value) ? 'a list' : `a ${typeof value}`}.`,

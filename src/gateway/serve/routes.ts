@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { docsPage } from '../../api-docs/page.ts';
+import { renderDocsPage } from '../../api-docs/page.ts';
 import { htmlPage, openapi } from '../../api-docs/schema.ts';
-import { credentialRequest, storedCredential } from '../access/credential-body.ts';
-import { balance, balanceBody, catalogList, catalogModel, listBody, modelBody } from '../catalog/bodies.ts';
+import { credentialRequestSchema, storedCredentialSchema } from '../access/credential-body.ts';
+import { balanceSchema, toBalanceBody, catalogListSchema, catalogModelSchema, toListBody, toModelBody } from '../catalog/bodies.ts';
 import { WireError } from '../../wires/core/error.ts';
 import { chatWire } from '../../wires/chat/client.ts';
 import { chatBody } from '../../wires/chat/request-schema.ts';
@@ -15,31 +15,31 @@ import { responsesBody } from '../../wires/responses/body-schema.ts';
 import { responsesWire } from '../../wires/responses/client.ts';
 import type { ClientWire } from '../../wires/core/wire.ts';
 import { jsonAnswer } from './answers.ts';
-import { type Answer } from '../../http/deliver.ts';
-import type { Asked } from './asked.ts';
-import { complete } from './completion.ts';
-import { embed } from './embedding.ts';
+import { type OutgoingResponse } from '../../http/deliver.ts';
+import type { IncomingRequest } from './asked.ts';
+import { answerCompletion } from './completion.ts';
+import { answerEmbeddings } from './embedding.ts';
 import { type GatewayOperation, openapiDocument } from './openapi.ts';
-import type { GatewayParts } from './parts.ts';
+import type { GatewayServices } from './parts.ts';
 import { readJsonObject } from './request-body.ts';
 
 /** A gateway route. Its answer may reject with `WireError`, `StoreError` or `ClientGone`. */
 export interface GatewayRoute extends GatewayOperation {
-  readonly answer: (asked: Asked, params: Readonly<Record<string, string>>) => Promise<Answer>;
+  readonly answer: (incoming: IncomingRequest, params: Readonly<Record<string, string>>) => Promise<OutgoingResponse>;
   readonly errorBody?: ClientWire['errorBody'];
 }
 
 /** @param basePath where the gateway is mounted */
-export function gatewayRoutes(parts: GatewayParts, basePath: string): GatewayRoute[] {
+export function gatewayRoutes(services: GatewayServices, basePath: string): GatewayRoute[] {
   const routes: GatewayRoute[] = [
-    ...servedRoutes(parts),
+    ...servedRoutes(services),
     {
       method: 'GET',
       path: '/openapi.json',
       summary: 'This document',
       isOpen: true,
       answerBody: openapi,
-      answer: async ({ receipt }) => jsonAnswer(receipt, 200, JSON.stringify(written())),
+      answer: async ({ receipt }) => jsonAnswer(receipt, 200, JSON.stringify(document())),
     },
     {
       method: 'GET',
@@ -49,22 +49,22 @@ export function gatewayRoutes(parts: GatewayParts, basePath: string): GatewayRou
       answerBody: htmlPage,
       mediaType: 'text/html',
       async answer({ receipt }) {
-        const { html, headers } = docsPage(written(), `${basePath}/openapi.json`);
+        const { html, headers } = renderDocsPage(document(), `${basePath}/openapi.json`);
         return jsonAnswer(receipt, 200, html, headers);
       },
     },
   ];
   let cache: ReturnType<typeof openapiDocument> | undefined;
-  const written = () => (cache ??= openapiDocument(routes, basePath));
+  const document = () => (cache ??= openapiDocument(routes, basePath));
   return routes;
 }
 
 const status = z.object({ status: z.literal(['ok', 'ready']) }).meta({ id: 'Status' });
 
-const servedRoutes = (parts: GatewayParts): GatewayRoute[] => [
-  ...completionRoutes(parts),
-  ...catalogRoutes(parts),
-  ...keyRoutes(parts),
+const servedRoutes = (services: GatewayServices): GatewayRoute[] => [
+  ...completionRoutes(services),
+  ...catalogRoutes(services),
+  ...keyRoutes(services),
   {
     method: 'GET',
     path: '/health',
@@ -82,17 +82,17 @@ const servedRoutes = (parts: GatewayParts): GatewayRoute[] => [
     answerBody: status,
     refusals: { 503: 'The database is unavailable.' },
     async answer({ receipt }) {
-      await parts.ready();
+      await services.checkReady();
       return jsonAnswer(receipt, 200, '{"status":"ready"}');
     },
   },
 ];
 
 /** A response schema whose members another API defines. */
-const as = (id: string, what: string) =>
+const externalSchema = (id: string, what: string) =>
   z.looseObject({}).meta({ id, description: `Same shape as ${what}.` });
 
-const completionRoutes = (parts: GatewayParts): GatewayRoute[] => [
+const completionRoutes = (services: GatewayServices): GatewayRoute[] => [
   ...(
     [
       {
@@ -100,14 +100,14 @@ const completionRoutes = (parts: GatewayParts): GatewayRoute[] => [
         path: '/v1/chat/completions',
         summary: 'Chat completion, on the OpenAI chat completions wire; for every model of the catalog',
         body: chatBody,
-        answerBody: as('ChatCompletion', "OpenAI's chat completion"),
+        answerBody: externalSchema('ChatCompletion', "OpenAI's chat completion"),
       },
       {
         wire: messagesWire,
         path: '/v1/messages',
         summary: 'Message, on the Anthropic messages wire; for models of that family',
         body: messagesBody,
-        answerBody: as(
+        answerBody: externalSchema(
           'Message',
           "Anthropic's message; a stream has one more event, svc_receipt, after message_stop",
         ),
@@ -117,21 +117,21 @@ const completionRoutes = (parts: GatewayParts): GatewayRoute[] => [
         path: '/v1/responses',
         summary: 'Stateless response, on the OpenAI responses wire; for every model of the catalog',
         body: responsesBody,
-        answerBody: as('Response', "OpenAI's response"),
+        answerBody: externalSchema('Response', "OpenAI's response"),
       },
       {
         wire: completionsWire,
         path: '/v1/completions',
         summary: 'Text completion, on the OpenAI legacy completions wire',
         body: completionsBody,
-        answerBody: as('Completion', "OpenAI's text completion"),
+        answerBody: externalSchema('Completion', "OpenAI's text completion"),
       },
     ] as const
   ).map(
-    ({ wire, ...about }): GatewayRoute => ({
+    ({ wire, ...route }): GatewayRoute => ({
       method: 'POST',
-      ...about,
-      answer: (asked) => complete(parts, wire, asked),
+      ...route,
+      answer: (incoming) => answerCompletion(services, wire, incoming),
       errorBody: wire.errorBody,
       priced: { wire: wire.name, operation: wire.name === 'completions' ? 'text_completion' : 'chat' },
     }),
@@ -141,30 +141,30 @@ const completionRoutes = (parts: GatewayParts): GatewayRoute[] => [
     path: '/v1/embeddings',
     summary: 'Embeddings; for models with the capability embeddings',
     body: embeddingsBody,
-    answerBody: as('EmbeddingList', "OpenAI's list of embeddings"),
-    answer: (asked) => embed(parts, asked),
+    answerBody: externalSchema('EmbeddingList', "OpenAI's list of embeddings"),
+    answer: (incoming) => answerEmbeddings(services, incoming),
     priced: { wire: 'embeddings', operation: 'embeddings' },
   },
 ];
 
-const catalogRoutes = ({ authenticator, catalog, ledger, credentials }: GatewayParts): GatewayRoute[] => [
+const catalogRoutes = ({ authenticator, catalog, ledger, credentials }: GatewayServices): GatewayRoute[] => [
   {
     method: 'GET',
     path: '/v1/catalog',
     summary: 'All models with their prices',
     isOpen: true,
-    answerBody: catalogList,
-    answer: async ({ receipt }) => jsonAnswer(receipt, 200, JSON.stringify(listBody(catalog.list()))),
+    answerBody: catalogListSchema,
+    answer: async ({ receipt }) => jsonAnswer(receipt, 200, JSON.stringify(toListBody(catalog.list()))),
   },
   {
     method: 'GET',
     path: '/v1/models',
     summary: 'The models that this key may use',
-    answerBody: catalogList,
+    answerBody: catalogListSchema,
     async answer({ receipt, header }) {
       const { key, accountId } = await authenticator.confirm(header);
       const models = await catalog.listFor(key.models, (provider) => credentials.find(accountId, provider));
-      return jsonAnswer(receipt, 200, JSON.stringify(listBody(models)));
+      return jsonAnswer(receipt, 200, JSON.stringify(toListBody(models)));
     },
   },
   {
@@ -172,43 +172,43 @@ const catalogRoutes = ({ authenticator, catalog, ledger, credentials }: GatewayP
     path: '/v1/models/{id}',
     summary: 'One model',
     params: { id: 'A model id from GET /v1/models; it may contain slashes.' },
-    answerBody: catalogModel,
+    answerBody: catalogModelSchema,
     refusals: { 404: 'model_not_found' },
     async answer({ receipt, header }, { id = '' }) {
       const { key, accountId } = await authenticator.confirm(header);
       receipt.requestedModel = receipt.effectiveModel = id;
       const { model } = await catalog.resolve(id, {
         models: key.models,
-        own: (provider) => credentials.find(accountId, provider),
+        findCredential: (provider) => credentials.find(accountId, provider),
         fallbacks: [],
       });
       receipt.effectiveModel = model.id;
-      return jsonAnswer(receipt, 200, JSON.stringify(modelBody(model)));
+      return jsonAnswer(receipt, 200, JSON.stringify(toModelBody(model)));
     },
   },
   {
     method: 'GET',
     path: '/v1/balance',
     summary: 'The balance of the account, in nanodollars',
-    answerBody: balance,
+    answerBody: balanceSchema,
     async answer({ receipt, header }) {
       const { accountId } = await authenticator.confirm(header);
-      return jsonAnswer(receipt, 200, JSON.stringify(balanceBody(await ledger.balance(accountId))));
+      return jsonAnswer(receipt, 200, JSON.stringify(toBalanceBody(await ledger.balance(accountId))));
     },
   },
 ];
 
 /** Size limit of the body of PUT /v1/keys/{provider}. */
-const mostKeyBytes = 64 * 1024;
+const maxCredentialBodyBytes = 64 * 1024;
 
 const params = { provider: "The id of a provider that accepts callers' own credentials." };
 
-const keyRoutes = ({ authenticator, credentials }: GatewayParts): GatewayRoute[] => [
+const keyRoutes = ({ authenticator, credentials }: GatewayServices): GatewayRoute[] => [
   {
     method: 'GET',
     path: '/v1/keys',
     summary: "The account's own provider credentials, without the secrets",
-    answerBody: z.object({ data: z.array(storedCredential) }).meta({ id: 'CredentialList' }),
+    answerBody: z.object({ data: z.array(storedCredentialSchema) }).meta({ id: 'CredentialList' }),
     async answer({ receipt, header }) {
       const { accountId } = await authenticator.confirm(header);
       return jsonAnswer(receipt, 200, JSON.stringify({ data: await credentials.list(accountId) }));
@@ -219,15 +219,15 @@ const keyRoutes = ({ authenticator, credentials }: GatewayParts): GatewayRoute[]
     path: '/v1/keys/{provider}',
     summary: 'Store a credential: it is verified with the provider, then encrypted',
     params,
-    body: credentialRequest,
-    answerBody: storedCredential,
+    body: credentialRequestSchema,
+    answerBody: storedCredentialSchema,
     refusals: { 404: 'provider_not_found', 422: 'The provider rejects it; nothing is stored.' },
-    async answer(asked, { provider = '' }) {
-      const { accountId } = await authenticator.confirm(asked.header);
-      const { value } = await readJsonObject(asked, mostKeyBytes);
+    async answer(incoming, { provider = '' }) {
+      const { accountId } = await authenticator.confirm(incoming.header);
+      const { value } = await readJsonObject(incoming, maxCredentialBodyBytes);
       await credentials.put(accountId, provider, value);
       const stored = (await credentials.list(accountId)).find((one) => one.provider === provider);
-      return jsonAnswer(asked.receipt, 200, JSON.stringify(stored ?? {}));
+      return jsonAnswer(incoming.receipt, 200, JSON.stringify(stored ?? {}));
     },
   },
   {

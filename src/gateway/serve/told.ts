@@ -1,23 +1,23 @@
-import { type Ending, type GatewayFacts, traceparentOf, type Watch, type Work } from '../../watch/index.ts';
+import { type SpanResult, type GatewayAttributes, parseTraceparent, type Tracer, type TraceSpan } from '../../watch/index.ts';
 import type { WireError } from '../../wires/core/error.ts';
 import type { AnswerEvent } from '../../wires/core/answer.ts';
 import type { Conversation, Message, Part } from '../../wires/core/conversation.ts';
-import type { Tally } from './relay.ts';
+import type { AnswerTally } from './relay.ts';
 
 /** The span of a request that costs money. */
-export type Told = Work<'gateway'>;
+export type GatewaySpan = TraceSpan<'gateway'>;
 
 /** Span attributes of a route that costs money. */
-export type Priced = Pick<GatewayFacts, 'wire' | 'operation'>;
+export type PricedOperation = Pick<GatewayAttributes, 'wire' | 'operation'>;
 
-export const tell = (watch: Watch, priced: Priced, id: string, traceparent: string | undefined): Told =>
-  watch.begin('gateway', id, { ...priced, stream: false }, { traceparent: traceparentOf(traceparent) });
+export const startSpan = (tracer: Tracer, priced: PricedOperation, id: string, traceparent: string | undefined): GatewaySpan =>
+  tracer.startSpan('gateway', id, { ...priced, stream: false }, { traceparent: parseTraceparent(traceparent) });
 
 /** The caller disconnected before it had its answer. */
-export const leftEarly = (status: number): Ending => ({ outcome: 'abandoned', status, code: 'client_gone' });
+export const clientGoneResult = (status: number): SpanResult => ({ outcome: 'abandoned', status, code: 'client_gone' });
 
 /** @param status overrides the error's status: after a stream began, the status sent is 200 */
-export const endingOf = ({ status: own, code, type }: WireError, status = own): Ending => ({
+export const spanResultOf = ({ status: errorStatus, code, type }: WireError, status = errorStatus): SpanResult => ({
   outcome: status >= 400 && status < 500 ? 'refused' : 'failed',
   status,
   // Providers return codes of any form; only identifier-like codes are recorded.
@@ -25,7 +25,7 @@ export const endingOf = ({ status: own, code, type }: WireError, status = own): 
 });
 
 /** Ending of a buffered answer. Errors have already ended their span, so what is left is a stored answer. */
-export const endingOfStatus = (status: number): Ending =>
+export const spanResultOfStatus = (status: number): SpanResult =>
   status < 400
     ? { outcome: 'ok', status }
     : { outcome: status < 500 ? 'refused' : 'failed', status, code: 'idempotent_replay' };
@@ -34,33 +34,33 @@ export const endingOfStatus = (status: number): Ending =>
  * Adds the request to the transcript.
  * @param read parses the conversation. It may throw: passed-through bodies need not be valid here. Then the text is added.
  */
-export function sayRequest(told: Told | undefined, text: string, read: () => Conversation): void {
-  if (!told?.said) return;
+export function recordRequest(span: GatewaySpan | undefined, text: string, parseConversation: () => Conversation): void {
+  if (!span?.transcript) return;
   let messages: readonly Message[];
   try {
-    ({ messages } = read());
+    ({ messages } = parseConversation());
   } catch {
-    told.say('user', () => text);
+    span.addTranscriptEntry('user', () => text);
     return;
   }
-  for (const { role, parts } of messages) for (const part of parts) sayPart(told, role, part);
+  for (const { role, parts } of messages) for (const part of parts) recordPart(span, role, part);
 }
 
-function sayPart(told: Told, role: Message['role'], part: Part): void {
+function recordPart(span: GatewaySpan, role: Message['role'], part: Part): void {
   switch (part.type) {
     case 'text':
     case 'refusal':
-      told.say(role, () => part.text);
+      span.addTranscriptEntry(role, () => part.text);
       break;
     case 'reasoning':
-      told.say('reasoning', () => part.text);
+      span.addTranscriptEntry('reasoning', () => part.text);
       break;
     case 'tool_call':
-      told.say('tool_call', () => part.arguments, part.name);
+      span.addTranscriptEntry('tool_call', () => part.arguments, part.name);
       break;
     case 'tool_result': {
       const texts = part.parts.map((one) => (one.type === 'text' ? one.text : '(image)'));
-      told.say('tool', () => texts.join('\n'), part.name);
+      span.addTranscriptEntry('tool', () => texts.join('\n'), part.name);
       break;
     }
     // Binary data and reasoning that only its provider can read are left out.
@@ -71,19 +71,19 @@ function sayPart(told: Told, role: Message['role'], part: Part): void {
 }
 
 /** Adds an answer to the transcript. Usage is recorded only if the answer is complete. */
-export function tellAnswer(told: Told | undefined, { kept = [], finish, usage }: Tally): void {
-  if (!told) return;
-  for (const [, answer] of Map.groupBy(kept, ({ choice = 0 }) => choice))
-    for (const { role, text, name } of textsOf(answer)) told.say(role, () => text, name);
-  if (finish === undefined) return;
-  told.facts.finish = finish;
+export function recordAnswer(span: GatewaySpan | undefined, { recordedEvents = [], finishReason, usage }: AnswerTally): void {
+  if (!span) return;
+  for (const [, answer] of Map.groupBy(recordedEvents, ({ choice = 0 }) => choice))
+    for (const { role, text, name } of transcriptEntriesOf(answer)) span.addTranscriptEntry(role, () => text, name);
+  if (finishReason === undefined) return;
+  span.attributes.finish = finishReason;
   if (!usage) return;
-  told.facts.promptTokens = usage.fresh + usage.cacheWrite + usage.cacheWrite1h + usage.cacheRead;
-  told.facts.cachedTokens = usage.cacheRead;
-  told.facts.completionTokens = usage.output;
+  span.attributes.promptTokens = usage.fresh + usage.cacheWrite + usage.cacheWrite1h + usage.cacheRead;
+  span.attributes.cachedTokens = usage.cacheRead;
+  span.attributes.completionTokens = usage.output;
 }
 
-function textsOf(events: readonly AnswerEvent[]) {
+function transcriptEntriesOf(events: readonly AnswerEvent[]) {
   const reasoning: string[] = [];
   const text: string[] = [];
   const calls = new Map<number, { readonly name: string; readonly pieces: string[] }>();

@@ -3,21 +3,21 @@ import { invalidRequest } from '../../wires/core/error.ts';
 import type { RequestFacts } from '../../wires/core/wire.ts';
 
 /** Upper limit of a token's length: the longest tokens of known vocabularies are runs of 128 spaces. */
-const bytesAToken = 128;
+const maxBytesPerToken = 128;
 /**
  * Upper limit of words in a token, on average. Current tokenizers end a token at the space between words; newer ones join
  * two or three words in places, but fewer than two on average.
  */
-const wordsAToken = 2;
+const maxWordsPerToken = 2;
 
 /** Members that are not counted: providers may drop them (reasoning of earlier turns), or they are not text. */
-const unread = new Set(
+const uncountedMembers = new Set(
   (
     'reasoning reasoning_content reasoning_details thinking summary encrypted_content ' +
     'signature data file_data image_url url cache_control'
   ).split(' '),
 );
-const unreadTypes = new Set<unknown>(['reasoning', 'thinking', 'redacted_thinking', 'compaction']);
+const uncountedTypes = new Set<unknown>(['reasoning', 'thinking', 'redacted_thinking', 'compaction']);
 
 /**
  * Rejects prompts that certainly exceed the context window, which saves a useless upstream request. In doubt the provider
@@ -25,7 +25,7 @@ const unreadTypes = new Set<unknown>(['reasoning', 'thinking', 'redacted_thinkin
  * @param prompts request members with their prompts; each prompt has a window of its own
  * @throws WireError 400 `context_length_exceeded`
  */
-export function checkWindow(
+export function checkContextWindow(
   { id, contextWindow }: Pick<Model, 'id' | 'contextWindow'>,
   { textBytes }: Pick<RequestFacts, 'textBytes'>,
   prompts: Readonly<Record<string, readonly unknown[]>>,
@@ -34,7 +34,7 @@ export function checkWindow(
   if (textBytes <= contextWindow) return;
   for (const [param, inputs] of Object.entries(prompts))
     for (const input of inputs) {
-      const tokens = leastTokens(input);
+      const tokens = minTokens(input);
       if (tokens > contextWindow)
         throw invalidRequest(
           `This prompt has at least ${tokens} tokens; the context window of ${id} has ${contextWindow}. Shorten the prompt, or use a model with a larger context window.`,
@@ -44,35 +44,35 @@ export function checkWindow(
 }
 
 /** The minimum number of tokens of a prompt: a text, a list of token ids, or messages of any wire. */
-function leastTokens(prompt: unknown): number {
+function minTokens(prompt: unknown): number {
   const size = { bytes: 0, words: 0 };
-  if (isIds(prompt)) return prompt.length;
-  measure(prompt, size);
-  return Math.ceil(Math.max(size.bytes / bytesAToken, size.words / wordsAToken));
+  if (isTokenIds(prompt)) return prompt.length;
+  addSize(prompt, size);
+  return Math.ceil(Math.max(size.bytes / maxBytesPerToken, size.words / maxWordsPerToken));
 }
 
-const isIds = (prompt: unknown): prompt is readonly number[] =>
+const isTokenIds = (prompt: unknown): prompt is readonly number[] =>
   Array.isArray(prompt) && typeof prompt[0] === 'number';
 
 /** Nesting limit. Real prompts have a few levels; anything deeper is not counted. */
-const deepest = 64;
+const maxDepth = 64;
 
-function measure(value: unknown, size: { bytes: number; words: number }, depth = 0): void {
-  if (depth > deepest) return;
+function addSize(value: unknown, size: { bytes: number; words: number }, depth = 0): void {
+  if (depth > maxDepth) return;
   if (typeof value === 'string') {
     size.bytes += Buffer.byteLength(value);
-    size.words += followingWords(value);
+    size.words += countFollowingWords(value);
   } else if (Array.isArray(value)) {
-    for (const each of value) measure(each, size, depth + 1);
+    for (const each of value) addSize(each, size, depth + 1);
   } else if (typeof value === 'object' && value !== null) {
-    if ('type' in value && unreadTypes.has(value.type)) return;
+    if ('type' in value && uncountedTypes.has(value.type)) return;
     for (const [name, member] of Object.entries(value))
-      if (!unread.has(name)) measure(member, size, depth + 1);
+      if (!uncountedMembers.has(name)) addSize(member, size, depth + 1);
   }
 }
 
 /** Counts words that follow another word after white space only: prose, not the names and values of JSON. */
-function followingWords(text: string): number {
+function countFollowingWords(text: string): number {
   let count = 0;
   let isLetter = false;
   let isGap = false;

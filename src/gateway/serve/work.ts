@@ -1,44 +1,44 @@
 import type { Candidate } from '../catalog/types.ts';
 import type { Usage } from '../../wires/core/types.ts';
-import { type Redact, redactor } from '../access/redact.ts';
+import { type Redact, createRedactor } from '../access/redact.ts';
 import { StoreError } from '../../store/index.ts';
 import { WireError } from '../../wires/core/error.ts';
-import { type Attempt, Unaskable, type UpstreamReply } from '../upstream/types.ts';
+import { type Attempt, UntranslatableRequest, type UpstreamReply } from '../upstream/types.ts';
 import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 import type { ClientWire, RequestFacts, UpstreamBody, UpstreamWire } from '../../wires/core/wire.ts';
-import type { Asked } from './asked.ts';
+import type { IncomingRequest } from './asked.ts';
 import { errorAnswer } from './answers.ts';
-import { type Answer } from '../../http/deliver.ts';
-import type { GatewayParts } from './parts.ts';
-import { endpointOf, type Purchase } from './purchase.ts';
-import { Tally } from './relay.ts';
+import { type OutgoingResponse } from '../../http/deliver.ts';
+import type { GatewayServices } from './parts.ts';
+import { endpointOf, type Hold } from './purchase.ts';
+import { AnswerTally } from './relay.ts';
 import { ClientGone } from '../../http/error.ts';
-import { endingOf } from './told.ts';
+import { spanResultOf } from './told.ts';
 
 /** A request with its hold, while providers are tried. */
-export interface Work {
-  readonly parts: GatewayParts;
-  readonly asked: Asked;
+export interface RequestContext {
+  readonly services: GatewayServices;
+  readonly incoming: IncomingRequest;
   readonly facts: RequestFacts;
-  readonly purchase: Purchase;
+  readonly hold: Hold;
   /** Builds the upstream body for a candidate. @throws WireError 400 when the provider's wire cannot express it */
   readonly bodyFor: (candidate: Candidate) => UpstreamBody;
   readonly failure: (candidate: Candidate) => UpstreamWire['failure'];
   readonly errorBody: ClientWire['errorBody'];
   /** Aborts the upstream request. */
-  readonly givenUp: AbortSignal;
+  readonly abortSignal: AbortSignal;
   /** Reports that the caller disconnected. */
-  readonly left: () => void;
+  readonly detachClient: () => void;
   /** Reports that the answer is sent and settled. */
-  readonly over: () => void;
+  readonly finish: () => void;
 }
 
 /** The progress of the attempts. */
-interface Tried {
+interface AttemptState {
   /** The last attempt. */
   readonly last: Attempt | undefined;
   /** Whether that attempt was still running when the request was aborted. */
-  readonly atWork: boolean;
+  readonly wasRunning: boolean;
 }
 
 /**
@@ -46,110 +46,110 @@ interface Tried {
  * @param use reads a reply with status 2xx; rejects with `UpstreamFailure` when the reply is unusable
  * @returns the result of `use`, or an error answer when every candidate failed; the hold is then released
  */
-export async function served<T>(
-  work: Work,
-  use: (reply: UpstreamReply, attempt: Attempt) => Promise<T>,
-): Promise<T | Answer> {
-  const { parts, purchase, givenUp } = work;
-  let tried: Tried = { last: undefined, atWork: false };
-  const attempts = async (attempt: Attempt): Promise<T> => {
-    const body = bodyOf(work, attempt);
-    tried = { last: attempt, atWork: true };
+export async function tryCandidates<T>(
+  context: RequestContext,
+  readReply: (reply: UpstreamReply, attempt: Attempt) => Promise<T>,
+): Promise<T | OutgoingResponse> {
+  const { services, hold, abortSignal } = context;
+  let state: AttemptState = { last: undefined, wasRunning: false };
+  const runAttempt = async (attempt: Attempt): Promise<T> => {
+    const body = buildBody(context, attempt);
+    state = { last: attempt, wasRunning: true };
     try {
-      return await use(await send(work, attempt, body), attempt);
+      return await readReply(await sendAttempt(context, attempt, body), attempt);
     } catch (error) {
-      tried = { last: attempt, atWork: givenUp.aborted };
+      state = { last: attempt, wasRunning: abortSignal.aborted };
       throw error;
     }
   };
   try {
-    return await parts.router.run(purchase.candidates, attempts, givenUp, purchase.keyId);
+    return await services.router.run(hold.candidates, runAttempt, abortSignal, hold.keyId);
   } catch (error) {
-    return await failed(work, tried, error);
+    return await failRequest(context, state, error);
   }
 }
 
-function bodyOf({ asked, bodyFor }: Work, { candidate, place }: Attempt): UpstreamBody {
-  if (asked.gone.aborted) throw new ClientGone('before the provider was asked');
+function buildBody({ incoming, bodyFor }: RequestContext, { candidate, candidateIndex }: Attempt): UpstreamBody {
+  if (incoming.disconnectSignal.aborted) throw new ClientGone('before the provider was asked');
   try {
     return bodyFor(candidate);
   } catch (error) {
     // A fallback that cannot express the request is skipped: the caller gets the error of the model it asked for.
-    throw place > 0 && error instanceof WireError ? new Unaskable(error.message) : error;
+    throw candidateIndex > 0 && error instanceof WireError ? new UntranslatableRequest(error.message) : error;
   }
 }
 
-async function send(work: Work, { candidate }: Attempt, body: UpstreamBody): Promise<UpstreamReply> {
-  const { parts, facts, givenUp, asked } = work;
+async function sendAttempt(context: RequestContext, { candidate }: Attempt, body: UpstreamBody): Promise<UpstreamReply> {
+  const { services, facts, abortSignal, incoming } = context;
   const { stream, prefix } = facts;
-  const traceparent = asked.told?.traceparent;
-  const sending = { candidate, body, stream, prefix, signal: givenUp, traceparent };
-  const reply = await parts.transport.send(sending);
+  const traceparent = incoming.span?.traceparent;
+  const request = { candidate, body, stream, prefix, signal: abortSignal, traceparent };
+  const reply = await services.transport.send(request);
   if (reply.status >= 200 && reply.status < 300) return reply;
-  throw new UpstreamFailure(work.failure(candidate)(reply.status, await reply.text(), reply.headers));
+  throw new UpstreamFailure(context.failure(candidate)(reply.status, await reply.text(), reply.headers));
 }
 
 /** Records in the receipt and the span that this candidate answers. */
-export function serves({ asked: { receipt, told } }: Work, { candidate, place }: Attempt): void {
-  if (told) {
-    told.facts.effectiveModel = candidate.model.id;
-    told.facts.provider = candidate.model.provider.id;
+export function markServing({ incoming: { receipt, span } }: RequestContext, { candidate, candidateIndex }: Attempt): void {
+  if (span) {
+    span.attributes.effectiveModel = candidate.model.id;
+    span.attributes.provider = candidate.model.provider.id;
   }
   receipt.effectiveModel = candidate.model.id;
   receipt.endpoint = endpointOf(candidate);
   receipt.pricingIdentity = candidate.model.price.identity;
-  if (place > 0) receipt.reason = 'provider_failover';
+  if (candidateIndex > 0) receipt.reason = 'provider_failover';
 }
 
 /** Handles the failure of all attempts: releases the hold and returns the error answer. */
-async function failed(work: Work, { last, atWork }: Tried, error: unknown): Promise<Answer> {
-  const { asked, purchase, facts, errorBody } = work;
-  const candidate = last?.candidate ?? purchase.candidates[0];
+async function failRequest(context: RequestContext, { last, wasRunning }: AttemptState, error: unknown): Promise<OutgoingResponse> {
+  const { incoming, hold, facts, errorBody } = context;
+  const candidate = last?.candidate ?? hold.candidates[0];
   if (!candidate) throw error;
-  if (last) serves(work, last);
-  if (last && atWork && asked.gone.aborted) {
+  if (last) markServing(context, last);
+  if (last && wasRunning && incoming.disconnectSignal.aborted) {
     // The provider was generating when the caller disconnected. Its usage is unknown, so an estimate is charged.
-    const usage: Usage = new Tally().estimated(facts);
-    await purchase.settle(candidate, last.place, usage, { status: 499, outcome: 'client_gone' });
+    const usage: Usage = new AnswerTally().estimateUsage(facts);
+    await hold.settle(candidate, last.candidateIndex, usage, { status: 499, outcome: 'client_gone' });
     throw new ClientGone('before there was an answer');
   }
   if (error instanceof ClientGone) {
-    await purchase.release(candidate, last?.place ?? 0, { status: 499, outcome: 'client_gone' });
+    await hold.release(candidate, last?.candidateIndex ?? 0, { status: 499, outcome: 'client_gone' });
     throw error;
   }
-  const shown = shownError(work, error, candidate);
-  asked.told?.end(endingOf(shown));
-  const answer = errorAnswer(asked.receipt, shown, errorBody);
+  const clientError = toClientError(context, error, candidate);
+  incoming.span?.end(spanResultOf(clientError));
+  const answer = errorAnswer(incoming.receipt, clientError, errorBody);
   const { status } = answer;
-  const isOwnRejected = status === 422 && shown.code === 'provider_credential_rejected';
-  const isOwnExhausted = status === 422 && shown.code === 'provider_quota_exhausted';
+  const isOwnRejected = status === 422 && clientError.code === 'provider_credential_rejected';
+  const isOwnExhausted = status === 422 && clientError.code === 'provider_quota_exhausted';
   // Errors that a retry or a new credential may resolve are not stored for the idempotency key.
-  const isPassing = status >= 500 || status === 429 || isOwnRejected || isOwnExhausted;
-  const kept =
-    purchase.keeps && !isPassing ? { answer: { status, headers: answer.headers, body: answer.body } } : {};
-  await purchase.release(candidate, last?.place ?? 0, { status, outcome: 'failed', ...kept });
-  if (isOwnRejected) await markRejected(work, candidate);
+  const isTransient = status >= 500 || status === 429 || isOwnRejected || isOwnExhausted;
+  const stored =
+    hold.storesAnswer && !isTransient ? { answer: { status, headers: answer.headers, body: answer.body } } : {};
+  await hold.release(candidate, last?.candidateIndex ?? 0, { status, outcome: 'failed', ...stored });
+  if (isOwnRejected) await markRejected(context, candidate);
   return answer;
 }
 
 /** Marks the caller's credential as rejected in its list. A failed write does not change the answer. */
-async function markRejected({ parts, asked, purchase }: Work, { credential }: Candidate): Promise<void> {
+async function markRejected({ services, incoming, hold }: RequestContext, { credential }: Candidate): Promise<void> {
   if (credential.kind !== 'byok') return;
   try {
-    await parts.credentials.markRejected(purchase.accountId, credential.provider, credential.apiKey);
+    await services.credentials.markRejected(hold.accountId, credential.provider, credential.apiKey);
   } catch (error) {
-    parts.onFault(asked.receipt.requestId, error);
+    services.onFault(incoming.receipt.requestId, error);
   }
 }
 
 /** Converts a failure to the error that the caller gets. Internal errors are logged. */
-export function shownError({ parts, asked }: Work, error: unknown, candidate: Candidate): WireError {
-  const { requestId } = asked.receipt;
+export function toClientError({ services, incoming }: RequestContext, error: unknown, candidate: Candidate): WireError {
+  const { requestId } = incoming.receipt;
   const { credential } = candidate;
-  if (error instanceof WireError) return withoutSecrets(asked, candidate, error);
+  if (error instanceof WireError) return redactError(incoming, candidate, error);
   if (!(error instanceof UpstreamFailure)) {
-    if (!(error instanceof ClientGone)) parts.onFault(requestId, error);
-    return ownFault(requestId, error);
+    if (!(error instanceof ClientGone)) services.onFault(requestId, error);
+    return internalError(requestId, error);
   }
   if (credential.kind === 'byok' && error.error.code === 'provider_credential_rejected')
     return new WireError(
@@ -165,49 +165,49 @@ export function shownError({ parts, asked }: Work, error: unknown, candidate: Ca
       `Your own account at ${credential.provider} is out of credit or quota; add some there, or store another credential with PUT /v1/keys/${credential.provider}.`,
       { code: 'provider_quota_exhausted' },
     );
-  return withoutSecrets(asked, candidate, error.error);
+  return redactError(incoming, candidate, error.error);
 }
 
 /** Removes keys from error messages: providers repeat the key that they were sent, or parts of it. */
-function redactorOf({ header }: Asked, { credential }: Candidate): Redact {
+function redactorFor({ header }: IncomingRequest, { credential }: Candidate): Redact {
   const callers = [
     header('authorization')?.replace(/^bearer +/i, ''),
     header('x-api-key'),
     header('api-key'),
   ];
-  return redactor(credential.apiKey, ...callers);
+  return createRedactor(credential.apiKey, ...callers);
 }
 
 /** Redacts passed-through frames that hold an error in a form that the wire's parser did not recognize. */
-export function frameRedactor(asked: Asked, candidate: Candidate): Redact {
+export function frameRedactor(incoming: IncomingRequest, candidate: Candidate): Redact {
   const { apiKey = '' } = candidate.credential;
   let redact: Redact | undefined;
   return (text) => {
     // A fast first test: the letter r is rarer than the quote, so the search stops less often.
-    const tells = text.includes('rror') && text.includes('"error');
-    if (!tells && (apiKey === '' || !text.includes(apiKey))) return text;
-    redact ??= redactorOf(asked, candidate);
+    const mayHoldError = text.includes('rror') && text.includes('"error');
+    if (!mayHoldError && (apiKey === '' || !text.includes(apiKey))) return text;
+    redact ??= redactorFor(incoming, candidate);
     return redact(text);
   };
 }
 
-function withoutSecrets(
-  asked: Asked,
+function redactError(
+  incoming: IncomingRequest,
   candidate: Candidate,
-  { status, type, message, code, param, violations, more, headers }: WireError,
+  { status, type, message, code, param, violations, extraMembers, headers }: WireError,
 ): WireError {
-  const redact = redactorOf(asked, candidate);
+  const redact = redactorFor(incoming, candidate);
   return new WireError(status, type, redact(message), {
     headers,
     ...(code === undefined ? {} : { code: redact(code) }),
     ...(param === undefined ? {} : { param: redact(param) }),
     ...(violations ? { violations } : {}),
-    ...(more ? { more } : {}),
+    ...(extraMembers ? { extraMembers } : {}),
   });
 }
 
 /** The error that the caller gets when the gateway itself failed. */
-export function ownFault(requestId: string, error: unknown): WireError {
+export function internalError(requestId: string, error: unknown): WireError {
   if (error instanceof StoreError)
     return new WireError(
       503,

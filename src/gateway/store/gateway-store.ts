@@ -1,17 +1,17 @@
 import { Kysely, sql, type Transaction } from 'kysely';
 import {
-  again,
-  bringUpToDate,
+  retry,
+  runMigrations,
   closeDatabase,
   type Connection,
   type Database,
-  dialectOf,
+  createDialect,
   openDatabase,
   StoreError,
 } from '../../store/index.ts';
 import { migrations } from './migrations/index.ts';
 import type { LedgerTables } from './tables.ts';
-import { turns } from './turns.ts';
+import { createSerialQueue } from './turns.ts';
 
 /** Query builder for reads. Other modules add their tables with `withTables`. */
 export type GatewayDb = Kysely<LedgerTables>;
@@ -29,9 +29,9 @@ export interface GatewayStoreOptions {
 }
 
 /** Delays before each retry of a retryable failure, in ms. */
-const pauses = [5, 50, 250, 1000];
+const retryDelaysMs = [5, 50, 250, 1000];
 /** Lock for migrations: of several gateways that start at once, one runs them. */
-const migrating = sql`select pg_advisory_xact_lock(1818326120, hashtext('gateway' || coalesce(current_schema(), '')))`;
+const migrationLock = sql`select pg_advisory_xact_lock(1818326120, hashtext('gateway' || coalesce(current_schema(), '')))`;
 
 /**
  * The gateway's database: SQLite, or PostgreSQL when several gateways share it. Unlike the agent plane's store, gateways
@@ -45,9 +45,9 @@ export class GatewayStore {
   readonly #database: Database;
   readonly #reader: GatewayDb;
   readonly #writer: GatewayDb;
-  readonly #working = new Set<Promise<unknown>>();
+  readonly #pending = new Set<Promise<unknown>>();
   /** Queues of writers. With SQLite both are the same queue, because there is one write connection. */
-  readonly #turns: { readonly batch: Turn; readonly transaction: Turn };
+  readonly #queues: { readonly batch: SerialQueue; readonly transaction: SerialQueue };
   #closing: Promise<void> | undefined;
 
   private constructor(database: Database, replicaId: string, now: () => Date) {
@@ -55,21 +55,21 @@ export class GatewayStore {
     this.replicaId = replicaId;
     this.now = now;
     this.#database = database;
-    this.#reader = new Kysely({ dialect: dialectOf(database.kind, database.reading) });
-    this.#writer = new Kysely({ dialect: dialectOf(database.kind, database.writing) });
-    const first = turns();
-    this.#turns = { batch: first, transaction: database.kind === 'sqlite' ? first : turns() };
+    this.#reader = new Kysely({ dialect: createDialect(database.kind, database.readPool) });
+    this.#writer = new Kysely({ dialect: createDialect(database.kind, database.writePool) });
+    const writerQueue = createSerialQueue();
+    this.#queues = { batch: writerQueue, transaction: database.kind === 'sqlite' ? writerQueue : createSerialQueue() };
   }
 
   /** Opens the database and runs its migrations. Rejects with `StoreError`. */
   static async open({ url, replicaId, now = () => new Date(), onNotice }: GatewayStoreOptions) {
-    const options = { integers: 'bigint', writers: 2, keepStatements: true, syncApart: true } as const;
+    const options = { integerType: 'bigint', maxWriters: 2, cacheStatements: true, syncInBackground: true } as const;
     const database = await openDatabase(url, (error) => onNotice?.(error.message), options);
     const store = new GatewayStore(database, replicaId, now);
     try {
       await store.transaction(async (tx) => {
-        if (store.kind === 'postgres') await migrating.execute(tx);
-        await bringUpToDate(tx, 'gateway_migrations', migrations, now);
+        if (store.kind === 'postgres') await migrationLock.execute(tx);
+        await runMigrations(tx, 'gateway_migrations', migrations, now);
       });
     } catch (error) {
       await closeDatabase(database);
@@ -94,7 +94,7 @@ export class GatewayStore {
    * or lock them.
    */
   transaction<T>(work: (tx: GatewayTx) => Promise<T>): Promise<T> {
-    return this.#track(() => this.#turns.transaction(() => this.#writer.transaction().execute(work)));
+    return this.#track(() => this.#queues.transaction(() => this.#writer.transaction().execute(work)));
   }
 
   /**
@@ -102,42 +102,42 @@ export class GatewayStore {
    * own.
    * @param commitInline sync to the disk in this thread, when nothing else waits: faster than a second thread
    */
-  batch<T>(work: (connection: Connection) => T | Promise<T>, alone = false): Promise<T> {
-    return this.#track(() => this.#turns.batch(() => within(this.#database, work, alone)));
+  batch<T>(work: (connection: Connection) => T | Promise<T>, commitInline = false): Promise<T> {
+    return this.#track(() => this.#queues.batch(() => inTransaction(this.#database, work, commitInline)));
   }
 
   /** Waits for running work, then closes the database. New work is rejected. */
   close(): Promise<void> {
-    this.#closing ??= Promise.allSettled(this.#working).then(() => closeDatabase(this.#database));
+    this.#closing ??= Promise.allSettled(this.#pending).then(() => closeDatabase(this.#database));
     return this.#closing;
   }
 
   async #track<T>(work: () => Promise<T>): Promise<T> {
     if (this.#closing)
       throw new StoreError('storage_failed', 'the database is closed, because the gateway is stopping');
-    const working = again(pauses, work);
-    this.#working.add(working);
+    const pending = retry(retryDelaysMs, work);
+    this.#pending.add(pending);
     try {
-      return await working;
+      return await pending;
     } finally {
-      this.#working.delete(working);
+      this.#pending.delete(pending);
     }
   }
 }
 
-type Turn = ReturnType<typeof turns>;
+type SerialQueue = ReturnType<typeof createSerialQueue>;
 
-async function within<T>(
+async function inTransaction<T>(
   database: Database,
   work: (connection: Connection) => T | Promise<T>,
-  alone: boolean,
+  commitInline: boolean,
 ): Promise<T> {
-  const connection = await database.writing.acquire();
+  const connection = await database.writePool.acquire();
   try {
     await connection.begin();
     try {
       const result = await work(connection);
-      await connection.commit(alone);
+      await connection.commit(commitInline);
       return result;
     } catch (error) {
       await connection.rollback();

@@ -1,4 +1,4 @@
 /** Public exports of the gateway's store. */
 export { type GatewayDb, GatewayStore, type GatewayStoreOptions, type GatewayTx } from './gateway-store.ts';
-export { insertInto, keepable, type Statement, type Statements, statementsOf } from './statements.ts';
-export { houseAccounts, type LedgerTables, type Row, type RowOf } from './tables.ts';
+export { insertInto, toStorableText, type Statement, type Statements, statementsOf } from './statements.ts';
+export { systemAccounts, type LedgerTables, type Row, type RowOf } from './tables.ts';

@@ -2,7 +2,7 @@ import type { QueryResult } from 'kysely';
 import type { Connection, Database } from '../../store/index.ts';
 import { type Columns, columns, type RowOf, type TableName } from './tables.ts';
 
-interface Done<R> {
+interface StatementResult<R> {
   readonly rows: R[];
   readonly changed: number;
 }
@@ -11,21 +11,21 @@ interface Done<R> {
 export type Statement<C extends Columns, R = never> = (
   connection: Connection,
   given: readonly RowOf<C>[],
-) => Done<R> | Promise<Done<R>>;
+) => StatementResult<R> | Promise<StatementResult<R>>;
 
 /** One statement of a combined change. */
-export interface Part<C extends Columns> {
+export interface ChangePart<C extends Columns> {
   readonly given: C;
   readonly text: string;
 }
 
 /** @returns the number of rows that each part changed */
-type Change<P extends Parts> = (
+type Change<P extends ChangeParts> = (
   connection: Connection,
   given: { readonly [K in keyof P]: readonly RowOf<P[K]['given']>[] },
 ) => Counts<P> | Promise<Counts<P>>;
-type Parts = Readonly<Record<string, Part<Columns>>>;
-type Counts<P extends Parts> = { readonly [K in keyof P]: number };
+type ChangeParts = Readonly<Record<string, ChangePart<Columns>>>;
+type Counts<P extends ChangeParts> = { readonly [K in keyof P]: number };
 
 /**
  * Creates statements that take a list of rows. Each is written once for both databases. PostgreSQL reads all rows from one
@@ -38,13 +38,13 @@ export interface Statements {
    * `from`, `using` or a comma, which are removed for SQLite. `given.name` is a column of a row. `{lock name}` locks the
    * rows of a table.
    */
-  readonly write: <C extends Columns, R = never>(given: C, text: string) => Statement<C, R>;
+  readonly prepare: <C extends Columns, R = never>(given: C, text: string) => Statement<C, R>;
   /** Combines several statements, each with its own rows. On PostgreSQL they run as one statement. */
-  readonly change: <P extends Parts>(parts: P) => Change<P>;
+  readonly prepareChange: <P extends ChangeParts>(parts: P) => Change<P>;
 }
 
 /** An insert of all columns of a table. @param conflict clause such as `on conflict do nothing` */
-export function insertInto<T extends TableName>(table: T, conflict = ''): Part<(typeof columns)[T]> {
+export function insertInto<T extends TableName>(table: T, conflict = ''): ChangePart<(typeof columns)[T]> {
   const names = Object.keys(columns[table]);
   const values = names.map((name) => `given.${name}`).join(', ');
   // Without `where`, SQLite would parse `on` as a join condition.
@@ -55,19 +55,19 @@ export function insertInto<T extends TableName>(table: T, conflict = ''): Part<(
 export const statementsOf = (kind: Database['kind']): Statements => (kind === 'postgres' ? postgres : sqlite);
 
 const postgres: Statements = {
-  write: (given, text) => {
-    const sql = withRecords(text, given, 1);
-    return (connection, rows) => (rows.length === 0 ? nothing : run(connection, sql, [encode(rows)]));
+  prepare: (given, text) => {
+    const sql = expandForPostgres(text, given, 1);
+    return (connection, rows) => (rows.length === 0 ? emptyResult : run(connection, sql, [encode(rows)]));
   },
-  change: <P extends Parts>(parts: P): Change<P> => {
+  prepareChange: <P extends ChangeParts>(parts: P): Change<P> => {
     const names = Object.keys(parts);
     const steps = Object.entries(parts).map(
-      ([name, { given, text }], index) => `${name} as (${withRecords(text, given, index + 1)} returning 1)`,
+      ([name, { given, text }], index) => `${name} as (${expandForPostgres(text, given, index + 1)} returning 1)`,
     );
     const counts = names.map((name) => `(select count(*) from ${name}) as ${name}`);
     const sql = `with ${steps.join(', ')} select ${counts.join(', ')}`;
     return async (connection, given) => {
-      if (names.every((name) => given[name]?.length === 0)) return none(names) as never;
+      if (names.every((name) => given[name]?.length === 0)) return zeroCounts(names) as never;
       const parameters = names.map((name) => encode(given[name] ?? []));
       const { rows } = await run<Record<string, bigint>>(connection, sql, parameters);
       return Object.fromEntries(names.map((name) => [name, Number(rows[0]?.[name])])) as never;
@@ -76,11 +76,11 @@ const postgres: Statements = {
 };
 
 const sqlite: Statements = {
-  write: rowByRow,
-  change: <P extends Parts>(parts: P): Change<P> => {
+  prepare: perRowStatement,
+  prepareChange: <P extends ChangeParts>(parts: P): Change<P> => {
     const steps = Object.entries(parts).map(([name, part]) => ({
       name,
-      step: rowByRow(part.given, part.text),
+      step: perRowStatement(part.given, part.text),
     }));
     return (connection, given) => {
       const changed: Record<string, number> = {};
@@ -90,40 +90,40 @@ const sqlite: Statements = {
   },
 };
 
-function rowByRow<C extends Columns, R = never>(given: C, text: string) {
+function perRowStatement<C extends Columns, R = never>(given: C, text: string) {
   const names = Object.keys(given);
-  const sql = withParameters(text, names);
-  return (connection: Connection, rows: readonly RowOf<C>[]): Done<R> => {
-    const all: Done<R>[] = [];
+  const sql = expandForSqlite(text, names);
+  return (connection: Connection, rows: readonly RowOf<C>[]): StatementResult<R> => {
+    const results: StatementResult<R>[] = [];
     for (const row of rows) {
-      const values = names.map((name) => stored(row[name]));
+      const values = names.map((name) => toStorable(row[name]));
       // SQLite returns its result synchronously.
-      all.push(doneOf(connection.run(sql, values) as QueryResult<R>));
+      results.push(toStatementResult(connection.run(sql, values) as QueryResult<R>));
     }
-    const [only = nothing] = all;
-    if (all.length < 2) return only;
+    const [single = emptyResult] = results;
+    if (results.length < 2) return single;
     return {
-      rows: all.flatMap(({ rows: some }) => some),
-      changed: all.reduce((sum, { changed }) => sum + changed, 0),
+      rows: results.flatMap(({ rows: some }) => some),
+      changed: results.reduce((sum, { changed }) => sum + changed, 0),
     };
   };
 }
 
-const nothing = { rows: [], changed: 0 };
-const none = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, 0]));
+const emptyResult = { rows: [], changed: 0 };
+const zeroCounts = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, 0]));
 
 const run = async <R>(
   connection: Connection,
   sql: string,
   parameters: readonly unknown[],
-): Promise<Done<R>> => doneOf(await connection.run<R>(sql, parameters));
+): Promise<StatementResult<R>> => toStatementResult(await connection.run<R>(sql, parameters));
 
-const doneOf = <R>({ rows, numAffectedRows = 0n }: QueryResult<R>): Done<R> => ({
+const toStatementResult = <R>({ rows, numAffectedRows = 0n }: QueryResult<R>): StatementResult<R> => ({
   rows,
   changed: Number(numAffectedRows),
 });
 
-function withRecords(text: string, given: Columns, parameter: number): string {
+function expandForPostgres(text: string, given: Columns, parameter: number): string {
   const list = Object.entries(given).map(
     ([name, type]) => `${name} ${type.startsWith('integer') ? 'bigint' : 'text'}`,
   );
@@ -132,16 +132,16 @@ function withRecords(text: string, given: Columns, parameter: number): string {
     .replaceAll(/\{lock (\w+)\}/g, 'for update of $1');
 }
 
-const withParameters = (text: string, names: readonly string[]): string =>
+const expandForSqlite = (text: string, names: readonly string[]): string =>
   text
     .replaceAll(/(?:,|\bfrom|\busing)\s+\{given\}/g, '')
     .replaceAll(/\{lock \w+\}/g, '')
     .replaceAll(/\bgiven\.(\w+)/g, (_, name: string) => `?${names.indexOf(name) + 1}`);
 
 const encode = (rows: readonly Readonly<Record<string, string | bigint | null>>[]): string =>
-  JSON.stringify(rows, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : stored(value)));
+  JSON.stringify(rows, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : toStorable(value)));
 
-const stored = (value: unknown): unknown => (typeof value === 'string' ? keepable(value) : value);
+const toStorable = (value: unknown): unknown => (typeof value === 'string' ? toStorableText(value) : value);
 
 /** Makes a text storable: PostgreSQL rejects NUL and lone surrogates, also as JSON escapes. They become U+FFFD. */
-export const keepable = (text: string): string => text.toWellFormed().replaceAll('\0', '\uFFFD');
+export const toStorableText = (text: string): string => text.toWellFormed().replaceAll('\0', '\uFFFD');

@@ -1,6 +1,6 @@
 /** Column types; `?` means nullable. Integers are read as `bigint` in both databases. */
-type Kind = 'text' | 'text?' | 'integer' | 'integer?';
-export type Columns = Readonly<Record<string, Kind>>;
+type ColumnType = 'text' | 'text?' | 'integer' | 'integer?';
+export type Columns = Readonly<Record<string, ColumnType>>;
 
 /** A row with these columns, as it is read and written. */
 export type RowOf<C extends Columns> = {
@@ -13,7 +13,7 @@ export type RowOf<C extends Columns> = {
         : bigint | null;
 };
 
-const asked = {
+const requestColumns = {
   account_id: 'text',
   key_id: 'text',
   requested_model: 'text',
@@ -66,11 +66,11 @@ export const columns = {
     revoked_at: 'text?',
   },
   /** Open holds only: a hold is deleted in the transaction that inserts the request's row. */
-  gateway_holds: { request_id: 'text', ...asked },
+  gateway_holds: { request_id: 'text', ...requestColumns },
   /** Every request that ended, refused requests included. */
   gateway_requests: {
     id: 'text',
-    ...asked,
+    ...requestColumns,
     /** How the request ended: `settled`, `released`, `refused`, or `crash` when its gateway died. */
     ended: 'text',
     ended_at: 'text',
@@ -136,4 +136,4 @@ export type Row<T extends TableName> = RowOf<(typeof columns)[T]>;
 export type LedgerTables = { [T in TableName]: Row<T> };
 
 /** The system accounts. The migration that creates the tables inserts their rows. */
-export const houseAccounts = { revenue: 'revenue', house: 'house', funding: 'funding' } as const;
+export const systemAccounts = { revenue: 'revenue', house: 'house', funding: 'funding' } as const;

@@ -1,11 +1,11 @@
 /** Creates a queue that runs asynchronous work one at a time, in order. */
-export function turns(): <T>(work: () => Promise<T>) => Promise<T> {
+export function createSerialQueue(): <T>(work: () => Promise<T>) => Promise<T> {
   let last: Promise<void> = Promise.resolve();
   return async (work) => {
-    const before = last;
+    const previous = last;
     const turn = Promise.withResolvers<void>();
     last = turn.promise;
-    await before;
+    await previous;
     try {
       return await work();
     } finally {

@@ -1,23 +1,23 @@
 import { exceedsJsonLimits } from '../../http/json-limits.ts';
 import type { SseFrame } from '../../wires/core/wire.ts';
 import { Deadlines } from './deadlines.ts';
-import type { ProviderFaults } from './faults.ts';
+import type { ProviderFailures } from './faults.ts';
 import { OversizedEvent, SseParser } from '../../wires/core/sse-parser.ts';
-import type { Frames } from './types.ts';
+import type { UpstreamFrames } from './types.ts';
 import type { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 
 /** Unread data (bytes, or characters of frames) above which reading from the connection is paused. */
-const mostWaiting = 256 * 1024;
+const maxUnread = 256 * 1024;
 /** Size and time limits of an error body: enough for its message. */
-const errorBytes = 64 * 1024;
-const errorMs = 10_000;
+const maxErrorBytes = 64 * 1024;
+const errorTimeoutMs = 10_000;
 
 /** Nesting limit of JSON: parsed values are serialized recursively later. Short texts cannot exceed it. */
-const mostDepth = 10_000;
+const maxDepth = 10_000;
 const isTooDeep = (text: string): boolean =>
-  text.length > 2 * mostDepth &&
+  text.length > 2 * maxDepth &&
   exceedsJsonLimits(text, {
-    maxDepth: mostDepth,
+    maxDepth: maxDepth,
     maxValues: Number.POSITIVE_INFINITY,
     countsElements: false,
   }) === 'depth';
@@ -32,254 +32,254 @@ export interface AnswerLimits {
 }
 
 /** The connection that a body is read from. */
-export interface BodySource {
+export interface AnswerSource {
   pause(): void;
   resume(): void;
   /** Closes the connection. */
   abort(): void;
 }
 
-type Next = IteratorResult<SseFrame, undefined>;
-interface Waiter {
-  readonly resolve: (next: Next) => void;
+type NextFrame = IteratorResult<SseFrame, undefined>;
+interface PendingRead {
+  readonly resolve: (next: NextFrame) => void;
   readonly reject: (error: unknown) => void;
 }
 
 /** The body of one answer. A source pushes bytes; one reader reads them as a text or as frames. */
 export class AnswerBody {
   readonly #limits: AnswerLimits;
-  readonly #faults: ProviderFaults;
-  readonly #source: BodySource;
-  readonly #settled: (failure: unknown) => void;
+  readonly #failures: ProviderFailures;
+  readonly #source: AnswerSource;
+  readonly #onEnd: (failure: unknown) => void;
   readonly #deadlines: Deadlines;
   #chunks: Buffer[] = [];
   #bytes = 0;
-  #most: number;
-  #paused = false;
+  #maxBytes: number;
+  #isPaused = false;
   /** No more data is accepted. */
-  #over = false;
+  #isEnded = false;
   #failure: unknown;
-  #whole:
+  #pendingText:
     | { readonly resolve: (bytes: Buffer) => void; readonly reject: (error: unknown) => void }
     | undefined;
-  #lenient: { readonly timer: NodeJS.Timeout } | undefined;
+  #errorRead: { readonly timer: NodeJS.Timeout } | undefined;
   #parser: SseParser | undefined;
   #frames: SseFrame[] = [];
-  #taken = 0;
-  #waitingChars = 0;
-  #waiter: Waiter | undefined;
+  #readIndex = 0;
+  #unreadChars = 0;
+  #pendingRead: PendingRead | undefined;
 
   /** @param settled called once at the end, with the failure or undefined */
   constructor(
     limits: AnswerLimits,
-    faults: ProviderFaults,
-    source: BodySource,
-    settled: (failure: unknown) => void,
+    failures: ProviderFailures,
+    source: AnswerSource,
+    onEnd: (failure: unknown) => void,
   ) {
     this.#limits = limits;
-    this.#faults = faults;
+    this.#failures = failures;
     this.#source = source;
-    this.#settled = settled;
-    this.#most = limits.maxAnswerBytes;
-    this.#deadlines = new Deadlines(limits, (what) =>
-      this.#break(what === 'totalMs' ? faults.tooLong(limits.totalMs) : faults.silent(limits.idleMs)),
+    this.#onEnd = onEnd;
+    this.#maxBytes = limits.maxAnswerBytes;
+    this.#deadlines = new Deadlines(limits, (limit) =>
+      this.#fail(limit === 'totalMs' ? failures.totalTimeout(limits.totalMs) : failures.idleTimeout(limits.idleMs)),
     );
   }
 
   push(chunk: Buffer): void {
-    if (this.#over) return;
+    if (this.#isEnded) return;
     this.#bytes += chunk.length;
     if (this.#parser) {
-      if (this.#bytes > this.#most) this.#break(this.#tooLarge());
+      if (this.#bytes > this.#maxBytes) this.#fail(this.#tooLarge());
       else this.#parse(this.#parser, chunk);
       return;
     }
-    this.#deadlines.news();
+    this.#deadlines.activity();
     this.#chunks.push(chunk);
-    if (this.#bytes > this.#most) this.#break(this.#tooLarge());
-    else if (!this.#whole && this.#bytes > mostWaiting) this.#pause();
+    if (this.#bytes > this.#maxBytes) this.#fail(this.#tooLarge());
+    else if (!this.#pendingText && this.#bytes > maxUnread) this.#pause();
   }
 
   /** The provider ended the body. */
   end(): void {
-    if (this.#over) return;
-    if (this.#parser) for (const frame of this.#parser.end()) this.#deliver(frame);
+    if (this.#isEnded) return;
+    if (this.#parser) for (const frame of this.#parser.end()) this.#deliverFrame(frame);
     this.#finish(undefined);
   }
 
   /** Ends the body with a failure of the source or the abort reason of the caller. The connection is closed. */
-  break(failure: unknown): void {
-    this.#break(failure);
+  fail(failure: unknown): void {
+    this.#fail(failure);
   }
 
   /** @param lenient for error bodies: a truncated or broken-off body is accepted */
-  text({ lenient }: { readonly lenient: boolean }): Promise<string> {
-    this.#takeOnce();
-    if (lenient) {
-      this.#most = errorBytes;
-      const timer = setTimeout(() => this.#break(this.#faults.silent(errorMs)), errorMs);
-      this.#lenient = { timer };
-      if (this.#over) clearTimeout(timer);
+  text({ isLenient }: { readonly isLenient: boolean }): Promise<string> {
+    this.#claimReader();
+    if (isLenient) {
+      this.#maxBytes = maxErrorBytes;
+      const timer = setTimeout(() => this.#fail(this.#failures.idleTimeout(errorTimeoutMs)), errorTimeoutMs);
+      this.#errorRead = { timer };
+      if (this.#isEnded) clearTimeout(timer);
     }
-    const whole = new Promise<Buffer>((resolve, reject) => {
-      this.#whole = { resolve, reject };
+    const pendingText = new Promise<Buffer>((resolve, reject) => {
+      this.#pendingText = { resolve, reject };
     });
-    if (this.#over) this.#answerWhole();
+    if (this.#isEnded) this.#resolveText();
     else {
-      this.#deadlines.wait();
+      this.#deadlines.startWaiting();
       this.#resume();
     }
-    return whole.then((bytes) => {
+    return pendingText.then((bytes) => {
       const text = new TextDecoder().decode(bytes);
       if (isTooDeep(text)) throw this.#tooDeep();
       return text;
     });
   }
 
-  frames(): Frames {
-    this.#takeOnce();
+  frames(): UpstreamFrames {
+    this.#claimReader();
     const parser = new SseParser(this.#limits.maxEventChars);
     this.#parser = parser;
     const chunks = this.#chunks;
     this.#chunks = [];
     for (const chunk of chunks) if (!this.#parse(parser, chunk)) break;
-    if (this.#over && this.#failure === undefined) for (const frame of parser.end()) this.#deliver(frame);
-    this.#deadlines.rest();
-    if (this.#waitingChars <= mostWaiting) this.#resume();
+    if (this.#isEnded && this.#failure === undefined) for (const frame of parser.end()) this.#deliverFrame(frame);
+    this.#deadlines.stopWaiting();
+    if (this.#unreadChars <= maxUnread) this.#resume();
     return {
-      ready: () => this.#take(),
-      ended: () => this.#over && this.#failure === undefined && this.#frames.length === 0,
+      takeReady: () => this.#takeFrame(),
+      hasEnded: () => this.#isEnded && this.#failure === undefined && this.#frames.length === 0,
       [Symbol.asyncIterator]: () => ({
         next: () => this.#next(),
         return: () => {
-          this.cut();
-          return Promise.resolve<Next>({ value: undefined, done: true });
+          this.discard();
+          return Promise.resolve<NextFrame>({ value: undefined, done: true });
         },
       }),
     };
   }
 
   /** Discards the rest of the body. */
-  cut(): void {
+  discard(): void {
     // Creating an error is expensive, and most bodies are complete when they are cut.
-    if (!this.#over) this.#break(this.#faults.cut());
+    if (!this.#isEnded) this.#fail(this.#failures.canceled());
     this.#frames = [];
-    this.#taken = 0;
+    this.#readIndex = 0;
   }
 
-  #takeOnce(): void {
-    if (this.#whole || this.#parser) throw new Error('the body of an answer is read once');
+  #claimReader(): void {
+    if (this.#pendingText || this.#parser) throw new Error('the body of an answer is read once');
   }
 
   /** Takes the next frame that has arrived. */
-  #take(): SseFrame | undefined {
-    const frame = this.#frames[this.#taken];
+  #takeFrame(): SseFrame | undefined {
+    const frame = this.#frames[this.#readIndex];
     if (frame === undefined) return undefined;
-    this.#taken += 1;
-    this.#waitingChars -= frame.raw.length;
-    if (this.#taken === this.#frames.length) {
+    this.#readIndex += 1;
+    this.#unreadChars -= frame.raw.length;
+    if (this.#readIndex === this.#frames.length) {
       this.#frames = [];
-      this.#taken = 0;
+      this.#readIndex = 0;
     }
-    if (this.#paused && this.#waitingChars <= mostWaiting / 2) this.#resume();
+    if (this.#isPaused && this.#unreadChars <= maxUnread / 2) this.#resume();
     return frame;
   }
 
-  #next(): Promise<Next> {
-    const value = this.#take();
+  #next(): Promise<NextFrame> {
+    const value = this.#takeFrame();
     if (value !== undefined) return Promise.resolve({ value, done: false });
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
-    if (this.#over) return Promise.resolve({ value: undefined, done: true });
-    if (this.#waiter) return Promise.reject(new Error('one frame is read at a time'));
-    this.#deadlines.wait();
+    if (this.#isEnded) return Promise.resolve({ value: undefined, done: true });
+    if (this.#pendingRead) return Promise.reject(new Error('one frame is read at a time'));
+    this.#deadlines.startWaiting();
     return new Promise((resolve, reject) => {
-      this.#waiter = { resolve, reject };
+      this.#pendingRead = { resolve, reject };
     });
   }
 
   /** @returns false when the body was ended with a failure */
   #parse(parser: SseParser, chunk: Buffer): boolean {
-    const before = parser.lines;
+    const before = parser.lineCount;
     let frames: SseFrame[];
     try {
       frames = parser.push(chunk);
     } catch (error) {
       if (!(error instanceof OversizedEvent)) throw error;
-      const failure = this.#faults.nonsense(error.message, error);
-      if (this.#over) this.#failure ??= failure;
-      else this.#break(failure);
+      const failure = this.#failures.unreadable(error.message, error);
+      if (this.#isEnded) this.#failure ??= failure;
+      else this.#fail(failure);
       return false;
     }
     for (const { data } of frames) {
       if (!isTooDeep(data)) continue;
       const failure = this.#tooDeep();
-      if (this.#over) this.#failure ??= failure;
-      else this.#break(failure);
+      if (this.#isEnded) this.#failure ??= failure;
+      else this.#fail(failure);
       return false;
     }
     // Bytes that never complete a line count as idle time.
-    if (parser.lines !== before) this.#deadlines.news();
-    for (const frame of frames) this.#deliver(frame);
-    if (this.#waitingChars > mostWaiting) this.#pause();
+    if (parser.lineCount !== before) this.#deadlines.activity();
+    for (const frame of frames) this.#deliverFrame(frame);
+    if (this.#unreadChars > maxUnread) this.#pause();
     return true;
   }
 
-  #deliver(frame: SseFrame): void {
-    const waiter = this.#waiter;
-    if (!waiter) {
+  #deliverFrame(frame: SseFrame): void {
+    const pendingRead = this.#pendingRead;
+    if (!pendingRead) {
       this.#frames.push(frame);
-      this.#waitingChars += frame.raw.length;
+      this.#unreadChars += frame.raw.length;
       return;
     }
-    this.#waiter = undefined;
-    this.#deadlines.rest();
-    waiter.resolve({ value: frame, done: false });
+    this.#pendingRead = undefined;
+    this.#deadlines.stopWaiting();
+    pendingRead.resolve({ value: frame, done: false });
   }
 
   #tooDeep(): UpstreamFailure {
-    return this.#faults.nonsense(`its JSON has more than ${mostDepth} levels`);
+    return this.#failures.unreadable(`its JSON has more than ${maxDepth} levels`);
   }
 
   #tooLarge(): UpstreamFailure {
-    return this.#faults.nonsense(`its body has more than ${this.#most} bytes`);
+    return this.#failures.unreadable(`its body has more than ${this.#maxBytes} bytes`);
   }
 
-  #break(failure: unknown): void {
-    if (this.#over) return;
+  #fail(failure: unknown): void {
+    if (this.#isEnded) return;
     this.#finish(failure);
     this.#source.abort();
   }
 
   #finish(failure: unknown): void {
-    this.#over = true;
+    this.#isEnded = true;
     this.#failure = failure;
-    this.#deadlines.stop();
-    clearTimeout(this.#lenient?.timer);
-    this.#answerWhole();
-    const waiter = this.#waiter;
-    this.#waiter = undefined;
-    if (failure !== undefined) waiter?.reject(failure);
-    else waiter?.resolve({ value: undefined, done: true });
-    this.#settled(failure);
+    this.#deadlines.clear();
+    clearTimeout(this.#errorRead?.timer);
+    this.#resolveText();
+    const pendingRead = this.#pendingRead;
+    this.#pendingRead = undefined;
+    if (failure !== undefined) pendingRead?.reject(failure);
+    else pendingRead?.resolve({ value: undefined, done: true });
+    this.#onEnd(failure);
   }
 
-  #answerWhole(): void {
-    if (this.#failure === undefined || this.#lenient) {
+  #resolveText(): void {
+    if (this.#failure === undefined || this.#errorRead) {
       const bytes = Buffer.concat(this.#chunks);
-      this.#whole?.resolve(this.#lenient ? bytes.subarray(0, errorBytes) : bytes);
-    } else this.#whole?.reject(this.#failure);
-    this.#chunks = this.#whole ? [] : this.#chunks;
+      this.#pendingText?.resolve(this.#errorRead ? bytes.subarray(0, maxErrorBytes) : bytes);
+    } else this.#pendingText?.reject(this.#failure);
+    this.#chunks = this.#pendingText ? [] : this.#chunks;
   }
 
   #pause(): void {
-    if (this.#paused) return;
-    this.#paused = true;
+    if (this.#isPaused) return;
+    this.#isPaused = true;
     this.#source.pause();
   }
 
   #resume(): void {
-    if (!this.#paused || this.#over) return;
-    this.#paused = false;
+    if (!this.#isPaused || this.#isEnded) return;
+    this.#isPaused = false;
     this.#source.resume();
   }
 }

@@ -3,17 +3,17 @@ export interface BreakerOptions {
   readonly failures: number;
   readonly openMs: number;
   /** Monotonic clock, in ms. */
-  readonly now: () => number;
+  readonly nowMs: () => number;
 }
 
 /** Permission to send one request to a model. Call one of the three methods once, with the result. */
 export interface BreakerTicket {
   /** Whether this request tests a model whose breaker is open. A probe is not retried. */
   readonly isProbe: boolean;
-  succeeded(): void;
-  failed(): void;
+  markSucceeded(): void;
+  markFailed(): void;
   /** The result says nothing about the model's health. */
-  dropped(): void;
+  discard(): void;
 }
 
 /** How long an outcome counts, in ms. */
@@ -28,8 +28,8 @@ const probeMs = 5000;
 /** Number of callers above which callers without recent outcomes are removed. */
 const maxCallers = 1000;
 
-interface Outcome {
-  readonly at: number;
+interface RequestOutcome {
+  readonly recordedAt: number;
   readonly failed: boolean;
 }
 
@@ -38,14 +38,14 @@ interface Outcome {
  * caller do not open it. While it is open, no requests are sent. After `openMs`, one request at a time is sent as a probe,
  * which closes the breaker or opens it again.
  */
-export class Breaker {
+export class CircuitBreaker {
   readonly #options: BreakerOptions;
-  readonly #outcomes = new Map<string, Outcome[]>();
+  readonly #outcomes = new Map<string, RequestOutcome[]>();
   #openUntil: number | undefined;
   /** Start time of the running probe. */
-  #probing: number | undefined;
+  #probeStartedAt: number | undefined;
   /** Counts state changes. Results of requests from an earlier state are ignored. */
-  #phase = 0;
+  #epoch = 0;
 
   constructor(options: BreakerOptions) {
     this.#options = options;
@@ -56,57 +56,57 @@ export class Breaker {
   }
 
   /** Returns a ticket, or the time until one may be available. */
-  enter(caller: string): BreakerTicket | { readonly restMs: number } {
-    if (this.#openUntil === undefined) return this.#usual(caller);
-    const now = this.#options.now();
-    const restMs = Math.max(this.#openUntil, (this.#probing ?? -Infinity) + probeMs) - now;
-    return restMs > 0 ? { restMs } : this.#probe(now);
+  acquire(callerId: string): BreakerTicket | { readonly retryInMs: number } {
+    if (this.#openUntil === undefined) return this.#closedTicket(callerId);
+    const now = this.#options.nowMs();
+    const retryInMs = Math.max(this.#openUntil, (this.#probeStartedAt ?? -Infinity) + probeMs) - now;
+    return retryInMs > 0 ? { retryInMs } : this.#probeTicket(now);
   }
 
-  #usual(caller: string): BreakerTicket {
-    const phase = this.#phase;
-    const told = (failed: boolean) => () => {
-      if (phase === this.#phase) this.#count(caller, failed);
+  #closedTicket(callerId: string): BreakerTicket {
+    const epoch = this.#epoch;
+    const report = (failed: boolean) => () => {
+      if (epoch === this.#epoch) this.#recordOutcome(callerId, failed);
     };
-    return { isProbe: false, succeeded: told(false), failed: told(true), dropped: () => undefined };
+    return { isProbe: false, markSucceeded: report(false), markFailed: report(true), discard: () => undefined };
   }
 
-  #probe(now: number): BreakerTicket {
-    const phase = this.#phase;
-    this.#probing = now;
-    const told = (change: () => void) => () => {
-      if (phase === this.#phase) change();
+  #probeTicket(now: number): BreakerTicket {
+    const epoch = this.#epoch;
+    this.#probeStartedAt = now;
+    const report = (change: () => void) => () => {
+      if (epoch === this.#epoch) change();
     };
     return {
       isProbe: true,
-      succeeded: told(() => {
-        this.#phase += 1;
-        this.#openUntil = this.#probing = undefined;
+      markSucceeded: report(() => {
+        this.#epoch += 1;
+        this.#openUntil = this.#probeStartedAt = undefined;
         this.#outcomes.clear();
       }),
-      failed: told(() => this.#open()),
+      markFailed: report(() => this.#openBreaker()),
       // The next request becomes the probe, unless another probe has started since.
-      dropped: told(() => {
-        if (this.#probing === now) this.#probing = undefined;
+      discard: report(() => {
+        if (this.#probeStartedAt === now) this.#probeStartedAt = undefined;
       }),
     };
   }
 
-  #count(caller: string, failed: boolean): void {
-    const at = this.#options.now();
-    const known = this.#outcomes.get(caller);
-    if (known) known.push({ at, failed });
-    else this.#outcomes.set(caller, [{ at, failed }]);
+  #recordOutcome(callerId: string, failed: boolean): void {
+    const recordedAt = this.#options.nowMs();
+    const known = this.#outcomes.get(callerId);
+    if (known) known.push({ recordedAt, failed });
+    else this.#outcomes.set(callerId, [{ recordedAt, failed }]);
     if (known && known.length > maxOutcomes) known.shift();
-    if (failed || this.#outcomes.size > maxCallers) this.#forget(at - windowMs);
-    if (failed && this.#isFailing()) this.#open();
+    if (failed || this.#outcomes.size > maxCallers) this.#removeOldOutcomes(recordedAt - windowMs);
+    if (failed && this.#isFailing()) this.#openBreaker();
   }
 
-  #forget(before: number): void {
-    for (const [caller, outcomes] of this.#outcomes) {
-      const recent = outcomes.filter(({ at }) => at > before);
-      if (recent.length > 0) this.#outcomes.set(caller, recent);
-      else this.#outcomes.delete(caller);
+  #removeOldOutcomes(cutoffMs: number): void {
+    for (const [callerId, outcomes] of this.#outcomes) {
+      const recent = outcomes.filter(({ recordedAt }) => recordedAt > cutoffMs);
+      if (recent.length > 0) this.#outcomes.set(callerId, recent);
+      else this.#outcomes.delete(callerId);
     }
   }
 
@@ -125,10 +125,10 @@ export class Breaker {
     );
   }
 
-  #open(): void {
-    this.#phase += 1;
-    this.#openUntil = this.#options.now() + this.#options.openMs;
-    this.#probing = undefined;
+  #openBreaker(): void {
+    this.#epoch += 1;
+    this.#openUntil = this.#options.nowMs() + this.#options.openMs;
+    this.#probeStartedAt = undefined;
     this.#outcomes.clear();
   }
 }

@@ -1,14 +1,14 @@
 import { Agent, type Dispatcher } from 'undici';
-import type { Resolve } from '../../addresses/resolve.ts';
-import { type AddressMode, vettedConnector } from './vetting.ts';
+import type { ResolveHost } from '../../addresses/resolve.ts';
+import { type AddressMode, createVettedConnector } from './vetting.ts';
 
 export interface ConnectionOptions {
-  readonly resolve: Resolve;
+  readonly resolve: ResolveHost;
   readonly connectMs: number;
 }
 
 /** Connection pools, one for each address mode. The caller enforces time limits of answers. */
-export class Connections {
+export class ConnectionPools {
   readonly #options: ConnectionOptions;
   readonly #agents = new Map<AddressMode, Agent>();
 
@@ -16,11 +16,11 @@ export class Connections {
     this.#options = options;
   }
 
-  of(mode: AddressMode): Dispatcher {
-    const known = this.#agents.get(mode);
-    if (known) return known;
+  dispatcherFor(mode: AddressMode): Dispatcher {
+    const existing = this.#agents.get(mode);
+    if (existing) return existing;
     const agent = new Agent({
-      connect: vettedConnector(mode, this.#options),
+      connect: createVettedConnector(mode, this.#options),
       allowH2: false,
       headersTimeout: 0,
       bodyTimeout: 0,

@@ -4,7 +4,7 @@ type Headers = Readonly<Record<string, string>>;
 
 const bearer = (key: string): Headers => ({ authorization: `Bearer ${key}` });
 
-const byWire: Readonly<Record<WireKind, (key: string) => Headers>> = {
+const credentialHeaderByWire: Readonly<Record<WireKind, (key: string) => Headers>> = {
   'openai-chat': bearer,
   'openai-responses': bearer,
   lathe: bearer,
@@ -13,7 +13,7 @@ const byWire: Readonly<Record<WireKind, (key: string) => Headers>> = {
 };
 
 /** Further headers that a wire requires. */
-const always: Partial<Record<WireKind, Headers>> = {
+const requiredHeaders: Partial<Record<WireKind, Headers>> = {
   'anthropic-messages': { 'anthropic-version': '2023-06-01' },
 };
 
@@ -24,17 +24,17 @@ const always: Partial<Record<WireKind, Headers>> = {
  */
 export function providerHeaders(
   wire: WireKind,
-  { apiKey, cloudResource }: { readonly apiKey: string | undefined; readonly cloudResource: boolean },
-  more: Headers = {},
+  { apiKey, isCloudResource }: { readonly apiKey: string | undefined; readonly isCloudResource: boolean },
+  extraHeaders: Headers = {},
 ): Record<string, string> {
   // A caller's own endpoint may need no key.
-  const credential = !apiKey ? {} : cloudResource ? { 'api-key': apiKey } : byWire[wire](apiKey);
+  const credential = !apiKey ? {} : isCloudResource ? { 'api-key': apiKey } : credentialHeaderByWire[wire](apiKey);
   return {
     'user-agent': 'lathe-gateway',
     // Compressed streams are delayed until a block is full.
     'accept-encoding': 'identity',
-    ...always[wire],
-    ...more,
+    ...requiredHeaders[wire],
+    ...extraHeaders,
     ...credential,
   };
 }

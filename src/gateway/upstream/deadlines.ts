@@ -11,48 +11,48 @@ export interface TimeLimits {
  */
 export class Deadlines {
   readonly #limits: TimeLimits;
-  readonly #expire: (what: keyof TimeLimits) => void;
-  readonly #end: number;
-  #news: number;
-  #waiting = true;
+  readonly #expire: (limit: keyof TimeLimits) => void;
+  readonly #deadlineAt: number;
+  #activity: number;
+  #isReaderWaiting = true;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(limits: TimeLimits, expire: (what: keyof TimeLimits) => void) {
+  constructor(limits: TimeLimits, expire: (limit: keyof TimeLimits) => void) {
     this.#limits = limits;
     this.#expire = expire;
-    this.#news = performance.now();
-    this.#end = this.#news + limits.totalMs;
-    this.#set(this.#news);
+    this.#activity = performance.now();
+    this.#deadlineAt = this.#activity + limits.totalMs;
+    this.#schedule(this.#activity);
   }
 
   /** Data arrived. */
-  news(): void {
-    this.#news = performance.now();
+  activity(): void {
+    this.#activity = performance.now();
   }
 
-  wait(): void {
-    if (this.#waiting) return;
-    this.#waiting = true;
-    this.#news = performance.now();
+  startWaiting(): void {
+    if (this.#isReaderWaiting) return;
+    this.#isReaderWaiting = true;
+    this.#activity = performance.now();
   }
 
-  rest(): void {
-    this.#waiting = false;
+  stopWaiting(): void {
+    this.#isReaderWaiting = false;
   }
 
-  stop(): void {
+  clear(): void {
     clearTimeout(this.#timer);
   }
 
-  #set(now: number): void {
-    const idleEnd = (this.#waiting ? this.#news : now) + this.#limits.idleMs;
-    this.#timer = setTimeout(() => this.#ring(), Math.max(1, Math.min(this.#end, idleEnd) - now));
+  #schedule(now: number): void {
+    const idleEnd = (this.#isReaderWaiting ? this.#activity : now) + this.#limits.idleMs;
+    this.#timer = setTimeout(() => this.#check(), Math.max(1, Math.min(this.#deadlineAt, idleEnd) - now));
   }
 
-  #ring(): void {
+  #check(): void {
     const now = performance.now();
-    if (now >= this.#end) this.#expire('totalMs');
-    else if (this.#waiting && now - this.#news >= this.#limits.idleMs) this.#expire('idleMs');
-    else this.#set(now);
+    if (now >= this.#deadlineAt) this.#expire('totalMs');
+    else if (this.#isReaderWaiting && now - this.#activity >= this.#limits.idleMs) this.#expire('idleMs');
+    else this.#schedule(now);
   }
 }

@@ -1,6 +1,6 @@
 import type { Candidate, Provider } from '../catalog/types.ts';
 import type { ByokProvider } from '../config/types.ts';
-import { type AddressMode, vettedBase } from './vetting.ts';
+import { type AddressMode, vetBaseUrl } from './vetting.ts';
 
 /** Where the requests of a candidate are sent. */
 export type Destination =
@@ -10,11 +10,11 @@ export type Destination =
       readonly kind: 'url';
       readonly mode: AddressMode;
       readonly base: URL;
-      readonly cloudResource: boolean;
+      readonly isCloudResource: boolean;
     };
 
 /** The provider name for messages. */
-export const nameOf = ({ model, credential }: Candidate): string =>
+export const providerNameOf = ({ model, credential }: Candidate): string =>
   credential.kind === 'byok' ? credential.provider : model.provider.id;
 
 /**
@@ -27,28 +27,28 @@ export function destinationOf(
   byok: ReadonlyMap<string, ByokProvider>,
 ): Destination {
   if (credential.kind === 'byok') {
-    const known = byok.get(credential.provider);
+    const byokProvider = byok.get(credential.provider);
     if (credential.baseUrl === undefined) {
-      const base = known?.baseUrl ?? provider.baseUrls[0] ?? '';
-      return { kind: 'url', mode: 'house', base: vettedBase(base, { mode: 'house' }), cloudResource: false };
+      const base = byokProvider?.baseUrl ?? provider.baseUrls[0] ?? '';
+      return { kind: 'url', mode: 'house', base: vetBaseUrl(base, { mode: 'house' }), isCloudResource: false };
     }
-    const registered = !known && credential.provider.includes(':');
+    const isRegistered = !byokProvider && credential.provider.includes(':');
     return {
       kind: 'url',
-      ...resource(credential.baseUrl, registered ? 'registered' : 'public', known),
-      cloudResource: !registered,
+      ...vetCredentialUrl(credential.baseUrl, isRegistered ? 'registered' : 'public', byokProvider),
+      isCloudResource: !isRegistered,
     };
   }
   if (provider.baseUrls.length === 0 && provider.id === 'local') return { kind: 'local' };
   if (provider.wire === 'lathe') {
-    for (const url of provider.baseUrls) vettedBase(url, { mode: 'house' });
+    for (const url of provider.baseUrls) vetBaseUrl(url, { mode: 'house' });
     return { kind: 'hosts', provider };
   }
-  const base = vettedBase(provider.baseUrls[0] ?? '', { mode: 'house' });
-  return { kind: 'url', mode: 'house', base, cloudResource: false };
+  const base = vetBaseUrl(provider.baseUrls[0] ?? '', { mode: 'house' });
+  return { kind: 'url', mode: 'house', base, isCloudResource: false };
 }
 
-function resource(text: string, mode: AddressMode, known: ByokProvider | undefined) {
-  const { hostSuffixes = [], basePath = '' } = known ?? {};
-  return { mode, base: vettedBase(text, { mode, hostSuffixes, basePath }) };
+function vetCredentialUrl(text: string, mode: AddressMode, byokProvider: ByokProvider | undefined) {
+  const { hostSuffixes = [], basePath = '' } = byokProvider ?? {};
+  return { mode, base: vetBaseUrl(text, { mode, hostSuffixes, basePath }) };
 }

@@ -1,115 +1,115 @@
 import type { Dispatcher } from 'undici';
 import { systemCode } from '../../util/system-code.ts';
-import { AnswerBody, type AnswerLimits, type BodySource } from './answer-body.ts';
-import type { ProviderFaults } from './faults.ts';
+import { AnswerBody, type AnswerLimits, type AnswerSource } from './answer-body.ts';
+import type { ProviderFailures } from './faults.ts';
 import type { UpstreamReply } from './types.ts';
 import type { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
-import { isPacked, Unpacking } from './unpacking.ts';
-import { AddressRefused } from './vetting.ts';
+import { isCompressed, Decompressor } from './unpacking.ts';
+import { AddressRefusedError } from './vetting.ts';
 
 /** Limits and callbacks of one upstream request. */
 export interface ExchangeContext {
   readonly limits: AnswerLimits;
-  readonly faults: ProviderFaults;
+  readonly failures: ProviderFailures;
   readonly signal: AbortSignal;
   /** Called once at the end, with the failure or undefined. */
-  readonly settled: (failure: unknown) => void;
+  readonly onEnd: (failure: unknown) => void;
 }
 
 /** Assembles the head and the body of one answer from the events of a connection. */
-export class Exchange {
+export class UpstreamExchange {
   readonly #context: ExchangeContext;
-  readonly #source: BodySource;
+  readonly #source: AnswerSource;
   readonly #body: AnswerBody;
-  readonly #giveUp: () => void;
+  readonly #onAbort: () => void;
   readonly head: Promise<UpstreamReply>;
   #resolve!: (reply: UpstreamReply) => void;
   #reject!: (failure: unknown) => void;
-  #unpacking: Unpacking | undefined;
-  #begun = false;
-  #over = false;
+  #decompressor: Decompressor | undefined;
+  #hasHead = false;
+  #isEnded = false;
 
-  constructor(context: ExchangeContext, source: BodySource) {
+  constructor(context: ExchangeContext, source: AnswerSource) {
     this.#context = context;
-    const { limits, faults, signal, settled } = context;
+    const { limits, failures, signal, onEnd } = context;
     this.head = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    this.#giveUp = () => this.#body.break(signal.reason);
+    this.#onAbort = () => this.#body.fail(signal.reason);
     this.#source = source;
-    const unpacked: BodySource = {
-      pause: () => (this.#unpacking ?? source).pause(),
-      resume: () => (this.#unpacking ?? source).resume(),
-      abort: () => (this.#unpacking ?? source).abort(),
+    const decodedSource: AnswerSource = {
+      pause: () => (this.#decompressor ?? source).pause(),
+      resume: () => (this.#decompressor ?? source).resume(),
+      abort: () => (this.#decompressor ?? source).abort(),
     };
-    this.#body = new AnswerBody(limits, faults, unpacked, (failure) => {
-      this.#over = true;
-      signal.removeEventListener('abort', this.#giveUp);
-      if (!this.#begun) this.#reject(failure ?? faults.brokeOff());
-      settled(failure);
+    this.#body = new AnswerBody(limits, failures, decodedSource, (failure) => {
+      this.#isEnded = true;
+      signal.removeEventListener('abort', this.#onAbort);
+      if (!this.#hasHead) this.#reject(failure ?? failures.connectionLost());
+      onEnd(failure);
     });
-    if (signal.aborted) this.#giveUp();
-    else signal.addEventListener('abort', this.#giveUp);
+    if (signal.aborted) this.#onAbort();
+    else signal.addEventListener('abort', this.#onAbort);
   }
 
-  begin(status: number, headers: Readonly<Record<string, string>>): void {
+  start(status: number, headers: Readonly<Record<string, string>>): void {
     const coding = headers['content-encoding'];
-    if (isPacked(coding)) {
-      this.#unpacking = Unpacking.of(coding, this.#source);
-      if (!this.#unpacking) {
-        this.#body.break(
-          this.#context.faults.nonsense(`it has the unknown content-encoding '${coding.slice(0, 40)}'`),
+    if (isCompressed(coding)) {
+      this.#decompressor = Decompressor.create(coding, this.#source);
+      if (!this.#decompressor) {
+        this.#body.fail(
+          this.#context.failures.unreadable(`it has the unknown content-encoding '${coding.slice(0, 40)}'`),
         );
         return;
       }
-      this.#unpacking.into(this.#body, this.#context.faults);
+      this.#decompressor.pipeTo(this.#body, this.#context.failures);
     }
-    this.#begun = true;
+    this.#hasHead = true;
     const body = this.#body;
     this.#resolve({
       status,
       headers,
-      text: () => body.text({ lenient: status >= 300 }),
+      text: () => body.text({ isLenient: status >= 300 }),
       frames: () => body.frames(),
-      cut: () => body.cut(),
+      cut: () => body.discard(),
     });
   }
 
   push(chunk: Buffer): void {
-    (this.#unpacking ?? this.#body).push(chunk);
+    (this.#decompressor ?? this.#body).push(chunk);
   }
 
   end(): void {
-    (this.#unpacking ?? this.#body).end();
+    (this.#decompressor ?? this.#body).end();
   }
 
   /** The connection failed or could not be established. */
   fail(error: unknown): void {
     // The gateway closed the connection itself.
-    if (this.#over) return;
-    (this.#unpacking ?? this.#body).break(this.#failure(error));
+    if (this.#isEnded) return;
+    (this.#decompressor ?? this.#body).fail(this.#toFailure(error));
   }
 
-  #failure(error: unknown): UpstreamFailure {
-    const { faults } = this.#context;
-    if (error instanceof AddressRefused)
-      return faults.unusable(`its base URL is not allowed. ${error.message}`, error);
+  #toFailure(error: unknown): UpstreamFailure {
+    const { failures } = this.#context;
+    if (error instanceof AddressRefusedError)
+      return failures.unusable(`its base URL is not allowed. ${error.message}`, error);
     if (systemCode(error) === 'UND_ERR_INVALID_ARG')
-      return faults.unusable('a header is invalid; check the credential.');
-    return this.#begun ? faults.brokeOff(error) : faults.unreachable(error);
+      return failures.unusable('a header is invalid; check the credential.');
+    return this.#hasHead ? failures.connectionLost(error) : failures.unreachable(error);
   }
 }
 
 /** Sends one request over a pooled connection. Its bytes go straight into the body, without a stream in between. */
-export function ask(
+export function sendRequest(
   dispatcher: Dispatcher,
   options: Dispatcher.DispatchOptions,
   context: ExchangeContext,
 ): Promise<UpstreamReply> {
   let controller: Dispatcher.DispatchController | undefined;
   let aborted = false;
-  const exchange = new Exchange(context, {
+  const exchange = new UpstreamExchange(context, {
     pause: () => controller?.pause(),
     resume: () => controller?.resume(),
     abort: () => {
@@ -125,7 +125,7 @@ export function ask(
       if (aborted) started.abort(new Error('aborted'));
     },
     onResponseStart(_, status, headers) {
-      if (status >= 200) exchange.begin(status, flat(headers));
+      if (status >= 200) exchange.start(status, joinHeaders(headers));
     },
     onResponseData: (_, chunk) => exchange.push(chunk),
     onResponseEnd: () => exchange.end(),
@@ -139,7 +139,7 @@ export function ask(
   return exchange.head;
 }
 
-function flat(
+function joinHeaders(
   headers: Readonly<Record<string, string | readonly string[] | undefined>>,
 ): Record<string, string> {
   const all: Record<string, string> = {};

@@ -1,13 +1,13 @@
 /** Load limit of the preferred host, relative to the least loaded one; above it the next host of the ranking is used. */
-const slack = { factor: 1.25, more: 4 };
+const overload = { factor: 1.25, offset: 4 };
 /** Failed health checks in a row after which a host counts as down; one may only mean that it is busy. */
-const mostMisses = 2;
+const maxFailedChecks = 2;
 /** Length of the prompt prefix that selects a host, in UTF-16 units. It stays the same while a conversation grows. */
 const prefixLength = 1024;
 
 export interface PoolHost {
   readonly baseUrl: string;
-  readonly up: boolean;
+  readonly isUp: boolean;
   readonly inFlight: number;
 }
 
@@ -15,18 +15,18 @@ interface Host {
   readonly baseUrl: string;
   readonly healthUrl: string;
   readonly hash: number;
-  up: boolean;
+  isUp: boolean;
   inFlight: number;
   /** Failed health checks in a row. */
-  misses: number;
+  failedChecks: number;
   /** The running health check; the result of an older one is ignored. */
-  look: symbol | undefined;
+  checkId: symbol | undefined;
 }
 
 export interface HostPoolOptions {
   /** Whether the host with this `/health` URL is healthy. Rejects when it cannot be reached. */
-  readonly probe: (healthUrl: string) => Promise<boolean>;
-  readonly everyMs: number;
+  readonly checkHealth: (healthUrl: string) => Promise<boolean>;
+  readonly checkIntervalMs: number;
 }
 
 /**
@@ -36,23 +36,23 @@ export interface HostPoolOptions {
  */
 export class HostPool {
   readonly #hosts: readonly Host[];
-  readonly #probe: HostPoolOptions['probe'];
+  readonly #checkHealth: HostPoolOptions['checkHealth'];
   readonly #timer: NodeJS.Timeout;
 
-  constructor(baseUrls: readonly string[], { probe, everyMs }: HostPoolOptions) {
+  constructor(baseUrls: readonly string[], { checkHealth, checkIntervalMs }: HostPoolOptions) {
     this.#hosts = baseUrls.map((baseUrl) => ({
       baseUrl,
       healthUrl: healthUrl(baseUrl),
       hash: hashOf(baseUrl),
       // Assumed until the first health check.
-      up: true,
+      isUp: true,
       inFlight: 0,
-      misses: 0,
-      look: undefined,
+      failedChecks: 0,
+      checkId: undefined,
     }));
-    this.#probe = probe;
-    this.#timer = setInterval(() => this.#look(), everyMs).unref();
-    this.#look();
+    this.#checkHealth = checkHealth;
+    this.#timer = setInterval(() => this.#check(), checkIntervalMs).unref();
+    this.#check();
   }
 
   get hosts(): readonly PoolHost[] {
@@ -60,54 +60,54 @@ export class HostPool {
   }
 
   /** Reserves a place at a host; undefined when none is up. */
-  enter(prefix: string): PoolPlace | undefined {
-    const up = this.#hosts.filter((host) => host.up);
-    if (up.length === 0) return undefined;
-    const least = Math.min(...up.map(({ inFlight }) => inFlight));
-    const most = least * slack.factor + slack.more;
+  acquire(prefix: string): PoolLease | undefined {
+    const isUp = this.#hosts.filter((host) => host.isUp);
+    if (isUp.length === 0) return undefined;
+    const lowestInFlight = Math.min(...isUp.map(({ inFlight }) => inFlight));
+    const maxInFlight = lowestInFlight * overload.factor + overload.offset;
     const hash = hashOf(prefix.slice(0, prefixLength));
-    const ranked = up.map((host) => ({ host, score: mixed(hash ^ host.hash) }));
+    const ranked = isUp.map((host) => ({ host, score: mixBits(hash ^ host.hash) }));
     ranked.sort((a, b) => b.score - a.score);
-    const chosen = ranked.find(({ host }) => host.inFlight < most);
-    return new Place(chosen?.host ?? ranked[0]!.host, this);
+    const chosen = ranked.find(({ host }) => host.inFlight < maxInFlight);
+    return new HostLease(chosen?.host ?? ranked[0]!.host, this);
   }
 
   /** Whether any host is up, except one. */
-  anyUp(but?: string): boolean {
-    return this.#hosts.some((host) => host.up && host.baseUrl !== but);
+  isAnyUp(exceptUrl?: string): boolean {
+    return this.#hosts.some((host) => host.isUp && host.baseUrl !== exceptUrl);
   }
 
-  look(host: Host): void {
-    const look = Symbol();
-    host.look = look;
-    const told = (well: boolean | undefined) => {
-      if (host.look !== look) return;
-      host.look = undefined;
-      host.misses = well === undefined ? host.misses + 1 : 0;
-      if (well !== undefined) host.up = well;
-      else if (host.misses >= mostMisses) host.up = false;
+  check(host: Host): void {
+    const checkId = Symbol();
+    host.checkId = checkId;
+    const onResult = (isHealthy: boolean | undefined) => {
+      if (host.checkId !== checkId) return;
+      host.checkId = undefined;
+      host.failedChecks = isHealthy === undefined ? host.failedChecks + 1 : 0;
+      if (isHealthy !== undefined) host.isUp = isHealthy;
+      else if (host.failedChecks >= maxFailedChecks) host.isUp = false;
     };
-    this.#probe(host.healthUrl).then(told, () => told(undefined));
+    this.#checkHealth(host.healthUrl).then(onResult, () => onResult(undefined));
   }
 
   close(): void {
     clearInterval(this.#timer);
   }
 
-  #look(): void {
-    for (const host of this.#hosts) if (!host.look) this.look(host);
+  #check(): void {
+    for (const host of this.#hosts) if (!host.checkId) this.check(host);
   }
 }
 
-export interface PoolPlace {
+export interface PoolLease {
   readonly baseUrl: string;
   /** The host cannot be reached: it gets no requests until a health check succeeds. */
-  failed(): void;
+  markFailed(): void;
   /** The answer's body has ended. */
-  leave(): void;
+  release(): void;
 }
 
-class Place implements PoolPlace {
+class HostLease implements PoolLease {
   readonly #host: Host;
   readonly #pool: HostPool;
 
@@ -121,12 +121,12 @@ class Place implements PoolPlace {
     return this.#host.baseUrl;
   }
 
-  failed(): void {
-    this.#host.up = false;
-    this.#pool.look(this.#host);
+  markFailed(): void {
+    this.#host.isUp = false;
+    this.#pool.check(this.#host);
   }
 
-  leave(): void {
+  release(): void {
     this.#host.inFlight -= 1;
   }
 }
@@ -141,12 +141,12 @@ function healthUrl(baseUrl: string): string {
 /** FNV-1a over UTF-16 units. */
 function hashOf(text: string): number {
   let hash = 0x811c9dc5;
-  for (let at = 0; at < text.length; at += 1) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  for (let index = 0; index < text.length; index += 1) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
   return hash;
 }
 
 /** Mixes a hash so that similar inputs differ in all 32 bits. */
-function mixed(hash: number): number {
+function mixBits(hash: number): number {
   let mix = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   mix = Math.imul(mix ^ (mix >>> 13), 0xc2b2ae35);
   return (mix ^ (mix >>> 16)) >>> 0;

@@ -1,119 +1,119 @@
-import { unlessAborted } from '../../util/abort.ts';
+import { raceAbort } from '../../util/abort.ts';
 import { isRecord, type Json } from '../../util/json.ts';
 import { HttpError } from '../../http/error.ts';
-import { failureOf } from '../../wires/chat/failure.ts';
+import { classifyFailure } from '../../wires/chat/failure.ts';
 import type { AnswerBatches, Backend, BackendRequest } from '../../wires/core/backend.ts';
 import { errorObject } from '../../wires/core/error.ts';
 import { faultInStream } from '../../wires/core/provider-faults.ts';
 import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 import type { UpstreamBody } from '../../wires/core/wire.ts';
 import { Deadlines, type TimeLimits } from './deadlines.ts';
-import type { ProviderFaults } from './faults.ts';
-import type { Sending, UpstreamReply } from './types.ts';
+import type { ProviderFailures } from './faults.ts';
+import type { UpstreamRequest, UpstreamReply } from './types.ts';
 
 export interface LocalContext {
   readonly limits: TimeLimits;
-  readonly faults: ProviderFaults;
+  readonly failures: ProviderFailures;
 }
 
 /**
  * Sends a request to the resident model of this process by a function call, with the same limits as other providers.
  * Rejects with `UpstreamFailure`, or with the reason of the signal.
  */
-export async function askLocally(
+export async function sendLocal(
   backend: Backend,
-  { body, stream, signal, traceparent }: Pick<Sending, 'body' | 'stream' | 'signal' | 'traceparent'>,
-  { limits, faults }: LocalContext,
+  { body, stream, signal, traceparent }: Pick<UpstreamRequest, 'body' | 'stream' | 'signal' | 'traceparent'>,
+  { limits, failures }: LocalContext,
 ): Promise<UpstreamReply> {
-  const leaving = new AbortController();
-  const either = AbortSignal.any([signal, leaving.signal]);
-  const deadlines = new Deadlines(limits, (what) =>
-    leaving.abort(what === 'totalMs' ? faults.tooLong(limits.totalMs) : faults.silent(limits.idleMs)),
+  const ownAbort = new AbortController();
+  const anySignal = AbortSignal.any([signal, ownAbort.signal]);
+  const deadlines = new Deadlines(limits, (limit) =>
+    ownAbort.abort(limit === 'totalMs' ? failures.totalTimeout(limits.totalMs) : failures.idleTimeout(limits.idleMs)),
   );
   const request: BackendRequest = {
-    body: membersOf(body),
+    body: toMembers(body),
     stream,
     traceparent,
   };
   try {
     if (body.path === '/embeddings') {
-      const answer = await unlessAborted(backend.embed(request, either), either);
-      deadlines.stop();
+      const answer = await raceAbort(backend.embed(request, anySignal), anySignal);
+      deadlines.clear();
       return { ...localReply, text: () => Promise.resolve(JSON.stringify(answer)) };
     }
     const wire = body.path === '/completions' ? 'completions' : 'chat';
-    const { events, resident } = await unlessAborted(backend.answer(wire, request, either), either);
+    const { events, resident } = await raceAbort(backend.answer(wire, request, anySignal), anySignal);
     const cut = () => {
-      leaving.abort(faults.cut());
-      deadlines.stop();
+      ownAbort.abort(failures.canceled());
+      deadlines.clear();
       events.return().catch(() => undefined);
     };
     return {
       ...localReply,
-      local: { events: within(events, { deadlines, either, faults }), resident },
+      local: { events: withDeadlines(events, { deadlines, anySignal, failures }), resident },
       cut,
     };
   } catch (error) {
-    deadlines.stop();
-    either.throwIfAborted();
-    throw error instanceof HttpError ? refused(error) : faults.unreachable(error);
+    deadlines.clear();
+    anySignal.throwIfAborted();
+    throw error instanceof HttpError ? toUpstreamFailure(error) : failures.unreachable(error);
   }
 }
 
 /** Converts an error of the host. A stalled reader is not reported as a slow provider. */
-function refused(error: HttpError): UpstreamFailure {
+function toUpstreamFailure(error: HttpError): UpstreamFailure {
   const { status, code, headers } = error;
-  const shown = errorObject(error);
-  const fault =
+  const errorBody = errorObject(error);
+  const upstreamFault =
     code === 'reader_stalled'
-      ? faultInStream(shown)
-      : failureOf(status, JSON.stringify({ error: shown }), headers);
-  return new UpstreamFailure(fault, { cause: error });
+      ? faultInStream(errorBody)
+      : classifyFailure(status, JSON.stringify({ error: errorBody }), headers);
+  return new UpstreamFailure(upstreamFault, { cause: error });
 }
 
-function membersOf({ value, text }: UpstreamBody): Json {
+function toMembers({ value, text }: UpstreamBody): Json {
   const members: unknown = value ?? JSON.parse(text);
   return isRecord(members) ? members : {};
 }
 
 /** Yields the events within the time limits. Throws the same errors as `sendLocal`. */
-async function* within(
+async function* withDeadlines(
   events: AnswerBatches,
   {
     deadlines,
-    either,
-    faults,
+    anySignal,
+    failures,
   }: {
     readonly deadlines: Deadlines;
-    readonly either: AbortSignal;
-    readonly faults: ProviderFaults;
+    readonly anySignal: AbortSignal;
+    readonly failures: ProviderFailures;
   },
 ): AnswerBatches {
   try {
     for (;;) {
-      deadlines.wait();
-      const next = await unlessAborted(events.next(), either);
-      deadlines.news();
-      deadlines.rest();
+      deadlines.startWaiting();
+      const next = await raceAbort(events.next(), anySignal);
+      deadlines.activity();
+      deadlines.stopWaiting();
       if (next.done) return;
       yield next.value;
     }
   } catch (error) {
-    either.throwIfAborted();
-    throw error instanceof HttpError ? refused(error) : faults.brokeOff(error);
+    anySignal.throwIfAborted();
+    throw error instanceof HttpError ? toUpstreamFailure(error) : failures.connectionLost(error);
   } finally {
-    deadlines.stop();
+    deadlines.clear();
     events.return().catch(() => undefined);
   }
 }
 
-const unread = () => {
+const noBody = () => {
   throw new Error('an answer of the resident model has no body to read');
 };
 const localReply: UpstreamReply = {
   status: 200,
   headers: {},
-  text: unread,
-  frames: unread,
+  text: noBody,
+  frames: noBody,
   cut: () => undefined,
 };

@@ -1,25 +1,25 @@
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { pause } from '../../util/pause.ts';
+import { sleep } from '../../util/pause.ts';
 import type { Candidate } from '../catalog/types.ts';
 import type { Limits } from '../config/types.ts';
-import { Breaker, type BreakerTicket } from './breaker.ts';
-import { nameOf } from './destination.ts';
-import { ProviderFaults } from './faults.ts';
-import { type Attempt, type Router, Unaskable } from './types.ts';
+import { CircuitBreaker, type BreakerTicket } from './breaker.ts';
+import { providerNameOf } from './destination.ts';
+import { ProviderFailures } from './faults.ts';
+import { type Attempt, type Router, UntranslatableRequest } from './types.ts';
 import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 
 /** A provider that asks for a longer delay (`Retry-After`) is not retried, in ms. */
-const longestPauseMs = 10_000;
-const firstPauseMs = 250;
+const maxRetryDelayMs = 10_000;
+const firstRetryDelayMs = 250;
 /** Breakers of callers' own credentials that are kept. */
-const mostCallers = 10_000;
+const maxCallers = 10_000;
 
 /** The result of an attempt. */
 export interface AttemptReport extends Attempt {
   readonly failure?: UpstreamFailure;
   /** Delay before the next attempt on the same candidate; undefined when there is none. */
-  readonly pauseMs?: number;
+  readonly retryDelayMs?: number;
 }
 
 export interface UpstreamRouterOptions {
@@ -33,8 +33,8 @@ export interface UpstreamRouterOptions {
 
 export class UpstreamRouter implements Router {
   readonly #options: UpstreamRouterOptions & { readonly now: () => number; readonly random: () => number };
-  readonly #ofHouse = new Map<string, Breaker>();
-  readonly #ofCallers = new LRUCache<string, Breaker>({ max: mostCallers });
+  readonly #operatorBreakers = new Map<string, CircuitBreaker>();
+  readonly #callerBreakers = new LRUCache<string, CircuitBreaker>({ max: maxCallers });
 
   constructor(options: UpstreamRouterOptions) {
     this.#options = { now: () => performance.now(), random: Math.random, ...options };
@@ -44,95 +44,95 @@ export class UpstreamRouter implements Router {
     candidates: readonly Candidate[],
     attempt: (attempt: Attempt) => Promise<T>,
     signal: AbortSignal,
-    caller: string,
+    callerId: string,
   ): Promise<T> {
-    let n = 0;
+    let attemptNumber = 0;
     let last: UpstreamFailure | undefined;
-    let soonest: { readonly restMs: number; readonly candidate: Candidate } | undefined;
-    for (const [place, candidate] of candidates.entries()) {
+    let soonestRetry: { readonly retryInMs: number; readonly candidate: Candidate } | undefined;
+    for (const [candidateIndex, candidate] of candidates.entries()) {
       signal.throwIfAborted();
-      const breaker = this.#breakerOf(candidate);
-      const ticket = breaker.enter(caller);
-      if ('restMs' in ticket) {
-        const { restMs } = ticket;
-        if (!soonest || restMs < soonest.restMs) soonest = { restMs, candidate };
+      const breaker = this.#getBreaker(candidate);
+      const ticket = breaker.acquire(callerId);
+      if ('retryInMs' in ticket) {
+        const { retryInMs } = ticket;
+        if (!soonestRetry || retryInMs < soonestRetry.retryInMs) soonestRetry = { retryInMs, candidate };
         continue;
       }
-      for (let tries = 0; ; tries += 1) {
-        const about: Attempt = { candidate, n, place };
-        n += 1;
+      for (let retries = 0; ; retries += 1) {
+        const attemptInfo: Attempt = { candidate, attemptNumber, candidateIndex };
+        attemptNumber += 1;
         try {
-          const result = await attempt(about);
-          ticket.succeeded();
-          this.#options.onAttempt?.(about);
+          const result = await attempt(attemptInfo);
+          ticket.markSucceeded();
+          this.#options.onAttempt?.(attemptInfo);
           return result;
         } catch (error) {
-          if (error instanceof Unaskable) {
-            ticket.dropped();
+          if (error instanceof UntranslatableRequest) {
+            ticket.discard();
             break;
           }
           if (signal.aborted || !(error instanceof UpstreamFailure)) {
-            ticket.dropped();
+            ticket.discard();
             throw error;
           }
           // When the breaker is open, retries would only add load.
-          const more = error.again && tries < this.#options.limits.retries && !breaker.isOpen;
-          const pauseMs = more ? this.#pause(tries, error) : undefined;
+          const canRetry = error.isRetryable && retries < this.#options.limits.retries && !breaker.isOpen;
+          const retryDelayMs = canRetry ? this.#retryDelay(retries, error) : undefined;
           // The breaker counts a request once, however many attempts it had.
-          if (pauseMs === undefined) judge(error, ticket);
+          if (retryDelayMs === undefined) reportOutcome(error, ticket);
           this.#options.onAttempt?.({
-            ...about,
+            ...attemptInfo,
             failure: error,
-            ...(pauseMs === undefined ? {} : { pauseMs }),
+            ...(retryDelayMs === undefined ? {} : { retryDelayMs }),
           });
-          if (!error.again) throw error;
+          if (!error.isRetryable) throw error;
           last = error;
-          if (pauseMs === undefined) break;
+          if (retryDelayMs === undefined) break;
           try {
-            if (pauseMs > 0) await pause(pauseMs, signal);
-          } catch (left) {
-            ticket.dropped();
-            throw left;
+            if (retryDelayMs > 0) await sleep(retryDelayMs, signal);
+          } catch (abortReason) {
+            ticket.discard();
+            throw abortReason;
           }
         }
       }
     }
     if (last) throw last;
-    if (!soonest) throw new Error('no candidates');
-    const { model } = soonest.candidate;
-    throw new ProviderFaults(nameOf(soonest.candidate)).resting(model.id, soonest.restMs);
+    if (!soonestRetry) throw new Error('no candidates');
+    const { model } = soonestRetry.candidate;
+    throw new ProviderFailures(providerNameOf(soonestRetry.candidate)).breakerOpen(model.id, soonestRetry.retryInMs);
   }
 
   /** Retry delay in ms: the provider's `Retry-After`, or exponential backoff; undefined when it would be too long. */
-  #pause(tries: number, { retryAfterMs }: UpstreamFailure): number | undefined {
+  #retryDelay(tries: number, { retryAfterMs }: UpstreamFailure): number | undefined {
     const { random } = this.#options;
     if (retryAfterMs === undefined)
-      return Math.min(firstPauseMs * 2 ** tries, longestPauseMs) * (0.5 + random() / 2);
-    return retryAfterMs > longestPauseMs ? undefined : retryAfterMs * (1 + random() / 10);
+      return Math.min(firstRetryDelayMs * 2 ** tries, maxRetryDelayMs) * (0.5 + random() / 2);
+    return retryAfterMs > maxRetryDelayMs ? undefined : retryAfterMs * (1 + random() / 10);
   }
 
-  #breakerOf(candidate: Candidate): Breaker {
-    const isOfHouse = candidate.credential.kind === 'house';
+  #getBreaker(candidate: Candidate): CircuitBreaker {
+    const isOperators = candidate.credential.kind === 'house';
     const key = breakerKey(candidate);
     // `peek`, not `get`: when there are too many, the oldest breaker is dropped, not the least recently used.
-    const known = isOfHouse ? this.#ofHouse.get(key) : this.#ofCallers.peek(key);
-    if (known) return known;
+    const existing = isOperators ? this.#operatorBreakers.get(key) : this.#callerBreakers.peek(key);
+    if (existing) return existing;
     const { limits, now } = this.#options;
-    const breaker = new Breaker({
+    const breaker = new CircuitBreaker({
       failures: limits.breakerFailures,
       openMs: limits.breakerSecs * 1000,
-      now,
+      nowMs: now,
     });
-    (isOfHouse ? this.#ofHouse : this.#ofCallers).set(key, breaker);
+    (isOperators ? this.#operatorBreakers : this.#callerBreakers).set(key, breaker);
     return breaker;
   }
 }
 
-function judge(failure: UpstreamFailure, ticket: BreakerTicket): void {
-  if (failure.unwell) ticket.failed();
+function reportOutcome(failure: UpstreamFailure, ticket: BreakerTicket): void {
+  if (failure.isUnhealthy) ticket.markFailed();
   // A refused request is a working provider.
-  else if (failure.again) ticket.dropped();
-  else ticket.succeeded();
+  else if (failure.isRetryable) ticket.discard();
+  else ticket.markSucceeded();
 }
 
 /** Breakers are kept per model, because one may fail while others work, and per caller credential and base URL. */

@@ -1,17 +1,17 @@
-import { type Resolve, systemResolve } from '../../addresses/resolve.ts';
+import { type ResolveHost, systemResolve } from '../../addresses/resolve.ts';
 import type { Backend } from '../../wires/core/backend.ts';
 import type { Provider } from '../catalog/types.ts';
 import type { ByokProvider } from '../config/types.ts';
-import { Connections } from './connections.ts';
+import { ConnectionPools } from './connections.ts';
 import { providerHeaders } from './credential-headers.ts';
-import { type Destination, destinationOf, nameOf } from './destination.ts';
-import { ask, type ExchangeContext } from './exchange.ts';
-import { ofOneHost, ProviderFaults } from './faults.ts';
+import { type Destination, destinationOf, providerNameOf } from './destination.ts';
+import { sendRequest, type ExchangeContext } from './exchange.ts';
+import { asHostFailure, ProviderFailures } from './faults.ts';
 import { HostPool } from './host-pool.ts';
-import { askLocally } from './local.ts';
-import type { Sending, Transport, UpstreamReply } from './types.ts';
-import { AddressRefused } from './vetting.ts';
-import { vettedGet } from './vetted-get.ts';
+import { sendLocal } from './local.ts';
+import type { UpstreamRequest, Transport, UpstreamReply } from './types.ts';
+import { AddressRefusedError } from './vetting.ts';
+import { vettedStatus } from './vetted-get.ts';
 
 export interface TransportLimits {
   /** Total time of a buffered answer. */
@@ -28,7 +28,7 @@ export interface TransportLimits {
 
 const healthTimeoutMs = 2000;
 
-const usualLimits: TransportLimits = {
+const defaultLimits: TransportLimits = {
   bufferedMs: 280_000,
   streamMs: 2_400_000,
   streamIdleMs: 120_000,
@@ -44,36 +44,36 @@ export interface TransportOptions {
   readonly byok?: readonly ByokProvider[];
   /** Answers for the provider `local`. */
   readonly local?: Backend;
-  readonly resolve?: Resolve;
+  readonly resolve?: ResolveHost;
 }
 
 export class UndiciTransport implements Transport {
   readonly #limits: TransportLimits;
   readonly #byok: ReadonlyMap<string, ByokProvider>;
   readonly #local: Backend | undefined;
-  readonly #resolve: Resolve;
-  readonly #connections: Connections;
+  readonly #resolve: ResolveHost;
+  readonly #connections: ConnectionPools;
   readonly #pools = new Map<string, HostPool>();
   /** Destinations of the operator's providers, which never change. */
-  readonly #houses = new WeakMap<Provider, Destination>();
+  readonly #operatorDestinations = new WeakMap<Provider, Destination>();
 
   constructor({ limits = {}, byok = [], local, resolve = systemResolve }: TransportOptions = {}) {
-    this.#limits = { ...usualLimits, ...limits };
+    this.#limits = { ...defaultLimits, ...limits };
     this.#byok = new Map(byok.map((provider) => [provider.id, provider]));
     this.#local = local;
     this.#resolve = resolve;
-    this.#connections = new Connections({ resolve, connectMs: this.#limits.connectMs });
+    this.#connections = new ConnectionPools({ resolve, connectMs: this.#limits.connectMs });
   }
 
-  async send(sending: Sending): Promise<UpstreamReply> {
-    const faults = new ProviderFaults(nameOf(sending.candidate));
-    sending.signal.throwIfAborted();
-    const to = this.#destination(sending, faults);
-    if (to.kind === 'hosts') return await this.#askPool(sending, to.provider);
-    const context = this.#context(sending, faults, () => undefined);
-    if (to.kind === 'url') return await this.#askAt(sending, to, context);
-    if (!this.#local) throw faults.unusable('there is no resident model in this process.');
-    return await askLocally(this.#local, sending, context);
+  async send(request: UpstreamRequest): Promise<UpstreamReply> {
+    const failures = new ProviderFailures(providerNameOf(request.candidate));
+    request.signal.throwIfAborted();
+    const destination = this.#destination(request, failures);
+    if (destination.kind === 'hosts') return await this.#sendToPool(request, destination.provider);
+    const context = this.#createContext(request, failures, () => undefined);
+    if (destination.kind === 'url') return await this.#sendTo(request, destination, context);
+    if (!this.#local) throw failures.unusable('there is no resident model in this process.');
+    return await sendLocal(this.#local, request, context);
   }
 
   async close(): Promise<void> {
@@ -81,46 +81,46 @@ export class UndiciTransport implements Transport {
     await this.#connections.close();
   }
 
-  #destination({ candidate }: Sending, faults: ProviderFaults): Destination {
+  #destination({ candidate }: UpstreamRequest, failures: ProviderFailures): Destination {
     const { credential, model } = candidate;
-    const known = credential.kind === 'house' ? this.#houses.get(model.provider) : undefined;
-    if (known) return known;
+    const existing = credential.kind === 'house' ? this.#operatorDestinations.get(model.provider) : undefined;
+    if (existing) return existing;
     try {
-      const to = destinationOf(candidate, this.#byok);
-      if (credential.kind === 'house') this.#houses.set(model.provider, to);
-      return to;
+      const destination = destinationOf(candidate, this.#byok);
+      if (credential.kind === 'house') this.#operatorDestinations.set(model.provider, destination);
+      return destination;
     } catch (error) {
-      if (!(error instanceof AddressRefused)) throw error;
-      throw faults.unusable(`its base URL is not allowed. ${error.message}`, error);
+      if (!(error instanceof AddressRefusedError)) throw error;
+      throw failures.unusable(`its base URL is not allowed. ${error.message}`, error);
     }
   }
 
-  #context(
-    { stream, signal }: Sending,
-    faults: ProviderFaults,
-    settled: ExchangeContext['settled'],
+  #createContext(
+    { stream, signal }: UpstreamRequest,
+    failures: ProviderFailures,
+    onEnd: ExchangeContext['onEnd'],
   ): ExchangeContext {
     const { bufferedMs, streamMs, streamIdleMs, maxAnswerBytes, maxEventChars } = this.#limits;
     const times = stream
       ? { totalMs: streamMs, idleMs: streamIdleMs }
       : { totalMs: bufferedMs, idleMs: bufferedMs };
-    return { limits: { ...times, maxAnswerBytes, maxEventChars }, faults, signal, settled };
+    return { limits: { ...times, maxAnswerBytes, maxEventChars }, failures, signal, onEnd };
   }
 
-  #askAt(
-    sending: Sending,
-    { mode, base, cloudResource }: Extract<Destination, { kind: 'url' }>,
+  #sendTo(
+    request: UpstreamRequest,
+    { mode, base, isCloudResource }: Extract<Destination, { kind: 'url' }>,
     context: ExchangeContext,
   ): Promise<UpstreamReply> {
-    const { path, text } = sending.body;
-    const below = base.pathname === '/' ? '' : base.pathname;
-    return ask(
-      this.#connections.of(mode),
+    const { path, text } = request.body;
+    const basePath = base.pathname === '/' ? '' : base.pathname;
+    return sendRequest(
+      this.#connections.dispatcherFor(mode),
       {
         origin: base.origin,
-        path: below + path,
+        path: basePath + path,
         method: 'POST',
-        headers: headersOf(sending, cloudResource),
+        headers: headersOf(request, isCloudResource),
         body: text,
       },
       context,
@@ -128,32 +128,32 @@ export class UndiciTransport implements Transport {
   }
 
   /** Sends to one host of a pool. A failure of one host is not a failure of the provider: a retry uses another host. */
-  async #askPool(sending: Sending, provider: Provider): Promise<UpstreamReply> {
-    const pool = this.#poolOf(provider);
-    const place = pool.enter(sending.prefix);
-    if (!place) throw new ProviderFaults(provider.id).allDown();
-    const faults = new ProviderFaults(provider.id, (failure) => {
-      place.failed();
-      return pool.anyUp() ? ofOneHost(failure) : failure;
+  async #sendToPool(request: UpstreamRequest, provider: Provider): Promise<UpstreamReply> {
+    const pool = this.#getPool(provider);
+    const slot = pool.acquire(request.prefix);
+    if (!slot) throw new ProviderFailures(provider.id).allHostsDown();
+    const failures = new ProviderFailures(provider.id, (failure) => {
+      slot.markFailed();
+      return pool.isAnyUp() ? asHostFailure(failure) : failure;
     });
-    const context = this.#context(sending, faults, () => place.leave());
-    const at = { mode: 'house', base: new URL(place.baseUrl), cloudResource: false } as const;
-    const reply = await this.#askAt(sending, { kind: 'url', ...at }, context);
-    if (![502, 503].includes(reply.status) || !pool.anyUp(place.baseUrl)) return reply;
+    const context = this.#createContext(request, failures, () => slot.release());
+    const target = { mode: 'house', base: new URL(slot.baseUrl), isCloudResource: false } as const;
+    const reply = await this.#sendTo(request, { kind: 'url', ...target }, context);
+    if (![502, 503].includes(reply.status) || !pool.isAnyUp(slot.baseUrl)) return reply;
     // The host is starting, stopping or overloaded.
     reply.cut();
-    throw faults.refused(reply.status);
+    throw failures.hostRefused(reply.status);
   }
 
-  #poolOf(provider: Provider): HostPool {
+  #getPool(provider: Provider): HostPool {
     const key = `${provider.id} ${provider.baseUrls.join(' ')}`;
-    const known = this.#pools.get(key);
-    if (known) return known;
+    const existing = this.#pools.get(key);
+    if (existing) return existing;
     const { healthMs } = this.#limits;
     const pool = new HostPool(provider.baseUrls, {
-      everyMs: healthMs,
-      probe: async (url) => {
-        const { status } = await vettedGet(url, {
+      checkIntervalMs: healthMs,
+      checkHealth: async (url) => {
+        const { status } = await vettedStatus(url, {
           mode: 'house',
           name: provider.id,
           headers: {},
@@ -169,13 +169,13 @@ export class UndiciTransport implements Transport {
 }
 
 function headersOf(
-  { candidate, body, stream, traceparent }: Sending,
-  cloudResource: boolean,
+  { candidate, body, stream, traceparent }: UpstreamRequest,
+  isCloudResource: boolean,
 ): Record<string, string> {
   const { model, credential } = candidate;
   return providerHeaders(
     model.provider.wire,
-    { apiKey: credential.apiKey, cloudResource },
+    { apiKey: credential.apiKey, isCloudResource },
     {
       accept: stream ? 'text/event-stream' : 'application/json',
       'content-type': 'application/json',

@@ -3,9 +3,9 @@ import type { BackendAnswer } from '../../wires/core/backend.ts';
 import type { SseFrame, UpstreamBody } from '../../wires/core/wire.ts';
 
 /** The wire of a candidate cannot express this request. */
-export class Unaskable extends Error {}
+export class UntranslatableRequest extends Error {}
 
-export interface Sending {
+export interface UpstreamRequest {
   readonly candidate: Candidate;
   readonly body: UpstreamBody;
   readonly stream: boolean;
@@ -16,11 +16,11 @@ export interface Sending {
   readonly traceparent?: string | undefined;
 }
 
-export interface Frames extends AsyncIterable<SseFrame> {
+export interface UpstreamFrames extends AsyncIterable<SseFrame> {
   /** Returns a frame that has already arrived, if any. */
-  readonly ready?: () => SseFrame | undefined;
+  readonly takeReady?: () => SseFrame | undefined;
   /** Whether the stream ended normally and every frame was read. */
-  readonly ended?: () => boolean;
+  readonly hasEnded?: () => boolean;
 }
 
 /** The head of an upstream answer. Its body is read once, with `text` or `frames`, or discarded with `cut`. */
@@ -31,7 +31,7 @@ export interface UpstreamReply {
   /** Reads the whole body. Rejects with `UpstreamFailure` when it breaks off, is too large or takes too long. */
   readonly text: () => Promise<string>;
   /** Reads frames as they arrive. Throws `UpstreamFailure` as `text` does, and when none arrives within the idle limit. */
-  readonly frames: () => Frames;
+  readonly frames: () => UpstreamFrames;
   readonly cut: () => void;
   /** The answer of the resident model: events in place of a body. */
   readonly local?: BackendAnswer;
@@ -40,16 +40,16 @@ export interface UpstreamReply {
 /** Sends one attempt to a provider, with pooled connections, vetted addresses and time limits. */
 export interface Transport {
   /** Resolves with the head of the answer, for every status. Rejects with `UpstreamFailure` when there is no answer. */
-  send(sending: Sending): Promise<UpstreamReply>;
+  send(request: UpstreamRequest): Promise<UpstreamReply>;
   close(): Promise<void>;
 }
 
 export interface Attempt {
   readonly candidate: Candidate;
   /** Number of the attempt among all of the request, from 0. */
-  readonly n: number;
+  readonly attemptNumber: number;
   /** Index of the candidate: 0 is the requested model. */
-  readonly place: number;
+  readonly candidateIndex: number;
 }
 
 /** Tries candidates in order, each with retries and exponential backoff. Candidates with an open breaker are skipped. */
@@ -64,6 +64,6 @@ export interface Router {
     candidates: readonly Candidate[],
     attempt: (attempt: Attempt) => Promise<T>,
     signal: AbortSignal,
-    caller: string,
+    callerId: string,
   ): Promise<T>;
 }

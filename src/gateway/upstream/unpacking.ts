@@ -1,7 +1,7 @@
 import type { Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
-import type { AnswerBody, BodySource } from './answer-body.ts';
-import type { ProviderFaults } from './faults.ts';
+import type { AnswerBody, AnswerSource } from './answer-body.ts';
+import type { ProviderFailures } from './faults.ts';
 
 const decoders: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([
   ['gzip', createGunzip],
@@ -11,42 +11,42 @@ const decoders: ReadonlyMap<string, () => Transform> = new Map<string, () => Tra
   ['zstd', createZstdDecompress],
 ]);
 
-export const isPacked = (coding: string | undefined): coding is string =>
+export const isCompressed = (coding: string | undefined): coding is string =>
   coding !== undefined && coding !== '' && coding.toLowerCase() !== 'identity';
 
 /** Decompresses a body. The gateway asks for uncompressed answers, but some providers compress them anyway. */
-export class Unpacking implements BodySource {
-  readonly #source: BodySource;
+export class Decompressor implements AnswerSource {
+  readonly #source: AnswerSource;
   readonly #decoder: Transform;
   #body: AnswerBody | undefined;
-  #held = false;
+  #isSourcePaused = false;
 
   /** @returns undefined for an unknown coding */
-  static of(coding: string, source: BodySource): Unpacking | undefined {
-    const make = decoders.get(coding.trim().toLowerCase());
-    return make && new Unpacking(make(), source);
+  static create(coding: string, source: AnswerSource): Decompressor | undefined {
+    const createDecoder = decoders.get(coding.trim().toLowerCase());
+    return createDecoder && new Decompressor(createDecoder(), source);
   }
 
-  private constructor(decoder: Transform, source: BodySource) {
+  private constructor(decoder: Transform, source: AnswerSource) {
     this.#decoder = decoder;
     this.#source = source;
     decoder.on('drain', () => {
-      if (this.#held) source.resume();
-      this.#held = false;
+      if (this.#isSourcePaused) source.resume();
+      this.#isSourcePaused = false;
     });
   }
 
-  into(body: AnswerBody, faults: ProviderFaults): void {
+  pipeTo(body: AnswerBody, failures: ProviderFailures): void {
     this.#body = body;
     this.#decoder
       .on('data', (bytes: Buffer) => body.push(bytes))
       .on('end', () => body.end())
-      .on('error', (error) => body.break(faults.nonsense('it cannot be decompressed', error)));
+      .on('error', (error) => body.fail(failures.unreadable('it cannot be decompressed', error)));
   }
 
   push(chunk: Buffer): void {
     if (this.#decoder.destroyed || this.#decoder.write(chunk)) return;
-    this.#held = true;
+    this.#isSourcePaused = true;
     this.#source.pause();
   }
 
@@ -54,9 +54,9 @@ export class Unpacking implements BodySource {
     this.#decoder.end();
   }
 
-  break(failure: unknown): void {
+  fail(failure: unknown): void {
     this.#decoder.destroy();
-    this.#body?.break(failure);
+    this.#body?.fail(failure);
   }
 
   pause(): void {

@@ -1,9 +1,9 @@
 import { Client } from 'undici';
-import { type Resolve, systemResolve } from '../../addresses/resolve.ts';
-import { ask } from './exchange.ts';
-import { ProviderFaults } from './faults.ts';
+import { type ResolveHost, systemResolve } from '../../addresses/resolve.ts';
+import { sendRequest } from './exchange.ts';
+import { ProviderFailures } from './faults.ts';
 import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
-import { AddressRefused, type UrlRules, vettedConnector, vettedUrl } from './vetting.ts';
+import { AddressRefusedError, type UrlRules, createVettedConnector, vetUrl } from './vetting.ts';
 
 export interface VettedGetOptions extends UrlRules {
   /** The provider name for messages. */
@@ -11,7 +11,7 @@ export interface VettedGetOptions extends UrlRules {
   readonly headers: Readonly<Record<string, string>>;
   /** For the whole request. */
   readonly timeoutMs?: number;
-  readonly resolve?: Resolve;
+  readonly resolve?: ResolveHost;
   readonly signal?: AbortSignal;
 }
 
@@ -19,8 +19,8 @@ export interface VettedGetOptions extends UrlRules {
  * GETs a URL for its status only: the body is not read, redirects are not followed, and the connection is not reused.
  * @throws AddressRefused, or UpstreamFailure when there is no answer
  */
-export async function vettedGet(
-  text: string,
+export async function vettedStatus(
+  urlText: string,
   {
     mode,
     hostSuffixes = [],
@@ -31,28 +31,28 @@ export async function vettedGet(
     signal,
   }: VettedGetOptions,
 ): Promise<{ readonly status: number }> {
-  const url = vettedUrl(text, { mode, hostSuffixes });
+  const url = vetUrl(urlText, { mode, hostSuffixes });
   const client = new Client(url.origin, {
-    connect: vettedConnector(mode, { resolve, connectMs: timeoutMs }),
+    connect: createVettedConnector(mode, { resolve, connectMs: timeoutMs }),
     headersTimeout: 0,
     bodyTimeout: 0,
     maxHeaderSize: 32 * 1024,
   });
   try {
-    const reply = await ask(
+    const reply = await sendRequest(
       client,
       { method: 'GET', path: url.pathname + url.search, headers },
       {
         limits: { totalMs: timeoutMs, idleMs: timeoutMs, maxAnswerBytes: 64 * 1024, maxEventChars: 1 },
-        faults: new ProviderFaults(name),
+        failures: new ProviderFailures(name),
         signal: signal ?? new AbortController().signal,
-        settled: () => undefined,
+        onEnd: () => undefined,
       },
     );
     reply.cut();
     return { status: reply.status };
   } catch (error) {
-    if (error instanceof UpstreamFailure && error.cause instanceof AddressRefused) throw error.cause;
+    if (error instanceof UpstreamFailure && error.cause instanceof AddressRefusedError) throw error.cause;
     throw error;
   } finally {
     await client.destroy();

@@ -1,7 +1,7 @@
 import { isIP, type LookupFunction } from 'node:net';
 import { buildConnector } from 'undici';
 import { isPrivate, isPublic } from '../../addresses/ranges.ts';
-import { type Address, answerLookup, type Resolve } from '../../addresses/resolve.ts';
+import { type Address, respondToLookup, type ResolveHost } from '../../addresses/resolve.ts';
 
 /**
  * Which addresses a URL may lead to, depending on who wrote it.
@@ -13,7 +13,7 @@ import { type Address, answerLookup, type Resolve } from '../../addresses/resolv
 export type AddressMode = 'house' | 'public' | 'registered';
 
 /** A URL that is not allowed. The message calls it 'it' and repeats no part of it. */
-export class AddressRefused extends Error {}
+export class AddressRefusedError extends Error {}
 
 export interface UrlRules {
   readonly mode: AddressMode;
@@ -25,22 +25,22 @@ export interface UrlRules {
  * Checks the text of a URL. The addresses of its host name are checked for every connection (`createVettedConnector`).
  * @throws AddressRefused
  */
-export function vettedUrl(text: string, { mode, hostSuffixes = [] }: UrlRules): URL {
-  if (!URL.canParse(text)) throw new AddressRefused('It is not an absolute URL; write https://host/path.');
+export function vetUrl(text: string, { mode, hostSuffixes = [] }: UrlRules): URL {
+  if (!URL.canParse(text)) throw new AddressRefusedError('It is not an absolute URL; write https://host/path.');
   const url = new URL(text);
   if (mode === 'public' && url.protocol !== 'https:')
-    throw new AddressRefused('It must begin with https://.');
+    throw new AddressRefusedError('It must begin with https://.');
   if (url.protocol !== 'https:' && url.protocol !== 'http:')
-    throw new AddressRefused('It must begin with https:// or http://.');
+    throw new AddressRefusedError('It must begin with https:// or http://.');
   if (mode === 'house') return url;
   if (url.username !== '' || url.password !== '')
-    throw new AddressRefused('It must hold no user name and no password.');
+    throw new AddressRefusedError('It must hold no user name and no password.');
   const host = url.hostname.replace(/^\[|\]$/g, '');
-  if (isIP(host) !== 0) vetted([{ address: host, family: isIP(host) }], rule(mode, url.protocol));
+  if (isIP(host) !== 0) vetAddresses([{ address: host, family: isIP(host) }], addressRuleFor(mode, url.protocol));
   if (mode === 'registered') return url;
-  if (url.port !== '') throw new AddressRefused('It must not name a port.');
-  if (!hostSuffixes.some((suffix) => belowSuffix(host, suffix)))
-    throw new AddressRefused(`Its host must end in ${hostSuffixes.join(' or ')}.`);
+  if (url.port !== '') throw new AddressRefusedError('It must not name a port.');
+  if (!hostSuffixes.some((suffix) => isSubdomainOf(host, suffix)))
+    throw new AddressRefusedError(`Its host must end in ${hostSuffixes.join(' or ')}.`);
   return url;
 }
 
@@ -49,85 +49,85 @@ export function vettedUrl(text: string, { mode, hostSuffixes = [] }: UrlRules): 
  * @param basePath path below a cloud resource, such as `/openai/v1`; for mode `public`
  * @throws AddressRefused
  */
-export function vettedBase(text: string, { basePath = '', ...rules }: UrlRules & { basePath?: string }): URL {
-  const url = vettedUrl(text, rules);
+export function vetBaseUrl(text: string, { basePath = '', ...rules }: UrlRules & { basePath?: string }): URL {
+  const url = vetUrl(text, rules);
   if (url.search !== '' || url.hash !== '')
-    throw new AddressRefused('It must have neither a query nor a fragment.');
+    throw new AddressRefusedError('It must have neither a query nor a fragment.');
   const path = url.pathname.replace(/\/+$/, '');
   if (rules.mode !== 'public') {
     url.pathname = path;
     return url;
   }
   if (path !== '' && path !== basePath)
-    throw new AddressRefused(`It must have no path${basePath === '' ? '' : `, or ${basePath}`}.`);
+    throw new AddressRefusedError(`It must have no path${basePath === '' ? '' : `, or ${basePath}`}.`);
   url.pathname = basePath;
   return url;
 }
 
 /** Whether a host is a subdomain of the suffix. */
-function belowSuffix(host: string, suffix: string): boolean {
+function isSubdomainOf(host: string, suffix: string): boolean {
   const dotted = suffix.startsWith('.') ? suffix : `.${suffix}`;
   return host.length > dotted.length && !host.startsWith('.') && host.endsWith(dotted.toLowerCase());
 }
 
-interface Rule {
-  readonly fits: (address: string) => boolean;
+interface AddressRule {
+  readonly isAllowed: (address: string) => boolean;
   readonly refusal: string;
 }
 
-function rule(mode: AddressMode, protocol: string): Rule {
-  if (mode === 'house') return { fits: () => true, refusal: '' };
+function addressRuleFor(mode: AddressMode, protocol: string): AddressRule {
+  if (mode === 'house') return { isAllowed: () => true, refusal: '' };
   if (mode === 'registered' && protocol === 'http:')
     return {
-      fits: isPrivate,
+      isAllowed: isPrivate,
       refusal: 'Plain http is for loopback and private addresses only; use https.',
     };
   return {
-    fits: isPublic,
+    isAllowed: isPublic,
     refusal: 'Its host has an address that is not on the public internet.',
   };
 }
 
 /** Requires every address to be allowed: one internal address among them is an SSRF attempt. @throws AddressRefused */
-function vetted(addresses: readonly Address[], { fits, refusal }: Rule): readonly Address[] {
-  if (addresses.length === 0 || !addresses.every(({ address }) => fits(address)))
-    throw new AddressRefused(refusal);
+function vetAddresses(addresses: readonly Address[], { isAllowed, refusal }: AddressRule): readonly Address[] {
+  if (addresses.length === 0 || !addresses.every(({ address }) => isAllowed(address)))
+    throw new AddressRefusedError(refusal);
   return addresses;
 }
 
-const lookUp = async (host: string, rules: Rule, resolve: Resolve): Promise<readonly Address[]> =>
-  vetted(await resolve(host), rules);
+const resolveVetted = async (host: string, rules: AddressRule, resolve: ResolveHost): Promise<readonly Address[]> =>
+  vetAddresses(await resolve(host), rules);
 
 /**
  * Creates a connector that resolves and checks the addresses for every connection, and connects only to the checked ones.
  * This prevents DNS rebinding.
  */
-export function vettedConnector(
+export function createVettedConnector(
   mode: AddressMode,
-  { resolve, connectMs }: { readonly resolve: Resolve; readonly connectMs: number },
+  { resolve, connectMs }: { readonly resolve: ResolveHost; readonly connectMs: number },
 ): buildConnector.connector {
   const connectors = new Map(
     ['http:', 'https:'].map((protocol) => {
-      const rules = rule(mode, protocol);
-      const lookup: LookupFunction = (host, options, done) => {
-        const refuse = (error: Error) => done(error, '');
-        lookUp(host, rules, resolve).then((addresses) => answerLookup(addresses, options, done), refuse);
+      const rules = addressRuleFor(mode, protocol);
+      const lookup: LookupFunction = (host, options, callback) => {
+        const onError = (error: Error) => callback(error, '');
+        resolveVetted(host, rules, resolve).then((addresses) => respondToLookup(addresses, options, callback), onError);
       };
       // HTTP/1.1 only: canceling an answer closes its connection, which no other request shares.
       return [protocol, { rules, connect: buildConnector({ allowH2: false, timeout: connectMs, lookup }) }];
     }),
   );
   return (options, callback) => {
-    const one = connectors.get(options.protocol);
-    if (!one) throw new Error(`no connector for ${options.protocol}`);
+    const connector = connectors.get(options.protocol);
+    if (!connector) throw new Error(`no connector for ${options.protocol}`);
     const family = isIP(options.hostname);
     try {
       // IP literals are not resolved, so `lookup` does not check them.
-      if (family !== 0) vetted([{ address: options.hostname, family }], one.rules);
+      if (family !== 0) vetAddresses([{ address: options.hostname, family }], connector.rules);
     } catch (error) {
       queueMicrotask(() => callback(error as Error, null));
       return;
     }
-    one.connect(options, callback);
+    connector.connect(options, callback);
   };
 }

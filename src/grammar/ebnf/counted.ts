@@ -1,5 +1,5 @@
 import { choice, type Expression, rule, sequence } from './expression.ts';
-import type { Rules } from './rules.ts';
+import type { GrammarBuilder } from './rules.ts';
 
 const blockLength = 100;
 
@@ -8,36 +8,36 @@ const blockLength = 100;
  * takes milliseconds per token when an item is more than a character class.
  * @param maxCount must be finite
  */
-export function counted(
-  rules: Rules,
+export function addCountedItems(
+  builder: GrammarBuilder,
   item: Expression,
-  least: number,
-  most: number,
+  minCount: number,
+  maxCount: number,
   end: Expression,
 ): Expression {
-  const one = rule(rules.add('item', item));
-  const block = () => {
-    let rest: Expression = one;
-    for (let count = 1; count < blockLength; count++) rest = rule(rules.add('block', sequence(one, rest)));
+  const itemRule = rule(builder.add('item', item));
+  const addBlock = () => {
+    let rest: Expression = itemRule;
+    for (let count = 1; count < blockLength; count++) rest = rule(builder.add('block', sequence(itemRule, rest)));
     return rest;
   };
   // Rules by index: at most that many items, then the end.
-  const upTo: Expression[] = [rule(rules.add('end', end))];
-  const atMost = (count: number): Expression => {
-    while (upTo.length <= count)
-      upTo.push(
-        rule(rules.add('up_to', choice(sequence(one, upTo.at(-1) as Expression), upTo[0] as Expression))),
+  const upToRules: Expression[] = [rule(builder.add('end', end))];
+  const addAtMost = (count: number): Expression => {
+    while (upToRules.length <= count)
+      upToRules.push(
+        rule(builder.add('up_to', choice(sequence(itemRule, upToRules.at(-1) as Expression), upToRules[0] as Expression))),
       );
-    return upTo[count] as Expression;
+    return upToRules[count] as Expression;
   };
-  const free = most - least;
-  const whole = least >= blockLength || free >= blockLength ? block() : one;
-  let tail = atMost(free % blockLength);
-  for (let blocks = 1; blocks <= Math.floor(free / blockLength); blocks++)
-    tail = rule(rules.add('blocks', choice(sequence(whole, tail), atMost(blockLength - 1))));
-  const needed = [
-    ...Array<Expression>(Math.floor(least / blockLength)).fill(whole),
-    ...Array<Expression>(least % blockLength).fill(one),
+  const optionalCount = maxCount - minCount;
+  const blockRule = minCount >= blockLength || optionalCount >= blockLength ? addBlock() : itemRule;
+  let tail = addAtMost(optionalCount % blockLength);
+  for (let blocks = 1; blocks <= Math.floor(optionalCount / blockLength); blocks++)
+    tail = rule(builder.add('blocks', choice(sequence(blockRule, tail), addAtMost(blockLength - 1))));
+  const requiredItems = [
+    ...Array<Expression>(Math.floor(minCount / blockLength)).fill(blockRule),
+    ...Array<Expression>(minCount % blockLength).fill(itemRule),
   ];
-  return sequence(...needed, tail);
+  return sequence(...requiredItems, tail);
 }

@@ -1,4 +1,4 @@
-import { type CodePoints, charactersOf, codePoints } from './code-points.ts';
+import { type CodePoints, codePointsOf, normalizeRanges } from './code-points.ts';
 
 /** A language: the body of a rule, or the meaning of a regular expression. */
 export type Expression =
@@ -24,25 +24,25 @@ export interface FreeText {
   readonly triggers: readonly { readonly text: string; readonly rule: string }[];
   readonly stops: readonly string[];
   /** Whether text may continue after a trigger's rule. */
-  readonly again: boolean;
+  readonly repeats: boolean;
 }
 
 export const text = (value: string): Expression => ({ kind: 'text', text: value });
 export const rule = (name: string): Expression => ({ kind: 'rule', name });
-export const set = (ranges: CodePoints): Expression => ({ kind: 'set', set: codePoints(ranges) });
+export const set = (ranges: CodePoints): Expression => ({ kind: 'set', set: normalizeRanges(ranges) });
 /** One of the characters in a text. */
-export const oneOf = (characters: string): Expression => ({ kind: 'set', set: charactersOf(characters) });
+export const oneOf = (characters: string): Expression => ({ kind: 'set', set: codePointsOf(characters) });
 export const range = (first: string, last: string): Expression =>
   set([[first.codePointAt(0) ?? 0, last.codePointAt(0) ?? 0]]);
 
-export const nothing: Expression = { kind: 'choice', options: [] };
+export const never: Expression = { kind: 'choice', options: [] };
 export const empty: Expression = { kind: 'text', text: '' };
 
 export function sequence(...parts: readonly Expression[]): Expression {
   const flat = parts.flatMap((part) => (part.kind === 'sequence' ? part.parts : [part]));
-  const kept = flat.filter((part) => part.kind !== 'text' || part.text !== '');
-  if (kept.length === 0) return empty;
-  return kept.length === 1 ? (kept[0] as Expression) : { kind: 'sequence', parts: kept };
+  const nonEmpty = flat.filter((part) => part.kind !== 'text' || part.text !== '');
+  if (nonEmpty.length === 0) return empty;
+  return nonEmpty.length === 1 ? (nonEmpty[0] as Expression) : { kind: 'sequence', parts: nonEmpty };
 }
 
 export function choice(...options: readonly Expression[]): Expression {

@@ -4,7 +4,7 @@ import { markByte, markCharacter } from './marks.ts';
 import { type ByteRange, utf8Ranges } from './utf8-ranges.ts';
 
 const ascii: CodePoints = [[0, 0x7f]];
-const beyondAscii: CodePoints = [
+const nonAscii: CodePoints = [
   [0x80, 0xd7ff],
   [0xe000, 0x10ffff],
 ];
@@ -14,14 +14,14 @@ const beyondAscii: CodePoints = [
  * when it merges both: "apx" | "aqy" | "aqx" allows "apy". Therefore no printed rule has two alternatives that start
  * with the same text; what follows the prefix becomes a separate rule.
  */
-export class Printer {
+export class EbnfPrinter {
   readonly lines: string[] = [];
   #last = 0;
 
-  rule(name: string, expression: Expression): void {
-    const right =
+  addRule(name: string, expression: Expression): void {
+    const body =
       expression.kind === 'free' ? printFreeText(expression) : this.#choice(this.#alternatives(expression));
-    this.lines.push(`${name} ::= ${right}`);
+    this.lines.push(`${name} ::= ${body}`);
   }
 
   /** The alternatives of an expression, each as a list of atoms. */
@@ -30,7 +30,7 @@ export class Printer {
       case 'choice':
         return expression.options.flatMap((option) => this.#alternatives(option));
       case 'set':
-        return spell(expression.set);
+        return toClassAtoms(expression.set);
       case 'sequence': {
         const [first, second, ...more] = expression.parts;
         // Do not create a helper rule: XGrammar does not precompute masks of tokens that span the end of a rule.
@@ -50,13 +50,13 @@ export class Printer {
   #atoms(expression: Expression): string[] {
     switch (expression.kind) {
       case 'text':
-        return Array.from(expression.text, quote);
+        return Array.from(expression.text, quoteEbnf);
       case 'rule':
         return [expression.name];
       case 'mark':
-        return [printByte([markByte, markByte]), quote(markCharacter(expression.index))];
+        return [printByte([markByte, markByte]), quoteEbnf(markCharacter(expression.index))];
       case 'repeat': {
-        const of = this.#single(expression.of);
+        const of = this.#toSingleAtom(expression.of);
         const { min, max } = expression;
         if (min === 0 && max === 1) return [`(${of})?`];
         if (max !== Number.POSITIVE_INFINITY) return [`${of}{${min},${max}}`];
@@ -68,25 +68,25 @@ export class Printer {
         return expression.parts.flatMap((part) => this.#atoms(part));
       case 'set':
       case 'choice':
-        return [this.#single(expression)];
+        return [this.#toSingleAtom(expression)];
       case 'free':
         throw new Error('free text must be the complete body of a rule');
     }
   }
 
   /** Prints an expression as one class or one rule name. */
-  #single(expression: Expression): string {
+  #toSingleAtom(expression: Expression): string {
     if (expression.kind === 'rule') return expression.name;
     const alternatives = this.#alternatives(expression);
-    const [only] = alternatives;
-    const [atom = ''] = only ?? [];
+    const [first] = alternatives;
+    const [atom = ''] = first ?? [];
     // A repeated class cannot be repeated again, so only a plain class is returned.
-    if (alternatives.length === 1 && only?.length === 1 && atom.startsWith('[') && atom.endsWith(']'))
+    if (alternatives.length === 1 && first?.length === 1 && atom.startsWith('[') && atom.endsWith(']'))
       return atom;
-    return this.#lift(alternatives);
+    return this.#addHelperRule(alternatives);
   }
 
-  #lift(alternatives: readonly (readonly string[])[]): string {
+  #addHelperRule(alternatives: readonly (readonly string[])[]): string {
     const name = `part_${++this.#last}`;
     this.lines.push(`${name} ::= ${this.#choice(alternatives)}`);
     return name;
@@ -99,58 +99,58 @@ export class Printer {
       if (group) group.push(alternative);
       else groups.set(alternative[0] ?? '', [alternative]);
     }
-    const written = [...groups.values()].map((group) => {
+    const alternativeTexts = [...groups.values()].map((group) => {
       const [first = [], ...others] = group;
-      let shared = 0;
-      while (shared < first.length && others.every((other) => other[shared] === first[shared])) shared++;
-      const rests = new Map(group.map((one) => one.slice(shared)).map((rest) => [rest.join(' '), rest]));
-      if (rests.size === 1) return join(first);
-      return join([...first.slice(0, shared), this.#lift([...rests.values()])]);
+      let sharedCount = 0;
+      while (sharedCount < first.length && others.every((other) => other[sharedCount] === first[sharedCount])) sharedCount++;
+      const uniqueRests = new Map(group.map((one) => one.slice(sharedCount)).map((rest) => [rest.join(' '), rest]));
+      if (uniqueRests.size === 1) return joinAtoms(first);
+      return joinAtoms([...first.slice(0, sharedCount), this.#addHelperRule([...uniqueRests.values()])]);
     });
-    return written.join(' | ');
+    return alternativeTexts.join(' | ');
   }
 }
 
 /** Joins atoms to a sequence and merges adjacent texts. */
-function join(atoms: readonly string[]): string {
+function joinAtoms(atoms: readonly string[]): string {
   const joined: string[] = [];
   for (const atom of atoms) {
-    const before = joined.at(-1);
-    if (atom.startsWith('"') && before?.startsWith('"'))
+    const previous = joined.at(-1);
+    if (atom.startsWith('"') && previous?.startsWith('"'))
       joined.push(`${joined.pop()?.slice(0, -1)}${atom.slice(1)}`);
     else joined.push(atom);
   }
   return joined.length === 0 ? '""' : joined.join(' ');
 }
 
-function printFreeText({ triggers, stops, again }: FreeText): string {
-  const parts = triggers.map((trigger) => `(${quote(trigger.text)}, ${trigger.rule})`);
+function printFreeText({ triggers, stops, repeats }: FreeText): string {
+  const parts = triggers.map((trigger) => `(${quoteEbnf(trigger.text)}, ${trigger.rule})`);
   if (stops.length === 0) parts.push('stop_eos=true');
-  else parts.push('stop_eos=false', `stop_str=(${stops.map(quote).join(', ')})`);
-  parts.push(`loop_after_dispatch=${again}`);
+  else parts.push('stop_eos=false', `stop_str=(${stops.map(quoteEbnf).join(', ')})`);
+  parts.push(`loop_after_dispatch=${repeats}`);
   return `TagDispatch(${parts.join(', ')})`;
 }
 
-export function quote(text: string): string {
-  let written = '"';
+export function quoteEbnf(text: string): string {
+  let quoted = '"';
   for (const character of text) {
     const code = character.codePointAt(0) ?? 0;
-    if (character === '"' || character === '\\') written += `\\${character}`;
-    else if (code >= 0x20 && code < 0x7f) written += character;
-    else written += `\\U${code.toString(16).padStart(8, '0')}`;
+    if (character === '"' || character === '\\') quoted += `\\${character}`;
+    else if (code >= 0x20 && code < 0x7f) quoted += character;
+    else quoted += `\\U${code.toString(16).padStart(8, '0')}`;
   }
-  return `${written}"`;
+  return `${quoted}"`;
 }
 
 /**
  * Prints a character set. XGrammar 0.1.27 reads classes as bytes (it uses the lowest eight bits of non-ASCII
  * characters), and a negated class allows invalid UTF-8. Non-ASCII characters are therefore printed as byte sequences.
  */
-function spell(set: CodePoints): string[][] {
+function toClassAtoms(set: CodePoints): string[][] {
   const low = intersection(set, ascii);
-  const high = intersection(set, beyondAscii);
-  const found = utf8Ranges(high).map((bytes) => bytes.map(printByte));
-  return low.length > 0 ? [[`[${low.map(printRange).join('')}]`], ...found] : found;
+  const high = intersection(set, nonAscii);
+  const byteAtoms = utf8Ranges(high).map((bytes) => bytes.map(printByte));
+  return low.length > 0 ? [[`[${low.map(printRange).join('')}]`], ...byteAtoms] : byteAtoms;
 }
 
 const printRange = ([first, last]: readonly [number, number]): string =>

@@ -1,18 +1,18 @@
 import { GrammarError } from '../types.ts';
-import { type CodePoints, codePoints, complement } from './code-points.ts';
+import { type CodePoints, normalizeRanges, complement } from './code-points.ts';
 import { choice, type Expression, repeat, rule, sequence, set, text } from './expression.ts';
-import type { Rules } from './rules.ts';
+import type { GrammarBuilder } from './rules.ts';
 
-const mostDepth = 200;
-const mostRepeats = 100_000;
+const maxDepth = 200;
+const maxRepeats = 100_000;
 
 /**
  * Parses a grammar in XGrammar's EBNF or llama.cpp's GBNF, which have the same syntax, and adds its rules.
  * @returns the name of the root rule
  * @throws GrammarError `invalid_grammar` with the line
  */
-export function addGrammar(rules: Rules, source: string, root = 'root'): string {
-  return new GrammarReader(rules, source).read(root);
+export function addEbnfGrammar(builder: GrammarBuilder, source: string, root = 'root'): string {
+  return new EbnfReader(builder, source).read(root);
 }
 
 const escapes: Readonly<Record<string, number>> = {
@@ -26,26 +26,26 @@ const escapes: Readonly<Record<string, number>> = {
   e: 27,
   '0': 0,
 };
-const hexadecimal: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
+const hexEscapeLengths: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
 
-class GrammarReader {
-  readonly #rules: Rules;
+class EbnfReader {
+  readonly #builder: GrammarBuilder;
   readonly #source: string;
   readonly #names = new Map<string, string>();
   readonly #defined = new Set<string>();
-  readonly #used = new Map<string, number>();
-  #at = 0;
+  readonly #referenced = new Map<string, number>();
+  #position = 0;
 
-  constructor(rules: Rules, source: string) {
-    this.#rules = rules;
+  constructor(builder: GrammarBuilder, source: string) {
+    this.#builder = builder;
     this.#source = source;
   }
 
   read(root: string): string {
-    this.#blanks();
-    while (this.#at < this.#source.length) this.#rule();
-    for (const [name, at] of this.#used) {
-      if (!this.#defined.has(name)) this.#fail(`the rule '${name}' is not defined`, at);
+    this.#skipBlanks();
+    while (this.#position < this.#source.length) this.#readRule();
+    for (const [name, offset] of this.#referenced) {
+      if (!this.#defined.has(name)) this.#fail(`the rule '${name}' is not defined`, offset);
     }
     if (!this.#defined.has(root)) {
       throw new GrammarError(
@@ -53,115 +53,115 @@ class GrammarReader {
         `the grammar has no start rule '${root}'; its rules are: ${[...this.#defined].slice(0, 20).join(', ') || 'none'}`,
       );
     }
-    return this.#nameOf(root);
+    return this.#ruleNameOf(root);
   }
 
-  #rule(): void {
-    const start = this.#at;
-    const name = this.#name() ?? this.#fail(`expected 'name ::= ...'`);
-    this.#blanks();
-    if (!this.#take('::=')) this.#fail(`expected '::=' after '${name}'`);
+  #readRule(): void {
+    const start = this.#position;
+    const name = this.#readName() ?? this.#fail(`expected 'name ::= ...'`);
+    this.#skipBlanks();
+    if (!this.#consume('::=')) this.#fail(`expected '::=' after '${name}'`);
     if (this.#defined.has(name))
       this.#fail(`the rule '${name}' is defined twice; combine the definitions with '|'`, start);
     this.#defined.add(name);
-    this.#blanks();
-    const expression = this.#choice(0);
-    if (this.#at < this.#source.length && !this.#atRule())
-      this.#fail(`unexpected '${this.#source[this.#at]}'`);
-    this.#rules.define(this.#nameOf(name), expression);
+    this.#skipBlanks();
+    const expression = this.#readChoice(0);
+    if (this.#position < this.#source.length && !this.#isAtRule())
+      this.#fail(`unexpected '${this.#source[this.#position]}'`);
+    this.#builder.define(this.#ruleNameOf(name), expression);
   }
 
-  #choice(depth: number): Expression {
-    if (depth > mostDepth) this.#fail(`groups are nested deeper than ${mostDepth} levels`);
-    const options = [this.#sequence(depth)];
-    while (this.#take('|')) {
-      this.#blanks();
-      options.push(this.#sequence(depth));
+  #readChoice(depth: number): Expression {
+    if (depth > maxDepth) this.#fail(`groups are nested deeper than ${maxDepth} levels`);
+    const options = [this.#readSequence(depth)];
+    while (this.#consume('|')) {
+      this.#skipBlanks();
+      options.push(this.#readSequence(depth));
     }
     return options.length === 1 ? (options[0] as Expression) : choice(...options);
   }
 
-  #sequence(depth: number): Expression {
+  #readSequence(depth: number): Expression {
     const parts: Expression[] = [];
     for (;;) {
-      const next = this.#source[this.#at];
-      if (next === undefined || next === '|' || next === ')' || this.#atRule()) return sequence(...parts);
-      let part = this.#item(depth);
-      for (let counts = this.#counts(); counts; counts = this.#counts()) part = repeat(part, ...counts);
-      this.#blanks();
+      const next = this.#source[this.#position];
+      if (next === undefined || next === '|' || next === ')' || this.#isAtRule()) return sequence(...parts);
+      let part = this.#readItem(depth);
+      for (let repetition = this.#readRepetition(); repetition; repetition = this.#readRepetition()) part = repeat(part, ...repetition);
+      this.#skipBlanks();
       parts.push(part);
     }
   }
 
-  #item(depth: number): Expression {
-    const next = this.#source[this.#at] as string;
-    if (this.#take('"')) return text(this.#text());
-    if (this.#take('[')) return set(this.#class());
-    if (this.#take('(')) {
-      if (this.#source[this.#at] === '=') this.#fail("a lookahead '(=' is not supported; remove it");
-      this.#blanks();
-      const inner = this.#choice(depth + 1);
-      if (!this.#take(')')) this.#fail("a '(' is not closed");
+  #readItem(depth: number): Expression {
+    const next = this.#source[this.#position] as string;
+    if (this.#consume('"')) return text(this.#readText());
+    if (this.#consume('[')) return set(this.#readClass());
+    if (this.#consume('(')) {
+      if (this.#source[this.#position] === '=') this.#fail("a lookahead '(=' is not supported; remove it");
+      this.#skipBlanks();
+      const inner = this.#readChoice(depth + 1);
+      if (!this.#consume(')')) this.#fail("a '(' is not closed");
       return inner;
     }
-    if (this.#take('.')) return set([[0, 0x10ffff]]);
+    if (this.#consume('.')) return set([[0, 0x10ffff]]);
     if (next === '<' || next === '!')
       this.#fail('a token by name or number (<...>) is not supported; write its text');
-    const start = this.#at;
-    const name = this.#name();
+    const start = this.#position;
+    const name = this.#readName();
     if (name === undefined) return this.#fail(`unexpected '${next}'`);
-    if (this.#source[this.#at] === '(') this.#fail(`'${name}(...)' is not supported`, start);
-    if (!this.#used.has(name)) this.#used.set(name, start);
-    return rule(this.#nameOf(name));
+    if (this.#source[this.#position] === '(') this.#fail(`'${name}(...)' is not supported`, start);
+    if (!this.#referenced.has(name)) this.#referenced.set(name, start);
+    return rule(this.#ruleNameOf(name));
   }
 
-  #counts(): [number, number] | undefined {
-    const before = this.#at;
-    this.#blanks();
-    if (this.#take('*')) return [0, Number.POSITIVE_INFINITY];
-    if (this.#take('+')) return [1, Number.POSITIVE_INFINITY];
-    if (this.#take('?')) return [0, 1];
-    const found = /^\{\s*(\d{0,7})\s*(,?)\s*(\d{0,7})\s*\}/.exec(this.#source.slice(this.#at, this.#at + 40));
-    if (!found) {
-      if (this.#source[this.#at] === '{') this.#fail('expected {m}, {m,}, {,n} or {m,n}');
-      this.#at = before;
+  #readRepetition(): [number, number] | undefined {
+    const start = this.#position;
+    this.#skipBlanks();
+    if (this.#consume('*')) return [0, Number.POSITIVE_INFINITY];
+    if (this.#consume('+')) return [1, Number.POSITIVE_INFINITY];
+    if (this.#consume('?')) return [0, 1];
+    const match = /^\{\s*(\d{0,7})\s*(,?)\s*(\d{0,7})\s*\}/.exec(this.#source.slice(this.#position, this.#position + 40));
+    if (!match) {
+      if (this.#source[this.#position] === '{') this.#fail('expected {m}, {m,}, {,n} or {m,n}');
+      this.#position = start;
       return undefined;
     }
-    const [, first = '', separator, last = ''] = found;
+    const [, first = '', separator, last = ''] = match;
     if (first === '' && last === '') this.#fail('a repetition without a number');
     const min = Number(first);
     const max = separator === '' ? min : last === '' ? Number.POSITIVE_INFINITY : Number(last);
     if (min > max) this.#fail(`{${min},${max}}: the lower bound is larger than the upper one`);
-    if (min > mostRepeats || (max > mostRepeats && max !== Number.POSITIVE_INFINITY))
-      this.#fail(`more than ${mostRepeats} repetitions`);
-    this.#at += found[0].length;
+    if (min > maxRepeats || (max > maxRepeats && max !== Number.POSITIVE_INFINITY))
+      this.#fail(`more than ${maxRepeats} repetitions`);
+    this.#position += match[0].length;
     return [min, max];
   }
 
-  #text(): string {
+  #readText(): string {
     const codes: string[] = [];
     for (;;) {
-      const character = this.#character("a '\"' is not closed");
-      if (character === undefined) return codes.join('');
-      codes.push(String.fromCodePoint(character));
+      const codePoint = this.#readCharacter("a '\"' is not closed");
+      if (codePoint === undefined) return codes.join('');
+      codes.push(String.fromCodePoint(codePoint));
     }
   }
 
   /** @returns undefined at the closing quote */
-  #character(unclosed: string, end = '"'): number | undefined {
-    const code = this.#source.codePointAt(this.#at);
-    if (code === undefined) return this.#fail(unclosed);
-    if (this.#take(end)) return undefined;
-    this.#at += code > 0xffff ? 2 : 1;
-    if (code !== 0x5c) return this.#scalar(code);
-    const escape = this.#source[this.#at++] ?? '';
-    const length = hexadecimal[escape];
+  #readCharacter(unclosedMessage: string, end = '"'): number | undefined {
+    const code = this.#source.codePointAt(this.#position);
+    if (code === undefined) return this.#fail(unclosedMessage);
+    if (this.#consume(end)) return undefined;
+    this.#position += code > 0xffff ? 2 : 1;
+    if (code !== 0x5c) return this.#assertScalar(code);
+    const escape = this.#source[this.#position++] ?? '';
+    const length = hexEscapeLengths[escape];
     if (length !== undefined) {
-      const digits = this.#source.slice(this.#at, this.#at + length);
+      const digits = this.#source.slice(this.#position, this.#position + length);
       if (digits.length < length || !/^[0-9a-fA-F]+$/.test(digits))
         this.#fail(`'\\${escape}' needs ${length} hexadecimal digits`);
-      this.#at += length;
-      return this.#scalar(Number.parseInt(digits, 16));
+      this.#position += length;
+      return this.#assertScalar(Number.parseInt(digits, 16));
     }
     const control = escapes[escape];
     if (control !== undefined) return control;
@@ -169,68 +169,68 @@ class GrammarReader {
     return escape.codePointAt(0);
   }
 
-  #scalar(code: number): number {
+  #assertScalar(code: number): number {
     if (code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
       this.#fail(`U+${code.toString(16).toUpperCase()} is not a character`);
     return code;
   }
 
-  #class(): CodePoints {
-    const negated = this.#take('^');
-    const ranges: [number, number][] = [];
-    const unclosed = "a '[' is not closed";
+  #readClass(): CodePoints {
+    const negated = this.#consume('^');
+    const pairs: [number, number][] = [];
+    const unclosedMessage = "a '[' is not closed";
     for (;;) {
-      const first = this.#character(unclosed, ']');
+      const first = this.#readCharacter(unclosedMessage, ']');
       if (first === undefined) break;
-      if (this.#source[this.#at] !== '-' || this.#source[this.#at + 1] === ']') {
-        ranges.push([first, first]);
+      if (this.#source[this.#position] !== '-' || this.#source[this.#position + 1] === ']') {
+        pairs.push([first, first]);
         continue;
       }
-      this.#at++;
-      const last = this.#character(unclosed, ']') ?? first;
+      this.#position++;
+      const last = this.#readCharacter(unclosedMessage, ']') ?? first;
       if (last < first) this.#fail('the first character of a range is after its last');
-      ranges.push([first, last]);
+      pairs.push([first, last]);
     }
-    const found = codePoints(ranges);
-    return negated ? complement(found) : found;
+    const ranges = normalizeRanges(pairs);
+    return negated ? complement(ranges) : ranges;
   }
 
-  #name(): string | undefined {
-    const found = /^[A-Za-z_][A-Za-z0-9_.-]*/.exec(this.#source.slice(this.#at, this.#at + 200));
-    if (!found) return undefined;
-    this.#at += found[0].length;
-    return found[0];
+  #readName(): string | undefined {
+    const match = /^[A-Za-z_][A-Za-z0-9_.-]*/.exec(this.#source.slice(this.#position, this.#position + 200));
+    if (!match) return undefined;
+    this.#position += match[0].length;
+    return match[0];
   }
 
   /** Whether a new rule starts at the current position. */
-  #atRule(): boolean {
-    return /^[A-Za-z_][A-Za-z0-9_.-]*\s*::=/.test(this.#source.slice(this.#at, this.#at + 300));
+  #isAtRule(): boolean {
+    return /^[A-Za-z_][A-Za-z0-9_.-]*\s*::=/.test(this.#source.slice(this.#position, this.#position + 300));
   }
 
-  #nameOf(name: string): string {
-    const known = this.#names.get(name);
-    if (known !== undefined) return known;
-    const reserved = this.#rules.reserve('rule');
-    this.#names.set(name, reserved);
-    return reserved;
+  #ruleNameOf(name: string): string {
+    const existing = this.#names.get(name);
+    if (existing !== undefined) return existing;
+    const ruleName = this.#builder.reserve('rule');
+    this.#names.set(name, ruleName);
+    return ruleName;
   }
 
-  #blanks(): void {
+  #skipBlanks(): void {
     for (;;) {
-      while (/\s/.test(this.#source[this.#at] ?? '')) this.#at++;
-      if (this.#source[this.#at] !== '#') return;
-      while (this.#at < this.#source.length && this.#source[this.#at] !== '\n') this.#at++;
+      while (/\s/.test(this.#source[this.#position] ?? '')) this.#position++;
+      if (this.#source[this.#position] !== '#') return;
+      while (this.#position < this.#source.length && this.#source[this.#position] !== '\n') this.#position++;
     }
   }
 
-  #take(token: string): boolean {
-    if (!this.#source.startsWith(token, this.#at)) return false;
-    this.#at += token.length;
+  #consume(token: string): boolean {
+    if (!this.#source.startsWith(token, this.#position)) return false;
+    this.#position += token.length;
     return true;
   }
 
-  #fail(what: string, at = this.#at): never {
-    const line = this.#source.slice(0, at).split('\n').length;
-    throw new GrammarError('invalid_grammar', `the grammar, line ${line}: ${what}`);
+  #fail(problem: string, offset = this.#position): never {
+    const line = this.#source.slice(0, offset).split('\n').length;
+    throw new GrammarError('invalid_grammar', `the grammar, line ${line}: ${problem}`);
   }
 }

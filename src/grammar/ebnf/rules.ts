@@ -1,60 +1,60 @@
 import { GrammarError } from '../types.ts';
 import { type Expression, rule } from './expression.ts';
-import { type Lengths, mostMarks } from './marks.ts';
-import { Printer } from './print.ts';
+import { type LengthBounds, maxMarks } from './marks.ts';
+import { EbnfPrinter } from './print.ts';
 
-const mostRules = 20_000;
+const maxRules = 20_000;
 
 /** Builds a grammar: rules by name. */
-export class Rules {
+export class GrammarBuilder {
   readonly #rules = new Map<string, Expression>();
   readonly #shared = new Map<string, string>();
-  readonly #counted: boolean;
-  readonly #lengths: Lengths[] = [];
-  #last = 0;
+  readonly #allowLengthMarks: boolean;
+  readonly #lengthBounds: LengthBounds[] = [];
+  #lastNumber = 0;
 
   /** The first reason why some part matches nothing, to report if the whole grammar matches nothing. */
-  #dead: GrammarError | undefined;
+  #conflict: GrammarError | undefined;
 
   /** @param allowLengthMarks whether the token matcher may count characters after length marks */
-  constructor(counted: boolean) {
-    this.#counted = counted;
+  constructor(allowLengthMarks: boolean) {
+    this.#allowLengthMarks = allowLengthMarks;
   }
 
   /** The length bounds of the marks, by index. */
-  get lengths(): readonly Lengths[] {
-    return this.#lengths;
+  get lengthBounds(): readonly LengthBounds[] {
+    return this.#lengthBounds;
   }
 
-  get dead(): GrammarError | undefined {
-    return this.#dead;
+  get conflict(): GrammarError | undefined {
+    return this.#conflict;
   }
 
-  blame(reason: GrammarError): void {
-    this.#dead ??= reason;
+  recordConflict(reason: GrammarError): void {
+    this.#conflict ??= reason;
   }
 
   /** Creates an empty builder with the same options, to test whether a part can be enforced. */
-  trial(): Rules {
-    return new Rules(this.#counted);
+  createTrial(): GrammarBuilder {
+    return new GrammarBuilder(this.#allowLengthMarks);
   }
 
   /** Creates the length mark of a string; undefined when rules must count its characters. */
-  mark({ least, most }: Lengths): Expression | undefined {
-    if (!this.#counted) return undefined;
-    let index = this.#lengths.findIndex((one) => one.least === least && one.most === most);
+  createLengthMark({ minLength, maxLength }: LengthBounds): Expression | undefined {
+    if (!this.#allowLengthMarks) return undefined;
+    let index = this.#lengthBounds.findIndex((bounds) => bounds.minLength === minLength && bounds.maxLength === maxLength);
     if (index < 0) {
-      if (this.#lengths.length === mostMarks) return undefined;
-      index = this.#lengths.push({ least, most }) - 1;
+      if (this.#lengthBounds.length === maxMarks) return undefined;
+      index = this.#lengthBounds.push({ minLength, maxLength }) - 1;
     }
     return { kind: 'mark', index };
   }
 
   /** Returns an unused rule name. */
   reserve(hint: string): string {
-    if (this.#last >= mostRules)
-      throw new GrammarError('grammar_too_complex', `the grammar needs more than ${mostRules} rules`);
-    return `${hint}_${++this.#last}`;
+    if (this.#lastNumber >= maxRules)
+      throw new GrammarError('grammar_too_complex', `the grammar needs more than ${maxRules} rules`);
+    return `${hint}_${++this.#lastNumber}`;
   }
 
   define(name: string, expression: Expression): void {
@@ -68,23 +68,23 @@ export class Rules {
   }
 
   /** Returns the rule with this key and creates it on first use. */
-  shared(key: string, hint: string, make: () => Expression | undefined): Expression | undefined {
-    const known = this.#shared.get(key);
-    if (known !== undefined) return rule(known);
-    const made = make();
-    if (!made) return undefined;
-    const name = this.add(hint, made);
+  shared(key: string, hint: string, create: () => Expression | undefined): Expression | undefined {
+    const existing = this.#shared.get(key);
+    if (existing !== undefined) return rule(existing);
+    const expression = create();
+    if (!expression) return undefined;
+    const name = this.add(hint, expression);
     this.#shared.set(key, name);
     return rule(name);
   }
 
   /** Like `shared`, for a rule that may refer to itself. */
-  sharedLoop(key: string, hint: string, make: (again: Expression) => Expression): Expression {
-    const known = this.#shared.get(key);
-    if (known !== undefined) return rule(known);
+  addSharedRecursive(key: string, hint: string, create: (self: Expression) => Expression): Expression {
+    const existing = this.#shared.get(key);
+    if (existing !== undefined) return rule(existing);
     const name = this.reserve(hint);
     this.#shared.set(key, name);
-    this.define(name, make(rule(name)));
+    this.define(name, create(rule(name)));
     return rule(name);
   }
 
@@ -93,52 +93,52 @@ export class Rules {
    * @returns undefined when the grammar matches nothing
    */
   print(root: string): string | undefined {
-    const ends = this.#thatEnd();
-    if (!ends.has(root)) return undefined;
-    const printer = new Printer();
-    printer.rule('root', rule(root));
+    const productive = this.#findProductiveRules();
+    if (!productive.has(root)) return undefined;
+    const printer = new EbnfPrinter();
+    printer.addRule('root', rule(root));
     const seen = new Set([root]);
     for (const name of seen) {
-      const expression = prune(this.#rules.get(name) as Expression, ends);
+      const expression = prune(this.#rules.get(name) as Expression, productive);
       if (!expression) throw new Error(`rule ${name} matches nothing`);
-      for (const used of usedBy(expression)) seen.add(used);
-      printer.rule(name, expression);
+      for (const referenced of referencedRules(expression)) seen.add(referenced);
+      printer.addRule(name, expression);
     }
     return printer.lines.join('\n');
   }
 
   /** Rules that match at least one text. */
-  #thatEnd(): Set<string> {
-    const users = new Map<string, string[]>();
+  #findProductiveRules(): Set<string> {
+    const referencingRules = new Map<string, string[]>();
     for (const [name, expression] of this.#rules) {
-      for (const used of usedBy(expression)) {
-        const list = users.get(used);
+      for (const referenced of referencedRules(expression)) {
+        const list = referencingRules.get(referenced);
         if (list) list.push(name);
-        else users.set(used, [name]);
+        else referencingRules.set(referenced, [name]);
       }
     }
-    const ends = new Set<string>();
+    const productive = new Set<string>();
     const pending = [...this.#rules.keys()];
     for (let name = pending.pop(); name !== undefined; name = pending.pop()) {
       const expression = this.#rules.get(name);
-      if (ends.has(name) || !expression || !prune(expression, ends)) continue;
-      ends.add(name);
-      pending.push(...(users.get(name) ?? []));
+      if (productive.has(name) || !expression || !prune(expression, productive)) continue;
+      productive.add(name);
+      pending.push(...(referencingRules.get(name) ?? []));
     }
-    return ends;
+    return productive;
   }
 }
 
-function usedBy(expression: Expression): string[] {
+function referencedRules(expression: Expression): string[] {
   switch (expression.kind) {
     case 'rule':
       return [expression.name];
     case 'sequence':
-      return expression.parts.flatMap(usedBy);
+      return expression.parts.flatMap(referencedRules);
     case 'choice':
-      return expression.options.flatMap(usedBy);
+      return expression.options.flatMap(referencedRules);
     case 'repeat':
-      return usedBy(expression.of);
+      return referencedRules(expression.of);
     case 'free':
       return expression.triggers.map((trigger) => trigger.rule);
     case 'text':
@@ -149,27 +149,27 @@ function usedBy(expression: Expression): string[] {
 }
 
 /** Removes alternatives that use rules that are not productive; undefined when nothing remains. */
-function prune(expression: Expression, ends: ReadonlySet<string>): Expression | undefined {
+function prune(expression: Expression, productive: ReadonlySet<string>): Expression | undefined {
   switch (expression.kind) {
     case 'rule':
-      return ends.has(expression.name) ? expression : undefined;
+      return productive.has(expression.name) ? expression : undefined;
     case 'sequence': {
-      const parts = expression.parts.map((part) => prune(part, ends));
+      const parts = expression.parts.map((part) => prune(part, productive));
       return parts.every((part) => part !== undefined) ? { kind: 'sequence', parts } : undefined;
     }
     case 'choice': {
-      const left = expression.options.map((option) => prune(option, ends)).filter((one) => one !== undefined);
-      return left.length > 0 ? { kind: 'choice', options: left } : undefined;
+      const options = expression.options.map((option) => prune(option, productive)).filter((option) => option !== undefined);
+      return options.length > 0 ? { kind: 'choice', options: options } : undefined;
     }
     case 'repeat': {
-      const of = prune(expression.of, ends);
+      const of = prune(expression.of, productive);
       if (of) return { ...expression, of };
       return expression.min === 0 ? { kind: 'text', text: '' } : undefined;
     }
     case 'set':
       return expression.set.length > 0 ? expression : undefined;
     case 'free':
-      return expression.triggers.every((trigger) => ends.has(trigger.rule)) ? expression : undefined;
+      return expression.triggers.every((trigger) => productive.has(trigger.rule)) ? expression : undefined;
     case 'text':
     case 'mark':
       return expression;

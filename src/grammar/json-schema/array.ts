@@ -1,158 +1,158 @@
-import { counted } from '../ebnf/counted.ts';
-import { choice, empty, type Expression, nothing, repeat, rule, sequence } from '../ebnf/expression.ts';
-import type { Rules } from '../ebnf/rules.ts';
-import type { Need } from './alternatives.ts';
-import type { Place, SchemaObject } from './document.ts';
-import { canonical, countOf, placeOf, placesOf } from './keywords.ts';
-import { unsupported } from './refusal.ts';
-import { brackets, closeList, literal, openList } from './text.ts';
+import { addCountedItems } from '../ebnf/counted.ts';
+import { choice, empty, type Expression, never, repeat, rule, sequence } from '../ebnf/expression.ts';
+import type { GrammarBuilder } from '../ebnf/rules.ts';
+import type { Conjunction } from './alternatives.ts';
+import type { SchemaLocation, SchemaObject } from './document.ts';
+import { sortedJson, countOf, locationOf, locationsOf } from './keywords.ts';
+import { createUnsupportedError } from './refusal.ts';
+import { arrayBrackets, arrayEnd, valueLiteral, arrayStart } from './text.ts';
 
-const mostItems = 10_000;
+const maxItems = 10_000;
 
-export interface ArrayWriter {
-  readonly rules: Rules;
+export interface ArraySchemaContext {
+  readonly builder: GrammarBuilder;
   /** Returns the expression of a value that matches all schemas. */
-  readonly value: (need: Need) => Expression;
+  readonly value: (need: Conjunction) => Expression;
   /** Returns all matching values when they are enumerated; otherwise undefined. */
-  readonly values: (need: Need) => readonly unknown[] | undefined;
+  readonly values: (need: Conjunction) => readonly unknown[] | undefined;
 }
 
 /** @returns undefined when no array matches */
-export function writeArray(writer: ArrayWriter, places: readonly Place[]): Expression | undefined {
-  const lists = places.map(items);
+export function writeArray(context: ArraySchemaContext, locations: readonly SchemaLocation[]): Expression | undefined {
+  const lists = locations.map(readItemSchemas);
   const length = Math.max(0, ...lists.map(({ prefix }) => prefix.length));
-  const itemAt = (index: number): Need =>
+  const itemAt = (index: number): Conjunction =>
     lists.flatMap((list) => {
       const one = list.prefix[index] ?? list.rest;
       return one ? [one] : [];
     });
-  const least = Math.max(0, ...places.map((place) => countOf(place, 'minItems') ?? 0));
-  const given = Math.min(...places.map((place) => countOf(place, 'maxItems') ?? Number.POSITIVE_INFINITY));
-  if (least > mostItems) throw unsupported(places[0]?.path ?? '', 'minItems', `more than ${mostItems} items`);
-  const most = given === Number.POSITIVE_INFINITY ? given : Math.max(least, Math.min(given, mostItems));
-  if (given < least) return undefined;
-  const wanted = contained(places);
-  const unique = places.find((place) => (place.schema as SchemaObject)['uniqueItems'] === true);
-  if (unique && most > 1) {
-    if (length > 0 || wanted.length > 0) throw uniqueness(unique);
-    return writeSet(writer, itemAt(0), least, most, unique);
+  const minCount = Math.max(0, ...locations.map((location) => countOf(location, 'minItems') ?? 0));
+  const declaredMax = Math.min(...locations.map((location) => countOf(location, 'maxItems') ?? Number.POSITIVE_INFINITY));
+  if (minCount > maxItems) throw createUnsupportedError(locations[0]?.path ?? '', 'minItems', `more than ${maxItems} items`);
+  const maxCount = declaredMax === Number.POSITIVE_INFINITY ? declaredMax : Math.max(minCount, Math.min(declaredMax, maxItems));
+  if (declaredMax < minCount) return undefined;
+  const requiredItems = readContains(locations);
+  const uniqueLocation = locations.find((location) => (location.schema as SchemaObject)['uniqueItems'] === true);
+  if (uniqueLocation && maxCount > 1) {
+    if (length > 0 || requiredItems.length > 0) throw createUniqueItemsError(uniqueLocation);
+    return writeUniqueItems(context, itemAt(0), minCount, maxCount, uniqueLocation);
   }
-  return sequence(openList, writeList(writer, { itemAt, length, least, most, wanted }));
+  return sequence(arrayStart, writeList(context, { itemAt, length, minCount, maxCount, requiredItems }));
 }
 
-const uniqueness = (place: Place) =>
-  unsupported(
-    place.path,
+const createUniqueItemsError = (location: SchemaLocation) =>
+  createUnsupportedError(
+    location.path,
     'uniqueItems',
     "a grammar cannot compare items; list the values with 'enum', or remove it and check the answer",
   );
 
 /** The schemas of items: those of the first items, and the one of all others. */
-function items(place: Place): { prefix: Place[]; rest: Place | undefined } {
-  const schema = place.schema as SchemaObject;
-  const old = Array.isArray(schema['items']);
+function readItemSchemas(location: SchemaLocation): { prefix: SchemaLocation[]; rest: SchemaLocation | undefined } {
+  const schema = location.schema as SchemaObject;
+  const usesLegacyItems = Array.isArray(schema['items']);
   const unevaluated = schema['unevaluatedItems'];
   if (unevaluated !== undefined && unevaluated !== true)
-    throw unsupported(place.path, 'unevaluatedItems', "use 'items' or 'maxItems'");
+    throw createUnsupportedError(location.path, 'unevaluatedItems', "use 'items' or 'maxItems'");
   return {
-    prefix: placesOf(place, old ? 'items' : 'prefixItems'),
-    rest: placeOf(place, old ? 'additionalItems' : 'items'),
+    prefix: locationsOf(location, usesLegacyItems ? 'items' : 'prefixItems'),
+    rest: locationOf(location, usesLegacyItems ? 'additionalItems' : 'items'),
   };
 }
 
 /** For each `contains`: the schema and how many items must match it. */
-function contained(places: readonly Place[]): { place: Place; count: number }[] {
-  return places.flatMap((outer) => {
-    const place = placeOf(outer, 'contains');
-    if (!place) return [];
+function readContains(locations: readonly SchemaLocation[]): { location: SchemaLocation; count: number }[] {
+  return locations.flatMap((outer) => {
+    const location = locationOf(outer, 'contains');
+    if (!location) return [];
     if (countOf(outer, 'maxContains') !== undefined)
-      throw unsupported(outer.path, 'maxContains', 'a grammar cannot count matching items');
+      throw createUnsupportedError(outer.path, 'maxContains', 'a grammar cannot count matching items');
     const count = countOf(outer, 'minContains') ?? 1;
-    if (count > 100) throw unsupported(outer.path, 'minContains', 'more than 100 items');
-    return count === 0 ? [] : [{ place, count }];
+    if (count > 100) throw createUnsupportedError(outer.path, 'minContains', 'more than 100 items');
+    return count === 0 ? [] : [{ location, count }];
   });
 }
 
-interface List {
-  readonly itemAt: (index: number) => Need;
+interface ListConstraints {
+  readonly itemAt: (index: number) => Conjunction;
   /** Number of items with individual schemas. */
   readonly length: number;
-  readonly least: number;
-  readonly most: number;
-  readonly wanted: readonly { place: Place; count: number }[];
+  readonly minCount: number;
+  readonly maxCount: number;
+  readonly requiredItems: readonly { location: SchemaLocation; count: number }[];
 }
 
 const comma = rule('comma');
 
-function writeList({ rules, value }: ArrayWriter, { itemAt, length, least, most, wanted }: List): Expression {
-  const [only] = wanted;
-  const any = value(itemAt(length));
+function writeList({ builder, value }: ArraySchemaContext, { itemAt, length, minCount, maxCount, requiredItems }: ListConstraints): Expression {
+  const [firstRequired] = requiredItems;
+  const anyItem = value(itemAt(length));
   if (
-    only?.count === 1 &&
-    wanted.length === 1 &&
+    firstRequired?.count === 1 &&
+    requiredItems.length === 1 &&
     length === 0 &&
-    least <= 1 &&
-    most === Number.POSITIVE_INFINITY
+    minCount <= 1 &&
+    maxCount === Number.POSITIVE_INFINITY
   ) {
-    const found = value([...itemAt(0), only.place]);
-    return sequence(repeat(sequence(any, comma), 0), found, repeat(sequence(comma, any), 0), closeList);
+    const containedItem = value([...itemAt(0), firstRequired.location]);
+    return sequence(repeat(sequence(anyItem, comma), 0), containedItem, repeat(sequence(comma, anyItem), 0), arrayEnd);
   }
   // Require the first items to match `contains`. This allows fewer arrays, but all of them are valid.
-  const front = Math.max(length, ...wanted.map(({ count }) => count));
-  const needed = Math.max(least, ...wanted.map(({ count }) => count));
-  if (needed > most) return nothing;
-  let written = rest(rules, any, front, least, most);
-  for (let index = Math.min(front, most) - 1; index >= 0; index--) {
-    const also = wanted.filter(({ count }) => index < count).map(({ place }) => place);
-    const item = value([...itemAt(index), ...also]);
-    const here = sequence(index > 0 ? comma : empty, item, rule(rules.add('items', written)));
-    written = index < needed ? here : choice(here, closeList);
+  const prefixLength = Math.max(length, ...requiredItems.map(({ count }) => count));
+  const requiredCount = Math.max(minCount, ...requiredItems.map(({ count }) => count));
+  if (requiredCount > maxCount) return never;
+  let expression = writeRest(builder, anyItem, prefixLength, minCount, maxCount);
+  for (let index = Math.min(prefixLength, maxCount) - 1; index >= 0; index--) {
+    const containsSchemas = requiredItems.filter(({ count }) => index < count).map(({ location }) => location);
+    const item = value([...itemAt(index), ...containsSchemas]);
+    const withItem = sequence(index > 0 ? comma : empty, item, rule(builder.add('items', expression)));
+    expression = index < requiredCount ? withItem : choice(withItem, arrayEnd);
   }
-  return written;
+  return expression;
 }
 
 /** Writes what may follow after `itemCount` items, and the end. */
-function rest(rules: Rules, item: Expression, before: number, least: number, most: number): Expression {
-  if (before >= most) return closeList;
-  const [min, max] = [Math.max(0, least - before), most - before];
-  if (before > 0) return further(rules, item, min, max);
-  const list = sequence(item, further(rules, item, Math.max(0, min - 1), max - 1));
-  return min === 0 ? choice(list, closeList) : list;
+function writeRest(builder: GrammarBuilder, item: Expression, itemCount: number, minCount: number, maxCount: number): Expression {
+  if (itemCount >= maxCount) return arrayEnd;
+  const [min, max] = [Math.max(0, minCount - itemCount), maxCount - itemCount];
+  if (itemCount > 0) return writeFurtherItems(builder, item, min, max);
+  const list = sequence(item, writeFurtherItems(builder, item, Math.max(0, min - 1), max - 1));
+  return min === 0 ? choice(list, arrayEnd) : list;
 }
 
-function further(rules: Rules, item: Expression, min: number, max: number): Expression {
+function writeFurtherItems(builder: GrammarBuilder, item: Expression, min: number, max: number): Expression {
   const next = sequence(comma, item);
-  if (max !== Number.POSITIVE_INFINITY) return counted(rules, next, min, max, closeList);
-  const any = sequence(repeat(next, 0), closeList);
-  return min === 0 ? any : counted(rules, next, min, min, any);
+  if (max !== Number.POSITIVE_INFINITY) return addCountedItems(builder, next, min, max, arrayEnd);
+  const anyItem = sequence(repeat(next, 0), arrayEnd);
+  return min === 0 ? anyItem : addCountedItems(builder, next, min, min, anyItem);
 }
 
 /** Writes distinct items from a list of values, in the order of the list. */
-function writeSet(
-  { rules, values }: ArrayWriter,
-  item: Need,
-  least: number,
-  most: number,
-  unique: Place,
+function writeUniqueItems(
+  { builder, values: listValues }: ArraySchemaContext,
+  item: Conjunction,
+  minCount: number,
+  maxCount: number,
+  uniqueLocation: SchemaLocation,
 ): Expression | undefined {
-  if (least === 0 && most === 0) return brackets(empty);
-  const all = values(item);
-  if (!all || all.length > 500) throw uniqueness(unique);
-  const different = [...new Map(all.map((one) => [canonical(one), one])).values()];
+  if (minCount === 0 && maxCount === 0) return arrayBrackets(empty);
+  const values = listValues(item);
+  if (!values || values.length > 500) throw createUniqueItemsError(uniqueLocation);
+  const distinctValues = [...new Map(values.map((one) => [sortedJson(one), one])).values()];
   const names = new Map<string, string>();
-  const from = (index: number, count: number): Expression => {
-    const enough = count >= least;
-    if (index === different.length || count === most) return enough ? empty : nothing;
+  const writeFrom = (index: number, count: number): Expression => {
+    const isComplete = count >= minCount;
+    if (index === distinctValues.length || count === maxCount) return isComplete ? empty : never;
     // Without an upper bound, it only needs to count up to the minimum.
-    const here = most === Number.POSITIVE_INFINITY ? Math.min(count, Math.max(1, least)) : count;
-    const key = `${index} ${here}`;
-    const known = names.get(key);
-    if (known !== undefined) return rule(known);
-    const name = rules.reserve('set');
+    const countKey = maxCount === Number.POSITIVE_INFINITY ? Math.min(count, Math.max(1, minCount)) : count;
+    const key = `${index} ${countKey}`;
+    const existing = names.get(key);
+    if (existing !== undefined) return rule(existing);
+    const name = builder.reserve('set');
     names.set(key, name);
-    const taken = sequence(here > 0 ? comma : empty, literal(different[index]), from(index + 1, here + 1));
-    rules.define(name, choice(taken, from(index + 1, here)));
+    const withValue = sequence(countKey > 0 ? comma : empty, valueLiteral(distinctValues[index]), writeFrom(index + 1, countKey + 1));
+    builder.define(name, choice(withValue, writeFrom(index + 1, countKey)));
     return rule(name);
   };
-  return brackets(from(0, 0));
+  return arrayBrackets(writeFrom(0, 0));
 }

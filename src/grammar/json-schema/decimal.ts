@@ -11,19 +11,19 @@ import {
 
 /** The digits before and after the decimal point, without leading and trailing zeros. */
 export interface Decimal {
-  readonly negative: boolean;
-  readonly whole: string;
+  readonly isNegative: boolean;
+  readonly integerPart: string;
   readonly fraction: string;
 }
 
 /** The decimal digits of a finite number, from its shortest exact notation. */
-export function decimal(value: number): Decimal {
+export function toDecimal(value: number): Decimal {
   const [mantissa = '', exponent = '0'] = Math.abs(value).toExponential().split('e');
   const digits = mantissa.replace('.', '');
   const point = Number(exponent) + 1;
-  const whole = point <= 0 ? '0' : digits.slice(0, point).padEnd(point, '0');
+  const integerPart = point <= 0 ? '0' : digits.slice(0, point).padEnd(point, '0');
   const fraction = point <= 0 ? '0'.repeat(-point) + digits : digits.slice(point);
-  return { negative: value < 0, whole, fraction: fraction.replace(/0+$/, '') };
+  return { isNegative: value < 0, integerPart, fraction: fraction.replace(/0+$/, '') };
 }
 
 const digit = range('0', '9');
@@ -35,46 +35,46 @@ export const magnitude: Expression = sequence(
   choice(text('0'), sequence(range('1', '9'), digits)),
   anyFraction,
 );
-export const wholeMagnitude: Expression = choice(text('0'), sequence(range('1', '9'), digits));
+export const integerMagnitude: Expression = choice(text('0'), sequence(range('1', '9'), digits));
 
 /** Magnitudes above a bound, and the bound itself if inclusive. May also match texts that are not magnitudes. */
-export function above({ whole, fraction }: Decimal, included: boolean): Expression {
+export function greaterThan({ integerPart, fraction }: Decimal, isInclusive: boolean): Expression {
   const options: Expression[] = [
     // More digits before the decimal point.
-    sequence(range('1', '9'), repeat(digit, whole.length), anyFraction),
-    ...larger(whole).map((beginning) => sequence(beginning, anyFraction)),
+    sequence(range('1', '9'), repeat(digit, integerPart.length), anyFraction),
+    ...greaterDigits(integerPart).map((beginning) => sequence(beginning, anyFraction)),
   ];
-  const equal = sequence(text(whole), text('.'));
+  const equal = sequence(text(integerPart), text('.'));
   for (const [index, character] of Array.from(fraction).entries()) {
     if (character === '9') continue;
-    options.push(sequence(equal, text(fraction.slice(0, index)), after(character), digits));
+    options.push(sequence(equal, text(fraction.slice(0, index)), digitAbove(character), digits));
   }
-  const tail = included ? digits : sequence(digits, range('1', '9'), digits);
+  const tail = isInclusive ? digits : sequence(digits, range('1', '9'), digits);
   if (fraction !== '') options.push(sequence(equal, text(fraction), tail));
-  else if (included) options.push(sequence(text(whole), anyFraction));
+  else if (isInclusive) options.push(sequence(text(integerPart), anyFraction));
   else options.push(sequence(equal, tail));
   return choice(...options);
 }
 
 /** Larger integers with the same number of digits. */
-function larger(whole: string): Expression[] {
-  return Array.from(whole).flatMap((character, index) =>
+function greaterDigits(integerPart: string): Expression[] {
+  return Array.from(integerPart).flatMap((character, index) =>
     character === '9'
       ? []
       : [
           sequence(
-            text(whole.slice(0, index)),
-            after(character),
-            repeat(digit, whole.length - index - 1, whole.length - index - 1),
+            text(integerPart.slice(0, index)),
+            digitAbove(character),
+            repeat(digit, integerPart.length - index - 1, integerPart.length - index - 1),
           ),
         ],
   );
 }
 
-const after = (character: string): Expression => oneOf('0123456789'.slice(Number(character) + 1));
+const digitAbove = (character: string): Expression => oneOf('0123456789'.slice(Number(character) + 1));
 
 /** All notations of a magnitude. */
-export const equalTo = ({ whole, fraction }: Decimal): Expression =>
+export const equalTo = ({ integerPart, fraction }: Decimal): Expression =>
   fraction === ''
-    ? sequence(text(whole), optional(sequence(text('.'), repeat(text('0'), 1))))
-    : sequence(text(`${whole}.${fraction}`), repeat(text('0'), 0));
+    ? sequence(text(integerPart), optional(sequence(text('.'), repeat(text('0'), 1))))
+    : sequence(text(`${integerPart}.${fraction}`), repeat(text('0'), 0));

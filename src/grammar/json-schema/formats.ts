@@ -62,20 +62,20 @@ const patterns: Readonly<Record<string, string>> = (() => {
 })();
 
 /** String formats that a grammar cannot enforce. */
-const beyond = new Set(['regex', 'uri-template']);
+const unsupportedFormats = new Set(['regex', 'uri-template']);
 
 /**
  * Finds the expression of a string format; undefined for unknown formats, which the standard tells validators to
  * ignore.
  */
-export function textFormat(name: string): Expression | 'beyond' | undefined {
-  if (beyond.has(name)) return 'beyond';
+export function findStringFormat(name: string): Expression | 'beyond' | undefined {
+  if (unsupportedFormats.has(name)) return 'beyond';
   const pattern = Object.hasOwn(patterns, name) ? patterns[name] : undefined;
   return pattern === undefined ? undefined : parseRegex(pattern, 'whole');
 }
 
 /** OpenAPI's number formats. */
-export const numberFormats: Readonly<Record<string, { whole: boolean; least?: number; most?: number }>> = {
-  int32: { whole: true, least: -(2 ** 31), most: 2 ** 31 - 1 },
-  int64: { whole: true },
+export const numberFormats: Readonly<Record<string, { isInteger: boolean; min?: number; max?: number }>> = {
+  int32: { isInteger: true, min: -(2 ** 31), max: 2 ** 31 - 1 },
+  int64: { isInteger: true },
 };

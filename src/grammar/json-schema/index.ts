@@ -1,218 +1,218 @@
 import { choice, type Expression, rule } from '../ebnf/expression.ts';
-import type { Rules } from '../ebnf/rules.ts';
-import { Alternatives, type Need } from './alternatives.ts';
+import type { GrammarBuilder } from '../ebnf/rules.ts';
+import { SchemaNormalizer, type Conjunction } from './alternatives.ts';
 import { writeArray } from './array.ts';
-import { type Place, SchemaDocument, type SchemaObject } from './document.ts';
-import { holds } from './evaluate.ts';
+import { type SchemaLocation, SchemaDocument, type SchemaObject } from './document.ts';
+import { matchesSchema } from './evaluate.ts';
 import { numberFormats } from './formats.ts';
 import {
   boundsOf,
-  canonical,
+  sortedJson,
   type JsonType,
   jsonTypes,
   numberOf,
-  typeOf,
-  typesOf,
-  valuesOf,
+  jsonTypeOf,
+  allowedTypesOf,
+  enumeratedValuesOf,
 } from './keywords.ts';
 import { writeNumber } from './number.ts';
 import { writeObject } from './object.ts';
-import { pointer, unsupported } from './refusal.ts';
-import { type TextNeed, textNeed, writesText, writeText } from './string.ts';
-import { addJsonRules, literal } from './text.ts';
+import { appendPointer, createUnsupportedError } from './refusal.ts';
+import { type StringConstraints, readStringConstraints, acceptsString, writeString } from './string.ts';
+import { addJsonRules, valueLiteral } from './text.ts';
 
-const mostValues = 5000;
+const maxValues = 5000;
 
 /**
  * Adds rules for JSON texts that match a schema. They may allow only some of the valid texts, but never an invalid one.
  * @returns the name of the root rule
  * @throws GrammarError `unsupported_schema` for keywords that cannot be enforced, with their path
  */
-export function addJsonSchema(rules: Rules, schema: unknown): string {
-  addJsonRules(rules);
-  return new SchemaWriter(rules, new SchemaDocument(schema)).write();
+export function addJsonSchema(builder: GrammarBuilder, schema: unknown): string {
+  addJsonRules(builder);
+  return new SchemaTranslator(builder, new SchemaDocument(schema)).write();
 }
 
 /** Adds rules for any JSON object, and returns the name of the root rule. */
-export function addJsonObject(rules: Rules): string {
-  addJsonRules(rules);
+export function addJsonObject(builder: GrammarBuilder): string {
+  addJsonRules(builder);
   return 'object';
 }
 
-class SchemaWriter {
-  readonly #rules: Rules;
+class SchemaTranslator {
+  readonly #builder: GrammarBuilder;
   readonly #document: SchemaDocument;
-  readonly #alternatives: Alternatives;
+  readonly #normalizer: SchemaNormalizer;
   readonly #names = new Map<string, string>();
-  readonly #pending: { name: string; need: Need }[] = [];
+  readonly #pending: { name: string; conjunction: Conjunction }[] = [];
 
-  constructor(rules: Rules, document: SchemaDocument) {
-    this.#rules = rules;
+  constructor(builder: GrammarBuilder, document: SchemaDocument) {
+    this.#builder = builder;
     this.#document = document;
-    this.#alternatives = new Alternatives(document);
+    this.#normalizer = new SchemaNormalizer(document);
   }
 
   write(): string {
-    const root = this.#ruleOf([this.#document.root]);
+    const root = this.#ruleNameFor([this.#document.root]);
     for (let next = this.#pending.pop(); next; next = this.#pending.pop()) {
-      this.#rules.define(next.name, this.#write(next.need));
+      this.#builder.define(next.name, this.#write(next.conjunction));
     }
     return root;
   }
 
-  #ruleOf(need: Need): string {
-    if (need.every(({ schema }) => schema === true || isFree(schema))) return 'value';
-    const key = this.#alternatives.keyOf(need);
-    const known = this.#names.get(key);
-    if (known !== undefined) return known;
-    const name = this.#rules.reserve('schema');
+  #ruleNameFor(conjunction: Conjunction): string {
+    if (conjunction.every(({ schema }) => schema === true || isUnconstrained(schema))) return 'value';
+    const key = this.#normalizer.keyOf(conjunction);
+    const existing = this.#names.get(key);
+    if (existing !== undefined) return existing;
+    const name = this.#builder.reserve('schema');
     this.#names.set(key, name);
-    this.#pending.push({ name, need });
+    this.#pending.push({ name, conjunction });
     return name;
   }
 
-  readonly #value = (need: Need): Expression => rule(this.#ruleOf(need));
+  readonly #value = (conjunction: Conjunction): Expression => rule(this.#ruleNameFor(conjunction));
 
-  #write(need: Need): Expression {
-    const values = this.#values(need);
-    if (values) return choice(...values.map(literal));
-    const written = new Map<string, Expression>();
-    const texts = new Map<string, TextNeed>();
-    const named = this.#alternatives.of(need).flatMap((places) => {
-      const given = this.#given(places, need);
-      if (!given) this.#writeTypes(places, need, written, texts);
-      return given ?? [];
+  #write(conjunction: Conjunction): Expression {
+    const values = this.#values(conjunction);
+    if (values) return choice(...values.map(valueLiteral));
+    const expressions = new Map<string, Expression>();
+    const stringConstraints = new Map<string, StringConstraints>();
+    const namedValues = this.#normalizer.toAlternatives(conjunction).flatMap((locations) => {
+      const enumerated = this.#enumerateValues(locations, conjunction);
+      if (!enumerated) this.#writeTypes(locations, conjunction, expressions, stringConstraints);
+      return enumerated ?? [];
     });
     // When one quote may start several kinds of strings, it is unknown which length applies.
-    let certain = texts.size === 1;
-    for (const value of named) {
+    let isOnlyString = stringConstraints.size === 1;
+    for (const value of namedValues) {
       if (typeof value === 'string') {
-        if ([...texts.values()].some((one) => writesText(one, value))) continue;
-        certain = false;
+        if ([...stringConstraints.values()].some((one) => acceptsString(one, value))) continue;
+        isOnlyString = false;
       }
-      written.set(`value ${canonical(value)}`, literal(value));
+      expressions.set(`value ${sortedJson(value)}`, valueLiteral(value));
     }
-    for (const [key, text] of texts) {
-      const expression = writeText(this.#rules, text, certain);
-      if (expression) written.set(key, expression);
+    for (const [key, constraints] of stringConstraints) {
+      const expression = writeString(this.#builder, constraints, isOnlyString);
+      if (expression) expressions.set(key, expression);
     }
-    return choice(...written.values());
+    return choice(...expressions.values());
   }
 
   /** All matching values when the schemas enumerate them; otherwise undefined. */
-  readonly #values = (need: Need): readonly unknown[] | undefined => {
-    const named = this.#given(need, need);
-    if (named) return named;
-    const alternatives = this.#alternatives.of(need);
+  readonly #values = (conjunction: Conjunction): readonly unknown[] | undefined => {
+    const namedValues = this.#enumerateValues(conjunction, conjunction);
+    if (namedValues) return namedValues;
+    const alternatives = this.#normalizer.toAlternatives(conjunction);
     const lists = alternatives.map(
-      (places) => this.#given(places, need) ?? small(places, this.#document, need),
+      (locations) => this.#enumerateValues(locations, conjunction) ?? valuesOfSmallTypes(locations, this.#document, conjunction),
     );
     return lists.every((list) => list !== undefined) ? lists.flat() : undefined;
   };
 
-  #given(places: Need, need: Need): readonly unknown[] | undefined {
-    const lists = places.flatMap((place) =>
-      typeof place.schema === 'boolean' ? [] : [{ place, values: valuesOf(place) }],
+  #enumerateValues(locations: Conjunction, conjunction: Conjunction): readonly unknown[] | undefined {
+    const lists = locations.flatMap((location) =>
+      typeof location.schema === 'boolean' ? [] : [{ location, values: enumeratedValuesOf(location) }],
     );
     const shortest = lists
-      .filter((one): one is { place: Place; values: readonly unknown[] } => one.values !== undefined)
+      .filter((one): one is { location: SchemaLocation; values: readonly unknown[] } => one.values !== undefined)
       .sort((a, b) => a.values.length - b.values.length)[0];
     if (!shortest) return undefined;
-    if (shortest.values.length > mostValues)
-      throw unsupported(shortest.place.path, 'enum', `more than ${mostValues} values`);
-    return shortest.values.filter((value) => need.every((place) => holds(this.#document, place, value)));
+    if (shortest.values.length > maxValues)
+      throw createUnsupportedError(shortest.location.path, 'enum', `more than ${maxValues} values`);
+    return shortest.values.filter((value) => conjunction.every((location) => matchesSchema(this.#document, location, value)));
   }
 
   /** Writes all types but strings, whose constraints are only collected: how they are written depends on the others. */
   #writeTypes(
-    places: Need,
-    need: Need,
-    written: Map<string, Expression>,
-    texts: Map<string, TextNeed>,
+    locations: Conjunction,
+    conjunction: Conjunction,
+    expressions: Map<string, Expression>,
+    stringConstraints: Map<string, StringConstraints>,
   ): void {
     for (const type of jsonTypes) {
-      const allowed = places.map(typesOf).filter((types) => types !== undefined);
-      const whole = type === 'number' && allowed.some((types) => !types.has('number'));
+      const allowed = locations.map(allowedTypesOf).filter((types) => types !== undefined);
+      const onlyIntegers = type === 'number' && allowed.some((types) => !types.has('number'));
       if (!allowed.every((types) => types.has(type) || (type === 'number' && types.has('integer')))) continue;
-      const said = places.filter(({ schema }) => speaksOf(schema as SchemaObject, type));
-      const key = `${type} ${whole} ${this.#alternatives.keyOf(said)}`;
-      if (type === 'string' && !texts.has(key)) texts.set(key, textNeed(said));
-      if (type === 'string' || written.has(key)) continue;
-      const expression = this.#writeType(type, said, whole, need);
-      if (expression) written.set(key, expression);
+      const relevantLocations = locations.filter(({ schema }) => constrainsType(schema as SchemaObject, type));
+      const key = `${type} ${onlyIntegers} ${this.#normalizer.keyOf(relevantLocations)}`;
+      if (type === 'string' && !stringConstraints.has(key)) stringConstraints.set(key, readStringConstraints(relevantLocations));
+      if (type === 'string' || expressions.has(key)) continue;
+      const expression = this.#writeType(type, relevantLocations, onlyIntegers, conjunction);
+      if (expression) expressions.set(key, expression);
     }
   }
 
   #writeType(
     type: Exclude<JsonType, 'string'>,
-    places: Need,
-    whole: boolean,
-    need: Need,
+    locations: Conjunction,
+    onlyIntegers: boolean,
+    conjunction: Conjunction,
   ): Expression | undefined {
-    const writer = {
+    const context = {
       document: this.#document,
-      alternatives: this.#alternatives,
-      rules: this.#rules,
+      normalizer: this.#normalizer,
+      builder: this.#builder,
       value: this.#value,
       values: this.#values,
     };
     switch (type) {
       case 'object':
-        refuseExcluded(places, type);
-        return places.length === 0 ? rule('object') : writeObject(writer, places, need);
+        rejectExcludedValues(locations, type);
+        return locations.length === 0 ? rule('object') : writeObject(context, locations, conjunction);
       case 'array':
-        refuseExcluded(places, type);
-        return places.length === 0 ? rule('array') : writeArray(writer, places);
+        rejectExcludedValues(locations, type);
+        return locations.length === 0 ? rule('array') : writeArray(context, locations);
       case 'number':
-        return this.#writeNumber(places, whole);
+        return this.#writeNumber(locations, onlyIntegers);
       case 'boolean':
       case 'null': {
-        const left = (type === 'null' ? [null] : [true, false]).filter((value) => !isExcluded(places, value));
-        return left.length === 0 ? undefined : choice(...left.map(literal));
+        const left = (type === 'null' ? [null] : [true, false]).filter((value) => !isExcluded(locations, value));
+        return left.length === 0 ? undefined : choice(...left.map(valueLiteral));
       }
     }
   }
 
-  #writeNumber(places: Need, integer: boolean): Expression | undefined {
-    const formats = places.flatMap(({ schema }) => {
+  #writeNumber(locations: Conjunction, onlyIntegers: boolean): Expression | undefined {
+    const formats = locations.flatMap(({ schema }) => {
       const format = (schema as SchemaObject)['format'];
-      const known =
+      const numberFormat =
         typeof format === 'string' && Object.hasOwn(numberFormats, format)
           ? numberFormats[format]
           : undefined;
-      return known ? [known] : [];
+      return numberFormat ? [numberFormat] : [];
     });
-    const least = places.flatMap((place) => boundsOf(place, 'least'));
-    const most = places.flatMap((place) => boundsOf(place, 'most'));
+    const minimums = locations.flatMap((location) => boundsOf(location, 'least'));
+    const maximums = locations.flatMap((location) => boundsOf(location, 'most'));
     for (const format of formats) {
-      if (format.least !== undefined) least.push({ value: format.least, included: true, path: '' });
-      if (format.most !== undefined) most.push({ value: format.most, included: true, path: '' });
+      if (format.min !== undefined) minimums.push({ value: format.min, isInclusive: true, path: '' });
+      if (format.max !== undefined) maximums.push({ value: format.max, isInclusive: true, path: '' });
     }
-    const factors = places.flatMap((place) => numberOf(place, 'multipleOf') ?? []);
-    const excluded = places
-      .flatMap((place) => excludedValues(place))
+    const factors = locations.flatMap((location) => numberOf(location, 'multipleOf') ?? []);
+    const excluded = locations
+      .flatMap((location) => excludedValues(location))
       .filter((value) => typeof value === 'number');
-    const tightest = <T extends { value: number; included: boolean }>(bounds: T[], sign: 1 | -1) =>
-      bounds.sort((a, b) => sign * (b.value - a.value) || Number(a.included) - Number(b.included))[0];
+    const findTightest = <T extends { value: number; isInclusive: boolean }>(bounds: T[], sign: 1 | -1) =>
+      bounds.sort((a, b) => sign * (b.value - a.value) || Number(a.isInclusive) - Number(b.isInclusive))[0];
     return writeNumber(
-      this.#rules,
+      this.#builder,
       {
-        whole: integer || formats.some((format) => format.whole),
-        least: tightest(least, 1),
-        most: tightest(most, -1),
+        isInteger: onlyIntegers || formats.some((format) => format.isInteger),
+        min: findTightest(minimums, 1),
+        max: findTightest(maximums, -1),
         factors,
         excluded,
       },
-      places[0]?.path ?? '',
+      locations[0]?.path ?? '',
     );
   }
 }
 
-const isFree = (schema: unknown): boolean =>
-  schema !== null && typeof schema === 'object' && Object.keys(schema).every((keyword) => notes.has(keyword));
+const isUnconstrained = (schema: unknown): boolean =>
+  schema !== null && typeof schema === 'object' && Object.keys(schema).every((keyword) => annotationKeywords.has(keyword));
 
 /** Keywords that do not constrain values. */
-const notes = new Set([
+const annotationKeywords = new Set([
   '$comment',
   '$defs',
   '$id',
@@ -228,20 +228,20 @@ const notes = new Set([
 ]);
 
 /** Values that `not` excludes. */
-const excludedValues = ({ schema, path }: Place): readonly unknown[] => {
+const excludedValues = ({ schema, path }: SchemaLocation): readonly unknown[] => {
   const negated = (schema as SchemaObject)['not'];
   if (negated === null || typeof negated !== 'object') return [];
-  return valuesOf({ schema: negated as SchemaObject, path: pointer(path, 'not') }) ?? [];
+  return enumeratedValuesOf({ schema: negated as SchemaObject, path: appendPointer(path, 'not') }) ?? [];
 };
 
-const isExcluded = (places: Need, value: unknown): boolean =>
-  places.some((place) => excludedValues(place).some((one) => canonical(one) === canonical(value)));
+const isExcluded = (locations: Conjunction, value: unknown): boolean =>
+  locations.some((location) => excludedValues(location).some((one) => sortedJson(one) === sortedJson(value)));
 
 /** A grammar cannot exclude a single object or array. */
-function refuseExcluded(places: Need, type: JsonType): void {
-  for (const place of places) {
-    if (!excludedValues(place).some((value) => typeOf(value) === type)) continue;
-    throw unsupported(pointer(place.path, 'not'), 'not', `a grammar cannot exclude a single ${type}`);
+function rejectExcludedValues(locations: Conjunction, type: JsonType): void {
+  for (const location of locations) {
+    if (!excludedValues(location).some((value) => jsonTypeOf(value) === type)) continue;
+    throw createUnsupportedError(appendPointer(location.path, 'not'), 'not', `a grammar cannot exclude a single ${type}`);
   }
 }
 
@@ -274,16 +274,16 @@ const keywords: Readonly<Record<JsonType, readonly string[]>> = {
   null: ['not'],
 };
 
-const speaksOf = (schema: SchemaObject, type: JsonType): boolean =>
+const constrainsType = (schema: SchemaObject, type: JsonType): boolean =>
   typeof schema !== 'boolean' && keywords[type].some((keyword) => schema[keyword] !== undefined);
 
 /** All values when only null and booleans are allowed; otherwise undefined. */
-function small(places: Need, document: SchemaDocument, need: Need): readonly unknown[] | undefined {
-  const types = places.map(typesOf).filter((one) => one !== undefined);
+function valuesOfSmallTypes(locations: Conjunction, document: SchemaDocument, conjunction: Conjunction): readonly unknown[] | undefined {
+  const types = locations.map(allowedTypesOf).filter((one) => one !== undefined);
   if (types.length === 0) return undefined;
   const left = jsonTypes.filter((type) =>
     types.every((one) => one.has(type) || (type === 'number' && one.has('integer'))),
   );
   if (left.some((type) => type !== 'boolean' && type !== 'null')) return undefined;
-  return [null, true, false].filter((value) => need.every((place) => holds(document, place, value)));
+  return [null, true, false].filter((value) => conjunction.every((location) => matchesSchema(document, location, value)));
 }

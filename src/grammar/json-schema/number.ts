@@ -9,17 +9,17 @@ import {
   set,
   text,
 } from '../ebnf/expression.ts';
-import type { Rules } from '../ebnf/rules.ts';
-import { type Automaton, both, isNever, not, toAutomaton } from '../regex/automaton.ts';
+import type { GrammarBuilder } from '../ebnf/rules.ts';
+import { type Automaton, intersectAutomata, acceptsNothing, complementAutomaton, toAutomaton } from '../regex/automaton.ts';
 import { writeAutomaton } from '../regex/write.ts';
-import { above, decimal, equalTo, magnitude, wholeMagnitude } from './decimal.ts';
-import { unsupported } from './refusal.ts';
+import { greaterThan, toDecimal, equalTo, magnitude, integerMagnitude } from './decimal.ts';
+import { createUnsupportedError } from './refusal.ts';
 
 /** The combined constraints of a number. */
-export interface NumberBounds {
-  readonly whole: boolean;
-  readonly least?: Bound | undefined;
-  readonly most?: Bound | undefined;
+export interface NumberConstraints {
+  readonly isInteger: boolean;
+  readonly min?: Bound | undefined;
+  readonly max?: Bound | undefined;
   readonly factors: readonly number[];
   /** Excluded numbers. */
   readonly excluded: readonly number[];
@@ -27,105 +27,105 @@ export interface NumberBounds {
 
 interface Bound {
   readonly value: number;
-  readonly included: boolean;
+  readonly isInclusive: boolean;
   readonly path: string;
 }
 
 /** Decimal digits that a double represents exactly, so that the order of texts equals the order of values. */
 const exactDigits = 15;
-const mostDigits = 22;
+const maxDigits = 22;
 /** Limit of states for remainders. */
-const mostRemainders = 150;
-const mostListed = 500;
+const maxRemainders = 150;
+const maxListed = 500;
 
 /** @returns undefined when no number matches */
-export function writeNumber(rules: Rules, bounds: NumberBounds, path: string): Expression | undefined {
-  const { whole, least, most, factors, excluded } = bounds;
-  if (!least && !most && factors.length === 0 && excluded.length === 0)
-    return rule(whole ? 'integer' : 'number');
+export function writeNumber(builder: GrammarBuilder, constraints: NumberConstraints, path: string): Expression | undefined {
+  const { isInteger, min, max, factors, excluded } = constraints;
+  if (!min && !max && factors.length === 0 && excluded.length === 0)
+    return rule(isInteger ? 'integer' : 'number');
   const key = JSON.stringify([
     'number',
-    whole,
-    least?.value,
-    least?.included,
-    most?.value,
-    most?.included,
+    isInteger,
+    min?.value,
+    min?.isInclusive,
+    max?.value,
+    max?.isInclusive,
     factors,
     excluded,
   ]);
-  return rules.shared(key, 'number', () => writeBounded(rules, bounds, path));
+  return builder.shared(key, 'number', () => writeConstrained(builder, constraints, path));
 }
 
-function writeBounded(rules: Rules, bounds: NumberBounds, path: string): Expression | undefined {
-  const { whole, least, most, factors, excluded } = bounds;
-  const few = listed(bounds);
-  if (few) return few;
-  const exact =
-    factors.length > 0 || excluded.length > 0 || least?.included === false || most?.included === false;
-  const side = (negative: boolean): Automaton => {
-    const integers = whole || factors.some((factor) => Number.isInteger(factor));
-    let found = toAutomaton(integers ? wholeMagnitude : magnitude);
+function writeConstrained(builder: GrammarBuilder, constraints: NumberConstraints, path: string): Expression | undefined {
+  const { isInteger, min, max, factors, excluded } = constraints;
+  const enumerated = listMultiples(constraints);
+  if (enumerated) return enumerated;
+  const needsExactDigits =
+    factors.length > 0 || excluded.length > 0 || min?.isInclusive === false || max?.isInclusive === false;
+  const buildSide = (isNegative: boolean): Automaton => {
+    const onlyIntegers = isInteger || factors.some((factor) => Number.isInteger(factor));
+    let automaton = toAutomaton(onlyIntegers ? integerMagnitude : magnitude);
     // Limit the digits, but leave enough for the digits of a bound.
-    const room = exact ? exactDigits : mostDigits;
-    found = both(found, toAutomaton(repeat(set([[0x2e, 0x39]]), 1, integers ? room : room + 1)));
-    const add = (bound: Bound | undefined, lower: boolean) => {
+    const digitLimit = needsExactDigits ? exactDigits : maxDigits;
+    automaton = intersectAutomata(automaton, toAutomaton(repeat(set([[0x2e, 0x39]]), 1, onlyIntegers ? digitLimit : digitLimit + 1)));
+    const add = (bound: Bound | undefined, isLowerBound: boolean) => {
       if (!bound) return;
-      const value = decimal(bound.value);
+      const value = toDecimal(bound.value);
       // For negative numbers, a smaller magnitude is a larger number.
-      const atLeast = lower !== negative;
-      if (value.negative !== negative && bound.value !== 0) {
+      const isMagnitudeMinimum = isLowerBound !== isNegative;
+      if (value.isNegative !== isNegative && bound.value !== 0) {
         // A bound with the other sign allows either no or all numbers of this sign.
-        if (lower !== value.negative) found = never;
+        if (isLowerBound !== value.isNegative) automaton = neverMatches;
         return;
       }
-      found = both(
-        found,
-        atLeast ? toAutomaton(above(value, bound.included)) : not(toAutomaton(above(value, !bound.included))),
+      automaton = intersectAutomata(
+        automaton,
+        isMagnitudeMinimum ? toAutomaton(greaterThan(value, bound.isInclusive)) : complementAutomaton(toAutomaton(greaterThan(value, !bound.isInclusive))),
       );
     };
-    add(least, true);
-    add(most, false);
-    if (negative) found = both(found, toAutomaton(above(zero, false)));
+    add(min, true);
+    add(max, false);
+    if (isNegative) automaton = intersectAutomata(automaton, toAutomaton(greaterThan(zero, false)));
     for (const value of excluded) {
-      if (value < 0 === negative) found = both(found, not(toAutomaton(equalTo(decimal(value)))));
+      if (value < 0 === isNegative) automaton = intersectAutomata(automaton, complementAutomaton(toAutomaton(equalTo(toDecimal(value)))));
     }
-    for (const factor of factors) found = both(found, multiples(factor, path));
-    return found;
+    for (const factor of factors) automaton = intersectAutomata(automaton, multiplesOf(factor, path));
+    return automaton;
   };
   const options: Expression[] = [];
-  for (const negative of [false, true]) {
-    const found = side(negative);
-    if (isNever(found)) continue;
-    options.push(sequence(text(negative ? '-' : ''), writeAutomaton(rules, found, empty)));
+  for (const isNegative of [false, true]) {
+    const automaton = buildSide(isNegative);
+    if (acceptsNothing(automaton)) continue;
+    options.push(sequence(text(isNegative ? '-' : ''), writeAutomaton(builder, automaton, empty)));
   }
   return options.length === 0 ? undefined : choice(...options);
 }
 
-const zero = { negative: false, whole: '0', fraction: '' };
-const never: Automaton = { edges: [[]], accepts: [false] };
+const zero = { isNegative: false, integerPart: '0', fraction: '' };
+const neverMatches: Automaton = { edges: [[]], accepts: [false] };
 
 /** Multiples of a factor: integer factors by remainders, powers of 1/2 by the last digits. */
-function multiples(factor: number, path: string): Automaton {
+function multiplesOf(factor: number, path: string): Automaton {
   if (Number.isInteger(factor) && factor > 0) {
     const zeros = factor.toString().length - factor.toString().replace(/0+$/, '').length;
-    const remainders = factor / 10 ** zeros;
-    if (remainders * (zeros + 1) <= mostRemainders) return byRemainder(remainders, zeros);
+    const divisor = factor / 10 ** zeros;
+    if (divisor * (zeros + 1) <= maxRemainders) return remainderAutomaton(divisor, zeros);
   }
   if (factor > 0 && factor < 1 && Number.isInteger(1 / factor) && Number.isInteger(Math.log2(1 / factor))) {
-    return ofBinaryFraction(1 / factor);
+    return binaryFractionAutomaton(1 / factor);
   }
-  throw unsupported(
+  throw createUnsupportedError(
     path,
     'multipleOf',
     Number.isInteger(factor)
-      ? `a factor of this size can be enforced only if 'minimum' and 'maximum' leave at most ${mostListed} numbers`
+      ? `a factor of this size can be enforced only if 'minimum' and 'maximum' leave at most ${maxListed} numbers`
       : 'a fraction that floating point cannot represent exactly (0.1, 0.01) has no exact multiples; use integers of ' +
           'the smallest unit instead',
   );
 }
 
 /** Multiples of `factor` * 10^`zeros`. A state is a remainder and a count of trailing zeros. */
-function byRemainder(factor: number, zeros: number): Automaton {
+function remainderAutomaton(factor: number, zeros: number): Automaton {
   // State 0 is the start. The remainder is that of the number without the counted zeros.
   const stateOf = (remainder: number, count: number) => remainder * (zeros + 1) + count + 1;
   const edgesFrom = (remainder: number, count: number) =>
@@ -151,13 +151,13 @@ function byRemainder(factor: number, zeros: number): Automaton {
 }
 
 /** Enumerates the multiples between two bounds; undefined when there are too many. */
-function listed({ least, most, factors, excluded }: NumberBounds): Expression | undefined {
+function listMultiples({ min, max, factors, excluded }: NumberConstraints): Expression | undefined {
   const [factor] = factors;
-  if (factor === undefined || factors.length > 1 || !Number.isInteger(factor) || !least || !most)
+  if (factor === undefined || factors.length > 1 || !Number.isInteger(factor) || !min || !max)
     return undefined;
-  const first = Math.ceil(least.value / factor);
-  const last = Math.floor(most.value / factor);
-  if (!(last - first < mostListed) || Math.abs(first * factor) > 1e15 || Math.abs(last * factor) > 1e15)
+  const first = Math.ceil(min.value / factor);
+  const last = Math.floor(max.value / factor);
+  if (!(last - first < maxListed) || Math.abs(first * factor) > 1e15 || Math.abs(last * factor) > 1e15)
     return undefined;
   const values = Array.from(
     { length: Math.max(0, last - first + 1) },
@@ -165,23 +165,23 @@ function listed({ least, most, factors, excluded }: NumberBounds): Expression | 
   ).filter(
     (value) =>
       !excluded.includes(value) &&
-      (least.included || value > least.value) &&
-      (most.included || value < most.value),
+      (min.isInclusive || value > min.value) &&
+      (max.isInclusive || value < max.value),
   );
   return choice(...values.map((value) => text(JSON.stringify(value))));
 }
 
-function ofBinaryFraction(parts: number): Automaton {
-  const places = Math.log2(parts);
-  const fractions = Array.from({ length: parts }, (_, index) => (index / parts).toFixed(places).slice(2));
+function binaryFractionAutomaton(parts: number): Automaton {
+  const decimalPlaces = Math.log2(parts);
+  const fractions = Array.from({ length: parts }, (_, index) => (index / parts).toFixed(decimalPlaces).slice(2));
   const zeros = repeat(text('0'), 0, 6);
   const digits = repeat(range('0', '9'), 1);
   return toAutomaton(
     choice(
       digits,
       ...fractions.map((fraction) => {
-        const short = fraction.replace(/0+$/, '');
-        return sequence(digits, text(`.${short === '' ? '0' : short}`), zeros);
+        const trimmed = fraction.replace(/0+$/, '');
+        return sequence(digits, text(`.${trimmed === '' ? '0' : trimmed}`), zeros);
       }),
     ),
   );

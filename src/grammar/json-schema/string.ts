@@ -1,63 +1,63 @@
 import { isRecord } from '../../util/json.ts';
-import { type CodePoints, everyCharacter, intersection } from '../ebnf/code-points.ts';
-import { counted } from '../ebnf/counted.ts';
+import { type CodePoints, allCodePoints, intersection } from '../ebnf/code-points.ts';
+import { addCountedItems } from '../ebnf/counted.ts';
 import { choice, type Expression, repeat, rule, sequence, set, text } from '../ebnf/expression.ts';
-import { type Automaton, both, isNever, not, toAutomaton } from '../regex/automaton.ts';
+import { type Automaton, intersectAutomata, acceptsNothing, complementAutomaton, toAutomaton } from '../regex/automaton.ts';
 import { parseRegex } from '../regex/parse.ts';
 import { writeAutomaton } from '../regex/write.ts';
 import { GrammarError } from '../types.ts';
-import type { Rules } from '../ebnf/rules.ts';
-import type { Place, SchemaObject } from './document.ts';
-import { textFormat } from './formats.ts';
-import { countOf, valuesOf } from './keywords.ts';
-import { pointer, unsupported } from './refusal.ts';
-import { inString, jsonCharacter, quoted } from './text.ts';
+import type { GrammarBuilder } from '../ebnf/rules.ts';
+import type { SchemaLocation, SchemaObject } from './document.ts';
+import { findStringFormat } from './formats.ts';
+import { countOf, enumeratedValuesOf } from './keywords.ts';
+import { appendPointer, createUnsupportedError } from './refusal.ts';
+import { toStringCharacter, jsonCharacter, toStringContent } from './text.ts';
 
 const quote = text('"');
 /** Limit of states of a pattern with a length. */
-const mostProduct = 3000;
-const mostLength = 10_000;
+const maxPatternStates = 3000;
+const maxSupportedLength = 10_000;
 
 /** The combined constraints of a string: it must match all expressions and no exclusion, and have an allowed length. */
-export interface TextNeed {
-  readonly languages: ReadonlyMap<string, Expression>;
-  readonly excluded: ReadonlyMap<string, Expression>;
-  readonly least: number;
-  readonly most: number;
+export interface StringConstraints {
+  readonly expressions: ReadonlyMap<string, Expression>;
+  readonly exclusions: ReadonlyMap<string, Expression>;
+  readonly minLength: number;
+  readonly maxLength: number;
 }
 
-export function textNeed(places: readonly Place[]): TextNeed {
-  const languages = new Map<string, Expression>();
-  const excluded = new Map<string, Expression>();
-  let least = 0;
-  let most = Number.POSITIVE_INFINITY;
-  for (const place of places) {
-    const schema = place.schema as SchemaObject;
-    least = Math.max(least, countOf(place, 'minLength') ?? 0);
-    most = Math.min(most, countOf(place, 'maxLength') ?? Number.POSITIVE_INFINITY);
+export function readStringConstraints(locations: readonly SchemaLocation[]): StringConstraints {
+  const expressions = new Map<string, Expression>();
+  const exclusions = new Map<string, Expression>();
+  let minLength = 0;
+  let maxLength = Number.POSITIVE_INFINITY;
+  for (const location of locations) {
+    const schema = location.schema as SchemaObject;
+    minLength = Math.max(minLength, countOf(location, 'minLength') ?? 0);
+    maxLength = Math.min(maxLength, countOf(location, 'maxLength') ?? Number.POSITIVE_INFINITY);
     const { pattern, format, not: negated } = schema;
     if (pattern !== undefined) {
-      const path = pointer(place.path, 'pattern');
-      if (typeof pattern !== 'string') throw unsupported(path, 'pattern', 'it must be a string');
-      languages.set(`pattern ${pattern}`, readPattern(pattern, path, 'pattern'));
+      const path = appendPointer(location.path, 'pattern');
+      if (typeof pattern !== 'string') throw createUnsupportedError(path, 'pattern', 'it must be a string');
+      expressions.set(`pattern ${pattern}`, readPattern(pattern, path, 'pattern'));
     }
     if (typeof format === 'string') {
-      const found = textFormat(format);
-      if (found === 'beyond')
-        throw unsupported(pointer(place.path, 'format'), 'format', `a grammar cannot enforce '${format}'`);
-      if (found) languages.set(`format ${format}`, found);
+      const formatExpression = findStringFormat(format);
+      if (formatExpression === 'beyond')
+        throw createUnsupportedError(appendPointer(location.path, 'format'), 'format', `a grammar cannot enforce '${format}'`);
+      if (formatExpression) expressions.set(`format ${format}`, formatExpression);
     }
     if (isRecord(negated)) {
-      const path = pointer(place.path, 'not');
-      for (const value of valuesOf({ schema: negated, path }) ?? [])
-        if (typeof value === 'string') excluded.set(`value ${value}`, text(value));
+      const path = appendPointer(location.path, 'not');
+      for (const value of enumeratedValuesOf({ schema: negated, path }) ?? [])
+        if (typeof value === 'string') exclusions.set(`value ${value}`, text(value));
       const other = negated['pattern'];
-      if (typeof other === 'string') excluded.set(`pattern ${other}`, readPattern(other, path, 'not'));
+      if (typeof other === 'string') exclusions.set(`pattern ${other}`, readPattern(other, path, 'not'));
     }
   }
-  if (least > mostLength)
-    throw unsupported(places[0]?.path ?? '', 'minLength', `more than ${mostLength} characters`);
-  return { languages, excluded, least, most };
+  if (minLength > maxSupportedLength)
+    throw createUnsupportedError(locations[0]?.path ?? '', 'minLength', `more than ${maxSupportedLength} characters`);
+  return { expressions, exclusions, minLength, maxLength };
 }
 
 /** Parses a pattern that may match anywhere in a text; errors have the path of the keyword. */
@@ -65,7 +65,7 @@ export function readPattern(pattern: string, path: string, keyword: string): Exp
   try {
     return parseRegex(pattern, 'search');
   } catch (error) {
-    if (error instanceof GrammarError) throw unsupported(path, keyword, error.message);
+    if (error instanceof GrammarError) throw createUnsupportedError(path, keyword, error.message);
     throw error;
   }
 }
@@ -75,127 +75,127 @@ export function readPattern(pattern: string, path: string, keyword: string): Exp
  * @param isOnlyString whether no other string is possible here, so that a length mark is unambiguous
  * @returns undefined when no string matches
  */
-export function writeText(rules: Rules, need: TextNeed, certain: boolean): Expression | undefined {
-  const { languages, excluded, least, most } = need;
-  if (least > most) return undefined;
+export function writeString(builder: GrammarBuilder, constraints: StringConstraints, isOnlyString: boolean): Expression | undefined {
+  const { expressions, exclusions, minLength, maxLength } = constraints;
+  if (minLength > maxLength) return undefined;
   const key = JSON.stringify([
     'text',
-    [...languages.keys()],
-    [...excluded.keys()],
-    least,
-    String(most),
-    certain,
+    [...expressions.keys()],
+    [...exclusions.keys()],
+    minLength,
+    String(maxLength),
+    isOnlyString,
   ]);
-  return rules.shared(key, 'text', () => writeNewText(rules, need, certain));
+  return builder.shared(key, 'text', () => writeNewString(builder, constraints, isOnlyString));
 }
 
-function writeNewText(rules: Rules, need: TextNeed, certain: boolean): Expression | undefined {
-  const { languages, excluded, least, most } = need;
-  const run = runOf(need);
-  if (run) return writeRun(rules, run, certain);
-  const [first, ...others] = languages.values();
-  if (first && others.length === 0 && excluded.size === 0) {
-    const [shortest, longest] = lengths(first);
-    if (shortest >= least && longest <= most) return writeLanguage(rules, first);
+function writeNewString(builder: GrammarBuilder, constraints: StringConstraints, isOnlyString: boolean): Expression | undefined {
+  const { expressions, exclusions, minLength, maxLength } = constraints;
+  const characterRun = toCharacterRun(constraints);
+  if (characterRun) return writeCharacterRun(builder, characterRun, isOnlyString);
+  const [first, ...others] = expressions.values();
+  if (first && others.length === 0 && exclusions.size === 0) {
+    const [shortest, longest] = lengthRange(first);
+    if (shortest >= minLength && longest <= maxLength) return writeLanguage(builder, first);
   }
-  return writeStates(rules, textAutomaton(need));
+  return writeStringAutomaton(builder, buildStringAutomaton(constraints));
 }
 
 /** A string that is only constrained by its length and one character set. */
-interface Run {
+interface CharacterRun {
   readonly characters: CodePoints;
-  readonly least: number;
-  readonly most: number;
+  readonly minLength: number;
+  readonly maxLength: number;
 }
 
-function runOf({ languages, excluded, least, most }: TextNeed): Run | undefined {
-  if (excluded.size > 0) return undefined;
-  let run: Run = { characters: everyCharacter, least, most };
-  for (const language of languages.values()) {
-    if (language.kind !== 'repeat' || language.of.kind !== 'set') return undefined;
-    run = {
-      characters: intersection(run.characters, language.of.set),
-      least: Math.max(run.least, language.min),
-      most: Math.min(run.most, language.max),
+function toCharacterRun({ expressions, exclusions, minLength, maxLength }: StringConstraints): CharacterRun | undefined {
+  if (exclusions.size > 0) return undefined;
+  let characterRun: CharacterRun = { characters: allCodePoints, minLength, maxLength };
+  for (const expression of expressions.values()) {
+    if (expression.kind !== 'repeat' || expression.of.kind !== 'set') return undefined;
+    characterRun = {
+      characters: intersection(characterRun.characters, expression.of.set),
+      minLength: Math.max(characterRun.minLength, expression.min),
+      maxLength: Math.min(characterRun.maxLength, expression.max),
     };
   }
-  return run;
+  return characterRun;
 }
 
 /** Whether the expression written for the constraints certainly accepts this string. */
-export function writesText(need: TextNeed, value: string): boolean {
-  const run = runOf(need);
-  if (!run) return false;
+export function acceptsString(constraints: StringConstraints, value: string): boolean {
+  const characterRun = toCharacterRun(constraints);
+  if (!characterRun) return false;
   const codes = Array.from(value, (character) => character.codePointAt(0) ?? 0);
   return (
-    codes.length >= run.least &&
-    codes.length <= Math.min(run.most, mostLength) &&
-    codes.every((code) => run.characters.some(([first, last]) => first <= code && code <= last))
+    codes.length >= characterRun.minLength &&
+    codes.length <= Math.min(characterRun.maxLength, maxSupportedLength) &&
+    codes.every((code) => characterRun.characters.some(([first, last]) => first <= code && code <= last))
   );
 }
 
-function writeRun(rules: Rules, { characters, least, most }: Run, certain: boolean): Expression | undefined {
-  if (least > most || (characters.length === 0 && least > 0)) return undefined;
-  if (characters.length === 0 || most === 0) return text('""');
-  const free = characters.length === everyCharacter.length && characters.every(isEvery);
-  const character = free ? jsonCharacter : inString(characters);
-  const rest = free ? rule('rest_of_string') : restOf(rules, characters, character);
-  const anyMore = most === Number.POSITIVE_INFINITY;
-  if (anyMore && least === 0) return sequence(quote, rest);
-  if (anyMore && least === 1) return sequence(quote, rule(rules.add('some', sequence(character, rest))));
+function writeCharacterRun(builder: GrammarBuilder, { characters, minLength, maxLength }: CharacterRun, isOnlyString: boolean): Expression | undefined {
+  if (minLength > maxLength || (characters.length === 0 && minLength > 0)) return undefined;
+  if (characters.length === 0 || maxLength === 0) return text('""');
+  const allowsAnyCharacter = characters.length === allCodePoints.length && characters.every(isFullRange);
+  const character = allowsAnyCharacter ? jsonCharacter : toStringCharacter(characters);
+  const rest = allowsAnyCharacter ? rule('rest_of_string') : writeRest(builder, characters, character);
+  const isUnlimited = maxLength === Number.POSITIVE_INFINITY;
+  if (isUnlimited && minLength === 0) return sequence(quote, rest);
+  if (isUnlimited && minLength === 1) return sequence(quote, rule(builder.add('some', sequence(character, rest))));
   // Limit very large bounds: a shorter string is valid too.
-  const bound = anyMore ? most : Math.max(least, Math.min(most, mostLength));
-  const mark = certain ? rules.mark({ least, most: bound }) : undefined;
-  if (mark) return sequence(quote, mark, rest);
-  return sequence(quote, counted(rules, character, least, anyMore ? least : bound, anyMore ? rest : quote));
+  const lengthLimit = isUnlimited ? maxLength : Math.max(minLength, Math.min(maxLength, maxSupportedLength));
+  const lengthMark = isOnlyString ? builder.createLengthMark({ minLength, maxLength: lengthLimit }) : undefined;
+  if (lengthMark) return sequence(quote, lengthMark, rest);
+  return sequence(quote, addCountedItems(builder, character, minLength, isUnlimited ? minLength : lengthLimit, isUnlimited ? rest : quote));
 }
 
-const isEvery = ([first, last]: CodePoints[number], index: number): boolean =>
-  first === everyCharacter[index]?.[0] && last === everyCharacter[index][1];
+const isFullRange = ([first, last]: CodePoints[number], index: number): boolean =>
+  first === allCodePoints[index]?.[0] && last === allCodePoints[index][1];
 
 /** Any number of characters of the set, then the closing quote. */
-function restOf(rules: Rules, characters: CodePoints, character: Expression): Expression {
+function writeRest(builder: GrammarBuilder, characters: CodePoints, character: Expression): Expression {
   const key = JSON.stringify(['rest', characters]);
-  return rules.sharedLoop(key, 'rest', (again) => choice(quote, sequence(character, again)));
+  return builder.addSharedRecursive(key, 'rest', (self) => choice(quote, sequence(character, self)));
 }
 
 /** Writes an expression as an automaton if it is small enough, because automata match fast. */
-function writeLanguage(rules: Rules, language: Expression): Expression | undefined {
+function writeLanguage(builder: GrammarBuilder, expression: Expression): Expression | undefined {
   let automaton: Automaton;
   try {
-    automaton = toAutomaton(language);
+    automaton = toAutomaton(expression);
   } catch (error) {
-    if (error instanceof GrammarError) return sequence(quote, quoted(language), quote);
+    if (error instanceof GrammarError) return sequence(quote, toStringContent(expression), quote);
     throw error;
   }
-  return writeStates(rules, automaton);
+  return writeStringAutomaton(builder, automaton);
 }
 
-const writeStates = (rules: Rules, automaton: Automaton): Expression | undefined =>
-  isNever(automaton)
+const writeStringAutomaton = (builder: GrammarBuilder, automaton: Automaton): Expression | undefined =>
+  acceptsNothing(automaton)
     ? undefined
     : sequence(
         quote,
-        writeAutomaton(rules, automaton, quote, ({ set: characters }) => inString(characters)),
+        writeAutomaton(builder, automaton, quote, ({ set: characters }) => toStringCharacter(characters)),
       );
 
-export function textAutomaton({ languages, excluded, least, most }: TextNeed): Automaton {
-  let found = toAutomaton(repeat(anyCharacter, 0));
-  for (const language of languages.values()) found = both(found, toAutomaton(language));
-  if (excluded.size > 0) found = both(found, not(toAutomaton(choice(...excluded.values()))));
-  if (least === 0 && most === Number.POSITIVE_INFINITY) return found;
+export function buildStringAutomaton({ expressions, exclusions, minLength, maxLength }: StringConstraints): Automaton {
+  let automaton = toAutomaton(repeat(anyCharacter, 0));
+  for (const expression of expressions.values()) automaton = intersectAutomata(automaton, toAutomaton(expression));
+  if (exclusions.size > 0) automaton = intersectAutomata(automaton, complementAutomaton(toAutomaton(choice(...exclusions.values()))));
+  if (minLength === 0 && maxLength === Number.POSITIVE_INFINITY) return automaton;
   // Every character of a long text costs a copy of the states. Limit the length: a shorter string is valid too.
-  const room = Math.max(least, Math.floor(mostProduct / found.edges.length), 1);
-  return both(
-    found,
-    toAutomaton(repeat(anyCharacter, least, most > room && most !== Number.POSITIVE_INFINITY ? room : most)),
+  const lengthBudget = Math.max(minLength, Math.floor(maxPatternStates / automaton.edges.length), 1);
+  return intersectAutomata(
+    automaton,
+    toAutomaton(repeat(anyCharacter, minLength, maxLength > lengthBudget && maxLength !== Number.POSITIVE_INFINITY ? lengthBudget : maxLength)),
   );
 }
 
 const anyCharacter = set([[0, 0x10ffff]]);
 
 /** The minimum and maximum number of characters of an expression. */
-function lengths(expression: Expression): [least: number, most: number] {
+function lengthRange(expression: Expression): [least: number, most: number] {
   switch (expression.kind) {
     case 'text': {
       const length = Array.from(expression.text).length;
@@ -204,14 +204,14 @@ function lengths(expression: Expression): [least: number, most: number] {
     case 'set':
       return [1, 1];
     case 'sequence':
-      return expression.parts.map(lengths).reduce(([a, b], [c, d]) => [a + c, b + d], [0, 0]);
+      return expression.parts.map(lengthRange).reduce(([a, b], [c, d]) => [a + c, b + d], [0, 0]);
     case 'choice': {
-      const all = expression.options.map(lengths);
-      return [Math.min(...all.map(([least]) => least)), Math.max(...all.map(([, most]) => most))];
+      const ranges = expression.options.map(lengthRange);
+      return [Math.min(...ranges.map(([minLength]) => minLength)), Math.max(...ranges.map(([, maxLength]) => maxLength))];
     }
     case 'repeat': {
-      const [least, most] = lengths(expression.of);
-      return [least * expression.min, most === 0 ? 0 : most * expression.max];
+      const [minLength, maxLength] = lengthRange(expression.of);
+      return [minLength * expression.min, maxLength === 0 ? 0 : maxLength * expression.max];
     }
     case 'rule':
     case 'mark':

@@ -12,7 +12,7 @@ import {
   set,
   text,
 } from '../ebnf/expression.ts';
-import type { Rules } from '../ebnf/rules.ts';
+import type { GrammarBuilder } from '../ebnf/rules.ts';
 
 const digit = range('0', '9');
 const hex: Expression = set([
@@ -22,12 +22,12 @@ const hex: Expression = set([
 ]);
 
 /** Characters that must be escaped in JSON strings. */
-const escaped: CodePoints = [
+const escapedCharacters: CodePoints = [
   [0, 0x1f],
   [0x22, 0x22],
   [0x5c, 0x5c],
 ];
-const plain = complement(escaped);
+const unescapedCharacters = complement(escapedCharacters);
 const shortEscapes = new Map([
   [0x08, 'b'],
   [0x09, 't'],
@@ -39,32 +39,32 @@ const shortEscapes = new Map([
 ]);
 
 /** One character of a set as written in a JSON string. */
-export function inString(characters: CodePoints): Expression {
+export function toStringCharacter(characters: CodePoints): Expression {
   const options: Expression[] = [];
-  const raw = intersection(characters, plain);
-  if (raw.length > 0) options.push(set(raw));
-  for (const [first, last] of intersection(characters, escaped)) {
+  const unescaped = intersection(characters, unescapedCharacters);
+  if (unescaped.length > 0) options.push(set(unescaped));
+  for (const [first, last] of intersection(characters, escapedCharacters)) {
     for (let code = first; code <= last; code++) {
-      const short = shortEscapes.get(code);
-      options.push(text(short === undefined ? `\\u${code.toString(16).padStart(4, '0')}` : `\\${short}`));
+      const shortEscape = shortEscapes.get(code);
+      options.push(text(shortEscape === undefined ? `\\u${code.toString(16).padStart(4, '0')}` : `\\${shortEscape}`));
     }
   }
   return choice(...options);
 }
 
 /** Converts an expression to its form inside a JSON string. */
-export function quoted(expression: Expression): Expression {
+export function toStringContent(expression: Expression): Expression {
   switch (expression.kind) {
     case 'text':
       return text(JSON.stringify(expression.text).slice(1, -1));
     case 'set':
-      return inString(expression.set);
+      return toStringCharacter(expression.set);
     case 'sequence':
-      return sequence(...expression.parts.map(quoted));
+      return sequence(...expression.parts.map(toStringContent));
     case 'choice':
-      return choice(...expression.options.map(quoted));
+      return choice(...expression.options.map(toStringContent));
     case 'repeat':
-      return { ...expression, of: quoted(expression.of) };
+      return { ...expression, of: toStringContent(expression.of) };
     case 'rule':
     case 'mark':
     case 'free':
@@ -73,17 +73,17 @@ export function quoted(expression: Expression): Expression {
 }
 
 /** Limit of indentation, so that a weak model cannot write white space endlessly. */
-const mostIndent = 48;
+const maxIndent = 48;
 
 /** Any character of a JSON string. */
-export const jsonCharacter: Expression = choice(set(plain), rule('escape'));
+export const jsonCharacter: Expression = choice(set(unescapedCharacters), rule('escape'));
 
 /** Adds the rules of JSON syntax under fixed names. */
-export function addJsonRules(rules: Rules): void {
-  const define = (name: string, expression: Expression) => rules.define(name, expression);
+export function addJsonRules(builder: GrammarBuilder): void {
+  const define = (name: string, expression: Expression) => builder.define(name, expression);
   define(
     'ws',
-    choice(empty, text(' '), sequence(optional(text('\r')), text('\n'), repeat(oneOf(' \t'), 0, mostIndent))),
+    choice(empty, text(' '), sequence(optional(text('\r')), text('\n'), repeat(oneOf(' \t'), 0, maxIndent))),
   );
   define('comma', sequence(text(','), rule('ws')));
   define('colon', sequence(text(':'), rule('ws')));
@@ -124,34 +124,34 @@ export function addJsonRules(rules: Rules): void {
     choice(rule('object'), rule('array'), rule('string'), rule('number'), rule('boolean'), rule('null')),
   );
   define('member', sequence(rule('string'), rule('colon'), rule('value')));
-  define('object', braces(listOf(rule('member'))));
-  define('array', brackets(listOf(rule('value'))));
+  define('object', objectBraces(commaSeparated(rule('member'))));
+  define('array', arrayBrackets(commaSeparated(rule('value'))));
 }
 
-const listOf = (item: Expression): Expression =>
+const commaSeparated = (item: Expression): Expression =>
   optional(sequence(item, repeat(sequence(rule('comma'), item), 0)));
 
-export const braces = (content: Expression): Expression =>
+export const objectBraces = (content: Expression): Expression =>
   sequence(text('{'), rule('ws'), content, rule('ws'), text('}'));
-export const brackets = (content: Expression): Expression => sequence(openList, content, closeList);
-export const openList: Expression = sequence(text('['), rule('ws'));
-export const closeList: Expression = sequence(rule('ws'), text(']'));
+export const arrayBrackets = (content: Expression): Expression => sequence(arrayStart, content, arrayEnd);
+export const arrayStart: Expression = sequence(text('['), rule('ws'));
+export const arrayEnd: Expression = sequence(rule('ws'), text(']'));
 
 /** The JSON text of a value, with optional white space. */
-export function literal(value: unknown): Expression {
+export function valueLiteral(value: unknown): Expression {
   if (Array.isArray(value)) {
-    return brackets(
-      sequence(...value.flatMap((one, index) => [index > 0 ? rule('comma') : empty, literal(one)])),
+    return arrayBrackets(
+      sequence(...value.flatMap((one, index) => [index > 0 ? rule('comma') : empty, valueLiteral(one)])),
     );
   }
   if (value !== null && typeof value === 'object') {
-    return braces(
+    return objectBraces(
       sequence(
         ...Object.entries(value).flatMap(([name, one], index) => [
           index > 0 ? rule('comma') : empty,
           text(JSON.stringify(name)),
           rule('colon'),
-          literal(one),
+          valueLiteral(one),
         ]),
       ),
     );

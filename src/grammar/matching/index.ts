@@ -1,6 +1,6 @@
 /** The code of a grammar worker. */
-import { failureOf, type Library, Matching } from './matching.ts';
-import type { Question, Reply } from './messages.ts';
+import { toFailure, type XGrammarLibrary, GrammarRuntime } from './matching.ts';
+import type { GrammarRequest, GrammarReply } from './messages.ts';
 
 /**
  * Handles requests one at a time, in order.
@@ -8,21 +8,21 @@ import type { Question, Reply } from './messages.ts';
  * @param memory returns the bytes that the library uses
  */
 export function serveGrammars(
-  library: Promise<Library>,
+  library: Promise<XGrammarLibrary>,
   memory: () => number,
-  reply: (reply: Reply) => void,
-): (message: { call: number; question: Question }) => void {
-  const matching = library.then((found) => new Matching(found, memory));
-  let tail: Promise<void> = Promise.resolve();
+  reply: (reply: GrammarReply) => void,
+): (message: { call: number; question: GrammarRequest }) => void {
+  const runtime = library.then((loaded) => new GrammarRuntime(loaded, memory));
+  let lastReply: Promise<void> = Promise.resolve();
   return ({ call, question }) => {
-    tail = tail.then(async () => {
+    lastReply = lastReply.then(async () => {
       try {
-        reply({ call, value: await (await matching).answer(question) });
+        reply({ call, value: await (await runtime).handle(question) });
       } catch (error) {
-        reply({ call, failed: failureOf(error) });
+        reply({ call, failed: toFailure(error) });
       }
     });
   };
 }
 
-export type { Library } from './matching.ts';
+export type { XGrammarLibrary } from './matching.ts';

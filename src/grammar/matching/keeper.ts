@@ -1,69 +1,69 @@
 import { GrammarError } from '../types.ts';
-import type { Failure, GrammarWorker, Question, Reply, Vocabulary } from './messages.ts';
+import type { Failure, GrammarWorker, GrammarRequest, GrammarReply, GrammarVocabulary } from './messages.ts';
 
 /** The worker ended or the request was returned, but the request is not the cause. */
-export class Gone extends Error {
+export class WorkerLostError extends Error {
   /** Whether another request is the cause; then a retry in a new worker can succeed. */
-  readonly byOther: boolean;
-  constructor(message: string, byOther: boolean) {
+  readonly causedByOther: boolean;
+  constructor(message: string, causedByOther: boolean) {
     super(message);
-    this.byOther = byOther;
+    this.causedByOther = causedByOther;
   }
 }
 
-export interface KeeperTimes {
+export interface WorkerTimeouts {
   /** After this time a request is slow, and other requests move to another worker. */
-  readonly patienceMs: number;
+  readonly slowAfterMs: number;
   /** After this time the worker is terminated. */
-  readonly deadlineMs: number;
+  readonly timeoutMs: number;
 }
 
-const startMs = 60_000;
+const startTimeoutMs = 60_000;
 
-interface Call {
-  readonly question: Question;
+interface PendingCall {
+  readonly question: GrammarRequest;
   readonly resolve: (value: Uint32Array | number | undefined) => void;
   readonly reject: (error: Error) => void;
-  readonly onTaken: ((ms: number) => void) | undefined;
+  readonly onDuration: ((ms: number) => void) | undefined;
 }
 
 /**
  * Client of one grammar worker, with its pending requests. The worker handles requests one at a time, in order. At most
  * one compilation is sent at a time, so that running answers wait for one compilation and not for all queued ones.
  */
-export class Keeper {
+export class GrammarWorkerClient {
   readonly #worker: GrammarWorker;
-  readonly #times: KeeperTimes;
-  readonly #onLate: () => void;
+  readonly #timeouts: WorkerTimeouts;
+  readonly #onSlow: () => void;
   /** Sent requests, in the order in which the worker handles them. */
-  readonly #calls = new Map<number, Call>();
+  readonly #calls = new Map<number, PendingCall>();
   /** Compilations that are not sent yet. */
-  readonly #held = new Map<number, Call>();
-  #last = 0;
+  readonly #heldCompiles = new Map<number, PendingCall>();
+  #lastCallId = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** When the worker started the current request. */
-  #began = 0;
-  #ended: { readonly why: string; readonly byOther: boolean } | undefined;
-  #late = false;
+  #startedAt = 0;
+  #ended: { readonly reason: string; readonly causedByOther: boolean } | undefined;
+  #isSlow = false;
   /** Number of matchers that exist in the worker. */
-  residents = 0;
+  activeMatchers = 0;
 
   /** @param onSlow called once for each request that is slow */
-  constructor(worker: GrammarWorker, vocabulary: Vocabulary, times: KeeperTimes, onLate: () => void) {
+  constructor(worker: GrammarWorker, vocabulary: GrammarVocabulary, timeouts: WorkerTimeouts, onSlow: () => void) {
     this.#worker = worker;
-    this.#times = times;
-    this.#onLate = onLate;
-    worker.onReply((reply) => this.#settle(reply));
-    worker.onEnd((why) => this.end(why));
-    this.ask({ kind: 'vocabulary', vocabulary }).catch(() => {});
+    this.#timeouts = timeouts;
+    this.#onSlow = onSlow;
+    worker.onReply((reply) => this.#handleReply(reply));
+    worker.onEnd((reason) => this.end(reason));
+    this.request({ kind: 'vocabulary', vocabulary }).catch(() => {});
   }
 
   get ended(): boolean {
     return this.#ended !== undefined;
   }
 
-  get idle(): boolean {
-    return this.#calls.size + this.#held.size === 0 && this.residents === 0;
+  get isIdle(): boolean {
+    return this.#calls.size + this.#heldCompiles.size === 0 && this.activeMatchers === 0;
   }
 
   /**
@@ -72,142 +72,142 @@ export class Keeper {
    * @throws GrammarError the grammar is rejected, or takes too long
    * @throws WorkerLostError the worker ended because of another request
    */
-  ask(question: Question, onTaken?: (ms: number) => void): Promise<Uint32Array | number | undefined> {
-    if (this.#ended !== undefined) return Promise.reject(gone(this.#ended));
-    const call = ++this.#last;
+  request(question: GrammarRequest, onDuration?: (ms: number) => void): Promise<Uint32Array | number | undefined> {
+    if (this.#ended !== undefined) return Promise.reject(createLostError(this.#ended));
+    const call = ++this.#lastCallId;
     return new Promise((resolve, reject) => {
-      const asked = { question, resolve, reject, onTaken };
-      if (question.kind === 'compile' && this.#compiles) this.#held.set(call, asked);
-      else this.#post(call, asked);
+      const pendingCall = { question, resolve, reject, onDuration };
+      if (question.kind === 'compile' && this.#isCompiling) this.#heldCompiles.set(call, pendingCall);
+      else this.#send(call, pendingCall);
     });
   }
 
-  get #compiles(): boolean {
+  get #isCompiling(): boolean {
     return [...this.#calls.values()].some(({ question }) => question.kind === 'compile');
   }
 
-  #post(call: number, asked: Call): void {
-    this.#calls.set(call, asked);
-    if (this.#calls.size === 1) this.#watch();
-    this.#worker.post({ call, question: asked.question }, []);
+  #send(call: number, pendingCall: PendingCall): void {
+    this.#calls.set(call, pendingCall);
+    if (this.#calls.size === 1) this.#startTimer();
+    this.#worker.post({ call, question: pendingCall.question }, []);
   }
 
-  #postHeld(): void {
-    const [next] = this.#held;
-    if (!next || this.#compiles) return;
-    this.#held.delete(next[0]);
-    this.#post(...next);
+  #sendHeldCompile(): void {
+    const [next] = this.#heldCompiles;
+    if (!next || this.#isCompiling) return;
+    this.#heldCompiles.delete(next[0]);
+    this.#send(...next);
   }
 
   /** Sends a request without waiting for a reply. */
-  tell(question: Question): void {
-    this.ask(question).catch(() => {});
+  notify(question: GrammarRequest): void {
+    this.request(question).catch(() => {});
   }
 
   /** Whether the current request is slow. */
-  get late(): boolean {
-    return this.#late;
+  get isSlow(): boolean {
+    return this.#isSlow;
   }
 
   /** Rejects the requests that wait behind the current one with WorkerLostError. */
-  release(): void {
+  rejectWaiting(): void {
     const [, ...others] = this.#calls;
-    for (const [call, { question, reject }] of [...others, ...this.#held]) {
+    for (const [call, { question, reject }] of [...others, ...this.#heldCompiles]) {
       if (question.kind === 'forget' || question.kind === 'stop') continue;
       this.#calls.delete(call);
-      this.#held.delete(call);
-      reject(new Gone('another request is slow', true));
+      this.#heldCompiles.delete(call);
+      reject(new WorkerLostError('another request is slow', true));
     }
   }
 
   /** Limits the rest of the current request to `ms`; then it fails with `error`. */
-  hurry(ms: number, refusal: GrammarError): void {
+  shortenTimeout(ms: number, error: GrammarError): void {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.end('another request took too long', refusal), ms);
+    this.#timer = setTimeout(() => this.end('another request took too long', error), ms);
   }
 
   /**
    * Terminates the worker.
    * @param currentCallError rejects the current request; the others are rejected with WorkerLostError
    */
-  end(why: string, culprit?: Error): void {
+  end(reason: string, currentCallError?: Error): void {
     if (this.#ended !== undefined) return;
-    this.#ended = { why, byOther: culprit !== undefined };
+    this.#ended = { reason, causedByOther: currentCallError !== undefined };
     clearTimeout(this.#timer);
     this.#worker.terminate();
-    let error = culprit;
-    for (const { reject } of [...this.#calls.values(), ...this.#held.values()]) {
-      reject(error ?? gone(this.#ended));
+    let error = currentCallError;
+    for (const { reject } of [...this.#calls.values(), ...this.#heldCompiles.values()]) {
+      reject(error ?? createLostError(this.#ended));
       error = undefined;
     }
     this.#calls.clear();
-    this.#held.clear();
+    this.#heldCompiles.clear();
   }
 
-  #settle(reply: Reply): void {
+  #handleReply(reply: GrammarReply): void {
     const call = this.#calls.get(reply.call);
     if (!call) {
       // Rejected meanwhile. Restart the timer, so that its time does not count for the next request.
-      this.#watch();
-      this.#postHeld();
+      this.#startTimer();
+      this.#sendHeldCompile();
       return;
     }
     const failed = 'failed' in reply ? reply.failed : undefined;
     if (failed?.kind === 'broken') {
-      this.end(failed.message, broken(call.question, failed.message));
+      this.end(failed.message, createBrokenError(call.question, failed.message));
       return;
     }
     this.#calls.delete(reply.call);
-    call.onTaken?.(performance.now() - this.#began);
-    if (failed) call.reject(errorOf(failed));
+    call.onDuration?.(performance.now() - this.#startedAt);
+    if (failed) call.reject(toError(failed));
     else call.resolve('value' in reply ? reply.value : undefined);
-    this.#watch();
-    this.#postHeld();
+    this.#startTimer();
+    this.#sendHeldCompile();
   }
 
   /** Starts the timeouts of the current request. */
-  #watch(): void {
+  #startTimer(): void {
     clearTimeout(this.#timer);
-    this.#late = false;
-    this.#began = performance.now();
+    this.#isSlow = false;
+    this.#startedAt = performance.now();
     const [current] = this.#calls.values();
     if (!current || this.#ended !== undefined) return;
     if (current.question.kind === 'vocabulary') {
       // A thread may start slowly on a busy machine, which is not the fault of a grammar.
-      this.#timer = setTimeout(() => this.end('the grammar worker did not start in time'), startMs);
+      this.#timer = setTimeout(() => this.end('the grammar worker did not start in time'), startTimeoutMs);
       return;
     }
-    const { patienceMs, deadlineMs } = this.#times;
+    const { slowAfterMs, timeoutMs } = this.#timeouts;
     this.#timer = setTimeout(() => {
       this.#timer = setTimeout(
-        () => this.end('a grammar took too long', tooLong(deadlineMs)),
-        deadlineMs - patienceMs,
+        () => this.end('a grammar took too long', createTimeoutError(timeoutMs)),
+        timeoutMs - slowAfterMs,
       );
-      this.#late = true;
-      this.#onLate();
-    }, patienceMs);
+      this.#isSlow = true;
+      this.#onSlow();
+    }, slowAfterMs);
   }
 }
 
-const gone = ({ why, byOther }: { why: string; byOther: boolean }): Gone => new Gone(why, byOther);
+const createLostError = ({ reason, causedByOther }: { reason: string; causedByOther: boolean }): WorkerLostError => new WorkerLostError(reason, causedByOther);
 
 /** @param circumstance additional cause, for the message */
-export const tooLong = (deadlineMs: number, when = ''): GrammarError =>
+export const createTimeoutError = (timeoutMs: number, circumstance = ''): GrammarError =>
   new GrammarError(
     'grammar_too_complex',
-    `the grammar took more than ${deadlineMs / 1000} s${when}; make it smaller, or reduce its repetitions`,
+    `the grammar took more than ${timeoutMs / 1000} s${circumstance}; make it smaller, or reduce its repetitions`,
   );
 
 /** The library failed, most likely because it ran out of memory: invalid grammars are rejected before. */
-const broken = (question: Question, message: string): Error =>
+const createBrokenError = (question: GrammarRequest, message: string): Error =>
   question.kind === 'compile' || question.kind === 'start' || question.kind === 'next'
     ? new GrammarError(
         'grammar_too_complex',
         `the grammar matcher failed (${message}); make the grammar smaller, or reduce its repetitions`,
       )
-    : new Gone(message, false);
+    : new WorkerLostError(message, false);
 
-function errorOf(failure: Exclude<Failure, { kind: 'broken' }>): Error {
+function toError(failure: Exclude<Failure, { kind: 'broken' }>): Error {
   if (failure.kind === 'token') return new Error(failure.message);
   return new GrammarError(
     failure.code,

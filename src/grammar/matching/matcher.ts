@@ -1,90 +1,90 @@
 import type { CompiledGrammar, GrammarMatcher } from '@mlc-ai/web-xgrammar';
-import { translate } from '../translate.ts';
+import { translateToXGrammar } from '../translate.ts';
 import type { GrammarSource } from '../types.ts';
-import type { Lengths } from '../ebnf/marks.ts';
-import type { Library } from './matching.ts';
+import type { LengthBounds } from '../ebnf/marks.ts';
+import type { XGrammarLibrary } from './matching.ts';
 import type { OpenString } from './token-lengths.ts';
-import type { Tokens } from './tokens.ts';
+import type { TokenTable } from './tokens.ts';
 
 /** A token that the grammar does not allow at its position. */
-export class TokenRefused extends Error {}
+export class TokenRejectedError extends Error {}
 
 /** A grammar that is compiled for a token table. */
-export class Compiled {
-  readonly library: Library;
-  readonly tokens: Tokens;
-  readonly counted: CompiledGrammar;
-  readonly lengths: readonly Lengths[];
+export class CompiledSource {
+  readonly library: XGrammarLibrary;
+  readonly tokenTable: TokenTable;
+  readonly markedGrammar: CompiledGrammar;
+  readonly lengths: readonly LengthBounds[];
   readonly #source: GrammarSource;
-  #exact: CompiledGrammar | undefined;
+  #exactGrammar: CompiledGrammar | undefined;
 
   private constructor(
-    library: Library,
-    tokens: Tokens,
+    library: XGrammarLibrary,
+    tokenTable: TokenTable,
     source: GrammarSource,
-    counted: CompiledGrammar,
-    lengths: readonly Lengths[],
+    markedGrammar: CompiledGrammar,
+    lengths: readonly LengthBounds[],
   ) {
     this.library = library;
-    this.tokens = tokens;
+    this.tokenTable = tokenTable;
     this.#source = source;
-    this.counted = counted;
+    this.markedGrammar = markedGrammar;
     this.lengths = lengths;
-    tokens.grammars++;
+    tokenTable.grammarCount++;
   }
 
   /** @throws GrammarError */
-  static async of(library: Library, tokens: Tokens, source: GrammarSource): Promise<Compiled> {
-    const { text, lengths } = translate(source, { counted: true });
-    return new Compiled(library, tokens, source, await tokens.compiler.compileGrammar(text), lengths);
+  static async compile(library: XGrammarLibrary, tokenTable: TokenTable, source: GrammarSource): Promise<CompiledSource> {
+    const { text, lengths } = translateToXGrammar(source, { allowLengthMarks: true });
+    return new CompiledSource(library, tokenTable, source, await tokenTable.compiler.compileGrammar(text), lengths);
   }
 
   /** The same grammar without length marks, compiled on first use. */
-  async exact(): Promise<CompiledGrammar> {
-    this.#exact ??= await this.tokens.compiler.compileGrammar(
-      translate(this.#source, { counted: false }).text,
+  async exactGrammar(): Promise<CompiledGrammar> {
+    this.#exactGrammar ??= await this.tokenTable.compiler.compileGrammar(
+      translateToXGrammar(this.#source, { allowLengthMarks: false }).text,
     );
-    return this.#exact;
+    return this.#exactGrammar;
   }
 
   dispose(): void {
-    this.counted.dispose();
-    this.#exact?.dispose();
-    this.tokens.grammars--;
+    this.markedGrammar.dispose();
+    this.#exactGrammar?.dispose();
+    this.tokenTable.grammarCount--;
   }
 }
 
 /** The state of one answer in its grammar. */
-export class Matcher {
-  readonly #compiled: Compiled;
+export class TokenMatcher {
+  readonly #compiled: CompiledSource;
   #matcher: GrammarMatcher;
   /** Bounds of the length marks; empty once the grammar without marks is used. */
-  #lengths: readonly Lengths[];
+  #lengths: readonly LengthBounds[];
   readonly #accepted: number[] = [];
-  #open: OpenString | undefined;
+  #openString: OpenString | undefined;
 
-  private constructor(compiled: Compiled, matcher: GrammarMatcher) {
+  private constructor(compiled: CompiledSource, matcher: GrammarMatcher) {
     this.#compiled = compiled;
     this.#matcher = matcher;
     this.#lengths = compiled.lengths;
   }
 
-  static async of(compiled: Compiled): Promise<Matcher> {
+  static async create(compiled: CompiledSource): Promise<TokenMatcher> {
     const { GrammarMatcher } = compiled.library;
-    return new Matcher(compiled, await GrammarMatcher.createGrammarMatcher(compiled.counted));
+    return new TokenMatcher(compiled, await GrammarMatcher.createGrammarMatcher(compiled.markedGrammar));
   }
 
   /** @throws TokenRejectedError */
   async accept(ids: readonly number[]): Promise<void> {
-    for (const id of ids) await this.#take(id);
+    for (const id of ids) await this.#acceptToken(id);
   }
 
   async mask(): Promise<Uint32Array> {
-    const { tokens } = this.#compiled;
+    const { tokenTable } = this.#compiled;
     // The library aborts when it is asked for a mask after the end.
-    if (this.#matcher.isTerminated()) return tokens.maskOf(tokens.endIds);
-    const mask = tokens.writableOf(await this.#matcher.getNextTokenBitmask());
-    if (this.#open) tokens.lengths.restrict(mask, this.#open);
+    if (this.#matcher.isTerminated()) return tokenTable.createMask(tokenTable.endIds);
+    const mask = tokenTable.toWritableMask(await this.#matcher.getNextTokenBitmask());
+    if (this.#openString) tokenTable.lengthFilter.restrictMask(mask, this.#openString);
     return mask;
   }
 
@@ -92,40 +92,40 @@ export class Matcher {
     this.#matcher.dispose();
   }
 
-  async #take(id: number): Promise<void> {
-    const { tokens } = this.#compiled;
-    const fits = !this.#open || tokens.lengths.fits(this.#open, id);
-    if (!fits || !this.#matcher.acceptToken(id))
-      throw new TokenRefused(`the grammar does not allow token ${id} here`);
+  async #acceptToken(id: number): Promise<void> {
+    const { tokenTable } = this.#compiled;
+    const isAllowed = !this.#openString || tokenTable.lengthFilter.allows(this.#openString, id);
+    if (!isAllowed || !this.#matcher.acceptToken(id))
+      throw new TokenRejectedError(`the grammar does not allow token ${id} here`);
     if (this.#lengths.length === 0) return;
     this.#accepted.push(id);
-    if (this.#open) this.#open = tokens.lengths.after(this.#open, id);
+    if (this.#openString) this.#openString = tokenTable.lengthFilter.advance(this.#openString, id);
     // A mark follows a quote, and no token spans it.
-    if (!this.#open && tokens.endsInQuote(id)) await this.#passMark();
+    if (!this.#openString && tokenTable.endsInQuote(id)) await this.#enterCountedString();
   }
 
   /** Accepts a length mark if one must follow, and starts to count the characters of the string. */
-  async #passMark(): Promise<void> {
-    const { tokens } = this.#compiled;
-    const raw = await this.#matcher.getNextTokenBitmask();
-    const [mark, ...others] = tokens.marksIn(raw, this.#lengths.length);
+  async #enterCountedString(): Promise<void> {
+    const { tokenTable } = this.#compiled;
+    const libraryMask = await this.#matcher.getNextTokenBitmask();
+    const [mark, ...others] = tokenTable.listAllowedMarks(libraryMask, this.#lengths.length);
     if (mark === undefined) return;
-    if (others.length > 0 || tokens.writableOf(raw).some((word) => word !== 0)) {
-      await this.#leaveMarks();
+    if (others.length > 0 || tokenTable.toWritableMask(libraryMask).some((word) => word !== 0)) {
+      await this.#switchToExactGrammar();
       return;
     }
-    if (!this.#matcher.acceptToken(tokens.markRow(mark)))
+    if (!this.#matcher.acceptToken(tokenTable.rowOfMark(mark)))
       throw new Error('the matcher rejects a length mark that its mask allows');
-    this.#open = { lengths: this.#lengths[mark] as Lengths, written: 0, place: 0 };
+    this.#openString = { lengths: this.#lengths[mark] as LengthBounds, writtenCharacters: 0, position: 0 };
   }
 
   /** Switches to the grammar without marks, because the same quote may start strings with different bounds. */
-  async #leaveMarks(): Promise<void> {
-    const { library, exact } = { library: this.#compiled.library, exact: await this.#compiled.exact() };
-    const matcher = await library.GrammarMatcher.createGrammarMatcher(exact);
+  async #switchToExactGrammar(): Promise<void> {
+    const { library, exactGrammar } = { library: this.#compiled.library, exactGrammar: await this.#compiled.exactGrammar() };
+    const matcher = await library.GrammarMatcher.createGrammarMatcher(exactGrammar);
     this.#matcher.dispose();
     this.#matcher = matcher;
     this.#lengths = [];
-    for (const id of this.#accepted.splice(0)) await this.#take(id);
+    for (const id of this.#accepted.splice(0)) await this.#acceptToken(id);
   }
 }

@@ -1,91 +1,91 @@
 import type * as XGrammar from '@mlc-ai/web-xgrammar';
 import { errorMessage } from '../../util/error-message.ts';
 import { GrammarError } from '../types.ts';
-import { Compiled, Matcher, TokenRefused } from './matcher.ts';
-import type { Failure, Question, Vocabulary } from './messages.ts';
-import { Tokens } from './tokens.ts';
+import { CompiledSource, TokenMatcher, TokenRejectedError } from './matcher.ts';
+import type { Failure, GrammarRequest, GrammarVocabulary } from './messages.ts';
+import { TokenTable } from './tokens.ts';
 
 /** The exports of `@mlc-ai/web-xgrammar`. */
-export type Library = typeof XGrammar;
+export type XGrammarLibrary = typeof XGrammar;
 
 /** Token tables, for different sets of visible tokens, that are kept without a grammar. */
-const mostVocabularies = 4;
+const maxVocabularies = 4;
 
 /** Compiles grammars and matches tokens with the XGrammar library. Owns and frees the library's objects. */
-export class Matching {
-  readonly #library: Library;
-  readonly #memory: () => number;
-  readonly #tokens = new Map<string, Tokens>();
-  readonly #grammars = new Map<number, Compiled>();
-  readonly #matchers = new Map<number, Matcher>();
-  #vocabulary: Vocabulary | undefined;
+export class GrammarRuntime {
+  readonly #library: XGrammarLibrary;
+  readonly #getMemoryBytes: () => number;
+  readonly #tokenTables = new Map<string, TokenTable>();
+  readonly #grammars = new Map<number, CompiledSource>();
+  readonly #matchers = new Map<number, TokenMatcher>();
+  #vocabulary: GrammarVocabulary | undefined;
 
   /** @param memory returns the bytes that the library uses */
-  constructor(library: Library, memory: () => number) {
+  constructor(library: XGrammarLibrary, getMemoryBytes: () => number) {
     this.#library = library;
-    this.#memory = memory;
+    this.#getMemoryBytes = getMemoryBytes;
   }
 
-  async answer(question: Question): Promise<Uint32Array | number | undefined> {
-    switch (question.kind) {
+  async handle(request: GrammarRequest): Promise<Uint32Array | number | undefined> {
+    switch (request.kind) {
       case 'vocabulary':
-        this.#vocabulary = question.vocabulary;
+        this.#vocabulary = request.vocabulary;
         return undefined;
       case 'compile': {
-        const tokens = await this.#tokensWith(question.visible);
-        this.#grammars.set(question.grammar, await Compiled.of(this.#library, tokens, question.source));
-        return this.#memory();
+        const tokenTable = await this.#getTokenTable(request.visible);
+        this.#grammars.set(request.grammar, await CompiledSource.compile(this.#library, tokenTable, request.source));
+        return this.#getMemoryBytes();
       }
       case 'forget':
-        this.#grammars.get(question.grammar)?.dispose();
-        this.#grammars.delete(question.grammar);
+        this.#grammars.get(request.grammar)?.dispose();
+        this.#grammars.delete(request.grammar);
         return undefined;
       case 'start': {
-        const compiled = this.#grammars.get(question.grammar);
-        if (!compiled) throw new Error(`there is no grammar ${question.grammar}`);
-        const matcher = await Matcher.of(compiled);
-        this.#matchers.set(question.matcher, matcher);
-        await matcher.accept(question.accepted);
+        const compiled = this.#grammars.get(request.grammar);
+        if (!compiled) throw new Error(`there is no grammar ${request.grammar}`);
+        const matcher = await TokenMatcher.create(compiled);
+        this.#matchers.set(request.matcher, matcher);
+        await matcher.accept(request.accepted);
         return undefined;
       }
       case 'next': {
-        const matcher = this.#matchers.get(question.matcher);
-        if (!matcher) throw new Error(`there is no matcher ${question.matcher}`);
-        await matcher.accept(question.accepted);
+        const matcher = this.#matchers.get(request.matcher);
+        if (!matcher) throw new Error(`there is no matcher ${request.matcher}`);
+        await matcher.accept(request.accepted);
         return await matcher.mask();
       }
       case 'stop':
-        this.#matchers.get(question.matcher)?.dispose();
-        this.#matchers.delete(question.matcher);
+        this.#matchers.get(request.matcher)?.dispose();
+        this.#matchers.delete(request.matcher);
         return undefined;
     }
   }
 
-  async #tokensWith(visible: readonly (readonly [id: number, text: string])[]): Promise<Tokens> {
+  async #getTokenTable(visible: readonly (readonly [id: number, text: string])[]): Promise<TokenTable> {
     const key = JSON.stringify(visible);
-    const known = this.#tokens.get(key);
-    if (known) {
+    const cached = this.#tokenTables.get(key);
+    if (cached) {
       // Move it to the end: the map is in order of use.
-      this.#tokens.delete(key);
-      this.#tokens.set(key, known);
-      return known;
+      this.#tokenTables.delete(key);
+      this.#tokenTables.set(key, cached);
+      return cached;
     }
-    for (const [other, tokens] of this.#tokens) {
-      if (this.#tokens.size < mostVocabularies) break;
-      if (tokens.grammars > 0) continue;
-      this.#tokens.delete(other);
-      tokens.dispose();
+    for (const [other, tokenTable] of this.#tokenTables) {
+      if (this.#tokenTables.size < maxVocabularies) break;
+      if (tokenTable.grammarCount > 0) continue;
+      this.#tokenTables.delete(other);
+      tokenTable.dispose();
     }
     if (!this.#vocabulary) throw new Error('there is no vocabulary yet');
-    const made = await Tokens.open(this.#library, this.#vocabulary, visible);
-    this.#tokens.set(key, made);
-    return made;
+    const created = await TokenTable.create(this.#library, this.#vocabulary, visible);
+    this.#tokenTables.set(key, created);
+    return created;
   }
 }
 
-export function failureOf(error: unknown): Failure {
+export function toFailure(error: unknown): Failure {
   if (error instanceof GrammarError)
     return { kind: 'refused', code: error.code, message: error.message, path: error.path };
-  if (error instanceof TokenRefused) return { kind: 'token', message: error.message };
+  if (error instanceof TokenRejectedError) return { kind: 'token', message: error.message };
   return { kind: 'broken', message: errorMessage(error) };
 }

@@ -1,7 +1,7 @@
 import type { GrammarErrorCode, GrammarSource } from '../types.ts';
 
 /** The tokens of a model, as sent to a grammar worker. */
-export interface Vocabulary {
+export interface GrammarVocabulary {
   /** The concatenated bytes of all tokens; control tokens have none. */
   readonly bytes: Uint8Array;
   /** End offset of each token's bytes. */
@@ -12,9 +12,9 @@ export interface Vocabulary {
 }
 
 /** A request to a grammar worker. Grammars and matchers are identified by numbers. */
-export type Question =
+export type GrammarRequest =
   /** Sent once, before all other requests. */
-  | { readonly kind: 'vocabulary'; readonly vocabulary: Vocabulary }
+  | { readonly kind: 'vocabulary'; readonly vocabulary: GrammarVocabulary }
   /** @property visible control tokens that this grammar may require by their text */
   | {
       readonly kind: 'compile';
@@ -34,7 +34,7 @@ export type Question =
   | { readonly kind: 'stop'; readonly matcher: number };
 
 /** The reply to a request: a mask for `next`, the bytes of memory in use for `compile`. */
-export type Reply =
+export type GrammarReply =
   | { readonly call: number; readonly value: Uint32Array | number | undefined }
   | { readonly call: number; readonly failed: Failure };
 
@@ -53,9 +53,9 @@ export type Failure =
 
 /** A worker of the host: a Node worker thread or a browser worker. */
 export interface GrammarWorker {
-  post(message: { call: number; question: Question }, transfer: readonly ArrayBuffer[]): void;
-  onReply(listener: (reply: Reply) => void): void;
+  post(message: { call: number; question: GrammarRequest }, transfer: readonly ArrayBuffer[]): void;
+  onReply(listener: (reply: GrammarReply) => void): void;
   /** The worker ended by itself or did not start. */
-  onEnd(listener: (why: string) => void): void;
+  onEnd(listener: (reason: string) => void): void;
   terminate(): void;
 }

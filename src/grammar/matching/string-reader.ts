@@ -1,7 +1,7 @@
 /** A position in a JSON string: 0 between characters, otherwise a state inside a character or escape. */
-export type StringPlace = number;
+export type StringPosition = number;
 
-const between = 0;
+const betweenCharacters = 0;
 /** 1 to 3: number of UTF-8 bytes that are still missing. */
 const escape = 4;
 /** 5 to 8: 1 to 4 hexadecimal digits of an escape are still missing. */
@@ -11,34 +11,34 @@ const quote = 0x22;
 const backslash = 0x5c;
 const unicode = 0x75;
 
-export interface StringPart {
+export interface StringScan {
   /** Number of characters that start in the scanned bytes. */
   readonly characters: number;
-  readonly closed: boolean;
-  readonly place: StringPlace;
+  readonly isClosed: boolean;
+  readonly position: StringPosition;
 }
 
 /** Scans bytes inside a JSON string up to its closing quote. The bytes must be valid. */
-export function readString(
+export function scanString(
   bytes: Uint8Array,
-  first: number,
+  offset: number,
   end: number,
-  start: StringPlace = between,
-): StringPart {
+  start: StringPosition = betweenCharacters,
+): StringScan {
   let characters = 0;
-  let place = start;
-  for (let at = first; at < end; at++) {
+  let position = start;
+  for (let at = offset; at < end; at++) {
     const byte = bytes[at] as number;
-    if (place === escape) place = byte === unicode ? digits + 4 : between;
-    else if (place !== between) place = place === digits + 1 ? between : place - 1;
-    else if (byte === quote) return { characters, closed: true, place };
+    if (position === escape) position = byte === unicode ? digits + 4 : betweenCharacters;
+    else if (position !== betweenCharacters) position = position === digits + 1 ? betweenCharacters : position - 1;
+    else if (byte === quote) return { characters, isClosed: true, position };
     else {
       characters++;
-      if (byte === backslash) place = escape;
-      else if (byte >= 0xf0) place = 3;
-      else if (byte >= 0xe0) place = 2;
-      else if (byte >= 0xc0) place = 1;
+      if (byte === backslash) position = escape;
+      else if (byte >= 0xf0) position = 3;
+      else if (byte >= 0xe0) position = 2;
+      else if (byte >= 0xc0) position = 1;
     }
   }
-  return { characters, closed: false, place };
+  return { characters, isClosed: false, position };
 }

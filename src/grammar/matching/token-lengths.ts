@@ -1,5 +1,5 @@
-import type { Lengths } from '../ebnf/marks.ts';
-import { readString, type StringPlace } from './string-reader.ts';
+import type { LengthBounds } from '../ebnf/marks.ts';
+import { scanString, type StringPosition } from './string-reader.ts';
 
 /** The concatenated bytes of all tokens, and the end offset of each. */
 export interface TokenBytes {
@@ -9,114 +9,114 @@ export interface TokenBytes {
 
 /** The state of a string that is being written: its bounds, the characters so far, and the position. */
 export interface OpenString {
-  readonly lengths: Lengths;
-  readonly written: number;
-  readonly place: StringPlace;
+  readonly lengths: LengthBounds;
+  readonly writtenCharacters: number;
+  readonly position: StringPosition;
 }
 
-type Bits = Uint32Array;
+type TokenBitset = Uint32Array;
 
 /** Limit of cached token sets. The longest tokens of a vocabulary seldom have as many characters. */
-const mostKept = 256;
+const maxKept = 256;
 
 /** Restricts masks so that a JSON string keeps its length bounds. */
-export class TokenLengths {
+export class TokenLengthFilter {
   readonly #tokens: TokenBytes;
   /** For each token, starting between characters: the characters it adds and whether it closes the string. */
-  #added: { characters: Uint16Array; closes: Uint8Array; most: number } | undefined;
-  readonly #beyond = new Map<number, Bits>();
-  readonly #closingWithin = new Map<number, Bits>();
+  #effects: { characters: Uint16Array; closesString: Uint8Array; maxCharacters: number } | undefined;
+  readonly #tooLongTokens = new Map<number, TokenBitset>();
+  readonly #earlyClosingTokens = new Map<number, TokenBitset>();
 
   constructor(tokens: TokenBytes) {
     this.#tokens = tokens;
   }
 
   /** Whether the string keeps its bounds when the token is added. */
-  fits({ lengths, written, place }: OpenString, id: number): boolean {
-    const { characters, closed } = this.#read(id, place);
-    const after = written + characters;
-    return after <= lengths.most && !(closed && after < lengths.least);
+  allows({ lengths, writtenCharacters, position }: OpenString, id: number): boolean {
+    const { characters, isClosed: closed } = this.#read(id, position);
+    const total = writtenCharacters + characters;
+    return total <= lengths.maxLength && !(closed && total < lengths.minLength);
   }
 
   /** @returns the state after a token; undefined when the token closes the string */
-  after({ lengths, written, place }: OpenString, id: number): OpenString | undefined {
-    const part = this.#read(id, place);
-    return part.closed ? undefined : { lengths, written: written + part.characters, place: part.place };
+  advance({ lengths, writtenCharacters, position }: OpenString, id: number): OpenString | undefined {
+    const part = this.#read(id, position);
+    return part.isClosed ? undefined : { lengths, writtenCharacters: writtenCharacters + part.characters, position: part.position };
   }
 
   /** Removes the tokens from a mask that would make the string too long or close it too early. */
-  restrict(mask: Bits, open: OpenString): void {
-    const { lengths, written, place } = open;
-    const [room, missing] = [lengths.most - written, lengths.least - written];
-    if (place !== 0) {
+  restrictMask(mask: TokenBitset, open: OpenString): void {
+    const { lengths, writtenCharacters, position } = open;
+    const [remaining, missingCharacters] = [lengths.maxLength - writtenCharacters, lengths.minLength - writtenCharacters];
+    if (position !== 0) {
       this.#restrictWithin(mask, open);
       return;
     }
-    const { most } = this.#all();
-    if (room < most)
-      clear(
+    const { maxCharacters } = this.#getEffects();
+    if (remaining < maxCharacters)
+      clearBits(
         mask,
-        this.#those(this.#beyond, room, (characters) => characters > room),
+        this.#getTokenSet(this.#tooLongTokens, remaining, (characters) => characters > remaining),
       );
-    if (missing <= 0) return;
+    if (missingCharacters <= 0) return;
     // No token has more than `maxCharacters` characters, so a larger limit has the same set.
-    const early = Math.min(missing, most + 1);
-    clear(
+    const closeLimit = Math.min(missingCharacters, maxCharacters + 1);
+    clearBits(
       mask,
-      this.#those(this.#closingWithin, early, (characters, closes) => closes && characters < early),
+      this.#getTokenSet(this.#earlyClosingTokens, closeLimit, (characters, closesString) => closesString && characters < closeLimit),
     );
   }
 
   /** Inside a character only few tokens can follow, so each is checked. */
-  #restrictWithin(mask: Bits, open: OpenString): void {
+  #restrictWithin(mask: TokenBitset, open: OpenString): void {
     for (let word = 0; word < mask.length; word++) {
-      for (let left = mask[word] as number; left !== 0; left &= left - 1) {
-        const bit = 31 - Math.clz32(left & -left);
-        if (!this.fits(open, word * 32 + bit)) mask[word] = (mask[word] as number) & ~(1 << bit);
+      for (let bits = mask[word] as number; bits !== 0; bits &= bits - 1) {
+        const bit = 31 - Math.clz32(bits & -bits);
+        if (!this.allows(open, word * 32 + bit)) mask[word] = (mask[word] as number) & ~(1 << bit);
       }
     }
   }
 
-  #those(
-    known: Map<number, Bits>,
+  #getTokenSet(
+    cache: Map<number, TokenBitset>,
     key: number,
-    wanted: (characters: number, closes: boolean) => boolean,
-  ): Bits {
-    const found = known.get(key);
-    if (found) return found;
-    const { characters, closes } = this.#all();
+    predicate: (characters: number, closesString: boolean) => boolean,
+  ): TokenBitset {
+    const cached = cache.get(key);
+    if (cached) return cached;
+    const { characters, closesString } = this.#getEffects();
     const bits = new Uint32Array(Math.ceil(characters.length / 32));
     for (let id = 0; id < characters.length; id++) {
-      if (wanted(characters[id] as number, closes[id] === 1))
+      if (predicate(characters[id] as number, closesString[id] === 1))
         bits[id >> 5] = (bits[id >> 5] as number) | (1 << (id & 31));
     }
-    if (known.size >= mostKept) known.clear();
-    known.set(key, bits);
+    if (cache.size >= maxKept) cache.clear();
+    cache.set(key, bits);
     return bits;
   }
 
-  #all() {
-    if (this.#added) return this.#added;
+  #getEffects() {
+    if (this.#effects) return this.#effects;
     const count = this.#tokens.ends.length;
-    const [characters, closes] = [new Uint16Array(count), new Uint8Array(count)];
-    let most = 0;
+    const [characters, closesString] = [new Uint16Array(count), new Uint8Array(count)];
+    let maxCharacters = 0;
     for (let id = 0; id < count; id++) {
       const part = this.#read(id, 0);
-      most = Math.max(most, part.characters);
+      maxCharacters = Math.max(maxCharacters, part.characters);
       characters[id] = part.characters;
-      closes[id] = part.closed ? 1 : 0;
+      closesString[id] = part.isClosed ? 1 : 0;
     }
-    this.#added = { characters, closes, most };
-    return this.#added;
+    this.#effects = { characters, closesString, maxCharacters };
+    return this.#effects;
   }
 
-  #read(id: number, place: StringPlace) {
+  #read(id: number, position: StringPosition) {
     const { bytes, ends } = this.#tokens;
-    return readString(bytes, id === 0 ? 0 : (ends[id - 1] ?? bytes.length), ends[id] ?? bytes.length, place);
+    return scanString(bytes, id === 0 ? 0 : (ends[id - 1] ?? bytes.length), ends[id] ?? bytes.length, position);
   }
 }
 
-function clear(mask: Bits, bits: Bits): void {
+function clearBits(mask: TokenBitset, bits: TokenBitset): void {
   const words = Math.min(mask.length, bits.length);
   for (let word = 0; word < words; word++) mask[word] = (mask[word] as number) & ~(bits[word] as number);
 }

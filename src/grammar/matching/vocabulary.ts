@@ -1,13 +1,13 @@
 import type { Tokenizer } from '../../engine/index.ts';
-import { pause } from '../../util/pause.ts';
+import { sleep } from '../../util/pause.ts';
 import { GrammarError } from '../types.ts';
-import type { Vocabulary } from './messages.ts';
+import type { GrammarVocabulary } from './messages.ts';
 
 /**
  * Collects the tokens of a model for a grammar worker, in slices, so that a large vocabulary does not block other work.
  * @throws GrammarError `invalid_grammar` when the model has no end token
  */
-export async function vocabularyOf(tokenizer: Tokenizer, vocabSize: number): Promise<Vocabulary> {
+export async function collectVocabulary(tokenizer: Tokenizer, vocabSize: number): Promise<GrammarVocabulary> {
   const count = Math.min(tokenizer.vocabSize, vocabSize);
   const ends = new Uint32Array(count);
   const parts: Uint8Array[] = [];
@@ -18,7 +18,7 @@ export async function vocabularyOf(tokenizer: Tokenizer, vocabSize: number): Pro
     parts.push(bytes);
     length += bytes.length;
     ends[id] = length;
-    if (id % 20_000 === 19_999) await pause(0);
+    if (id % 20_000 === 19_999) await sleep(0);
   }
   const bytes = new Uint8Array(length);
   let at = 0;

@@ -14,7 +14,7 @@ interface Language {
  * What a part of a pattern matches, depending on its anchors: a language for each pair of `isFirst` (the match must be
  * at the start of the text) and `isLast` (it must be at the end). A pair that cannot match is absent.
  */
-export type Anchored = readonly Branch[];
+export type AnchoredPart = readonly Branch[];
 
 interface Branch extends Language {
   readonly isFirst: boolean;
@@ -28,116 +28,116 @@ const pairs = [
   [true, true],
 ] as const;
 
-const nothingElse: Language = { expression: empty, isNullable: true, nodes: 1 };
+const emptyLanguage: Language = { expression: empty, isNullable: true, nodes: 1 };
 
 /** `^` */
-export const start: Anchored = [{ ...nothingElse, isFirst: true, isLast: false }];
+export const startAnchor: AnchoredPart = [{ ...emptyLanguage, isFirst: true, isLast: false }];
 /** `$` */
-export const end: Anchored = [{ ...nothingElse, isFirst: false, isLast: true }];
+export const endAnchor: AnchoredPart = [{ ...emptyLanguage, isFirst: false, isLast: true }];
 
 /** Creates a part without anchors. */
-export const plain = (expression: Expression): Anchored => [
-  { ...measured(expression), isFirst: false, isLast: false },
+export const unanchored = (expression: Expression): AnchoredPart => [
+  { ...measure(expression), isFirst: false, isLast: false },
 ];
 
 /** The expression of a part without anchors; undefined when it has anchors. */
-export const plainExpression = (part: Anchored): Expression | undefined =>
+export const expressionWithoutAnchors = (part: AnchoredPart): Expression | undefined =>
   part.length === 1 && part[0] && !part[0].isFirst && !part[0].isLast ? part[0].expression : undefined;
 
-export function anyOf(parts: readonly Anchored[]): Anchored {
+export function alternation(parts: readonly AnchoredPart[]): AnchoredPart {
   const [first] = parts;
   if (first && parts.length === 1) return first;
-  return merged(parts.flat());
+  return mergeBranches(parts.flat());
 }
 
-export function inOrder(left: Anchored, right: Anchored): Anchored {
-  const found: Branch[] = [];
+export function concatenation(left: AnchoredPart, right: AnchoredPart): AnchoredPart {
+  const branches: Branch[] = [];
   for (const one of left) {
     for (const other of right) {
       // Everything before `^` and everything after `$` must be empty.
       if (other.isFirst && !one.isNullable) continue;
       if (one.isLast && !other.isNullable) continue;
-      const language = joined(other.isFirst ? undefined : one, one.isLast ? undefined : other);
-      found.push({ ...language, isFirst: one.isFirst || other.isFirst, isLast: one.isLast || other.isLast });
+      const language = concatenate(other.isFirst ? undefined : one, one.isLast ? undefined : other);
+      branches.push({ ...language, isFirst: one.isFirst || other.isFirst, isLast: one.isLast || other.isLast });
     }
   }
-  return merged(found);
+  return mergeBranches(branches);
 }
 
 /** Repeats a part with anchors. Only the first and the last non-empty copies can use the anchors. */
-export function repeated(part: Anchored, min: number, max: number): Anchored {
-  const of = (isFirst: boolean, isLast: boolean) =>
+export function repetition(part: AnchoredPart, min: number, max: number): AnchoredPart {
+  const branchOf = (isFirst: boolean, isLast: boolean) =>
     part.find((one) => one.isFirst === isFirst && one.isLast === isLast);
-  const [free, first, last, both] = [of(false, false), of(true, false), of(false, true), of(true, true)];
-  const found: Branch[] = [];
+  const [free, first, last, both] = [branchOf(false, false), branchOf(true, false), branchOf(false, true), branchOf(true, true)];
+  const branches: Branch[] = [];
   const add = (language: Language | undefined, isFirst: boolean, isLast: boolean) => {
-    if (language) found.push({ ...language, isFirst, isLast });
+    if (language) branches.push({ ...language, isFirst, isLast });
   };
   /** Copies without anchors in addition to `others`. Empty copies may fill up the minimum count. */
-  const freely = (others: number, spare: readonly (Language | undefined)[]) => {
+  const freeCopies = (others: number, spare: readonly (Language | undefined)[]) => {
     const least = spare.some((one) => one?.isNullable) ? 0 : Math.max(0, min - others);
-    return copies(free, least, max - others);
+    return repeatLanguage(free, least, max - others);
   };
-  add(copies(free, min, max), false, false);
-  add(sequenceOf(first, freely(1, [free, first])), true, false);
-  add(sequenceOf(freely(1, [free, last]), last), false, true);
-  add(sequenceOf(sequenceOf(first, freely(2, [free, first, last])), last), true, true);
+  add(repeatLanguage(free, min, max), false, false);
+  add(sequenceOf(first, freeCopies(1, [free, first])), true, false);
+  add(sequenceOf(freeCopies(1, [free, last]), last), false, true);
+  add(sequenceOf(sequenceOf(first, freeCopies(2, [free, first, last])), last), true, true);
   if (max >= 1 && (min <= 1 || [free, first, last].some((one) => one?.isNullable))) add(both, true, true);
   // All copies are empty, so `$` may come before `^`.
   const isEmptyAt = (one: Language | undefined) => one?.isNullable === true || both?.isNullable === true;
-  if (max >= 2 && isEmptyAt(first) && isEmptyAt(last)) add(nothingElse, true, true);
-  return merged(found);
+  if (max >= 2 && isEmptyAt(first) && isEmptyAt(last)) add(emptyLanguage, true, true);
+  return mergeBranches(branches);
 }
 
 /** @param surroundings added before a match that need not be at the start, and after one that need not be at the end */
-export const textsOf = (part: Anchored, around: Expression): Expression[] =>
+export const toExpressions = (part: AnchoredPart, surroundings: Expression): Expression[] =>
   part.map(({ expression, isFirst, isLast }) =>
-    sequence(isFirst ? empty : around, expression, isLast ? empty : around),
+    sequence(isFirst ? empty : surroundings, expression, isLast ? empty : surroundings),
   );
 
 /** Merges branches to one for each pair, and removes duplicate languages. */
-function merged(branches: readonly Branch[]): Anchored {
+function mergeBranches(branches: readonly Branch[]): AnchoredPart {
   return pairs.flatMap(([isFirst, isLast]): Branch[] => {
-    const here = branches.filter((one) => one.isFirst === isFirst && one.isLast === isLast);
-    const languages = [...new Map(here.map((one) => [one.expression, one])).values()];
-    const [only] = languages;
-    if (!only || languages.length === 1) return only ? [only] : [];
-    const nodes = total(languages);
+    const matching = branches.filter((one) => one.isFirst === isFirst && one.isLast === isLast);
+    const languages = [...new Map(matching.map((one) => [one.expression, one])).values()];
+    const [first] = languages;
+    if (!first || languages.length === 1) return first ? [first] : [];
+    const nodes = countNodes(languages);
     const isNullable = languages.some((one) => one.isNullable);
     const expression = choice(...languages.map((one) => one.expression));
     return [{ expression, isNullable, nodes, isFirst, isLast }];
   });
 }
 
-function joined(left: Language | undefined, right: Language | undefined): Language {
+function concatenate(left: Language | undefined, right: Language | undefined): Language {
   if (!left || !right || isEmpty(left) || isEmpty(right)) {
-    const kept = [left, right].find((one) => one && !isEmpty(one));
-    return kept ?? nothingElse;
+    const nonEmpty = [left, right].find((one) => one && !isEmpty(one));
+    return nonEmpty ?? emptyLanguage;
   }
   return {
     expression: sequence(left.expression, right.expression),
     isNullable: left.isNullable && right.isNullable,
-    nodes: total([left, right]),
+    nodes: countNodes([left, right]),
   };
 }
 
 const isEmpty = ({ expression }: Language): boolean => expression.kind === 'text' && expression.text === '';
 
 const sequenceOf = (left: Language | undefined, right: Language | undefined): Language | undefined =>
-  left && right && joined(left, right);
+  left && right && concatenate(left, right);
 
-function copies(language: Language | undefined, min: number, max: number): Language | undefined {
+function repeatLanguage(language: Language | undefined, min: number, max: number): Language | undefined {
   if (max < min) return undefined;
-  if (!language) return min === 0 ? nothingElse : undefined;
+  if (!language) return min === 0 ? emptyLanguage : undefined;
   return {
     expression: repeat(language.expression, min, max),
     isNullable: min === 0 || language.isNullable,
-    nodes: total([language]),
+    nodes: countNodes([language]),
   };
 }
 
-function total(languages: readonly Language[]): number {
-  const nodes = languages.reduce((sum, one) => sum + one.nodes, 1);
+function countNodes(languages: readonly Language[]): number {
+  const nodes = languages.reduce((sumNodes, one) => sumNodes + one.nodes, 1);
   if (nodes <= maxNodes) return nodes;
   throw new GrammarError(
     'grammar_too_complex',
@@ -145,18 +145,18 @@ function total(languages: readonly Language[]): number {
   );
 }
 
-function measured(expression: Expression): Language {
-  const of = (parts: readonly Expression[]) => parts.map(measured);
+function measure(expression: Expression): Language {
+  const of = (parts: readonly Expression[]) => parts.map(measure);
   switch (expression.kind) {
     case 'text':
       return { expression, isNullable: expression.text === '', nodes: 1 };
     case 'sequence': {
       const parts = of(expression.parts);
-      return { expression, isNullable: parts.every((one) => one.isNullable), nodes: sum(parts) };
+      return { expression, isNullable: parts.every((one) => one.isNullable), nodes: sumNodes(parts) };
     }
     case 'choice': {
       const options = of(expression.options);
-      return { expression, isNullable: options.some((one) => one.isNullable), nodes: sum(options) };
+      return { expression, isNullable: options.some((one) => one.isNullable), nodes: sumNodes(options) };
     }
     case 'repeat': {
       const [one] = of([expression.of]);
@@ -168,4 +168,4 @@ function measured(expression: Expression): Language {
   }
 }
 
-const sum = (languages: readonly Language[]): number => languages.reduce((all, { nodes }) => all + nodes, 1);
+const sumNodes = (languages: readonly Language[]): number => languages.reduce((all, { nodes }) => all + nodes, 1);

@@ -1,13 +1,13 @@
-import { type CodePoints, codePoints, complement } from '../ebnf/code-points.ts';
+import { type CodePoints, normalizeRanges, complement } from '../ebnf/code-points.ts';
 
 const digits: CodePoints = [[0x30, 0x39]];
-const word: CodePoints = codePoints([
+const wordCharacters: CodePoints = normalizeRanges([
   [0x30, 0x39],
   [0x41, 0x5a],
   [0x5f, 0x5f],
   [0x61, 0x7a],
 ]);
-const space: CodePoints = codePoints([
+const whitespace: CodePoints = normalizeRanges([
   [0x09, 0x0d],
   [0x20, 0x20],
   [0xa0, 0xa0],
@@ -19,29 +19,29 @@ const space: CodePoints = codePoints([
   [0x3000, 0x3000],
   [0xfeff, 0xfeff],
 ]);
-export const lineEnds: CodePoints = codePoints([
+export const lineTerminators: CodePoints = normalizeRanges([
   [0x0a, 0x0a],
   [0x0d, 0x0d],
   [0x2028, 0x2029],
 ]);
 
 /** Character classes by the letter after the backslash. */
-export const classes: Readonly<Record<string, CodePoints>> = {
+export const classEscapes: Readonly<Record<string, CodePoints>> = {
   d: digits,
   D: complement(digits),
-  w: word,
-  W: complement(word),
-  s: space,
-  S: complement(space),
+  w: wordCharacters,
+  W: complement(wordCharacters),
+  s: whitespace,
+  S: complement(whitespace),
 };
-export const controls: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, '0': 0 };
+export const controlEscapes: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, '0': 0 };
 
-const properties = new Map<string, CodePoints>();
+const propertyCache = new Map<string, CodePoints>();
 
 /** The characters of a Unicode property in this JavaScript runtime; undefined when it is unknown. */
-export function propertySet(name: string): CodePoints | undefined {
-  const known = properties.get(name);
-  if (known) return known;
+export function findPropertySet(name: string): CodePoints | undefined {
+  const cached = propertyCache.get(name);
+  if (cached) return cached;
   let expression: RegExp;
   try {
     expression = new RegExp(`\\p{${name}}`, 'u');
@@ -51,11 +51,11 @@ export function propertySet(name: string): CodePoints | undefined {
   const ranges: [number, number][] = [];
   for (let code = 0; code <= 0x10ffff; code++) {
     if (!expression.test(String.fromCodePoint(code))) continue;
-    const before = ranges.at(-1);
-    if (before?.[1] === code - 1) before[1] = code;
+    const previous = ranges.at(-1);
+    if (previous?.[1] === code - 1) previous[1] = code;
     else ranges.push([code, code]);
   }
-  const found = codePoints(ranges);
-  if (properties.size < 50) properties.set(name, found);
-  return found;
+  const codePointSet = normalizeRanges(ranges);
+  if (propertyCache.size < 50) propertyCache.set(name, codePointSet);
+  return codePointSet;
 }

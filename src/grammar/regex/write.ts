@@ -1,6 +1,6 @@
 import { choice, type Expression, rule, sequence, set } from '../ebnf/expression.ts';
-import type { Rules } from '../ebnf/rules.ts';
-import { type Automaton, stepsFrom } from './automaton.ts';
+import type { GrammarBuilder } from '../ebnf/rules.ts';
+import { type Automaton, transitionsFrom } from './automaton.ts';
 
 /**
  * Writes an automaton as rules, one for each state.
@@ -8,18 +8,18 @@ import { type Automaton, stepsFrom } from './automaton.ts';
  * @param end follows the text
  */
 export function writeAutomaton(
-  rules: Rules,
+  builder: GrammarBuilder,
   automaton: Automaton,
   end: Expression,
-  character: (one: Expression & { kind: 'set' }) => Expression = (one) => one,
+  writeCharacters: (set: Expression & { kind: 'set' }) => Expression = (set) => set,
 ): Expression {
-  const names = automaton.edges.map(() => rules.reserve('state'));
+  const names = automaton.edges.map(() => builder.reserve('state'));
   for (const [state, name] of names.entries()) {
-    const options = stepsFrom(automaton, state).map(([to, ranges]) =>
-      sequence(character(set(ranges) as Expression & { kind: 'set' }), rule(names[to] as string)),
+    const options = transitionsFrom(automaton, state).map(([to, ranges]) =>
+      sequence(writeCharacters(set(ranges) as Expression & { kind: 'set' }), rule(names[to] as string)),
     );
     if (automaton.accepts[state]) options.push(end);
-    rules.define(name, choice(...options));
+    builder.define(name, choice(...options));
   }
   return rule(names[0] as string);
 }

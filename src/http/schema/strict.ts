@@ -6,7 +6,7 @@ import { didYouMean } from '../../words/nearest.ts';
  * the caller's intent.
  * @param what the expected value, for error messages, such as `an object`
  */
-export const strict = <Shape extends z.core.$ZodLooseShape>(shape: Shape, what = 'an object') =>
+export const strictObject = <Shape extends z.core.$ZodLooseShape>(shape: Shape, what = 'an object') =>
   z.strictObject(shape, {
     error: (issue) =>
       issue.code === 'unrecognized_keys'

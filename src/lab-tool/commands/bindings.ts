@@ -1,30 +1,30 @@
 import { UsageError } from '../../config/options.ts';
-import { exitCodes, type Run } from '../context.ts';
-import { count } from '../figures.ts';
+import { exitCodes, type CommandHandler } from '../context.ts';
+import { pluralize } from '../figures.ts';
 import { graphLines, partsLines } from '../graph-text.ts';
 import { groupByLayer } from '../groups.ts';
 import { printable } from '../../terminal/printable.ts';
 
-export const graph: Run = async ({ client, print, look }) => {
+export const graph: CommandHandler = async ({ client, print, look }) => {
   const answer = await client.graph();
   print(answer, () => graphLines(answer, look));
   return exitCodes.fine;
 };
 
-export const parts: Run = async ({ client, print, look }) => {
+export const parts: CommandHandler = async ({ client, print, look }) => {
   const answer = await client.parts();
   print(answer, () => partsLines(answer, look));
   return exitCodes.fine;
 };
 
-export const bind: Run = async ({ client, words: [kernel = '', ...globs], flags: { span }, print, look }) => {
+export const bind: CommandHandler = async ({ client, words: [kernel = '', ...globs], flags: { span }, print, look }) => {
   if (globs.length > 0 === (span !== undefined))
     throw new UsageError([
       'bind needs KERNEL and either component globs or --span ID, for example: bind my_norm "layers.*.attn.norm"',
     ]);
   const outcome = await client.bind({ kernel, ...(span === undefined ? { components: globs } : { span }) });
   print({ kernel, ...outcome }, () => [
-    `${look.paint('good', '✓')} ${printable(kernel)} runs ${printable(boundText(outcome.components))}`,
+    `${look.paint('good', '✓')} ${printable(kernel)} runs ${printable(formatComponents(outcome.components))}`,
     ...(outcome.replaced?.length
       ? [look.paint('dim', `  instead of ${printable(outcome.replaced.join(', '))}`)]
       : []),
@@ -32,18 +32,18 @@ export const bind: Run = async ({ client, words: [kernel = '', ...globs], flags:
   return exitCodes.fine;
 };
 
-export const unbind: Run = async ({ client, print }) => {
+export const unbind: CommandHandler = async ({ client, print }) => {
   await client.unbind();
   print({ cleared: true }, () => ['the built-in kernels run again']);
   return exitCodes.fine;
 };
 
 /** `layers.*.attn.norm (6 components)` */
-export function boundText(components: readonly string[] | undefined): string {
+export function formatComponents(components: readonly string[] | undefined): string {
   if (components === undefined) return 'the requested components';
   const groups = groupByLayer(
     components.map((id) => ({ id })),
     () => '',
   );
-  return `${groups.map((group) => group.pattern).join(', ')} (${count(components.length, 'component')})`;
+  return `${groups.map((group) => group.pattern).join(', ')} (${pluralize(components.length, 'component')})`;
 }

@@ -2,18 +2,18 @@ import { constants } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { systemCode } from '../../util/system-code.ts';
 import { didYouMean } from '../../words/nearest.ts';
-import { exitCodes, type Run } from '../context.ts';
+import { exitCodes, type CommandHandler } from '../context.ts';
 import { HostError } from '../../host-client/errors.ts';
-import { FileError, fileError } from '../../terminal/file-error.ts';
+import { FileError, toFileError } from '../../terminal/file-error.ts';
 import { opsLines } from '../graph-text.ts';
 
-export const ops: Run = async ({ client, print, look }) => {
+export const ops: CommandHandler = async ({ client, print, look }) => {
   const list = await client.ops();
   print({ ops: list }, () => opsLines(list, look));
   return exitCodes.fine;
 };
 
-export const stub: Run = async ({ client, words: [op = ''], flags, print }) => {
+export const stub: CommandHandler = async ({ client, words: [op = ''], flags, print }) => {
   const { target, out, force } = flags;
   let answer: Awaited<ReturnType<typeof client.stub>>;
   try {
@@ -21,10 +21,10 @@ export const stub: Run = async ({ client, words: [op = ''], flags, print }) => {
   } catch (error) {
     if (!(error instanceof HostError) || error.code !== 'unknown_op') throw error;
     const known = (await client.ops()).map((each) => each.op);
-    const near = didYouMean(op, known, (name) => `'${name}'`);
+    const suggestion = didYouMean(op, known, (name) => `'${name}'`);
     throw new HostError(
       error.code,
-      `op: expected one of ${known.join(', ')}, got '${op}'${near}`,
+      `op: expected one of ${known.join(', ')}, got '${op}'${suggestion}`,
       error.status,
     );
   }
@@ -39,7 +39,7 @@ export const stub: Run = async ({ client, words: [op = ''], flags, print }) => {
   } catch (error) {
     if (systemCode(error) === 'EEXIST')
       throw new FileError(out, 'it already exists; use --force to overwrite it');
-    throw fileError(out, error);
+    throw toFileError(out, error);
   }
   print({ ...answer, out }, () => [`wrote ${out}: ${answer.op}, ${answer.target}`]);
   return exitCodes.fine;

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { UsageError } from '../../config/options.ts';
-import { exitCodes, type Run } from '../context.ts';
-import { FileError, fileError } from '../../terminal/file-error.ts';
+import { exitCodes, type CommandHandler } from '../context.ts';
+import { FileError, toFileError } from '../../terminal/file-error.ts';
 import { interruptedExitCode, onStopSignals } from '../../terminal/stop-signals.ts';
 import { readKernelFlags } from '../kernel-flags.ts';
 import { Screen } from '../screen.ts';
@@ -10,29 +10,29 @@ import { WatchSession } from '../watch-session.ts';
 import { jsonView, plainView, screenView } from '../watch-views.ts';
 
 /** On the first Ctrl-C, restores the bindings and exits with 0; on the second, exits at once. */
-export const watch: Run = async ({ client, words, flags, look, world }) => {
+export const watch: CommandHandler = async ({ client, words, flags, look, environment }) => {
   const files = [...new Set(words)];
-  const given = readKernelFlags(flags);
-  if (given.name !== undefined && files.length > 1)
+  const kernelFlags = readKernelFlags(flags);
+  if (kernelFlags.name !== undefined && files.length > 1)
     throw new UsageError(['--name can be used with one file only']);
-  if (flags.span !== undefined && given.bind.length > 0)
+  if (flags.span !== undefined && kernelFlags.bind.length > 0)
     throw new UsageError(['--span and --bind exclude each other']);
   for (const file of files) {
-    const found = await stat(file).catch((error: unknown) => {
-      throw fileError(file, error);
+    const stats = await stat(file).catch((error: unknown) => {
+      throw toFileError(file, error);
     });
-    if (!found.isFile()) throw new FileError(file, 'it is not a file');
+    if (!stats.isFile()) throw new FileError(file, 'it is not a file');
   }
 
-  const { stdout, stderr } = world;
+  const { stdout, stderr } = environment;
   const stop = new AbortController();
   const screen = new Screen(stdout);
-  world.atExit(() => screen.close(false));
-  onStopSignals(world.signals, (request) => {
-    if (request > 1) world.exit(interruptedExitCode);
+  environment.atExit(() => screen.close(false));
+  onStopSignals(environment.signals, (request) => {
+    if (request > 1) environment.exit(interruptedExitCode);
     stop.abort();
   });
-  world.readerGone.addEventListener('abort', () => stop.abort());
+  environment.stdoutClosed.addEventListener('abort', () => stop.abort());
 
   const write = (line: string) => void stdout.write(`${line}\n`);
   const view: WatchView =
@@ -41,14 +41,14 @@ export const watch: Run = async ({ client, words, flags, look, world }) => {
       : stdout.isTTY === true
         ? screenView(screen, look, () => new Date())
         : plainView(write, look);
-  const farewell: WatchView = (event) => {
+  const viewWithCleanup: WatchView = (event) => {
     view(event);
     if (event.event !== 'stop') return;
     screen.close();
     if (stdout.isTTY === true) for (const failure of event.failures) stderr.write(`lathe lab: ${failure}\n`);
   };
   try {
-    await new WatchSession(client, { files, flags: given, span: flags.span }, farewell, stop.signal).run();
+    await new WatchSession(client, { files, flags: kernelFlags, span: flags.span }, viewWithCleanup, stop.signal).run();
   } finally {
     screen.close();
   }

@@ -1,13 +1,13 @@
 /** GPU times of every component in both arms. */
 import type { BenchResult } from '../types.ts';
-import { hintFor, ratesOf } from './hints.ts';
+import { hintFor, computeRates } from './hints.ts';
 import type { Arm, BenchPort, TracedDispatch } from './port.ts';
 import { type Random, shuffled } from './random.ts';
-import { beatsRoof, type Peaks, roofMs, type Work } from './roofline.ts';
+import { exceedsRoof, type AdapterPeaks, minimumMs, type OpCost } from './roofline.ts';
 import { median } from './statistics.ts';
 
 /** GPU time and work of one component in one arm. */
-export interface TracedComponent extends Work {
+export interface TracedComponent extends OpCost {
   readonly id: string;
   readonly kernel: string;
   readonly dispatches: number;
@@ -52,44 +52,44 @@ const sum = (list: readonly TracedDispatch[], member: 'ms' | 'flops' | 'bytes'):
   list.reduce((all, one) => all + one[member], 0);
 
 /** Total work of all components. */
-export const workOf = (components: readonly Work[]): Work => ({
+export const totalCost = (components: readonly OpCost[]): OpCost => ({
   flops: components.reduce((all, { flops }) => all + flops, 0),
   bytes: components.reduce((all, { bytes }) => all + bytes, 0),
 });
 
 /** Rows for the components of the bound arm in dispatch order, then for those that only the baseline has. */
-export function componentTable({ baseline, bound }: TracedArms, peaks: Peaks): BenchResult['components'] {
-  const before = new Map(baseline.map((one) => [one.id, one]));
+export function componentTable({ baseline, bound }: TracedArms, peaks: AdapterPeaks): BenchResult['components'] {
+  const baselineById = new Map(baseline.map((one) => [one.id, one]));
   const stepMs = bound.reduce((all, { ms }) => all + ms, 0);
   const rows = bound.map(({ id, kernel, ms, dispatches, flops, bytes }) => {
-    const { gbps, gflops, bandwidthFraction, computeFraction, peakFraction } = ratesOf(
+    const { gbps, gflops, bandwidthFraction, computeFraction, peakFraction } = computeRates(
       ms,
       { flops, bytes },
       peaks,
     );
-    const own = before.get(id);
+    const baselineRow = baselineById.get(id);
     return {
       id,
       kernel,
-      gpu_ms: rounded(ms),
-      ...(own ? { baseline_ms: rounded(own.ms) } : {}),
-      gbps: rounded(gbps),
-      gflops: rounded(gflops),
-      bandwidth_fraction: rounded(bandwidthFraction),
-      compute_fraction: rounded(computeFraction),
-      peak_fraction: rounded(peakFraction),
+      gpu_ms: roundSignificant(ms),
+      ...(baselineRow ? { baseline_ms: roundSignificant(baselineRow.ms) } : {}),
+      gbps: roundSignificant(gbps),
+      gflops: roundSignificant(gflops),
+      bandwidth_fraction: roundSignificant(bandwidthFraction),
+      compute_fraction: roundSignificant(computeFraction),
+      peak_fraction: roundSignificant(peakFraction),
       hint: hintFor({ ms, dispatches, share: stepMs > 0 ? ms / stepMs : 0 }, { flops, bytes }, peaks),
     };
   });
   const running = new Set(bound.map(({ id }) => id));
-  const gone = baseline.filter(({ id }) => !running.has(id));
+  const baselineOnly = baseline.filter(({ id }) => !running.has(id));
   return [
     ...rows,
-    ...gone.map(({ id, kernel, ms }) => ({
+    ...baselineOnly.map(({ id, kernel, ms }) => ({
       id,
       kernel,
       gpu_ms: 0,
-      baseline_ms: rounded(ms),
+      baseline_ms: roundSignificant(ms),
       gbps: 0,
       gflops: 0,
       bandwidth_fraction: 0,
@@ -101,16 +101,16 @@ export function componentTable({ baseline, bound }: TracedArms, peaks: Peaks): B
 }
 
 /** Ids of the components whose bound kernel was faster than the adapter's peaks allow. */
-export function tooFast({ baseline, bound }: TracedArms, peaks: Peaks): string[] {
-  const before = new Map(baseline.map(({ id, ms }) => [id, ms]));
+export function componentsBeyondRoof({ baseline, bound }: TracedArms, peaks: AdapterPeaks): string[] {
+  const baselineById = new Map(baseline.map(({ id, ms }) => [id, ms]));
   return bound
     .filter(({ id, ms, dispatches, flops, bytes }) => {
       // Times below those of empty dispatches are inaccuracies of the clock.
-      const atLeast = Math.max(ms, dispatches * peaks.dispatchMs);
-      return beatsRoof(atLeast, roofMs({ flops, bytes }, peaks), before.get(id));
+      const effectiveMs = Math.max(ms, dispatches * peaks.dispatchMs);
+      return exceedsRoof(effectiveMs, minimumMs({ flops, bytes }, peaks), baselineById.get(id));
     })
     .map(({ id }) => id);
 }
 
 /** Rounds to four significant digits; the rest is noise. */
-export const rounded = (value: number): number => Number(value.toPrecision(4));
+export const roundSignificant = (value: number): number => Number(value.toPrecision(4));

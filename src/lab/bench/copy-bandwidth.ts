@@ -17,7 +17,7 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
 }`;
 
 /** Copies in each submit: enough that the fixed cost of a submit is negligible. */
-const copies = 16;
+const copiesPerSubmit = 16;
 
 /**
  * Measures the memory bandwidth of the device: the fastest round of copies between buffers too large for its caches.
@@ -26,8 +26,8 @@ export async function measureCopyBandwidth(
   device: GPUDevice,
   options: { software: boolean; rounds: number },
 ): Promise<CopyBandwidth> {
-  const wanted = (options.software ? 64 : 512) << 20;
-  const size = Math.min(wanted, device.limits.maxStorageBufferBindingSize);
+  const targetBytes = (options.software ? 64 : 512) << 20;
+  const size = Math.min(targetBytes, device.limits.maxStorageBufferBindingSize);
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
   const from = device.createBuffer({ label: 'copy.from', size, usage });
   const to = device.createBuffer({ label: 'copy.to', size, usage });
@@ -39,7 +39,7 @@ export async function measureCopyBandwidth(
       entries: [from, to].map((buffer, binding) => ({ binding, resource: { buffer } })),
     });
     const groups = Math.min(65_535, Math.ceil(size / 16 / 64));
-    const ways: Readonly<Record<CopyBandwidth['method'], (encoder: GPUCommandEncoder) => void>> = {
+    const methods: Readonly<Record<CopyBandwidth['method'], (encoder: GPUCommandEncoder) => void>> = {
       kernel(encoder) {
         const pass = encoder.beginComputePass();
         pass.setPipeline(pipeline);
@@ -54,7 +54,7 @@ export async function measureCopyBandwidth(
     for (let round = 0; round <= options.rounds; round++) {
       for (const method of ['kernel', 'copyBufferToBuffer'] as const) {
         const encoder = device.createCommandEncoder();
-        for (let n = 0; n < copies; n++) ways[method](encoder);
+        for (let n = 0; n < copiesPerSubmit; n++) methods[method](encoder);
         const start = performance.now();
         device.queue.submit([encoder.finish()]);
         await device.queue.onSubmittedWorkDone();
@@ -62,7 +62,7 @@ export async function measureCopyBandwidth(
       }
     }
     const method = best.kernel < best.copyBufferToBuffer ? 'kernel' : 'copyBufferToBuffer';
-    return { method, bytesPerSecond: (2 * size * copies) / (best[method] / 1000), bufferBytes: size };
+    return { method, bytesPerSecond: (2 * size * copiesPerSubmit) / (best[method] / 1000), bufferBytes: size };
   } finally {
     from.destroy();
     to.destroy();

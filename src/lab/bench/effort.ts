@@ -2,7 +2,7 @@ import type { BenchRequest } from '../types.ts';
 import type { BenchPort } from './port.ts';
 
 /** Amount of measurement of a bench. */
-export interface Effort {
+export interface BenchEffort {
   /** Length of each prompt. */
   readonly promptTokens: number;
   /** Context lengths at which decode is measured, ascending. */
@@ -20,12 +20,12 @@ export interface Effort {
   /** Steps to trace in each arm. */
   readonly traces: number;
   /** Number of positions at which the outputs of the arms are compared. */
-  readonly checks: number;
+  readonly comparedPositions: number;
 }
 
 type Mode = NonNullable<BenchRequest['mode']>;
 
-const modes: Readonly<Record<Mode, Effort>> = {
+const modes: Readonly<Record<Mode, BenchEffort>> = {
   quick: {
     promptTokens: 64,
     contexts: [32, 128, 512],
@@ -36,7 +36,7 @@ const modes: Readonly<Record<Mode, Effort>> = {
     precision: 0.01,
     warmUpRounds: 4,
     traces: 5,
-    checks: 24,
+    comparedPositions: 24,
   },
   full: {
     promptTokens: 128,
@@ -48,7 +48,7 @@ const modes: Readonly<Record<Mode, Effort>> = {
     precision: 0.004,
     warmUpRounds: 8,
     traces: 15,
-    checks: 48,
+    comparedPositions: 48,
   },
 };
 
@@ -56,22 +56,22 @@ const modes: Readonly<Record<Mode, Effort>> = {
 export function planEffort(
   request: BenchRequest,
   { maxContext }: Pick<BenchPort, 'maxContext'>,
-): { readonly effort: Effort; readonly warnings: readonly string[] } {
+): { readonly effort: BenchEffort; readonly warnings: readonly string[] } {
   const base = modes[request.mode ?? 'quick'];
   const warnings: string[] = [];
-  const fit = (name: string, asked: number, most: number): number => {
-    if (asked > most)
-      warnings.push(`${name} ${asked} exceeds the context of ${maxContext} tokens; ${most} is used`);
-    return Math.min(asked, most);
+  const clampToContext = (name: string, requested: number, most: number): number => {
+    if (requested > most)
+      warnings.push(`${name} ${requested} exceeds the context of ${maxContext} tokens; ${most} is used`);
+    return Math.min(requested, most);
   };
   const half = Math.max(1, maxContext >> 1);
   const newTokens =
     request.new_tokens === undefined
       ? { least: Math.min(base.newTokens.least, half), most: Math.min(base.newTokens.most, half) }
-      : evenly(fit('new_tokens', request.new_tokens, Math.max(1, maxContext - 1)));
+      : exactly(clampToContext('new_tokens', request.new_tokens, Math.max(1, maxContext - 1)));
   const lastContext = Math.max(0, maxContext - newTokens.most);
   const contexts =
-    request.contexts?.map((one) => fit('context', one, lastContext)) ??
+    request.contexts?.map((one) => clampToContext('context', one, lastContext)) ??
     base.contexts.map((one) => Math.min(one, lastContext));
   return {
     effort: {
@@ -79,16 +79,16 @@ export function planEffort(
       promptTokens:
         request.prompt_tokens === undefined
           ? Math.min(base.promptTokens, maxContext)
-          : fit('prompt_tokens', request.prompt_tokens, maxContext),
+          : clampToContext('prompt_tokens', request.prompt_tokens, maxContext),
       contexts: [...new Set(contexts)].sort((a, b) => a - b),
       newTokens,
       ...(request.rounds === undefined
         ? {}
-        : { rounds: evenly(request.rounds), budgetMs: Number.POSITIVE_INFINITY }),
-      checks: Math.min(base.checks, half),
+        : { rounds: exactly(request.rounds), budgetMs: Number.POSITIVE_INFINITY }),
+      comparedPositions: Math.min(base.comparedPositions, half),
     },
     warnings,
   };
 }
 
-const evenly = (count: number) => ({ least: count, most: count });
+const exactly = (count: number) => ({ least: count, most: count });

@@ -1,4 +1,4 @@
-import type { Peaks, Work } from './roofline.ts';
+import type { AdapterPeaks, OpCost } from './roofline.ts';
 
 export interface Rates {
   readonly gbps: number;
@@ -11,7 +11,7 @@ export interface Rates {
 }
 
 /** @param ms GPU time; 0 gives rates of 0 */
-export function ratesOf(ms: number, { flops, bytes }: Work, peaks: Peaks): Rates {
+export function computeRates(ms: number, { flops, bytes }: OpCost, peaks: AdapterPeaks): Rates {
   if (ms <= 0) return { gbps: 0, gflops: 0, bandwidthFraction: 0, computeFraction: 0, peakFraction: 0 };
   const gbps = bytes / ms / 1e6;
   const gflops = flops / ms / 1e6;
@@ -22,10 +22,10 @@ export function ratesOf(ms: number, { flops, bytes }: Work, peaks: Peaks): Rates
 }
 
 /** Fraction of a roof from which it is considered the bound. */
-const near = 0.6;
-const tiny = 0.1;
+const boundFraction = 0.6;
+const latencyFraction = 0.1;
 /** Up to this multiple of the time of an empty dispatch, launch overhead dominates. */
-const launches = 3;
+const launchBoundFactor = 3;
 
 /**
  * One line that names the bottleneck of a component and what to try.
@@ -34,33 +34,33 @@ const launches = 3;
  */
 export function hintFor(
   { ms, dispatches, share }: { ms: number; dispatches: number; share: number },
-  work: Work,
-  peaks: Peaks,
+  cost: OpCost,
+  peaks: AdapterPeaks,
 ): string {
   if (ms <= 0) return 'too short for this clock to measure: nothing to gain here';
-  const { bandwidthFraction: memory, computeFraction: arithmetic } = ratesOf(ms, work, peaks);
-  const little = share < 0.02 ? `, but only ${percent(share)} of the step` : '';
-  const isLaunch = ms <= launches * dispatches * peaks.dispatchMs;
-  if (isLaunch && Math.max(memory, arithmetic) < near) {
-    return `launch bound, near the ${time(peaks.dispatchMs)} of an empty dispatch: fuse it with an adjacent op${little}`;
+  const { bandwidthFraction: memory, computeFraction: arithmetic } = computeRates(ms, cost, peaks);
+  const shareNote = share < 0.02 ? `, but only ${formatPercent(share)} of the step` : '';
+  const isLaunchBound = ms <= launchBoundFactor * dispatches * peaks.dispatchMs;
+  if (isLaunchBound && Math.max(memory, arithmetic) < boundFraction) {
+    return `launch bound, near the ${formatMs(peaks.dispatchMs)} of an empty dispatch: fuse it with an adjacent op${shareNote}`;
   }
   if (memory >= 1 && memory >= arithmetic) {
-    return `served by caches at ${percent(memory)} of copy bandwidth: reduce bytes, or instructions per byte${little}`;
+    return `served by caches at ${formatPercent(memory)} of copy bandwidth: reduce bytes, or instructions per byte${shareNote}`;
   }
-  if (memory >= near && memory >= arithmetic) {
-    return `memory bound at ${percent(memory)} of copy bandwidth: move fewer bytes, read each only once${little}`;
+  if (memory >= boundFraction && memory >= arithmetic) {
+    return `memory bound at ${formatPercent(memory)} of copy bandwidth: move fewer bytes, read each only once${shareNote}`;
   }
-  if (arithmetic >= near) {
-    return `compute bound at ${percent(arithmetic)} of f32 peak: use fewer or cheaper operations (f16, dot4I8Packed)${little}`;
+  if (arithmetic >= boundFraction) {
+    return `compute bound at ${formatPercent(arithmetic)} of f32 peak: use fewer or cheaper operations (f16, dot4I8Packed)${shareNote}`;
   }
-  const rates = `${percent(memory)} of bandwidth, ${percent(arithmetic)} of f32 peak`;
-  if (Math.max(memory, arithmetic) < tiny) {
-    return `latency bound (${rates}): use more threads or rows at once, fewer barriers, wider loads${little}`;
+  const rates = `${formatPercent(memory)} of bandwidth, ${formatPercent(arithmetic)} of f32 peak`;
+  if (Math.max(memory, arithmetic) < latencyFraction) {
+    return `latency bound (${rates}): use more threads or rows at once, fewer barriers, wider loads${shareNote}`;
   }
   return memory >= arithmetic
-    ? `below its memory roof (${rates}): use wider loads (vec4) and more of them in flight${little}`
-    : `below its compute roof (${rates}): use more independent sums and less index arithmetic${little}`;
+    ? `below its memory roof (${rates}): use wider loads (vec4) and more of them in flight${shareNote}`
+    : `below its compute roof (${rates}): use more independent sums and less index arithmetic${shareNote}`;
 }
 
-const percent = (part: number): string => `${(part * 100).toFixed(part < 0.0995 ? 1 : 0)}%`;
-const time = (ms: number): string => (ms < 0.1 ? `${(ms * 1000).toFixed(1)} us` : `${ms.toFixed(2)} ms`);
+const formatPercent = (fraction: number): string => `${(fraction * 100).toFixed(fraction < 0.0995 ? 1 : 0)}%`;
+const formatMs = (ms: number): string => (ms < 0.1 ? `${(ms * 1000).toFixed(1)} us` : `${ms.toFixed(2)} ms`);

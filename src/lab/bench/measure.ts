@@ -1,18 +1,18 @@
 /** Times both arms in rounds. */
 import type { BenchRound } from '../types.ts';
-import { rounded } from './components.ts';
-import type { Effort } from './effort.ts';
+import { roundSignificant } from './components.ts';
+import type { BenchEffort } from './effort.ts';
 import type { BenchPort } from './port.ts';
-import { below, type Random } from './random.ts';
-import { armOf, type Cell, type Role, Schedule } from './schedule.ts';
+import { randomInteger, type Random } from './random.ts';
+import { armOf, type Cell, type SampleRole, Schedule } from './schedule.ts';
 import { estimateRatio, type PairedTimes } from './statistics.ts';
 
 /** The warm-up ends when two consecutive rounds differ by less than this, relative. */
-const settledWithin = 0.05;
+const maxSettledChange = 0.05;
 /** Below the resolution of every clock in use. */
-const leastMs = 1e-3;
+const minMs = 1e-3;
 /** Bootstrap resamples of the check whether the intervals are narrow enough: a rough estimate suffices. */
-const fewResamples = 300;
+const roughResamples = 300;
 
 /** A prompt that was timed in the bound arm, with its result, to be verified later. */
 export interface TimedPrompt {
@@ -20,24 +20,24 @@ export interface TimedPrompt {
   readonly token: number;
 }
 
-export interface Measured {
+export interface Measurement {
   /** Times in ms for each cell. */
   readonly cells: readonly { readonly cell: Cell; readonly times: PairedTimes }[];
   readonly rounds: number;
   /** Tokens of one decode sample. */
   readonly newTokens: number;
   /** Whether times became stable during the warm-up. */
-  readonly settled: boolean;
+  readonly isSettled: boolean;
   readonly prompts: readonly TimedPrompt[];
 }
 
-type Times = Record<Role, number[]>;
+type Times = Record<SampleRole, number[]>;
 
-export async function measure(
+export async function measureRounds(
   port: BenchPort,
-  effort: Effort,
+  effort: BenchEffort,
   { random, signal, onRound }: { random: Random; signal: AbortSignal; onRound: (round: BenchRound) => void },
-): Promise<Measured> {
+): Promise<Measurement> {
   const cells: Cell[] = [
     { kind: 'prefill', tokens: effort.promptTokens },
     ...effort.contexts.map((context) => ({ kind: 'decode', context }) as const),
@@ -46,74 +46,74 @@ export async function measure(
   const prompts: TimedPrompt[] = [];
   let newTokens = effort.newTokens.least;
 
-  const sample = async (cell: Cell, role: Role, tokens: readonly number[]): Promise<number> => {
+  const sample = async (cell: Cell, role: SampleRole, tokens: readonly number[]): Promise<number> => {
     signal.throwIfAborted();
     const arm = armOf(role);
     if (cell.kind === 'decode') {
       const { ms } = await port.decode(arm, cell.context, newTokens, tokens[0] ?? 0);
-      return Math.max(ms, leastMs);
+      return Math.max(ms, minMs);
     }
     const { ms, token } = await port.prefill(arm, tokens);
     if (arm === 'bound') prompts.push({ tokens, token });
-    return Math.max(ms, leastMs);
+    return Math.max(ms, minMs);
   };
   const round = async (times: readonly Times[]) => {
     // Random tokens for each round, the same for all arms, so that only the kernels differ.
-    const inputs = cells.map((cell) => drawTokens(cell.kind === 'prefill' ? cell.tokens : 1, port, random));
+    const inputs = cells.map((cell) => randomTokens(cell.kind === 'prefill' ? cell.tokens : 1, port, random));
     for (const { cell, role } of schedule.round()) {
       times[cell]?.[role].push(await sample(cells[cell] as Cell, role, inputs[cell] ?? []));
     }
   };
-  const noTimes = () => cells.map((): Times => ({ baseline: [], bound: [], control: [] }));
+  const emptyTimes = () => cells.map((): Times => ({ baseline: [], bound: [], control: [] }));
 
-  let settled = false;
-  let before: readonly number[] | undefined;
-  for (let n = 0; n < effort.warmUpRounds && !settled; n++) {
-    const times = noTimes();
+  let isSettled = false;
+  let previousTimes: readonly number[] | undefined;
+  for (let n = 0; n < effort.warmUpRounds && !isSettled; n++) {
+    const times = emptyTimes();
     await round(times);
-    const now = unitTimes(cells, times, newTokens);
-    settled =
-      before?.every((ms, index) => Math.abs(Math.log((now[index] ?? ms) / ms)) < settledWithin) ?? false;
-    before = now;
-    newTokens = tokensFor(
+    const currentTimes = unitTimes(cells, times, newTokens);
+    isSettled =
+      previousTimes?.every((ms, index) => Math.abs(Math.log((currentTimes[index] ?? ms) / ms)) < maxSettledChange) ?? false;
+    previousTimes = currentTimes;
+    newTokens = decodeTokensFor(
       effort,
       Math.min(...times.slice(1).flatMap(({ baseline }) => baseline)) / newTokens,
     );
   }
   prompts.length = 0;
 
-  const times = noTimes();
+  const times = emptyTimes();
   const isDone = (rounds: number): boolean => {
     const { least, most } = effort.rounds;
     if (rounds < least) return false;
     if (rounds >= most) return true;
-    const spent = times.flatMap((one) => Object.values(one).flat()).reduce((sum, ms) => sum + ms, 0);
+    const spentMs = times.flatMap((one) => Object.values(one).flat()).reduce((sum, ms) => sum + ms, 0);
     // Stop by the width of the intervals, not by the result: optional stopping would inflate false positives.
-    return spent > effort.budgetMs || [times.slice(0, 1), times.slice(1)].every(isPrecise);
+    return spentMs > effort.budgetMs || [times.slice(0, 1), times.slice(1)].every(isPrecise);
   };
   const isPrecise = (series: readonly Times[]): boolean => {
-    const { ci95 } = estimateRatio(series, random, fewResamples);
+    const { ci95 } = estimateRatio(series, random, roughResamples);
     return Math.log(ci95.high / ci95.low) / 2 < effort.precision;
   };
   let rounds = 0;
   while (!isDone(rounds)) {
     await round(times);
     rounds += 1;
-    onRound({ stage: 'round', round: rounds, ...effort.rounds, samples: lastOf(cells, times, newTokens) });
+    onRound({ stage: 'round', round: rounds, ...effort.rounds, samples: lastRoundSamples(cells, times, newTokens) });
   }
   return {
     cells: cells.map((cell, index) => ({ cell, times: times[index] as Times })),
     rounds,
     newTokens,
-    settled,
+    isSettled,
     prompts,
   };
 }
 
 /** Samples of the last finished round. */
-const lastOf = (cells: readonly Cell[], times: readonly Times[], newTokens: number): BenchRound['samples'] =>
+const lastRoundSamples = (cells: readonly Cell[], times: readonly Times[], newTokens: number): BenchRound['samples'] =>
   cells.map((cell, index) => {
-    const last = (role: Role) => rounded(times[index]?.[role].at(-1) ?? 0);
+    const last = (role: SampleRole) => roundSignificant(times[index]?.[role].at(-1) ?? 0);
     return {
       kind: cell.kind,
       ...(cell.kind === 'prefill'
@@ -125,12 +125,12 @@ const lastOf = (cells: readonly Cell[], times: readonly Times[], newTokens: numb
     };
   });
 
-export const drawTokens = (count: number, { vocabulary }: BenchPort, random: Random): number[] =>
-  Array.from({ length: count }, () => below(random, vocabulary));
+export const randomTokens = (count: number, { vocabulary }: BenchPort, random: Random): number[] =>
+  Array.from({ length: count }, () => randomInteger(random, vocabulary));
 
 /** Time in ms of a prompt and of a decoded token, in each arm. */
 function unitTimes(cells: readonly Cell[], times: readonly Times[], newTokens: number): number[] {
-  const sum = (kind: Cell['kind'], role: Role) =>
+  const sum = (kind: Cell['kind'], role: SampleRole) =>
     times.reduce((all, one, index) => all + (cells[index]?.kind === kind ? (one[role][0] ?? 0) : 0), 0);
   return (['baseline', 'bound'] as const).flatMap((role) => [
     sum('prefill', role),
@@ -138,5 +138,5 @@ function unitTimes(cells: readonly Cell[], times: readonly Times[], newTokens: n
   ]);
 }
 
-const tokensFor = ({ newTokens, sampleMs }: Effort, tokenMs: number): number =>
+const decodeTokensFor = ({ newTokens, sampleMs }: BenchEffort, tokenMs: number): number =>
   Math.min(newTokens.most, Math.max(newTokens.least, Math.ceil(sampleMs / tokenMs)));

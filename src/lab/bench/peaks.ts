@@ -2,7 +2,7 @@
 import type { Gpu } from '../../engine/gpu/device.ts';
 import { PassTimer } from '../../engine/gpu/pass-timer.ts';
 import { measureCopyBandwidth } from './copy-bandwidth.ts';
-import type { Peaks } from './roofline.ts';
+import type { AdapterPeaks } from './roofline.ts';
 
 /** The fastest round counts. */
 const rounds = 3;
@@ -11,7 +11,7 @@ const rounds = 3;
  * Takes one to two seconds. The GPU must be idle.
  * @throws Error when the adapter computes wrong results
  */
-export async function measurePeaks(gpu: Gpu): Promise<Peaks> {
+export async function measurePeaks(gpu: Gpu): Promise<AdapterPeaks> {
   const timer = new PassTimer(gpu);
   try {
     const gflops = await measureArithmetic(gpu, timer);
@@ -27,7 +27,7 @@ export async function measurePeaks(gpu: Gpu): Promise<Peaks> {
 }
 
 /** Values of `params` in the kernels below, and the number of dispatches. */
-interface Run {
+interface PeakRun {
   readonly steps: number;
   readonly factor?: number;
   readonly term?: number;
@@ -35,57 +35,57 @@ interface Run {
   readonly repeats?: number;
 }
 
-const head = /* wgsl */ `
+const headerSource = /* wgsl */ `
 struct Params { steps: u32, factor: f32, term: f32 }
 @group(0) @binding(0) var<uniform> params: Params;
 `;
-const groupSize = 64;
+const workgroupSize = 64;
 
 /**
  * Kernel that repeats x = x * factor + term in `chains` independent vectors per thread. With factor and term 1, the sum
  * counts the steps, exactly below 2^24. The compiler knows neither value, and cannot merge the chains because they
  * start at different values.
  */
-const multiplyAdds = (chains: number): string => {
+const multiplyAddSource = (chains: number): string => {
   const all = Array.from({ length: chains }, (_, chain) => chain);
   const step = all.map((chain) => `x${chain} = fma(x${chain}, factor, term);`).join(' ');
-  return /* wgsl */ `${head}
+  return /* wgsl */ `${headerSource}
 @group(0) @binding(1) var<storage, read_write> sums: array<f32>;
-@compute @workgroup_size(${groupSize})
+@compute @workgroup_size(${workgroupSize})
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let factor = vec4f(params.factor);
   let term = vec4f(params.term);
   let start = vec4f(0.0, 1.0, 2.0, 3.0) + f32(id.x & 7u);
   ${all.map((chain) => `var x${chain} = start + ${4 * chain}.0;`).join(' ')}
-  for (var i = 0u; i < params.steps; i += ${unrolled}u) {
-    ${Array.from({ length: unrolled }, () => step).join('\n    ')}
+  for (var i = 0u; i < params.steps; i += ${unrollFactor}u) {
+    ${Array.from({ length: unrollFactor }, () => step).join('\n    ')}
   }
   sums[id.x] = dot(${all.map((chain) => `x${chain}`).join(' + ')}, vec4f(1.0));
 }`;
 };
 /** Steps in one iteration of the loop. */
-const unrolled = 8;
+const unrollFactor = 8;
 /**
  * Candidates for the number of chains: which one saturates the arithmetic units without register spills depends on the
  * adapter.
  */
 const chainCounts = [1, 2, 3, 4];
 /** With more steps, sums would not be exact. */
-const mostSteps = 2 ** 18;
+const maxSteps = 2 ** 18;
 
 async function measureArithmetic(gpu: Gpu, timer: PassTimer): Promise<number> {
   const { software } = gpu.caps;
   // Many times the number of concurrent threads on a large GPU.
   const threads = software ? 2 ** 12 : 2 ** 20;
-  const enoughMs = software ? 8 : 4;
+  const minDurationMs = software ? 8 : 4;
   let best = 0;
   for (const chains of chainCounts) {
-    const kernel = await makeKernel(gpu, multiplyAdds(chains), threads);
+    const kernel = await makeKernel(gpu, multiplyAddSource(chains), threads);
     try {
       let steps = 64;
       await kernel.time(timer, { steps, factor: 1, term: 1 }); // may compile
       let ms = await kernel.time(timer, { steps, factor: 1, term: 1 });
-      while (ms < enoughMs && steps < mostSteps) {
+      while (ms < minDurationMs && steps < maxSteps) {
         steps *= 2;
         ms = await kernel.time(timer, { steps, factor: 1, term: 1 });
       }
@@ -110,16 +110,16 @@ const cachedWords = (software: boolean): number => (software ? 2 ** 14 : 2 ** 18
  * Kernel whose threads read all words repeatedly, with coalesced loads. All words are ones, so the sum counts the
  * loads.
  */
-const cachedReads = (words: number): string => /* wgsl */ `${head}
+const cachedReadSource = (words: number): string => /* wgsl */ `${headerSource}
 @group(0) @binding(1) var<storage, read_write> sums: array<f32>;
 @group(0) @binding(2) var<storage, read> words: array<vec4u, ${words}>;
-@compute @workgroup_size(${groupSize})
+@compute @workgroup_size(${workgroupSize})
 fn main(@builtin(global_invocation_id) id: vec3u) {
   var all = vec4u(0u);
   var at = id.x;
-  for (var i = 0u; i < params.steps; i += ${unrolled}u) {
-    ${Array.from({ length: unrolled }, (_, n) => `all += words[(at + ${n * groupSize}u) & ${words - 1}u];`).join('\n    ')}
-    at += ${unrolled * groupSize}u;
+  for (var i = 0u; i < params.steps; i += ${unrollFactor}u) {
+    ${Array.from({ length: unrollFactor }, (_, n) => `all += words[(at + ${n * workgroupSize}u) & ${words - 1}u];`).join('\n    ')}
+    at += ${unrollFactor * workgroupSize}u;
   }
   sums[id.x] = f32(all.x + all.y + all.z + all.w);
 }`;
@@ -128,7 +128,7 @@ async function measureCachedReads(gpu: Gpu, timer: PassTimer): Promise<number> {
   const { software } = gpu.caps;
   const threads = software ? 2 ** 12 : 2 ** 18;
   const words = cachedWords(software);
-  const kernel = await makeKernel(gpu, cachedReads(words), threads, words);
+  const kernel = await makeKernel(gpu, cachedReadSource(words), threads, words);
   const steps = 512;
   try {
     await kernel.time(timer, { steps }); // may compile
@@ -145,7 +145,7 @@ async function measureCachedReads(gpu: Gpu, timer: PassTimer): Promise<number> {
 const emptyDispatches = 32;
 
 async function measureEmptyDispatch(gpu: Gpu, timer: PassTimer): Promise<number> {
-  const kernel = await makeKernel(gpu, multiplyAdds(1), groupSize);
+  const kernel = await makeKernel(gpu, multiplyAddSource(1), workgroupSize);
   try {
     await kernel.time(timer, { steps: 0 }); // may compile
     let ms = Number.POSITIVE_INFINITY;
@@ -183,7 +183,7 @@ async function makeKernel({ device }: Gpu, code: string, threads: number, words 
     return {
       destroy,
       /** GPU time of all repeats, in ms. */
-      async time(timer: PassTimer, { steps, factor = 0, term = 0, repeats = 1 }: Run): Promise<number> {
+      async time(timer: PassTimer, { steps, factor = 0, term = 0, repeats = 1 }: PeakRun): Promise<number> {
         const data = new DataView(new ArrayBuffer(16));
         data.setUint32(0, steps, true);
         data.setFloat32(4, factor, true);
@@ -192,7 +192,7 @@ async function makeKernel({ device }: Gpu, code: string, threads: number, words 
         return timer.time((pass) => {
           pass.setPipeline(pipeline);
           pass.setBindGroup(0, bindGroup);
-          for (let n = 0; n < repeats; n++) pass.dispatchWorkgroups(threads / groupSize);
+          for (let n = 0; n < repeats; n++) pass.dispatchWorkgroups(threads / workgroupSize);
         });
       },
       /** Verifies the results of the last dispatch. */
@@ -205,10 +205,10 @@ async function makeKernel({ device }: Gpu, code: string, threads: number, words 
           device.queue.submit([encoder.finish()]);
           await readback.mapAsync(GPUMapMode.READ);
           const got = new Float32Array(readback.getMappedRange());
-          const wrong = got.findIndex((value, thread) => value !== expected(thread));
-          if (wrong < 0) return;
+          const wrongIndex = got.findIndex((value, thread) => value !== expected(thread));
+          if (wrongIndex < 0) return;
           throw new Error(
-            `the adapter computed ${got[wrong]} in thread ${wrong} of a peak measurement, expected ${expected(wrong)}`,
+            `the adapter computed ${got[wrongIndex]} in thread ${wrongIndex} of a peak measurement, expected ${expected(wrongIndex)}`,
           );
         } finally {
           readback.destroy();

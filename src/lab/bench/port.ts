@@ -16,9 +16,9 @@ export interface TracedDispatch {
 /** Access of a bench to the resident model. Nothing else may use the model meanwhile. */
 export interface BenchPort {
   /** Whether dispatches can be timed; without it nothing is traced. */
-  readonly timestamps: boolean;
+  readonly hasTimestamps: boolean;
   /** Whether the adapter is a software implementation on the CPU. */
-  readonly software: boolean;
+  readonly isSoftware: boolean;
   readonly maxContext: number;
   readonly vocabulary: number;
   /** Maximum number of prompt tokens in one step; longer prompts take several steps. */
@@ -26,7 +26,7 @@ export interface BenchPort {
   /**
    * Whether layers keep a recurrent state of the whole text: decoding a position twice then gives different results.
    */
-  readonly keepsState: boolean;
+  readonly hasRecurrentState: boolean;
   /**
    * Prefills a prompt from position 0.
    * @returns wall-clock time from submit to result, and the greedy token after the prompt

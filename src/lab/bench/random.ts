@@ -14,13 +14,13 @@ export function seededRandom(seed: number): Random {
 }
 
 /** Random integer in [0, end). */
-export const below = (random: Random, end: number): number => Math.floor(random() * end);
+export const randomInteger = (random: Random, end: number): number => Math.floor(random() * end);
 
 /** The same values in random order. */
 export function shuffled<T>(values: readonly T[], random: Random): T[] {
   const result = [...values];
   for (let last = result.length - 1; last > 0; last--) {
-    const other = below(random, last + 1);
+    const other = randomInteger(random, last + 1);
     [result[last], result[other]] = [result[other] as T, result[last] as T];
   }
   return result;

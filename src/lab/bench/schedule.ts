@@ -7,11 +7,11 @@ export type Cell =
   | { readonly kind: 'decode'; readonly context: number };
 
 /** Role of a sample. `control` is a second run of the baseline. */
-export type Role = 'baseline' | 'bound' | 'control';
+export type SampleRole = 'baseline' | 'bound' | 'control';
 
-export const armOf = (role: Role): Arm => (role === 'bound' ? 'bound' : 'baseline');
+export const armOf = (role: SampleRole): Arm => (role === 'bound' ? 'bound' : 'baseline');
 
-const orders: readonly (readonly Role[])[] = [
+const orders: readonly (readonly SampleRole[])[] = [
   ['baseline', 'bound', 'control'],
   ['baseline', 'control', 'bound'],
   ['bound', 'baseline', 'control'],
@@ -25,20 +25,20 @@ const orders: readonly (readonly Role[])[] = [
  * rounds, each order of the roles occurs once, so that no role is first more often than another.
  */
 export class Schedule {
-  readonly #decks: { readonly cell: number; left: (readonly Role[])[] }[];
+  readonly #cellOrders: { readonly cell: number; remaining: (readonly SampleRole[])[] }[];
   readonly #random: Random;
 
   constructor(cells: number, random: Random) {
-    this.#decks = Array.from({ length: cells }, (_, cell) => ({ cell, left: [] }));
+    this.#cellOrders = Array.from({ length: cells }, (_, cell) => ({ cell, remaining: [] }));
     this.#random = random;
   }
 
   /** @returns the samples of one round; `cell` is an index */
-  round(): { readonly cell: number; readonly role: Role }[] {
-    return shuffled(this.#decks, this.#random).flatMap((deck) => {
-      if (deck.left.length === 0) deck.left = shuffled(orders, this.#random);
-      const order = deck.left.pop() ?? [];
-      return order.map((role) => ({ cell: deck.cell, role }));
+  round(): { readonly cell: number; readonly role: SampleRole }[] {
+    return shuffled(this.#cellOrders, this.#random).flatMap((cellOrder) => {
+      if (cellOrder.remaining.length === 0) cellOrder.remaining = shuffled(orders, this.#random);
+      const order = cellOrder.remaining.pop() ?? [];
+      return order.map((role) => ({ cell: cellOrder.cell, role }));
     });
   }
 }

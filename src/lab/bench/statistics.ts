@@ -1,5 +1,5 @@
 import type { Interval } from '../types.ts';
-import { below, type Random } from './random.ts';
+import { randomInteger, type Random } from './random.ts';
 
 /** Times of one measurement: one element for each round. All arrays have the same length. */
 export interface PairedTimes {
@@ -49,19 +49,19 @@ export function estimateRatio(
   );
   const controls = series.map(({ baseline, control }) => sortedLogs(ratiosOf(baseline, control), rounds));
 
-  const once = new Uint16Array(rounds).fill(1);
+  const onceEach = new Uint16Array(rounds).fill(1);
   const counts = new Uint16Array(rounds);
-  const drawn = { ratios: new Float64Array(resamples), controls: new Float64Array(resamples) };
+  const resampled = { ratios: new Float64Array(resamples), controls: new Float64Array(resamples) };
   for (let n = 0; n < resamples; n++) {
     counts.fill(0);
-    for (let k = 0; k < rounds; k++) (counts[below(random, rounds)] as number) += 1;
-    drawn.ratios[n] = meanOfMedians(ratios, counts);
-    drawn.controls[n] = meanOfMedians(controls, counts);
+    for (let k = 0; k < rounds; k++) (counts[randomInteger(random, rounds)] as number) += 1;
+    resampled.ratios[n] = meanOfMedians(ratios, counts);
+    resampled.controls[n] = meanOfMedians(controls, counts);
   }
   const tail = widenedTail(rounds);
   return {
-    ...estimate(meanOfMedians(ratios, once), drawn.ratios, tail),
-    control: estimate(meanOfMedians(controls, once), drawn.controls, tail),
+    ...estimate(meanOfMedians(ratios, onceEach), resampled.ratios, tail),
+    control: estimate(meanOfMedians(controls, onceEach), resampled.controls, tail),
   };
 }
 
@@ -93,29 +93,29 @@ function meanOfMedians(series: readonly Logs[], counts: Uint16Array): number {
 
 function weightedMedian({ values, rounds }: Logs, counts: Uint16Array): number {
   const half = values.length / 2;
-  let seen = 0;
+  let cumulative = 0;
   let lower: number | undefined;
   for (let index = 0; index < values.length; index++) {
     const count = counts[rounds[index] as number] as number;
     if (count === 0) continue;
     const value = values[index] as number;
     if (lower !== undefined) return (lower + value) / 2;
-    seen += count;
-    if (seen > half) return value;
-    if (seen === half) lower = value;
+    cumulative += count;
+    if (cumulative > half) return value;
+    if (cumulative === half) lower = value;
   }
   throw new Error('median: expected at least one value, got none');
 }
 
-function estimate(log: number, drawn: Float64Array, tail: number): Estimate {
-  drawn.sort();
-  const at = (part: number): number => {
-    const place = part * (drawn.length - 1);
-    const low = drawn[Math.floor(place)] as number;
-    const high = drawn[Math.ceil(place)] as number;
-    return Math.exp(low + (high - low) * (place - Math.floor(place)));
+function estimate(log: number, resampled: Float64Array, tail: number): Estimate {
+  resampled.sort();
+  const quantile = (fraction: number): number => {
+    const position = fraction * (resampled.length - 1);
+    const low = resampled[Math.floor(position)] as number;
+    const high = resampled[Math.ceil(position)] as number;
+    return Math.exp(low + (high - low) * (position - Math.floor(position)));
   };
-  return { ratio: Math.exp(log), ci95: { low: at(tail), high: at(1 - tail) } };
+  return { ratio: Math.exp(log), ci95: { low: quantile(tail), high: quantile(1 - tail) } };
 }
 
 /** Fraction of the resamples to exclude on each side. */
@@ -125,13 +125,13 @@ function widenedTail(rounds: number): number {
 }
 
 /** 97.5% quantile of Student's t (Cornish-Fisher expansion; error 0.3% at 5 degrees of freedom). */
-function studentQuantile(freedom: number): number {
+function studentQuantile(degreesOfFreedom: number): number {
   const z = 1.959964;
   return (
     z +
-    (z ** 3 + z) / (4 * freedom) +
-    (5 * z ** 5 + 16 * z ** 3 + 3 * z) / (96 * freedom ** 2) +
-    (3 * z ** 7 + 19 * z ** 5 + 17 * z ** 3 - 15 * z) / (384 * freedom ** 3)
+    (z ** 3 + z) / (4 * degreesOfFreedom) +
+    (5 * z ** 5 + 16 * z ** 3 + 3 * z) / (96 * degreesOfFreedom ** 2) +
+    (3 * z ** 7 + 19 * z ** 5 + 17 * z ** 3 - 15 * z) / (384 * degreesOfFreedom ** 3)
   );
 }
 
@@ -148,12 +148,12 @@ export interface Drift {
   /** Relative change by the median slope (Theil-Sen): 0.1 means 10% more at the end. */
   readonly change: number;
   /** Whether the trend is significant (Mann-Kendall test, 1%). */
-  readonly significant: boolean;
+  readonly isSignificant: boolean;
 }
 
-export function driftOf(values: readonly number[]): Drift {
+export function estimateDrift(values: readonly number[]): Drift {
   const n = values.length;
-  if (n < 3) return { change: 0, significant: false };
+  if (n < 3) return { change: 0, isSignificant: false };
   const slopes: number[] = [];
   let rising = 0;
   for (let i = 0; i < n; i++) {
@@ -165,5 +165,5 @@ export function driftOf(values: readonly number[]): Drift {
   }
   const deviation = Math.sqrt((n * (n - 1) * (2 * n + 5)) / 18);
   const z = (Math.abs(rising) - 1) / deviation;
-  return { change: Math.exp(median(slopes) * (n - 1)) - 1, significant: z > 2.576 };
+  return { change: Math.exp(median(slopes) * (n - 1)) - 1, isSignificant: z > 2.576 };
 }

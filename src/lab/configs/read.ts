@@ -1,29 +1,29 @@
 import { resolve } from 'node:path';
 import type { Finding } from '../types.ts';
 import { canonicalJson } from '../../signing/canonical-json.ts';
-import { type ReadEnvelope, envelopeSchema } from './schema.ts';
-import { largestConfig, readRegularFile } from './store.ts';
+import { type ParsedEnvelope, envelopeSchema } from './schema.ts';
+import { maxConfigBytes, readRegularFile } from './store.ts';
 
-const mostViolations = 50;
-const mostValues = 250_000;
-const deepest = 60;
+const maxViolations = 50;
+const maxValues = 250_000;
+const maxDepth = 60;
 
 /** A config that was read, or findings that say why it is invalid. */
-export interface ReadConfig {
+export interface ParsedConfig {
   readonly findings: readonly Finding[];
   /** `raw` includes members that the schema does not know: the signature covers them. */
-  readonly config?: { readonly raw: object; readonly envelope: ReadEnvelope };
+  readonly config?: { readonly raw: object; readonly envelope: ParsedEnvelope };
 }
 
-export const fault = (code: string, message: string): Finding => ({ code, severity: 'error', message });
+export const errorFinding = (code: string, message: string): Finding => ({ code, severity: 'error', message });
 
 /**
  * The same finding for every path that is not a readable config, so that a caller cannot find out which files the host
  * has or what they contain.
  */
-const noConfig = (path: string): ReadConfig => ({
+const unreadable = (path: string): ParsedConfig => ({
   findings: [
-    fault(
+    errorFinding(
       'unreadable',
       `path: ${JSON.stringify(path.slice(0, 200))} is not a config that this host can read; expected a file that the lab saved`,
     ),
@@ -33,18 +33,18 @@ const noConfig = (path: string): ReadConfig => ({
 /**
  * Whether a JSON value has the main members of a config, so that detailed findings reveal nothing about other files.
  */
-const claimsToBeConfig = (value: unknown): boolean =>
+const looksLikeConfig = (value: unknown): boolean =>
   typeof value === 'object' &&
   value !== null &&
   ['contract', 'bindings', 'kernels', 'signature'].every((member) => Object.hasOwn(value, member));
 
 /** @param folder where relative paths start */
-export async function readConfigFile(path: string, folder: string): Promise<ReadConfig> {
+export async function readConfigFile(path: string, folder: string): Promise<ParsedConfig> {
   let bytes: Uint8Array;
   try {
-    bytes = await readRegularFile(resolve(folder, path), largestConfig);
+    bytes = await readRegularFile(resolve(folder, path), maxConfigBytes);
   } catch {
-    return noConfig(path);
+    return unreadable(path);
   }
   let text: string;
   let value: unknown;
@@ -52,31 +52,31 @@ export async function readConfigFile(path: string, folder: string): Promise<Read
     text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
     value = JSON.parse(text);
   } catch {
-    return noConfig(path);
+    return unreadable(path);
   }
-  if (!claimsToBeConfig(value)) return noConfig(path);
+  if (!looksLikeConfig(value)) return unreadable(path);
   const { findings, config } = readConfigValue(value);
   if (config === undefined || text === canonical(value)) return { findings, ...(config && { config }) };
   const message = `${path} is not canonical JSON (RFC 8785): it was edited or reformatted after saving`;
-  return { findings: [...findings, fault('not_canonical', message)], config };
+  return { findings: [...findings, errorFinding('not_canonical', message)], config };
 }
 
 /** @param value any JSON */
-export function readConfigValue(value: unknown): ReadConfig {
-  if (!isModest(value)) {
-    const limit = `more than ${mostValues} values or ${deepest} levels`;
-    return { findings: [fault('too_large', `The config has ${limit}`)] };
+export function readConfigValue(value: unknown): ParsedConfig {
+  if (!isWithinSizeLimits(value)) {
+    const limit = `more than ${maxValues} values or ${maxDepth} levels`;
+    return { findings: [errorFinding('too_large', `The config has ${limit}`)] };
   }
   const { contract } = (value ?? {}) as { contract?: unknown };
   if (typeof contract === 'number' && contract !== 1) {
-    return { findings: [fault('unknown_contract', `contract: expected 1, got ${contract}`)] };
+    return { findings: [errorFinding('unknown_contract', `contract: expected 1, got ${contract}`)] };
   }
   const read = envelopeSchema.safeParse(value);
   if (read.success) return { findings: [], config: { raw: value as object, envelope: read.data } };
-  const violations = read.error.issues.slice(0, mostViolations);
+  const issues = read.error.issues.slice(0, maxViolations);
   return {
-    findings: violations.map(({ path, message }) =>
-      fault('not_an_envelope', `${path.length > 0 ? `${path.map(String).join('.')}: ` : ''}${message}`),
+    findings: issues.map(({ path, message }) =>
+      errorFinding('not_an_envelope', `${path.length > 0 ? `${path.map(String).join('.')}: ` : ''}${message}`),
     ),
   };
 }
@@ -93,12 +93,12 @@ function canonical(value: unknown): string | undefined {
  * Limits size and depth, to bound the time and stack of validation: the schema reports an issue for every wrong
  * element.
  */
-function isModest(value: unknown): boolean {
+function isWithinSizeLimits(value: unknown): boolean {
   let level: unknown[] = [value];
   let count = 0;
   for (let depth = 0; level.length > 0; depth++) {
     count += level.length;
-    if (count > mostValues || depth > deepest) return false;
+    if (count > maxValues || depth > maxDepth) return false;
     level = level.flatMap((one) => (typeof one === 'object' && one !== null ? Object.values(one) : []));
   }
   return true;

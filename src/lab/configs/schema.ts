@@ -1,16 +1,16 @@
 import { z } from 'zod';
 
-const text = z.string();
-const texts = z.array(text);
+const string = z.string();
+const strings = z.array(string);
 const number = z.number();
-const numbers = z.record(text, number);
+const numbers = z.record(string, number);
 /** null: the value was not finite. */
-const measured = number.nullable();
+const nullableNumber = number.nullable();
 
 const finding = z.object({
-  code: text,
+  code: string,
   severity: z.enum(['error', 'warning', 'info']),
-  message: text,
+  message: string,
   line: number.optional(),
   column: number.optional(),
   length: number.optional(),
@@ -18,28 +18,28 @@ const finding = z.object({
 
 /** Gate report: the members that validation uses. */
 const evidence = z.object({
-  kernel: text,
-  digest: text,
+  kernel: string,
+  digest: string,
   accepted: z.boolean(),
   unverified: z.boolean().optional(),
-  stages: z.array(z.object({ stage: text, ok: z.boolean(), findings: z.array(finding) })),
-  parity: z.array(z.object({ case: text, ok: z.boolean(), nmse: measured, max_abs: measured })).optional(),
+  stages: z.array(z.object({ stage: string, ok: z.boolean(), findings: z.array(finding) })),
+  parity: z.array(z.object({ case: string, ok: z.boolean(), nmse: nullableNumber, max_abs: nullableNumber })).optional(),
   tolerance: z
     .object({ nmse: number, scale: number, mode: z.enum(['strict', 'standard', 'off']) })
     .optional(),
 });
 
 const kernel = z.object({
-  name: text,
-  op: text,
-  source: text,
-  entry_point: text.optional(),
-  dispatch: z.object({ x: text, y: text.optional(), z: text.optional() }),
+  name: string,
+  op: string,
+  source: string,
+  entry_point: string.optional(),
+  dispatch: z.object({ x: string, y: string.optional(), z: string.optional() }),
   overrides: numbers.optional(),
-  tunables: z.record(text, z.array(number)).optional(),
+  tunables: z.record(string, z.array(number)).optional(),
   requires: z.array(z.enum(['shader-f16', 'subgroups'])).optional(),
-  dtypes: texts.optional(),
-  digest: text,
+  dtypes: strings.optional(),
+  digest: string,
 });
 
 /**
@@ -48,22 +48,22 @@ const kernel = z.object({
  */
 export const envelopeSchema = z.object({
   contract: z.literal(1),
-  name: text,
-  model: z.object({ digest: text, architecture: text }),
-  bindings: z.array(z.object({ kernel: text, components: texts })),
+  name: string,
+  model: z.object({ digest: string, architecture: string }),
+  bindings: z.array(z.object({ kernel: string, components: strings })),
   kernels: z.array(kernel),
-  evidence: z.record(text, evidence),
+  evidence: z.record(string, evidence),
   fingerprint: z.object({
-    adapter: text,
-    backend: text,
-    driver: text,
-    dawn: text,
-    features: texts,
-    model: text,
-    kernels: z.record(text, text),
+    adapter: string,
+    backend: string,
+    driver: string,
+    dawn: string,
+    features: strings,
+    model: string,
+    kernels: z.record(string, string),
     seed: number,
   }),
   created_at: z.iso.datetime(),
-  signature: z.strictObject({ alg: text, key_id: text, public_key: text.optional(), value: text }),
+  signature: z.strictObject({ alg: string, key_id: string, public_key: string.optional(), value: string }),
 });
-export type ReadEnvelope = z.infer<typeof envelopeSchema>;
+export type ParsedEnvelope = z.infer<typeof envelopeSchema>;

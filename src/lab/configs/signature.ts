@@ -1,5 +1,5 @@
 import { canonicalJson } from '../../signing/canonical-json.ts';
-import { fits, rawPublicKey, signatureOf, type SigningKey } from '../../signing/ed25519.ts';
+import { verifySignature, rawPublicKey, signBytes, type SigningKey } from '../../signing/ed25519.ts';
 import type { ConfigEnvelope } from '../types.ts';
 
 type Unsigned = Omit<ConfigEnvelope, 'signature'>;
@@ -17,7 +17,7 @@ export function signEnvelope(envelope: Unsigned, key: SigningKey): ConfigEnvelop
       alg: 'ed25519',
       key_id: key.keyId,
       public_key: rawPublicKey(key.publicKey).toString('base64'),
-      value: signatureOf(signedBytes(envelope), key),
+      value: signBytes(signedBytes(envelope), key),
     },
   };
 }
@@ -28,12 +28,12 @@ export function signEnvelope(envelope: Unsigned, key: SigningKey): ConfigEnvelop
  * @param publicKey raw public key, 32 bytes
  * @param value signature, base64
  */
-export function signatureFits(envelope: object, raw: Uint8Array, value: string): boolean {
+export function isSignatureValid(envelope: object, publicKey: Uint8Array, value: string): boolean {
   let bytes: Buffer;
   try {
     bytes = signedBytes(envelope);
   } catch {
     return false;
   }
-  return fits(bytes, raw, value);
+  return verifySignature(bytes, publicKey, value);
 }

@@ -3,10 +3,10 @@ import { constants } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isConfigName, LabError } from '../types.ts';
-import { plainReason } from '../../words/plain-reason.ts';
+import { safeErrorReason } from '../../words/plain-reason.ts';
 
 /** In bytes: larger than any config that the lab writes. */
-export const largestConfig = 16 * 1024 * 1024;
+export const maxConfigBytes = 16 * 1024 * 1024;
 
 /** Saved configs: regular files `<data dir>/configs/<name>.json`. */
 export class ConfigStore {
@@ -18,7 +18,7 @@ export class ConfigStore {
 
   /** Sorted names. Skips everything that is not a regular file with a valid name. */
   async names(): Promise<string[]> {
-    const entries = await readdir(this.folder, { withFileTypes: true }).catch(noneIfAbsent);
+    const entries = await readdir(this.folder, { withFileTypes: true }).catch(emptyIfMissing);
     return entries
       .filter((entry) => entry.isFile() && entry.name.endsWith('.json'))
       .map(({ name }) => name.slice(0, -'.json'.length))
@@ -31,12 +31,12 @@ export class ConfigStore {
     const path = this.#path(name);
     let bytes: Uint8Array;
     try {
-      bytes = await readRegularFile(path, largestConfig, constants.O_NOFOLLOW);
+      bytes = await readRegularFile(path, maxConfigBytes, constants.O_NOFOLLOW);
     } catch (error) {
       const saved = (await this.names()).slice(0, 20).join(', ') || 'none';
       throw new LabError(
         'unknown_config',
-        `There is no config '${name}' (${messageOf(error)}); saved configs: ${saved}.`,
+        `There is no config '${name}' (${fileErrorReason(error)}); saved configs: ${saved}.`,
       );
     }
     return new TextDecoder().decode(bytes);
@@ -49,15 +49,15 @@ export class ConfigStore {
       await mkdir(this.folder, { recursive: true, mode: 0o700 });
       const partial = join(this.folder, `.${randomUUID()}.tmp`);
       try {
-        await written(await open(partial, 'wx', 0o600), text);
+        await writeAndSync(await open(partial, 'wx', 0o600), text);
         await rename(partial, path);
       } catch (error) {
         await unlink(partial).catch(() => undefined);
         throw error;
       }
-      await synced(this.folder);
+      await syncFolder(this.folder);
     } catch (error) {
-      throw new LabError('lab_failed', `The config '${name}' cannot be saved: ${messageOf(error)}.`);
+      throw new LabError('lab_failed', `The config '${name}' cannot be saved: ${fileErrorReason(error)}.`);
     }
   }
 
@@ -74,22 +74,22 @@ export class ConfigStore {
  * Reads a regular file of at most `maxBytes` bytes. Throws for everything else, and never blocks on it.
  * @param flags additional flags for `open`
  */
-export async function readRegularFile(path: string, most: number, flags = 0): Promise<Uint8Array> {
+export async function readRegularFile(path: string, maxBytes: number, flags = 0): Promise<Uint8Array> {
   // Without O_NONBLOCK, opening a pipe waits for a writer. Flags that Windows lacks are undefined, which `|` treats as
   // 0.
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | flags);
   try {
-    const facts = await handle.stat();
-    if (!facts.isFile()) throw new Error('it is not a regular file');
-    if (facts.size > most) throw new Error(`it has ${facts.size} bytes, more than the limit of ${most}`);
-    const bytes = new Uint8Array(facts.size + 1);
+    const stats = await handle.stat();
+    if (!stats.isFile()) throw new Error('it is not a regular file');
+    if (stats.size > maxBytes) throw new Error(`it has ${stats.size} bytes, more than the limit of ${maxBytes}`);
+    const bytes = new Uint8Array(stats.size + 1);
     let size = 0;
     while (size < bytes.length) {
       const { bytesRead } = await handle.read(bytes, size);
       if (bytesRead === 0) break;
       size += bytesRead;
     }
-    if (size !== facts.size) throw new Error('it changed while it was read');
+    if (size !== stats.size) throw new Error('it changed while it was read');
     return bytes.subarray(0, size);
   } finally {
     await handle.close();
@@ -97,7 +97,7 @@ export async function readRegularFile(path: string, most: number, flags = 0): Pr
 }
 
 /** Reason of a file system error, without the path. */
-export function messageOf(error: unknown): string {
+export function fileErrorReason(error: unknown): string {
   const known: Readonly<Record<string, string>> = {
     ENOENT: 'there is no such file',
     ENOTDIR: 'there is no such file',
@@ -108,10 +108,10 @@ export function messageOf(error: unknown): string {
     EROFS: 'the file system is read-only',
   };
   const { code } = error as NodeJS.ErrnoException;
-  return known[code ?? ''] ?? plainReason(error);
+  return known[code ?? ''] ?? safeErrorReason(error);
 }
 
-async function written(handle: FileHandle, text: string): Promise<void> {
+async function writeAndSync(handle: FileHandle, text: string): Promise<void> {
   try {
     await handle.writeFile(text);
     await handle.sync();
@@ -121,13 +121,13 @@ async function written(handle: FileHandle, text: string): Promise<void> {
 }
 
 /** Makes a rename durable over a power failure. Ignored on systems that do not support it, such as Windows. */
-async function synced(folder: string): Promise<void> {
+async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder).catch(() => undefined);
   await handle?.sync().catch(() => undefined);
   await handle?.close();
 }
 
-function noneIfAbsent(error: NodeJS.ErrnoException) {
+function emptyIfMissing(error: NodeJS.ErrnoException) {
   if (error.code === 'ENOENT') return [];
   throw error;
 }

@@ -1,5 +1,5 @@
 import type { ConfigEnvelope, Finding, ValidationReport } from '../types.ts';
-import { type ConfigJudge, checkEvidence, checkSafety, checkSignature } from './checks.ts';
+import { type ValidationContext, checkEvidence, checkSafety, checkSignature } from './checks.ts';
 import { readConfigFile, readConfigValue } from './read.ts';
 
 export interface Validation {
@@ -19,7 +19,7 @@ type StageResult = ValidationReport['stages'][number];
 export async function validateConfig(
   request: { readonly path?: string | undefined; readonly envelope?: unknown },
   folder: string,
-  judge: ConfigJudge,
+  context: ValidationContext,
 ): Promise<Validation> {
   const { findings, config } =
     request.path === undefined
@@ -31,10 +31,10 @@ export async function validateConfig(
   ])[] = [
     [
       'signature',
-      () => (config ? [...findings, ...checkSignature(config.raw, config.envelope, judge)] : findings),
+      () => (config ? [...findings, ...checkSignature(config.raw, config.envelope, context)] : findings),
     ],
-    ['safety', () => (config ? checkSafety(config.envelope, judge) : [])],
-    ['parity', () => (config ? checkEvidence(config.envelope, judge) : [])],
+    ['safety', () => (config ? checkSafety(config.envelope, context) : [])],
+    ['parity', () => (config ? checkEvidence(config.envelope, context) : [])],
   ];
   const stages: StageResult[] = [];
   for (const [stage, check] of checks) {
@@ -42,8 +42,8 @@ export async function validateConfig(
       stages.push({ stage, ok: false, skipped: true, findings: [] });
       continue;
     }
-    const found = await check();
-    stages.push({ stage, ok: !found.some(({ severity }) => severity === 'error'), findings: found });
+    const stageFindings = await check();
+    stages.push({ stage, ok: !stageFindings.some(({ severity }) => severity === 'error'), findings: stageFindings });
   }
   const ok = stages.every((stage) => stage.ok);
   return { report: { ok, stages }, ...(ok && config ? { envelope: config.raw as ConfigEnvelope } : {}) };

@@ -1,13 +1,13 @@
 /** Compiles a registration: as written, and in a build that checks buffer indices. */
 import type { Contract } from '../../../kernels/contracts.ts';
 import { parseStage } from '../stages/parse.ts';
-import { makePipeline } from '../stages/pipeline.ts';
+import { compilePipeline } from '../stages/pipeline.ts';
 import type { Finding, KernelRegistration } from '../types.ts';
-import { instrument, type Instrumented } from '../wgsl/instrument.ts';
+import { instrument, type InstrumentedSource } from '../wgsl/instrument.ts';
 import type { Reflection } from '../wgsl/reflect.ts';
 import type { Candidate } from './run-case.ts';
 
-interface Parts {
+interface BuildInput {
   readonly registration: KernelRegistration;
   readonly contract: Contract;
   readonly reflection: Reflection;
@@ -16,53 +16,53 @@ interface Parts {
 
 type Overrides = Readonly<Record<string, number>>;
 
-interface Checks {
+interface CheckedModule {
   readonly module?: GPUShaderModule | undefined;
-  readonly sites: Instrumented['sites'];
+  readonly sites: InstrumentedSource['sites'];
   readonly findings: readonly Finding[];
 }
 
-export class Builder {
+export class CandidateBuilder {
   readonly #device: GPUDevice;
-  readonly #parts: Parts;
-  #checks: Promise<Checks> | undefined;
+  readonly #input: BuildInput;
+  #checkedModule: Promise<CheckedModule> | undefined;
 
-  constructor(device: GPUDevice, parts: Parts) {
+  constructor(device: GPUDevice, input: BuildInput) {
     this.#device = device;
-    this.#parts = parts;
+    this.#input = input;
   }
 
   /** @param overrides override values of this build; they win over those of the registration */
   async build(overrides: Overrides): Promise<{ candidate?: Candidate; findings: readonly Finding[] }> {
-    const { contract, module } = this.#parts;
-    const made = await makePipeline(this.#device, { ...this.#request(overrides), module });
-    return 'findings' in made ? made : { candidate: { contract, ...made }, findings: [] };
+    const { contract, module } = this.#input;
+    const result = await compilePipeline(this.#device, { ...this.#pipelineRequest(overrides), module });
+    return 'findings' in result ? result : { candidate: { contract, ...result }, findings: [] };
   }
 
   /** Adds a build that counts out-of-bounds accesses. Returns the candidate unchanged when no access needs a check. */
-  async withChecks(
+  async buildWithBoundsChecks(
     candidate: Candidate,
     overrides: Overrides,
   ): Promise<{ candidate: Candidate; findings: readonly Finding[] }> {
-    this.#checks ??= this.#instrument();
-    const { module, sites, findings } = await this.#checks;
+    this.#checkedModule ??= this.#instrument();
+    const { module, sites, findings } = await this.#checkedModule;
     if (sites.length === 0) return { candidate, findings: [] };
-    if (!module) return { candidate, findings: unchecked(findings) };
+    if (!module) return { candidate, findings: boundsUncheckedFinding(findings) };
     const countsLayout = this.#device.createBindGroupLayout({
       label: 'lab.counts',
       entries: [{ binding: 0, visibility: GPUShaderStage.COMPUTE, buffer: { type: 'storage' } }],
     });
-    const made = await makePipeline(this.#device, {
-      ...this.#request(overrides),
+    const result = await compilePipeline(this.#device, {
+      ...this.#pipelineRequest(overrides),
       module,
       extraGroups: [countsLayout],
     });
-    if ('findings' in made) return { candidate, findings: unchecked(made.findings) };
-    return { candidate: { ...candidate, checked: { ...made, countsLayout, sites } }, findings: [] };
+    if ('findings' in result) return { candidate, findings: boundsUncheckedFinding(result.findings) };
+    return { candidate: { ...candidate, checked: { ...result, countsLayout, sites } }, findings: [] };
   }
 
-  #request(overrides: Overrides) {
-    const { registration, contract } = this.#parts;
+  #pipelineRequest(overrides: Overrides) {
+    const { registration, contract } = this.#input;
     return {
       contract,
       entryPoint: registration.entry_point ?? 'main',
@@ -72,8 +72,8 @@ export class Builder {
     };
   }
 
-  async #instrument(): Promise<Checks> {
-    const { registration, reflection } = this.#parts;
+  async #instrument(): Promise<CheckedModule> {
+    const { registration, reflection } = this.#input;
     const { source, sites } = instrument(registration.source, reflection);
     if (sites.length === 0) return { sites, findings: [] };
     const { module, findings } = await parseStage(this.#device, source);
@@ -82,7 +82,7 @@ export class Builder {
 }
 
 /** Reported when the checked build fails, for example because one more buffer exceeds the limit of the adapter. */
-const unchecked = (reasons: readonly Finding[]): Finding[] => [
+const boundsUncheckedFinding = (reasons: readonly Finding[]): Finding[] => [
   {
     code: 'bounds_unchecked',
     severity: 'warning',

@@ -14,7 +14,7 @@ export interface PreparedBuiltin {
 
 export interface BuiltinCase {
   readonly contract: Contract;
-  readonly one: ParityCase;
+  readonly parityCase: ParityCase;
   readonly steps: readonly BuiltinStep[];
   /** Sizes of the bindings of role `out`, in 32-bit words, by name. */
   readonly outWords: Readonly<Record<string, number>>;
@@ -24,12 +24,12 @@ export interface BuiltinCase {
 export async function prepareBuiltin(
   pipelines: PipelineCache,
   device: GPUDevice,
-  { contract, one, steps, outWords }: BuiltinCase,
+  { contract, parityCase, steps, outWords }: BuiltinCase,
 ): Promise<PreparedBuiltin> {
   const compiled = await Promise.all(steps.map(({ kernel, variant }) => pipelines.get(kernel, variant)));
-  const both = GPUBufferUsage.STORAGE;
+  const storageUsage = GPUBufferUsage.STORAGE;
   const owned: GPUBuffer[] = [];
-  const named = new Map<string, GPUBuffer>();
+  const buffersByName = new Map<string, GPUBuffer>();
   const create = (label: string, size: number, usage: number, contents?: Bytes): GPUBuffer => {
     const buffer = device.createBuffer({
       label,
@@ -40,21 +40,21 @@ export async function prepareBuiltin(
     owned.push(buffer);
     return buffer;
   };
-  const shared = (name: string, make: () => GPUBuffer): GPUBuffer => {
-    const buffer = named.get(name) ?? make();
-    named.set(name, buffer);
+  const getOrCreate = (name: string, make: () => GPUBuffer): GPUBuffer => {
+    const buffer = buffersByName.get(name) ?? make();
+    buffersByName.set(name, buffer);
     return buffer;
   };
   const tensor = (name: string): GPUBuffer =>
-    shared(`tensor ${name}`, () => {
-      const data = one.tensors[name];
-      if (data) return create(name, data.byteLength, both, data);
-      return create(name, 4 * (outWords[name] ?? 0), both);
+    getOrCreate(`tensor ${name}`, () => {
+      const data = parityCase.tensors[name];
+      if (data) return create(name, data.byteLength, storageUsage, data);
+      return create(name, 4 * (outWords[name] ?? 0), storageUsage);
     });
   const bufferOf = (binding: BuiltinBinding): GPUBuffer => {
     if ('tensor' in binding) return tensor(binding.tensor);
-    if ('data' in binding) return create('data', binding.data.byteLength, both, binding.data);
-    return shared(`scratch ${binding.scratch}`, () => create(binding.scratch, binding.bytes, both));
+    if ('data' in binding) return create('data', binding.data.byteLength, storageUsage, binding.data);
+    return getOrCreate(`scratch ${binding.scratch}`, () => create(binding.scratch, binding.bytes, storageUsage));
   };
 
   const dispatches = steps.map((step, index) => {
@@ -73,9 +73,9 @@ export async function prepareBuiltin(
         const buffer = create(name, header.byteLength, GPUBufferUsage.UNIFORM, header);
         return [{ binding: number, resource: { buffer } }];
       }
-      const given = step.bindings[name];
-      if (!given) throw new Error(`${contract.op}: no buffer for the binding ${name} of ${kernel.source}`);
-      return [{ binding: number, resource: { buffer: bufferOf(given) } }];
+      const builtinBinding = step.bindings[name];
+      if (!builtinBinding) throw new Error(`${contract.op}: no buffer for the binding ${name} of ${kernel.source}`);
+      return [{ binding: number, resource: { buffer: bufferOf(builtinBinding) } }];
     });
     return {
       pipeline,

@@ -1,14 +1,14 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { Socket } from 'node:net';
 import type { FromChild, ToChild } from './protocol.ts';
-import { plainReason } from '../../words/plain-reason.ts';
+import { safeErrorReason } from '../../words/plain-reason.ts';
 
 /** How a child process ended. */
-export interface Death {
+export interface ChildExit {
   /** Signal name, or `exit code N`. */
   readonly cause: string;
   /** The child's last message, then the end of its stderr. */
-  readonly lastWords: string;
+  readonly lastOutput: string;
 }
 
 export interface ChildOptions {
@@ -19,18 +19,18 @@ export interface ChildOptions {
 }
 
 /** Number of characters of stderr that are kept. */
-const keptCharacters = 2000;
+const maxStderrCharacters = 2000;
 
 /** Child process that runs candidate kernels. It ends with this process, and an idle child does not keep it alive. */
 export class GateChild {
   /** Resolves with the load of the machine when the child can take a job; rejects when it cannot start. */
   readonly ready: Promise<number>;
-  readonly died: Promise<Death>;
+  readonly exited: Promise<ChildExit>;
   readonly #process: ChildProcess;
   #listener: ((message: FromChild) => void) | undefined;
   #stderr = '';
-  #lost = '';
-  #holds = 0;
+  #lostMessage = '';
+  #retainCount = 0;
 
   constructor({ childPath, adapter }: ChildOptions) {
     const child = fork(childPath, adapter === undefined ? [] : [adapter], {
@@ -42,16 +42,16 @@ export class GateChild {
     this.#process = child;
     // Dawn prints warnings at every start, so stderr is kept and shown only when the child dies.
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-      this.#stderr = (this.#stderr + text).slice(-keptCharacters);
+      this.#stderr = (this.#stderr + text).slice(-maxStderrCharacters);
     });
     const onHostExit = () => child.kill('SIGKILL');
     process.once('exit', onHostExit);
-    this.died = new Promise((resolve) => {
+    this.exited = new Promise((resolve) => {
       const end = (cause: string) => {
         process.off('exit', onHostExit);
-        resolve({ cause, lastWords: [this.#lost, this.#stderr.trim()].filter(Boolean).join('\n') });
+        resolve({ cause, lastOutput: [this.#lostMessage, this.#stderr.trim()].filter(Boolean).join('\n') });
       };
-      child.once('error', (error) => end(plainReason(error)));
+      child.once('error', (error) => end(safeErrorReason(error)));
       // Not `exit`: the last output may not have arrived yet.
       child.once('close', (code, signal) => end(signal ?? `exit code ${code}`));
     });
@@ -59,16 +59,16 @@ export class GateChild {
       child.on('message', (message: FromChild) => {
         if (message.type === 'ready') resolve(message.load);
         else if (message.type === 'unusable') reject(new Error(message.message));
-        else if (message.type === 'lost') this.#lost = message.message;
+        else if (message.type === 'lost') this.#lostMessage = message.message;
         else this.#listener?.(message);
       });
-      void this.died.then(({ cause, lastWords }) =>
-        reject(new Error(`the lab's child process ended while it started (${cause}). ${lastWords}`.trim())),
+      void this.exited.then(({ cause, lastOutput }) =>
+        reject(new Error(`the lab's child process ended while it started (${cause}). ${lastOutput}`.trim())),
       );
     });
-    const letGo = this.hold();
+    const release = this.retain();
     // The caller that awaits `ready` handles the error.
-    this.ready.then(letGo, letGo);
+    this.ready.then(release, release);
   }
 
   get pid(): number | undefined {
@@ -76,21 +76,21 @@ export class GateChild {
   }
 
   /** Keeps the event loop of this process alive for the child until the returned function is called. */
-  hold(): () => void {
-    this.#holds += 1;
-    this.#wait('ref');
+  retain(): () => void {
+    this.#retainCount += 1;
+    this.#setReferenced('ref');
     return () => {
-      this.#holds -= 1;
-      if (this.#holds === 0) this.#wait('unref');
+      this.#retainCount -= 1;
+      if (this.#retainCount === 0) this.#setReferenced('unref');
     };
   }
 
-  #wait(verb: 'ref' | 'unref'): void {
+  #setReferenced(method: 'ref' | 'unref'): void {
     const { stderr, channel } = this.#process;
-    this.#process[verb]();
-    channel?.[verb]();
+    this.#process[method]();
+    channel?.[method]();
     // At runtime, the pipe is a socket, which has `ref` and `unref`.
-    if (stderr instanceof Socket) stderr[verb]();
+    if (stderr instanceof Socket) stderr[method]();
   }
 
   /** @param listener receives every message from now on */

@@ -1,11 +1,11 @@
-import { unlessAborted } from '../../util/abort.ts';
+import { raceAbort } from '../../util/abort.ts';
 import { kernelDigest } from '../digest.ts';
 import { LabError } from '../types.ts';
 import type { Finding, KernelRegistrationReport, Stage, StageName } from '../types.ts';
-import { type ChildOptions, type Death, GateChild } from './child-process.ts';
+import { type ChildOptions, type ChildExit, GateChild } from './child-process.ts';
 import type { FromChild, GateJob } from './protocol.ts';
-import { maxStretch, type Phase, PhaseTimer, type TimeLimits, usualLimits } from './time-limits.ts';
-import { plainReason } from '../../words/plain-reason.ts';
+import { maxLimitFactor, type Phase, PhaseTimer, type TimeLimits, defaultTimeLimits } from './time-limits.ts';
+import { safeErrorReason } from '../../words/plain-reason.ts';
 
 export interface GateOptions extends ChildOptions {
   /** Time limits of one registration. The child is killed when it exceeds one. */
@@ -13,14 +13,14 @@ export interface GateOptions extends ChildOptions {
 }
 
 /** A registration that exceeds a limit is repeated if the machine has become slower by this factor. */
-const becameBusy = 1.5;
+const slowdownRetryFactor = 1.5;
 /** Limit for opening a device and compiling once. A cold driver cache on a busy machine takes seconds. */
-const startMs = 60_000;
+const startTimeoutMs = 60_000;
 
 type Outcome =
   | { readonly kind: 'report'; readonly report: KernelRegistrationReport }
   | { readonly kind: 'failed'; readonly message: string }
-  | { readonly kind: 'died'; readonly death: Death }
+  | { readonly kind: 'died'; readonly death: ChildExit }
   /** `load` is the factor by which the limit was extended. */
   | { readonly kind: 'deadline'; readonly phase: Phase; readonly load: number }
   | { readonly kind: 'aborted' };
@@ -47,8 +47,8 @@ export class GateProcess {
   /**
    * Starts a child before the first job. Resolves when it is ready; rejects when the gate cannot run on this machine.
    */
-  async warm(): Promise<void> {
-    await this.#freshChild().ready;
+  async warmUp(): Promise<void> {
+    await this.#getOrStartChild().ready;
   }
 
   /**
@@ -58,15 +58,15 @@ export class GateProcess {
    */
   async register(job: GateJob, signal?: AbortSignal): Promise<KernelRegistrationReport> {
     // A separate signal for each job, so that its listeners are released with the job.
-    const stop = AbortSignal.any([this.#closed.signal, ...(signal ? [signal] : [])]);
-    stop.throwIfAborted();
-    const mine = this.#tail.then(async () => {
-      stop.throwIfAborted();
-      return await this.#run(job, stop);
+    const abortSignal = AbortSignal.any([this.#closed.signal, ...(signal ? [signal] : [])]);
+    abortSignal.throwIfAborted();
+    const result = this.#tail.then(async () => {
+      abortSignal.throwIfAborted();
+      return await this.#run(job, abortSignal);
     });
-    this.#tail = mine.catch(() => {});
+    this.#tail = result.catch(() => {});
     // An abort rejects a queued job at once, not when its turn comes.
-    return await unlessAborted(mine, stop);
+    return await raceAbort(result, abortSignal);
   }
 
   /** Kills the child and rejects running and queued jobs. */
@@ -74,35 +74,35 @@ export class GateProcess {
     this.#closed.abort(new LabError('lab_failed', 'the lab is closed'));
     const child = this.#child;
     if (!child) return;
-    const letGo = child.hold();
+    const release = child.retain();
     child.kill();
-    await child.died;
-    letGo();
+    await child.exited;
+    release();
   }
 
-  #freshChild(): GateChild {
+  #getOrStartChild(): GateChild {
     this.#closed.signal.throwIfAborted();
     if (this.#child) return this.#child;
     const child = new GateChild(this.#options);
     this.#child = child;
-    void child.died.then(() => {
+    void child.exited.then(() => {
       if (this.#child === child) this.#child = undefined;
     });
     return child;
   }
 
-  async #run(job: GateJob, stop: AbortSignal): Promise<KernelRegistrationReport> {
+  async #run(job: GateJob, abortSignal: AbortSignal): Promise<KernelRegistrationReport> {
     const start = performance.now();
     for (let attempt = 1; ; attempt++) {
-      const { outcome, report } = await this.#attempt(job, stop);
+      const { outcome, report } = await this.#attempt(job, abortSignal);
       if (outcome.kind !== 'deadline') return { ...report, elapsed_ms: performance.now() - start };
       if (outcome.phase === 'gate') {
         throw new LabError('lab_failed', 'the gate did not finish in time; try again');
       }
       // The kernel that hung was killed, so this measures the load of the machine without it.
-      const load = await this.#loadNow(stop);
-      if (Math.max(load, outcome.load) > maxStretch) throw tooBusy(Math.max(load, outcome.load));
-      if (attempt > 1 || load < becameBusy * outcome.load) {
+      const load = await this.#measureLoad(abortSignal);
+      if (Math.max(load, outcome.load) > maxLimitFactor) throw machineBusyError(Math.max(load, outcome.load));
+      if (attempt > 1 || load < slowdownRetryFactor * outcome.load) {
         return { ...report, elapsed_ms: performance.now() - start };
       }
     }
@@ -111,22 +111,22 @@ export class GateProcess {
   /** Runs a job once. A timeout or a crash becomes a finding of the report. */
   async #attempt(
     job: GateJob,
-    stop: AbortSignal,
+    abortSignal: AbortSignal,
   ): Promise<{ outcome: Outcome; report: KernelRegistrationReport }> {
-    const child = this.#freshChild();
-    const letGo = child.hold();
+    const child = this.#getOrStartChild();
+    const release = child.retain();
     try {
-      await this.#whenReady(child, stop);
+      await this.#waitUntilReady(child, abortSignal);
       const stages: Stage[] = [];
       let reached: StageName = 'parse';
-      const outcome = await this.#outcome(child, job, stop, (message) => {
+      const outcome = await this.#outcome(child, job, abortSignal, (message) => {
         if (message.type === 'begin') reached = message.stage;
         else if (message.type === 'end') stages.push(message.stage);
       });
       if (outcome.kind === 'report') return { outcome, report: outcome.report };
       if (outcome.kind === 'failed') throw new LabError('lab_failed', `the gate failed: ${outcome.message}`);
-      if (outcome.kind === 'aborted') throw stop.reason;
-      const finding = outcome.kind === 'died' ? diedFinding(outcome.death) : this.#deadlineFinding(outcome);
+      if (outcome.kind === 'aborted') throw abortSignal.reason;
+      const finding = outcome.kind === 'died' ? childExitFinding(outcome.death) : this.#deadlineFinding(outcome);
       const failed: Stage = { stage: reached, ok: false, findings: [finding] };
       const report = {
         kernel: job.registration.name,
@@ -138,33 +138,33 @@ export class GateProcess {
       };
       return { outcome, report };
     } finally {
-      letGo();
+      release();
     }
   }
 
   /** Measures the load in an idle child. */
-  async #loadNow(stop: AbortSignal): Promise<number> {
-    const child = this.#freshChild();
-    const letGo = child.hold();
+  async #measureLoad(abortSignal: AbortSignal): Promise<number> {
+    const child = this.#getOrStartChild();
+    const release = child.retain();
     try {
-      return await this.#whenReady(child, stop);
+      return await this.#waitUntilReady(child, abortSignal);
     } finally {
-      letGo();
+      release();
     }
   }
 
   /** Resolves with the load of the machine when the child became ready. */
-  async #whenReady(child: GateChild, stop: AbortSignal): Promise<number> {
-    const late = Promise.withResolvers<never>();
+  async #waitUntilReady(child: GateChild, abortSignal: AbortSignal): Promise<number> {
+    const timeout = Promise.withResolvers<never>();
     const timer = setTimeout(() => {
-      late.reject(new Error(`no GPU device after ${startMs / 1000} s`));
-    }, startMs);
+      timeout.reject(new Error(`no GPU device after ${startTimeoutMs / 1000} s`));
+    }, startTimeoutMs);
     try {
-      return await unlessAborted(Promise.race([child.ready, late.promise]), stop);
+      return await raceAbort(Promise.race([child.ready, timeout.promise]), abortSignal);
     } catch (error) {
-      if (stop.aborted) throw stop.reason;
+      if (abortSignal.aborted) throw abortSignal.reason;
       this.#discard(child);
-      const why = plainReason(error);
+      const why = safeErrorReason(error);
       throw new LabError('lab_failed', `kernels cannot be checked on this machine: ${why}`);
     } finally {
       clearTimeout(timer);
@@ -174,14 +174,14 @@ export class GateProcess {
   async #outcome(
     child: GateChild,
     job: GateJob,
-    stop: AbortSignal,
+    abortSignal: AbortSignal,
     onProgress: (message: FromChild) => void,
   ): Promise<Outcome> {
     const { promise, resolve } = Promise.withResolvers<Outcome>();
     const timer = new PhaseTimer(this.#limits, (phase, load) => resolve({ kind: 'deadline', phase, load }));
     const onAbort = () => resolve({ kind: 'aborted' });
-    stop.addEventListener('abort', onAbort);
-    void child.died.then((death) => resolve({ kind: 'died', death }));
+    abortSignal.addEventListener('abort', onAbort);
+    void child.exited.then((death) => resolve({ kind: 'died', death }));
     child.send({ type: 'register', job }, (message) => {
       if (message.type === 'report') resolve({ kind: 'report', report: message.report });
       else if (message.type === 'failed') resolve({ kind: 'failed', message: message.message });
@@ -190,28 +190,28 @@ export class GateProcess {
     });
     const outcome = await promise;
     timer.stop();
-    stop.removeEventListener('abort', onAbort);
+    abortSignal.removeEventListener('abort', onAbort);
     if (outcome.kind !== 'report') {
       this.#discard(child);
       // Start the next child now, so that the next candidate does not wait for a device.
-      if (!this.#closed.signal.aborted) this.#freshChild();
+      if (!this.#closed.signal.aborted) this.#getOrStartChild();
     }
     return outcome;
   }
 
   get #limits(): TimeLimits {
-    return { ...usualLimits, ...this.#options.limits };
+    return { ...defaultTimeLimits, ...this.#options.limits };
   }
 
   #deadlineFinding({ phase, load }: Extract<Outcome, { kind: 'deadline' }>): Finding {
     const limit = this.#limits[phase] / 1000;
-    const stretched =
+    const extension =
       load > 1 ? ` (extended ${load.toFixed(1)} times because the machine is slow or busy)` : '';
     const message =
       phase === 'compile'
-        ? `compiling the kernel did not finish within ${limit} s${stretched}, and its process was killed. ` +
+        ? `compiling the kernel did not finish within ${limit} s${extension}, and its process was killed. ` +
           'Reduce the source: fewer unrolled statements, fewer calls, fewer tunable combinations'
-        : `the kernel ran for more than ${limit} s${stretched}, and its process was killed. ` +
+        : `the kernel ran for more than ${limit} s${extension}, and its process was killed. ` +
           'Check for a loop that never ends (a counter that does not change, a bound that is never reached), ' +
           'for too many workgroups, and for too much work in one invocation';
     return { code: 'deadline', severity: 'error', message };
@@ -223,17 +223,17 @@ export class GateProcess {
   }
 }
 
-const tooBusy = (load: number): LabError =>
+const machineBusyError = (load: number): LabError =>
   new LabError(
     'lab_busy',
     `the machine is too busy to judge the kernel: the calibration kernel takes ${Math.round(load)} times as long ` +
       'as usual. Try again when the machine is less busy',
   );
 
-const diedFinding = ({ cause, lastWords }: Death): Finding => ({
+const childExitFinding = ({ cause, lastOutput }: ChildExit): Finding => ({
   code: 'child_died',
   severity: 'error',
   message:
     `the process that ran the kernel ended (${cause}): the driver crashed, the device was lost, or memory ran out. ` +
-    `Reduce the kernel until it runs${lastWords === '' ? '' : `. Last output: ${lastWords}`}`,
+    `Reduce the kernel until it runs${lastOutput === '' ? '' : `. Last output: ${lastOutput}`}`,
 });

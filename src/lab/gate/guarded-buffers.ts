@@ -6,7 +6,7 @@ import type { ParityCase } from '../types.ts';
 const alignment = 256;
 const canaryWords = alignment / 4;
 
-interface Guarded {
+interface GuardedBuffer {
   readonly binding: ContractBinding;
   readonly number: number;
   readonly buffer: GPUBuffer;
@@ -14,11 +14,11 @@ interface Guarded {
   readonly offset: number;
   readonly size: number;
   /** Contents of the whole buffer before the run. */
-  readonly before: Uint32Array<ArrayBuffer>;
+  readonly initial: Uint32Array<ArrayBuffer>;
 }
 
 /** Contents of the buffers after a run, and words that changed outside of the outputs. */
-export interface AfterRun {
+export interface RunResult {
   /** Contents of the writable bindings, by name. */
   readonly written: Readonly<Record<string, Uint32Array<ArrayBuffer>>>;
   /** Canaries that changed. `word` is relative to the start of the binding (negative) or to its end. */
@@ -29,7 +29,7 @@ export interface AfterRun {
 
 export class GuardedBuffers {
   readonly #device: GPUDevice;
-  readonly #guarded: readonly Guarded[];
+  readonly #guardedBuffers: readonly GuardedBuffer[];
   readonly #uniforms: readonly { readonly number: number; readonly buffer: GPUBuffer }[];
 
   /**
@@ -40,35 +40,35 @@ export class GuardedBuffers {
   constructor(
     device: GPUDevice,
     contract: Contract,
-    one: ParityCase,
-    { contents, lead }: { contents: Readonly<Record<string, Uint32Array>>; lead: number },
+    parityCase: ParityCase,
+    { contents, leadingCanaries }: { contents: Readonly<Record<string, Uint32Array>>; leadingCanaries: number },
   ) {
     this.#device = device;
     const numbered = contract.bindings.map((binding, number) => ({ binding, number }));
-    if (lead % 2 === 0) numbered.reverse();
+    if (leadingCanaries % 2 === 0) numbered.reverse();
     const storage = numbered.filter(({ binding }) => binding.role !== 'uniform');
-    this.#guarded = storage.map(({ binding, number }) => {
-      const content = contents[binding.name];
-      if (!content) throw new Error(`case ${one.name} has no contents for ${binding.name}`);
-      const offset = alignment * lead;
-      const words = offset / 4 + content.length + canaryWords;
-      const before = new Uint32Array(words);
-      for (let i = 0; i < words; i++) before[i] = canary(number, lead, i);
-      before.set(content, offset / 4);
+    this.#guardedBuffers = storage.map(({ binding, number }) => {
+      const data = contents[binding.name];
+      if (!data) throw new Error(`case ${parityCase.name} has no contents for ${binding.name}`);
+      const offset = alignment * leadingCanaries;
+      const words = offset / 4 + data.length + canaryWords;
+      const initial = new Uint32Array(words);
+      for (let i = 0; i < words; i++) initial[i] = canary(number, leadingCanaries, i);
+      initial.set(data, offset / 4);
       const buffer = device.createBuffer({
         label: binding.name,
         size: words * 4,
         usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC,
       });
-      device.queue.writeBuffer(buffer, 0, before);
-      return { binding, number, buffer, offset, size: content.byteLength, before };
+      device.queue.writeBuffer(buffer, 0, initial);
+      return { binding, number, buffer, offset, size: data.byteLength, initial };
     });
     this.#uniforms = numbered
       .filter(({ binding }) => binding.role === 'uniform')
       .map(({ binding, number }) => {
         const bytes = packUniform(
           binding,
-          binding.name === 'step' ? { tokens: one.dims['tokens'] ?? 1 } : one.params,
+          binding.name === 'step' ? { tokens: parityCase.dims['tokens'] ?? 1 } : parityCase.params,
         );
         const buffer = device.createBuffer({
           label: binding.name,
@@ -82,13 +82,13 @@ export class GuardedBuffers {
 
   /** Total size of the storage buffers, in bytes. */
   get bytes(): number {
-    return this.#guarded.reduce((sum, { before }) => sum + before.byteLength, 0);
+    return this.#guardedBuffers.reduce((sum, { initial }) => sum + initial.byteLength, 0);
   }
 
   /** Creates a bind group for the contract's layout. */
   bindGroup(layout: GPUBindGroupLayout): GPUBindGroup {
     const entries = [
-      ...this.#guarded.map(({ number, buffer, offset, size }) => ({
+      ...this.#guardedBuffers.map(({ number, buffer, offset, size }) => ({
         binding: number,
         resource: { buffer, offset, size },
       })),
@@ -99,62 +99,62 @@ export class GuardedBuffers {
 
   /** Overwrites the contents of `in` and `inout` bindings. `out` bindings do not change. */
   rewrite(contents: Readonly<Record<string, Uint32Array<ArrayBuffer>>>): void {
-    for (const { binding, buffer, offset, before } of this.#guarded) {
+    for (const { binding, buffer, offset, initial } of this.#guardedBuffers) {
       const words = contents[binding.name];
       if (binding.role === 'out' || !words) continue;
       this.#device.queue.writeBuffer(buffer, offset, words);
-      before.set(words, offset / 4);
+      initial.set(words, offset / 4);
     }
   }
 
   /** Copies the storage buffers to `target` at byte offset `at`. @returns the number of bytes */
   copyTo(encoder: GPUCommandEncoder, target: GPUBuffer, at: number): number {
     let end = at;
-    for (const { buffer, before } of this.#guarded) {
-      encoder.copyBufferToBuffer(buffer, 0, target, end, before.byteLength);
-      end += before.byteLength;
+    for (const { buffer, initial } of this.#guardedBuffers) {
+      encoder.copyBufferToBuffer(buffer, 0, target, end, initial.byteLength);
+      end += initial.byteLength;
     }
     return end - at;
   }
 
   /** Evaluates the data that `copyTo` copied. */
-  inspect(copied: ArrayBuffer, at: number): AfterRun {
+  inspect(copied: ArrayBuffer, at: number): RunResult {
     const written: Record<string, Uint32Array<ArrayBuffer>> = {};
     const canaries: { binding: string; word: number }[] = [];
     const inputs: { binding: string; word: number }[] = [];
     let start = at;
-    for (const { binding, offset, size, before } of this.#guarded) {
+    for (const { binding, offset, size, initial } of this.#guardedBuffers) {
       const { name, role } = binding;
-      const after = new Uint32Array(copied, start, before.length);
-      start += before.byteLength;
+      const current = new Uint32Array(copied, start, initial.length);
+      start += initial.byteLength;
       const [first, end] = [offset / 4, (offset + size) / 4];
-      const head = firstDifference(before, after, 0, first);
-      const tail = firstDifference(before, after, end, before.length);
-      if (head >= 0) canaries.push({ binding: name, word: head - first });
-      if (tail >= 0) canaries.push({ binding: name, word: tail - end });
+      const firstChangedBefore = firstDifference(initial, current, 0, first);
+      const firstChangedAfter = firstDifference(initial, current, end, initial.length);
+      if (firstChangedBefore >= 0) canaries.push({ binding: name, word: firstChangedBefore - first });
+      if (firstChangedAfter >= 0) canaries.push({ binding: name, word: firstChangedAfter - end });
       if (role === 'in') {
-        const changed = firstDifference(before, after, first, end);
+        const changed = firstDifference(initial, current, first, end);
         if (changed >= 0) inputs.push({ binding: name, word: changed - first });
       } else {
-        written[name] = after.subarray(first, end);
+        written[name] = current.subarray(first, end);
       }
     }
     return { written, canaries, inputs };
   }
 
   destroy(): void {
-    for (const { buffer } of [...this.#guarded, ...this.#uniforms]) buffer.destroy();
+    for (const { buffer } of [...this.#guardedBuffers, ...this.#uniforms]) buffer.destroy();
   }
 }
 
-const canary = (binding: number, lead: number, word: number): number =>
-  (0xca9a0000 ^ Math.imul(word + 1, 0x9e3779b1) ^ (binding << 24) ^ lead) >>> 0;
+const canary = (binding: number, leadingCanaries: number, word: number): number =>
+  (0xca9a0000 ^ Math.imul(word + 1, 0x9e3779b1) ^ (binding << 24) ^ leadingCanaries) >>> 0;
 
-function firstDifference(before: Uint32Array, after: Uint32Array, start: number, end: number): number {
-  const a = Buffer.from(before.buffer, before.byteOffset + start * 4, (end - start) * 4);
-  const b = Buffer.from(after.buffer, after.byteOffset + start * 4, (end - start) * 4);
+function firstDifference(initial: Uint32Array, current: Uint32Array, start: number, end: number): number {
+  const a = Buffer.from(initial.buffer, initial.byteOffset + start * 4, (end - start) * 4);
+  const b = Buffer.from(current.buffer, current.byteOffset + start * 4, (end - start) * 4);
   // Comparing bytes is about a hundred times faster than the loop.
   if (a.equals(b)) return -1;
-  for (let i = start; i < end; i++) if (before[i] !== after[i]) return i;
+  for (let i = start; i < end; i++) if (initial[i] !== current[i]) return i;
   return -1;
 }

@@ -3,18 +3,18 @@ import type { Contract } from '../../../kernels/contracts.ts';
 import { exactnessOf } from '../ops/descriptor.ts';
 import type { CaseVerdict, ExpectedOutput, Finding, ParityCase, Tolerance } from '../types.ts';
 import { elementsOf } from './elements.ts';
-import { judgeOutput, type OutputRuns, outputRuns } from './judge-output.ts';
+import { judgeOutput, type OutputRuns, buildOutputRuns } from './judge-output.ts';
 import type { CaseRun } from './run-case.ts';
-import { isCoarse, measure, brief } from './verdict.ts';
+import { isLowPrecision, measureErrors, formatError } from './verdict.ts';
 
-export interface Judged {
+export interface CaseJudgment {
   readonly verdict: CaseVerdict;
   readonly findings: readonly Finding[];
 }
 
-export interface CaseMaterial {
+export interface CaseRunInput {
   readonly contract: Contract;
-  readonly one: ParityCase;
+  readonly parityCase: ParityCase;
   readonly run: CaseRun;
   readonly expected: Readonly<Record<string, ExpectedOutput>>;
   /** Words of the writable bindings after the built-in kernel ran. */
@@ -22,56 +22,56 @@ export interface CaseMaterial {
   readonly tolerance: Tolerance;
 }
 
-export function judgeCase(material: CaseMaterial): Judged {
-  const { contract, one, run, expected, tolerance } = material;
-  const exactness = exactnessOf(contract, one.format);
+export function judgeCase(input: CaseRunInput): CaseJudgment {
+  const { contract, parityCase, run, expected, tolerance } = input;
+  const exactness = exactnessOf(contract, parityCase.format);
   const findings: Finding[] = [];
-  const say = (code: string, message: string, severity: Finding['severity'] = 'error') => {
-    findings.push({ code, severity, message: `${message}, case ${one.name}` });
+  const report = (code: string, message: string, severity: Finding['severity'] = 'error') => {
+    findings.push({ code, severity, message: `${message}, case ${parityCase.name}` });
   };
 
   for (const { inputs, canaries } of [run.first, run.second]) {
     for (const { binding, word } of inputs) {
-      say('input_changed', `the input ${binding} was changed, first at word ${word}: do not write to inputs`);
+      report('input_changed', `the input ${binding} was changed, first at word ${word}: do not write to inputs`);
     }
     for (const { binding, word } of canaries) {
       const where = word < 0 ? `${-word} words before` : `${word} words after`;
-      say('canary_changed', `the kernel wrote ${where} ${binding}: write only inside the binding`);
+      report('canary_changed', `the kernel wrote ${where} ${binding}: write only inside the binding`);
     }
   }
   const outputs = contract.bindings.flatMap((binding) => {
-    const wanted = expected[binding.name];
-    return wanted ? [outputRuns(binding, wanted, material)] : [];
+    const expectedOutput = expected[binding.name];
+    return expectedOutput ? [buildOutputRuns(binding, expectedOutput, input)] : [];
   });
-  for (const output of outputs) judgeOutput(output, { tolerance, exactness, say });
+  for (const output of outputs) judgeOutput(output, { tolerance, exactness, report });
 
-  const builtin = builtinErrors(material, outputs);
-  const most = (of: (output: OutputRuns) => number) => bounded(Math.max(...outputs.map(of)));
-  const nmse = most(({ errors }) => errors.nmse);
+  const builtin = builtinErrors(input, outputs);
+  const maxOverOutputs = (of: (output: OutputRuns) => number) => clampFinite(Math.max(...outputs.map(of)));
+  const nmse = maxOverOutputs(({ errors }) => errors.nmse);
   const ok = !findings.some(({ severity }) => severity === 'error');
-  if (ok && isCoarse(nmse, builtin?.nmse, exactness)) {
-    const beside = builtin ? ` and the error of the built-in kernel, ${brief(builtin.nmse)}` : '';
-    say(
+  if (ok && isLowPrecision(nmse, builtin?.nmse, exactness)) {
+    const builtinNote = builtin ? ` and the error of the built-in kernel, ${formatError(builtin.nmse)}` : '';
+    report(
       'lower_precision_than_builtin',
-      `NMSE ${brief(nmse)} is within the tolerance (${brief(tolerance.nmse)}), but far above the rounding error of this op${beside}: check for f16 arithmetic, and for constants and sums with too few bits`,
+      `NMSE ${formatError(nmse)} is within the tolerance (${formatError(tolerance.nmse)}), but far above the rounding error of this op${builtinNote}: check for f16 arithmetic, and for constants and sums with too few bits`,
       'warning',
     );
   }
-  const worst = outputs.reduce((a, b) => (excess(b, tolerance) > excess(a, tolerance) ? b : a));
-  const index = worst.errors.worst;
+  const worst = outputs.reduce((a, b) => (relativeExcess(b, tolerance) > relativeExcess(a, tolerance) ? b : a));
+  const index = worst.errors.worstIndex;
   const verdict: CaseVerdict = {
-    case: one.name,
+    case: parityCase.name,
     ok,
     nmse,
     nmse_limit: tolerance.nmse,
-    max_abs: most(({ errors }) => errors.maxAbs),
-    max_rel: most(({ errors }) => errors.maxRel),
+    max_abs: maxOverOutputs(({ errors }) => errors.maxAbs),
+    max_rel: maxOverOutputs(({ errors }) => errors.maxRel),
     matched_ratio: Math.min(...outputs.map(({ errors }) => errors.matchedRatio)),
     worst: {
       output: worst.binding.name,
       index,
       expected: worst.expected.values[index] ?? Number.NaN,
-      got: worst.worse.values[index] ?? Number.NaN,
+      got: worst.worseRun.values[index] ?? Number.NaN,
     },
     ...(builtin ? { builtin } : {}),
   };
@@ -79,25 +79,25 @@ export function judgeCase(material: CaseMaterial): Judged {
 }
 
 /** Errors relative to the tolerance, to select the output that the verdict shows. */
-const excess = ({ errors }: OutputRuns, tolerance: Tolerance): number =>
-  Math.max(errors.nmse / (tolerance.nmse || 1), errors.maxPart / (tolerance.max_abs || 1));
+const relativeExcess = ({ errors }: OutputRuns, tolerance: Tolerance): number =>
+  Math.max(errors.nmse / (tolerance.nmse || 1), errors.maxAbsRelative / (tolerance.max_abs || 1));
 
 function builtinErrors(
-  { builtin, tolerance }: CaseMaterial,
+  { builtin, tolerance }: CaseRunInput,
   outputs: readonly OutputRuns[],
 ): { nmse: number; max_abs: number } | undefined {
   if (!builtin) return undefined;
   const all = outputs.flatMap(({ binding, expected, rowLength }) => {
     const words = builtin[binding.name];
     const values = words && elementsOf(binding.dtype ?? 'f32', words).values;
-    return values ? [measure(expected, values, rowLength, tolerance)] : [];
+    return values ? [measureErrors(expected, values, rowLength, tolerance)] : [];
   });
   if (all.length === 0) return undefined;
   return {
-    nmse: bounded(Math.max(...all.map(({ nmse }) => nmse))),
-    max_abs: bounded(Math.max(...all.map(({ maxAbs }) => maxAbs))),
+    nmse: clampFinite(Math.max(...all.map(({ nmse }) => nmse))),
+    max_abs: clampFinite(Math.max(...all.map(({ maxAbs }) => maxAbs))),
   };
 }
 
 /** JSON cannot represent infinity. */
-const bounded = (value: number): number => Math.min(value, Number.MAX_VALUE);
+const clampFinite = (value: number): number => Math.min(value, Number.MAX_VALUE);

@@ -17,13 +17,13 @@ const workgroups = 32;
 const referenceMs = 14;
 const rounds = 3;
 
-export interface KnownKernel {
+export interface CalibrationKernel {
   /** Measures the current run time relative to the reference machine, at least 1. */
-  load(): Promise<number>;
+  measureLoad(): Promise<number>;
 }
 
 /** Compiles the kernel and runs it once. */
-export async function openKnownKernel({ device }: Gpu): Promise<KnownKernel> {
+export async function openCalibrationKernel({ device }: Gpu): Promise<CalibrationKernel> {
   const pipeline = await device.createComputePipelineAsync({
     label: 'lab.known_kernel',
     layout: 'auto',
@@ -50,7 +50,7 @@ export async function openKnownKernel({ device }: Gpu): Promise<KnownKernel> {
   };
   await run();
   return {
-    async load() {
+    async measureLoad() {
       let total = 0;
       for (let round = 0; round < rounds; round++) total += await run();
       return Math.max(1, total / rounds / referenceMs);

@@ -4,15 +4,15 @@ import type { PipelineCache } from '../../engine/gpu/pipelines.ts';
 import type { LabOp } from '../ops/index.ts';
 import type { ExpectedOutput, ParityCase } from '../types.ts';
 import { prepareBuiltin, type PreparedBuiltin } from './builtin.ts';
-import { wordsOf } from './elements.ts';
-import type { KnownKernel } from './known-kernel.ts';
+import { wordCountOf } from './elements.ts';
+import type { CalibrationKernel } from './known-kernel.ts';
 
 /** GPU resources that the child keeps between jobs. */
-export interface Bench {
+export interface GateDevice {
   readonly gpu: Gpu;
   /** Pipelines of the built-in kernels. */
   readonly pipelines: PipelineCache;
-  readonly known: KnownKernel;
+  readonly calibration: CalibrationKernel;
 }
 
 export interface Reference {
@@ -21,55 +21,55 @@ export interface Reference {
   readonly outWords: Readonly<Record<string, number>>;
 }
 
-export class References {
-  readonly #bench: Bench;
+export class ReferenceCache {
+  readonly #gateDevice: GateDevice;
   readonly #op: LabOp;
-  readonly #known = new Map<ParityCase, Reference>();
-  readonly #builtins = new Map<ParityCase, Promise<Record<string, Uint32Array<ArrayBuffer>> | undefined>>();
+  readonly #references = new Map<ParityCase, Reference>();
+  readonly #builtinResults = new Map<ParityCase, Promise<Record<string, Uint32Array<ArrayBuffer>> | undefined>>();
 
-  constructor(bench: Bench, op: LabOp) {
-    this.#bench = bench;
+  constructor(gateDevice: GateDevice, op: LabOp) {
+    this.#gateDevice = gateDevice;
     this.#op = op;
   }
 
   /** Expected result of a case, from the oracle. */
-  of(one: ParityCase): Reference {
-    const known = this.#known.get(one);
+  getReference(parityCase: ParityCase): Reference {
+    const known = this.#references.get(parityCase);
     if (known) return known;
-    const expected = this.#op.oracle(one);
+    const expected = this.#op.oracle(parityCase);
     const outWords = Object.fromEntries(
       this.#op.contract.bindings.flatMap(({ name, role, dtype = 'f32' }) =>
-        role === 'out' ? [[name, wordsOf(dtype, expected[name]?.values.length ?? 0)]] : [],
+        role === 'out' ? [[name, wordCountOf(dtype, expected[name]?.values.length ?? 0)]] : [],
       ),
     );
     const reference = { expected, outWords };
-    this.#known.set(one, reference);
+    this.#references.set(parityCase, reference);
     return reference;
   }
 
   /** Words of the writable bindings after the built-in kernel ran; undefined when the engine has none for the case. */
-  builtin(one: ParityCase): Promise<Record<string, Uint32Array<ArrayBuffer>> | undefined> {
-    const known = this.#builtins.get(one) ?? this.#run(one);
-    this.#builtins.set(one, known);
+  runBuiltinOnce(parityCase: ParityCase): Promise<Record<string, Uint32Array<ArrayBuffer>> | undefined> {
+    const known = this.#builtinResults.get(parityCase) ?? this.#run(parityCase);
+    this.#builtinResults.set(parityCase, known);
     return known;
   }
 
   /** Binds the built-in kernel to the buffers of a case, for timing. */
-  async prepare(one: ParityCase): Promise<PreparedBuiltin | undefined> {
-    const { gpu, pipelines } = this.#bench;
-    const steps = this.#op.builtin(one, gpu.caps);
+  async bindBuiltin(parityCase: ParityCase): Promise<PreparedBuiltin | undefined> {
+    const { gpu, pipelines } = this.#gateDevice;
+    const steps = this.#op.builtin(parityCase, gpu.caps);
     if (!steps) return undefined;
     const { contract } = this.#op;
     return await prepareBuiltin(pipelines, gpu.device, {
       contract,
-      one,
+      parityCase,
       steps,
-      outWords: this.of(one).outWords,
+      outWords: this.getReference(parityCase).outWords,
     });
   }
 
-  async #run(one: ParityCase): Promise<Record<string, Uint32Array<ArrayBuffer>> | undefined> {
-    const prepared = await this.prepare(one);
+  async #run(parityCase: ParityCase): Promise<Record<string, Uint32Array<ArrayBuffer>> | undefined> {
+    const prepared = await this.bindBuiltin(parityCase);
     try {
       return await prepared?.run();
     } finally {

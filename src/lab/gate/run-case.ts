@@ -2,46 +2,46 @@
 import type { Contract, ContractBinding } from '../../../kernels/contracts.ts';
 import { type Dispatchable, submitCompilation } from '../../engine/gpu/compile-ahead.ts';
 import type { ParityCase } from '../types.ts';
-import type { Site } from '../wgsl/instrument.ts';
+import type { AccessSite } from '../wgsl/instrument.ts';
 import type { Grid } from './dispatch.ts';
-import { perturbed, type Poison, poisonWord } from './elements.ts';
-import { type AfterRun, GuardedBuffers } from './guarded-buffers.ts';
-import type { Phases } from './phases.ts';
+import { perturbWords, type Poison, poisonWord } from './elements.ts';
+import { type RunResult, GuardedBuffers } from './guarded-buffers.ts';
+import type { PhaseReporter } from './phases.ts';
 
 /** A pipeline with the bindings of a contract in group 0. */
-export interface Bindable {
+export interface ContractPipeline {
   readonly pipeline: GPUComputePipeline;
   readonly layout: GPUBindGroupLayout;
 }
 
 /** The build that counts out-of-bounds accesses. */
-export interface CheckedBuild extends Bindable {
+export interface CheckedBuild extends ContractPipeline {
   /** Layout of group 1: one storage buffer with the counts. */
   readonly countsLayout: GPUBindGroupLayout;
   /** Checked accesses in the source. Each has two words in the counts buffer. */
-  readonly sites: readonly Site[];
+  readonly sites: readonly AccessSite[];
 }
 
-export interface Candidate extends Bindable {
+export interface Candidate extends ContractPipeline {
   readonly contract: Contract;
   readonly checked?: CheckedBuild | undefined;
 }
 
 export interface CaseRun {
   /** Run on buffers whose outputs contained NaN. */
-  readonly first: AfterRun;
+  readonly first: RunResult;
   /**
    * Run on other buffers. Their outputs contained large numbers, then the results of a run on perturbed inputs.
    */
-  readonly second: AfterRun;
+  readonly second: RunResult;
   /** Contents of the bindings before the first run. */
-  readonly firstBefore: Readonly<Record<string, Uint32Array<ArrayBuffer>>>;
+  readonly initialContents: Readonly<Record<string, Uint32Array<ArrayBuffer>>>;
   /** Contents of the writable bindings after the run on perturbed inputs. */
-  readonly between: AfterRun['written'];
+  readonly perturbedOutputs: RunResult['written'];
   /** For each site: the number of out-of-bounds accesses, and one such index. Empty without a checked build. */
   readonly counts: Uint32Array;
   /** Error from Dawn, for example for a binding smaller than the type that the kernel declares. */
-  readonly refused?: string;
+  readonly failure?: string;
 }
 
 export interface CaseOptions {
@@ -52,7 +52,7 @@ export interface CaseOptions {
   readonly seed: number;
   /** Selects which half of the inputs is perturbed; see `perturbWords`. */
   readonly complement: boolean;
-  readonly phases: Phases;
+  readonly phases: PhaseReporter;
 }
 
 /** A case whose runs were submitted. */
@@ -61,7 +61,7 @@ export interface StartedCase {
 }
 
 /** Pipelines that the driver has already compiled. */
-const compiled = new WeakSet<GPUComputePipeline>();
+const compiledPipelines = new WeakSet<GPUComputePipeline>();
 
 /**
  * Submits three runs and a bounds-checked one. Resolves when the kernel is compiled and the runs are submitted; `done`
@@ -70,19 +70,19 @@ const compiled = new WeakSet<GPUComputePipeline>();
 export async function startCase(
   device: GPUDevice,
   candidate: Candidate,
-  one: ParityCase,
+  parityCase: ParityCase,
   { grid, outWords, seed, complement, phases }: CaseOptions,
 ): Promise<StartedCase> {
   const { contract } = candidate;
   const storage = contract.bindings.filter(({ role }) => role !== 'uniform');
-  const inputs = inputsOf(contract, one);
-  const others = Object.fromEntries(
+  const inputs = inputWordsByName(contract, parityCase);
+  const perturbedInputs = Object.fromEntries(
     Object.entries(inputs).map(([name, words]) => {
       const dtype = storage.find((binding) => binding.name === name)?.dtype ?? 'f32';
-      return [name, perturbed(dtype, words, { seed, complement })];
+      return [name, perturbWords(dtype, words, { seed, complement })];
     }),
   );
-  const poisoned = (poison: Poison) =>
+  const poisonedOutputs = (poison: Poison) =>
     Object.fromEntries(
       storage
         .filter(({ role }) => role === 'out')
@@ -91,14 +91,14 @@ export async function startCase(
           new Uint32Array(outWords[binding.name] ?? 0).fill(poisonWord(binding.dtype ?? 'f32', poison)),
         ]),
     );
-  const firstContents = { ...inputs, ...poisoned('nan') };
+  const firstContents = { ...inputs, ...poisonedOutputs('nan') };
 
   device.pushErrorScope('validation');
   device.pushErrorScope('out-of-memory');
-  const first = new GuardedBuffers(device, contract, one, { contents: firstContents, lead: 1 });
-  const second = new GuardedBuffers(device, contract, one, {
-    contents: { ...others, ...poisoned('large') },
-    lead: 2,
+  const first = new GuardedBuffers(device, contract, parityCase, { contents: firstContents, leadingCanaries: 1 });
+  const second = new GuardedBuffers(device, contract, parityCase, {
+    contents: { ...perturbedInputs, ...poisonedOutputs('large') },
+    leadingCanaries: 2,
   });
   const countBytes = 8 * (candidate.checked?.sites.length ?? 0);
   const readback = device.createBuffer({
@@ -111,7 +111,7 @@ export async function startCase(
     size: Math.max(16, countBytes),
     usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC,
   });
-  const dispatchable = (build: Bindable, buffers: GuardedBuffers): Dispatchable => {
+  const dispatchable = (build: ContractPipeline, buffers: GuardedBuffers): Dispatchable => {
     const bindGroups = [buffers.bindGroup(build.layout)];
     if (candidate.checked === build) {
       const { countsLayout: layout } = candidate.checked;
@@ -120,7 +120,7 @@ export async function startCase(
     }
     return { pipeline: build.pipeline, bindGroups };
   };
-  const dispatch = (encoder: GPUCommandEncoder, build: Bindable, buffers: GuardedBuffers) => {
+  const dispatch = (encoder: GPUCommandEncoder, build: ContractPipeline, buffers: GuardedBuffers) => {
     const { pipeline, bindGroups } = dispatchable(build, buffers);
     const pass = encoder.beginComputePass();
     pass.setPipeline(pipeline);
@@ -128,92 +128,92 @@ export async function startCase(
     pass.dispatchWorkgroups(...grid);
     pass.end();
   };
-  const errorOf = async (scopes: readonly Promise<GPUError | null>[]): Promise<GPUError | undefined> =>
+  const firstError = async (scopes: readonly Promise<GPUError | null>[]): Promise<GPUError | undefined> =>
     (await Promise.all(scopes)).find((error) => error !== null);
   const destroy = () => {
     for (const owned of [first, second, readback, counts]) owned.destroy();
   };
-  const refusalFor = async ({ message }: GPUError): Promise<CaseRun> => {
+  const failedRun = async ({ message }: GPUError): Promise<CaseRun> => {
     destroy();
-    return { ...nothing, refused: message };
+    return { ...emptyRun, failure: message };
   };
 
   const builds = [candidate, ...(candidate.checked ? [candidate.checked] : [])];
-  const uncompiled = builds.filter(({ pipeline }) => !compiled.has(pipeline));
+  const uncompiled = builds.filter(({ pipeline }) => !compiledPipelines.has(pipeline));
   if (uncompiled.length > 0) {
     submitCompilation(
       device,
       uncompiled.map((build) => dispatchable(build, first)),
     );
   }
-  const unusable = await errorOf([device.popErrorScope(), device.popErrorScope()]);
-  if (unusable) return { done: refusalFor(unusable) };
+  const setupError = await firstError([device.popErrorScope(), device.popErrorScope()]);
+  if (setupError) return { done: failedRun(setupError) };
   if (uncompiled.length > 0) {
     await phases.during('compile', () => device.queue.onSubmittedWorkDone());
-    for (const { pipeline } of uncompiled) compiled.add(pipeline);
+    for (const { pipeline } of uncompiled) compiledPipelines.add(pipeline);
   }
 
   device.pushErrorScope('validation');
   device.pushErrorScope('out-of-memory');
-  let at = 0;
+  let readbackOffset = 0;
   let encoder = device.createCommandEncoder();
   dispatch(encoder, candidate, first);
-  at += first.copyTo(encoder, readback, at);
+  readbackOffset += first.copyTo(encoder, readback, readbackOffset);
   dispatch(encoder, candidate, second);
-  at += second.copyTo(encoder, readback, at);
+  readbackOffset += second.copyTo(encoder, readback, readbackOffset);
   device.queue.submit([encoder.finish()]);
   second.rewrite(inputs);
   encoder = device.createCommandEncoder();
   dispatch(encoder, candidate, second);
-  at += second.copyTo(encoder, readback, at);
+  readbackOffset += second.copyTo(encoder, readback, readbackOffset);
   if (candidate.checked) {
     // Only the counts of this run are used, so it can reuse the first buffers.
     dispatch(encoder, candidate.checked, first);
-    encoder.copyBufferToBuffer(counts, 0, readback, at, countBytes);
+    encoder.copyBufferToBuffer(counts, 0, readback, readbackOffset, countBytes);
   }
   device.queue.submit([encoder.finish()]);
-  const error = await errorOf([device.popErrorScope(), device.popErrorScope()]);
-  if (error) return { done: refusalFor(error) };
+  const error = await firstError([device.popErrorScope(), device.popErrorScope()]);
+  if (error) return { done: failedRun(error) };
   const done = readback
     .mapAsync(GPUMapMode.READ)
     .then((): CaseRun => {
       const copied = readback.getMappedRange().slice(0);
       return {
         first: first.inspect(copied, 0),
-        between: second.inspect(copied, first.bytes).written,
+        perturbedOutputs: second.inspect(copied, first.bytes).written,
         second: second.inspect(copied, first.bytes + second.bytes),
-        firstBefore: firstContents,
-        counts: new Uint32Array(copied, at, countBytes / 4),
+        initialContents: firstContents,
+        counts: new Uint32Array(copied, readbackOffset, countBytes / 4),
       };
     })
     .finally(destroy);
   return { done };
 }
 
-const untouched: AfterRun = { written: {}, canaries: [], inputs: [] };
-const nothing: CaseRun = {
-  first: untouched,
-  second: untouched,
-  between: {},
-  firstBefore: {},
+const emptyResult: RunResult = { written: {}, canaries: [], inputs: [] };
+const emptyRun: CaseRun = {
+  first: emptyResult,
+  second: emptyResult,
+  perturbedOutputs: {},
+  initialContents: {},
   counts: new Uint32Array(0),
 };
 
 /** Initial contents of the `in` and `inout` bindings, by name. */
-export const inputsOf = (
+export const inputWordsByName = (
   { bindings }: Contract,
-  one: ParityCase,
+  parityCase: ParityCase,
 ): Readonly<Record<string, Uint32Array<ArrayBuffer>>> =>
   Object.fromEntries(
     bindings
       .filter(({ role }) => role === 'in' || role === 'inout')
-      .map((binding) => [binding.name, inputWords(binding, one)]),
+      .map((binding) => [binding.name, inputWords(binding, parityCase)]),
   );
 
 /** Padded to at least 16 bytes, as in the engine: an input that the op does not use can be empty. */
-function inputWords({ name }: ContractBinding, one: ParityCase): Uint32Array<ArrayBuffer> {
-  const data = one.tensors[name];
-  if (!data) throw new Error(`case ${one.name} has no ${name}`);
+function inputWords({ name }: ContractBinding, parityCase: ParityCase): Uint32Array<ArrayBuffer> {
+  const data = parityCase.tensors[name];
+  if (!data) throw new Error(`case ${parityCase.name} has no ${name}`);
   const words = new Uint32Array(data.buffer, data.byteOffset, data.length);
   if (words.length >= 4) return words;
   const padded = new Uint32Array(4);

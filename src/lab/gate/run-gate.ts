@@ -1,7 +1,7 @@
 /** Runs the stages of the gate, in the child process. */
 import type { Contract } from '../../../kernels/contracts.ts';
 import { kernelDigest } from '../digest.ts';
-import { toleranceUnder } from '../ops/descriptor.ts';
+import { resolveTolerance } from '../ops/descriptor.ts';
 import { labOps } from '../ops/index.ts';
 import { checkInterface } from '../stages/interface.ts';
 import { parseStage } from '../stages/parse.ts';
@@ -14,19 +14,19 @@ import type {
   StageName,
   TunedShape,
 } from '../types.ts';
-import { declaredParams, tellable } from '../params.ts';
+import { declaredParams, selectSupportedCases } from '../params.ts';
 import { overrideValues, reflect } from '../wgsl/reflect.ts';
-import { Builder } from './build.ts';
-import { gridOf } from './dispatch.ts';
+import { CandidateBuilder } from './build.ts';
+import { evaluateGrid } from './dispatch.ts';
 import { checkParity, type ParityResult, type ParityTask } from './parity.ts';
 import type { GateJob } from './protocol.ts';
-import { Phases } from './phases.ts';
-import { type Bench, References } from './references.ts';
-import { sweep } from './sweep.ts';
+import { PhaseReporter } from './phases.ts';
+import { type GateDevice, ReferenceCache } from './references.ts';
+import { tuneKernel } from './sweep.ts';
 import type { Phase } from './time-limits.ts';
-import { type Combination, combinationsOf, type Overrides } from './tunables.ts';
+import { type Combination, enumerateCombinations, type Overrides } from './tunables.ts';
 
-export interface Progress {
+export interface GateProgress {
   begin(stage: StageName): void;
   end(stage: Stage): void;
   /** A new phase begins; `load` is the current load of the machine. */
@@ -35,30 +35,30 @@ export interface Progress {
 
 /** Resolves with a report for every kernel that does not end the process. */
 export async function runGate(
-  bench: Bench,
+  gateDevice: GateDevice,
   job: GateJob,
-  progress: Progress,
+  progress: GateProgress,
 ): Promise<KernelRegistrationReport> {
   const start = performance.now();
   const { registration, mode, seed } = job;
-  const { device } = bench.gpu;
-  const phases = new Phases(bench.known, (phase, load) => progress.phase(phase, load));
+  const { device } = gateDevice.gpu;
+  const phases = new PhaseReporter(gateDevice.calibration, (phase, load) => progress.phase(phase, load));
   const stages: Stage[] = [];
-  let more: Partial<KernelRegistrationReport> = {};
-  const stage = async (name: StageName, work: () => Promise<readonly Finding[]>): Promise<boolean> => {
+  let extraMembers: Partial<KernelRegistrationReport> = {};
+  const runStage = async (name: StageName, work: () => Promise<readonly Finding[]>): Promise<boolean> => {
     progress.begin(name);
     const findings = await work();
-    const done = { stage: name, ok: !findings.some(({ severity }) => severity === 'error'), findings };
-    stages.push(done);
-    progress.end(done);
-    return done.ok;
+    const finished = { stage: name, ok: !findings.some(({ severity }) => severity === 'error'), findings };
+    stages.push(finished);
+    progress.end(finished);
+    return finished.ok;
   };
   const report = (): KernelRegistrationReport => ({
     kernel: registration.name,
     digest: kernelDigest(registration),
     accepted: stages.every(({ ok }) => ok),
     stages,
-    ...more,
+    ...extraMembers,
     seed,
     elapsed_ms: performance.now() - start,
   });
@@ -69,57 +69,57 @@ export async function runGate(
 
   await phases.measureLoad();
   let module: GPUShaderModule | undefined;
-  const parsed = await stage('parse', async () => {
+  const isParsed = await runStage('parse', async () => {
     const result = await phases.during('compile', () => parseStage(device, registration.source));
     module = result.module;
     return result.findings;
   });
-  if (!parsed || !module) return report();
+  if (!isParsed || !module) return report();
   const reflection = reflect(registration.source);
   // The two stages are independent, so both run and the author gets all findings at once.
-  const fits = await stage('interface', async () =>
+  const isInterfaceOk = await runStage('interface', async () =>
     checkInterface(registration, contract, reflection, device),
   );
-  const safe = await stage('safety', async () => checkSafety(reflection));
-  if (!fits || !safe) return report();
+  const isSafe = await runStage('safety', async () => checkSafety(reflection));
+  if (!isInterfaceOk || !isSafe) return report();
 
-  const builder = new Builder(device, { registration, contract, reflection, module });
+  const builder = new CandidateBuilder(device, { registration, contract, reflection, module });
   const gridFor = (overrides: Overrides) => {
     const values = overrideValues(reflection, { ...registration.overrides, ...overrides });
-    const most = device.limits.maxComputeWorkgroupsPerDimension;
-    return (one: ParityCase) => gridOf(registration.dispatch, { ...values, ...one.dims }, most);
+    const maxWorkgroups = device.limits.maxComputeWorkgroupsPerDimension;
+    return (one: ParityCase) => evaluateGrid(registration.dispatch, { ...values, ...one.dims }, maxWorkgroups);
   };
   const combinations: Combination[] = [];
-  const built = await stage('pipeline', async () => {
-    const all = combinationsOf(registration.tunables ?? {});
+  const isBuilt = await runStage('pipeline', async () => {
+    const all = enumerateCombinations(registration.tunables ?? {});
     const results = await phases.during('compile', () =>
       Promise.all(all.map((overrides) => builder.build(overrides))),
     );
     const findings: Finding[] = [];
-    for (const [index, { candidate, findings: own }] of results.entries()) {
+    for (const [index, { candidate, findings: buildFindings }] of results.entries()) {
       const overrides = all[index] as Overrides;
       if (candidate) combinations.push({ overrides, candidate, gridFor: gridFor(overrides) });
-      findings.push(...own);
+      findings.push(...buildFindings);
     }
     // Some tunable values can exceed a limit of the adapter; the others are enough.
     return combinations.length === 0 ? findings : findings.map(asWarning);
   });
-  if (!built) return report();
+  if (!isBuilt) return report();
   /** Runs cases with the checked build of a combination. */
-  const withChecks = async (task: ParityTask, combination: Combination): Promise<ParityResult> => {
+  const runWithBoundsChecks = async (task: ParityTask, combination: Combination): Promise<ParityResult> => {
     const { candidate, overrides } = combination;
-    const checked = await phases.during('compile', () => builder.withChecks(candidate, overrides));
+    const checked = await phases.during('compile', () => builder.buildWithBoundsChecks(candidate, overrides));
     const result = await checkParity(device, task, checked.candidate, combination.gridFor);
     return { ...result, findings: [...checked.findings, ...result.findings] };
   };
   if (mode === 'off') {
-    more = { unverified: true };
+    extraMembers = { unverified: true };
     return report();
   }
 
-  await stage('parity', async () => {
+  await runStage('parity', async () => {
     const toleranceFor = (format?: string) =>
-      toleranceUnder(contract, format, { mode, tolerance_scale: job.toleranceScale });
+      resolveTolerance(contract, format, { mode, tolerance_scale: job.toleranceScale });
     const formats = registration.dtypes ?? job.formats;
     const all = [
       ...op.cases({
@@ -135,25 +135,25 @@ export async function runGate(
     ];
     if (all.length === 0)
       throw new Error(`no cases for ${op.contract.op}: at least one weight format is needed`);
-    const { told: cases, missing } = tellable(contract, declaredParams(contract, reflection), all);
-    const references = new References(bench, op);
+    const { supported: cases, missing } = selectSupportedCases(contract, declaredParams(contract, reflection), all);
+    const references = new ReferenceCache(gateDevice, op);
     // Measured again, because compiling can take long.
     await phases.measureLoad();
     const task = { op, cases, toleranceFor, seed, references, phases };
     const result: ParityResult & { tuning?: readonly TunedShape[] } = registration.tunables
-      ? await sweep(bench, task, combinations, withChecks)
-      : await withChecks(task, combinations[0] as Combination);
-    more = {
+      ? await tuneKernel(gateDevice, task, combinations, runWithBoundsChecks)
+      : await runWithBoundsChecks(task, combinations[0] as Combination);
+    extraMembers = {
       parity: result.verdicts,
       tolerance: { ...toleranceFor(cases[0]?.format), scale: job.toleranceScale, mode },
       ...(result.tuning ? { tuning: result.tuning } : {}),
     };
-    return [...missing.map((name) => notTold(contract, name)), ...result.findings];
+    return [...missing.map((name) => paramsEndEarlyFinding(contract, name)), ...result.findings];
   });
   return report();
 }
 
-const notTold = ({ op }: Contract, name: string): Finding => ({
+const paramsEndEarlyFinding = ({ op }: Contract, name: string): Finding => ({
   code: 'params_end_early',
   severity: 'info',
   message: `the params struct ends before ${name}: the kernel is neither checked nor bound where ${op} needs it`,

@@ -3,9 +3,9 @@ import { PassTimer } from '../../engine/gpu/pass-timer.ts';
 import type { ParityCase, TunedShape } from '../types.ts';
 import type { Grid } from './dispatch.ts';
 import { GuardedBuffers } from './guarded-buffers.ts';
-import type { Bench, References } from './references.ts';
-import type { Phases } from './phases.ts';
-import { type Candidate, inputsOf } from './run-case.ts';
+import type { GateDevice, ReferenceCache } from './references.ts';
+import type { PhaseReporter } from './phases.ts';
+import { type Candidate, inputWordsByName } from './run-case.ts';
 
 export type Overrides = Readonly<Record<string, number>>;
 
@@ -14,20 +14,20 @@ export interface Combination {
   readonly overrides: Overrides;
   readonly candidate: Candidate;
   /** Throws `RangeError`. */
-  readonly gridFor: (one: ParityCase) => Grid;
+  readonly gridFor: (parityCase: ParityCase) => Grid;
 }
 
 const rounds = 5;
 /** Target duration of a round; the dispatch is repeated to reach it. */
 const roundMs = 0.5;
-const mostRepeats = 32;
+const maxRepeats = 32;
 /** A combination slower than the fastest by this factor is not measured again. */
-const hopeless = 2;
+const maxSlowdown = 2;
 
 /** All combinations of tunable values. */
-export function combinationsOf(tunables: Readonly<Record<string, readonly number[]>>): Overrides[] {
+export function enumerateCombinations(tunables: Readonly<Record<string, readonly number[]>>): Overrides[] {
   return Object.entries(tunables).reduce<Overrides[]>(
-    (all, [name, values]) => all.flatMap((one) => values.map((value) => ({ ...one, [name]: value }))),
+    (all, [name, values]) => all.flatMap((parityCase) => values.map((value) => ({ ...parityCase, [name]: value }))),
     [{}],
   );
 }
@@ -39,7 +39,7 @@ export const shapeOf = ({ dims, format }: ParityCase): string =>
     ...(format === undefined ? [] : [format]),
   ].join(' ');
 
-interface Run {
+interface TimedRun {
   readonly overrides: Overrides | undefined;
   encode(pass: GPUComputePassEncoder): void;
   best: number;
@@ -51,24 +51,24 @@ interface Run {
  * @param budgetMs no round except the first begins after this time
  */
 export async function timeShape(
-  { gpu }: Bench,
+  { gpu }: GateDevice,
   combinations: readonly Combination[],
-  one: ParityCase,
-  { references, phases, budgetMs }: { references: References; phases: Phases; budgetMs: number },
+  parityCase: ParityCase,
+  { references, phases, budgetMs }: { references: ReferenceCache; phases: PhaseReporter; budgetMs: number },
 ): Promise<TunedShape> {
   const timer = new PassTimer(gpu);
-  const { outWords } = references.of(one);
+  const { outWords } = references.getReference(parityCase);
   const contract = (combinations[0] as Combination).candidate.contract;
   const outputs = Object.fromEntries(
     Object.entries(outWords).map(([name, count]) => [name, new Uint32Array(count)]),
   );
-  const contents = { ...inputsOf(contract, one), ...outputs };
-  const buffers = new GuardedBuffers(gpu.device, contract, one, { contents, lead: 1 });
-  const builtin = await references.prepare(one);
+  const contents = { ...inputWordsByName(contract, parityCase), ...outputs };
+  const buffers = new GuardedBuffers(gpu.device, contract, parityCase, { contents, leadingCanaries: 1 });
+  const builtin = await references.bindBuiltin(parityCase);
   try {
-    const runs = combinations.map(({ overrides, candidate, gridFor }): Run => {
+    const runs = combinations.map(({ overrides, candidate, gridFor }): TimedRun => {
       const group = buffers.bindGroup(candidate.layout);
-      const grid = gridFor(one);
+      const grid = gridFor(parityCase);
       return {
         overrides,
         best: Number.POSITIVE_INFINITY,
@@ -84,15 +84,15 @@ export async function timeShape(
     }
     // Compile the built-in before timing; the combinations were compiled by the gate.
     await builtin?.run();
-    await phases.during('run', () => race(runs, timer, budgetMs));
+    await phases.during('run', () => timeInTurns(runs, timer, budgetMs));
     const tried = runs.flatMap(({ overrides, best }) => (overrides ? [{ overrides, ms: best }] : []));
     const best = tried.reduce((a, b) => (b.ms < a.ms ? b : a));
-    const own = runs.find(({ overrides }) => overrides === undefined)?.best;
+    const builtinMs = runs.find(({ overrides }) => overrides === undefined)?.best;
     return {
-      shape: shapeOf(one),
+      shape: shapeOf(parityCase),
       best: best.overrides,
       best_ms: best.ms,
-      ...(own === undefined ? {} : { builtin_ms: own }),
+      ...(builtinMs === undefined ? {} : { builtin_ms: builtinMs }),
       tried,
     };
   } finally {
@@ -102,18 +102,18 @@ export async function timeShape(
   }
 }
 
-async function race(runs: readonly Run[], timer: PassTimer, budgetMs: number): Promise<void> {
+async function timeInTurns(runs: readonly TimedRun[], timer: PassTimer, budgetMs: number): Promise<void> {
   const end = performance.now() + budgetMs;
-  const repeatsOf = new Map<Run, number>();
+  const repeatsOf = new Map<TimedRun, number>();
   for (let round = 0; round < rounds && (round === 0 || performance.now() < end); round++) {
-    const least = Math.min(...runs.map(({ best }) => best));
+    const fastestMs = Math.min(...runs.map(({ best }) => best));
     for (const run of runs) {
-      if (round > 0 && run.overrides && run.best > hopeless * least) continue;
+      if (round > 0 && run.overrides && run.best > maxSlowdown * fastestMs) continue;
       let repeats = repeatsOf.get(run);
       if (repeats === undefined) {
-        const once = await timer.time((pass) => run.encode(pass));
-        const again = Math.min(once, await timer.time((pass) => run.encode(pass)));
-        repeats = Math.max(1, Math.min(mostRepeats, Math.ceil(roundMs / Math.max(again, 1e-6))));
+        const firstMs = await timer.time((pass) => run.encode(pass));
+        const shortestMs = Math.min(firstMs, await timer.time((pass) => run.encode(pass)));
+        repeats = Math.max(1, Math.min(maxRepeats, Math.ceil(roundMs / Math.max(shortestMs, 1e-6))));
         repeatsOf.set(run, repeats);
       }
       const count = repeats;

@@ -10,17 +10,17 @@ export interface OutputErrors {
   readonly nmse: number;
   readonly maxAbs: number;
   /** `maxAbs` divided by the largest expected magnitude. */
-  readonly maxPart: number;
+  readonly maxAbsRelative: number;
   /** Largest relative error. The divisor is at least a millionth of the largest expected magnitude. */
   readonly maxRel: number;
   /** Fraction of the elements that are near their expected value; see `nearFactor`. */
   readonly matchedRatio: number;
   /** Index of the largest error, or of the first element that is wrongly non-finite. */
-  readonly worst: number;
+  readonly worstIndex: number;
   /** The row, or group of short rows, with the largest NMSE. `first` is the index of its first element. */
   readonly worstRow: { readonly first: number; readonly nmse: number };
   /** Index of the first element that is finite but should not be, or the reverse; -1 if there is none. */
-  readonly notFinite: number;
+  readonly nonFiniteIndex: number;
   readonly compared: number;
 }
 
@@ -29,19 +29,19 @@ export interface OutputErrors {
  * NMSE, relative to its magnitude or to the RMS of its row. Of normally distributed errors at the NMSE limit, one in
  * 16,000 is larger.
  */
-const nearness = 4;
+const nearFactor = 4;
 /** Short rows are grouped to at least this many elements, because the power of a single row can be close to 0. */
-const leastGroup = 16;
+const minGroup = 16;
 /** Minimum power of a row relative to the mean: a row a millionth the size of the others has their rounding errors. */
-const leastPower = 1e-12;
+const minPower = 1e-12;
 /**
  * The NMSE of a single row may exceed the tolerated mean by this factor. Errors of correct kernels differ between rows
  * because of cancellation and outliers, at most by 4 in quantized rows of 16 elements. A row that skips a hundredth of
  * the work has an NMSE of 1e-2, twice this limit at the widest tolerance.
  */
-export const rowFactor = 10;
+export const maxRowNmseFactor = 10;
 
-interface Group {
+interface RowGroup {
   readonly first: number;
   readonly end: number;
   readonly power: number;
@@ -50,47 +50,47 @@ interface Group {
 }
 
 /** @param rowLength elements in a row: rows are also judged one by one, so that the mean cannot hide skipped work */
-export function measure(
-  { values: expected, kept, open }: ExpectedOutput,
+export function measureErrors(
+  { values: expected, preserved, unspecified }: ExpectedOutput,
   got: ArrayLike<number>,
   rowLength: number,
   tolerance: Pick<Tolerance, 'nmse'>,
 ): OutputErrors {
-  const counts = (i: number) => !(kept?.[i] || open?.[i]);
-  let greatest = 0;
+  const isCompared = (i: number) => !(preserved?.[i] || unspecified?.[i]);
+  let maxMagnitude = 0;
   for (let i = 0; i < expected.length; i++) {
     const magnitude = Math.abs(expected[i] as number);
-    if (counts(i) && magnitude > greatest && magnitude < Number.POSITIVE_INFINITY) greatest = magnitude;
+    if (isCompared(i) && magnitude > maxMagnitude && magnitude < Number.POSITIVE_INFINITY) maxMagnitude = magnitude;
   }
   let maxAbs = 0;
   let maxRel = 0;
-  let worst = -1;
-  let notFinite = -1;
-  const groups: Group[] = [];
+  let worstIndex = -1;
+  let nonFiniteIndex = -1;
+  const groups: RowGroup[] = [];
   let group = { first: 0, power: 0, error: 0, count: 0 };
   for (let i = 0; i < expected.length; i++) {
-    if (i % rowLength === 0 && group.count >= leastGroup) {
+    if (i % rowLength === 0 && group.count >= minGroup) {
       groups.push({ ...group, end: i });
       group = { first: i, power: 0, error: 0, count: 0 };
     }
-    if (!counts(i)) continue;
+    if (!isCompared(i)) continue;
     const e = expected[i] as number;
     const g = got[i] as number;
     if (!Number.isFinite(e) || !Number.isFinite(g)) {
-      if (!Object.is(e, g) && notFinite < 0) notFinite = i;
+      if (!Object.is(e, g) && nonFiniteIndex < 0) nonFiniteIndex = i;
       continue;
     }
-    const off = Math.abs(g - e);
-    if (off > maxAbs || worst < 0) {
-      maxAbs = off;
-      worst = i;
+    const difference = Math.abs(g - e);
+    if (difference > maxAbs || worstIndex < 0) {
+      maxAbs = difference;
+      worstIndex = i;
     }
-    maxRel = Math.max(maxRel, off === 0 ? 0 : off / Math.max(Math.abs(e), greatest * 1e-6));
+    maxRel = Math.max(maxRel, difference === 0 ? 0 : difference / Math.max(Math.abs(e), maxMagnitude * 1e-6));
     group.power += e * e;
-    group.error += off * off;
+    group.error += difference * difference;
     group.count += 1;
   }
-  const last = group.count < leastGroup ? groups.pop() : undefined;
+  const last = group.count < minGroup ? groups.pop() : undefined;
   groups.push({
     first: last?.first ?? group.first,
     end: expected.length,
@@ -108,74 +108,74 @@ export function measure(
   );
   const meanPower = total.power / Math.max(1, total.count);
   let worstRow = { first: 0, nmse: 0 };
-  let near = 0;
+  let nearCount = 0;
   for (const { first, end, power, error, count } of groups) {
-    const nmse = ratio(error, Math.max(power, leastPower * meanPower * count));
+    const nmse = ratio(error, Math.max(power, minPower * meanPower * count));
     if (nmse > worstRow.nmse) worstRow = { first, nmse };
-    const rms = Math.sqrt(Math.max(power / Math.max(1, count), leastPower * meanPower));
-    const reach = nearness * Math.sqrt(tolerance.nmse);
+    const rms = Math.sqrt(Math.max(power / Math.max(1, count), minPower * meanPower));
+    const tolerated = nearFactor * Math.sqrt(tolerance.nmse);
     for (let i = first; i < end; i++) {
-      if (!counts(i)) continue;
+      if (!isCompared(i)) continue;
       const e = expected[i] as number;
       const g = got[i] as number;
-      if (Object.is(e, g) || Math.abs(g - e) <= reach * Math.max(Math.abs(e), rms)) near += 1;
+      if (Object.is(e, g) || Math.abs(g - e) <= tolerated * Math.max(Math.abs(e), rms)) nearCount += 1;
     }
   }
-  const compared = expected.reduce((count, _, i) => count + (counts(i) ? 1 : 0), 0);
+  const compared = expected.reduce((count, _, i) => count + (isCompared(i) ? 1 : 0), 0);
   return {
-    nmse: notFinite >= 0 ? Number.POSITIVE_INFINITY : ratio(total.error, total.power),
-    maxAbs: notFinite >= 0 ? Number.POSITIVE_INFINITY : maxAbs,
-    maxPart: notFinite >= 0 ? Number.POSITIVE_INFINITY : ratio(maxAbs, greatest),
-    maxRel: notFinite >= 0 ? Number.POSITIVE_INFINITY : maxRel,
-    matchedRatio: compared === 0 ? 1 : near / compared,
-    worst: notFinite >= 0 ? notFinite : Math.max(0, worst),
+    nmse: nonFiniteIndex >= 0 ? Number.POSITIVE_INFINITY : ratio(total.error, total.power),
+    maxAbs: nonFiniteIndex >= 0 ? Number.POSITIVE_INFINITY : maxAbs,
+    maxAbsRelative: nonFiniteIndex >= 0 ? Number.POSITIVE_INFINITY : ratio(maxAbs, maxMagnitude),
+    maxRel: nonFiniteIndex >= 0 ? Number.POSITIVE_INFINITY : maxRel,
+    matchedRatio: compared === 0 ? 1 : nearCount / compared,
+    worstIndex: nonFiniteIndex >= 0 ? nonFiniteIndex : Math.max(0, worstIndex),
     worstRow,
-    notFinite,
+    nonFiniteIndex,
     compared,
   };
 }
 
 /** The plain error when all expected values are 0. */
-const ratio = (error: number, by: number): number => (by > 0 ? error / by : error);
+const ratio = (error: number, divisor: number): number => (divisor > 0 ? error / divisor : error);
 
 /** Texts for the measures that exceed the tolerance. */
-export function faultsOf(errors: OutputErrors, tolerance: Tolerance): string[] {
+export function describeExcess(errors: OutputErrors, tolerance: Tolerance): string[] {
   const faults: string[] = [];
-  if (!(errors.nmse <= tolerance.nmse)) faults.push(`NMSE ${brief(errors.nmse)} > ${brief(tolerance.nmse)}`);
-  if (!(errors.maxPart <= tolerance.max_abs)) {
+  if (!(errors.nmse <= tolerance.nmse)) faults.push(`NMSE ${formatError(errors.nmse)} > ${formatError(tolerance.nmse)}`);
+  if (!(errors.maxAbsRelative <= tolerance.max_abs)) {
     faults.push(
-      `largest error ${brief(errors.maxPart)} relative to the largest value > ${brief(tolerance.max_abs)}`,
+      `largest error ${formatError(errors.maxAbsRelative)} relative to the largest value > ${formatError(tolerance.max_abs)}`,
     );
   }
   if (!(errors.matchedRatio >= tolerance.matched_ratio)) {
     faults.push(
-      `${percent(errors.matchedRatio)} of the elements match, at least ${percent(tolerance.matched_ratio)} must`,
+      `${formatPercent(errors.matchedRatio)} of the elements match, at least ${formatPercent(tolerance.matched_ratio)} must`,
     );
   }
   return faults;
 }
 
-export const rowFails = (errors: OutputErrors, tolerance: Tolerance): boolean =>
-  errors.worstRow.nmse > rowFactor * tolerance.nmse;
+export const isRowOverLimit = (errors: OutputErrors, tolerance: Tolerance): boolean =>
+  errors.worstRow.nmse > maxRowNmseFactor * tolerance.nmse;
 
 /** A value with up to 6 significant digits, for texts. */
-export function short(value: number | undefined): string {
+export function formatValue(value: number | undefined): string {
   if (value === undefined) return 'nothing';
   return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6)));
 }
 
 /** An error measure with 3 significant digits. */
-export const brief = (value: number): string => String(Number(value.toPrecision(3)));
+export const formatError = (value: number): string => String(Number(value.toPrecision(3)));
 
-const percent = (part: number): string => `${brief(100 * part)} %`;
+const formatPercent = (fraction: number): string => `${formatError(100 * fraction)} %`;
 
 /**
  * Whether a result is much less precise than the built-in kernel and than the rounding of the op explains, which
  * suggests arithmetic in a smaller type. Rounding once to f16 gives an NMSE of 4e-8, f32 arithmetic below 1e-12. Ops
  * whose activations may be rounded to 8 bits are not judged.
  */
-export function isCoarse(nmse: number, builtinNmse: number | undefined, exactness: string): boolean {
-  const expectedOf: Readonly<Record<string, number>> = { f32: 1e-11, f16: 5e-7 };
-  const floor = expectedOf[exactness];
-  return floor !== undefined && nmse > Math.max(floor, 100 * (builtinNmse ?? 0));
+export function isLowPrecision(nmse: number, builtinNmse: number | undefined, exactness: string): boolean {
+  const maxRoundingNmse: Readonly<Record<string, number>> = { f32: 1e-11, f16: 5e-7 };
+  const minSuspectNmse = maxRoundingNmse[exactness];
+  return minSuspectNmse !== undefined && nmse > Math.max(minSuspectNmse, 100 * (builtinNmse ?? 0));
 }

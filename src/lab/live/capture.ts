@@ -1,16 +1,16 @@
 /** Captures the inputs and outputs of ops while the resident model runs a step. */
-import { greedy, type LabDispatch, type Observed, type Plan, type Runner } from '../../engine/index.ts';
+import { greedySampling, type LabDispatch, type ObservedDispatch, type Plan, type Runner } from '../../engine/index.ts';
 import type { ParityCase, TensorData } from '../types.ts';
 import { extentOf, type StepExtent, tensorOf } from './extents.ts';
 
 const slot = 0;
 /** Default number of tokens before the observed step, so that attention has a context. */
-const usualContext = 37;
+const defaultContextTokens = 37;
 
 /** Prefills slot 0 with tokens, on non-contiguous pages with room for `reserveTokens` more tokens. Returns the extent. */
-async function fillContext(runner: Runner, tokens: readonly number[], more: number): Promise<StepExtent> {
+async function prefillContext(runner: Runner, tokens: readonly number[], reserveTokens: number): Promise<StepExtent> {
   const { capacity, maxPages } = runner.memory;
-  const pages = Math.min(capacity.pages, maxPages, Math.ceil((tokens.length + more) / 32));
+  const pages = Math.min(capacity.pages, maxPages, Math.ceil((tokens.length + reserveTokens) / 32));
   runner.setPages(
     slot,
     Array.from({ length: pages }, (_, index) => pages - 1 - index),
@@ -36,22 +36,22 @@ export async function observeStep(
   plan: Plan,
   text: readonly number[],
   options: { count: number; context?: number; wants: (lab: LabDispatch) => boolean },
-): Promise<readonly { observed: Observed; given: ParityCase }[]> {
+): Promise<readonly { observed: ObservedDispatch; parityCase: ParityCase }[]> {
   const { capacity } = runner.memory;
-  const room = Math.min(capacity.context, capacity.pages * 32) - options.count;
-  const before = Math.max(0, Math.min(options.context ?? usualContext, room, text.length - options.count));
-  const filled = await fillContext(runner, text.slice(0, before), options.count);
-  const extent = { ...filled, tokens: options.count, positions: before + options.count };
+  const maxContext = Math.min(capacity.context, capacity.pages * 32) - options.count;
+  const contextTokens = Math.max(0, Math.min(options.context ?? defaultContextTokens, maxContext, text.length - options.count));
+  const filled = await prefillContext(runner, text.slice(0, contextTokens), options.count);
+  const extent = { ...filled, tokens: options.count, positions: contextTokens + options.count };
   const step = runner.newStep();
   step.clear();
   const row =
     options.count === 1
-      ? step.decodeToken(text[before] ?? 0, before, slot)
-      : step.prefillTokens(text, before, options.count, slot);
-  step.sample(row, slot, before + options.count, greedy);
+      ? step.decodeToken(text[contextTokens] ?? 0, contextTokens, slot)
+      : step.prefillTokens(text, contextTokens, options.count, slot);
+  step.sample(row, slot, contextTokens + options.count, greedySampling);
   // Nodes after the last layer process only the sampled row.
   const extentFor = (lab: LabDispatch): StepExtent =>
-    isSampled(lab) ? { ...extent, tokens: step.dims.samples } : extent;
+    usesSampledRowsOnly(lab) ? { ...extent, tokens: step.dims.samples } : extent;
   const observed = await runner.observe(step, plan, (lab) => {
     if (!options.wants(lab)) return undefined;
     const storage = lab.kernel.contract.bindings.filter(({ role }) => role !== 'uniform');
@@ -63,13 +63,13 @@ export async function observeStep(
       );
     return { before: sizes(['in', 'inout']), after: sizes(['out', 'inout']) };
   });
-  return observed.map((one) => ({ observed: one, given: caseOf(one, extentFor(one.lab)) }));
+  return observed.map((one) => ({ observed: one, parityCase: buildCase(one, extentFor(one.lab)) }));
 }
 
 /** Whether the dispatch processes only the rows whose logits are needed. */
-const isSampled = ({ target }: LabDispatch): boolean => !target.startsWith('layers.') && target !== 'embed';
+const usesSampledRowsOnly = ({ target }: LabDispatch): boolean => !target.startsWith('layers.') && target !== 'embed';
 
-function caseOf({ lab, before }: Observed, extent: StepExtent): ParityCase {
+function buildCase({ lab, before }: ObservedDispatch, extent: StepExtent): ParityCase {
   const tensors: Record<string, TensorData> = {};
   for (const binding of lab.kernel.contract.bindings) {
     const contents = before[binding.name];

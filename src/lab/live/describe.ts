@@ -1,8 +1,8 @@
 /** Response bodies of GET /lab/v1/graph and /lab/v1/parts: the live graph with its bound kernels. */
 import { contracts } from '../../../kernels/contracts.ts';
 import {
-  choiceOf,
-  fits,
+  pipelineChoiceOf,
+  canBind,
   type GraphNode,
   type LabDispatch,
   type Plan,
@@ -14,40 +14,40 @@ import type { LabGraph, LabParts } from '../types.ts';
 import type { LiveTargets } from './shapes.ts';
 
 /** Step dims of one decoded token. */
-const oneToken = {
+const oneTokenDims = {
   tokens: 1,
-  answers: 1,
+  decodeRows: 1,
   samples: 1,
   singleTiles: 1,
   wideTiles: 0,
-  spans: 1,
+  sequenceRuns: 1,
   splits: 1,
-  adjust: false,
-  logprobs: false,
+  needsLogitAdjustment: false,
+  needsLogprobs: false,
 };
 
 /** Step dims of one text of one token, for an embedding model. */
-const oneText = { ...oneToken, answers: 0, singleTiles: 0, wideTiles: 1, adjust: false };
+const oneTextDims = { ...oneTokenDims, answers: 0, singleTiles: 0, wideTiles: 1, adjust: false };
 
 /** Kernel and dispatch of each node for a step of one token. */
-function runningOn({
+function kernelsByNode({
   runner,
   plan,
 }: {
   runner: Runner;
   plan: Plan;
 }): ReadonlyMap<string, { kernel: string; dispatch: string }> {
-  const found = new Map<string, { kernel: string; dispatch: string }>();
-  const dims = runner.graph.shape.embedding ? oneText : oneToken;
+  const result = new Map<string, { kernel: string; dispatch: string }>();
+  const dims = runner.graph.shape.embedding ? oneTextDims : oneTokenDims;
   for (const dispatch of plan.dispatches) {
-    const [x = 0] = choiceOf(dispatch, dims)?.grid(dims) ?? [];
-    const kernel = choiceOf(dispatch, dims)?.kernel;
+    const [x = 0] = pipelineChoiceOf(dispatch, dims)?.grid(dims) ?? [];
+    const kernel = pipelineChoiceOf(dispatch, dims)?.kernel;
     if (x === 0 || kernel === undefined) continue;
     // The first part of a split dispatch stands for all parts. If several dispatches cover a node, the last one wins.
     for (const node of dispatch.nodes)
-      found.set(node, { kernel, dispatch: dispatch.id.split('#')[0] as string });
+      result.set(node, { kernel, dispatch: dispatch.id.split('#')[0] as string });
   }
-  return found;
+  return result;
 }
 
 export interface TokenCost {
@@ -56,12 +56,12 @@ export interface TokenCost {
 }
 
 /** Cost of one decoded token after `context` positions, from the contracts of its lab dispatches. */
-export function contractCost(labs: readonly LabDispatch[], context: number): TokenCost {
+export function contractCost(labDispatches: readonly LabDispatch[], context: number): TokenCost {
   let flops = 0;
   let bytes = 0;
-  for (const lab of labs) {
-    const read = Math.min(context + 1, lab.params['window'] || Number.POSITIVE_INFINITY);
-    const values = { ...lab.params, ...lab.dims, tokens: 1, context: read };
+  for (const lab of labDispatches) {
+    const readPositions = Math.min(context + 1, lab.params['window'] || Number.POSITIVE_INFINITY);
+    const values = { ...lab.params, ...lab.dims, tokens: 1, context: readPositions };
     flops += compileExpression(lab.kernel.contract.flops).evaluate(values);
     bytes += compileExpression(lab.kernel.contract.bytes).evaluate(values);
   }
@@ -77,35 +77,35 @@ export function nodeCost(runner: Runner, node: string, context: number): TokenCo
   return { flops: cost.flops / unit.nodes.length, bytes: bytes / unit.nodes.length };
 }
 
-const dtypeOf = (node: GraphNode, labs: readonly LabDispatch[]): string =>
-  labs[0]?.format ?? (node.op === 'kv_write' ? 'f16' : node.op === 'sample' ? 'u32' : 'f32');
+const dtypeOf = (node: GraphNode, labDispatches: readonly LabDispatch[]): string =>
+  labDispatches[0]?.format ?? (node.op === 'kv_write' ? 'f16' : node.op === 'sample' ? 'u32' : 'f32');
 
 export async function describeGraph(
   model: string,
   runner: Runner,
-  live: LiveTargets,
+  liveTargets: LiveTargets,
   gpuMs: ReadonlyMap<string, number>,
 ): Promise<LabGraph> {
-  const running = runningOn({ runner, plan: runner.bound?.one ?? runner.plan });
+  const running = kernelsByNode({ runner, plan: runner.boundPlans?.singleToken ?? runner.plan });
   const nodes: LabGraph['nodes'][number][] = [];
-  const all = live.targets.filter(({ isSpan }) => !isSpan);
-  const labs = await labsByTarget(live, all);
-  const vocabulary = new Map<string, GraphNode>();
+  const all = liveTargets.targets.filter(({ isSpan }) => !isSpan);
+  const labDispatches = await dispatchesByTarget(liveTargets, all);
+  const nodesById = new Map<string, GraphNode>();
   for (const target of all) {
     const [node] = target.nodes as [GraphNode];
-    vocabulary.set(node.id, node);
-    const own = labs.get(target.id) ?? [];
-    const now = running.get(node.id);
-    const ms = gpuMs.get(now?.dispatch ?? '');
+    nodesById.set(node.id, node);
+    const ownDispatches = labDispatches.get(target.id) ?? [];
+    const current = running.get(node.id);
+    const ms = gpuMs.get(current?.dispatch ?? '');
     nodes.push({
       id: node.id,
       op: target.op,
-      component: now?.dispatch ?? node.id,
+      component: current?.dispatch ?? node.id,
       slot: node.slot,
-      kernel: now?.kernel ?? 'builtin',
-      dtype: dtypeOf(node, own),
+      kernel: current?.kernel ?? 'builtin',
+      dtype: dtypeOf(node, ownDispatches),
       shape: ['tokens', node.width],
-      ...(own.length > 0 ? contractCost(own, 0) : nodeCost(runner, node.id, 0)),
+      ...(ownDispatches.length > 0 ? contractCost(ownDispatches, 0) : nodeCost(runner, node.id, 0)),
       ...(ms === undefined ? {} : { gpu_ms: ms }),
     });
   }
@@ -114,16 +114,16 @@ export async function describeGraph(
     nodes.map(({ id, op }) => [id, op === 'kv_write' ? 'f16' : op === 'sample' ? 'u32' : 'f32']),
   );
   const producers = producersOf(all.map(({ nodes: [node] }) => node as GraphNode));
-  const edges = [...vocabulary.values()].flatMap((node) =>
+  const edges = [...nodesById.values()].flatMap((node) =>
     (producers.get(node.id) ?? []).map((source) => ({
       from: source,
       to: node.id,
       tensor: `${source}.out`,
       dtype: dtypes.get(source) ?? 'f32',
-      shape: ['tokens', vocabulary.get(source)?.width ?? 1],
+      shape: ['tokens', nodesById.get(source)?.width ?? 1],
     })),
   );
-  const spans = live.targets
+  const spans = liveTargets.targets
     .filter(({ isSpan }) => isSpan)
     .map(({ id, op, nodes: covered }) => {
       const dispatches = new Set(covered.map((node) => running.get(node.id)?.dispatch));
@@ -138,9 +138,9 @@ export async function describeGraph(
 function producersOf(nodes: readonly GraphNode[]): ReadonlyMap<string, readonly string[]> {
   const ids = new Set(nodes.map(({ id }) => id));
   const latest = new Map<string, string>();
-  const found = new Map<string, readonly string[]>();
+  const result = new Map<string, readonly string[]>();
   for (const node of nodes) {
-    found.set(
+    result.set(
       node.id,
       node.inputs.flatMap((name) => {
         if (ids.has(name)) return [name];
@@ -150,7 +150,7 @@ function producersOf(nodes: readonly GraphNode[]): ReadonlyMap<string, readonly 
     );
     for (const buffer of buffersWritten(node)) latest.set(buffer, node.id);
   }
-  return found;
+  return result;
 }
 
 /** Names of the buffers that a node writes, as other nodes refer to them. */
@@ -167,20 +167,20 @@ function buffersWritten({ op, slot }: GraphNode): readonly string[] {
 }
 
 /** Registered kernels, as listed in the parts response. */
-export type KernelRows = LabParts['kernels'];
+export type KernelSummaries = LabParts['kernels'];
 
 /** @param bindable kernel states in which a kernel can be bound */
 export async function describeParts(
   runner: Runner,
-  live: LiveTargets,
-  kernels: KernelRows,
-  bindable: ReadonlySet<KernelRows[number]['state']>,
+  liveTargets: LiveTargets,
+  kernels: KernelSummaries,
+  bindable: ReadonlySet<KernelSummaries[number]['state']>,
 ): Promise<LabParts> {
-  const running = runningOn({ runner, plan: runner.bound?.one ?? runner.plan });
-  const labs = await labsByTarget(live, live.targets);
+  const running = kernelsByNode({ runner, plan: runner.boundPlans?.singleToken ?? runner.plan });
+  const labDispatches = await dispatchesByTarget(liveTargets, liveTargets.targets);
   const kernelOf = (target: Target): string =>
     [...new Set(target.nodes.map(({ id }) => running.get(id)?.kernel ?? 'builtin'))].join(' + ');
-  const components = live.targets
+  const components = liveTargets.targets
     .filter(({ isSpan }) => !isSpan)
     .map((target) => {
       const layer = target.nodes[0]?.layer;
@@ -192,7 +192,7 @@ export async function describeParts(
       };
     });
   const slots = new Map<string, LabParts['slots'][number]>();
-  for (const target of live.targets) {
+  for (const target of liveTargets.targets) {
     const slot = target.id.replace(/^layers\.\d+\./, 'layers.*.');
     const known = slots.get(slot);
     if (known) {
@@ -200,26 +200,26 @@ export async function describeParts(
       slots.set(slot, { ...known, bound: [...names].join(', ') });
       continue;
     }
-    const usable = kernels.filter(({ op, state }) => fits(op, target) && bindable.has(state));
+    const bindableKernels = kernels.filter(({ op, state }) => canBind(op, target) && bindable.has(state));
     slots.set(slot, {
       slot,
       op: target.op,
       oracle: contracts.get(target.op)?.summary ?? '',
-      swappable: labs.has(target.id),
-      compatible: usable.map(({ name }) => name),
+      swappable: labDispatches.has(target.id),
+      compatible: bindableKernels.map(({ name }) => name),
       bound: kernelOf(target),
     });
   }
   return { components, slots: [...slots.values()], kernels };
 }
 
-async function labsByTarget(
-  live: LiveTargets,
+async function dispatchesByTarget(
+  liveTargets: LiveTargets,
   targets: readonly Target[],
 ): Promise<ReadonlyMap<string, readonly LabDispatch[]>> {
   const all = new Map<string, readonly LabDispatch[]>();
   for (const op of new Set(targets.map((target) => target.op))) {
-    for (const [id, labs] of await live.dispatches(op)) all.set(id, labs);
+    for (const [id, labDispatches] of await liveTargets.dispatches(op)) all.set(id, labDispatches);
   }
   return all;
 }

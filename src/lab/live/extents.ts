@@ -1,6 +1,6 @@
 /** How many bytes of a live buffer a binding uses in one step. */
 import type { ContractBinding } from '../../../kernels/contracts.ts';
-import { quantBytes, scaleBytes, weightFormat } from '../../../kernels/formats.ts';
+import { quantSizeBytes, scaleSizeBytes, weightFormat } from '../../../kernels/formats.ts';
 import type { LabDispatch } from '../../engine/index.ts';
 import { compileExpression } from '../expression.ts';
 import type { TensorData } from '../types.ts';
@@ -26,8 +26,8 @@ export function extentOf(lab: LabDispatch, binding: ContractBinding, step: StepE
     case 'weights': {
       const [rows = 0, blocks = 0] = sizes;
       const format = weightFormat(lab.format ?? '');
-      if (binding.name === 'quants') return quantBytes(format, { rows, blocks });
-      return scaleBytes(format, { rows, blocks }) || 16;
+      if (binding.name === 'quants') return quantSizeBytes(format, { rows, blocks });
+      return scaleSizeBytes(format, { rows, blocks }) || 16;
     }
     case 'f16':
       return elements * 2;

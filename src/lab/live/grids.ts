@@ -7,15 +7,15 @@ import type { LabDispatch, LabKernel } from '../../engine/index.ts';
  * @param maxWorkgroups limit for each dimension
  * @param stepTokens rows of the largest step
  */
-export function gridFault(
+export function findInvalidGrid(
   kernel: LabKernel,
   { dims }: Pick<LabDispatch, 'dims'>,
-  { most, stepTokens }: { most: number; stepTokens: number },
+  { maxWorkgroups, stepTokens }: { maxWorkgroups: number; stepTokens: number },
 ): string | undefined {
   for (let tokens = 1; tokens <= (kernel.contract.tokens === 'one' ? 1 : stepTokens); tokens++) {
     for (const [axis, count] of kernel.grid({ ...dims, tokens }).entries()) {
-      if (Number.isSafeInteger(count) && count >= 1 && count <= most) continue;
-      return `dispatch.${'xyz'[axis]} for ${tokens} tokens: expected a whole number from 1 to ${most}, got ${count}`;
+      if (Number.isSafeInteger(count) && count >= 1 && count <= maxWorkgroups) continue;
+      return `dispatch.${'xyz'[axis]} for ${tokens} tokens: expected a whole number from 1 to ${maxWorkgroups}, got ${count}`;
     }
   }
   return undefined;

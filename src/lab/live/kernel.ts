@@ -12,7 +12,7 @@ import { overrideValues, reflect } from '../wgsl/reflect.ts';
  * Compiles the dispatch expressions of a kernel. The returned function computes the workgroup counts from the dims of
  * a step. It is called for every step and reuses its result array: the next call overwrites it.
  */
-export function gridOf(
+export function compileGrid(
   dispatch: KernelRegistration['dispatch'],
   overrides: Readonly<Record<string, number>>,
 ): LabKernel['grid'] {
@@ -33,7 +33,7 @@ export function gridOf(
 }
 
 /** @param tuned overrides from the tuning sweep; they win over those of the registration */
-export function labKernelOf(
+export function toLabKernel(
   registration: KernelRegistration,
   tuned: Readonly<Record<string, number>> = {},
 ): LabKernel {
@@ -49,14 +49,14 @@ export function labKernelOf(
     params: declaredParams(contract, reflection),
     constants,
     // Dispatch rules may use overrides that have only a default.
-    grid: gridOf(registration.dispatch, overrideValues(reflection, constants)),
+    grid: compileGrid(registration.dispatch, overrideValues(reflection, constants)),
   };
 }
 
 /** The plain stub of an op as a kernel: correct for every shape of the contract, but slow. */
 export function stubKernel(wgsl: WgslSources, op: string, format?: string): LabKernel {
   const { source, dispatch, overrides } = renderStub(wgsl, op, 'plain', format);
-  return labKernelOf({ name: `stub.${op}`, op, source, dispatch, overrides });
+  return toLabKernel({ name: `stub.${op}`, op, source, dispatch, overrides });
 }
 
 /** Kernels for the ops that the built-in kernels compute only in fused form. */

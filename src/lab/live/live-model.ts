@@ -2,33 +2,33 @@
 import { randomInt } from 'node:crypto';
 import type { WgslSources } from '../../../kernels/assemble.ts';
 import {
-  fits,
+  canBind,
   type LabDispatch,
   type LabKernel,
   type ResidentEngine,
   type Runner,
 } from '../../engine/index.ts';
 import { measurePeaks } from '../bench/peaks.ts';
-import type { Peaks } from '../bench/roofline.ts';
+import type { AdapterPeaks } from '../bench/roofline.ts';
 import type { LiveShapes, ParityCase } from '../types.ts';
 import { observeStep } from './capture.ts';
 import { contractCost, nodeCost } from './describe.ts';
 import { stubKernel } from './kernel.ts';
 import { LiveTargets } from './shapes.ts';
-import { shrunk } from './shrink.ts';
+import { truncateWeights } from './shrink.ts';
 
 /** English sample text, for realistic activations. */
-const sample =
+const sampleText =
   'Once upon a time, in a small town by the sea, there lived a girl who liked to take things apart. She opened ' +
   'clocks, radios and an old washing machine, and she wrote down in a blue book what each part was for. One day her ' +
   'grandmother asked her why. "Because I want to know what they do when nobody looks," said the girl, and she went on.';
 
 /** Maximum number of weights in a captured case: they are sent to the child, and the oracle computes in float64. */
-const mostWeights = 1e6;
+const maxWeights = 1e6;
 /** Maximum number of shapes to capture for an op. */
-const mostCaptured = 2;
+const maxCaptured = 2;
 /** Rows of a captured prefill step. */
-const capturedRows = 3;
+const capturedPrefillRows = 3;
 
 export class LiveModel {
   readonly runner: Runner;
@@ -37,7 +37,7 @@ export class LiveModel {
   readonly #wgsl: WgslSources;
   readonly #unfused: ReadonlyMap<string, LabKernel>;
   readonly #captured = new Map<string, readonly ParityCase[]>();
-  #peaks: Promise<Peaks> | undefined;
+  #peaks: Promise<AdapterPeaks> | undefined;
 
   constructor(engine: ResidentEngine, wgsl: WgslSources, unfused: ReadonlyMap<string, LabKernel>) {
     this.runner = engine.runner;
@@ -48,8 +48,8 @@ export class LiveModel {
   }
 
   /** At least `count` tokens of the sample text, repeated as needed. */
-  text(count: number): number[] {
-    const tokens = [...this.#engine.tokenizer.encode(sample)];
+  sampleTokens(count: number): number[] {
+    const tokens = [...this.#engine.tokenizer.encode(sampleText)];
     const all = [...tokens];
     while (all.length < count) all.push(...tokens);
     return all;
@@ -57,25 +57,25 @@ export class LiveModel {
 
   /** Dispatches by the id of each target that a kernel of this op can be bound to. */
   async dispatches(op: string): Promise<ReadonlyMap<string, readonly LabDispatch[]>> {
-    const own = this.targets.targets.find((target) => fits(op, target))?.op;
-    return own === undefined ? new Map() : await this.targets.dispatches(own);
+    const targetOp = this.targets.targets.find((target) => canBind(op, target))?.op;
+    return targetOp === undefined ? new Map() : await this.targets.dispatches(targetOp);
   }
 
   /**
    * The distinct shapes of an op's targets, with captured inputs for some. `captureSignal` limits the wait for the
    * device.
    */
-  async shapes(op: string, patience: AbortSignal): Promise<LiveShapes> {
+  async shapes(op: string, captureSignal: AbortSignal): Promise<LiveShapes> {
     const distinct = new Map<string, LabDispatch>();
-    for (const labs of (await this.dispatches(op)).values()) {
-      for (const lab of labs) {
+    for (const labDispatches of (await this.dispatches(op)).values()) {
+      for (const lab of labDispatches) {
         const key = JSON.stringify([lab.dims, lab.params, lab.format]);
         if (!distinct.has(key)) distinct.set(key, lab);
       }
     }
     const shapes = [...distinct.values()];
-    const known = this.#captured.get(op);
-    const captured = known ?? (await this.#capture(op, shapes, patience));
+    const cached = this.#captured.get(op);
+    const captured = cached ?? (await this.#capture(op, shapes, captureSignal));
     if (captured) this.#captured.set(op, captured);
     return {
       byOp: {
@@ -93,12 +93,12 @@ export class LiveModel {
   async #capture(
     op: string,
     shapes: readonly LabDispatch[],
-    patience: AbortSignal,
+    captureSignal: AbortSignal,
   ): Promise<readonly ParityCase[] | undefined> {
     // An embedding table cannot be truncated, because any token id can occur.
     const chosen = shapes
-      .filter(({ dims }) => (dims['vocabulary'] ?? 0) * (dims['columns'] ?? 0) <= 4 * mostWeights)
-      .slice(0, mostCaptured);
+      .filter(({ dims }) => (dims['vocabulary'] ?? 0) * (dims['columns'] ?? 0) <= 4 * maxWeights)
+      .slice(0, maxCaptured);
     try {
       return await this.#engine.exclusive(async (runner) => {
         const cases: ParityCase[] = [];
@@ -106,21 +106,21 @@ export class LiveModel {
           const kernel = stubKernel(this.#wgsl, op, format);
           const plans = await runner.planBindings([{ target, kernel }], this.#unfused);
           try {
-            const one = kernel.contract.tokens === 'one';
-            const count = one ? 1 : capturedRows;
-            const looks = await observeStep(runner, one ? plans.one : plans.many, this.text(64), {
+            const isSingleToken = kernel.contract.tokens === 'one';
+            const count = isSingleToken ? 1 : capturedPrefillRows;
+            const observations = await observeStep(runner, isSingleToken ? plans.singleToken : plans.multiToken, this.sampleTokens(64), {
               count,
               wants: (lab) => lab.kernel === kernel,
             });
-            cases.push(...looks.slice(0, 1).map(({ given }) => shrunk(given, mostWeights)));
+            cases.push(...observations.slice(0, 1).map(({ parityCase }) => truncateWeights(parityCase, maxWeights)));
           } finally {
             plans.destroy();
           }
         }
         return cases;
-      }, patience);
+      }, captureSignal);
     } catch (error) {
-      if (patience.aborted) return undefined;
+      if (captureSignal.aborted) return undefined;
       throw error;
     }
   }
@@ -129,22 +129,22 @@ export class LiveModel {
    * Returns a function for the FLOPs and bytes of a dispatch: of the span with the same nodes, else the sum over its
    * nodes.
    */
-  async costs() {
+  async costFunction() {
     const byNodes = new Map<string, readonly LabDispatch[]>();
     for (const op of new Set(this.targets.targets.map((target) => target.op))) {
       const dispatches = await this.targets.dispatches(op);
       for (const target of this.targets.ofOp(op)) {
-        const labs = dispatches.get(target.id);
-        if (labs) byNodes.set(target.nodes.map(({ id }) => id).join(), labs);
+        const labDispatches = dispatches.get(target.id);
+        if (labDispatches) byNodes.set(target.nodes.map(({ id }) => id).join(), labDispatches);
       }
     }
     return (nodes: readonly string[], context: number) => {
-      const whole = byNodes.get(nodes.join());
-      const costs = whole
-        ? [contractCost(whole, context)]
+      const spanDispatches = byNodes.get(nodes.join());
+      const costs = spanDispatches
+        ? [contractCost(spanDispatches, context)]
         : nodes.map((id) => {
-            const labs = byNodes.get(id);
-            return labs ? contractCost(labs, context) : nodeCost(this.runner, id, context);
+            const labDispatches = byNodes.get(id);
+            return labDispatches ? contractCost(labDispatches, context) : nodeCost(this.runner, id, context);
           });
       return {
         flops: costs.reduce((total, { flops }) => total + flops, 0),
@@ -154,7 +154,7 @@ export class LiveModel {
   }
 
   /** Peak rates of this adapter, measured once. The device must be free. */
-  peaks(): Promise<Peaks> {
+  peaks(): Promise<AdapterPeaks> {
     this.#peaks ??= measurePeaks(this.runner.gpu);
     this.#peaks.catch(() => (this.#peaks = undefined));
     return this.#peaks;

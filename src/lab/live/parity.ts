@@ -1,16 +1,16 @@
 /** Parity run on the live graph: each bound component on captured activations, then the logits. */
 import {
-  feedback,
-  greedy,
+  feedbackToken,
+  greedySampling,
   klDivergence,
   type LabKernel,
-  type Plans,
+  type StepPlans,
   type Runner,
 } from '../../engine/index.ts';
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import { elementsOf } from '../gate/elements.ts';
-import { faultsOf, measure, rowFails } from '../gate/verdict.ts';
-import { toleranceUnder } from '../ops/descriptor.ts';
+import { describeExcess, measureErrors, isRowOverLimit } from '../gate/verdict.ts';
+import { resolveTolerance } from '../ops/descriptor.ts';
 import { labOps } from '../ops/index.ts';
 import type { ParityCase, ParityMode, ParityRunResult, Tolerance } from '../types.ts';
 import { observeStep } from './capture.ts';
@@ -20,13 +20,13 @@ type Component = ParityRunResult['components'][number];
 /** Number of positions whose logits are compared. */
 const comparedPositions = 64;
 /** End of the compared positions, if the context is long enough. */
-const farPosition = 576;
+const maxPosition = 576;
 /** Tokens before an observed step. */
 const contextTokens = 500;
 /** Maximum number of text tokens that a run uses. */
-export const textTokens = farPosition;
+export const maxTextTokens = maxPosition;
 /** Rows of an observed prefill step: few, because the oracle computes each in float64. */
-const promptRows = 3;
+const prefillRows = 3;
 
 /**
  * Compares every bound component with its oracle, in a decode step and in a prefill step.
@@ -34,33 +34,33 @@ const promptRows = 3;
  */
 export async function componentParity(
   runner: Runner,
-  bound: Plans,
+  bound: StepPlans,
   text: readonly number[],
   { mode, standIns, signal }: { mode: ParityMode; standIns: ReadonlySet<LabKernel>; signal: AbortSignal },
 ): Promise<Component[]> {
   const worst = new Map<string, Component>();
   for (const [plan, count] of [
-    [bound.one, 1],
-    [bound.many, promptRows],
+    [bound.singleToken, 1],
+    [bound.multiToken, prefillRows],
   ] as const) {
     signal.throwIfAborted();
-    const looks = await observeStep(runner, plan, text, {
+    const observations = await observeStep(runner, plan, text, {
       count,
       context: contextTokens,
       wants: ({ kernel }) => !standIns.has(kernel),
     });
-    for (const { observed, given } of looks) {
+    for (const { observed, parityCase } of observations) {
       // The oracle blocks the thread: let other tasks run between two components.
       await new Promise((resolve) => setImmediate(resolve));
       signal.throwIfAborted();
       const { lab, after } = observed;
-      const tolerance = toleranceUnder(lab.kernel.contract, lab.format, mode);
+      const tolerance = resolveTolerance(lab.kernel.contract, lab.format, mode);
       const one = {
-        ...compare(given, lab.kernel.contract.op, after, tolerance),
+        ...compareWithOracle(parityCase, lab.kernel.contract.op, after, tolerance),
         nmse_limit: tolerance.nmse,
       };
-      const before = worst.get(lab.target);
-      if (!before || one.nmse > before.nmse || !one.ok) {
+      const previous = worst.get(lab.target);
+      if (!previous || one.nmse > previous.nmse || !one.ok) {
         worst.set(lab.target, { id: lab.target, kernel: lab.kernel.name, ...one });
       }
     }
@@ -68,25 +68,25 @@ export async function componentParity(
   return [...worst.values()];
 }
 
-function compare(
-  given: ParityCase,
+function compareWithOracle(
+  parityCase: ParityCase,
   op: string,
   after: Readonly<Record<string, ArrayBuffer>>,
   tolerance: Tolerance,
 ): { nmse: number; max_abs: number; ok: boolean } {
   const labOp = labOps.get(op);
   if (!labOp) throw new Error(`no oracle for op '${op}'`);
-  const expected = labOp.oracle(given);
+  const expected = labOp.oracle(parityCase);
   let result = { nmse: 0, max_abs: 0, ok: true };
   for (const binding of labOp.contract.bindings) {
     const output = expected[binding.name];
     const contents = after[binding.name];
     if (!output || !contents) continue;
-    const { values } = elementsOf(binding.dtype ?? 'f32', wordsIn(contents));
-    const rows = Math.max(1, given.dims['tokens'] ?? 1);
-    const errors = measure(output, values, Math.max(1, Math.floor(output.values.length / rows)), tolerance);
+    const { values } = elementsOf(binding.dtype ?? 'f32', paddedWords(contents));
+    const rows = Math.max(1, parityCase.dims['tokens'] ?? 1);
+    const errors = measureErrors(output, values, Math.max(1, Math.floor(output.values.length / rows)), tolerance);
     const ok =
-      faultsOf(errors, tolerance).length === 0 && !rowFails(errors, tolerance) && errors.notFinite < 0;
+      describeExcess(errors, tolerance).length === 0 && !isRowOverLimit(errors, tolerance) && errors.nonFiniteIndex < 0;
     result = {
       nmse: Math.max(result.nmse, errors.nmse),
       max_abs: Math.max(result.max_abs, errors.maxAbs),
@@ -96,7 +96,7 @@ function compare(
   return result;
 }
 
-const wordsIn = (contents: ArrayBuffer): Uint32Array<ArrayBuffer> => {
+const paddedWords = (contents: ArrayBuffer): Uint32Array<ArrayBuffer> => {
   const words = new Uint32Array(Math.ceil(contents.byteLength / 4));
   new Uint8Array(words.buffer).set(new Uint8Array(contents));
   return words;
@@ -108,31 +108,31 @@ const wordsIn = (contents: ArrayBuffer): Uint32Array<ArrayBuffer> => {
  */
 export async function logitsParity(
   runner: Runner,
-  bound: Plans,
+  bound: StepPlans,
   text: readonly number[],
   signal: AbortSignal,
 ): Promise<ParityRunResult['logits']> {
-  const builtin: Plans = { one: runner.plan, many: runner.plan, destroy() {} };
+  const builtin: StepPlans = { singleToken: runner.plan, multiToken: runner.plan, destroy() {} };
   const { capacity, maxPages } = runner.memory;
-  const room = Math.min(text.length, capacity.context, Math.min(maxPages, capacity.pages) * pageTokens);
-  const tokens = text.slice(0, Math.min(farPosition, room));
+  const maxTokens = Math.min(text.length, capacity.context, Math.min(maxPages, capacity.pages) * pageTokens);
+  const tokens = text.slice(0, Math.min(maxPosition, maxTokens));
   const expected = await logitsOf(runner, builtin, tokens, signal);
   const got = await logitsOf(runner, bound, tokens, signal);
   let kl = 0;
-  let agreed = 0;
+  let agreeing = 0;
   for (const [index, row] of expected.entries()) {
-    const its = got[index] as Float32Array;
-    const divergence = klDivergence(row, its);
+    const boundRow = got[index] as Float32Array;
+    const divergence = klDivergence(row, boundRow);
     kl += Number.isFinite(divergence) ? divergence : Number.POSITIVE_INFINITY;
-    if (argmax(row) === argmax(its)) agreed += 1;
+    if (argmax(row) === argmax(boundRow)) agreeing += 1;
   }
-  return { kl: kl / expected.length, top1_agreement: agreed / expected.length, positions: expected.length };
+  return { kl: kl / expected.length, top1_agreement: agreeing / expected.length, positions: expected.length };
 }
 
 /** Logits of `comparedPositions` positions of the tokens, or of all when there are fewer. */
 async function logitsOf(
   runner: Runner,
-  plans: Plans,
+  plans: StepPlans,
   tokens: readonly number[],
   signal: AbortSignal,
 ): Promise<Float32Array[]> {
@@ -151,11 +151,11 @@ async function logitsOf(
     else await runner.submit(step, plan);
   };
   /** Runs prefill rows; the last `sampled` of them are compared. */
-  const prompt = async (first: number, count: number, sampled: number) => {
+  const runPrefill = async (first: number, count: number, sampled: number) => {
     step.clear();
     const row = step.prefillTokens(tokens, first, count, last);
     for (let n = count - sampled; n < count; n++)
-      step.sample(row - (count - 1) + n, last, first + n + 1, greedy);
+      step.sample(row - (count - 1) + n, last, first + n + 1, greedySampling);
     await run();
   };
 
@@ -163,36 +163,36 @@ async function logitsOf(
   const decoded = Math.floor(compared / 2);
   // Every step has room for this many rows of logits.
   const chunk = Math.min(8, capacity.stepTokens, compared - decoded);
-  const near = compared - decoded - chunk;
-  for (let first = 0; first < near; first += chunk) {
-    const count = Math.min(chunk, near - first);
-    await prompt(first, count, count);
+  const nearCount = compared - decoded - chunk;
+  for (let first = 0; first < nearCount; first += chunk) {
+    const count = Math.min(chunk, nearCount - first);
+    await runPrefill(first, count, count);
   }
-  const far = tokens.length - decoded;
-  for (let first = near; first < far; ) {
+  const farStart = tokens.length - decoded;
+  for (let first = nearCount; first < farStart; ) {
     // In steps of maximum size; only the logits after the last one are compared.
-    const count = Math.min(capacity.stepTokens, far - first);
-    const isLast = first + count === far;
-    await prompt(first, count, isLast ? Math.min(chunk, count) : 0);
+    const count = Math.min(capacity.stepTokens, farStart - first);
+    const isLast = first + count === farStart;
+    await runPrefill(first, count, isLast ? Math.min(chunk, count) : 0);
     first += count;
   }
   // Decode several tokens in one step, each in its own slot, all with the pages of the same sequence.
-  const together = Math.min(capacity.slots, 8, decoded);
-  for (let slot = 0; slot < together; slot++) runner.setPages(slot, pages.toReversed());
+  const sequences = Math.min(capacity.slots, 8, decoded);
+  for (let slot = 0; slot < sequences; slot++) runner.setPages(slot, pages.toReversed());
   step.clear();
   // A recurrent state exists only in the last slot; the other slots decode the first token.
-  const keepsState = runner.memory.caches.some(({ kind }) => kind === 'state');
-  const goneOn = keepsState ? 1 : together;
-  for (let n = 0; n < together; n++) {
-    const begins = n < together - goneOn;
-    const [at, slot] = keepsState ? [begins ? 0 : far, begins ? n : last] : [far + n, n];
-    step.sample(step.decodeToken(tokens[at] ?? feedback, at, slot), slot, at + 1, greedy);
+  const hasRecurrentState = runner.memory.caches.some(({ kind }) => kind === 'state');
+  const continued = hasRecurrentState ? 1 : sequences;
+  for (let n = 0; n < sequences; n++) {
+    const isAtStart = n < sequences - continued;
+    const [at, slot] = hasRecurrentState ? [isAtStart ? 0 : farStart, isAtStart ? n : last] : [farStart + n, n];
+    step.sample(step.decodeToken(tokens[at] ?? feedbackToken, at, slot), slot, at + 1, greedySampling);
   }
   await run();
-  for (let slot = 0; slot < together && slot < last; slot++) runner.setPages(slot, pages);
-  for (let at = far + goneOn; at < tokens.length; at++) {
+  for (let slot = 0; slot < sequences && slot < last; slot++) runner.setPages(slot, pages);
+  for (let at = farStart + continued; at < tokens.length; at++) {
     step.clear();
-    step.sample(step.decodeToken(tokens[at] ?? feedback, at, last), last, at + 1, greedy);
+    step.sample(step.decodeToken(tokens[at] ?? feedbackToken, at, last), last, at + 1, greedySampling);
     await run();
   }
   return rows;

@@ -12,7 +12,7 @@ import {
 import { stubKernel } from './kernel.ts';
 
 /** Plans the stub kernel on all targets of one op, to read their lab dispatches. Nothing runs. */
-async function dispatchesOf(
+async function planDispatches(
   runner: Runner,
   kernel: LabKernel,
   targets: readonly Target[],
@@ -21,7 +21,7 @@ async function dispatchesOf(
   const bindings = targets.map(({ id }): Binding => ({ target: id, kernel }));
   const plans = await runner.planBindings(bindings, unfused);
   try {
-    return plans.one.dispatches.flatMap(({ lab }) => (lab?.kernel === kernel ? [lab] : []));
+    return plans.singleToken.dispatches.flatMap(({ lab }) => (lab?.kernel === kernel ? [lab] : []));
   } finally {
     plans.destroy();
   }
@@ -33,7 +33,7 @@ export class LiveTargets {
   readonly #runner: Runner;
   readonly #wgsl: WgslSources;
   readonly #unfused: ReadonlyMap<string, LabKernel>;
-  readonly #refusals = new Map<string, string>();
+  readonly #reasons = new Map<string, string>();
   readonly #byOp = new Map<string, Promise<ReadonlyMap<string, readonly LabDispatch[]>>>();
 
   constructor(runner: Runner, wgsl: WgslSources, unfused: ReadonlyMap<string, LabKernel>) {
@@ -51,7 +51,7 @@ export class LiveTargets {
   dispatches(op: string): Promise<ReadonlyMap<string, readonly LabDispatch[]>> {
     let found = this.#byOp.get(op);
     if (!found) {
-      found = this.#find(op);
+      found = this.#planAll(op);
       found.catch(() => this.#byOp.delete(op));
       this.#byOp.set(op, found);
     }
@@ -59,11 +59,11 @@ export class LiveTargets {
   }
 
   /** Why a target is missing from `dispatches`. */
-  refusal(id: string): string | undefined {
-    return this.#refusals.get(id);
+  reasonMissing(id: string): string | undefined {
+    return this.#reasons.get(id);
   }
 
-  async #find(op: string): Promise<ReadonlyMap<string, readonly LabDispatch[]>> {
+  async #planAll(op: string): Promise<ReadonlyMap<string, readonly LabDispatch[]>> {
     if (!contracts.has(op)) return new Map();
     const kernel = stubKernel(this.#wgsl, op);
     const targets = this.ofOp(op);
@@ -71,26 +71,26 @@ export class LiveTargets {
     const groups = [targets.filter(({ isSpan }) => !isSpan), targets.filter(({ isSpan }) => isSpan)];
     const byTarget = new Map<string, LabDispatch[]>();
     for (const group of groups.filter((one) => one.length > 0)) {
-      for (const lab of await this.#dispatchesOrEach(kernel, group)) {
+      for (const lab of await this.#planEach(kernel, group)) {
         byTarget.set(lab.target, [...(byTarget.get(lab.target) ?? []), lab]);
       }
     }
     return byTarget;
   }
 
-  async #dispatchesOrEach(kernel: LabKernel, group: readonly Target[]): Promise<LabDispatch[]> {
+  async #planEach(kernel: LabKernel, group: readonly Target[]): Promise<LabDispatch[]> {
     try {
-      return await dispatchesOf(this.#runner, kernel, group, this.#unfused);
+      return await planDispatches(this.#runner, kernel, group, this.#unfused);
     } catch (error) {
       if (!(error instanceof Error)) throw error;
       const [first, ...others] = group;
       if (first && others.length === 0) {
-        this.#refusals.set(first.id, error.message);
+        this.#reasons.set(first.id, error.message);
         return [];
       }
       // At least one target cannot be bound on its own: plan each separately to find out which.
       const each: LabDispatch[] = [];
-      for (const target of group) each.push(...(await this.#dispatchesOrEach(kernel, [target])));
+      for (const target of group) each.push(...(await this.#planEach(kernel, [target])));
       return each;
     }
   }

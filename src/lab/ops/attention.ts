@@ -9,30 +9,30 @@ import type { AdapterCaps } from '../../../kernels/define.ts';
 import { attention } from '../../../kernels/reference/index.ts';
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import type { ExpectedOutput, ParityCase } from '../types.ts';
-import { erasedStep } from './builtin.ts';
+import { eraseStep } from './builtin.ts';
 import {
-  between,
+  randomBetween,
   caseName,
-  floats,
-  type Kind,
+  requireFloats,
+  type CaseKind,
   type Magnitude,
-  member,
-  smallest,
-  stepOf,
-  words,
+  requireMember,
+  smallMagnitude,
+  stepDimsFor,
+  requireWords,
 } from './draws.ts';
-import { halfNormals, halvesOf, PagedPlaces, place, type Run } from './paged.ts';
+import { randomHalves, halvesOf, PagedCacheLayout, assignPages, type TokenRun } from './paged.ts';
 import { Random } from './random.ts';
 import type { BuiltinStep, CaseOptions, LabOp } from './types.ts';
 
 interface Shape {
-  readonly kind: Kind;
+  readonly kind: CaseKind;
   readonly heads: number;
   readonly kvHeads: number;
   readonly headDim: number;
-  readonly runs: readonly Run[];
+  readonly runs: readonly TokenRun[];
   readonly magnitude?: Magnitude;
-  readonly spare?: number;
+  readonly spareRows?: number;
   readonly maxPages?: number | undefined;
   /** Size of the sliding window in positions; 0: no window. */
   readonly window?: number | undefined;
@@ -46,12 +46,12 @@ export const attentionOps: readonly LabOp[] = ['attention', 'attention_decode'].
     contract,
     cases(options) {
       const random = new Random(options.seed, op);
-      const one = contract.tokens === 'one';
-      const list = one ? singleShapes(random, options) : shapes(random, options);
+      const isSingleToken = contract.tokens === 'one';
+      const list = isSingleToken ? decodeShapes(random, options) : shapes(random, options);
       return [
         ...list,
         ...liveShapes(random, contract, options),
-        ...windows(random).map((shape) => (one ? { ...shape, runs: shape.runs.slice(-1) } : shape)),
+        ...windowShapes(random).map((shape) => (isSingleToken ? { ...shape, runs: shape.runs.slice(-1) } : shape)),
       ].map((shape) => makeCase(random, shape));
     },
     oracle,
@@ -60,7 +60,7 @@ export const attentionOps: readonly LabOp[] = ['attention', 'attention_decode'].
 });
 
 /** Runs of one token each. */
-const singles = (...positions: readonly number[]): Run[] => positions.map((first) => ({ first, count: 1 }));
+const singleTokenRuns = (...positions: readonly number[]): TokenRun[] => positions.map((first) => ({ first, count: 1 }));
 
 function shapes(random: Random, { strict }: CaseOptions): Shape[] {
   const list: Shape[] = [
@@ -70,7 +70,7 @@ function shapes(random: Random, { strict }: CaseOptions): Shape[] {
       heads: 4,
       kvHeads: 2,
       headDim: 64,
-      runs: [{ first: 0, count: between(random, 3, 5) }, ...singles(between(random, 33, 60))],
+      runs: [{ first: 0, count: randomBetween(random, 3, 5) }, ...singleTokenRuns(randomBetween(random, 33, 60))],
     },
     {
       kind: 'ragged',
@@ -78,33 +78,33 @@ function shapes(random: Random, { strict }: CaseOptions): Shape[] {
       kvHeads: 2,
       headDim: 24,
       runs: [
-        { first: between(random, 60, 66), count: between(random, 2, 4) },
-        ...singles(between(random, 28, 36)),
+        { first: randomBetween(random, 60, 66), count: randomBetween(random, 2, 4) },
+        ...singleTokenRuns(randomBetween(random, 28, 36)),
         { first: 30, count: 3 },
       ],
-      spare: 2,
+      spareRows: 2,
     },
     {
       kind: 'ragged',
       heads: 7,
       kvHeads: 1,
       headDim: 40,
-      runs: singles(between(random, 64, 90), 0, 31, 32),
-      spare: 1,
+      runs: singleTokenRuns(randomBetween(random, 64, 90), 0, 31, 32),
+      spareRows: 1,
     },
     {
       kind: 'ragged',
       heads: 2,
       kvHeads: 2,
       headDim: 16,
-      runs: [{ first: between(random, 10, 30), count: 33 }],
+      runs: [{ first: randomBetween(random, 10, 30), count: 33 }],
     },
-    { kind: 'ragged', heads: 2, kvHeads: 1, headDim: 16, runs: singles(between(random, 500, 700), 5) },
-    { kind: 'extreme', heads: 4, kvHeads: 2, headDim: 32, runs: singles(45, 20, 33), magnitude: 'large' },
-    { kind: 'extreme', heads: 3, kvHeads: 1, headDim: 32, runs: singles(38, 70), magnitude: 'small' },
-    { kind: 'one_row', heads: 8, kvHeads: 2, headDim: 64, runs: singles(between(random, 65, 100)), spare: 2 },
+    { kind: 'ragged', heads: 2, kvHeads: 1, headDim: 16, runs: singleTokenRuns(randomBetween(random, 500, 700), 5) },
+    { kind: 'extreme', heads: 4, kvHeads: 2, headDim: 32, runs: singleTokenRuns(45, 20, 33), magnitude: 'large' },
+    { kind: 'extreme', heads: 3, kvHeads: 1, headDim: 32, runs: singleTokenRuns(38, 70), magnitude: 'small' },
+    { kind: 'one_row', heads: 8, kvHeads: 2, headDim: 64, runs: singleTokenRuns(randomBetween(random, 65, 100)), spareRows: 2 },
     { kind: 'random', heads: 1, kvHeads: 1, headDim: 8, runs: [{ first: 0, count: 130 }] },
-    { kind: 'ragged', heads: 5, kvHeads: 1, headDim: 8, runs: singles(between(random, 1500, 1700), 12) },
+    { kind: 'ragged', heads: 5, kvHeads: 1, headDim: 8, runs: singleTokenRuns(randomBetween(random, 1500, 1700), 12) },
   ];
   if (!strict) return list;
   return [
@@ -114,56 +114,56 @@ function shapes(random: Random, { strict }: CaseOptions): Shape[] {
       heads: 8,
       kvHeads: 2,
       headDim: 128,
-      runs: [{ first: between(random, 0, 90), count: 40 }],
+      runs: [{ first: randomBetween(random, 0, 90), count: 40 }],
     },
-    { kind: 'ragged', heads: 5, kvHeads: 5, headDim: 80, runs: singles(3, 200, 64, 95, 96), spare: 3 },
-    { kind: 'ragged', heads: 4, kvHeads: 1, headDim: 256, runs: singles(between(random, 1000, 2000), 0) },
-    { kind: 'extreme', heads: 8, kvHeads: 4, headDim: 64, runs: singles(300, 64, 150), magnitude: 'large' },
+    { kind: 'ragged', heads: 5, kvHeads: 5, headDim: 80, runs: singleTokenRuns(3, 200, 64, 95, 96), spareRows: 3 },
+    { kind: 'ragged', heads: 4, kvHeads: 1, headDim: 256, runs: singleTokenRuns(randomBetween(random, 1000, 2000), 0) },
+    { kind: 'extreme', heads: 8, kvHeads: 4, headDim: 64, runs: singleTokenRuns(300, 64, 150), magnitude: 'large' },
   ];
 }
 
-function singleShapes(random: Random, { strict }: CaseOptions): Shape[] {
-  const one = (kind: Kind, heads: number, kvHeads: number, headDim: number, position: number): Shape => ({
+function decodeShapes(random: Random, { strict }: CaseOptions): Shape[] {
+  const makeShape = (kind: CaseKind, heads: number, kvHeads: number, headDim: number, position: number): Shape => ({
     kind,
     heads,
     kvHeads,
     headDim,
-    runs: singles(position),
+    runs: singleTokenRuns(position),
   });
   const list: Shape[] = [
-    one('random', 8, 2, 64, between(random, 40, 90)),
-    { ...one('ragged', 6, 2, 24, 32), spare: 2 },
-    one('ragged', 7, 1, 40, 31),
-    one('ragged', 4, 4, 16, between(random, 500, 900)),
-    one('ragged', 3, 3, 8, 0),
-    { ...one('extreme', 4, 2, 32, 45), magnitude: 'large' },
-    { ...one('extreme', 3, 1, 32, 70), magnitude: 'small' },
-    { ...one('one_row', 9, 3, 64, between(random, 65, 100)), spare: 3 },
+    makeShape('random', 8, 2, 64, randomBetween(random, 40, 90)),
+    { ...makeShape('ragged', 6, 2, 24, 32), spareRows: 2 },
+    makeShape('ragged', 7, 1, 40, 31),
+    makeShape('ragged', 4, 4, 16, randomBetween(random, 500, 900)),
+    makeShape('ragged', 3, 3, 8, 0),
+    { ...makeShape('extreme', 4, 2, 32, 45), magnitude: 'large' },
+    { ...makeShape('extreme', 3, 1, 32, 70), magnitude: 'small' },
+    { ...makeShape('one_row', 9, 3, 64, randomBetween(random, 65, 100)), spareRows: 3 },
   ];
   if (!strict) return list;
   return [
     ...list,
-    one('random', 16, 8, 128, between(random, 400, 600)),
-    one('ragged', 5, 1, 80, between(random, 1000, 3000)),
-    one('ragged', 2, 2, 256, between(random, 1, 300)),
-    { ...one('extreme', 8, 4, 64, 300), magnitude: 'large' },
+    makeShape('random', 16, 8, 128, randomBetween(random, 400, 600)),
+    makeShape('ragged', 5, 1, 80, randomBetween(random, 1000, 3000)),
+    makeShape('ragged', 2, 2, 256, randomBetween(random, 1, 300)),
+    { ...makeShape('extreme', 8, 4, 64, 300), magnitude: 'large' },
   ];
 }
 
 /** Windows smaller than, equal to and larger than a page, and larger than the context. The last run has one token. */
-function windows(random: Random): Shape[] {
+function windowShapes(random: Random): Shape[] {
   const model = { kind: 'ragged' as const, heads: 4, kvHeads: 2, headDim: 16 };
   return [
-    { ...model, window: 1, runs: [{ first: 0, count: 3 }, ...singles(between(random, 40, 70))] },
+    { ...model, window: 1, runs: [{ first: 0, count: 3 }, ...singleTokenRuns(randomBetween(random, 40, 70))] },
     {
       ...model,
-      window: between(random, 5, 30),
-      runs: [{ first: between(random, 20, 40), count: 35 }, ...singles(2, between(random, 200, 300))],
+      window: randomBetween(random, 5, 30),
+      runs: [{ first: randomBetween(random, 20, 40), count: 35 }, ...singleTokenRuns(2, randomBetween(random, 200, 300))],
       scale: 0.5,
     },
-    { ...model, window: 32, runs: [{ first: 60, count: 6 }, ...singles(31, 32, 95)] },
-    { ...model, window: between(random, 90, 140), runs: singles(700, 96, 3, between(random, 400, 600)) },
-    { ...model, window: 5000, runs: singles(7, between(random, 64, 90)) },
+    { ...model, window: 32, runs: [{ first: 60, count: 6 }, ...singleTokenRuns(31, 32, 95)] },
+    { ...model, window: randomBetween(random, 90, 140), runs: singleTokenRuns(700, 96, 3, randomBetween(random, 400, 600)) },
+    { ...model, window: 5000, runs: singleTokenRuns(7, randomBetween(random, 64, 90)) },
   ];
 }
 
@@ -171,21 +171,21 @@ function liveShapes(random: Random, contract: Contract, { live = [] }: CaseOptio
   return live.flatMap(({ dims, params }) => {
     const common = {
       kind: 'live' as const,
-      heads: member(dims, 'heads'),
-      kvHeads: member(dims, 'kv_heads'),
-      headDim: member(dims, 'head_dim'),
+      heads: requireMember(dims, 'heads'),
+      kvHeads: requireMember(dims, 'kv_heads'),
+      headDim: requireMember(dims, 'head_dim'),
       maxPages: params['max_pages'],
       window: params['window'],
       scale: params['scale'],
     };
     // The cache of the model may not have room for more.
-    const most = Math.max(8, (params['max_pages'] ?? 4) * pageTokens) - 6;
-    const position = Math.min(most, (params['window'] ?? 0) + between(random, 66, 90));
-    const alone = { ...common, runs: singles(position) };
-    if (contract.tokens === 'one') return [alone, { ...common, runs: singles(Math.min(most, 5)) }];
+    const maxPosition = Math.max(8, (params['max_pages'] ?? 4) * pageTokens) - 6;
+    const position = Math.min(maxPosition, (params['window'] ?? 0) + randomBetween(random, 66, 90));
+    const alone = { ...common, runs: singleTokenRuns(position) };
+    if (contract.tokens === 'one') return [alone, { ...common, runs: singleTokenRuns(Math.min(maxPosition, 5)) }];
     const runs = [
-      { first: Math.min(most, between(random, 20, 40)), count: 4 },
-      ...singles(Math.min(most, 7)),
+      { first: Math.min(maxPosition, randomBetween(random, 20, 40)), count: 4 },
+      ...singleTokenRuns(Math.min(maxPosition, 7)),
     ];
     return [alone, { ...common, runs }];
   });
@@ -195,10 +195,10 @@ function liveShapes(random: Random, contract: Contract, { live = [] }: CaseOptio
 const largeValue = 1e4;
 
 function makeCase(random: Random, shape: Shape): ParityCase {
-  const { kind, heads, kvHeads, headDim, runs, magnitude = 'ordinary', spare = 0 } = shape;
+  const { kind, heads, kvHeads, headDim, runs, magnitude = 'ordinary', spareRows = 0 } = shape;
   const { window = 0, scale = headDim ** -0.5 } = shape;
-  const { token, pageTable, maxPages, pages } = place(random, runs, {
-    spare,
+  const { token, pageTable, maxPages, pages } = assignPages(random, runs, {
+    spareRows,
     maxPages: shape.maxPages,
     rowElements: kvHeads * headDim,
   });
@@ -210,10 +210,10 @@ function makeCase(random: Random, shape: Shape): ParityCase {
   const elements = pages * kvHeads * pageTokens * headDim;
   const valueScale = { ordinary: 1, large: largeValue, small: 1e-3 }[magnitude];
   // Scores of about 1.5: no single position dominates, and none is negligible.
-  const qkv = random.normals((tokens + spare) * (heads + 2 * kvHeads) * headDim, 1.5);
-  const keys = halfNormals(random, elements);
-  if (magnitude === 'small') qkv.forEach((value, i) => (qkv[i] = value * smallest));
-  if (magnitude === 'large') pushScores(random, qkv, halvesOf(keys), { heads, kvHeads, headDim });
+  const qkv = random.normals((tokens + spareRows) * (heads + 2 * kvHeads) * headDim, 1.5);
+  const keys = randomHalves(random, elements);
+  if (magnitude === 'small') qkv.forEach((value, i) => (qkv[i] = value * smallMagnitude));
+  if (magnitude === 'large') shiftScores(random, qkv, halvesOf(keys), { heads, kvHeads, headDim });
   const dims = { tokens, heads, kv_heads: kvHeads, head_dim: headDim, context };
   return {
     name: `${caseName(kind, dims, ['tokens', 'heads', 'kv_heads', 'head_dim'])} context ${Math.round(context)}${window > 0 ? ` window ${window}` : ''}`,
@@ -223,7 +223,7 @@ function makeCase(random: Random, shape: Shape): ParityCase {
       token,
       page_table: pageTable,
       k_cache: keys,
-      v_cache: halfNormals(random, elements, valueScale),
+      v_cache: randomHalves(random, elements, valueScale),
     },
     params: {
       heads,
@@ -238,7 +238,7 @@ function makeCase(random: Random, shape: Shape): ParityCase {
 }
 
 /** Constant that is part of every key and, with either sign, of every query. */
-const commonKey = 3;
+const commonKeyValue = 3;
 /** Magnitude of the scores in the extreme case: e^score overflows f32. */
 const farScore = 250;
 
@@ -246,19 +246,19 @@ const farScore = 250;
  * Shifts all scores of a query to about `farScore` or `-farScore`. This does not change the softmax, unless it is
  * computed without subtracting the maximum, or in half precision.
  */
-function pushScores(
+function shiftScores(
   random: Random,
   qkv: Float32Array,
   keys: Float16Array,
   { heads, kvHeads, headDim }: { heads: number; kvHeads: number; headDim: number },
 ): void {
   // Keys are similar, so that several positions contribute.
-  for (let i = 0; i < keys.length; i++) keys[i] = (keys[i] as number) / 10 + commonKey;
-  const push = farScore / (commonKey * Math.sqrt(headDim));
+  for (let i = 0; i < keys.length; i++) keys[i] = (keys[i] as number) / 10 + commonKeyValue;
+  const shift = farScore / (commonKeyValue * Math.sqrt(headDim));
   const width = (heads + 2 * kvHeads) * headDim;
   for (let row = 0; row < qkv.length; row += width) {
     for (let h = 0; h < heads; h++) {
-      const sign = random.below(2) ? push : -push;
+      const sign = random.integerBelow(2) ? shift : -shift;
       for (let d = 0; d < headDim; d++) {
         const at = row + h * headDim + d;
         qkv[at] = (qkv[at] as number) / 4 + sign;
@@ -269,56 +269,56 @@ function pushScores(
 
 function oracle(one: ParityCase): Readonly<Record<string, ExpectedOutput>> {
   const { tensors, params, dims } = one;
-  const [heads, kvHeads, headDim] = ['heads', 'kv_heads', 'head_dim'].map((name) => member(params, name)) as [
+  const [heads, kvHeads, headDim] = ['heads', 'kv_heads', 'head_dim'].map((name) => requireMember(params, name)) as [
     number,
     number,
     number,
   ];
-  const tokens = member(dims, 'tokens');
-  const qkv = floats(tensors, 'qkv');
+  const tokens = requireMember(dims, 'tokens');
+  const qkv = requireFloats(tensors, 'qkv');
   const width = (heads + 2 * kvHeads) * headDim;
-  const places = new PagedPlaces(one);
-  const [keys, values] = [halvesOf(words(tensors, 'k_cache')), halvesOf(words(tensors, 'v_cache'))];
+  const cache = new PagedCacheLayout(one);
+  const [keys, values] = [halvesOf(requireWords(tensors, 'k_cache')), halvesOf(requireWords(tensors, 'v_cache'))];
   const values64 = new Float64Array((qkv.length / width) * heads * headDim);
-  const kept = new Uint8Array(values64.length).fill(1).fill(0, 0, tokens * heads * headDim);
+  const preserved = new Uint8Array(values64.length).fill(1).fill(0, 0, tokens * heads * headDim);
   const window = params['window'] || Number.POSITIVE_INFINITY;
-  const shape = { heads, kvHeads, headDim, scale: Math.fround(member(params, 'scale')), window };
+  const shape = { heads, kvHeads, headDim, scale: Math.fround(requireMember(params, 'scale')), window };
   for (let t = 0; t < tokens; t++) {
-    const visible = places.position(t) + 1;
+    const visiblePositions = cache.position(t) + 1;
     const read = {
-      k: new Float32Array(visible * kvHeads * headDim),
-      v: new Float32Array(visible * kvHeads * headDim),
+      k: new Float32Array(visiblePositions * kvHeads * headDim),
+      v: new Float32Array(visiblePositions * kvHeads * headDim),
     };
-    for (let p = 0; p < visible; p++) {
+    for (let p = 0; p < visiblePositions; p++) {
       for (let h = 0; h < kvHeads; h++) {
-        const from = places.row(places.slot(t), p, h) * headDim;
+        const from = cache.row(cache.slot(t), p, h) * headDim;
         const to = (p * kvHeads + h) * headDim;
         read.k.set(keys.subarray(from, from + headDim), to);
         read.v.set(values.subarray(from, from + headDim), to);
       }
     }
     const queries = qkv.subarray(t * width, t * width + heads * headDim);
-    values64.set(attention(queries, [visible - 1], read.k, read.v, shape), t * heads * headDim);
+    values64.set(attention(queries, [visiblePositions - 1], read.k, read.v, shape), t * heads * headDim);
   }
-  return { out: { values: values64, kept } };
+  return { out: { values: values64, preserved } };
 }
 
 /** Tiles as the scheduler builds them: a single token, or as many consecutive tokens as a tile can hold. */
-function tilesOf(one: ParityCase, tile: number): { single: number[]; wide: number[] } {
-  const places = new PagedPlaces(one);
-  const tokens = member(one.dims, 'tokens');
+function buildTiles(one: ParityCase, tile: number): { single: number[]; wide: number[] } {
+  const cache = new PagedCacheLayout(one);
+  const tokens = requireMember(one.dims, 'tokens');
   const lists = { single: [] as number[], wide: [] as number[] };
   for (let t = 0; t < tokens; ) {
     let end = t + 1;
     while (
       end < tokens &&
       end - t < tile &&
-      places.slot(end) === places.slot(t) &&
-      places.position(end) === places.position(t) + end - t
+      cache.slot(end) === cache.slot(t) &&
+      cache.position(end) === cache.position(t) + end - t
     )
       end += 1;
     const list = end - t === 1 ? lists.single : lists.wide;
-    list.push(t, end - t, places.slot(t), places.position(t));
+    list.push(t, end - t, cache.slot(t), cache.position(t));
     t = end;
   }
   return lists;
@@ -330,15 +330,15 @@ function tilesOf(one: ParityCase, tile: number): { single: number[]; wide: numbe
  */
 function builtin(one: ParityCase, caps: AdapterCaps): BuiltinStep[] | undefined {
   const { params, dims } = one;
-  const isOwn = /^(live|captured) /.test(one.name);
-  if (!isOwn || attentionLanes(caps, member(params, 'head_dim')) === 0) return undefined;
-  const [heads, kvHeads, headDim] = ['heads', 'kv_heads', 'head_dim'].map((name) => member(params, name)) as [
+  const isModelCase = /^(live|captured) /.test(one.name);
+  if (!isModelCase || attentionLanes(caps, requireMember(params, 'head_dim')) === 0) return undefined;
+  const [heads, kvHeads, headDim] = ['heads', 'kv_heads', 'head_dim'].map((name) => requireMember(params, name)) as [
     number,
     number,
     number,
   ];
   const model = { heads, kvHeads, headDim };
-  const tiles = tilesOf(one, attentionTile(model).tile);
+  const tiles = buildTiles(one, attentionTile(model).tile);
   const steps = [
     { wide: false, list: tiles.single },
     { wide: true, list: tiles.wide },
@@ -346,16 +346,16 @@ function builtin(one: ParityCase, caps: AdapterCaps): BuiltinStep[] | undefined 
   return steps
     .filter(({ list }) => list.length > 0)
     .map(({ wide, list }) =>
-      erasedStep(attentionKernel, {
+      eraseStep(attentionKernel, {
         variant: chooseAttention(caps, model, { wide, window: (params['window'] ?? 0) > 0 }),
         params: {
           heads,
           kv_heads: kvHeads,
-          max_pages: member(params, 'max_pages'),
+          max_pages: requireMember(params, 'max_pages'),
           split_tokens: 0x7fffffff,
           max_splits: 1,
           out_stride: heads * headDim,
-          scale: member(params, 'scale'),
+          scale: requireMember(params, 'scale'),
           many: 1024,
           rotary: 0,
           eps: 0,
@@ -371,7 +371,7 @@ function builtin(one: ParityCase, caps: AdapterCaps): BuiltinStep[] | undefined 
           v_cache: { tensor: 'v_cache' },
           out: { tensor: 'out' },
         },
-        dims: stepOf(member(dims, 'tokens'), {
+        dims: stepDimsFor(requireMember(dims, 'tokens'), {
           singleTiles: wide ? 0 : list.length / 4,
           wideTiles: wide ? list.length / 4 : 0,
         }),

@@ -31,7 +31,7 @@ export function exactnessOf({ exactness }: Contract, format?: string): Exactness
 const strictScale = 0.1;
 
 /** Tolerance of an op under a parity mode. */
-export function toleranceUnder(
+export function resolveTolerance(
   contract: Contract,
   format: string | undefined,
   { mode, tolerance_scale: scale = 1 }: ParityMode,

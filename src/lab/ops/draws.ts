@@ -4,7 +4,7 @@ import type { Dims } from '../types.ts';
 import type { Random } from './random.ts';
 
 /** Kind of input of a case; the first word of its name. */
-export type Kind = 'random' | 'ragged' | 'extreme' | 'one_row' | 'live';
+export type CaseKind = 'random' | 'ragged' | 'extreme' | 'one_row' | 'live';
 
 /** Name of a case, for example `ragged 3x64x96 q8_0`. */
 export function caseName(kind: string, dims: Dims, shape: readonly string[], format?: string): string {
@@ -13,8 +13,8 @@ export function caseName(kind: string, dims: Dims, shape: readonly string[], for
 }
 
 /** Random integer from `low` to `high`, inclusive. */
-export const between = (random: Random, low: number, high: number): number =>
-  low + random.below(high - low + 1);
+export const randomBetween = (random: Random, low: number, high: number): number =>
+  low + random.integerBelow(high - low + 1);
 
 /**
  * `ordinary`: about 1. `large`: one in 30 elements about 1e5, the others about 1. `small`: about 1e-6, too small for
@@ -22,22 +22,22 @@ export const between = (random: Random, low: number, high: number): number =>
  */
 export type Magnitude = 'ordinary' | 'large' | 'small';
 
-export const smallest = 1e-6;
-const largest = 1e5;
+export const smallMagnitude = 1e-6;
+const largeMagnitude = 1e5;
 /** One in this many elements is large. */
-const everyLarge = 30;
+const largeInterval = 30;
 
 /**
  * Random rows of a magnitude; with `spread`, each row has a different scale. Rows that are not `ordinary` contain -0,
  * and the last of three or more such rows is all zeros.
  */
-export function activations(
+export function randomActivations(
   random: Random,
   rows: number,
   columns: number,
   { magnitude = 'ordinary', spread = false }: { magnitude?: Magnitude; spread?: boolean } = {},
 ): Float32Array<ArrayBuffer> {
-  const values = random.normals(rows * columns, magnitude === 'small' ? smallest : 1);
+  const values = random.normals(rows * columns, magnitude === 'small' ? smallMagnitude : 1);
   for (let r = 0; r < rows; r++) {
     const row = values.subarray(r * columns, (r + 1) * columns);
     if (spread) {
@@ -46,37 +46,37 @@ export function activations(
     }
     if (magnitude === 'ordinary') continue;
     if (magnitude === 'large') {
-      const count = Math.max(1, Math.round(columns / everyLarge));
+      const count = Math.max(1, Math.round(columns / largeInterval));
       for (let i = 0; i < count; i++) {
-        row[random.below(columns)] = largest * (0.5 + random.uniform()) * (random.below(2) ? 1 : -1);
+        row[random.integerBelow(columns)] = largeMagnitude * (0.5 + random.uniform()) * (random.integerBelow(2) ? 1 : -1);
       }
     }
-    row[random.below(columns)] = -0;
+    row[random.integerBelow(columns)] = -0;
     if (rows > 2 && r === rows - 1) row.fill(0);
   }
   return values;
 }
 
 /** Random norm weights near 1. */
-export const gains = (random: Random, count: number): Float32Array<ArrayBuffer> =>
+export const randomNormWeights = (random: Random, count: number): Float32Array<ArrayBuffer> =>
   random.normals(count, 0.3).map((value) => 1 + value);
 
 /** Step dims of `tokens` rows, for the built-in kernels. */
-export const stepOf = (tokens: number, more: Partial<StepDims> = {}): StepDims => ({
+export const stepDimsFor = (tokens: number, overrides: Partial<StepDims> = {}): StepDims => ({
   tokens,
-  answers: tokens === 1 ? 1 : 0,
+  decodeRows: tokens === 1 ? 1 : 0,
   samples: tokens,
   singleTiles: 0,
   wideTiles: 0,
-  spans: 0,
+  sequenceRuns: 0,
   splits: 1,
-  adjust: false,
-  logprobs: false,
-  ...more,
+  needsLogitAdjustment: false,
+  needsLogprobs: false,
+  ...overrides,
 });
 
 /** Copies the rows of a strided matrix to a contiguous one. */
-export function tight(
+export function contiguousRows(
   values: Float32Array,
   rows: number,
   stride: number,
@@ -92,21 +92,21 @@ export function tight(
 }
 
 /** Value of a required member of `params` or `dims`. */
-export function member(values: Readonly<Record<string, number>>, name: string): number {
+export function requireMember(values: Readonly<Record<string, number>>, name: string): number {
   const value = values[name];
   if (value === undefined) throw new Error(`${name} is missing`);
   return value;
 }
 
 /** Contents of a required f32 binding. */
-export function floats(tensors: Readonly<Record<string, unknown>>, name: string): Float32Array<ArrayBuffer> {
+export function requireFloats(tensors: Readonly<Record<string, unknown>>, name: string): Float32Array<ArrayBuffer> {
   const data = tensors[name];
   if (!(data instanceof Float32Array)) throw new Error(`${name}: expected f32 contents`);
   return data as Float32Array<ArrayBuffer>;
 }
 
 /** Contents of a required binding of 32-bit words. */
-export function words(tensors: Readonly<Record<string, unknown>>, name: string): Uint32Array<ArrayBuffer> {
+export function requireWords(tensors: Readonly<Record<string, unknown>>, name: string): Uint32Array<ArrayBuffer> {
   const data = tensors[name];
   if (!(data instanceof Uint32Array)) throw new Error(`${name}: expected 32-bit words`);
   return data as Uint32Array<ArrayBuffer>;

@@ -2,7 +2,7 @@
 import { attentionOps } from './attention.ts';
 import { embed } from './embed.ts';
 import { productOps } from './products.ts';
-import { rotationOps } from './rotation.ts';
+import { ropeOps } from './rotation.ts';
 import { rowOps } from './rows.ts';
 import { sample } from './sample.ts';
 import type { LabOp } from './types.ts';
@@ -12,7 +12,7 @@ export type { BuiltinBinding, BuiltinStep, CaseOptions, LabOp, LiveShape } from 
 
 /** By op name. */
 export const labOps: ReadonlyMap<string, LabOp> = new Map(
-  [embed, ...rowOps, ...rotationOps, ...attentionOps, sample, ...productOps].map((op) => [
+  [embed, ...rowOps, ...ropeOps, ...attentionOps, sample, ...productOps].map((op) => [
     op.contract.op,
     op,
   ]),

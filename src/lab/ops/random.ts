@@ -1,5 +1,5 @@
 /** 32-bit hash of a seed and a name, so that each case has its own random stream. */
-function streamOf(seed: number, name: string): number {
+function hashStream(seed: number, name: string): number {
   let hash = (seed ^ 0x9e3779b9) >>> 0;
   for (let i = 0; i < name.length; i++) {
     hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193);
@@ -18,8 +18,8 @@ export class Random {
 
   constructor(seed: number, name: string) {
     this.#a = seed | 0;
-    this.#b = streamOf(seed, name) | 0;
-    this.#c = streamOf(~seed, name) | 0;
+    this.#b = hashStream(seed, name) | 0;
+    this.#c = hashStream(~seed, name) | 0;
     for (let i = 0; i < 12; i++) this.u32();
   }
 
@@ -38,7 +38,7 @@ export class Random {
   }
 
   /** Uniform integer in [0, count). */
-  below(count: number): number {
+  integerBelow(count: number): number {
     return Math.floor(this.uniform() * count);
   }
 
@@ -71,7 +71,7 @@ export class Random {
   permutation(count: number): Uint32Array<ArrayBuffer> {
     const order = Uint32Array.from({ length: count }, (_, index) => index);
     for (let i = count - 1; i > 0; i--) {
-      const j = this.below(i + 1);
+      const j = this.integerBelow(i + 1);
       [order[i], order[j]] = [order[j] as number, order[i] as number];
     }
     return order;

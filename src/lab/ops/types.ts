@@ -40,10 +40,10 @@ export interface LabOp {
   /** Generates cases from a seed. */
   readonly cases: (options: CaseOptions) => ParityCase[];
   /** Expected contents of each `out` and `inout` binding, computed in float64 from the definition of the op. */
-  readonly oracle: (one: ParityCase) => Readonly<Record<string, ExpectedOutput>>;
+  readonly oracle: (parityCase: ParityCase) => Readonly<Record<string, ExpectedOutput>>;
   /**
    * Dispatches of the built-in kernels for the same input, in order: to compare their error and time with a
    * candidate. Undefined when the engine has none for the case.
    */
-  readonly builtin: (one: ParityCase, caps: AdapterCaps) => readonly BuiltinStep[] | undefined;
+  readonly builtin: (parityCase: ParityCase, caps: AdapterCaps) => readonly BuiltinStep[] | undefined;
 }

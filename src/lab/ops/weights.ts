@@ -1,4 +1,4 @@
-import { blockColumns, quantBytes, scaleBytes, weightFormat } from '../../../kernels/formats.ts';
+import { blockColumns, quantSizeBytes, scaleSizeBytes, weightFormat } from '../../../kernels/formats.ts';
 import type { Random } from './random.ts';
 import { type Layout, layouts, viewsOf } from './weight-layouts.ts';
 
@@ -24,8 +24,8 @@ export function randomWeights(
 ): PackedWeights {
   const layout = layoutOf(format);
   const extent = { rows, blocks: columns / blockColumns };
-  const words = quantBytes(weightFormat(format), extent) / 4;
-  const scaleWords = scaleBytes(weightFormat(format), extent) / 4;
+  const words = quantSizeBytes(weightFormat(format), extent) / 4;
+  const scaleWords = scaleSizeBytes(weightFormat(format), extent) / 4;
   if ('plain' in layout) {
     const codes = layout.plain(random.normals(poolSize, scale));
     const stored = codes instanceof Uint32Array ? new Uint32Array(words) : new Uint16Array(2 * words);
@@ -34,7 +34,7 @@ export function randomWeights(
   }
   const quants = random.words(words);
   const scales = random.words(Math.max(4, scaleWords));
-  layout.tame(scales.subarray(0, scaleWords), () => (scale / layout.magnitude) * (0.5 + random.uniform()));
+  layout.writeScales(scales.subarray(0, scaleWords), () => (scale / layout.magnitude) * (0.5 + random.uniform()));
   return { quants, scales };
 }
 

@@ -1,6 +1,6 @@
 /** Codes of the gate's findings in the stages before parity. They are stable. */
 import type { Finding } from '../types.ts';
-import type { Place } from '../wgsl/tokens.ts';
+import type { SourceLocation } from '../wgsl/tokens.ts';
 
 export const findingCodes = {
   // parse
@@ -65,17 +65,17 @@ export const findingCodes = {
 
 export type FindingCode = keyof typeof findingCodes;
 
-export function finding(
+export function createFinding(
   code: FindingCode,
   severity: Finding['severity'],
   message: string,
-  place?: Place,
+  location?: SourceLocation,
 ): Finding {
-  if (!place) return { code, severity, message };
-  const { line, column, length } = place;
+  if (!location) return { code, severity, message };
+  const { line, column, length } = location;
   return { code, severity, message, line, column, length };
 }
 
 /** Compares by source location. Findings without a location come first. */
-export const byPlace = (a: Finding, b: Finding): number =>
+export const byLocation = (a: Finding, b: Finding): number =>
   (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0);

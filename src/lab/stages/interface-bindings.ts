@@ -2,10 +2,10 @@
 import type { Contract, ContractBinding, ElementType } from '../../../kernels/contracts.ts';
 import type { Finding } from '../types.ts';
 import type { EntryPoint, Reflection, Variable } from '../wgsl/reflect.ts';
-import { placeOf } from '../wgsl/tokens.ts';
-import { layout, packedBytes, partsOf, strideOf, type CountOf, type ScalarName } from '../wgsl/types.ts';
-import { reachableFrom } from '../wgsl/uses.ts';
-import { finding } from './codes.ts';
+import { locationOf } from '../wgsl/tokens.ts';
+import { structLayout, packedSizeBytes, typeComponents, strideOf, type CountOf, type ScalarName } from '../wgsl/types.ts';
+import { findReachableNames } from '../wgsl/uses.ts';
+import { createFinding } from './codes.ts';
 
 /** Without an entry point, it is not checked whether outputs are written. */
 export function checkBindings(
@@ -15,25 +15,25 @@ export function checkBindings(
 ): Finding[] {
   const findings: Finding[] = [];
   const byNumber = new Map<number, Variable>();
-  const list = contract.bindings.map(({ name }, index) => `${index} ${name}`).join(', ');
+  const bindingList = contract.bindings.map(({ name }, index) => `${index} ${name}`).join(', ');
   for (const variable of reflection.variables) {
     const { name, group, binding: number } = variable;
     if (!variable.isResource) continue;
     if (group !== 0) {
-      const got = group ?? 'one that is not known';
-      findings.push(finding('wrong_group', 'error', `${name}: expected group 0, got ${got}`, variable));
+      const actual = group ?? 'one that is not known';
+      findings.push(createFinding('wrong_group', 'error', `${name}: expected group 0, got ${actual}`, variable));
       continue;
     }
     const binding = number === undefined ? undefined : contract.bindings[number];
     if (number === undefined || !binding) {
-      const message = `${name}: expected a binding of ${contract.op} (${list}), got ${number ?? 'one that is not known'}`;
-      findings.push(finding('unknown_binding', 'error', message, variable));
+      const message = `${name}: expected a binding of ${contract.op} (${bindingList}), got ${number ?? 'one that is not known'}`;
+      findings.push(createFinding('unknown_binding', 'error', message, variable));
       continue;
     }
     const other = byNumber.get(number);
     if (other) {
       const message = `${name}: expected one variable at binding ${number}, got ${other.name} and ${name}`;
-      findings.push(finding('duplicate_binding', 'error', message, variable));
+      findings.push(createFinding('duplicate_binding', 'error', message, variable));
     }
     byNumber.set(number, variable);
     findings.push(...checkVariable(variable, binding, number, reflection));
@@ -48,14 +48,14 @@ function missingOutputs(
   reflection: Reflection,
   entry: EntryPoint,
 ): Finding[] {
-  const used = reachableFrom(reflection, entry.name);
+  const used = findReachableNames(reflection, entry.name);
   return contract.bindings.flatMap(({ name, role }, number) => {
     if (role !== 'out' && role !== 'inout') return [];
     const variable = byNumber.get(number);
     if (variable && used.has(variable.name)) return [];
-    const got = variable ? `one that ${entry.name} does not use` : 'none';
-    const message = `expected @group(0) @binding(${number}) var<storage, read_write> ${name}, got ${got}`;
-    return [finding('missing_output', 'error', message, variable ?? entry)];
+    const actual = variable ? `one that ${entry.name} does not use` : 'none';
+    const message = `expected @group(0) @binding(${number}) var<storage, read_write> ${name}, got ${actual}`;
+    return [createFinding('missing_output', 'error', message, variable ?? entry)];
   });
 }
 
@@ -66,67 +66,67 @@ function checkVariable(
   reflection: Reflection,
 ): Finding[] {
   const findings: Finding[] = [];
-  const { name, space, access, typePlace } = variable;
+  const { name, space, access, typeLocation } = variable;
   if (name !== binding.name) {
     const message = `binding ${number} is named ${binding.name} in the op and ${name} here`;
-    findings.push(finding('binding_name', 'info', message, variable));
+    findings.push(createFinding('binding_name', 'info', message, variable));
   }
   const wantedSpace = binding.role === 'uniform' ? 'uniform' : 'storage';
   if (space !== wantedSpace) {
-    const got = space === 'handle' ? variable.typeText : `var<${space}>`;
-    const message = `${name}: expected var<${wantedSpace}>, got ${got}`;
-    findings.push(finding('binding_space', 'error', message, variable));
+    const actual = space === 'handle' ? variable.typeText : `var<${space}>`;
+    const message = `${name}: expected var<${wantedSpace}>, got ${actual}`;
+    findings.push(createFinding('binding_space', 'error', message, variable));
     return findings;
   }
   const wantedAccess = binding.role === 'out' || binding.role === 'inout' ? 'read_write' : 'read';
   if (access !== wantedAccess) {
     const why = binding.role === 'in' ? 'inputs are shared' : `${binding.role} bindings are written`;
     const message = `${name}: expected ${wantedAccess}, got ${access} (${why})`;
-    findings.push(finding('binding_access', 'error', message, variable));
+    findings.push(createFinding('binding_access', 'error', message, variable));
   }
   const countOf: CountOf = (count) => reflection.evaluate(count);
   if (binding.role === 'uniform') findings.push(...checkUniform(variable, binding, reflection, countOf));
   else findings.push(...checkElements(variable, binding.dtype ?? 'f32', countOf));
-  return findings.map((one) => (one.line === undefined ? { ...one, ...typePlace } : one));
+  return findings.map((one) => (one.line === undefined ? { ...one, ...typeLocation } : one));
 }
 
 function checkUniform(
-  { name, type, typeText, typePlace }: Variable,
+  { name, type, typeText, typeLocation }: Variable,
   { members: wanted = [] }: ContractBinding,
   { tokens }: Reflection,
   countOf: CountOf,
 ): Finding[] {
-  const list = wanted.map(([member, scalar]) => `${member}: ${scalar}`).join(', ');
+  const bindingList = wanted.map(([member, scalar]) => `${member}: ${scalar}`).join(', ');
   if (type.kind !== 'struct') {
     return [
-      finding('uniform_type', 'error', `${name}: expected a struct of ${list}, got ${typeText}`, typePlace),
+      createFinding('uniform_type', 'error', `${name}: expected a struct of ${bindingList}, got ${typeText}`, typeLocation),
     ];
   }
-  const places = layout(type.struct, countOf);
+  const memberLayout = structLayout(type.struct, countOf);
   return type.struct.members.flatMap((member, index) => {
-    const place = placeOf(tokens, { from: member.token, to: member.token + 1 });
+    const location = locationOf(tokens, { from: member.token, to: member.token + 1 });
     const [wantedName, wantedType] = wanted[index] ?? [];
     if (wantedName === undefined || wantedType === undefined) {
-      const message = `${type.struct.name}.${member.name}: expected at most ${wanted.length} members (${list}), got ${type.struct.members.length}`;
-      return [finding('uniform_member', 'error', message, place)];
+      const message = `${type.struct.name}.${member.name}: expected at most ${wanted.length} members (${bindingList}), got ${type.struct.members.length}`;
+      return [createFinding('uniform_member', 'error', message, location)];
     }
-    const got = member.type.kind === 'scalar' ? member.type.name : member.type.kind;
-    const offset = places?.[index]?.offset;
-    if (got !== wantedType && !(wantedType === 'u32' && got === 'i32')) {
-      const message = `${type.struct.name}.${member.name}: expected ${wantedName}: ${wantedType}, got ${got}`;
-      return [finding('uniform_member', 'error', message, place)];
+    const actual = member.type.kind === 'scalar' ? member.type.name : member.type.kind;
+    const offset = memberLayout?.[index]?.offset;
+    if (actual !== wantedType && !(wantedType === 'u32' && actual === 'i32')) {
+      const message = `${type.struct.name}.${member.name}: expected ${wantedName}: ${wantedType}, got ${actual}`;
+      return [createFinding('uniform_member', 'error', message, location)];
     }
     if (offset !== undefined && offset !== index * 4) {
       const message = `${type.struct.name}.${member.name}: expected byte offset ${index * 4}, got ${offset}`;
-      return [finding('uniform_member', 'error', message, place)];
+      return [createFinding('uniform_member', 'error', message, location)];
     }
     if (member.name === wantedName) return [];
     const message = `${type.struct.name}.${member.name} holds ${wantedName}`;
-    return [finding('uniform_member_name', 'warning', message, place)];
+    return [createFinding('uniform_member_name', 'warning', message, location)];
   });
 }
 
-const allowed: Readonly<Record<ElementType, readonly ScalarName[]>> = {
+const allowedScalars: Readonly<Record<ElementType, readonly ScalarName[]>> = {
   f32: ['f32'],
   u32: ['u32', 'i32'],
   f16: ['u32', 'f16'],
@@ -134,36 +134,36 @@ const allowed: Readonly<Record<ElementType, readonly ScalarName[]>> = {
 };
 /** Structs of 32-bit words may also contain f32. */
 const allowedInRecords: Readonly<Record<ElementType, readonly ScalarName[]>> = {
-  ...allowed,
+  ...allowedScalars,
   u32: ['u32', 'i32', 'f32'],
 };
 
-const structure: ReadonlySet<string> = new Set(['array', 'atomic']);
+const structuralParts: ReadonlySet<string> = new Set(['array', 'atomic']);
 
 function checkElements(
-  { name, type, typeText, typePlace }: Variable,
+  { name, type, typeText, typeLocation }: Variable,
   dtype: ElementType,
   countOf: CountOf,
 ): Finding[] {
   const last = type.kind === 'struct' ? type.struct.members.at(-1)?.type : type;
-  const scalars = allowed[dtype];
+  const scalars = allowedScalars[dtype];
   const example = `array<${scalars[0]}>`;
   if (last?.kind !== 'array' || last.count) {
     const message = `${name}: expected an array sized by its buffer, for example ${example}, got ${typeText}`;
-    return [finding('not_an_array', 'error', message, typePlace)];
+    return [createFinding('not_an_array', 'error', message, typeLocation)];
   }
   const isRecord = type.kind === 'struct' || last.element.kind === 'struct';
   const wanted = isRecord ? allowedInRecords[dtype] : scalars;
-  const wrong = [...partsOf(type)].filter(
-    (part) => !structure.has(part) && !wanted.some((one) => one === part),
+  const unexpected = [...typeComponents(type)].filter(
+    (part) => !structuralParts.has(part) && !wanted.some((one) => one === part),
   );
-  if (wrong.length > 0) {
-    const message = `${name}: expected elements of ${wanted.join(', ')} or vectors of them (${dtype}), got ${wrong.join(', ')} in ${typeText}`;
-    return [finding('element_type', 'error', message, typePlace)];
+  if (unexpected.length > 0) {
+    const message = `${name}: expected elements of ${wanted.join(', ')} or vectors of them (${dtype}), got ${unexpected.join(', ')} in ${typeText}`;
+    return [createFinding('element_type', 'error', message, typeLocation)];
   }
-  const bytes = packedBytes(last.element, countOf);
+  const bytes = packedSizeBytes(last.element, countOf);
   const stride = strideOf(last.element, countOf);
   if (bytes === undefined || stride === undefined || bytes === stride) return [];
   const message = `${name}: elements of ${bytes} bytes have a stride of ${stride} bytes in ${typeText}, but the op packs them`;
-  return [finding('padded_element', 'warning', message, typePlace)];
+  return [createFinding('padded_element', 'warning', message, typeLocation)];
 }

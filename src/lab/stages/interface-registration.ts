@@ -5,14 +5,14 @@ import { countCombinations, maxCombinations } from './combinations.ts';
 import { compileExpression, ExpressionError } from '../expression.ts';
 import type { Finding, KernelRegistration } from '../types.ts';
 import type { Override, Reflection } from '../wgsl/reflect.ts';
-import { finding } from './codes.ts';
-import type { DeviceFacts } from './interface.ts';
+import { createFinding } from './codes.ts';
+import type { DeviceCapabilities } from './interface.ts';
 
 export function checkRegistration(
   registration: KernelRegistration,
   contract: Contract,
   reflection: Reflection,
-  device: DeviceFacts,
+  device: DeviceCapabilities,
 ): Finding[] {
   return [
     ...checkOverrides(registration, reflection),
@@ -30,7 +30,7 @@ function checkOverrides(
   const findings: Finding[] = [];
   const declared = new Map(reflection.overrides.map((one) => [one.name, one]));
   const list = [...declared.keys()].join(', ') || 'none';
-  const given: [where: string, name: string, values: readonly number[]][] = [
+  const entries: [where: string, name: string, values: readonly number[]][] = [
     ...Object.entries(overrides).map(
       ([name, value]) => ['overrides', name, [value]] as [string, string, number[]],
     ),
@@ -38,36 +38,36 @@ function checkOverrides(
       ([name, values]) => ['tunables', name, values] as [string, string, number[]],
     ),
   ];
-  for (const [where, name, values] of given) {
+  for (const [where, name, values] of entries) {
     const override = declared.get(name);
     if (!override) {
       const message = `${where}.${name}: expected an override of the module (${list}), got ${name}`;
-      findings.push(finding('unknown_override', 'error', message));
+      findings.push(createFinding('unknown_override', 'error', message));
       continue;
     }
     for (const value of values) {
-      const expected = misfit(override, value);
+      const expected = expectedValue(override, value);
       if (expected === undefined) continue;
       const message = `${where}.${name}: expected ${expected}, got ${value}`;
-      findings.push(finding('override_value', 'error', message, override));
+      findings.push(createFinding('override_value', 'error', message, override));
     }
   }
   for (const override of declared.values()) {
     const { name, hasDefault, id } = override;
     if (!hasDefault && !Object.hasOwn(overrides, name) && !Object.hasOwn(tunables, name)) {
       const message = `${name}: expected a default, or a value in overrides or tunables, got none`;
-      findings.push(finding('missing_override', 'error', message, override));
+      findings.push(createFinding('missing_override', 'error', message, override));
     }
     if (id !== undefined) {
       const message = `${name}: expected no @id, got @id(${id}); overrides are set by name`;
-      findings.push(finding('override_id', 'error', message, override));
+      findings.push(createFinding('override_id', 'error', message, override));
     }
   }
   return findings;
 }
 
 /** Describes the expected values, if the given one does not fit the override. */
-function misfit({ type }: Override, value: number): string | undefined {
+function expectedValue({ type }: Override, value: number): string | undefined {
   const isWhole = Number.isInteger(value);
   switch (type) {
     case 'u32':
@@ -90,12 +90,12 @@ function checkTunables(registration: KernelRegistration): Finding[] {
   const findings: Finding[] = [];
   for (const [name, values] of Object.entries(registration.tunables ?? {})) {
     if (values.length > 0) continue;
-    findings.push(finding('empty_tunable', 'error', `tunables.${name}: expected values to try, got none`));
+    findings.push(createFinding('empty_tunable', 'error', `tunables.${name}: expected values to try, got none`));
   }
   const count = countCombinations(registration);
   if (count > maxCombinations) {
     const message = `tunables: expected at most ${maxCombinations} combinations, got ${count}`;
-    findings.push(finding('too_many_combinations', 'error', message));
+    findings.push(createFinding('too_many_combinations', 'error', message));
   }
   return findings;
 }
@@ -116,12 +116,12 @@ function checkDispatch(
       for (const name of compileExpression(text).names) {
         if (known.includes(name)) continue;
         const message = `dispatch.${axis}: expected a dim of ${contract.op} or an override (${known.join(', ')}), got ${name} in '${text}'`;
-        findings.push(finding('dispatch_name', 'error', message));
+        findings.push(createFinding('dispatch_name', 'error', message));
       }
     } catch (error) {
       if (!(error instanceof ExpressionError)) throw error;
       const message = `dispatch.${axis}: ${error.message} at character ${error.position + 1} of '${text.slice(0, 200)}'`;
-      findings.push(finding('dispatch_syntax', 'error', message));
+      findings.push(createFinding('dispatch_syntax', 'error', message));
     }
   }
   return findings;
@@ -136,31 +136,31 @@ const featureOf = new Map([
 function checkFeatures(
   { requires = [] }: KernelRegistration,
   { enables }: Reflection,
-  { features }: DeviceFacts,
+  { features }: DeviceCapabilities,
 ): Finding[] {
   const findings: Finding[] = [];
-  const listed = new Set<string>(requires);
+  const required = new Set<string>(requires);
   const available = new Set(features);
   const enabled = new Map(enables.map((one) => [featureOf.get(one.name) ?? '', one]));
-  for (const feature of listed) {
+  for (const feature of required) {
     const enable = enabled.get(feature);
     if (!available.has(feature)) {
       const message = `requires: expected a feature of this adapter, got ${feature}`;
-      findings.push(finding('feature_missing', 'error', message, enable));
+      findings.push(createFinding('feature_missing', 'error', message, enable));
     } else if (!enable) {
       findings.push(
-        finding('feature_unused', 'warning', `requires ${feature}, but the source does not enable it`),
+        createFinding('feature_unused', 'warning', `requires ${feature}, but the source does not enable it`),
       );
     }
   }
   for (const [feature, enable] of enabled) {
-    if (feature === '' || listed.has(feature)) continue;
+    if (feature === '' || required.has(feature)) continue;
     if (available.has(feature)) {
       const message = `enable ${enable.name} needs ${feature}, which is not listed in requires; it is added`;
-      findings.push(finding('feature_implied', 'info', message, enable));
+      findings.push(createFinding('feature_implied', 'info', message, enable));
     } else {
       const message = `enable ${enable.name}: expected the feature ${feature}, got an adapter without it`;
-      findings.push(finding('feature_missing', 'error', message, enable));
+      findings.push(createFinding('feature_missing', 'error', message, enable));
     }
   }
   return findings;
@@ -170,10 +170,10 @@ function checkFormats({ dtypes = [] }: KernelRegistration, contract: Contract): 
   if (dtypes.length === 0) return [];
   if (!contract.bindings.some(({ dtype }) => dtype === 'weights')) {
     const message = `dtypes: expected none, as ${contract.op} reads no weights, got ${dtypes.join(', ')}`;
-    return [finding('dtype_not_applicable', 'error', message)];
+    return [createFinding('dtype_not_applicable', 'error', message)];
   }
   const known: readonly string[] = formatNames;
   return dtypes
     .filter((dtype) => !known.includes(dtype))
-    .map((dtype) => finding('unknown_dtype', 'error', `dtypes: expected ${known.join(', ')}, got ${dtype}`));
+    .map((dtype) => createFinding('unknown_dtype', 'error', `dtypes: expected ${known.join(', ')}, got ${dtype}`));
 }

@@ -1,24 +1,24 @@
 /** Checks workgroup size and memory against the adapter's limits, for every tunable combination. */
 import type { Finding, KernelRegistration } from '../types.ts';
 import {
-  variableBytes,
+  variableSizeBytes,
   workgroupSize,
   type EntryPoint,
   type OverrideValues,
   type Reflection,
   type Variable,
 } from '../wgsl/reflect.ts';
-import type { Place } from '../wgsl/tokens.ts';
-import { reachableFrom } from '../wgsl/uses.ts';
-import { finding, type FindingCode } from './codes.ts';
+import type { SourceLocation } from '../wgsl/tokens.ts';
+import { findReachableNames } from '../wgsl/uses.ts';
+import { createFinding, type FindingCode } from './codes.ts';
 import { combinationsOf } from './combinations.ts';
-import type { DeviceFacts } from './interface.ts';
+import type { DeviceCapabilities } from './interface.ts';
 
-interface Excess {
+interface LimitExcess {
   readonly code: FindingCode;
   readonly limit: string;
   readonly text: string;
-  readonly place: Place;
+  readonly location: SourceLocation;
 }
 
 /**
@@ -29,9 +29,9 @@ export function checkWorkgroup(
   registration: KernelRegistration,
   reflection: Reflection,
   entry: EntryPoint,
-  { limits }: DeviceFacts,
+  { limits }: DeviceCapabilities,
 ): Finding[] {
-  const used = reachableFrom(reflection, entry.name);
+  const used = findReachableNames(reflection, entry.name);
   const variables = reflection.variables.filter(({ name, space }) => space === 'workgroup' && used.has(name));
   const all = combinationsOf(registration).map((values) => ({
     values,
@@ -41,60 +41,60 @@ export function checkWorkgroup(
     ],
   }));
   const severity = all.some(({ excesses }) => excesses.length === 0) ? 'warning' : 'error';
-  const found = new Map<string, Finding>();
+  const findingsByLimit = new Map<string, Finding>();
   for (const { values, excesses } of all) {
     const list = Object.entries(values).map(([name, value]) => `${name}=${value}`);
     const suffix = list.length > 0 ? ` with ${list.join(' ')}` : '';
-    for (const { code, limit, text, place } of excesses) {
-      if (!found.has(limit)) found.set(limit, finding(code, severity, `${limit}: ${text}${suffix}`, place));
+    for (const { code, limit, text, location } of excesses) {
+      if (!findingsByLimit.has(limit)) findingsByLimit.set(limit, createFinding(code, severity, `${limit}: ${text}${suffix}`, location));
     }
   }
-  return [...found.values()];
+  return [...findingsByLimit.values()];
 }
 
 function sizeExcesses(
   reflection: Reflection,
   entry: EntryPoint,
   values: OverrideValues,
-  limits: DeviceFacts['limits'],
-): Excess[] {
-  const place = entry.workgroupPlace ?? entry;
+  limits: DeviceCapabilities['limits'],
+): LimitExcess[] {
+  const location = entry.workgroupLocation ?? entry;
   const size = workgroupSize(reflection, entry, values);
-  const wrong = size.flatMap((value, axis): Excess[] => {
+  const invalid = size.flatMap((value, axis): LimitExcess[] => {
     if (value === undefined || (Number.isInteger(value) && value > 0)) return [];
     const text = `expected a whole number above 0, got ${value}`;
-    return [{ code: 'workgroup_size', limit: `workgroup_size ${'xyz'[axis]}`, text, place }];
+    return [{ code: 'workgroup_size', limit: `workgroup_size ${'xyz'[axis]}`, text, location }];
   });
   const [x = 1, y = 1, z = 1] = size;
-  const wanted = {
+  const requested = {
     maxComputeWorkgroupSizeX: x,
     maxComputeWorkgroupSizeY: y,
     maxComputeWorkgroupSizeZ: z,
     maxComputeInvocationsPerWorkgroup: x * y * z,
   };
-  const large = Object.entries(wanted).flatMap(([limit, got]): Excess[] => {
-    const most = limits[limit as keyof typeof wanted];
-    if (got <= most) return [];
-    return [{ code: 'workgroup_size', limit, text: `expected at most ${most}, got ${got}`, place }];
+  const overLimit = Object.entries(requested).flatMap(([limit, got]): LimitExcess[] => {
+    const limitValue = limits[limit as keyof typeof requested];
+    if (got <= limitValue) return [];
+    return [{ code: 'workgroup_size', limit, text: `expected at most ${limitValue}, got ${got}`, location }];
   });
-  return [...wrong, ...large];
+  return [...invalid, ...overLimit];
 }
 
 function memoryExcesses(
   reflection: Reflection,
   variables: readonly Variable[],
   values: OverrideValues,
-  limits: DeviceFacts['limits'],
-): Excess[] {
+  limits: DeviceCapabilities['limits'],
+): LimitExcess[] {
   let bytes = 0;
-  const [place] = variables;
+  const [location] = variables;
   for (const variable of variables) {
     // WebGPU rounds each variable up to 16 bytes.
-    bytes += Math.ceil((variableBytes(reflection, variable, values) ?? 0) / 16) * 16;
+    bytes += Math.ceil((variableSizeBytes(reflection, variable, values) ?? 0) / 16) * 16;
   }
-  const most = limits.maxComputeWorkgroupStorageSize;
-  if (!place || bytes <= most) return [];
+  const limitValue = limits.maxComputeWorkgroupStorageSize;
+  if (!location || bytes <= limitValue) return [];
   const list = variables.map(({ name }) => name).join(', ');
-  const text = `expected at most ${most} bytes, got ${bytes} (${list})`;
-  return [{ code: 'workgroup_memory', limit: 'maxComputeWorkgroupStorageSize', text, place }];
+  const text = `expected at most ${limitValue} bytes, got ${bytes} (${list})`;
+  return [{ code: 'workgroup_memory', limit: 'maxComputeWorkgroupStorageSize', text, location }];
 }

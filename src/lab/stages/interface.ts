@@ -5,10 +5,10 @@ import type { EntryPoint, Reflection } from '../wgsl/reflect.ts';
 import { checkBindings } from './interface-bindings.ts';
 import { checkRegistration } from './interface-registration.ts';
 import { checkWorkgroup } from './interface-workgroup.ts';
-import { byPlace, finding } from './codes.ts';
+import { byLocation, createFinding } from './codes.ts';
 
 /** A `GPUDevice` satisfies it. */
-export interface DeviceFacts {
+export interface DeviceCapabilities {
   readonly limits: Pick<
     GPUSupportedLimits,
     | 'maxComputeInvocationsPerWorkgroup'
@@ -26,7 +26,7 @@ export function checkInterface(
   registration: KernelRegistration,
   contract: Contract,
   reflection: Reflection,
-  device: DeviceFacts,
+  device: DeviceCapabilities,
 ): Finding[] {
   const name = registration.entry_point ?? 'main';
   const entry = reflection.entryPoints.find((one) => one.name === name);
@@ -36,13 +36,13 @@ export function checkInterface(
     ...checkRegistration(registration, contract, reflection, device),
   ];
   const storage = contract.bindings.filter(({ role }) => role !== 'uniform').length;
-  const most = device.limits.maxStorageBuffersPerShaderStage;
-  if (storage > most) {
-    const message = `maxStorageBuffersPerShaderStage: expected at least ${storage} for ${contract.op}, got ${most}`;
-    findings.push(finding('too_many_storage_buffers', 'error', message));
+  const maxBuffers = device.limits.maxStorageBuffersPerShaderStage;
+  if (storage > maxBuffers) {
+    const message = `maxStorageBuffersPerShaderStage: expected at least ${storage} for ${contract.op}, got ${maxBuffers}`;
+    findings.push(createFinding('too_many_storage_buffers', 'error', message));
   }
   if (entry?.stage === 'compute') findings.push(...checkWorkgroup(registration, reflection, entry, device));
-  return findings.sort(byPlace);
+  return findings.sort(byLocation);
 }
 
 function checkEntryPoint(
@@ -53,9 +53,9 @@ function checkEntryPoint(
   if (entry?.stage === 'compute') return [];
   if (entry) {
     const message = `${name}: expected a compute shader, got a ${entry.stage} shader`;
-    return [finding('entry_point_stage', 'error', message, entry)];
+    return [createFinding('entry_point_stage', 'error', message, entry)];
   }
   const list = entryPoints.map((one) => `${one.name} (${one.stage})`).join(', ');
   const message = `expected an entry point '${name}', got ${list || 'no entry point'}`;
-  return [finding('missing_entry_point', 'error', message)];
+  return [createFinding('missing_entry_point', 'error', message)];
 }

@@ -1,7 +1,7 @@
 /** Pipeline stage of the gate: compiles with the driver, with an explicit layout from the op's contract. */
 import type { Contract, ContractBinding } from '../../../kernels/contracts.ts';
 import type { Finding } from '../types.ts';
-import { finding } from './codes.ts';
+import { createFinding } from './codes.ts';
 
 export interface PipelineRequest {
   readonly module: GPUShaderModule;
@@ -16,7 +16,7 @@ export interface PipelineRequest {
   readonly source?: string;
 }
 
-export interface MadePipeline {
+export interface CompiledPipeline {
   readonly pipeline: GPUComputePipeline;
   /** Layout of group 0. Binding numbers are indices in the contract's list. */
   readonly layout: GPUBindGroupLayout;
@@ -28,10 +28,10 @@ const bufferType = ({ role }: ContractBinding): GPUBufferBindingType => {
 };
 
 /** Does not throw, and causes no uncaptured device errors. */
-export async function makePipeline(
+export async function compilePipeline(
   device: GPUDevice,
   request: PipelineRequest,
-): Promise<MadePipeline | { findings: Finding[] }> {
+): Promise<CompiledPipeline | { findings: Finding[] }> {
   const { module, contract, entryPoint, constants, label, extraGroups = [], source = '' } = request;
   device.pushErrorScope('internal');
   device.pushErrorScope('validation');
@@ -43,7 +43,7 @@ export async function makePipeline(
       buffer: { type: bufferType(binding) },
     })),
   });
-  const made = device
+  const compilation = device
     .createComputePipelineAsync({
       label,
       layout: device.createPipelineLayout({ label, bindGroupLayouts: [layout, ...extraGroups] }),
@@ -56,13 +56,13 @@ export async function makePipeline(
   const scopes = [device.popErrorScope(), device.popErrorScope()].map(
     (scope) => scope.catch((error: unknown) => error as GPUError), // the device was lost
   );
-  const [outcome, ...scoped] = await Promise.all([made, ...scopes]);
+  const [outcome, ...scoped] = await Promise.all([compilation, ...scopes]);
   // An error of the layout is more specific than the pipeline's "is invalid due to a previous error".
-  const earlier = scoped.find((error) => error !== null);
-  if ('pipeline' in outcome && !earlier) return { pipeline: outcome.pipeline, layout };
-  const error = earlier ?? ('error' in outcome ? outcome.error : undefined);
+  const scopedError = scoped.find((error) => error !== null);
+  if ('pipeline' in outcome && !scopedError) return { pipeline: outcome.pipeline, layout };
+  const error = scopedError ?? ('error' in outcome ? outcome.error : undefined);
   const message = error instanceof Error || isMessage(error) ? error.message : String(error);
-  const isInternal = 'error' in outcome && !earlier && reasonOf(outcome.error) === 'internal';
+  const isInternal = 'error' in outcome && !scopedError && reasonOf(outcome.error) === 'internal';
   return { findings: [findingOf(message, isInternal, source)] };
 }
 
@@ -100,16 +100,16 @@ function findingOf(message: string, isInternal: boolean, source: string): Findin
   for (const { pattern, limit } of limits) {
     const { got, most } = pattern.exec(message)?.groups ?? {};
     if (got !== undefined && most !== undefined) {
-      return finding('limit_exceeded', 'error', `${limit}: expected at most ${most}, got ${got}`);
+      return createFinding('limit_exceeded', 'error', `${limit}: expected at most ${most}, got ${got}`);
     }
   }
   const code = isInternal ? 'pipeline_internal' : 'pipeline_validation';
   // Override expressions are checked only here. The column in the message counts UTF-8 bytes.
-  const placed = /^:(\d+):(\d+) error: (.*)$(?:\n.*\n *(\^+))?/m.exec(message);
-  if (!placed) return finding(code, 'error', (message.split('\n - ')[0] ?? message).trim());
-  const [, line = '1', column = '1', text = '', carets = '^'] = placed;
+  const match = /^:(\d+):(\d+) error: (.*)$(?:\n.*\n *(\^+))?/m.exec(message);
+  if (!match) return createFinding(code, 'error', (message.split('\n - ')[0] ?? message).trim());
+  const [, line = '1', column = '1', text = '', carets = '^'] = match;
   const lineText = source.split(/\r\n|[\n\v\f\r\u0085\u2028\u2029]/)[Number(line) - 1] ?? '';
   const before = new TextEncoder().encode(lineText).subarray(0, Number(column) - 1);
   const utf16 = lineText === '' ? Number(column) : new TextDecoder().decode(before).length + 1;
-  return finding(code, 'error', text, { line: Number(line), column: utf16, length: carets.length });
+  return createFinding(code, 'error', text, { line: Number(line), column: utf16, length: carets.length });
 }

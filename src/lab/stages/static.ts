@@ -6,12 +6,12 @@ import { reflect } from '../wgsl/reflect.ts';
 import { checkInterface } from './interface.ts';
 import { checkSafety } from './safety.ts';
 
-export interface DeviceFacts {
+export interface StaticDeviceCapabilities {
   readonly limits: GPUSupportedLimits;
   readonly features: readonly string[];
 }
 
-export function staticFindings(registration: KernelRegistration, device: DeviceFacts): Finding[] {
+export function staticFindings(registration: KernelRegistration, device: StaticDeviceCapabilities): Finding[] {
   const contract = contracts.get(registration.op);
   if (!contract) return [];
   try {

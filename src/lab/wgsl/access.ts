@@ -5,15 +5,15 @@ import type { Type } from './types.ts';
 
 export interface IndexStep {
   /** Token indices of `[` and `]`. */
-  readonly open: number;
-  readonly close: number;
+  readonly openToken: number;
+  readonly closeToken: number;
   /** Type of the indexed expression. */
-  readonly of: Type;
+  readonly indexedType: Type;
   /** Source text of the indexed expression, if it is a runtime-sized array: the variable, or its last member. */
   readonly path: string;
 }
 
-export interface Access {
+export interface AccessPath {
   /** Token range, including parentheses around the name. */
   readonly from: number;
   readonly to: number;
@@ -23,28 +23,28 @@ export interface Access {
 }
 
 /** @param root token index of the name of a variable of this type */
-export function followAccess({ tokens }: Reflection, root: number, type: Type): Access {
+export function followAccess({ tokens }: Reflection, root: number, type: Type): AccessPath {
   let from = root;
-  let at = root + 1;
+  let index = root + 1;
   const steps: IndexStep[] = [];
   let path = tokens[root]?.text ?? '';
   let current: Type | undefined = type;
   for (;;) {
-    const token = tokens[at];
-    if (token?.text === '[' && token.partner > at) {
-      if (current) steps.push({ open: at, close: token.partner, of: current, path });
+    const token = tokens[index];
+    if (token?.text === '[' && token.matchIndex > index) {
+      if (current) steps.push({ openToken: index, closeToken: token.matchIndex, indexedType: current, path });
       current = current && elementOf(current);
-      at = token.partner + 1;
+      index = token.matchIndex + 1;
     } else if (token?.text === '.') {
-      const member: string = tokens[at + 1]?.text ?? '';
+      const member: string = tokens[index + 1]?.text ?? '';
       path += `.${member}`;
       current = current && memberOf(current, member);
-      at += 2;
-    } else if (token?.text === ')' && token.partner === from - 1 && !isCall(tokens[from - 2])) {
+      index += 2;
+    } else if (token?.text === ')' && token.matchIndex === from - 1 && !isCall(tokens[from - 2])) {
       from--;
-      at++;
+      index++;
     } else {
-      return { from, to: at, steps, type: current };
+      return { from, to: index, steps, type: current };
     }
   }
 }
@@ -54,7 +54,7 @@ const keywords: ReadonlySet<string> = new Set(['return', 'if', 'while', 'switch'
 /** Whether the token before a parenthesis makes it an argument list. */
 const isCall = (before: Token | undefined): boolean =>
   before !== undefined &&
-  ((before.kind === 'name' && !keywords.has(before.text)) || (before.text === '>' && before.partner >= 0));
+  ((before.kind === 'name' && !keywords.has(before.text)) || (before.text === '>' && before.matchIndex >= 0));
 
 function elementOf(type: Type): Type | undefined {
   switch (type.kind) {

@@ -1,19 +1,19 @@
 /** Evaluates constant and override expressions, without a compiler. Supports scalars and some builtin functions. */
-import { placeOf, split, type Range, type Token } from './tokens.ts';
+import { locationOf, splitRange, type Range, type Token } from './tokens.ts';
 
 /** `int` and `float` are WGSL's abstract numeric types. Booleans are 0 and 1. */
 type NumberType = 'bool' | 'i32' | 'u32' | 'f32' | 'f16' | 'int' | 'float';
 
-export interface Value {
+export interface ConstantValue {
   readonly type: NumberType;
   /** Undefined when it depends on an override without a value. */
   readonly value: number | undefined;
 }
 
 /** Looks up a constant or override by name. */
-export type Lookup = (name: string) => Value | undefined;
+export type ConstantLookup = (name: string) => ConstantValue | undefined;
 
-const levels: readonly (readonly string[])[] = [
+const precedenceLevels: readonly (readonly string[])[] = [
   ['||'],
   ['&&'],
   ['|'],
@@ -25,44 +25,44 @@ const levels: readonly (readonly string[])[] = [
   ['+', '-'],
   ['*', '/', '%'],
 ];
-const logical = new Set(['||', '&&', '==', '!=', '<', '>', '<=', '>=']);
+const logicalOperators = new Set(['||', '&&', '==', '!=', '<', '>', '<=', '>=']);
 
 /** Returns undefined for unsupported expressions: vectors, arrays, most functions. */
-export function evaluate(tokens: readonly Token[], range: Range, lookup: Lookup): Value | undefined {
+export function evaluateExpression(tokens: readonly Token[], range: Range, lookup: ConstantLookup): ConstantValue | undefined {
   let at = range.from;
   const text = (): string | undefined => (at < range.to ? tokens[at]?.text : undefined);
 
-  function binary(level: number): Value | undefined {
-    const verbs = levels[level];
-    if (!verbs) return unary();
+  function binary(level: number): ConstantValue | undefined {
+    const operators = precedenceLevels[level];
+    if (!operators) return unary();
     let left = binary(level + 1);
-    for (let verb = text(); left && verb !== undefined && verbs.includes(verb); verb = text()) {
+    for (let operator = text(); left && operator !== undefined && operators.includes(operator); operator = text()) {
       at++;
       const right = binary(level + 1);
-      left = right && combine(verb, left, right);
+      left = right && applyBinary(operator, left, right);
     }
     return left;
   }
-  function unary(): Value | undefined {
-    const verb = text();
-    if (verb !== '-' && verb !== '!' && verb !== '~') return primary();
+  function unary(): ConstantValue | undefined {
+    const operator = text();
+    if (operator !== '-' && operator !== '!' && operator !== '~') return primary();
     at++;
     const inner = unary();
     if (!inner) return undefined;
     const { type, value } = inner;
     if (value === undefined) return inner;
-    if (verb === '-') return { type, value: -value };
-    if (verb === '!') return { type, value: value === 0 ? 1 : 0 };
-    return { type, value: wrap(type, ~BigInt(value)) };
+    if (operator === '-') return { type, value: -value };
+    if (operator === '!') return { type, value: value === 0 ? 1 : 0 };
+    return { type, value: wrapInteger(type, ~BigInt(value)) };
   }
-  function primary(): Value | undefined {
+  function primary(): ConstantValue | undefined {
     const token = tokens[at];
     if (!token || at >= range.to) return undefined;
     at++;
-    if (token.kind === 'number') return literal(token.text);
+    if (token.kind === 'number') return parseLiteral(token.text);
     if (token.text === '(') {
       const inner = binary(0);
-      if (at !== token.partner) return undefined;
+      if (at !== token.matchIndex) return undefined;
       at++;
       return postfixed(inner);
     }
@@ -72,15 +72,15 @@ export function evaluate(tokens: readonly Token[], range: Range, lookup: Lookup)
     }
     const open = tokens[at];
     if (open?.text === '(' && at < range.to) {
-      const args = split(tokens, { from: at + 1, to: open.partner }).map((arg) =>
-        evaluate(tokens, arg, lookup),
+      const args = splitRange(tokens, { from: at + 1, to: open.matchIndex }).map((arg) =>
+        evaluateExpression(tokens, arg, lookup),
       );
-      at = open.partner + 1;
+      at = open.matchIndex + 1;
       return postfixed(args.every((arg) => arg !== undefined) ? call(token.text, args) : undefined);
     }
     return postfixed(lookup(token.text));
   }
-  const postfixed = (value: Value | undefined): Value | undefined =>
+  const postfixed = (value: ConstantValue | undefined): ConstantValue | undefined =>
     text() === '.' || text() === '[' ? undefined : value;
 
   const result = binary(0);
@@ -88,24 +88,24 @@ export function evaluate(tokens: readonly Token[], range: Range, lookup: Lookup)
 }
 
 /** Source text of a range, for messages. */
-export function textOf(source: string, tokens: readonly Token[], range: Range): string {
+export function sourceTextOf(source: string, tokens: readonly Token[], range: Range): string {
   const first = tokens[range.from];
   if (!first || range.to <= range.from) return '';
-  return source.slice(first.offset, first.offset + placeOf(tokens, range).length);
+  return source.slice(first.offset, first.offset + locationOf(tokens, range).length);
 }
 
-function literal(text: string): Value {
+function parseLiteral(text: string): ConstantValue {
   const hex = /^0[xX]([\da-fA-F]*)\.?([\da-fA-F]*)(?:[pP]([+-]?\d+))?([fhiu]?)$/.exec(text);
   if (hex) {
     const [, whole = '', part = '', power, suffix = ''] = hex;
     const value = Number.parseInt(`${whole}${part}` || '0', 16) * 2 ** (Number(power ?? 0) - 4 * part.length);
-    return { type: suffixed(suffix, power !== undefined || text.includes('.')), value };
+    return { type: typeOfLiteral(suffix, power !== undefined || text.includes('.')), value };
   }
   const suffix = /[iufh]$/.exec(text)?.[0] ?? '';
-  return { type: suffixed(suffix, /[.eE]/.test(text)), value: Number(text.replace(/[iufh]$/, '')) };
+  return { type: typeOfLiteral(suffix, /[.eE]/.test(text)), value: Number(text.replace(/[iufh]$/, '')) };
 }
 
-function suffixed(suffix: string, fraction: boolean): NumberType {
+function typeOfLiteral(suffix: string, fraction: boolean): NumberType {
   const types: Readonly<Record<string, NumberType>> = { i: 'i32', u: 'u32', f: 'f32', h: 'f16' };
   return types[suffix] ?? (fraction ? 'float' : 'int');
 }
@@ -119,21 +119,21 @@ function commonType(a: NumberType, b: NumberType): NumberType {
 const isInteger = (type: NumberType): boolean => type === 'int' || type === 'i32' || type === 'u32';
 
 /** Wraps an integer to the range of the type. */
-function wrap(type: NumberType, value: bigint): number {
+function wrapInteger(type: NumberType, value: bigint): number {
   if (type === 'u32') return Number(BigInt.asUintN(32, value));
   return Number(BigInt.asIntN(type === 'i32' ? 32 : 64, value));
 }
 
-function combine(verb: string, left: Value, right: Value): Value {
-  const shift = verb === '<<' || verb === '>>';
+function applyBinary(operator: string, left: ConstantValue, right: ConstantValue): ConstantValue {
+  const shift = operator === '<<' || operator === '>>';
   const type = shift ? left.type : commonType(left.type, right.type);
   const [a, b] = [left.value, right.value];
-  const value = a === undefined || b === undefined ? undefined : operate(verb, type, a, b);
-  return { type: logical.has(verb) ? 'bool' : type, value };
+  const value = a === undefined || b === undefined ? undefined : computeBinary(operator, type, a, b);
+  return { type: logicalOperators.has(operator) ? 'bool' : type, value };
 }
 
-function operate(verb: string, type: NumberType, a: number, b: number): number | undefined {
-  switch (verb) {
+function computeBinary(operator: string, type: NumberType, a: number, b: number): number | undefined {
+  switch (operator) {
     case '+':
       return a + b;
     case '-':
@@ -161,32 +161,32 @@ function operate(verb: string, type: NumberType, a: number, b: number): number |
     case '>=':
       return a >= b ? 1 : 0;
     default:
-      return type === 'bool' || isInteger(type) ? bitwise(verb, type, a, b) : undefined;
+      return type === 'bool' || isInteger(type) ? computeBitwise(operator, type, a, b) : undefined;
   }
 }
 
-function bitwise(verb: string, type: NumberType, a: number, b: number): number | undefined {
+function computeBitwise(operator: string, type: NumberType, a: number, b: number): number | undefined {
   if (!Number.isInteger(a) || !Number.isInteger(b)) return undefined;
   const [x, y] = [BigInt(a), BigInt(b)];
-  switch (verb) {
+  switch (operator) {
     case '|':
-      return wrap(type, x | y);
+      return wrapInteger(type, x | y);
     case '^':
-      return wrap(type, x ^ y);
+      return wrapInteger(type, x ^ y);
     case '&':
-      return wrap(type, x & y);
+      return wrapInteger(type, x & y);
     case '<<':
-      return b >= 0 && b < 64 ? wrap(type, x << y) : undefined;
+      return b >= 0 && b < 64 ? wrapInteger(type, x << y) : undefined;
     case '>>':
-      return b >= 0 && b < 64 ? wrap(type, x >> y) : undefined;
+      return b >= 0 && b < 64 ? wrapInteger(type, x >> y) : undefined;
     default:
       return undefined;
   }
 }
 
-const casts: ReadonlySet<string> = new Set(['u32', 'i32', 'f32', 'f16', 'bool']);
+const castNames: ReadonlySet<string> = new Set(['u32', 'i32', 'f32', 'f16', 'bool']);
 
-const calls: ReadonlyMap<string, (...values: number[]) => number> = new Map([
+const builtinFunctions: ReadonlyMap<string, (...values: number[]) => number> = new Map([
   ['min', (...values) => Math.min(...values)],
   ['max', (...values) => Math.max(...values)],
   ['clamp', (value = 0, low = 0, high = 0) => Math.min(Math.max(value, low), high)],
@@ -198,20 +198,20 @@ const calls: ReadonlyMap<string, (...values: number[]) => number> = new Map([
   ['countTrailingZeros', (value = 0) => (value === 0 ? 32 : 31 - Math.clz32(value & -value))],
 ]);
 
-function call(name: string, args: readonly Value[]): Value | undefined {
+function call(name: string, args: readonly ConstantValue[]): ConstantValue | undefined {
   const numbers = args.flatMap(({ value }) => (value === undefined ? [] : [value]));
-  const known = numbers.length === args.length;
-  if (casts.has(name) && args.length === 1) {
+  const areAllKnown = numbers.length === args.length;
+  if (castNames.has(name) && args.length === 1) {
     const type = name as NumberType;
     const [value] = numbers;
-    if (!known || value === undefined) return { type, value: undefined };
+    if (!areAllKnown || value === undefined) return { type, value: undefined };
     if (type === 'bool') return { type, value: value === 0 ? 0 : 1 };
-    return { type, value: isInteger(type) ? wrap(type, BigInt(Math.trunc(value))) : value };
+    return { type, value: isInteger(type) ? wrapInteger(type, BigInt(Math.trunc(value))) : value };
   }
-  const apply = calls.get(name);
+  const apply = builtinFunctions.get(name);
   if (!apply || args.length === 0) return undefined;
   const type = args
     .slice(0, name === 'select' ? 2 : undefined)
     .reduce<NumberType>((all, arg) => commonType(all, arg.type), 'int');
-  return { type, value: known ? apply(...numbers) : undefined };
+  return { type, value: areAllKnown ? apply(...numbers) : undefined };
 }

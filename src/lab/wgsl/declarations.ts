@@ -1,5 +1,5 @@
 /** Parses the declarations of a WGSL module to token ranges. */
-import { find, split, type Range, type Token } from './tokens.ts';
+import { findToken, splitRange, type Range, type Token } from './tokens.ts';
 
 export interface Attribute {
   readonly name: string;
@@ -9,26 +9,26 @@ export interface Attribute {
 }
 
 /** In all declaration types, `name` is a token index. */
-interface Declared {
+interface Declaration {
   readonly name: number;
   readonly attributes: readonly Attribute[];
 }
 
-interface Initialised extends Declared {
+interface InitializedDeclaration extends Declaration {
   readonly type?: Range;
   readonly value?: Range;
 }
 
-interface RawVariable extends Initialised {
+interface RawVariable extends InitializedDeclaration {
   /** Address space and access as written. */
   readonly template: readonly string[];
 }
 
-interface RawMember extends Declared {
+interface RawMember extends Declaration {
   readonly type: Range;
 }
 
-export interface RawFunction extends Declared {
+export interface RawFunction extends Declaration {
   readonly parameters: readonly RawMember[];
   /** Token index of the opening brace. */
   readonly body: number;
@@ -40,8 +40,8 @@ export interface Declarations {
   readonly requires: readonly number[];
   readonly aliases: ReadonlyMap<string, Range>;
   readonly structs: ReadonlyMap<string, { readonly members: readonly RawMember[] }>;
-  readonly constants: ReadonlyMap<string, Initialised>;
-  readonly overrides: ReadonlyMap<string, Initialised>;
+  readonly constants: ReadonlyMap<string, InitializedDeclaration>;
+  readonly overrides: ReadonlyMap<string, InitializedDeclaration>;
   readonly variables: readonly RawVariable[];
   readonly functions: readonly RawFunction[];
 }
@@ -56,9 +56,9 @@ export function readAttributes(
   while (tokens[end]?.text === '@') {
     const name = tokens[end + 1]?.text ?? '';
     const open = tokens[end + 2];
-    const hasArgs = open?.text === '(' && open.partner > 0;
-    const next = hasArgs ? open.partner + 1 : end + 2;
-    const args = hasArgs ? split(tokens, { from: end + 3, to: open.partner }) : [];
+    const hasArgs = open?.text === '(' && open.matchIndex > 0;
+    const next = hasArgs ? open.matchIndex + 1 : end + 2;
+    const args = hasArgs ? splitRange(tokens, { from: end + 3, to: open.matchIndex }) : [];
     attributes.push({ name, args, range: { from: end, to: next } });
     end = next;
   }
@@ -66,12 +66,12 @@ export function readAttributes(
 }
 
 /** Reads `: T = value` after a name, up to token `end`. */
-export function readInitialised(
+export function readInitializer(
   tokens: readonly Token[],
   at: number,
   end: number,
 ): { type?: Range; value?: Range } {
-  const equals = find(tokens, { from: at, to: end }, '=');
+  const equals = findToken(tokens, { from: at, to: end }, '=');
   return {
     ...(tokens[at]?.text === ':' && { type: { from: at + 1, to: equals } }),
     ...(equals < end && { value: { from: equals + 1, to: end } }),
@@ -79,7 +79,7 @@ export function readInitialised(
 }
 
 const members = (tokens: readonly Token[], range: Range): RawMember[] =>
-  split(tokens, range).map((member) => {
+  splitRange(tokens, range).map((member) => {
     const { attributes, end } = readAttributes(tokens, member.from);
     return { name: end, attributes, type: { from: end + 2, to: member.to } };
   });
@@ -89,8 +89,8 @@ export function readDeclarations(tokens: readonly Token[]): Declarations {
   const requires: number[] = [];
   const aliases = new Map<string, Range>();
   const structs = new Map<string, { members: readonly RawMember[] }>();
-  const constants = new Map<string, Initialised>();
-  const overrides = new Map<string, Initialised>();
+  const constants = new Map<string, InitializedDeclaration>();
+  const overrides = new Map<string, InitializedDeclaration>();
   const variables: RawVariable[] = [];
   const functions: RawFunction[] = [];
   const rest = (from: number): Range => ({ from, to: tokens.length });
@@ -99,13 +99,13 @@ export function readDeclarations(tokens: readonly Token[]): Declarations {
   while (at < tokens.length) {
     const { attributes, end: start } = readAttributes(tokens, at);
     const keyword = tokens[start]?.text;
-    const isShort = keyword !== 'fn' && keyword !== 'struct';
-    const end = isShort ? find(tokens, rest(start), ';') : start;
+    const endsInSemicolon = keyword !== 'fn' && keyword !== 'struct';
+    const end = endsInSemicolon ? findToken(tokens, rest(start), ';') : start;
     at = end + 1;
     switch (keyword) {
       case 'enable':
       case 'requires':
-        for (const { from } of split(tokens, { from: start + 1, to: end })) {
+        for (const { from } of splitRange(tokens, { from: start + 1, to: end })) {
           (keyword === 'enable' ? enables : requires).push(from);
         }
         break;
@@ -114,7 +114,7 @@ export function readDeclarations(tokens: readonly Token[]): Declarations {
         break;
       case 'struct': {
         const open = tokens[start + 2];
-        const close = open?.partner ?? -1;
+        const close = open?.matchIndex ?? -1;
         structs.set(tokens[start + 1]?.text ?? '', {
           members: members(tokens, { from: start + 3, to: close }),
         });
@@ -123,30 +123,30 @@ export function readDeclarations(tokens: readonly Token[]): Declarations {
       }
       case 'const':
       case 'override': {
-        const declared = { name: start + 1, attributes, ...readInitialised(tokens, start + 2, end) };
+        const declared = { name: start + 1, attributes, ...readInitializer(tokens, start + 2, end) };
         (keyword === 'const' ? constants : overrides).set(tokens[start + 1]?.text ?? '', declared);
         break;
       }
       case 'var': {
         const open = tokens[start + 1];
-        const isTemplate = open?.text === '<' && open.partner > 0;
-        const name = isTemplate ? open.partner + 1 : start + 1;
+        const isTemplate = open?.text === '<' && open.matchIndex > 0;
+        const name = isTemplate ? open.matchIndex + 1 : start + 1;
         const template = isTemplate
-          ? split(tokens, { from: start + 2, to: open.partner }).map(({ from }) => tokens[from]?.text ?? '')
+          ? splitRange(tokens, { from: start + 2, to: open.matchIndex }).map(({ from }) => tokens[from]?.text ?? '')
           : [];
-        variables.push({ name, attributes, template, ...readInitialised(tokens, name + 1, end) });
+        variables.push({ name, attributes, template, ...readInitializer(tokens, name + 1, end) });
         break;
       }
       case 'fn': {
         const open = tokens[start + 2];
-        const body = find(tokens, rest(start), '{');
+        const body = findToken(tokens, rest(start), '{');
         functions.push({
           name: start + 1,
           attributes,
-          parameters: members(tokens, { from: start + 3, to: open?.partner ?? start + 3 }),
+          parameters: members(tokens, { from: start + 3, to: open?.matchIndex ?? start + 3 }),
           body,
         });
-        at = Math.max(start + 1, (tokens[body]?.partner ?? body) + 1);
+        at = Math.max(start + 1, (tokens[body]?.matchIndex ?? body) + 1);
         break;
       }
       case ';':

@@ -3,36 +3,36 @@
  * access discards such a write and returns an arbitrary value for such a read.
  */
 import type { Finding } from '../types.ts';
-import { finding } from '../stages/codes.ts';
+import { createFinding } from '../stages/codes.ts';
 import { followAccess, isAddressOf, type IndexStep } from './access.ts';
 import type { Reflection, Variable } from './reflect.ts';
-import { placeOf, type Place } from './tokens.ts';
-import { layout, partsOf, sizeOf, strideOf, type CountOf, type Type } from './types.ts';
-import { usesOf, type Use } from './uses.ts';
+import { locationOf, type SourceLocation } from './tokens.ts';
+import { structLayout, typeComponents, sizeOf, strideOf, type CountOf, type Type } from './types.ts';
+import { findUses, type NameUse } from './uses.ts';
 
-export interface Site extends Place {
+export interface AccessSite extends SourceLocation {
   /** Name of the variable. */
   readonly binding: string;
   /** Whether it can be a write: it is assigned, or its address is taken. */
-  readonly write: boolean;
+  readonly isWrite: boolean;
   /** Number of elements. If it depends on the buffer size: offset of the first element and stride, in bytes. */
   readonly elements: number | { readonly offset: number; readonly stride: number };
 }
 
-export interface Instrumented {
+export interface InstrumentedSource {
   readonly source: string;
   /** Each site has two words in `@group(1) @binding(0)`: the number of out-of-bounds indices, and the first of them. */
-  readonly sites: readonly Site[];
+  readonly sites: readonly AccessSite[];
   /** Accesses that this build does not check. */
-  readonly unchecked: readonly Finding[];
+  readonly uncheckedFindings: readonly Finding[];
 }
 
 /** Names that the added code uses. A module that redeclares one of them cannot be instrumented. */
-const needed: ReadonlySet<string> = new Set(
+const helperNames: ReadonlySet<string> = new Set(
   'u32 array atomic arrayLength atomicAdd atomicStore lathe_index lathe_out_of_bounds'.split(' '),
 );
 
-const helper = `
+const helperSource = `
 @group(1) @binding(0) var<storage, read_write> lathe_out_of_bounds: array<atomic<u32>>;
 fn lathe_index(site: u32, index: u32, length: u32) -> u32 {
   if (index >= length) {
@@ -45,7 +45,7 @@ fn lathe_index(site: u32, index: u32, length: u32) -> u32 {
 `;
 
 /** Number of valid elements of a site when its buffer binding has `bufferBytes` bytes. */
-export function elementsAt({ elements }: Site, bufferBytes: number): number {
+export function elementCountAt({ elements }: AccessSite, bufferBytes: number): number {
   if (typeof elements === 'number') return elements;
   return Math.max(0, Math.floor((bufferBytes - elements.offset) / elements.stride));
 }
@@ -54,33 +54,33 @@ export function elementsAt({ elements }: Site, bufferBytes: number): number {
  * Passes every index into a storage buffer through `lathe_index`, which returns it unchanged. Line numbers do not
  * change. The pipeline needs a group 1 with one storage buffer at binding 0, zeroed before each dispatch.
  */
-export function instrument(source: string, reflection: Reflection): Instrumented {
+export function instrument(source: string, reflection: Reflection): InstrumentedSource {
   const { tokens } = reflection;
-  const taken = reservedNames(reflection);
-  if (taken.length > 0) return { source, sites: [], unchecked: taken };
+  const nameConflicts = findNameConflicts(reflection);
+  if (nameConflicts.length > 0) return { source, sites: [], uncheckedFindings: nameConflicts };
 
-  const sites: Site[] = [];
+  const sites: AccessSite[] = [];
   const inserts: { offset: number; text: string }[] = [];
   const countOf: CountOf = (count) => reflection.evaluate(count);
   for (const { use, variable } of storageUses(reflection)) {
     const { from, to, steps } = followAccess(reflection, use.token, variable.type);
     for (const step of steps) {
       const length = lengthOf(step, countOf);
-      const open = tokens[step.open];
-      const close = tokens[step.close];
+      const open = tokens[step.openToken];
+      const close = tokens[step.closeToken];
       if (length === undefined || !open || !close) continue;
-      const isLiteral = step.close === step.open + 2 && tokens[step.open + 1]?.kind === 'number';
+      const isLiteral = step.closeToken === step.openToken + 2 && tokens[step.openToken + 1]?.kind === 'number';
       if (isLiteral && length.fixed) continue; // checked by the compiler
       inserts.push(
         { offset: open.offset + 1, text: `lathe_index(${sites.length}u, u32(` },
         { offset: close.offset, text: `), ${length.text})` },
       );
-      const address = isAddressOf(tokens, from - 1) && variable.access === 'read_write';
+      const isAddressTaken = isAddressOf(tokens, from - 1) && variable.access === 'read_write';
       sites.push({
         binding: variable.name,
-        write: use.assigned || address,
+        isWrite: use.isAssigned || isAddressTaken,
         elements: elementsOf(step, variable.type, countOf),
-        ...placeOf(tokens, { from, to: Math.min(to, step.close + 1) }),
+        ...locationOf(tokens, { from, to: Math.min(to, step.closeToken + 1) }),
       });
     }
   }
@@ -91,27 +91,27 @@ export function instrument(source: string, reflection: Reflection): Instrumented
     text += source.slice(at, insert.offset) + insert.text;
     at = insert.offset;
   }
-  return { source: `${text}${source.slice(at)}${helper}`, sites, unchecked: uncheckedPointers(reflection) };
+  return { source: `${text}${source.slice(at)}${helperSource}`, sites, uncheckedFindings: findUncheckedPointers(reflection) };
 }
 
 /** Findings for pointers to a whole storage buffer or to an array in it: accesses through them cannot be checked. */
-export function uncheckedPointers(reflection: Reflection): Finding[] {
+export function findUncheckedPointers(reflection: Reflection): Finding[] {
   const { tokens } = reflection;
   return storageUses(reflection).flatMap(({ use, variable }) => {
     const { from, to, type } = followAccess(reflection, use.token, variable.type);
     if (!isAddressOf(tokens, from - 1) || tokens[from - 3]?.text === 'arrayLength') return [];
-    if (!type || !partsOf(type).has('array')) return [];
+    if (!type || !typeComponents(type).has('array')) return [];
     const message = `accesses through a pointer to ${variable.name} are not bounds-checked; index ${variable.name} directly`;
-    return [finding('unchecked_pointer', 'warning', message, placeOf(tokens, { from: from - 1, to }))];
+    return [createFinding('unchecked_pointer', 'warning', message, locationOf(tokens, { from: from - 1, to }))];
   });
 }
 
-function storageUses(reflection: Reflection): { use: Use; variable: Variable }[] {
+function storageUses(reflection: Reflection): { use: NameUse; variable: Variable }[] {
   const buffers = new Map(
     reflection.variables.filter(({ space }) => space === 'storage').map((one) => [one.name, one]),
   );
   return reflection.functions.flatMap((fn) =>
-    usesOf(reflection, fn).flatMap((use) => {
+    findUses(reflection, fn).flatMap((use) => {
       const variable = buffers.get(use.name);
       return variable ? [{ use, variable }] : [];
     }),
@@ -119,22 +119,22 @@ function storageUses(reflection: Reflection): { use: Use; variable: Variable }[]
 }
 
 /** Findings for declarations, including locals, that would change the meaning of the added code. */
-function reservedNames({ tokens }: Reflection): Finding[] {
+function findNameConflicts({ tokens }: Reflection): Finding[] {
   return tokens.flatMap((token, index) => {
-    if (token.kind !== 'name' || !needed.has(token.text)) return [];
+    if (token.kind !== 'name' || !helperNames.has(token.text)) return [];
     const before = tokens[index - 1];
     const isTyped = tokens[index + 1]?.text === ':';
-    const ofTemplate = before?.text === '>' && tokens[before.partner - 1]?.text === 'var';
-    if (!isTyped && !ofTemplate && !declaring.has(before?.text ?? '')) return [];
+    const ofTemplate = before?.text === '>' && tokens[before.matchIndex - 1]?.text === 'var';
+    if (!isTyped && !ofTemplate && !declarationKeywords.has(before?.text ?? '')) return [];
     const message = `'${token.text}' is declared here, which prevents bounds checks; choose another name`;
-    return [finding('reserved_name', 'warning', message, token)];
+    return [createFinding('reserved_name', 'warning', message, token)];
   });
 }
 
-const declaring: ReadonlySet<string> = new Set(['let', 'var', 'const', 'override', 'fn', 'struct', 'alias']);
+const declarationKeywords: ReadonlySet<string> = new Set(['let', 'var', 'const', 'override', 'fn', 'struct', 'alias']);
 
 function lengthOf(step: IndexStep, countOf: CountOf): { text: string; fixed: boolean } | undefined {
-  const { of: type, path } = step;
+  const { indexedType: type, path } = step;
   if (type.kind === 'array' && !type.count) return { text: `arrayLength(&${path})`, fixed: false };
   const fixed = fixedLength(type, countOf);
   return fixed === undefined ? undefined : { text: `${fixed}u`, fixed: true };
@@ -146,10 +146,10 @@ function fixedLength(type: Type, countOf: CountOf): number | undefined {
   return type.kind === 'matrix' ? type.columns : undefined;
 }
 
-function elementsOf({ of: type }: IndexStep, root: Type, countOf: CountOf): Site['elements'] {
+function elementsOf({ indexedType: type }: IndexStep, root: Type, countOf: CountOf): AccessSite['elements'] {
   const fixed = fixedLength(type, countOf);
   if (fixed !== undefined || type.kind !== 'array') return fixed ?? 0;
-  const last = root.kind === 'struct' ? layout(root.struct, countOf)?.at(-1) : undefined;
+  const last = root.kind === 'struct' ? structLayout(root.struct, countOf)?.at(-1) : undefined;
   const stride = strideOf(type.element, countOf) ?? sizeOf(type.element, countOf) ?? 4;
   return { offset: last?.offset ?? 0, stride };
 }

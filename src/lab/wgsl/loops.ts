@@ -5,10 +5,10 @@
 import { isAddressOf } from './access.ts';
 import { bodyOf, type Reflection } from './reflect.ts';
 import { childrenOf, readStatements, type Statement } from './statements.ts';
-import { placeOf, split, type Place, type Range, type Token } from './tokens.ts';
-import { usesOf } from './uses.ts';
+import { locationOf, splitRange, type SourceLocation, type Range, type Token } from './tokens.ts';
+import { findUses } from './uses.ts';
 
-export interface DoubtfulLoop {
+export interface SuspiciousLoop {
   /**
    * `spin`: only other invocations can end it. `endless`: nothing in it changes the variables of its exit conditions.
    * `data`: it has no counter, and only values loaded from buffers end it.
@@ -17,7 +17,7 @@ export interface DoubtfulLoop {
   /** Variables of the exit conditions, for the message. */
   readonly variables: readonly string[];
   /** Location of the keyword. */
-  readonly place: Place;
+  readonly location: SourceLocation;
 }
 
 /** Module variables that a function reads and writes, directly or through functions that it calls. */
@@ -28,35 +28,35 @@ interface Effects {
 
 type Loop = Extract<Statement, { kind: 'loop' | 'while' | 'for' }>;
 
-export function doubtfulLoops(reflection: Reflection): DoubtfulLoop[] {
-  const found: DoubtfulLoop[] = [];
-  const effects = effectsIn(reflection);
+export function findSuspiciousLoops(reflection: Reflection): SuspiciousLoop[] {
+  const suspicious: SuspiciousLoop[] = [];
+  const effects = createEffectsLookup(reflection);
   for (const fn of reflection.functions) {
-    const addressed = addressesIn(reflection.tokens, bodyOf(reflection.tokens, fn));
+    const addressTaken = addressTakenIn(reflection.tokens, bodyOf(reflection.tokens, fn));
     const visit = (statement: Statement): void => {
       if (statement.kind === 'loop' || statement.kind === 'while' || statement.kind === 'for') {
-        const doubt = judge(reflection, statement, effects, addressed);
-        if (doubt) found.push(doubt);
+        const loop = analyzeLoop(reflection, statement, effects, addressTaken);
+        if (loop) suspicious.push(loop);
       }
       childrenOf(statement).forEach(visit);
     };
     readStatements(reflection.tokens, bodyOf(reflection.tokens, fn)).forEach(visit);
   }
-  return found;
+  return suspicious;
 }
 
 /** Returns undefined for names that are not functions of the module. */
 type EffectsOf = (name: string) => Effects | undefined;
 
-function effectsIn(reflection: Reflection): EffectsOf {
+function createEffectsLookup(reflection: Reflection): EffectsOf {
   const { tokens } = reflection;
   const variables = new Set(reflection.variables.map(({ name }) => name));
-  const functions = new Map(reflection.functions.map((fn) => [fn.name, usesOf(reflection, fn)]));
-  const known = new Map<string, Effects>();
+  const functions = new Map(reflection.functions.map((fn) => [fn.name, findUses(reflection, fn)]));
+  const cache = new Map<string, Effects>();
   return (name) => {
     if (!functions.has(name)) return undefined;
-    const found = known.get(name);
-    if (found) return found;
+    const suspicious = cache.get(name);
+    if (suspicious) return suspicious;
     const [reads, writes] = [new Set<string>(), new Set<string>()];
     const reached = new Set([name]);
     // The set grows during the iteration.
@@ -65,17 +65,17 @@ function effectsIn(reflection: Reflection): EffectsOf {
         if (functions.has(use.name)) reached.add(use.name);
         if (!variables.has(use.name)) continue;
         const loads = tokens[use.token - 3]?.text === 'atomicLoad';
-        if (use.assigned || (isAddressOf(tokens, use.token - 1) && !loads)) writes.add(use.name);
+        if (use.isAssigned || (isAddressOf(tokens, use.token - 1) && !loads)) writes.add(use.name);
         reads.add(use.name);
       }
     }
-    known.set(name, { reads, writes });
+    cache.set(name, { reads, writes });
     return { reads, writes };
   };
 }
 
 /** Transitive dependencies of an expression, through the assignments of the loop. */
-interface Closure {
+interface Dependencies {
   /** Names that the loop assigns or declares. */
   readonly assigned: Set<string>;
   /** Variables in memory that other invocations can write. */
@@ -83,91 +83,91 @@ interface Closure {
   /** Variables of read-only buffers. */
   readonly loads: Set<string>;
   /** A dependency can change independently of memory, for example a pointer target or a variable that a call writes. */
-  counted: boolean;
+  changesIndependently: boolean;
 }
 
-function judge(
+function analyzeLoop(
   reflection: Reflection,
   loop: Loop,
   effects: EffectsOf,
   /** Names that can change through a pointer. */
-  addressed: ReadonlySet<string>,
-): DoubtfulLoop | undefined {
+  addressTaken: ReadonlySet<string>,
+): SuspiciousLoop | undefined {
   const { tokens } = reflection;
   const changes = changesIn(tokens, loop);
-  const spaceOf = new Map(reflection.variables.map((one) => [one.name, one]));
+  const variablesByName = new Map(reflection.variables.map((one) => [one.name, one]));
   const called = [...namesIn(tokens, loop)].flatMap((name) => effects(name) ?? []);
 
-  const closureOf = (ranges: readonly Range[]): Closure => {
-    const closure: Closure = { assigned: new Set(), shared: new Set(), loads: new Set(), counted: false };
+  const dependenciesOf = (ranges: readonly Range[]): Dependencies => {
+    const dependencies: Dependencies = { assigned: new Set(), shared: new Set(), loads: new Set(), changesIndependently: false };
     const seen = new Set<string>();
     const queue = [...ranges];
-    const note = (name: string): void => {
-      const variable = spaceOf.get(name);
-      if (variable?.space === 'workgroup') closure.shared.add(name);
+    const addDependency = (name: string): void => {
+      const variable = variablesByName.get(name);
+      if (variable?.space === 'workgroup') dependencies.shared.add(name);
       else if (variable?.space === 'storage') {
-        (variable.access === 'read' ? closure.loads : closure.shared).add(name);
-      } else if (addressed.has(name) || called.some(({ writes }) => writes.has(name))) closure.counted = true;
+        (variable.access === 'read' ? dependencies.loads : dependencies.shared).add(name);
+      } else if (addressTaken.has(name) || called.some(({ writes }) => writes.has(name))) dependencies.changesIndependently = true;
     };
     for (let range = queue.pop(); range; range = queue.pop()) {
       for (const name of namesIn(tokens, range)) {
         if (seen.has(name)) continue;
         seen.add(name);
-        note(name);
-        effects(name)?.reads.forEach(note);
+        addDependency(name);
+        effects(name)?.reads.forEach(addDependency);
         const assignments = changes.get(name);
         if (
           !assignments ||
-          spaceOf.get(name)?.space === 'storage' ||
-          spaceOf.get(name)?.space === 'workgroup'
+          variablesByName.get(name)?.space === 'storage' ||
+          variablesByName.get(name)?.space === 'workgroup'
         ) {
           continue;
         }
-        closure.assigned.add(name);
+        dependencies.assigned.add(name);
         queue.push(...assignments.map(({ value }) => value));
       }
     }
-    return closure;
+    return dependencies;
   };
   /** How a variable changes from its previous value: `counts` by arithmetic alone, `follows` with loaded values. */
-  const stepOf = (name: string): 'counts' | 'follows' | undefined => {
+  const changeKindOf = (name: string): 'counts' | 'follows' | undefined => {
     let step: 'counts' | 'follows' | undefined;
     for (const { operator, value } of changes.get(name) ?? []) {
-      const { assigned, shared, loads, counted } = closureOf([value]);
+      const { assigned, shared, loads, changesIndependently } = dependenciesOf([value]);
       if (operator === '=' && !assigned.has(name)) continue;
-      if (counted || (shared.size === 0 && loads.size === 0)) return 'counts';
+      if (changesIndependently || (shared.size === 0 && loads.size === 0)) return 'counts';
       step = 'follows';
     }
     return step;
   };
 
   const exits = exitsOf(loop);
-  const closures = exits.map(closureOf);
-  if (exits.some((conditions) => conditions.length === 0) || closures.some(({ counted }) => counted)) {
+  const dependencies = exits.map(dependenciesOf);
+  if (exits.some((conditions) => conditions.length === 0) || dependencies.some(({ changesIndependently }) => changesIndependently)) {
     return undefined;
   }
-  const assigned = new Set(closures.flatMap((one) => [...one.assigned]));
-  const shared = new Set(closures.flatMap((one) => [...one.shared]));
-  const loads = new Set(closures.flatMap((one) => [...one.loads]));
-  const steps = [...assigned].map(stepOf);
+  const assigned = new Set(dependencies.flatMap((one) => [...one.assigned]));
+  const shared = new Set(dependencies.flatMap((one) => [...one.shared]));
+  const loads = new Set(dependencies.flatMap((one) => [...one.loads]));
+  const steps = [...assigned].map(changeKindOf);
   if (steps.includes('counts')) return undefined;
 
-  const keyword = placeOf(tokens, { from: loop.from, to: loop.from + 1 });
-  const doubt = (kind: DoubtfulLoop['kind'], variables: Iterable<string>): DoubtfulLoop => ({
+  const keyword = locationOf(tokens, { from: loop.from, to: loop.from + 1 });
+  const doubt = (kind: SuspiciousLoop['kind'], variables: Iterable<string>): SuspiciousLoop => ({
     kind,
     variables: [...variables],
-    place: keyword,
+    location: keyword,
   });
-  const follows = steps.includes('follows');
+  const hasLoadedChange = steps.includes('follows');
   if (shared.size > 0) {
-    const locked = [...shared].filter((name) => isLock(tokens, loop, name, changes));
-    if (locked.length > 0 && !follows) return doubt('spin', locked);
+    const locks = [...shared].filter((name) => isLock(tokens, loop, name, changes));
+    if (locks.length > 0 && !hasLoadedChange) return doubt('spin', locks);
     const written = [...shared].some(
       (name) => changes.has(name) || called.some(({ writes }) => writes.has(name)),
     );
-    return doubt(follows || written || isUpdated(tokens, loop, shared) ? 'data' : 'spin', shared);
+    return doubt(hasLoadedChange || written || isUpdated(tokens, loop, shared) ? 'data' : 'spin', shared);
   }
-  if (follows) return doubt('data', loads);
+  if (hasLoadedChange) return doubt('data', loads);
   return assigned.size === 0 ? doubt('endless', loads) : undefined;
 }
 
@@ -199,15 +199,15 @@ function changesIn(tokens: readonly Token[], loop: Loop): ReadonlyMap<string, re
 /** All conditions of each exit of the loop. */
 function exitsOf(loop: Loop): Range[][] {
   const exits: Range[][] = [];
-  const visit = (statement: Statement, conditions: Range[], breaks: boolean): void => {
-    const all = (list: readonly Statement[], more: Range[], still: boolean): void =>
-      list.forEach((one) => visit(one, [...conditions, ...more], still));
+  const visit = (statement: Statement, conditions: Range[], canBreak: boolean): void => {
+    const visitAll = (list: readonly Statement[], moreConditions: Range[], canBreakInside: boolean): void =>
+      list.forEach((one) => visit(one, [...conditions, ...moreConditions], canBreakInside));
     switch (statement.kind) {
       case 'break':
-        if (breaks) exits.push(conditions);
+        if (canBreak) exits.push(conditions);
         break;
       case 'break_if':
-        if (breaks) exits.push([...conditions, statement.condition]);
+        if (canBreak) exits.push([...conditions, statement.condition]);
         break;
       case 'return':
         exits.push(conditions);
@@ -216,25 +216,25 @@ function exitsOf(loop: Loop): Range[][] {
         const before: Range[] = [];
         for (const { condition, body } of statement.branches) {
           if (condition) before.push(condition);
-          all(body, before, breaks);
+          visitAll(body, before, canBreak);
         }
         break;
       }
       case 'switch':
-        for (const body of statement.cases) all(body, [statement.condition], false);
+        for (const body of statement.cases) visitAll(body, [statement.condition], false);
         break;
       case 'block':
       case 'continuing':
-        all(statement.body, [], breaks);
+        visitAll(statement.body, [], canBreak);
         break;
       case 'loop':
-        all(statement.body, [], false);
+        visitAll(statement.body, [], false);
         break;
       case 'while':
-        all(statement.body, [statement.condition], false);
+        visitAll(statement.body, [statement.condition], false);
         break;
       case 'for':
-        all(statement.body, statement.condition ? [statement.condition] : [], false);
+        visitAll(statement.body, statement.condition ? [statement.condition] : [], false);
         break;
       case 'continue':
       case 'declare':
@@ -256,7 +256,7 @@ function* namesIn(tokens: readonly Token[], { from, to }: Range): Generator<stri
 }
 
 /** Names whose address is taken: they can change through a pointer. */
-function addressesIn(tokens: readonly Token[], { from, to }: Range): ReadonlySet<string> {
+function addressTakenIn(tokens: readonly Token[], { from, to }: Range): ReadonlySet<string> {
   const names = new Set<string>();
   for (let i = from; i < to; i++) {
     const next = tokens[i + 1];
@@ -268,10 +268,10 @@ function addressesIn(tokens: readonly Token[], { from, to }: Range): ReadonlySet
 /** Atomic calls `atomicX(&name..., rest)` in a loop. */
 function* atomicCalls(tokens: readonly Token[], { from, to }: Range, name: string) {
   for (let i = from; i < to; i++) {
-    const verb = tokens[i]?.text ?? '';
+    const callee = tokens[i]?.text ?? '';
     const open = tokens[i + 1];
-    if (!verb.startsWith('atomic') || open?.text !== '(' || tokens[i + 3]?.text !== name) continue;
-    yield { verb, rest: split(tokens, { from: i + 2, to: open.partner }).slice(1) };
+    if (!callee.startsWith('atomic') || open?.text !== '(' || tokens[i + 3]?.text !== name) continue;
+    yield { callee, rest: splitRange(tokens, { from: i + 2, to: open.matchIndex }).slice(1) };
   }
 }
 
@@ -284,11 +284,11 @@ function isLock(
   name: string,
   changes: ReadonlyMap<string, readonly Change[]>,
 ): boolean {
-  for (const { verb, rest } of atomicCalls(tokens, loop, name)) {
-    if (verb !== 'atomicCompareExchangeWeak' && verb !== 'atomicExchange') continue;
-    const [wanted] = rest;
-    if (!wanted) continue;
-    const names = [...namesIn(tokens, wanted)];
+  for (const { callee, rest } of atomicCalls(tokens, loop, name)) {
+    if (callee !== 'atomicCompareExchangeWeak' && callee !== 'atomicExchange') continue;
+    const [newValue] = rest;
+    if (!newValue) continue;
+    const names = [...namesIn(tokens, newValue)];
     if (!names.some((one) => changes.has(one) || one.startsWith('atomic'))) return true;
   }
   return false;
@@ -297,9 +297,9 @@ function isLock(
 /** Whether an atomic operation in the loop changes a variable in each iteration; adding 0 does not count. */
 function isUpdated(tokens: readonly Token[], loop: Loop, names: Iterable<string>): boolean {
   for (const name of names) {
-    for (const { verb, rest } of atomicCalls(tokens, loop, name)) {
+    for (const { callee, rest } of atomicCalls(tokens, loop, name)) {
       const operand = rest[0] && tokens[rest[0].from]?.text;
-      if (verb !== 'atomicLoad' && !/^0[ui]?$/.test(operand ?? '')) return true;
+      if (callee !== 'atomicLoad' && !/^0[ui]?$/.test(operand ?? '')) return true;
     }
   }
   return false;

@@ -1,44 +1,44 @@
 /** Reflects a WGSL module: its declarations with their source locations. */
-import { evaluate, textOf, type Value } from './constants.ts';
+import { evaluateExpression, sourceTextOf, type ConstantValue } from './constants.ts';
 import { readDeclarations, type Attribute, type Declarations, type RawFunction } from './declarations.ts';
-import { find, placeOf, split, tokenize, type Place, type Range, type Token } from './tokens.ts';
+import { findToken, locationOf, splitRange, tokenize, type SourceLocation, type Range, type Token } from './tokens.ts';
 import { sizeOf, typeText, type Member, type ScalarName, type Struct, type Type } from './types.ts';
 
-export interface Named extends Place {
+export interface NamedLocation extends SourceLocation {
   readonly name: string;
 }
 
-export interface Override extends Named {
+export interface Override extends NamedLocation {
   readonly type: ScalarName | undefined;
   readonly hasDefault: boolean;
   /** Value of `@id`. */
   readonly id?: number;
 }
 
-export interface Variable extends Named {
+export interface Variable extends NamedLocation {
   /** Address space; `handle` for textures, samplers and similar. */
   readonly space: string;
   readonly access: 'read' | 'write' | 'read_write';
   readonly type: Type;
   readonly typeText: string;
   /** Location of the type. */
-  readonly typePlace: Place;
+  readonly typeLocation: SourceLocation;
   /** Set only for resources, like `binding`. */
   readonly group?: number | undefined;
   readonly binding?: number | undefined;
   readonly isResource: boolean;
 }
 
-export interface FunctionInfo extends Named {
+export interface FunctionInfo extends NamedLocation {
   readonly raw: RawFunction;
   readonly parameters: readonly { readonly name: string; readonly type: Type }[];
 }
 
-export interface EntryPoint extends Named {
+export interface EntryPoint extends NamedLocation {
   readonly stage: 'compute' | 'vertex' | 'fragment';
   /** Expressions for x, y, z, as written. Use `workgroupSize()` for the values. */
   readonly workgroupSize: readonly Range[];
-  readonly workgroupPlace?: Place;
+  readonly workgroupLocation?: SourceLocation;
   /** Names of the builtin input values. */
   readonly builtins: readonly string[];
 }
@@ -48,8 +48,8 @@ export type OverrideValues = Readonly<Record<string, number>>;
 export interface Reflection {
   readonly source: string;
   readonly tokens: readonly Token[];
-  readonly enables: readonly Named[];
-  readonly requires: readonly Named[];
+  readonly enables: readonly NamedLocation[];
+  readonly requires: readonly NamedLocation[];
   readonly structs: ReadonlyMap<string, Struct>;
   readonly aliases: ReadonlyMap<string, Type>;
   readonly overrides: readonly Override[];
@@ -63,22 +63,22 @@ export interface Reflection {
 }
 
 const scalars: ReadonlySet<string> = new Set(['f32', 'f16', 'u32', 'i32', 'bool']);
-const suffixes: Readonly<Record<string, ScalarName>> = { f: 'f32', h: 'f16', u: 'u32', i: 'i32' };
-const concrete: Readonly<Record<string, ScalarName>> = { int: 'i32', float: 'f32' };
+const typeBySuffix: Readonly<Record<string, ScalarName>> = { f: 'f32', h: 'f16', u: 'u32', i: 'i32' };
+const concreteTypes: Readonly<Record<string, ScalarName>> = { int: 'i32', float: 'f32' };
 
 /** Expects source that Tint accepts. For other source, the result is incomplete. */
 export function reflect(source: string): Reflection {
   const tokens = tokenize(source);
   const raw = readDeclarations(tokens);
-  const valueOf = evaluator(tokens, raw);
+  const valueOf = createEvaluator(tokens, raw);
   const number = (range: Range | undefined): number | undefined => range && valueOf(range, {})?.value;
-  const { typeAt, struct, structs, aliases } = typeReader(source, tokens, raw, number);
+  const { typeAt, struct, structs, aliases } = createTypeReader(source, tokens, raw, number);
   for (const name of raw.structs.keys()) struct(name);
   for (const [name, range] of raw.aliases) aliases.set(name, typeAt(range));
 
-  const named = (index: number): Named => ({
+  const namedLocation = (index: number): NamedLocation => ({
     name: tokens[index]?.text ?? '',
-    ...placeOf(tokens, { from: index, to: index + 1 }),
+    ...locationOf(tokens, { from: index, to: index + 1 }),
   });
   const argument = (attributes: readonly Attribute[], name: string): number | undefined =>
     number(attributes.find((attribute) => attribute.name === name)?.args[0]);
@@ -87,12 +87,12 @@ export function reflect(source: string): Reflection {
     const isResource = variable.attributes.some(({ name }) => name === 'group' || name === 'binding');
     const space = variable.template[0] ?? 'handle';
     return {
-      ...named(variable.name),
+      ...namedLocation(variable.name),
       space,
       access: accessOf(space, variable.template[1]),
       type,
-      typeText: typeText(type, (count) => textOf(source, tokens, count)),
-      typePlace: placeOf(tokens, variable.type ?? { from: variable.name, to: variable.name + 1 }),
+      typeText: typeText(type, (count) => sourceTextOf(source, tokens, count)),
+      typeLocation: locationOf(tokens, variable.type ?? { from: variable.name, to: variable.name + 1 }),
       isResource,
       ...(isResource && {
         group: argument(variable.attributes, 'group'),
@@ -102,7 +102,7 @@ export function reflect(source: string): Reflection {
   });
   const functions = raw.functions.map(
     (fn): FunctionInfo => ({
-      ...named(fn.name),
+      ...namedLocation(fn.name),
       raw: fn,
       parameters: fn.parameters.map(({ name, type }) => ({
         name: tokens[name]?.text ?? '',
@@ -113,8 +113,8 @@ export function reflect(source: string): Reflection {
   return {
     source,
     tokens,
-    enables: raw.enables.map(named),
-    requires: raw.requires.map(named),
+    enables: raw.enables.map(namedLocation),
+    requires: raw.requires.map(namedLocation),
     structs,
     aliases,
     variables,
@@ -122,13 +122,13 @@ export function reflect(source: string): Reflection {
     overrides: [...raw.overrides.values()].map((override): Override => {
       const id = argument(override.attributes, 'id');
       return {
-        ...named(override.name),
+        ...namedLocation(override.name),
         type: overrideType(override, valueOf, typeAt),
         hasDefault: override.value !== undefined,
         ...(id !== undefined && { id }),
       };
     }),
-    entryPoints: functions.flatMap((fn) => entryPointOf(fn, tokens, structsOf(raw, structs))),
+    entryPoints: functions.flatMap((fn) => entryPointOf(fn, tokens, memberAttributesOf(raw, structs))),
     evaluate: (range, values = {}) => valueOf(range, values)?.value,
     typeAt,
   };
@@ -146,7 +146,7 @@ export function workgroupSize(
 }
 
 /** Size of a variable in bytes; undefined when it depends on an override without a value. */
-export const variableBytes = (
+export const variableSizeBytes = (
   reflection: Reflection,
   variable: Variable,
   values: OverrideValues = {},
@@ -177,7 +177,7 @@ function initialType(value: Range | undefined, typeAt: (range: Range) => Type): 
   return value ? typeAt(value) : { kind: 'other', text: 'unknown' };
 }
 
-const structsOf =
+const memberAttributesOf =
   (raw: Declarations, structs: ReadonlyMap<string, Struct>) =>
   (type: Type): readonly Attribute[] =>
     type.kind === 'struct' && structs.has(type.struct.name)
@@ -211,36 +211,36 @@ function entryPointOf(
       stage,
       builtins,
       workgroupSize: size?.args ?? [],
-      ...(size && { workgroupPlace: placeOf(tokens, size.range) }),
+      ...(size && { workgroupLocation: locationOf(tokens, size.range) }),
     },
   ];
 }
 
-type ValueOf = (range: Range, values: OverrideValues) => Value | undefined;
+type ValueOf = (range: Range, values: OverrideValues) => ConstantValue | undefined;
 
-function evaluator(tokens: readonly Token[], raw: Declarations): ValueOf {
+function createEvaluator(tokens: readonly Token[], raw: Declarations): ValueOf {
   return (range, values) => {
-    const found = new Map<string, Value | undefined>();
-    const lookup = (name: string): Value | undefined => {
-      if (found.has(name)) return found.get(name);
-      found.set(name, undefined); // guards against cycles during the lookup
-      const value = read(name);
-      found.set(name, value);
+    const cache = new Map<string, ConstantValue | undefined>();
+    const lookup = (name: string): ConstantValue | undefined => {
+      if (cache.has(name)) return cache.get(name);
+      cache.set(name, undefined); // guards against cycles during the lookup
+      const value = resolve(name);
+      cache.set(name, value);
       return value;
     };
-    const read = (name: string): Value | undefined => {
+    const resolve = (name: string): ConstantValue | undefined => {
       const override = raw.overrides.get(name);
       const declared = override ?? raw.constants.get(name);
       if (!declared) return undefined;
-      const fallback = declared.value && evaluate(tokens, declared.value, lookup);
-      const written = declared.type && tokens[declared.type.from]?.text;
-      const type = (scalars.has(written ?? '') ? written : fallback?.type) as Value['type'] | undefined;
+      const fallback = declared.value && evaluateExpression(tokens, declared.value, lookup);
+      const declaredType = declared.type && tokens[declared.type.from]?.text;
+      const type = (scalars.has(declaredType ?? '') ? declaredType : fallback?.type) as ConstantValue['type'] | undefined;
       if (!type) return undefined;
-      const given = override && Object.hasOwn(values, name) ? values[name] : undefined;
-      const kept = (override && concrete[type]) ?? type;
-      return { type: kept, value: given ?? fallback?.value };
+      const overridden = override && Object.hasOwn(values, name) ? values[name] : undefined;
+      const resultType = (override && concreteTypes[type]) ?? type;
+      return { type: resultType, value: overridden ?? fallback?.value };
     };
-    return evaluate(tokens, range, lookup);
+    return evaluateExpression(tokens, range, lookup);
   };
 }
 
@@ -254,10 +254,10 @@ function overrideType(
     return type.kind === 'scalar' ? type.name : undefined;
   }
   const type = override.value && valueOf(override.value, {})?.type;
-  return type && (concrete[type] ?? (type as ScalarName));
+  return type && (concreteTypes[type] ?? (type as ScalarName));
 }
 
-function typeReader(
+function createTypeReader(
   source: string,
   tokens: readonly Token[],
   raw: Declarations,
@@ -265,13 +265,13 @@ function typeReader(
 ) {
   const structs = new Map<string, Struct>();
   const aliases = new Map<string, Type>();
-  const busy = new Set<string>();
+  const inProgress = new Set<string>();
 
   function struct(name: string): Struct | undefined {
     const known = structs.get(name);
     const declared = raw.structs.get(name);
-    if (known || !declared || busy.has(name)) return known;
-    busy.add(name);
+    if (known || !declared || inProgress.has(name)) return known;
+    inProgress.add(name);
     const members = declared.members.map((member): Member => {
       const attribute = (wanted: string) =>
         number(member.attributes.find((one) => one.name === wanted)?.args[0]);
@@ -284,30 +284,30 @@ function typeReader(
         ...(size !== undefined && { size }),
       };
     });
-    busy.delete(name);
-    const made: Struct = { name, members };
-    structs.set(name, made);
-    return made;
+    inProgress.delete(name);
+    const result: Struct = { name, members };
+    structs.set(name, result);
+    return result;
   }
 
   function typeAt(range: Range): Type {
     const name = tokens[range.from]?.text ?? '';
     const open = tokens[range.from + 1];
-    const isTemplate = open?.text === '<' && open.partner > 0 && range.from + 1 < range.to;
-    const args = isTemplate ? split(tokens, { from: range.from + 2, to: open.partner }) : [];
+    const isTemplate = open?.text === '<' && open.matchIndex > 0 && range.from + 1 < range.to;
+    const args = isTemplate ? splitRange(tokens, { from: range.from + 2, to: open.matchIndex }) : [];
     const other: Type = {
       kind: 'other',
-      text: textOf(source, tokens, {
+      text: sourceTextOf(source, tokens, {
         from: range.from,
-        to: isTemplate ? Math.min(range.to, open.partner + 1) : range.from + 1,
+        to: isTemplate ? Math.min(range.to, open.matchIndex + 1) : range.from + 1,
       }),
     };
     const alias = raw.aliases.get(name);
     if (alias) {
-      if (busy.has(name)) return other;
-      busy.add(name);
+      if (inProgress.has(name)) return other;
+      inProgress.add(name);
       const type = typeAt(alias);
-      busy.delete(name);
+      inProgress.delete(name);
       return type;
     }
     const declared = struct(name);
@@ -319,12 +319,12 @@ function typeReader(
     };
     const vector = /^vec([234])([fhui]?)$/.exec(name);
     if (vector) {
-      const element = suffixes[vector[2] ?? ''] ?? scalarArgument();
+      const element = typeBySuffix[vector[2] ?? ''] ?? scalarArgument();
       return element ? { kind: 'vector', width: Number(vector[1]), element } : other;
     }
     const matrix = /^mat([234])x([234])([fh]?)$/.exec(name);
     if (matrix) {
-      const element = suffixes[matrix[3] ?? ''] ?? scalarArgument();
+      const element = typeBySuffix[matrix[3] ?? ''] ?? scalarArgument();
       return element
         ? { kind: 'matrix', columns: Number(matrix[1]), rows: Number(matrix[2]), element }
         : other;
@@ -345,5 +345,5 @@ function typeReader(
 /** Token range of the body of a function, without the braces. */
 export const bodyOf = (tokens: readonly Token[], { raw }: FunctionInfo): Range => ({
   from: raw.body + 1,
-  to: tokens[raw.body]?.partner ?? find(tokens, { from: raw.body, to: tokens.length }, '}'),
+  to: tokens[raw.body]?.matchIndex ?? findToken(tokens, { from: raw.body, to: tokens.length }, '}'),
 });

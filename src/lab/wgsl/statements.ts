@@ -1,6 +1,6 @@
 /** Parses the statements of a function to a tree of token ranges. */
-import { readAttributes, readInitialised } from './declarations.ts';
-import { find, split, type Range, type Token } from './tokens.ts';
+import { readAttributes, readInitializer } from './declarations.ts';
+import { findToken, splitRange, type Range, type Token } from './tokens.ts';
 
 export type Statement =
   | ({ readonly kind: 'block' | 'continuing'; readonly body: readonly Statement[] } & Range)
@@ -45,7 +45,7 @@ interface Branch {
   readonly body: readonly Statement[];
 }
 
-const assignments: ReadonlySet<string> = new Set('= += -= *= /= %= &= |= ^= <<= >>= ++ --'.split(' '));
+const assignmentOperators: ReadonlySet<string> = new Set('= += -= *= /= %= &= |= ^= <<= >>= ++ --'.split(' '));
 
 export function readStatements(tokens: readonly Token[], range: Range): Statement[] {
   const statements: Statement[] = [];
@@ -62,53 +62,53 @@ export function readStatements(tokens: readonly Token[], range: Range): Statemen
 function readStatement(tokens: readonly Token[], range: Range): Statement | undefined {
   const from = readAttributes(tokens, range.from).end;
   const keyword = tokens[from]?.text;
-  const partner = (index: number): number => Math.max(index, tokens[index]?.partner ?? 0);
-  const inside = (open: number): Range => ({ from: open + 1, to: partner(open) });
+  const partner = (index: number): number => Math.max(index, tokens[index]?.matchIndex ?? 0);
+  const insideBraces = (open: number): Range => ({ from: open + 1, to: partner(open) });
   /** Statements in the first braces after `start`, with the token indices of the braces. */
-  const braces = (start: number): { open: number; close: number; body: Statement[] } => {
-    const open = find(tokens, { from: start, to: range.to }, '{');
-    return { open, close: partner(open), body: readStatements(tokens, inside(open)) };
+  const readBraces = (start: number): { open: number; close: number; body: Statement[] } => {
+    const open = findToken(tokens, { from: start, to: range.to }, '{');
+    return { open, close: partner(open), body: readStatements(tokens, insideBraces(open)) };
   };
 
   switch (keyword) {
     case ';':
       return undefined;
     case '{': {
-      const { close, body } = braces(from);
+      const { close, body } = readBraces(from);
       return { kind: 'block', body, from, to: close + 1 };
     }
     case 'continuing': {
-      const { close, body } = braces(from);
+      const { close, body } = readBraces(from);
       return { kind: 'continuing', body, from, to: close + 1 };
     }
     case 'loop': {
-      const { close, body } = braces(from);
+      const { close, body } = readBraces(from);
       return { kind: 'loop', body, from, to: close + 1 };
     }
     case 'while': {
-      const { open, close, body } = braces(from);
+      const { open, close, body } = readBraces(from);
       return { kind: 'while', condition: { from: from + 1, to: open }, body, from, to: close + 1 };
     }
     case 'if': {
       const branches: Branch[] = [];
       let at = from;
       let to = from;
-      for (let more = true; more; ) {
-        const { open, close, body } = braces(at);
+      for (let hasElse = true; hasElse; ) {
+        const { open, close, body } = readBraces(at);
         const start = tokens[at]?.text === 'else' ? at + 1 : at;
-        const conditional = tokens[start]?.text === 'if';
-        branches.push({ ...(conditional && { condition: { from: start + 1, to: open } }), body });
+        const hasCondition = tokens[start]?.text === 'if';
+        branches.push({ ...(hasCondition && { condition: { from: start + 1, to: open } }), body });
         to = close + 1;
         at = to;
-        more = tokens[to]?.text === 'else';
+        hasElse = tokens[to]?.text === 'else';
       }
       return { kind: 'if', branches, from, to };
     }
     case 'for': {
-      const header = inside(from + 1);
-      const first = find(tokens, header, ';');
-      const second = find(tokens, { from: first + 1, to: header.to }, ';');
-      const { close, body } = braces(header.to);
+      const header = insideBraces(from + 1);
+      const first = findToken(tokens, header, ';');
+      const second = findToken(tokens, { from: first + 1, to: header.to }, ';');
+      const { close, body } = readBraces(header.to);
       return {
         kind: 'for',
         init: readStatements(tokens, { from: header.from, to: first }),
@@ -120,23 +120,23 @@ function readStatement(tokens: readonly Token[], range: Range): Statement | unde
       };
     }
     case 'switch': {
-      const { open, close } = braces(from);
+      const { open, close } = readBraces(from);
       const cases: Statement[][] = [];
       for (let at = open + 1; at < close; ) {
-        const one = find(tokens, { from: at, to: close }, '{');
-        if (one >= close) break;
-        cases.push(readStatements(tokens, inside(one)));
-        at = partner(one) + 1;
+        const caseOpen = findToken(tokens, { from: at, to: close }, '{');
+        if (caseOpen >= close) break;
+        cases.push(readStatements(tokens, insideBraces(caseOpen)));
+        at = partner(caseOpen) + 1;
       }
       return { kind: 'switch', condition: { from: from + 1, to: open }, cases, from, to: close + 1 };
     }
     default:
-      return readSimple(tokens, { from, to: find(tokens, { from, to: range.to }, ';') });
+      return readSimpleStatement(tokens, { from, to: findToken(tokens, { from, to: range.to }, ';') });
   }
 }
 
 /** Reads a statement that ends in a semicolon, or one in the header of a `for`. */
-function readSimple(tokens: readonly Token[], { from, to: end }: Range): Statement | undefined {
+function readSimpleStatement(tokens: readonly Token[], { from, to: end }: Range): Statement | undefined {
   const keyword = tokens[from]?.text;
   const to = tokens[end]?.text === ';' ? end + 1 : end;
   switch (keyword) {
@@ -154,20 +154,20 @@ function readSimple(tokens: readonly Token[], { from, to: end }: Range): Stateme
     case 'var':
     case 'const': {
       const open = tokens[from + 1];
-      const name = keyword === 'var' && open?.text === '<' ? open.partner + 1 : from + 1;
-      return { kind: 'declare', keyword, name, ...readInitialised(tokens, name + 1, end), from, to };
+      const name = keyword === 'var' && open?.text === '<' ? open.matchIndex + 1 : from + 1;
+      return { kind: 'declare', keyword, name, ...readInitializer(tokens, name + 1, end), from, to };
     }
     default: {
       const range = { from, to: end };
       for (let i = from; i < end; i++) {
         const token = tokens[i];
-        if (token && assignments.has(token.text)) {
+        if (token && assignmentOperators.has(token.text)) {
           const target = { from, to: i };
           return { kind: 'assign', target, operator: token.text, value: { from: i + 1, to: end }, from, to };
         }
-        if (token && token.partner > i) i = token.partner;
+        if (token && token.matchIndex > i) i = token.matchIndex;
       }
-      return split(tokens, range).length > 0 ? { kind: 'call', call: range, from, to } : undefined;
+      return splitRange(tokens, range).length > 0 ? { kind: 'call', call: range, from, to } : undefined;
     }
   }
 }

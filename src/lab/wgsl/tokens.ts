@@ -1,6 +1,6 @@
 /** WGSL tokenizer. Distinguishes template lists from comparisons. */
 
-export interface Place {
+export interface SourceLocation {
   /** From 1. */
   readonly line: number;
   /** From 1, in UTF-16 code units. */
@@ -9,13 +9,13 @@ export interface Place {
   readonly length: number;
 }
 
-export interface Token extends Place {
+export interface Token extends SourceLocation {
   readonly kind: 'name' | 'number' | 'symbol';
   readonly text: string;
   /** From 0, in UTF-16 code units. */
   readonly offset: number;
   /** Index of the matching bracket, also for `<` and `>` of template lists; else -1. */
-  readonly partner: number;
+  readonly matchIndex: number;
 }
 
 /** Token range: `from` inclusive, `to` exclusive. */
@@ -24,22 +24,22 @@ export interface Range {
   readonly to: number;
 }
 
-type Draft = { -readonly [K in keyof Token]: Token[K] };
+type MutableToken = { -readonly [K in keyof Token]: Token[K] };
 
-const blank = /[\t \u200e\u200f]+/y;
-const lineBreak = /\r\n|[\n\v\f\r\u0085\u2028\u2029]/y;
-const lineComment = /\/\/[^\n\v\f\r\u0085\u2028\u2029]*/y;
-const name = /[\p{XIDS}_]\p{XIDC}*/uy;
-const number =
+const blankPattern = /[\t \u200e\u200f]+/y;
+const lineBreakPattern = /\r\n|[\n\v\f\r\u0085\u2028\u2029]/y;
+const lineCommentPattern = /\/\/[^\n\v\f\r\u0085\u2028\u2029]*/y;
+const namePattern = /[\p{XIDS}_]\p{XIDC}*/uy;
+const numberPattern =
   /0[xX](?:[\da-fA-F]+\.?[\da-fA-F]*|\.[\da-fA-F]+)(?:[pP][+-]?\d+[fh]?|[iu])?|(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?[iufh]?/y;
-const symbol = /->|&&|\|\||==|!=|<<=|>>=|<=|>=|<<|>>|\+\+|--|[-+*/%&|^]=|[^]/y;
+const symbolPattern = /->|&&|\|\||==|!=|<<=|>>=|<=|>=|<<|>>|\+\+|--|[-+*/%&|^]=|[^]/y;
 
 /** Expects source that Tint accepts. For other source, it returns tokens without meaning. */
 export function tokenize(source: string): Token[] {
-  const tokens: Draft[] = [];
+  const tokens: MutableToken[] = [];
   // Open brackets, and each `<` after a name: a template list if its `>` is found, else a comparison.
   const brackets: number[] = [];
-  const candidates: { token: number; depth: number }[] = [];
+  const openTemplates: { token: number; depth: number }[] = [];
   let at = 0;
   let line = 1;
   let lineStart = 0;
@@ -48,26 +48,26 @@ export function tokenize(source: string): Token[] {
     pattern.lastIndex = at;
     return pattern.exec(source)?.[0];
   };
-  const add = (kind: Token['kind'], text: string): Draft => {
-    const token: Draft = {
+  const add = (kind: Token['kind'], text: string): MutableToken => {
+    const token: MutableToken = {
       kind,
       text,
       offset: at,
       line,
       column: at - lineStart + 1,
       length: text.length,
-      partner: -1,
+      matchIndex: -1,
     };
     tokens.push(token);
     at += text.length;
     return token;
   };
-  const pair = (open: number): void => {
+  const linkBrackets = (open: number): void => {
     const first = tokens[open];
     const last = tokens.at(-1);
     if (!first || !last) return;
-    first.partner = tokens.length - 1;
-    last.partner = open;
+    first.matchIndex = tokens.length - 1;
+    last.matchIndex = open;
   };
   const newLine = (text: string): void => {
     at += text.length;
@@ -88,13 +88,13 @@ export function tokenize(source: string): Token[] {
         continue;
       }
       const code = source.charCodeAt(at);
-      const broken = code < 0x20 || code > 0x7f ? match(lineBreak) : undefined;
-      if (broken === undefined) at++;
-      else newLine(broken);
+      const lineBreakText = code < 0x20 || code > 0x7f ? match(lineBreakPattern) : undefined;
+      if (lineBreakText === undefined) at++;
+      else newLine(lineBreakText);
     } while (depth > 0 && at < source.length);
   };
-  const dropCandidates = (): void => {
-    while ((candidates.at(-1)?.depth ?? -1) >= brackets.length) candidates.pop();
+  const dropTemplates = (): void => {
+    while ((openTemplates.at(-1)?.depth ?? -1) >= brackets.length) openTemplates.pop();
   };
 
   while (at < source.length) {
@@ -103,14 +103,14 @@ export function tokenize(source: string): Token[] {
       at++;
       continue;
     }
-    const isFar = code > 0x7f;
-    const isLetter = isFar || /[A-Za-z_]/.test(source[at] ?? '');
-    const broken = code < 0x20 || isFar ? match(lineBreak) : undefined;
-    if (broken !== undefined) {
-      newLine(broken);
+    const isNonAscii = code > 0x7f;
+    const isLetter = isNonAscii || /[A-Za-z_]/.test(source[at] ?? '');
+    const lineBreakText = code < 0x20 || isNonAscii ? match(lineBreakPattern) : undefined;
+    if (lineBreakText !== undefined) {
+      newLine(lineBreakText);
       continue;
     }
-    const skipped = code < 0x20 || isFar ? match(blank) : code === 0x2f ? match(lineComment) : undefined;
+    const skipped = code < 0x20 || isNonAscii ? match(blankPattern) : code === 0x2f ? match(lineCommentPattern) : undefined;
     if (skipped !== undefined) {
       at += skipped.length;
       continue;
@@ -119,51 +119,51 @@ export function tokenize(source: string): Token[] {
       skipBlockComment();
       continue;
     }
-    const word = isLetter ? match(name) : undefined;
+    const word = isLetter ? match(namePattern) : undefined;
     if (word !== undefined) {
       add('name', word);
       continue;
     }
-    const digits = isLetter ? undefined : match(number);
+    const digits = isLetter ? undefined : match(numberPattern);
     if (digits !== undefined) {
       add('number', digits);
       continue;
     }
-    const open = candidates.at(-1);
+    const open = openTemplates.at(-1);
     if (source[at] === '>' && open?.depth === brackets.length) {
-      candidates.pop();
+      openTemplates.pop();
       add('symbol', '>');
-      pair(open.token);
+      linkBrackets(open.token);
       continue;
     }
     const afterName = tokens.at(-1)?.kind === 'name';
-    const { text } = add('symbol', match(symbol) ?? '');
+    const { text } = add('symbol', match(symbolPattern) ?? '');
     switch (text) {
       case '<':
-        if (afterName) candidates.push({ token: tokens.length - 1, depth: brackets.length });
+        if (afterName) openTemplates.push({ token: tokens.length - 1, depth: brackets.length });
         break;
       case '(':
       case '[':
       case '{':
-        if (text === '{') candidates.length = 0;
+        if (text === '{') openTemplates.length = 0;
         brackets.push(tokens.length - 1);
         break;
       case ')':
       case ']':
       case '}': {
-        dropCandidates();
+        dropTemplates();
         const opened = brackets.pop();
-        if (opened !== undefined) pair(opened);
+        if (opened !== undefined) linkBrackets(opened);
         break;
       }
       case '&&':
       case '||':
-        dropCandidates();
+        dropTemplates();
         break;
       case ';':
       case ':':
       case '=':
-        candidates.length = 0;
+        openTemplates.length = 0;
         break;
       default:
     }
@@ -172,7 +172,7 @@ export function tokenize(source: string): Token[] {
 }
 
 /** Location of a range, from its first to its last token, possibly across lines. */
-export function placeOf(tokens: readonly Token[], { from, to }: Range): Place {
+export function locationOf(tokens: readonly Token[], { from, to }: Range): SourceLocation {
   const first = tokens[from];
   const last = tokens[Math.max(from, to - 1)];
   if (!first || !last) return { line: 1, column: 1, length: 0 };
@@ -180,12 +180,12 @@ export function placeOf(tokens: readonly Token[], { from, to }: Range): Place {
 }
 
 /** Splits a range at commas (or another separator) outside of brackets. A trailing separator is allowed. */
-export function split(tokens: readonly Token[], { from, to }: Range, separator = ','): Range[] {
+export function splitRange(tokens: readonly Token[], { from, to }: Range, separator = ','): Range[] {
   const parts: Range[] = [];
   let start = from;
   for (let i = from; i < to; i++) {
     const token = tokens[i];
-    if (token && token.partner > i) i = token.partner;
+    if (token && token.matchIndex > i) i = token.matchIndex;
     else if (token?.text === separator) {
       parts.push({ from: start, to: i });
       start = i + 1;
@@ -196,11 +196,11 @@ export function split(tokens: readonly Token[], { from, to }: Range, separator =
 }
 
 /** Index of the first token with this text in the range, outside of nested brackets; `to` when there is none. */
-export function find(tokens: readonly Token[], { from, to }: Range, text: string): number {
+export function findToken(tokens: readonly Token[], { from, to }: Range, text: string): number {
   for (let i = from; i < to; i++) {
     const token = tokens[i];
     if (token?.text === text) return i;
-    if (token && token.partner > i) i = token.partner;
+    if (token && token.matchIndex > i) i = token.matchIndex;
   }
   return to;
 }

@@ -37,12 +37,12 @@ const scalarBytes: Readonly<Record<ScalarName, number>> = { f32: 4, f16: 2, u32:
 const roundUp = (value: number, to: number): number => Math.ceil(value / to) * to;
 
 /** Memoizes a computation for each struct: nested structs would otherwise take exponential time. */
-function once<T>(compute: (struct: Struct, countOf: CountOf) => T): (struct: Struct, countOf: CountOf) => T {
-  const known = new WeakMap<Struct, { value: T }>();
+function memoize<T>(compute: (struct: Struct, countOf: CountOf) => T): (struct: Struct, countOf: CountOf) => T {
+  const cache = new WeakMap<Struct, { value: T }>();
   return (struct, countOf) => {
-    const found = known.get(struct) ?? { value: compute(struct, countOf) };
-    known.set(struct, found);
-    return found.value;
+    const entry = cache.get(struct) ?? { value: compute(struct, countOf) };
+    cache.set(struct, entry);
+    return entry.value;
   };
 }
 
@@ -83,7 +83,7 @@ export function sizeOf(type: Type, countOf: CountOf): number | undefined {
       return count === undefined || stride === undefined ? undefined : count * stride;
     }
     case 'struct': {
-      const members = layout(type.struct, countOf);
+      const members = structLayout(type.struct, countOf);
       const last = members?.at(-1);
       return last && roundUp(last.offset + last.size, alignOf(type));
     }
@@ -98,12 +98,12 @@ export function strideOf(element: Type, countOf: CountOf): number | undefined {
   return size === undefined ? undefined : roundUp(size, alignOf(element));
 }
 
-const alignOfStruct = once((struct) =>
+const alignOfStruct = memoize((struct) =>
   Math.max(1, ...struct.members.map((member) => member.align ?? alignOf(member.type))),
 );
 
 /** Offset and size of each member, in bytes. Lengths of arrays in structs cannot depend on overrides. */
-export const layout = once((struct, countOf): readonly { offset: number; size: number }[] | undefined => {
+export const structLayout = memoize((struct, countOf): readonly { offset: number; size: number }[] | undefined => {
   const members: { offset: number; size: number }[] = [];
   let end = 0;
   for (const member of struct.members) {
@@ -116,24 +116,24 @@ export const layout = once((struct, countOf): readonly { offset: number; size: n
   return members;
 });
 
-const packedStruct = once((struct, countOf): number | undefined => {
+const packedStructBytes = memoize((struct, countOf): number | undefined => {
   let sum = 0;
-  for (const member of struct.members) sum += packedBytes(member.type, countOf) ?? Number.NaN;
+  for (const member of struct.members) sum += packedSizeBytes(member.type, countOf) ?? Number.NaN;
   return Number.isNaN(sum) ? undefined : sum;
 });
 
 /** Size in bytes without padding. */
-export function packedBytes(type: Type, countOf: CountOf): number | undefined {
+export function packedSizeBytes(type: Type, countOf: CountOf): number | undefined {
   switch (type.kind) {
     case 'matrix':
       return type.columns * type.rows * scalarBytes[type.element];
     case 'array': {
       const count = type.count && countOf(type.count);
-      const element = packedBytes(type.element, countOf);
+      const element = packedSizeBytes(type.element, countOf);
       return count === undefined || element === undefined ? undefined : count * element;
     }
     case 'struct':
-      return packedStruct(type.struct, countOf);
+      return packedStructBytes(type.struct, countOf);
     case 'scalar':
     case 'vector':
     case 'atomic':
@@ -142,12 +142,12 @@ export function packedBytes(type: Type, countOf: CountOf): number | undefined {
   }
 }
 
-const partsOfStruct = once(
-  (struct) => new Set(struct.members.flatMap((member) => [...partsOf(member.type)])),
+const structComponents = memoize(
+  (struct) => new Set(struct.members.flatMap((member) => [...typeComponents(member.type)])),
 );
 
 /** Components of a type: scalar names, `array`, `atomic`, or the text of other types. */
-export function partsOf(type: Type): ReadonlySet<string> {
+export function typeComponents(type: Type): ReadonlySet<string> {
   switch (type.kind) {
     case 'scalar':
       return new Set([type.name]);
@@ -157,9 +157,9 @@ export function partsOf(type: Type): ReadonlySet<string> {
     case 'atomic':
       return new Set(['atomic', type.element]);
     case 'array':
-      return new Set(['array', ...partsOf(type.element)]);
+      return new Set(['array', ...typeComponents(type.element)]);
     case 'struct':
-      return partsOfStruct(type.struct, () => undefined);
+      return structComponents(type.struct, () => undefined);
     case 'other':
       return new Set([type.text]);
   }

@@ -1,29 +1,29 @@
 import { printable } from '../../terminal/printable.ts';
 import { table } from '../../terminal/table.ts';
-import { wrap } from '../../terminal/text.ts';
-import type { Run } from '../context.ts';
+import { wrapText } from '../../terminal/text.ts';
+import type { CommandHandler } from '../context.ts';
 
-export const surfaces: Run = async ({ source, flags, look, print, printJson }) => {
+export const surfaces: CommandHandler = async ({ source, flags, style, print, printJson }) => {
   const { document, text } = await source.surfaces();
   if (flags.json) return printJson(text);
-  const described = (rows: readonly (readonly [string, string])[]) =>
+  const describeRows = (rows: readonly (readonly [string, string])[]) =>
     rows.flatMap(([name, description]) => [
-      look.paint('strong', printable(name)),
-      ...wrap(printable(description), look.width - 2, '').map((line) => `  ${line}`),
+      style.paint('strong', printable(name)),
+      ...wrapText(printable(description), style.width - 2, '').map((line) => `  ${line}`),
     ]);
   print([
-    look.paint('dim', 'SURFACES'),
-    ...described(
+    style.paint('dim', 'SURFACES'),
+    ...describeRows(
       document.surfaces.map(({ name, description, time, columns }) => [
         name,
         `${description} (${columns} columns, ordered by ${time})`,
       ]),
     ),
     '',
-    look.paint('dim', 'QUESTIONS'),
-    ...described(
+    style.paint('dim', 'QUESTIONS'),
+    ...describeRows(
       document.questions.map(({ name, description, parameters }) => [
-        `${name}${namesIn(parameters)
+        `${name}${propertyNames(parameters)
           .map((one) => ` [${one}]`)
           .join('')}`,
         description,
@@ -33,16 +33,16 @@ export const surfaces: Run = async ({ source, flags, look, print, printJson }) =
 };
 
 /** Property names of a JSON Schema. */
-const namesIn = (schema: object): string[] =>
+const propertyNames = (schema: object): string[] =>
   Object.keys((schema as { readonly properties?: object }).properties ?? {});
 
-export const schema: Run = async ({ source, word, flags, look, print, printJson }) => {
-  const { document, text } = await source.schema(word);
+export const schema: CommandHandler = async ({ source, argument, flags, style, print, printJson }) => {
+  const { document, text } = await source.schema(argument);
   if (flags.json) return printJson(text);
   const { surface, description, time, key, columns } = document;
   print([
-    ...wrap(printable(`${surface}: ${description}`), look.width, '  '),
-    ...wrap(printable(`newest first by ${time}; unique by ${key.join(', ')}`), look.width, '  '),
+    ...wrapText(printable(`${surface}: ${description}`), style.width, '  '),
+    ...wrapText(printable(`newest first by ${time}; unique by ${key.join(', ')}`), style.width, '  '),
     '',
     ...table(
       [
@@ -51,7 +51,7 @@ export const schema: Run = async ({ source, word, flags, look, print, printJson 
         { title: 'unit' },
         { title: 'provenance' },
         { title: 'null' },
-        { title: 'description', least: 20 },
+        { title: 'description', minWidth: 20 },
       ],
       columns.map((column) => [
         column.name,
@@ -61,7 +61,7 @@ export const schema: Run = async ({ source, word, flags, look, print, printJson 
         column.nullable ? 'yes' : 'no',
         column.description,
       ]),
-      look,
+      style,
     ),
   ]);
 };

@@ -1,11 +1,11 @@
-import { inTime } from '../readers/in-time.ts';
-import { both } from '../surfaces/sql.ts';
-import { type AttachedRack, eventsOf } from '../surfaces/transcript.ts';
-import type { Compiled } from '../types.ts';
+import { timeCheckFunction } from '../readers/in-time.ts';
+import { toDialectSql } from '../surfaces/sql.ts';
+import { type AttachedRack, eventsSql } from '../surfaces/transcript.ts';
+import type { CompiledQuery } from '../types.ts';
 import { conditionSql } from './conditions.ts';
 import { afterSql, orderSql } from './paging.ts';
-import type { Answered, CheckedQuery } from './types.ts';
-import { Writer } from './writer.ts';
+import type { OutputColumn, CheckedQuery } from './types.ts';
+import { SqlWriter } from './writer.ts';
 
 export interface CompileOptions {
   /** SQL dialect of the reader. The surface `transcript` always uses SQLite. */
@@ -17,36 +17,36 @@ export interface CompileOptions {
 }
 
 /** Creates an SQL writer in the dialect of the surface's source. */
-export const writerFor = (
+export const createWriter = (
   { surface: { source }, asOf }: CheckedQuery,
   { kind, now }: CompileOptions,
-): Writer => new Writer(source === 'racks' ? 'sqlite' : kind, asOf ?? now);
+): SqlWriter => new SqlWriter(source === 'racks' ? 'sqlite' : kind, asOf ?? now);
 
 /**
  * Condition that ends an SQLite statement when its time is over. It checks every 1024 rows, by the row number of the
  * table or by the column `tick` of a source that combines tables.
  */
-const stopping = (from: string): string =>
-  `((t.${from.startsWith('(') ? 'tick' : 'rowid'} & 1023) <> 0 or ${inTime}() = 1)`;
+const timeCheckSql = (from: string): string =>
+  `((t.${from.startsWith('(') ? 'tick' : 'rowid'} & 1023) <> 0 or ${timeCheckFunction}() = 1)`;
 
-const fromOf = (
-  writer: Writer,
+const fromSql = (
+  writer: SqlWriter,
   source: CheckedQuery['surface']['source'],
   racks: readonly AttachedRack[],
-): string => (source === 'racks' ? eventsOf(racks) : both(source.from)[writer.kind]);
+): string => (source === 'racks' ? eventsSql(racks) : toDialectSql(source.from)[writer.kind]);
 
 /** `from ... where ...` for the rows that a query matches, with the alias `t`. */
 export function matchedSql(
-  writer: Writer,
+  writer: SqlWriter,
   { surface: { source }, where }: CheckedQuery,
   { racks = [] }: CompileOptions,
-  more: readonly string[] = [],
+  extraConditions: readonly string[] = [],
 ): string {
-  const from = fromOf(writer, source, racks);
+  const from = fromSql(writer, source, racks);
   const conditions = [
-    ...(writer.kind === 'sqlite' ? [stopping(from)] : []),
+    ...(writer.kind === 'sqlite' ? [timeCheckSql(from)] : []),
     ...where.map((one) => conditionSql(writer, one)),
-    ...more,
+    ...extraConditions,
   ];
   return `from ${from} as t${conditions.length > 0 ? ` where ${conditions.join(' and ')}` : ''}`;
 }
@@ -55,42 +55,42 @@ export function matchedSql(
  * Compiles a query. Rows have the columns `c0`, `c1`... in the order of `columns` (`rowOf` converts them to arrays),
  * and `o0`... for the cursor (`nextCursor`). One row more than `limit` is read, to see whether there is another page.
  */
-export function compile(query: CheckedQuery, options: CompileOptions): Compiled & { readonly limit: number } {
-  const writer = writerFor(query, options);
-  const body = query.grouped ? groups(writer, query, options) : rows(writer, query, options);
+export function compile(query: CheckedQuery, options: CompileOptions): CompiledQuery & { readonly limit: number } {
+  const writer = createWriter(query, options);
+  const body = query.grouped ? groupsSql(writer, query, options) : rowsSql(writer, query, options);
   const order = query.order.length > 0 ? ` order by ${orderSql(query.order, query.columns.length + 1)}` : '';
   const sql = `${body}${order} limit ${writer.bind(query.limit + 1, 'integer')}`;
-  return { sql, parameters: writer.parameters, columns: query.columns.map(shown), limit: query.limit };
+  return { sql, parameters: writer.parameters, columns: query.columns.map(toResultColumn), limit: query.limit };
 }
 
-function rows(writer: Writer, query: CheckedQuery, options: CompileOptions): string {
+function rowsSql(writer: SqlWriter, query: CheckedQuery, options: CompileOptions): string {
   const columns = query.columns.map((column) => writer.answered(column));
   const expressions = query.order.map(({ by }) => writer.answered(by));
   const { order, after } = query;
-  const more = after ? [afterSql(writer, { order, expressions }, after)] : [];
-  return `select ${named(columns, expressions)} ${matchedSql(writer, query, options, more)}`;
+  const extraConditions = after ? [afterSql(writer, { order, expressions }, after)] : [];
+  return `select ${aliasColumns(columns, expressions)} ${matchedSql(writer, query, options, extraConditions)}`;
 }
 
 /** Groups are built in a subquery, so that they can be compared with the cursor. */
-function groups(writer: Writer, query: CheckedQuery, options: CompileOptions): string {
+function groupsSql(writer: SqlWriter, query: CheckedQuery, options: CompileOptions): string {
   const { columns, order, after } = query;
-  const made = columns.map((column, n) => `${writer.answered(column)} as c${n}`).join(', ');
+  const groupColumns = columns.map((column, n) => `${writer.answered(column)} as c${n}`).join(', ');
   // Grouping visits the rows again, which may take longer than finding them, so the time is checked there, too.
-  const from = fromOf(writer, query.surface.source, options.racks ?? []);
-  const stop = writer.kind === 'sqlite' ? `, count(${stopping(from)}) as stop` : '';
+  const from = fromSql(writer, query.surface.source, options.racks ?? []);
+  const stop = writer.kind === 'sqlite' ? `, count(${timeCheckSql(from)}) as stop` : '';
   const by = columns.flatMap(({ of }, n) => (of.kind === 'column' ? [n + 1] : []));
   const group = by.length > 0 ? ` group by ${by.join(', ')}` : '';
-  const within = `select ${made}${stop} ${matchedSql(writer, query, options)}${group}`;
+  const subquery = `select ${groupColumns}${stop} ${matchedSql(writer, query, options)}${group}`;
   const expressions = order.map(({ by: { name } }) => `g.c${columns.findIndex((one) => one.name === name)}`);
   const where = after ? ` where ${afterSql(writer, { order, expressions }, after)}` : '';
   const all = columns.map((_, n) => `g.c${n}`);
-  return `select ${named(all, expressions)} from (${within}) as g${where}`;
+  return `select ${aliasColumns(all, expressions)} from (${subquery}) as g${where}`;
 }
 
-const named = (columns: readonly string[], order: readonly string[]): string =>
+const aliasColumns = (columns: readonly string[], order: readonly string[]): string =>
   [...columns.map((one, n) => `${one} as c${n}`), ...order.map((one, n) => `${one} as o${n}`)].join(', ');
 
-const shown = ({ name, type, unit, provenance }: Answered) => ({
+const toResultColumn = ({ name, type, unit, provenance }: OutputColumn) => ({
   name,
   type,
   ...(unit === undefined ? {} : { unit }),

@@ -1,5 +1,5 @@
-import type { Column, Compiled } from '../types.ts';
-import { type CompileOptions, matchedSql, writerFor } from './compile.ts';
+import type { Column, CompiledQuery } from '../types.ts';
+import { type CompileOptions, matchedSql, createWriter } from './compile.ts';
 import type { CheckedQuery } from './types.ts';
 
 export interface Coverage {
@@ -13,14 +13,14 @@ export interface Coverage {
 export function compileCoverage(
   query: CheckedQuery,
   options: CompileOptions,
-): Pick<Compiled, 'sql' | 'parameters'> & { read(row: Readonly<Record<string, unknown>>): Coverage } {
-  const writer = writerFor(query, options);
+): Pick<CompiledQuery, 'sql' | 'parameters'> & { read(row: Readonly<Record<string, unknown>>): Coverage } {
+  const writer = createWriter(query, options);
   const time = query.surface.columns.find(({ name }) => name === query.surface.time);
   const at = time ? writer.column(time) : 'null';
-  const columns = measuredOf(query);
+  const columns = reportedColumns(query);
   // Columns that are never null have the count of rows.
-  const counted = columns.filter(({ required }) => !required);
-  const counts = counted.map((column, n) => `, count(${writer.column(column)}) as w${n}`).join('');
+  const nullableColumns = columns.filter(({ required }) => !required);
+  const counts = nullableColumns.map((column, n) => `, count(${writer.column(column)}) as w${n}`).join('');
   const sql = `select min(${at}) as since, max(${at}) as until, count(*) as n${counts} ${matchedSql(writer, query, options)}`;
   return {
     sql,
@@ -29,7 +29,7 @@ export function compileCoverage(
       const rows = Number(row['n'] ?? 0);
       const entries = columns.map(({ name, required }): [string, number] => [
         name,
-        required ? rows : Number(row[`w${counted.findIndex((column) => column.name === name)}`] ?? 0),
+        required ? rows : Number(row[`w${nullableColumns.findIndex((column) => column.name === name)}`] ?? 0),
       ]);
       return {
         from: (row['since'] as string | null | undefined) ?? null,
@@ -42,7 +42,7 @@ export function compileCoverage(
 }
 
 /** The measured and claimed columns that a result is computed from, without duplicates. */
-function measuredOf({ columns }: CheckedQuery): Column[] {
-  const made = columns.flatMap(({ of }) => (of.column ? [of.column] : []));
-  return [...new Set(made)].filter(({ provenance }) => provenance !== 'derived');
+function reportedColumns({ columns }: CheckedQuery): Column[] {
+  const sourceColumns = columns.flatMap(({ of }) => (of.column ? [of.column] : []));
+  return [...new Set(sourceColumns)].filter(({ provenance }) => provenance !== 'derived');
 }

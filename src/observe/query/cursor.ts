@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { longestCursor, type ObserveQuery } from './shape.ts';
-import type { Answered, Carried, CheckedQuery } from './types.ts';
+import { maxCursorLength, type ObserveQuery } from './shape.ts';
+import type { OutputColumn, CursorValue, CheckedQuery } from './types.ts';
 
-const shape = z.strictObject({
+const cursorShape = z.strictObject({
   query: z.string(),
   /** Time of the request for the first page. */
   now: z.iso.datetime({ precision: 3 }),
@@ -12,12 +12,12 @@ const shape = z.strictObject({
 const int64 = { least: -(2n ** 63n), most: 2n ** 63n - 1n };
 
 /** Hash of a query without cursor and limit. All pages of a query have the same. */
-export function digestOf({ cursor: _cursor, limit: _limit, ...query }: ObserveQuery): string {
+export function queryDigest({ cursor: _cursor, limit: _limit, ...query }: ObserveQuery): string {
   return createHash('sha256').update(JSON.stringify(query)).digest('base64url').slice(0, 22);
 }
 
 /** Converts a value for a cursor. @param value as the reader returned it */
-function carried({ type }: Answered, value: unknown): Carried {
+function toCursorValue({ type }: OutputColumn, value: unknown): CursorValue {
   if (value === null || value === undefined) return null;
   if (type === 'number') return String(Number(value));
   if (type === 'flag') return Number(value);
@@ -26,7 +26,7 @@ function carried({ type }: Answered, value: unknown): Carried {
   return Number.isSafeInteger(Number(whole)) ? Number(whole) : String(whole);
 }
 
-function fits({ type, required, of }: Answered, value: Carried): boolean {
+function isValidCursorValue({ type, required, of }: OutputColumn, value: CursorValue): boolean {
   if (value === null) return !required;
   if (type === 'flag') return value === 0 || value === 1;
   if (type === 'integer') {
@@ -52,10 +52,10 @@ export function nextCursor(
   lastRow: Readonly<Record<string, unknown>>,
   now: Date,
 ): string | undefined {
-  const after = order.map(({ by }, n) => carried(by, lastRow[`o${n}`]));
+  const after = order.map(({ by }, n) => toCursorValue(by, lastRow[`o${n}`]));
   const page = { query: digest, now: (asOf ?? now).toISOString(), after };
   const cursor = Buffer.from(JSON.stringify(page)).toString('base64url');
-  return cursor.length > longestCursor ? undefined : cursor;
+  return cursor.length > maxCursorLength ? undefined : cursor;
 }
 
 /** Parses a cursor. @returns the page's position, or what is wrong with the cursor */
@@ -63,18 +63,18 @@ export function readCursor(
   cursor: string,
   { digest, order }: Pick<CheckedQuery, 'digest' | 'order'>,
 ): Required<Pick<CheckedQuery, 'after' | 'asOf'>> | string {
-  const read = shape.safeParse(decoded(cursor));
+  const read = cursorShape.safeParse(decodeCursor(cursor));
   if (!read.success) return 'is not a valid cursor: send the `next` of the previous page unchanged';
   const { query, now, after } = read.data;
   if (query !== digest)
     return 'belongs to another query: send it with the same query; only `limit` may differ';
-  const isOurs = after.length === order.length && order.every(({ by }, n) => fits(by, after[n] ?? null));
-  return isOurs
+  const isValid = after.length === order.length && order.every(({ by }, n) => isValidCursorValue(by, after[n] ?? null));
+  return isValid
     ? { after, asOf: new Date(now) }
     : 'was modified: send the `next` of the previous page unchanged';
 }
 
-function decoded(cursor: string): unknown {
+function decodeCursor(cursor: string): unknown {
   try {
     return JSON.parse(Buffer.from(cursor, 'base64url').toString());
   } catch {

@@ -1,7 +1,7 @@
-import type { Column, ColumnType, Operator, Provenance, ShownColumn, Surface } from '../types.ts';
+import type { Column, ColumnType, Operator, Provenance, ColumnDescription, Surface } from '../types.ts';
 import { type AggregateName, type BucketName, buckets } from './shape.ts';
 
-const operatorsOf: Readonly<Record<ColumnType, readonly Operator[]>> = {
+const operatorsByType: Readonly<Record<ColumnType, readonly Operator[]>> = {
   text: ['eq', 'ne', 'in', 'not_in', 'contains', 'starts_with', 'is_null'],
   integer: ['eq', 'ne', 'lt', 'lte', 'gt', 'gte', 'in', 'not_in', 'is_null'],
   number: ['eq', 'ne', 'lt', 'lte', 'gt', 'gte', 'in', 'not_in', 'is_null'],
@@ -10,11 +10,11 @@ const operatorsOf: Readonly<Record<ColumnType, readonly Operator[]>> = {
   json: ['is_null'],
 };
 
-const figures = ['count', 'count_distinct', 'sum', 'avg', 'min', 'max', 'p50', 'p95', 'p99'] as const;
-const aggregatesOf: Readonly<Record<ColumnType, readonly AggregateName[]>> = {
+const numericAggregates = ['count', 'count_distinct', 'sum', 'avg', 'min', 'max', 'p50', 'p95', 'p99'] as const;
+const aggregatesByType: Readonly<Record<ColumnType, readonly AggregateName[]>> = {
   text: ['count', 'count_distinct'],
-  integer: figures,
-  number: figures,
+  integer: numericAggregates,
+  number: numericAggregates,
   time: ['count', 'count_distinct', 'min', 'max'],
   flag: ['count', 'count_distinct', 'sum', 'avg'],
   json: ['count'],
@@ -24,15 +24,15 @@ const aggregatesOf: Readonly<Record<ColumnType, readonly AggregateName[]>> = {
 export const isComparable = ({ type, readOnly }: Column): boolean => type !== 'json' && !readOnly;
 
 export const operatorsFor = (column: Column): readonly Operator[] =>
-  column.readOnly ? operatorsOf.json : operatorsOf[column.type];
+  column.readOnly ? operatorsByType.json : operatorsByType[column.type];
 
 export const aggregatesFor = (column: Column): readonly AggregateName[] =>
-  column.readOnly ? aggregatesOf.json : aggregatesOf[column.type];
+  column.readOnly ? aggregatesByType.json : aggregatesByType[column.type];
 
 export const bucketsFor = ({ type }: Column): readonly BucketName[] => (type === 'time' ? buckets : []);
 
 /** Descriptions of a surface's columns, with the operators and aggregates that each supports. */
-export const shownSchema = ({ columns }: Surface): ShownColumn[] =>
+export const describeColumns = ({ columns }: Surface): ColumnDescription[] =>
   columns.map((column) => ({
     name: column.name,
     type: column.type,
@@ -46,7 +46,7 @@ export const shownSchema = ({ columns }: Surface): ShownColumn[] =>
   }));
 
 /** Type, unit and provenance of an aggregate's result. */
-export function resultOf(
+export function aggregateResult(
   fn: AggregateName,
   column: Column | undefined,
 ): { type: ColumnType; unit?: string; provenance: Provenance; required: boolean } {

@@ -1,5 +1,5 @@
-import type { Carried, Order } from './types.ts';
-import type { Writer } from './writer.ts';
+import type { CursorValue, Order } from './types.ts';
+import type { SqlWriter } from './writer.ts';
 
 /** Rows without a value come last, in both directions. */
 export const orderSql = (order: readonly Order[], firstPlace: number): string =>
@@ -15,9 +15,9 @@ export const orderSql = (order: readonly Order[], firstPlace: number): string =>
  * @param expressions SQL of `order`
  */
 export function afterSql(
-  writer: Writer,
+  writer: SqlWriter,
   { order, expressions }: { order: readonly Order[]; expressions: readonly string[] },
-  after: readonly Carried[],
+  after: readonly CursorValue[],
 ): string {
   const bound: (string | undefined)[] = [];
   const terms = order.map(({ by, descending }, n) => {
@@ -25,24 +25,24 @@ export function afterSql(
     const value = after[n] ?? null;
     const isSum = by.of.kind === 'aggregate' && by.of.fn === 'sum' && by.type === 'integer';
     // Bound on demand: PostgreSQL refuses parameters that are not used.
-    const given = () => (bound[n] ??= writer.bind(numeric(value, by.type), isSum ? 'sum' : by.type));
-    const beyond = () => `${x} ${descending ? '<' : '>'} ${given()}`;
+    const parameter = () => (bound[n] ??= writer.bind(numeric(value, by.type), isSum ? 'sum' : by.type));
+    const beyondSql = () => `${x} ${descending ? '<' : '>'} ${parameter()}`;
     return {
-      same: () => (value === null ? `${x} is null` : `${x} = ${given()}`),
-      later: () => (by.required ? beyond() : `(${beyond()} or ${x} is null)`),
+      sameSql: () => (value === null ? `${x} is null` : `${x} = ${parameter()}`),
+      laterSql: () => (by.required ? beyondSql() : `(${beyondSql()} or ${x} is null)`),
       isLast: value === null,
       /** Redundant condition that lets an index start at the page. */
-      from: by.required ? () => `${x} ${descending ? '<=' : '>='} ${given()}` : undefined,
+      from: by.required ? () => `${x} ${descending ? '<=' : '>='} ${parameter()}` : undefined,
     };
   });
-  const ways = terms.flatMap(({ later, isLast }, n) =>
-    isLast ? [] : [[...terms.slice(0, n).map(({ same }) => same()), later()].join(' and ')],
+  const alternatives = terms.flatMap(({ laterSql, isLast }, n) =>
+    isLast ? [] : [[...terms.slice(0, n).map(({ sameSql }) => sameSql()), laterSql()].join(' and ')],
   );
-  if (ways.length === 0) return '1 = 0';
-  const any = `(${ways.map((way) => `(${way})`).join(' or ')})`;
+  if (alternatives.length === 0) return '1 = 0';
+  const any = `(${alternatives.map((way) => `(${way})`).join(' or ')})`;
   const from = terms[0]?.from?.();
   return from === undefined ? any : `${from} and ${any}`;
 }
 
-const numeric = (value: Carried, type: string): Carried =>
+const numeric = (value: CursorValue, type: string): CursorValue =>
   type === 'number' && typeof value === 'string' ? Number(value) : value;

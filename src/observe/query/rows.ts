@@ -1,10 +1,10 @@
-import type { ColumnType, ShownResult } from '../types.ts';
+import type { ColumnType, ResultColumn } from '../types.ts';
 
 /** Converts a row to an array: flags become booleans, JSON is parsed, integers beyond 2^53 stay strings. */
-export const rowOf = (columns: readonly ShownResult[], row: Readonly<Record<string, unknown>>): unknown[] =>
-  columns.map(({ type }, n) => shown(type, row[`c${n}`]));
+export const toRow = (columns: readonly ResultColumn[], row: Readonly<Record<string, unknown>>): unknown[] =>
+  columns.map(({ type }, n) => toJsonValue(type, row[`c${n}`]));
 
-function shown(type: ColumnType, value: unknown): unknown {
+function toJsonValue(type: ColumnType, value: unknown): unknown {
   if (value === null || value === undefined) return null;
   switch (type) {
     case 'flag':
@@ -14,7 +14,7 @@ function shown(type: ColumnType, value: unknown): unknown {
     case 'number':
       return Number.isFinite(Number(value)) ? Number(value) : null;
     case 'json':
-      return parsed(value as string);
+      return parseJson(value as string);
     case 'text':
     case 'time':
       return value;
@@ -22,7 +22,7 @@ function shown(type: ColumnType, value: unknown): unknown {
 }
 
 /** Returns a text that is not valid JSON unchanged. */
-function parsed(value: string): unknown {
+function parseJson(value: string): unknown {
   try {
     return JSON.parse(value) as unknown;
   } catch {

@@ -1,11 +1,11 @@
 import { z } from 'zod';
 
 /** Maximum and default number of rows in a response. */
-export const rowLimits = { most: 1000, usual: 100 };
+export const rowLimits = { max: 1000, default: 100 };
 /** Maximum number of elements in each list of a query. */
-export const most = { select: 100, where: 20, group_by: 4, aggregate: 10, order_by: 4, values: 100 };
+export const listLimits = { select: 100, where: 20, group_by: 4, aggregate: 10, order_by: 4, values: 100 };
 /** Maximum length of a cursor in characters. */
-export const longestCursor = 100_000;
+export const maxCursorLength = 100_000;
 
 export const operators = [
   'eq',
@@ -46,7 +46,7 @@ const list = <Element extends z.ZodType>(element: Element, longest: number, what
     .array(element, expected(`a list of ${what}`))
     .min(1, 'must not be empty')
     .max(longest, `at most ${longest} ${what}`);
-const one = <const Names extends readonly [string, ...string[]]>(names: Names) =>
+const oneOf = <const Names extends readonly [string, ...string[]]>(names: Names) =>
   z.enum(names, expected(`one of ${names.join(', ')}`));
 
 const scalar = z.union(
@@ -56,10 +56,10 @@ const scalar = z.union(
 export const condition = z.strictObject(
   {
     column,
-    op: one(operators),
+    op: oneOf(operators),
     value: z
       .union(
-        [scalar, list(scalar, most.values, 'values')],
+        [scalar, list(scalar, listLimits.values, 'values')],
         expected('a string, a number, true, false, or a list of them'),
       )
       .describe(
@@ -69,12 +69,12 @@ export const condition = z.strictObject(
   expected('an object {column, op, value}'),
 );
 export const grouping = z.union(
-  [column, z.strictObject({ column, bucket: one(buckets) })],
+  [column, z.strictObject({ column, bucket: oneOf(buckets) })],
   expected('the name of a column, or {column, bucket}'),
 );
 export const aggregate = z.strictObject(
   {
-    fn: one(aggregates),
+    fn: oneOf(aggregates),
     column: column.optional().describe('Absent: count counts rows.'),
     as: z
       .string(expected('a name'))
@@ -85,31 +85,31 @@ export const aggregate = z.strictObject(
   expected('an object {fn, column?, as?}'),
 );
 export const ordering = z.strictObject(
-  { column, direction: one(directions).optional() },
+  { column, direction: oneOf(directions).optional() },
   expected('an object {column, direction?}'),
 );
 export const limit = z
   .int(expected('a whole number'))
   .min(1, 'must be 1 or more')
-  .max(rowLimits.most, `at most ${rowLimits.most} rows`);
+  .max(rowLimits.max, `at most ${rowLimits.max} rows`);
 
 /** All conditions must hold. A row without a value in a column matches only `is_null`. */
 export const observeQuery = z
   .strictObject(
     {
       surface: z.string(expected('the name of a surface')),
-      select: list(column, most.select, 'columns')
+      select: list(column, listLimits.select, 'columns')
         .optional()
         .describe('Default: all columns except long texts, which must be named.'),
       where: z
         .array(condition, expected('a list of conditions'))
-        .max(most.where, `at most ${most.where} conditions`)
+        .max(listLimits.where, `at most ${listLimits.where} conditions`)
         .optional(),
-      group_by: list(grouping, most.group_by, 'columns').optional(),
-      aggregate: list(aggregate, most.aggregate, 'aggregates').optional(),
-      order_by: list(ordering, most.order_by, 'columns').optional(),
+      group_by: list(grouping, listLimits.group_by, 'columns').optional(),
+      aggregate: list(aggregate, listLimits.aggregate, 'aggregates').optional(),
+      order_by: list(ordering, listLimits.order_by, 'columns').optional(),
       limit: limit.optional(),
-      cursor: z.string(expected('a string')).max(longestCursor, 'is not a valid cursor').optional(),
+      cursor: z.string(expected('a string')).max(maxCursorLength, 'is not a valid cursor').optional(),
     },
     expected('an object'),
   )

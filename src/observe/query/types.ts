@@ -1,9 +1,9 @@
-import type { Column, Operator, ShownResult, Surface } from '../types.ts';
+import type { Column, Operator, ResultColumn, Surface } from '../types.ts';
 import type { AggregateName, BucketName, ObserveQuery } from './shape.ts';
 import type { Value } from './values.ts';
 
 /** Column of a result, or of its order, with its source. */
-export interface Answered extends ShownResult {
+export interface OutputColumn extends ResultColumn {
   /** Never null. */
   readonly required: boolean;
   readonly of:
@@ -25,13 +25,13 @@ export interface CheckedQuery {
   readonly surface: Surface;
   /** Whether its rows are groups. */
   readonly grouped: boolean;
-  readonly columns: readonly Answered[];
+  readonly columns: readonly OutputColumn[];
   readonly where: readonly CheckedCondition[];
   /** Unique for every row. */
   readonly order: readonly Order[];
   readonly limit: number;
   /** Values of `order` in the last row of the previous page. */
-  readonly after?: readonly Carried[];
+  readonly after?: readonly CursorValue[];
   /** Time of the first page, the base of relative times on every page. */
   readonly asOf?: Date;
   /** Hash of the query without cursor and limit. */
@@ -39,9 +39,9 @@ export interface CheckedQuery {
 }
 
 export interface Order {
-  readonly by: Answered;
+  readonly by: OutputColumn;
   readonly descending: boolean;
 }
 
 /** Value in a cursor. Integers beyond 2^53 and non-integer numbers are strings. */
-export type Carried = string | number | null;
+export type CursorValue = string | number | null;

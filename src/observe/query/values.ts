@@ -5,16 +5,16 @@ import type { Condition } from './shape.ts';
 /** Value as the database compares it, or a time relative to now. */
 export type Value = string | number | { readonly agoMs: number };
 
-const ago = /^-(\d{1,6})([smhd])$/;
+const relativeTime = /^-(\d{1,6})([smhd])$/;
 const unitMs = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const instant = z.iso.datetime({ offset: true });
 
 /** Replaces NUL characters and lone surrogates, which stored texts cannot contain. */
-const storable = (text: string): string => text.replaceAll('\0', '\uFFFD').toWellFormed();
+const toStorableText = (text: string): string => text.replaceAll('\0', '\uFFFD').toWellFormed();
 
 function time(value: unknown): Value | undefined {
   if (typeof value !== 'string') return undefined;
-  const [, count, unit] = ago.exec(value) ?? [];
+  const [, count, unit] = relativeTime.exec(value) ?? [];
   if (unit !== undefined) return { agoMs: Number(count) * unitMs[unit as keyof typeof unitMs] };
   if (!instant.safeParse(value).success) return undefined;
   const date = new Date(value);
@@ -22,12 +22,12 @@ function time(value: unknown): Value | undefined {
   return text.length === 24 ? text : undefined;
 }
 
-const readers: Readonly<
+const valueReaders: Readonly<
   Record<ColumnType, { readonly expected: string; readonly read: (value: unknown) => Value | undefined }>
 > = {
   text: {
     expected: 'a string',
-    read: (value) => (typeof value === 'string' ? storable(value) : undefined),
+    read: (value) => (typeof value === 'string' ? toStorableText(value) : undefined),
   },
   integer: {
     expected: 'a whole number',
@@ -54,12 +54,12 @@ const isList = (op: Operator) => op === 'in' || op === 'not_in';
  * Converts the values of a condition.
  * @param fault receives faults; `at` is appended to the path of the value
  */
-export function valuesOf(
+export function parseValues(
   { type }: Column,
   { op, value }: Pick<Condition, 'op' | 'value'>,
   fault: (at: string, message: string) => void,
 ): Value[] {
-  const { expected, read } = readers[op === 'is_null' ? 'flag' : type];
+  const { expected, read } = valueReaders[op === 'is_null' ? 'flag' : type];
   if (isList(op) !== Array.isArray(value)) {
     fault(
       '',
@@ -67,10 +67,10 @@ export function valuesOf(
     );
     return [];
   }
-  const given: readonly unknown[] = Array.isArray(value) ? value : [value];
-  return given.flatMap((one, n) => {
-    const understood = read(one);
-    if (understood === undefined) fault(Array.isArray(value) ? `[${n}]` : '', `expected ${expected}`);
-    return understood === undefined ? [] : [understood];
+  const rawValues: readonly unknown[] = Array.isArray(value) ? value : [value];
+  return rawValues.flatMap((one, n) => {
+    const parsed = read(one);
+    if (parsed === undefined) fault(Array.isArray(value) ? `[${n}]` : '', `expected ${expected}`);
+    return parsed === undefined ? [] : [parsed];
   });
 }

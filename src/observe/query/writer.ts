@@ -1,7 +1,7 @@
-import { both, queryTime } from '../surfaces/sql.ts';
+import { toDialectSql, queryTime } from '../surfaces/sql.ts';
 import type { Column, ColumnType } from '../types.ts';
 import type { BucketName } from './shape.ts';
-import type { Answered, Carried } from './types.ts';
+import type { OutputColumn, CursorValue } from './types.ts';
 
 type Kind = 'sqlite' | 'postgres';
 
@@ -24,11 +24,11 @@ const bucketParts: Readonly<Record<BucketName, readonly [length: number, rest: s
 };
 
 /** Builds a statement in one SQL dialect. Input of a caller is always bound as a parameter. */
-export class Writer {
+export class SqlWriter {
   readonly kind: Kind;
   /** Base of relative times and ages. */
   readonly now: Date;
-  readonly parameters: Carried[] = [];
+  readonly parameters: CursorValue[] = [];
 
   constructor(kind: Kind, now: Date) {
     this.kind = kind;
@@ -39,7 +39,7 @@ export class Writer {
    * Binds a parameter.
    * @param type type of the other operand; `sum`: PostgreSQL's sum of integers, which is unbounded
    */
-  bind(value: Carried, type: ColumnType | 'sum'): string {
+  bind(value: CursorValue, type: ColumnType | 'sum'): string {
     const n = this.parameters.push(value);
     if (this.kind === 'postgres') return `$${n}::${type === 'sum' ? 'numeric' : postgresTypes[type]}`;
     const isDigits = typeof value === 'string' && (type === 'integer' || type === 'sum');
@@ -48,25 +48,25 @@ export class Writer {
 
   column(column: Column): string {
     if (column.sql === undefined) return `t."${column.name}"`;
-    const written = both(column.sql)[this.kind];
-    const now = written.includes(queryTime) ? this.bind(this.now.toISOString(), 'time') : '';
-    const sql = written.replaceAll(queryTime, () => now);
+    const dialectSql = toDialectSql(column.sql)[this.kind];
+    const now = dialectSql.includes(queryTime) ? this.bind(this.now.toISOString(), 'time') : '';
+    const sql = dialectSql.replaceAll(queryTime, () => now);
     // Table columns already have this collation, and PostgreSQL uses their indexes only without an explicit one.
     const isText = postgresTypes[column.type] === 'text' && !/^t\.\w+$/.test(sql);
     return this.kind === 'postgres' && isText ? `(${sql} collate "C")` : sql;
   }
 
   /** SQL of a result column over the rows of a surface. */
-  answered({ of, type }: Answered): string {
+  answered({ of, type }: OutputColumn): string {
     const column = of.column ? this.column(of.column) : '*';
     if (of.kind === 'aggregate') return this.#aggregate(of.fn, column, type, of.column?.type);
     if (of.bucket === undefined) return column;
-    const [length, rest] = bucketParts[of.bucket];
-    return `(substr(${column}, 1, ${length}) || '${rest}')`;
+    const [length, suffix] = bucketParts[of.bucket];
+    return `(substr(${column}, 1, ${length}) || '${suffix}')`;
   }
 
   #aggregate(
-    fn: Extract<Answered['of'], { kind: 'aggregate' }>['fn'],
+    fn: Extract<OutputColumn['of'], { kind: 'aggregate' }>['fn'],
     x: string,
     result: ColumnType,
     of: ColumnType | undefined,

@@ -1,14 +1,14 @@
-import { by, from, named, question, since, where } from './question.ts';
+import { bucketParameter, sinceParameter, textParameter, defineQuestion, sinceCondition, definedConditions } from './question.ts';
 
-export const slowestTurns = question('slowest_turns', {
+export const slowestTurns = defineQuestion('slowest_turns', {
   description: 'The slowest completions, and where their time went.',
   parameters: {
-    since: from('-24h'),
-    wire: named('Only this wire: chat, messages, ollama..., or agent for turns of agents.'),
-    agent: named('Only this agent.'),
-    model: named('Only this model.'),
+    since: sinceParameter('-24h'),
+    wire: textParameter('Only this wire: chat, messages, ollama..., or agent for turns of agents.'),
+    agent: textParameter('Only this agent.'),
+    model: textParameter('Only this model.'),
   },
-  query: (asked) => ({
+  query: (parameters) => ({
     surface: 'completions',
     select: [
       'started_at',
@@ -26,25 +26,25 @@ export const slowestTurns = question('slowest_turns', {
       'completion_tokens',
       'id',
     ],
-    where: where(
-      since('started_at', asked.since),
+    where: definedConditions(
+      sinceCondition('started_at', parameters.since),
       { column: 'total_ms', op: 'is_null', value: false },
-      { column: 'wire', op: 'eq', value: asked.wire },
-      { column: 'agent', op: 'eq', value: asked.agent },
-      { column: 'model', op: 'eq', value: asked.model },
+      { column: 'wire', op: 'eq', value: parameters.wire },
+      { column: 'agent', op: 'eq', value: parameters.agent },
+      { column: 'model', op: 'eq', value: parameters.model },
     ),
     order_by: [{ column: 'total_ms', direction: 'desc' }],
     limit: 20,
   }),
 });
 
-export const tokensByDayAndAgent = question('tokens_by_day_and_agent', {
+export const tokensByDayAndAgent = defineQuestion('tokens_by_day_and_agent', {
   description:
     'Prompt and completion tokens by day, agent and model. Rows without an agent are requests of clients.',
-  parameters: { since: from('-30d'), agent: named('Only this agent.') },
-  query: (asked) => ({
+  parameters: { since: sinceParameter('-30d'), agent: textParameter('Only this agent.') },
+  query: (parameters) => ({
     surface: 'completions',
-    where: where(since('started_at', asked.since), { column: 'agent', op: 'eq', value: asked.agent }),
+    where: definedConditions(sinceCondition('started_at', parameters.since), { column: 'agent', op: 'eq', value: parameters.agent }),
     group_by: [{ column: 'started_at', bucket: 'day' }, 'agent', 'model'],
     aggregate: [
       { fn: 'count', as: 'answers' },
@@ -56,23 +56,23 @@ export const tokensByDayAndAgent = question('tokens_by_day_and_agent', {
   }),
 });
 
-export const firstTokenP95 = question('first_token_p95', {
+export const firstTokenP95 = defineQuestion('first_token_p95', {
   description: 'Time to the first token, by period and model.',
   parameters: {
-    since: from('-24h'),
-    by: by('hour'),
-    model: named('Only this model.'),
-    wire: named('Only this wire.'),
+    since: sinceParameter('-24h'),
+    by: bucketParameter('hour'),
+    model: textParameter('Only this model.'),
+    wire: textParameter('Only this wire.'),
   },
-  query: (asked) => ({
+  query: (parameters) => ({
     surface: 'completions',
-    where: where(
-      since('started_at', asked.since),
+    where: definedConditions(
+      sinceCondition('started_at', parameters.since),
       { column: 'first_token_ms', op: 'is_null', value: false },
-      { column: 'model', op: 'eq', value: asked.model },
-      { column: 'wire', op: 'eq', value: asked.wire },
+      { column: 'model', op: 'eq', value: parameters.model },
+      { column: 'wire', op: 'eq', value: parameters.wire },
     ),
-    group_by: [{ column: 'started_at', bucket: asked.by }, 'model'],
+    group_by: [{ column: 'started_at', bucket: parameters.by }, 'model'],
     aggregate: [
       { fn: 'count', as: 'answers' },
       { fn: 'p50', column: 'first_token_ms', as: 'p50_ms' },
@@ -83,13 +83,13 @@ export const firstTokenP95 = question('first_token_p95', {
   }),
 });
 
-export const loadByHour = question('load', {
+export const loadByHour = defineQuestion('load', {
   description: 'Load by period: number of completions, tokens, time in the queue and speed.',
-  parameters: { since: from('-24h'), by: by('hour'), model: named('Only this model.') },
-  query: (asked) => ({
+  parameters: { since: sinceParameter('-24h'), by: bucketParameter('hour'), model: textParameter('Only this model.') },
+  query: (parameters) => ({
     surface: 'completions',
-    where: where(since('started_at', asked.since), { column: 'model', op: 'eq', value: asked.model }),
-    group_by: [{ column: 'started_at', bucket: asked.by }],
+    where: definedConditions(sinceCondition('started_at', parameters.since), { column: 'model', op: 'eq', value: parameters.model }),
+    group_by: [{ column: 'started_at', bucket: parameters.by }],
     aggregate: [
       { fn: 'count', as: 'answers' },
       { fn: 'sum', column: 'prompt_tokens', as: 'prompt_tokens' },
@@ -102,15 +102,15 @@ export const loadByHour = question('load', {
   }),
 });
 
-export const errorsByWire = question('errors_by_wire', {
+export const errorsByWire = defineQuestion('errors_by_wire', {
   description: 'Requests that failed, were refused or were abandoned: how many, on which wire, and why.',
-  parameters: { since: from('-24h'), wire: named('Only this wire.') },
-  query: (asked) => ({
+  parameters: { since: sinceParameter('-24h'), wire: textParameter('Only this wire.') },
+  query: (parameters) => ({
     surface: 'completions',
-    where: where(
-      since('started_at', asked.since),
+    where: definedConditions(
+      sinceCondition('started_at', parameters.since),
       { column: 'outcome', op: 'ne', value: 'ok' },
-      { column: 'wire', op: 'eq', value: asked.wire },
+      { column: 'wire', op: 'eq', value: parameters.wire },
     ),
     group_by: ['wire', 'outcome', 'status', 'code'],
     aggregate: [
@@ -122,12 +122,12 @@ export const errorsByWire = question('errors_by_wire', {
   }),
 });
 
-export const measurementCoverage = question('measurement_coverage', {
+export const measurementCoverage = defineQuestion('measurement_coverage', {
   description: 'For how many completions of each wire times and token counts were measured.',
-  parameters: { since: from('-7d') },
-  query: (asked) => ({
+  parameters: { since: sinceParameter('-7d') },
+  query: (parameters) => ({
     surface: 'completions',
-    where: [since('started_at', asked.since)],
+    where: [sinceCondition('started_at', parameters.since)],
     group_by: ['wire', 'outcome'],
     aggregate: [
       { fn: 'count', as: 'answers' },

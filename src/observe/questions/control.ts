@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { from, named, question, since, where } from './question.ts';
+import { sinceParameter, textParameter, defineQuestion, sinceCondition, definedConditions } from './question.ts';
 
-export const pendingByAge = question('pending_by_age', {
+export const pendingByAge = defineQuestion('pending_by_age', {
   description: 'Changes that wait for a decision, oldest first.',
-  parameters: { agent: named('Only this agent.'), risk: named('Only this risk: low, medium or high.') },
-  query: (asked) => ({
+  parameters: { agent: textParameter('Only this agent.'), risk: textParameter('Only this risk: low, medium or high.') },
+  query: (parameters) => ({
     surface: 'pending',
     select: [
       'id',
@@ -20,22 +20,22 @@ export const pendingByAge = question('pending_by_age', {
       'task_id',
       'run_id',
     ],
-    where: where(
+    where: definedConditions(
       { column: 'state', op: 'eq', value: 'staged' },
-      { column: 'agent', op: 'eq', value: asked.agent },
-      { column: 'risk', op: 'eq', value: asked.risk },
+      { column: 'agent', op: 'eq', value: parameters.agent },
+      { column: 'risk', op: 'eq', value: parameters.risk },
     ),
     order_by: [{ column: 'created_at', direction: 'asc' }],
   }),
 });
 
-export const decisionTimes = question('decision_times', {
+export const decisionTimes = defineQuestion('decision_times', {
   description: 'How long changes waited for a decision, and the decision.',
-  parameters: { since: from('-30d') },
-  query: (asked) => ({
+  parameters: { since: sinceParameter('-30d') },
+  query: (parameters) => ({
     surface: 'pending',
     where: [
-      since('created_at', asked.since),
+      sinceCondition('created_at', parameters.since),
       { column: 'state', op: 'in', value: ['applied', 'discarded', 'expired', 'failed'] },
     ],
     group_by: ['kind', 'risk', 'state'],
@@ -48,19 +48,19 @@ export const decisionTimes = question('decision_times', {
   }),
 });
 
-export const whoActed = question('who_acted', {
+export const whoActed = defineQuestion('who_acted', {
   description: 'Who did what, how often, and whether it was applied or refused.',
   parameters: {
-    since: from('-7d'),
-    by: named('Only this actor: operator, session:ID, peer:NAME, local, agent:NAME or host.'),
-    verb: named('Only this verb: approve, discard, revoke, run.cancel and so on.'),
+    since: sinceParameter('-7d'),
+    by: textParameter('Only this actor: operator, session:ID, peer:NAME, local, agent:NAME or host.'),
+    verb: textParameter('Only this verb: approve, discard, revoke, run.cancel and so on.'),
   },
-  query: (asked) => ({
+  query: (parameters) => ({
     surface: 'acts',
-    where: where(
-      since('at', asked.since),
-      { column: 'by', op: 'eq', value: asked.by },
-      { column: 'verb', op: 'eq', value: asked.verb },
+    where: definedConditions(
+      sinceCondition('at', parameters.since),
+      { column: 'by', op: 'eq', value: parameters.by },
+      { column: 'verb', op: 'eq', value: parameters.verb },
     ),
     group_by: ['by', 'verb', 'outcome'],
     aggregate: [
@@ -71,17 +71,17 @@ export const whoActed = question('who_acted', {
   }),
 });
 
-export const refusedActs = question('refused_acts', {
+export const refusedActs = defineQuestion('refused_acts', {
   description: 'Refused acts and the reasons, newest first.',
-  parameters: { since: from('-7d') },
-  query: (asked) => ({
+  parameters: { since: sinceParameter('-7d') },
+  query: (parameters) => ({
     surface: 'acts',
     select: ['at', 'by', 'verb', 'target', 'reason', 'endpoint_id'],
-    where: [since('at', asked.since), { column: 'outcome', op: 'eq', value: 'refused' }],
+    where: [sinceCondition('at', parameters.since), { column: 'outcome', op: 'eq', value: 'refused' }],
   }),
 });
 
-export const saidAbout = question('said_about', {
+export const transcriptOf = defineQuestion('said_about', {
   description:
     'The recorded transcript of a task, run, session or request, in order, as far as the caller may read it.',
   parameters: {
@@ -91,10 +91,10 @@ export const saidAbout = question('said_about', {
       .max(200, 'at most 200 characters')
       .describe('Id of the task, run, session or completion.'),
   },
-  query: (asked) => ({
+  query: (parameters) => ({
     surface: 'transcript',
     select: ['at', 'rack', 'kind', 'role', 'model', 'content', 'redacted', 'source', 'event_id'],
-    where: [{ column: 'subject', op: 'eq', value: asked.subject }],
+    where: [{ column: 'subject', op: 'eq', value: parameters.subject }],
     order_by: [
       { column: 'at', direction: 'asc' },
       { column: 'seq', direction: 'asc' },

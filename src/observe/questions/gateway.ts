@@ -1,18 +1,18 @@
-import { by, from, named, question, since, where } from './question.ts';
+import { bucketParameter, sinceParameter, textParameter, defineQuestion, sinceCondition, definedConditions } from './question.ts';
 
-export const costByGatewayKey = question('cost_by_gateway_key', {
+export const costByGatewayKey = defineQuestion('cost_by_gateway_key', {
   description: 'Cost and tokens of each gateway key, most expensive first. Money is in nanodollars.',
   parameters: {
-    since: from('-30d'),
-    account: named('Only this account.'),
-    model: named('Only this model.'),
+    since: sinceParameter('-30d'),
+    account: textParameter('Only this account.'),
+    model: textParameter('Only this model.'),
   },
-  query: (asked) => ({
+  query: (parameters) => ({
     surface: 'gateway_requests',
-    where: where(
-      since('ended_at', asked.since),
-      { column: 'account', op: 'eq', value: asked.account },
-      { column: 'effective_model', op: 'eq', value: asked.model },
+    where: definedConditions(
+      sinceCondition('ended_at', parameters.since),
+      { column: 'account', op: 'eq', value: parameters.account },
+      { column: 'effective_model', op: 'eq', value: parameters.model },
     ),
     group_by: ['key_id', 'key_label', 'account'],
     aggregate: [
@@ -28,13 +28,13 @@ export const costByGatewayKey = question('cost_by_gateway_key', {
   }),
 });
 
-export const gatewayProviders = question('gateway_providers', {
+export const gatewayProviders = defineQuestion('gateway_providers', {
   description: 'Providers of the gateway by period: requests, outcomes, latency and cost.',
-  parameters: { since: from('-24h'), by: by('day'), provider: named('Only this provider.') },
-  query: (asked) => ({
+  parameters: { since: sinceParameter('-24h'), by: bucketParameter('day'), provider: textParameter('Only this provider.') },
+  query: (parameters) => ({
     surface: 'gateway_requests',
-    where: where(since('ended_at', asked.since), { column: 'provider', op: 'eq', value: asked.provider }),
-    group_by: [{ column: 'ended_at', bucket: asked.by }, 'provider', 'effective_model', 'outcome'],
+    where: definedConditions(sinceCondition('ended_at', parameters.since), { column: 'provider', op: 'eq', value: parameters.provider }),
+    group_by: [{ column: 'ended_at', bucket: parameters.by }, 'provider', 'effective_model', 'outcome'],
     aggregate: [
       { fn: 'count', as: 'requests' },
       { fn: 'p50', column: 'first_byte_ms', as: 'p50_first_byte_ms' },

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { didYouMean } from '../../words/nearest.ts';
 import { ObserveError, type ObserveViolation } from '../errors.ts';
-import { refused, violationsOf } from '../query/violations.ts';
+import { invalidQuery, toViolations } from '../query/violations.ts';
 import { rowLimits, type ObserveQuery } from '../query/shape.ts';
 import {
   errorsByWire,
@@ -11,13 +11,13 @@ import {
   slowestTurns,
   tokensByDayAndAgent,
 } from './answers.ts';
-import { decisionTimes, pendingByAge, refusedActs, saidAbout, whoActed } from './control.ts';
+import { decisionTimes, pendingByAge, refusedActs, transcriptOf, whoActed } from './control.ts';
 import { costByGatewayKey, gatewayProviders } from './gateway.ts';
 import { kernelBenches, kernelVerdicts } from './lab.ts';
-import type { Question } from './question.ts';
+import type { NamedQuestion } from './question.ts';
 import { failedRuns, failedTasks, failingSteps, gateWaits, vanishedSessions } from './work.ts';
 
-export const questions: readonly Question[] = [
+export const questions: readonly NamedQuestion[] = [
   slowestTurns,
   firstTokenP95,
   loadByHour,
@@ -33,7 +33,7 @@ export const questions: readonly Question[] = [
   whoActed,
   refusedActs,
   vanishedSessions,
-  saidAbout,
+  transcriptOf,
   kernelVerdicts,
   kernelBenches,
   costByGatewayKey,
@@ -41,40 +41,40 @@ export const questions: readonly Question[] = [
 ];
 
 /** All questions, with their parameters as JSON Schema. */
-export const shownQuestions = () =>
+export const describeQuestions = () =>
   questions.map(({ name, description, parameters }) => {
     const { $schema: _, ...schema } = z.toJSONSchema(parameters, { io: 'input' });
     return { name, description, parameters: schema };
   });
 
 /** Request body of POST /observe/v1/questions/{name}. */
-export const askedBody = z
+export const questionBody = z
   .strictObject({
     parameters: z.record(z.string(), z.unknown()).optional(),
     limit: z
       .int('expected a whole number')
       .min(1, 'at least 1')
-      .max(rowLimits.most, `at most ${rowLimits.most}`)
+      .max(rowLimits.max, `at most ${rowLimits.max}`)
       .optional(),
     cursor: z.string('expected a string').optional(),
   })
   .meta({ id: 'ObserveQuestion' });
 
 /** Builds the query of a question. @throws ObserveError not_found; invalid, with all violations */
-export function asked(name: string, body: unknown): ObserveQuery {
+export function buildQuestionQuery(name: string, body: unknown): ObserveQuery {
   const question = questions.find((one) => one.name === name);
   if (!question) throw unknownQuestion(name);
-  const outer = askedBody.safeParse(body ?? {});
-  const given = (body ?? {}) as { readonly parameters?: unknown };
-  const parameters = question.parameters.safeParse(given.parameters ?? {});
+  const parsedBody = questionBody.safeParse(body ?? {});
+  const rawBody = (body ?? {}) as { readonly parameters?: unknown };
+  const parameters = question.parameters.safeParse(rawBody.parameters ?? {});
   const violations = [
-    ...faultsOf(outer, [], askedBody),
-    ...(Array.isArray(body) || typeof given !== 'object'
+    ...zodViolations(parsedBody, [], questionBody),
+    ...(Array.isArray(body) || typeof rawBody !== 'object'
       ? []
-      : faultsOf(parameters, ['parameters'], question.parameters)),
+      : zodViolations(parameters, ['parameters'], question.parameters)),
   ];
-  if (!outer.success || !parameters.success) throw refused(violations);
-  const { limit, cursor } = outer.data;
+  if (!parsedBody.success || !parameters.success) throw invalidQuery(violations);
+  const { limit, cursor } = parsedBody.data;
   return {
     ...question.query(parameters.data),
     ...(limit === undefined ? {} : { limit }),
@@ -82,7 +82,7 @@ export function asked(name: string, body: unknown): ObserveQuery {
   };
 }
 
-function faultsOf(
+function zodViolations(
   parsed: z.ZodSafeParseResult<unknown>,
   at: readonly string[],
   shape: z.ZodObject,
@@ -91,7 +91,7 @@ function faultsOf(
   const known = Object.keys(shape.shape);
   return parsed.error.issues.flatMap((issue) => {
     const path = [...at, ...issue.path];
-    if (issue.code !== 'unrecognized_keys') return violationsOf({ ...issue, path });
+    if (issue.code !== 'unrecognized_keys') return toViolations({ ...issue, path });
     return issue.keys.map((key) => {
       const near = didYouMean(key, known, (one) => `'${one}'`) || `: expected ${known.join(', ')}`;
       return { path: [...at, key.slice(0, 80)].join('.'), message: `is not a known member${near}` };

@@ -1,21 +1,21 @@
-import { by, from, named, question, since, where } from './question.ts';
+import { bucketParameter, sinceParameter, textParameter, defineQuestion, sinceCondition, definedConditions } from './question.ts';
 
-export const kernelVerdicts = question('kernel_verdicts', {
+export const kernelVerdicts = defineQuestion('kernel_verdicts', {
   description: 'Verdicts on kernels by period: how many passed, and the largest deviations.',
   parameters: {
-    since: from('-30d'),
-    by: by('day'),
-    kernel: named('Only this kernel.'),
-    source: named('gate: verdicts on single kernels; run: parity runs of the whole graph.'),
+    since: sinceParameter('-30d'),
+    by: bucketParameter('day'),
+    kernel: textParameter('Only this kernel.'),
+    source: textParameter('gate: verdicts on single kernels; run: parity runs of the whole graph.'),
   },
-  query: (asked) => ({
+  query: (parameters) => ({
     surface: 'parity',
-    where: where(
-      since('at', asked.since),
-      { column: 'kernel', op: 'eq', value: asked.kernel },
-      { column: 'source', op: 'eq', value: asked.source },
+    where: definedConditions(
+      sinceCondition('at', parameters.since),
+      { column: 'kernel', op: 'eq', value: parameters.kernel },
+      { column: 'source', op: 'eq', value: parameters.source },
     ),
-    group_by: [{ column: 'at', bucket: asked.by }, 'kernel', 'ok', 'failed_stage'],
+    group_by: [{ column: 'at', bucket: parameters.by }, 'kernel', 'ok', 'failed_stage'],
     aggregate: [
       { fn: 'count', as: 'verdicts' },
       { fn: 'max', column: 'nmse', as: 'worst_nmse' },
@@ -29,14 +29,14 @@ export const kernelVerdicts = question('kernel_verdicts', {
   }),
 });
 
-export const kernelBenches = question('kernel_benches', {
+export const kernelBenches = defineQuestion('kernel_benches', {
   description: 'Measured speedups and slowdowns of kernels, newest first.',
   parameters: {
-    since: from('-30d'),
-    model: named('Only this model.'),
-    kernels: named('Only these kernels, written as in the column kernels.'),
+    since: sinceParameter('-30d'),
+    model: textParameter('Only this model.'),
+    kernels: textParameter('Only these kernels, written as in the column kernels.'),
   },
-  query: (asked) => ({
+  query: (parameters) => ({
     surface: 'bench',
     select: [
       'at',
@@ -52,10 +52,10 @@ export const kernelBenches = question('kernel_benches', {
       'rounds',
       'method',
     ],
-    where: where(
-      since('at', asked.since),
-      { column: 'model', op: 'eq', value: asked.model },
-      { column: 'kernels', op: 'eq', value: asked.kernels },
+    where: definedConditions(
+      sinceCondition('at', parameters.since),
+      { column: 'model', op: 'eq', value: parameters.model },
+      { column: 'kernels', op: 'eq', value: parameters.kernels },
     ),
   }),
 });

@@ -2,14 +2,14 @@ import { z } from 'zod';
 import type { ObserveQuery } from '../query/shape.ts';
 
 /** A predefined query with parameters. */
-export interface Question<Shape extends z.ZodRawShape = z.ZodRawShape> {
+export interface NamedQuestion<Shape extends z.ZodRawShape = z.ZodRawShape> {
   readonly name: string;
   readonly description: string;
   readonly parameters: z.ZodObject<Shape>;
   query(parameters: z.output<z.ZodObject<Shape>>): ObserveQuery;
 }
 
-export const question = <Shape extends z.ZodRawShape>(
+export const defineQuestion = <Shape extends z.ZodRawShape>(
   name: string,
   {
     description,
@@ -20,7 +20,7 @@ export const question = <Shape extends z.ZodRawShape>(
     readonly parameters: Shape;
     readonly query: (parameters: z.output<z.ZodObject<Shape>>) => ObserveQuery;
   },
-): Question => ({
+): NamedQuestion => ({
   name,
   description,
   parameters: z.strictObject(parameters),
@@ -30,24 +30,24 @@ export const question = <Shape extends z.ZodRawShape>(
 type Condition = NonNullable<ObserveQuery['where']>[number];
 
 /** Drops the conditions whose parameter is absent. */
-export const where = (
+export const definedConditions = (
   ...conditions: readonly (Condition | { readonly [K in keyof Condition]: Condition[K] | undefined })[]
 ): Condition[] => conditions.filter((condition): condition is Condition => condition.value !== undefined);
 
-export const since = (column: string, value: string): Condition => ({ column, op: 'gte', value });
+export const sinceCondition = (column: string, value: string): Condition => ({ column, op: 'gte', value });
 
-const time = 'expected a time such as 2026-01-31T12:00:00Z, or a time before now such as -15m, -24h or -7d';
-const back = /^-\d{1,6}[smhd]$/;
+const timeError = 'expected a time such as 2026-01-31T12:00:00Z, or a time before now such as -15m, -24h or -7d';
+const relativeTime = /^-\d{1,6}[smhd]$/;
 const instant = z.iso.datetime({ offset: true });
 /** Parameter for the start of the period. */
-export const from = (usual: string) =>
+export const sinceParameter = (defaultValue: string) =>
   z
-    .string(time)
-    .refine((value) => back.test(value) || instant.safeParse(value).success, time)
-    .default(usual)
+    .string(timeError)
+    .refine((value) => relativeTime.test(value) || instant.safeParse(value).success, timeError)
+    .default(defaultValue)
     .describe('Start of the period: RFC 3339, or a time before now such as -15m, -24h or -7d.');
 
-export const named = (description: string) =>
+export const textParameter = (description: string) =>
   z
     .string('expected a string')
     .min(1, 'must not be empty')
@@ -55,11 +55,11 @@ export const named = (description: string) =>
     .optional()
     .describe(description);
 
-export const by = (usual: 'hour' | 'day') =>
+export const bucketParameter = (defaultValue: 'hour' | 'day') =>
   z
     .enum(
       ['minute', 'ten_minutes', 'hour', 'day', 'month'],
       'expected minute, ten_minutes, hour, day or month',
     )
-    .default(usual)
+    .default(defaultValue)
     .describe('Length of the periods.');

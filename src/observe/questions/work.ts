@@ -1,28 +1,28 @@
-import { from, named, question, since, where } from './question.ts';
+import { sinceParameter, textParameter, defineQuestion, sinceCondition, definedConditions } from './question.ts';
 
-export const failedRuns = question('failed_runs', {
+export const failedRuns = defineQuestion('failed_runs', {
   description: 'Failed workflow runs and the reasons, newest first.',
-  parameters: { since: from('-7d'), workflow: named('Only this workflow.') },
-  query: (asked) => ({
+  parameters: { since: sinceParameter('-7d'), workflow: textParameter('Only this workflow.') },
+  query: (parameters) => ({
     surface: 'runs',
     select: ['id', 'workflow', 'started_at', 'ended_at', 'duration_ms', 'failure', 'retried_from', 'model'],
-    where: where(
-      since('started_at', asked.since),
+    where: definedConditions(
+      sinceCondition('started_at', parameters.since),
       { column: 'state', op: 'eq', value: 'failed' },
-      { column: 'workflow', op: 'eq', value: asked.workflow },
+      { column: 'workflow', op: 'eq', value: parameters.workflow },
     ),
   }),
 });
 
-export const failingSteps = question('failing_steps', {
+export const failingSteps = defineQuestion('failing_steps', {
   description: 'Workflow steps that fail or are interrupted most often, and the errors.',
-  parameters: { since: from('-7d'), workflow: named('Only this workflow.') },
-  query: (asked) => ({
+  parameters: { since: sinceParameter('-7d'), workflow: textParameter('Only this workflow.') },
+  query: (parameters) => ({
     surface: 'steps',
-    where: where(
-      since('started_at', asked.since),
+    where: definedConditions(
+      sinceCondition('started_at', parameters.since),
       { column: 'state', op: 'in', value: ['failed', 'interrupted'] },
-      { column: 'workflow', op: 'eq', value: asked.workflow },
+      { column: 'workflow', op: 'eq', value: parameters.workflow },
     ),
     group_by: ['workflow', 'step', 'error'],
     aggregate: [
@@ -34,27 +34,27 @@ export const failingSteps = question('failing_steps', {
   }),
 });
 
-export const failedTasks = question('failed_tasks', {
+export const failedTasks = defineQuestion('failed_tasks', {
   description: 'Failed tasks and the reasons, newest first.',
-  parameters: { since: from('-7d'), agent: named('Only this agent.') },
-  query: (asked) => ({
+  parameters: { since: sinceParameter('-7d'), agent: textParameter('Only this agent.') },
+  query: (parameters) => ({
     surface: 'tasks',
     select: ['id', 'agent', 'title', 'started_at', 'duration_ms', 'outcome', 'failure', 'turns', 'model'],
-    where: where(
-      since('started_at', asked.since),
+    where: definedConditions(
+      sinceCondition('started_at', parameters.since),
       { column: 'state', op: 'eq', value: 'failed' },
-      { column: 'agent', op: 'eq', value: asked.agent },
+      { column: 'agent', op: 'eq', value: parameters.agent },
     ),
   }),
 });
 
-export const gateWaits = question('gate_waits', {
+export const gateWaits = defineQuestion('gate_waits', {
   description: 'Runs that wait at a gate, longest wait first.',
   parameters: {
-    workflow: named('Only this workflow.'),
-    waiting_on: named('Only this kind of gate: input, time, value, schedule, armed, approval or event.'),
+    workflow: textParameter('Only this workflow.'),
+    waiting_on: textParameter('Only this kind of gate: input, time, value, schedule, armed, approval or event.'),
   },
-  query: (asked) => ({
+  query: (parameters) => ({
     surface: 'runs',
     select: [
       'id',
@@ -67,19 +67,19 @@ export const gateWaits = question('gate_waits', {
       'cycle',
       'started_at',
     ],
-    where: where(
+    where: definedConditions(
       { column: 'state', op: 'eq', value: 'suspended' },
-      { column: 'workflow', op: 'eq', value: asked.workflow },
-      { column: 'waiting_on', op: 'eq', value: asked.waiting_on },
+      { column: 'workflow', op: 'eq', value: parameters.workflow },
+      { column: 'waiting_on', op: 'eq', value: parameters.waiting_on },
     ),
     order_by: [{ column: 'waiting_since', direction: 'asc' }],
   }),
 });
 
-export const vanishedSessions = question('vanished_sessions', {
+export const vanishedSessions = defineQuestion('vanished_sessions', {
   description: 'External sessions that were closed because their heartbeats stopped.',
-  parameters: { since: from('-7d'), harness: named('Only this program.') },
-  query: (asked) => ({
+  parameters: { since: sinceParameter('-7d'), harness: textParameter('Only this program.') },
+  query: (parameters) => ({
     surface: 'sessions',
     select: [
       'id',
@@ -92,11 +92,11 @@ export const vanishedSessions = question('vanished_sessions', {
       'ended_at',
       'last_event_claimed',
     ],
-    where: where(
-      since('started_at', asked.since),
+    where: definedConditions(
+      sinceCondition('started_at', parameters.since),
       { column: 'kind', op: 'eq', value: 'external' },
       { column: 'close_reason', op: 'eq', value: 'heartbeat_lost' },
-      { column: 'harness', op: 'eq', value: asked.harness },
+      { column: 'harness', op: 'eq', value: parameters.harness },
     ),
   }),
 });

@@ -3,4 +3,4 @@
  * returns 1, or throws when the time of the statement is over. SQLite in Node has no other way to interrupt a running
  * statement.
  */
-export const inTime = 'in_time';
+export const timeCheckFunction = 'in_time';

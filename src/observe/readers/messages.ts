@@ -2,21 +2,21 @@ import type { ObserveErrorKind } from '../errors.ts';
 import type { ReadableRack } from '../types.ts';
 
 /** Data that the thread gets at its start. */
-export interface ThreadData {
+export interface ReaderThreadData {
   /** Path of the main database; null if only racks are read. */
   readonly path: string | null;
   /** Do not create or repair side files. Only allowed if no other process uses the file. */
   readonly untouched: boolean;
 }
 
-export interface Question {
+export interface ReadRequest {
   readonly sql: string;
   readonly parameters: readonly (string | number | null)[];
   readonly racks: readonly ReadableRack[];
   readonly budgetMs: number;
 }
 
-export type Reply =
+export type ReadResponse =
   | { readonly ready: true }
   | { readonly rows: Record<string, unknown>[] }
   | {

@@ -1,24 +1,24 @@
 import pg from 'pg';
 import { describeServer } from '../../store/postgres.ts';
-import { explainPostgres, isLost } from '../../store/postgres-errors.ts';
+import { explainPostgres, isConnectionLost } from '../../store/postgres-errors.ts';
 import { raceTimeout } from '../../util/race-timeout.ts';
 import { ObserveError } from '../errors.ts';
-import { Turns } from '../turns.ts';
-import type { Compiled, Reader } from '../types.ts';
-import { closed, overBudget, unreadable } from './failures.ts';
-import { plain, Rows } from './rows.ts';
+import { ConcurrencyLimiter } from '../turns.ts';
+import type { CompiledQuery, Reader } from '../types.ts';
+import { databaseClosed, queryTimeout, unavailable } from './failures.ts';
+import { toJsonInteger, RowCollector } from './rows.ts';
 
-const atOnce = 2;
-const mostWaiting = 32;
+const maxConcurrent = 2;
+const maxWaiting = 32;
 /** Time after the end of a statement's budget at which a silent server is given up. */
-const grace = 250;
-const cancelled = '57014';
+const graceMs = 250;
+const queryCanceled = '57014';
 
 const { builtins, getTypeParser } = pg.types;
 const parsers: Readonly<Record<number, (text: string) => unknown>> = {
-  [builtins.INT8]: (text) => plain(BigInt(text)),
+  [builtins.INT8]: (text) => toJsonInteger(BigInt(text)),
   // Sums of integers and averages. Only sums exceed 2^53.
-  [builtins.NUMERIC]: (text) => (/^-?\d+$/.test(text) ? plain(BigInt(text)) : Number(text)),
+  [builtins.NUMERIC]: (text) => (/^-?\d+$/.test(text) ? toJsonInteger(BigInt(text)) : Number(text)),
 };
 const types: pg.CustomTypesConfig = {
   getTypeParser: (id, format) => parsers[id] ?? getTypeParser(id, format),
@@ -28,7 +28,7 @@ const types: pg.CustomTypesConfig = {
  * Starts a read-only transaction. After its first statement it cannot be made writable. A cursor accepts only
  * statements that return rows.
  */
-const beginWith = (budgetMs: number) =>
+const beginStatement = (budgetMs: number) =>
   [
     'begin read only',
     `set local statement_timeout = ${budgetMs}`,
@@ -39,18 +39,18 @@ const beginWith = (budgetMs: number) =>
 /** Reader for PostgreSQL with its own connections. */
 export class PostgresReader implements Reader {
   readonly kind = 'postgres';
-  readonly #where: string;
+  readonly #serverName: string;
   readonly #pool: pg.Pool;
-  readonly #turns = new Turns({ atOnce, mostWaiting });
-  readonly #known = new Set<string>();
+  readonly #limiter = new ConcurrencyLimiter({ maxConcurrent, maxWaiting });
+  readonly #knownTables = new Set<string>();
 
   /** @throws StoreError if the URL is not valid */
   constructor(url: string) {
-    this.#where = describeServer(url);
+    this.#serverName = describeServer(url);
     this.#pool = new pg.Pool({
       connectionString: url,
       application_name: 'lathe observe',
-      max: atOnce,
+      max: maxConcurrent,
       types,
       connectionTimeoutMillis: 5000,
       keepAlive: true,
@@ -62,28 +62,28 @@ export class PostgresReader implements Reader {
   }
 
   read(
-    { sql, parameters }: Pick<Compiled, 'sql' | 'parameters'>,
+    { sql, parameters }: Pick<CompiledQuery, 'sql' | 'parameters'>,
     { budgetMs }: { readonly budgetMs: number },
   ): Promise<Record<string, unknown>[]> {
-    return this.#turns.take(async () => {
-      if (this.#pool.ending) throw closed();
-      const client = await this.#connect(budgetMs + grace);
-      const timer = setTimeout(() => void client.end(), budgetMs + grace);
+    return this.#limiter.run(async () => {
+      if (this.#pool.ending) throw databaseClosed();
+      const client = await this.#connect(budgetMs + graceMs);
+      const timer = setTimeout(() => void client.end(), budgetMs + graceMs);
       const begun = performance.now();
       let lost = false;
       try {
-        await client.query(beginWith(Math.max(1, Math.ceil(budgetMs))));
-        await client.query(cursorFor(sql, parameters));
-        const rows = await fetchAll(client);
+        await client.query(beginStatement(Math.max(1, Math.ceil(budgetMs))));
+        await client.query(cursorQuery(sql, parameters));
+        const rows = await fetchRows(client);
         await client.query('commit');
         return rows;
       } catch (error) {
         // Do not wait for the rest of the result.
-        lost = error instanceof ObserveError || isLost(error) || !(await rolledBack(client));
+        lost = error instanceof ObserveError || isConnectionLost(error) || !(await tryRollback(client));
         if (error instanceof ObserveError) throw error;
         const isLate = performance.now() - begun >= budgetMs;
-        if ((error as { code?: string }).code === cancelled || (lost && isLate)) throw overBudget(budgetMs);
-        throw this.#explain(error);
+        if ((error as { code?: string }).code === queryCanceled || (lost && isLate)) throw queryTimeout(budgetMs);
+        throw this.#toObserveError(error);
       } finally {
         clearTimeout(timer);
         client.release(lost);
@@ -92,7 +92,7 @@ export class PostgresReader implements Reader {
   }
 
   async has(tables: readonly string[]): Promise<boolean> {
-    const unknown = tables.filter((table) => !this.#known.has(table));
+    const unknown = tables.filter((table) => !this.#knownTables.has(table));
     if (unknown.length === 0) return true;
     const rows = await this.read(
       {
@@ -101,28 +101,28 @@ export class PostgresReader implements Reader {
       },
       { budgetMs: 1000 },
     );
-    for (const { name } of rows) this.#known.add(String(name));
+    for (const { name } of rows) this.#knownTables.add(String(name));
     return rows.length === unknown.length;
   }
 
   /** Connects with the time limit of a statement, because a hanging server accepts connections and does not respond. */
-  async #connect(patienceMs: number): Promise<pg.PoolClient> {
+  async #connect(timeoutMs: number): Promise<pg.PoolClient> {
     const connecting = this.#pool.connect();
     try {
-      const client = await raceTimeout(connecting, patienceMs);
+      const client = await raceTimeout(connecting, timeoutMs);
       if (client !== 'late') return client;
     } catch (error) {
-      throw this.#explain(error);
+      throw this.#toObserveError(error);
     }
     connecting.then(
       (client) => client.release(),
       () => undefined,
     );
-    throw unreadable(`the ${this.#where} did not accept a connection within ${Math.round(patienceMs)} ms`);
+    throw unavailable(`the ${this.#serverName} did not accept a connection within ${Math.round(timeoutMs)} ms`);
   }
 
-  #explain(error: unknown): ObserveError {
-    return unreadable(explainPostgres(error, this.#where).message, error);
+  #toObserveError(error: unknown): ObserveError {
+    return unavailable(explainPostgres(error, this.#serverName).message, error);
   }
 
   async close(): Promise<void> {
@@ -131,7 +131,7 @@ export class PostgresReader implements Reader {
 }
 
 /** Uses the extended protocol, which accepts a single statement only. The simple protocol would accept several. */
-const cursorFor = (sql: string, parameters: readonly unknown[]) => {
+const cursorQuery = (sql: string, parameters: readonly unknown[]) => {
   const cursor: pg.QueryConfig & { queryMode: 'extended' } = {
     text: `declare answer no scroll cursor for ${sql}`,
     values: [...parameters],
@@ -141,8 +141,8 @@ const cursorFor = (sql: string, parameters: readonly unknown[]) => {
 };
 
 /** Measures rows as they arrive, so that an oversized result is aborted early. */
-async function fetchAll(client: pg.PoolClient): Promise<Record<string, unknown>[]> {
-  const rows = new Rows();
+async function fetchRows(client: pg.PoolClient): Promise<Record<string, unknown>[]> {
+  const rows = new RowCollector();
   await new Promise<void>((resolve, reject) => {
     const query = client.query(new pg.Query('fetch all from answer'));
     let isTooLarge = false;
@@ -161,7 +161,7 @@ async function fetchAll(client: pg.PoolClient): Promise<Record<string, unknown>[
   return rows.all;
 }
 
-async function rolledBack(client: pg.PoolClient): Promise<boolean> {
+async function tryRollback(client: pg.PoolClient): Promise<boolean> {
   try {
     await client.query('rollback');
     return true;

@@ -2,14 +2,14 @@ import { statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { explainSqlite } from '../../store/sqlite-errors.ts';
-import { sizeOf, type SqliteWay, untouchedWay } from '../../store/sqlite-untouched.ts';
+import { fileSize, type ReadOnlySqlite, readOnlyUriOf } from '../../store/sqlite-untouched.ts';
 import { ObserveError } from '../errors.ts';
-import { unreadable } from './failures.ts';
+import { unavailable } from './failures.ts';
 
 /** Time limit for waiting for another process that holds the file. */
-const patience = 200;
+const busyTimeoutMs = 200;
 /** SQLite error codes for side files that can neither be used nor created. */
-const codes = { readOnly: 8, cannotOpen: 14 };
+const errorCodes = { readOnly: 8, cannotOpen: 14 };
 
 /**
  * Opens a file read-only, with fallbacks. A database with a WAL needs the shared-memory file, which SQLite creates if
@@ -18,34 +18,34 @@ const codes = { readOnly: 8, cannotOpen: 14 };
  * @param attempt opens the file and reads something
  * @param untouched do not create or repair side files
  */
-export function openSome<T>(path: string, untouched: boolean, attempt: (way: SqliteWay) => T): T {
+export function openWithFallback<T>(path: string, untouched: boolean, attempt: (way: ReadOnlySqlite) => T): T {
   const uri = `${pathToFileURL(path).href}?mode=ro`;
-  if (!sizeOf(path)) throw unreadable(notThere(path));
+  if (!fileSize(path)) throw unavailable(databaseMissing(path));
   if (untouched) return attemptUntouched(path, attempt);
   try {
-    return attempt({ uri, frozen: false });
+    return attempt({ uri, isImmutable: false });
   } catch (error) {
     const { errcode = 0 } = error as { errcode?: number };
     const code = errcode & 0xff;
-    if (code !== codes.cannotOpen && code !== codes.readOnly) throw explain(error, path);
-    if (sizeOf(`${path}-wal`))
-      throw unreadable(
+    if (code !== errorCodes.cannotOpen && code !== errorCodes.readOnly) throw toObserveError(error, path);
+    if (fileSize(`${path}-wal`))
+      throw unavailable(
         `the latest changes of ${path} are in ${path}-wal, which SQLite cannot read in a read-only folder: copy both files to a writable folder, or start the host on them once`,
         error,
       );
   }
   try {
-    return attempt({ uri: `${uri}&immutable=1`, frozen: true });
+    return attempt({ uri: `${uri}&immutable=1`, isImmutable: true });
   } catch (error) {
-    throw explain(error, path);
+    throw toObserveError(error, path);
   }
 }
 
-function attemptUntouched<T>(path: string, attempt: (way: SqliteWay) => T): T {
+function attemptUntouched<T>(path: string, attempt: (way: ReadOnlySqlite) => T): T {
   try {
-    return attempt(untouchedWay(path));
+    return attempt(readOnlyUriOf(path));
   } catch (error) {
-    throw explain(error, path);
+    throw toObserveError(error, path);
   }
 }
 
@@ -53,8 +53,8 @@ export function openReadOnly(
   path: string,
   untouched: boolean,
 ): { readonly db: DatabaseSync; readonly frozen: boolean } {
-  return openSome(path, untouched, ({ uri, frozen }) => {
-    const db = new DatabaseSync(uri, { readOnly: true, timeout: patience });
+  return openWithFallback(path, untouched, ({ uri, isImmutable: frozen }) => {
+    const db = new DatabaseSync(uri, { readOnly: true, timeout: busyTimeoutMs });
     try {
       db.prepare('select count(*) from sqlite_schema').get();
       return { db, frozen };
@@ -68,13 +68,13 @@ export function openReadOnly(
 /** Changes when the file is replaced; for an immutable file, also when its size or times change. */
 export function identityOf(path: string, frozen: boolean): string {
   const { dev, ino, size, mtimeMs } = statSync(path, { throwIfNoEntry: false }) ?? {};
-  if (ino === undefined) throw unreadable(notThere(path));
-  const state = frozen ? [size, mtimeMs, sizeOf(`${path}-wal`) ?? 'none'] : [];
+  if (ino === undefined) throw unavailable(databaseMissing(path));
+  const state = frozen ? [size, mtimeMs, fileSize(`${path}-wal`) ?? 'none'] : [];
   return [dev, ino, ...state].join(' ');
 }
 
-export const explain = (error: unknown, path: string): ObserveError =>
-  error instanceof ObserveError ? error : unreadable(explainSqlite(error, path).message, error);
+export const toObserveError = (error: unknown, path: string): ObserveError =>
+  error instanceof ObserveError ? error : unavailable(explainSqlite(error, path).message, error);
 
-const notThere = (path: string) =>
+const databaseMissing = (path: string) =>
   `there is no database at ${path}; name the data directory of a host that was started at least once`;

@@ -1,10 +1,10 @@
 import { ObserveError } from '../errors.ts';
 import { ReadOnlyDatabase } from './read-only-database.ts';
-import type { Question, Reply, ThreadData } from './messages.ts';
-import { plainReason } from '../../words/plain-reason.ts';
+import type { ReadRequest, ReadResponse, ReaderThreadData } from './messages.ts';
+import { safeErrorReason } from '../../words/plain-reason.ts';
 
 /** Request handler of the reader thread. */
-export function serveReads(data: ThreadData): (question: Question) => Reply {
+export function serveReads(data: ReaderThreadData): (question: ReadRequest) => ReadResponse {
   const database = new ReadOnlyDatabase(data);
   return (question) => {
     try {
@@ -13,7 +13,7 @@ export function serveReads(data: ThreadData): (question: Question) => Reply {
       const { kind, code, message } =
         error instanceof ObserveError
           ? error
-          : new ObserveError('unavailable', 'database_unavailable', `the database: ${plainReason(error)}`);
+          : new ObserveError('unavailable', 'database_unavailable', `the database: ${safeErrorReason(error)}`);
       return { failure: { kind, code, message } };
     }
   };

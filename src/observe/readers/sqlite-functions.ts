@@ -1,9 +1,9 @@
-import { inTime } from './in-time.ts';
+import { timeCheckFunction } from './in-time.ts';
 
 /** SQLite functions that statements can call: pure functions without side effects. */
 export const sqliteFunctions: ReadonlySet<string> = new Set(
   [
-    inTime,
+    timeCheckFunction,
     'count sum total avg min max group_concat string_agg percentile percentile_cont median',
     'abs ceil ceiling coalesce floor ifnull iif if nullif round sign',
     'concat format glob hex instr length like likely lower ltrim printf replace rtrim substr substring trim unlikely upper',

@@ -1,15 +1,15 @@
 import { ObserveError } from '../errors.ts';
-import { Turns } from '../turns.ts';
-import type { Compiled, ReadableRack, Reader } from '../types.ts';
-import { closed, overBudget } from './failures.ts';
-import type { ThreadData } from './messages.ts';
-import { ReadingThread } from './thread.ts';
+import { ConcurrencyLimiter } from '../turns.ts';
+import type { CompiledQuery, ReadableRack, Reader } from '../types.ts';
+import { databaseClosed, queryTimeout } from './failures.ts';
+import type { ReaderThreadData } from './messages.ts';
+import { ReaderThread } from './thread.ts';
 
 /** Maximum number of abandoned threads that still run a statement. */
-const mostGivenUp = 2;
+const maxAbandonedThreads = 2;
 /** Extra time for a statement to end by itself, which saves terminating its thread. */
-const grace = 25;
-const mostWaiting = 32;
+const graceMs = 25;
+const maxWaiting = 32;
 
 /**
  * Reads an SQLite file and racks in a thread of its own, so that the event loop is not blocked. A running SQLite
@@ -17,12 +17,12 @@ const mostWaiting = 32;
  */
 export class SqliteReader implements Reader {
   readonly kind = 'sqlite';
-  readonly #data: ThreadData;
+  readonly #data: ReaderThreadData;
   readonly #entry: string;
-  readonly #turns = new Turns({ atOnce: 1, mostWaiting });
-  readonly #known = new Set<string>();
-  #thread: ReadingThread | undefined;
-  #givenUp = 0;
+  readonly #limiter = new ConcurrencyLimiter({ maxConcurrent: 1, maxWaiting });
+  readonly #knownTables = new Set<string>();
+  #thread: ReaderThread | undefined;
+  #abandonedThreads = 0;
   #closed = false;
 
   /**
@@ -44,15 +44,15 @@ export class SqliteReader implements Reader {
   }
 
   read(
-    { sql, parameters }: Pick<Compiled, 'sql' | 'parameters'>,
+    { sql, parameters }: Pick<CompiledQuery, 'sql' | 'parameters'>,
     { budgetMs, racks = [] }: { readonly budgetMs: number; readonly racks?: readonly ReadableRack[] },
   ): Promise<Record<string, unknown>[]> {
-    return this.#turns.take(async () => {
-      const thread = this.#current();
-      const reply = await thread.ask({ sql, parameters, racks, budgetMs }, budgetMs + grace);
+    return this.#limiter.run(async () => {
+      const thread = this.#currentThread();
+      const reply = await thread.request({ sql, parameters, racks, budgetMs }, budgetMs + graceMs);
       if (reply === 'late') {
-        this.#giveUp(thread);
-        throw overBudget(budgetMs);
+        this.#abandon(thread);
+        throw queryTimeout(budgetMs);
       }
       if (!('failure' in reply)) return reply.rows;
       const { kind, code, message } = reply.failure;
@@ -61,7 +61,7 @@ export class SqliteReader implements Reader {
   }
 
   async has(tables: readonly string[]): Promise<boolean> {
-    const unknown = tables.filter((table) => !this.#known.has(table));
+    const unknown = tables.filter((table) => !this.#knownTables.has(table));
     if (unknown.length === 0) return true;
     const rows = await this.read(
       {
@@ -70,33 +70,33 @@ export class SqliteReader implements Reader {
       },
       { budgetMs: 1000 },
     );
-    for (const { name } of rows) this.#known.add(String(name));
+    for (const { name } of rows) this.#knownTables.add(String(name));
     return rows.length === unknown.length;
   }
 
-  #current(): ReadingThread {
-    if (this.#closed) throw closed();
+  #currentThread(): ReaderThread {
+    if (this.#closed) throw databaseClosed();
     if (this.#thread?.isUsable) return this.#thread;
-    if (this.#givenUp >= mostGivenUp)
+    if (this.#abandonedThreads >= maxAbandonedThreads)
       throw new ObserveError(
         'unavailable',
         'observe_busy',
-        `${mostGivenUp} statements that took too long are still running; try again in a moment`,
+        `${maxAbandonedThreads} statements that took too long are still running; try again in a moment`,
       );
-    this.#thread = new ReadingThread(this.#entry, this.#data);
+    this.#thread = new ReaderThread(this.#entry, this.#data);
     return this.#thread;
   }
 
-  #giveUp(thread: ReadingThread): void {
-    this.#givenUp += 1;
-    void thread.end().then(() => {
-      this.#givenUp -= 1;
+  #abandon(thread: ReaderThread): void {
+    this.#abandonedThreads += 1;
+    void thread.terminate().then(() => {
+      this.#abandonedThreads -= 1;
     });
   }
 
   /** Closes the current thread. Does not wait for abandoned threads. */
   async close(): Promise<void> {
     this.#closed = true;
-    await this.#thread?.end();
+    await this.#thread?.terminate();
   }
 }

@@ -1,29 +1,29 @@
 import { Worker } from 'node:worker_threads';
 import { raceTimeout } from '../../util/race-timeout.ts';
-import { unreadable } from './failures.ts';
-import type { Question, Reply, ThreadData } from './messages.ts';
-import { plainReason } from '../../words/plain-reason.ts';
+import { unavailable } from './failures.ts';
+import type { ReadRequest, ReadResponse, ReaderThreadData } from './messages.ts';
+import { safeErrorReason } from '../../words/plain-reason.ts';
 
 /** Time limit for the start of a thread. */
-const startPatience = 20_000;
+const startTimeoutMs = 20_000;
 /** Heap limit in MiB, several times the size of a result. It does not include SQLite's own memory. */
-const mostMemory = 256;
+const maxHeapMiB = 256;
 
 /** Client of a reader thread, which serves one request at a time. */
-export class ReadingThread {
+export class ReaderThread {
   readonly #worker: Worker;
   readonly #ready: Promise<void>;
-  #hear: (reply: Reply | Error) => void = () => undefined;
+  #onReply: (reply: ReadResponse | Error) => void = () => undefined;
   /** Why the thread ended or is being terminated. */
-  #ended: Error | undefined;
+  #endReason: Error | undefined;
   readonly gone: Promise<void>;
 
   /** @param entry path of `observe-worker` */
-  constructor(entry: string, data: ThreadData) {
+  constructor(entry: string, data: ReaderThreadData) {
     const worker = new Worker(entry, {
       workerData: data,
       execArgv: ['--disable-warning=ExperimentalWarning'],
-      resourceLimits: { maxOldGenerationSizeMb: mostMemory },
+      resourceLimits: { maxOldGenerationSizeMb: maxHeapMiB },
     });
     this.#worker = worker;
     // An idle thread must not keep the process alive.
@@ -31,12 +31,12 @@ export class ReadingThread {
     let isReady: () => void = () => undefined;
     this.#ready = new Promise((resolve, reject) => {
       isReady = resolve;
-      worker.on('error', reject).on('exit', () => reject(unreadable('the reader thread ended early')));
+      worker.on('error', reject).on('exit', () => reject(unavailable('the reader thread ended early')));
     });
     this.#ready.catch(() => undefined);
-    worker.on('message', (reply: Reply) => {
+    worker.on('message', (reply: ReadResponse) => {
       if ('ready' in reply) isReady();
-      else this.#hear(reply);
+      else this.#onReply(reply);
     });
     worker.on('error', (error: Error) => this.#fail(error));
     this.gone = new Promise((resolve) => {
@@ -48,12 +48,12 @@ export class ReadingThread {
   }
 
   get isUsable(): boolean {
-    return this.#ended === undefined;
+    return this.#endReason === undefined;
   }
 
   #fail(error: Error): void {
-    this.#ended ??= error;
-    this.#hear(this.#ended);
+    this.#endReason ??= error;
+    this.#onReply(this.#endReason);
   }
 
   /**
@@ -61,25 +61,25 @@ export class ReadingThread {
    * count.
    * @throws ObserveError unavailable, if the thread failed
    */
-  async ask(question: Question, deadlineMs: number): Promise<Exclude<Reply, { ready: true }> | 'late'> {
+  async request(question: ReadRequest, deadlineMs: number): Promise<Exclude<ReadResponse, { ready: true }> | 'late'> {
     this.#worker.ref();
     try {
-      if ((await raceTimeout(this.#ready, startPatience)) === 'late')
+      if ((await raceTimeout(this.#ready, startTimeoutMs)) === 'late')
         throw new Error('the thread does not start');
-      const reply = new Promise<Reply | Error>((resolve) => {
-        this.#hear = resolve;
-        if (this.#ended) resolve(this.#ended);
+      const reply = new Promise<ReadResponse | Error>((resolve) => {
+        this.#onReply = resolve;
+        if (this.#endReason) resolve(this.#endReason);
         else this.#worker.postMessage(question, []);
       });
-      const answered = await raceTimeout(reply, deadlineMs);
-      if (answered === 'late') return answered;
-      if (answered instanceof Error) throw answered;
-      if ('ready' in answered) throw new Error('the thread started twice');
-      return answered;
+      const response = await raceTimeout(reply, deadlineMs);
+      if (response === 'late') return response;
+      if (response instanceof Error) throw response;
+      if ('ready' in response) throw new Error('the thread started twice');
+      return response;
     } catch (error) {
-      this.#ended ??= error as Error;
-      throw unreadable(
-        `the thread that reads the database failed (${plainReason(error)}); try again with a smaller query`,
+      this.#endReason ??= error as Error;
+      throw unavailable(
+        `the thread that reads the database failed (${safeErrorReason(error)}); try again with a smaller query`,
         error,
       );
     } finally {
@@ -88,8 +88,8 @@ export class ReadingThread {
   }
 
   /** Terminates the thread. Resolves when it is gone, which a running statement delays. */
-  end(): Promise<void> {
-    this.#ended ??= new Error('the thread was terminated');
+  terminate(): Promise<void> {
+    this.#endReason ??= new Error('the thread was terminated');
     void this.#worker.terminate();
     return this.gone;
   }

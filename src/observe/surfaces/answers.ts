@@ -1,6 +1,6 @@
 import type { Surface } from '../types.ts';
 import {
-  endpoint,
+  endpointColumn,
   flag,
   integer,
   ms,
@@ -10,12 +10,12 @@ import {
   text,
   time,
   tokens,
-  tokensOf,
+  tokenColumns,
 } from './columns.ts';
-import { tickOf, written } from './sql.ts';
+import { rowNumberColumn, sqlTemplate } from './sql.ts';
 
 /** Tokens per second; null if the time was not measured. */
-const speed = {
+const tokensPerSecond = {
   unit: 'tokens/s',
   sql: '(case when t.decode_ms > 0 then cast(t.completion_tokens as double precision) * 1000 / t.decode_ms end)',
 };
@@ -28,7 +28,7 @@ export const completions: Surface = {
   source: { from: 'completions', tables: ['completions'] },
   columns: [
     text('id', 'derived', 'Id of the request. For an agent’s answer: TASK:N or RUN:N.', required),
-    endpoint,
+    endpointColumn,
     text(
       'wire',
       'derived',
@@ -53,23 +53,23 @@ export const completions: Surface = {
     time('started_at', 'measured', 'When the request arrived.', required),
     time('ended_at', 'measured', 'When the answer was complete.', required),
     text('engine', 'derived', 'Where the model runs: resident or gateway.', required),
-    ...tokensOf('t.engine', 'Prompt tokens', 'Completion tokens'),
+    ...tokenColumns('t.engine', 'Prompt tokens', 'Completion tokens'),
     integer('cached_tokens', 'measured', 'Prompt tokens taken from the prefix cache.', tokens),
     number('first_token_ms', 'measured', 'From the request to the first piece of the answer.', ms),
     number('queued_ms', 'measured', 'Time in the queue.', ms),
     number('prefill_ms', 'measured', 'Time to process the prompt.', ms),
     number('decode_ms', 'measured', 'Time to generate the answer.', ms),
     number('total_ms', 'measured', 'From the request to the end of the answer.', ms),
-    number('decode_tps', 'derived', 'Completion tokens per second of decode_ms.', speed),
+    number('decode_tps', 'derived', 'Completion tokens per second of decode_ms.', tokensPerSecond),
     text('subject', 'derived', 'Task or run that the answer belongs to.'),
     text('agent', 'derived', 'Agent that the answer belongs to.'),
     text('trace_id', 'derived', 'OpenTelemetry trace id.'),
   ],
 };
 
-const counted = (name: string, column: string, description: string) =>
+const claimedTokens = (name: string, column: string, description: string) =>
   integer(name, 'claimed', `${description}, reported by the provider.`, { ...tokens, sql: `t.${column}` });
-const money = (name: string, description: string) =>
+const costColumn = (name: string, description: string) =>
   integer(name, 'derived', description, { ...nanousd, ...required });
 
 export const gatewayRequests: Surface = {
@@ -78,7 +78,7 @@ export const gatewayRequests: Surface = {
   key: ['id'],
   time: 'ended_at',
   source: {
-    from: written`(select r.*, k.label as key_label, a.name as account${tickOf('r')} from gateway_requests as r left join gateway_keys as k on k.id = r.key_id left join gateway_accounts as a on a.id = r.account_id)`,
+    from: sqlTemplate`(select r.*, k.label as key_label, a.name as account${rowNumberColumn('r')} from gateway_requests as r left join gateway_keys as k on k.id = r.key_id left join gateway_accounts as a on a.id = r.account_id)`,
     tables: ['gateway_requests', 'gateway_keys', 'gateway_accounts'],
   },
   columns: [
@@ -102,18 +102,18 @@ export const gatewayRequests: Surface = {
     time('ended_at', 'measured', 'When the request was settled.', required),
     integer('first_byte_ms', 'measured', 'From the request to the first byte of the answer.', ms),
     integer('total_ms', 'measured', 'From the request to the end of the answer.', ms),
-    counted('fresh_tokens', 'tokens_fresh', 'Input tokens that were not cached'),
-    counted('cache_read_tokens', 'tokens_cache_read', 'Input tokens read from a cache'),
-    counted('cache_write_tokens', 'tokens_cache_write', 'Input tokens written to a cache'),
-    counted('completion_tokens', 'tokens_output', 'Output tokens'),
-    counted('reasoning_tokens', 'tokens_reasoning', 'Output tokens of reasoning'),
-    money('cost', 'Total cost.'),
-    money('charged', 'Part of the cost that the account paid.'),
-    money('overrun', 'Part of the cost that the gateway’s operator paid.'),
-    money('cost_fresh', 'Cost of input that was not cached.'),
-    money('cost_cache_read', 'Cost of input read from a cache.'),
-    money('cost_cache_write', 'Cost of input written to a cache.'),
-    money('cost_output', 'Cost of the output.'),
+    claimedTokens('fresh_tokens', 'tokens_fresh', 'Input tokens that were not cached'),
+    claimedTokens('cache_read_tokens', 'tokens_cache_read', 'Input tokens read from a cache'),
+    claimedTokens('cache_write_tokens', 'tokens_cache_write', 'Input tokens written to a cache'),
+    claimedTokens('completion_tokens', 'tokens_output', 'Output tokens'),
+    claimedTokens('reasoning_tokens', 'tokens_reasoning', 'Output tokens of reasoning'),
+    costColumn('cost', 'Total cost.'),
+    costColumn('charged', 'Part of the cost that the account paid.'),
+    costColumn('overrun', 'Part of the cost that the gateway’s operator paid.'),
+    costColumn('cost_fresh', 'Cost of input that was not cached.'),
+    costColumn('cost_cache_read', 'Cost of input read from a cache.'),
+    costColumn('cost_cache_write', 'Cost of input written to a cache.'),
+    costColumn('cost_output', 'Cost of the output.'),
     integer('held', 'derived', 'Amount of the hold: the maximum possible cost.', {
       ...nanousd,
       ...required,

@@ -1,17 +1,17 @@
 import type { Surface } from '../types.ts';
 import {
-  endpoint,
+  endpointColumn,
   integer,
   json,
   ms,
-  othersFigure,
-  ownFigure,
+  claimedValue,
+  measuredValue,
   required,
   text,
   time,
   tokens,
 } from './columns.ts';
-import { jsonInteger, jsonText, msBetween, queryTime, tickOf, written } from './sql.ts';
+import { jsonInteger, jsonText, msBetween, queryTime, rowNumberColumn, sqlTemplate } from './sql.ts';
 
 const receipt = 't.receipt';
 
@@ -21,12 +21,12 @@ export const receipts: Surface = {
   key: ['id'],
   time: 'ended_at',
   source: {
-    from: written`(select r.*, coalesce(k.engine, n.engine) as engine, ${jsonText('r.receipt', 'started_at')} as began_at${tickOf('r')} from receipts as r left join tasks as k on k.id = r.id left join runs as n on n.id = r.id)`,
+    from: sqlTemplate`(select r.*, coalesce(k.engine, n.engine) as engine, ${jsonText('r.receipt', 'started_at')} as began_at${rowNumberColumn('r')} from receipts as r left join tasks as k on k.id = r.id left join runs as n on n.id = r.id)`,
     tables: ['receipts', 'tasks', 'runs'],
   },
   columns: [
     text('id', 'derived', 'Id of the task, run or external session.', required),
-    endpoint,
+    endpointColumn,
     integer('seq', 'derived', 'Position in the host’s chain of receipts, from 1.', required),
     text('kind', 'derived', 'task, run or external.', required),
     text('outcome', 'derived', 'completed, failed or cancelled.', { sql: jsonText(receipt, 'outcome') }),
@@ -54,11 +54,11 @@ export const receipts: Surface = {
     }),
     integer('prompt_tokens', 'measured', 'Counted by the host.', {
       ...tokens,
-      sql: ownFigure(jsonInteger(receipt, 'tokens', 'prompt'), 't.engine'),
+      sql: measuredValue(jsonInteger(receipt, 'tokens', 'prompt'), 't.engine'),
     }),
     integer('completion_tokens', 'measured', 'Counted by the host.', {
       ...tokens,
-      sql: ownFigure(jsonInteger(receipt, 'tokens', 'completion'), 't.engine'),
+      sql: measuredValue(jsonInteger(receipt, 'tokens', 'completion'), 't.engine'),
     }),
     integer(
       'prompt_tokens_claimed',
@@ -66,7 +66,7 @@ export const receipts: Surface = {
       'Reported by the external session, or by the gateway whose model answered.',
       {
         ...tokens,
-        sql: written`coalesce(${jsonInteger(receipt, 'tokens_claimed', 'prompt')}, ${othersFigure(jsonInteger(receipt, 'tokens', 'prompt'), 't.engine')})`,
+        sql: sqlTemplate`coalesce(${jsonInteger(receipt, 'tokens_claimed', 'prompt')}, ${claimedValue(jsonInteger(receipt, 'tokens', 'prompt'), 't.engine')})`,
       },
     ),
     integer(
@@ -75,7 +75,7 @@ export const receipts: Surface = {
       'Reported by the external session, or by the gateway whose model answered.',
       {
         ...tokens,
-        sql: written`coalesce(${jsonInteger(receipt, 'tokens_claimed', 'completion')}, ${othersFigure(jsonInteger(receipt, 'tokens', 'completion'), 't.engine')})`,
+        sql: sqlTemplate`coalesce(${jsonInteger(receipt, 'tokens_claimed', 'completion')}, ${claimedValue(jsonInteger(receipt, 'tokens', 'completion'), 't.engine')})`,
       },
     ),
   ],
@@ -89,7 +89,7 @@ export const pending: Surface = {
   source: { from: 'pending', tables: ['pending'] },
   columns: [
     text('id', 'derived', 'Id of the change.', required),
-    endpoint,
+    endpointColumn,
     text('state', 'derived', 'staged, applying, applied, discarded, expired or failed.', required),
     text('kind', 'derived', 'file_write, file_delete, exec or tool_call.', required),
     text('tool', 'derived', 'Tool that proposed the change.', required),
@@ -111,7 +111,7 @@ export const pending: Surface = {
     }),
     integer('age_ms', 'derived', 'For waiting changes: from the proposal until now.', {
       ...ms,
-      sql: written`(case when t.state = 'staged' then ${msBetween('t.created_at', queryTime)} end)`,
+      sql: sqlTemplate`(case when t.state = 'staged' then ${msBetween('t.created_at', queryTime)} end)`,
     }),
     text('applier', 'derived', 'Host that applies or applied the change.'),
   ],
@@ -126,7 +126,7 @@ export const acts: Surface = {
   columns: [
     integer('seq', 'derived', 'Sequence number over all acts.', required),
     time('at', 'measured', 'When the act happened.', required),
-    endpoint,
+    endpointColumn,
     text('verb', 'derived', 'approve, discard, revoke, run.cancel and so on.', required),
     text('target', 'derived', 'Target of the act.', required),
     text('by', 'derived', 'operator, session:ID, peer:NAME, local, agent:NAME or host.', required),

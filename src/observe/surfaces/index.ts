@@ -29,15 +29,15 @@ const names = surfaces.map((surface) => surface.name);
 export const findSurface = (name: string): Surface | undefined =>
   surfaces.find((surface) => surface.name === name);
 
-export function noSurface(name: string): string {
+export function unknownSurfaceMessage(name: string): string {
   const near = didYouMean(name, names, (one) => `'${one}'`);
   return `there is no surface '${name.slice(0, 80)}'${near}; the surfaces are: ${names.join(', ')}`;
 }
 
 /** @throws ObserveError not_found */
-export function surfaceOf(name: string): Surface {
+export function getSurface(name: string): Surface {
   const found = findSurface(name);
   if (found) return found;
-  const message = noSurface(name);
+  const message = unknownSurfaceMessage(name);
   throw new ObserveError('not_found', 'unknown_surface', `${message[0]?.toUpperCase()}${message.slice(1)}.`);
 }

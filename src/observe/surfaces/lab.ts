@@ -1,5 +1,5 @@
 import type { Surface } from '../types.ts';
-import { endpoint, flag, integer, ms, number, required, text, time } from './columns.ts';
+import { endpointColumn, flag, integer, ms, number, required, text, time } from './columns.ts';
 
 export const parity: Surface = {
   name: 'parity',
@@ -9,7 +9,7 @@ export const parity: Surface = {
   source: { from: 'parity', tables: ['parity'] },
   columns: [
     text('id', 'derived', 'Id of the verdict.', required),
-    endpoint,
+    endpointColumn,
     time('at', 'measured', 'When the verdict was given.', required),
     text('source', 'derived', 'gate or run.', required),
     text('kernel', 'derived', 'The kernel; for a run, the bound kernels.', required),
@@ -47,7 +47,7 @@ export const bench: Surface = {
   source: { from: 'bench', tables: ['bench'] },
   columns: [
     text('id', 'derived', 'Id of the bench.', required),
-    endpoint,
+    endpointColumn,
     time('at', 'measured', 'When the bench ended.', required),
     text('model', 'derived', 'The resident model.', required),
     text('kernels', 'derived', 'The bound kernels.', required),

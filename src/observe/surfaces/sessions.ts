@@ -1,38 +1,38 @@
 import type { Column, Sql, Surface } from '../types.ts';
 import {
-  endpoint,
+  endpointColumn,
   integer,
   json,
   ms,
-  othersFigure,
-  ownFigure,
+  claimedValue,
+  measuredValue,
   required,
   text,
   time,
   tokens,
 } from './columns.ts';
-import { jsonInteger, literal, msBetween, nothing, tickOf, written } from './sql.ts';
+import { jsonInteger, textLiteral, msBetween, nullLiterals, rowNumberColumn, sqlTemplate } from './sql.ts';
 
 /**
  * SQL of a column in each of the three tables; default: the column of the same name. The type must be the same in all
  * of them: otherwise SQLite materializes the rows of all three before it sorts them.
  */
-type Row = readonly [column: Column, task?: Sql, run?: Sql, external?: Sql];
+type SessionColumn = readonly [column: Column, task?: Sql, run?: Sql, external?: Sql];
 
 const claimed = (member: string): Sql =>
-  written`cast(${jsonInteger('tokens_claimed', member)} as ${{ sqlite: 'integer', postgres: 'bigint' }})`;
+  sqlTemplate`cast(${jsonInteger('tokens_claimed', member)} as ${{ sqlite: 'integer', postgres: 'bigint' }})`;
 
-const rows: readonly Row[] = [
+const sessionColumns: readonly SessionColumn[] = [
   [
     text('kind', 'derived', 'task, run or external.', required),
-    literal('task'),
-    literal('run'),
-    literal('external'),
+    textLiteral('task'),
+    textLiteral('run'),
+    textLiteral('external'),
   ],
   [text('id', 'derived', 'Id of the task, run or external session.', required)],
-  [endpoint],
-  [text('name', 'derived', 'Agent of a task, or workflow of a run.'), 'agent', 'workflow', nothing.text],
-  [text('title', 'derived', 'Beginning of a task’s prompt.'), 'title', nothing.text, nothing.text],
+  [endpointColumn],
+  [text('name', 'derived', 'Agent of a task, or workflow of a run.'), 'agent', 'workflow', nullLiterals.text],
+  [text('title', 'derived', 'Beginning of a task’s prompt.'), 'title', nullLiterals.text, nullLiterals.text],
   [
     text(
       'state',
@@ -46,28 +46,28 @@ const rows: readonly Row[] = [
   ],
   [
     text('close_reason', 'derived', 'For external sessions: ended, or heartbeat_lost.'),
-    nothing.text,
-    nothing.text,
+    nullLiterals.text,
+    nullLiterals.text,
   ],
   [time('started_at', 'measured', 'When the work was accepted or registered.', required)],
   [time('ended_at', 'measured', 'When the work ended.')],
   [
     time('heard_at', 'measured', 'For external sessions: time of the last heartbeat.'),
-    nothing.text,
-    nothing.text,
+    nullLiterals.text,
+    nullLiterals.text,
     'beat_at',
   ],
   [
     integer('prompt_tokens', 'measured', 'For tasks and runs, counted by the host.', tokens),
-    ownFigure('prompt_tokens', 'engine'),
-    ownFigure('prompt_tokens', 'engine'),
-    nothing.integer,
+    measuredValue('prompt_tokens', 'engine'),
+    measuredValue('prompt_tokens', 'engine'),
+    nullLiterals.integer,
   ],
   [
     integer('completion_tokens', 'measured', 'For tasks and runs, counted by the host.', tokens),
-    ownFigure('completion_tokens', 'engine'),
-    ownFigure('completion_tokens', 'engine'),
-    nothing.integer,
+    measuredValue('completion_tokens', 'engine'),
+    measuredValue('completion_tokens', 'engine'),
+    nullLiterals.integer,
   ],
   [
     integer(
@@ -76,8 +76,8 @@ const rows: readonly Row[] = [
       'Reported by the external session, or by the gateway whose model answered.',
       tokens,
     ),
-    othersFigure('prompt_tokens', 'engine'),
-    othersFigure('prompt_tokens', 'engine'),
+    claimedValue('prompt_tokens', 'engine'),
+    claimedValue('prompt_tokens', 'engine'),
     claimed('prompt'),
   ],
   [
@@ -87,12 +87,12 @@ const rows: readonly Row[] = [
       'Reported by the external session, or by the gateway whose model answered.',
       tokens,
     ),
-    othersFigure('completion_tokens', 'engine'),
-    othersFigure('completion_tokens', 'engine'),
+    claimedValue('completion_tokens', 'engine'),
+    claimedValue('completion_tokens', 'engine'),
     claimed('completion'),
   ],
-  [text('engine', 'derived', 'Where the model runs: resident or gateway.'), 'engine', 'engine', nothing.text],
-  [text('model', 'derived', 'Model that answers.'), 'model', 'model', nothing.text],
+  [text('engine', 'derived', 'Where the model runs: resident or gateway.'), 'engine', 'engine', nullLiterals.text],
+  [text('model', 'derived', 'Model that answers.'), 'model', 'model', nullLiterals.text],
   [
     text('last_event', 'derived', 'Last event on one line; for an external session, how it ended.'),
     'last_event',
@@ -101,25 +101,25 @@ const rows: readonly Row[] = [
   ],
   [
     text('last_event_claimed', 'claimed', 'Last event that an external session reported.'),
-    nothing.text,
-    nothing.text,
+    nullLiterals.text,
+    nullLiterals.text,
     'last_event',
   ],
-  [text('harness', 'claimed', 'Program of an external session.'), nothing.text, nothing.text],
-  [text('client', 'claimed', 'Client that an external session works for.'), nothing.text, nothing.text],
-  [text('title_claimed', 'claimed', 'Title of an external session.'), nothing.text, nothing.text, 'title'],
-  [text('cwd', 'claimed', 'Folder named in the request.'), 'cwd', nothing.text],
-  [json('labels', 'claimed', 'Labels of an external session.'), nothing.text, nothing.text],
+  [text('harness', 'claimed', 'Program of an external session.'), nullLiterals.text, nullLiterals.text],
+  [text('client', 'claimed', 'Client that an external session works for.'), nullLiterals.text, nullLiterals.text],
+  [text('title_claimed', 'claimed', 'Title of an external session.'), nullLiterals.text, nullLiterals.text, 'title'],
+  [text('cwd', 'claimed', 'Folder named in the request.'), 'cwd', nullLiterals.text],
+  [json('labels', 'claimed', 'Labels of an external session.'), nullLiterals.text, nullLiterals.text],
 ];
 
 const tables = ['tasks', 'runs', 'external_sessions'] as const;
 
 /** `select` of one of the tables, in both SQL dialects. */
-function part(table: (typeof tables)[number], place: 1 | 2 | 3): Sql {
-  const list = rows
-    .map((row) => written`${row[place] ?? row[0].name} as ${row[0].name}`)
-    .reduce((all, one) => written`${all}, ${one}`);
-  return written`select ${list}${tickOf(table)} from ${table}`;
+function tableSql(table: (typeof tables)[number], tableIndex: 1 | 2 | 3): Sql {
+  const list = sessionColumns
+    .map((row) => sqlTemplate`${row[tableIndex] ?? row[0].name} as ${row[0].name}`)
+    .reduce((all, one) => sqlTemplate`${all}, ${one}`);
+  return sqlTemplate`select ${list}${rowNumberColumn(table)} from ${table}`;
 }
 
 /** Running and finished tasks, runs and external sessions, one row each. */
@@ -129,11 +129,11 @@ export const sessions: Surface = {
   key: ['id', 'kind'],
   time: 'started_at',
   source: {
-    from: written`(${part('tasks', 1)} union all ${part('runs', 2)} union all ${part('external_sessions', 3)})`,
+    from: sqlTemplate`(${tableSql('tasks', 1)} union all ${tableSql('runs', 2)} union all ${tableSql('external_sessions', 3)})`,
     tables,
   },
   columns: [
-    ...rows.map(([column]) => column),
+    ...sessionColumns.map(([column]) => column),
     integer('duration_ms', 'derived', 'From start to end.', {
       ...ms,
       sql: msBetween('t.started_at', 't.ended_at'),

@@ -1,14 +1,14 @@
 import type { Surface } from '../types.ts';
-import { endpoint, flag, integer, ms, required, text, time, tokensOf } from './columns.ts';
-import { jsonText, msBetween, queryTime, tickOf, written } from './sql.ts';
+import { endpointColumn, flag, integer, ms, required, text, time, tokenColumns } from './columns.ts';
+import { jsonText, msBetween, queryTime, rowNumberColumn, sqlTemplate } from './sql.ts';
 
 const duration = { ...ms, sql: msBetween('t.started_at', 't.ended_at') };
 const gateSince = jsonText('t.gate', 'since_at');
-const sinceGate = {
+const gateWaitMs = {
   sqlite: msBetween(gateSince.sqlite, queryTime).sqlite,
   postgres: msBetween(gateSince.postgres, queryTime).postgres,
 };
-const tokens = tokensOf('t.engine', 'Prompt tokens of all turns', 'Completion tokens of all turns');
+const tokens = tokenColumns('t.engine', 'Prompt tokens of all turns', 'Completion tokens of all turns');
 
 export const tasks: Surface = {
   name: 'tasks',
@@ -18,7 +18,7 @@ export const tasks: Surface = {
   source: { from: 'tasks', tables: ['tasks'] },
   columns: [
     text('id', 'derived', 'Task id.', required),
-    endpoint,
+    endpointColumn,
     text('agent', 'derived', 'Agent that works on the task.', required),
     text('title', 'derived', 'Beginning of the prompt.', required),
     text('state', 'derived', 'running, completed or failed.', required),
@@ -47,7 +47,7 @@ export const runs: Surface = {
   source: { from: 'runs', tables: ['runs'] },
   columns: [
     text('id', 'derived', 'Run id.', required),
-    endpoint,
+    endpointColumn,
     text('workflow', 'derived', 'Workflow name.', required),
     text('source_digest', 'derived', 'Digest of the source that the run started with.', {
       ...required,
@@ -64,10 +64,10 @@ export const runs: Surface = {
     time('waiting_since', 'measured', 'When the run reached the gate.', { sql: gateSince }),
     integer('waiting_ms', 'derived', 'For runs at a gate: time since then.', {
       ...ms,
-      sql: written`(case when t.state = 'suspended' then ${sinceGate} end)`,
+      sql: sqlTemplate`(case when t.state = 'suspended' then ${gateWaitMs} end)`,
     }),
     time('waiting_until', 'derived', 'When a time gate or a schedule opens.', {
-      sql: written`(case when t.waiting_on in ('time', 'schedule') then ${jsonText('t.gate', 'until_at')} end)`,
+      sql: sqlTemplate`(case when t.waiting_on in ('time', 'schedule') then ${jsonText('t.gate', 'until_at')} end)`,
     }),
     text('suspend_kind', 'derived', 'interior_gate, entry_gate or crash.'),
     integer('cycle', 'measured', 'For scheduled and armed runs: number of cycles so far.', {
@@ -92,7 +92,7 @@ export const steps: Surface = {
   key: ['run_id', 'cycle', 'step'],
   time: 'started_at',
   source: {
-    from: written`(select s.*, r.workflow, r.endpoint_id, r.engine, r.model${tickOf('s')} from run_steps as s left join runs as r on r.id = s.run_id)`,
+    from: sqlTemplate`(select s.*, r.workflow, r.endpoint_id, r.engine, r.model${rowNumberColumn('s')} from run_steps as s left join runs as r on r.id = s.run_id)`,
     tables: ['run_steps', 'runs'],
   },
   columns: [

@@ -5,8 +5,8 @@ import { hostError } from '../error-schema.ts';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
 
-const refusal = (description: string) => ({ description, content: { 'application/json': hostError } });
-const json = (description: string, schema: z.ZodType) => ({
+const errorResponse = (description: string) => ({ description, content: { 'application/json': hostError } });
+const jsonResponse = (description: string, schema: z.ZodType) => ({
   description,
   content: { 'application/json': schema },
 });
@@ -17,41 +17,41 @@ const sentAgent = jsonObject('expected an AgentSpec').meta({
   allOf: [{ $ref: '#/$defs/AgentSpec' }],
 });
 const params = { name: 'Name of the agent.' };
-const unknown = refusal('No agent has this name.');
-const invalid = refusal('The body, the name or the grants are invalid; every violation is listed.');
+const notFoundResponse = errorResponse('No agent has this name.');
+const invalidResponse = errorResponse('The body, the name or the grants are invalid; every violation is listed.');
 
 /** Routes for stored agents. */
-export function agentsRoutes(stored: StoredAgents): Route[] {
-  const list = defineRoute({
+export function agentsRoutes(agentStore: StoredAgents): Route[] {
+  const listAgents = defineRoute({
     method: 'GET',
     path: '/agent/v1/agents',
     operationId: 'listAgents',
     summary: 'List the agents, including the built-in `default`',
-    answers: { 200: json('The agents.', agents) },
-    handle: async () => Response.json(await stored.list()),
+    responses: { 200: jsonResponse('The agents.', agents) },
+    handle: async () => Response.json(await agentStore.list()),
   });
 
-  const create = defineRoute({
+  const createAgent = defineRoute({
     method: 'POST',
     path: '/agent/v1/agents',
     operationId: 'createAgent',
     summary: 'Store a new agent',
     body: sentAgent,
-    answers: { 201: json('The stored agent.', agentSpec), 400: invalid, 409: refusal('The name is taken.') },
-    handle: async ({ body, by }) => Response.json(await stored.create(body, by), { status: 201 }),
+    responses: { 201: jsonResponse('The stored agent.', agentSpec), 400: invalidResponse, 409: errorResponse('The name is taken.') },
+    handle: async ({ body, by }) => Response.json(await agentStore.create(body, by), { status: 201 }),
   });
 
-  const one = defineRoute({
+  const getAgent = defineRoute({
     method: 'GET',
     path: '/agent/v1/agents/{name}',
     operationId: 'getAgent',
     summary: 'Get an agent',
     params,
-    answers: { 200: json('The agent.', agentSpec), 404: unknown },
-    handle: async ({ params: { name = '' } }) => Response.json(await stored.get(name)),
+    responses: { 200: jsonResponse('The agent.', agentSpec), 404: notFoundResponse },
+    handle: async ({ params: { name = '' } }) => Response.json(await agentStore.get(name)),
   });
 
-  const put = defineRoute({
+  const putAgent = defineRoute({
     method: 'PUT',
     path: '/agent/v1/agents/{name}',
     operationId: 'putAgent',
@@ -59,23 +59,23 @@ export function agentsRoutes(stored: StoredAgents): Route[] {
     description: 'The name in the body must match the path.',
     params,
     body: sentAgent,
-    answers: { 200: json('The stored agent.', agentSpec), 400: invalid },
-    handle: async ({ params: { name = '' }, body, by }) => Response.json(await stored.put(name, body, by)),
+    responses: { 200: jsonResponse('The stored agent.', agentSpec), 400: invalidResponse },
+    handle: async ({ params: { name = '' }, body, by }) => Response.json(await agentStore.put(name, body, by)),
   });
 
-  const remove = defineRoute({
+  const deleteAgent = defineRoute({
     method: 'DELETE',
     path: '/agent/v1/agents/{name}',
     operationId: 'deleteAgent',
     summary: 'Delete a stored agent',
     description: 'Deleting a stored `default` restores the built-in one.',
     params,
-    answers: { 204: { description: 'The agent was deleted.' }, 404: unknown },
+    responses: { 204: { description: 'The agent was deleted.' }, 404: notFoundResponse },
     async handle({ params: { name = '' }, by }) {
-      await stored.delete(name, by);
+      await agentStore.delete(name, by);
       return new Response(null, { status: 204 });
     },
   });
 
-  return [list, create, one, put, remove];
+  return [listAgents, createAgent, getAgent, putAgent, deleteAgent];
 }

@@ -17,13 +17,13 @@ const renewed = z
   .meta({ id: 'ExternalSessionRenewed' });
 const ended = z.object({ id: z.string(), ended: z.literal(true) }).meta({ id: 'ExternalSessionEnded' });
 
-const refusal = (description: string) => ({
+const errorResponse = (description: string) => ({
   description,
   content: { 'application/json': hostError },
 });
-const secretRefusals = {
-  401: refusal('The header x-svc-session-secret is missing or wrong.'),
-  404: refusal('No open session has this id.'),
+const secretErrorResponses = {
+  401: errorResponse('The header x-svc-session-secret is missing or wrong.'),
+  404: errorResponse('No open session has this id.'),
 };
 const secretHeader = 'x-svc-session-secret';
 const params = { id: 'Id of the external session, which begins with `x`.' };
@@ -32,7 +32,7 @@ const params = { id: 'Id of the external session, which begins with `x`.' };
  * The content type is required even without a body: a page of another origin cannot send it without a preflight
  * request, which is never allowed.
  */
-function requireJson(headers: Headers): void {
+function requireJsonType(headers: Headers): void {
   const type = headers.get('content-type');
   if (/^application\/json\s*(?:;|$)/i.test(type ?? '')) return;
   const got = type === null ? 'none' : `'${type.slice(0, 80)}'`;
@@ -41,7 +41,7 @@ function requireJson(headers: Headers): void {
 }
 
 /** Routes for sessions of work outside of this host. */
-export function externalSessionsRoutes(external: ExternalSessions): Route[] {
+export function externalSessionsRoutes(sessions: ExternalSessions): Route[] {
   const register = defineRoute({
     method: 'POST',
     path: '/agent/v1/sessions',
@@ -50,15 +50,15 @@ export function externalSessionsRoutes(external: ExternalSessions): Route[] {
     description:
       'The session is shown in the feed while it sends heartbeats. Registration grants no access. The secret in the response authorizes heartbeats and the end, and cannot be read again; registering again with the same idempotency_key issues a new one.',
     body: externalRegistration,
-    before: ({ headers }) => requireJson(headers),
-    answers: {
+    beforeBody: ({ headers }) => requireJsonType(headers),
+    responses: {
       201: { description: 'The session was registered.', content: { 'application/json': registered } },
-      409: refusal('The idempotency_key was used for another session, or its session has ended.'),
-      429: refusal('The limit of open sessions is reached.'),
+      409: errorResponse('The idempotency_key was used for another session, or its session has ended.'),
+      429: errorResponse('The limit of open sessions is reached.'),
     },
     async handle({ body, by }) {
-      const made = await external.register(body, by);
-      return Response.json(made, { status: 201, headers: { 'cache-control': 'no-store' } });
+      const registration = await sessions.register(body, by);
+      return Response.json(registration, { status: 201, headers: { 'cache-control': 'no-store' } });
     },
   });
   const heartbeat = defineRoute({
@@ -69,17 +69,17 @@ export function externalSessionsRoutes(external: ExternalSessions): Route[] {
     params,
     headers: { [secretHeader]: 'Secret from the registration.' },
     body: externalHeartbeat,
-    bodyOptional: true,
-    async before({ params: { id = '' }, headers }) {
-      requireJson(headers);
-      await external.authorize(id, headers.get(secretHeader), 'conflict');
+    isBodyOptional: true,
+    async beforeBody({ params: { id = '' }, headers }) {
+      requireJsonType(headers);
+      await sessions.authorize(id, headers.get(secretHeader), 'conflict');
     },
-    answers: {
+    responses: {
       200: { description: 'The deadline was renewed.', content: { 'application/json': renewed } },
-      ...secretRefusals,
-      409: refusal('The session is not external.'),
+      ...secretErrorResponses,
+      409: errorResponse('The session is not external.'),
     },
-    handle: async ({ params: { id = '' }, body }) => Response.json(await external.heartbeat(id, body)),
+    handle: async ({ params: { id = '' }, body }) => Response.json(await sessions.heartbeat(id, body)),
   });
   const end = defineRoute({
     method: 'POST',
@@ -89,15 +89,15 @@ export function externalSessionsRoutes(external: ExternalSessions): Route[] {
     params,
     headers: { [secretHeader]: 'Secret from the registration.' },
     body: externalEnd,
-    async before({ params: { id = '' }, headers }) {
-      requireJson(headers);
-      await external.authorize(id, headers.get(secretHeader), 'not_found');
+    async beforeBody({ params: { id = '' }, headers }) {
+      requireJsonType(headers);
+      await sessions.authorize(id, headers.get(secretHeader), 'not_found');
     },
-    answers: {
+    responses: {
       200: { description: 'The session ended and has a receipt.', content: { 'application/json': ended } },
-      ...secretRefusals,
+      ...secretErrorResponses,
     },
-    handle: async ({ params: { id = '' }, body }) => Response.json(await external.end(id, body)),
+    handle: async ({ params: { id = '' }, body }) => Response.json(await sessions.end(id, body)),
   });
   return [register, heartbeat, end];
 }

@@ -6,15 +6,15 @@ import type { Resident } from '../resident.ts';
  * The lab for agents. While it registers, compares or measures for an agent, the resident model cannot be swapped.
  * @throws HttpError where there is no lab
  */
-export function heldLab(resident: Pick<Resident, 'requireLab' | 'hold'>): LabReader {
+export function createPinnedLab(resident: Pick<Resident, 'requireLab' | 'pin'>): LabReader {
   const lab: Lab = resident.requireLab();
-  const held = async <T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> => {
-    const over = Promise.withResolvers<void>();
-    resident.hold({ signal, over: over.promise });
+  const withPinnedModel = async <T>(signal: AbortSignal, action: () => Promise<T>): Promise<T> => {
+    const finished = Promise.withResolvers<void>();
+    resident.pin({ signal, finished: finished.promise });
     try {
-      return await work();
+      return await action();
     } finally {
-      over.resolve();
+      finished.resolve();
     }
   };
   return {
@@ -25,8 +25,8 @@ export function heldLab(resident: Pick<Resident, 'requireLab' | 'hold'>): LabRea
     configNames: () => lab.configNames(),
     bind: (request) => lab.bind(request),
     unbind: () => lab.unbind(),
-    register: (kernel, signal) => held(signal, () => lab.register(kernel, signal)),
-    runParity: (signal) => held(signal, () => lab.runParity(signal)),
-    bench: (request, signal) => held(signal, () => lab.bench(request, signal)),
+    register: (kernel, signal) => withPinnedModel(signal, () => lab.register(kernel, signal)),
+    runParity: (signal) => withPinnedModel(signal, () => lab.runParity(signal)),
+    bench: (request, signal) => withPinnedModel(signal, () => lab.bench(request, signal)),
   };
 }

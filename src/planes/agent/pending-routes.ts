@@ -3,7 +3,7 @@ import type { ActJournal } from '../../agent/pending/act-journal.ts';
 import type { PendingChanges } from '../../agent/pending/pending-changes.ts';
 import { acts } from '../../agent/shapes/act.ts';
 import { discardRequest, pendingChange, pendingChangeDetail } from '../../agent/shapes/pending-change.ts';
-import { invalidBody } from '../../http/violations.ts';
+import { invalidBodyError } from '../../http/violations.ts';
 import { hostError } from '../error-schema.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
 
@@ -16,48 +16,48 @@ const pendingChanges = z.array(pendingChange).meta({ id: 'PendingChanges' });
 const approved = z.object({ id: z.string(), applied: z.literal(true) }).meta({ id: 'ChangeApplied' });
 const discarded = z.object({ id: z.string(), discarded: z.literal(true) }).meta({ id: 'ChangeDiscarded' });
 
-const refusal = (description: string) => ({ description, content: { 'application/json': hostError } });
-const json = (description: string, schema: z.ZodType) => ({
+const errorResponse = (description: string) => ({ description, content: { 'application/json': hostError } });
+const jsonResponse = (description: string, schema: z.ZodType) => ({
   description,
   content: { 'application/json': schema },
 });
-const unknown = refusal('No change has this id.');
+const notFoundResponse = errorResponse('No change has this id.');
 const params = { id: 'Id of the change, such as p1.' };
 
 /** Routes for pending changes and the action journal. */
 export function pendingRoutes({ changes, acts: journal }: PendingRoutesDeps): Route[] {
-  const list = defineRoute({
+  const listChanges = defineRoute({
     method: 'GET',
     path: '/agent/v1/pending',
     operationId: 'listPendingChanges',
     summary: 'List changes that wait for a decision, oldest first',
     description:
       'A diff of more than 256 Ki characters is truncated and marked; approving applies the whole change.',
-    answers: { 200: json('The staged changes.', pendingChanges) },
+    responses: { 200: jsonResponse('The staged changes.', pendingChanges) },
     handle: async () => Response.json(await changes.list()),
   });
 
-  const one = defineRoute({
+  const getChange = defineRoute({
     method: 'GET',
     path: '/agent/v1/pending/{id}',
     operationId: 'getPendingChange',
     summary: 'Get a change in any state',
     params,
-    answers: { 200: json('The change with its whole diff.', pendingChangeDetail), 404: unknown },
+    responses: { 200: jsonResponse('The change with its whole diff.', pendingChangeDetail), 404: notFoundResponse },
     handle: async ({ params: { id = '' } }) => Response.json(await changes.get(id)),
   });
 
-  const approve = defineRoute({
+  const approveChange = defineRoute({
     method: 'POST',
     path: '/agent/v1/pending/{id}/approve',
     operationId: 'approvePendingChange',
     summary: 'Approve a change and apply it as staged',
     description: 'Approving twice applies the change once. The body is ignored.',
     params,
-    answers: {
-      200: json('The change was applied.', approved),
-      404: unknown,
-      409: refusal(
+    responses: {
+      200: jsonResponse('The change was applied.', approved),
+      404: notFoundResponse,
+      409: errorResponse(
         'Nothing was applied: the target changed since staging, or the change was already decided.',
       ),
     },
@@ -65,7 +65,7 @@ export function pendingRoutes({ changes, acts: journal }: PendingRoutesDeps): Ro
       Response.json(await changes.approve(id, by, signal)),
   });
 
-  const discard = defineRoute({
+  const discardChange = defineRoute({
     method: 'POST',
     path: '/agent/v1/pending/{id}/discard',
     operationId: 'discardPendingChange',
@@ -73,11 +73,11 @@ export function pendingRoutes({ changes, acts: journal }: PendingRoutesDeps): Ro
     description: 'The note is stored in the action journal only; it is not sent to agents or models.',
     params,
     body: discardRequest,
-    bodyOptional: true,
-    answers: {
-      200: json('The change was discarded.', discarded),
-      404: unknown,
-      409: refusal('The change was already decided.'),
+    isBodyOptional: true,
+    responses: {
+      200: jsonResponse('The change was discarded.', discarded),
+      404: notFoundResponse,
+      409: errorResponse('The change was already decided.'),
     },
     handle: async ({ params: { id = '' }, by, body }) =>
       Response.json(await changes.discard(id, by, body.note)),
@@ -93,28 +93,28 @@ export function pendingRoutes({ changes, acts: journal }: PendingRoutesDeps): Ro
       after: 'The `seq` of the last known act.',
       limit: 'Maximum number of acts: 1 to 1000, default 100.',
     },
-    answers: { 200: json('The acts.', acts), 400: refusal('A parameter is out of range or not a number.') },
+    responses: { 200: jsonResponse('The acts.', acts), 400: errorResponse('A parameter is out of range or not a number.') },
     async handle({ query }) {
-      const { after, limit } = place(query);
+      const { after, limit } = readPage(query);
       return Response.json({ acts: await journal.list(limit, after) });
     },
   });
 
-  return [list, one, approve, discard, listActs];
+  return [listChanges, getChange, approveChange, discardChange, listActs];
 }
 
-function place(query: URLSearchParams): { after: number | undefined; limit: number } {
-  const whole = (name: string, least: number, most: number) => {
+function readPage(query: URLSearchParams): { after: number | undefined; limit: number } {
+  const readInteger = (name: string, min: number, max: number) => {
     const text = query.get(name);
     if (text === null) return { value: undefined, violations: [] };
     const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
-    if (value >= least && value <= most) return { value, violations: [] };
-    const message = `expected a whole number from ${least} to ${most}, got '${text.slice(0, 40)}'`;
+    if (value >= min && value <= max) return { value, violations: [] };
+    const message = `expected a whole number from ${min} to ${max}, got '${text.slice(0, 40)}'`;
     return { value: undefined, violations: [{ path: name, message }] };
   };
-  const after = whole('after', 0, Number.MAX_SAFE_INTEGER);
-  const limit = whole('limit', 1, 1000);
+  const after = readInteger('after', 0, Number.MAX_SAFE_INTEGER);
+  const limit = readInteger('limit', 1, 1000);
   const violations = [...after.violations, ...limit.violations];
-  if (violations.length > 0) throw invalidBody(violations);
+  if (violations.length > 0) throw invalidBodyError(violations);
   return { after: after.value, limit: limit.value ?? 100 };
 }

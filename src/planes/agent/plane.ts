@@ -14,13 +14,13 @@ const statuses: Readonly<Record<AgentErrorKind, number>> = {
 };
 
 /** Converts errors of the agent plane and its store to HTTP errors; returns any other error unchanged. */
-export function agentProblem(error: unknown): unknown {
+export function toHttpError(error: unknown): unknown {
   if (error instanceof AgentError) {
     const { kind, code, message, faults } = error;
-    const retry = kind === 'too_many' || kind === 'unavailable';
+    const canRetry = kind === 'too_many' || kind === 'unavailable';
     return new HttpError(statuses[kind], code, message, {
       ...(faults ? { violations: faults } : {}),
-      ...(retry ? { headers: { 'retry-after': '5' } } : {}),
+      ...(canRetry ? { headers: { 'retry-after': '5' } } : {}),
     });
   }
   if (!(error instanceof StoreError)) return error;
@@ -33,39 +33,39 @@ export function agentProblem(error: unknown): unknown {
   return new HttpError(500, error.code, `${outcome}, because ${error.message}.`);
 }
 
-const storeRefusal = {
+const storeErrorResponse = {
   description:
     'Nothing was done: the disk is full, or the host is starting. `Retry-After` says when to retry.',
   content: { 'application/json': hostError },
 };
 
 /** Converts the errors of the agent plane to HTTP errors in the given routes. */
-export const refusing = (routes: readonly Route[]): Route[] =>
+export const withHttpErrors = (routes: readonly Route[]): Route[] =>
   routes.map((route) => {
-    const { before } = route;
+    const { beforeBody: before } = route;
     return {
       ...route,
-      answers: { 503: storeRefusal, ...route.answers },
-      ...(before ? { before: (request) => asProblems(() => before(request)) } : {}),
-      handle: (request) => asProblems(() => route.handle(request)),
+      responses: { 503: storeErrorResponse, ...route.responses },
+      ...(before ? { beforeBody: (request) => convertErrors(() => before(request)) } : {}),
+      handle: (request) => convertErrors(() => route.handle(request)),
     };
   });
 
-async function asProblems<Value>(work: () => Value | Promise<Value>): Promise<Value> {
+async function convertErrors<Value>(action: () => Value | Promise<Value>): Promise<Value> {
   try {
-    return await work();
+    return await action();
   } catch (error) {
-    throw agentProblem(error);
+    throw toHttpError(error);
   }
 }
 
-export function agentPlane(routes: readonly Route[]): Plane {
+export function createAgentPlane(routes: readonly Route[]): Plane {
   return {
     name: 'agent',
     summary: 'Agents, tasks, tools, pending changes, workflows, sessions and receipts.',
     prefixes: ['/agent'],
     envelope: hostEnvelope,
     errorSchema: hostError,
-    routes: refusing(routes),
+    routes: withHttpErrors(routes),
   };
 }

@@ -1,26 +1,26 @@
 import { AgentError } from '../../agent/errors.ts';
-import { type Gateway, GatewayPlanner } from '../../agent/gateway-planner.ts';
-import type { Planner, Planners } from '../../agent/planner.ts';
+import { type GatewayEndpoint, GatewayChatModel } from '../../agent/gateway-planner.ts';
+import type { ChatModel, ChatModels } from '../../agent/planner.ts';
 import { HttpError } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
 import { requireKind } from '../turn/identity.ts';
-import { ResidentPlanner } from './resident-planner.ts';
+import { ResidentChatModel } from './resident-planner.ts';
 
 /** The chat models of agents: the resident model, and the models of a gateway where one is configured. */
-export class HostPlanners implements Planners {
+export class HostChatModels implements ChatModels {
   readonly #resident: Resident;
-  readonly #gateway: Gateway | undefined;
+  readonly #gateway: GatewayEndpoint | undefined;
 
-  constructor({ resident, gateway }: { readonly resident: Resident; readonly gateway: Gateway | undefined }) {
+  constructor({ resident, gateway }: { readonly resident: Resident; readonly gateway: GatewayEndpoint | undefined }) {
     this.#resident = resident;
     this.#gateway = gateway;
   }
 
-  find(model: string): Planner {
-    if (model === 'resident') return new ResidentPlanner(this.#resident, this.#residentId());
+  find(model: string): ChatModel {
+    if (model === 'resident') return new ResidentChatModel(this.#resident, this.#residentId());
     if (this.#gateway) {
       const { models } = this.#gateway;
-      if (!models || models.includes(model)) return new GatewayPlanner(this.#gateway, model);
+      if (!models || models.includes(model)) return new GatewayChatModel(this.#gateway, model);
       throw new AgentError(
         'unavailable',
         'model_not_offered',
@@ -49,7 +49,7 @@ export class HostPlanners implements Planners {
 
   #residentId(): string {
     try {
-      const { model } = this.#resident.require().engine;
+      const { model } = this.#resident.requireModel().engine;
       requireKind(model, 'generate');
       return model.id;
     } catch (error) {

@@ -10,14 +10,14 @@ const graceMs = 200;
  * A signal that aborts at once when the client disconnects, but after a delay when the host stops, so that the end can
  * be sent.
  */
-export function readerSignal(signal: AbortSignal): AbortSignal {
-  const reading = new AbortController();
-  const leave = () => {
+export function createReaderSignal(signal: AbortSignal): AbortSignal {
+  const reader = new AbortController();
+  const abortReader = () => {
     const { reason } = signal as { reason: unknown };
-    if (reason instanceof ClientGone) reading.abort(reason);
-    else setTimeout(() => reading.abort(reason), graceMs).unref();
+    if (reason instanceof ClientGone) reader.abort(reason);
+    else setTimeout(() => reader.abort(reason), graceMs).unref();
   };
-  if (signal.aborted) leave();
-  else signal.addEventListener('abort', leave, { once: true });
-  return reading.signal;
+  if (signal.aborted) abortReader();
+  else signal.addEventListener('abort', abortReader, { once: true });
+  return reader.signal;
 }

@@ -1,13 +1,13 @@
 import { AgentError } from '../../agent/errors.ts';
-import type { Planner, PlannerEvent, PlannerMessage, PlannerRequest } from '../../agent/planner.ts';
+import type { ChatModel, ChatModelEvent, ChatModelMessage, ChatModelRequest } from '../../agent/planner.ts';
 import type { ChatInput, ChatTurn, ToolDefinition } from '../../chat/index.ts';
 import type { GrammarErrorCode } from '../../grammar/types.ts';
 import { HttpError } from '../../http/error.ts';
-import { parsedJson } from '../../util/json.ts';
+import { tryParseJson } from '../../util/json.ts';
 import type { ReadyModel, Resident } from '../resident.ts';
 import { startChat } from '../turn/chat.ts';
 import type { AnswerBatches } from '../../wires/core/backend.ts';
-import { answerLimit } from '../turn/encode.ts';
+import { resolveMaxTokens } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
 import { toSampling } from '../turn/sampling.ts';
 
@@ -16,7 +16,7 @@ import { toSampling } from '../turn/sampling.ts';
  * that no grammar can enforce, or that would fill the context, constrains to any object, and the agent loop validates
  * the arguments.
  */
-export class ResidentPlanner implements Planner {
+export class ResidentChatModel implements ChatModel {
   readonly route;
   readonly #resident: Resident;
 
@@ -26,21 +26,21 @@ export class ResidentPlanner implements Planner {
     this.route = { engine: 'resident' as const, model };
   }
 
-  async *answer(request: PlannerRequest, signal: AbortSignal): AsyncGenerator<PlannerEvent, void, undefined> {
+  async *streamAnswer(request: ChatModelRequest, signal: AbortSignal): AsyncGenerator<ChatModelEvent, void, undefined> {
     // While an answer is generated, the model cannot be swapped.
-    const over = Promise.withResolvers<void>();
-    const leaving = new AbortController();
-    const either = AbortSignal.any([signal, leaving.signal]);
+    const finished = Promise.withResolvers<void>();
+    const leave = new AbortController();
+    const combinedSignal = AbortSignal.any([signal, leave.signal]);
     try {
-      const visit = { signal: either, over: over.promise };
-      const ready = await this.#resident.use(this.route.model, visit, 'generate');
-      yield* plannerEvents(await begin(ready, request, either));
+      const lease = { signal: combinedSignal, finished: finished.promise };
+      const ready = await this.#resident.acquire(this.route.model, lease, 'generate');
+      yield* toChatModelEvents(await startAnswer(ready, request, combinedSignal));
     } catch (error) {
       signal.throwIfAborted();
       throw toAgentError(error);
     } finally {
-      leaving.abort();
-      over.resolve();
+      leave.abort();
+      finished.resolve();
     }
   }
 }
@@ -49,11 +49,11 @@ export class ResidentPlanner implements Planner {
  * Minimum length of a schema that is included completely, in characters. The limit is half as many characters as the
  * context has tokens, about a sixth of the context; more would leave too little for the rest.
  */
-const leastSchema = 2048;
+const minSchemaChars = 2048;
 
-async function begin(
+async function startAnswer(
   ready: ReadyModel,
-  request: PlannerRequest,
+  request: ChatModelRequest,
   signal: AbortSignal,
 ): Promise<AnswerBatches> {
   const { model, tokenizer } = ready.engine;
@@ -66,19 +66,19 @@ async function begin(
         sampling: toSampling(request.sampling, tokenizer.vocabSize, randomSeed),
         stop: [],
         maxTokens: (prompt) =>
-          answerLimit(prompt, model.contextLength, 'messages', undefined, request.maxTokens),
+          resolveMaxTokens(prompt, model.contextLength, 'messages', undefined, request.maxTokens),
       },
       signal,
     );
     return events;
   };
-  const most = Math.max(leastSchema, Math.floor(model.contextLength / 2));
+  const maxSchemaChars = Math.max(minSchemaChars, Math.floor(model.contextLength / 2));
   try {
-    return await start(request.tools.map((tool) => toDefinition(tool, most)));
+    return await start(request.tools.map((tool) => toDefinition(tool, maxSchemaChars)));
   } catch (error) {
     if (!(error instanceof HttpError) || !grammarCodes.has(error.code ?? '') || request.tools.length === 0)
       throw error;
-    return await start(request.tools.map((tool) => toLooseDefinition(tool, most)));
+    return await start(request.tools.map((tool) => toLooseDefinition(tool, maxSchemaChars)));
   }
 }
 
@@ -88,7 +88,7 @@ const grammarCodes: ReadonlySet<string> = new Set<GrammarErrorCode>([
   'grammar_too_complex',
 ]);
 
-async function* plannerEvents(batches: AnswerBatches): AsyncGenerator<PlannerEvent, void, undefined> {
+async function* toChatModelEvents(batches: AnswerBatches): AsyncGenerator<ChatModelEvent, void, undefined> {
   const calls: { id: string; name: string; pieces: string[] }[] = [];
   let promptTokens = 0;
   let completionTokens = 0;
@@ -112,7 +112,7 @@ async function* plannerEvents(batches: AnswerBatches): AsyncGenerator<PlannerEve
 }
 
 function toChatInput(
-  { messages, tools, toolChoice = 'auto', responseFormat }: PlannerRequest,
+  { messages, tools, toolChoice = 'auto', responseFormat }: ChatModelRequest,
   definitions: ToolDefinition[],
 ): ChatInput {
   return {
@@ -129,7 +129,7 @@ function toChatInput(
   };
 }
 
-function toTurn(message: PlannerMessage): ChatTurn {
+function toTurn(message: ChatModelMessage): ChatTurn {
   if (message.role === 'tool') {
     const { content, callId, name } = message;
     return { role: 'tool', content, callId, name };
@@ -138,27 +138,27 @@ function toTurn(message: PlannerMessage): ChatTurn {
   const toolCalls = message.calls.map(({ id, name, arguments: text }) => ({
     id,
     name,
-    arguments: parsedJson(text, text),
+    arguments: tryParseJson(text, text),
   }));
   return { role: 'assistant', content: message.content, ...(toolCalls.length > 0 ? { toolCalls } : {}) };
 }
 
-type Tool = PlannerRequest['tools'][number];
+type Tool = ChatModelRequest['tools'][number];
 
 /** @param maxSchemaChars limit of the schema; a token is about four characters */
-const toDefinition = (tool: Tool, most: number): ToolDefinition =>
-  JSON.stringify(tool.inputSchema).length > most
-    ? toLooseDefinition(tool, most)
+const toDefinition = (tool: Tool, maxSchemaChars: number): ToolDefinition =>
+  JSON.stringify(tool.inputSchema).length > maxSchemaChars
+    ? toLooseDefinition(tool, maxSchemaChars)
     : { name: tool.name, description: tool.description, parameters: tool.inputSchema };
 
 /** A definition that allows any object; the description includes as much of the schema as fits. */
-function toLooseDefinition({ name, description, inputSchema }: Tool, most: number): ToolDefinition {
+function toLooseDefinition({ name, description, inputSchema }: Tool, maxSchemaChars: number): ToolDefinition {
   const schema = JSON.stringify(inputSchema);
-  const cut =
-    schema.length > most ? `${schema.slice(0, most).replace(/[\uD800-\uDBFF]$/, '')} (cut off)` : schema;
+  const shortenedSchema =
+    schema.length > maxSchemaChars ? `${schema.slice(0, maxSchemaChars).replace(/[\uD800-\uDBFF]$/, '')} (cut off)` : schema;
   return {
     name,
-    description: `${description}\nThe arguments must fit this JSON schema: ${cut}`,
+    description: `${description}\nThe arguments must fit this JSON schema: ${shortenedSchema}`,
     parameters: { type: 'object', additionalProperties: true },
   };
 }

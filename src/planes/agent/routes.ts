@@ -3,15 +3,15 @@ import type { Plane, Route } from '../../http/route.ts';
 import { agentsRoutes } from './agents-routes.ts';
 import { externalSessionsRoutes } from './external-sessions-routes.ts';
 import { pendingRoutes } from './pending-routes.ts';
-import { agentPlane } from './plane.ts';
+import { createAgentPlane } from './plane.ts';
 import { runsRoutes } from './runs-routes.ts';
 import { sessionsRoutes } from './sessions-routes.ts';
 import { tasksRoutes } from './tasks-routes.ts';
 import { toolRoutes } from './tools-routes.ts';
 import { workflowRoutes } from './workflows-routes.ts';
 
-export function agentPlaneOf(host: AgentHost): Plane {
-  return agentPlane([
+export function createAgentPlaneOf(host: AgentHost): Plane {
+  return createAgentPlane([
     ...tasksRoutes(host),
     ...pendingRoutes(host),
     ...toolRoutes(host.toolbox),
@@ -29,9 +29,9 @@ function whenResumed(host: AgentHost, route: Route): Route {
   if (route.method !== 'POST') return route;
   return {
     ...route,
-    async before(about) {
+    async beforeBody(request) {
       host.requireResumed();
-      await route.before?.(about);
+      await route.beforeBody?.(request);
     },
   };
 }

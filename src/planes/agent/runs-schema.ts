@@ -2,13 +2,13 @@ import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
 
 const text = z.string({ error: 'expected a text' });
-const longest = 1_000_000;
+const maxInputChars = 1_000_000;
 
 /** Unknown members are ignored. */
 export const runRequest = z
   .object(
     {
-      input: text.max(longest, `at most ${longest} characters`).optional().describe('Value of `{{input}}`.'),
+      input: text.max(maxInputChars, `at most ${maxInputChars} characters`).optional().describe('Value of `{{input}}`.'),
       inputs: jsonObject('expected an object of inputs')
         .optional()
         .describe('Values of the inputs that the workflow declares, by name.'),
@@ -29,11 +29,11 @@ export const resumeRequest = z
   )
   .meta({ id: 'ResumeRequest' });
 
-const eventRule = "expected 'user.' and then 1 to 195 letters, digits, dots, dashes and underscores";
+const eventNameError = "expected 'user.' and then 1 to 195 letters, digits, dots, dashes and underscores";
 export const newSignal = z
   .object(
     {
-      name: z.string({ error: eventRule }).regex(/^user\.[\w.-]{1,195}$/, eventRule),
+      name: z.string({ error: eventNameError }).regex(/^user\.[\w.-]{1,195}$/, eventNameError),
       data: jsonObject('expected an object')
         .default({})
         .describe('Data of the event, for `where` of a gate and for the step.'),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import type { Receipts, StoreSessions } from '../../agent/services.ts';
+import type { ReceiptStore, StoreSessions } from '../../agent/services.ts';
 import { type CancelOptions, cancelSession } from '../../agent/sessions/cancel.ts';
-import type { Feed } from '../../agent/sessions/feed.ts';
+import type { SessionFeed } from '../../agent/sessions/feed.ts';
 import { controlAct } from '../../agent/shapes/control-act.ts';
 import { workReceipt } from '../../agent/shapes/receipt.ts';
 import { session } from '../../agent/shapes/session.ts';
@@ -9,12 +9,12 @@ import { StoreError } from '../../store/index.ts';
 import { hostError } from '../error-schema.ts';
 import { HttpError } from '../../http/error.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
-import { wholeQuery } from './whole-query.ts';
+import { readIntegerQuery } from './whole-query.ts';
 
 export interface SessionRoutesOptions extends CancelOptions {
-  readonly feed: Feed;
+  readonly feed: SessionFeed;
   readonly sessions: Pick<StoreSessions, 'revoke'>;
-  readonly receipts: Pick<Receipts, 'get'>;
+  readonly receipts: Pick<ReceiptStore, 'get'>;
 }
 
 const sessionList = z.object({ sessions: z.array(session) }).meta({ id: 'SessionList' });
@@ -22,11 +22,11 @@ const cancelRequested = z
   .object({ id: z.string(), cancel: z.literal('requested') })
   .meta({ id: 'CancelRequested' });
 const id = { id: 'Id of the session.' };
-const refusal = (description: string) => ({
+const errorResponse = (description: string) => ({
   description,
   content: { 'application/json': hostError },
 });
-const limits = { least: 1, most: 10_000, otherwise: 200 };
+const limitRange = { min: 1, max: 10_000, defaultValue: 200 };
 
 /** Routes for the session feed and its actions. */
 export function sessionsRoutes(options: SessionRoutesOptions): Route[] {
@@ -38,17 +38,17 @@ export function sessionsRoutes(options: SessionRoutesOptions): Route[] {
     description:
       'Running tasks and runs, newest first; external sessions; the host; then ended tasks and runs, newest first.',
     query: { limit: 'Maximum number of ended sessions, 1 to 10000; default 200.' },
-    answers: {
+    responses: {
       200: { description: 'The rows.', content: { 'application/json': sessionList } },
-      400: refusal('`limit` is out of range or not a number.'),
-      500: refusal('The journal cannot be read; no partial list is returned.'),
+      400: errorResponse('`limit` is out of range or not a number.'),
+      500: errorResponse('The journal cannot be read; no partial list is returned.'),
     },
     async handle({ query }) {
-      const limit = wholeQuery(query, 'limit', limits);
+      const limit = readIntegerQuery(query, 'limit', limitRange);
       try {
-        return Response.json({ sessions: await options.feed.rows(limit) });
+        return Response.json({ sessions: await options.feed.listRows(limit) });
       } catch (error) {
-        throw asUnreadable(error);
+        throw toJournalError(error);
       }
     },
   });
@@ -58,9 +58,9 @@ export function sessionsRoutes(options: SessionRoutesOptions): Route[] {
     operationId: 'getReceipt',
     summary: 'Get the signed receipt of an ended session',
     params: id,
-    answers: {
+    responses: {
       200: { description: 'The receipt.', content: { 'application/json': workReceipt } },
-      404: refusal('The session has not ended or does not exist.'),
+      404: errorResponse('The session has not ended or does not exist.'),
     },
     handle: async ({ params }) => Response.json(await options.receipts.get(params['id'] ?? '')),
   });
@@ -70,13 +70,13 @@ export function sessionsRoutes(options: SessionRoutesOptions): Route[] {
     operationId: 'cancelSession',
     summary: 'Stop a run at its next step boundary',
     params: id,
-    answers: {
+    responses: {
       202: {
         description: 'The cancellation was requested.',
         content: { 'application/json': cancelRequested },
       },
-      404: refusal('No live session has this id.'),
-      409: refusal(
+      404: errorResponse('No live session has this id.'),
+      409: errorResponse(
         'The session cannot be cancelled: a task, the host, an external session, or a resumed segment.',
       ),
     },
@@ -95,19 +95,19 @@ export function sessionsRoutes(options: SessionRoutesOptions): Route[] {
       'x-svc-session-secret': "The session's own capability.",
       'x-svc-operator': "The operator's credential.",
     },
-    answers: {
+    responses: {
       200: { description: 'The credential was revoked.', content: { 'application/json': controlAct } },
-      401: refusal("The credential is missing, wrong or another session's."),
-      404: refusal('No store session has this id.'),
+      401: errorResponse("The credential is missing, wrong or another session's."),
+      404: errorResponse('No store session has this id.'),
     },
-    judgesOperator: true,
-    async handle({ params, headers, local }) {
+    checksOperatorItself: true,
+    async handle({ params, headers, isLocal }) {
       const capability = headers.get('x-svc-session-secret');
-      const operator = headers.get('x-svc-operator');
+      const operatorCredential = headers.get('x-svc-operator');
       const act = await options.sessions.revoke(params['id'] ?? '', {
         ...(capability === null ? {} : { capability }),
-        ...(operator === null ? {} : { operator }),
-        isLocal: local,
+        ...(operatorCredential === null ? {} : { operatorCredential }),
+        isLocal: isLocal,
       });
       return Response.json(act);
     },
@@ -118,7 +118,7 @@ export function sessionsRoutes(options: SessionRoutesOptions): Route[] {
 /**
  * Converts errors of the database and its content; other errors are faults of the host and are returned unchanged.
  */
-function asUnreadable(error: unknown): unknown {
+function toJournalError(error: unknown): unknown {
   if (!(error instanceof StoreError || error instanceof SyntaxError)) return error;
   const message = `The journal cannot be read, so nothing is shown rather than a part of it: ${error.message.slice(0, 300)}.`;
   return new HttpError(500, 'journal_unreadable', message);

@@ -13,7 +13,7 @@ export const toolRoutes = (toolbox: Pick<Toolbox, 'catalog'>): Route[] => [
     summary: 'List the tools that agents may be granted',
     description:
       '`available` tools run at once, `gated` tools only after a person approves the staged change, `unavailable` tools not at all; `reason` says why.',
-    answers: {
+    responses: {
       200: {
         description: 'One entry per tool, in a stable order.',
         content: { 'application/json': catalog },

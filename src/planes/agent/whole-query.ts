@@ -1,16 +1,16 @@
-import { invalidBody } from '../../http/violations.ts';
+import { invalidBodyError } from '../../http/violations.ts';
 
 /** Reads an integer query parameter. @throws HttpError 400 where it is out of range or not an integer */
-export function wholeQuery(
+export function readIntegerQuery(
   query: URLSearchParams,
   name: string,
-  { least, most, otherwise }: { least: number; most: number; otherwise: number },
+  { min, max, defaultValue }: { min: number; max: number; defaultValue: number },
 ): number {
-  const given = query.get(name);
-  if (given === null) return otherwise;
-  const value = /^\d{1,9}$/.test(given) ? Number(given) : Number.NaN;
-  if (value >= least && value <= most) return value;
-  throw invalidBody([
-    { path: name, message: `expected a whole number from ${least} to ${most}, got '${given.slice(0, 40)}'` },
+  const text = query.get(name);
+  if (text === null) return defaultValue;
+  const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= min && value <= max) return value;
+  throw invalidBodyError([
+    { path: name, message: `expected a whole number from ${min} to ${max}, got '${text.slice(0, 40)}'` },
   ]);
 }

@@ -2,28 +2,28 @@ import { hostError } from '../error-schema.ts';
 import { hostEnvelope } from '../../http/error.ts';
 import { openapiDocument } from '../../http/openapi.ts';
 import { defineRoute, type Plane } from '../../http/route.ts';
-import { docsPage } from '../../api-docs/page.ts';
-import { neededScopes } from '../scopes.ts';
+import { renderDocsPage } from '../../api-docs/page.ts';
+import { requiredScopes } from '../scopes.ts';
 import { htmlPage, openapi } from '../../api-docs/schema.ts';
 
 /** The plane of the OpenAPI document of the given planes and itself. */
-export function docsPlane(described: readonly Plane[], version: string): Plane {
+export function createDocsPlane(describedPlanes: readonly Plane[], version: string): Plane {
   const document = defineRoute({
     method: 'GET',
     path: '/openapi.json',
     operationId: 'getOpenApi',
     summary: 'Get the OpenAPI document',
-    answers: { 200: { description: 'OpenAPI 3.1.', content: { 'application/json': openapi } } },
-    handle: () => Response.json(written()),
+    responses: { 200: { description: 'OpenAPI 3.1.', content: { 'application/json': openapi } } },
+    handle: () => Response.json(writtenDocument()),
   });
   const page = defineRoute({
     method: 'GET',
     path: '/docs',
     operationId: 'getDocs',
     summary: 'Read the API documentation',
-    answers: { 200: { description: 'A page without scripts.', content: { 'text/html': htmlPage } } },
+    responses: { 200: { description: 'A page without scripts.', content: { 'text/html': htmlPage } } },
     handle() {
-      const { html, headers } = docsPage(written(), '/openapi.json');
+      const { html, headers } = renderDocsPage(writtenDocument(), '/openapi.json');
       return new Response(html, { headers });
     },
   });
@@ -36,11 +36,11 @@ export function docsPlane(described: readonly Plane[], version: string): Plane {
     routes: [document, page],
   };
   let cache: ReturnType<typeof openapiDocument> | undefined;
-  const written = () =>
+  const writtenDocument = () =>
     (cache ??= openapiDocument(
-      [...described, plane],
+      [...describedPlanes, plane],
       version,
-      ({ name }, route) => neededScopes(name, route) !== 'none',
+      ({ name }, route) => requiredScopes(name, route) !== 'none',
     ));
   return plane;
 }

@@ -1,10 +1,10 @@
 import { llamaEnvelope, llamaError } from '../../wires/llama-cpp/error.ts';
-import { loading, type Resident } from '../resident.ts';
+import { modelLoadingError, type Resident } from '../resident.ts';
 import { defineRoute, type Plane } from '../../http/route.ts';
 import { health } from './schema.ts';
 
 /** @param planes names of the mounted planes */
-export function healthPlane(resident: Resident, planes: readonly string[]): Plane {
+export function createHealthPlane(resident: Resident, planes: readonly string[]): Plane {
   return {
     name: 'health',
     summary: 'Liveness.',
@@ -19,14 +19,14 @@ export function healthPlane(resident: Resident, planes: readonly string[]): Plan
 export function healthRoute(
   resident: Resident,
   planes: readonly string[],
-  place: { path: string; operationId: string },
+  endpoint: { path: string; operationId: string },
 ) {
   return defineRoute({
     method: 'GET',
-    ...place,
+    ...endpoint,
     summary: 'Check that the host is alive',
     description: "Answers 503 while the first model loads, with the body that llama.cpp's clients expect.",
-    answers: {
+    responses: {
       200: {
         description: 'The host is alive, and its model, if any, is loaded.',
         content: { 'application/json': health },
@@ -36,7 +36,7 @@ export function healthRoute(
     handle() {
       const { state } = resident;
       // During a swap the host is alive, because requests wait for the model.
-      if (state.kind === 'loading' && state.first) throw loading();
+      if (state.kind === 'loading' && state.isFirst) throw modelLoadingError();
       return Response.json({ status: 'ok', planes });
     },
   });

@@ -1,18 +1,18 @@
 import { z } from 'zod';
-import { itemName } from '../../agent/shapes/common.ts';
+import { resourceName } from '../../agent/shapes/common.ts';
 import { peerScope } from '../../agent/shapes/peer-scope.ts';
 import type { Peers } from '../../agent/sessions/peers.ts';
 import type { RecorderService } from '../../recorder/services.ts';
-import { asRecorderProblems } from '../recorder/refusal.ts';
-import { strict } from '../../http/schema/strict.ts';
-import { refusing } from '../agent/plane.ts';
+import { withRecorderHttpErrors } from '../recorder/refusal.ts';
+import { strictObject } from '../../http/schema/strict.ts';
+import { withHttpErrors } from '../agent/plane.ts';
 import { hostError } from '../error-schema.ts';
 import { hostEnvelope } from '../../http/error.ts';
 import { defineRoute, type Plane, type Route } from '../../http/route.ts';
 import { metricsRoute, type MetricsOptions } from './metrics.ts';
 
-const shownScope = z.array(peerScope).nullable().describe('Scopes of the token; null: unrestricted.');
-const shownExpiry = z.iso
+const scopeSchema = z.array(peerScope).nullable().describe('Scopes of the token; null: unrestricted.');
+const expirySchema = z.iso
   .datetime()
   .nullable()
   .describe('When the token expires; null: never, unless it is revoked.');
@@ -24,15 +24,15 @@ const peerRoster = z
         name: z.string(),
         minted_at: z.iso.datetime(),
         revoked: z.boolean(),
-        scope: shownScope,
-        expires_at: shownExpiry,
+        scope: scopeSchema,
+        expires_at: expirySchema,
       }),
     ),
   })
   .meta({ id: 'PeerRoster' });
 /** Strict, so that a misspelled limit does not mint an unlimited token. */
-const newPeer = strict({
-  name: itemName,
+const newPeer = strictObject({
+  name: resourceName,
   scope: z
     .array(peerScope, { error: 'expected a list of scopes' })
     .min(1, 'expected at least one scope; leave it out for a token that is not limited')
@@ -50,20 +50,20 @@ const mintedPeer = z
     name: z.string(),
     token: z.string().describe('Shown only once; the peer sends it as its bearer token.'),
     minted_at: z.iso.datetime(),
-    scope: shownScope,
-    expires_at: shownExpiry,
+    scope: scopeSchema,
+    expires_at: expirySchema,
   })
   .meta({ id: 'MintedPeer' });
 
 /** The plane of the control socket, which listens on loopback only. */
-export function controlPlane(of: PeersOptions, metrics: MetricsOptions): Plane {
+export function createControlPlane(peerOptions: PeersOptions, metrics: MetricsOptions): Plane {
   return {
     name: 'control',
     summary: 'The control socket: peers, for the operator, and metrics.',
     prefixes: ['/metrics'],
     envelope: hostEnvelope,
     errorSchema: hostError,
-    routes: refusing([...peerRoutes(of), metricsRoute(metrics)]),
+    routes: withHttpErrors([...peerRoutes(peerOptions), metricsRoute(metrics)]),
   };
 }
 
@@ -74,27 +74,27 @@ interface PeersOptions {
 }
 
 function peerRoutes({ peers, recorder }: PeersOptions): Route[] {
-  const list = defineRoute({
+  const listPeers = defineRoute({
     method: 'GET',
     path: '/host/v1/peers',
     operationId: 'listPeers',
     summary: 'List the peers that tokens were minted for',
     gate: 'operator',
-    answers: {
+    responses: {
       200: { description: 'The roster, without the tokens.', content: { 'application/json': peerRoster } },
     },
     async handle() {
       return Response.json({ contract: 1, peers: await peers.list() });
     },
   });
-  const mint = defineRoute({
+  const mintPeer = defineRoute({
     method: 'POST',
     path: '/host/v1/peers',
     operationId: 'mintPeer',
     summary: 'Mint the token of a peer',
     gate: 'operator',
     body: newPeer,
-    answers: {
+    responses: {
       201: { description: 'The token, shown only once.', content: { 'application/json': mintedPeer } },
       409: { description: 'A peer of this name exists.', content: { 'application/json': hostError } },
     },
@@ -107,14 +107,14 @@ function peerRoutes({ peers, recorder }: PeersOptions): Route[] {
       return Response.json(minted, { status: 201, headers: { 'cache-control': 'no-store' } });
     },
   });
-  const revoke = defineRoute({
+  const revokePeer = defineRoute({
     method: 'DELETE',
     path: '/host/v1/peers/{name}',
     operationId: 'revokePeer',
     summary: "Revoke the token of a peer and the recorder's grants to it",
     params: { name: 'Name of the peer.' },
     gate: 'operator',
-    answers: {
+    responses: {
       200: { description: 'The token was revoked.', content: { 'application/json': revokedPeer } },
       404: { description: 'No peer has this name.', content: { 'application/json': hostError } },
     },
@@ -122,11 +122,11 @@ function peerRoutes({ peers, recorder }: PeersOptions): Route[] {
       await peers.revoke(name, by);
       // The grants are already invalid, because they belong to the peer and not to its name; revoking them makes this
       // visible.
-      await asRecorderProblems(async () => recorder?.revokeGrantsTo(`peer:${name}`, by));
+      await withRecorderHttpErrors(async () => recorder?.revokeGrantsTo(`peer:${name}`, by));
       return Response.json({ name, revoked: true });
     },
   });
-  return [list, mint, revoke];
+  return [listPeers, mintPeer, revokePeer];
 }
 
 const revokedPeer = z.object({ name: z.string(), revoked: z.literal(true) }).meta({ id: 'RevokedPeer' });

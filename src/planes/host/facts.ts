@@ -1,17 +1,17 @@
 import type { WorkCounts } from '../../agent/sessions/observed.ts';
-import { loading, type Resident } from '../resident.ts';
-import type { Served } from '../served.ts';
+import { modelLoadingError, type Resident } from '../resident.ts';
+import type { ServedCounters } from '../served.ts';
 import type { HostHealth, HostTelemetry } from './schema.ts';
 
 /** The served model. @throws HttpError 503 while it loads */
-export function health(resident: Resident): HostHealth {
-  if (resident.state.kind === 'loading') throw loading();
+export function readHealth(resident: Resident): HostHealth {
+  if (resident.state.kind === 'loading') throw modelLoadingError();
   const id = resident.engine?.model.id;
   return id === undefined ? { model: '', status: 'no_model' } : { model: id, status: 'ok' };
 }
 
 export interface TelemetrySources {
-  readonly served: Served;
+  readonly served: ServedCounters;
   readonly resident: Resident;
   /** Undefined on a host without the agent plane. */
   readonly countWork: (() => Promise<WorkCounts>) | undefined;
@@ -22,11 +22,11 @@ const coverage =
   'Tokens of buffered (not streamed) answers of /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /chat/completions, /responses, /completion, /completions, /infill, /api/chat and /api/generate. Streamed completions and agent turns are counted as served and contribute no tokens. Embeddings are not counted.';
 
 /** Totals since startup. */
-export async function telemetry({ served, resident, countWork }: TelemetrySources): Promise<HostTelemetry> {
-  const work = await countWork?.();
+export async function readTelemetry({ served, resident, countWork }: TelemetrySources): Promise<HostTelemetry> {
+  const counts = await countWork?.();
   return {
     since: served.since.toISOString(),
-    served: { completions: served.completions, tasks: 0, workflow_runs: 0, ...work },
+    served: { completions: served.completions, tasks: 0, workflow_runs: 0, ...counts },
     tokens: { prompt: served.promptTokens, completion: served.completionTokens },
     measured_completions: served.measuredCompletions,
     coverage,

@@ -1,36 +1,36 @@
 import { z } from 'zod';
-import type { LiveRows } from '../../agent/services.ts';
+import type { LiveSessionSource } from '../../agent/services.ts';
 import type { WorkCounts } from '../../agent/sessions/observed.ts';
-import { exposition, type Family, type Labels } from '../../telemetry/exposition.ts';
+import { formatExposition, type MetricFamily, type Labels } from '../../telemetry/exposition.ts';
 import { raceTimeout } from '../../util/race-timeout.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
-import type { Served } from '../served.ts';
+import type { ServedCounters } from '../served.ts';
 
 export interface MetricsOptions {
-  readonly served: Served;
+  readonly served: ServedCounters;
   readonly resident: Resident;
   readonly version: string;
   /** Counts of agent work since startup. */
   readonly countWork: () => Promise<WorkCounts>;
-  readonly external: LiveRows;
+  readonly external: LiveSessionSource;
   /** Further metric families; undefined where tracing is off. */
-  readonly watched?: { families(): readonly Family[] } | undefined;
+  readonly tracedMetrics?: { families(): readonly MetricFamily[] } | undefined;
 }
 
 /**
  * Timeout of each database query. Scrapers usually time out after ten seconds, and a hanging database must not prevent
  * the other metrics.
  */
-const patienceMs = 2000;
+const queryTimeoutMs = 2000;
 
 /** Undefined where the promise fails or times out. */
-async function inTime<Value>(asked: Promise<Value>): Promise<Value | undefined> {
-  const answer = await raceTimeout(
-    asked.catch(() => undefined),
-    patienceMs,
+async function withTimeout<Value>(query: Promise<Value>): Promise<Value | undefined> {
+  const result = await raceTimeout(
+    query.catch(() => undefined),
+    queryTimeoutMs,
   );
-  return answer === 'late' ? undefined : answer;
+  return result === 'late' ? undefined : result;
 }
 
 const metricsText = z.string().meta({ id: 'Metrics' });
@@ -42,29 +42,29 @@ export function metricsRoute(options: MetricsOptions): Route {
     path: '/metrics',
     operationId: 'getMetrics',
     summary: 'Get the metrics for Prometheus',
-    answers: { 200: { description: 'Prometheus text format.', content: { 'text/plain': metricsText } } },
+    responses: { 200: { description: 'Prometheus text format.', content: { 'text/plain': metricsText } } },
     async handle() {
-      const families = [...(await familiesOf(options)), ...(options.watched?.families() ?? [])];
-      return new Response(exposition(families), {
+      const families = [...(await collectFamilies(options)), ...(options.tracedMetrics?.families() ?? [])];
+      return new Response(formatExposition(families), {
         headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' },
       });
     },
   });
 }
 
-async function familiesOf(options: MetricsOptions): Promise<Family[]> {
+async function collectFamilies(options: MetricsOptions): Promise<MetricFamily[]> {
   const { served, resident, version, countWork, external } = options;
   const { engine } = resident;
-  const [work, open] = await Promise.all([inTime(countWork()), inTime(external.live())]);
-  const single =
+  const [counts, openSessions] = await Promise.all([withTimeout(countWork()), withTimeout(external.live())]);
+  const createSingle =
     (type: 'counter' | 'gauge') =>
-    (name: string, help: string, value: number, labels: Labels = {}): Family => ({
+    (name: string, help: string, value: number, labels: Labels = {}): MetricFamily => ({
       name,
       type,
       help,
       samples: [{ value, labels }],
     });
-  const [counter, gauge] = [single('counter'), single('gauge')];
+  const [counter, gauge] = [createSingle('counter'), createSingle('gauge')];
   return [
     gauge('lathe_info', 'The host.', 1, { version }),
     gauge(
@@ -74,12 +74,12 @@ async function familiesOf(options: MetricsOptions): Promise<Family[]> {
     ),
     gauge('lathe_model_resident', 'Whether a model is resident.', engine ? 1 : 0),
     // Unknown where the database does not answer; the other metrics are served anyway.
-    ...(open ? [gauge('lathe_external_sessions', 'External sessions that are open.', open.length)] : []),
+    ...(openSessions ? [gauge('lathe_external_sessions', 'External sessions that are open.', openSessions.length)] : []),
     counter('lathe_completions_total', 'Completions served.', served.completions),
-    ...(work
+    ...(counts
       ? [
-          counter('lathe_tasks_total', 'Agent tasks started.', work.tasks),
-          counter('lathe_workflow_runs_total', 'Workflow runs started.', work.workflow_runs),
+          counter('lathe_tasks_total', 'Agent tasks started.', counts.tasks),
+          counter('lathe_workflow_runs_total', 'Workflow runs started.', counts.workflow_runs),
         ]
       : []),
     counter(

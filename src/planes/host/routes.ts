@@ -1,57 +1,57 @@
-import type { Planners } from '../../agent/planner.ts';
+import type { ChatModels } from '../../agent/planner.ts';
 import type { Toolbox } from '../../agent/services.ts';
 import type { WorkCounts } from '../../agent/sessions/observed.ts';
 import { rawPublicKey, type SigningKey } from '../../signing/ed25519.ts';
 import type { Store } from '../../store/index.ts';
-import { refusing } from '../agent/plane.ts';
+import { withHttpErrors } from '../agent/plane.ts';
 import { hostError } from '../error-schema.ts';
 import { hostEnvelope } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute, type Plane } from '../../http/route.ts';
-import type { Served } from '../served.ts';
+import type { ServedCounters } from '../served.ts';
 import { type HostHealth, hostHealth, hostTelemetry, type SubstrateInfo, substrateInfo } from './schema.ts';
-import { type Reach, servedRoutes } from './served-routes.ts';
-import { health, telemetry } from './facts.ts';
+import { type HostReachability, servedRoutes } from './served-routes.ts';
+import { readHealth, readTelemetry } from './facts.ts';
 
 const contractVersion = '1.4.0';
 
 export interface HostPlaneOptions {
   readonly resident: Resident;
-  readonly served: Served;
+  readonly served: ServedCounters;
   readonly version: string;
   readonly endpointId: string;
   readonly capabilities: readonly string[];
   /** Undefined on a host without the agent plane. */
-  readonly agent?: HostAgentFacts | undefined;
+  readonly agent?: HostAgentData | undefined;
 }
 
 /** Data of the agent plane for the host's routes. */
-export interface HostAgentFacts {
+export interface HostAgentData {
   readonly store: Store;
   readonly toolbox: Pick<Toolbox, 'enforcementTier'>;
-  readonly planners: Pick<Planners, 'disclosure'>;
+  readonly planners: Pick<ChatModels, 'disclosure'>;
   readonly receiptKey: Pick<SigningKey, 'keyId' | 'publicKey'>;
   /** Counts of agent work since startup. */
   readonly countWork: () => Promise<WorkCounts>;
-  readonly reach: Reach;
+  readonly reachability: HostReachability;
   /** False: cancelled runs are shown as failed. */
   readonly cancelledState: boolean;
 }
 
-const noPlanner = {
+const noPlannerDisclosure = {
   kind: 'none',
   model: null,
   disclosure: 'No planner: the resident model answers requests directly.',
 };
 
-export function hostPlane(options: HostPlaneOptions): Plane {
+export function createHostPlane(options: HostPlaneOptions): Plane {
   const { resident, served, version, endpointId, capabilities, agent } = options;
   const getInfo = defineRoute({
     method: 'GET',
     path: '/host/v1/info',
     operationId: 'getHostInfo',
     summary: 'Get the identity card of the host',
-    answers: { 200: { description: 'The card.', content: { 'application/json': substrateInfo } } },
+    responses: { 200: { description: 'The card.', content: { 'application/json': substrateInfo } } },
     handle() {
       const { engine } = resident;
       const info: SubstrateInfo = {
@@ -71,7 +71,7 @@ export function hostPlane(options: HostPlaneOptions): Plane {
               digest: engine.model.digest,
             }
           : null,
-        planner: agent?.planners.disclosure ?? noPlanner,
+        planner: agent?.planners.disclosure ?? noPlannerDisclosure,
         ...(agent ? { receipt_key: receiptKey(agent.receiptKey) } : {}),
         adapter: engine
           ? {
@@ -92,12 +92,12 @@ export function hostPlane(options: HostPlaneOptions): Plane {
     path: '/host/v1/health',
     operationId: 'getHostHealth',
     summary: 'Get the health of the host',
-    answers: {
+    responses: {
       200: { description: 'The id of the served model.', content: { 'application/json': hostHealth } },
       503: { description: 'The model is loading.', content: { 'application/json': hostError } },
     },
     handle() {
-      const body: HostHealth = health(resident);
+      const body: HostHealth = readHealth(resident);
       return Response.json(body);
     },
   });
@@ -107,9 +107,9 @@ export function hostPlane(options: HostPlaneOptions): Plane {
     path: '/host/v1/telemetry',
     operationId: 'getHostTelemetry',
     summary: 'Get the totals since startup',
-    answers: { 200: { description: 'The totals.', content: { 'application/json': hostTelemetry } } },
+    responses: { 200: { description: 'The totals.', content: { 'application/json': hostTelemetry } } },
     async handle() {
-      const body = await telemetry({ served, resident, countWork: agent?.countWork });
+      const body = await readTelemetry({ served, resident, countWork: agent?.countWork });
       return Response.json(body);
     },
   });
@@ -120,7 +120,7 @@ export function hostPlane(options: HostPlaneOptions): Plane {
     prefixes: ['/host'],
     envelope: hostEnvelope,
     errorSchema: hostError,
-    routes: refusing([
+    routes: withHttpErrors([
       getInfo,
       getHealth,
       getTelemetry,
@@ -129,7 +129,7 @@ export function hostPlane(options: HostPlaneOptions): Plane {
   };
 }
 
-const receiptKey = ({ keyId, publicKey }: HostAgentFacts['receiptKey']) => ({
+const receiptKey = ({ keyId, publicKey }: HostAgentData['receiptKey']) => ({
   alg: 'ed25519' as const,
   key_id: keyId,
   public_key: rawPublicKey(publicKey).toString('base64'),

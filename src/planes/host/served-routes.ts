@@ -1,11 +1,11 @@
-import { harnesses, openSessions, recentTurns } from '../../agent/sessions/observed.ts';
+import { listHarnesses, listOpenSessions, listRecentTurns } from '../../agent/sessions/observed.ts';
 import type { Store } from '../../store/index.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
 import { servedCapabilities, servedHarnesses, servedSessions } from './schema.ts';
 
 /** Network settings of the host. */
-export interface Reach {
+export interface HostReachability {
   readonly bind: 'loopback' | 'lan';
   /** Port of the control socket once it is open; 0 where there is none. */
   readonly controlPort: () => number;
@@ -19,22 +19,22 @@ const verbs = ['cancel', 'pause', 'resume', 'run-now', 'revoke'];
 interface ServedOptions {
   readonly store: Store;
   readonly resident: Resident;
-  readonly reach: Reach;
+  readonly reachability: HostReachability;
   /** False: cancelled runs are shown as failed. */
   readonly cancelledState: boolean;
 }
 
 /** Routes for remote users of the host. */
-export function servedRoutes({ store, resident, reach, cancelledState }: ServedOptions): Route[] {
+export function servedRoutes({ store, resident, reachability, cancelledState }: ServedOptions): Route[] {
   const getSessions = defineRoute({
     method: 'GET',
     path: '/host/v1/sessions',
     operationId: 'getHostSessions',
     summary: 'List open store sessions and the turns of the last ten minutes',
     gate: 'bearer',
-    answers: { 200: { description: 'Sessions and turns.', content: { 'application/json': servedSessions } } },
+    responses: { 200: { description: 'Sessions and turns.', content: { 'application/json': servedSessions } } },
     async handle() {
-      const [sessions, turns] = [await openSessions(store), await recentTurns(store, { cancelledState })];
+      const [sessions, turns] = [await listOpenSessions(store), await listRecentTurns(store, { cancelledState })];
       return Response.json({ contract: 1, endpoint_id: store.endpointId, sessions, turns });
     },
   });
@@ -44,7 +44,7 @@ export function servedRoutes({ store, resident, reach, cancelledState }: ServedO
     operationId: 'getHostServed',
     summary: 'Get the capability descriptor of the host',
     gate: 'bearer',
-    answers: {
+    responses: {
       200: { description: 'The descriptor.', content: { 'application/json': servedCapabilities } },
     },
     handle() {
@@ -54,9 +54,9 @@ export function servedRoutes({ store, resident, reach, cancelledState }: ServedO
         endpoint_id: store.endpointId,
         sessions_plane: true,
         verbs,
-        bind: reach.bind,
-        control_port: reach.controlPort(),
-        operator_credential: reach.operatorCredential,
+        bind: reachability.bind,
+        control_port: reachability.controlPort(),
+        operator_credential: reachability.operatorCredential,
         offering: { models: model ? [{ id: model.id, kind: model.kind }] : [] },
       });
     },
@@ -67,11 +67,11 @@ export function servedRoutes({ store, resident, reach, cancelledState }: ServedO
     operationId: 'getHostHarnesses',
     summary: 'List the harnesses that run here or registered sessions',
     gate: 'bearer',
-    answers: {
+    responses: {
       200: { description: 'The registry.', content: { 'application/json': servedHarnesses } },
     },
     async handle() {
-      return Response.json({ contract: 1, harnesses: await harnesses(store) });
+      return Response.json({ contract: 1, harnesses: await listHarnesses(store) });
     },
   });
   return [getSessions, getServed, getHarnesses];

@@ -10,11 +10,11 @@ import type {
 } from '../../lab/types.ts';
 import { hostError } from '../error-schema.ts';
 
-const texts = z.array(z.string());
+const textArray = z.array(z.string());
 const shape = z.array(z.union([z.number(), z.string()]));
 const numbers = z.record(z.string(), z.number());
 /** A measured number. JSON has no NaN and no infinities. */
-const measured = z.number().nullable().describe('Null where the value is not finite.');
+const measuredNumber = z.number().nullable().describe('Null where the value is not finite.');
 
 export const labGraph = z
   .object({
@@ -37,7 +37,7 @@ export const labGraph = z
       z.object({ from: z.string(), to: z.string(), tensor: z.string(), dtype: z.string(), shape }),
     ),
     spans: z.array(
-      z.object({ id: z.string(), op: z.string(), nodes: texts, fused_kernel: z.string().exactOptional() }),
+      z.object({ id: z.string(), op: z.string(), nodes: textArray, fused_kernel: z.string().exactOptional() }),
     ),
   })
   .meta({ id: 'LabGraph' }) satisfies z.ZodType<LabGraph>;
@@ -53,7 +53,7 @@ export const labParts = z
         op: z.string(),
         oracle: z.string(),
         swappable: z.boolean(),
-        compatible: texts.describe('Accepted kernels that may be bound to the slot.'),
+        compatible: textArray.describe('Accepted kernels that may be bound to the slot.'),
         bound: z.string(),
       }),
     ),
@@ -105,13 +105,13 @@ export const registrationReport = z
         z.object({
           case: z.string(),
           ok: z.boolean(),
-          nmse: measured,
+          nmse: measuredNumber,
           nmse_limit: z.number(),
-          max_abs: measured,
-          max_rel: measured,
-          matched_ratio: measured,
-          worst: z.object({ output: z.string(), index: z.int(), expected: measured, got: measured }),
-          builtin: z.object({ nmse: measured, max_abs: measured }).exactOptional(),
+          max_abs: measuredNumber,
+          max_rel: measuredNumber,
+          matched_ratio: measuredNumber,
+          worst: z.object({ output: z.string(), index: z.int(), expected: measuredNumber, got: measuredNumber }),
+          builtin: z.object({ nmse: measuredNumber, max_abs: measuredNumber }).exactOptional(),
         }),
       )
       .exactOptional(),
@@ -143,8 +143,8 @@ export const registrationReport = z
 export const bindOutcome = z
   .object({
     bound: z.literal(true),
-    components: texts.describe('Components that the kernel now runs.'),
-    replaced: texts.describe('Kernels that were replaced.'),
+    components: textArray.describe('Components that the kernel now runs.'),
+    replaced: textArray.describe('Kernels that were replaced.'),
   })
   .meta({ id: 'BindOutcome' }) satisfies z.ZodType<BindOutcome>;
 
@@ -160,13 +160,13 @@ export const parityRunResult = z
       z.object({
         id: z.string(),
         kernel: z.string(),
-        nmse: measured,
+        nmse: measuredNumber,
         nmse_limit: z.number(),
-        max_abs: measured,
+        max_abs: measuredNumber,
         ok: z.boolean(),
       }),
     ),
-    logits: z.object({ kl: measured, top1_agreement: z.number(), positions: z.int() }),
+    logits: z.object({ kl: measuredNumber, top1_agreement: z.number(), positions: z.int() }),
   })
   .meta({ id: 'ParityRunResult' });
 
@@ -177,7 +177,7 @@ const fingerprint = z
     driver: z.string(),
     toggles: z.array(z.string()),
     dawn: z.string(),
-    features: texts,
+    features: textArray,
     model: z.string(),
     kernels: z.record(z.string(), z.string()).describe('Maps kernel names to digests.'),
     seed: z.int(),
@@ -189,7 +189,7 @@ const interval = z.object({ low: z.number(), high: z.number() });
 const verdict = z
   .enum(['faster', 'slower', 'no_difference', 'suspect'])
   .describe('`suspect`: faster than the hardware allows.');
-const compared = {
+const comparisonMembers = {
   ratio: z.number().describe('Baseline time divided by bound time; above 1 is faster.'),
   ci95: interval,
   control: z
@@ -207,9 +207,9 @@ export const benchResult = z
     verdict,
     rounds: z.int(),
     method: z.string(),
-    prefill: z.object({ ...compared, prompt_tokens: z.int() }),
+    prefill: z.object({ ...comparisonMembers, prompt_tokens: z.int() }),
     decode: z.array(
-      z.object({ ...compared, context: z.int(), baseline_tps: z.number(), bound_tps: z.number() }),
+      z.object({ ...comparisonMembers, context: z.int(), baseline_tps: z.number(), bound_tps: z.number() }),
     ),
     components: z.array(
       z.object({
@@ -232,7 +232,7 @@ export const benchResult = z
         gflops: z.number(),
       })
       .describe('Measured on this adapter.'),
-    warnings: texts,
+    warnings: textArray,
     fingerprint,
   })
   .meta({ id: 'BenchResult' }) satisfies z.ZodType<BenchResult>;
@@ -280,7 +280,7 @@ export const validationReport = z
   })
   .meta({ id: 'ValidationReport' }) satisfies z.ZodType<ValidationReport>;
 
-export const configNames = texts.meta({ id: 'ConfigNames' });
+export const configNames = textArray.meta({ id: 'ConfigNames' });
 
 export const configSaved = z.object({ name: z.string(), saved: z.literal(true) }).meta({ id: 'ConfigSaved' });
 
@@ -289,7 +289,7 @@ export const savedConfig = z
     contract: z.int(),
     name: z.string(),
     model: z.object({ digest: z.string(), architecture: z.string() }),
-    bindings: z.array(z.object({ kernel: z.string(), components: texts })),
+    bindings: z.array(z.object({ kernel: z.string(), components: textArray })),
     kernels: z.array(z.looseObject({ name: z.string(), op: z.string(), digest: z.string() })),
     evidence: z.record(z.string(), registrationReport).describe('Gate report of each kernel.'),
     fingerprint,

@@ -1,40 +1,40 @@
 import type { BenchProgress, BenchResult } from '../../lab/types.ts';
 import { hostEnvelope, type HttpError } from '../../http/error.ts';
-import { jsonLines, streamResponse } from '../../http/stream.ts';
+import { ndjsonType, streamResponse } from '../../http/stream.ts';
 
 /** Streams a benchmark: a line for each stage and round, and the result as the last line. */
-export const benchLines = (
+export const streamBench = (
   bench: (onProgress: (progress: BenchProgress) => void) => Promise<BenchResult>,
   asHttpError: (error: unknown) => HttpError,
 ): Promise<Response> =>
-  streamResponse(linesOf(bench), {
-    contentType: jsonLines,
-    failure: (error) => line(hostEnvelope(asHttpError(error))),
+  streamResponse(toLines(bench), {
+    contentType: ndjsonType,
+    failureFrame: (error) => jsonLine(hostEnvelope(asHttpError(error))),
   });
 
-const line = (value: unknown): string => `${JSON.stringify(value)}\n`;
+const jsonLine = (value: unknown): string => `${JSON.stringify(value)}\n`;
 
 /** The benchmark does not wait for the client: unread lines, at most one per round, are buffered. */
-async function* linesOf(
+async function* toLines(
   bench: (onProgress: (progress: BenchProgress) => void) => Promise<BenchResult>,
 ): AsyncGenerator<string, void, undefined> {
-  const news: BenchProgress[] = [];
+  const pending: BenchProgress[] = [];
   let isOver = false;
-  let wake = Promise.withResolvers<void>();
+  let wakeUp = Promise.withResolvers<void>();
   const outcome = bench((progress) => {
-    news.push(progress);
-    wake.resolve();
+    pending.push(progress);
+    wakeUp.resolve();
   });
-  const end = () => {
+  const finish = () => {
     isOver = true;
-    wake.resolve();
+    wakeUp.resolve();
   };
-  outcome.then(end, end);
+  outcome.then(finish, finish);
   for (;;) {
-    await wake.promise;
-    wake = Promise.withResolvers();
-    for (const progress of news.splice(0)) yield line(progress);
-    if (isOver && news.length === 0) break;
+    await wakeUp.promise;
+    wakeUp = Promise.withResolvers();
+    for (const progress of pending.splice(0)) yield jsonLine(progress);
+    if (isOver && pending.length === 0) break;
   }
-  yield line({ stage: 'done', result: await outcome });
+  yield jsonLine({ stage: 'done', result: await outcome });
 }

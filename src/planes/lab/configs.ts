@@ -4,38 +4,38 @@ import { HttpError } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { configNames, configSaved, savedConfig, validationReport } from './answer-schema.ts';
-import { asked } from './refusal.ts';
+import { withHttpErrors } from './refusal.ts';
 import { saveConfigRequest, validateRequest } from './request-schema.ts';
 
-const refusal = (description: string) => ({ description, content: { 'application/json': hostError } });
-const unsafe = refusal('The name is unsafe: empty, or it contains slashes or dot segments.');
+const errorResponse = (description: string) => ({ description, content: { 'application/json': hostError } });
+const unsafeNameResponse = errorResponse('The name is unsafe: empty, or it contains slashes or dot segments.');
 
 /** Routes for configs: saved, signed sets of bindings with their kernels. */
 export function configRoutes(resident: Resident) {
-  const validate = defineRoute({
+  const validateConfig = defineRoute({
     method: 'POST',
     path: '/lab/v1/validate',
     operationId: 'validateLabConfig',
     summary: 'Check a config against the resident model',
     description: 'Checks the signature, safety and the evidence of parity. Nothing runs on the GPU.',
     body: validateRequest,
-    answers: { 200: { description: 'The findings.', content: { 'application/json': validationReport } } },
+    responses: { 200: { description: 'The findings.', content: { 'application/json': validationReport } } },
     async handle({ body }) {
       const lab = resident.requireLab();
-      return Response.json(await asked(() => lab.validate(body)));
+      return Response.json(await withHttpErrors(() => lab.validate(body)));
     },
   });
 
-  const list = defineRoute({
+  const listConfigs = defineRoute({
     method: 'GET',
     path: '/lab/v1/configs',
     operationId: 'listLabConfigs',
     summary: 'List the names of the saved configs',
-    answers: { 200: { description: 'The names.', content: { 'application/json': configNames } } },
-    handle: async () => Response.json(await asked(() => resident.requireLab().configNames())),
+    responses: { 200: { description: 'The names.', content: { 'application/json': configNames } } },
+    handle: async () => Response.json(await withHttpErrors(() => resident.requireLab().configNames())),
   });
 
-  const save = defineRoute({
+  const saveConfig = defineRoute({
     method: 'POST',
     path: '/lab/v1/configs',
     operationId: 'saveLabConfig',
@@ -43,44 +43,44 @@ export function configRoutes(resident: Resident) {
     description:
       'Includes the kernels, their gate reports and a signature. A config of the same name is replaced.',
     body: saveConfigRequest,
-    answers: {
+    responses: {
       201: { description: 'The config was saved.', content: { 'application/json': configSaved } },
-      400: refusal('The body is malformed, or the name is unsafe.'),
-      409: refusal('Nothing is bound.'),
+      400: errorResponse('The body is malformed, or the name is unsafe.'),
+      409: errorResponse('Nothing is bound.'),
     },
     async handle({ body }) {
-      const name = safeName(body.name);
-      await asked(() => resident.requireLab().saveConfig(name));
+      const name = requireSafeName(body.name);
+      await withHttpErrors(() => resident.requireLab().saveConfig(name));
       return Response.json({ name, saved: true }, { status: 201 });
     },
   });
 
-  const one = defineRoute({
+  const getConfig = defineRoute({
     method: 'GET',
     path: '/lab/v1/configs/{name}',
     operationId: 'getLabConfig',
     summary: 'Get a saved config',
     params: { name: 'Name of the saved config.' },
-    rest: true,
-    answers: {
+    isCatchAll: true,
+    responses: {
       200: { description: 'Canonical JSON (RFC 8785).', content: { 'application/json': savedConfig } },
-      400: unsafe,
-      404: refusal('No config has this name.'),
+      400: unsafeNameResponse,
+      404: errorResponse('No config has this name.'),
     },
     async handle({ params }) {
-      const name = safeName(params['name'] ?? '');
-      const text = await asked(() => resident.requireLab().config(name));
+      const name = requireSafeName(params['name'] ?? '');
+      const text = await withHttpErrors(() => resident.requireLab().config(name));
       return new Response(text, { headers: { 'content-type': 'application/json' } });
     },
   });
 
-  return [validate, list, save, one];
+  return [validateConfig, listConfigs, saveConfig, getConfig];
 }
 
-function safeName(name: string): string {
+function requireSafeName(name: string): string {
   if (isConfigName(name)) return name;
-  const wanted =
+  const nameRule =
     "1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit, without '..', not ending in '.', and none that Windows reserves (CON, AUX, NUL, COM1 ...)";
-  const message = `expected ${wanted}, got ${JSON.stringify(name.slice(0, 80))}`;
+  const message = `expected ${nameRule}, got ${JSON.stringify(name.slice(0, 80))}`;
   throw new HttpError(400, 'invalid_name', `name: ${message}.`, { violations: [{ path: 'name', message }] });
 }

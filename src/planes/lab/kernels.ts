@@ -1,4 +1,4 @@
-import { unlessAborted } from '../../util/abort.ts';
+import { raceAbort } from '../../util/abort.ts';
 import { hostError } from '../error-schema.ts';
 import { HttpError } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
@@ -12,34 +12,34 @@ import {
   labStub,
   registrationReport,
 } from './answer-schema.ts';
-import { asked } from './refusal.ts';
+import { withHttpErrors } from './refusal.ts';
 import { bindRequest, kernelRegistration } from './request-schema.ts';
 
-const refusal = (description: string) => ({ description, content: { 'application/json': hostError } });
+const errorResponse = (description: string) => ({ description, content: { 'application/json': hostError } });
 
 /** Routes for the graph, its ops and the kernels that run it. */
 export function kernelRoutes(resident: Resident) {
-  const graph = defineRoute({
+  const getGraph = defineRoute({
     method: 'GET',
     path: '/lab/v1/graph',
     operationId: 'getLabGraph',
     summary: 'Get the live graph',
     description: 'Includes the currently bound kernels and the spans that one fused kernel can replace.',
-    answers: { 200: { description: 'The graph.', content: { 'application/json': labGraph } } },
-    handle: async () => Response.json(await asked(() => resident.requireLab().graph())),
+    responses: { 200: { description: 'The graph.', content: { 'application/json': labGraph } } },
+    handle: async () => Response.json(await withHttpErrors(() => resident.requireLab().graph())),
   });
 
-  const parts = (path: string, operationId: string, summary: string) =>
+  const createPartsRoute = (path: string, operationId: string, summary: string) =>
     defineRoute({
       method: 'GET',
       path,
       operationId,
       summary,
-      answers: { 200: { description: 'The parts.', content: { 'application/json': labParts } } },
-      handle: async () => Response.json(await asked(() => resident.requireLab().parts())),
+      responses: { 200: { description: 'The parts.', content: { 'application/json': labParts } } },
+      handle: async () => Response.json(await withHttpErrors(() => resident.requireLab().parts())),
     });
 
-  const register = defineRoute({
+  const registerKernel = defineRoute({
     method: 'POST',
     path: '/lab/v1/kernels',
     operationId: 'registerLabKernel',
@@ -52,7 +52,7 @@ export function kernelRoutes(resident: Resident) {
         .ops()
         .map(({ op }) => op),
     ),
-    answers: {
+    responses: {
       201: {
         description: 'The report of the gate, whether or not the kernel was accepted.',
         content: { 'application/json': registrationReport },
@@ -60,42 +60,42 @@ export function kernelRoutes(resident: Resident) {
     },
     async handle({ body, signal }) {
       const lab = resident.requireLab();
-      const report = await asked(() => unlessAborted(lab.register(body, signal), signal));
+      const report = await withHttpErrors(() => raceAbort(lab.register(body, signal), signal));
       return Response.json(report, { status: 201 });
     },
   });
 
-  const ops = defineRoute({
+  const listOps = defineRoute({
     method: 'GET',
     path: '/lab/v1/ops',
     operationId: 'listLabOps',
     summary: 'List the ops that a kernel can be registered for',
-    answers: { 200: { description: 'One descriptor per op.', content: { 'application/json': labOps } } },
-    handle: async () => Response.json({ ops: await asked(() => resident.requireLab().ops()) }),
+    responses: { 200: { description: 'One descriptor per op.', content: { 'application/json': labOps } } },
+    handle: async () => Response.json({ ops: await withHttpErrors(() => resident.requireLab().ops()) }),
   });
 
-  const stub = defineRoute({
+  const getStub = defineRoute({
     method: 'GET',
     path: '/lab/v1/ops/{op}/stub',
     operationId: 'getLabStub',
     summary: 'Get a kernel stub for an op',
     params: { op: 'An op of GET /lab/v1/ops.' },
     query: { target: 'Target of the stub, for example `f16` or `subgroups`.' },
-    answers: {
+    responses: {
       200: { description: 'WGSL that passes the gate unchanged.', content: { 'application/json': labStub } },
-      400: refusal('The op has no stub for this target, or the adapter does not support it.'),
-      404: refusal('No op has this name.'),
+      400: errorResponse('The op has no stub for this target, or the adapter does not support it.'),
+      404: errorResponse('No op has this name.'),
     },
     async handle({ params, query }) {
       const targets = query.getAll('target');
       if (targets.length > 1)
         throw new HttpError(400, 'invalid_target', `target: expected one, got ${targets.length}.`);
       const lab = resident.requireLab();
-      return Response.json(await asked(() => lab.stub(params['op'] ?? '', targets[0])));
+      return Response.json(await withHttpErrors(() => lab.stub(params['op'] ?? '', targets[0])));
     },
   });
 
-  const bind = defineRoute({
+  const bindKernel = defineRoute({
     method: 'POST',
     path: '/lab/v1/bindings',
     operationId: 'bindLabKernel',
@@ -103,39 +103,39 @@ export function kernelRoutes(resident: Resident) {
     description:
       'Binds to components or to a fused span, to all of them or none. Takes effect between two tokens.',
     body: bindRequest,
-    answers: {
+    responses: {
       200: { description: 'The kernel was bound.', content: { 'application/json': bindOutcome } },
-      404: refusal('No kernel has this name.'),
-      409: refusal('The kernel is not bindable, or does not fit one of the components.'),
+      404: errorResponse('No kernel has this name.'),
+      409: errorResponse('The kernel is not bindable, or does not fit one of the components.'),
     },
     async handle({ body }) {
       const lab = resident.requireLab();
-      return Response.json(await asked(() => lab.bind(body)));
+      return Response.json(await withHttpErrors(() => lab.bind(body)));
     },
   });
 
-  const unbind = defineRoute({
+  const unbindKernels = defineRoute({
     method: 'DELETE',
     path: '/lab/v1/bindings',
     operationId: 'unbindLabKernels',
     summary: 'Restore the built-in kernels',
-    answers: {
+    responses: {
       200: { description: 'All components run built-in kernels.', content: { 'application/json': cleared } },
     },
     async handle() {
-      await asked(() => resident.requireLab().unbind());
+      await withHttpErrors(() => resident.requireLab().unbind());
       return Response.json({ cleared: true });
     },
   });
 
   return [
-    graph,
-    parts('/lab/v1/parts', 'getLabParts', 'List components, slots and registered kernels'),
-    parts('/lab/v1/kernels', 'getLabKernels', 'Alias of GET /lab/v1/parts'),
-    register,
-    ops,
-    stub,
-    bind,
-    unbind,
+    getGraph,
+    createPartsRoute('/lab/v1/parts', 'getLabParts', 'List components, slots and registered kernels'),
+    createPartsRoute('/lab/v1/kernels', 'getLabKernels', 'Alias of GET /lab/v1/parts'),
+    registerKernel,
+    listOps,
+    getStub,
+    bindKernel,
+    unbindKernels,
   ];
 }

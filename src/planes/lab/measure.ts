@@ -1,62 +1,62 @@
-import { unlessAborted } from '../../util/abort.ts';
+import { raceAbort } from '../../util/abort.ts';
 import type { BenchProgress } from '../../lab/types.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { benchLine, benchResult, parityRunResult } from './answer-schema.ts';
-import { benchLines } from './bench-lines.ts';
-import { asked } from './refusal.ts';
+import { streamBench } from './bench-lines.ts';
+import { withHttpErrors } from './refusal.ts';
 import { benchRequest, parityMode } from './request-schema.ts';
 
-const mode = { description: 'The parity mode.', content: { 'application/json': parityMode } };
+const modeResponse = { description: 'The parity mode.', content: { 'application/json': parityMode } };
 
 /**
  * Routes for the parity mode and for measurements. Parity runs and benchmarks wait for completions and end when the
  * client disconnects.
  */
 export function measureRoutes(resident: Resident) {
-  const getMode = defineRoute({
+  const getParityMode = defineRoute({
     method: 'GET',
     path: '/lab/v1/parity',
     operationId: 'getLabParityMode',
     summary: 'Get the parity mode of the gate',
-    answers: { 200: mode },
-    handle: async () => Response.json(await asked(() => resident.requireLab().parityMode)),
+    responses: { 200: modeResponse },
+    handle: async () => Response.json(await withHttpErrors(() => resident.requireLab().parityMode)),
   });
 
-  const setMode = (method: 'PUT' | 'POST', operationId: string, summary: string) =>
+  const createSetModeRoute = (method: 'PUT' | 'POST', operationId: string, summary: string) =>
     defineRoute({
       method,
       path: '/lab/v1/parity',
       operationId,
       summary,
       body: parityMode,
-      answers: { 200: mode },
-      handle: async ({ body }) => Response.json(await asked(() => resident.requireLab().setParityMode(body))),
+      responses: { 200: modeResponse },
+      handle: async ({ body }) => Response.json(await withHttpErrors(() => resident.requireLab().setParityMode(body))),
     });
 
-  const run = defineRoute({
+  const runParity = defineRoute({
     method: 'POST',
     path: '/lab/v1/parity/run',
     operationId: 'runLabParity',
     summary: 'Compare the bound kernels on the live graph',
     description: 'Compares each component with its oracle, then the logits of bound and built-in kernels.',
-    answers: {
+    responses: {
       200: { description: 'The result.', content: { 'application/json': parityRunResult } },
     },
     async handle({ signal }) {
       const lab = resident.requireLab();
-      return Response.json(await asked(() => unlessAborted(lab.runParity(signal), signal)));
+      return Response.json(await withHttpErrors(() => raceAbort(lab.runParity(signal), signal)));
     },
   });
 
-  const bench = defineRoute({
+  const runBench = defineRoute({
     method: 'POST',
     path: '/lab/v1/bench',
     operationId: 'runLabBench',
     summary: 'Benchmark the bound kernels against the built-in ones',
-    body: benchRequest(() => resident.require().engine.model.contextLength),
-    bodyOptional: true,
-    answers: {
+    body: benchRequest(() => resident.requireModel().engine.model.contextLength),
+    isBodyOptional: true,
+    responses: {
       200: {
         description: 'The result; with `stream`, a line for every stage and round, and the result last.',
         content: { 'application/json': benchResult, 'application/x-ndjson': benchLine },
@@ -65,18 +65,18 @@ export function measureRoutes(resident: Resident) {
     async handle({ body, signal, asHttpError }) {
       const lab = resident.requireLab();
       const { stream = false, ...request } = body;
-      const measured = (onProgress?: (progress: BenchProgress) => void) =>
-        asked(() => unlessAborted(lab.bench(request, signal, onProgress), signal));
-      if (stream) return await benchLines(measured, asHttpError);
-      return Response.json(await measured());
+      const measure = (onProgress?: (progress: BenchProgress) => void) =>
+        withHttpErrors(() => raceAbort(lab.bench(request, signal, onProgress), signal));
+      if (stream) return await streamBench(measure, asHttpError);
+      return Response.json(await measure());
     },
   });
 
   return [
-    getMode,
-    setMode('PUT', 'setLabParityMode', 'Set the parity mode for later registrations'),
-    setMode('POST', 'postLabParityMode', 'Alias of PUT'),
-    run,
-    bench,
+    getParityMode,
+    createSetModeRoute('PUT', 'setLabParityMode', 'Set the parity mode for later registrations'),
+    createSetModeRoute('POST', 'postLabParityMode', 'Alias of PUT'),
+    runParity,
+    runBench,
   ];
 }

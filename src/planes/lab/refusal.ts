@@ -20,9 +20,9 @@ const statuses: Readonly<Record<LabErrorCode, number>> = {
 const retryAfter = '10';
 
 /** Runs an action of the lab and converts its errors to HTTP errors. */
-export async function asked<Value>(work: () => Value | Promise<Value>): Promise<Value> {
+export async function withHttpErrors<Value>(action: () => Value | Promise<Value>): Promise<Value> {
   try {
-    return await work();
+    return await action();
   } catch (error) {
     if (error instanceof LabError) {
       const headers = error.code === 'lab_busy' ? { 'retry-after': retryAfter } : {};

@@ -1,49 +1,49 @@
 import { z } from 'zod';
 import { didYouMean } from '../../words/nearest.ts';
-import { formatNames, kernelName } from '../../lab/types.ts';
+import { formatNames, kernelNamePattern } from '../../lab/types.ts';
 import { dictionary, list } from '../../http/schema/list.ts';
 
 /** Error message with the expected and the received value. */
-const expected = (what: string) => ({
-  error: ({ input }: { readonly input?: unknown }) => `expected ${what}, got ${shown(input)}`,
+const expectedError = (expectation: string) => ({
+  error: ({ input }: { readonly input?: unknown }) => `expected ${expectation}, got ${describeValue(input)}`,
 });
 
-function shown(value: unknown): string {
+function describeValue(value: unknown): string {
   if (value === undefined) return 'nothing';
-  const written = typeof value === 'number' ? String(value) : JSON.stringify(value);
-  return written.length > 60 ? `${written.slice(0, 57)}...` : written;
+  const text = typeof value === 'number' ? String(value) : JSON.stringify(value);
+  return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
-const whole = (least: number, most: number) => {
-  const words = expected(`a whole number from ${least} to ${most}`);
-  return z.int(words).min(least, words).max(most, words);
+const integer = (min: number, max: number) => {
+  const errorOptions = expectedError(`a whole number from ${min} to ${max}`);
+  return z.int(errorOptions).min(min, errorOptions).max(max, errorOptions);
 };
-const seed = whole(0, 2 ** 32 - 1);
+const seed = integer(0, 2 ** 32 - 1);
 
 /** Text of bounded length. A lone surrogate is refused, because it has no UTF-8 form to digest. */
-const text = (most: number, what = `a text of 1 to ${most} characters`) => {
-  const words = expected(what);
+const text = (max: number, expectation = `a text of 1 to ${max} characters`) => {
+  const errorOptions = expectedError(expectation);
   return z
-    .string(words)
-    .min(1, words)
-    .max(most, words)
+    .string(errorOptions)
+    .min(1, errorOptions)
+    .max(max, errorOptions)
     .refine((value) => value.isWellFormed(), { error: 'expected Unicode text, got half a surrogate pair' });
 };
 
 const sourceLimit = 256 * 1024;
 const identifier = /^(?!_$|__)[_\p{XID_Start}]\p{XID_Continue}{0,127}$/u;
 const features = ['shader-f16', 'subgroups'] as const;
-const mostCombinations = 1024;
+const maxCombinations = 1024;
 
 const override = {
   key: /^(?:(?!_$|__)[_A-Za-z]\w{0,127}|\d{1,5})$/,
   keyError: 'expected the name of an override',
 };
-const finite = z.number(expected('a finite number'));
+const finite = z.number(expectedError('a finite number'));
 const expression = text(500, 'an expression of 1 to 500 characters');
 
 const oneOf = <const Values extends readonly [string, ...string[]]>(values: Values) =>
-  z.enum(values, expected(`one of ${values.join(', ')}`));
+  z.enum(values, expectedError(`one of ${values.join(', ')}`));
 
 /** @param ops returns the ops that a kernel may be registered for; called for each body */
 export const kernelRegistration = (ops: () => readonly string[]) =>
@@ -51,16 +51,16 @@ export const kernelRegistration = (ops: () => readonly string[]) =>
     .object(
       {
         name: z
-          .string(expected('a name'))
-          .regex(kernelName, expected(`a name that matches ${kernelName.source}`))
+          .string(expectedError('a name'))
+          .regex(kernelNamePattern, expectedError(`a name that matches ${kernelNamePattern.source}`))
           .describe('A later kernel of the same name replaces it.'),
         op: z
-          .string(expected('the name of an op'))
+          .string(expectedError('the name of an op'))
           .superRefine((op, context) => {
             const known = ops();
             if (known.includes(op)) return;
-            const near = didYouMean(op, known, shown);
-            context.addIssue(`expected one of ${known.join(', ')}, got ${shown(op)}${near}`);
+            const suggestion = didYouMean(op, known, describeValue);
+            context.addIssue(`expected one of ${known.join(', ')}, got ${describeValue(op)}${suggestion}`);
           })
           .describe('An op of GET /lab/v1/ops.'),
         source: text(sourceLimit, 'WGSL, not empty')
@@ -69,14 +69,14 @@ export const kernelRegistration = (ops: () => readonly string[]) =>
           })
           .describe('WGSL.'),
         entry_point: z
-          .string(expected('a WGSL identifier'))
-          .regex(identifier, expected('a WGSL identifier'))
+          .string(expectedError('a WGSL identifier'))
+          .regex(identifier, expectedError('a WGSL identifier'))
           .optional()
           .describe('Default `main`.'),
         dispatch: z
           .object(
             { x: expression, y: expression.optional(), z: expression.optional() },
-            expected('an object'),
+            expectedError('an object'),
           )
           .describe(
             "Workgroup counts, as expressions over the op's dimensions and the overrides; absent dimensions are 1.",
@@ -92,50 +92,50 @@ export const kernelRegistration = (ops: () => readonly string[]) =>
           list(finite, {
             error: 'expected a list of numbers',
             empty: 'expected at least one number',
-            most: { count: 16, error: 'expected at most 16 numbers' },
+            max: { count: 16, error: 'expected at most 16 numbers' },
           }),
         )
           .refine(
             (tunables) =>
-              Object.values(tunables).reduce((count, { length }) => count * length, 1) <= mostCombinations,
-            { error: `expected at most ${mostCombinations} combinations of values` },
+              Object.values(tunables).reduce((count, { length }) => count * length, 1) <= maxCombinations,
+            { error: `expected at most ${maxCombinations} combinations of values` },
           )
           .optional()
           .describe('Overrides with the values to try; the fastest combination of each shape is kept.'),
         requires: list(oneOf(features), {
           error: `expected a list of ${features.join(', ')}`,
-          most: { count: 16, error: 'expected at most 16 features' },
+          max: { count: 16, error: 'expected at most 16 features' },
         })
           .optional()
           .describe('Required adapter features.'),
         dtypes: list(oneOf(formatNames), {
           error: `expected a list of ${formatNames.join(', ')}`,
           empty: 'expected at least one format',
-          most: { count: 16, error: 'expected at most 16 formats' },
+          max: { count: 16, error: 'expected at most 16 formats' },
         })
           .optional()
           .describe('Weight formats that the kernel reads. Default: those of the model.'),
       },
-      expected('an object'),
+      expectedError('an object'),
     )
     .meta({ id: 'KernelRegistration' });
 
-const glob = text(200);
+const globPattern = text(200);
 
 export const bindRequest = z
   .object(
     {
       kernel: text(200, 'the name of a registered kernel'),
-      components: list(glob, {
+      components: list(globPattern, {
         error: 'expected a list of globs',
         empty: 'expected at least one glob',
-        most: { count: 4096, error: 'expected at most 4096 globs' },
+        max: { count: 4096, error: 'expected at most 4096 globs' },
       })
         .optional()
         .describe('Globs over ids of components and spans: `*` within a segment, `**` across segments.'),
-      span: glob.optional().describe('Id of a span, or a glob over span ids.'),
+      span: globPattern.optional().describe('Id of a span, or a glob over span ids.'),
     },
-    expected('an object'),
+    expectedError('an object'),
   )
   .refine(({ components, span }) => components !== undefined || span !== undefined, {
     error: 'expected components, span or both, got neither',
@@ -149,16 +149,16 @@ export const parityMode = z
         '`off`: kernels are compiled but not compared, and register as unverified.',
       ),
       tolerance_scale: z
-        .number(expected('a number from 0.01 to 10'))
-        .min(0.01, expected('a number from 0.01 to 10'))
-        .max(10, expected('a number from 0.01 to 10'))
+        .number(expectedError('a number from 0.01 to 10'))
+        .min(0.01, expectedError('a number from 0.01 to 10'))
+        .max(10, expectedError('a number from 0.01 to 10'))
         .optional()
         .describe('Factor for the tolerances.'),
       seed: seed
         .optional()
         .describe('Makes the inputs of the gate reproducible. Default: a new seed each time.'),
     },
-    expected('an object'),
+    expectedError('an object'),
   )
   .meta({ id: 'ParityMode' });
 
@@ -170,7 +170,7 @@ export const validateRequest = z
         .describe('Path of a file on the host; relative paths start at the directory of the saved configs.'),
       envelope: z.unknown().optional().describe('The config as JSON.'),
     },
-    expected('an object'),
+    expectedError('an object'),
   )
   .refine(({ path, envelope }) => (path === undefined) !== (envelope === undefined), {
     error: 'expected either path or envelope',
@@ -179,36 +179,36 @@ export const validateRequest = z
 
 /** @param context returns the context length of the resident model; called for each body */
 export const benchRequest = (context: () => number) => {
-  const most = 16_777_216;
-  const fitting = whole(1, most).superRefine((count, check) => {
+  const max = 16_777_216;
+  const contextBoundInteger = integer(1, max).superRefine((count, check) => {
     if (count > context())
       check.addIssue(`expected at most the context of ${context()} tokens, got ${count}`);
   });
   return z
     .object(
       {
-        prompt_tokens: fitting.optional().describe('Length of the prompts whose prefill is measured.'),
-        new_tokens: fitting.optional().describe('Tokens to decode per round.'),
-        rounds: whole(1, 1000).optional(),
-        contexts: list(fitting, {
+        prompt_tokens: contextBoundInteger.optional().describe('Length of the prompts whose prefill is measured.'),
+        new_tokens: contextBoundInteger.optional().describe('Tokens to decode per round.'),
+        rounds: integer(1, 1000).optional(),
+        contexts: list(contextBoundInteger, {
           error: 'expected a list of positions',
           empty: 'expected at least one position',
-          most: { count: 16, error: 'expected at most 16 positions' },
+          max: { count: 16, error: 'expected at most 16 positions' },
         })
           .optional()
           .describe('Positions at which decode is measured.'),
         mode: oneOf(['quick', 'full']).optional(),
         seed: seed.optional(),
         stream: z
-          .boolean(expected('true or false'))
+          .boolean(expectedError('true or false'))
           .optional()
           .describe('Send lines of JSON: every round as it ends, and the result. Default false.'),
       },
-      expected('an object'),
+      expectedError('an object'),
     )
     .meta({ id: 'BenchRequest' });
 };
 
 export const saveConfigRequest = z
-  .object({ name: z.string(expected('a name')) }, expected('an object'))
+  .object({ name: z.string(expectedError('a name')) }, expectedError('an object'))
   .meta({ id: 'SaveConfigRequest' });

@@ -6,7 +6,7 @@ import { configRoutes } from './configs.ts';
 import { kernelRoutes } from './kernels.ts';
 import { measureRoutes } from './measure.ts';
 
-const unavailable = {
+const unavailableResponses = {
   503: {
     description: 'No model is resident, the model is loading, the lab is not ready, or the GPU was lost.',
     content: { 'application/json': hostError },
@@ -14,7 +14,7 @@ const unavailable = {
 };
 
 /** The kernel lab. Without a resident model every route answers 503. */
-export function labPlane(resident: Resident): Plane {
+export function createLabPlane(resident: Resident): Plane {
   const routes = [...kernelRoutes(resident), ...measureRoutes(resident), ...configRoutes(resident)];
   return {
     name: 'lab',
@@ -24,11 +24,11 @@ export function labPlane(resident: Resident): Plane {
     errorSchema: hostError,
     routes: routes.map((route) => ({
       ...route,
-      answers: { ...route.answers, ...unavailable },
-      before: () => void resident.requireLab(),
+      responses: { ...route.responses, ...unavailableResponses },
+      beforeBody: () => void resident.requireLab(),
       // Measurements run on the resident model, which must not be swapped meanwhile.
       handle: (request) => {
-        resident.hold(request);
+        resident.pin(request);
         return route.handle(request);
       },
     })),

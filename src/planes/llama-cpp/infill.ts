@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import { requestBody } from '../../wires/core/members.ts';
+import { requestBodySchema } from '../../wires/core/members.ts';
 import { list } from '../../http/schema/list.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { fimPrompt, requireFim } from '../turn/fim.ts';
-import { refusal } from './refusals.ts';
-import { answerSpecs } from './completion.ts';
-import { byFirstNames, completionMembers } from '../../wires/llama-cpp/request-schema.ts';
+import { buildFimPrompt, requireFim } from '../turn/fim.ts';
+import { errorResponse } from './refusals.ts';
+import { completionResponses } from './completion.ts';
+import { resolveAliases, completionMembers } from '../../wires/llama-cpp/request-schema.ts';
 import { answer } from './answer.ts';
 
 const required = (member: string) =>
@@ -14,11 +14,11 @@ const required = (member: string) =>
     error: ({ input }) =>
       input === undefined || input === null ? `"${member}" is required` : `"${member}" must be a string`,
   });
-const extraForm = '"input_extra" must be an array of {"filename": string, "text": string}';
-const extraPart = (member: string) =>
+const extraError = '"input_extra" must be an array of {"filename": string, "text": string}';
+const extraMemberError = (member: string) =>
   `extra_context chunk must contain a "${member}" field with a string value`;
 
-const infillRequest = requestBody('LlamaCppInfillRequest', {
+const infillRequest = requestBodySchema('LlamaCppInfillRequest', {
   input_prefix: required('input_prefix').describe('Text before the missing part.'),
   input_suffix: required('input_suffix').describe('Text after the missing part.'),
   prompt: z
@@ -28,12 +28,12 @@ const infillRequest = requestBody('LlamaCppInfillRequest', {
   input_extra: list(
     z.object(
       {
-        text: z.string({ error: extraPart('text') }),
-        filename: z.string({ error: extraPart('filename') }).optional(),
+        text: z.string({ error: extraMemberError('text') }),
+        filename: z.string({ error: extraMemberError('filename') }).optional(),
       },
-      { error: extraForm },
+      { error: extraError },
     ),
-    { error: extraForm, most: { count: 10_000, error: 'at most 10000 chunks' } },
+    { error: extraError, max: { count: 10_000, error: 'at most 10000 chunks' } },
   )
     .nullish()
     .describe('Other files, the most relevant last; the first ones are dropped where they do not fit.'),
@@ -49,30 +49,30 @@ export function infillRoute(resident: Resident) {
     description:
       "llama.cpp's infill, with the options of `/completion`. Text that does not fit the context is dropped, starting farthest from the gap.",
     body: infillRequest,
-    looseBody: true,
+    acceptsLooseContentType: true,
     completion: { wire: 'llama-cpp', operation: 'text_completion' },
-    before: () => {
-      if (resident.state.kind === 'ready' && !resident.swaps) requireFim(resident.state.engine);
+    beforeBody: () => {
+      if (resident.state.kind === 'ready' && !resident.canSwap) requireFim(resident.state.engine);
     },
-    answers: {
-      ...answerSpecs,
-      501: refusal('The model has no fill-in-the-middle tokens.'),
+    responses: {
+      ...completionResponses,
+      501: errorResponse('The model has no fill-in-the-middle tokens.'),
     },
-    async handle({ body: given, ...visit }) {
-      const body = byFirstNames(given);
-      const answering = await resident.use(body.model || undefined, visit, 'generate');
-      const { engine } = answering;
+    async handle({ body: rawBody, ...context }) {
+      const body = resolveAliases(rawBody);
+      const resources = await resident.acquire(body.model || undefined, context, 'generate');
+      const { engine } = resources;
       const parts = {
         prefix: body.input_prefix,
         suffix: body.input_suffix,
         middle: body.prompt ?? '',
         extra: body.input_extra ?? [],
       };
-      const wanted = body.n_predict ?? -1;
+      const requestedTokens = body.n_predict ?? -1;
       // At most half of the context, so that the other half is left for the text around the gap.
-      const leave = wanted < 0 ? undefined : Math.min(wanted, engine.model.contextLength >> 1);
-      const prompts = [fimPrompt(engine, parts, leave)];
-      return await answer({ answering, prompts, body, several: false }, visit);
+      const answerTokens = requestedTokens < 0 ? undefined : Math.min(requestedTokens, engine.model.contextLength >> 1);
+      const prompts = [buildFimPrompt(engine, parts, answerTokens)];
+      return await answer({ resources, prompts, body, isArray: false }, context);
     },
   });
 }

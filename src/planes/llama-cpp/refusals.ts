@@ -1,9 +1,9 @@
-import type { AnswerSpec } from '../../http/route.ts';
+import type { ResponseSpec } from '../../http/route.ts';
 import { llamaError } from '../../wires/llama-cpp/error.ts';
 
-export const refusal = (description: string): AnswerSpec => ({
+export const errorResponse = (description: string): ResponseSpec => ({
   description,
   content: { 'application/json': llamaError },
 });
 
-export const unavailable = { 503: refusal('No model is resident, or the model is loading.') };
+export const unavailableResponses = { 503: errorResponse('No model is resident, or the model is loading.') };

@@ -10,7 +10,7 @@ import { serverRoutes } from './server.ts';
 import { templateRoute } from './template.ts';
 import { tokenRoutes } from './tokens.ts';
 
-export interface LlamaCppFacts {
+export interface LlamaCppPlaneOptions {
   readonly resident: Resident;
   readonly store: ModelStore;
   readonly version: string;
@@ -18,7 +18,7 @@ export interface LlamaCppFacts {
   readonly planes: readonly string[];
 }
 
-export function llamaCppPlane({ resident, store, version, planes }: LlamaCppFacts): Plane {
+export function llamaCppPlane({ resident, store, version, planes }: LlamaCppPlaneOptions): Plane {
   const routes = [
     ...completionRoutes(resident),
     infillRoute(resident),
@@ -34,10 +34,10 @@ export function llamaCppPlane({ resident, store, version, planes }: LlamaCppFact
     prefixes: [...new Set(routes.map(({ path }) => path))],
     envelope: llamaEnvelope,
     errorSchema: llamaError,
-    absent: ['/models/load', '/models/unload', '/v1/models/load', '/v1/models/unload'].map((path) => ({
+    absentRoutes: ['/models/load', '/models/unload', '/v1/models/load', '/v1/models/unload'].map((path) => ({
       method: 'POST',
       path,
-      why: 'the host serves one model, and with --swap it loads the one that a request names',
+      reason: 'the host serves one model, and with --swap it loads the one that a request names',
     })),
     routes,
   };

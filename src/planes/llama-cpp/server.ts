@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Engine } from '../../engine/index.ts';
-import { refusal, unavailable } from './refusals.ts';
+import { errorResponse, unavailableResponses } from './refusals.ts';
 import { HttpError } from '../../http/error.ts';
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
@@ -17,18 +17,18 @@ export function serverRoutes(resident: Resident, store: ModelStore, version: str
     path: '/props',
     operationId: 'llamaCppProps',
     summary: 'Get the properties of the server',
-    answers: {
+    responses: {
       200: { description: 'Defaults, template and size.', content: { 'application/json': props } },
-      ...unavailable,
+      ...unavailableResponses,
     },
-    handle: () => Response.json(toProps(resident.require().engine, version)),
+    handle: () => Response.json(toProps(resident.requireModel().engine, version)),
   });
   const setProps = defineRoute({
     method: 'POST',
     path: '/props',
     operationId: 'llamaCppSetProps',
     summary: 'Always refused: properties cannot be changed',
-    answers: { 501: refusal('Always refused.') },
+    responses: { 501: errorResponse('Always refused.') },
     handle() {
       throw new HttpError(
         501,
@@ -44,18 +44,18 @@ export function serverRoutes(resident: Resident, store: ModelStore, version: str
     summary: 'Get the number of running answers',
     description: 'Answers have no fixed slots; as many slots are marked busy as answers run.',
     query: { fail_on_no_slot: '`1`: answer 503 where no slot is free.' },
-    answers: {
+    responses: {
       200: { description: 'One entry per slot.', content: { 'application/json': slots } },
-      503: refusal('No model is resident, the model is loading, or no slot is free.'),
+      503: errorResponse('No model is resident, the model is loading, or no slot is free.'),
     },
     handle({ query }) {
-      const all = toSlots(resident.require().engine);
-      if (query.get('fail_on_no_slot') === '1' && all.every((slot) => slot.is_processing)) {
+      const slotList = toSlots(resident.requireModel().engine);
+      if (query.get('fail_on_no_slot') === '1' && slotList.every((slot) => slot.is_processing)) {
         throw new HttpError(503, 'no_slot_available', 'no slot available', {
           headers: { 'retry-after': '1' },
         });
       }
-      return Response.json(all);
+      return Response.json(slotList);
     },
   });
   return [getProps, setProps, getSlots, modelsRoute(resident, store)];
@@ -65,17 +65,17 @@ export function serverRoutes(resident: Resident, store: ModelStore, version: str
 function modelsRoute(resident: Resident, store: ModelStore): Route {
   const listModels = modelRoutes(resident, store).find(({ path }) => path === '/v1/models');
   if (!listModels) throw new Error('there is no list of models');
-  const { 200: listed } = listModels.answers;
+  const { 200: listResponse } = listModels.responses;
   return {
     ...listModels,
     path: '/models',
     operationId: 'llamaCppModels',
-    answers: { ...(listed ? { 200: listed } : {}), 503: refusal('The model is loading.') },
+    responses: { ...(listResponse ? { 200: listResponse } : {}), 503: errorResponse('The model is loading.') },
   };
 }
 
 /** A request without options. */
-const nothing = z.object(completionMembers).parse({});
+const defaultOptions = z.object(completionMembers).parse({});
 
 function toProps(engine: Engine, version: string): Props {
   const { model, tokenizer, chatTemplate } = engine;
@@ -83,7 +83,7 @@ function toProps(engine: Engine, version: string): Props {
   return {
     default_generation_settings: {
       n_ctx: model.contextLength,
-      params: toSettings(nothing, { sampling: toSampling(nothing, engine, () => -1), stop: [], engine }),
+      params: toSettings(defaultOptions, { sampling: toSampling(defaultOptions, engine, () => -1), stop: [], engine }),
     },
     total_slots: engine.stats().slots,
     model_alias: model.id,

@@ -1,15 +1,15 @@
 import type { Engine, Sampling, Tokenizer } from '../../engine/index.ts';
 import type { GenerationSettings } from '../../wires/llama-cpp/answer-schema.ts';
 import type { CompletionOptions } from '../../wires/llama-cpp/request-schema.ts';
-import { ourSamplers } from '../../wires/llama-cpp/samplers.ts';
-import { requireTokens } from '../turn/encode.ts';
-import { steered } from '../turn/sampling.ts';
+import { supportedSamplers } from '../../wires/llama-cpp/samplers.ts';
+import { requireKnownTokens } from '../turn/encode.ts';
+import { toEngineSampling } from '../turn/sampling.ts';
 
 /** llama.cpp's sampling defaults. */
-const usual = { temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0.05, anySeed: -1 };
+const samplingDefaults = { temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0.05, randomSeedValue: -1 };
 
 /** Options that disable each sampler, for samplers that are absent from `samplers`. */
-const idle = {
+const disabledSamplers = {
   penalties: { repeat_last_n: 0 },
   top_k: { top_k: 0 },
   top_p: { top_p: 1 },
@@ -19,9 +19,9 @@ const idle = {
 
 /** Converts the sampling options of a request. @param randomSeed called where the request has no seed */
 export function toSampling(body: CompletionOptions, engine: Engine, randomSeed: () => number): Sampling {
-  const { used, likeliest } = body.samplers;
-  const off = ourSamplers.filter((name) => !used.has(name)).map((name) => idle[name]);
-  const sampling = steered(Object.assign({}, body, ...off) as CompletionOptions, usual, randomSeed);
+  const { enabled: used, isGreedy: likeliest } = body.samplers;
+  const disabling = supportedSamplers.filter((name) => !used.has(name)).map((name) => disabledSamplers[name]);
+  const sampling = toEngineSampling(Object.assign({}, body, ...disabling) as CompletionOptions, samplingDefaults, randomSeed);
   return {
     ...sampling,
     temperature: likeliest ? 0 : Math.max(0, sampling.temperature),
@@ -34,7 +34,7 @@ export function toSettings(
   body: CompletionOptions,
   { sampling, stop, engine }: { sampling: Sampling; stop: readonly string[]; engine: Engine },
 ): GenerationSettings {
-  const penalised = body.repeat_last_n !== 0 && body.samplers.used.has('penalties');
+  const hasPenalties = body.repeat_last_n !== 0 && body.samplers.enabled.has('penalties');
   return {
     n_ctx: engine.model.contextLength,
     model: engine.model.id,
@@ -46,7 +46,7 @@ export function toSettings(
     top_p: sampling.topP,
     min_p: sampling.minP,
     repeat_penalty: sampling.repetitionPenalty,
-    repeat_last_n: penalised ? -1 : 0,
+    repeat_last_n: hasPenalties ? -1 : 0,
     presence_penalty: sampling.presencePenalty,
     frequency_penalty: sampling.frequencyPenalty,
     dynatemp_range: 0,
@@ -55,7 +55,7 @@ export function toSettings(
     top_n_sigma: -1,
     dry_multiplier: 0,
     mirostat: 0,
-    samplers: ourSamplers.filter((name) => body.samplers.used.has(name)),
+    samplers: supportedSamplers.filter((name) => body.samplers.enabled.has(name)),
     stop: [...stop],
     ignore_eos: body.ignore_eos ?? false,
     logit_bias: Array.from(sampling.logitBias, ([token, bias]) => ({ token, bias })),
@@ -74,9 +74,9 @@ export function toSettings(
 /** Maps token ids to their bias; the last entry of a token counts. */
 function toBias(entries: CompletionOptions['logit_bias'], tokenizer: Tokenizer): Map<number, number> {
   const bias = new Map<number, number>();
-  for (const [token, amount] of entries) {
+  for (const [token, biasValue] of entries) {
     const ids = typeof token === 'string' ? tokenizer.encode(token) : [token];
-    for (const id of requireTokens(tokenizer, ids, 'logit_bias')) bias.set(id, amount);
+    for (const id of requireKnownTokens(tokenizer, ids, 'logit_bias')) bias.set(id, biasValue);
   }
   return bias;
 }

@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { invalidBody } from '../../http/violations.ts';
-import { prepare } from '../turn/chat.ts';
-import { unavailable } from './refusals.ts';
+import { invalidBodyError } from '../../http/violations.ts';
+import { preparePrompt } from '../turn/chat.ts';
+import { unavailableResponses } from './refusals.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { chatViolations, toChatInput } from '../v1/chat-input.ts';
+import { findChatViolations, toChatInput } from '../v1/chat-input.ts';
 import { chatRequest } from '../../wires/chat/server-schema.ts';
 
 const rendered = z
@@ -19,16 +19,16 @@ export function templateRoute(resident: Resident) {
     summary: "Render a conversation with the model's chat template",
     description: 'Accepts the body of POST /v1/chat/completions; nothing is generated.',
     body: chatRequest,
-    looseBody: true,
-    answers: {
+    acceptsLooseContentType: true,
+    responses: {
       200: { description: 'The text.', content: { 'application/json': rendered } },
-      ...unavailable,
+      ...unavailableResponses,
     },
-    async handle({ body, signal, over }) {
-      const wrong = chatViolations(body);
-      if (wrong.length > 0) throw invalidBody(wrong);
-      const { engine } = await resident.use(body.model || undefined, { signal, over }, 'generate');
-      const { text } = await prepare(engine, toChatInput(body));
+    async handle({ body, signal, finished }) {
+      const violations = findChatViolations(body);
+      if (violations.length > 0) throw invalidBodyError(violations);
+      const { engine } = await resident.acquire(body.model || undefined, { signal, finished }, 'generate');
+      const { text } = await preparePrompt(engine, toChatInput(body));
       return Response.json({ prompt: text } satisfies z.infer<typeof rendered>);
     },
   });

@@ -1,16 +1,16 @@
 import { z } from 'zod';
 import type { Tokenizer } from '../../engine/index.ts';
-import { invalidBody } from '../../http/violations.ts';
-import { unavailable } from './refusals.ts';
+import { invalidBodyError } from '../../http/violations.ts';
+import { unavailableResponses } from './refusals.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { flag, requestBody, text, idList } from '../../wires/core/members.ts';
+import { flag, requestBodySchema, text, tokenIdList } from '../../wires/core/members.ts';
 
 /** Limits of one request; encoding and decoding block the event loop. */
-const most = { characters: 1_000_000, tokens: 1_000_000 };
+const limits = { characters: 1_000_000, tokens: 1_000_000 };
 
-const tokenizeRequest = requestBody('LlamaCppTokenizeRequest', {
-  content: text.max(most.characters, `at most ${most.characters} characters; send it in parts`),
+const tokenizeRequest = requestBodySchema('LlamaCppTokenizeRequest', {
+  content: text.max(limits.characters, `at most ${limits.characters} characters; send it in parts`),
   add_special: flag.nullish().describe("Add the model's special tokens, such as BOS. Default false."),
   parse_special: flag.nullish().describe('Parse special tokens in the text. Default true.'),
   with_pieces: flag.nullish().describe('Return the text of each token. Default false.'),
@@ -32,10 +32,10 @@ const tokenized = z
   })
   .meta({ id: 'LlamaCppTokens' });
 
-const detokenizeRequest = requestBody('LlamaCppDetokenizeRequest', {
-  tokens: idList({
+const detokenizeRequest = requestBodySchema('LlamaCppDetokenizeRequest', {
+  tokens: tokenIdList({
     error: 'expected an array of token ids',
-    most: { count: most.tokens, error: `at most ${most.tokens} tokens` },
+    max: { count: limits.tokens, error: `at most ${limits.tokens} tokens` },
   }),
 });
 
@@ -48,18 +48,18 @@ export function tokenRoutes(resident: Resident) {
     operationId: 'llamaCppTokenize',
     summary: 'Tokenize a text',
     body: tokenizeRequest,
-    looseBody: true,
-    answers: {
+    acceptsLooseContentType: true,
+    responses: {
       200: { description: 'Token ids.', content: { 'application/json': tokenized } },
-      ...unavailable,
+      ...unavailableResponses,
     },
     handle({ body }) {
-      const { tokenizer } = resident.require().engine;
+      const { tokenizer } = resident.requireModel().engine;
       const ids = tokenizer.encode(body.content, {
         addSpecial: body.add_special ?? false,
         parseSpecial: body.parse_special ?? true,
       });
-      const tokens = body.with_pieces ? ids.map((id) => ({ id, piece: pieceOf(tokenizer, id) })) : ids;
+      const tokens = body.with_pieces ? ids.map((id) => ({ id, piece: toPiece(tokenizer, id) })) : ids;
       return Response.json({ tokens } satisfies z.infer<typeof tokenized>);
     },
   });
@@ -70,17 +70,17 @@ export function tokenRoutes(resident: Resident) {
     operationId: 'llamaCppDetokenize',
     summary: 'Detokenize token ids',
     body: detokenizeRequest,
-    looseBody: true,
-    answers: {
+    acceptsLooseContentType: true,
+    responses: {
       200: { description: 'A text, with its special tokens.', content: { 'application/json': detokenized } },
-      ...unavailable,
+      ...unavailableResponses,
     },
     handle({ body }) {
-      const { tokenizer } = resident.require().engine;
-      const at = body.tokens.findIndex((id) => id >= tokenizer.vocabSize);
-      if (at !== -1) {
+      const { tokenizer } = resident.requireModel().engine;
+      const unknownIndex = body.tokens.findIndex((id) => id >= tokenizer.vocabSize);
+      if (unknownIndex !== -1) {
         const message = `no such token (the model has ids 0 to ${tokenizer.vocabSize - 1})`;
-        throw invalidBody([{ path: `tokens.${at}`, message }]);
+        throw invalidBodyError([{ path: `tokens.${unknownIndex}`, message }]);
       }
       const content = tokenizer.decode(body.tokens, { special: true });
       return Response.json({ content } satisfies z.infer<typeof detokenized>);
@@ -89,7 +89,7 @@ export function tokenRoutes(resident: Resident) {
   return [tokenize, detokenize];
 }
 
-function pieceOf(tokenizer: Tokenizer, id: number): string | number[] {
+function toPiece(tokenizer: Tokenizer, id: number): string | number[] {
   if (tokenizer.isControl(id)) return tokenizer.tokenText(id);
   const bytes = tokenizer.tokenBytes(id);
   try {

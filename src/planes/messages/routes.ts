@@ -8,24 +8,24 @@ import {
   tokenCount,
 } from '../../wires/messages/answer-schema.ts';
 import { messagesWire } from '../../wires/messages/client.ts';
-import { formatOf } from '../../wires/messages/facts.ts';
-import { errorBodyOf, noThreads } from '../../wires/messages/frames.ts';
+import { findAnswerFormat } from '../../wires/messages/facts.ts';
+import { writeErrorBody, threadUnsupportedCode } from '../../wires/messages/frames.ts';
 import { countRequest, type MessageRequest, messageRequest } from '../../wires/messages/request-schema.ts';
 import type { Resident } from '../resident.ts';
-import { prepare, startChat } from '../turn/chat.ts';
-import { answerLimit } from '../turn/encode.ts';
+import { preparePrompt, startChat } from '../turn/chat.ts';
+import { resolveMaxTokens } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
-import { aboutOf, respond } from '../turn/respond.ts';
+import { createAnswerMetadata, respond } from '../turn/respond.ts';
 import { toSampling } from '../turn/sampling.ts';
-import { toolAtFault } from '../turn/strict-tools.ts';
-import { namingGrammar } from '../v1/grammar-refusal.ts';
+import { findUnenforceableTool } from '../turn/strict-tools.ts';
+import { withGrammarMember } from '../v1/grammar-refusal.ts';
 import { toChatInput } from './input.ts';
 
 const path = '/v1/messages';
-const refusal = (description: string) => ({ description, content: { 'application/json': messagesError } });
-const refusals = {
-  404: refusal('No such model.'),
-  503: refusal('No model is resident, the model is loading, or the GPU was lost.'),
+const errorResponse = (description: string) => ({ description, content: { 'application/json': messagesError } });
+const errorResponses = {
+  404: errorResponse('No such model.'),
+  503: errorResponse('No model is resident, the model is loading, or the GPU was lost.'),
 };
 
 /** Must be mounted before the `/v1` plane, which has a different error envelope. */
@@ -34,7 +34,7 @@ export function messagesPlane(resident: Resident): Plane {
     name: 'messages',
     summary: "Anthropic's wire: messages and their token counts.",
     prefixes: [path],
-    envelope: errorBodyOf,
+    envelope: writeErrorBody,
     errorSchema: messagesError,
     routes: [createRoute(resident), countRoute(resident)],
   };
@@ -51,19 +51,19 @@ function createRoute(resident: Resident): Route {
       'Unknown members and `cache_control` are ignored: common prompt prefixes are always shared.',
     body: messageRequest,
     completion: { wire: 'messages', operation: 'chat' },
-    answers: {
+    responses: {
       200: {
         description: 'The answer; with `stream`, its events.',
         content: { 'application/json': messageObject, 'text/event-stream': messageEvent },
       },
-      429: refusal('The queue is full; `Retry-After` says when to retry.'),
-      ...refusals,
+      429: errorResponse('The queue is full; `Retry-After` says when to retry.'),
+      ...errorResponses,
     },
-    async handle({ body, signal, over, requestId, asHttpError, work }) {
+    async handle({ body, signal, finished, requestId, asHttpError, span }) {
       refuseThread(body);
-      const ready = await resident.use(body.model, { signal, over, work }, 'generate');
+      const ready = await resident.acquire(body.model, { signal, finished, span }, 'generate');
       const { model, tokenizer } = ready.engine;
-      const ask = {
+      const options = {
         input: toChatInput(body),
         sampling: toSampling(
           { temperature: body.temperature, top_p: body.top_p, top_k: body.top_k },
@@ -73,20 +73,20 @@ function createRoute(resident: Resident): Route {
         stop: body.stop_sequences ?? [],
         // Required on this wire, so most clients send a number that is unrelated to this model.
         maxTokens: (prompt: number) =>
-          answerLimit(prompt, model.contextLength, 'messages', undefined, Math.max(1, body.max_tokens)),
-        promptOnly: body.max_tokens === 0,
+          resolveMaxTokens(prompt, model.contextLength, 'messages', undefined, Math.max(1, body.max_tokens)),
+        isPromptOnly: body.max_tokens === 0,
         // A stream begins with the prompt's usage.
         ...(body.stream ? { progress: true } : {}),
       };
-      const { prepared, events } = await startChat(ready, ask, signal, work).catch((error: unknown) => {
-        throw namingGrammar(error, () => grammarMember(body));
+      const { prepared, events } = await startChat(ready, options, signal, span).catch((error: unknown) => {
+        throw withGrammarMember(error, () => grammarMember(body));
       });
-      const isTight = prepared.prompt.length + body.max_tokens > model.contextLength;
-      const answered = {
-        events: isTight ? boundByContext(events) : events,
-        about: { ...aboutOf(model, { body, facts: { includeUsage: true, answers: 1 } }), requestId },
+      const mayFillContext = prepared.prompt.length + body.max_tokens > model.contextLength;
+      const answerStream = {
+        events: mayFillContext ? markContextFull(events) : events,
+        metadata: { ...createAnswerMetadata(model, { body, facts: { includeUsage: true, answers: 1 } }), requestId },
       };
-      return await respond(messagesWire, answered, { stream: body.stream, asHttpError });
+      return await respond(messagesWire, answerStream, { stream: body.stream, asHttpError });
     },
   });
 }
@@ -95,18 +95,18 @@ function refuseThread({ thread }: MessageRequest): void {
   if (thread === undefined || thread === null) return;
   const message =
     'thread: this host stores no conversations; leave it out and send all messages with every request.';
-  throw new HttpError(400, noThreads, message, { param: 'thread' });
+  throw new HttpError(400, threadUnsupportedCode, message, { param: 'thread' });
 }
 
 /** The request member that the grammar comes from, or the tool schema that cannot be enforced. */
 function grammarMember(body: MessageRequest): string {
   const defined = (body.tools ?? []).map(({ strict, input_schema: schema }) => ({ strict, schema }));
-  const format = formatOf(body);
-  return toolAtFault(defined, 'input_schema') ?? (format ? `${format.param}.schema` : 'tools');
+  const format = findAnswerFormat(body);
+  return findUnenforceableTool(defined, 'input_schema') ?? (format ? `${format.param}.schema` : 'tools');
 }
 
 /** Marks answers that the context ended before the request's own limit. */
-async function* boundByContext(batches: AnswerBatches): AnswerBatches {
+async function* markContextFull(batches: AnswerBatches): AnswerBatches {
   for await (const batch of batches)
     yield batch.map((event) =>
       event.type === 'finish' && event.reason === 'length'
@@ -124,13 +124,13 @@ function countRoute(resident: Resident): Route {
     description:
       'Counts the prompt tokens of the same request to POST /v1/messages. A prompt longer than the context is refused.',
     body: countRequest,
-    answers: {
+    responses: {
       200: { description: 'The count.', content: { 'application/json': tokenCount } },
-      ...refusals,
+      ...errorResponses,
     },
-    async handle({ body, signal, over }) {
-      const { engine } = await resident.use(body.model, { signal, over }, 'generate');
-      const { prompt } = await prepare(engine, toChatInput(body));
+    async handle({ body, signal, finished }) {
+      const { engine } = await resident.acquire(body.model, { signal, finished }, 'generate');
+      const { prompt } = await preparePrompt(engine, toChatInput(body));
       return Response.json({ input_tokens: prompt.length });
     },
   });

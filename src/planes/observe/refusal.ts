@@ -10,20 +10,20 @@ const statuses: Readonly<Record<ObserveErrorKind, number>> = {
 };
 
 /** Converts the errors of the observe plane to HTTP errors in the given routes. */
-export const refusing = (routes: readonly Route[]): Route[] =>
+export const withHttpErrors = (routes: readonly Route[]): Route[] =>
   routes.map((route) => ({
     ...route,
     async handle(request) {
       try {
         return await route.handle(request);
       } catch (error) {
-        throw observeProblem(error);
+        throw toHttpError(error);
       }
     },
   }));
 
 /** Returns any other error unchanged. */
-function observeProblem(error: unknown): unknown {
+function toHttpError(error: unknown): unknown {
   if (!(error instanceof ObserveError)) return error;
   const { kind, code, message, violations } = error;
   return new HttpError(statuses[kind], code, message, {

@@ -2,21 +2,21 @@ import { z } from 'zod';
 import type { Observe } from '../../observe/open.ts';
 import { observeQuery } from '../../observe/query/shape.ts';
 import { hostError } from '../error-schema.ts';
-import { described } from '../../http/schema/list.ts';
+import { toJsonSchema } from '../../http/schema/list.ts';
 import { hostEnvelope } from '../../http/error.ts';
 import { defineRoute, type Plane } from '../../http/route.ts';
-import { refusing } from './refusal.ts';
+import { withHttpErrors } from './refusal.ts';
 import { observeEnvelope, surfaceList, surfaceSchema } from './schema.ts';
 
-const json = (description: string, schema: z.ZodType) => ({
+const jsonResponse = (description: string, schema: z.ZodType) => ({
   description,
   content: { 'application/json': schema },
 });
-const refusal = (description: string) => json(description, hostError);
-const refusals = {
-  400: refusal('The violations of the query, by path.'),
-  422: refusal('The query takes too long or returns too much; the message says how to narrow it.'),
-  503: refusal(
+const errorResponse = (description: string) => jsonResponse(description, hostError);
+const errorResponses = {
+  400: errorResponse('The violations of the query, by path.'),
+  422: errorResponse('The query takes too long or returns too much; the message says how to narrow it.'),
+  503: errorResponse(
     'The database cannot be read, or too many queries are waiting; `Retry-After` says when to retry.',
   ),
 };
@@ -24,13 +24,13 @@ const refusals = {
 const jsonLimitBytes = 256 * 1024;
 
 /** The read-only observe plane. It requires the bearer token on loopback too. */
-export function observePlane(observe: Pick<Observe, 'surfaces' | 'schema' | 'query' | 'ask'>): Plane {
+export function createObservePlane(observe: Pick<Observe, 'surfaces' | 'schema' | 'query' | 'ask'>): Plane {
   const surfaces = defineRoute({
     method: 'GET',
     path: '/observe/v1/surfaces',
     operationId: 'listSurfaces',
     summary: 'List the surfaces and the named questions',
-    answers: { 200: json('Surfaces and questions.', surfaceList) },
+    responses: { 200: jsonResponse('Surfaces and questions.', surfaceList) },
     handle: () => Response.json(observe.surfaces()),
   });
   const schema = defineRoute({
@@ -39,9 +39,9 @@ export function observePlane(observe: Pick<Observe, 'surfaces' | 'schema' | 'que
     operationId: 'getSurfaceSchema',
     summary: 'Get the columns of a surface',
     params: { surface: 'A surface of GET /observe/v1/surfaces.' },
-    answers: {
-      200: json('Columns with types, units, provenance and operators.', surfaceSchema),
-      404: refusal('No surface has this name.'),
+    responses: {
+      200: jsonResponse('Columns with types, units, provenance and operators.', surfaceSchema),
+      404: errorResponse('No surface has this name.'),
     },
     handle: ({ params }) => Response.json(observe.schema(params['surface'] ?? '')),
   });
@@ -52,9 +52,9 @@ export function observePlane(observe: Pick<Observe, 'surfaces' | 'schema' | 'que
     summary: 'Query a surface',
     description: 'Limited to 1,000 rows and one second. Use `cursor` to get the next page.',
     // The observe plane validates the body itself, because it knows the columns.
-    body: z.unknown().meta({ ...described(observeQuery), id: 'ObserveQuery' }),
+    body: z.unknown().meta({ ...toJsonSchema(observeQuery), id: 'ObserveQuery' }),
     jsonLimitBytes,
-    answers: { 200: json('The rows and their coverage.', observeEnvelope), ...refusals },
+    responses: { 200: jsonResponse('The rows and their coverage.', observeEnvelope), ...errorResponses },
     handle: async ({ body, by }) => Response.json(await observe.query(body, by)),
   });
   const ask = defineRoute({
@@ -69,12 +69,12 @@ export function observePlane(observe: Pick<Observe, 'surfaces' | 'schema' | 'que
       type: 'object',
       properties: { parameters: { type: 'object' }, limit: { type: 'integer' }, cursor: { type: 'string' } },
     }),
-    bodyOptional: true,
+    isBodyOptional: true,
     jsonLimitBytes,
-    answers: {
-      200: json('The rows and their coverage.', observeEnvelope),
-      404: refusal('No question has this name.'),
-      ...refusals,
+    responses: {
+      200: jsonResponse('The rows and their coverage.', observeEnvelope),
+      404: errorResponse('No question has this name.'),
+      ...errorResponses,
     },
     handle: async ({ params, body, by }) => Response.json(await observe.ask(params['name'] ?? '', body, by)),
   });
@@ -85,6 +85,6 @@ export function observePlane(observe: Pick<Observe, 'surfaces' | 'schema' | 'que
     envelope: hostEnvelope,
     errorSchema: hostError,
     gate: 'bearer',
-    routes: refusing([surfaces, schema, query, ask]),
+    routes: withHttpErrors([surfaces, schema, query, ask]),
   };
 }

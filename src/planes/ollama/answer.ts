@@ -1,29 +1,29 @@
 import type { z } from 'zod';
-import { jsonLines } from '../../http/stream.ts';
-import { chatTraits, type Thinking } from '../../chat/index.ts';
+import { ndjsonType } from '../../http/stream.ts';
+import { getChatTraits, type Thinking } from '../../chat/index.ts';
 import type { Engine } from '../../engine/index.ts';
 import { HttpError } from '../../http/error.ts';
 import type { AnswerBatches } from '../../wires/core/backend.ts';
-import { type answerMembers, isZero } from '../../wires/ollama/options-schema.ts';
-import { loadedBody, type OllamaAbout, ollamaWire } from '../../wires/ollama/writer.ts';
+import { type answerMembers, isZeroDuration } from '../../wires/ollama/options-schema.ts';
+import { createLoadedBody, type OllamaAnswerMetadata, ollamaWire } from '../../wires/ollama/writer.ts';
 import type { ModelDefaults, ModelStore } from '../model-store.ts';
 import type { ReadyModel, Resident } from '../resident.ts';
-import { respond, type RouteVisit } from '../turn/respond.ts';
-import { Clock } from './clock.ts';
-import { defaultsOf, nameOf, useModel } from './model.ts';
-import { type Drawing, toDrawing } from './options.ts';
+import { respond, type RouteCompletionContext } from '../turn/respond.ts';
+import { AnswerClock } from './clock.ts';
+import { readModelDefaults, requireModelName, useModel } from './model.ts';
+import { type GenerationOptions, toGenerationOptions } from './options.ts';
 
 /** How a route answers a request. */
-interface Answers {
+interface AnswerRoute {
   /** The request has no input: the model is only loaded. */
-  readonly asksNothing: boolean;
+  readonly isLoadOnly: boolean;
   /** The request member with the text. */
   readonly param: 'prompt' | 'messages';
-  readonly form: OllamaAbout['form'];
-  readonly start: (ready: ReadyModel, drawing: Drawing, defaults: ModelDefaults) => Promise<Started>;
+  readonly formatPiece: OllamaAnswerMetadata['formatPiece'];
+  readonly start: (ready: ReadyModel, generation: GenerationOptions, defaults: ModelDefaults) => Promise<StartedAnswer>;
 }
 
-interface Started extends Pick<OllamaAbout, 'atEnd'> {
+interface StartedAnswer extends Pick<OllamaAnswerMetadata, 'finalMembers'> {
   readonly events: AnswerBatches;
 }
 
@@ -31,29 +31,29 @@ interface Started extends Pick<OllamaAbout, 'atEnd'> {
 export async function answer(
   { resident, store }: { readonly resident: Resident; readonly store: ModelStore },
   body: z.infer<z.ZodObject<typeof answerMembers>>,
-  { asHttpError, ...visit }: RouteVisit,
-  { asksNothing, param, form, start }: Answers,
+  { asHttpError, ...context }: RouteCompletionContext,
+  { isLoadOnly, param, formatPiece, start }: AnswerRoute,
 ): Promise<Response> {
-  const clock = new Clock();
-  const model = nameOf(body);
-  const about = { model, clock, form };
-  const ready = await useModel(resident, model, visit, asksNothing ? undefined : 'generate');
-  clock.loaded();
-  if (asksNothing) return Response.json(loadedBody(about, isZero(body.keep_alive)));
+  const clock = new AnswerClock();
+  const model = requireModelName(body);
+  const metadata = { model, clock, formatPiece };
+  const ready = await useModel(resident, model, context, isLoadOnly ? undefined : 'generate');
+  clock.markLoaded();
+  if (isLoadOnly) return Response.json(createLoadedBody(metadata, isZeroDuration(body.keep_alive)));
   const { engine } = ready;
   requireThinking(engine, model, body.think);
-  const defaults = await defaultsOf(store, model, ready);
+  const defaults = await readModelDefaults(store, model, ready);
   const options = { ...defaults.parameters, ...body.options };
-  const drawing = toDrawing(options, engine.model.contextLength, body, param);
-  const { events, ...more } = await start(ready, drawing, defaults);
-  const answered = { events, about: { ...about, ...more } };
-  const contentType = jsonLines;
-  return await respond(ollamaWire, answered, { stream: body.stream !== false, contentType, asHttpError });
+  const generation = toGenerationOptions(options, engine.model.contextLength, body, param);
+  const { events, ...extraMetadata } = await start(ready, generation, defaults);
+  const answerStream = { events, metadata: { ...metadata, ...extraMetadata } };
+  const contentType = ndjsonType;
+  return await respond(ollamaWire, answerStream, { stream: body.stream !== false, contentType, asHttpError });
 }
 
 /** Refuses `think` where the model does not support it. */
-function requireThinking(engine: Engine, asked: string, think: Thinking | null | undefined): void {
-  if (!think || chatTraits(engine).reasoning) return;
-  const message = `"${asked.slice(0, 200)}" does not support thinking; leave 'think' out`;
+function requireThinking(engine: Engine, requestedModel: string, think: Thinking | null | undefined): void {
+  if (!think || getChatTraits(engine).reasoning) return;
+  const message = `"${requestedModel.slice(0, 200)}" does not support thinking; leave 'think' out`;
   throw new HttpError(400, 'unsupported_parameter', message, { param: 'think' });
 }

@@ -15,7 +15,7 @@ export function blobRoutes(store: ModelStore) {
     operationId: 'ollamaHasBlob',
     summary: 'Check whether a file was uploaded',
     params,
-    answers: {
+    responses: {
       200: { description: 'The file exists.' },
       404: { description: 'The file does not exist; upload it.' },
     },
@@ -32,14 +32,14 @@ export function blobRoutes(store: ModelStore) {
       'The body is the content of the file. It is kept for a day, or until a model is created from it.',
     params,
     rawBody: { limitBytes },
-    answers: {
+    responses: {
       201: { description: 'The file was stored; no body.' },
       400: { description: 'The content does not match the digest.', content },
       413: { description: 'The file is too large.', content },
       507: { description: 'The disk is full.', content },
     },
     async handle({ params: { digest = '' }, bytes, signal }) {
-      await store.putBlob(digest, untilGone(bytes, signal));
+      await store.putBlob(digest, untilAborted(bytes, signal));
       return new Response(null, { status: 201 });
     },
   });
@@ -47,10 +47,10 @@ export function blobRoutes(store: ModelStore) {
 }
 
 /** Fails when the upload is cut off, so that a partial file is discarded. */
-async function* untilGone(bytes: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
-  for await (const part of bytes) {
+async function* untilAborted(bytes: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  for await (const chunk of bytes) {
     signal.throwIfAborted();
-    yield part;
+    yield chunk;
   }
   if (signal.aborted) throw new HttpError(400, 'upload_cut', 'the upload broke off; send it again');
 }

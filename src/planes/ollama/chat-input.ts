@@ -1,9 +1,9 @@
-import type { ChatInput, ChatTurn, PastCall } from '../../chat/index.ts';
-import { parsedJson } from '../../util/json.ts';
+import type { ChatInput, ChatTurn, PastToolCall } from '../../chat/index.ts';
+import { tryParseJson } from '../../util/json.ts';
 import type { ModelDefaults } from '../model-store.ts';
 import type { Violation } from '../../http/error.ts';
-import { invalidBody } from '../../http/violations.ts';
-import { refuseLarge, refuseTwins } from '../../wires/core/tool-checks.ts';
+import { invalidBodyError } from '../../http/violations.ts';
+import { refuseLargeTools, refuseDuplicateNames } from '../../wires/core/tool-checks.ts';
 import type { ChatRequest, OllamaMessage } from '../../wires/ollama/chat-schema.ts';
 import { toGrammar } from './options.ts';
 
@@ -17,15 +17,15 @@ export function toChatInput(body: ChatRequest, { system }: ModelDefaults): ChatI
     ...(description ? { description } : {}),
     ...(parameters ? { parameters } : {}),
   }));
-  const wrong: Violation[] = [];
-  refuseLarge(tools, wrong);
-  refuseTwins(tools, wrong, (index) => `tools.${index}.function.name`);
-  if (wrong.length > 0) throw invalidBody(wrong);
-  const own: ChatTurn[] =
+  const violations: Violation[] = [];
+  refuseLargeTools(tools, violations);
+  refuseDuplicateNames(tools, violations, (index) => `tools.${index}.function.name`);
+  if (violations.length > 0) throw invalidBodyError(violations);
+  const defaultSystem: ChatTurn[] =
     system && messages[0]?.role !== 'system' ? [{ role: 'system', content: system }] : [];
   const output = toGrammar(body.format);
   return {
-    messages: [...own, ...toTurns(messages)],
+    messages: [...defaultSystem, ...toTurns(messages)],
     ...(tools.length > 0 ? { tools } : {}),
     ...(output ? { output } : {}),
     ...(body.think === null || body.think === undefined ? {} : { thinking: body.think }),
@@ -37,26 +37,26 @@ export function toChatInput(body: ChatRequest, { system }: ModelDefaults): ChatI
  * order.
  */
 function toTurns(messages: readonly OllamaMessage[]): ChatTurn[] {
-  let calls = 0;
-  let open: PastCall[] = [];
+  let callCount = 0;
+  let unansweredCalls: PastToolCall[] = [];
   return messages.map((message): ChatTurn => {
     const content = message.content ?? '';
     if (message.role === 'tool') {
       const name = message.tool_name ?? message.name;
-      const callId = message.tool_call_id || answered(open, name)?.id;
-      open = open.filter(({ id }) => id !== callId);
+      const callId = message.tool_call_id || findUnanswered(unansweredCalls, name)?.id;
+      unansweredCalls = unansweredCalls.filter(({ id }) => id !== callId);
       return { role: 'tool', content, ...(callId ? { callId } : {}), ...(name ? { name } : {}) };
     }
-    open = [];
+    unansweredCalls = [];
     if (message.role !== 'assistant') return { role: message.role, content };
     const toolCalls = (message.tool_calls ?? []).map(
-      ({ id, function: { name, arguments: given } }): PastCall => ({
-        id: id || `call_${calls++}`,
+      ({ id, function: { name, arguments: rawArguments } }): PastToolCall => ({
+        id: id || `call_${callCount++}`,
         name,
-        arguments: typeof given === 'string' ? parsedJson(given, given) : (given ?? {}),
+        arguments: typeof rawArguments === 'string' ? tryParseJson(rawArguments, rawArguments) : (rawArguments ?? {}),
       }),
     );
-    open = toolCalls;
+    unansweredCalls = toolCalls;
     return {
       role: 'assistant',
       content,
@@ -67,5 +67,5 @@ function toTurns(messages: readonly OllamaMessage[]): ChatTurn[] {
 }
 
 /** The first call without a result, with the given name where there is one. */
-const answered = (open: readonly PastCall[], name: string | null | undefined): PastCall | undefined =>
-  name ? open.find((call) => call.name === name) : open[0];
+const findUnanswered = (unansweredCalls: readonly PastToolCall[], name: string | null | undefined): PastToolCall | undefined =>
+  name ? unansweredCalls.find((call) => call.name === name) : unansweredCalls[0];

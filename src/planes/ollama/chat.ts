@@ -3,12 +3,12 @@ import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { chatRequest } from '../../wires/ollama/chat-schema.ts';
 import { chatLine } from '../../wires/ollama/line-schema.ts';
-import { chatForm } from '../../wires/ollama/writer.ts';
+import { formatChatPiece } from '../../wires/ollama/writer.ts';
 import { startChat } from '../turn/chat.ts';
 import { answer } from './answer.ts';
-import { modelRefusals } from './answers.ts';
+import { modelErrorResponses } from './answers.ts';
 import { toChatInput } from './chat-input.ts';
-import { withinContext } from './truncate.ts';
+import { truncateToContext } from './truncate.ts';
 
 export function chatRoute(resident: Resident, store: ModelStore) {
   return defineRoute({
@@ -18,26 +18,26 @@ export function chatRoute(resident: Resident, store: ModelStore) {
     summary: 'Continue a conversation',
     description: "Ollama's chat, in lines of JSON unless `stream` is false. Unknown members are ignored.",
     body: chatRequest,
-    looseBody: true,
+    acceptsLooseContentType: true,
     completion: { wire: 'ollama', operation: 'chat', streams: true },
-    answers: {
+    responses: {
       200: {
         description: 'The answer; its last line, or the only body, has `done` and the durations.',
         content: { 'application/x-ndjson': chatLine, 'application/json': chatLine },
       },
-      ...modelRefusals,
+      ...modelErrorResponses,
     },
-    handle: ({ body, ...visit }) =>
-      answer({ resident, store }, body, visit, {
-        asksNothing: (body.messages ?? []).length === 0,
+    handle: ({ body, ...context }) =>
+      answer({ resident, store }, body, context, {
+        isLoadOnly: (body.messages ?? []).length === 0,
         param: 'messages',
-        form: chatForm,
+        formatPiece: formatChatPiece,
         async start(ready, drawing, defaults) {
-          const asked = toChatInput(body, defaults);
+          const fullInput = toChatInput(body, defaults);
           const { engine } = ready;
           const input =
-            body.truncate === false ? asked : await withinContext(engine, asked, drawing.maxTokens);
-          return { events: (await startChat(ready, { ...drawing, input }, visit.signal, visit.work)).events };
+            body.truncate === false ? fullInput : await truncateToContext(engine, fullInput, drawing.maxTokens);
+          return { events: (await startChat(ready, { ...drawing, input }, context.signal, context.span)).events };
         },
       }),
   });

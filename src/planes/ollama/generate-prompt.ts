@@ -1,54 +1,54 @@
 import type { ChatInput, PreparedChat } from '../../chat/index.ts';
 import type { Engine } from '../../engine/index.ts';
-import { invalidBody } from '../../http/violations.ts';
+import { invalidBodyError } from '../../http/violations.ts';
 import type { ModelDefaults } from '../model-store.ts';
 import { HttpError } from '../../http/error.ts';
-import { prepare } from '../turn/chat.ts';
-import { refuseOverlong, requireTokens } from '../turn/encode.ts';
-import { fimPrompt } from '../turn/fim.ts';
+import { preparePrompt } from '../turn/chat.ts';
+import { refuseOverlong, requireKnownTokens } from '../turn/encode.ts';
+import { buildFimPrompt } from '../turn/fim.ts';
 import type { GenerateRequest } from '../../wires/ollama/generate-schema.ts';
 import { toGrammar } from './options.ts';
 
 /** Prepares the prompt of a request for the engine. */
-export async function toPrepared(
+export async function preparePromptFor(
   engine: Engine,
   body: GenerateRequest,
   defaults: ModelDefaults,
 ): Promise<PreparedChat> {
-  refuseMixtures(body);
-  if (body.suffix) return fillIn(engine, body, body.suffix);
-  if (body.raw) return await rawText(engine, body);
+  refuseConflicts(body);
+  if (body.suffix) return prepareFillInTheMiddle(engine, body, body.suffix);
+  if (body.raw) return await prepareRawText(engine, body);
   const system = body.system || defaults.system;
   const input: ChatInput = {
     messages: [
       ...(system ? [{ role: 'system' as const, content: system }] : []),
       { role: 'user', content: body.prompt ?? '' },
     ],
-    ...outputOf(body),
+    ...outputMember(body),
     ...(body.think === null || body.think === undefined ? {} : { thinking: body.think }),
   };
   const { context } = body;
-  if (!context || context.length === 0) return await prepare(engine, input);
-  return await goOn(engine, input, context);
+  if (!context || context.length === 0) return await preparePrompt(engine, input);
+  return await continueFromContext(engine, input, context);
 }
 
-function refuseMixtures({ raw, suffix, context, system }: GenerateRequest): void {
-  const wrong: { path: string; message: string }[] = [];
-  const later = context !== null && context !== undefined && context.length > 0;
-  const refuse = (path: string, message: string) => wrong.push({ path, message });
-  if (suffix && later) refuse('context', 'cannot be combined with `suffix`; leave one of them out');
-  if (suffix && system) refuse('system', 'cannot be combined with `suffix`; leave one of them out');
-  if (raw && system) refuse('system', 'cannot be combined with `raw`; write it into the prompt');
-  if (wrong.length > 0) throw invalidBody(wrong);
+function refuseConflicts({ raw, suffix, context, system }: GenerateRequest): void {
+  const violations: { path: string; message: string }[] = [];
+  const hasContext = context !== null && context !== undefined && context.length > 0;
+  const addViolation = (path: string, message: string) => violations.push({ path, message });
+  if (suffix && hasContext) addViolation('context', 'cannot be combined with `suffix`; leave one of them out');
+  if (suffix && system) addViolation('system', 'cannot be combined with `suffix`; leave one of them out');
+  if (raw && system) addViolation('system', 'cannot be combined with `raw`; write it into the prompt');
+  if (violations.length > 0) throw invalidBodyError(violations);
 }
 
-const outputOf = ({ format }: GenerateRequest) => {
+const outputMember = ({ format }: GenerateRequest) => {
   const output = toGrammar(format);
   return output ? { output } : {};
 };
 
 /** A prompt without a chat template. */
-const plain = (body: GenerateRequest, prompt: readonly number[]): PreparedChat => ({
+const toPlainPrompt = (body: GenerateRequest, prompt: readonly number[]): PreparedChat => ({
   prompt,
   text: body.prompt ?? '',
   grammar: toGrammar(body.format),
@@ -60,43 +60,43 @@ const plain = (body: GenerateRequest, prompt: readonly number[]): PreparedChat =
   }),
 });
 
-function fillIn(engine: Engine, body: GenerateRequest, suffix: string): PreparedChat {
-  const wanted = body.options?.num_predict;
-  const answer = typeof wanted === 'number' && wanted > 0 ? wanted : undefined;
-  return plain(body, fimPrompt(engine, { prefix: body.prompt ?? '', suffix }, answer));
+function prepareFillInTheMiddle(engine: Engine, body: GenerateRequest, suffix: string): PreparedChat {
+  const requestedTokens = body.options?.num_predict;
+  const answer = typeof requestedTokens === 'number' && requestedTokens > 0 ? requestedTokens : undefined;
+  return toPlainPrompt(body, buildFimPrompt(engine, { prefix: body.prompt ?? '', suffix }, answer));
 }
 
 /** Special tokens in the text are parsed, because clients of `raw` write the template's markup themselves. */
-async function rawText(engine: Engine, body: GenerateRequest): Promise<PreparedChat> {
+async function prepareRawText(engine: Engine, body: GenerateRequest): Promise<PreparedChat> {
   const { tokenizer, model } = engine;
   const text = body.prompt ?? '';
-  const before = requireTokens(tokenizer, body.context ?? [], 'context');
+  const contextIds = requireKnownTokens(tokenizer, body.context ?? [], 'context');
   await refuseOverlong(tokenizer, text, model.contextLength, 'prompt', { parseSpecial: true });
-  const own = tokenizer.bosId !== undefined && text.startsWith(tokenizer.tokenText(tokenizer.bosId));
-  const addSpecial = before.length === 0 && !own;
-  return plain(body, [...before, ...tokenizer.encode(text, { parseSpecial: true, addSpecial })]);
+  const hasBosText = tokenizer.bosId !== undefined && text.startsWith(tokenizer.tokenText(tokenizer.bosId));
+  const addSpecial = contextIds.length === 0 && !hasBosText;
+  return toPlainPrompt(body, [...contextIds, ...tokenizer.encode(text, { parseSpecial: true, addSpecial })]);
 }
 
 /** Placeholders for a past question and answer. */
-const past = { question: 'q', answer: 'a' };
+const placeholderTurn = { question: 'q', answer: 'a' };
 
 /**
  * Prepares the next turn of a conversation that is only known by its tokens. What the template writes between an answer
  * and the next turn is found by rendering a conversation with and without that turn.
  */
-async function goOn(engine: Engine, input: ChatInput, context: readonly number[]): Promise<PreparedChat> {
-  const before = requireTokens(engine.tokenizer, context, 'context');
-  const said = [
-    { role: 'user' as const, content: past.question },
-    { role: 'assistant' as const, content: past.answer },
+async function continueFromContext(engine: Engine, input: ChatInput, context: readonly number[]): Promise<PreparedChat> {
+  const contextIds = requireKnownTokens(engine.tokenizer, context, 'context');
+  const pastTurns = [
+    { role: 'user' as const, content: placeholderTurn.question },
+    { role: 'assistant' as const, content: placeholderTurn.answer },
   ];
-  const whole = await prepare(engine, { ...input, messages: [...said, ...input.messages] });
-  const open = await prepare(engine, { ...input, messages: said, continueLast: true });
-  const begins = open.prompt.every((id, index) => whole.prompt[index] === id);
-  if (!begins || open.prompt.length >= whole.prompt.length) {
+  const withNextTurn = await preparePrompt(engine, { ...input, messages: [...pastTurns, ...input.messages] });
+  const withoutNextTurn = await preparePrompt(engine, { ...input, messages: pastTurns, continueLast: true });
+  const isPrefix = withoutNextTurn.prompt.every((id, index) => withNextTurn.prompt[index] === id);
+  if (!isPrefix || withoutNextTurn.prompt.length >= withNextTurn.prompt.length) {
     const message =
       "this model's template cannot go on from a context; send the conversation to POST /api/chat";
     throw new HttpError(400, 'unsupported_parameter', `context: ${message}`, { param: 'context' });
   }
-  return { ...whole, prompt: [...before, ...whole.prompt.slice(open.prompt.length)] };
+  return { ...withNextTurn, prompt: [...contextIds, ...withNextTurn.prompt.slice(withoutNextTurn.prompt.length)] };
 }

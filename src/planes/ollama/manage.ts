@@ -1,22 +1,22 @@
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { requestBody, text } from '../../wires/core/members.ts';
-import { storeRefusals } from './answers.ts';
+import { requestBodySchema, text } from '../../wires/core/members.ts';
+import { storeErrorResponses } from './answers.ts';
 import { modelMembers } from '../../wires/ollama/options-schema.ts';
-import { nameOf, requireKnown, requireStored } from './model.ts';
+import { requireModelName, requireStoredOrResident, requireStoredModel } from './model.ts';
 
-const deleteRequest = requestBody('OllamaDeleteRequest', modelMembers);
+const deleteRequest = requestBodySchema('OllamaDeleteRequest', modelMembers);
 
-const copyRequest = requestBody('OllamaCopyRequest', {
+const copyRequest = requestBodySchema('OllamaCopyRequest', {
   source: text.min(1, 'must not be empty').describe('A stored model.'),
   destination: text.min(1, 'must not be empty').describe('The new name.'),
 });
 
-const done = { 200: { description: 'Done; no body.' }, ...storeRefusals };
+const doneResponses = { 200: { description: 'Done; no body.' }, ...storeErrorResponses };
 
 /** Ollama's clients expect an empty body. */
-const empty = (): Response => new Response(null, { status: 200 });
+const createEmptyResponse = (): Response => new Response(null, { status: 200 });
 
 export function manageRoutes(resident: Resident, store: ModelStore) {
   const remove = defineRoute({
@@ -26,11 +26,11 @@ export function manageRoutes(resident: Resident, store: ModelStore) {
     summary: 'Delete a stored model',
     description: 'The resident and the embedded model cannot be deleted.',
     body: deleteRequest,
-    looseBody: true,
-    answers: done,
+    acceptsLooseContentType: true,
+    responses: doneResponses,
     async handle({ body }) {
-      await store.remove(await requireStored(store, nameOf(body)));
-      return empty();
+      await store.remove(await requireStoredModel(store, requireModelName(body)));
+      return createEmptyResponse();
     },
   });
   const copy = defineRoute({
@@ -40,11 +40,11 @@ export function manageRoutes(resident: Resident, store: ModelStore) {
     summary: 'Copy a stored model to another name',
     description: 'Files are linked where the file system supports it, so a copy takes no space.',
     body: copyRequest,
-    looseBody: true,
-    answers: done,
+    acceptsLooseContentType: true,
+    responses: doneResponses,
     async handle({ body }) {
-      await store.copy(await requireKnown(store, resident, body.source), body.destination);
-      return empty();
+      await store.copy(await requireStoredOrResident(store, resident, body.source), body.destination);
+      return createEmptyResponse();
     },
   });
   return [remove, copy];

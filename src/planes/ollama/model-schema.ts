@@ -10,7 +10,7 @@ const details = z.object({
 });
 export type Details = z.infer<typeof details>;
 
-const row = {
+const commonMembers = {
   name: z.string(),
   model: z.string(),
   size: z.int().describe('Bytes.'),
@@ -23,14 +23,14 @@ const row = {
 };
 
 export const tagsAnswer = z
-  .object({ models: z.array(z.object({ ...row, modified_at: z.string() })) })
+  .object({ models: z.array(z.object({ ...commonMembers, modified_at: z.string() })) })
   .meta({ id: 'OllamaTags' });
 
 export const psAnswer = z
   .object({
     models: z.array(
       z.object({
-        ...row,
+        ...commonMembers,
         expires_at: z.string().describe('Far in the future, because the host keeps its model.'),
         size_vram: z.int().describe('Bytes; all weights are on the GPU.'),
         context_length: z.int(),

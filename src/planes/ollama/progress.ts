@@ -1,8 +1,8 @@
 import type { PullListener, PullProgress } from '../model-store.ts';
 import type { HttpError } from '../../http/error.ts';
-import { jsonLines, streamResponse } from '../../http/stream.ts';
+import { ndjsonType, streamResponse } from '../../http/stream.ts';
 import { ollamaEnvelope } from '../../wires/ollama/error.ts';
-import { line } from '../../wires/ollama/writer.ts';
+import { jsonLine } from '../../wires/ollama/writer.ts';
 
 /** A progress line of a long operation. */
 export interface ProgressLine {
@@ -20,36 +20,36 @@ export async function* pullLines(
   pull: (listener: PullListener) => Promise<unknown>,
 ): AsyncGenerator<ProgressLine, void, undefined> {
   yield { status: 'pulling manifest' };
-  const news = new Map<string, PullProgress>();
+  const updates = new Map<string, PullProgress>();
   let notice: string | undefined;
-  let wake = Promise.withResolvers<void>();
+  let wakeUp = Promise.withResolvers<void>();
   let outcome: { readonly error?: unknown } | undefined;
-  const end = (how: { readonly error?: unknown }) => {
-    outcome = how;
-    wake.resolve();
+  const finish = (result: { readonly error?: unknown }) => {
+    outcome = result;
+    wakeUp.resolve();
   };
   const onProgress = (progress: PullProgress) => {
-    news.set(progress.file, progress);
-    wake.resolve();
+    updates.set(progress.file, progress);
+    wakeUp.resolve();
   };
   const onNotice = (message: string) => {
     notice = message;
-    wake.resolve();
+    wakeUp.resolve();
   };
   pull({ onProgress, onNotice }).then(
-    () => end({}),
-    (error: unknown) => end({ error }),
+    () => finish({}),
+    (error: unknown) => finish({ error }),
   );
   for (;;) {
-    await wake.promise;
-    wake = Promise.withResolvers();
-    const latest = [...news.values()];
-    const said = notice;
-    news.clear();
+    await wakeUp.promise;
+    wakeUp = Promise.withResolvers();
+    const latest = [...updates.values()];
+    const latestNotice = notice;
+    updates.clear();
     notice = undefined;
-    for (const { digest, done, total } of latest)
-      yield { status: nameOf(digest), digest, total, completed: done };
-    if (said !== undefined) yield { status: said };
+    for (const { digest, doneBytes: done, totalBytes: total } of latest)
+      yield { status: toStatus(digest), digest, total, completed: done };
+    if (latestNotice !== undefined) yield { status: latestNotice };
     if (!outcome) continue;
     if ('error' in outcome) throw outcome.error;
     break;
@@ -60,7 +60,7 @@ export async function* pullLines(
 }
 
 /** `pulling 6a0746a1ec1a` */
-const nameOf = (digest: string): string => `pulling ${(digest.split(':').at(-1) ?? '').slice(0, 12)}`;
+const toStatus = (digest: string): string => `pulling ${(digest.split(':').at(-1) ?? '').slice(0, 12)}`;
 
 /**
  * Answers with lines of JSON while a long operation runs, or with the last line only. A failure is written as a last
@@ -73,17 +73,17 @@ export async function answerProgress(
 ): Promise<Response> {
   if (stream === false) {
     let last: ProgressLine | undefined;
-    for await (const each of lines) last = each;
+    for await (const progressLine of lines) last = progressLine;
     return Response.json(last);
   }
-  return await streamResponse(written(lines), {
-    contentType: jsonLines,
-    failure: (error) => line(ollamaEnvelope(asHttpError(error))),
+  return await streamResponse(toJsonLines(lines), {
+    contentType: ndjsonType,
+    failureFrame: (error) => jsonLine(ollamaEnvelope(asHttpError(error))),
   });
 }
 
-async function* written(
+async function* toJsonLines(
   lines: AsyncGenerator<ProgressLine, void, undefined>,
 ): AsyncGenerator<string, void, undefined> {
-  for await (const each of lines) yield line(each);
+  for await (const progressLine of lines) yield jsonLine(progressLine);
 }

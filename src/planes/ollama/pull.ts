@@ -1,15 +1,15 @@
 import type { ModelStore } from '../model-store.ts';
 import { HttpError } from '../../http/error.ts';
 import { defineRoute } from '../../http/route.ts';
-import { hubName } from '../turn/identity.ts';
-import { flag, requestBody, text } from '../../wires/core/members.ts';
+import { hubNamePattern } from '../turn/identity.ts';
+import { flag, requestBodySchema, text } from '../../wires/core/members.ts';
 import { ollamaError } from '../../wires/ollama/error.ts';
 import { progressLine } from './model-schema.ts';
 import { modelMembers } from '../../wires/ollama/options-schema.ts';
-import { nameOf } from './model.ts';
+import { requireModelName } from './model.ts';
 import { answerProgress, type ProgressLine, pullLines } from './progress.ts';
 
-const pullRequest = requestBody('OllamaPullRequest', {
+const pullRequest = requestBodySchema('OllamaPullRequest', {
   ...modelMembers,
   model: text
     .nullish()
@@ -28,8 +28,8 @@ export function pullRoute(store: ModelStore) {
       'Downloads from a Hugging Face hub. An interrupted download resumes where it stopped. It runs while a client waits for it; ' +
       'concurrent requests for the same model share it.',
     body: pullRequest,
-    looseBody: true,
-    answers: {
+    acceptsLooseContentType: true,
+    responses: {
       200: {
         description: 'Progress, and `success` at the end; a failure is a last line with the error.',
         content: { 'application/x-ndjson': progressLine, 'application/json': progressLine },
@@ -41,23 +41,23 @@ export function pullRoute(store: ModelStore) {
       507: { description: 'The disk is full.', content: { 'application/json': ollamaError } },
     },
     async handle({ body, signal, asHttpError }) {
-      const name = nameOf(body);
-      const lines = hubName.test(name)
+      const name = requireModelName(body);
+      const lines = hubNamePattern.test(name)
         ? pullLines((listener) => store.pull(name, listener, signal))
-        : stored(store, name);
+        : confirmStored(store, name);
       return await answerProgress(lines, body.stream, asHttpError);
     },
   });
 }
 
 /** Models of Ollama's registry cannot be pulled; a stored name counts as up to date. */
-async function* stored(store: ModelStore, name: string): AsyncGenerator<ProgressLine, void, undefined> {
-  if ((await store.find(name)) === undefined) throw noHub(name);
+async function* confirmStored(store: ModelStore, name: string): AsyncGenerator<ProgressLine, void, undefined> {
+  if ((await store.find(name)) === undefined) throw unsupportedRegistryError(name);
   yield { status: 'already stored' };
   yield { status: 'success' };
 }
 
-const noHub = (name: string): HttpError =>
+const unsupportedRegistryError = (name: string): HttpError =>
   new HttpError(
     400,
     'unsupported_registry',

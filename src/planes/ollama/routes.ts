@@ -13,13 +13,13 @@ import { serviceRoutes } from './service.ts';
 import { showRoute } from './show.ts';
 import { listRoutes } from './tags.ts';
 
-interface Facts {
+interface OllamaPlaneOptions {
   readonly resident: Resident;
   readonly store: ModelStore;
   readonly version: string;
 }
 
-export function ollamaPlane({ resident, store, version }: Facts): Plane {
+export function ollamaPlane({ resident, store, version }: OllamaPlaneOptions): Plane {
   return {
     name: 'ollama',
     summary: "Ollama's wire: completions, embeddings and stored models.",

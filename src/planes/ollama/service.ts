@@ -17,7 +17,7 @@ export function serviceRoutes(version: string) {
       path: '/',
       operationId: 'ollamaRunning',
       summary: "Check that the host is alive, with the text that Ollama's clients expect",
-      answers: { 200: { description: 'The host is alive.', content: { 'text/plain': runningText } } },
+      responses: { 200: { description: 'The host is alive.', content: { 'text/plain': runningText } } },
       handle: () => new Response('Ollama is running'),
     }),
     defineRoute({
@@ -25,7 +25,7 @@ export function serviceRoutes(version: string) {
       path: '/api/version',
       operationId: 'ollamaVersion',
       summary: 'Get the compatible version of Ollama and the version of the host',
-      answers: { 200: { description: 'The versions.', content: { 'application/json': versionAnswer } } },
+      responses: { 200: { description: 'The versions.', content: { 'application/json': versionAnswer } } },
       handle: () => Response.json({ version: wireVersion, host_version: version }),
     }),
     defineRoute({
@@ -33,34 +33,34 @@ export function serviceRoutes(version: string) {
       path: '/api/status',
       operationId: 'ollamaStatus',
       summary: 'Get the status of cloud models, which are never served',
-      answers: {
+      responses: {
         200: { description: 'Cloud models are disabled.', content: { 'application/json': statusAnswer } },
       },
       handle: () => Response.json({ cloud: { disabled: true, source: 'none' } }),
     }),
-    ...absent.map(({ path, operationId, summary, why }) =>
+    ...unsupportedRoutes.map(({ path, operationId, summary, reason }) =>
       defineRoute({
         method: 'POST',
         path,
         operationId,
         summary,
-        answers: { 501: { description: why, content: { 'application/json': ollamaError } } },
+        responses: { 501: { description: reason, content: { 'application/json': ollamaError } } },
         handle: () => {
-          throw new HttpError(501, 'not_supported', why);
+          throw new HttpError(501, 'not_supported', reason);
         },
       }),
     ),
   ];
 }
 
-const account = 'This host has no accounts; it serves locally stored models.';
-const absent = [
+const noAccountsReason = 'This host has no accounts; it serves locally stored models.';
+const unsupportedRoutes = [
   {
     path: '/api/push',
     operationId: 'ollamaPush',
     summary: 'Publish a model: not served',
-    why: 'This host cannot publish models; upload the file with the tools of the hub.',
+    reason: 'This host cannot publish models; upload the file with the tools of the hub.',
   },
-  { path: '/api/me', operationId: 'ollamaMe', summary: 'The account: there is none', why: account },
-  { path: '/api/signout', operationId: 'ollamaSignout', summary: 'The account: there is none', why: account },
+  { path: '/api/me', operationId: 'ollamaMe', summary: 'The account: there is none', reason: noAccountsReason },
+  { path: '/api/signout', operationId: 'ollamaSignout', summary: 'The account: there is none', reason: noAccountsReason },
 ];

@@ -4,7 +4,7 @@ import { defineRoute } from '../../http/route.ts';
 import { type Details, psAnswer, tagsAnswer } from './model-schema.ts';
 
 /** Expiry of a resident model, far in the future, because the host keeps its model. */
-const keptMs = 100 * 365 * 24 * 3600 * 1000;
+const residentExpiryMs = 100 * 365 * 24 * 3600 * 1000;
 
 export function listRoutes(resident: Resident, store: ModelStore) {
   const tags = defineRoute({
@@ -14,12 +14,12 @@ export function listRoutes(resident: Resident, store: ModelStore) {
     summary: 'List the stored models',
     description:
       'The embedded model, the models of the data directory, and the resident one. Unusable models are omitted; `lathe models list` shows why.',
-    answers: { 200: { description: 'The models.', content: { 'application/json': tagsAnswer } } },
+    responses: { 200: { description: 'The models.', content: { 'application/json': tagsAnswer } } },
     async handle() {
-      const rows = await allRows(resident, store);
-      const models = rows.map((one) => ({
-        ...listed(one, resident),
-        modified_at: one.modifiedAt.toISOString(),
+      const rows = await listUsableModels(resident, store);
+      const models = rows.map((row) => ({
+        ...toListEntry(row, resident),
+        modified_at: row.modifiedAt.toISOString(),
       }));
       return Response.json({ models });
     },
@@ -29,18 +29,18 @@ export function listRoutes(resident: Resident, store: ModelStore) {
     path: '/api/ps',
     operationId: 'ollamaPs',
     summary: 'The resident model',
-    answers: {
+    responses: {
       200: { description: 'One model, or none.', content: { 'application/json': psAnswer } },
     },
     async handle() {
       const { state } = resident;
       if (state.kind !== 'ready') return Response.json({ models: [] });
-      const row = (await allRows(resident, store)).find(({ location }) => location === state.location);
+      const row = (await listUsableModels(resident, store)).find(({ location }) => location === state.location);
       if (!row) return Response.json({ models: [] });
       const { sizeBytes, contextLength } = state.engine.model;
       const entry = {
-        ...listed(row, resident),
-        expires_at: new Date(state.loadedAt.getTime() + keptMs).toISOString(),
+        ...toListEntry(row, resident),
+        expires_at: new Date(state.loadedAt.getTime() + residentExpiryMs).toISOString(),
         size_vram: sizeBytes,
         context_length: contextLength,
       };
@@ -51,15 +51,15 @@ export function listRoutes(resident: Resident, store: ModelStore) {
 }
 
 /** Lists the usable models, the resident one first, even where it is not stored. */
-async function allRows(resident: Resident, store: ModelStore): Promise<ModelRow[]> {
+async function listUsableModels(resident: Resident, store: ModelStore): Promise<ModelRow[]> {
   const rows = (await store.list()).filter(({ problem }) => problem === undefined);
   const { state } = resident;
   if (state.kind !== 'ready') return rows;
-  const own = rows.find(({ location }) => location === state.location) ?? rowOf(state);
-  return [own, ...rows.filter((row) => row !== own)];
+  const residentRow = rows.find(({ location }) => location === state.location) ?? toModelRow(state);
+  return [residentRow, ...rows.filter((row) => row !== residentRow)];
 }
 
-function rowOf({ engine: { model }, location, loadedAt }: ReadyModel): ModelRow {
+function toModelRow({ engine: { model }, location, loadedAt }: ReadyModel): ModelRow {
   return {
     // The model is not in the data directory, so slashes in its id do not separate a tag.
     name: `${model.id}:latest`,
@@ -82,27 +82,27 @@ function parameterSize(count: number): string {
 }
 
 /** Adds a tag, which clients expect: the file name where the model is in a folder. */
-function tagged(name: string): string {
+function withTag(name: string): string {
   if (name.includes(':')) return name;
-  const at = name.lastIndexOf('/');
-  return at === -1 ? `${name}:latest` : `${name.slice(0, at)}:${name.slice(at + 1)}`;
+  const slashIndex = name.lastIndexOf('/');
+  return slashIndex === -1 ? `${name}:latest` : `${name.slice(0, slashIndex)}:${name.slice(slashIndex + 1)}`;
 }
 
-const listed = (row: ModelRow, { state }: Resident) => {
-  const loaded =
+const toListEntry = (row: ModelRow, { state }: Resident) => {
+  const loadedDigest =
     state.kind === 'ready' && state.location === row.location ? state.engine.model.digest : undefined;
-  const name = tagged(row.name);
+  const name = withTag(row.name);
   return {
     name,
     model: name,
     size: row.sizeBytes,
     // The digest of the weights is known for the loaded model.
-    digest: (loaded ?? row.digest).replace(/^sha256:/, ''),
-    details: detailsOf(row),
+    digest: (loadedDigest ?? row.digest).replace(/^sha256:/, ''),
+    details: toDetails(row),
   };
 };
 
-export const detailsOf = ({ format, architecture, parameters, quantization }: ModelRow): Details => ({
+export const toDetails = ({ format, architecture, parameters, quantization }: ModelRow): Details => ({
   parent_model: '',
   format,
   family: architecture,

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
-import { newSecret, secretHash } from '../../signing/secret.ts';
+import { generateSecret, hashSecret } from '../../signing/secret.ts';
 import { HttpError } from '../../http/error.ts';
 import { consolePolicy, demoPolicy } from './policy.ts';
 import { signInPage, signInScript } from './sign-in.ts';
@@ -12,13 +12,13 @@ export interface PageFiles {
   readonly read: (path: string) => Promise<Uint8Array>;
 }
 
-interface Held {
+interface CachedFile {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly etag: string;
-  zipped?: Uint8Array<ArrayBuffer>;
+  gzipBytes?: Uint8Array<ArrayBuffer>;
 }
 
-const types: Readonly<Record<string, string>> = {
+const contentTypes: Readonly<Record<string, string>> = {
   html: 'text/html; charset=utf-8',
   js: 'text/javascript; charset=utf-8',
   css: 'text/css; charset=utf-8',
@@ -27,16 +27,16 @@ const types: Readonly<Record<string, string>> = {
   wasm: 'application/wasm',
   gguf: 'application/octet-stream',
 };
-const typeOf = (path: string): string =>
-  types[path.slice(path.lastIndexOf('.') + 1)] ?? 'application/octet-stream';
+const contentTypeOf = (path: string): string =>
+  contentTypes[path.slice(path.lastIndexOf('.') + 1)] ?? 'application/octet-stream';
 
 /**
  * Browsers send cookies to every port of a host name, so hosts on different ports need different cookie names.
  */
-const cookieOf = ({ port }: URL): string => `lathe_pages_${port || 'default'}`;
+const cookieName = ({ port }: URL): string => `lathe_pages_${port || 'default'}`;
 
 /** Limit of signed-in browsers; beyond it the oldest cookie is dropped. */
-const mostPasses = 256;
+const maxSessions = 256;
 
 /**
  * Serves the files of the console, the demo and the engine's module, outside of the planes. Where the listener requires
@@ -46,12 +46,12 @@ const mostPasses = 256;
 export class Pages {
   readonly #files: PageFiles;
   #paths: ReadonlyMap<string, string>;
-  readonly #held = new Map<string, Promise<Held>>();
+  readonly #cached = new Map<string, Promise<CachedFile>>();
   /**
    * Authentication checks by cookie hash. The check of `/console/door` is repeated for each file, so a cookie becomes
    * invalid with its token. Cookies are kept in memory: after a restart users sign in again.
    */
-  readonly #passes = new Map<string, () => Promise<unknown>>();
+  readonly #sessions = new Map<string, () => Promise<unknown>>();
 
   constructor(files: PageFiles) {
     this.#files = files;
@@ -62,23 +62,23 @@ export class Pages {
    * Answers a request for a page; undefined where the planes should answer.
    * @param authenticate refuses by throwing, as for every route of the listener
    */
-  async answer(request: Request, enter: () => Promise<unknown>): Promise<Response | undefined> {
+  async answer(request: Request, authenticate: () => Promise<unknown>): Promise<Response | undefined> {
     const url = new URL(request.url);
     const { pathname } = url;
-    if (request.method === 'POST' && pathname === '/console/door') return await this.#door(request, enter);
+    if (request.method === 'POST' && pathname === '/console/door') return await this.#signIn(request, authenticate);
     const accepts = request.headers.get('accept') ?? '*/*';
     const wantsPage = /\btext\/html\b/i.test(accepts);
-    if (wantsPage) this.#renew();
-    const file = this.#fileOf(pathname, wantsPage, accepts.includes('*/*'));
+    if (wantsPage) this.#refreshPaths();
+    const file = this.#resolveFile(pathname, wantsPage, accepts.includes('*/*'));
     if (file === undefined) return undefined;
     try {
       // A cookie replaces the bearer token only, not an operator credential sent with it.
-      const pass = request.headers.has('x-svc-operator') ? undefined : this.#passOf(request, url);
-      await (pass ?? enter)();
+      const sessionCheck = request.headers.has('x-svc-operator') ? undefined : this.#findSession(request, url);
+      await (sessionCheck ?? authenticate)();
     } catch (error) {
       if (!(error instanceof HttpError && error.status === 401 && wantsPage)) throw error;
       const nonce = newNonce();
-      return page(signInPage(nonce), consolePolicy(nonce, signInScript), 401, error.headers);
+      return createPageResponse(signInPage(nonce), consolePolicy(nonce, signInScript), 401, error.headers);
     }
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       // Other methods of `/` are handled by the planes.
@@ -88,19 +88,19 @@ export class Pages {
     }
     if (pathname === '/demo')
       return new Response(null, { status: 308, headers: { location: `/demo/${url.search}` } });
-    return file.endsWith('.html') ? await this.#page(file) : await this.#file(file, request);
+    return file.endsWith('.html') ? await this.#servePage(file) : await this.#serveFile(file, request);
   }
 
-  async #door(request: Request, enter: () => Promise<unknown>): Promise<Response> {
-    await enter();
+  async #signIn(request: Request, authenticate: () => Promise<unknown>): Promise<Response> {
+    await authenticate();
     const from = request.headers.get('origin');
-    if (from !== null && !isOwn(from, request.url))
+    if (from !== null && !isSameOrigin(from, request.url))
       throw new HttpError(403, 'foreign_page', 'A page of another origin cannot sign in.');
-    const pass = newSecret('session');
-    const [first] = this.#passes.keys();
-    if (first !== undefined && this.#passes.size >= mostPasses) this.#passes.delete(first);
-    this.#passes.set(secretHash(pass), enter);
-    const cookie = `${cookieOf(new URL(request.url))}=${pass}; Path=/; HttpOnly; SameSite=Strict`;
+    const sessionSecret = generateSecret('session');
+    const [first] = this.#sessions.keys();
+    if (first !== undefined && this.#sessions.size >= maxSessions) this.#sessions.delete(first);
+    this.#sessions.set(hashSecret(sessionSecret), authenticate);
+    const cookie = `${cookieName(new URL(request.url))}=${sessionSecret}; Path=/; HttpOnly; SameSite=Strict`;
     return new Response(null, {
       status: 204,
       headers: { 'set-cookie': cookie, 'cache-control': 'no-store' },
@@ -108,14 +108,14 @@ export class Pages {
   }
 
   /** Checks every cookie of the name, because other pages of a site may have set some. */
-  #passOf({ headers }: Request, url: URL): (() => Promise<unknown>) | undefined {
-    const begin = `${cookieOf(url)}=`;
-    for (const part of (headers.get('cookie') ?? '').split(';')) {
-      const cookie = part.trim();
-      const asks = cookie.startsWith(begin)
-        ? this.#passes.get(secretHash(cookie.slice(begin.length)))
+  #findSession({ headers }: Request, url: URL): (() => Promise<unknown>) | undefined {
+    const prefix = `${cookieName(url)}=`;
+    for (const rangeHeaders of (headers.get('cookie') ?? '').split(';')) {
+      const cookie = rangeHeaders.trim();
+      const check = cookie.startsWith(prefix)
+        ? this.#sessions.get(hashSecret(cookie.slice(prefix.length)))
         : undefined;
-      if (asks) return asks;
+      if (check) return check;
     }
     return undefined;
   }
@@ -123,45 +123,45 @@ export class Pages {
   /**
    * The files belong to one build. Where they were replaced while the host runs, opening a page loads the new ones.
    */
-  #renew(): void {
-    const before = this.#paths;
+  #refreshPaths(): void {
+    const previousPaths = this.#paths;
     this.#paths = this.#files.list();
-    for (const path of this.#held.keys())
-      if (this.#paths.get(path) !== before.get(path)) this.#held.delete(path);
+    for (const path of this.#cached.keys())
+      if (this.#paths.get(path) !== previousPaths.get(path)) this.#cached.delete(path);
   }
 
   /**
    * All views of the console share one file. The answer at `/` depends on the client, because Ollama's clients request
    * it too.
    */
-  #fileOf(path: string, wantsPage: boolean, takesAny: boolean): string | undefined {
-    const known = (file: string) => (this.#paths.has(file) ? file : undefined);
-    if (path === '/') return wantsPage ? known('/index.html') : undefined;
+  #resolveFile(path: string, wantsPage: boolean, acceptsAny: boolean): string | undefined {
+    const existing = (file: string) => (this.#paths.has(file) ? file : undefined);
+    if (path === '/') return wantsPage ? existing('/index.html') : undefined;
     if (path === '/console' || path.startsWith('/console/'))
-      return wantsPage || takesAny ? known('/index.html') : undefined;
-    if (path === '/demo' || path === '/demo/') return known('/demo/index.html');
-    return path.endsWith('.html') ? undefined : known(path);
+      return wantsPage || acceptsAny ? existing('/index.html') : undefined;
+    if (path === '/demo' || path === '/demo/') return existing('/demo/index.html');
+    return path.endsWith('.html') ? undefined : existing(path);
   }
 
-  async #page(file: string): Promise<Response> {
-    const text = new TextDecoder().decode((await this.#read(file)).bytes);
-    if (file !== '/index.html') return page(text, demoPolicy);
+  async #servePage(file: string): Promise<Response> {
+    const text = new TextDecoder().decode((await this.#readFile(file)).bytes);
+    if (file !== '/index.html') return createPageResponse(text, demoPolicy);
     const nonce = newNonce();
-    const marked = text.replace('name="csp-nonce" content=""', `name="csp-nonce" content="${nonce}"`);
-    return page(marked, consolePolicy(nonce));
+    const htmlWithNonce = text.replace('name="csp-nonce" content=""', `name="csp-nonce" content="${nonce}"`);
+    return createPageResponse(htmlWithNonce, consolePolicy(nonce));
   }
 
-  async #file(file: string, request: Request): Promise<Response> {
-    const held = await this.#read(file);
-    const { bytes, etag } = held;
-    const type = typeOf(file);
-    const zips = /\bgzip\b/.test(request.headers.get('accept-encoding') ?? '') && type !== types['gguf'];
-    const range = rangeOf(request.headers.get('range'), request.headers.get('if-range'), held);
+  async #serveFile(file: string, request: Request): Promise<Response> {
+    const cached = await this.#readFile(file);
+    const { bytes, etag } = cached;
+    const type = contentTypeOf(file);
+    const acceptsGzip = /\bgzip\b/.test(request.headers.get('accept-encoding') ?? '') && type !== contentTypes['gguf'];
+    const range = parseRange(request.headers.get('range'), request.headers.get('if-range'), cached);
     // The compressed bytes need a different tag, so that ranges of the two are not combined.
-    const packed = zips && !range ? (held.zipped ??= gzipSync(bytes)) : undefined;
+    const compressed = acceptsGzip && !range ? (cached.gzipBytes ??= gzipSync(bytes)) : undefined;
     const headers: Record<string, string> = {
       'content-type': type,
-      etag: packed ? zippedTag(etag) : etag,
+      etag: compressed ? gzipTag(etag) : etag,
       // The names of assets change with their content.
       'cache-control': file.startsWith('/assets/') ? 'private, max-age=31536000, immutable' : 'no-cache',
       'accept-ranges': 'bytes',
@@ -170,36 +170,36 @@ export class Pages {
       'referrer-policy': 'no-referrer',
       ...(type.startsWith('text/javascript') ? { 'content-security-policy': demoPolicy } : {}),
     };
-    if (isKnown(request.headers.get('if-none-match'), held))
+    if (matchesTag(request.headers.get('if-none-match'), cached))
       return new Response(null, { status: 304, headers });
     const isHead = request.method === 'HEAD';
     if (range === 'none') {
-      const outside = { ...headers, 'content-range': `bytes */${bytes.length}` };
-      return new Response(null, { status: 416, headers: outside });
+      const rangeErrorHeaders = { ...headers, 'content-range': `bytes */${bytes.length}` };
+      return new Response(null, { status: 416, headers: rangeErrorHeaders });
     }
     if (range) {
       const [start, end] = range;
-      const part = { ...headers, 'content-range': `bytes ${start}-${end - 1}/${bytes.length}` };
-      return sent(isHead, bytes.subarray(start, end), 206, part);
+      const rangeHeaders = { ...headers, 'content-range': `bytes ${start}-${end - 1}/${bytes.length}` };
+      return createFileResponse(isHead, bytes.subarray(start, end), 206, rangeHeaders);
     }
-    if (!packed) return sent(isHead, bytes, 200, headers);
-    return sent(isHead, packed, 200, { ...headers, 'content-encoding': 'gzip' });
+    if (!compressed) return createFileResponse(isHead, bytes, 200, headers);
+    return createFileResponse(isHead, compressed, 200, { ...headers, 'content-encoding': 'gzip' });
   }
 
-  async #read(file: string): Promise<Held> {
-    let reading = this.#held.get(file);
+  async #readFile(file: string): Promise<CachedFile> {
+    let reading = this.#cached.get(file);
     if (!reading) {
       reading = this.#files.read(file).then((read) => {
         const bytes = new Uint8Array(read);
         return { bytes, etag: `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"` };
       });
-      this.#held.set(file, reading);
+      this.#cached.set(file, reading);
     }
     try {
       return await reading;
     } catch {
       // The file may be readable again on the next request.
-      this.#held.delete(file);
+      this.#cached.delete(file);
       const message = `${file} of the host's pages cannot be read; if they were rebuilt, reload the page.`;
       throw new HttpError(503, 'page_unreadable', message, { headers: { 'retry-after': '2' } });
     }
@@ -207,25 +207,25 @@ export class Pages {
 }
 
 /** Behind a TLS proxy the host is called by http and knows the https port only if the proxy forwards it. */
-function isOwn(origin: string, url: string): boolean {
+function isSameOrigin(origin: string, url: string): boolean {
   const from = URL.parse(origin);
   const own = new URL(url);
   if (from?.protocol === 'https:' && own.port === '443') own.port = '';
   return from?.host === own.host && from.host !== '';
 }
 
-const zippedTag = (etag: string): string => `${etag.slice(0, -1)}-gzip"`;
+const gzipTag = (etag: string): string => `${etag.slice(0, -1)}-gzip"`;
 
 /** Whether the client has the current version, compressed or not; compressing proxies make tags weak. */
-const isKnown = (asked: string | null, { etag }: Held): boolean =>
-  (asked ?? '')
+const matchesTag = (requestedTag: string | null, { etag }: CachedFile): boolean =>
+  (requestedTag ?? '')
     .split(',')
     .map((tag) => tag.trim().replace(/^W\//, ''))
-    .some((tag) => tag === etag || tag === zippedTag(etag));
+    .some((tag) => tag === etag || tag === gzipTag(etag));
 
 const newNonce = (): string => randomBytes(18).toString('base64url');
 
-const sent = (
+const createFileResponse = (
   isHead: boolean,
   bytes: Uint8Array<ArrayBuffer>,
   status: number,
@@ -236,23 +236,23 @@ const sent = (
     headers: { ...headers, 'content-length': String(bytes.length) },
   });
 
-const page = (
+const createPageResponse = (
   html: string,
   policy: string,
   status = 200,
-  more: Readonly<Record<string, string>> = {},
+  extraHeaders: Readonly<Record<string, string>> = {},
 ): Response =>
   new Response(html, {
     status,
     headers: {
-      'content-type': types['html'] ?? '',
+      'content-type': contentTypes['html'] ?? '',
       'content-security-policy': policy,
       'cache-control': 'no-store',
       vary: 'accept, cookie, authorization',
       'x-content-type-options': 'nosniff',
       'referrer-policy': 'no-referrer',
       'cross-origin-opener-policy': 'same-origin',
-      ...more,
+      ...extraHeaders,
     },
   });
 
@@ -260,12 +260,12 @@ const page = (
  * Start and exclusive end of a single requested range; multiple ranges are answered with the whole file, as the
  * standard allows.
  */
-function rangeOf(
-  asked: string | null,
+function parseRange(
+  rangeHeader: string | null,
   ifRange: string | null,
-  { bytes, etag }: Held,
+  { bytes, etag }: CachedFile,
 ): readonly [number, number] | 'none' | undefined {
-  const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(asked ?? '') ?? [];
+  const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(rangeHeader ?? '') ?? [];
   if ((first === '' && last === '') || (ifRange !== null && ifRange !== etag)) return undefined;
   const size = bytes.length;
   if (first === '') return last === '0' ? 'none' : [Math.max(0, size - Number(last)), size];

@@ -5,13 +5,13 @@ import type { Envelope } from '../../http/error.ts';
 type Noun = RecorderEnvelope['noun'];
 
 /** Creates a response in the recorder's envelope. */
-export const answer = (
+export const createResponse = (
   noun: Noun,
   data: unknown,
   { warnings = [], init = {} }: { warnings?: readonly string[]; init?: ResponseInit } = {},
-): Response => Response.json(enveloped(noun, data, warnings), init);
+): Response => Response.json(wrapInEnvelope(noun, data, warnings), init);
 
-const enveloped = (noun: Noun, data: unknown, warnings: readonly string[] = []): RecorderEnvelope => ({
+const wrapInEnvelope = (noun: Noun, data: unknown, warnings: readonly string[] = []): RecorderEnvelope => ({
   contract: 1,
   noun,
   data,
@@ -20,7 +20,7 @@ const enveloped = (noun: Noun, data: unknown, warnings: readonly string[] = []):
 });
 
 /** The noun of a path: its first segment after the prefix; other paths count as `rack`. */
-const nounOf = (path: string): Noun => nouns[path.split('/')[3] ?? ''] ?? 'rack';
+const readNoun = (path: string): Noun => nouns[path.split('/')[3] ?? ''] ?? 'rack';
 const nouns: Readonly<Record<string, Noun | undefined>> = {
   racks: 'rack',
   grants: 'grant',
@@ -28,13 +28,13 @@ const nouns: Readonly<Record<string, Noun | undefined>> = {
   ingest: 'ingest',
 };
 
-export const recorderRefusalEnvelope: Envelope = ({ code, message, violations }, _requestId, path = '') => ({
-  ...enveloped(nounOf(path), null),
+export const recorderErrorEnvelope: Envelope = ({ code, message, violations }, _requestId, path = '') => ({
+  ...wrapInEnvelope(readNoun(path), null),
   error: { code, message, ...(violations ? { violations } : {}) },
 });
 
 /** Schema of the envelope for a noun and its data. */
-export const envelopeOf = <Data extends z.ZodType>(id: string, noun: Noun, data: Data) =>
+export const envelopeSchema = <Data extends z.ZodType>(id: string, noun: Noun, data: Data) =>
   z
     .object({
       contract: z.literal(1),
@@ -45,7 +45,7 @@ export const envelopeOf = <Data extends z.ZodType>(id: string, noun: Noun, data:
     })
     .meta({ id });
 
-export const recorderRefusal = z
+export const recorderErrorSchema = z
   .object({
     contract: z.literal(1),
     noun: z.enum(['rack', 'grant', 'review', 'ingest']),
@@ -60,8 +60,8 @@ export const recorderRefusal = z
   })
   .meta({ id: 'RecorderRefusal' });
 
-export const json = (description: string, schema: z.ZodType) => ({
+export const jsonResponse = (description: string, schema: z.ZodType) => ({
   description,
   content: { 'application/json': schema },
 });
-export const refusal = (description: string) => json(description, recorderRefusal);
+export const errorResponse = (description: string) => jsonResponse(description, recorderErrorSchema);

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Grant, ReviewEntry, WriteToken } from '../../recorder/types.ts';
 import { racks } from '../../watch/index.ts';
-import { envelopeOf } from './envelope.ts';
+import { envelopeSchema } from './envelope.ts';
 
 const time = z.iso.datetime();
 const rack = z.enum(racks);
@@ -32,7 +32,7 @@ const writeToken = z.object({
   revoked_at: time.nullable(),
 }) satisfies z.ZodType<WriteToken>;
 
-export const grantsAnswer = envelopeOf(
+export const grantsAnswer = envelopeSchema(
   'RecorderGrants',
   'grant',
   z.object({
@@ -65,7 +65,7 @@ const entry = z.object({
   details: z.record(z.string(), z.unknown()).describe('Counts, and the values before and after.'),
 }) satisfies z.ZodType<ReviewEntry>;
 
-export const reviewAnswer = envelopeOf(
+export const reviewAnswer = envelopeSchema(
   'RecorderReview',
   'review',
   z.object({

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { racks } from '../../watch/index.ts';
 import { jsonObject } from '../../http/schema/json-object.ts';
-import { described } from '../../http/schema/list.ts';
-import { envelopeOf } from './envelope.ts';
+import { toJsonSchema } from '../../http/schema/list.ts';
+import { envelopeSchema } from './envelope.ts';
 
 /** Limits of one request, in bytes except for `events`. */
 export const ingestLimits = {
@@ -12,26 +12,26 @@ export const ingestLimits = {
   attributes: 16 * 1024,
 } as const;
 
-const missingOr = (what: string) => (issue: { readonly input?: unknown }) =>
-  issue.input === undefined ? 'is missing' : what;
-const text = (most: number) =>
+const missingOrError = (message: string) => (issue: { readonly input?: unknown }) =>
+  issue.input === undefined ? 'is missing' : message;
+const text = (max: number) =>
   z
-    .string({ error: missingOr('expected a text') })
+    .string({ error: missingOrError('expected a text') })
     .min(1, 'must not be empty')
-    .max(most, `at most ${most} characters`);
-const fits = (value: string, most: number) => Buffer.byteLength(value) <= most;
+    .max(max, `at most ${max} characters`);
+const fitsBytes = (value: string, max: number) => Buffer.byteLength(value) <= max;
 
-const content = z.string({ error: 'expected a text' }).refine((value) => fits(value, ingestLimits.content), {
+const content = z.string({ error: 'expected a text' }).refine((value) => fitsBytes(value, ingestLimits.content), {
   error: `at most ${ingestLimits.content} bytes of UTF-8; send the rest as further events`,
 });
 const attributes = jsonObject('expected an object').refine(
-  (value) => fits(JSON.stringify(value), ingestLimits.attributes),
+  (value) => fitsBytes(JSON.stringify(value), ingestLimits.attributes),
   { error: `at most ${ingestLimits.attributes} bytes as JSON` },
 );
 
 /** Converts times to UTC with milliseconds, as stored, so that they sort as text. */
 const time = z.iso
-  .datetime({ offset: true, error: missingOr('expected a time of RFC 3339, as 2030-01-31T12:00:00Z') })
+  .datetime({ offset: true, error: missingOrError('expected a time of RFC 3339, as 2030-01-31T12:00:00Z') })
   .transform((at) => new Date(at).toISOString());
 
 const event = z.object(
@@ -56,19 +56,19 @@ const event = z.object(
 const events = z
   .array(z.unknown(), { error: 'expected a list of events' })
   .min(1, 'expected at least one event')
-  .meta({ items: described(event), maxItems: ingestLimits.events })
-  .transform((given, context) => {
-    if (given.length > ingestLimits.events)
+  .meta({ items: toJsonSchema(event), maxItems: ingestLimits.events })
+  .transform((values, context) => {
+    if (values.length > ingestLimits.events)
       context.addIssue(
-        `at most ${ingestLimits.events} events, got ${given.length}; send the rest in another request`,
+        `at most ${ingestLimits.events} events, got ${values.length}; send the rest in another request`,
       );
     const checked: z.output<typeof event>[] = [];
-    for (const [index, one] of given.slice(0, ingestLimits.events).entries()) {
-      const { success, data, error } = event.safeParse(one);
+    for (const [index, value] of values.slice(0, ingestLimits.events).entries()) {
+      const { success, data, error } = event.safeParse(value);
       if (success) checked.push(data);
       else
         for (const { path, message } of error.issues)
-          context.issues.push({ code: 'custom', path: [index, ...path], message, input: one });
+          context.issues.push({ code: 'custom', path: [index, ...path], message, input: value });
     }
     return checked;
   });
@@ -77,7 +77,7 @@ export const ingestRequest = z
   .object({ events }, { error: "expected an object with 'events'" })
   .meta({ id: 'RecorderIngestRequest' });
 
-export const ingestAnswer = envelopeOf(
+export const ingestAnswer = envelopeSchema(
   'RecorderIngest',
   'ingest',
   z.object({

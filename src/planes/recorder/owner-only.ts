@@ -5,7 +5,7 @@ import type { Route } from '../../http/route.ts';
  * Refuses peer tokens. A peer may read and write what it was granted; policies and the review require the host's own
  * bearer token.
  */
-export const ownerOnly: NonNullable<Route['before']> = ({ by }) => {
+export const refusePeers: NonNullable<Route['beforeBody']> = ({ by }) => {
   if (!by.startsWith('peer:')) return;
   throw new HttpError(
     403,

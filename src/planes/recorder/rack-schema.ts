@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { Rack, Tombstone } from '../../recorder/types.ts';
 import { racks } from '../../watch/index.ts';
-import { envelopeOf } from './envelope.ts';
-import { strict } from '../../http/schema/strict.ts';
+import { envelopeSchema } from './envelope.ts';
+import { strictObject } from '../../http/schema/strict.ts';
 
 const time = z.iso.datetime();
 const count = z.int().min(0);
@@ -43,18 +43,18 @@ const tombstone = z.object({
   verified: z.literal(true).describe('Verified by reading back that nothing is left.'),
 }) satisfies z.ZodType<Tombstone>;
 
-export const rackAnswer = envelopeOf('RecorderRack', 'rack', rack);
-export const racksAnswer = envelopeOf('RecorderRacks', 'rack', z.array(rack));
-export const tombstoneAnswer = envelopeOf('RecorderTombstone', 'rack', tombstone);
+export const rackAnswer = envelopeSchema('RecorderRack', 'rack', rack);
+export const racksAnswer = envelopeSchema('RecorderRacks', 'rack', z.array(rack));
+export const tombstoneAnswer = envelopeSchema('RecorderTombstone', 'rack', tombstone);
 
 /** A partial change. The recorder validates bounds and patterns. */
-const bound = z.int({ error: 'expected a whole number' }).optional();
-export const rackChange = strict(
+const limit = z.int({ error: 'expected a whole number' }).optional();
+export const rackChange = strictObject(
   {
     armed: z.boolean({ error: 'expected true or false' }).optional(),
-    policy: strict({
+    policy: strictObject({
       content: content.optional(),
-      retention: strict({ days: bound, bytes: bound, events: bound }).optional(),
+      retention: strictObject({ days: limit, bytes: limit, events: limit }).optional(),
       redact: z
         .array(z.string({ error: 'expected a text' }), { error: 'expected a list of texts' })
         .optional(),

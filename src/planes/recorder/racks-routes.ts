@@ -2,41 +2,41 @@ import type { RecorderService } from '../../recorder/services.ts';
 import type { Rack } from '../../recorder/types.ts';
 import { racks } from '../../watch/index.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
-import { answer, json, refusal } from './envelope.ts';
-import { ownerOnly } from './owner-only.ts';
+import { createResponse, jsonResponse, errorResponse } from './envelope.ts';
+import { refusePeers } from './owner-only.ts';
 import { rackAnswer, rackChange, racksAnswer, tombstoneAnswer } from './rack-schema.ts';
 
 const params = { id: `Id of the rack: ${racks.join(', ')}.` };
-const unknown = refusal('No rack has this id.');
-const notOfPeers = refusal("Not available with a peer's token.");
+const notFoundResponse = errorResponse('No rack has this id.');
+const peersRefusedResponse = errorResponse("Not available with a peer's token.");
 
 /** Routes for racks: what they store, how much and for how long. */
 export function racksRoutes(recorder: Pick<RecorderService, 'racks' | 'rack' | 'change' | 'purge'>): Route[] {
-  const rackAs = (rack: Rack) => answer('rack', rack, { warnings: warningsOf(rack) });
+  const rackResponse = (rack: Rack) => createResponse('rack', rack, { warnings: findWarnings(rack) });
 
-  const list = defineRoute({
+  const listRacks = defineRoute({
     method: 'GET',
     path: '/recorder/v1/racks',
     operationId: 'listRacks',
     summary: 'List the racks with their state, policy and size',
-    answers: { 200: json('All racks.', racksAnswer) },
+    responses: { 200: jsonResponse('All racks.', racksAnswer) },
     async handle() {
-      const all = await recorder.racks();
-      return answer('rack', all, { warnings: all.flatMap(warningsOf) });
+      const allRacks = await recorder.racks();
+      return createResponse('rack', allRacks, { warnings: allRacks.flatMap(findWarnings) });
     },
   });
 
-  const one = defineRoute({
+  const getRack = defineRoute({
     method: 'GET',
     path: '/recorder/v1/racks/{id}',
     operationId: 'getRack',
     summary: 'Get a rack',
     params,
-    answers: { 200: json('The rack.', rackAnswer), 404: unknown },
-    handle: async ({ params: { id = '' } }) => rackAs(await recorder.rack(id)),
+    responses: { 200: jsonResponse('The rack.', rackAnswer), 404: notFoundResponse },
+    handle: async ({ params: { id = '' } }) => rackResponse(await recorder.rack(id)),
   });
 
-  const put = defineRoute({
+  const putRack = defineRoute({
     method: 'PUT',
     path: '/recorder/v1/racks/{id}',
     operationId: 'putRack',
@@ -44,13 +44,13 @@ export function racksRoutes(recorder: Pick<RecorderService, 'racks' | 'rack' | '
     description:
       'Absent members stay unchanged. Disarming keeps the history; lower limits take effect at once.',
     params,
-    before: ownerOnly,
+    beforeBody: refusePeers,
     body: rackChange,
-    answers: { 200: json('The updated rack.', rackAnswer), 403: notOfPeers, 404: unknown },
-    handle: async ({ params: { id = '' }, body, by }) => rackAs(await recorder.change(id, body, by)),
+    responses: { 200: jsonResponse('The updated rack.', rackAnswer), 403: peersRefusedResponse, 404: notFoundResponse },
+    handle: async ({ params: { id = '' }, body, by }) => rackResponse(await recorder.change(id, body, by)),
   });
 
-  const purge = defineRoute({
+  const purgeRack = defineRoute({
     method: 'DELETE',
     path: '/recorder/v1/racks/{id}/history',
     operationId: 'purgeRack',
@@ -58,15 +58,15 @@ export function racksRoutes(recorder: Pick<RecorderService, 'racks' | 'rack' | '
     description:
       'The response is sent after the history was removed from the data directory and the removal was verified. The state of the rack does not change.',
     params,
-    before: ownerOnly,
-    answers: { 200: json('The tombstone of the history.', tombstoneAnswer), 403: notOfPeers, 404: unknown },
-    handle: async ({ params: { id = '' }, by }) => answer('rack', await recorder.purge(id, by)),
+    beforeBody: refusePeers,
+    responses: { 200: jsonResponse('The tombstone of the history.', tombstoneAnswer), 403: peersRefusedResponse, 404: notFoundResponse },
+    handle: async ({ params: { id = '' }, by }) => createResponse('rack', await recorder.purge(id, by)),
   });
 
-  return [list, one, put, purge];
+  return [listRacks, getRack, putRack, purgeRack];
 }
 
-function warningsOf({ id, armed, policy }: Rack): string[] {
+function findWarnings({ id, armed, policy }: Rack): string[] {
   if (!armed || policy.content !== 'full' || policy.redact.includes('@credentials')) return [];
   return [
     `the rack ${id} stores full texts without redacting credentials; add '@credentials' to policy.redact.`,

@@ -14,26 +14,26 @@ const statuses: Readonly<Record<RecorderErrorKind, number>> = {
 const retryAfter: Partial<Record<RecorderErrorKind, string>> = { too_many: '1', unavailable: '5' };
 
 /** Converts the errors of the recorder to HTTP errors in the given routes. */
-export const refusing = (routes: readonly Route[]): Route[] =>
+export const withHttpErrors = (routes: readonly Route[]): Route[] =>
   routes.map((route) => {
-    const { before } = route;
+    const { beforeBody: before } = route;
     return {
       ...route,
-      ...(before ? { before: (request) => asRecorderProblems(() => before(request)) } : {}),
-      handle: (request) => asRecorderProblems(() => route.handle(request)),
+      ...(before ? { beforeBody: (request) => withRecorderHttpErrors(() => before(request)) } : {}),
+      handle: (request) => withRecorderHttpErrors(() => route.handle(request)),
     };
   });
 
-export async function asRecorderProblems<Value>(work: () => Value | Promise<Value>): Promise<Value> {
+export async function withRecorderHttpErrors<Value>(action: () => Value | Promise<Value>): Promise<Value> {
   try {
-    return await work();
+    return await action();
   } catch (error) {
-    throw recorderProblem(error);
+    throw toHttpError(error);
   }
 }
 
 /** Returns any other error unchanged. */
-function recorderProblem(error: unknown): unknown {
+function toHttpError(error: unknown): unknown {
   if (!(error instanceof RecorderError)) return error;
   const { kind, code } = error;
   // `events[0].at` becomes `events.0.at`, as in violations of other bodies.
@@ -41,9 +41,9 @@ function recorderProblem(error: unknown): unknown {
     path: path.replaceAll(/\[(\d+)\]/g, '.$1'),
     message,
   }));
-  const faults = violations.map(({ path, message }) => `${path}: ${message}`).join('; ');
+  const violationText = violations.map(({ path, message }) => `${path}: ${message}`).join('; ');
   const seconds = retryAfter[kind];
-  return new HttpError(statuses[kind], code, faults === '' ? error.message : `${error.message} ${faults}.`, {
+  return new HttpError(statuses[kind], code, violationText === '' ? error.message : `${error.message} ${violationText}.`, {
     ...(violations.length > 0 ? { violations } : {}),
     ...(seconds === undefined ? {} : { headers: { 'retry-after': seconds } }),
   });

@@ -1,26 +1,26 @@
 import { racks } from '../../watch/index.ts';
 import type { RecorderService } from '../../recorder/services.ts';
-import { wholeQuery } from '../agent/whole-query.ts';
+import { readIntegerQuery } from '../agent/whole-query.ts';
 import { defineRoute, type Plane } from '../../http/route.ts';
-import { answer, json, recorderRefusal, recorderRefusalEnvelope, refusal } from './envelope.ts';
+import { createResponse, jsonResponse, recorderErrorSchema, recorderErrorEnvelope, errorResponse } from './envelope.ts';
 import { grantsAnswer, reviewAnswer } from './grant-schema.ts';
 import { ingestAnswer, ingestLimits, ingestRequest } from './ingest-schema.ts';
-import { ownerOnly } from './owner-only.ts';
+import { refusePeers } from './owner-only.ts';
 import { racksRoutes } from './racks-routes.ts';
-import { refusing } from './refusal.ts';
+import { withHttpErrors } from './refusal.ts';
 
 const tokenHeader = 'x-svc-write-token';
 const rackQuery = { rack: `Only this rack: ${racks.join(', ')}.` };
-const unknownRack = refusal('No rack has this id.');
-const notOfPeers = refusal("Not available with a peer's token.");
-const listed = { least: 1, most: 1000, otherwise: 100 };
-const known = { least: 0, most: 999_999_999, otherwise: 0 };
+const rackNotFoundResponse = errorResponse('No rack has this id.');
+const peersRefusedResponse = errorResponse("Not available with a peer's token.");
+const limitRange = { min: 1, max: 1000, defaultValue: 100 };
+const afterRange = { min: 0, max: 999_999_999, defaultValue: 0 };
 
 /**
  * The recorder plane: what conversation content may be stored, from the planes and from other senders. Stored content
  * is read through the observe plane.
  */
-export function recorderPlane(recorder: RecorderService): Plane {
+export function createRecorderPlane(recorder: RecorderService): Plane {
   const grants = defineRoute({
     method: 'GET',
     path: '/recorder/v1/grants',
@@ -29,13 +29,13 @@ export function recorderPlane(recorder: RecorderService): Plane {
     description:
       'Grants and write tokens are created on the command line: `node dist/host.js recorder grant`.',
     query: rackQuery,
-    before: ownerOnly,
-    answers: {
-      200: json('Grants and tokens, including expired ones.', grantsAnswer),
-      403: notOfPeers,
-      404: unknownRack,
+    beforeBody: refusePeers,
+    responses: {
+      200: jsonResponse('Grants and tokens, including expired ones.', grantsAnswer),
+      403: peersRefusedResponse,
+      404: rackNotFoundResponse,
     },
-    handle: async ({ query }) => answer('grant', await recorder.grants(query.get('rack') ?? undefined)),
+    handle: async ({ query }) => createResponse('grant', await recorder.grants(query.get('rack') ?? undefined)),
   });
 
   const review = defineRoute({
@@ -48,17 +48,17 @@ export function recorderPlane(recorder: RecorderService): Plane {
       after: 'The `seq` of the last known entry.',
       limit: 'Maximum number of entries: 1 to 1000, default 100.',
     },
-    before: ownerOnly,
-    answers: {
-      200: json('The entries.', reviewAnswer),
-      400: refusal('A parameter is out of range or not a number.'),
-      403: notOfPeers,
-      404: unknownRack,
+    beforeBody: refusePeers,
+    responses: {
+      200: jsonResponse('The entries.', reviewAnswer),
+      400: errorResponse('A parameter is out of range or not a number.'),
+      403: peersRefusedResponse,
+      404: rackNotFoundResponse,
     },
     async handle({ query }) {
-      const after = wholeQuery(query, 'after', known);
-      const limit = wholeQuery(query, 'limit', listed);
-      return answer('review', await recorder.review({ rack: query.get('rack') ?? undefined, after, limit }));
+      const after = readIntegerQuery(query, 'after', afterRange);
+      const limit = readIntegerQuery(query, 'limit', limitRange);
+      return createResponse('review', await recorder.review({ rack: query.get('rack') ?? undefined, after, limit }));
     },
   });
 
@@ -72,20 +72,20 @@ export function recorderPlane(recorder: RecorderService): Plane {
     headers: { [tokenHeader]: 'Write token of the rack.' },
     body: ingestRequest,
     jsonLimitBytes: ingestLimits.body,
-    answers: {
-      200: json('Counts of accepted and duplicate events.', ingestAnswer),
-      401: refusal('The bearer token or the write token is missing, wrong or expired.'),
-      403: refusal('The write token belongs to another caller.'),
-      409: refusal('The rack is disarmed, or redacting these events takes too long.'),
-      429: refusal('Too many events arrive; `Retry-After` says when to retry.'),
-      503: refusal('The events cannot be stored now.'),
+    responses: {
+      200: jsonResponse('Counts of accepted and duplicate events.', ingestAnswer),
+      401: errorResponse('The bearer token or the write token is missing, wrong or expired.'),
+      403: errorResponse('The write token belongs to another caller.'),
+      409: errorResponse('The rack is disarmed, or redacting these events takes too long.'),
+      429: errorResponse('Too many events arrive; `Retry-After` says when to retry.'),
+      503: errorResponse('The events cannot be stored now.'),
     },
-    async before({ headers, by }) {
+    async beforeBody({ headers, by }) {
       // Refuses and records the attempt in the review; the body is not needed for that.
       if (headers.get(tokenHeader) === null) await recorder.ingest(null, [], by);
     },
     handle: async ({ body, headers, by }) =>
-      answer('ingest', await recorder.ingest(headers.get(tokenHeader), body.events, by)),
+      createResponse('ingest', await recorder.ingest(headers.get(tokenHeader), body.events, by)),
   });
 
   return {
@@ -93,9 +93,9 @@ export function recorderPlane(recorder: RecorderService): Plane {
     summary:
       'Recorder: what conversation content may be stored. Racks, grants and a review log. Requires the bearer token, also on loopback.',
     prefixes: ['/recorder'],
-    envelope: recorderRefusalEnvelope,
-    errorSchema: recorderRefusal,
+    envelope: recorderErrorEnvelope,
+    errorSchema: recorderErrorSchema,
     gate: 'bearer',
-    routes: refusing([...racksRoutes(recorder), grants, review, ingest]),
+    routes: withHttpErrors([...racksRoutes(recorder), grants, review, ingest]),
   };
 }

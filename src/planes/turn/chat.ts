@@ -1,25 +1,25 @@
 import { type ChatInput, type PreparedChat, prepareChat } from '../../chat/index.ts';
 import type { Engine, Tokenizer } from '../../engine/index.ts';
-import type { Work } from '../../watch/index.ts';
+import type { TraceSpan } from '../../watch/index.ts';
 import type { AnswerEvent, FinishReason } from '../../wires/core/answer.ts';
 import type { AnswerBatches } from '../../wires/core/backend.ts';
 import { toHttpError } from '../resident.ts';
-import { type Answering, type ChoiceEvent, startChoices, type TextRequest } from './choices.ts';
+import { type GenerationResources, type ChoiceEvent, startChoices, type TextRequest } from './choices.ts';
 import { writeLogprobs } from './logprobs.ts';
-import { type ParsedDelta, Progress } from './progress.ts';
-import { sayConversation } from './said.ts';
+import { type ParsedDelta, AnswerParser } from './progress.ts';
+import { recordConversation } from './said.ts';
 import { toSharedTimings, toTimings } from './timings.ts';
 import { toUsage } from './usage.ts';
-import { Watcher } from './watched.ts';
+import { AnswerTracer } from './watched.ts';
 
 /** Options for answering a conversation; `maxTokens` is computed once the prompt's length is known. */
-export interface ChatAsk
+export interface ChatAnswerOptions
   extends Omit<TextRequest, 'prompt' | 'maxTokens' | 'grammar' | 'visible' | 'promptLogprobs'> {
   readonly input: ChatInput;
   /** Returns the token limit of the answer. @throws where prompt and answer exceed the context */
   readonly maxTokens: (promptTokens: number) => number;
   /** Only the prompt is of interest: no answer events are produced. */
-  readonly promptOnly?: boolean;
+  readonly isPromptOnly?: boolean;
 }
 
 export interface StartedChat {
@@ -32,41 +32,41 @@ export interface StartedChat {
  * @param span of the request, where it is traced as a completion
  */
 export async function startChat(
-  answering: Answering,
-  { input, maxTokens, promptOnly = false, ...ask }: ChatAsk,
+  answering: GenerationResources,
+  { input, maxTokens, isPromptOnly = false, ...options }: ChatAnswerOptions,
   signal: AbortSignal,
-  work?: Work<'completion'>,
+  span?: TraceSpan<'completion'>,
 ): Promise<StartedChat> {
-  if (work) sayConversation(work, input);
-  const prepared = await prepare(answering.engine, input);
+  if (span) recordConversation(span, input);
+  const prepared = await preparePrompt(answering.engine, input);
   const request: TextRequest = {
-    ...ask,
+    ...options,
     prompt: prepared.prompt,
     maxTokens: maxTokens(prepared.prompt.length),
-    stop: [...ask.stop, ...prepared.stop],
+    stop: [...options.stop, ...prepared.stop],
     grammar: prepared.grammar,
     visible: prepared.visible,
   };
   const { tokenizer } = answering.engine;
   const choices = await startChoices(answering, [request], signal);
-  const events = parsedAnswers(choices, { prepared, tokenizer, answers: ask.n ?? 1, promptOnly, work });
+  const events = parseAnswers(choices, { prepared, tokenizer, answers: options.n ?? 1, isPromptOnly, span });
   return { prepared, events };
 }
 
 /** Renders and encodes a conversation. @throws HttpError */
-export const prepare = (engine: Engine, input: ChatInput): Promise<PreparedChat> =>
+export const preparePrompt = (engine: Engine, input: ChatInput): Promise<PreparedChat> =>
   prepareChat(engine, input).catch((error: unknown) => {
     throw toHttpError(error);
   });
 
 /** Options for parsing the answers to a conversation. */
-export interface Reading {
+export interface ParseOptions {
   readonly prepared: PreparedChat;
   readonly tokenizer: Tokenizer;
   /** Default 1. */
   readonly answers?: number;
-  readonly promptOnly?: boolean;
-  readonly work?: Work<'completion'> | undefined;
+  readonly isPromptOnly?: boolean;
+  readonly span?: TraceSpan<'completion'> | undefined;
 }
 
 interface ChoiceEnd extends Omit<Extract<ChoiceEvent, { type: 'end' }>, 'finishReason'> {
@@ -75,86 +75,86 @@ interface ChoiceEnd extends Omit<Extract<ChoiceEvent, { type: 'end' }>, 'finishR
 }
 
 /** Parses the generated text of the answers into events, as it arrives. */
-export async function* parsedAnswers(
+export async function* parseAnswers(
   choices: AsyncGenerator<ChoiceEvent, void, undefined>,
-  { prepared, tokenizer, answers = 1, promptOnly = false, work }: Reading,
+  { prepared, tokenizer, answers = 1, isPromptOnly = false, span }: ParseOptions,
 ): AnswerBatches {
-  const parsers = new Map<number, Progress>();
+  const parsers = new Map<number, AnswerParser>();
   const ends: ChoiceEnd[] = [];
-  const watcher = work && new Watcher(work, { all: answers, each: answers });
+  const tracer = span && new AnswerTracer(span, { total: answers, answersPerPrompt: answers });
   try {
     for await (const event of choices) {
       const { choice, measured } = event;
-      const from = { choice, ...(measured ? { timings: measured.timings } : {}) };
+      const origin = { choice, ...(measured ? { timings: measured.timings } : {}) };
       if (event.type === 'prompt') {
         const { processed, cached, ms } = event;
         const promptTokens = prepared.prompt.length;
-        if (!promptOnly) yield [{ ...from, type: 'progress', promptTokens, processed, cached, ms }];
+        if (!isPromptOnly) yield [{ ...origin, type: 'progress', promptTokens, processed, cached, ms }];
         continue;
       }
-      const parser = parsers.get(choice) ?? new Progress(prepared, tokenizer);
+      const parser = parsers.get(choice) ?? new AnswerParser(prepared, tokenizer);
       parsers.set(choice, parser);
-      const deltas = event.type === 'text' ? parser.text(event) : parser.end();
-      const told = promptOnly ? [] : deltas.map((delta) => written(delta, from, tokenizer));
-      for (const one of told) watcher?.take(one);
-      const batch: AnswerEvent[] = told;
+      const deltas = event.type === 'text' ? parser.push(event) : parser.end();
+      const events = isPromptOnly ? [] : deltas.map((delta) => toWireDelta(delta, origin, tokenizer));
+      for (const delta of events) tracer?.record(delta);
+      const batch: AnswerEvent[] = events;
       if (event.type === 'end') {
         parsers.delete(choice);
-        const end = endOf(event, { prepared, parser, promptOnly });
+        const end = toChoiceEnd(event, { prepared, parser, isPromptOnly });
         ends.push(end);
-        watcher?.take(end);
+        tracer?.record(end);
         // Usage precedes the last finish event, because a wire may have to write both in one object.
-        if (ends.length === answers) batch.push(usageOf(ends, answers));
-        batch.push(finishOf(end));
+        if (ends.length === answers) batch.push(toUsageEvent(ends, answers));
+        batch.push(toFinishEvent(end));
       }
       if (batch.length > 0) yield batch;
     }
   } finally {
-    watcher?.end();
+    tracer?.end();
   }
 }
 
 type Delta = Extract<AnswerEvent, { type: 'text' | 'reasoning' | 'tool_call' | 'tool_arguments' }>;
 
-function written(
+function toWireDelta(
   delta: ParsedDelta,
-  from: Pick<AnswerEvent, 'choice' | 'timings'>,
+  origin: Pick<AnswerEvent, 'choice' | 'timings'>,
   tokenizer: Tokenizer,
 ): Delta {
-  if (delta.type === 'tool_call' || delta.type === 'tool_arguments') return { ...from, ...delta };
+  if (delta.type === 'tool_call' || delta.type === 'tool_arguments') return { ...origin, ...delta };
   const { type, text, logprobs } = delta;
-  const told = logprobs ? { logprobs: writeLogprobs(tokenizer, logprobs) } : {};
-  return { ...from, type: type === 'content' ? 'text' : type, text, ...told };
+  const logprobMembers = logprobs ? { logprobs: writeLogprobs(tokenizer, logprobs) } : {};
+  return { ...origin, type: type === 'content' ? 'text' : type, text, ...logprobMembers };
 }
 
-function endOf(
+function toChoiceEnd(
   event: Extract<ChoiceEvent, { type: 'end' }>,
   {
     prepared,
     parser,
-    promptOnly,
-  }: { readonly prepared: PreparedChat; readonly parser: Progress; readonly promptOnly: boolean },
+    isPromptOnly,
+  }: { readonly prepared: PreparedChat; readonly parser: AnswerParser; readonly isPromptOnly: boolean },
 ): ChoiceEnd {
   const { stopText, ...end } = event;
-  if (promptOnly)
+  if (isPromptOnly)
     return {
       ...end,
       finishReason: 'length',
       usage: { ...end.usage, completion_tokens: 0 },
       reasoningTokens: 0,
     };
-  const isCall = end.finishReason === 'stop' && parser.called;
+  const isCall = end.finishReason === 'stop' && parser.hasCompleteCalls;
   // A stop text added by the template is not reported to the caller.
-  const isOwn = stopText !== undefined && prepared.stop.includes(stopText);
+  const isTemplateStop = stopText !== undefined && prepared.stop.includes(stopText);
   return {
     ...end,
     finishReason: isCall ? 'tool_calls' : end.finishReason,
-    ...(stopText === undefined || isOwn ? {} : { stopText }),
+    ...(stopText === undefined || isTemplateStop ? {} : { stopText }),
     reasoningTokens: parser.reasoningTokens,
   };
 }
 
-const finishOf = (end: ChoiceEnd): AnswerEvent => ({
+const toFinishEvent = (end: ChoiceEnd): AnswerEvent => ({
   type: 'finish',
   choice: end.choice,
   reason: end.finishReason,
@@ -162,7 +162,7 @@ const finishOf = (end: ChoiceEnd): AnswerEvent => ({
   timings: toTimings(end),
 });
 
-const usageOf = (ends: readonly ChoiceEnd[], answers: number): AnswerEvent => ({
+const toUsageEvent = (ends: readonly ChoiceEnd[], answers: number): AnswerEvent => ({
   type: 'usage',
   usage: toUsage(ends, answers),
   timings: toSharedTimings(ends, answers),

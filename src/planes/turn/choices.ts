@@ -1,14 +1,14 @@
 import type { Engine, GenerateRequest, GenerationEvent } from '../../engine/index.ts';
-import type { Grammar, Grammars, GrammarSource } from '../../grammar/types.ts';
+import type { Grammar, GrammarService, GrammarSource } from '../../grammar/types.ts';
 import { HttpError } from '../../http/error.ts';
 import { toHttpError } from '../resident.ts';
 import { generate } from './generation.ts';
-import { sideBySide } from './side-by-side.ts';
+import { runConcurrently } from './side-by-side.ts';
 import type { Timings } from '../../wires/core/answer.ts';
-import { Watch } from './timings.ts';
+import { AnswerStopwatch } from './timings.ts';
 
 /** Answers of one request that run at a time, where the engine has that many slots. */
-const mostAtOnce = 8;
+const maxAtOnce = 8;
 
 /** A prompt to continue, with its options. */
 export interface TextRequest extends Omit<GenerateRequest, 'constraint' | 'signal'> {
@@ -18,9 +18,9 @@ export interface TextRequest extends Omit<GenerateRequest, 'constraint' | 'signa
 }
 
 /** Resources for text requests: the resident engine and its grammar compiler. */
-export interface Answering {
+export interface GenerationResources {
   readonly engine: Engine;
-  readonly grammars: Grammars | undefined;
+  readonly grammars: GrammarService | undefined;
 }
 
 /** `choice` numbers the answers of the first request first, then those of the second. */
@@ -36,7 +36,7 @@ export interface Measured {
  * Refusals become `HttpError`s. Leaving the loop stops all answers.
  */
 export async function* generateChoices(
-  answering: Answering,
+  answering: GenerationResources,
   request: TextRequest,
   signal: AbortSignal,
 ): AsyncGenerator<ChoiceEvent, void, undefined> {
@@ -47,16 +47,16 @@ export async function* generateChoices(
  * Like `generateChoices`, for several requests; a grammar that cannot be compiled is refused before the first event.
  */
 export async function startChoices(
-  answering: Answering,
+  answering: GenerationResources,
   requests: readonly TextRequest[],
   signal: AbortSignal,
 ): Promise<AsyncGenerator<ChoiceEvent, void, undefined>> {
   const grammars = new Map<GrammarSource, Grammar>();
   for (const { grammar, visible } of requests) {
     if (grammar === undefined || grammars.has(grammar)) continue;
-    grammars.set(grammar, await compile(answering, grammar, visible, signal));
+    grammars.set(grammar, await compileGrammar(answering, grammar, visible, signal));
   }
-  const starts = requests.flatMap(({ n = 1, grammar: source, ...request }) => {
+  const generations = requests.flatMap(({ n = 1, grammar: source, ...request }) => {
     const grammar = source && grammars.get(source);
     return Array.from({ length: n }, (_, index) => () => {
       const sampling = { ...request.sampling, seed: (request.sampling.seed + index) >>> 0 };
@@ -65,28 +65,28 @@ export async function startChoices(
       return request.progress ? measured(events, request.prompt.length) : events;
     });
   });
-  return sideBySide(starts, answersAtOnce(answering.engine), signal);
+  return runConcurrently(generations, maxConcurrentAnswers(answering.engine), signal);
 }
 
 async function* measured(
   events: AsyncIterable<GenerationEvent>,
   promptTokens: number,
 ): AsyncGenerator<GenerationEvent & Measured, void, undefined> {
-  const watch = new Watch(promptTokens);
+  const stopwatch = new AnswerStopwatch(promptTokens);
   for await (const event of events) {
-    if (event.type === 'prompt') watch.take(event);
-    else if (event.type === 'text') watch.count(event.ids.length);
+    if (event.type === 'prompt') stopwatch.setProgress(event);
+    else if (event.type === 'text') stopwatch.addTokens(event.ids.length);
     // Computed now, because later it could include further events.
-    yield { ...event, measured: { promptTokens, timings: watch.timings() } };
+    yield { ...event, measured: { promptTokens, timings: stopwatch.timings() } };
   }
 }
 
 /** At most the engine's slots: further answers would only fill the queue. */
-export const answersAtOnce = (engine: Engine): number =>
-  Math.max(1, Math.min(mostAtOnce, engine.stats().slots));
+export const maxConcurrentAnswers = (engine: Engine): number =>
+  Math.max(1, Math.min(maxAtOnce, engine.stats().slots));
 
-async function compile(
-  { grammars }: Answering,
+async function compileGrammar(
+  { grammars }: GenerationResources,
   source: GrammarSource,
   visible: ReadonlySet<number> | undefined,
   signal: AbortSignal,

@@ -1,11 +1,11 @@
-import type { ChatTurn, PastCall } from '../../chat/index.ts';
+import type { ChatTurn, PastToolCall } from '../../chat/index.ts';
 
-type Changeable<Value> = { -readonly [Member in keyof Value]: Value[Member] };
-type AssistantTurn = Changeable<Omit<Extract<ChatTurn, { role: 'assistant' }>, 'toolCalls'>> & {
-  toolCalls?: PastCall[];
+type Mutable<Value> = { -readonly [Member in keyof Value]: Value[Member] };
+type AssistantTurn = Mutable<Omit<Extract<ChatTurn, { role: 'assistant' }>, 'toolCalls'>> & {
+  toolCalls?: PastToolCall[];
 };
 type Turn =
-  | Changeable<Extract<ChatTurn, { role: 'system' | 'user' }>>
+  | Mutable<Extract<ChatTurn, { role: 'system' | 'user' }>>
   | AssistantTurn
   | Extract<ChatTurn, { role: 'tool' }>;
 
@@ -13,15 +13,15 @@ type Turn =
  * Builds chat turns for a wire whose items are smaller than a template's turns: consecutive reasoning, text and calls
  * of the assistant form one turn, and so do consecutive system messages.
  */
-export class Conversation {
+export class TurnBuilder {
   readonly #turns: Turn[] = [];
-  readonly #joinUsers: boolean;
+  readonly #mergeUserMessages: boolean;
   /** Maps call ids to function names. */
-  readonly #calls = new Map<string, string>();
+  readonly #functionNames = new Map<string, string>();
 
   /** @param options.mergeUserMessages for a wire that treats consecutive user messages as one */
-  constructor({ joinUsers = false }: { joinUsers?: boolean } = {}) {
-    this.#joinUsers = joinUsers;
+  constructor({ mergeUserMessages = false }: { mergeUserMessages?: boolean } = {}) {
+    this.#mergeUserMessages = mergeUserMessages;
   }
 
   get turns(): readonly ChatTurn[] {
@@ -29,46 +29,46 @@ export class Conversation {
   }
 
   system(content: string): void {
-    this.#say('system', content, true);
+    this.#append('system', content, true);
   }
 
   user(content: string): void {
-    this.#say('user', content, this.#joinUsers);
+    this.#append('user', content, this.#mergeUserMessages);
   }
 
-  #say(role: 'system' | 'user', content: string, join: boolean): void {
+  #append(role: 'system' | 'user', content: string, isMerged: boolean): void {
     const last = this.#turns.at(-1);
-    if (join && last?.role === role) last.content += `\n\n${content}`;
+    if (isMerged && last?.role === role) last.content += `\n\n${content}`;
     else this.#turns.push({ role, content });
   }
 
   assistant(content: string): void {
-    const turn = this.#answer();
+    const turn = this.#assistantTurn();
     turn.content = turn.content === '' ? content : `${turn.content}\n${content}`;
   }
 
-  thought(reasoning: string): void {
+  reasoning(reasoning: string): void {
     if (reasoning === '') return;
-    const turn = this.#answer();
+    const turn = this.#assistantTurn();
     turn.reasoning = turn.reasoning === undefined ? reasoning : `${turn.reasoning}\n${reasoning}`;
   }
 
-  call(call: PastCall): void {
-    const turn = this.#answer();
+  call(call: PastToolCall): void {
+    const turn = this.#assistantTurn();
     turn.toolCalls ??= [];
     turn.toolCalls.push(call);
-    this.#calls.set(call.id, call.name);
+    this.#functionNames.set(call.id, call.name);
   }
 
   /** @returns false where no earlier call has this id */
   result(callId: string, content: string): boolean {
-    const name = this.#calls.get(callId);
+    const name = this.#functionNames.get(callId);
     if (name === undefined) return false;
     this.#turns.push({ role: 'tool', content, callId, name });
     return true;
   }
 
-  #answer(): AssistantTurn {
+  #assistantTurn(): AssistantTurn {
     const last = this.#turns.at(-1);
     if (last?.role === 'assistant') return last;
     const turn: AssistantTurn = { role: 'assistant', content: '' };

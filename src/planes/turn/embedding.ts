@@ -1,71 +1,71 @@
 import type { Engine, ModelInfo } from '../../engine/index.ts';
-import { unlessAborted } from '../../util/abort.ts';
-import { invalidBody } from '../../http/violations.ts';
+import { raceAbort } from '../../util/abort.ts';
+import { invalidBodyError } from '../../http/violations.ts';
 import type { TextsOrIds } from '../../wires/core/members.ts';
 import { toHttpError } from '../resident.ts';
-import { toInputs } from './embedding-inputs.ts';
-import type { Visit } from './respond.ts';
-import { sayTexts } from './said.ts';
+import { encodeInputs } from './embedding-inputs.ts';
+import type { CompletionContext } from './respond.ts';
+import { recordTexts } from './said.ts';
 
 /** Vectors that are formatted before yielding to the event loop. */
-const atOnce = 32;
-const breath = () => new Promise((resolve) => setImmediate(resolve));
+const vectorsPerYield = 32;
+const yieldToEventLoop = () => new Promise((resolve) => setImmediate(resolve));
 
 /** Number of vector elements that a request asks for; absent means all. */
 type Dimensions = number | null | undefined;
 
-interface Wanted extends Pick<Visit, 'signal' | 'work'> {
+interface EmbedOptions extends Pick<CompletionContext, 'signal' | 'span'> {
   readonly dimensions?: Dimensions;
   /** Truncate inputs that are too long instead of refusing them. */
   readonly truncate?: boolean;
 }
 
-function requireDimensions({ embeddingDimensions: most = 0 }: ModelInfo, wanted: Dimensions): void {
-  if (typeof wanted !== 'number' || wanted <= most) return;
-  const message = `expected at most ${most}, which this model's embeddings have`;
-  throw invalidBody([{ path: 'dimensions', message }]);
+function requireDimensions({ embeddingDimensions: maxDimensions = 0 }: ModelInfo, requested: Dimensions): void {
+  if (typeof requested !== 'number' || requested <= maxDimensions) return;
+  const message = `expected at most ${maxDimensions}, which this model's embeddings have`;
+  throw invalidBodyError([{ path: 'dimensions', message }]);
 }
 
 /** Numbers, or base64 of the bytes. */
-type Written = number[] | string;
+type FormattedVector = number[] | string;
 
 /** Computes a vector for each input, in the output format; refusals are `HttpError`s. */
 export async function embed(
   engine: Engine,
   input: TextsOrIds,
-  { dimensions, truncate, signal, work }: Wanted,
-  write: (vector: Float32Array) => Written = inDecimals,
-): Promise<{ readonly vectors: readonly Written[]; readonly promptTokens: number }> {
+  { dimensions, truncate, signal, span }: EmbedOptions,
+  format: (vector: Float32Array) => FormattedVector = toDecimals,
+): Promise<{ readonly vectors: readonly FormattedVector[]; readonly promptTokens: number }> {
   requireDimensions(engine.model, dimensions);
-  const inputs = await toInputs(engine, input, truncate);
-  const wanted = typeof dimensions === 'number' ? { dimensions } : {};
-  sayTexts(work, engine.tokenizer, inputs);
+  const inputs = await encodeInputs(engine, input, truncate);
+  const dimensionsOption = typeof dimensions === 'number' ? { dimensions } : {};
+  recordTexts(span, engine.tokenizer, inputs);
   try {
-    const { embeddings, promptTokens } = await unlessAborted(
-      engine.embed({ inputs, ...wanted, signal }),
+    const { embeddings, promptTokens } = await raceAbort(
+      engine.embed({ inputs, ...dimensionsOption, signal }),
       signal,
     );
-    work.facts.answers = inputs.length;
-    work.facts.promptTokens = promptTokens;
-    return { vectors: await written(embeddings, write), promptTokens };
+    span.attributes.answers = inputs.length;
+    span.attributes.promptTokens = promptTokens;
+    return { vectors: await formatVectors(embeddings, format), promptTokens };
   } catch (error) {
     throw toHttpError(error);
   }
 }
 
 /** Formatting many vectors takes long, so it yields to other requests in between. */
-async function written(
+async function formatVectors(
   vectors: readonly Float32Array[],
-  write: (vector: Float32Array) => Written,
-): Promise<Written[]> {
-  const forms: Written[] = [];
+  format: (vector: Float32Array) => FormattedVector,
+): Promise<FormattedVector[]> {
+  const formatted: FormattedVector[] = [];
   for (const [index, vector] of vectors.entries()) {
-    if (index > 0 && index % atOnce === 0) await breath();
-    forms.push(write(vector));
+    if (index > 0 && index % vectorsPerYield === 0) await yieldToEventLoop();
+    formatted.push(format(vector));
   }
-  return forms;
+  return formatted;
 }
 
 /** Nine digits identify a 32-bit float; writing the value as a double would take twice as many. */
-const inDecimals = (vector: Float32Array): number[] =>
+const toDecimals = (vector: Float32Array): number[] =>
   Array.from(vector, (value) => Number(value.toPrecision(9)));

@@ -1,7 +1,7 @@
-import { overlong } from '../../chat/overlong.ts';
+import { estimateTokensOverLimit } from '../../chat/overlong.ts';
 import type { Tokenizer } from '../../engine/index.ts';
 import { HttpError } from '../../http/error.ts';
-import { invalidBody } from '../../http/violations.ts';
+import { invalidBodyError } from '../../http/violations.ts';
 
 /** Refuses a text that is certainly too long before it is fully encoded; see `overlong`. */
 export async function refuseOverlong(
@@ -11,27 +11,27 @@ export async function refuseOverlong(
   param: Param,
   options: { parseSpecial?: boolean } = {},
 ): Promise<void> {
-  const tokens = await overlong(tokenizer, text, limit, options);
+  const tokens = await estimateTokensOverLimit(tokenizer, text, limit, options);
   if (tokens === undefined) return;
-  throw contextExceeded(limit, `${isInput(param) ? param : 'the prompt'} has about ${tokens}`, param);
+  throw contextExceededError(limit, `${isInput(param) ? param : 'the prompt'} has about ${tokens}`, param);
 }
 
 /** Refuses token ids that the model does not have. @returns the ids */
-export function requireTokens<Ids extends readonly number[]>(
+export function requireKnownTokens<Ids extends readonly number[]>(
   { vocabSize }: Pick<Tokenizer, 'vocabSize'>,
   ids: Ids,
   path: string,
 ): Ids {
-  const stranger = ids.find((id) => id >= vocabSize);
-  if (stranger === undefined) return ids;
-  throw invalidBody([{ path, message: noSuchToken(stranger, vocabSize) }]);
+  const unknownId = ids.find((id) => id >= vocabSize);
+  if (unknownId === undefined) return ids;
+  throw invalidBodyError([{ path, message: unknownTokenMessage(unknownId, vocabSize) }]);
 }
 
-export const noSuchToken = (id: number, vocabSize: number): string =>
+export const unknownTokenMessage = (id: number, vocabSize: number): string =>
   `no such token: ${id} (the model has ids 0 to ${vocabSize - 1})`;
 
 /** @param what describes the number of tokens that exceeds the limit, as part of the sentence */
-export function contextExceeded(limit: number, what: string, param: Param): HttpError {
+export function contextExceededError(limit: number, what: string, param: Param): HttpError {
   const message = isInput(param)
     ? `This model embeds texts of up to ${limit} tokens, but ${what}. Cut them into shorter pieces.`
     : `This model's context holds ${limit} tokens, but ${what}. Shorten the prompt or ask for a shorter answer.`;
@@ -49,20 +49,20 @@ const isInput = (param: Param): param is InputParam => param.startsWith('input')
  * @param requested the request's own limit
  * @param defaultLimit used where the request sets none; reduced to the remaining context
  */
-export function answerLimit(
+export function resolveMaxTokens(
   promptTokens: number,
   context: number,
   param: 'messages' | 'prompt',
-  wanted: number | null | undefined,
-  usual = Number.POSITIVE_INFINITY,
+  requested: number | null | undefined,
+  defaultLimit = Number.POSITIVE_INFINITY,
 ): number {
-  const left = context - promptTokens;
-  if (left < Math.min(wanted ?? 1, 1))
-    throw contextExceeded(context, `the prompt has ${promptTokens}`, param);
-  if (wanted === null || wanted === undefined) return Math.min(usual, left);
-  if (wanted > left) {
-    const sum = `the request asks for ${promptTokens + wanted} (${promptTokens} in the prompt, ${wanted} for the answer)`;
-    throw contextExceeded(context, sum, param);
+  const remaining = context - promptTokens;
+  if (remaining < Math.min(requested ?? 1, 1))
+    throw contextExceededError(context, `the prompt has ${promptTokens}`, param);
+  if (requested === null || requested === undefined) return Math.min(defaultLimit, remaining);
+  if (requested > remaining) {
+    const description = `the request asks for ${promptTokens + requested} (${promptTokens} in the prompt, ${requested} for the answer)`;
+    throw contextExceededError(context, description, param);
   }
-  return wanted;
+  return requested;
 }

@@ -1,6 +1,6 @@
-import type { Engine, FillInTheMiddle, Tokenizer } from '../../engine/index.ts';
+import type { Engine, FillInTheMiddleTokens, Tokenizer } from '../../engine/index.ts';
 import { HttpError } from '../../http/error.ts';
-import { contextExceeded } from './encode.ts';
+import { contextExceededError } from './encode.ts';
 
 /** The text around the gap. Control tokens in it are encoded as plain text. */
 export interface FimParts {
@@ -23,7 +23,7 @@ export interface FimFile {
 /** Upper bound of the average characters per token in code: text farther away is not encoded. */
 const charactersPerToken = 8;
 /** Answer tokens where the request sets no limit. */
-const usualAnswer = 512;
+const defaultAnswerTokens = 512;
 
 /**
  * Builds a fill-in-the-middle prompt in the trained order: prefix, suffix, middle. Text that does not fit the context
@@ -31,38 +31,38 @@ const usualAnswer = 512;
  * @param answer tokens to reserve for the answer; default 512, at most a quarter of the context
  * @throws HttpError 501 where the model lacks the tokens, 400 where not even the frame fits
  */
-export function fimPrompt(engine: Engine, parts: FimParts, answer?: number): readonly number[] {
+export function buildFimPrompt(engine: Engine, parts: FimParts, answer?: number): readonly number[] {
   const { tokenizer, model } = engine;
   const fim = requireFim(engine);
-  const leave = Math.max(1, answer ?? Math.min(usualAnswer, model.contextLength >> 2));
-  const given = parts.middle ?? '';
-  const middle = typeof given === 'string' ? endOf(tokenizer, given, model.contextLength + 1) : given;
-  const start = leadingIds(tokenizer);
-  const room = model.contextLength - leave - start.length - middle.length - 3;
-  if (room < 0) {
-    const sum = `the request asks for ${model.contextLength - room} (${leave} for the answer)`;
-    throw contextExceeded(model.contextLength, sum, 'prompt');
+  const answerTokens = Math.max(1, answer ?? Math.min(defaultAnswerTokens, model.contextLength >> 2));
+  const middleInput = parts.middle ?? '';
+  const middle = typeof middleInput === 'string' ? encodeEnd(tokenizer, middleInput, model.contextLength + 1) : middleInput;
+  const bos = encodeBos(tokenizer);
+  const availableTokens = model.contextLength - answerTokens - bos.length - middle.length - 3;
+  if (availableTokens < 0) {
+    const description = `the request asks for ${model.contextLength - availableTokens} (${answerTokens} for the answer)`;
+    throw contextExceededError(model.contextLength, description, 'prompt');
   }
-  const around = fitAround(
-    endOf(tokenizer, parts.prefix, room),
-    beginOf(tokenizer, parts.suffix, room),
-    room,
+  const context = fitContext(
+    encodeEnd(tokenizer, parts.prefix, availableTokens),
+    encodeStart(tokenizer, parts.suffix, availableTokens),
+    availableTokens,
   );
-  const left = room - around.prefix.length - around.suffix.length;
+  const remaining = availableTokens - context.prefix.length - context.suffix.length;
   return [
-    ...start,
-    ...otherFiles(tokenizer, fim, parts.extra, left),
+    ...bos,
+    ...encodeOtherFiles(tokenizer, fim, parts.extra, remaining),
     fim.prefix,
-    ...around.prefix,
+    ...context.prefix,
     fim.suffix,
-    ...around.suffix,
+    ...context.suffix,
     fim.middle,
     ...middle,
   ];
 }
 
 /** The model's fill-in-the-middle tokens. @throws HttpError 501 where the model has none */
-export function requireFim({ tokenizer, model }: Engine): FillInTheMiddle {
+export function requireFim({ tokenizer, model }: Engine): FillInTheMiddleTokens {
   if (tokenizer.fim) return tokenizer.fim;
   throw new HttpError(
     501,
@@ -72,7 +72,7 @@ export function requireFim({ tokenizer, model }: Engine): FillInTheMiddle {
 }
 
 /** The BOS token, where the model begins every text with it. */
-function leadingIds(tokenizer: Tokenizer): readonly number[] {
+function encodeBos(tokenizer: Tokenizer): readonly number[] {
   const [first] = tokenizer.encode('', { addSpecial: true });
   return first !== undefined && first === tokenizer.bosId ? [first] : [];
 }
@@ -81,25 +81,25 @@ function leadingIds(tokenizer: Tokenizer): readonly number[] {
  * Allots three quarters of the tokens to the prefix and one quarter to the suffix; what one does not use goes to the
  * other.
  */
-function fitAround(prefix: readonly number[], suffix: readonly number[], room: number) {
-  const share = Math.floor(room / 4);
-  const suffixTakes = Math.min(suffix.length, Math.max(share, room - prefix.length));
-  const prefixTakes = Math.min(prefix.length, room - suffixTakes);
+function fitContext(prefix: readonly number[], suffix: readonly number[], availableTokens: number) {
+  const suffixQuota = Math.floor(availableTokens / 4);
+  const suffixTakes = Math.min(suffix.length, Math.max(suffixQuota, availableTokens - prefix.length));
+  const prefixTakes = Math.min(prefix.length, availableTokens - suffixTakes);
   return {
     prefix: prefix.slice(prefix.length - prefixTakes),
     suffix: suffix.slice(0, suffixTakes),
   };
 }
 
-const endOf = (tokenizer: Tokenizer, text: string, most: number): number[] => {
-  const from = Math.max(0, text.length - most * charactersPerToken);
+const encodeEnd = (tokenizer: Tokenizer, text: string, maxTokens: number): number[] => {
+  const from = Math.max(0, text.length - maxTokens * charactersPerToken);
   const ids = tokenizer.encode(text.slice(isSecondHalf(text, from) ? from + 1 : from));
-  return ids.slice(Math.max(0, ids.length - most));
+  return ids.slice(Math.max(0, ids.length - maxTokens));
 };
 
-const beginOf = (tokenizer: Tokenizer, text: string, most: number): number[] => {
-  const to = Math.min(text.length, most * charactersPerToken);
-  return tokenizer.encode(text.slice(0, isSecondHalf(text, to) ? to - 1 : to)).slice(0, most);
+const encodeStart = (tokenizer: Tokenizer, text: string, maxTokens: number): number[] => {
+  const to = Math.min(text.length, maxTokens * charactersPerToken);
+  return tokenizer.encode(text.slice(0, isSecondHalf(text, to) ? to - 1 : to)).slice(0, maxTokens);
 };
 
 /** Whether a cut before this UTF-16 unit splits a surrogate pair. */
@@ -110,28 +110,28 @@ const isSecondHalf = (text: string, at: number): boolean =>
  * Encodes the other files: as a repository where the model has tokens for it, else separated by empty lines.
  * Placeholder names are those of llama.cpp.
  */
-function otherFiles(
+function encodeOtherFiles(
   tokenizer: Tokenizer,
-  { repo, separator }: FillInTheMiddle,
+  { repo, separator }: FillInTheMiddleTokens,
   files: readonly FimFile[] | undefined,
-  room: number,
+  availableTokens: number,
 ): number[] {
   if (files === undefined) return [];
   const asRepository = repo !== undefined && separator !== undefined;
   const head = asRepository ? [repo, ...tokenizer.encode('myproject\n')] : [];
   const tail = asRepository ? [separator, ...tokenizer.encode('filename\n')] : [];
-  let left = room - head.length - tail.length;
-  if (left < 0) return [];
-  const taken: (readonly number[])[] = [];
+  let remaining = availableTokens - head.length - tail.length;
+  if (remaining < 0) return [];
+  const includedFiles: (readonly number[])[] = [];
   for (const { text, filename = 'tmp' } of files.toReversed()) {
     const name = asRepository
-      ? [separator, ...beginOf(tokenizer, `${filename}\n`, left)]
+      ? [separator, ...encodeStart(tokenizer, `${filename}\n`, remaining)]
       : tokenizer.encode('\n\n');
-    const most = left - name.length;
-    if (most <= 0) break;
-    const content = endOf(tokenizer, text, most);
-    taken.push([...name, ...content]);
-    left = most - content.length;
+    const maxContentTokens = remaining - name.length;
+    if (maxContentTokens <= 0) break;
+    const content = encodeEnd(tokenizer, text, maxContentTokens);
+    includedFiles.push([...name, ...content]);
+    remaining = maxContentTokens - content.length;
   }
-  return [...head, ...taken.toReversed().flat(), ...tail];
+  return [...head, ...includedFiles.toReversed().flat(), ...tail];
 }

@@ -1,5 +1,5 @@
 import type { Engine, GenerateRequest, GenerationEvent } from '../../engine/index.ts';
-import { unlessAborted } from '../../util/abort.ts';
+import { raceAbort } from '../../util/abort.ts';
 import { toHttpError } from '../resident.ts';
 
 /**
@@ -14,14 +14,14 @@ export async function* generate(
 ): AsyncGenerator<GenerationEvent, void, undefined> {
   if (request.maxTokens === 0 && !request.promptLogprobs) {
     request.constraint?.close();
-    yield nothing(request.prompt.length);
+    yield emptyGenerationEnd(request.prompt.length);
     return;
   }
   let iterator: AsyncIterator<GenerationEvent> | undefined;
   try {
     iterator = engine.generate({ ...request, signal })[Symbol.asyncIterator]();
     for (;;) {
-      const next = await unlessAborted(iterator.next(), signal);
+      const next = await raceAbort(iterator.next(), signal);
       if (next.done) return;
       yield next.value;
     }
@@ -33,7 +33,7 @@ export async function* generate(
   }
 }
 
-const nothing = (promptTokens: number): GenerationEvent => ({
+const emptyGenerationEnd = (promptTokens: number): GenerationEvent => ({
   type: 'end',
   finishReason: 'length',
   usage: { prompt_tokens: promptTokens, completion_tokens: 0, cached_tokens: 0 },

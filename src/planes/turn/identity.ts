@@ -18,14 +18,14 @@ export function requireKind(
   which: 'resident' | 'stored' = 'resident',
 ): void {
   if (model.kind === kind) return;
-  const why =
+  const reason =
     kind === 'embed'
       ? 'generates text and lacks the capability `embeddings`; load a model for embeddings'
       : 'makes embeddings and generates no text; use POST /v1/embeddings';
   throw new HttpError(
     400,
     'unsupported_capability',
-    `The ${which} model '${model.id.slice(0, 200)}' ${why}.`,
+    `The ${which} model '${model.id.slice(0, 200)}' ${reason}.`,
     {
       param: 'model',
     },
@@ -33,16 +33,16 @@ export function requireKind(
 }
 
 /** Prefix of a repository name on a model hub. */
-export const hubName = /^(?:hf:|(?:https?:\/\/)?(?:hf\.co|huggingface\.co)\/)/i;
+export const hubNamePattern = /^(?:hf:|(?:https?:\/\/)?(?:hf\.co|huggingface\.co)\/)/i;
 
 /** @param listRoute the route that lists the names that a request may use */
-export function modelNotFound(asked: string, resident: string | undefined, list?: string): HttpError {
-  const there = resident === undefined ? 'no model is resident' : `the resident model is '${resident}'`;
-  const next = hubName.test(asked)
+export function modelNotFoundError(requestedModel: string, resident: string | undefined, listRoute?: string): HttpError {
+  const residentText = resident === undefined ? 'no model is resident' : `the resident model is '${resident}'`;
+  const hint = hubNamePattern.test(requestedModel)
     ? ' Requests download nothing: pull it first, with POST /api/pull.'
-    : list === undefined
+    : listRoute === undefined
       ? ''
-      : ` ${list} lists the models that requests may name.`;
-  const message = `The model '${asked.slice(0, 200)}' does not exist; ${there}.${next}`;
+      : ` ${listRoute} lists the models that requests may name.`;
+  const message = `The model '${requestedModel.slice(0, 200)}' does not exist; ${residentText}.${hint}`;
   return new HttpError(404, 'model_not_found', message, { param: 'model' });
 }

@@ -2,8 +2,8 @@ import type { TokenLogprob as EngineLogprob, Tokenizer } from '../../engine/inde
 import type { TextLogprobs, TokenLogprob } from '../../wires/core/answer.ts';
 
 /** JSON has no infinity; OpenAI's wire writes this value for a negligible probability. */
-const leastLogprob = -9999;
-const finite = (logprob: number): number => Math.max(logprob, leastLogprob);
+const minLogprob = -9999;
+const clampLogprob = (logprob: number): number => Math.max(logprob, minLogprob);
 
 /** Log probabilities with the texts of their tokens, and with their ids where the wire has them. */
 export function writeLogprobs(
@@ -11,21 +11,21 @@ export function writeLogprobs(
   entries: readonly EngineLogprob[],
   withIds = false,
 ): TokenLogprob[] {
-  const written = ({ id, logprob }: Pick<EngineLogprob, 'id' | 'logprob'>) => {
-    const bytes = bytesOf(tokenizer, id);
+  const toTokenLogprob = ({ id, logprob }: Pick<EngineLogprob, 'id' | 'logprob'>) => {
+    const bytes = tokenBytesOf(tokenizer, id);
     const token = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
-    return { ...(withIds ? { id } : {}), token, logprob: finite(logprob), bytes: [...bytes] };
+    return { ...(withIds ? { id } : {}), token, logprob: clampLogprob(logprob), bytes: [...bytes] };
   };
-  return entries.map((entry) => ({ ...written(entry), top_logprobs: entry.top.map(written) }));
+  return entries.map((entry) => ({ ...toTokenLogprob(entry), top_logprobs: entry.top.map(toTokenLogprob) }));
 }
 
-function bytesOf(tokenizer: Tokenizer, id: number): Uint8Array {
+function tokenBytesOf(tokenizer: Tokenizer, id: number): Uint8Array {
   if (tokenizer.isControl(id)) return new TextEncoder().encode(tokenizer.tokenText(id));
   return tokenizer.tokenBytes(id);
 }
 
 /** Counts characters as OpenAI's wire does: in code points. */
-export function countOf(text: string): number {
+export function countCodePoints(text: string): number {
   let count = 0;
   for (const _ of text) count++;
   return count;
@@ -46,7 +46,7 @@ export class TextLogprobWriter {
   write(
     ids: readonly number[],
     entries: readonly (EngineLogprob | null)[],
-    shown: (index: number) => boolean = () => false,
+    isVisible: (index: number) => boolean = () => false,
   ): TextLogprobs {
     const written = {
       tokens: [] as string[],
@@ -56,30 +56,30 @@ export class TextLogprobWriter {
     };
     for (const [index, id] of ids.entries()) {
       const entry = entries[index] ?? null;
-      written.tokens.push(this.#name(id));
-      written.token_logprobs.push(entry && finite(entry.logprob));
-      written.top_logprobs.push(entry && this.#top(entry));
+      written.tokens.push(this.#tokenName(id));
+      written.token_logprobs.push(entry && clampLogprob(entry.logprob));
+      written.top_logprobs.push(entry && this.#topLogprobs(entry));
       written.text_offset.push(this.#offset);
-      this.#offset += this.#length(id, shown(index));
+      this.#offset += this.#visibleLength(id, isVisible(index));
     }
     return written;
   }
 
-  #length(id: number, shown: boolean): number {
-    if (!this.#tokenizer.isControl(id)) return countOf(this.#decoder.push(id));
-    return shown ? countOf(this.#tokenizer.tokenText(id)) : 0;
+  #visibleLength(id: number, isVisible: boolean): number {
+    if (!this.#tokenizer.isControl(id)) return countCodePoints(this.#decoder.push(id));
+    return isVisible ? countCodePoints(this.#tokenizer.tokenText(id)) : 0;
   }
 
-  #top({ id, logprob, top }: EngineLogprob): Record<string, number> {
-    const named = new Map<string, number>();
+  #topLogprobs({ id, logprob, top }: EngineLogprob): Record<string, number> {
+    const byName = new Map<string, number>();
     // Of two tokens with the same text, the more likely one is kept.
-    for (const one of top.toReversed()) named.set(this.#name(one.id), finite(one.logprob));
-    named.set(this.#name(id), finite(logprob));
-    return Object.fromEntries(named);
+    for (const one of top.toReversed()) byName.set(this.#tokenName(one.id), clampLogprob(one.logprob));
+    byName.set(this.#tokenName(id), clampLogprob(logprob));
+    return Object.fromEntries(byName);
   }
 
-  #name(id: number): string {
-    const bytes = bytesOf(this.#tokenizer, id);
+  #tokenName(id: number): string {
+    const bytes = tokenBytesOf(this.#tokenizer, id);
     try {
       return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
     } catch {

@@ -1,7 +1,7 @@
 import type { ChatDelta, PreparedChat } from '../../chat/index.ts';
 import type { GenerationEvent, TokenLogprob, Tokenizer } from '../../engine/index.ts';
 import { isJson } from '../../util/json.ts';
-import { TokenTrail } from './trail.ts';
+import { TokenAligner } from './trail.ts';
 
 type TextEvent = Extract<GenerationEvent, { type: 'text' }>;
 
@@ -9,82 +9,82 @@ type TextEvent = Extract<GenerationEvent, { type: 'text' }>;
 export type ParsedDelta = ChatDelta & { readonly logprobs?: readonly TokenLogprob[] };
 
 /** Parses one answer incrementally and aligns its tokens with the parsed deltas. */
-export class Progress {
+export class AnswerParser {
   readonly #parser;
-  readonly #trail: TokenTrail;
+  readonly #aligner: TokenAligner;
   /** Argument pieces of each call. */
   readonly #calls: string[][] = [];
   /** Text lengths of the tokens whose text is still held back because it may be the beginning of a stop text. */
-  readonly #held: number[] = [];
+  readonly #heldLengths: number[] = [];
   reasoningTokens = 0;
 
   constructor(prepared: PreparedChat, tokenizer: Tokenizer) {
     this.#parser = prepared.parser();
-    this.#trail = new TokenTrail(tokenizer, prepared.visible);
+    this.#aligner = new TokenAligner(tokenizer, prepared.visible);
   }
 
   /**
    * Parses the text token by token, including text that was held back, so that each delta ends at the aligner's
    * position.
    */
-  text({ text, ids, logprobs }: TextEvent): ParsedDelta[] {
+  push({ text, ids, logprobs }: TextEvent): ParsedDelta[] {
     for (const [index, id] of ids.entries()) {
-      const length = this.#trail.push(id, logprobs?.[index]);
-      if (length > 0) this.#held.push(length);
+      const length = this.#aligner.push(id, logprobs?.[index]);
+      if (length > 0) this.#heldLengths.push(length);
     }
     const deltas: ParsedDelta[] = [];
     for (let from = 0; from < text.length; ) {
       // Text without a remaining token is parsed as it is.
-      const length = this.#held.shift() ?? text.length - from;
+      const length = this.#heldLengths.shift() ?? text.length - from;
       const to = Math.min(from + length, text.length);
-      if (from + length > to) this.#held.unshift(from + length - to);
-      deltas.push(...this.#parsed(this.#parser.push(text.slice(from, to))));
+      if (from + length > to) this.#heldLengths.unshift(from + length - to);
+      deltas.push(...this.#alignDeltas(this.#parser.push(text.slice(from, to))));
       from = to;
     }
-    return joined(deltas);
+    return mergeAdjacent(deltas);
   }
 
   /** Characters that the parser has not received yet. */
-  get #ahead(): number {
-    return this.#held.reduce((sum, length) => sum + length, 0);
+  get #unparsedLength(): number {
+    return this.#heldLengths.reduce((sum, length) => sum + length, 0);
   }
 
   end(): ParsedDelta[] {
-    return this.#parsed(this.#parser.end());
+    return this.#alignDeltas(this.#parser.end());
   }
 
   /**
    * Whether there are calls and each has complete arguments: none was cut off by a stop text or abandoned by the model.
    */
-  get called(): boolean {
+  get hasCompleteCalls(): boolean {
     return this.#calls.length > 0 && this.#calls.every((pieces) => isJson(pieces.join('')));
   }
 
-  #parsed(deltas: readonly ChatDelta[]): ParsedDelta[] {
-    return deltas.map((delta) => this.#withTokens(delta));
+  #alignDeltas(deltas: readonly ChatDelta[]): ParsedDelta[] {
+    return deltas.map((delta) => this.#alignDelta(delta));
   }
 
-  #withTokens(delta: ChatDelta): ParsedDelta {
+  #alignDelta(delta: ChatDelta): ParsedDelta {
     if (delta.type === 'tool_call') {
       this.#calls[delta.index] = [];
-      this.#trail.pass(delta.name, this.#ahead);
+      this.#aligner.skip(delta.name, this.#unparsedLength);
       return delta;
     }
     if (delta.type === 'tool_arguments') {
       this.#calls[delta.index]?.push(delta.text);
-      this.#trail.pass(delta.text, this.#ahead);
+      this.#aligner.skip(delta.text, this.#unparsedLength);
       return delta;
     }
-    const { tokens, logprobs } = this.#trail.take(delta.text, this.#ahead);
+    const { tokens, logprobs } = this.#aligner.align(delta.text, this.#unparsedLength);
     if (delta.type === 'reasoning') this.reasoningTokens += tokens;
     return logprobs.length > 0 ? { ...delta, logprobs } : delta;
   }
 }
 
 /** Merges adjacent deltas of the same kind into one. */
-function joined(deltas: readonly ParsedDelta[]): ParsedDelta[] {
+function mergeAdjacent(deltas: readonly ParsedDelta[]): ParsedDelta[] {
   const all: ParsedDelta[] = [];
-  for (const group of groups(deltas)) {
+  for (const group of groupAdjacent(deltas)) {
     const [first] = group;
     if (first === undefined || first.type === 'tool_call') {
       all.push(...group);
@@ -97,17 +97,17 @@ function joined(deltas: readonly ParsedDelta[]): ParsedDelta[] {
   return all;
 }
 
-function groups(deltas: readonly ParsedDelta[]): ParsedDelta[][] {
-  const found: ParsedDelta[][] = [];
+function groupAdjacent(deltas: readonly ParsedDelta[]): ParsedDelta[][] {
+  const groups: ParsedDelta[][] = [];
   for (const delta of deltas) {
-    const last = found.at(-1);
-    if (last?.[0] && isOneWith(last[0], delta)) last.push(delta);
-    else found.push([delta]);
+    const last = groups.at(-1);
+    if (last?.[0] && canMerge(last[0], delta)) last.push(delta);
+    else groups.push([delta]);
   }
-  return found;
+  return groups;
 }
 
-const isOneWith = (before: ParsedDelta, delta: ParsedDelta): boolean =>
+const canMerge = (before: ParsedDelta, delta: ParsedDelta): boolean =>
   before.type === 'tool_arguments' && delta.type === 'tool_arguments'
     ? before.index === delta.index
     : before.type === delta.type;

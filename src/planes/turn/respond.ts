@@ -1,15 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import type { ModelInfo } from '../../engine/index.ts';
 import type { HttpError } from '../../http/error.ts';
-import type { Work } from '../../watch/index.ts';
-import { serverSentEvents, streamResponse } from '../../http/stream.ts';
+import type { TraceSpan } from '../../watch/index.ts';
+import { eventStreamType, streamResponse } from '../../http/stream.ts';
 import type { AnswerEvent } from '../../wires/core/answer.ts';
-import type { AnswerAbout, AnsweredRequest, StreamWriter } from '../../wires/core/wire.ts';
-import { type AnswerBatches, collected } from '../../wires/core/backend.ts';
+import type { AnswerMetadata, AnsweredRequest, StreamWriter } from '../../wires/core/wire.ts';
+import { type AnswerBatches, collectEvents } from '../../wires/core/backend.ts';
 import { fingerprintOf } from './identity.ts';
 
 /** Metadata of an answer of the resident model. */
-export const aboutOf = (model: ModelInfo, request: AnsweredRequest): Answered['about'] => ({
+export const createAnswerMetadata = (model: ModelInfo, request: AnsweredRequest): AnswerStream['metadata'] => ({
   requestId: randomBytes(14).toString('hex'),
   model: model.id,
   created: Math.floor(Date.now() / 1000),
@@ -18,51 +18,51 @@ export const aboutOf = (model: ModelInfo, request: AnsweredRequest): Answered['a
 });
 
 /** Context of a request to the resident model. */
-export interface Visit {
+export interface CompletionContext {
   readonly signal: AbortSignal;
   /** Resolves when the last byte of the response was sent or the client stopped reading. */
-  readonly over: Promise<void>;
-  readonly work: Work<'completion'>;
+  readonly finished: Promise<void>;
+  readonly span: TraceSpan<'completion'>;
 }
 
 /** Context of a request that came through a route. */
-export interface RouteVisit extends Visit {
+export interface RouteCompletionContext extends CompletionContext {
   readonly asHttpError: (error: unknown) => HttpError;
 }
 
 /** An answer of the resident model as a stream of events, with its metadata. */
-export interface Answered<About = AnswerAbout & Required<Pick<AnswerAbout, 'resident'>>> {
+export interface AnswerStream<Metadata = AnswerMetadata & Required<Pick<AnswerMetadata, 'resident'>>> {
   readonly events: AnswerBatches;
-  readonly about: About;
+  readonly metadata: Metadata;
 }
 
 /** Writers of a wire's answers. */
-interface AnswerWire<About> {
-  readonly body: (events: readonly AnswerEvent[], about: About) => object;
-  readonly writer: (about: About) => StreamWriter;
+interface AnswerWire<Metadata> {
+  readonly body: (events: readonly AnswerEvent[], metadata: Metadata) => object;
+  readonly writer: (metadata: Metadata) => StreamWriter;
 }
 
-interface Manner extends Pick<RouteVisit, 'asHttpError'> {
+interface RespondOptions extends Pick<RouteCompletionContext, 'asHttpError'> {
   readonly stream: boolean | null | undefined;
   /** Content type of a stream. Default: server-sent events. */
   readonly contentType?: string;
 }
 
 /** Writes an answer of the resident model in the format of a wire: as one body, or as a stream. */
-export async function respond<About>(
-  wire: AnswerWire<About>,
-  { events, about }: Answered<About>,
-  { stream, contentType = serverSentEvents, asHttpError }: Manner,
+export async function respond<Metadata>(
+  wire: AnswerWire<Metadata>,
+  { events, metadata }: AnswerStream<Metadata>,
+  { stream, contentType = eventStreamType, asHttpError }: RespondOptions,
 ): Promise<Response> {
-  if (!stream) return Response.json(wire.body(await collected(events), about));
-  const writer = wire.writer(about);
-  return await streamResponse(framed(events, writer), {
+  if (!stream) return Response.json(wire.body(await collectEvents(events), metadata));
+  const writer = wire.writer(metadata);
+  return await streamResponse(toFrames(events, writer), {
     contentType,
-    failure: (error) => writer.fail(asHttpError(error)),
+    failureFrame: (error) => writer.fail(asHttpError(error)),
   });
 }
 
-async function* framed(
+async function* toFrames(
   batches: AnswerBatches,
   writer: StreamWriter,
 ): AsyncGenerator<string, void, undefined> {

@@ -1,9 +1,9 @@
 import type { ChatInput } from '../../chat/index.ts';
 import type { Timings, Tokenizer } from '../../engine/index.ts';
-import type { Work } from '../../watch/index.ts';
+import type { TraceSpan } from '../../watch/index.ts';
 
 /** Answer events of any wire, as far as the transcript records them. */
-export type SaidEvent = { readonly choice?: number } & (
+export type TranscriptEvent = { readonly choice?: number } & (
   | { readonly type: 'text' | 'reasoning'; readonly text: string }
   | { readonly type: 'tool_call'; readonly index: number; readonly name: string }
   | { readonly type: 'tool_arguments'; readonly index: number; readonly text: string }
@@ -24,17 +24,17 @@ export interface AnswerEnd {
 }
 
 /** Records the messages of a request, where a sink keeps transcripts. */
-export function sayConversation(work: Work, { messages }: ChatInput): void {
-  if (!work.said) return;
+export function recordConversation(span: TraceSpan, { messages }: ChatInput): void {
+  if (!span.transcript) return;
   for (const turn of messages) {
     if (turn.role !== 'assistant') {
-      work.say(turn.role, () => turn.content, turn.name);
+      span.addTranscriptEntry(turn.role, () => turn.content, turn.name);
       continue;
     }
     const { reasoning, content, toolCalls = [] } = turn;
-    if (reasoning) work.say('reasoning', () => reasoning);
-    if (content !== '') work.say('assistant', () => content);
-    for (const call of toolCalls) work.say('tool_call', () => argumentsOf(call.arguments), call.name);
+    if (reasoning) span.addTranscriptEntry('reasoning', () => reasoning);
+    if (content !== '') span.addTranscriptEntry('assistant', () => content);
+    for (const call of toolCalls) span.addTranscriptEntry('tool_call', () => argumentsOf(call.arguments), call.name);
   }
 }
 
@@ -42,13 +42,13 @@ const argumentsOf = (value: unknown): string =>
   typeof value === 'string' ? value : JSON.stringify(value ?? {});
 
 /** Records texts that are not part of a conversation. */
-export function sayTexts(
-  work: Work,
+export function recordTexts(
+  span: TraceSpan,
   tokenizer: Pick<Tokenizer, 'decode'>,
   texts: readonly (readonly number[])[],
 ): void {
-  if (!work.said) return;
-  for (const ids of texts) work.say('user', () => tokenizer.decode(ids, { special: true }));
+  if (!span.transcript) return;
+  for (const ids of texts) span.addTranscriptEntry('user', () => tokenizer.decode(ids, { special: true }));
 }
 
 interface Answer {
@@ -60,15 +60,15 @@ interface Answer {
 /**
  * Collects the contents of answers. Each answer is recorded when it ends, including answers that were cut off.
  */
-export class AnswersSaid {
-  readonly #work: Work;
+export class AnswerTranscripts {
+  readonly #span: TraceSpan;
   readonly #answers = new Map<number, Answer>();
 
-  constructor(work: Work) {
-    this.#work = work;
+  constructor(span: TraceSpan) {
+    this.#span = span;
   }
 
-  take(event: SaidEvent): void {
+  add(event: TranscriptEvent): void {
     const { choice = 0 } = event;
     const answer = this.#answers.get(choice) ?? { text: [], reasoning: [], calls: [] };
     this.#answers.set(choice, answer);
@@ -88,23 +88,23 @@ export class AnswersSaid {
       case 'prompt':
         break;
       case 'end':
-        this.#say(answer);
+        this.#record(answer);
         this.#answers.delete(choice);
     }
   }
 
   /** Records the answers that did not complete. */
   end(): void {
-    for (const answer of this.#answers.values()) this.#say(answer);
+    for (const answer of this.#answers.values()) this.#record(answer);
     this.#answers.clear();
   }
 
-  #say({ text, reasoning, calls }: Answer): void {
+  #record({ text, reasoning, calls }: Answer): void {
     const parts = [
       { role: 'reasoning', text: reasoning.join('') },
       { role: 'assistant', text: text.join('') },
     ] as const;
-    for (const { role, text: whole } of parts) if (whole !== '') this.#work.say(role, () => whole);
-    for (const { name, pieces } of calls) this.#work.say('tool_call', () => pieces.join(''), name);
+    for (const { role, text: fullText } of parts) if (fullText !== '') this.#span.addTranscriptEntry(role, () => fullText);
+    for (const { name, pieces } of calls) this.#span.addTranscriptEntry('tool_call', () => pieces.join(''), name);
   }
 }

@@ -9,10 +9,10 @@ type Events<Event> = AsyncGenerator<Event, void, undefined>;
 interface Running<Event> {
   readonly choice: number;
   readonly events: Events<Event>;
-  next: Promise<Turn<Event>>;
+  next: Promise<NextEvent<Event>>;
 }
 
-type Turn<Event> = { readonly of: Running<Event> } & (
+type NextEvent<Event> = { readonly source: Running<Event> } & (
   | { readonly result: IteratorResult<Event, void> }
   | { readonly error: unknown }
 );
@@ -23,9 +23,9 @@ type Turn<Event> = { readonly of: Running<Event> } & (
  * the loop stops all generations.
  * @param maxConcurrent limit of generations that run at a time
  */
-export async function* sideBySide<Event extends object>(
+export async function* runConcurrently<Event extends object>(
   starts: readonly (() => Events<Event>)[],
-  atOnce: number,
+  maxConcurrent: number,
   signal: AbortSignal,
 ): Events<Event & { readonly choice: number }> {
   const [only] = starts;
@@ -35,50 +35,50 @@ export async function* sideBySide<Event extends object>(
   }
   const waiting = starts.map((_, choice) => choice);
   let running: Running<Event>[] = [];
-  let room = atOnce;
-  let accepted = false;
+  let concurrency = maxConcurrent;
+  let hasAccepted = false;
   try {
     for (;;) {
-      while (running.length < room && waiting.length > 0) {
+      while (running.length < concurrency && waiting.length > 0) {
         const choice = waiting.shift() ?? 0;
-        running.push(begin(choice, (starts[choice] as () => Events<Event>)()));
+        running.push(startGeneration(choice, (starts[choice] as () => Events<Event>)()));
       }
       if (running.length === 0) return;
-      const turn = await Promise.race(running.map(({ next }) => next));
-      const { of: one } = turn;
-      running = running.filter((other) => other !== one);
-      if ('error' in turn) {
-        if (!isFull(turn.error) || (running.length === 0 && !accepted)) throw turn.error;
-        waiting.unshift(one.choice);
-        room = Math.max(1, running.length);
+      const nextEvent = await Promise.race(running.map(({ next }) => next));
+      const { source: generation } = nextEvent;
+      running = running.filter((other) => other !== generation);
+      if ('error' in nextEvent) {
+        if (!isQueueFull(nextEvent.error) || (running.length === 0 && !hasAccepted)) throw nextEvent.error;
+        waiting.unshift(generation.choice);
+        concurrency = Math.max(1, running.length);
         if (running.length === 0) await pause(retryMs, undefined, { signal }).catch(() => undefined);
         continue;
       }
-      accepted = true;
-      if (turn.result.done) {
-        room = Math.min(atOnce, room + 1);
+      hasAccepted = true;
+      if (nextEvent.result.done) {
+        concurrency = Math.min(maxConcurrent, concurrency + 1);
         continue;
       }
       // Moves the generation to the end, so that all are served in turn.
-      one.next = turnOf(one);
-      running.push(one);
-      yield { ...turn.result.value, choice: one.choice };
+      generation.next = readNext(generation);
+      running.push(generation);
+      yield { ...nextEvent.result.value, choice: generation.choice };
     }
   } finally {
     for (const { events } of running) void events.return().catch(() => undefined);
   }
 }
 
-function begin<Event>(choice: number, events: Events<Event>): Running<Event> {
-  const one = { choice, events } as Running<Event>;
-  one.next = turnOf(one);
-  return one;
+function startGeneration<Event>(choice: number, events: Events<Event>): Running<Event> {
+  const generation = { choice, events } as Running<Event>;
+  generation.next = readNext(generation);
+  return generation;
 }
 
-const turnOf = <Event>(of: Running<Event>): Promise<Turn<Event>> =>
-  of.events.next().then(
-    (result) => ({ of, result }),
-    (error: unknown) => ({ of, error }),
+const readNext = <Event>(source: Running<Event>): Promise<NextEvent<Event>> =>
+  source.events.next().then(
+    (result) => ({ source, result }),
+    (error: unknown) => ({ source, error }),
   );
 
-const isFull = (error: unknown): boolean => error instanceof HttpError && error.code === 'queue_full';
+const isQueueFull = (error: unknown): boolean => error instanceof HttpError && error.code === 'queue_full';

@@ -1,4 +1,4 @@
-import { translate } from '../../grammar/translate.ts';
+import { translateToXGrammar } from '../../grammar/translate.ts';
 import { GrammarError } from '../../grammar/types.ts';
 import type { Json } from '../../util/json.ts';
 
@@ -8,22 +8,22 @@ interface StrictTool {
 }
 
 /** Longer schemas are not checked. */
-const mostLooked = 2 ** 16;
+const maxCheckedChars = 2 ** 16;
 
 /**
  * Finds the path of the first strict tool whose schema cannot be enforced exactly. Schemas of other tools are enforced
  * as far as possible.
  * @param member the member of a tool that contains its schema
  */
-export function toolAtFault(tools: readonly StrictTool[], member: string): string | undefined {
-  const index = tools.findIndex(({ strict, schema }) => strict && schema && !canBeKept(schema));
+export function findUnenforceableTool(tools: readonly StrictTool[], member: string): string | undefined {
+  const index = tools.findIndex(({ strict, schema }) => strict && schema && !canEnforce(schema));
   return index === -1 ? undefined : `tools.${index}.${member}`;
 }
 
-function canBeKept(schema: Json): boolean {
-  if (JSON.stringify(schema).length > mostLooked) return true;
+function canEnforce(schema: Json): boolean {
+  if (JSON.stringify(schema).length > maxCheckedChars) return true;
   try {
-    translate({ kind: 'json_schema', schema }, { counted: true });
+    translateToXGrammar({ kind: 'json_schema', schema }, { allowLengthMarks: true });
     return true;
   } catch (error) {
     if (error instanceof GrammarError) return false;

@@ -1,14 +1,14 @@
 import type { PromptProgress, Timings as EngineTimings, Usage } from '../../engine/index.ts';
 import type { Timings } from '../../wires/core/timings-schema.ts';
 
-interface Ended {
+interface FinishedAnswer {
   readonly usage: Usage;
   readonly timings: EngineTimings;
 }
 
 /** Timings of one answer, as measured by the engine. */
-export const toTimings = ({ usage, timings: { prefill_ms, decode_ms } }: Ended): Timings =>
-  written(usage.cached_tokens, usage, prefill_ms, decode_ms);
+export const toTimings = ({ usage, timings: { prefill_ms, decode_ms } }: FinishedAnswer): Timings =>
+  toWireTimings(usage.cached_tokens, usage, prefill_ms, decode_ms);
 
 /**
  * Timings of all answers to one request. Each prompt is counted once. The answers are generated concurrently, so the
@@ -16,27 +16,27 @@ export const toTimings = ({ usage, timings: { prefill_ms, decode_ms } }: Ended):
  * @param answersPerPrompt number of answers per prompt
  */
 export function toSharedTimings(
-  ends: readonly (Ended & { readonly choice: number })[],
-  each: number,
+  ends: readonly (FinishedAnswer & { readonly choice: number })[],
+  answersPerPrompt: number,
 ): Timings {
-  const firsts = ends.filter(({ choice }) => choice % each === 0);
-  const sum = (of: readonly Ended[], member: keyof Usage) =>
+  const firsts = ends.filter(({ choice }) => choice % answersPerPrompt === 0);
+  const sum = (of: readonly FinishedAnswer[], member: keyof Usage) =>
     of.reduce((total, { usage }) => total + usage[member], 0);
   const longest = (member: keyof EngineTimings) => Math.max(0, ...ends.map((end) => end.timings[member]));
   const usage = {
     prompt_tokens: sum(firsts, 'prompt_tokens'),
     completion_tokens: sum(ends, 'completion_tokens'),
   };
-  return written(sum(firsts, 'cached_tokens'), usage, longest('prefill_ms'), longest('decode_ms'));
+  return toWireTimings(sum(firsts, 'cached_tokens'), usage, longest('prefill_ms'), longest('decode_ms'));
 }
 
 /** Measures an answer while it is generated; its request asks the engine for `progress`. */
-export class Watch {
+export class AnswerStopwatch {
   readonly #promptTokens: number;
   readonly #now: () => number;
   #prompt: PromptProgress = { type: 'prompt', processed: 0, cached: 0, ms: 0 };
-  #first: number | undefined;
-  #predicted = 0;
+  #firstTokenMs: number | undefined;
+  #tokenCount = 0;
 
   /** @param now in milliseconds */
   constructor(promptTokens: number, now: () => number = () => performance.now()) {
@@ -44,26 +44,26 @@ export class Watch {
     this.#now = now;
   }
 
-  take(progress: PromptProgress): void {
+  setProgress(progress: PromptProgress): void {
     this.#prompt = progress;
   }
 
-  count(tokens: number): void {
-    this.#first ??= this.#now();
-    this.#predicted += tokens;
+  addTokens(tokens: number): void {
+    this.#firstTokenMs ??= this.#now();
+    this.#tokenCount += tokens;
   }
 
   timings(): Timings {
     const { cached, ms } = this.#prompt;
-    const predictedMs = this.#first === undefined ? 0 : this.#now() - this.#first;
-    const usage = { prompt_tokens: this.#promptTokens, completion_tokens: this.#predicted };
-    return written(cached, usage, ms, predictedMs);
+    const predictedMs = this.#firstTokenMs === undefined ? 0 : this.#now() - this.#firstTokenMs;
+    const usage = { prompt_tokens: this.#promptTokens, completion_tokens: this.#tokenCount };
+    return toWireTimings(cached, usage, ms, predictedMs);
   }
 }
 
 const ratio = (amount: number, of: number): number => (of > 0 ? amount / of : 0);
 
-function written(
+function toWireTimings(
   cached: number,
   { prompt_tokens, completion_tokens: predicted }: Pick<Usage, 'prompt_tokens' | 'completion_tokens'>,
   promptMs: number,

@@ -13,18 +13,18 @@ export interface AnswerUsage {
  * Token usage of all answers to a request.
  * @param answersPerPrompt number of answers per prompt; the prompt is counted with the first one only
  */
-export function toUsage(ends: readonly AnswerUsage[], each = 1): Usage {
+export function toUsage(answers: readonly AnswerUsage[], answersPerPrompt = 1): Usage {
   const sum = (of: readonly AnswerUsage[], member: keyof EngineUsage) =>
     of.reduce((total, end) => total + end.usage[member], 0);
-  const firsts = ends.filter(({ choice }) => choice % each === 0);
+  const firsts = answers.filter(({ choice }) => choice % answersPerPrompt === 0);
   const cacheRead = sum(firsts, 'cached_tokens');
-  const isChat = ends.some(({ reasoningTokens }) => reasoningTokens !== undefined);
+  const isChat = answers.some(({ reasoningTokens }) => reasoningTokens !== undefined);
   return {
     fresh: sum(firsts, 'prompt_tokens') - cacheRead,
     cacheWrite: 0,
     cacheWrite1h: 0,
     cacheRead,
-    output: sum(ends, 'completion_tokens'),
-    ...(isChat ? { reasoning: ends.reduce((total, end) => total + (end.reasoningTokens ?? 0), 0) } : {}),
+    output: sum(answers, 'completion_tokens'),
+    ...(isChat ? { reasoning: answers.reduce((total, end) => total + (end.reasoningTokens ?? 0), 0) } : {}),
   };
 }

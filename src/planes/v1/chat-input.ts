@@ -1,49 +1,49 @@
 import type { ChatInput, ChatTurn, Thinking } from '../../chat/index.ts';
 import type { Violation } from '../../http/error.ts';
 import type { Message } from '../../wires/chat/message-schema.ts';
-import { parsedJson } from '../../util/json.ts';
+import { tryParseJson } from '../../util/json.ts';
 import type { ChatRequest } from '../../wires/chat/server-schema.ts';
-import { outputViolations, toOutput } from './output.ts';
+import { findOutputViolations, toOutputConstraint } from './output.ts';
 import type { ReasoningBody } from '../../wires/chat/reasoning-schema.ts';
 import { toThinking } from '../turn/thinking.ts';
-import { toolViolations } from '../../wires/chat/tools-schema.ts';
+import { findToolViolations } from '../../wires/chat/tools-schema.ts';
 import { toTools } from './tools.ts';
 
 /** Returns the violations between the members of an otherwise valid body. */
-export function chatViolations(body: ChatRequest): Violation[] {
-  const wrong = [...toolViolations(body), ...outputViolations(body)];
+export function findChatViolations(body: ChatRequest): Violation[] {
+  const violations = [...findToolViolations(body), ...findOutputViolations(body)];
   if (typeof body.top_logprobs === 'number' && body.top_logprobs > 0 && !body.logprobs) {
-    wrong.push({ path: 'top_logprobs', message: 'needs `logprobs: true`' });
+    violations.push({ path: 'top_logprobs', message: 'needs `logprobs: true`' });
   }
-  const member = continueMember(body);
-  if (member === undefined) return wrong;
+  const member = findContinueMember(body);
+  if (member === undefined) return violations;
   if (body.continue_final_message && body.add_generation_prompt) {
-    wrong.push({ path: member, message: 'cannot be combined with `add_generation_prompt: true`' });
+    violations.push({ path: member, message: 'cannot be combined with `add_generation_prompt: true`' });
   }
   if (body.messages.at(-1)?.role !== 'assistant') {
-    wrong.push({
+    violations.push({
       path: member,
       message: "the last message must be the assistant's, so that it can be continued",
     });
   }
-  return wrong;
+  return violations;
 }
 
-function continueMember(body: ChatRequest): string | undefined {
+function findContinueMember(body: ChatRequest): string | undefined {
   if (body.continue_final_message) return 'continue_final_message';
   return body.add_generation_prompt === false ? 'add_generation_prompt' : undefined;
 }
 
 export function toChatInput(body: ChatRequest): ChatInput {
-  const output = toOutput(body);
-  const thinking = thinkingOf(body);
+  const output = toOutputConstraint(body);
+  const thinking = readThinking(body);
   return {
     messages: toChatTurns(body.messages),
     ...toTools(body),
     ...(output ? { output: output.grammar } : {}),
     ...(thinking === undefined ? {} : { thinking }),
     ...(body.chat_template_kwargs ? { variables: body.chat_template_kwargs } : {}),
-    ...(continueMember(body) === undefined ? {} : { continueLast: true }),
+    ...(findContinueMember(body) === undefined ? {} : { continueLast: true }),
   };
 }
 
@@ -70,7 +70,7 @@ function toTurn(message: Message): ChatTurn {
   const toolCalls = (message.tool_calls ?? []).map((call) => ({
     id: call.id,
     name: call.function.name,
-    arguments: parsedArguments(call.function.arguments),
+    arguments: parseArguments(call.function.arguments),
   }));
   const reasoning = message.reasoning_content ?? message.reasoning;
   return {
@@ -86,25 +86,25 @@ type PlainPart = { readonly text: string } | { readonly refusal: string };
 
 export function plainContent(
   content: string | readonly PlainPart[] | null | undefined,
-  between: string,
+  separator: string,
 ): string {
   if (typeof content === 'string') return content;
-  return (content ?? []).map((part) => ('text' in part ? part.text : part.refusal)).join(between);
+  return (content ?? []).map((part) => ('text' in part ? part.text : part.refusal)).join(separator);
 }
 
 /**
  * Parses arguments, because templates expect an object. Text that is not JSON, or is too deeply nested to walk, stays
  * text.
  */
-export function parsedArguments(text: string): unknown {
+export function parseArguments(text: string): unknown {
   if ((text.match(/[[{]/g) ?? []).length > 1000) return text;
-  return parsedJson(text, text);
+  return tryParseJson(text, text);
 }
 
 /** Reads the reasoning setting; undefined where the request has none. */
-export function thinkingOf(body: ReasoningBody): Thinking | undefined {
-  const { reasoning_effort: wanted, reasoning, thinking } = body;
-  if (wanted) return toThinking(wanted);
+export function readThinking(body: ReasoningBody): Thinking | undefined {
+  const { reasoning_effort: effort, reasoning, thinking } = body;
+  if (effort) return toThinking(effort);
   if (reasoning?.enabled === false) return false;
   if (reasoning?.effort) return toThinking(reasoning.effort);
   if (typeof reasoning?.max_tokens === 'number') return reasoning.max_tokens > 0;

@@ -1,21 +1,21 @@
-import { invalidBody } from '../../http/violations.ts';
-import { openaiRefusals } from '../error-schema.ts';
+import { invalidBodyError } from '../../http/violations.ts';
+import { openaiErrorResponses } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { answerShare } from '../turn/bounds.ts';
+import { maxTokensPerAnswer } from '../turn/bounds.ts';
 import { chatWire } from '../../wires/chat/client.ts';
 import { startChat } from '../turn/chat.ts';
-import { answerLimit } from '../turn/encode.ts';
+import { resolveMaxTokens } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
-import { aboutOf, type Answered, respond, type Visit } from '../turn/respond.ts';
+import { createAnswerMetadata, type AnswerStream, respond, type CompletionContext } from '../turn/respond.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
-import { toolAtFault } from '../turn/strict-tools.ts';
+import { findUnenforceableTool } from '../turn/strict-tools.ts';
 import { chatChunk, chatCompletion } from '../../wires/chat/answer-schema.ts';
-import { chatViolations, toChatInput } from './chat-input.ts';
+import { findChatViolations, toChatInput } from './chat-input.ts';
 import { type ChatRequest, chatRequest } from '../../wires/chat/server-schema.ts';
-import { namingGrammar } from './grammar-refusal.ts';
-import { toOutput } from './output.ts';
-import { progressAsked } from '../../wires/core/sampling-schema.ts';
+import { withGrammarMember } from './grammar-refusal.ts';
+import { toOutputConstraint } from './output.ts';
+import { progressOption } from '../../wires/core/sampling-schema.ts';
 
 export function chatRoute(resident: Resident) {
   return defineRoute({
@@ -26,16 +26,16 @@ export function chatRoute(resident: Resident) {
     description: "OpenAI's chat completions, buffered or as server-sent events. Unknown members are ignored.",
     body: chatRequest,
     completion: { wire: 'chat', operation: 'chat' },
-    answers: {
+    responses: {
       200: {
         description: 'The answer; with `stream`, chunks as events and then `[DONE]`.',
         content: { 'application/json': chatCompletion, 'text/event-stream': chatChunk },
       },
-      ...openaiRefusals,
+      ...openaiErrorResponses,
     },
-    async handle({ body, asHttpError, ...visit }) {
-      const answered = await answerChat(resident, body, visit);
-      return await respond(chatWire, answered, { stream: body.stream, asHttpError });
+    async handle({ body, asHttpError, ...context }) {
+      const answerStream = await answerChat(resident, body, context);
+      return await respond(chatWire, answerStream, { stream: body.stream, asHttpError });
     },
   });
 }
@@ -44,15 +44,15 @@ export function chatRoute(resident: Resident) {
 export async function answerChat(
   resident: Resident,
   body: ChatRequest,
-  { signal, over, work }: Visit,
-): Promise<Answered> {
-  const ready = await resident.use(body.model, { signal, over, work }, 'generate');
+  { signal, finished, span }: CompletionContext,
+): Promise<AnswerStream> {
+  const ready = await resident.acquire(body.model, { signal, finished, span }, 'generate');
   const { model, tokenizer } = ready.engine;
-  const wrong = chatViolations(body);
-  if (wrong.length > 0) throw invalidBody(wrong);
+  const violations = findChatViolations(body);
+  if (violations.length > 0) throw invalidBodyError(violations);
   const n = body.n ?? 1;
   const tokens = body.max_completion_tokens ?? body.max_tokens;
-  const share = answerShare({ answers: n, member: 'n', tokens }, model.contextLength);
+  const answerMaxTokens = maxTokensPerAnswer({ answers: n, member: 'n', tokens }, model.contextLength);
   const { events } = await startChat(
     ready,
     {
@@ -60,20 +60,20 @@ export async function answerChat(
       n,
       sampling: toSampling(body, tokenizer.vocabSize, randomSeed),
       stop: toStops(body.stop),
-      maxTokens: (prompt) => answerLimit(prompt, model.contextLength, 'messages', tokens, share),
+      maxTokens: (prompt) => resolveMaxTokens(prompt, model.contextLength, 'messages', tokens, answerMaxTokens),
       ...(body.logprobs
         ? { logprobs: body.top_logprobs ?? 0, postSampling: body.post_sampling_probs ?? false }
         : {}),
       ...(body.ignore_eos ? { ignoreEnd: true } : {}),
-      ...progressAsked(body),
+      ...progressOption(body),
     },
     signal,
-    work,
+    span,
   ).catch((error: unknown) => {
-    throw namingGrammar(error, () => grammarMember(body));
+    throw withGrammarMember(error, () => grammarMember(body));
   });
   const includeUsage = body.stream_options?.include_usage ?? false;
-  return { events, about: aboutOf(model, { body, facts: { includeUsage, answers: n } }) };
+  return { events, metadata: createAnswerMetadata(model, { body, facts: { includeUsage, answers: n } }) };
 }
 
 /** The request member that the grammar comes from, or the tool schema that cannot be enforced. */
@@ -82,5 +82,5 @@ function grammarMember(body: ChatRequest): string {
     strict,
     schema: parameters,
   }));
-  return toolAtFault(tools, 'function.parameters') ?? toOutput(body)?.member ?? 'tools';
+  return findUnenforceableTool(tools, 'function.parameters') ?? toOutputConstraint(body)?.member ?? 'tools';
 }

@@ -1,108 +1,108 @@
 import type { Engine } from '../../engine/index.ts';
 import { HttpError, type Violation } from '../../http/error.ts';
-import { type Asked, answerShare } from '../turn/bounds.ts';
+import { type RequestedAnswers, maxTokensPerAnswer } from '../turn/bounds.ts';
 import type { TextRequest } from '../turn/choices.ts';
-import { answerLimit, refuseOverlong, requireTokens } from '../turn/encode.ts';
-import { fimPrompt } from '../turn/fim.ts';
+import { resolveMaxTokens, refuseOverlong, requireKnownTokens } from '../turn/encode.ts';
+import { buildFimPrompt } from '../turn/fim.ts';
 import { randomSeed } from '../turn/identity.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
 import type { TextJob } from '../turn/text-answers.ts';
-import { eachOf } from '../../wires/core/members.ts';
+import { splitInputs } from '../../wires/core/members.ts';
 import type { CompletionRequest } from '../../wires/completions/server-schema.ts';
-import { outputViolations, toOutput } from './output.ts';
-import { progressAsked } from '../../wires/core/sampling-schema.ts';
+import { findOutputViolations, toOutputConstraint } from './output.ts';
+import { progressOption } from '../../wires/core/sampling-schema.ts';
 
-const usualTokens = 16;
+const defaultMaxTokens = 16;
 
 /** Number of answers generated per prompt; the `n` best of them are returned. */
-export const answersMade = ({ n, best_of: best }: CompletionRequest): number => best ?? n ?? 1;
+export const generatedPerPrompt = ({ n, best_of: best }: CompletionRequest): number => best ?? n ?? 1;
 
 /** Returns the violations between the members of an otherwise valid body. */
-export function completionViolations(body: CompletionRequest): Violation[] {
-  const wrong = [...outputViolations(body)];
+export function findCompletionViolations(body: CompletionRequest): Violation[] {
+  const violations = [...findOutputViolations(body)];
   const n = body.n ?? 1;
   if (typeof body.best_of === 'number' && body.best_of < n) {
-    wrong.push({ path: 'best_of', message: `must be at least n, which is ${n}` });
+    violations.push({ path: 'best_of', message: `must be at least n, which is ${n}` });
   }
-  if (body.stream && answersMade(body) > n) {
-    wrong.push({
+  if (body.stream && generatedPerPrompt(body) > n) {
+    violations.push({
       path: 'best_of',
       message: 'the best answers are only known at the end; leave `stream` out',
     });
   }
   if (body.suffix && typeof body.prompt !== 'string') {
-    wrong.push({ path: 'suffix', message: 'needs a prompt that is one text' });
+    violations.push({ path: 'suffix', message: 'needs a prompt that is one text' });
   }
   if (body.suffix && body.echo && typeof body.logprobs === 'number') {
-    wrong.push({ path: 'logprobs', message: 'not available for a prompt with a suffix; leave `echo` out' });
+    violations.push({ path: 'logprobs', message: 'not available for a prompt with a suffix; leave `echo` out' });
   }
   if (body.post_sampling_probs && body.echo && typeof body.logprobs === 'number') {
     const message = 'not available for a prompt, which is not sampled; leave `echo` out';
-    wrong.push({ path: 'post_sampling_probs', message });
+    violations.push({ path: 'post_sampling_probs', message });
   }
-  return wrong;
+  return violations;
 }
 
 /** Encodes and checks every prompt before the first one runs. */
 export async function toJobs(engine: Engine, body: CompletionRequest): Promise<TextJob[]> {
   const { tokenizer, model } = engine;
-  const prompts = eachOf(body.prompt);
-  const made = answersMade(body);
-  const share = answerShare(asked(body, prompts.length), model.contextLength);
-  const shared = {
-    n: made,
+  const prompts = splitInputs(body.prompt);
+  const generatedCount = generatedPerPrompt(body);
+  const answerMaxTokens = maxTokensPerAnswer(toRequestedAnswers(body, prompts.length), model.contextLength);
+  const commonRequest = {
+    n: generatedCount,
     sampling: toSampling(body, tokenizer.vocabSize, randomSeed),
     stop: toStops(body.stop),
-    grammar: toOutput(body)?.grammar,
+    grammar: toOutputConstraint(body)?.grammar,
     ...(body.ignore_eos ? { ignoreEnd: true } : {}),
-    ...logprobsAsked(body),
-    ...progressAsked(body),
+    ...logprobOptions(body),
+    ...progressOption(body),
   };
   const jobs: TextJob[] = [];
   for (const [index, prompt] of prompts.entries()) {
     const path =
       Array.isArray(body.prompt) && typeof body.prompt[0] !== 'number' ? `prompt.${index}` : 'prompt';
-    const ids = await toIds(engine, prompt, body, path);
-    const usual = Math.min(usualTokens, share);
-    const maxTokens = answerLimit(ids.length, model.contextLength, 'prompt', body.max_tokens, usual);
-    const shown = () => (typeof prompt === 'string' ? prompt : tokenizer.decode(prompt, { special: true }));
-    jobs.push({ request: { ...shared, prompt: ids, maxTokens }, echo: body.echo ? shown() : '' });
+    const ids = await encodePrompt(engine, prompt, body, path);
+    const defaultLimit = Math.min(defaultMaxTokens, answerMaxTokens);
+    const maxTokens = resolveMaxTokens(ids.length, model.contextLength, 'prompt', body.max_tokens, defaultLimit);
+    const echoText = () => (typeof prompt === 'string' ? prompt : tokenizer.decode(prompt, { special: true }));
+    jobs.push({ request: { ...commonRequest, prompt: ids, maxTokens }, echo: body.echo ? echoText() : '' });
   }
   return jobs;
 }
 
-function asked(body: CompletionRequest, prompts: number): Asked {
-  const several = typeof body.best_of === 'number' ? 'best_of' : 'n';
+function toRequestedAnswers(body: CompletionRequest, prompts: number): RequestedAnswers {
+  const countMember = typeof body.best_of === 'number' ? 'best_of' : 'n';
   return {
-    answers: prompts * answersMade(body),
-    member: prompts > 1 ? 'prompt' : several,
+    answers: prompts * generatedPerPrompt(body),
+    member: prompts > 1 ? 'prompt' : countMember,
     tokens: body.max_tokens,
   };
 }
 
 /** Log probabilities are also needed to select the best answers. */
-function logprobsAsked(
+function logprobOptions(
   body: CompletionRequest,
 ): Pick<TextRequest, 'logprobs' | 'postSampling' | 'promptLogprobs'> {
   if (typeof body.logprobs === 'number') {
     const postSampling = body.post_sampling_probs ?? false;
     return { logprobs: body.logprobs, postSampling, ...(body.echo ? { promptLogprobs: true } : {}) };
   }
-  return answersMade(body) > (body.n ?? 1) ? { logprobs: 0 } : {};
+  return generatedPerPrompt(body) > (body.n ?? 1) ? { logprobs: 0 } : {};
 }
 
 type Prompt = string | readonly number[];
 
-async function toIds(
+async function encodePrompt(
   engine: Engine,
   prompt: Prompt,
   { suffix, max_tokens: tokens }: CompletionRequest,
   path: string,
 ): Promise<readonly number[]> {
   if (typeof prompt !== 'string') {
-    return requireTokens(engine.tokenizer, prompt, path);
+    return requireKnownTokens(engine.tokenizer, prompt, path);
   }
-  if (suffix) return fimPrompt(engine, { prefix: prompt, suffix }, Math.max(1, tokens ?? usualTokens));
+  if (suffix) return buildFimPrompt(engine, { prefix: prompt, suffix }, Math.max(1, tokens ?? defaultMaxTokens));
   return await encodeText(engine, prompt);
 }
 

@@ -1,4 +1,4 @@
-import { openaiRefusals } from '../error-schema.ts';
+import { openaiErrorResponses } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import {
@@ -8,7 +8,7 @@ import {
   embeddingRequest,
 } from '../../wires/embeddings/server-schema.ts';
 import { embed } from '../turn/embedding.ts';
-import type { Visit } from '../turn/respond.ts';
+import type { CompletionContext } from '../turn/respond.ts';
 
 export function embeddingsRoute(resident: Resident) {
   return defineRoute({
@@ -19,15 +19,15 @@ export function embeddingsRoute(resident: Resident) {
     description: "OpenAI's embeddings. Unknown members are ignored.",
     body: embeddingRequest,
     completion: { wire: 'embeddings', operation: 'embeddings' },
-    answers: {
+    responses: {
       200: {
         description: 'A vector for each input, in order.',
         content: { 'application/json': embeddingList },
       },
-      ...openaiRefusals,
+      ...openaiErrorResponses,
     },
-    async handle({ body, ...visit }) {
-      return Response.json(await embedInputs(resident, body, visit));
+    async handle({ body, ...context }) {
+      return Response.json(await embedInputs(resident, body, context));
     },
   });
 }
@@ -36,12 +36,12 @@ export function embeddingsRoute(resident: Resident) {
 export async function embedInputs(
   resident: Resident,
   body: EmbeddingRequest,
-  { signal, over, work }: Visit,
+  { signal, finished, span }: CompletionContext,
 ): Promise<EmbeddingList> {
-  const { engine } = await resident.use(body.model, { signal, over, work }, 'embed');
-  const write = body.encoding_format === 'base64' ? inBase64 : undefined;
-  const wanted = { dimensions: body.dimensions, signal, work };
-  const { vectors, promptTokens: tokens } = await embed(engine, body.input, wanted, write);
+  const { engine } = await resident.acquire(body.model, { signal, finished, span }, 'embed');
+  const format = body.encoding_format === 'base64' ? toBase64 : undefined;
+  const options = { dimensions: body.dimensions, signal, span };
+  const { vectors, promptTokens: tokens } = await embed(engine, body.input, options, format);
   return {
     object: 'list',
     data: vectors.map((embedding, index) => ({ object: 'embedding', index, embedding })),
@@ -51,5 +51,5 @@ export async function embedInputs(
 }
 
 /** The wire requires little-endian bytes; all supported machines are little-endian. */
-const inBase64 = ({ buffer, byteOffset, byteLength }: Float32Array): string =>
+const toBase64 = ({ buffer, byteOffset, byteLength }: Float32Array): string =>
   Buffer.from(buffer, byteOffset, byteLength).toString('base64');

@@ -1,27 +1,27 @@
-import { openaiRefusal, openaiRefusals } from '../error-schema.ts';
+import { openaiErrorResponse, openaiErrorResponses } from '../error-schema.ts';
 import type { ModelRow, ModelStore } from '../model-store.ts';
-import { loading, plainName, type ReadyModel, type Resident } from '../resident.ts';
+import { modelLoadingError, stripLatestTag, type ReadyModel, type Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { modelNotFound } from '../turn/identity.ts';
+import { modelNotFoundError } from '../turn/identity.ts';
 import { type ModelEntry, type ModelList, modelEntry, modelList } from '../../wires/core/models-schema.ts';
 
 export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>) {
-  const list = defineRoute({
+  const listModels = defineRoute({
     method: 'GET',
     path: '/v1/models',
     operationId: 'listModels',
     summary: 'List the resident model, with --swap also the stored ones',
     description:
       "Each entry has the members of OpenAI's and Anthropic's lists. A stored model is listed under its stored name, and also under its own id once it has been resident.",
-    answers: {
+    responses: {
       200: { description: 'The resident model first.', content: { 'application/json': modelList } },
-      503: openaiRefusal('The model is loading.'),
+      503: openaiErrorResponse('The model is loading.'),
     },
     async handle() {
       const { state } = resident;
-      if (state.kind === 'loading' && state.first) throw loading();
-      const own = state.kind === 'ready' ? [residentEntry(state, state.engine.model.id)] : [];
-      const data = [...own, ...(resident.swaps ? await storedEntries(resident, store) : [])];
+      if (state.kind === 'loading' && state.isFirst) throw modelLoadingError();
+      const residentEntries = state.kind === 'ready' ? [residentEntry(state, state.engine.model.id)] : [];
+      const data = [...residentEntries, ...(resident.canSwap ? await storedEntries(resident, store) : [])];
       const ids = data.map(({ id }) => id);
       const answer: ModelList = {
         object: 'list',
@@ -34,34 +34,34 @@ export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>)
     },
   });
 
-  const one = defineRoute({
+  const getModel = defineRoute({
     method: 'GET',
     path: '/v1/models/{id}',
-    rest: true,
+    isCatchAll: true,
     operationId: 'getModel',
     summary: 'Get a model',
     description: 'Accepts any name that a request may use as `model`. Slashes in ids need no encoding.',
     params: { id: 'Id of the model.' },
-    answers: {
+    responses: {
       200: { description: 'The model.', content: { 'application/json': modelEntry } },
-      404: openaiRefusals[404],
-      503: openaiRefusal('No model is resident and none can be loaded, or the model is loading.'),
+      404: openaiErrorResponses[404],
+      503: openaiErrorResponse('No model is resident and none can be loaded, or the model is loading.'),
     },
     async handle({ params }) {
-      const asked = params['id'] ?? '';
-      const { location, stored } = await resident.named(asked);
-      const id = stored?.name ?? plainName(asked);
+      const requestedModel = params['id'] ?? '';
+      const { location, stored: storedModel } = await resident.resolveModel(requestedModel);
+      const id = storedModel?.name ?? stripLatestTag(requestedModel);
       const { state } = resident;
       if (state.kind === 'ready' && state.location === location)
         return Response.json(residentEntry(state, id));
-      const row = stored && (await usableRows(store)).find((each) => each.location === location);
+      const row = storedModel && (await usableRows(store)).find((each) => each.location === location);
       if (row) return Response.json(storedEntry(row, id));
-      const known = resident.knownAt(location);
-      if (known) return Response.json(common(id, known.loadedAt, known.model));
-      throw modelNotFound(asked, resident.engine?.model.id, 'GET /v1/models');
+      const known = resident.findKnownModel(location);
+      if (known) return Response.json(commonMembers(id, known.loadedAt, known.model));
+      throw modelNotFoundError(requestedModel, resident.engine?.model.id, 'GET /v1/models');
     },
   });
-  return [list, one];
+  return [listModels, getModel];
 }
 
 /** Entries for the stored models that a request may name, and for the other names of the resident model. */
@@ -71,7 +71,7 @@ async function storedEntries(resident: Resident, store: Pick<ModelStore, 'list'>
   const rows = await usableRows(store);
   return rows.flatMap((row) => {
     const isResident = ready?.location === row.location;
-    const ids = new Set([row.name, resident.knownAt(row.location)?.model.id ?? row.name]);
+    const ids = new Set([row.name, resident.findKnownModel(row.location)?.model.id ?? row.name]);
     if (ready) ids.delete(ready.engine.model.id);
     return Array.from(ids, (id) => (ready && isResident ? residentEntry(ready, id) : storedEntry(row, id)));
   });
@@ -83,16 +83,16 @@ const usableRows = async (store: Pick<ModelStore, 'list'>): Promise<ModelRow[]> 
 function residentEntry({ engine: { model }, loadedAt }: ReadyModel, id: string): ModelEntry {
   const { embeddingDimensions: dimensions, contextLength, digest } = model;
   return {
-    ...common(id, loadedAt, model),
+    ...commonMembers(id, loadedAt, model),
     context_length: contextLength,
     ...(dimensions === undefined ? {} : { embedding_dimensions: dimensions }),
     digest,
   };
 }
 
-const storedEntry = (row: ModelRow, id: string): ModelEntry => common(id, row.modifiedAt, row);
+const storedEntry = (row: ModelRow, id: string): ModelEntry => commonMembers(id, row.modifiedAt, row);
 
-const common = (
+const commonMembers = (
   id: string,
   date: Date,
   { architecture, parameters, quantization }: Pick<ModelRow, 'architecture' | 'parameters' | 'quantization'>,

@@ -4,20 +4,20 @@ import type { Json } from '../../util/json.ts';
 import type { OutputBody } from '../../wires/core/output-schema.ts';
 
 /** A grammar, and the request member that it comes from. */
-export interface Output {
+export interface OutputConstraint {
   readonly grammar: GrammarSource;
   readonly member: string;
 }
 
 /** All output constraints of a request. */
-function outputs(body: OutputBody): Output[] {
-  const found: Output[] = [];
+function findConstraints(body: OutputBody): OutputConstraint[] {
+  const constraints: OutputConstraint[] = [];
   const add = <Value>(
     member: string,
     value: Value | null | undefined,
-    to: (value: Value) => GrammarSource,
+    toGrammar: (value: Value) => GrammarSource,
   ) => {
-    if (value !== null && value !== undefined) found.push({ member, grammar: to(value) });
+    if (value !== null && value !== undefined) constraints.push({ member, grammar: toGrammar(value) });
   };
   const bySchema = (value: Json): GrammarSource => ({ kind: 'json_schema', schema: value });
   const ebnf = (rules: string): GrammarSource => ({ kind: 'ebnf', text: rules });
@@ -28,7 +28,7 @@ function outputs(body: OutputBody): Output[] {
     const nested = format.type === 'json_schema' ? format.json_schema?.schema : undefined;
     add('response_format.json_schema.schema', nested, bySchema);
     add('response_format.schema', format.schema, bySchema);
-    if (!nested && !format.schema) found.push({ member: 'response_format', grammar: { kind: 'json' } });
+    if (!nested && !format.schema) constraints.push({ member: 'response_format', grammar: { kind: 'json' } });
   }
   add('json_schema', body.json_schema, bySchema);
   add('grammar', body.grammar, ebnf);
@@ -44,21 +44,21 @@ function outputs(body: OutputBody): Output[] {
   add('structured_outputs.regex', structured.regex, regex);
   add('structured_outputs.choice', structured.choice, choice);
   add('structured_outputs.grammar', structured.grammar, ebnf);
-  return found;
+  return constraints;
 }
 
-export const toOutput = (body: OutputBody): Output | undefined => outputs(body)[0];
+export const toOutputConstraint = (body: OutputBody): OutputConstraint | undefined => findConstraints(body)[0];
 
-export function outputViolations(body: OutputBody): Violation[] {
+export function findOutputViolations(body: OutputBody): Violation[] {
   const format = body.response_format;
-  const wrong: Violation[] = [];
+  const violations: Violation[] = [];
   if (format?.type === 'json_schema' && !format.json_schema && !format.schema) {
-    wrong.push({ path: 'response_format.json_schema', message: 'expected {schema}' });
+    violations.push({ path: 'response_format.json_schema', message: 'expected {schema}' });
   }
-  const [first, second] = outputs(body);
+  const [first, second] = findConstraints(body);
   if (first && second) {
     const message = `${first.member} already constrains the answer; send only one of them`;
-    wrong.push({ path: second.member, message });
+    violations.push({ path: second.member, message });
   }
-  return wrong;
+  return violations;
 }

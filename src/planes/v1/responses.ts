@@ -1,15 +1,15 @@
-import { openaiRefusal, openaiRefusals } from '../error-schema.ts';
+import { openaiErrorResponse, openaiErrorResponses } from '../error-schema.ts';
 import { HttpError } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
 import { responsesWire } from '../../wires/responses/client.ts';
 import { startChat } from '../turn/chat.ts';
-import { answerLimit } from '../turn/encode.ts';
+import { resolveMaxTokens } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
-import { aboutOf, respond } from '../turn/respond.ts';
+import { createAnswerMetadata, respond } from '../turn/respond.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
-import { toolAtFault } from '../turn/strict-tools.ts';
-import { namingGrammar } from './grammar-refusal.ts';
+import { findUnenforceableTool } from '../turn/strict-tools.ts';
+import { withGrammarMember } from './grammar-refusal.ts';
 import { toChatInput } from './responses-input.ts';
 import { type ResponseRequest, responseRequest } from '../../wires/responses/server-schema.ts';
 import { responseEvent, responseObject } from '../../wires/responses/answer-schema.ts';
@@ -31,30 +31,30 @@ function createRoute(resident: Resident): Route {
       'the whole conversation, tool calls and their outputs included. Unknown members are ignored.',
     body: responseRequest,
     completion: { wire: 'responses', operation: 'chat' },
-    answers: {
+    responses: {
       200: {
         description: 'The answer; with `stream`, its events.',
         content: { 'application/json': responseObject, 'text/event-stream': responseEvent },
       },
-      ...openaiRefusals,
+      ...openaiErrorResponses,
     },
-    async handle({ body, signal, over, asHttpError, work }) {
-      const ready = await resident.use(body.model, { signal, over, work }, 'generate');
+    async handle({ body, signal, finished, asHttpError, span }) {
+      const ready = await resident.acquire(body.model, { signal, finished, span }, 'generate');
       const { model, tokenizer } = ready.engine;
       const logprobs = body.top_logprobs || body.include?.includes('message.output_text.logprobs');
-      const ask = {
+      const options = {
         input: toChatInput(body),
         sampling: toSampling(body, tokenizer.vocabSize, randomSeed),
         stop: toStops(body.stop),
         maxTokens: (prompt: number) =>
-          answerLimit(prompt, model.contextLength, 'messages', body.max_output_tokens),
+          resolveMaxTokens(prompt, model.contextLength, 'messages', body.max_output_tokens),
         ...(logprobs ? { logprobs: body.top_logprobs ?? 0 } : {}),
       };
-      const { events } = await startChat(ready, ask, signal, work).catch((error: unknown) => {
-        throw namingGrammar(asInput(error), () => grammarMember(body));
+      const { events } = await startChat(ready, options, signal, span).catch((error: unknown) => {
+        throw withGrammarMember(withInputParam(error), () => grammarMember(body));
       });
-      const about = aboutOf(model, { body, facts: { includeUsage: true, answers: 1 } });
-      return await respond(responsesWire, { events, about }, { stream: body.stream, asHttpError });
+      const metadata = createAnswerMetadata(model, { body, facts: { includeUsage: true, answers: 1 } });
+      return await respond(responsesWire, { events, metadata }, { stream: body.stream, asHttpError });
     },
   });
 }
@@ -63,11 +63,11 @@ function createRoute(resident: Resident): Route {
 function grammarMember({ tools, text }: ResponseRequest): string {
   const defined = (tools ?? []).map(({ strict, parameters }) => ({ strict, schema: parameters }));
   const bySchema = text?.format?.type === 'json_schema';
-  return toolAtFault(defined, 'parameters') ?? (bySchema ? 'text.format.schema' : 'tools');
+  return findUnenforceableTool(defined, 'parameters') ?? (bySchema ? 'text.format.schema' : 'tools');
 }
 
 /** On this wire the conversation is in the member `input`. */
-function asInput(error: unknown): unknown {
+function withInputParam(error: unknown): unknown {
   if (!(error instanceof HttpError) || error.param !== 'messages') return error;
   const { status, code, message, violations, headers } = error;
   return new HttpError(status, code, message, {
@@ -92,7 +92,7 @@ function storedRoutes(): Route[] {
       ...route,
       path: `${path}/{id}`,
       params: { id: 'Id of a response.' },
-      answers: { 404: openaiRefusal('This host stores no responses.') },
+      responses: { 404: openaiErrorResponse('This host stores no responses.') },
       handle({ params }) {
         throw new HttpError(
           404,

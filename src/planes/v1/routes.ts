@@ -13,17 +13,17 @@ import { responsesRoutes } from './responses.ts';
  * Routes that llama.cpp also serves without `/v1`; there, `/completions`, `/embeddings` and `/models` belong to its own
  * wire.
  */
-const unprefixed: Readonly<Record<string, string>> = {
+const unprefixedOperations: Readonly<Record<string, string>> = {
   '/v1/chat/completions': 'llamaCppChatCompletions',
   '/v1/responses': 'llamaCppResponses',
 };
 
 function withUnprefixed(routes: readonly Route[]): Route[] {
-  const more = routes.flatMap((route) => {
-    const operationId = unprefixed[route.path];
+  const unprefixedRoutes = routes.flatMap((route) => {
+    const operationId = unprefixedOperations[route.path];
     return operationId === undefined ? [] : [{ ...route, path: route.path.slice('/v1'.length), operationId }];
   });
-  return [...routes, ...more];
+  return [...routes, ...unprefixedRoutes];
 }
 
 export function v1Plane(resident: Resident, store: ModelStore): Plane {
@@ -33,16 +33,16 @@ export function v1Plane(resident: Resident, store: ModelStore): Plane {
     prefixes: ['/v1', '/chat/completions', '/responses'],
     envelope: (error) => ({ error: errorObject(error) }),
     errorSchema: openaiError,
-    absent: [
+    absentRoutes: [
       {
         method: 'POST',
         path: '/v1/responses/compact',
-        why: 'this host does not shorten conversations; send a shorter one to POST /v1/responses',
+        reason: 'this host does not shorten conversations; send a shorter one to POST /v1/responses',
       },
       {
         method: 'POST',
         path: '/v1/responses/input_tokens',
-        why: 'use POST /v1/messages/count_tokens to count the tokens of a conversation, or the usage of an answer',
+        reason: 'use POST /v1/messages/count_tokens to count the tokens of a conversation, or the usage of an answer',
       },
     ],
     routes: withUnprefixed([

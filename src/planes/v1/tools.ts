@@ -1,6 +1,6 @@
 import type { ToolChoice, ToolDefinition } from '../../chat/index.ts';
 import type { Json } from '../../util/json.ts';
-import { offered, type ToolBody, toolChoiceOf } from '../../wires/chat/tools-schema.ts';
+import { allowedTools, type ToolBody, toToolChoice } from '../../wires/chat/tools-schema.ts';
 
 /** Converts tools and tool choice for the chat template. */
 export function toTools(body: ToolBody): {
@@ -11,8 +11,8 @@ export function toTools(body: ToolBody): {
   if (!body.tools || body.tools.length === 0) return {};
   const { tool_choice: choice, parallel_tool_calls: parallel } = body;
   return {
-    tools: offered(body.tools, choice).map((one) => toTool(one.function)),
-    toolChoice: toolChoiceOf(choice) ?? 'auto',
+    tools: allowedTools(body.tools, choice).map((tool) => toTool(tool.function)),
+    toolChoice: toToolChoice(choice) ?? 'auto',
     ...(typeof parallel === 'boolean' ? { parallelToolCalls: parallel } : {}),
   };
 }

@@ -1,10 +1,10 @@
-import type { FactsOf, Work, WorkKind } from '../../watch/index.ts';
+import type { SpanAttributes, TraceSpan, TraceSpanKind } from '../../watch/index.ts';
 
 /**
  * Facts of each kind of span that are recorded as attributes: numbers and names. Facts that are not listed are not
  * recorded, so that a new fact with conversation content is not recorded by accident.
  */
-const shown: { readonly [Kind in WorkKind]: readonly (keyof FactsOf[Kind])[] } = {
+const recordedFacts: { readonly [Kind in TraceSpanKind]: readonly (keyof SpanAttributes[Kind])[] } = {
   completion: [
     'wire',
     'operation',
@@ -47,27 +47,27 @@ const shown: { readonly [Kind in WorkKind]: readonly (keyof FactsOf[Kind])[] } =
  * Names that clients and models choose. A value that does not look like a name may be conversation content and is
  * dropped.
  */
-const claimed: ReadonlySet<string> = new Set(['requestedModel', 'tool', 'callId', 'finish']);
+const untrustedFacts: ReadonlySet<string> = new Set(['requestedModel', 'tool', 'callId', 'finish']);
 const nameLike = /^[\w.:/@+#-]{1,200}$/;
 
 /** Attributes of a span with names in snake_case. Unknown facts are absent. */
-export function attributesOf(work: Work, subject: string): Record<string, unknown> {
-  const facts = work.facts as unknown as Readonly<Record<string, unknown>>;
+export function spanAttributes(work: TraceSpan, subject: string): Record<string, unknown> {
+  const facts = work.attributes as unknown as Readonly<Record<string, unknown>>;
   const attributes: Record<string, unknown> = {};
-  for (const name of shown[work.kind]) {
+  for (const name of recordedFacts[work.kind]) {
     const value = facts[name];
-    if (claimed.has(name) && typeof value === 'string' && !nameLike.test(value)) continue;
-    if (value !== undefined) attributes[snakeCase(name)] = typeof value === 'number' ? rounded(value) : value;
+    if (untrustedFacts.has(name) && typeof value === 'string' && !nameLike.test(value)) continue;
+    if (value !== undefined) attributes[snakeCase(name)] = typeof value === 'number' ? roundToMicroseconds(value) : value;
   }
   return {
     ...attributes,
     ...(work.id === subject ? {} : { id: work.id }),
     started_at: work.startedAt.toISOString(),
-    total_ms: rounded(work.totalMs ?? 0),
-    ...work.ending,
+    total_ms: roundToMicroseconds(work.totalMs ?? 0),
+    ...work.result,
   };
 }
 
-const rounded = (value: number): number => Math.round(value * 1000) / 1000;
+const roundToMicroseconds = (value: number): number => Math.round(value * 1000) / 1000;
 
 const snakeCase = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);

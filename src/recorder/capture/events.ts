@@ -1,15 +1,15 @@
-import type { FactsOf, Said, Work, WorkKind } from '../../watch/index.ts';
+import type { SpanAttributes, TranscriptEntry, TraceSpan, TraceSpanKind } from '../../watch/index.ts';
 import type { NewEvent } from '../types.ts';
-import { attributesOf } from './attributes.ts';
+import { spanAttributes } from './attributes.ts';
 
 /** Events of a span: its transcript in order, then the span itself. The policy decides how much of them is stored. */
-export function eventsOf(work: Work): NewEvent[] {
-  const subject = subjectOf(work);
-  const key = keyOf(work);
-  const model = modelOf(work);
-  const said = (work.said ?? []).map(({ at, role, text, name }, index): NewEvent => {
+export function spanEvents(work: TraceSpan): NewEvent[] {
+  const subject = spanSubject(work);
+  const key = spanEventId(work);
+  const model = spanModel(work);
+  const transcriptEvents = (work.transcript ?? []).map(({ at, role, text, name }, index): NewEvent => {
     const attributes = name === undefined ? undefined : { name };
-    const { kind, as } = saidAs[role];
+    const { kind, as } = transcriptKinds[role];
     return {
       id: `${key}:${index}`,
       at: at.toISOString(),
@@ -22,14 +22,14 @@ export function eventsOf(work: Work): NewEvent[] {
     };
   });
   const at = new Date(work.startedAt.getTime() + (work.totalMs ?? 0)).toISOString();
-  const attributes = attributesOf(work, subject);
-  return [...said, { id: key, at, kind: kinds[work.kind], subject, model, attributes }];
+  const attributes = spanAttributes(work, subject);
+  return [...transcriptEvents, { id: key, at, kind: spanKinds[work.kind], subject, model, attributes }];
 }
 
 /** Subject of a span: for turns, tools and steps the task or run that they are part of. */
-function subjectOf({ kind, id, parent }: Work): string {
+function spanSubject({ kind, id, parent }: TraceSpan): string {
   if (kind === 'completion' || kind === 'gateway' || parent === undefined) return id;
-  return subjectOf(parent);
+  return spanSubject(parent);
 }
 
 /**
@@ -37,14 +37,14 @@ function subjectOf({ kind, id, parent }: Work): string {
  * a run's segments share one, task numbers start again in a new database, and a model may give two tool calls the same
  * id.
  */
-const keyOf = ({ kind, id, startedAt }: Work): string => `${kinds[kind]}:${id}:${startedAt.getTime()}`;
+const spanEventId = ({ kind, id, startedAt }: TraceSpan): string => `${spanKinds[kind]}:${id}:${startedAt.getTime()}`;
 
-function modelOf({ kind, facts }: Work): string | undefined {
-  if (kind === 'gateway') return (facts as FactsOf['gateway']).effectiveModel;
+function spanModel({ kind, attributes: facts }: TraceSpan): string | undefined {
+  if (kind === 'gateway') return (facts as SpanAttributes['gateway']).effectiveModel;
   return 'model' in facts ? facts.model : undefined;
 }
 
-const kinds: Readonly<Record<WorkKind, string>> = {
+const spanKinds: Readonly<Record<TraceSpanKind, string>> = {
   completion: 'completion',
   task: 'task',
   run: 'run',
@@ -54,7 +54,7 @@ const kinds: Readonly<Record<WorkKind, string>> = {
   gateway: 'request',
 };
 
-const saidAs: Readonly<Record<Said['role'], { readonly kind: string; readonly as: string }>> = {
+const transcriptKinds: Readonly<Record<TranscriptEntry['role'], { readonly kind: string; readonly as: string }>> = {
   system: { kind: 'message', as: 'system' },
   user: { kind: 'message', as: 'user' },
   assistant: { kind: 'message', as: 'assistant' },

@@ -1,11 +1,11 @@
 import { statSync } from 'node:fs';
 import { Kysely, sql, type Transaction } from 'kysely';
 import {
-  again,
-  bringUpToDate,
+  retry,
+  runMigrations,
   closeDatabase,
   type Database,
-  dialectOf,
+  createDialect,
   StoreError,
 } from '../../store/index.ts';
 import { openSqlite } from '../../store/sqlite.ts';
@@ -16,7 +16,7 @@ export type ControlDb = Kysely<ControlTables>;
 export type ControlTx = Transaction<ControlTables>;
 
 /** Delays before retries of a transaction that failed for a transient reason. */
-const pauses = [20, 200, 1000];
+const retryDelaysMs = [20, 200, 1000];
 
 /**
  * Database of policies, grants, tokens and the review, shared by the host and the command line. Nothing is cached, so
@@ -30,23 +30,23 @@ export class ControlDatabase {
   readonly #database: Database;
   readonly #reader: ControlDb;
   readonly #writer: ControlDb;
-  #lastTurn: Promise<unknown> = Promise.resolve();
+  #lastTransaction: Promise<unknown> = Promise.resolve();
 
   private constructor(path: string, database: Database, now: () => Date) {
     this.#path = path;
-    this.#identity = identityOf(path);
+    this.#identity = fileIdentity(path);
     this.#database = database;
     this.now = now;
-    this.#reader = new Kysely({ dialect: dialectOf('sqlite', database.reading) });
-    this.#writer = new Kysely({ dialect: dialectOf('sqlite', database.writing) });
+    this.#reader = new Kysely({ dialect: createDialect('sqlite', database.readPool) });
+    this.#writer = new Kysely({ dialect: createDialect('sqlite', database.writePool) });
   }
 
   /** @throws StoreError */
   static async open(path: string, now: () => Date): Promise<ControlDatabase> {
-    const database = await openSqlite(path, { syncApart: true, keepStatements: true });
+    const database = await openSqlite(path, { syncInBackground: true, cacheStatements: true });
     const control = new ControlDatabase(path, database, now);
     try {
-      await control.transaction((tx) => bringUpToDate(tx, 'recorder_migrations', migrations, now));
+      await control.transaction((tx) => runMigrations(tx, 'recorder_migrations', migrations, now));
       return control;
     } catch (error) {
       await closeDatabase(database);
@@ -66,17 +66,17 @@ export class ControlDatabase {
   }
 
   async read<T>(work: (db: ControlDb) => Promise<T>): Promise<T> {
-    this.#refuseStrange();
+    this.#assertSameFile();
     return await work(this.#reader);
   }
 
   /** Runs a transaction. It is on disk when it resolves; writers are serialized. */
   transaction<T>(work: (tx: ControlTx) => Promise<T>): Promise<T> {
-    const done = this.#lastTurn.then(() => {
-      this.#refuseStrange();
-      return again(pauses, () => this.#writer.transaction().execute(work));
+    const done = this.#lastTransaction.then(() => {
+      this.#assertSameFile();
+      return retry(retryDelaysMs, () => this.#writer.transaction().execute(work));
     });
-    this.#lastTurn = done.catch(() => undefined);
+    this.#lastTransaction = done.catch(() => undefined);
     return done;
   }
 
@@ -84,8 +84,8 @@ export class ControlDatabase {
    * Fails if the file was removed or replaced: a grant that is revoked in the new file would stay active in the old
    * one.
    */
-  #refuseStrange(): void {
-    if (identityOf(this.#path) === this.#identity) return;
+  #assertSameFile(): void {
+    if (fileIdentity(this.#path) === this.#identity) return;
     throw new StoreError(
       'storage_failed',
       `${this.#path} was removed or replaced while in use; put it back or restart the host`,
@@ -94,15 +94,15 @@ export class ControlDatabase {
 
   /** Closes the database after the last transaction. */
   async close(): Promise<void> {
-    await this.#lastTurn;
+    await this.#lastTransaction;
     await closeDatabase(this.#database);
   }
 }
 
-function identityOf(path: string): string {
+function fileIdentity(path: string): string {
   const { dev, ino } = statSync(path, { throwIfNoEntry: false }) ?? {};
   return `${dev} ${ino}`;
 }
 
-export const isFull = (error: unknown): boolean =>
+export const isStorageFull = (error: unknown): boolean =>
   error instanceof StoreError && error.code === 'storage_full';

@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import type { Selectable } from 'kysely';
-import { newSecret, secretFits, secretHash } from '../../signing/secret.ts';
+import { generateSecret, verifySecret, hashSecret } from '../../signing/secret.ts';
 import type { RackId } from '../../watch/index.ts';
 import { RecorderError, type RecorderViolation } from '../errors.ts';
-import type { Grant, PeerIdentity, Place, Verb, WriteToken } from '../types.ts';
+import type { Grant, PeerIdentity, HistoryPosition, Verb, WriteToken } from '../types.ts';
 import type { ControlDatabase, ControlDb, ControlTx } from './database.ts';
 import type { Review } from './review.ts';
 import type { ControlTables } from './tables.ts';
 
 const verbsKnown: readonly Verb[] = ['read', 'write'];
 /** Maximum lifetime of a grant or token: ten years. */
-const longest = 3650 * 86_400_000;
-const longestLabel = 100;
+const maxLifetimeMs = 3650 * 86_400_000;
+const maxLabelLength = 100;
 
 /** Finds the peer that has a name now; undefined if there is none. */
 export type FindPeer = (name: string) => Promise<PeerIdentity | undefined>;
@@ -38,8 +38,8 @@ export class Grants {
         tokens = tokens.where('rack', '=', rack);
       }
       return {
-        grants: (await grants.execute()).map(grantOf),
-        tokens: (await tokens.execute()).map(tokenOf),
+        grants: (await grants.execute()).map(toGrant),
+        tokens: (await tokens.execute()).map(toWriteToken),
       };
     });
   }
@@ -49,7 +49,7 @@ export class Grants {
    * @param after the grant covers events after this position; undefined: all events
    * @throws RecorderError invalid
    */
-  async make(
+  async create(
     {
       rack,
       verbs,
@@ -61,14 +61,14 @@ export class Grants {
       verbs: readonly Verb[];
       expiresAt: Date;
       to: string;
-      after: Place | undefined;
+      after: HistoryPosition | undefined;
     },
     by: string,
   ): Promise<Grant> {
-    const peer = await this.#peerOf(to);
+    const peer = await this.#findPeerIdentity(to);
     const violations = [
-      ...verbFaults(verbs),
-      ...expiryFaults(expiresAt, this.#control.now()),
+      ...findVerbFaults(verbs),
+      ...findExpiryFaults(expiresAt, this.#control.now()),
       ...(/^(?:bearer|operator|peer:[^\s:]{1,100})$/.test(to)
         ? []
         : [{ path: 'to', message: `is '${to.slice(0, 60)}'; expected 'bearer' or 'peer:NAME'` }]),
@@ -97,10 +97,10 @@ export class Grants {
       revoked_at: null,
     };
     return this.#control.transaction(async (tx) => {
-      const grant = grantOf(
+      const grant = toGrant(
         await tx.insertInto('grants').values(row).returningAll().executeTakeFirstOrThrow(),
       );
-      await this.#review.add(tx, { by, act: 'grant', rack, details: { before: null, after: grant } });
+      await this.#review.insert(tx, { by, act: 'grant', rack, details: { before: null, after: grant } });
       return grant;
     });
   }
@@ -109,7 +109,7 @@ export class Grants {
   revoke(id: string, by: string): Promise<Grant> {
     return this.#control.transaction(async (tx) => {
       const row = await tx.selectFrom('grants').selectAll().where('id', '=', id).executeTakeFirst();
-      if (!row) throw unknown('grant', id);
+      if (!row) throw notFoundError('grant', id);
       return await this.#revoke(tx, row, by);
     });
   }
@@ -132,20 +132,20 @@ export class Grants {
 
   async #revoke(tx: ControlTx, row: GrantRow, by: string): Promise<Grant> {
     const { id } = row;
-    const before = grantOf(row);
+    const before = toGrant(row);
     if (row.revoked_at !== null) return before;
     const revoked_at = this.#control.time();
     const after = { ...before, revoked_at };
     await tx.updateTable('grants').set({ revoked_at }).where('id', '=', id).execute();
-    const ended = await tx
+    const revokedTokens = await tx
       .updateTable('tokens')
       .set({ revoked_at })
       .where('grant', '=', id)
       .where('revoked_at', 'is', null)
       .returning('id')
       .execute();
-    const tokens = ended.map((token) => token.id);
-    await this.#review.add(tx, {
+    const tokens = revokedTokens.map((token) => token.id);
+    await this.#review.insert(tx, {
       by,
       act: 'grant_revoked',
       rack: row.rack,
@@ -174,22 +174,22 @@ export class Grants {
     by: string,
   ): Promise<WriteToken & { readonly token: string }> {
     const violations = [
-      ...(expiresAt ? expiryFaults(expiresAt, this.#control.now()) : []),
-      ...(label !== undefined && label.length > longestLabel
-        ? [{ path: 'label', message: `has ${label.length} characters, expected at most ${longestLabel}` }]
+      ...(expiresAt ? findExpiryFaults(expiresAt, this.#control.now()) : []),
+      ...(label !== undefined && label.length > maxLabelLength
+        ? [{ path: 'label', message: `has ${label.length} characters, expected at most ${maxLabelLength}` }]
         : []),
     ];
     if (violations.length > 0)
       throw new RecorderError('invalid', 'invalid_token', 'The token is not valid.', { violations });
-    const token = newSecret('write');
-    const peers = await this.#holders(
-      await this.#control.read((db) => inForce(db, this.#control.time(), rack)),
+    const token = generateSecret('write');
+    const peers = await this.#findHolders(
+      await this.#control.read((db) => findActiveGrants(db, this.#control.time(), rack)),
     );
     return this.#control.transaction(async (tx) => {
       const now = this.#control.time();
-      const grant = (await inForce(tx, now, rack))
-        .filter((row) => isHeld(row, peers.get(row.to)) && (to === undefined || row.to === to))
-        .map(grantOf)
+      const grant = (await findActiveGrants(tx, now, rack))
+        .filter((row) => isGrantedToHolder(row, peers.get(row.to)) && (to === undefined || row.to === to))
+        .map(toGrant)
         .filter(({ verbs }) => verbs.includes('write'))
         .sort((a, b) => (a.expires_at < b.expires_at ? 1 : -1))[0];
       if (!grant)
@@ -198,22 +198,22 @@ export class Grants {
           'no_write_grant',
           `There is no active grant${to === undefined ? '' : ` to ${to}`} to write to the rack '${rack}'; create one first: recorder grant --rack ${rack} --verbs write --expires 30d${to === undefined ? '' : ` --to ${to}`}`,
         );
-      const wanted = expiresAt?.toISOString() ?? grant.expires_at;
+      const requestedExpiry = expiresAt?.toISOString() ?? grant.expires_at;
       const row = {
         id: newId('w'),
         rack,
         grant: grant.id,
-        hash: secretHash(token),
+        hash: hashSecret(token),
         label: label ?? null,
         minted_at: now,
         minted_by: by,
-        expires_at: wanted < grant.expires_at ? wanted : grant.expires_at,
+        expires_at: requestedExpiry < grant.expires_at ? requestedExpiry : grant.expires_at,
         revoked_at: null,
       };
-      const made = tokenOf(
+      const made = toWriteToken(
         await tx.insertInto('tokens').values(row).returningAll().executeTakeFirstOrThrow(),
       );
-      await this.#review.add(tx, { by, act: 'token', rack, details: { before: null, after: made } });
+      await this.#review.insert(tx, { by, act: 'token', rack, details: { before: null, after: made } });
       return { ...made, token };
     });
   }
@@ -222,39 +222,39 @@ export class Grants {
   revokeToken(id: string, by: string): Promise<WriteToken> {
     return this.#control.transaction(async (tx) => {
       const row = await tx.selectFrom('tokens').selectAll().where('id', '=', id).executeTakeFirst();
-      if (!row) throw unknown('token', id);
-      const before = tokenOf(row);
+      if (!row) throw notFoundError('token', id);
+      const before = toWriteToken(row);
       if (row.revoked_at !== null) return before;
       const after = { ...before, revoked_at: this.#control.time() };
       await tx.updateTable('tokens').set({ revoked_at: after.revoked_at }).where('id', '=', id).execute();
-      await this.#review.add(tx, { by, act: 'token_revoked', rack: row.rack, details: { before, after } });
+      await this.#review.insert(tx, { by, act: 'token_revoked', rack: row.rack, details: { before, after } });
       return after;
     });
   }
 
   /** Racks that a caller can read now, each with the position after which it can be read; undefined: all of it. */
-  async readable(by: string): Promise<Map<RackId, Place | undefined>> {
-    const rows = (await this.#control.read((db) => inForce(db, this.#control.time()))).filter(
-      ({ verbs, to }) => (JSON.parse(verbs) as Verb[]).includes('read') && isFor(to, by),
+  async readable(by: string): Promise<Map<RackId, HistoryPosition | undefined>> {
+    const rows = (await this.#control.read((db) => findActiveGrants(db, this.#control.time()))).filter(
+      ({ verbs, to }) => (JSON.parse(verbs) as Verb[]).includes('read') && appliesTo(to, by),
     );
-    const peers = await this.#holders(rows);
-    return widest(rows.filter((row) => isHeld(row, peers.get(row.to))));
+    const peers = await this.#findHolders(rows);
+    return widestAccess(rows.filter((row) => isGrantedToHolder(row, peers.get(row.to))));
   }
 
   /** The peers that now have the names in grants. */
-  async #holders(rows: readonly GrantRow[]): Promise<Map<string, PeerIdentity | 'unknown' | undefined>> {
+  async #findHolders(rows: readonly GrantRow[]): Promise<Map<string, PeerIdentity | 'unknown' | undefined>> {
     const names = [...new Set(rows.map(({ to }) => to))];
-    return new Map(await Promise.all(names.map(async (to) => [to, await this.#peerOf(to)] as const)));
+    return new Map(await Promise.all(names.map(async (to) => [to, await this.#findPeerIdentity(to)] as const)));
   }
 
   /** Undefined: not a peer, or peers are compared by name only. */
-  async #peerOf(to: string): Promise<PeerIdentity | 'unknown' | undefined> {
+  async #findPeerIdentity(to: string): Promise<PeerIdentity | 'unknown' | undefined> {
     if (!this.#findPeer || !to.startsWith('peer:')) return undefined;
     return (await this.#findPeer(to.slice('peer:'.length))) ?? 'unknown';
   }
 
   /** Authenticates a write token. @throws RecorderError unauthorized, forbidden */
-  async tokenOf(secret: string | null, by: string): Promise<{ id: string; rack: RackId }> {
+  async authenticateToken(secret: string | null, by: string): Promise<{ id: string; rack: RackId }> {
     if (secret === null || secret === '')
       throw new RecorderError(
         'unauthorized',
@@ -281,25 +281,25 @@ export class Grants {
           'grants.to_id',
           'grants.granted_at',
         ])
-        .where('tokens.hash', '=', secretHash(secret))
+        .where('tokens.hash', '=', hashSecret(secret))
         .executeTakeFirst();
-      return found && secretFits(found.hash, secret) ? found : undefined;
+      return found && verifySecret(found.hash, secret) ? found : undefined;
     });
     const now = this.#control.time();
-    const counts =
+    const isValid =
       row &&
       row.revoked_at === null &&
       row.grant_revoked_at === null &&
       row.expires_at > now &&
       row.grant_expires_at > now &&
       (JSON.parse(row.verbs) as Verb[]).includes('write');
-    if (!counts)
+    if (!isValid)
       throw new RecorderError(
         'unauthorized',
         'write_token_invalid',
         "The write token in 'x-svc-write-token' is not valid: it is unknown, expired or revoked. Create a new one with `recorder token --rack RACK`.",
       );
-    if (!isFor(row.to, by) || !isHeld(row, await this.#peerOf(row.to)))
+    if (!appliesTo(row.to, by) || !isGrantedToHolder(row, await this.#findPeerIdentity(row.to)))
       throw new RecorderError(
         'forbidden',
         'write_token_of_another',
@@ -312,7 +312,7 @@ export class Grants {
 type GrantRow = Selectable<ControlTables['grants']>;
 
 /** Whether a grant is to the peer that has the name now, not to a former peer of the same name. */
-function isHeld(
+function isGrantedToHolder(
   { to_id: id, granted_at: at }: Pick<GrantRow, 'to_id' | 'granted_at'>,
   holder: PeerIdentity | 'unknown' | undefined,
 ): boolean {
@@ -322,30 +322,30 @@ function isHeld(
 }
 
 /** Position after which each rack can be read, by the grant that allows most. */
-export function widest(
+export function widestAccess(
   grants: readonly Pick<GrantRow, 'rack' | 'after_generation' | 'after_seq'>[],
-): Map<RackId, Place | undefined> {
-  const places = new Map<RackId, Place | undefined>();
+): Map<RackId, HistoryPosition | undefined> {
+  const places = new Map<RackId, HistoryPosition | undefined>();
   for (const { rack, after_generation: generation, after_seq: seq } of grants) {
-    const place = generation === null || seq === null ? undefined : { generation, seq };
+    const position = generation === null || seq === null ? undefined : { generation, seq };
     const known = places.get(rack);
-    const isWider = place === undefined || (known !== undefined && isBefore(place, known));
-    if (!places.has(rack) || isWider) places.set(rack, place);
+    const isWider = position === undefined || (known !== undefined && isEarlier(position, known));
+    if (!places.has(rack) || isWider) places.set(rack, position);
   }
   return places;
 }
 
-const isBefore = (one: Place, other: Place): boolean =>
+const isEarlier = (one: HistoryPosition, other: HistoryPosition): boolean =>
   one.generation < other.generation || (one.generation === other.generation && one.seq < other.seq);
 
 /**
  * `seq` of the last event in a history file that must not be read; 0: all events can be read. Files newer than the
  * position can be read.
  */
-export const hiddenIn = (generation: number, place: Place | undefined): number =>
-  place?.generation === generation ? place.seq : 0;
+export const lastHiddenSeq = (generation: number, position: HistoryPosition | undefined): number =>
+  position?.generation === generation ? position.seq : 0;
 
-async function inForce(db: ControlDb, now: string, rack?: RackId): Promise<GrantRow[]> {
+async function findActiveGrants(db: ControlDb, now: string, rack?: RackId): Promise<GrantRow[]> {
   const grants = db
     .selectFrom('grants')
     .selectAll()
@@ -355,10 +355,10 @@ async function inForce(db: ControlDb, now: string, rack?: RackId): Promise<Grant
 }
 
 /** Whether a grant applies to a caller. The operator also has the grants to `bearer`. */
-export const isFor = (to: string, by: string): boolean =>
+export const appliesTo = (to: string, by: string): boolean =>
   to === 'bearer' ? by === 'bearer' || by === 'operator' : by === to;
 
-function verbFaults(verbs: readonly Verb[]): RecorderViolation[] {
+function findVerbFaults(verbs: readonly Verb[]): RecorderViolation[] {
   if (verbs.length === 0) return [{ path: 'verbs', message: "is empty; expected 'read', 'write' or both" }];
   return verbs.flatMap((verb, index) =>
     verbsKnown.includes(verb)
@@ -372,25 +372,25 @@ function verbFaults(verbs: readonly Verb[]): RecorderViolation[] {
   );
 }
 
-function expiryFaults(expiresAt: Date, now: Date): RecorderViolation[] {
+function findExpiryFaults(expiresAt: Date, now: Date): RecorderViolation[] {
   const ms = expiresAt.getTime() - now.getTime();
   if (Number.isNaN(ms)) return [{ path: 'expires', message: 'is not a valid time' }];
   if (ms <= 0) return [{ path: 'expires', message: 'is in the past; expected a future time' }];
-  return ms > longest
+  return ms > maxLifetimeMs
     ? [{ path: 'expires', message: 'is more than ten years away; expected an earlier time' }]
     : [];
 }
 
 const newId = (prefix: string) => `${prefix}${randomBytes(8).toString('hex')}`;
 
-const unknown = (what: 'grant' | 'token', id: string) =>
+const notFoundError = (what: 'grant' | 'token', id: string) =>
   new RecorderError(
     'not_found',
     `unknown_${what}`,
     `There is no ${what} '${id.slice(0, 80)}'; list them with \`recorder grants\`.`,
   );
 
-const grantOf = (row: GrantRow): Grant => ({
+const toGrant = (row: GrantRow): Grant => ({
   id: row.id,
   rack: row.rack,
   verbs: JSON.parse(row.verbs) as Verb[],
@@ -402,7 +402,7 @@ const grantOf = (row: GrantRow): Grant => ({
   revoked_at: row.revoked_at,
 });
 
-const tokenOf = (row: Selectable<ControlTables['tokens']>): WriteToken => ({
+const toWriteToken = (row: Selectable<ControlTables['tokens']>): WriteToken => ({
   id: row.id,
   rack: row.rack,
   grant: row.grant,

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import type { Totals } from '../histories/history.ts';
+import type { HistoryTotals } from '../histories/history.ts';
 import type { Tombstone } from '../types.ts';
-import { type ControlDatabase, isFull } from './database.ts';
+import { type ControlDatabase, isStorageFull } from './database.ts';
 import type { Review } from './review.ts';
 
 /** A requested purge. */
-export interface Intent extends Tombstone {
+export interface PendingPurge extends Tombstone {
   /** Generation of the history after the purge. */
   readonly generation: number;
 }
@@ -20,11 +20,11 @@ export class Purges {
     this.#review = review;
   }
 
-  async intend(
-    { rack, generation, by }: Pick<Intent, 'rack' | 'generation' | 'by'>,
-    found: Totals,
-  ): Promise<Intent> {
-    const intent: Intent = {
+  async begin(
+    { rack, generation, by }: Pick<PendingPurge, 'rack' | 'generation' | 'by'>,
+    found: HistoryTotals,
+  ): Promise<PendingPurge> {
+    const purge: PendingPurge = {
       id: `d${randomBytes(8).toString('hex')}`,
       rack,
       generation,
@@ -32,7 +32,7 @@ export class Purges {
       by,
       ...found,
     };
-    const { id, at } = intent;
+    const { id, at } = purge;
     try {
       await this.#control.transaction((tx) =>
         tx
@@ -42,34 +42,34 @@ export class Purges {
       );
     } catch (error) {
       // A full disk must not prevent a purge, which frees space.
-      if (!isFull(error)) throw error;
+      if (!isStorageFull(error)) throw error;
     }
-    return intent;
+    return purge;
   }
 
   /** Oldest first. */
-  async unfinished(): Promise<Intent[]> {
+  async unfinished(): Promise<PendingPurge[]> {
     const rows = await this.#control.read((db) =>
       db.selectFrom('purges').selectAll().orderBy('at').orderBy('generation').execute(),
     );
-    return rows.map(({ found, ...row }) => ({ ...row, ...(JSON.parse(found) as Totals) }));
+    return rows.map(({ found, ...row }) => ({ ...row, ...(JSON.parse(found) as HistoryTotals) }));
   }
 
   /** Removes a purge that did not delete anything. */
-  async withdraw({ id }: Intent): Promise<void> {
+  async cancel({ id }: PendingPurge): Promise<void> {
     await this.#control.transaction((tx) => tx.deleteFrom('purges').where('id', '=', id).execute());
   }
 
   /** @param removed totals of what was deleted; undefined: the history was already gone */
-  async done(intent: Intent, removed: Totals | undefined): Promise<Tombstone> {
-    const { id, rack, at, by } = intent;
+  async complete(purge: PendingPurge, removed: HistoryTotals | undefined): Promise<Tombstone> {
+    const { id, rack, at, by } = purge;
     // After a crash behind the deletion, only the totals at the time of the request are known.
-    const { events, bytes, from, to } = removed && removed.events >= intent.events ? removed : intent;
+    const { events, bytes, from, to } = removed && removed.events >= purge.events ? removed : purge;
     const tombstone: Tombstone = { id, rack, at, by, events, bytes, from, to };
     await this.#control.transaction(async (tx) => {
-      await tx.deleteFrom('purges').where('id', '=', intent.id).execute();
+      await tx.deleteFrom('purges').where('id', '=', purge.id).execute();
       const details = { id, at, events, bytes, from, to };
-      await this.#review.add(tx, { by, act: 'purge', rack, details });
+      await this.#review.insert(tx, { by, act: 'purge', rack, details });
     });
     return tombstone;
   }

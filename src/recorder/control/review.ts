@@ -6,20 +6,20 @@ import type { ControlDatabase, ControlTx } from './database.ts';
 export type NewEntry = Omit<ReviewEntry, 'seq' | 'at'>;
 
 /** Limit of entries of each group (accesses, and changes of rules). The oldest entries are deleted. */
-const most = 100_000;
+const maxEntriesPerGroup = 100_000;
 /**
  * Entries that a client can cause in any number. They have a limit of their own, so that they do not displace entries
  * about rule changes.
  */
-const accesses = ['read', 'ingest', 'refused', 'expired'] as const;
+const accessActs = ['read', 'ingest', 'refused', 'expired'] as const;
 /** Limit of entries that wait for the disk. Beyond it refusals are dropped. */
-const mostWaiting = 1000;
+const maxWaiting = 1000;
 /** Time for which equal refusals are counted in one entry, so that repeated attempts do not displace other entries. */
-const together = 60_000;
+const refusalWindowMs = 60_000;
 
-const isAccess = (act: ReviewEntry['act']): boolean => accesses.some((access) => access === act);
+const isAccess = (act: ReviewEntry['act']): boolean => accessActs.some((access) => access === act);
 
-interface Waiting {
+interface QueuedEntry {
   readonly entry: NewEntry;
   readonly done: PromiseWithResolvers<void>;
 }
@@ -28,10 +28,10 @@ interface Waiting {
 export class Review {
   readonly #control: ControlDatabase;
   readonly #onFault: (message: string) => void;
-  #waiting: Waiting[] = [];
+  #queue: QueuedEntry[] = [];
   #writing: Promise<void> | undefined;
   /** Repeated refusals that are not written yet. */
-  readonly #refused = new Map<string, { entry: NewEntry; count: number; readonly since: number }>();
+  readonly #refusals = new Map<string, { entry: NewEntry; count: number; readonly since: number }>();
 
   constructor(control: ControlDatabase, onFault: (message: string) => void) {
     this.#control = control;
@@ -39,7 +39,7 @@ export class Review {
   }
 
   /** Writes entries in the transaction of the action they are about. */
-  async add(tx: ControlTx, ...entries: readonly NewEntry[]): Promise<void> {
+  async insert(tx: ControlTx, ...entries: readonly NewEntry[]): Promise<void> {
     const at = this.#control.time();
     for (const { by, act, rack, details } of entries)
       await tx
@@ -52,19 +52,19 @@ export class Review {
       .executeTakeFirstOrThrow();
     await tx
       .deleteFrom('review')
-      .where('seq', '<=', seq - most)
-      .where('act', 'in', accesses)
+      .where('seq', '<=', seq - maxEntriesPerGroup)
+      .where('act', 'in', accessActs)
       .execute();
     if (entries.every(({ act }) => isAccess(act))) return;
-    const rules = tx.selectFrom('review').select('seq').where('act', 'not in', accesses);
-    const beyond = rules.orderBy('seq', 'desc').limit(1).offset(most);
-    await tx.deleteFrom('review').where('act', 'not in', accesses).where('seq', '<=', beyond).execute();
+    const rules = tx.selectFrom('review').select('seq').where('act', 'not in', accessActs);
+    const oldestKept = rules.orderBy('seq', 'desc').limit(1).offset(maxEntriesPerGroup);
+    await tx.deleteFrom('review').where('act', 'not in', accessActs).where('seq', '<=', oldestKept).execute();
   }
 
   /** Writes an entry. It is on disk when it resolves; concurrent entries share a transaction. */
   write(entry: NewEntry): Promise<void> {
     const done = Promise.withResolvers<void>();
-    this.#waiting.push({ entry, done });
+    this.#queue.push({ entry, done });
     this.#writing ??= this.#writeAll();
     return done.promise;
   }
@@ -73,19 +73,19 @@ export class Review {
    * Records a refusal. The first of its kind is written at once; repetitions within a minute are counted in one more
    * entry.
    */
-  refuse(entry: Omit<NewEntry, 'act'>): void {
+  recordRefusal(entry: Omit<NewEntry, 'act'>): void {
     const now = performance.now();
-    this.#flushRefused((since) => now - since > together);
+    this.#flushRefusals((since) => now - since > refusalWindowMs);
     const key = JSON.stringify([entry.by, entry.rack, entry.details]);
-    const known = this.#refused.get(key);
+    const known = this.#refusals.get(key);
     if (known) {
       known.count++;
       return;
     }
-    if (this.#refused.size >= mostWaiting || this.#waiting.length >= mostWaiting) return;
+    if (this.#refusals.size >= maxWaiting || this.#queue.length >= maxWaiting) return;
     const refused: NewEntry = { ...entry, act: 'refused' };
-    this.#refused.set(key, { entry: refused, count: 0, since: now });
-    this.writeLater(refused);
+    this.#refusals.set(key, { entry: refused, count: 0, since: now });
+    this.writeInBackground(refused);
   }
 
   async list({
@@ -97,7 +97,7 @@ export class Review {
     readonly after?: number | undefined;
     readonly limit: number;
   }): Promise<{ entries: ReviewEntry[]; next: number | null }> {
-    this.#flushRefused(() => true);
+    this.#flushRefusals(() => true);
     await this.#writing;
     const rows = await this.#control.read((db) => {
       const all = db
@@ -116,20 +116,20 @@ export class Review {
   }
 
   async close(): Promise<void> {
-    this.#flushRefused(() => true);
+    this.#flushRefusals(() => true);
     await this.#writing;
   }
 
-  #flushRefused(isOver: (since: number) => boolean): void {
-    for (const [key, { entry, count, since }] of this.#refused) {
+  #flushRefusals(isOver: (since: number) => boolean): void {
+    for (const [key, { entry, count, since }] of this.#refusals) {
       if (!isOver(since)) continue;
-      this.#refused.delete(key);
-      if (count > 0) this.writeLater({ ...entry, details: { ...entry.details, again: count } });
+      this.#refusals.delete(key);
+      if (count > 0) this.writeInBackground({ ...entry, details: { ...entry.details, again: count } });
     }
   }
 
   /** Writes an entry in the background. */
-  writeLater(entry: NewEntry): void {
+  writeInBackground(entry: NewEntry): void {
     this.write(entry).catch((error: unknown) =>
       this.#onFault(`could not write the review entry '${entry.act}': ${errorMessage(error)}`),
     );
@@ -138,11 +138,11 @@ export class Review {
   async #writeAll(): Promise<void> {
     // Entries of the same tick join the transaction.
     await Promise.resolve();
-    while (this.#waiting.length > 0) {
-      const waiting = this.#waiting;
-      this.#waiting = [];
+    while (this.#queue.length > 0) {
+      const waiting = this.#queue;
+      this.#queue = [];
       try {
-        await this.#control.transaction((tx) => this.add(tx, ...waiting.map(({ entry }) => entry)));
+        await this.#control.transaction((tx) => this.insert(tx, ...waiting.map(({ entry }) => entry)));
         for (const { done } of waiting) done.resolve();
       } catch (error) {
         for (const { done } of waiting) done.reject(error);

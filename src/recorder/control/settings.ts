@@ -1,17 +1,17 @@
 import { type RackId, racks } from '../../watch/index.ts';
 import type { RackSettings } from '../histories/protocol.ts';
-import { changedPolicy } from '../policy.ts';
+import { mergePolicy } from '../policy.ts';
 import type { RackChange } from '../services.ts';
 import { defaultPolicy, type Policy } from '../types.ts';
 import type { ControlDatabase, ControlDb } from './database.ts';
 import type { Review } from './review.ts';
 
-export interface KnownSettings extends RackSettings {
+export interface StoredSettings extends RackSettings {
   readonly changedAt: string | null;
   readonly changedBy: string | null;
 }
 
-const untouched: KnownSettings = {
+const defaultSettings: StoredSettings = {
   version: 0,
   armed: false,
   policy: defaultPolicy,
@@ -20,9 +20,9 @@ const untouched: KnownSettings = {
 };
 
 /** Current settings of a rack. */
-export async function settingsOf(db: ControlDb, rack: RackId): Promise<KnownSettings> {
+export async function readSettings(db: ControlDb, rack: RackId): Promise<StoredSettings> {
   const row = await db.selectFrom('settings').selectAll().where('rack', '=', rack).executeTakeFirst();
-  if (!row) return untouched;
+  if (!row) return defaultSettings;
   return {
     version: row.version,
     armed: row.armed === 1,
@@ -32,9 +32,9 @@ export async function settingsOf(db: ControlDb, rack: RackId): Promise<KnownSett
   };
 }
 
-export async function allSettings(db: ControlDb): Promise<Map<RackId, KnownSettings>> {
-  const known = new Map<RackId, KnownSettings>();
-  for (const rack of racks) known.set(rack, await settingsOf(db, rack));
+export async function readAllSettings(db: ControlDb): Promise<Map<RackId, StoredSettings>> {
+  const known = new Map<RackId, StoredSettings>();
+  for (const rack of racks) known.set(rack, await readSettings(db, rack));
   return known;
 }
 
@@ -45,14 +45,14 @@ export function changeSettings(
   rack: RackId,
   change: RackChange,
   by: string,
-): Promise<KnownSettings> {
+): Promise<StoredSettings> {
   return control.transaction(async (tx) => {
-    const before = await settingsOf(tx, rack);
-    const policy = changedPolicy(before.policy, change.policy);
+    const before = await readSettings(tx, rack);
+    const policy = mergePolicy(before.policy, change.policy);
     const armed = change.armed ?? before.armed;
-    const isOther = JSON.stringify(policy) !== JSON.stringify(before.policy);
-    if (!isOther && armed === before.armed) return before;
-    const after: KnownSettings = {
+    const hasPolicyChanged = JSON.stringify(policy) !== JSON.stringify(before.policy);
+    if (!hasPolicyChanged && armed === before.armed) return before;
+    const after: StoredSettings = {
       version: before.version + 1,
       armed,
       policy,
@@ -71,10 +71,10 @@ export function changeSettings(
       .values({ rack, ...row })
       .onConflict((conflict) => conflict.column('rack').doUpdateSet(row))
       .execute();
-    if (isOther)
-      await review.add(tx, { by, act: 'policy', rack, details: { before: before.policy, after: policy } });
+    if (hasPolicyChanged)
+      await review.insert(tx, { by, act: 'policy', rack, details: { before: before.policy, after: policy } });
     if (armed !== before.armed)
-      await review.add(tx, {
+      await review.insert(tx, {
         by,
         act: armed ? 'arm' : 'disarm',
         rack,

@@ -6,7 +6,7 @@ import { type RackId, racks } from '../../watch/index.ts';
  * A rack's history is one SQLite file, `agent.db`; after a purge it is `agent.1.db`, and so on. A name is never reused,
  * because a process that still reads the old file would take the WAL of the new one for its own.
  */
-const name = new RegExp(`^(${racks.join('|')})(?:\\.([1-9]\\d{0,14}))?\\.db(-wal|-shm|-journal)?$`);
+const fileNamePattern = new RegExp(`^(${racks.join('|')})(?:\\.([1-9]\\d{0,14}))?\\.db(-wal|-shm|-journal)?$`);
 
 interface HistoryFile {
   readonly path: string;
@@ -21,9 +21,9 @@ export const historyPath = (folder: string, rack: RackId, generation: number): s
 
 export function historyFiles(folder: string): HistoryFile[] {
   return readdirSync(folder).flatMap((file) => {
-    const [, rack, generation = '0', beside] = name.exec(file) ?? [];
+    const [, rack, generation = '0', suffix] = fileNamePattern.exec(file) ?? [];
     if (rack === undefined) return [];
-    const isDatabase = beside === undefined;
+    const isDatabase = suffix === undefined;
     return [{ path: join(folder, file), rack: rack as RackId, generation: Number(generation), isDatabase }];
   });
 }
@@ -42,7 +42,7 @@ export function currentPath(folder: string, rack: RackId): string | undefined {
 }
 
 /** Creates an empty file with mode 600, which SQLite copies to its other files. An existing file is not changed. */
-export function makeHistoryFile(path: string): void {
+export function createHistoryFile(path: string): void {
   try {
     closeSync(openSync(path, 'wx', 0o600));
   } catch (error) {
@@ -54,7 +54,7 @@ export function makeHistoryFile(path: string): void {
  * Deletes files of older generations that an interrupted purge left.
  * @returns whether no file is left that may contain event data
  */
-export function removeOlder(folder: string, rack: RackId): boolean {
+export function deleteOlderGenerations(folder: string, rack: RackId): boolean {
   const older = () => {
     const newest = currentGeneration(folder, rack) ?? -1;
     return historyFiles(folder).filter((file) => file.rack === rack && file.generation !== newest);
@@ -62,7 +62,7 @@ export function removeOlder(folder: string, rack: RackId): boolean {
   const found = older();
   if (found.length === 0) return true;
   // Databases first: a WAL without its database is deleted at the next run, but a database without its WAL is damaged.
-  for (const { path } of found.sort((a, b) => Number(b.isDatabase) - Number(a.isDatabase))) remove(path);
+  for (const { path } of found.sort((a, b) => Number(b.isDatabase) - Number(a.isDatabase))) deleteFile(path);
   syncFolder(folder);
   // A reader that was just opening the database may recreate an empty WAL and its index.
   return older().every(({ path, isDatabase }) => !isDatabase && (path.endsWith('-shm') || isEmpty(path)));
@@ -70,7 +70,7 @@ export function removeOlder(folder: string, rack: RackId): boolean {
 
 const isEmpty = (path: string) => (statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0;
 
-export function remove(path: string): void {
+export function deleteFile(path: string): void {
   try {
     unlinkSync(path);
   } catch (error) {

@@ -2,9 +2,9 @@ import { type RackId, racks } from '../../watch/index.ts';
 import { RecorderError } from '../errors.ts';
 import type { NewEvent } from '../types.ts';
 import { currentGeneration, currentPath, historyFiles, historyPath } from './files.ts';
-import type { Place } from '../types.ts';
-import { nothing, readLastSeq, readTotals, type Totals } from './history.ts';
-import type { Added, Answers, Question, RackSettings } from './protocol.ts';
+import type { HistoryPosition } from '../types.ts';
+import { emptyTotals, readLastSeq, readTotals, type HistoryTotals } from './history.ts';
+import type { AddResult, WriterResponses, WriterRequest, RackSettings } from './protocol.ts';
 import { HistoryThread } from './thread.ts';
 
 interface Options {
@@ -21,7 +21,7 @@ interface Options {
 /** Access to all histories. Reads metadata directly, and forwards writes to the writer thread. */
 export class Histories {
   readonly #folder: string;
-  readonly #thread: HistoryThread | undefined;
+  readonly #writerThread: HistoryThread | undefined;
   readonly #time: () => string;
   /** Settings that the thread has, or gets when it starts. */
   readonly #settings: Map<RackId, RackSettings>;
@@ -31,8 +31,8 @@ export class Histories {
     this.#time = time;
     this.#settings = new Map(settings);
     if (worker !== undefined)
-      this.#thread = new HistoryThread(worker, { folder, secrets }, () =>
-        [...this.#settings].map(([rack, known]) => settingsQuestion(rack, known)),
+      this.#writerThread = new HistoryThread(worker, { folder, secrets }, () =>
+        [...this.#settings].map(([rack, known]) => settingsRequest(rack, known)),
       );
   }
 
@@ -45,41 +45,41 @@ export class Histories {
    * Applies settings to all later requests, not to earlier ones.
    * @param before called before the change if the settings are newer
    */
-  async settle(rack: RackId, settings: RackSettings, before: () => void): Promise<void> {
+  async applySettings(rack: RackId, settings: RackSettings, before: () => void): Promise<void> {
     if (settings.version <= (this.#settings.get(rack)?.version ?? 0)) return;
     before();
     this.#settings.set(rack, settings);
-    if (this.#thread?.isRunning) await this.#ask(settingsQuestion(rack, settings));
+    if (this.#writerThread?.isRunning) await this.#request(settingsRequest(rack, settings));
   }
 
   /** Adds a secret to redact from all events added later. */
-  async keepOut(secret: string): Promise<void> {
-    if (this.#thread?.isRunning) await this.#ask({ do: 'keepOut', secret });
+  async addSecret(secret: string): Promise<void> {
+    if (this.#writerThread?.isRunning) await this.#request({ do: 'keepOut', secret });
   }
 
   /** @returns undefined if the rack is not armed */
-  add(rack: RackId, source: string, events: readonly NewEvent[]): Promise<Added | undefined> {
-    return this.#ask({ do: 'add', rack, source, events, now: this.#time() });
+  add(rack: RackId, source: string, events: readonly NewEvent[]): Promise<AddResult | undefined> {
+    return this.#request({ do: 'add', rack, source, events, now: this.#time() });
   }
 
-  async sweep(rack: RackId): Promise<Answers['sweep']> {
-    if (!this.#thread) return { events: 0, bytes: 0 };
-    return await this.#ask({ do: 'sweep', rack, now: this.#time() });
+  async sweep(rack: RackId): Promise<WriterResponses['sweep']> {
+    if (!this.#writerThread) return { events: 0, bytes: 0 };
+    return await this.#request({ do: 'sweep', rack, now: this.#time() });
   }
 
   /** @returns undefined if the purge was already done */
-  purge(rack: RackId, generation: number): Promise<Totals | undefined> {
-    return this.#ask({ do: 'purge', rack, generation });
+  purge(rack: RackId, generation: number): Promise<HistoryTotals | undefined> {
+    return this.#request({ do: 'purge', rack, generation });
   }
 
   async close(): Promise<void> {
-    await this.#thread?.close();
+    await this.#writerThread?.close();
   }
 
   /** Racks that have a history. */
   racks(): RackId[] {
-    const there = new Set(historyFiles(this.#folder).map((file) => file.rack));
-    return racks.filter((rack) => there.has(rack));
+    const racksWithFiles = new Set(historyFiles(this.#folder).map((file) => file.rack));
+    return racks.filter((rack) => racksWithFiles.has(rack));
   }
 
   /** Undefined if nothing was ever recorded. */
@@ -92,10 +92,10 @@ export class Histories {
   }
 
   /** @throws StoreError */
-  totalsOf(rack: RackId): Totals {
+  totalsOf(rack: RackId): HistoryTotals {
     for (;;) {
       const path = this.pathOf(rack);
-      if (path === undefined) return nothing;
+      if (path === undefined) return emptyTotals;
       try {
         return readTotals(path);
       } catch (error) {
@@ -106,7 +106,7 @@ export class Histories {
   }
 
   /** Position after the last recorded event. @throws StoreError */
-  endOf(rack: RackId): Place {
+  endPosition(rack: RackId): HistoryPosition {
     for (;;) {
       const generation = this.generationOf(rack);
       if (generation === undefined) return { generation: 0, seq: 0 };
@@ -119,8 +119,8 @@ export class Histories {
     }
   }
 
-  #ask<Q extends Question>(question: Q): Promise<Answers[Q['do']]> {
-    if (this.#thread) return this.#thread.ask(question);
+  #request<Q extends WriterRequest>(question: Q): Promise<WriterResponses[Q['do']]> {
+    if (this.#writerThread) return this.#writerThread.request(question);
     throw new RecorderError(
       'unavailable',
       'recorder_beside',
@@ -129,7 +129,7 @@ export class Histories {
   }
 }
 
-const settingsQuestion = (
+const settingsRequest = (
   rack: RackId,
   { version, armed, policy }: RackSettings,
-): Extract<Question, { do: 'settings' }> => ({ do: 'settings', rack, settings: { version, armed, policy } });
+): Extract<WriterRequest, { do: 'settings' }> => ({ do: 'settings', rack, settings: { version, armed, policy } });

@@ -3,11 +3,11 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { StoreError } from '../../store/index.ts';
 import { explainFile, explainSqlite } from '../../store/sqlite-errors.ts';
 import type { Retention } from '../types.ts';
-import { makeHistoryFile } from './files.ts';
+import { createHistoryFile } from './files.ts';
 import type { StoredEvent } from './stored-event.ts';
 
 /** Totals of a history. `from` and `to`: when the host received the oldest and the newest event. */
-export interface Totals {
+export interface HistoryTotals {
   readonly events: number;
   /** Size of the stored texts in UTF-8. */
   readonly bytes: number;
@@ -15,13 +15,13 @@ export interface Totals {
   readonly to: string | null;
 }
 
-const version = 1;
+const schemaVersion = 1;
 
 /**
  * `seq` grows with `received_at`, so that the oldest events come first. Ids are indexed by hash: an index of the ids
  * themselves would leave copies in the file, but deleted data must be gone (src/recorder/histories/sweep.ts).
  */
-const tables = `
+const createTables = `
   create table events (
     seq integer primary key autoincrement,
     event_hash blob not null,
@@ -41,11 +41,11 @@ const tables = `
   create unique index events_by_hash on events (event_hash);
   create table totals (events integer not null, bytes integer not null, unclean integer not null) strict;
   insert into totals values (0, 0, 0);
-  pragma user_version = ${version};
+  pragma user_version = ${schemaVersion};
 `;
 
 /** Time limit for waiting for a reader of another process. */
-const patience = 5000;
+const busyTimeoutMs = 5000;
 
 /** A rack's events in one SQLite file. All methods are synchronous. */
 export class History {
@@ -54,42 +54,42 @@ export class History {
   readonly #insert: StatementSync;
   readonly #file: number | undefined;
   /** `received_at` of the newest event. */
-  #last: string;
+  #newestReceivedAt: string;
 
   /** Creates the file if it is absent. @throws StoreError */
   static open(path: string): History {
     let db: DatabaseSync | undefined;
     try {
-      makeHistoryFile(path);
-      db = new DatabaseSync(path, { timeout: patience });
+      createHistoryFile(path);
+      db = new DatabaseSync(path, { timeout: busyTimeoutMs });
       // Free pages are returned to the file system, deleted data is overwritten with zeros, and temporary data stays in
       // memory.
       db.exec(
         'pragma auto_vacuum = incremental; pragma journal_mode = wal; pragma synchronous = full; pragma secure_delete = on; pragma temp_store = memory',
       );
       const known = db.prepare('pragma user_version').get()?.['user_version'];
-      if (Number(known) > version)
+      if (Number(known) > schemaVersion)
         throw new StoreError(
           'storage_failed',
           `${path} was written by a newer version of lathe; start that version or purge the rack`,
         );
-      if (known === 0) db.exec(`begin immediate; ${tables} commit`);
+      if (known === 0) db.exec(`begin immediate; ${createTables} commit`);
       return new History(path, db);
     } catch (error) {
       db?.close();
-      throw explained(error, path);
+      throw toStoreError(error, path);
     }
   }
 
   private constructor(path: string, db: DatabaseSync) {
     this.path = path;
-    this.#file = fileOf(path);
+    this.#file = inodeOf(path);
     this.#db = db;
     this.#insert = db.prepare(
       `insert into events (event_hash, bytes, received_at, at, source, redacted, event_id, kind, subject, role, model, attributes, content)
        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (event_hash) do nothing`,
     );
-    this.#last = this.totals().to ?? '';
+    this.#newestReceivedAt = this.totals().to ?? '';
   }
 
   /**
@@ -99,7 +99,7 @@ export class History {
    */
   add(events: readonly StoredEvent[], now: string): boolean[] {
     return this.transaction(() => {
-      this.#setBack(now);
+      this.#correctClockSetBack(now);
       let [added, bytes] = [0, 0];
       const isNew = events.map((event) => {
         const { changes } = this.#insert.run(
@@ -128,14 +128,14 @@ export class History {
     });
   }
 
-  totals(): Totals {
-    return this.#explained(() => totalsOf(this.#db));
+  totals(): HistoryTotals {
+    return this.#explainErrors(() => totalsOf(this.#db));
   }
 
   /** `seq` of the first event within all retention limits; undefined if all events are. */
-  firstToKeep({ days, bytes, events }: Retention, now: string): number | undefined {
+  firstSeqToKeep({ days, bytes, events }: Retention, now: string): number | undefined {
     return this.transaction(() => {
-      this.#setBack(now);
+      this.#correctClockSetBack(now);
       const { events: count, bytes: size } = totalsOf(this.#db);
       const oldest = new Date(Date.parse(now) - days * 86_400_000).toISOString();
       let [tooMany, tooLarge] = [count - events, size - bytes];
@@ -154,7 +154,7 @@ export class History {
   }
 
   transaction<T>(work: () => T): T {
-    return this.#explained(() => {
+    return this.#explainErrors(() => {
       this.#db.exec('begin immediate');
       try {
         const result = work();
@@ -169,12 +169,12 @@ export class History {
 
   /** Runs an operation on the file as a whole. */
   run<T>(work: (db: DatabaseSync) => T): T {
-    return this.#explained(() => work(this.#db));
+    return this.#explainErrors(() => work(this.#db));
   }
 
   /** Whether the path still names the open file. If the file was deleted, events added to it would be lost. */
-  get isThere(): boolean {
-    return fileOf(this.path) === this.#file;
+  get isCurrentFile(): boolean {
+    return inodeOf(this.path) === this.#file;
   }
 
   close(): void {
@@ -185,8 +185,8 @@ export class History {
    * After the clock was set back, changes later times to `now`. Otherwise events would be kept for too long, and times
    * would not grow with `seq`.
    */
-  #setBack(now: string): void {
-    if (this.#last > now) {
+  #correctClockSetBack(now: string): void {
+    if (this.#newestReceivedAt > now) {
       const before = this.#db
         .prepare('select seq from events where received_at <= ? order by seq desc limit 1')
         .get(now);
@@ -194,21 +194,21 @@ export class History {
         .prepare('update events set received_at = ? where seq > ?')
         .run(now, Number(before?.['seq'] ?? 0));
     }
-    this.#last = now;
+    this.#newestReceivedAt = now;
   }
 
-  #explained<T>(work: () => T): T {
+  #explainErrors<T>(work: () => T): T {
     try {
       return work();
     } catch (error) {
-      throw explained(error, this.path);
+      throw toStoreError(error, this.path);
     }
   }
 }
 
-const fileOf = (path: string): number | undefined => statSync(path, { throwIfNoEntry: false })?.ino;
+const inodeOf = (path: string): number | undefined => statSync(path, { throwIfNoEntry: false })?.ino;
 
-function totalsOf(db: DatabaseSync): Totals {
+function totalsOf(db: DatabaseSync): HistoryTotals {
   const totals = db.prepare('select events, bytes from totals').get();
   const time = (order: string) =>
     (db.prepare(`select received_at from events order by seq ${order} limit 1`).get()?.['received_at'] ??
@@ -222,15 +222,15 @@ function totalsOf(db: DatabaseSync): Totals {
 }
 
 /** Reads totals without keeping the file open, also while a host uses it. @throws StoreError */
-export function readTotals(path: string): Totals {
+export function readTotals(path: string): HistoryTotals {
   let db: DatabaseSync | undefined;
   try {
     db = new DatabaseSync(path, { readOnly: true, timeout: 1000 });
     // The file was created but has no tables yet.
-    if (db.prepare('pragma user_version').get()?.['user_version'] === 0) return nothing;
+    if (db.prepare('pragma user_version').get()?.['user_version'] === 0) return emptyTotals;
     return totalsOf(db);
   } catch (error) {
-    throw explained(error, path);
+    throw toStoreError(error, path);
   } finally {
     db?.close();
   }
@@ -244,15 +244,15 @@ export function readLastSeq(path: string): number {
     if (db.prepare('pragma user_version').get()?.['user_version'] === 0) return 0;
     return Number(db.prepare("select seq from sqlite_sequence where name = 'events'").get()?.['seq'] ?? 0);
   } catch (error) {
-    throw explained(error, path);
+    throw toStoreError(error, path);
   } finally {
     db?.close();
   }
 }
 
-export const nothing: Totals = { events: 0, bytes: 0, from: null, to: null };
+export const emptyTotals: HistoryTotals = { events: 0, bytes: 0, from: null, to: null };
 
-const explained = (error: unknown, path: string): StoreError =>
+const toStoreError = (error: unknown, path: string): StoreError =>
   typeof (error as { syscall?: unknown }).syscall === 'string'
     ? explainFile(error, path)
     : explainSqlite(error, path);

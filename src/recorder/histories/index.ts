@@ -1,3 +1,3 @@
 /** Exports for the writer thread. */
-export { Keeper } from './keeper.ts';
-export type { Call, KeeperData } from './protocol.ts';
+export { HistoryWriter } from './keeper.ts';
+export type { WriterCall, HistoryWriterData } from './protocol.ts';

@@ -1,6 +1,6 @@
 import type { RackId } from '../../watch/index.ts';
 import type { NewEvent, Policy } from '../types.ts';
-import type { Totals } from './history.ts';
+import type { HistoryTotals } from './history.ts';
 
 /** Settings of a rack. The higher version takes precedence. */
 export interface RackSettings {
@@ -10,7 +10,7 @@ export interface RackSettings {
 }
 
 /** Requests to the writer thread. They are processed in order. */
-export type Question =
+export type WriterRequest =
   | { readonly do: 'settings'; readonly rack: RackId; readonly settings: RackSettings }
   | {
       readonly do: 'add';
@@ -26,7 +26,7 @@ export type Question =
   | { readonly do: 'keepOut'; readonly secret: string }
   | { readonly do: 'close' };
 
-export interface Added {
+export interface AddResult {
   readonly accepted: number;
   readonly duplicates: number;
   readonly redacted: number;
@@ -34,18 +34,18 @@ export interface Added {
   readonly expired: { readonly events: number; readonly bytes: number };
 }
 
-export interface Answers {
+export interface WriterResponses {
   settings: undefined;
   /** Undefined: the rack is not armed. */
-  add: Added | undefined;
+  add: AddResult | undefined;
   sweep: { readonly events: number; readonly bytes: number };
   /** Undefined: the purge was already done. */
-  purge: Totals | undefined;
+  purge: HistoryTotals | undefined;
   keepOut: undefined;
   close: undefined;
 }
 
-export interface Failure {
+export interface WriterFailure {
   readonly code:
     | 'storage_full'
     | 'storage_failed'
@@ -55,17 +55,17 @@ export interface Failure {
   readonly message: string;
 }
 
-export interface Call {
+export interface WriterCall {
   readonly call: number;
-  readonly question: Question;
+  readonly question: WriterRequest;
 }
 
-export type Reply =
-  | { readonly call: number; readonly answer: Answers[Question['do']] }
-  | { readonly call: number; readonly failure: Failure };
+export type WriterReply =
+  | { readonly call: number; readonly answer: WriterResponses[WriterRequest['do']] }
+  | { readonly call: number; readonly failure: WriterFailure };
 
 /** Data that the thread gets at its start. */
-export interface KeeperData {
+export interface HistoryWriterData {
   readonly folder: string;
   readonly secrets: readonly string[];
 }

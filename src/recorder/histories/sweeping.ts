@@ -4,13 +4,13 @@ import type { Retention } from '../types.ts';
 import type { History } from './history.ts';
 
 /** Files up to this size in bytes are rewritten with `vacuum`, which takes about 0.2 s. */
-const smallest = 64 * 1024 * 1024;
+const maxRewriteBytes = 64 * 1024 * 1024;
 /** More rows than fit on the three pages that SQLite rebalances at once. A row takes at least 100 bytes. */
-const edge = 300;
+const boundaryRows = 300;
 /** Events deleted in one transaction. */
-const atOnce = 2000;
+const deleteBatchRows = 2000;
 
-export interface Swept {
+export interface SweepResult {
   readonly events: number;
   readonly bytes: number;
 }
@@ -28,18 +28,18 @@ export function sweep(
   history: History,
   retention: Retention,
   now: string,
-  largestRewritten = smallest,
-): Swept {
-  const first = history.firstToKeep(retention, now);
-  const removed = first === undefined ? { events: 0, bytes: 0 } : removeBefore(history, first);
-  if (!history.run((db) => read(db, 'select unclean from totals'))) return removed;
-  const size = history.run((db) => read(db, 'pragma page_count') * read(db, 'pragma page_size'));
-  if (size <= largestRewritten) history.run((db) => db.exec('vacuum'));
+  maxRewrittenBytes = maxRewriteBytes,
+): SweepResult {
+  const firstKept = history.firstSeqToKeep(retention, now);
+  const removed = firstKept === undefined ? { events: 0, bytes: 0 } : deleteBefore(history, firstKept);
+  if (!history.run((db) => readNumber(db, 'select unclean from totals'))) return removed;
+  const size = history.run((db) => readNumber(db, 'pragma page_count') * readNumber(db, 'pragma page_size'));
+  if (size <= maxRewrittenBytes) history.run((db) => db.exec('vacuum'));
   else {
-    history.transaction(() => history.run(moveEdge));
+    history.transaction(() => history.run(rewriteBoundaryRows));
     history.run((db) => db.exec('pragma incremental_vacuum'));
   }
-  emptyLog(history);
+  truncateWal(history);
   history.run((db) => db.exec('update totals set unclean = 0'));
   return removed;
 }
@@ -48,7 +48,7 @@ export function sweep(
  * Truncates the WAL, which still has the deleted rows. Fails while another process reads for seconds; the next sweep
  * retries.
  */
-export function emptyLog(history: History): void {
+export function truncateWal(history: History): void {
   const done = history.run((db) => db.prepare('pragma wal_checkpoint(truncate)').get());
   if (Number(done?.['busy']) !== 0)
     throw new StoreError(
@@ -58,20 +58,20 @@ export function emptyLog(history: History): void {
 }
 
 /** Deletes in steps, because the WAL grows with the size of a transaction. */
-function removeBefore(history: History, first: number): Swept {
+function deleteBefore(history: History, firstKept: number): SweepResult {
   const all = { events: 0, bytes: 0 };
   for (;;) {
-    const step = history.transaction(() => history.run((db) => removeStep(db, first)));
+    const step = history.transaction(() => history.run((db) => deleteBatch(db, firstKept)));
     if (step.events === 0) return all;
     all.events += step.events;
     all.bytes += step.bytes;
   }
 }
 
-function removeStep(db: DatabaseSync, first: number): Swept {
+function deleteBatch(db: DatabaseSync, firstKept: number): SweepResult {
   const rows = db
     .prepare('select seq, bytes from events where seq < ? order by seq limit ?')
-    .all(first, atOnce);
+    .all(firstKept, deleteBatchRows);
   const last = rows.at(-1);
   if (!last) return { events: 0, bytes: 0 };
   const removed = { events: rows.length, bytes: rows.reduce((sum, row) => sum + Number(row['bytes']), 0) };
@@ -83,8 +83,8 @@ function removeStep(db: DatabaseSync, first: number): Swept {
   return removed;
 }
 
-function moveEdge(db: DatabaseSync): void {
-  const rows = db.prepare('select * from events order by seq limit ?').all(edge);
+function rewriteBoundaryRows(db: DatabaseSync): void {
+  const rows = db.prepare('select * from events order by seq limit ?').all(boundaryRows);
   const last = rows.at(-1);
   if (!last) return;
   db.prepare('delete from events where seq <= ?').run(last['seq'] as number);
@@ -95,4 +95,4 @@ function moveEdge(db: DatabaseSync): void {
   for (const row of rows.reverse()) insert.run(...columns.map((column) => row[column] as SQLInputValue));
 }
 
-const read = (db: DatabaseSync, sql: string): number => Number(Object.values(db.prepare(sql).get() ?? {})[0]);
+const readNumber = (db: DatabaseSync, sql: string): number => Number(Object.values(db.prepare(sql).get() ?? {})[0]);

@@ -1,30 +1,30 @@
 import { Worker } from 'node:worker_threads';
 import { StoreError } from '../../store/index.ts';
 import { RecorderError } from '../errors.ts';
-import type { Answers, Call, KeeperData, Question, Reply } from './protocol.ts';
-import { plainReason } from '../../words/plain-reason.ts';
+import type { WriterResponses, WriterCall, HistoryWriterData, WriterRequest, WriterReply } from './protocol.ts';
+import { safeErrorReason } from '../../words/plain-reason.ts';
 
-interface Waiting {
-  resolve(answer: Answers[Question['do']]): void;
+interface PendingCall {
+  resolve(answer: WriterResponses[WriterRequest['do']]): void;
   reject(error: Error): void;
 }
 
 /** Requests that a new thread gets first. */
-type Greet = () => readonly Extract<Question, { do: 'settings' }>[];
+type InitialRequests = () => readonly Extract<WriterRequest, { do: 'settings' }>[];
 
 /** Client of the writer thread. The thread is started on demand, and again after it ended. */
 export class HistoryThread {
   readonly #path: string;
-  readonly #data: KeeperData;
-  readonly #greet: Greet;
-  readonly #waiting = new Map<number, Waiting>();
+  readonly #data: HistoryWriterData;
+  readonly #initialRequests: InitialRequests;
+  readonly #pending = new Map<number, PendingCall>();
   #worker: Worker | undefined;
   #calls = 0;
 
-  constructor(path: string, data: KeeperData, greet: Greet) {
+  constructor(path: string, data: HistoryWriterData, initialRequests: InitialRequests) {
     this.#path = path;
     this.#data = data;
-    this.#greet = greet;
+    this.#initialRequests = initialRequests;
   }
 
   get isRunning(): boolean {
@@ -32,7 +32,7 @@ export class HistoryThread {
   }
 
   /** Sends a request; requests are processed in order. Rejects with StoreError, RecorderError or, for a bug, Error. */
-  ask<Q extends Question>(question: Q): Promise<Answers[Q['do']]> {
+  request<Q extends WriterRequest>(question: Q): Promise<WriterResponses[Q['do']]> {
     const worker = this.#worker ?? this.#start();
     return this.#post(worker, question);
   }
@@ -45,15 +45,15 @@ export class HistoryThread {
     await worker.terminate();
   }
 
-  #post<Q extends Question>(worker: Worker, question: Q): Promise<Answers[Q['do']]> {
+  #post<Q extends WriterRequest>(worker: Worker, question: Q): Promise<WriterResponses[Q['do']]> {
     return new Promise((resolve, reject) => {
       const call = ++this.#calls;
       // postMessage throws for data that cannot be cloned; then nothing is pending.
-      const message: Call = { call, question };
+      const message: WriterCall = { call, question };
       // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
       worker.postMessage(message);
-      this.#waiting.set(call, { resolve: resolve as Waiting['resolve'], reject });
-      if (this.#waiting.size === 1) worker.ref();
+      this.#pending.set(call, { resolve: resolve as PendingCall['resolve'], reject });
+      if (this.#pending.size === 1) worker.ref();
     });
   }
 
@@ -67,31 +67,31 @@ export class HistoryThread {
     this.#worker = worker;
     worker.stdout.resume();
     worker.stderr.resume();
-    worker.on('message', (reply: Reply) => {
-      const waiting = this.#waiting.get(reply.call);
-      this.#waiting.delete(reply.call);
+    worker.on('message', (reply: WriterReply) => {
+      const pending = this.#pending.get(reply.call);
+      this.#pending.delete(reply.call);
       // The thread keeps the process alive only while requests are pending.
-      if (this.#waiting.size === 0) worker.unref();
-      if ('answer' in reply) waiting?.resolve(reply.answer);
-      else waiting?.reject(errorOf(reply.failure));
+      if (this.#pending.size === 0) worker.unref();
+      if ('answer' in reply) pending?.resolve(reply.answer);
+      else pending?.reject(toError(reply.failure));
     });
     let reason = 'it was terminated';
     worker.on('error', (error: Error) => {
-      reason = plainReason(error);
+      reason = safeErrorReason(error);
     });
     worker.on('exit', () => {
       this.#worker = undefined;
-      const lost = [...this.#waiting.values()];
-      this.#waiting.clear();
-      for (const waiting of lost)
-        waiting.reject(new StoreError('storage_unsure', `the recorder's thread ended: ${reason}`));
+      const lost = [...this.#pending.values()];
+      this.#pending.clear();
+      for (const pending of lost)
+        pending.reject(new StoreError('storage_unsure', `the recorder's thread ended: ${reason}`));
     });
-    for (const question of this.#greet()) this.#post(worker, question).catch(() => undefined);
+    for (const question of this.#initialRequests()) this.#post(worker, question).catch(() => undefined);
     return worker;
   }
 }
 
-function errorOf({ code, message }: Extract<Reply, { failure: unknown }>['failure']): Error {
+function toError({ code, message }: Extract<WriterReply, { failure: unknown }>['failure']): Error {
   if (code === 'recorder_failed') return new Error(message);
   // Not retryable: the same events would take as long again.
   if (code === 'redaction_too_slow')

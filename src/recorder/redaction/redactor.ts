@@ -1,22 +1,22 @@
 import { RE2JS } from 're2js';
-import type { Allowance } from './allowance.ts';
-import { base64Of } from './base64.ts';
+import type { TimeBudget } from './allowance.ts';
+import { base64Fragments } from './base64.ts';
 import { mintedSecrets, redactionSets } from './sets.ts';
-import { unescaped } from './unescaped.ts';
+import { decodeEscapes } from './unescaped.ts';
 
-export const cut = '[redacted]';
+export const redactedMarker = '[redacted]';
 
 /** Start and end in UTF-16 units. */
 type Range = readonly [number, number];
-type Find = (text: string, found: Range[], allowance: Allowance | undefined) => void;
+type RangeFinder = (text: string, found: Range[], budget: TimeBudget | undefined) => void;
 
 /** Minimum length of a secret: shorter ones occur in ordinary words. */
-const shortestSecret = 4;
+const minSecretLength = 4;
 
 /** Replaces secrets and policy matches in texts. */
 export class Redactor {
-  readonly #finds: readonly Find[];
-  readonly #names: readonly RegExp[];
+  readonly #finders: readonly RangeFinder[];
+  readonly #secretNamePatterns: readonly RegExp[];
 
   /**
    * @param expressions `redact` of a validated policy
@@ -29,10 +29,10 @@ export class Redactor {
       .filter((set) => set !== undefined);
     const own = expressions.filter((expression) => !Object.hasOwn(redactionSets, expression));
     const spellings = new Set(
-      secrets.filter((secret) => secret.length >= shortestSecret).flatMap(spellingsOf),
+      secrets.filter((secret) => secret.length >= minSecretLength).flatMap(secretSpellings),
     );
-    this.#names = sets.map((set) => set.names).filter((names) => names !== undefined);
-    this.#finds = [
+    this.#secretNamePatterns = sets.map((set) => set.names).filter((names) => names !== undefined);
+    this.#finders = [
       ...[...spellings].map(findLiteral),
       ...mintedSecrets.map((pattern) => findPattern(pattern, '')),
       ...sets.flatMap(({ needs = '', patterns }) => patterns.map((pattern) => findPattern(pattern, needs))),
@@ -42,14 +42,14 @@ export class Redactor {
 
   /** Whether an attribute of this name holds a secret. */
   isSecretName(name: string): boolean {
-    return this.#names.some((names) => names.test(name));
+    return this.#secretNamePatterns.some((names) => names.test(name));
   }
 
-  #rangesIn(text: string, allowance: Allowance | undefined): Range[] {
+  #findRanges(text: string, budget: TimeBudget | undefined): Range[] {
     const found: Range[] = [];
-    for (const find of this.#finds) {
-      allowance?.check();
-      find(text, found, allowance);
+    for (const find of this.#finders) {
+      budget?.assertNotExceeded();
+      find(text, found, budget);
     }
     return found;
   }
@@ -58,12 +58,12 @@ export class Redactor {
    * Redacts a text. Also finds matches that appear only after decoding escapes such as `\u0073` and `%73`.
    * @throws RedactionTimeoutError
    */
-  redact(text: string, allowance?: Allowance): { readonly text: string; readonly count: number } {
-    const found = this.#rangesIn(text, allowance);
-    const plain = unescaped(text);
-    if (plain)
-      for (const [from, to] of this.#rangesIn(plain.text, allowance))
-        found.push([plain.places[from] ?? 0, plain.places[to] ?? text.length]);
+  redact(text: string, budget?: TimeBudget): { readonly text: string; readonly count: number } {
+    const found = this.#findRanges(text, budget);
+    const decoded = decodeEscapes(text);
+    if (decoded)
+      for (const [from, to] of this.#findRanges(decoded.text, budget))
+        found.push([decoded.sourceIndices[from] ?? 0, decoded.sourceIndices[to] ?? text.length]);
     if (found.length === 0) return { text, count: 0 };
     found.sort(([a], [b]) => a - b);
     let clean = '';
@@ -72,7 +72,7 @@ export class Redactor {
     let last = -1;
     for (const [from, to] of found) {
       if (from >= last) {
-        clean += text.slice(done, from) + cut;
+        clean += text.slice(done, from) + redactedMarker;
         count++;
       }
       last = Math.max(last, to);
@@ -82,38 +82,38 @@ export class Redactor {
   }
 }
 
-function spellingsOf(secret: string): string[] {
+function secretSpellings(secret: string): string[] {
   const encoded = secret.isWellFormed() ? encodeURIComponent(secret) : secret;
   const quoted = JSON.stringify(secret).slice(1, -1);
-  return [secret, encoded, quoted, quoted.replaceAll('/', '\\/'), ...inBase64(secret)];
+  return [secret, encoded, quoted, quoted.replaceAll('/', '\\/'), ...base64Spellings(secret)];
 }
 
 /** Base64 forms of a secret. Shorter pieces are left out because they occur by chance. */
-const inBase64 = (secret: string): string[] =>
-  base64Of(Buffer.from(secret)).filter(({ length }) => length >= 2 * shortestSecret);
+const base64Spellings = (secret: string): string[] =>
+  base64Fragments(Buffer.from(secret)).filter(({ length }) => length >= 2 * minSecretLength);
 
 const findLiteral =
-  (secret: string): Find =>
+  (secret: string): RangeFinder =>
   (text, found) => {
     for (let at = text.indexOf(secret); at >= 0; at = text.indexOf(secret, at + 1))
       found.push([at, at + secret.length]);
   };
 
 const findPattern =
-  (pattern: RegExp, needs: string): Find =>
+  (pattern: RegExp, needs: string): RangeFinder =>
   (text, found) => {
     if (!text.includes(needs)) return;
     for (const match of text.matchAll(pattern)) found.push([match.index, match.index + match[0].length]);
   };
 
 /** `test` first: it takes a twentieth of the time of finding a match. */
-function findExpression(expression: string): Find {
+function findExpression(expression: string): RangeFinder {
   const compiled = RE2JS.compile(expression);
-  return (text, found, allowance) => {
+  return (text, found, budget) => {
     if (!compiled.test(text)) return;
     const matcher = compiled.matcher(text);
     while (matcher.find()) {
-      allowance?.check();
+      budget?.assertNotExceeded();
       if (matcher.end() > matcher.start()) found.push([matcher.start(), matcher.end()]);
     }
   };

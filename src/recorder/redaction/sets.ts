@@ -1,5 +1,5 @@
 import { secretKinds } from '../../signing/secret.ts';
-import { base64Of } from './base64.ts';
+import { base64Fragments } from './base64.ts';
 
 /**
  * Built-in pattern sets that policies can name. They are JavaScript regular expressions, which are about thirty times
@@ -29,7 +29,7 @@ export const mintedSecrets: readonly RegExp[] = [
   new RegExp(`lathe_(?:${secretKinds.join('|')})_[\\w-]{43}`, 'g'),
   // 43 characters are 57 base64 characters, plus a partial one on each side.
   new RegExp(
-    `(?:${secretKinds.flatMap((kind) => base64Of(Buffer.from(`lathe_${kind}_`))).join('|')})[\\w+/-]{57,59}`,
+    `(?:${secretKinds.flatMap((kind) => base64Fragments(Buffer.from(`lathe_${kind}_`))).join('|')})[\\w+/-]{57,59}`,
     'g',
   ),
 ];

@@ -18,7 +18,7 @@ export async function createTable(db: Kysely<unknown>, name: string, table: Tabl
     type: typeof text | 'bigint' | 'double precision',
     required: boolean,
   ) => (names?.split(' ') ?? []).map((column) => ({ column, type, required }));
-  let made: CreateTableBuilder<string, string> = db.schema.createTable(name);
+  let builder: CreateTableBuilder<string, string> = db.schema.createTable(name);
   for (const { column, type, required } of [
     ...columns(table.text, text, true),
     ...columns(table.optionalText, text, false),
@@ -26,6 +26,6 @@ export async function createTable(db: Kysely<unknown>, name: string, table: Tabl
     ...columns(table.optionalCount, 'bigint', false),
     ...columns(table.optionalNumber, 'double precision', false),
   ])
-    made = made.addColumn(column, type, (one) => (required ? one.notNull() : one));
-  await made.addPrimaryKeyConstraint(`${name}_key`, table.key.split(' ')).execute();
+    builder = builder.addColumn(column, type, (one) => (required ? one.notNull() : one));
+  await builder.addPrimaryKeyConstraint(`${name}_key`, table.key.split(' ')).execute();
 }

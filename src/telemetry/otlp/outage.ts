@@ -1,23 +1,23 @@
-import { shortName } from '../names.ts';
+import { shortenName } from '../names.ts';
 
-interface Result {
+interface ExportResult {
   /** 0 means success. */
   readonly code: number;
   readonly error?: Error;
 }
 interface Exporter<Items> {
-  export(items: Items, done: (result: Result) => void): void;
+  export(items: Items, done: (result: ExportResult) => void): void;
 }
 
 /** Minimum interval between two notices about the same signal. */
-const quietMs = 600_000;
+const noticeIntervalMs = 600_000;
 
 /** Notifies the operator that exports of a signal fail, at most once per `quietMs`. */
-export class Outage {
+export class ExportFailureNotifier {
   readonly #signal: string;
   readonly #origin: string;
   readonly #onNotice: (message: string) => void;
-  #toldAt = -Infinity;
+  #lastNoticeAt = -Infinity;
 
   constructor(signal: string, url: string, onNotice: (message: string) => void) {
     this.#signal = signal;
@@ -30,28 +30,28 @@ export class Outage {
   watch<Items, One extends Exporter<Items>>(exporter: One): One {
     const send = exporter.export.bind(exporter);
     exporter.export = (items, done) => {
-      const heard = (result: Result) => {
-        if (result.code !== 0) this.#tell(result.error);
+      const onResult = (result: ExportResult) => {
+        if (result.code !== 0) this.#notify(result.error);
         done(result);
       };
       try {
-        send(items, heard);
+        send(items, onResult);
       } catch (error) {
-        heard({ code: 1, error: error instanceof Error ? error : new Error(String(error)) });
+        onResult({ code: 1, error: error instanceof Error ? error : new Error(String(error)) });
       }
     };
     return exporter;
   }
 
-  #tell(error: (Error & { code?: unknown }) | undefined): void {
+  #notify(error: (Error & { code?: unknown }) | undefined): void {
     const now = performance.now();
-    if (now - this.#toldAt < quietMs) return;
-    this.#toldAt = now;
+    if (now - this.#lastNoticeAt < noticeIntervalMs) return;
+    this.#lastNoticeAt = now;
     const reason = [error?.code, error?.message]
       .filter((part) => part !== undefined && part !== '')
       .join(' ');
     this.#onNotice(
-      `telemetry: ${this.#signal} cannot be sent to ${this.#origin} (${shortName(reason || 'no reason given')}); ` +
+      `telemetry: ${this.#signal} cannot be sent to ${this.#origin} (${shortenName(reason || 'no reason given')}); ` +
         'they are dropped until it works again',
     );
   }

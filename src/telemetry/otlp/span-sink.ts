@@ -7,11 +7,11 @@ import {
   trace,
   type Tracer,
 } from '@opentelemetry/api';
-import { type RackId, rackOf, type Sink, type Work } from '../../watch/index.ts';
-import { contentOf } from '../content.ts';
+import { type RackId, rackOf, type TraceSink, type TraceSpan } from '../../watch/index.ts';
+import { toContentAttributes } from '../content.ts';
 import { errorTypeOf } from '../endings.ts';
-import { spanFacts, spanKind } from '../spans.ts';
-import { readTraceparent, type TraceContext, traceparentOf } from '../trace-context.ts';
+import { describeSpan, spanKindOf } from '../spans.ts';
+import { parseTraceparent, type TraceContext, formatTraceparent } from '../trace-context.ts';
 
 export interface SpanSinkOptions {
   readonly tracer: Tracer;
@@ -19,80 +19,80 @@ export interface SpanSinkOptions {
   readonly redact: (text: string, rack: RackId) => string;
 }
 
-const kinds = { server: SpanKind.SERVER, client: SpanKind.CLIENT, internal: SpanKind.INTERNAL };
+const spanKinds = { server: SpanKind.SERVER, client: SpanKind.CLIENT, internal: SpanKind.INTERNAL };
 
 /** Exports an OpenTelemetry span for each unit of work. */
-export class SpanSink implements Sink {
+export class SpanSink implements TraceSink {
   readonly #options: SpanSinkOptions;
-  readonly #spans = new WeakMap<Work, { readonly span: Span; readonly content: boolean }>();
+  readonly #spans = new WeakMap<TraceSpan, { readonly span: Span; readonly hasContent: boolean }>();
   /** Spans whose content is not redacted yet. */
-  readonly #unread = new Set<() => void>();
+  readonly #pendingRedactions = new Set<() => void>();
 
   constructor(options: SpanSinkOptions) {
     this.#options = options;
   }
 
-  readonly keepsTexts = (rack: RackId): boolean => this.#options.contentAllowed(rack);
+  readonly wantsTranscript = (rack: RackId): boolean => this.#options.contentAllowed(rack);
 
-  readonly began = (work: Work): void => {
+  readonly onStart = (traceSpan: TraceSpan): void => {
     const { tracer, contentAllowed } = this.#options;
-    const parent = this.#parentOf(work);
+    const parent = this.#parentOf(traceSpan);
     const context = parent
-      ? trace.setSpanContext(ROOT_CONTEXT, { ...parent, isRemote: !work.parent })
+      ? trace.setSpanContext(ROOT_CONTEXT, { ...parent, isRemote: !traceSpan.parent })
       : ROOT_CONTEXT;
-    const startTime = timeOf(work.startedAt.getTime());
-    const span = tracer.startSpan(work.kind, { kind: kinds[spanKind(work)], startTime }, context);
+    const startTime = toHrTime(traceSpan.startedAt.getTime());
+    const span = tracer.startSpan(traceSpan.kind, { kind: spanKinds[spanKindOf(traceSpan)], startTime }, context);
     // Decided at the start: content recorded before it was allowed is not exported.
-    this.#spans.set(work, { span, content: work.said !== undefined && contentAllowed(rackOf(work)) });
-    work.traceparent = traceparentOf(span.spanContext());
+    this.#spans.set(traceSpan, { span, hasContent: traceSpan.transcript !== undefined && contentAllowed(rackOf(traceSpan)) });
+    traceSpan.traceparent = formatTraceparent(span.spanContext());
   };
 
-  readonly ended = (work: Work): void => {
-    const { span, content } = this.#spans.get(work) ?? {};
+  readonly onEnd = (traceSpan: TraceSpan): void => {
+    const { span, hasContent } = this.#spans.get(traceSpan) ?? {};
     if (!span?.isRecording()) return;
-    const { name, attributes } = spanFacts(work);
+    const { name, attributes } = describeSpan(traceSpan);
     span.updateName(name).setAttributes(attributes);
-    const { ending, totalMs = 0 } = work;
-    const endTime = timeOf(work.startedAt.getTime() + totalMs);
-    if (ending?.outcome === 'failed') {
-      const message = errorTypeOf(ending);
+    const { result, totalMs = 0 } = traceSpan;
+    const endTime = toHrTime(traceSpan.startedAt.getTime() + totalMs);
+    if (result?.outcome === 'failed') {
+      const message = errorTypeOf(result);
       span.setStatus({ code: SpanStatusCode.ERROR, ...(message === undefined ? {} : { message }) });
     }
-    if (content && work.said?.length) this.#readLater(work, span, endTime);
+    if (hasContent && traceSpan.transcript?.length) this.#redactLater(traceSpan, span, endTime);
     else span.end(endTime);
   };
 
   /** Redacts and ends the remaining spans at once. */
-  finish(): void {
-    for (const read of this.#unread) read();
+  flush(): void {
+    for (const redactAndEnd of this.#pendingRedactions) redactAndEnd();
   }
 
-  #parentOf(work: Work): TraceContext | undefined {
-    if (!work.parent) return readTraceparent(work.traceparent);
-    return this.#spans.get(work.parent)?.span.spanContext();
+  #parentOf(traceSpan: TraceSpan): TraceContext | undefined {
+    if (!traceSpan.parent) return parseTraceparent(traceSpan.traceparent);
+    return this.#spans.get(traceSpan.parent)?.span.spanContext();
   }
 
   /** Redacts content and ends the span after the current work, because patterns over long texts are slow. */
-  #readLater(work: Work, span: Span, endTime: HrTime): void {
-    const read = () => {
-      if (!this.#unread.delete(read)) return;
+  #redactLater(traceSpan: TraceSpan, span: Span, endTime: HrTime): void {
+    const redactAndEnd = () => {
+      if (!this.#pendingRedactions.delete(redactAndEnd)) return;
       const { contentAllowed, redact } = this.#options;
-      const rack = rackOf(work);
+      const rack = rackOf(traceSpan);
       try {
-        if (contentAllowed(rack)) span.setAttributes(contentOf(work, (text) => redact(text, rack)));
+        if (contentAllowed(rack)) span.setAttributes(toContentAttributes(traceSpan, (text) => redact(text, rack)));
       } catch {
         // Content that cannot be redacted is not exported.
         span.setAttribute('lathe.content.dropped', true);
       }
       span.end(endTime);
     };
-    this.#unread.add(read);
-    setImmediate(read);
+    this.#pendingRedactions.add(redactAndEnd);
+    setImmediate(redactAndEnd);
   }
 }
 
 /** Converts milliseconds since 1970 to OpenTelemetry's time format. */
-function timeOf(ms: number): HrTime {
+function toHrTime(ms: number): HrTime {
   const seconds = Math.floor(ms / 1000);
   return [seconds, Math.round((ms - seconds * 1000) * 1e6)];
 }

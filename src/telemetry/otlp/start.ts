@@ -14,24 +14,24 @@ import {
 } from '@opentelemetry/sdk-trace';
 import { errorMessage } from '../../util/error-message.ts';
 import { raceTimeout } from '../../util/race-timeout.ts';
-import type { Sink, Work } from '../../watch/index.ts';
+import type { TraceSink, TraceSpan } from '../../watch/index.ts';
 import type { Telemetry, TelemetryOptions } from '../open.ts';
-import type { Destination, TelemetrySettings } from '../settings.ts';
+import type { ExportDestination, TelemetrySettings } from '../settings.ts';
 import { MetricSink } from './metric-sink.ts';
-import { Outage } from './outage.ts';
+import { ExportFailureNotifier } from './outage.ts';
 import { SpanSink } from './span-sink.ts';
 
 const scope = 'lathe';
 /** Time limit of closing, in ms. */
-const closeMs = 2000;
+const closeTimeoutMs = 2000;
 /** Limits of queued spans, and of spans in one export request. */
-const [mostWaiting, mostTogether] = [1024, 256];
+const [maxQueuedSpans, maxBatchSpans] = [1024, 256];
 /** Limit of concurrent export requests: on close, the whole queue is sent in addition to the running request. */
-const mostRequests = mostWaiting / mostTogether + 1;
-const exportMs = 10_000;
+const maxConcurrentRequests = maxQueuedSpans / maxBatchSpans + 1;
+const exportTimeoutMs = 10_000;
 
-interface Exporting {
-  readonly sink: Sink;
+interface SignalExporter {
+  readonly sink: TraceSink;
   readonly close: () => Promise<void>;
 }
 
@@ -42,52 +42,52 @@ export function startExporting(settings: TelemetrySettings, options: TelemetryOp
     'service.instance.id': options.instanceId,
     ...settings.resource,
   });
-  const started = [
+  const exporters = [
     settings.traces && startTraces(settings.traces, settings, resource, options),
     settings.metrics && startMetrics(settings.metrics, settings, resource, options),
   ].filter((one) => one !== undefined);
-  const guard = guarded(options.onNotice);
+  const guard = createGuard(options.onNotice);
   let closed: Promise<unknown> | undefined;
   return {
     sink: {
-      keepsTexts: (rack) => started.some(({ sink }) => sink.keepsTexts?.(rack) === true),
-      began: guard((work) => {
-        for (const { sink } of started) sink.began?.(work);
+      wantsTranscript: (rack) => exporters.some(({ sink }) => sink.wantsTranscript?.(rack) === true),
+      onStart: guard((traceSpan) => {
+        for (const { sink } of exporters) sink.onStart?.(traceSpan);
       }),
-      ended: guard((work) => {
-        for (const { sink } of started) sink.ended?.(work);
+      onEnd: guard((traceSpan) => {
+        for (const { sink } of exporters) sink.onEnd?.(traceSpan);
       }),
     },
     close: async () => {
-      closed ??= raceTimeout(Promise.allSettled(started.map(({ close }) => close())), closeMs);
+      closed ??= raceTimeout(Promise.allSettled(exporters.map(({ close }) => close())), closeTimeoutMs);
       await closed;
     },
   };
 }
 
 function startTraces(
-  destination: Destination,
+  destination: ExportDestination,
   settings: TelemetrySettings,
   resource: Resource,
   { version, contentAllowed, redact, onNotice }: TelemetryOptions,
-): Exporting {
-  const exporter = new OTLPTraceExporter({ ...to(destination), concurrencyLimit: mostRequests });
+): SignalExporter {
+  const exporter = new OTLPTraceExporter({ ...exporterOptions(destination), concurrencyLimit: maxConcurrentRequests });
   const provider = new TracerProvider({
     resource,
-    sampler: samplerOf(settings),
+    sampler: createSampler(settings),
     spanProcessors: [
       new BatchSpanProcessor({
-        exporter: new Outage('traces', destination.url, onNotice).watch(exporter),
+        exporter: new ExportFailureNotifier('traces', destination.url, onNotice).watch(exporter),
         scheduledDelayMillis: settings.traceDelayMs,
-        exportTimeoutMillis: exportMs,
-        maxQueueSize: mostWaiting,
-        maxExportBatchSize: mostTogether,
+        exportTimeoutMillis: exportTimeoutMs,
+        maxQueueSize: maxQueuedSpans,
+        maxExportBatchSize: maxBatchSpans,
       }),
     ],
   });
   const sink = new SpanSink({ tracer: provider.getTracer(scope, version), contentAllowed, redact });
   const close = async () => {
-    sink.finish();
+    sink.flush();
     // `shutdown` rejects at the first failed request, while others are still running.
     await provider.shutdown().catch(() => undefined);
     await exporter.forceFlush();
@@ -96,24 +96,24 @@ function startTraces(
 }
 
 function startMetrics(
-  destination: Destination,
+  destination: ExportDestination,
   { metricIntervalMs }: TelemetrySettings,
   resource: Resource,
   { version, onNotice }: TelemetryOptions,
-): Exporting {
-  const exporter = new OTLPMetricExporter(to(destination));
+): SignalExporter {
+  const exporter = new OTLPMetricExporter(exporterOptions(destination));
   const reader = new PeriodicExportingMetricReader({
-    exporter: new Outage('metrics', destination.url, onNotice).watch(exporter),
+    exporter: new ExportFailureNotifier('metrics', destination.url, onNotice).watch(exporter),
     exportIntervalMillis: metricIntervalMs,
-    exportTimeoutMillis: Math.min(exportMs, metricIntervalMs),
+    exportTimeoutMillis: Math.min(exportTimeoutMs, metricIntervalMs),
   });
   const provider = new MeterProvider({ resource, readers: [reader] });
   return { sink: new MetricSink(provider.getMeter(scope, version)), close: () => provider.shutdown() };
 }
 
-const to = ({ url, headers }: Destination) => ({ url, headers: { ...headers } });
+const exporterOptions = ({ url, headers }: ExportDestination) => ({ url, headers: { ...headers } });
 
-function samplerOf({ sampler, ratio }: TelemetrySettings): Sampler {
+function createSampler({ sampler, ratio }: TelemetrySettings): Sampler {
   const roots = {
     always_on: () => new AlwaysOnSampler(),
     always_off: () => new AlwaysOffSampler(),
@@ -126,14 +126,14 @@ function samplerOf({ sampler, ratio }: TelemetrySettings): Sampler {
 }
 
 /** Wraps handlers so that their exceptions do not reach the observed work. Only the first is reported. */
-function guarded(onNotice: (message: string) => void): (see: (work: Work) => void) => (work: Work) => void {
-  let told = false;
-  return (see) => (work) => {
+function createGuard(onNotice: (message: string) => void): (handler: (traceSpan: TraceSpan) => void) => (traceSpan: TraceSpan) => void {
+  let wasReported = false;
+  return (handler) => (traceSpan) => {
     try {
-      see(work);
+      handler(traceSpan);
     } catch (error) {
-      if (told) return;
-      told = true;
+      if (wasReported) return;
+      wasReported = true;
       onNotice(`telemetry: an event could not be recorded: ${errorMessage(error)}`);
     }
   };

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { chatLogprobs, chunkMembers, takenMembers } from '../core/answer-schema.ts';
+import { chatLogprobs, chunkMembers, usageMembers } from '../core/answer-schema.ts';
 
 const finishReason = z.enum(['stop', 'length', 'tool_calls']);
-const head = { id: z.string(), created: z.int(), model: z.string(), system_fingerprint: z.string() };
+const commonMembers = { id: z.string(), created: z.int(), model: z.string(), system_fingerprint: z.string() };
 const reasoning = {
   reasoning_content: z.string().optional().describe('Reasoning of the model; absent where there is none.'),
   reasoning: z.string().optional().describe('Same text as `reasoning_content`.'),
@@ -10,7 +10,7 @@ const reasoning = {
 
 export const chatCompletion = z
   .object({
-    ...head,
+    ...commonMembers,
     object: z.literal('chat.completion'),
     choices: z.array(
       z.object({
@@ -34,14 +34,14 @@ export const chatCompletion = z
         finish_reason: finishReason,
       }),
     ),
-    ...takenMembers,
+    ...usageMembers,
   })
   .meta({ id: 'ChatCompletion' });
 export type ChatCompletion = z.infer<typeof chatCompletion>;
 
 export const chatChunk = z
   .object({
-    ...head,
+    ...commonMembers,
     object: z.literal('chat.completion.chunk'),
     choices: z.array(
       z.object({

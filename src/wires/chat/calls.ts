@@ -3,12 +3,12 @@ import { isRecord } from '../../util/json.ts';
 import type { AnswerEvent } from '../core/answer.ts';
 
 interface Call {
-  readonly n: number;
+  readonly index: number;
   /** The provider's id, where it sent one. */
   id: string | undefined;
   /** Arguments that arrived before the name. */
-  waiting: string;
-  isTold: boolean;
+  pendingArguments: string;
+  isAnnounced: boolean;
 }
 
 /**
@@ -16,9 +16,9 @@ interface Call {
  * with the same index for all calls, with the id on every piece, or with complete arguments at once, as text or as an
  * object.
  */
-export class CallReader {
+export class ToolCallReader {
   /** The call of each piece of the last `push`. */
-  placed: { readonly index: number; readonly id: string | undefined; readonly isFirst: boolean }[] = [];
+  lastPieces: { readonly index: number; readonly id: string | undefined; readonly isFirst: boolean }[] = [];
   readonly #calls: Call[] = [];
   readonly #byIndex = new Map<number, Call>();
 
@@ -27,61 +27,61 @@ export class CallReader {
   }
 
   push(pieces: unknown): AnswerEvent[] {
-    this.placed = [];
+    this.lastPieces = [];
     if (!Array.isArray(pieces)) return [];
-    return (pieces as unknown[]).flatMap((piece) => (isRecord(piece) ? this.#piece(piece) : []));
+    return (pieces as unknown[]).flatMap((piece) => (isRecord(piece) ? this.#readPiece(piece) : []));
   }
 
-  #piece(piece: Readonly<Record<string, unknown>>): AnswerEvent[] {
-    const called = isRecord(piece['function']) ? piece['function'] : {};
-    const name = textOf(called['name']);
-    const call = this.#find(piece['index'], textOf(piece['id']), name);
-    const given = called['arguments'];
-    const args = typeof given === 'string' ? given : isRecord(given) ? JSON.stringify(given) : '';
-    const isFirst = !call.isTold;
+  #readPiece(piece: Readonly<Record<string, unknown>>): AnswerEvent[] {
+    const functionMember = isRecord(piece['function']) ? piece['function'] : {};
+    const name = textOf(functionMember['name']);
+    const call = this.#findCall(piece['index'], textOf(piece['id']), name);
+    const rawArguments = functionMember['arguments'];
+    const args = typeof rawArguments === 'string' ? rawArguments : isRecord(rawArguments) ? JSON.stringify(rawArguments) : '';
+    const isFirst = !call.isAnnounced;
     const events: AnswerEvent[] = [];
-    if (!call.isTold && name === '') call.waiting += args;
+    if (!call.isAnnounced && name === '') call.pendingArguments += args;
     else {
-      if (!call.isTold) events.push(this.#tell(call, name, sealIn(piece)));
-      const text = call.waiting + args;
-      call.waiting = '';
-      if (text !== '') events.push({ type: 'tool_arguments', index: call.n, text });
+      if (!call.isAnnounced) events.push(this.#announce(call, name, signatureOf(piece)));
+      const text = call.pendingArguments + args;
+      call.pendingArguments = '';
+      if (text !== '') events.push({ type: 'tool_arguments', index: call.index, text });
     }
-    this.placed.push({ index: call.n, id: call.id, isFirst: isFirst && call.isTold });
+    this.lastPieces.push({ index: call.index, id: call.id, isFirst: isFirst && call.isAnnounced });
     return events;
   }
 
-  #find(index: unknown, id: string, name: string): Call {
-    const isNew = (known: Call) => id !== '' && name !== '' && known.id !== undefined && known.id !== id;
-    const known =
+  #findCall(index: unknown, id: string, name: string): Call {
+    const isNew = (existing: Call) => id !== '' && name !== '' && existing.id !== undefined && existing.id !== id;
+    const existing =
       typeof index === 'number'
         ? this.#byIndex.get(index)
         : ((id === '' ? undefined : this.#calls.find((each) => each.id === id)) ??
           (id === '' && name === '' ? this.#calls.at(-1) : undefined));
-    if (known && !isNew(known)) {
-      known.id ??= id === '' ? undefined : id;
-      return known;
+    if (existing && !isNew(existing)) {
+      existing.id ??= id === '' ? undefined : id;
+      return existing;
     }
-    const call: Call = { n: this.#calls.length, id: id === '' ? undefined : id, waiting: '', isTold: false };
+    const call: Call = { index: this.#calls.length, id: id === '' ? undefined : id, pendingArguments: '', isAnnounced: false };
     this.#calls.push(call);
     if (typeof index === 'number') this.#byIndex.set(index, call);
     return call;
   }
 
-  #tell(call: Call, name: string, signature: string | undefined): AnswerEvent {
-    call.isTold = true;
+  #announce(call: Call, name: string, signature: string | undefined): AnswerEvent {
+    call.isAnnounced = true;
     // The caller returns results by the id, so a missing id is generated.
     call.id ??= `call_${randomBytes(12).toString('hex')}`;
-    const { n: index, id } = call;
+    const { index: index, id } = call;
     return { type: 'tool_call', index, id, name, ...(signature === undefined ? {} : { signature }) };
   }
 }
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
 
-function sealIn(piece: Readonly<Record<string, unknown>>): string | undefined {
+function signatureOf(piece: Readonly<Record<string, unknown>>): string | undefined {
   const extra = piece['extra_content'];
   const google = isRecord(extra) ? extra['google'] : undefined;
-  const seal = isRecord(google) ? google['thought_signature'] : undefined;
-  return typeof seal === 'string' ? seal : undefined;
+  const signature = isRecord(google) ? google['thought_signature'] : undefined;
+  return typeof signature === 'string' ? signature : undefined;
 }

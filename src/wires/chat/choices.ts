@@ -1,9 +1,9 @@
 import { isRecord, type Json } from '../../util/json.ts';
 import type { AnswerEvent, FinishReason, TokenLogprob } from '../core/answer.ts';
 import { faultInStream } from '../core/provider-faults.ts';
-import { CallReader } from './calls.ts';
+import { ToolCallReader } from './calls.ts';
 
-export const reasons: Readonly<Record<string, FinishReason>> = {
+export const finishReasons: Readonly<Record<string, FinishReason>> = {
   stop: 'stop',
   eos: 'stop',
   end_turn: 'stop',
@@ -17,63 +17,63 @@ export const reasons: Readonly<Record<string, FinishReason>> = {
   content_filter: 'content_filter',
 };
 /** Finish reasons of an answer that the provider aborted (DeepSeek, Mistral). */
-const givenUp = new Set(['insufficient_system_resource', 'error']);
+const abortReasons = new Set(['insufficient_system_resource', 'error']);
 
 /** Reads one answer, from a complete `message` or from its `delta`s. */
 export class ChoiceReader {
-  readonly calls = new CallReader();
+  readonly calls = new ToolCallReader();
   /** Whether reasoning text arrived since the last signature. */
-  #thoughts = false;
-  finished = false;
+  #hasUnsignedReasoning = false;
+  isFinished = false;
 
   push(choice: Json): AnswerEvent[] {
     const delta = choice['delta'] ?? choice['message'];
     const events: AnswerEvent[] = [];
-    if (isRecord(delta)) this.#content(delta, choice, events);
+    if (isRecord(delta)) this.#readDelta(delta, choice, events);
     const reason = choice['finish_reason'];
-    if (typeof reason === 'string' && reason !== '' && !this.finished) events.push(this.finish(reason));
+    if (typeof reason === 'string' && reason !== '' && !this.isFinished) events.push(this.finish(reason));
     return events;
   }
 
-  #content(delta: Json, { logprobs, message }: Json, events: AnswerEvent[]): void {
+  #readDelta(delta: Json, { logprobs, message }: Json, events: AnswerEvent[]): void {
     const details = Array.isArray(delta['reasoning_details'])
       ? (delta['reasoning_details'] as unknown[])
       : [];
     // In a complete message the details assign signatures to reasoning texts; in a stream the text arrived earlier.
-    const isTold =
+    const isInDetails =
       delta === message && details.some((detail) => isRecord(detail) && detail['type'] === 'reasoning.text');
     // Providers that send both members send the same text.
-    if (!isTold) this.#think(textOf(delta['reasoning_content']) || textOf(delta['reasoning']), events);
-    if (details.length > 0) this.#details(details, isTold, events);
+    if (!isInDetails) this.#addReasoning(textOf(delta['reasoning_content']) || textOf(delta['reasoning']), events);
+    if (details.length > 0) this.#readDetails(details, isInDetails, events);
     const { content } = delta;
-    const parts = Array.isArray(content) ? partsIn(content) : undefined;
-    if (parts) this.#think(parts.thoughts, events);
+    const parts = Array.isArray(content) ? splitContentParts(content) : undefined;
+    if (parts) this.#addReasoning(parts.reasoning, events);
     const text = parts ? parts.text : textOf(content);
-    const shown = isRecord(logprobs) ? logprobs['content'] : undefined;
-    if (Array.isArray(shown) && shown.length > 0)
-      events.push({ type: 'text', text, logprobs: shown as TokenLogprob[] });
+    const tokenLogprobs = isRecord(logprobs) ? logprobs['content'] : undefined;
+    if (Array.isArray(tokenLogprobs) && tokenLogprobs.length > 0)
+      events.push({ type: 'text', text, logprobs: tokenLogprobs as TokenLogprob[] });
     else if (text !== '') events.push({ type: 'text', text });
     const refusal = textOf(delta['refusal']);
     if (refusal !== '') events.push({ type: 'refusal', text: refusal });
     if (delta['tool_calls']) for (const event of this.calls.push(delta['tool_calls'])) events.push(event);
   }
 
-  #think(text: string, events: AnswerEvent[]): void {
+  #addReasoning(text: string, events: AnswerEvent[]): void {
     if (text === '') return;
-    this.#thoughts = true;
+    this.#hasUnsignedReasoning = true;
     events.push({ type: 'reasoning', text });
   }
 
   /** @param isInDetails whether the reasoning text is taken from the details and not from an earlier member */
-  #details(details: readonly unknown[], isTold: boolean, events: AnswerEvent[]): void {
+  #readDetails(details: readonly unknown[], isInDetails: boolean, events: AnswerEvent[]): void {
     for (const detail of details) {
       if (!isRecord(detail)) continue;
       const { type, text, signature, data, id } = detail;
       if (type === 'reasoning.text') {
-        const isSealed = textOf(signature) !== '';
-        if (isTold || (isSealed && !this.#thoughts)) this.#think(textOf(text), events);
-        if (!isSealed) continue;
-        this.#thoughts = false;
+        const isSigned = textOf(signature) !== '';
+        if (isInDetails || (isSigned && !this.#hasUnsignedReasoning)) this.#addReasoning(textOf(text), events);
+        if (!isSigned) continue;
+        this.#hasUnsignedReasoning = false;
         events.push({ type: 'reasoning_signature', signature: textOf(signature) });
       } else if (type === 'reasoning.encrypted' && textOf(data) !== '')
         events.push({
@@ -84,19 +84,19 @@ export class ChoiceReader {
     }
   }
 
-  finish(said: string): AnswerEvent {
-    this.finished = true;
-    if (givenUp.has(said)) {
-      const { error, again } = faultInStream({ message: `The provider aborted the answer (${said}).` });
-      return { type: 'failure', error, again };
+  finish(rawReason: string): AnswerEvent {
+    this.isFinished = true;
+    if (abortReasons.has(rawReason)) {
+      const { error, isRetryable } = faultInStream({ message: `The provider aborted the answer (${rawReason}).` });
+      return { type: 'failure', error, isRetryable };
     }
-    const reason = reasons[said] ?? 'stop';
+    const reason = finishReasons[rawReason] ?? 'stop';
     // Some providers report `stop` although tools were called.
     const isCall = reason === 'stop' && this.calls.count > 0;
     return {
       type: 'finish',
       reason: isCall ? 'tool_calls' : reason,
-      ...(said in reasons ? {} : { detail: said.slice(0, 80) }),
+      ...(rawReason in finishReasons ? {} : { detail: rawReason.slice(0, 80) }),
     };
   }
 }
@@ -104,15 +104,15 @@ export class ChoiceReader {
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
 
 /** Mistral's reasoning models write content as parts, including reasoning parts. */
-export function partsIn(parts: readonly unknown[]): { readonly text: string; readonly thoughts: string } {
+export function splitContentParts(parts: readonly unknown[]): { readonly text: string; readonly reasoning: string } {
   let text = '';
-  let thoughts = '';
+  let reasoning = '';
   for (const part of parts) {
     if (!isRecord(part)) continue;
     const { thinking } = part;
     if (thinking === undefined) text += textOf(part['text']);
-    else if (Array.isArray(thinking)) thoughts += partsIn(thinking).text;
-    else thoughts += textOf(thinking);
+    else if (Array.isArray(thinking)) reasoning += splitContentParts(thinking).text;
+    else reasoning += textOf(thinking);
   }
-  return { text, thoughts };
+  return { text, reasoning };
 }

@@ -9,25 +9,25 @@ import { efforts as allEfforts, effortOf, nearestEffort } from '../core/effort.t
  * OpenAI's reasoning models refuse `max_tokens`. Other implementations of the wire accept this older name, and Mistral,
  * DeepSeek and many servers do not know `max_completion_tokens` or ignore it, which would leave the answer unbounded.
  */
-export const limitMember = ({ family, caps }: UpstreamModel): 'max_completion_tokens' | 'max_tokens' =>
+export const maxTokensMember = ({ family, caps }: UpstreamModel): 'max_completion_tokens' | 'max_tokens' =>
   family === 'openai' && caps.has('reasoning') ? 'max_completion_tokens' : 'max_tokens';
 
 /** Whether the provider accepts either name. */
-export const takesBothLimits = ({ family, provider }: UpstreamModel): boolean =>
+export const acceptsBothLimitMembers = ({ family, provider }: UpstreamModel): boolean =>
   family === 'openai' || provider.wire === 'lathe';
 
 /** Whether a service tier is the one that the configured prices apply to. */
-export const isUsualTier = (tier: unknown): boolean =>
+export const isDefaultTier = (tier: unknown): boolean =>
   tier === undefined || tier === null || tier === 'auto' || tier === 'default';
 
 const mistralHost = /^https?:\/\/([\w-]+\.)*mistral\.ai([:/]|$)/;
 
 /** Whether the provider always reports usage. Mistral's service does, and answers 422 to a request for it. */
-export const countsUnasked = ({ provider }: UpstreamModel): boolean =>
+export const alwaysReportsUsage = ({ provider }: UpstreamModel): boolean =>
   provider.baseUrls.some((url) => mistralHost.test(url));
 
 /** Whether the provider refuses message members it does not know, such as reasoning. */
-export const isStrict = ({ family, provider }: UpstreamModel): boolean =>
+export const refusesUnknownMembers = ({ family, provider }: UpstreamModel): boolean =>
   provider.wire !== 'lathe' && (family === 'openai' || family === 'mistral');
 
 /** The request member for the seed. */
@@ -35,28 +35,28 @@ export const seedMember = ({ family, provider }: UpstreamModel): 'seed' | 'rando
   family === 'mistral' && provider.wire !== 'lathe' ? 'random_seed' : 'seed';
 
 /** Levels that all reasoning models of OpenAI's wires with levels support. */
-const usualEfforts: readonly Effort[] = ['low', 'medium', 'high'];
+const commonEfforts: readonly Effort[] = ['low', 'medium', 'high'];
 
 /**
  * The effort levels of a model on OpenAI's wires: the configured ones, else the usual ones. Other hosts of this project
  * support all levels. Mistral's service answers 422 to members that a model does not know, so no levels are assumed for
  * its models.
  */
-export function effortsOf({ efforts, caps, family, provider }: UpstreamModel): readonly Effort[] {
+export function supportedEfforts({ efforts, caps, family, provider }: UpstreamModel): readonly Effort[] {
   if (efforts) return efforts;
   if (!caps.has('reasoning')) return [];
   if (provider.wire === 'lathe') return allEfforts;
-  return family === 'mistral' ? [] : usualEfforts;
+  return family === 'mistral' ? [] : commonEfforts;
 }
 
 /**
  * The level to request; undefined where the model has none. A token budget is converted to the nearest effort.
  */
-export function effortFor(
+export function resolveEffort(
   { effort, maxTokens: budget }: Reasoning,
   model: UpstreamModel,
   maxTokens: number,
 ): Effort | undefined {
-  const wanted = effort ?? (budget === undefined ? undefined : effortOf(budget, maxTokens));
-  return wanted === undefined ? undefined : nearestEffort(wanted, effortsOf(model));
+  const requested = effort ?? (budget === undefined ? undefined : effortOf(budget, maxTokens));
+  return requested === undefined ? undefined : nearestEffort(requested, supportedEfforts(model));
 }

@@ -1,14 +1,14 @@
 import { isRecord, type Json } from '../../util/json.ts';
 import { providerFault } from '../core/provider-faults.ts';
 import type { UpstreamWire } from '../core/wire.ts';
-import { faultWords } from './reader.ts';
+import { errorFields } from './reader.ts';
 
 /** Classifies an OpenAI error body, or another body in its place. */
-export const failureOf: UpstreamWire['failure'] = (status, text, headers) =>
-  providerFault(status, wordsIn(text), headers);
+export const classifyFailure: UpstreamWire['failure'] = (status, text, headers) =>
+  providerFault(status, readErrorFields(text), headers);
 
 /** Reads the error members of a body that is not a completion. */
-export function wordsIn(text: string): Json {
+export function readErrorFields(text: string): Json {
   let body: unknown;
   try {
     body = JSON.parse(text);
@@ -19,24 +19,24 @@ export function wordsIn(text: string): Json {
   // Google's compatible endpoint wraps its error in an array.
   const [first] = Array.isArray(body) ? (body as unknown[]) : [body];
   if (!isRecord(first)) return typeof first === 'string' ? { message: first } : {};
-  const words = faultWords(first);
-  const message = messageIn(words);
-  return { ...words, message: withCounts(message, words) };
+  const fields = errorFields(first);
+  const message = readMessage(fields);
+  return { ...fields, message: appendTokenCounts(message, fields) };
 }
 
 /** Reads the message. Mistral and FastAPI list violations in `detail`, each with its location. */
-function messageIn(words: Json): string {
-  const { message, detail, msg } = words;
+function readMessage(fields: Json): string {
+  const { message, detail, msg } = fields;
   if (typeof message === 'string' && message !== '') return message;
-  if (isRecord(message)) return messageIn(message);
-  const listed = Array.isArray(message) ? message : detail;
-  if (typeof listed === 'string') return listed;
-  if (Array.isArray(listed)) {
-    return listed
+  if (isRecord(message)) return readMessage(message);
+  const list = Array.isArray(message) ? message : detail;
+  if (typeof list === 'string') return list;
+  if (Array.isArray(list)) {
+    return list
       .filter(isRecord)
       .map(({ loc, msg: what }) => {
-        const place = Array.isArray(loc) ? loc.filter((step) => step !== 'body').join('.') : '';
-        return `${place}${place === '' ? '' : ': '}${String(what)}`;
+        const location = Array.isArray(loc) ? loc.filter((step) => step !== 'body').join('.') : '';
+        return `${location}${location === '' ? '' : ': '}${String(what)}`;
       })
       .join('; ');
   }
@@ -44,8 +44,8 @@ function messageIn(words: Json): string {
 }
 
 /** llama.cpp reports token counts in separate members. */
-function withCounts(message: string, { n_prompt_tokens: asked, n_ctx: window }: Json): string {
-  if (typeof asked !== 'number' || typeof window !== 'number' || message.includes(String(asked)))
+function appendTokenCounts(message: string, { n_prompt_tokens: promptTokens, n_ctx: contextLength }: Json): string {
+  if (typeof promptTokens !== 'number' || typeof contextLength !== 'number' || message.includes(String(promptTokens)))
     return message;
-  return `${message} (${asked} tokens, the context has ${window})`;
+  return `${message} (${promptTokens} tokens, the context has ${contextLength})`;
 }

@@ -1,8 +1,8 @@
 import { isRecord, type Json } from '../../util/json.ts';
 import type { UpstreamModel } from '../core/types.ts';
-import { isMarked } from '../core/seals.ts';
+import { isTagged } from '../core/seals.ts';
 import type { UpstreamOptions } from '../core/wire.ts';
-import { isStrict } from './dialect.ts';
+import { refusesUnknownMembers } from './dialect.ts';
 
 /**
  * Removes message members that the provider would refuse: reasoning, signatures and cache breakpoints that come from,
@@ -10,7 +10,7 @@ import { isStrict } from './dialect.ts';
  * providers get messages without foreign signatures.
  */
 export function historyEdits(text: string, body: Json, { model }: UpstreamOptions): Json {
-  return isStrict(model) ? strictEdits(text, body, model) : sealEdits(text, body, model);
+  return refusesUnknownMembers(model) ? strictEdits(text, body, model) : signatureEdits(text, body, model);
 }
 
 const foreignMembers = [
@@ -23,70 +23,70 @@ const foreignMembers = [
 const foreignToMistral = ['refusal', 'annotations', 'audio', 'function_call'];
 
 function strictEdits(text: string, { messages, tools }: Json, { family }: UpstreamModel): Json {
-  const foreign = family === 'mistral' ? [...foreignMembers, ...foreignToMistral] : foreignMembers;
-  const found = foreign.filter((name) => text.includes(`"${name}"`));
-  if (found.length === 0) return {};
-  const names = new Set(found);
+  const membersToRemove = family === 'mistral' ? [...foreignMembers, ...foreignToMistral] : foreignMembers;
+  const presentMembers = membersToRemove.filter((name) => text.includes(`"${name}"`));
+  if (presentMembers.length === 0) return {};
+  const names = new Set(presentMembers);
   return {
-    ...(Array.isArray(messages) ? { messages: messages.map((message) => cleaned(message, names)) } : {}),
+    ...(Array.isArray(messages) ? { messages: messages.map((message) => cleanMessage(message, names)) } : {}),
     ...(Array.isArray(tools) && names.has('cache_control')
-      ? { tools: tools.map((tool) => without(tool, names)) }
+      ? { tools: tools.map((tool) => omitMembers(tool, names)) }
       : {}),
   };
 }
 
-function without(value: unknown, names: ReadonlySet<string>): unknown {
+function omitMembers(value: unknown, names: ReadonlySet<string>): unknown {
   return isRecord(value)
     ? Object.fromEntries(Object.entries(value).filter(([name]) => !names.has(name)))
     : value;
 }
 
-function cleaned(message: unknown, names: ReadonlySet<string>): unknown {
-  const plain = without(message, names);
-  if (!isRecord(plain)) return plain;
-  const { content, tool_calls: calls } = plain;
+function cleanMessage(message: unknown, names: ReadonlySet<string>): unknown {
+  const cleaned = omitMembers(message, names);
+  if (!isRecord(cleaned)) return cleaned;
+  const { content, tool_calls: calls } = cleaned;
   return {
-    ...plain,
-    ...(Array.isArray(content) ? { content: content.map((part) => withoutMark(part)) } : {}),
-    ...(Array.isArray(calls) ? { tool_calls: calls.map((call) => without(call, names)) } : {}),
+    ...cleaned,
+    ...(Array.isArray(content) ? { content: content.map((part) => omitCacheControl(part)) } : {}),
+    ...(Array.isArray(calls) ? { tool_calls: calls.map((call) => omitMembers(call, names)) } : {}),
   };
 }
 
-const breakpoint = new Set(['cache_control']);
-const withoutMark = (part: unknown) => without(part, breakpoint);
+const cacheControlMember = new Set(['cache_control']);
+const omitCacheControl = (part: unknown) => omitMembers(part, cacheControlMember);
 
-function sealEdits(text: string, { messages }: Json, { family }: UpstreamModel): Json {
-  const mayBeSealed = text.includes('"reasoning_details"') || text.includes('"thought_signature"');
-  if (!mayBeSealed || !Array.isArray(messages)) return {};
+function signatureEdits(text: string, { messages }: Json, { family }: UpstreamModel): Json {
+  const mayHaveSignatures = text.includes('"reasoning_details"') || text.includes('"thought_signature"');
+  if (!mayHaveSignatures || !Array.isArray(messages)) return {};
   const all = messages as readonly unknown[];
-  const unsealed = all.map((message) => withoutSeals(message, family));
-  return unsealed.some((message, place) => message !== all[place]) ? { messages: unsealed } : {};
+  const cleaned = all.map((message) => omitForeignSignatures(message, family));
+  return cleaned.some((message, index) => message !== all[index]) ? { messages: cleaned } : {};
 }
 
 /** Returns the message itself where it contains no foreign signature. */
-function withoutSeals(message: unknown, family: string): unknown {
+function omitForeignSignatures(message: unknown, family: string): unknown {
   if (!isRecord(message)) return message;
   const { reasoning_details: details, tool_calls: calls } = message;
-  const hasDetails = Array.isArray(details) && details.some(isAnothers);
-  const hasCalls = family !== 'google' && Array.isArray(calls) && calls.some(isGoogles);
+  const hasDetails = Array.isArray(details) && details.some(hasForeignSignature);
+  const hasCalls = family !== 'google' && Array.isArray(calls) && calls.some(hasGoogleSignature);
   if (!hasDetails && !hasCalls) return message;
   return {
     ...message,
-    ...(hasDetails ? { reasoning_details: details.filter((detail) => !isAnothers(detail)) } : {}),
+    ...(hasDetails ? { reasoning_details: details.filter((detail) => !hasForeignSignature(detail)) } : {}),
     ...(hasCalls
-      ? { tool_calls: calls.map((call) => (isGoogles(call) ? without(call, extraContent) : call)) }
+      ? { tool_calls: calls.map((call) => (hasGoogleSignature(call) ? omitMembers(call, extraContentMember) : call)) }
       : {}),
   };
 }
 
-const extraContent = new Set(['extra_content']);
+const extraContentMember = new Set(['extra_content']);
 
 /** Whether the gateway tagged the signature, so it belongs to a provider on another wire. */
-const isAnothers = (detail: unknown): boolean =>
+const hasForeignSignature = (detail: unknown): boolean =>
   isRecord(detail) &&
-  [detail['signature'], detail['data']].some((seal) => typeof seal === 'string' && isMarked(seal));
+  [detail['signature'], detail['data']].some((signature) => typeof signature === 'string' && isTagged(signature));
 
-function isGoogles(call: unknown): boolean {
+function hasGoogleSignature(call: unknown): boolean {
   const extra = isRecord(call) ? call['extra_content'] : undefined;
   const google = isRecord(extra) ? extra['google'] : undefined;
   return isRecord(google) && 'thought_signature' in google;

@@ -1,13 +1,13 @@
 import { isRecord } from '../../util/json.ts';
-import { Measure, unknownSize } from '../core/measure.ts';
+import { InputCounter, unknownSizeBytes } from '../core/measure.ts';
 
 /** Counts the input of messages and tools. */
-export class ChatMeasure extends Measure {
+export class ChatInputCounter extends InputCounter {
   /**
    * Counts a value as indented JSON, which chat templates write: a line break and spaces before each value and each
    * closing bracket.
    */
-  json(value: unknown): void {
+  addJson(value: unknown): void {
     this.parts++;
     const text = JSON.stringify(value) ?? '';
     this.textBytes += Buffer.byteLength(text);
@@ -19,52 +19,52 @@ export class ChatMeasure extends Measure {
     }
   }
 
-  message(message: unknown): void {
+  addMessage(message: unknown): void {
     this.parts++;
     if (!isRecord(message)) return;
-    const { content, reasoning, reasoning_content: thoughts, reasoning_details: details } = message;
-    if (Array.isArray(content)) for (const part of content) this.#part(part);
-    else this.text(content);
-    this.text(message['name']);
-    this.text(message['refusal']);
-    this.text(reasoning);
-    if (thoughts !== reasoning) this.text(thoughts);
-    if (Array.isArray(details)) this.json(details);
+    const { content, reasoning, reasoning_content: reasoningContent, reasoning_details: details } = message;
+    if (Array.isArray(content)) for (const part of content) this.#addContentPart(part);
+    else this.addText(content);
+    this.addText(message['name']);
+    this.addText(message['refusal']);
+    this.addText(reasoning);
+    if (reasoningContent !== reasoning) this.addText(reasoningContent);
+    if (Array.isArray(details)) this.addJson(details);
     const { tool_calls: calls, function_call: call } = message;
     for (const each of [...(Array.isArray(calls) ? (calls as unknown[]) : []), call]) {
-      if (isRecord(each)) this.json(each);
+      if (isRecord(each)) this.addJson(each);
     }
   }
 
-  #part(part: unknown): void {
+  #addContentPart(part: unknown): void {
     this.parts++;
     if (!isRecord(part)) return;
     switch (part['type']) {
       case 'text':
-        this.text(part['text']);
+        this.addText(part['text']);
         return;
       case 'refusal':
-        this.text(part['refusal']);
+        this.addText(part['refusal']);
         return;
       case 'image_url':
         this.images++;
         return;
       case 'file':
-        this.#named(part['file'], 'file_data');
+        this.#addNamedFile(part['file'], 'file_data');
         return;
       case 'input_audio':
-        this.#named(part['input_audio'], 'data');
+        this.#addNamedFile(part['input_audio'], 'data');
         return;
       default:
-        this.json(part);
-        this.fileBytes += unknownSize;
+        this.addJson(part);
+        this.fileBytes += unknownSizeBytes;
     }
   }
 
-  #named(file: unknown, member: string): void {
-    this.fileBytes += unknownSize;
+  #addNamedFile(file: unknown, member: string): void {
+    this.fileBytes += unknownSizeBytes;
     if (!isRecord(file)) return;
-    this.file(file[member]);
-    this.text(file['filename']);
+    this.addFile(file[member]);
+    this.addText(file['filename']);
   }
 }

@@ -1,35 +1,35 @@
 import { z } from 'zod';
 import { list } from '../../http/schema/list.ts';
 import { text, typeOf } from '../core/members.ts';
-import { unserved } from '../core/sampling-schema.ts';
+import { unsupportedMember } from '../core/sampling-schema.ts';
 
 type ByType = readonly [z.core.$ZodTypeDiscriminable, ...z.core.$ZodTypeDiscriminable[]];
 
 export const textPart = z.object({ type: z.literal('text'), text });
 export const refusalPart = z.object({ type: z.literal('refusal'), refusal: text });
 
-const contentForm = 'expected a text or an array of parts';
+const contentError = 'expected a text or an array of parts';
 
 /**
  * Schema of an array of content parts.
  * @param known the accepted part types, for error messages
  * @param usualType the most common type
  */
-export const partsOf = <Parts extends ByType>(parts: Parts, known: string, usual = 'text') =>
+export const contentPartsSchema = <Parts extends ByType>(parts: Parts, known: string, usualType = 'text') =>
   list(
     z.discriminatedUnion('type', parts, {
       error: ({ input }) => {
         const type = typeOf(input);
         return type !== ''
           ? `parts of type '${type}' cannot be read by this model; it reads ${known}`
-          : `expected a part such as {type: '${usual}', text: '...'}`;
+          : `expected a part such as {type: '${usualType}', text: '...'}`;
       },
     }),
-    { error: contentForm },
+    { error: contentError },
   );
-export const contentOf = <Parts extends z.ZodType>(parts: Parts) =>
-  z.union([text, parts], { error: contentForm });
-const content = contentOf(partsOf([textPart, refusalPart], 'text'));
+export const contentSchema = <Parts extends z.ZodType>(parts: Parts) =>
+  z.union([text, parts], { error: contentError });
+const content = contentSchema(contentPartsSchema([textPart, refusalPart], 'text'));
 
 export const toolCall = z.object(
   {
@@ -51,12 +51,12 @@ export const assistantMembers = {
   reasoning_content: text.nullish().describe('Reasoning before the answer.'),
   reasoning: text.nullish().describe('Alias of `reasoning_content`.'),
   tool_calls: toolCalls(toolCall),
-  function_call: unserved('function_call, the older form of `tool_calls`,'),
-  audio: unserved('audio'),
+  function_call: unsupportedMember('function_call, the older form of `tool_calls`,'),
+  audio: unsupportedMember('audio'),
 };
 
 const roles = ['system', 'developer', 'user', 'assistant', 'tool'];
-export const messagesOf = <Roles extends ByType>(options: Roles) =>
+export const messagesSchema = <Roles extends ByType>(options: Roles) =>
   list(
     z.discriminatedUnion('role', options, {
       error: ({ input }) =>
@@ -67,7 +67,7 @@ export const messagesOf = <Roles extends ByType>(options: Roles) =>
     { error: 'expected an array of messages', empty: 'must contain at least one message' },
   );
 
-export const messages = messagesOf([
+export const messages = messagesSchema([
   z.object({ role: z.literal(['system', 'developer', 'user']), content, name }),
   z.object(assistantMembers),
   z.object({ role: z.literal('tool'), content, tool_call_id: text.nullish(), name }),

@@ -1,6 +1,6 @@
 import type { Json } from '../../util/json.ts';
 import type { AnswerEvent, FinishReason, TokenLogprob } from '../core/answer.ts';
-import { logprobsOf, type ResidentForm } from './resident-form.ts';
+import { writeChoiceLogprobs, type ResidentAnswerOptions } from './resident-form.ts';
 
 export type Choice = Readonly<{ message: Json; finish: FinishReason; logprobs: Json | null }>;
 
@@ -9,41 +9,41 @@ export type Choice = Readonly<{ message: Json; finish: FinishReason; logprobs: J
  */
 export class ReasoningDetails {
   readonly all: Json[] = [];
-  #open = '';
-  #hasSeals = false;
+  #unsignedText = '';
+  #hasSignatures = false;
 
   /** @returns the details that the event completes */
   add(event: AnswerEvent): readonly Json[] {
-    if (event.type === 'reasoning') this.#open += event.text;
+    if (event.type === 'reasoning') this.#unsignedText += event.text;
     if (event.type !== 'reasoning_signature' && event.type !== 'sealed_reasoning') return [];
-    const details = this.#sealed(event);
-    this.#open = '';
-    this.#hasSeals = true;
+    const details = this.#toDetails(event);
+    this.#unsignedText = '';
+    this.#hasSignatures = true;
     for (const detail of details) this.all.push(detail);
     return details;
   }
 
-  #sealed(event: Extract<AnswerEvent, { type: 'reasoning_signature' | 'sealed_reasoning' }>): Json[] {
-    const text = { type: 'reasoning.text', text: this.#open };
+  #toDetails(event: Extract<AnswerEvent, { type: 'reasoning_signature' | 'sealed_reasoning' }>): Json[] {
+    const text = { type: 'reasoning.text', text: this.#unsignedText };
     if (event.type === 'reasoning_signature') return [{ ...text, signature: event.signature }];
     // The readable part of encrypted reasoning is returned with it.
     const { data, id } = event;
-    const sealed = { type: 'reasoning.encrypted', data, ...(id === undefined ? {} : { id }) };
-    return this.#open === '' ? [sealed] : [text, sealed];
+    const toDetails = { type: 'reasoning.encrypted', data, ...(id === undefined ? {} : { id }) };
+    return this.#unsignedText === '' ? [toDetails] : [text, toDetails];
   }
 
   /** Undefined where nothing is signed, because the text alone is sufficient then. */
-  get whole(): readonly Json[] | undefined {
-    if (!this.#hasSeals) return undefined;
-    return this.#open === '' ? this.all : [...this.all, { type: 'reasoning.text', text: this.#open }];
+  get complete(): readonly Json[] | undefined {
+    if (!this.#hasSignatures) return undefined;
+    return this.#unsignedText === '' ? this.all : [...this.all, { type: 'reasoning.text', text: this.#unsignedText }];
   }
 }
 
-export const sealOf = (signature: string | undefined): Json =>
+export const signatureMember = (signature: string | undefined): Json =>
   signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } };
 
 /** Writes one choice from its events. @param residentOptions options of the resident model's answers */
-export function choiceOf(events: readonly AnswerEvent[], form?: ResidentForm): Choice {
+export function writeChoice(events: readonly AnswerEvent[], residentOptions?: ResidentAnswerOptions): Choice {
   let text: string | null = null;
   let refusal: string | null = null;
   let reasoning = '';
@@ -80,25 +80,25 @@ export function choiceOf(events: readonly AnswerEvent[], form?: ResidentForm): C
       default:
     }
   }
-  const { whole } = details;
+  const { complete } = details;
   const message = {
     role: 'assistant',
     // Null only together with calls or refusals, as OpenAI does.
     content: text ?? (calls.length > 0 || refusal !== null ? null : ''),
     refusal,
-    ...(reasoning === '' ? {} : { ...(form ? { reasoning_content: reasoning } : {}), reasoning }),
-    ...(whole ? { reasoning_details: whole } : {}),
+    ...(reasoning === '' ? {} : { ...(residentOptions ? { reasoning_content: reasoning } : {}), reasoning }),
+    ...(complete ? { reasoning_details: complete } : {}),
     ...(calls.length > 0
       ? {
           tool_calls: calls.map(({ id, name, arguments: args, signature }) => ({
             id,
             type: 'function',
             function: { name, arguments: args },
-            ...sealOf(signature),
+            ...signatureMember(signature),
           })),
         }
       : {}),
   };
-  const isTold = form ? form.tellsLogprobs : logprobs.length > 0;
-  return { message, finish, logprobs: isTold ? logprobsOf(logprobs, form) : null };
+  const hasLogprobs = residentOptions ? residentOptions.includeLogprobs : logprobs.length > 0;
+  return { message, finish, logprobs: hasLogprobs ? writeChoiceLogprobs(logprobs, residentOptions) : null };
 }

@@ -8,9 +8,9 @@ import { ChoiceReader } from './choices.ts';
 import { readUsage } from './usage.ts';
 
 /** Content of a frame: a chunk, the end marker, nothing, or invalid JSON. */
-export type Held = Json | 'done' | 'nothing' | 'nonsense';
+export type FrameContent = Json | 'done' | 'nothing' | 'nonsense';
 
-export function heldIn({ data }: SseFrame): Held {
+export function parseFrame({ data }: SseFrame): FrameContent {
   if (data === '[DONE]') return 'done';
   if (data === '') return 'nothing';
   try {
@@ -24,111 +24,111 @@ export function heldIn({ data }: SseFrame): Held {
 /** Reads the chunks of one stream until its end or its first error. */
 export abstract class StreamReader implements UpstreamReader {
   readonly #identity = new AnswerIdentity();
-  #begun = false;
-  #done = false;
-  #failed = false;
+  #hasBegun = false;
+  #isStreamDone = false;
+  #hasFailed = false;
 
   push(frame: SseFrame): AnswerEvent[] {
-    return this.read(heldIn(frame), frame.event);
+    return this.read(parseFrame(frame), frame.event);
   }
 
-  read(held: Held, event?: string): AnswerEvent[] {
-    if (this.#failed || this.#done || held === 'nothing') return [];
-    if (held === 'nonsense')
+  read(content: FrameContent, event?: string): AnswerEvent[] {
+    if (this.#hasFailed || this.#isStreamDone || content === 'nothing') return [];
+    if (content === 'nonsense')
       return [this.#fail('The provider sent a chunk that is not a JSON object; try again.')];
-    if (held === 'done') {
-      this.#done = true;
-      return this.#begun ? this.last() : [];
+    if (content === 'done') {
+      this.#isStreamDone = true;
+      return this.#hasBegun ? this.finalEvents() : [];
     }
-    if (isFault(held, event)) {
-      this.#failed = true;
-      const { error, again } = faultInStream(faultWords(held));
-      return [{ type: 'failure', error, again }];
+    if (isErrorChunk(content, event)) {
+      this.#hasFailed = true;
+      const { error, isRetryable } = faultInStream(errorFields(content));
+      return [{ type: 'failure', error, isRetryable }];
     }
-    if (this.#identity.isOther(held['id'], this.begins(held)))
+    if (this.#identity.isOther(content['id'], this.canBeginWith(content)))
       return [this.#fail('The provider began a second answer within its stream; try again.')];
     const events: AnswerEvent[] = [];
-    if (!this.#begun) {
-      const { id } = held;
+    if (!this.#hasBegun) {
+      const { id } = content;
       events.push(typeof id === 'string' && id !== '' ? { type: 'start', id } : { type: 'start' });
     }
-    this.#begun = true;
-    this.chunk(held, events);
-    if (events.some(({ type }) => type === 'failure')) this.#failed = true;
+    this.#hasBegun = true;
+    this.readChunk(content, events);
+    if (events.some(({ type }) => type === 'failure')) this.#hasFailed = true;
     return events;
   }
 
   /** Whether an answer may begin with this chunk. */
-  protected abstract begins(chunk: Json): boolean;
+  protected abstract canBeginWith(chunk: Json): boolean;
   /** Reads a chunk that is not an error. */
-  protected abstract chunk(chunk: Json, events: AnswerEvent[]): void;
+  protected abstract readChunk(chunk: Json, events: AnswerEvent[]): void;
   /** Returns the events for the end of a stream that had begun. */
-  protected abstract last(): AnswerEvent[];
+  protected abstract finalEvents(): AnswerEvent[];
   /** Whether all answers are finished. */
-  protected abstract get areFinished(): boolean;
+  protected abstract get isFinished(): boolean;
 
   /** Whether `[DONE]` arrived; anything after it is ignored. */
   get isDone(): boolean {
-    return this.#done;
+    return this.#isStreamDone;
   }
 
   end(): AnswerEvent[] {
-    if (this.#failed || (this.#begun && (this.#done || this.areFinished))) return [];
+    if (this.#hasFailed || (this.#hasBegun && (this.#isStreamDone || this.isFinished))) return [];
     return [this.#fail("The provider's stream broke off before its end; try again.")];
   }
 
   #fail(message: string): AnswerEvent {
-    this.#failed = true;
+    this.#hasFailed = true;
     const error = new WireError(502, 'upstream_error', message, { code: 'upstream_failed' });
-    return { type: 'failure', error, again: true };
+    return { type: 'failure', error, isRetryable: true };
   }
 }
 
 /** Reads chunks of the chat wire, tolerating the deviations of providers. */
 export class ChunkReader extends StreamReader {
-  readonly #answers: number;
-  readonly #choice = new ChoiceReader();
-  readonly #others = new Map<number, ChoiceReader>();
+  readonly #answerCount: number;
+  readonly #choiceReader = new ChoiceReader();
+  readonly #otherChoices = new Map<number, ChoiceReader>();
 
   /**
    * @param answerCount number of answers in the stream; events cover the first answer, and only the text of the others
    */
-  constructor(answers = 1) {
+  constructor(answerCount = 1) {
     super();
-    this.#answers = answers;
+    this.#answerCount = answerCount;
   }
 
-  protected begins(chunk: Json): boolean {
+  protected canBeginWith(chunk: Json): boolean {
     return hasRole(chunk);
   }
 
-  protected last(): AnswerEvent[] {
-    return this.#choice.finished ? [] : [this.#choice.finish('stop')];
+  protected finalEvents(): AnswerEvent[] {
+    return this.#choiceReader.isFinished ? [] : [this.#choiceReader.finish('stop')];
   }
 
-  protected chunk(chunk: Json, events: AnswerEvent[]): void {
+  protected readChunk(chunk: Json, events: AnswerEvent[]): void {
     const { choices } = chunk;
     // Moonshot reports usage within the choice, Groq in a member of its own.
-    let counted: unknown =
+    let usageMember: unknown =
       chunk['usage'] ?? (isRecord(chunk['x_groq']) ? chunk['x_groq']['usage'] : undefined);
     if (Array.isArray(choices))
       for (const choice of choices as unknown[]) {
         if (!isRecord(choice)) continue;
-        counted ??= choice['usage'];
-        this.#read(choice, events);
+        usageMember ??= choice['usage'];
+        this.#readChoice(choice, events);
       }
-    const usage = readUsage(counted);
+    const usage = readUsage(usageMember);
     if (usage) events.push({ type: 'usage', usage });
   }
 
-  #read(choice: Json, events: AnswerEvent[]): void {
+  #readChoice(choice: Json, events: AnswerEvent[]): void {
     const index = typeof choice['index'] === 'number' ? choice['index'] : 0;
     if (index === 0) {
-      for (const event of this.#choice.push(choice)) events.push(event);
+      for (const event of this.#choiceReader.push(choice)) events.push(event);
       return;
     }
-    const other = this.#others.get(index) ?? new ChoiceReader();
-    this.#others.set(index, other);
+    const other = this.#otherChoices.get(index) ?? new ChoiceReader();
+    this.#otherChoices.set(index, other);
     for (const event of other.push(choice)) {
       if (event.type === 'failure') events.push(event);
       else if ('text' in event) events.push({ type: 'text', text: event.text });
@@ -136,14 +136,14 @@ export class ChunkReader extends StreamReader {
   }
 
   /** The reader of an answer whose chunks have been read. */
-  choice(index: number): ChoiceReader | undefined {
-    return index === 0 ? this.#choice : this.#others.get(index);
+  choiceReader(index: number): ChoiceReader | undefined {
+    return index === 0 ? this.#choiceReader : this.#otherChoices.get(index);
   }
 
-  protected get areFinished(): boolean {
-    const others = [...this.#others.values()];
+  protected get isFinished(): boolean {
+    const otherChoices = [...this.#otherChoices.values()];
     return (
-      this.#choice.finished && others.length + 1 >= this.#answers && others.every(({ finished }) => finished)
+      this.#choiceReader.isFinished && otherChoices.length + 1 >= this.#answerCount && otherChoices.every(({ isFinished: finished }) => finished)
     );
   }
 }
@@ -155,13 +155,13 @@ const hasRole = ({ choices }: Json): boolean =>
     (choice) => isRecord(choice) && isRecord(choice['delta']) && typeof choice['delta']['role'] === 'string',
   );
 
-export const isFault = (chunk: Json, event: string | undefined): boolean =>
+export const isErrorChunk = (chunk: Json, event: string | undefined): boolean =>
   (chunk['error'] !== undefined && chunk['error'] !== null) ||
   event === 'error' ||
   chunk['object'] === 'error';
 
 /** The error members, wherever the provider put them. */
-export function faultWords(body: Json): Json {
+export function errorFields(body: Json): Json {
   const { error } = body;
   if (isRecord(error)) return error;
   return typeof error === 'string' ? { ...body, message: error } : body;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { effort, flag, whole } from '../core/members.ts';
-import { unserved } from '../core/sampling-schema.ts';
+import { effort, flag, optionalInteger } from '../core/members.ts';
+import { unsupportedMember } from '../core/sampling-schema.ts';
 
 export const reasoningMembers = {
   reasoning_effort: effort
@@ -13,8 +13,8 @@ export const reasoningMembers = {
       {
         effort: effort.nullish(),
         enabled: flag.nullish(),
-        exclude: unserved('excluding reasoning from the answer', (value) => value === false),
-        max_tokens: whole(0).describe(
+        exclude: unsupportedMember('excluding reasoning from the answer', (value) => value === false),
+        max_tokens: optionalInteger(0).describe(
           '0 disables reasoning, more enables it; its length is limited by `max_completion_tokens` only.',
         ),
       },
@@ -34,8 +34,8 @@ export const reasoningMembers = {
       'Whether the model should reason, in the format of other hosts; `reasoning` and its effort take precedence.',
     ),
   enable_thinking: flag.nullish().describe('Alias of `thinking`, which takes precedence.'),
-  include_reasoning: unserved('excluding reasoning from the answer', (value) => value === true),
-  reasoning_format: unserved(
+  include_reasoning: unsupportedMember('excluding reasoning from the answer', (value) => value === true),
+  reasoning_format: unsupportedMember(
     'a reasoning_format other than auto',
     (value) => value === 'auto' || value === 'deepseek',
   ),

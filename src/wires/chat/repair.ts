@@ -1,6 +1,6 @@
 import { isRecord } from '../../util/json.ts';
-import type { AnswerAbout } from '../core/wire.ts';
-import { type ChoiceReader, partsIn, reasons } from './choices.ts';
+import type { AnswerMetadata } from '../core/wire.ts';
+import { type ChoiceReader, splitContentParts, finishReasons } from './choices.ts';
 import { answerId } from './resident-form.ts';
 
 /**
@@ -8,26 +8,26 @@ import { answerId } from './resident-form.ts';
  * modifies its argument in place, leaves valid members unchanged, and returns whether it changed anything.
  */
 
-type Open = Record<string, unknown>;
-const isOpen = (value: unknown): value is Open => isRecord(value);
+type MutableJson = Record<string, unknown>;
+const isMutableJson = (value: unknown): value is MutableJson => isRecord(value);
 
 /** Finish reasons in OpenAI's schema. */
-const published = new Set<unknown>(['stop', 'length', 'tool_calls', 'content_filter', 'function_call']);
+const knownFinishReasons = new Set<unknown>(['stop', 'length', 'tool_calls', 'content_filter', 'function_call']);
 
 /** Repairs a complete answer. */
-export function repairBody(body: Open, about: AnswerAbout): boolean {
-  let changed = repairHead(body, 'chat.completion', about);
+export function repairBody(body: MutableJson, metadata: AnswerMetadata): boolean {
+  let changed = repairHead(body, 'chat.completion', metadata);
   const choices = body['choices'] as unknown[];
-  choices.forEach((choice, place) => {
-    if (!isOpen(choice)) return;
-    changed = fill(choice, 'index', place) || changed;
-    if (!published.has(choice['finish_reason'])) {
-      const said = choice['finish_reason'];
-      choice['finish_reason'] = (typeof said === 'string' ? reasons[said] : undefined) ?? 'stop';
+  choices.forEach((choice, index) => {
+    if (!isMutableJson(choice)) return;
+    changed = setDefault(choice, 'index', index) || changed;
+    if (!knownFinishReasons.has(choice['finish_reason'])) {
+      const rawReason = choice['finish_reason'];
+      choice['finish_reason'] = (typeof rawReason === 'string' ? finishReasons[rawReason] : undefined) ?? 'stop';
       changed = true;
     }
-    changed = fill(choice, 'logprobs', null) || changed;
-    const message = isOpen(choice['message']) ? choice['message'] : {};
+    changed = setDefault(choice, 'logprobs', null) || changed;
+    const message = isMutableJson(choice['message']) ? choice['message'] : {};
     if (choice['message'] !== message) {
       choice['message'] = message;
       changed = true;
@@ -37,31 +37,31 @@ export function repairBody(body: Open, about: AnswerAbout): boolean {
   return changed;
 }
 
-function repairMessage(message: Open): boolean {
+function repairMessage(message: MutableJson): boolean {
   let changed = false;
   if (message['role'] !== 'assistant') {
     message['role'] = 'assistant';
     changed = true;
   }
-  changed = flatten(message) || changed;
-  changed = fill(message, 'content', null) || changed;
-  changed = fill(message, 'refusal', null) || changed;
-  changed = dropNull(message, 'tool_calls', 'function_call', 'annotations') || changed;
+  changed = flattenContent(message) || changed;
+  changed = setDefault(message, 'content', null) || changed;
+  changed = setDefault(message, 'refusal', null) || changed;
+  changed = deleteNulls(message, 'tool_calls', 'function_call', 'annotations') || changed;
   const { tool_calls: calls } = message;
   if (Array.isArray(calls))
     for (const call of calls as unknown[]) {
-      if (!isOpen(call)) continue;
-      changed = fill(call, 'type', 'function') || changed;
-      if (isOpen(call['function'])) changed = asText(call['function']) || changed;
+      if (!isMutableJson(call)) continue;
+      changed = setDefault(call, 'type', 'function') || changed;
+      if (isMutableJson(call['function'])) changed = stringifyArguments(call['function']) || changed;
     }
   return changed;
 }
 
 /** Repairs the common members of bodies and chunks. */
-export function repairHead(body: Open, object: string, about: AnswerAbout): boolean {
+export function repairHead(body: MutableJson, object: string, metadata: AnswerMetadata): boolean {
   let changed = false;
   if (typeof body['id'] !== 'string') {
-    body['id'] = answerId(object === 'text_completion' ? 'cmpl' : 'chatcmpl', about.requestId);
+    body['id'] = answerId(object === 'text_completion' ? 'cmpl' : 'chatcmpl', metadata.requestId);
     changed = true;
   }
   if (body['object'] !== object) {
@@ -69,28 +69,28 @@ export function repairHead(body: Open, object: string, about: AnswerAbout): bool
     changed = true;
   }
   if (!Number.isInteger(body['created'])) {
-    body['created'] = about.created;
+    body['created'] = metadata.created;
     changed = true;
   }
   if (typeof body['model'] !== 'string') {
-    body['model'] = about.model;
+    body['model'] = metadata.model;
     changed = true;
   }
-  changed = dropNull(body, 'system_fingerprint') || changed;
+  changed = deleteNulls(body, 'system_fingerprint') || changed;
   return repairUsage(body) || changed;
 }
 
-function repairUsage(body: Open): boolean {
+function repairUsage(body: MutableJson): boolean {
   const { usage } = body;
-  if (!isOpen(usage)) return false;
-  let changed = dropNull(usage, 'prompt_tokens_details', 'completion_tokens_details');
-  for (const name of ['prompt_tokens', 'completion_tokens']) changed = fill(usage, name, 0) || changed;
+  if (!isMutableJson(usage)) return false;
+  let changed = deleteNulls(usage, 'prompt_tokens_details', 'completion_tokens_details');
+  for (const name of ['prompt_tokens', 'completion_tokens']) changed = setDefault(usage, name, 0) || changed;
   changed =
-    fill(usage, 'total_tokens', Number(usage['prompt_tokens']) + Number(usage['completion_tokens'])) ||
+    setDefault(usage, 'total_tokens', Number(usage['prompt_tokens']) + Number(usage['completion_tokens'])) ||
     changed;
-  const hit = usage['prompt_cache_hit_tokens'];
-  if (typeof hit === 'number' && usage['prompt_tokens_details'] === undefined) {
-    usage['prompt_tokens_details'] = { cached_tokens: hit };
+  const cacheHitTokens = usage['prompt_cache_hit_tokens'];
+  if (typeof cacheHitTokens === 'number' && usage['prompt_tokens_details'] === undefined) {
+    usage['prompt_tokens_details'] = { cached_tokens: cacheHitTokens };
     changed = true;
   }
   return changed;
@@ -102,24 +102,24 @@ function repairUsage(body: Open): boolean {
  * @param reader the reader that has read the choice
  */
 export function repairChoice(
-  choice: Open,
-  place: number,
+  choice: MutableJson,
+  index: number,
   isFirst: boolean,
   reader: ChoiceReader | undefined,
 ): boolean {
-  let changed = fill(choice, 'index', place);
+  let changed = setDefault(choice, 'index', index);
   const reason = choice['finish_reason'];
-  if (reason !== null && !published.has(reason)) {
+  if (reason !== null && !knownFinishReasons.has(reason)) {
     choice['finish_reason'] =
-      typeof reason === 'string' && reason !== '' ? (reasons[reason] ?? 'stop') : null;
+      typeof reason === 'string' && reason !== '' ? (finishReasons[reason] ?? 'stop') : null;
     changed = true;
   }
-  if (!isOpen(choice['delta'])) {
-    choice['delta'] = isOpen(choice['message']) ? choice['message'] : {};
+  if (!isMutableJson(choice['delta'])) {
+    choice['delta'] = isMutableJson(choice['message']) ? choice['message'] : {};
     delete choice['message'];
     changed = true;
   }
-  const delta = choice['delta'] as Open;
+  const delta = choice['delta'] as MutableJson;
   const { role } = delta;
   if (isFirst && role !== 'assistant') {
     choice['delta'] = { role: 'assistant', ...delta, ...(role === undefined ? {} : { role: 'assistant' }) };
@@ -128,19 +128,19 @@ export function repairChoice(
     delete delta['role'];
     changed = true;
   }
-  return repairDelta(choice['delta'] as Open, reader) || changed;
+  return repairDelta(choice['delta'] as MutableJson, reader) || changed;
 }
 
-function repairDelta(delta: Open, reader: ChoiceReader | undefined): boolean {
-  let changed = dropNull(delta, 'tool_calls', 'function_call');
-  changed = flatten(delta) || changed;
+function repairDelta(delta: MutableJson, reader: ChoiceReader | undefined): boolean {
+  let changed = deleteNulls(delta, 'tool_calls', 'function_call');
+  changed = flattenContent(delta) || changed;
   const { tool_calls: calls } = delta;
   if (!Array.isArray(calls)) return changed;
-  let place = 0;
+  let index = 0;
   for (const call of calls as unknown[]) {
-    if (!isOpen(call)) continue;
-    const placed = reader?.calls.placed[place++];
-    changed = dropNull(call, 'id', 'type', 'function') || changed;
+    if (!isMutableJson(call)) continue;
+    const placed = reader?.calls.lastPieces[index++];
+    changed = deleteNulls(call, 'id', 'type', 'function') || changed;
     if (placed && call['index'] !== placed.index) {
       call['index'] = placed.index;
       changed = true;
@@ -149,40 +149,40 @@ function repairDelta(delta: Open, reader: ChoiceReader | undefined): boolean {
       call['id'] = placed.id;
       changed = true;
     }
-    if (placed?.isFirst) changed = fill(call, 'type', 'function') || changed;
-    if (isOpen(call['function'])) {
-      changed = dropNull(call['function'], 'name', 'arguments') || changed;
-      changed = asText(call['function']) || changed;
+    if (placed?.isFirst) changed = setDefault(call, 'type', 'function') || changed;
+    if (isMutableJson(call['function'])) {
+      changed = deleteNulls(call['function'], 'name', 'arguments') || changed;
+      changed = stringifyArguments(call['function']) || changed;
     }
   }
   return changed;
 }
 
 /** Replaces content in parts by text. */
-function flatten(message: Open): boolean {
+function flattenContent(message: MutableJson): boolean {
   const { content } = message;
   if (!Array.isArray(content)) return false;
-  const { text, thoughts } = partsIn(content);
+  const { text, reasoning } = splitContentParts(content);
   message['content'] = text;
-  if (thoughts !== '' && message['reasoning'] === undefined) message['reasoning'] = thoughts;
+  if (reasoning !== '' && message['reasoning'] === undefined) message['reasoning'] = reasoning;
   return true;
 }
 
 /** Replaces arguments that arrived as an object by text. */
-function asText(called: Open): boolean {
-  const { arguments: args } = called;
+function stringifyArguments(functionMember: MutableJson): boolean {
+  const { arguments: args } = functionMember;
   if (typeof args === 'string' || args === undefined) return false;
-  called['arguments'] = JSON.stringify(args);
+  functionMember['arguments'] = JSON.stringify(args);
   return true;
 }
 
-export function fill(body: Open, name: string, value: unknown): boolean {
+export function setDefault(body: MutableJson, name: string, value: unknown): boolean {
   if (body[name] !== undefined) return false;
   body[name] = value;
   return true;
 }
 
-function dropNull(body: Open, ...names: readonly string[]): boolean {
+function deleteNulls(body: MutableJson, ...names: readonly string[]): boolean {
   let changed = false;
   for (const name of names)
     if (body[name] === null) {

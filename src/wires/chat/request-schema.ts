@@ -1,27 +1,27 @@
 import { z } from 'zod';
 import { list } from '../../http/schema/list.ts';
 import type { Reasoning } from '../core/conversation.ts';
-import { present } from '../core/json.ts';
-import { effort, flag, isOneOf, name, refused, text, whole } from '../core/members.ts';
+import { omitNullish } from '../core/json.ts';
+import { effort, flag, isOneOf, name, refusedMember, text, optionalInteger } from '../core/members.ts';
 import { responseFormat } from '../core/output-schema.ts';
 import { samplingMembers } from '../core/sampling-schema.ts';
 import {
   assistantMembers,
-  contentOf,
-  messagesOf,
-  partsOf,
+  contentSchema,
+  messagesSchema,
+  contentPartsSchema,
   refusalPart,
   textPart,
   toolCall,
   toolCalls,
 } from './message-schema.ts';
-import { textOnly } from './server-schema.ts';
-import { toolMembersOf } from './tools-schema.ts';
+import { isTextOnly } from './server-schema.ts';
+import { createToolMembers } from './tools-schema.ts';
 
 const isEmpty = (value: unknown) =>
   typeof value === 'object' && value !== null && Object.keys(value).length === 0;
 
-const cached = {
+const cacheMembers = {
   cache_control: z
     .object(
       {
@@ -33,7 +33,7 @@ const cached = {
     .nullish(),
 };
 
-const markedText = textPart.extend(cached);
+const textPartWithCache = textPart.extend(cacheMembers);
 const imagePart = z.object({
   type: z.literal('image_url'),
   image_url: z.union(
@@ -45,7 +45,7 @@ const imagePart = z.object({
       error: 'expected {url}',
     },
   ),
-  ...cached,
+  ...cacheMembers,
 });
 const filePart = z.object({
   type: z.literal('file'),
@@ -53,11 +53,11 @@ const filePart = z.object({
     {
       file_data: name.nullish(),
       filename: text.nullish(),
-      file_id: refused('this gateway stores no files; send file_data'),
+      file_id: refusedMember('this gateway stores no files; send file_data'),
     },
     { error: 'expected {file_data, filename}' },
   ),
-  ...cached,
+  ...cacheMembers,
 });
 
 const reasoningDetail = z.union([
@@ -68,7 +68,7 @@ const reasoningDetail = z.union([
 ]);
 export type ReasoningDetail = z.infer<typeof reasoningDetail>;
 
-const sealedCall = toolCall.extend({
+const signedToolCall = toolCall.extend({
   id: name,
   type: toolCall.shape.type.nullish(),
   extra_content: z
@@ -77,29 +77,29 @@ const sealedCall = toolCall.extend({
     .catch(undefined),
 });
 
-const messages = messagesOf([
+const messages = messagesSchema([
   z.object({
     role: z.literal(['system', 'developer']),
-    content: contentOf(partsOf([markedText], 'text')),
-    ...cached,
+    content: contentSchema(contentPartsSchema([textPartWithCache], 'text')),
+    ...cacheMembers,
   }),
   z.object({
     role: z.literal('user'),
-    content: contentOf(partsOf([markedText, imagePart, filePart], 'text, image_url and file')),
-    ...cached,
+    content: contentSchema(contentPartsSchema([textPartWithCache, imagePart, filePart], 'text, image_url and file')),
+    ...cacheMembers,
   }),
   z.object({
     ...assistantMembers,
-    content: contentOf(partsOf([markedText, refusalPart], 'text and refusal')).nullish(),
+    content: contentSchema(contentPartsSchema([textPartWithCache, refusalPart], 'text and refusal')).nullish(),
     reasoning_details: list(reasoningDetail, { error: 'expected an array of details' }).nullish(),
-    tool_calls: toolCalls(sealedCall),
-    ...cached,
+    tool_calls: toolCalls(signedToolCall),
+    ...cacheMembers,
   }),
   z.object({
     role: z.literal('tool'),
-    content: contentOf(partsOf([markedText, imagePart], 'text and image_url')),
+    content: contentSchema(contentPartsSchema([textPartWithCache, imagePart], 'text and image_url')),
     tool_call_id: name,
-    ...cached,
+    ...cacheMembers,
   }),
 ]);
 export type ChatMessage = z.infer<typeof messages>[number];
@@ -109,53 +109,53 @@ const effortMembers = {
   reasoning_effort: effort.nullish(),
   reasoning: z
     .object(
-      { effort: effort.nullish(), max_tokens: whole(0) },
+      { effort: effort.nullish(), max_tokens: optionalInteger(0) },
       { error: 'expected {effort} or {max_tokens}' },
     )
     .nullish(),
 };
-export const askedEffort = z.object(effortMembers);
+export const effortSchema = z.object(effortMembers);
 
 /** A token budget takes precedence over an effort. */
-export function reasoningOf({
+export function readReasoning({
   reasoning,
-  reasoning_effort: named,
-}: z.infer<typeof askedEffort>): Reasoning | undefined {
+  reasoning_effort: effortMember,
+}: z.infer<typeof effortSchema>): Reasoning | undefined {
   const maxTokens = reasoning?.max_tokens ?? undefined;
-  const wanted = reasoning?.effort ?? (maxTokens === undefined ? named : undefined);
-  return wanted || maxTokens !== undefined ? present({ effort: wanted, maxTokens }) : undefined;
+  const requestedEffort = reasoning?.effort ?? (maxTokens === undefined ? effortMember : undefined);
+  return requestedEffort || maxTokens !== undefined ? omitNullish({ effort: requestedEffort, maxTokens }) : undefined;
 }
 
 const { temperature, top_p, stop, presence_penalty, frequency_penalty } = samplingMembers;
-const textsOnly = 'this model generates text only; leave it out';
-const older = (newer: string) => `the older form is not supported on this model; use ${newer}`;
+const textOnlyError = 'this model generates text only; leave it out';
+const olderFormError = (newer: string) => `the older form is not supported on this model; use ${newer}`;
 
 /** Schema of a request whose members are all understood; hints that only concern the provider are dropped. */
 export const chatRequest = z.object({
   messages,
-  ...toolMembersOf(name, cached),
-  max_completion_tokens: whole(1),
-  max_tokens: whole(1),
+  ...createToolMembers(name, cacheMembers),
+  max_completion_tokens: optionalInteger(1),
+  max_tokens: optionalInteger(1),
   temperature,
   top_p,
-  top_k: whole(0),
+  top_k: optionalInteger(0),
   seed: z.int({ error: 'expected a whole number' }).nullish(),
   stop,
   presence_penalty,
   frequency_penalty,
   logprobs: flag.nullish(),
-  top_logprobs: whole(0, 20),
+  top_logprobs: optionalInteger(0, 20),
   ...effortMembers,
   response_format: responseFormat.nullish(),
   user: text.nullish(),
   safety_identifier: text.nullish(),
-  n: refused('this model generates one answer per request; send several requests', isOneOf(1)),
-  functions: refused(older('tools'), isEmpty),
-  function_call: refused(older('tool_choice'), isOneOf('auto', 'none')),
-  logit_bias: refused('this model does not support logit_bias; leave it out', isEmpty),
-  audio: refused(textsOnly),
-  modalities: refused(textsOnly, textOnly),
-  web_search_options: refused('this model does not search the web here; leave it out'),
+  n: refusedMember('this model generates one answer per request; send several requests', isOneOf(1)),
+  functions: refusedMember(olderFormError('tools'), isEmpty),
+  function_call: refusedMember(olderFormError('tool_choice'), isOneOf('auto', 'none')),
+  logit_bias: refusedMember('this model does not support logit_bias; leave it out', isEmpty),
+  audio: refusedMember(textOnlyError),
+  modalities: refusedMember(textOnlyError, isTextOnly),
+  web_search_options: refusedMember('this model does not search the web here; leave it out'),
 });
 export type ChatRequest = z.infer<typeof chatRequest>;
 

@@ -1,14 +1,14 @@
 import type { AnswerEvent, TokenLogprob } from '../core/answer.ts';
 import type { Json } from '../../util/json.ts';
-import type { AnswerAbout } from '../core/wire.ts';
+import type { AnswerMetadata } from '../core/wire.ts';
 
 /** Id of an answer, shared by all of its chunks. */
 export const answerId = (prefix: string, requestId: string): string =>
   `${prefix}-${requestId.replace(/^req_/, '')}`;
 
 /** Members that all bodies and chunks of an answer share. */
-export const headOf = (
-  { requestId, created, model, resident }: AnswerAbout,
+export const commonMembers = (
+  { requestId, created, model, resident }: AnswerMetadata,
   object: string,
   prefix = 'chatcmpl',
 ): Json => ({
@@ -20,27 +20,27 @@ export const headOf = (
 });
 
 /** Optional members of the resident model's answers, requested by llama.cpp's request members. */
-export interface ResidentForm {
-  readonly tellsTimings: boolean;
-  readonly tellsProgress: boolean;
+export interface ResidentAnswerOptions {
+  readonly includeTimings: boolean;
+  readonly includeProgress: boolean;
   /** Set even where an answer has no tokens. */
-  readonly tellsLogprobs: boolean;
+  readonly includeLogprobs: boolean;
   /** `post_sampling_probs`: probabilities instead of log probabilities. */
   readonly asProbabilities: boolean;
 }
 
-export function formOf({ resident, request: { body } }: AnswerAbout): ResidentForm | undefined {
+export function readResidentOptions({ resident, request: { body } }: AnswerMetadata): ResidentAnswerOptions | undefined {
   if (!resident) return undefined;
   return {
-    tellsTimings: body['timings_per_token'] === true,
-    tellsProgress: body['return_progress'] === true,
-    tellsLogprobs: body['logprobs'] === true,
+    includeTimings: body['timings_per_token'] === true,
+    includeProgress: body['return_progress'] === true,
+    includeLogprobs: body['logprobs'] === true,
     asProbabilities: body['post_sampling_probs'] === true,
   };
 }
 
 /** llama.cpp's `prompt_progress`. */
-export const progressOf = ({
+export const writeProgress = ({
   promptTokens,
   processed,
   cached,
@@ -53,8 +53,8 @@ export const progressOf = ({
 });
 
 /** The `logprobs` of a choice. */
-export const logprobsOf = (entries: readonly TokenLogprob[], form: ResidentForm | undefined): Json => ({
-  content: form?.asProbabilities ? entries.map(toProbabilities) : entries,
+export const writeChoiceLogprobs = (entries: readonly TokenLogprob[], residentOptions: ResidentAnswerOptions | undefined): Json => ({
+  content: residentOptions?.asProbabilities ? entries.map(toProbabilities) : entries,
   refusal: null,
 });
 

@@ -1,13 +1,13 @@
 import { isRecord } from '../../util/json.ts';
 import type { HttpError } from '../../http/error.ts';
 import type { AnswerEvent } from '../core/answer.ts';
-import type { AnswerAbout, SseFrame, StreamTranslation } from '../core/wire.ts';
-import { ChunkReader, type Held, heldIn } from './reader.ts';
+import type { AnswerMetadata, SseFrame, StreamTranslation } from '../core/wire.ts';
+import { ChunkReader, type FrameContent, parseFrame } from './reader.ts';
 import { repairChoice, repairHead } from './repair.ts';
-import { errorFrame, frameOf, lastFrame } from './writer.ts';
+import { errorFrame, sseFrame, doneFrame } from './writer.ts';
 
-type Open = Record<string, unknown>;
-interface Passed {
+type MutableJson = Record<string, unknown>;
+interface PassedFrame {
   readonly text: string;
   readonly events: AnswerEvent[];
 }
@@ -18,7 +18,7 @@ const nullFingerprint = '"system_fingerprint":null,';
 /**
  * The JSON around the text of a chunk that contains nothing else of interest; the next chunk usually has the same.
  */
-interface Around {
+interface TextFrame {
   readonly before: string;
   readonly after: string;
 }
@@ -28,7 +28,7 @@ const contentStarts = '"content":"';
 const special = /["\\\p{Cc}]/u;
 
 /** Splits the JSON of a chunk around its text. @param content the text that was read from the chunk */
-function around(data: string, content: string): Around | undefined {
+function splitAroundText(data: string, content: string): TextFrame | undefined {
   const start = data.indexOf(contentStarts) + contentStarts.length;
   const end = start + content.length;
   if (start < contentStarts.length || special.test(content)) return undefined;
@@ -39,7 +39,7 @@ function around(data: string, content: string): Around | undefined {
 /**
  * The text of a chunk that differs from the last one only in its text; undefined where other parts may differ.
  */
-function textWithin(data: string, { before, after }: Around): string | undefined {
+function extractText(data: string, { before, after }: TextFrame): string | undefined {
   if (data.length < before.length + after.length || !data.startsWith(before) || !data.endsWith(after))
     return undefined;
   const text = data.slice(before.length, data.length - after.length);
@@ -47,45 +47,45 @@ function textWithin(data: string, { before, after }: Around): string | undefined
 }
 
 /** Passes chunks through unchanged, except for misplaced usage and missing members. */
-export class SameStream implements StreamTranslation {
-  readonly #about: AnswerAbout;
+export class PassthroughStream implements StreamTranslation {
+  readonly #metadata: AnswerMetadata;
   readonly #reader: ChunkReader;
   readonly #includeUsage: boolean;
   /** Answers whose first chunk has arrived. */
-  readonly #begun = new Set<number>();
+  readonly #startedChoices = new Set<number>();
   /**
    * The JSON around the last chunk's text, where the chunk passed unchanged and contained only text; saves parsing the
    * next chunk.
    */
-  #plain: Around | undefined;
+  #textFrame: TextFrame | undefined;
   /** The frame with the usage, which is sent last. */
-  #usage = '';
+  #usageFrame = '';
 
-  constructor(about: AnswerAbout) {
-    this.#about = about;
-    this.#includeUsage = about.request.facts.includeUsage;
-    this.#reader = new ChunkReader(about.request.facts.answers);
+  constructor(metadata: AnswerMetadata) {
+    this.#metadata = metadata;
+    this.#includeUsage = metadata.request.facts.includeUsage;
+    this.#reader = new ChunkReader(metadata.request.facts.answers);
   }
 
-  push(frame: SseFrame): Passed {
+  push(frame: SseFrame): PassedFrame {
     if (this.#reader.isDone) return { text: '', events: [] };
-    if (this.#plain && frame.event === undefined) {
-      const text = textWithin(frame.data, this.#plain);
+    if (this.#textFrame && frame.event === undefined) {
+      const text = extractText(frame.data, this.#textFrame);
       if (text !== undefined) return { text: frame.raw, events: [{ type: 'text', text }] };
     }
-    const held = heldIn(frame);
-    const events = this.#reader.read(held, frame.event);
+    const content = parseFrame(frame);
+    const events = this.#reader.read(content, frame.event);
     const isFailed = events.some(({ type }) => type === 'failure');
-    const text = typeof held === 'string' || isFailed ? '' : this.#passed(frame, held);
+    const text = typeof content === 'string' || isFailed ? '' : this.#pass(frame, content);
     const [only] = events;
-    this.#plain =
-      events.length === 1 && only?.type === 'text' && !only.logprobs && text === frame.raw && isAlone(held)
-        ? around(frame.data, only.text)
+    this.#textFrame =
+      events.length === 1 && only?.type === 'text' && !only.logprobs && text === frame.raw && hasOnlyText(content)
+        ? splitAroundText(frame.data, only.text)
         : undefined;
     return { text, events };
   }
 
-  #passed(frame: SseFrame, chunk: Open): string {
+  #pass(frame: SseFrame, chunk: MutableJson): string {
     let { data } = frame;
     let isEdited = false;
     if (chunk['system_fingerprint'] === null && data.includes(nullFingerprint)) {
@@ -94,24 +94,24 @@ export class SameStream implements StreamTranslation {
       chunk['system_fingerprint'] = undefined;
       isEdited = true;
     }
-    let changed = repairHead(chunk, 'chat.completion.chunk', this.#about);
-    const usage = this.#usageOf(chunk);
+    let changed = repairHead(chunk, 'chat.completion.chunk', this.#metadata);
+    const usage = this.#takeUsage(chunk);
     if (!Array.isArray(chunk['choices'])) {
       chunk['choices'] = [];
       changed = true;
     }
     const choices = chunk['choices'] as unknown[];
-    for (let place = 0; place < choices.length; place++) {
-      const choice = choices[place];
-      if (isRecord(choice)) changed = this.#repaired(choice, place) || changed;
+    for (let index = 0; index < choices.length; index++) {
+      const choice = choices[index];
+      if (isRecord(choice)) changed = this.#repairChunkChoice(choice, index) || changed;
     }
     if (usage) {
       if (choices.length === 0) {
         // A chunk with only usage is correct; it is sent after all others.
-        this.#hold(changed ? frameOf(JSON.stringify(chunk)) : isEdited ? frameOf(data) : rawOf(frame));
+        this.#holdUsage(changed ? sseFrame(JSON.stringify(chunk)) : isEdited ? sseFrame(data) : rawFrame(frame));
         return '';
       }
-      this.#hold(frameOf(JSON.stringify({ ...chunk, choices: [], usage })));
+      this.#holdUsage(sseFrame(JSON.stringify({ ...chunk, choices: [], usage })));
       if (this.#includeUsage) chunk['usage'] = null;
       else delete chunk['usage'];
       changed = true;
@@ -121,38 +121,38 @@ export class SameStream implements StreamTranslation {
       data = `${data.trimEnd().slice(0, -1)},"usage":null}`;
       isEdited = true;
     }
-    if (changed) return frameOf(JSON.stringify(chunk));
-    return isEdited ? frameOf(data) : rawOf(frame);
+    if (changed) return sseFrame(JSON.stringify(chunk));
+    return isEdited ? sseFrame(data) : rawFrame(frame);
   }
 
-  #repaired(choice: Open, place: number): boolean {
-    const index = typeof choice['index'] === 'number' ? choice['index'] : place;
-    const isFirst = !this.#begun.has(index);
-    if (isFirst) this.#begun.add(index);
-    return repairChoice(choice, place, isFirst, this.#reader.choice(index));
+  #repairChunkChoice(choice: MutableJson, position: number): boolean {
+    const index = typeof choice['index'] === 'number' ? choice['index'] : position;
+    const isFirst = !this.#startedChoices.has(index);
+    if (isFirst) this.#startedChoices.add(index);
+    return repairChoice(choice, position, isFirst, this.#reader.choiceReader(index));
   }
 
   /** The usage of the chunk, or of its first choice, where Moonshot puts it. */
-  #usageOf(chunk: Open): unknown {
+  #takeUsage(chunk: MutableJson): unknown {
     const { usage, choices } = chunk;
     if (isRecord(usage)) return usage;
     const [first] = Array.isArray(choices) ? (choices as unknown[]) : [];
     if (!isRecord(first) || !isRecord(first['usage'])) return undefined;
-    const { usage: counted } = first;
-    delete (first as Open)['usage'];
-    return counted;
+    const { usage: choiceUsage } = first;
+    delete (first as MutableJson)['usage'];
+    return choiceUsage;
   }
 
-  #hold(frame: string): void {
-    if (this.#includeUsage) this.#usage = frame;
+  #holdUsage(frame: string): void {
+    if (this.#includeUsage) this.#usageFrame = frame;
   }
 
-  finish(): Passed {
+  finish(): PassedFrame {
     return { text: '', events: this.#reader.end() };
   }
 
   end(): string {
-    return this.#usage + lastFrame;
+    return this.#usageFrame + doneFrame;
   }
 
   fail(error: HttpError): string {
@@ -161,8 +161,8 @@ export class SameStream implements StreamTranslation {
 }
 
 /** Whether a chunk contains only the text of one answer. */
-function isAlone(held: Held): boolean {
-  const choices = typeof held === 'string' ? undefined : held['choices'];
+function hasOnlyText(content: FrameContent): boolean {
+  const choices = typeof content === 'string' ? undefined : content['choices'];
   if (!Array.isArray(choices) || choices.length !== 1) return false;
   const [choice] = choices as unknown[];
   if (!isRecord(choice) || !isRecord(choice['delta'])) return false;
@@ -175,4 +175,4 @@ function isAlone(held: Held): boolean {
 }
 
 /** Chunks have only data; event names are dropped. */
-const rawOf = ({ raw, data, event }: SseFrame): string => (event === undefined ? raw : frameOf(data));
+const rawFrame = ({ raw, data, event }: SseFrame): string => (event === undefined ? raw : sseFrame(data));

@@ -1,19 +1,19 @@
 import type { Translation } from '../core/wire.ts';
-import { failureOf } from './failure.ts';
+import { classifyFailure } from './failure.ts';
 import { repairBody } from './repair.ts';
-import { sameRequest } from './same-request.ts';
-import { SameStream } from './same-stream.ts';
-import { completionIn, eventsOf } from './upstream.ts';
+import { editRequest } from './same-request.ts';
+import { PassthroughStream } from './same-stream.ts';
+import { parseCompletion, readEvents } from './upstream.ts';
 
 /** Translation where both sides speak chat completions: everything passes unchanged except for required edits. */
-export const chatSame: Translation = {
-  request: sameRequest,
-  answer(text, about) {
-    const body = completionIn(text);
-    const events = eventsOf(body, about.request.facts.answers);
-    const isRepaired = repairBody(body, about);
+export const chatPassthrough: Translation = {
+  request: editRequest,
+  answer(text, metadata) {
+    const body = parseCompletion(text);
+    const events = readEvents(body, metadata.request.facts.answers);
+    const isRepaired = repairBody(body, metadata);
     return { text: isRepaired ? JSON.stringify(body) : text, events };
   },
-  stream: (about) => new SameStream(about),
-  failure: failureOf,
+  stream: (metadata) => new PassthroughStream(metadata),
+  failure: classifyFailure,
 };

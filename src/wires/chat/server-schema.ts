@@ -1,45 +1,45 @@
 import type { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import {
-  emptyList,
+  isEmptyList,
   flag,
-  foreign,
+  foreignMember,
   isOneOf,
-  refused,
-  requestBody,
+  refusedMember,
+  requestBodySchema,
   text,
   verbosity,
-  whole,
+  optionalInteger,
 } from '../core/members.ts';
 import { messages } from './message-schema.ts';
 import { outputMembers } from '../core/output-schema.ts';
 import { reasoningMembers } from './reasoning-schema.ts';
 import {
   answerCount,
-  unserved,
+  unsupportedMember,
   peerMembers,
   samplingMembers,
   streamMembers,
 } from '../core/sampling-schema.ts';
 import { toolMembers } from './tools-schema.ts';
 
-export const textOnly = (value: unknown) =>
+export const isTextOnly = (value: unknown) =>
   Array.isArray(value) && value.every((modality) => modality === 'text');
 
-export const chatRequest = requestBody('ChatCompletionRequest', {
+export const chatRequest = requestBodySchema('ChatCompletionRequest', {
   model: text.nullish().describe('The id of the resident model, from GET /v1/models. Default: that model.'),
   messages: messages.describe(
     'The conversation so far, text only. A last message of the assistant is followed by a new turn.',
   ),
-  max_completion_tokens: whole(1).describe(
+  max_completion_tokens: optionalInteger(1).describe(
     'Maximum tokens of the answer, reasoning included. Default: the remaining context; less for very many answers.',
   ),
-  max_tokens: whole(1).describe('Older name of `max_completion_tokens`, which takes precedence.'),
+  max_tokens: optionalInteger(1).describe('Older name of `max_completion_tokens`, which takes precedence.'),
   n: answerCount,
   ...samplingMembers,
   ...streamMembers,
   logprobs: flag.nullish().describe('Report the log probability of each token of the answer.'),
-  top_logprobs: whole(0, 20).describe(
+  top_logprobs: optionalInteger(0, 20).describe(
     'With `logprobs`: number of most likely tokens to report at each position.',
   ),
   ...toolMembers,
@@ -53,17 +53,17 @@ export const chatRequest = requestBody('ChatCompletionRequest', {
     .describe("false: the last message is the assistant's, and the answer continues it. Default true."),
   continue_final_message: flag.nullish().describe('true: same as `add_generation_prompt: false`.'),
   ...peerMembers,
-  functions: refused('the older form is not supported; use `tools`', emptyList),
-  function_call: refused('the older form is not supported; use `tool_choice`', isOneOf('none', 'auto')),
-  format: foreign('response_format', isOneOf('')),
-  modalities: unserved('a modality other than text', textOnly),
-  audio: unserved('audio'),
+  functions: refusedMember('the older form is not supported; use `tools`', isEmptyList),
+  function_call: refusedMember('the older form is not supported; use `tool_choice`', isOneOf('none', 'auto')),
+  format: foreignMember('response_format', isOneOf('')),
+  modalities: unsupportedMember('a modality other than text', isTextOnly),
+  audio: unsupportedMember('audio'),
   verbosity,
-  web_search_options: unserved('searching the web'),
-  moderation: unserved('moderation'),
-  best_of: unserved('best_of', isOneOf(1)),
-  echo: unserved('echo', isOneOf(false)),
-  chat_template: unserved("a chat_template other than the model's"),
-  documents: unserved('documents', emptyList),
+  web_search_options: unsupportedMember('searching the web'),
+  moderation: unsupportedMember('moderation'),
+  best_of: unsupportedMember('best_of', isOneOf(1)),
+  echo: unsupportedMember('echo', isOneOf(false)),
+  chat_template: unsupportedMember("a chat_template other than the model's"),
+  documents: unsupportedMember('documents', isEmptyList),
 });
 export type ChatRequest = z.infer<typeof chatRequest>;

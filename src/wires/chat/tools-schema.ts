@@ -1,21 +1,21 @@
 import { z } from 'zod';
 import type { Violation } from '../../http/error.ts';
 import { jsonObject } from '../../http/schema/json-object.ts';
-import { refuseLarge, refuseNoTools, refuseTwins, refuseUnknown } from '../core/tool-checks.ts';
+import { refuseLargeTools, refuseNoTools, refuseDuplicateNames, refuseUnknownTool } from '../core/tool-checks.ts';
 import { flag, text, toolList, toolName, typeOf } from '../core/members.ts';
 
-const notAFunction = (type: string) =>
+const notAFunctionError = (type: string) =>
   `tools of type '${type.slice(0, 40)}' cannot be called by this model; describe them as functions`;
 const functionType = z.literal('function', {
-  error: ({ input }) => (typeof input === 'string' ? notAFunction(input) : "expected 'function'"),
+  error: ({ input }) => (typeof input === 'string' ? notAFunctionError(input) : "expected 'function'"),
 });
 
-const toolForm = "expected a tool such as {type: 'function', function: {name, description, parameters}}";
+const toolError = "expected a tool such as {type: 'function', function: {name, description, parameters}}";
 /**
  * Schema of a tool, discriminated by type: other members are checked for functions only.
  * @param extraMembers members beside the function
  */
-const toolOf = <Name extends z.ZodType, More extends z.ZodRawShape>(name: Name, more: More) =>
+const toolSchema = <Name extends z.ZodType, More extends z.ZodRawShape>(name: Name, extraMembers: More) =>
   z.discriminatedUnion(
     'type',
     [
@@ -32,81 +32,81 @@ const toolOf = <Name extends z.ZodType, More extends z.ZodRawShape>(name: Name, 
               .nullish()
               .describe('Arguments match the schema exactly; a schema that cannot be enforced is refused.'),
           },
-          { error: toolForm },
+          { error: toolError },
         ),
-        ...more,
+        ...extraMembers,
       }),
     ],
-    { error: ({ input }) => (typeOf(input) === '' ? toolForm : notAFunction(typeOf(input))) },
+    { error: ({ input }) => (typeOf(input) === '' ? toolError : notAFunctionError(typeOf(input))) },
   );
 
-const named = z.object(
+const namedFunction = z.object(
   { type: functionType, function: z.object({ name: text }, { error: 'expected {name}' }) },
   { error: 'expected {type, function}' },
 );
 
-const allowed = z.object({
+const allowedToolsChoice = z.object({
   type: z.literal('allowed_tools'),
   allowed_tools: z.object(
     {
       mode: z.enum(['auto', 'required'], { error: "expected 'auto' or 'required'" }),
-      tools: toolList(named),
+      tools: toolList(namedFunction),
     },
     { error: 'expected {mode, tools}' },
   ),
 });
 
-const choiceForm = "expected 'none', 'auto', 'required' or {type: 'function', function: {name}}";
+const choiceError = "expected 'none', 'auto', 'required' or {type: 'function', function: {name}}";
 const modes = ['none', 'auto', 'required'] as const;
 const mode = z
-  .string({ error: choiceForm })
-  .pipe(z.enum(modes, { error: choiceForm }))
+  .string({ error: choiceError })
+  .pipe(z.enum(modes, { error: choiceError }))
   .meta({ enum: [...modes] });
 
-export const toolMembersOf = <Name extends z.ZodType, More extends z.ZodRawShape>(
+export const createToolMembers = <Name extends z.ZodType, More extends z.ZodRawShape>(
   name: Name,
-  more: More,
+  extraMembers: More,
 ) => ({
-  tools: toolList(toolOf(name, more)).nullish().describe('Functions that the model may call.'),
+  tools: toolList(toolSchema(name, extraMembers)).nullish().describe('Functions that the model may call.'),
   tool_choice: z
-    .union([mode, named, allowed], { error: choiceForm })
+    .union([mode, namedFunction, allowedToolsChoice], { error: choiceError })
     .nullish()
     .describe('Whether the model may, must or must not call a function, and which. Default `auto`.'),
   parallel_tool_calls: flag.nullish().describe('Allow several calls in one answer. Default true.'),
 });
-export const toolMembers = toolMembersOf(toolName, {});
+export const toolMembers = createToolMembers(toolName, {});
 export type ToolBody = z.infer<z.ZodObject<typeof toolMembers>>;
 
 /** Names of the tools in a tool choice. */
-function askedFor(choice: ToolBody['tool_choice']): string[] {
+function chosenToolNames(choice: ToolBody['tool_choice']): string[] {
   if (typeof choice !== 'object' || choice === null) return [];
   if (choice.type === 'function') return [choice.function.name];
   return choice.allowed_tools.tools.map((one) => one.function.name);
 }
 
 /** Returns the violations between tools and tool choice. */
-export function toolViolations({ tools, tool_choice: choice }: ToolBody): Violation[] {
+export function findToolViolations({ tools, tool_choice: choice }: ToolBody): Violation[] {
   const defined = (tools ?? []).map((one) => one.function);
-  const wrong: Violation[] = [];
-  refuseLarge(defined, wrong);
-  refuseTwins(defined, wrong, (index) => `tools.${index}.function.name`);
-  if (choice === 'required') refuseNoTools('tool_choice', defined, wrong);
-  for (const asked of askedFor(choice)) refuseUnknown('tool_choice', asked, defined, wrong);
-  return wrong;
+  const violations: Violation[] = [];
+  refuseLargeTools(defined, violations);
+  refuseDuplicateNames(defined, violations, (index) => `tools.${index}.function.name`);
+  if (choice === 'required') refuseNoTools('tool_choice', defined, violations);
+  for (const chosen of chosenToolNames(choice)) refuseUnknownTool('tool_choice', chosen, defined, violations);
+  return violations;
 }
 
-export function toolChoiceOf(choice: ToolBody['tool_choice']) {
+export function toToolChoice(choice: ToolBody['tool_choice']) {
   if (choice === null || choice === undefined) return undefined;
   if (typeof choice === 'string') return choice;
   return choice.type === 'function' ? { name: choice.function.name } : choice.allowed_tools.mode;
 }
 
 /** The tools to offer to the model: `allowed_tools` restricts them. */
-export function offered<Tool extends { readonly function: { readonly name: string } }>(
+export function allowedTools<Tool extends { readonly function: { readonly name: string } }>(
   tools: readonly Tool[],
   choice: ToolBody['tool_choice'],
 ): readonly Tool[] {
   if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return tools;
-  const names = new Set(askedFor(choice));
+  const names = new Set(chosenToolNames(choice));
   return tools.filter((tool) => names.has(tool.function.name));
 }

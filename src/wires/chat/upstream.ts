@@ -1,26 +1,26 @@
-import { isRecord, parsedJson } from '../../util/json.ts';
+import { isRecord, tryParseJson } from '../../util/json.ts';
 import { WireError } from '../core/error.ts';
 import { UpstreamFailure } from '../core/upstream-failure.ts';
 import type { AnswerEvent } from '../core/answer.ts';
 import { faultInStream } from '../core/provider-faults.ts';
 import type { UpstreamWire } from '../core/wire.ts';
-import { failureOf } from './failure.ts';
-import { ChunkReader, faultWords } from './reader.ts';
-import { requestOf } from './request.ts';
+import { classifyFailure } from './failure.ts';
+import { ChunkReader, errorFields } from './reader.ts';
+import { writeRequest } from './request.ts';
 
 /** OpenAI's chat completions, also spoken by Mistral, DeepSeek, xAI and other hosts of this project. */
 export const openaiChat: UpstreamWire = {
-  request: requestOf,
-  answer: (text) => eventsOf(completionIn(text)),
+  request: writeRequest,
+  answer: (text) => readEvents(parseCompletion(text)),
   reader: () => new ChunkReader(),
-  failure: failureOf,
+  failure: classifyFailure,
 };
 
 /** Parses the body of a completion. @throws UpstreamFailure where the text is not a completion */
-export function completionIn(text: string): Readonly<Record<string, unknown>> {
-  const body = parsedJson(text);
+export function parseCompletion(text: string): Readonly<Record<string, unknown>> {
+  const body = tryParseJson(text);
   if (isRecord(body) && Array.isArray(body['choices']) && !body['error']) return body;
-  if (isRecord(body) && body['error']) throw new UpstreamFailure(faultInStream(faultWords(body)));
+  if (isRecord(body) && body['error']) throw new UpstreamFailure(faultInStream(errorFields(body)));
   throw new UpstreamFailure({
     error: new WireError(
       502,
@@ -30,13 +30,13 @@ export function completionIn(text: string): Readonly<Record<string, unknown>> {
         code: 'upstream_failed',
       },
     ),
-    again: true,
-    unwell: true,
+    isRetryable: true,
+    isUnhealthy: true,
   });
 }
 
 /** Reads a complete answer as a stream of one chunk. */
-export function eventsOf(body: Readonly<Record<string, unknown>>, answers = 1): AnswerEvent[] {
+export function readEvents(body: Readonly<Record<string, unknown>>, answers = 1): AnswerEvent[] {
   const reader = new ChunkReader(answers);
   return [...reader.read(body), ...reader.read('done')];
 }

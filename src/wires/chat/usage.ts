@@ -1,7 +1,7 @@
 import { isRecord } from '../../util/json.ts';
 import type { Usage } from '../core/types.ts';
 
-const count = (value: unknown): number =>
+const toCount = (value: unknown): number =>
   typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0;
 
 /**
@@ -16,17 +16,17 @@ export function readUsage(usage: unknown): Usage | undefined {
   const input = isRecord(usage['prompt_tokens_details']) ? usage['prompt_tokens_details'] : {};
   const output = isRecord(usage['completion_tokens_details']) ? usage['completion_tokens_details'] : {};
   // The last two are DeepSeek's older name and Moonshot's.
-  const cached = input['cached_tokens'] ?? usage['prompt_cache_hit_tokens'] ?? usage['cached_tokens'];
-  const cacheRead = Math.min(count(cached), count(prompt));
-  const cacheWrite = Math.min(count(input['cache_write_tokens']), count(prompt) - cacheRead);
-  const reasoning = count(output['reasoning_tokens']);
-  const isBeside = reasoning > 0 && count(total) === count(prompt) + count(completion) + reasoning;
+  const cachedTokens = input['cached_tokens'] ?? usage['prompt_cache_hit_tokens'] ?? usage['cached_tokens'];
+  const cacheRead = Math.min(toCount(cachedTokens), toCount(prompt));
+  const cacheWrite = Math.min(toCount(input['cache_write_tokens']), toCount(prompt) - cacheRead);
+  const reasoning = toCount(output['reasoning_tokens']);
+  const isReasoningSeparate = reasoning > 0 && toCount(total) === toCount(prompt) + toCount(completion) + reasoning;
   return {
-    fresh: count(prompt) - cacheRead - cacheWrite,
+    fresh: toCount(prompt) - cacheRead - cacheWrite,
     cacheWrite,
     cacheWrite1h: 0,
     cacheRead,
-    output: count(completion) + (isBeside ? reasoning : 0),
+    output: toCount(completion) + (isReasoningSeparate ? reasoning : 0),
     ...('reasoning_tokens' in output ? { reasoning } : {}),
   };
 }
@@ -41,14 +41,14 @@ export interface ChatUsage {
 }
 
 /** Writes usage in the format of the chat wire. */
-export function writtenUsage(usage: Usage): ChatUsage {
-  const written = usage.cacheWrite + usage.cacheWrite1h;
-  const prompt = usage.fresh + written + usage.cacheRead;
+export function writeUsage(usage: Usage): ChatUsage {
+  const cacheWritten = usage.cacheWrite + usage.cacheWrite1h;
+  const prompt = usage.fresh + cacheWritten + usage.cacheRead;
   return {
     prompt_tokens: prompt,
     completion_tokens: usage.output,
     total_tokens: prompt + usage.output,
-    prompt_tokens_details: { cached_tokens: usage.cacheRead, cache_write_tokens: written },
+    prompt_tokens_details: { cached_tokens: usage.cacheRead, cache_write_tokens: cacheWritten },
     ...(usage.reasoning === undefined
       ? {}
       : { completion_tokens_details: { reasoning_tokens: usage.reasoning } }),

@@ -1,96 +1,96 @@
-import { type AnswerEvent, joinedLogprobs, type TextLogprobs } from '../core/answer.ts';
+import { type AnswerEvent, concatLogprobs, type TextLogprobs } from '../core/answer.ts';
 import { errorObject, invalidRequest } from '../core/error.ts';
-import type { AnswerAbout, ClientWire, StreamWriter } from '../core/wire.ts';
-import { formOf, headOf, progressOf } from '../chat/resident-form.ts';
-import { writtenUsage } from '../chat/usage.ts';
-import { errorFrame, frameOf, lastFrame } from '../chat/writer.ts';
-import { factsOf } from './facts.ts';
+import type { AnswerMetadata, ClientWire, StreamWriter } from '../core/wire.ts';
+import { readResidentOptions, commonMembers, writeProgress } from '../chat/resident-form.ts';
+import { writeUsage } from '../chat/usage.ts';
+import { errorFrame, sseFrame, doneFrame } from '../chat/writer.ts';
+import { readFacts } from './facts.ts';
 
 /** OpenAI's legacy text completions as a client wire. */
 export const completionsWire: ClientWire = {
   name: 'completions',
-  facts: factsOf,
+  facts: readFacts,
   conversation() {
     // A text to continue is not a conversation: only providers of the same wire can serve it.
     throw invalidRequest('This model is not served on the completions wire; use POST /v1/chat/completions.', {
       param: 'model',
     });
   },
-  body: bodyOf,
-  writer: writerOf,
+  body: writeBody,
+  writer: createWriter,
   errorBody: (error) => ({ error: errorObject(error) }),
 };
 
-const headFor = (about: AnswerAbout) => headOf(about, 'text_completion', 'cmpl');
+const commonMembersOf = (metadata: AnswerMetadata) => commonMembers(metadata, 'text_completion', 'cmpl');
 
 /** Usage members; undefined where no `usage` event arrived. */
-const takenOf = (event: Extract<AnswerEvent, { type: 'usage' }> | undefined) =>
+const usageMembersOf = (event: Extract<AnswerEvent, { type: 'usage' }> | undefined) =>
   event && {
-    usage: writtenUsage(event.usage),
+    usage: writeUsage(event.usage),
     ...(event.timings ? { timings: event.timings } : {}),
   };
 
-function bodyOf(events: readonly AnswerEvent[], about: AnswerAbout): object {
-  const choices: { text: string; told: TextLogprobs[]; finish: string }[] = [];
+function writeBody(events: readonly AnswerEvent[], metadata: AnswerMetadata): object {
+  const choices: { text: string; logprobPieces: TextLogprobs[]; finish: string }[] = [];
   for (const event of events) {
     if (event.type !== 'text' && event.type !== 'finish') continue;
-    const choice = (choices[event.choice ?? 0] ??= { text: '', told: [], finish: 'stop' });
-    if (event.type === 'finish') choice.finish = finishOf(event.reason);
+    const choice = (choices[event.choice ?? 0] ??= { text: '', logprobPieces: [], finish: 'stop' });
+    if (event.type === 'finish') choice.finish = toFinishReason(event.reason);
     else {
       choice.text += event.text;
-      if (event.textLogprobs) choice.told.push(event.textLogprobs);
+      if (event.textLogprobs) choice.logprobPieces.push(event.textLogprobs);
     }
   }
-  const isTold = typeof about.request.body['logprobs'] === 'number' && about.resident !== undefined;
+  const hasLogprobs = typeof metadata.request.body['logprobs'] === 'number' && metadata.resident !== undefined;
   return {
-    ...headFor(about),
-    choices: choices.map(({ text, told, finish }, index) =>
-      choiceOf(index, text, { logprobs: isTold ? joinedLogprobs(told) : null, finish }),
+    ...commonMembersOf(metadata),
+    choices: choices.map(({ text, logprobPieces, finish }, index) =>
+      writeChoice(index, text, { logprobs: hasLogprobs ? concatLogprobs(logprobPieces) : null, finish }),
     ),
-    ...takenOf(events.findLast((event) => event.type === 'usage')),
+    ...usageMembersOf(events.findLast((event) => event.type === 'usage')),
   };
 }
 
-const choiceOf = (
+const writeChoice = (
   index: number,
   text: string,
   { logprobs = null, finish = null }: { logprobs?: TextLogprobs | null; finish?: string | null },
 ) => ({ text, index, logprobs, finish_reason: finish });
 
 type Finish = Extract<AnswerEvent, { type: 'finish' }>['reason'];
-const finishOf = (reason: Finish): string => (reason === 'tool_calls' ? 'stop' : reason);
+const toFinishReason = (reason: Finish): string => (reason === 'tool_calls' ? 'stop' : reason);
 
-function writerOf(about: AnswerAbout): StreamWriter {
-  const head = headFor(about);
-  const form = formOf(about);
-  const { includeUsage } = about.request.facts;
-  let taken: Extract<AnswerEvent, { type: 'usage' }> | undefined;
-  const chunk = (choice: object, more: object = {}) =>
-    frameOf(
-      JSON.stringify({ ...head, choices: [choice], ...(includeUsage ? { usage: null } : {}), ...more }),
+function createWriter(metadata: AnswerMetadata): StreamWriter {
+  const head = commonMembersOf(metadata);
+  const residentOptions = readResidentOptions(metadata);
+  const { includeUsage } = metadata.request.facts;
+  let usageEvent: Extract<AnswerEvent, { type: 'usage' }> | undefined;
+  const chunk = (choice: object, extraMembers: object = {}) =>
+    sseFrame(
+      JSON.stringify({ ...head, choices: [choice], ...(includeUsage ? { usage: null } : {}), ...extraMembers }),
     );
   return {
     write(event) {
       const { choice: index = 0, timings } = event;
-      const timed = timings && form?.tellsTimings ? { timings } : {};
+      const timingsMember = timings && residentOptions?.includeTimings ? { timings } : {};
       switch (event.type) {
         case 'progress':
-          if (!form?.tellsProgress) return '';
-          return chunk(choiceOf(index, '', {}), { ...timed, prompt_progress: progressOf(event) });
+          if (!residentOptions?.includeProgress) return '';
+          return chunk(writeChoice(index, '', {}), { ...timingsMember, prompt_progress: writeProgress(event) });
         case 'text':
-          return chunk(choiceOf(index, event.text, { logprobs: event.textLogprobs ?? null }), timed);
+          return chunk(writeChoice(index, event.text, { logprobs: event.textLogprobs ?? null }), timingsMember);
         case 'finish':
-          return chunk(choiceOf(index, '', { finish: finishOf(event.reason) }), timings ? { timings } : {});
+          return chunk(writeChoice(index, '', { finish: toFinishReason(event.reason) }), timings ? { timings } : {});
         case 'usage':
-          taken = event;
+          usageEvent = event;
           return '';
         default:
           return '';
       }
     },
     end: () =>
-      (includeUsage && taken ? frameOf(JSON.stringify({ ...head, choices: [], ...takenOf(taken) })) : '') +
-      lastFrame,
+      (includeUsage && usageEvent ? sseFrame(JSON.stringify({ ...head, choices: [], ...usageMembersOf(usageEvent) })) : '') +
+      doneFrame,
     fail: errorFrame,
   };
 }

@@ -2,10 +2,10 @@ import { isRecord, type Json } from '../../util/json.ts';
 import type { AnswerEvent, FinishReason } from '../core/answer.ts';
 import { StreamReader } from '../chat/reader.ts';
 import { readUsage } from '../chat/usage.ts';
-import type { AnswerAbout } from '../core/wire.ts';
+import type { AnswerMetadata } from '../core/wire.ts';
 
 /** Number of answers that the response contains; `facts.answers` also counts those that `best_of` discards. */
-export function answersOf({ request: { body, facts } }: AnswerAbout): number {
+export function returnedAnswers({ request: { body, facts } }: AnswerMetadata): number {
   const n = typeof body['n'] === 'number' ? body['n'] : 1;
   const bestOf = typeof body['best_of'] === 'number' ? body['best_of'] : 1;
   return (facts.answers / Math.max(n, bestOf)) * n;
@@ -13,42 +13,42 @@ export function answersOf({ request: { body, facts } }: AnswerAbout): number {
 
 /** Reads text completions; the events of all answers are merged into one. */
 export class CompletionReader extends StreamReader {
-  readonly #answers: number;
-  readonly #finished = new Set<number>();
-  #isTold = false;
+  readonly #answerCount: number;
+  readonly #finishedChoices = new Set<number>();
+  #isFinishSent = false;
   #reason: FinishReason = 'stop';
 
-  constructor(answers: number) {
+  constructor(answerCount: number) {
     super();
-    this.#answers = answers;
+    this.#answerCount = answerCount;
   }
 
-  protected begins(chunk: Json): boolean {
+  protected canBeginWith(chunk: Json): boolean {
     return hasText(chunk);
   }
 
-  protected chunk(chunk: Json, events: AnswerEvent[]): void {
+  protected readChunk(chunk: Json, events: AnswerEvent[]): void {
     for (const choice of Array.isArray(chunk['choices']) ? (chunk['choices'] as unknown[]) : []) {
       if (!isRecord(choice)) continue;
-      const { text, index, finish_reason: said } = choice;
+      const { text, index, finish_reason: rawReason } = choice;
       if (typeof text === 'string' && text !== '') events.push({ type: 'text', text });
-      if (typeof said !== 'string' || said === '') continue;
-      this.#finished.add(typeof index === 'number' ? index : 0);
-      if (said === 'length' || said === 'content_filter') this.#reason = said;
+      if (typeof rawReason !== 'string' || rawReason === '') continue;
+      this.#finishedChoices.add(typeof index === 'number' ? index : 0);
+      if (rawReason === 'length' || rawReason === 'content_filter') this.#reason = rawReason;
     }
     const usage = readUsage(chunk['usage']);
     if (usage) events.push({ type: 'usage', usage });
-    if (this.areFinished) events.push(...this.last());
+    if (this.isFinished) events.push(...this.finalEvents());
   }
 
-  protected last(): AnswerEvent[] {
-    if (this.#isTold) return [];
-    this.#isTold = true;
+  protected finalEvents(): AnswerEvent[] {
+    if (this.#isFinishSent) return [];
+    this.#isFinishSent = true;
     return [{ type: 'finish', reason: this.#reason }];
   }
 
-  protected get areFinished(): boolean {
-    return this.#finished.size >= this.#answers;
+  protected get isFinished(): boolean {
+    return this.#finishedChoices.size >= this.#answerCount;
   }
 }
 

@@ -1,95 +1,95 @@
 import { isRecord } from '../../util/json.ts';
 import type { HttpError } from '../../http/error.ts';
 import type { AnswerEvent } from '../core/answer.ts';
-import { failureOf } from '../chat/failure.ts';
-import { heldIn } from '../chat/reader.ts';
-import { fill, repairHead } from '../chat/repair.ts';
+import { classifyFailure } from '../chat/failure.ts';
+import { parseFrame } from '../chat/reader.ts';
+import { setDefault, repairHead } from '../chat/repair.ts';
 import { commonEdits } from '../chat/same-request.ts';
-import { completionIn } from '../chat/upstream.ts';
-import { errorFrame, frameOf, lastFrame } from '../chat/writer.ts';
-import { editedBody } from '../core/json-edit.ts';
-import type { AnswerAbout, SseFrame, StreamTranslation, Translation } from '../core/wire.ts';
-import { answersOf, CompletionReader } from './reader.ts';
+import { parseCompletion } from '../chat/upstream.ts';
+import { errorFrame, sseFrame, doneFrame } from '../chat/writer.ts';
+import { createEditedBody } from '../core/json-edit.ts';
+import type { AnswerMetadata, SseFrame, StreamTranslation, Translation } from '../core/wire.ts';
+import { returnedAnswers, CompletionReader } from './reader.ts';
 
-type Open = Record<string, unknown>;
-interface Passed {
+type MutableJson = Record<string, unknown>;
+interface PassedFrame {
   readonly text: string;
   readonly events: AnswerEvent[];
 }
 
 /** Translation where both sides speak text completions: everything passes unchanged except for required edits. */
-export const completionsSame: Translation = {
+export const completionsPassthrough: Translation = {
   request(request, options) {
     const { body } = request;
     const { maxTokens } = options;
     const limit = body['max_tokens'] === maxTokens ? {} : { max_tokens: maxTokens };
-    return editedBody('/completions', request, { ...commonEdits(body, options), ...limit });
+    return createEditedBody('/completions', request, { ...commonEdits(body, options), ...limit });
   },
-  answer(text, about) {
-    const body = completionIn(text) as Open;
-    const reader = new CompletionReader(answersOf(about));
+  answer(text, metadata) {
+    const body = parseCompletion(text) as MutableJson;
+    const reader = new CompletionReader(returnedAnswers(metadata));
     const events = [...reader.read(body), ...reader.read('done')];
-    const isRepaired = repaired(body, about, true);
+    const isRepaired = repairBody(body, metadata, true);
     return { text: isRepaired ? JSON.stringify(body) : text, events };
   },
-  stream: (about) => new SameStream(about),
-  failure: failureOf,
+  stream: (metadata) => new PassthroughStream(metadata),
+  failure: classifyFailure,
 };
 
-function repaired(body: Open, about: AnswerAbout, isWhole: boolean): boolean {
-  let changed = repairHead(body, 'text_completion', about);
-  changed = fill(body, 'choices', []) || changed;
-  (body['choices'] as unknown[]).forEach((choice, place) => {
+function repairBody(body: MutableJson, metadata: AnswerMetadata, isComplete: boolean): boolean {
+  let changed = repairHead(body, 'text_completion', metadata);
+  changed = setDefault(body, 'choices', []) || changed;
+  (body['choices'] as unknown[]).forEach((choice, index) => {
     if (!isRecord(choice)) return;
-    const open = choice as Open;
-    changed = fill(open, 'text', '') || changed;
-    changed = fill(open, 'index', place) || changed;
-    changed = fill(open, 'logprobs', null) || changed;
-    changed = fill(open, 'finish_reason', isWhole ? 'stop' : null) || changed;
+    const open = choice as MutableJson;
+    changed = setDefault(open, 'text', '') || changed;
+    changed = setDefault(open, 'index', index) || changed;
+    changed = setDefault(open, 'logprobs', null) || changed;
+    changed = setDefault(open, 'finish_reason', isComplete ? 'stop' : null) || changed;
   });
   return changed;
 }
 
-class SameStream implements StreamTranslation {
-  readonly #about: AnswerAbout;
+class PassthroughStream implements StreamTranslation {
+  readonly #metadata: AnswerMetadata;
   readonly #reader: CompletionReader;
   readonly #includeUsage: boolean;
   /** The frame with the usage, which is sent last. */
-  #usage = '';
+  #usageFrame = '';
 
-  constructor(about: AnswerAbout) {
-    this.#about = about;
-    this.#reader = new CompletionReader(answersOf(about));
-    this.#includeUsage = about.request.facts.includeUsage;
+  constructor(metadata: AnswerMetadata) {
+    this.#metadata = metadata;
+    this.#reader = new CompletionReader(returnedAnswers(metadata));
+    this.#includeUsage = metadata.request.facts.includeUsage;
   }
 
-  push(frame: SseFrame): Passed {
+  push(frame: SseFrame): PassedFrame {
     if (this.#reader.isDone) return { text: '', events: [] };
-    const held = heldIn(frame);
-    const events = this.#reader.read(held, frame.event);
+    const content = parseFrame(frame);
+    const events = this.#reader.read(content, frame.event);
     const isFailed = events.some(({ type }) => type === 'failure');
-    return { text: typeof held === 'string' || isFailed ? '' : this.#passed(frame, held), events };
+    return { text: typeof content === 'string' || isFailed ? '' : this.#pass(frame, content), events };
   }
 
-  #passed({ raw }: SseFrame, chunk: Open): string {
-    const changed = repaired(chunk, this.#about, false);
+  #pass({ raw }: SseFrame, chunk: MutableJson): string {
+    const changed = repairBody(chunk, this.#metadata, false);
     const { usage } = chunk;
-    if (!isRecord(usage)) return changed ? frameOf(JSON.stringify(chunk)) : raw;
-    const isAlone = (chunk['choices'] as unknown[]).length === 0;
-    const whole = isAlone && !changed ? raw : frameOf(JSON.stringify({ ...chunk, choices: [], usage }));
-    if (this.#includeUsage) this.#usage = whole;
-    if (isAlone) return '';
+    if (!isRecord(usage)) return changed ? sseFrame(JSON.stringify(chunk)) : raw;
+    const hasOnlyUsage = (chunk['choices'] as unknown[]).length === 0;
+    const frame = hasOnlyUsage && !changed ? raw : sseFrame(JSON.stringify({ ...chunk, choices: [], usage }));
+    if (this.#includeUsage) this.#usageFrame = frame;
+    if (hasOnlyUsage) return '';
     if (this.#includeUsage) chunk['usage'] = null;
     else delete chunk['usage'];
-    return frameOf(JSON.stringify(chunk));
+    return sseFrame(JSON.stringify(chunk));
   }
 
-  finish(): Passed {
+  finish(): PassedFrame {
     return { text: '', events: this.#reader.end() };
   }
 
   end(): string {
-    return this.#usage + lastFrame;
+    return this.#usageFrame + doneFrame;
   }
 
   fail(error: HttpError): string {

@@ -14,11 +14,11 @@ export class AnswerIdentity {
    * @param canBegin whether an answer may begin with this chunk: it has a role, or content where the wire has no roles
    * @returns whether a different answer than the first one has begun
    */
-  isOther(id: unknown, begins: boolean): boolean {
+  isOther(id: unknown, canBegin: boolean): boolean {
     if (typeof id !== 'string' || id === '') return false;
     if (id === this.#last) this.#isStable = true;
     this.#last = id;
-    if (begins) {
+    if (canBegin) {
       this.#first ??= id;
       if (id !== this.#first) this.#hasChanged = true;
     }

@@ -49,7 +49,7 @@ const usage = z
   .meta({ id: 'Usage' });
 
 /** Members of a complete answer. */
-export const takenMembers = { usage, timings };
+export const usageMembers = { usage, timings };
 
 /** Members of a chunk of a streamed answer. */
 export const chunkMembers = {

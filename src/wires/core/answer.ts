@@ -24,7 +24,7 @@ export interface TextLogprobs {
   readonly text_offset: readonly number[];
 }
 
-export function joinedLogprobs(parts: readonly TextLogprobs[]): TextLogprobs {
+export function concatLogprobs(parts: readonly TextLogprobs[]): TextLogprobs {
   return {
     tokens: parts.flatMap(({ tokens }) => tokens),
     token_logprobs: parts.flatMap(({ token_logprobs }) => token_logprobs),
@@ -34,7 +34,7 @@ export function joinedLogprobs(parts: readonly TextLogprobs[]): TextLogprobs {
 }
 
 /** Members common to all events. */
-interface Common {
+interface EventBase {
   /** Index of the choice, from 0, where a request asked for several answers. Default 0. */
   readonly choice?: number;
   /** Timings of the answer so far, where the request asked for progress. */
@@ -46,7 +46,7 @@ interface Common {
  * content events, one `finish` per choice, and `usage` any number of times anywhere; the last `usage` applies to all
  * choices and must not be summed. `failure` ends the answer, also after a `finish`.
  */
-export type AnswerEvent = Common &
+export type AnswerEvent = EventBase &
   (
     | { readonly type: 'start' /** The provider's id for the answer. */; readonly id?: string }
     /** Progress of the prompt evaluation. */
@@ -98,6 +98,6 @@ export type AnswerEvent = Common &
     | {
         readonly type: 'failure';
         readonly error: WireError /** Whether a retry may succeed. */;
-        readonly again: boolean;
+        readonly isRetryable: boolean;
       }
   );

@@ -1,12 +1,12 @@
 import type { Json } from '../../util/json.ts';
 import type { AnswerEvent } from './answer.ts';
-import type { ResidentAbout } from './wire.ts';
+import type { ResidentMetadata } from './wire.ts';
 
 /** Events of answers. Events that arrive together form one batch; a batch is never empty. */
 export type AnswerBatches = AsyncGenerator<readonly AnswerEvent[], void, undefined>;
 
 /** Collects all events of answers. */
-export async function collected(batches: AnswerBatches): Promise<AnswerEvent[]> {
+export async function collectEvents(batches: AnswerBatches): Promise<AnswerEvent[]> {
   const events: AnswerEvent[] = [];
   for await (const batch of batches) for (const event of batch) events.push(event);
   return events;
@@ -22,7 +22,7 @@ export interface BackendRequest {
 
 export interface BackendAnswer {
   readonly events: AnswerBatches;
-  readonly resident: ResidentAbout;
+  readonly resident: ResidentMetadata;
 }
 
 /**

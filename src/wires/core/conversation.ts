@@ -34,7 +34,7 @@ export interface Message {
 }
 
 export type Part =
-  | { readonly type: 'text'; readonly text: string; readonly cache?: CacheMark }
+  | { readonly type: 'text'; readonly text: string; readonly cache?: CacheBreakpoint }
   | ImagePart
   | FilePart
   /**
@@ -53,7 +53,7 @@ export type Part =
       readonly name: string;
       readonly parts: readonly (ImagePart | { readonly type: 'text'; readonly text: string })[];
       readonly failed: boolean;
-      readonly cache?: CacheMark;
+      readonly cache?: CacheBreakpoint;
     };
 
 export interface ImagePart {
@@ -62,7 +62,7 @@ export interface ImagePart {
     | { readonly url: string }
     | { readonly mediaType: string /** Base64. */; readonly data: string };
   readonly detail?: 'auto' | 'low' | 'high';
-  readonly cache?: CacheMark;
+  readonly cache?: CacheBreakpoint;
 }
 
 export interface FilePart {
@@ -71,7 +71,7 @@ export interface FilePart {
   /** Base64. */
   readonly data: string;
   readonly name?: string;
-  readonly cache?: CacheMark;
+  readonly cache?: CacheBreakpoint;
 }
 
 export interface ToolCallPart {
@@ -82,11 +82,11 @@ export interface ToolCallPart {
   readonly arguments: string;
   /** The provider's signature of the reasoning behind the call (Google's `thoughtSignature`). */
   readonly signature?: string;
-  readonly cache?: CacheMark;
+  readonly cache?: CacheBreakpoint;
 }
 
 /** A cache breakpoint: the prompt up to and including this part is cached for later requests. */
-export interface CacheMark {
+export interface CacheBreakpoint {
   readonly ttl?: '5m' | '1h';
 }
 
@@ -96,7 +96,7 @@ export interface Tool {
   /** JSON Schema. */
   readonly parameters: Readonly<Record<string, unknown>>;
   readonly strict?: boolean;
-  readonly cache?: CacheMark;
+  readonly cache?: CacheBreakpoint;
 }
 
 export interface Reasoning {

@@ -9,9 +9,9 @@ export const levelsOf = ({ efforts: levels = [] }: Pick<UpstreamModel, 'efforts'
   levels;
 
 /** The level nearest to the requested one, the lower of two equally near; undefined where the model has none. */
-export function nearestEffort(wanted: Effort, levels: readonly Effort[]): Effort | undefined {
-  const place = efforts.indexOf(wanted);
-  const distance = (level: Effort) => Math.abs(efforts.indexOf(level) - place);
+export function nearestEffort(requested: Effort, levels: readonly Effort[]): Effort | undefined {
+  const requestedIndex = efforts.indexOf(requested);
+  const distance = (level: Effort) => Math.abs(efforts.indexOf(level) - requestedIndex);
   return [...levels]
     .sort((a, b) => efforts.indexOf(a) - efforts.indexOf(b))
     .reduce<Effort | undefined>(
@@ -21,7 +21,7 @@ export function nearestEffort(wanted: Effort, levels: readonly Effort[]): Effort
 }
 
 /** Fractions of the answer's tokens that may be used for reasoning, for models that take a budget. */
-const shares: Readonly<Record<Effort, number>> = {
+const budgetFractions: Readonly<Record<Effort, number>> = {
   none: 0,
   minimal: 0.1,
   low: 0.2,
@@ -32,7 +32,7 @@ const shares: Readonly<Record<Effort, number>> = {
 };
 
 /** Reasoning budget in tokens out of `maxTokens`; 0 disables reasoning. Leaves room for the answer. */
-export const budgetOf = (effort: Effort, maxTokens: number): number => Math.floor(maxTokens * shares[effort]);
+export const budgetOf = (effort: Effort, maxTokens: number): number => Math.floor(maxTokens * budgetFractions[effort]);
 
 /** The effort whose budget is nearest to `budget` out of `maxTokens`, the lower of two equally near. */
 export function effortOf(budget: number, maxTokens: number): Effort {

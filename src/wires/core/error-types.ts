@@ -21,16 +21,16 @@ const invalid = 'invalid_request_error';
 const refused: ErrorTypes = { openai: invalid, anthropic: invalid, llamaCpp: invalid };
 const failed: ErrorTypes = { openai: 'server_error', anthropic: 'api_error', llamaCpp: 'server_error' };
 /** Error types with the same name on the wires of Anthropic and llama.cpp. */
-const named = (type: 'authentication_error' | 'permission_error' | 'not_found_error'): ErrorTypes => ({
+const sameTypeFor = (type: 'authentication_error' | 'permission_error' | 'not_found_error'): ErrorTypes => ({
   ...refused,
   anthropic: type,
   llamaCpp: type,
 });
 
 const byStatus: Readonly<Record<number, ErrorTypes>> = {
-  401: named('authentication_error'),
-  403: named('permission_error'),
-  404: named('not_found_error'),
+  401: sameTypeFor('authentication_error'),
+  403: sameTypeFor('permission_error'),
+  404: sameTypeFor('not_found_error'),
   408: { ...refused, anthropic: 'timeout_error' },
   413: { ...refused, anthropic: 'request_too_large' },
   429: { openai: 'rate_limit_error', anthropic: 'rate_limit_error', llamaCpp: 'unavailable_error' },

@@ -14,7 +14,7 @@ export type WireErrorType =
 export interface WireErrorOptions extends HttpErrorOptions {
   readonly code?: string;
   /** Additional members of the error object. */
-  readonly more?: Readonly<Record<string, unknown>>;
+  readonly extraMembers?: Readonly<Record<string, unknown>>;
 }
 
 /**
@@ -23,18 +23,18 @@ export interface WireErrorOptions extends HttpErrorOptions {
  */
 export class WireError extends HttpError {
   readonly type: WireErrorType;
-  readonly more: WireErrorOptions['more'];
+  readonly extraMembers: WireErrorOptions['extraMembers'];
 
   constructor(
     status: number,
     type: WireErrorType,
     message: string,
-    { code, more, ...options }: WireErrorOptions = {},
+    { code, extraMembers, ...options }: WireErrorOptions = {},
   ) {
     super(status, code, message, options);
     this.name = 'WireError';
     this.type = type;
-    this.more = more;
+    this.extraMembers = extraMembers;
   }
 
   /** The error object of every wire, in bodies and in streams. OpenAI's clients require all four members. */
@@ -45,7 +45,7 @@ export class WireError extends HttpError {
       param: this.param ?? null,
       code: this.code ?? null,
       ...(this.violations ? { violations: this.violations } : {}),
-      ...this.more,
+      ...this.extraMembers,
     };
   }
 }

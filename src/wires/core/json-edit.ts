@@ -9,15 +9,15 @@ import type { ClientRequest, UpstreamBody } from './wire.ts';
  * @param text text that `JSON.parse` accepts as an object; the running time is linear in its length
  */
 export function editMembers(text: string, edits: Readonly<Record<string, unknown>>): string {
-  const members = membersOf(text);
-  const last = new Map(members.map(({ name }, place) => [name, place]));
+  const members = parseMembers(text);
+  const last = new Map(members.map(({ name }, index) => [name, index]));
   const open = text.indexOf('{') + 1;
   let edited = text.slice(0, members[0]?.start ?? open);
   let kept = 0;
-  members.forEach(({ name, start, value, end }, place) => {
+  members.forEach(({ name, start, value, end }, index) => {
     const isEdited = Object.hasOwn(edits, name);
-    if (last.get(name) !== place || (isEdited && edits[name] === undefined)) return;
-    if (kept++ > 0) edited += text.slice(members[place - 1]?.end, start);
+    if (last.get(name) !== index || (isEdited && edits[name] === undefined)) return;
+    if (kept++ > 0) edited += text.slice(members[index - 1]?.end, start);
     edited += isEdited ? text.slice(start, value) + JSON.stringify(edits[name]) : text.slice(start, end);
   });
   for (const [name, value] of Object.entries(edits)) {
@@ -28,7 +28,7 @@ export function editMembers(text: string, edits: Readonly<Record<string, unknown
 }
 
 /** A request with members replaced, added or removed: as text for a provider, as a value for the local engine. */
-export const editedBody = (
+export const createEditedBody = (
   path: string,
   { text, body }: Pick<ClientRequest, 'text' | 'body'>,
   edits: Json,
@@ -56,37 +56,37 @@ const quote = 0x22;
 const comma = 0x2c;
 const backslash = 0x5c;
 const isSpace = (code: number) => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
-const opens = (code: number) => code === 0x7b || code === 0x5b;
-const closes = (code: number) => code === 0x7d || code === 0x5d;
+const isOpening = (code: number) => code === 0x7b || code === 0x5b;
+const isClosing = (code: number) => code === 0x7d || code === 0x5d;
 
-function membersOf(text: string): Member[] {
+function parseMembers(text: string): Member[] {
   const members: Member[] = [];
-  let at = pastSpace(text, 0);
+  let at = skipSpace(text, 0);
   if (text[at] !== '{') throw new TypeError('expected the text of a JSON object');
-  at = pastSpace(text, at + 1);
+  at = skipSpace(text, at + 1);
   while (text.charCodeAt(at) === quote) {
     const start = at;
-    const nameEnd = pastString(text, at);
+    const nameEnd = skipString(text, at);
     const written = text.slice(start + 1, nameEnd - 1);
     const name = written.includes('\\') ? (JSON.parse(`"${written}"`) as string) : written;
     // Skips the colon.
-    const value = pastSpace(text, pastSpace(text, nameEnd) + 1);
-    const end = pastValue(text, value);
+    const value = skipSpace(text, skipSpace(text, nameEnd) + 1);
+    const end = skipValue(text, value);
     members.push({ name, start, value, end });
-    at = pastSpace(text, end);
-    if (text.charCodeAt(at) === comma) at = pastSpace(text, at + 1);
+    at = skipSpace(text, end);
+    if (text.charCodeAt(at) === comma) at = skipSpace(text, at + 1);
   }
   return members;
 }
 
-function pastSpace(text: string, at: number): number {
-  let past = at;
-  while (isSpace(text.charCodeAt(past))) past++;
-  return past;
+function skipSpace(text: string, at: number): number {
+  let end = at;
+  while (isSpace(text.charCodeAt(end))) end++;
+  return end;
 }
 
 /** @param at offset of the opening quote */
-function pastString(text: string, at: number): number {
+function skipString(text: string, at: number): number {
   let end = at;
   for (;;) {
     end = text.indexOf('"', end + 1);
@@ -97,20 +97,20 @@ function pastString(text: string, at: number): number {
   }
 }
 
-function pastValue(text: string, at: number): number {
+function skipValue(text: string, at: number): number {
   let depth = 0;
-  let past = at;
-  while (past < text.length) {
-    const code = text.charCodeAt(past);
+  let end = at;
+  while (end < text.length) {
+    const code = text.charCodeAt(end);
     if (code === quote) {
-      past = pastString(text, past);
-      if (depth === 0) return past;
+      end = skipString(text, end);
+      if (depth === 0) return end;
       continue;
     }
-    if (depth === 0 && (code === comma || closes(code) || isSpace(code))) return past;
-    if (opens(code)) depth++;
-    past++;
-    if (closes(code) && --depth === 0) return past;
+    if (depth === 0 && (code === comma || isClosing(code) || isSpace(code))) return end;
+    if (isOpening(code)) depth++;
+    end++;
+    if (isClosing(code) && --depth === 0) return end;
   }
   throw new TypeError('the JSON text ends within a value');
 }

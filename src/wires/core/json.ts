@@ -1,5 +1,5 @@
 /** Describes the type of a value for error messages. */
-export const kindOf = (value: unknown): string => {
+export const describeType = (value: unknown): string => {
   if (value === undefined) return 'nothing';
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';
@@ -13,20 +13,20 @@ const longNumber = /\d{16}/;
 const { rawJSON } = JSON as unknown as { rawJSON: (text: string) => unknown };
 type Reviver = (this: unknown, key: string, value: unknown) => unknown;
 
-const asWritten = (_key: string, value: unknown, { source }: { source?: string }): unknown =>
+const keepLongNumbers = (_key: string, value: unknown, { source }: { source?: string }): unknown =>
   typeof value === 'number' && source !== undefined && String(value) !== source && longNumber.test(source)
     ? rawJSON(source)
     : value;
 
 /** Like `JSON.parse`, but numbers that a double would round are serialized again as they were written. */
 export function parseExact(text: string): unknown {
-  return longNumber.test(text) ? JSON.parse(text, asWritten as Reviver) : JSON.parse(text);
+  return longNumber.test(text) ? JSON.parse(text, keepLongNumbers as Reviver) : JSON.parse(text);
 }
 
-type Present<Members> = { [Name in keyof Members]?: NonNullable<Members[Name]> };
+type OmitNullish<Members> = { [Name in keyof Members]?: NonNullable<Members[Name]> };
 
 /** Omits members that are undefined or null. */
-export const present = <Members extends object>(members: Members): Present<Members> =>
+export const omitNullish = <Members extends object>(members: Members): OmitNullish<Members> =>
   Object.fromEntries(
     Object.entries(members).filter(([, value]) => value !== undefined && value !== null),
-  ) as Present<Members>;
+  ) as OmitNullish<Members>;

@@ -6,10 +6,10 @@ const maxPrefixLength = 4096;
  * Content that the provider fetches by reference has no known size. A nonzero file size makes the input bound the whole
  * context window.
  */
-export const unknownSize = 1;
+export const unknownSizeBytes = 1;
 
 /** Counts the input of a request, to bound its tokens. */
-export class Measure {
+export class InputCounter {
   textBytes = 0;
   parts = 0;
   images = 0;
@@ -17,27 +17,27 @@ export class Measure {
   prefix = '';
 
   /** @param text counted where it is a string */
-  text(text: unknown): void {
+  addText(text: unknown): void {
     if (typeof text !== 'string') return;
-    this.bytes(text);
+    this.addBytes(text);
     if (this.prefix.length < maxPrefixLength)
       this.prefix += text.slice(0, maxPrefixLength - this.prefix.length);
   }
 
   /** Counts text that is not part of the prompt prefix. */
-  bytes(text: string): void {
+  addBytes(text: string): void {
     this.textBytes += Buffer.byteLength(text);
   }
 
   /** @param text a string, or token ids; a token is at least one byte of text, so an id counts as one byte */
-  part(text: unknown): void {
+  addPart(text: unknown): void {
     this.parts++;
     if (Array.isArray(text)) this.textBytes += text.length;
-    else this.text(text);
+    else this.addText(text);
   }
 
   /** @param data base64 or a data URL; anything else is not counted */
-  file(data: unknown): void {
+  addFile(data: unknown): void {
     if (typeof data !== 'string') return;
     const start = data.startsWith('data:') ? data.indexOf(',') + 1 : 0;
     this.fileBytes += Math.ceil(((data.length - start) * 3) / 4);

@@ -4,37 +4,37 @@ import { list } from '../../http/schema/list.ts';
 import { refuseHeavyJson } from '../../http/body.ts';
 import { jsonRules } from '../../http/route-body.ts';
 import { flag, text } from './members.ts';
-import { unserved } from './sampling-schema.ts';
+import { unsupportedMember } from './sampling-schema.ts';
 
-const mostGrammar = 100_000;
-const grammarText = text.min(1, 'must not be empty').max(mostGrammar, `at most ${mostGrammar} characters`);
+const maxGrammar = 100_000;
+const grammarText = text.min(1, 'must not be empty').max(maxGrammar, `at most ${maxGrammar} characters`);
 const schema = jsonObject('expected a JSON schema');
 const choices = list(text.min(1, 'must not be empty'), {
   error: 'expected an array of texts',
   empty: 'must not be empty',
-  most: { count: 1000, error: 'at most 1000 texts' },
+  max: { count: 1000, error: 'at most 1000 texts' },
 });
-const nameForm = 'expected a name of 1 to 64 letters, digits, underscores and dashes';
-const jsonText = 'expected a JSON schema, or the text of one';
+const nameError = 'expected a name of 1 to 64 letters, digits, underscores and dashes';
+const schemaOrTextError = 'expected a JSON schema, or the text of one';
 
 /** vLLM also accepts schemas as JSON text. */
 const schemaOrText = z.union(
   [
     schema,
-    grammarText.transform((written, context) => {
-      const parsed = schema.safeParse(parsedJson(written));
+    grammarText.transform((text, context) => {
+      const parsed = schema.safeParse(parseSchemaText(text));
       if (parsed.success) return parsed.data;
-      context.issues.push({ code: 'custom', message: jsonText, input: written });
+      context.issues.push({ code: 'custom', message: schemaOrTextError, input: text });
       return z.NEVER;
     }),
   ],
-  { error: jsonText },
+  { error: schemaOrTextError },
 );
 
-function parsedJson(written: string): unknown {
-  refuseHeavyJson(written, jsonRules);
+function parseSchemaText(text: string): unknown {
+  refuseHeavyJson(text, jsonRules);
   try {
-    return JSON.parse(written) as unknown;
+    return JSON.parse(text) as unknown;
   } catch {
     return undefined;
   }
@@ -51,8 +51,8 @@ export const responseFormat = z.discriminatedUnion(
         .object(
           {
             name: z
-              .string({ error: nameForm })
-              .regex(/^[\w-]{1,64}$/, nameForm)
+              .string({ error: nameError })
+              .regex(/^[\w-]{1,64}$/, nameError)
               .nullish()
               .describe('Has no effect.'),
             description: text.nullish(),
@@ -87,7 +87,7 @@ export const outputMembers = {
     .describe("vLLM's member: a grammar in EBNF with the start rule `root`."),
   ebnf: grammarText.nullish().describe("SGLang's name for `guided_grammar`."),
   regex: grammarText.nullish().describe("SGLang's name for `guided_regex`."),
-  guided_whitespace_pattern: unserved('guided_whitespace_pattern'),
+  guided_whitespace_pattern: unsupportedMember('guided_whitespace_pattern'),
   structured_outputs: z
     .object(
       {
@@ -96,8 +96,8 @@ export const outputMembers = {
         regex: grammarText.nullish(),
         choice: choices.nullish(),
         grammar: grammarText.nullish(),
-        structural_tag: unserved('structural_tag'),
-        whitespace_pattern: unserved('whitespace_pattern'),
+        structural_tag: unsupportedMember('structural_tag'),
+        whitespace_pattern: unsupportedMember('whitespace_pattern'),
       },
       { error: 'expected an object with one of json, regex, choice, grammar and json_object' },
     )

@@ -2,7 +2,7 @@ import { WireError, invalidRequest } from './error.ts';
 import type { UpstreamFault } from './wire.ts';
 
 /** Error members of a provider's response, each where present. */
-export interface ProviderWords {
+export interface ProviderErrorFields {
   readonly message?: unknown;
   readonly code?: unknown;
   readonly type?: unknown;
@@ -12,68 +12,68 @@ export interface ProviderWords {
 /** Classifies a provider's error response for the caller and the router, the same for all wires. */
 export function providerFault(
   status: number,
-  words: ProviderWords,
+  fields: ProviderErrorFields,
   headers: Readonly<Record<string, string>> = {},
 ): UpstreamFault {
-  const said = safeMessage(asText(words.message));
-  const quoted = said === '' ? '' : ` It says: ${said}`;
-  const upstream = (answer: number, code: string, message: string) =>
+  const providerMessage = safeMessage(asText(fields.message));
+  const messageSuffix = providerMessage === '' ? '' : ` It says: ${providerMessage}`;
+  const upstreamError = (answer: number, code: string, message: string) =>
     new WireError(answer, 'upstream_error', message, { code });
-  const retryAfterMs = retryAfter(headers);
-  const later = { again: true, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+  const retryAfterMs = parseRetryAfterMs(headers);
+  const retryable = { isRetryable: true, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
 
-  if (isOutOfCredit(status, words)) {
-    const message = `The provider's account that serves this model is out of credit or quota; retrying does not help until its owner adds some.${quoted}`;
+  if (isOutOfCredit(status, fields)) {
+    const message = `The provider's account that serves this model is out of credit or quota; retrying does not help until its owner adds some.${messageSuffix}`;
     const error = new WireError(502, 'upstream_error', message, {
-      code: quotaExhausted,
+      code: quotaExhaustedCode,
       headers: { 'x-should-retry': 'false' },
     });
     // Never retried at this provider, but possibly at another.
-    return { error, again: true, unwell: false, retryAfterMs: onlyElsewhere };
+    return { error, isRetryable: true, isUnhealthy: false, retryAfterMs: neverRetryHereMs };
   }
   if (isRefusal(status) || status === 500) {
-    if (isContextOverflow(words)) {
-      const message = said === '' ? "The prompt exceeds the model's context window." : said;
-      return { error: upstream(422, 'context_length_exceeded', message), again: false, unwell: false };
+    if (isContextOverflow(fields)) {
+      const message = providerMessage === '' ? "The prompt exceeds the model's context window." : providerMessage;
+      return { error: upstreamError(422, 'context_length_exceeded', message), isRetryable: false, isUnhealthy: false };
     }
   }
   if (isRefusal(status)) {
-    const code = identifier(words.code);
-    const param = identifier(words.param);
-    const error = invalidRequest(said === '' ? 'The provider refused the request.' : said, {
+    const code = safeIdentifier(fields.code);
+    const param = safeIdentifier(fields.param);
+    const error = invalidRequest(providerMessage === '' ? 'The provider refused the request.' : providerMessage, {
       ...(code === undefined ? {} : { code }),
       ...(param === undefined ? {} : { param }),
     });
-    return { error, again: false, unwell: false };
+    return { error, isRetryable: false, isUnhealthy: false };
   }
   switch (status) {
     case 401:
     case 403: {
       const message = "The provider rejected the credential; check the provider's key.";
-      return { error: upstream(502, 'provider_credential_rejected', message), again: false, unwell: false };
+      return { error: upstreamError(502, 'provider_credential_rejected', message), isRetryable: false, isUnhealthy: false };
     }
     case 404: {
-      const message = `The provider does not know the model or the address.${quoted}`;
-      return { error: upstream(502, 'upstream_failed', message), again: false, unwell: false };
+      const message = `The provider does not know the model or the address.${messageSuffix}`;
+      return { error: upstreamError(502, 'upstream_failed', message), isRetryable: false, isUnhealthy: false };
     }
     case 408:
     case 504: {
-      const message = `The provider did not answer in time; try again.${quoted}`;
-      return { error: upstream(504, 'upstream_timeout', message), ...later, unwell: status === 504 };
+      const message = `The provider did not answer in time; try again.${messageSuffix}`;
+      return { error: upstreamError(504, 'upstream_timeout', message), ...retryable, isUnhealthy: status === 504 };
     }
     case 429: {
-      const message = `The provider is rate limiting requests; try again later.${quoted}`;
+      const message = `The provider is rate limiting requests; try again later.${messageSuffix}`;
       const error = new WireError(429, 'rate_limit_error', message, {
         code: 'rate_limit_exceeded',
         headers: { 'retry-after': '1' },
       });
       // A rate limit does not make the provider unhealthy: one caller's requests may be too many while others are
       // served.
-      return { error, ...later, unwell: false };
+      return { error, ...retryable, isUnhealthy: false };
     }
     default: {
-      const message = `The provider failed with status ${status}; try again.${quoted}`;
-      return { error: upstream(502, 'upstream_failed', message), ...later, unwell: true };
+      const message = `The provider failed with status ${status}; try again.${messageSuffix}`;
+      return { error: upstreamError(502, 'upstream_failed', message), ...retryable, isUnhealthy: true };
     }
   }
 }
@@ -82,41 +82,41 @@ export function providerFault(
  * Classifies an error that a provider reports within a stream of status 200. Its code and type determine the equivalent
  * status.
  */
-export function faultInStream(words: ProviderWords): UpstreamFault {
-  return providerFault(statusOf(words), words);
+export function faultInStream(fields: ProviderErrorFields): UpstreamFault {
+  return providerFault(statusOf(fields), fields);
 }
 
 /**
  * Classifies an error event of an answer with status 200. An error that is not retryable is caused by the request and
  * does not count against the provider's health.
  */
-export function faultInAnswer({ error, again }: Pick<UpstreamFault, 'error' | 'again'>): UpstreamFault {
-  const isExhausted = error.code === quotaExhausted;
+export function faultInAnswer({ error, isRetryable }: Pick<UpstreamFault, 'error' | 'isRetryable'>): UpstreamFault {
+  const isExhausted = error.code === quotaExhaustedCode;
   return {
     error,
-    again,
-    unwell: again && error.status >= 500 && !isExhausted,
-    ...(isExhausted ? { retryAfterMs: onlyElsewhere } : {}),
+    isRetryable,
+    isUnhealthy: isRetryable && error.status >= 500 && !isExhausted,
+    ...(isExhausted ? { retryAfterMs: neverRetryHereMs } : {}),
   };
 }
 
 /** An infinite delay: the provider is not asked again for this request. */
-const onlyElsewhere = Number.POSITIVE_INFINITY;
-const quotaExhausted = 'provider_quota_exhausted';
+const neverRetryHereMs = Number.POSITIVE_INFINITY;
+const quotaExhaustedCode = 'provider_quota_exhausted';
 const creditCodes =
   /insufficient_(quota|balance|credits?|funds)|billing_(error|hard_limit|not_active)|payment_required/i;
 /**
  * Anthropic reports it with status 400, xAI with 403 and 429. Google's "quota exceeded" is absent, because it is also
  * used for per-minute limits.
  */
-const creditWords =
+const creditMessages =
   /^your credit balance is too low|^insufficient (account )?balance\b|run out of (available )?credits|used all (available|of your) credits/i;
 
-const isOutOfCredit = (status: number, { message, code, type }: ProviderWords): boolean =>
+const isOutOfCredit = (status: number, { message, code, type }: ProviderErrorFields): boolean =>
   status === 402 ||
   creditCodes.test(asText(code)) ||
   creditCodes.test(asText(type)) ||
-  (status >= 400 && status < 500 && creditWords.test(asText(message)));
+  (status >= 400 && status < 500 && creditMessages.test(asText(message)));
 
 const isRefusal = (status: number) => status === 400 || status === 413 || status === 422;
 
@@ -130,17 +130,17 @@ const namedFaults: readonly (readonly [RegExp, number])[] = [
   [/invalid_(request|argument)|bad_request|content_filter|content_policy|context_length|too_large/i, 400],
 ];
 
-function statusOf(words: ProviderWords): number {
-  const code = Number(words.code);
+function statusOf(fields: ProviderErrorFields): number {
+  const code = Number(fields.code);
   if (Number.isInteger(code) && code >= 400 && code < 600) return code;
-  const names = `${asText(words.code)} ${asText(words.type)}`;
-  if (isContextOverflow(words)) return 400;
+  const names = `${asText(fields.code)} ${asText(fields.type)}`;
+  if (isContextOverflow(fields)) return 400;
   return namedFaults.find(([pattern]) => pattern.test(names))?.[1] ?? 500;
 }
 
 /** Providers use many names for a context overflow; most state it in the message only. */
 const overflowCodes = /context_?(length|window|size).*exceed|exceed.*context|prompt_too_long/i;
-const overflowWords: readonly RegExp[] = [
+const overflowMessages: readonly RegExp[] = [
   // OpenAI, DeepSeek, vLLM: "This model's maximum context length is 8192 tokens. However, you requested 9000..."
   /maximum context length/i,
   // OpenAI's newer message and llama.cpp: "exceeds the (available) context window/size"
@@ -159,33 +159,33 @@ const overflowWords: readonly RegExp[] = [
   /reduce the length of the (messages|prompt|input)/i,
 ];
 
-export function isContextOverflow({ message, code, type }: ProviderWords): boolean {
+export function isContextOverflow({ message, code, type }: ProviderErrorFields): boolean {
   if (overflowCodes.test(asText(code)) || overflowCodes.test(asText(type))) return true;
-  const said = asText(message).slice(0, 4000);
-  return overflowWords.some((pattern) => pattern.test(said));
+  const text = asText(message).slice(0, 4000);
+  return overflowMessages.some((pattern) => pattern.test(text));
 }
 
 /** The provider's requested delay in ms: `retry-after-ms`, or `retry-after` in seconds or as a date. */
-function retryAfter(headers: Readonly<Record<string, string>>): number | undefined {
+function parseRetryAfterMs(headers: Readonly<Record<string, string>>): number | undefined {
   const ms = headers['retry-after-ms'];
   if (ms !== undefined && ms.trim() !== '' && Number(ms) >= 0) return Number(ms);
-  const wish = headers['retry-after'];
-  if (wish === undefined || wish.trim() === '') return undefined;
-  if (Number(wish) >= 0) return Number(wish) * 1000;
-  const date = Date.parse(wish);
+  const retryAfterHeader = headers['retry-after'];
+  if (retryAfterHeader === undefined || retryAfterHeader.trim() === '') return undefined;
+  if (Number(retryAfterHeader) >= 0) return Number(retryAfterHeader) * 1000;
+  const date = Date.parse(retryAfterHeader);
   return Number.isNaN(date) ? undefined : Math.max(0, date - Date.now());
 }
 
 const asText = (value: unknown): string =>
   typeof value === 'string' ? value : typeof value === 'number' ? String(value) : '';
 
-const identifier = (value: unknown): string | undefined =>
+const safeIdentifier = (value: unknown): string | undefined =>
   typeof value === 'string' && /^[\w.[\]-]{1,64}$/.test(value) && safeMessage(value) === value
     ? value
     : undefined;
 
-const longest = 500;
-const cut = '[cut]';
+const maxMessageChars = 500;
+const redactionMark = '[cut]';
 
 /**
  * Sanitizes a provider's message: one line of at most 500 characters, without anything that looks like a credential,
@@ -194,17 +194,17 @@ const cut = '[cut]';
  */
 export function safeMessage(text: string): string {
   const line = text
-    .slice(0, 20 * longest)
+    .slice(0, 20 * maxMessageChars)
     .replaceAll(/[\s\p{Cc}]+/gu, ' ')
     .trim();
   const safe = line
-    .replaceAll(/\b(Bearer|Basic)\s+[^\s"',;]+/gi, `$1 ${cut}`)
+    .replaceAll(/\b(Bearer|Basic)\s+[^\s"',;]+/gi, `$1 ${redactionMark}`)
     .replaceAll(
       /\b((?:api|access|secret|subscription)[ _-]?key|token|password)((?: provided)?\s*[:=]\s*)["']?[^\s"',;]+/gi,
-      `$1$2${cut}`,
+      `$1$2${redactionMark}`,
     )
-    .replaceAll(/[\w.+/=~*•…-]+/g, (word) => (isKeyLike(word) ? cut : word));
-  return safe.length <= longest ? safe : `${safe.slice(0, longest - 1)}…`;
+    .replaceAll(/[\w.+/=~*•…-]+/g, (word) => (isKeyLike(word) ? redactionMark : word));
+  return safe.length <= maxMessageChars ? safe : `${safe.slice(0, maxMessageChars - 1)}…`;
 }
 
 /** Prefixes of providers' keys. */
@@ -224,15 +224,15 @@ function isKeyLike(word: string): boolean {
 function isRandom(word: string): boolean {
   let changes = 0;
   for (let at = 1; at < word.length; at++) {
-    const [before, here] = [kindOf(word.charCodeAt(at - 1)), kindOf(word.charCodeAt(at))];
+    const [before, current] = [characterClass(word.charCodeAt(at - 1)), characterClass(word.charCodeAt(at))];
     // An upper-case letter before lower-case letters begins a word.
-    if (before !== 0 && here !== 0 && before !== here && !(before === 2 && here === 3)) changes++;
+    if (before !== 0 && current !== 0 && before !== current && !(before === 2 && current === 3)) changes++;
   }
   return changes / word.length > 0.24;
 }
 
 /** 0 other, 1 digit, 2 upper case, 3 lower case. */
-function kindOf(code: number): number {
+function characterClass(code: number): number {
   if (code >= 0x30 && code <= 0x39) return 1;
   if (code >= 0x41 && code <= 0x5a) return 2;
   return code >= 0x61 && code <= 0x7a ? 3 : 0;

@@ -6,14 +6,14 @@
  *
  * Only Google signs tool calls. These signatures have no tag, because their member on the wires identifies the issuer.
  */
-export type SealMaker = 'anthropic' | 'google' | 'openai';
+export type SignatureIssuer = 'anthropic' | 'google' | 'openai';
 
-const makers: readonly SealMaker[] = ['anthropic', 'google', 'openai'];
+const issuers: readonly SignatureIssuer[] = ['anthropic', 'google', 'openai'];
 
-export const markSeal = (maker: SealMaker, seal: string): string => `${maker}:${seal}`;
+export const tagSignature = (issuer: SignatureIssuer, signature: string): string => `${issuer}:${signature}`;
 
 /** The provider's original signature; undefined where another provider issued it. */
-export const unmarkSeal = (maker: SealMaker, seal: string | undefined): string | undefined =>
-  seal?.startsWith(`${maker}:`) ? seal.slice(maker.length + 1) : undefined;
+export const untagSignature = (issuer: SignatureIssuer, signature: string | undefined): string | undefined =>
+  signature?.startsWith(`${issuer}:`) ? signature.slice(issuer.length + 1) : undefined;
 
-export const isMarked = (seal: string): boolean => makers.some((maker) => seal.startsWith(`${maker}:`));
+export const isTagged = (signature: string): boolean => issuers.some((issuer) => signature.startsWith(`${issuer}:`));

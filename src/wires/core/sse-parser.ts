@@ -2,7 +2,7 @@ import { StringDecoder } from 'node:string_decoder';
 import type { SseFrame } from './wire.ts';
 
 /** Comments between frames are kept for the raw text up to this many characters. */
-const keptComments = 4096;
+const maxCommentChars = 4096;
 
 /** An event exceeds the size limit. */
 export class OversizedEvent extends Error {}
@@ -15,9 +15,9 @@ export class OversizedEvent extends Error {}
 export class SseParser {
   readonly #decoder = new StringDecoder('utf8');
   readonly #maxChars: number;
-  #begun = false;
+  #hasBegun = false;
   /** The previous chunk ended with CR: a following LF belongs to it. */
-  #afterCr = false;
+  #isAfterCr = false;
   /** Raw text of the current event; never searched again. */
   #raw = '';
   /** Text of the current line; never searched again. */
@@ -25,7 +25,7 @@ export class SseParser {
   #event = '';
   #data: string | undefined;
   /** Number of lines so far; shows that a stream is alive. */
-  lines = 0;
+  lineCount = 0;
 
   /** @param maxChars limit of one event */
   constructor(maxChars: number) {
@@ -36,7 +36,7 @@ export class SseParser {
   push(bytes: Uint8Array): SseFrame[] {
     const frames: SseFrame[] = [];
     const text = this.#decoder.write(bytes);
-    if (text !== '') this.#read(text, frames);
+    if (text !== '') this.#parse(text, frames);
     return frames;
   }
 
@@ -44,29 +44,29 @@ export class SseParser {
   end(): SseFrame[] {
     const frames: SseFrame[] = [];
     const rest = this.#decoder.end();
-    if (rest !== '') this.#read(rest, frames);
-    if (this.#line !== '') this.#read('\n', frames);
+    if (rest !== '') this.#parse(rest, frames);
+    if (this.#line !== '') this.#parse('\n', frames);
     if (this.#data !== undefined) {
       // After a CR, the first LF completes the CRLF.
-      frames.push(this.#frame(this.#data, `${this.#raw}${this.#raw.endsWith('\r') ? '\n\n' : '\n'}`));
+      frames.push(this.#takeFrame(this.#data, `${this.#raw}${this.#raw.endsWith('\r') ? '\n\n' : '\n'}`));
     }
     return frames;
   }
 
-  #read(whole: string, frames: SseFrame[]): void {
+  #parse(whole: string, frames: SseFrame[]): void {
     let text = whole;
-    if (!this.#begun) {
-      this.#begun = true;
+    if (!this.#hasBegun) {
+      this.#hasBegun = true;
       if (text.charCodeAt(0) === 0xfeff) text = text.slice(1);
     }
     let rawFrom = 0;
     let lineFrom = 0;
-    if (this.#afterCr && text !== '') {
-      this.#afterCr = false;
+    if (this.#isAfterCr && text !== '') {
+      this.#isAfterCr = false;
       if (text.charCodeAt(0) === 10) lineFrom = 1;
     }
     let cr = text.indexOf('\r', lineFrom);
-    if (cr === -1 && lineFrom === 0 && this.#raw === '') lineFrom = rawFrom = this.#readPlain(text, frames);
+    if (cr === -1 && lineFrom === 0 && this.#raw === '') lineFrom = rawFrom = this.#parseDataEvents(text, frames);
     let lf = text.indexOf('\n', lineFrom);
     while (lf !== -1 || cr !== -1) {
       let end: number;
@@ -74,7 +74,7 @@ export class SseParser {
       if (cr !== -1 && (lf === -1 || cr < lf)) {
         end = cr;
         next = lf === cr + 1 ? cr + 2 : cr + 1;
-        if (next === text.length && next === cr + 1) this.#afterCr = true;
+        if (next === text.length && next === cr + 1) this.#isAfterCr = true;
       } else {
         end = lf;
         next = lf + 1;
@@ -82,15 +82,15 @@ export class SseParser {
       const part = text.slice(lineFrom, end);
       const line = this.#line === '' ? part : this.#line + part;
       this.#line = '';
-      this.lines += 1;
-      if (line !== '') this.#field(line);
+      this.lineCount += 1;
+      if (line !== '') this.#addField(line);
       else {
         const raw = this.#raw + text.slice(rawFrom, next);
         rawFrom = next;
-        if (this.#data !== undefined) frames.push(this.#frame(this.#data, raw));
+        if (this.#data !== undefined) frames.push(this.#takeFrame(this.#data, raw));
         else {
           this.#event = '';
-          this.#raw = raw.length > keptComments ? '' : raw;
+          this.#raw = raw.length > maxCommentChars ? '' : raw;
         }
       }
       lineFrom = next;
@@ -107,20 +107,20 @@ export class SseParser {
    * Fast path for events with a single `data` line, which nearly all are, at the beginning of a text without CR.
    * @returns the offset of the first other line
    */
-  #readPlain(text: string, frames: SseFrame[]): number {
+  #parseDataEvents(text: string, frames: SseFrame[]): number {
     let from = 0;
     while (text.startsWith('data:', from)) {
       const end = text.indexOf('\n', from);
       if (end === -1 || text.charCodeAt(end + 1) !== 10) break;
       const data = text.slice(text.charCodeAt(from + 5) === 32 ? from + 6 : from + 5, end);
       frames.push({ event: undefined, data, raw: text.slice(from, end + 2) });
-      this.lines += 2;
+      this.lineCount += 2;
       from = end + 2;
     }
     return from;
   }
 
-  #frame(data: string, raw: string): SseFrame {
+  #takeFrame(data: string, raw: string): SseFrame {
     const event = this.#event === '' ? undefined : this.#event;
     this.#event = '';
     this.#data = undefined;
@@ -128,16 +128,16 @@ export class SseParser {
     return { event, data, raw };
   }
 
-  #field(line: string): void {
+  #addField(line: string): void {
     if (line.startsWith('data:')) {
-      const value = valueOf(line, 5);
+      const value = fieldValue(line, 5);
       this.#data = this.#data === undefined ? value : `${this.#data}\n${value}`;
-    } else if (line.startsWith('event:')) this.#event = valueOf(line, 6);
+    } else if (line.startsWith('event:')) this.#event = fieldValue(line, 6);
     else if (line === 'data') this.#data = this.#data === undefined ? '' : `${this.#data}\n`;
     else if (line === 'event') this.#event = '';
   }
 }
 
 /** The value of a field, without one space after the colon. */
-const valueOf = (line: string, from: number): string =>
+const fieldValue = (line: string, from: number): string =>
   line.slice(line.charCodeAt(from) === 32 ? from + 1 : from);

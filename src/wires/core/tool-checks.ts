@@ -1,16 +1,16 @@
-import { exceeds, type Size } from '../../http/schema/json-object.ts';
+import { exceedsSize, type JsonSize } from '../../http/schema/json-object.ts';
 import type { Violation } from '../../http/error.ts';
 
-interface Named {
+interface NamedTool {
   readonly name: string;
 }
 
 /** Limit of all tools together: writing them into a prompt blocks the event loop. */
-const most: Size = { values: 100_000, characters: 4_000_000 };
+const maxSize: JsonSize = { values: 100_000, characters: 4_000_000 };
 
-export function refuseLarge(tools: readonly Named[], violations: Violation[]): void {
-  if (!exceeds(tools, most)) return;
-  const message = `too large: at most ${most.values} values and ${most.characters} characters together`;
+export function refuseLargeTools(tools: readonly NamedTool[], violations: Violation[]): void {
+  if (!exceedsSize(tools, maxSize)) return;
+  const message = `too large: at most ${maxSize.values} values and ${maxSize.characters} characters together`;
   violations.push({ path: 'tools', message });
 }
 
@@ -18,8 +18,8 @@ export function refuseLarge(tools: readonly Named[], violations: Violation[]): v
  * Refuses tools with the same name.
  * @param pathOf the path of a tool's name
  */
-export function refuseTwins(
-  tools: readonly Named[],
+export function refuseDuplicateNames(
+  tools: readonly NamedTool[],
   violations: Violation[],
   pathOf = (index: number) => `tools.${index}.name`,
 ): void {
@@ -33,10 +33,10 @@ export function refuseTwins(
 }
 
 /** Refuses a tool choice that names an undefined tool. */
-export function refuseUnknown(
+export function refuseUnknownTool(
   path: string,
   name: string,
-  tools: readonly Named[],
+  tools: readonly NamedTool[],
   violations: Violation[],
 ): void {
   if (tools.some((tool) => tool.name === name)) return;
@@ -46,7 +46,7 @@ export function refuseUnknown(
 }
 
 /** Refuses a required tool call where no tools are defined. */
-export function refuseNoTools(path: string, tools: readonly Named[], violations: Violation[]): void {
+export function refuseNoTools(path: string, tools: readonly NamedTool[], violations: Violation[]): void {
   if (tools.length > 0) return;
   violations.push({ path, message: 'a tool must be called, but the request defines no tools' });
 }

@@ -5,16 +5,16 @@ import type { ClientWire, Translation, UpstreamWire } from './wire.ts';
  * Composes the translation between a client wire and a provider wire, through the provider-neutral conversation and
  * events.
  */
-export function translated(client: ClientWire, upstream: UpstreamWire): Translation {
+export function composeTranslation(client: ClientWire, upstream: UpstreamWire): Translation {
   return {
     request: (request, options) => upstream.request(client.conversation(request), options),
-    answer(text, about) {
+    answer(text, metadata) {
       const events = upstream.answer(text);
-      return { text: JSON.stringify(client.body(events, about)), events };
+      return { text: JSON.stringify(client.body(events, metadata)), events };
     },
-    stream(about) {
+    stream(metadata) {
       const reader = upstream.reader();
-      const writer = client.writer(about);
+      const writer = client.writer(metadata);
       const write = (events: AnswerEvent[]) => {
         let text = '';
         // Failures are reported by the gateway, which may still try another provider.

@@ -7,16 +7,16 @@ import type { UpstreamFault } from './wire.ts';
  */
 export class UpstreamFailure extends Error implements UpstreamFault {
   readonly error: WireError;
-  readonly again: boolean;
-  readonly unwell: boolean;
+  readonly isRetryable: boolean;
+  readonly isUnhealthy: boolean;
   readonly retryAfterMs?: number;
 
-  constructor({ error, again, unwell, retryAfterMs }: UpstreamFault, options?: ErrorOptions) {
+  constructor({ error, isRetryable, isUnhealthy, retryAfterMs }: UpstreamFault, options?: ErrorOptions) {
     super(error.message, options);
     this.name = 'UpstreamFailure';
     this.error = error;
-    this.again = again;
-    this.unwell = unwell;
+    this.isRetryable = isRetryable;
+    this.isUnhealthy = isUnhealthy;
     if (retryAfterMs !== undefined) this.retryAfterMs = retryAfterMs;
   }
 }

@@ -57,14 +57,14 @@ export interface ClientWire {
    */
   readonly conversation: (request: ClientRequest) => Conversation;
   /** Writes the body of a buffered answer. */
-  readonly body: (events: readonly AnswerEvent[], about: AnswerAbout) => object;
-  readonly writer: (about: AnswerAbout) => StreamWriter;
+  readonly body: (events: readonly AnswerEvent[], metadata: AnswerMetadata) => object;
+  readonly writer: (metadata: AnswerMetadata) => StreamWriter;
   /** Writes the body of an error, `{"error": {...}}` with the further members that clients of the wire expect. */
   readonly errorBody: (error: HttpError, requestId: string) => object;
 }
 
 /** Metadata of an answer. */
-export interface AnswerAbout {
+export interface AnswerMetadata {
   readonly requestId: string;
   /** Catalog id of the model that answers. */
   readonly model: string;
@@ -72,7 +72,7 @@ export interface AnswerAbout {
   readonly created: number;
   readonly request: AnsweredRequest;
   /** Set where the local engine answers. */
-  readonly resident?: ResidentAbout;
+  readonly resident?: ResidentMetadata;
 }
 
 /** The part of a request that its answer repeats. */
@@ -81,7 +81,7 @@ export interface AnsweredRequest {
   readonly facts: Pick<RequestFacts, 'includeUsage' | 'answers'>;
 }
 
-export interface ResidentAbout {
+export interface ResidentMetadata {
   /** Identifies the weights: the same seed gives the same text only on the same weights. */
   readonly fingerprint: string;
 }
@@ -131,7 +131,7 @@ export interface UpstreamOptions {
   /** Maximum number of tokens of the answer: the caller's limit or the default. Always sent. */
   readonly maxTokens: number;
   /** Additional members of the body, in the format of the wire; chat only. */
-  readonly more?: Readonly<Record<string, unknown>>;
+  readonly extraMembers?: Readonly<Record<string, unknown>>;
 }
 
 export interface UpstreamBody {
@@ -153,9 +153,9 @@ export interface UpstreamReader {
 export interface UpstreamFault {
   readonly error: WireError;
   /** Whether a retry may succeed, at this provider or another. */
-  readonly again: boolean;
+  readonly isRetryable: boolean;
   /** Whether the fault counts against the provider's health (5xx, 529; not 429), for the circuit breaker. */
-  readonly unwell: boolean;
+  readonly isUnhealthy: boolean;
   /** Delay before a retry, in ms, as requested by the provider; infinite where only another provider can help. */
   readonly retryAfterMs?: number;
 }
@@ -170,9 +170,9 @@ export interface Translation {
   /** The caller's body for a complete body of the provider, and its events. */
   readonly answer: (
     text: string,
-    about: AnswerAbout,
+    metadata: AnswerMetadata,
   ) => { readonly text: string; readonly events: AnswerEvent[] };
-  readonly stream: (about: AnswerAbout) => StreamTranslation;
+  readonly stream: (metadata: AnswerMetadata) => StreamTranslation;
   readonly failure: UpstreamWire['failure'];
 }
 

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { Json } from '../../util/json.ts';
 import { routedMembers } from '../chat/request-schema.ts';
-import { Measure } from '../core/measure.ts';
-import { eachOf, text } from '../core/members.ts';
-import { checked } from '../core/violations.ts';
+import { InputCounter } from '../core/measure.ts';
+import { splitInputs, text } from '../core/members.ts';
+import { parseOrThrow } from '../core/violations.ts';
 import { embeddingMembers } from './server-schema.ts';
 import type { EmbeddingInput, EmbeddingsFacts } from './types.ts';
 
@@ -15,11 +15,11 @@ export const embeddingsBody = z
  * Reads what the gateway needs to know of a request; checks the members that OpenAI defines.
  * @throws WireError 400 with all violations
  */
-export function embeddingsFacts(body: Json): EmbeddingsFacts {
-  const { model, input, encoding_format: format, dimensions } = checked(embeddingsBody, body);
-  const inputs = eachOf(input);
-  const measure = new Measure();
-  for (const one of inputs) measure.part(one);
+export function readEmbeddingsFacts(body: Json): EmbeddingsFacts {
+  const { model, input, encoding_format: format, dimensions } = parseOrThrow(embeddingsBody, body);
+  const inputs = splitInputs(input);
+  const counter = new InputCounter();
+  for (const element of inputs) counter.addPart(element);
   return {
     model,
     stream: false,
@@ -27,7 +27,7 @@ export function embeddingsFacts(body: Json): EmbeddingsFacts {
     maxTokens: 0,
     answers: inputs.length,
     needs: [{ cap: 'embeddings', param: 'model' }],
-    ...measure.counts,
+    ...counter.counts,
     inputs,
     encoding: format ?? 'float',
     dimensions: dimensions ?? undefined,
@@ -35,5 +35,5 @@ export function embeddingsFacts(body: Json): EmbeddingsFacts {
 }
 
 /** Bytes of a text; a token counts as one byte. */
-export const bytesOf = (input: EmbeddingInput): number =>
+export const countBytes = (input: EmbeddingInput): number =>
   typeof input === 'string' ? Buffer.byteLength(input) : input.length;

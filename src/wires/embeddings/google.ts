@@ -1,7 +1,7 @@
 import { isRecord } from '../../util/json.ts';
 import { unsupported } from '../core/error.ts';
 import { google } from '../google/index.ts';
-import { bodyOf, charged, noEmbeddings, parsed } from './answer.ts';
+import { writeBody, computeCharge, createFailure, parseAnswer } from './answer.ts';
 import type { EmbeddingsTranslation } from './types.ts';
 import { isVector, toBase64 } from './vectors.ts';
 
@@ -12,9 +12,9 @@ export const googleEmbeddings: EmbeddingsTranslation = {
       if (typeof input === 'string') return input;
       throw unsupported('input', `${model.id} embeds texts, not tokens; send the texts themselves as input.`);
     });
-    const named = `models/${model.upstream}`;
+    const modelName = `models/${model.upstream}`;
     const requests = texts.map((text) => ({
-      model: named,
+      model: modelName,
       content: { parts: [{ text }] },
       ...(facts.dimensions === undefined ? {} : { outputDimensionality: facts.dimensions }),
     }));
@@ -25,18 +25,18 @@ export const googleEmbeddings: EmbeddingsTranslation = {
     };
   },
   answer(text, request, model) {
-    const { embeddings, usageMetadata } = parsed(text);
+    const { embeddings, usageMetadata } = parseAnswer(text);
     const items: unknown[] = Array.isArray(embeddings) ? embeddings : [];
     const { inputs, encoding } = request.facts;
     if (items.length !== inputs.length)
-      throw noEmbeddings(`${items.length} embeddings for ${inputs.length} inputs`);
+      throw createFailure(`${items.length} embeddings for ${inputs.length} inputs`);
     const vectors = items.map((item) => {
       const values = isRecord(item) ? item['values'] : undefined;
-      if (!isVector(values)) throw noEmbeddings('an embedding that is not a vector');
+      if (!isVector(values)) throw createFailure('an embedding that is not a vector');
       return encoding === 'base64' ? toBase64(values) : values;
     });
-    const charge = charged(isRecord(usageMetadata) ? usageMetadata['promptTokenCount'] : undefined, request);
-    return { text: JSON.stringify(bodyOf(vectors, model, charge.usage)), ...charge };
+    const charge = computeCharge(isRecord(usageMetadata) ? usageMetadata['promptTokenCount'] : undefined, request);
+    return { text: JSON.stringify(writeBody(vectors, model, charge.usage)), ...charge };
   },
   failure: google.failure,
 };

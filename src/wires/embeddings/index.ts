@@ -4,7 +4,7 @@ import { googleEmbeddings } from './google.ts';
 import { openaiEmbeddings } from './openai.ts';
 import type { EmbeddingsTranslation } from './types.ts';
 
-export { embeddingsFacts } from './facts.ts';
+export { readEmbeddingsFacts } from './facts.ts';
 export type {
   EmbeddingsAnswer,
   EmbeddingsFacts,
@@ -21,7 +21,7 @@ const translations: Readonly<Partial<Record<WireKind, EmbeddingsTranslation>>> =
 };
 
 /** The translation for a provider's embeddings. @throws WireError 400 where its wire has none */
-export function embeddingsOf(provider: WireKind): EmbeddingsTranslation {
+export function embeddingsTranslationOf(provider: WireKind): EmbeddingsTranslation {
   const translation = translations[provider];
   if (!translation)
     throw invalidRequest(

@@ -1,7 +1,7 @@
 import { isRecord } from '../../util/json.ts';
 import { openaiChat } from '../chat/upstream.ts';
 import { editMembers } from '../core/json-edit.ts';
-import { bodyOf, charged, noEmbeddings, parsed } from './answer.ts';
+import { writeBody, computeCharge, createFailure, parseAnswer } from './answer.ts';
 import type { EmbeddingsFacts, EmbeddingsTranslation } from './types.ts';
 import { fromBase64, isVector, toBase64 } from './vectors.ts';
 
@@ -17,58 +17,58 @@ export const openaiEmbeddings: EmbeddingsTranslation = {
     text: editMembers(text, { model: model.upstream }),
   }),
   answer(text, request, model) {
-    const body = parsed(text);
+    const body = parseAnswer(text);
     const { data, usage } = body;
     const items: unknown[] = Array.isArray(data) ? data : [];
     if (items.length !== request.facts.inputs.length)
-      throw noEmbeddings(`${items.length} embeddings for ${request.facts.inputs.length} inputs`);
+      throw createFailure(`${items.length} embeddings for ${request.facts.inputs.length} inputs`);
     const count = isRecord(usage) ? (usage['prompt_tokens'] ?? usage['total_tokens']) : undefined;
-    const charge = charged(count, request);
+    const charge = computeCharge(count, request);
     const { encoding } = request.facts;
-    if (charge.counted && isWhole(body) && items.every((item, index) => isAsAsked(item, index, encoding)))
+    if (charge.isReported && isComplete(body) && items.every((item, index) => hasRequestedEncoding(item, index, encoding)))
       return { text, ...charge };
-    const ours = bodyOf(
-      inOrder(items).map((item) => coded(item['embedding'], encoding)),
+    const rewritten = writeBody(
+      sortByIndex(items).map((item) => encodeVector(item['embedding'], encoding)),
       model,
       charge.usage,
     );
     // Other members of the provider are kept.
-    const said = Object.entries(body).filter(([name]) => name !== 'data' && name !== 'object');
-    const told = Object.fromEntries(said.filter(([name]) => name !== 'usage' || isCount(usage)));
-    return { text: JSON.stringify({ ...ours, ...told }), ...charge };
+    const otherMembers = Object.entries(body).filter(([name]) => name !== 'data' && name !== 'object');
+    const keptMembers = Object.fromEntries(otherMembers.filter(([name]) => name !== 'usage' || isUsage(usage)));
+    return { text: JSON.stringify({ ...rewritten, ...keptMembers }), ...charge };
   },
   failure: openaiChat.failure,
 };
 
-const isCount = (usage: unknown): boolean =>
+const isUsage = (usage: unknown): boolean =>
   isRecord(usage) && Number.isInteger(usage['prompt_tokens']) && Number.isInteger(usage['total_tokens']);
 
-const isWhole = ({ object, model, usage }: Readonly<Record<string, unknown>>): boolean =>
-  object === 'list' && typeof model === 'string' && isCount(usage);
+const isComplete = ({ object, model, usage }: Readonly<Record<string, unknown>>): boolean =>
+  object === 'list' && typeof model === 'string' && isUsage(usage);
 
 type Encoding = EmbeddingsFacts['encoding'];
 
-const isAsAsked = (item: unknown, index: number, encoding: Encoding): boolean =>
+const hasRequestedEncoding = (item: unknown, index: number, encoding: Encoding): boolean =>
   isRecord(item) &&
   item['object'] === 'embedding' &&
   item['index'] === index &&
   (encoding === 'base64' ? typeof item['embedding'] === 'string' : isVector(item['embedding']));
 
 /** Sorts the items by `index`, where the indices are complete. */
-function inOrder(items: readonly unknown[]): Readonly<Record<string, unknown>>[] {
+function sortByIndex(items: readonly unknown[]): Readonly<Record<string, unknown>>[] {
   const records = items.map((item) => (isRecord(item) ? item : {}));
-  const places = new Set(records.map(({ index }) => index));
-  const counted = records.every((_, index) => places.has(index));
-  return counted ? records.sort((a, b) => Number(a['index']) - Number(b['index'])) : records;
+  const indices = new Set(records.map(({ index }) => index));
+  const hasAllIndices = records.every((_, index) => indices.has(index));
+  return hasAllIndices ? records.sort((a, b) => Number(a['index']) - Number(b['index'])) : records;
 }
 
-function coded(embedding: unknown, encoding: Encoding): string | number[] {
+function encodeVector(embedding: unknown, encoding: Encoding): string | number[] {
   if (isVector(embedding)) return encoding === 'base64' ? toBase64(embedding) : embedding;
-  if (typeof embedding !== 'string') throw noEmbeddings('an embedding that is not a vector');
+  if (typeof embedding !== 'string') throw createFailure('an embedding that is not a vector');
   if (encoding === 'base64') return embedding;
   try {
     return fromBase64(embedding);
   } catch {
-    throw noEmbeddings('an embedding that is not base64 of float32 values');
+    throw createFailure('an embedding that is not base64 of float32 values');
   }
 }

@@ -38,5 +38,5 @@ export interface EmbeddingsAnswer {
   readonly text: string;
   readonly usage: Usage;
   /** Whether the provider reported usage; else one token per four bytes of text is charged. */
-  readonly counted: boolean;
+  readonly isReported: boolean;
 }

@@ -5,18 +5,18 @@ import type { AnswerEvent, FinishReason } from '../core/answer.ts';
 import { AnswerIdentity } from '../core/answer-identity.ts';
 import { parseExact } from '../core/json.ts';
 import { faultInAnswer } from '../core/provider-faults.ts';
-import { markSeal } from '../core/seals.ts';
+import { tagSignature } from '../core/seals.ts';
 import type { SseFrame, UpstreamReader } from '../core/wire.ts';
-import { streamFailure } from './faults.ts';
-import { logprobsOf } from './logprobs.ts';
+import { classifyStreamError } from './faults.ts';
+import { readLogprobs } from './logprobs.ts';
 import { PartialArguments } from './partial-arguments.ts';
-import { madeId } from './seals.ts';
-import { UsageCount } from './usage.ts';
+import { generateCallId } from './seals.ts';
+import { UsageReader } from './usage.ts';
 
 /** Reads a complete body. @throws UpstreamFailure where it is not an answer */
-export function answerEvents(text: string): AnswerEvent[] {
+export function readAnswer(text: string): AnswerEvent[] {
   const reader = new GoogleReader();
-  const events = [...reader.take(text), ...reader.end()];
+  const events = [...reader.read(text), ...reader.end()];
   const failure = events.find((event) => event.type === 'failure');
   if (failure) throw new UpstreamFailure(faultInAnswer(failure));
   return events;
@@ -27,24 +27,24 @@ export function answerEvents(text: string): AnswerEvent[] {
  * before the last, also more than once, so the finish event follows at the end.
  */
 export class GoogleReader implements UpstreamReader {
-  readonly #usage = new UsageCount();
+  readonly #usage = new UsageReader();
   readonly #identity = new AnswerIdentity();
-  #started = false;
-  #failed = false;
-  #finish: { reason: string; blocked: boolean } | undefined;
-  #calls = 0;
+  #hasStarted = false;
+  #hasFailed = false;
+  #finish: { reason: string; isBlocked: boolean } | undefined;
+  #callCount = 0;
   /** The call whose arguments are still arriving. */
-  #open: PartialArguments | undefined;
+  #openCall: PartialArguments | undefined;
 
   push({ data }: SseFrame): AnswerEvent[] {
     // Proxies may send keep-alive data, or an OpenAI end marker.
-    return data.trim() === '' || data === '[DONE]' ? [] : this.take(data);
+    return data.trim() === '' || data === '[DONE]' ? [] : this.read(data);
   }
 
-  take(text: string): AnswerEvent[] {
-    if (this.#failed) return [];
+  read(text: string): AnswerEvent[] {
+    if (this.#hasFailed) return [];
     try {
-      return [...this.#chunk(parseExact(text))];
+      return [...this.#readChunk(parseExact(text))];
     } catch (error) {
       if (!(error instanceof SyntaxError || error instanceof RangeError)) throw error;
       return [this.#fail('The provider sent data that is not an answer of generateContent')];
@@ -52,107 +52,107 @@ export class GoogleReader implements UpstreamReader {
   }
 
   end(): AnswerEvent[] {
-    if (this.#failed) return [];
+    if (this.#hasFailed) return [];
     if (!this.#finish) return [this.#fail('The provider broke its answer off')];
-    return [...this.#close(), this.#finished(this.#finish)];
+    return [...this.#closeCall(), this.#finishEvent(this.#finish)];
   }
 
-  *#chunk(chunk: unknown): Generator<AnswerEvent> {
+  *#readChunk(chunk: unknown): Generator<AnswerEvent> {
     if (!isRecord(chunk)) throw new SyntaxError('no object');
     const { error, candidates, promptFeedback, usageMetadata, responseId } = chunk;
     if (isRecord(error)) {
-      this.#failed = true;
-      const fault = streamFailure(error);
-      return yield { type: 'failure', error: fault.error, again: fault.again };
+      this.#hasFailed = true;
+      const fault = classifyStreamError(error);
+      return yield { type: 'failure', error: fault.error, isRetryable: fault.isRetryable };
     }
     if (this.#identity.isOther(responseId, hasParts(candidates)))
       return yield this.#fail('The provider began a second answer within its stream');
-    if (!this.#started) {
-      this.#started = true;
+    if (!this.#hasStarted) {
+      this.#hasStarted = true;
       yield { type: 'start', ...(typeof responseId === 'string' ? { id: responseId } : {}) };
     }
-    const usage = isRecord(usageMetadata) ? this.#usage.take(usageMetadata) : undefined;
+    const usage = isRecord(usageMetadata) ? this.#usage.read(usageMetadata) : undefined;
     if (usage) yield { type: 'usage', usage };
     const candidate: unknown = Array.isArray(candidates) ? (candidates as unknown[])[0] : undefined;
-    if (isRecord(candidate)) yield* this.#candidate(candidate);
-    const blocked = isRecord(promptFeedback) ? promptFeedback['blockReason'] : undefined;
-    if (typeof blocked === 'string') this.#finish = { reason: blocked, blocked: true };
+    if (isRecord(candidate)) yield* this.#readCandidate(candidate);
+    const isBlocked = isRecord(promptFeedback) ? promptFeedback['blockReason'] : undefined;
+    if (typeof isBlocked === 'string') this.#finish = { reason: isBlocked, isBlocked: true };
   }
 
-  *#candidate(candidate: Json): Generator<AnswerEvent> {
+  *#readCandidate(candidate: Json): Generator<AnswerEvent> {
     const { content, finishReason: reason, logprobsResult } = candidate;
     const parts = isRecord(content) && Array.isArray(content['parts']) ? content['parts'] : [];
-    let logprobs = logprobsOf(logprobsResult);
+    let logprobs = readLogprobs(logprobsResult);
     for (const part of parts as unknown[]) {
       if (!isRecord(part)) continue;
-      for (const event of this.#part(part)) {
-        const carries = event.type === 'text' && logprobs.length > 0;
-        yield carries ? { ...event, logprobs } : event;
-        if (carries) logprobs = [];
+      for (const event of this.#readPart(part)) {
+        const hasLogprobs = event.type === 'text' && logprobs.length > 0;
+        yield hasLogprobs ? { ...event, logprobs } : event;
+        if (hasLogprobs) logprobs = [];
       }
     }
-    if (typeof reason === 'string') this.#finish = { reason, blocked: false };
+    if (typeof reason === 'string') this.#finish = { reason, isBlocked: false };
   }
 
-  *#part({ text, thought, functionCall, thoughtSignature }: Json): Generator<AnswerEvent> {
+  *#readPart({ text, thought, functionCall, thoughtSignature }: Json): Generator<AnswerEvent> {
     const signature =
       typeof thoughtSignature === 'string' && thoughtSignature !== '' ? thoughtSignature : undefined;
-    if (isRecord(functionCall)) return yield* this.#call(functionCall, signature);
-    const said = typeof text === 'string' ? text : '';
-    if (said !== '' && thought === true) yield { type: 'reasoning', text: said };
+    if (isRecord(functionCall)) return yield* this.#readCall(functionCall, signature);
+    const partText = typeof text === 'string' ? text : '';
+    if (partText !== '' && thought === true) yield { type: 'reasoning', text: partText };
     // Precedes the text it arrived with, because it signs the reasoning before that text.
     if (signature !== undefined)
-      yield { type: 'reasoning_signature', signature: markSeal('google', signature) };
-    if (said !== '' && thought !== true) yield { type: 'text', text: said };
+      yield { type: 'reasoning_signature', signature: tagSignature('google', signature) };
+    if (partText !== '' && thought !== true) yield { type: 'text', text: partText };
   }
 
   /**
    * Reads a complete call, or a piece of the open call's arguments; a piece without a name and without `willContinue`
    * closes the call.
    */
-  *#call(call: Json, signature: string | undefined): Generator<AnswerEvent> {
+  *#readCall(call: Json, signature: string | undefined): Generator<AnswerEvent> {
     const { name, id, args, partialArgs, willContinue } = call;
     if (typeof name === 'string' && name !== '') {
-      yield* this.#close();
+      yield* this.#closeCall();
       yield {
         type: 'tool_call',
-        index: this.#calls++,
-        id: typeof id === 'string' && id !== '' ? id : madeId(),
+        index: this.#callCount++,
+        id: typeof id === 'string' && id !== '' ? id : generateCallId(),
         name,
         ...(signature === undefined ? {} : { signature }),
       };
-      this.#open = new PartialArguments();
+      this.#openCall = new PartialArguments();
     }
-    if (!this.#open) {
+    if (!this.#openCall) {
       if (args !== undefined || partialArgs !== undefined) throw new SyntaxError('arguments of no call');
       return;
     }
-    if (isRecord(args)) this.#open.merge(args);
-    for (const piece of Array.isArray(partialArgs) ? (partialArgs as unknown[]) : []) this.#open.take(piece);
-    if (willContinue !== true) yield* this.#close();
+    if (isRecord(args)) this.#openCall.merge(args);
+    for (const piece of Array.isArray(partialArgs) ? (partialArgs as unknown[]) : []) this.#openCall.add(piece);
+    if (willContinue !== true) yield* this.#closeCall();
   }
 
-  *#close(): Generator<AnswerEvent> {
-    if (!this.#open) return;
-    yield { type: 'tool_arguments', index: this.#calls - 1, text: this.#open.text };
-    this.#open = undefined;
+  *#closeCall(): Generator<AnswerEvent> {
+    if (!this.#openCall) return;
+    yield { type: 'tool_arguments', index: this.#callCount - 1, text: this.#openCall.text };
+    this.#openCall = undefined;
   }
 
-  #finished({ reason, blocked }: { reason: string; blocked: boolean }): AnswerEvent {
-    const mapped = blocked ? 'content_filter' : finishReason(reason);
-    if (mapped !== undefined)
+  #finishEvent({ reason, isBlocked }: { reason: string; isBlocked: boolean }): AnswerEvent {
+    const mappedReason = isBlocked ? 'content_filter' : finishReason(reason);
+    if (mappedReason !== undefined)
       return {
         type: 'finish',
-        reason: mapped === 'stop' && this.#calls > 0 ? 'tool_calls' : mapped,
-        ...(mapped === 'content_filter' ? { detail: reason } : {}),
+        reason: mappedReason === 'stop' && this.#callCount > 0 ? 'tool_calls' : mappedReason,
+        ...(mappedReason === 'content_filter' ? { detail: reason } : {}),
       };
     return { type: 'finish', reason: 'stop', detail: reason };
   }
 
-  #fail(what: string): AnswerEvent {
-    this.#failed = true;
-    const error = new WireError(502, 'upstream_error', `${what}; try again.`, { code: 'upstream_failed' });
-    return { type: 'failure', error, again: true };
+  #fail(problem: string): AnswerEvent {
+    this.#hasFailed = true;
+    const error = new WireError(502, 'upstream_error', `${problem}; try again.`, { code: 'upstream_failed' });
+    return { type: 'failure', error, isRetryable: true };
   }
 }
 
@@ -166,11 +166,11 @@ const hasParts = (candidates: unknown): boolean =>
       candidate['content']['parts'].length > 0,
   );
 
-const filtered = /SAFETY|RECITATION|BLOCKLIST|PROHIBITED_CONTENT|SPII/;
+const filterReasons = /SAFETY|RECITATION|BLOCKLIST|PROHIBITED_CONTENT|SPII/;
 
 /** Maps a finish reason; undefined for abnormal ends (`MALFORMED_FUNCTION_CALL`, `LANGUAGE`, `OTHER`...). */
 function finishReason(reason: string): FinishReason | undefined {
   if (reason === 'STOP') return 'stop';
   if (reason === 'MAX_TOKENS') return 'length';
-  return filtered.test(reason) ? 'content_filter' : undefined;
+  return filterReasons.test(reason) ? 'content_filter' : undefined;
 }

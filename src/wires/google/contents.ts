@@ -1,7 +1,7 @@
 import { isRecord } from '../../util/json.ts';
 import type { ImagePart, Message, Part, ToolCallPart } from '../core/conversation.ts';
-import { unmarkSeal } from '../core/seals.ts';
-import { absentSeal, givenId } from './seals.ts';
+import { untagSignature } from '../core/seals.ts';
+import { placeholderSignature, callIdMember } from './seals.ts';
 
 type GooglePart = Record<string, unknown>;
 
@@ -20,23 +20,23 @@ interface Contents {
  * the system instruction.
  * @param requiresSignatures whether the model refuses calls without a signature
  */
-export function contentsOf(messages: readonly Message[], sealed: boolean): Contents {
+export function writeContents(messages: readonly Message[], requiresSignatures: boolean): Contents {
   const system = messages
     .filter(({ role }) => role === 'system')
     .flatMap(({ parts }) => parts)
     .flatMap((part) => (part.type === 'text' && part.text !== '' ? [{ text: part.text }] : []));
   const contents: Content[] = [];
-  for (const { role, parts: said } of messages) {
+  for (const { role, parts: messageParts } of messages) {
     if (role === 'system') continue;
-    const speaker = role === 'assistant' ? 'model' : 'user';
-    const parts = speaker === 'model' ? modelParts(said, sealed) : said.flatMap(userParts);
+    const contentRole = role === 'assistant' ? 'model' : 'user';
+    const parts = contentRole === 'model' ? writeModelParts(messageParts, requiresSignatures) : messageParts.flatMap(writeUserParts);
     if (parts.length === 0) continue;
     const last = contents.at(-1);
     // Pushed one by one, because spreading a hundred thousand parts would overflow the stack.
-    if (last?.role === speaker) for (const part of parts) last.parts.push(part);
-    else contents.push({ role: speaker, parts });
+    if (last?.role === contentRole) for (const part of parts) last.parts.push(part);
+    else contents.push({ role: contentRole, parts });
   }
-  for (const { role, parts } of contents) if (role === 'user') parts.sort(resultsFirst);
+  for (const { role, parts } of contents) if (role === 'user') parts.sort(compareResultsFirst);
   // Google requires at least one turn, so system messages alone become a user turn.
   if (contents.length === 0)
     return { contents: [{ role: 'user', parts: system.length > 0 ? system : [{ text: '' }] }] };
@@ -44,22 +44,22 @@ export function contentsOf(messages: readonly Message[], sealed: boolean): Conte
 }
 
 /** The results of parallel calls must directly follow the calls. */
-const resultsFirst = (a: GooglePart, b: GooglePart): number =>
+const compareResultsFirst = (a: GooglePart, b: GooglePart): number =>
   Number('functionResponse' in b) - Number('functionResponse' in a);
 
-function userParts(part: Part): GooglePart[] {
+function writeUserParts(part: Part): GooglePart[] {
   switch (part.type) {
     case 'text':
       return part.text === '' ? [] : [{ text: part.text }];
     case 'image':
-      return [image(part)];
+      return [writeImage(part)];
     case 'file':
       return [{ inlineData: { mimeType: part.mediaType, data: part.data } }];
     case 'tool_result': {
-      const texts = part.parts.flatMap((each) => (each.type === 'text' ? [each.text] : []));
+      const texts = part.parts.flatMap((resultPart) => (resultPart.type === 'text' ? [resultPart.text] : []));
       const response = { [part.failed ? 'error' : 'output']: texts.join('\n') };
-      const images = part.parts.flatMap((each) => (each.type === 'image' ? [image(each)] : []));
-      return [{ functionResponse: { ...givenId(part.id), name: part.name, response } }, ...images];
+      const images = part.parts.flatMap((resultPart) => (resultPart.type === 'image' ? [writeImage(resultPart)] : []));
+      return [{ functionResponse: { ...callIdMember(part.id), name: part.name, response } }, ...images];
     }
     default:
       return [];
@@ -70,44 +70,44 @@ function userParts(part: Part): GooglePart[] {
  * Writes the parts of a model turn. A reasoning signature is returned on the part it arrived with: the following text,
  * or the preceding one.
  */
-function modelParts(said: readonly Part[], sealed: boolean): GooglePart[] {
+function writeModelParts(messageParts: readonly Part[], requiresSignatures: boolean): GooglePart[] {
   const parts: GooglePart[] = [];
-  let seal: string | undefined;
+  let pendingSignature: string | undefined;
   let calls = 0;
-  const place = () => {
-    if (seal === undefined) return;
+  const attachSignature = () => {
+    if (pendingSignature === undefined) return;
     const last = parts.at(-1);
-    if (last && 'text' in last && !('thoughtSignature' in last)) last['thoughtSignature'] = seal;
-    else parts.push({ text: '', thoughtSignature: seal });
-    seal = undefined;
+    if (last && 'text' in last && !('thoughtSignature' in last)) last['thoughtSignature'] = pendingSignature;
+    else parts.push({ text: '', thoughtSignature: pendingSignature });
+    pendingSignature = undefined;
   };
-  for (const part of said) {
+  for (const part of messageParts) {
     if (part.type === 'reasoning') {
-      const signature = unmarkSeal('google', part.signature);
+      const signature = untagSignature('google', part.signature);
       if (signature === undefined) continue;
-      place();
-      seal = signature;
+      attachSignature();
+      pendingSignature = signature;
     } else if (part.type === 'text' || part.type === 'refusal') {
       if (part.text === '') continue;
-      parts.push({ text: part.text, ...(seal === undefined ? {} : { thoughtSignature: seal }) });
-      seal = undefined;
+      parts.push({ text: part.text, ...(pendingSignature === undefined ? {} : { thoughtSignature: pendingSignature }) });
+      pendingSignature = undefined;
     } else if (part.type === 'tool_call') {
       // Of parallel calls only the first has a signature.
-      const signature = part.signature ?? (sealed && calls === 0 ? absentSeal : undefined);
+      const signature = part.signature ?? (requiresSignatures && calls === 0 ? placeholderSignature : undefined);
       calls += 1;
-      place();
+      attachSignature();
       parts.push({
-        functionCall: { ...givenId(part.id), name: part.name, args: argumentsOf(part) },
+        functionCall: { ...callIdMember(part.id), name: part.name, args: parseArguments(part) },
         ...(signature === undefined ? {} : { thoughtSignature: signature }),
       });
-    } else if (part.type === 'image') parts.push(image(part));
+    } else if (part.type === 'image') parts.push(writeImage(part));
   }
-  place();
+  attachSignature();
   return parts;
 }
 
 /** Parses the arguments of a call. Google requires an object; any other value is wrapped in one. */
-function argumentsOf(call: ToolCallPart): unknown {
+function parseArguments(call: ToolCallPart): unknown {
   if (call.arguments.trim() === '') return {};
   try {
     const parsed: unknown = JSON.parse(call.arguments);
@@ -125,8 +125,8 @@ const mediaTypes: Readonly<Record<string, string>> = {
   heif: 'image/heif',
 };
 
-function image({ source }: ImagePart): GooglePart {
+function writeImage({ source }: ImagePart): GooglePart {
   if ('data' in source) return { inlineData: { mimeType: source.mediaType, data: source.data } };
-  const ending = /\.(\w+)(?:[?#]|$)/.exec(source.url)?.[1]?.toLowerCase() ?? '';
-  return { fileData: { mimeType: mediaTypes[ending] ?? 'image/jpeg', fileUri: source.url } };
+  const extension = /\.(\w+)(?:[?#]|$)/.exec(source.url)?.[1]?.toLowerCase() ?? '';
+  return { fileData: { mimeType: mediaTypes[extension] ?? 'image/jpeg', fileUri: source.url } };
 }

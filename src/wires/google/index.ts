@@ -1,13 +1,13 @@
 import { invalidRequest } from '../core/error.ts';
 import type { Conversation } from '../core/conversation.ts';
 import type { UpstreamOptions, UpstreamWire } from '../core/wire.ts';
-import { answerEvents, GoogleReader } from './answer.ts';
-import { googleFailure } from './faults.ts';
-import { requestBody } from './request.ts';
+import { readAnswer, GoogleReader } from './answer.ts';
+import { classifyFailure } from './faults.ts';
+import { writeRequestBody } from './request.ts';
 
-function bodyText(conversation: Conversation, options: UpstreamOptions): string {
+function writeBodyText(conversation: Conversation, options: UpstreamOptions): string {
   try {
-    return JSON.stringify(requestBody(conversation, options));
+    return JSON.stringify(writeRequestBody(conversation, options));
   } catch (error) {
     // Stack overflow.
     if (!(error instanceof RangeError)) throw error;
@@ -23,10 +23,10 @@ export const google: UpstreamWire = {
     return {
       path: `/models/${encodeURIComponent(model.upstream)}:${method}`,
       headers: {},
-      text: bodyText(conversation, options),
+      text: writeBodyText(conversation, options),
     };
   },
-  answer: answerEvents,
+  answer: readAnswer,
   reader: () => new GoogleReader(),
-  failure: googleFailure,
+  failure: classifyFailure,
 };

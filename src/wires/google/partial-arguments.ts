@@ -4,28 +4,28 @@ import { isRecord, type Json } from '../../util/json.ts';
  * Assembles the arguments of a call from pieces with a JSON path each (`$.places[0].name`); string values are appended.
  */
 export class PartialArguments {
-  #value: Record<string, unknown> = bare();
+  #value: Record<string, unknown> = createBareObject();
 
   /** Merges complete arguments, or some of their members. */
   merge(members: Json): void {
-    this.#value = Object.assign(bare(), this.#value, members);
+    this.#value = Object.assign(createBareObject(), this.#value, members);
   }
 
   /** Adds a piece. @throws RangeError where the path of the piece is invalid */
-  take(piece: unknown): void {
+  add(piece: unknown): void {
     if (!isRecord(piece) || typeof piece['jsonPath'] !== 'string') throw new RangeError('no path');
-    const path = segmentsOf(piece['jsonPath']);
+    const path = parsePath(piece['jsonPath']);
     const name = path.pop();
     if (typeof name !== 'string' && typeof name !== 'number') throw new RangeError('the path is the whole');
     const inner = [...path.slice(1), name];
-    let at: Holder = this.#value;
+    let container: Container = this.#value;
     if (typeof (path[0] ?? name) === 'number') throw new RangeError('arguments are no list');
-    path.forEach((segment, place) => {
-      at = within(at, segment, typeof inner[place] === 'number');
+    path.forEach((segment, index) => {
+      container = descend(container, segment, typeof inner[index] === 'number');
     });
-    const before = read(at, name);
+    const previous = read(container, name);
     const text = piece['stringValue'];
-    write(at, name, typeof text === 'string' && typeof before === 'string' ? before + text : valueOf(piece));
+    write(container, name, typeof text === 'string' && typeof previous === 'string' ? previous + text : pieceValue(piece));
   }
 
   get text(): string {
@@ -33,40 +33,40 @@ export class PartialArguments {
   }
 }
 
-type Holder = Record<string, unknown> | unknown[];
+type Container = Record<string, unknown> | unknown[];
 
 /** Without a prototype, because the model chooses the names. */
-const bare = (): Record<string, unknown> => Object.create(null) as Record<string, unknown>;
+const createBareObject = (): Record<string, unknown> => Object.create(null) as Record<string, unknown>;
 
-function valueOf(piece: Json): unknown {
+function pieceValue(piece: Json): unknown {
   for (const name of ['stringValue', 'numberValue', 'boolValue']) if (name in piece) return piece[name];
   return null;
 }
 
-function within(holder: Holder, segment: string | number, list: boolean): Holder {
-  const found = read(holder, segment);
-  if (typeof found === 'object' && found !== null) return found as Holder;
-  const made: Holder = list ? [] : bare();
-  write(holder, segment, made);
-  return made;
+function descend(container: Container, segment: string | number, isList: boolean): Container {
+  const existing = read(container, segment);
+  if (typeof existing === 'object' && existing !== null) return existing as Container;
+  const created: Container = isList ? [] : createBareObject();
+  write(container, segment, created);
+  return created;
 }
 
-function read(holder: Holder, segment: string | number): unknown {
-  if (Array.isArray(holder) !== (typeof segment === 'number')) throw new RangeError('list or object?');
-  return Object.hasOwn(holder, segment) ? (holder as Record<string, unknown>)[segment] : undefined;
+function read(container: Container, segment: string | number): unknown {
+  if (Array.isArray(container) !== (typeof segment === 'number')) throw new RangeError('list or object?');
+  return Object.hasOwn(container, segment) ? (container as Record<string, unknown>)[segment] : undefined;
 }
 
-function write(holder: Holder, segment: string | number, value: unknown): void {
+function write(container: Container, segment: string | number, value: unknown): void {
   // Items arrive in order; an array with holes could become as long as any index.
-  if (Array.isArray(holder) && typeof segment === 'number' && segment > holder.length)
+  if (Array.isArray(container) && typeof segment === 'number' && segment > container.length)
     throw new RangeError('an item is missing');
   // Assignment would treat `__proto__` specially.
-  const kept = { value, writable: true, enumerable: true, configurable: true };
-  Object.defineProperty(holder, segment, kept);
+  const descriptor = { value, writable: true, enumerable: true, configurable: true };
+  Object.defineProperty(container, segment, descriptor);
 }
 
 /** Parses the part of RFC 9535 that addresses a single location: `.name`, `['name']`, `["name"]`, `[0]`. */
-function segmentsOf(path: string): (string | number)[] {
+function parsePath(path: string): (string | number)[] {
   const segments: (string | number)[] = [];
   const pattern = /\.([^.[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]/gy;
   if (!path.startsWith('$')) throw new RangeError('no path');
@@ -77,14 +77,14 @@ function segmentsOf(path: string): (string | number)[] {
     const [, name, index, single, double] = match;
     if (index !== undefined) segments.push(Number(index));
     else if (name !== undefined) segments.push(name);
-    else segments.push(unescaped(single === undefined ? (double ?? '') : single));
+    else segments.push(unescape(single === undefined ? (double ?? '') : single));
   }
   return segments;
 }
 
 const escapes: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
 
-const unescaped = (text: string): string =>
+const unescape = (text: string): string =>
   text.replaceAll(/\\(?:u([0-9a-f]{4})|([^]))/gi, (_, code: string | undefined, letter: string) =>
     code === undefined ? (escapes[letter] ?? letter) : String.fromCharCode(Number.parseInt(code, 16)),
   );

@@ -3,11 +3,11 @@ import { unsupported } from '../core/error.ts';
 import type { Conversation, Tool } from '../core/conversation.ts';
 import { budgetOf, levelsOf, nearestEffort } from '../core/effort.ts';
 import type { UpstreamOptions } from '../core/wire.ts';
-import { contentsOf } from './contents.ts';
+import { writeContents } from './contents.ts';
 import { reduceSchema } from './schema.ts';
 
 /** Writes a conversation as a Gemini request. @throws WireError 400 for content that Google does not support */
-export function requestBody(conversation: Conversation, options: UpstreamOptions): Json {
+export function writeRequestBody(conversation: Conversation, options: UpstreamOptions): Json {
   const { tools, toolChoice, parallelToolCalls } = conversation;
   if (parallelToolCalls === false && tools.length > 0 && toolChoice !== 'none')
     throw unsupported(
@@ -15,10 +15,10 @@ export function requestBody(conversation: Conversation, options: UpstreamOptions
       `${options.model.id} always allows several tool calls per answer; leave parallel_tool_calls out.`,
     );
   return {
-    ...contentsOf(conversation.messages, takesLevels(options)),
+    ...writeContents(conversation.messages, hasThinkingLevels(options)),
     ...(tools.length === 0
       ? {}
-      : { tools: [{ functionDeclarations: tools.map(declaration) }], ...toolConfig(toolChoice) }),
+      : { tools: [{ functionDeclarations: tools.map(writeFunctionDeclaration) }], ...toolConfig(toolChoice) }),
     generationConfig: generationConfig(conversation, options),
   };
 }
@@ -27,16 +27,16 @@ export function requestBody(conversation: Conversation, options: UpstreamOptions
  * Whether the model has thinking levels. These are the models from the third generation on, which also require their
  * signatures back.
  */
-const takesLevels = ({ model }: UpstreamOptions): boolean => levelsOf(model).length > 0;
+const hasThinkingLevels = ({ model }: UpstreamOptions): boolean => levelsOf(model).length > 0;
 
-function declaration({ name, description, parameters }: Tool): Json {
+function writeFunctionDeclaration({ name, description, parameters }: Tool): Json {
   const { properties } = parameters;
-  const empty = isRecord(properties) && Object.keys(properties).length === 0;
-  const none = Object.keys(parameters).length === 0 || empty;
+  const hasNoProperties = isRecord(properties) && Object.keys(properties).length === 0;
+  const hasNoParameters = Object.keys(parameters).length === 0 || hasNoProperties;
   return {
     name,
     ...(description === undefined ? {} : { description }),
-    ...(none ? {} : { parametersJsonSchema: reduceSchema(parameters) }),
+    ...(hasNoParameters ? {} : { parametersJsonSchema: reduceSchema(parameters) }),
   };
 }
 
@@ -64,13 +64,13 @@ function generationConfig(conversation: Conversation, options: UpstreamOptions):
     stopSequences: stop.length > 0 ? stop : undefined,
     responseLogprobs: topLogprobs === undefined ? undefined : true,
     logprobs: topLogprobs === undefined || topLogprobs === 0 ? undefined : topLogprobs,
-    ...formatConfig(conversation.format),
+    ...writeFormatConfig(conversation.format),
     thinkingConfig: thinkingConfig(conversation.reasoning, options),
   };
   return Object.fromEntries(Object.entries(config).filter(([, value]) => value !== undefined));
 }
 
-function formatConfig(format: Conversation['format']): Json {
+function writeFormatConfig(format: Conversation['format']): Json {
   if (format.type === 'text') return {};
   const json = { responseMimeType: 'application/json' };
   return format.type === 'json' ? json : { ...json, responseJsonSchema: reduceSchema(format.schema) };
@@ -82,20 +82,20 @@ function formatConfig(format: Conversation['format']): Json {
 function thinkingConfig(reasoning: Conversation['reasoning'], options: UpstreamOptions): Json | undefined {
   const { model, maxTokens } = options;
   if (reasoning === undefined || !model.caps.has('reasoning')) return undefined;
-  const { effort, maxTokens: wanted } = reasoning;
-  if (effort !== undefined && takesLevels(options)) {
+  const { effort, maxTokens: requestedTokens } = reasoning;
+  if (effort !== undefined && hasThinkingLevels(options)) {
     const level = nearestEffort(effort, levelsOf(model));
-    return level === 'none' ? off : { thinkingLevel: level, includeThoughts: effort !== 'none' };
+    return level === 'none' ? thinkingDisabled : { thinkingLevel: level, includeThoughts: effort !== 'none' };
   }
-  if (wanted === undefined && effort === undefined) return { includeThoughts: true };
+  if (requestedTokens === undefined && effort === undefined) return { includeThoughts: true };
   const budget =
-    wanted !== undefined
-      ? Math.min(wanted, maxTokens)
-      : budgetWithin(budgetOf(effort ?? 'medium', maxTokens));
-  return budget === 0 ? off : { thinkingBudget: budget, includeThoughts: true };
+    requestedTokens !== undefined
+      ? Math.min(requestedTokens, maxTokens)
+      : clampBudget(budgetOf(effort ?? 'medium', maxTokens));
+  return budget === 0 ? thinkingDisabled : { thinkingBudget: budget, includeThoughts: true };
 }
 
-const off = { thinkingBudget: 0, includeThoughts: false };
+const thinkingDisabled = { thinkingBudget: 0, includeThoughts: false };
 
 /** The budget range that all models with budgets accept; they refuse others. */
-const budgetWithin = (budget: number): number => (budget === 0 ? 0 : Math.min(Math.max(budget, 512), 24_576));
+const clampBudget = (budget: number): number => (budget === 0 ? 0 : Math.min(Math.max(budget, 512), 24_576));

@@ -4,7 +4,7 @@ import { isRecord, type Json } from '../../util/json.ts';
  * Keywords that Google supports in `responseJsonSchema` and `parametersJsonSchema`; other keywords may make it refuse
  * the schema.
  */
-const plain = new Set([
+const copiedKeywords = new Set([
   '$id',
   '$anchor',
   'type',
@@ -22,9 +22,9 @@ const plain = new Set([
   'required',
   'propertyOrdering',
 ]);
-const ofOne = new Set(['items', 'additionalProperties']);
-const ofMany = new Set(['prefixItems', 'anyOf', 'oneOf']);
-const named = new Map([
+const schemaKeywords = new Set(['items', 'additionalProperties']);
+const schemaListKeywords = new Set(['prefixItems', 'anyOf', 'oneOf']);
+const schemaMapKeywords = new Map([
   ['properties', 'properties'],
   ['$defs', '$defs'],
   ['definitions', '$defs'],
@@ -37,28 +37,28 @@ const named = new Map([
 export function reduceSchema(schema: unknown): unknown {
   if (typeof schema === 'boolean') return schema;
   if (!isRecord(schema)) return {};
-  const whole = merged(schema);
-  const { $ref } = whole;
-  if (typeof $ref !== 'string') return reduceMembers(whole);
+  const merged = mergeAllOf(schema);
+  const { $ref } = merged;
+  if (typeof $ref !== 'string') return reduceMembers(merged);
   // Only definitions may be next to a reference.
-  const definitions = reduceMembers(pick(whole, ['$defs', 'definitions']));
+  const definitions = reduceMembers(pick(merged, ['$defs', 'definitions']));
   return { $ref: $ref.replace(/^#\/definitions\//, '#/$defs/'), ...definitions };
 }
 
 function reduceMembers(schema: Json): Json {
   const reduced: Record<string, unknown> = {};
-  const { const: only, nullable } = schema;
+  const { const: constValue, nullable } = schema;
   for (const [keyword, value] of Object.entries(schema)) {
-    const group = named.get(keyword);
-    if (plain.has(keyword)) reduced[keyword] = value;
-    else if (ofOne.has(keyword)) reduced[keyword] = Array.isArray(value) ? {} : reduceSchema(value);
-    else if (ofMany.has(keyword) && Array.isArray(value)) reduced[keyword] = value.map(reduceSchema);
-    else if (group !== undefined && isRecord(value)) {
-      const members = Object.entries(value).map(([name, each]) => [name, reduceSchema(each)] as const);
-      reduced[group] = { ...(reduced[group] as Json | undefined), ...Object.fromEntries(members) };
+    const targetKeyword = schemaMapKeywords.get(keyword);
+    if (copiedKeywords.has(keyword)) reduced[keyword] = value;
+    else if (schemaKeywords.has(keyword)) reduced[keyword] = Array.isArray(value) ? {} : reduceSchema(value);
+    else if (schemaListKeywords.has(keyword) && Array.isArray(value)) reduced[keyword] = value.map(reduceSchema);
+    else if (targetKeyword !== undefined && isRecord(value)) {
+      const members = Object.entries(value).map(([name, memberSchema]) => [name, reduceSchema(memberSchema)] as const);
+      reduced[targetKeyword] = { ...(reduced[targetKeyword] as Json | undefined), ...Object.fromEntries(members) };
     }
   }
-  if (only !== undefined) reduced['enum'] = [only];
+  if (constValue !== undefined) reduced['enum'] = [constValue];
   if (nullable === true && typeof reduced['type'] === 'string') reduced['type'] = [reduced['type'], 'null'];
   return reduced;
 }
@@ -67,27 +67,27 @@ function reduceMembers(schema: Json): Json {
  * Merges the members of `allOf` into the schema: `properties` and `required` are joined, for other keywords the first
  * value is used.
  */
-function merged(schema: Json): Json {
+function mergeAllOf(schema: Json): Json {
   const { allOf, ...rest } = schema;
   if (!Array.isArray(allOf)) return schema;
-  let whole: Json = rest;
+  let merged: Json = rest;
   for (const part of allOf as unknown[]) {
     if (!isRecord(part)) continue;
-    const other = merged(part);
-    whole = {
+    const other = mergeAllOf(part);
+    merged = {
       ...other,
-      ...whole,
-      ...joined(whole, other, 'properties', (a: Json, b: Json) => ({ ...b, ...a })),
-      ...joined(whole, other, '$defs', (a: Json, b: Json) => ({ ...b, ...a })),
-      ...joined(whole, other, 'required', (a: readonly string[], b: readonly string[]) => [
+      ...merged,
+      ...joinKeyword(merged, other, 'properties', (a: Json, b: Json) => ({ ...b, ...a })),
+      ...joinKeyword(merged, other, '$defs', (a: Json, b: Json) => ({ ...b, ...a })),
+      ...joinKeyword(merged, other, 'required', (a: readonly string[], b: readonly string[]) => [
         ...new Set([...a, ...b]),
       ]),
     };
   }
-  return whole;
+  return merged;
 }
 
-function joined<T>(a: Json, b: Json, keyword: string, join: (a: T, b: T) => T): Json {
+function joinKeyword<T>(a: Json, b: Json, keyword: string, join: (a: T, b: T) => T): Json {
   const [first, second] = [a[keyword], b[keyword]];
   return first !== undefined && second !== undefined ? { [keyword]: join(first as T, second as T) } : {};
 }

@@ -13,33 +13,33 @@ const members = [
  * Reads `usageMetadata`, which every chunk of a stream repeats with the counts of the whole answer so far; a missing
  * count keeps its value.
  */
-export class UsageCount {
+export class UsageReader {
   readonly #counts = new Map<string, number>();
 
   /** Returns undefined where the metadata contains no count. */
-  take(metadata: Json): Usage | undefined {
-    let counted = false;
+  read(metadata: Json): Usage | undefined {
+    let hasCounts = false;
     for (const name of members) {
       const value = metadata[name];
       if (typeof value !== 'number' || !(value >= 0)) continue;
       this.#counts.set(name, value);
-      counted = true;
+      hasCounts = true;
     }
-    return counted ? this.#usage() : undefined;
+    return hasCounts ? this.#usage() : undefined;
   }
 
   #usage(): Usage {
-    const of = (name: (typeof members)[number]) => this.#counts.get(name) ?? 0;
+    const countOf = (name: (typeof members)[number]) => this.#counts.get(name) ?? 0;
     // Cached tokens are included in the prompt tokens; thinking tokens are not included in the candidate tokens.
-    const input = of('promptTokenCount') + of('toolUsePromptTokenCount');
-    const cacheRead = Math.min(of('cachedContentTokenCount'), input);
+    const input = countOf('promptTokenCount') + countOf('toolUsePromptTokenCount');
+    const cacheRead = Math.min(countOf('cachedContentTokenCount'), input);
     return {
       fresh: input - cacheRead,
       cacheWrite: 0,
       cacheWrite1h: 0,
       cacheRead,
-      output: of('candidatesTokenCount') + of('thoughtsTokenCount'),
-      reasoning: of('thoughtsTokenCount'),
+      output: countOf('candidatesTokenCount') + countOf('thoughtsTokenCount'),
+      reasoning: countOf('thoughtsTokenCount'),
     };
   }
 }

@@ -49,7 +49,7 @@ const probabilities = z.array(
   ]),
 );
 
-const head = {
+const commonMembers = {
   index: z.int().describe('Index of the prompt, or of the answer where a prompt has several.'),
   content: z.string(),
   tokens: z.array(z.int()),
@@ -60,7 +60,7 @@ const head = {
 
 export const completionPart = z
   .object({
-    ...head,
+    ...commonMembers,
     stop: z.literal(false),
     completion_probabilities: probabilities.optional(),
     timings: timings.optional(),
@@ -73,7 +73,7 @@ export type CompletionPart = z.infer<typeof completionPart>;
 
 export const completionAnswer = z
   .object({
-    ...head,
+    ...commonMembers,
     stop: z.literal(true),
     model: z.string(),
     generation_settings: generationSettings,

@@ -7,10 +7,10 @@ import { isTokenId } from '../core/members.ts';
 export type Prompt = string | readonly (string | number)[];
 
 /** Most prompts of one request. */
-const mostPrompts = 128;
-const promptForm = 'expected a text, an array of token ids and texts, {prompt_string}, or an array of those';
-const severalForm = 'expected a text, an array of token ids and texts, or {prompt_string}';
-const noMedia = 'images and audio cannot be read by this model; leave multimodal_data out';
+const maxPrompts = 128;
+const promptError = 'expected a text, an array of token ids and texts, {prompt_string}, or an array of those';
+const promptElementError = 'expected a text, an array of token ids and texts, or {prompt_string}';
+const mediaError = 'images and audio cannot be read by this model; leave multimodal_data out';
 
 const isPiece = (value: unknown): value is string | number => typeof value === 'string' || isTokenId(value);
 
@@ -25,37 +25,37 @@ export const prompts = z
       'A text, an array of token ids and texts, or `{prompt_string}`; or an array of those, which are answered one by one.',
     anyOf: [{ type: 'string' }, { type: 'array' }, { type: 'object' }],
   })
-  .transform((value, context): { prompts: readonly Prompt[]; several: boolean } => {
-    const fail = (path: readonly (string | number)[], message: string) => {
+  .transform((value, context): { prompts: readonly Prompt[]; isArray: boolean } => {
+    const addIssue = (path: readonly (string | number)[], message: string) => {
       if (context.issues.length > maxViolations) return;
       context.issues.push({ code: 'custom', message, path: [...path], input: value });
     };
-    const one = (given: unknown, path: readonly number[]): Prompt => {
-      if (typeof given === 'string') return given;
-      if (isRecord(given) && typeof given['prompt_string'] === 'string') {
-        const media = given['multimodal_data'] ?? [];
-        if (!Array.isArray(media) || media.length > 0) fail([...path, 'multimodal_data'], noMedia);
-        return given['prompt_string'];
+    const parsePrompt = (rawPrompt: unknown, path: readonly number[]): Prompt => {
+      if (typeof rawPrompt === 'string') return rawPrompt;
+      if (isRecord(rawPrompt) && typeof rawPrompt['prompt_string'] === 'string') {
+        const media = rawPrompt['multimodal_data'] ?? [];
+        if (!Array.isArray(media) || media.length > 0) addIssue([...path, 'multimodal_data'], mediaError);
+        return rawPrompt['prompt_string'];
       }
-      if (Array.isArray(given) && given.length > 0) {
-        const wrong = given.findIndex((piece) => !isPiece(piece));
-        if (wrong === -1) return given as (string | number)[];
-        fail([...path, wrong], 'expected a token id or a text');
+      if (Array.isArray(rawPrompt) && rawPrompt.length > 0) {
+        const invalidIndex = rawPrompt.findIndex((piece) => !isPiece(piece));
+        if (invalidIndex === -1) return rawPrompt as (string | number)[];
+        addIssue([...path, invalidIndex], 'expected a token id or a text');
       } else {
-        const form = path.length === 0 ? promptForm : severalForm;
-        fail(path, Array.isArray(given) ? 'must not be empty' : form);
+        const message = path.length === 0 ? promptError : promptElementError;
+        addIssue(path, Array.isArray(rawPrompt) ? 'must not be empty' : message);
       }
       return '';
     };
-    const several =
+    const isArray =
       Array.isArray(value) &&
       value.length > 0 &&
       (value.some((piece) => typeof piece === 'object' && piece !== null) ||
         value.every((piece) => typeof piece === 'string'));
-    if (!several) return { prompts: [one(value, [])], several };
-    if (value.length > mostPrompts) {
-      fail([], `at most ${mostPrompts} prompts`);
-      return { prompts: [], several };
+    if (!isArray) return { prompts: [parsePrompt(value, [])], isArray };
+    if (value.length > maxPrompts) {
+      addIssue([], `at most ${maxPrompts} prompts`);
+      return { prompts: [], isArray };
     }
-    return { prompts: value.map((each, index) => one(each, [index])), several };
+    return { prompts: value.map((rawElement, index) => parsePrompt(rawElement, [index])), isArray };
   });

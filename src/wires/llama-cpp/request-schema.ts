@@ -2,29 +2,29 @@ import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { list } from '../../http/schema/list.ts';
 import { postSamplingProbs, progressMembers } from '../core/timings-schema.ts';
-import { between, emptyList, flag, isOneOf, refused, stops, text, whole } from '../core/members.ts';
+import { optionalNumberInRange, isEmptyList, flag, isOneOf, refusedMember, stopTexts, text, optionalInteger } from '../core/members.ts';
 import { logitBias } from './logit-bias.ts';
 import { samplers } from './samplers.ts';
 
-const atMost = (most: number) => (value: unknown) => typeof value === 'number' && value <= most;
-const off = (sampler: string) => `the sampler ${sampler} is not supported; leave it out`;
+const atMost = (max: number) => (value: unknown) => typeof value === 'number' && value <= max;
+const samplerUnsupported = (sampler: string) => `the sampler ${sampler} is not supported; leave it out`;
 
 /** Members that control an answer, on every route that generates one. `null` counts as absent. */
 export const completionMembers = {
   model: text.nullish().describe('The id of the resident model. Default: that model.'),
-  n_predict: whole(-2).describe(
+  n_predict: optionalInteger(-2).describe(
     'Maximum tokens of the answer: -1 and -2 the remaining context, 0 only evaluates the prompt. Default -1.',
   ),
-  max_tokens: whole(-2).describe('Alias of `n_predict`, which takes precedence.'),
-  n_cmpl: whole(1, 128).describe('Number of answers per prompt. Default 1.'),
-  n: whole(1, 128).describe('Alias of `n_cmpl`, which takes precedence.'),
+  max_tokens: optionalInteger(-2).describe('Alias of `n_predict`, which takes precedence.'),
+  n_cmpl: optionalInteger(1, 128).describe('Number of answers per prompt. Default 1.'),
+  n: optionalInteger(1, 128).describe('Alias of `n_cmpl`, which takes precedence.'),
   stream: flag.nullish().describe('Send the answer as server-sent events.'),
-  temperature: between(-1, 100).describe('0 and less select the most likely token. Default 0.8.'),
-  top_k: whole(-1, 2 ** 31).describe('Keeps this many of the most likely tokens; 0 keeps all. Default 40.'),
-  top_p: between(0, 1).describe(
+  temperature: optionalNumberInRange(-1, 100).describe('0 and less select the most likely token. Default 0.8.'),
+  top_k: optionalInteger(-1, 2 ** 31).describe('Keeps this many of the most likely tokens; 0 keeps all. Default 40.'),
+  top_p: optionalNumberInRange(0, 1).describe(
     'Keeps the most likely tokens up to this cumulative probability. Default 0.95.',
   ),
-  min_p: between(0, 1).describe(
+  min_p: optionalNumberInRange(0, 1).describe(
     "Keeps tokens with at least this fraction of the most likely token's probability. Default 0.05.",
   ),
   seed: z
@@ -33,56 +33,56 @@ export const completionMembers = {
     .meta({ type: 'integer' })
     .nullish()
     .describe('The low 32 bits are used; -1 is random. Default -1.'),
-  repeat_penalty: between(0.01, 10).describe('Applies to prompt and answer; 1 disables it. Default 1.'),
-  repeat_last_n: whole(-1).describe('Penalties always apply to the whole text; 0 disables them. Default -1.'),
-  presence_penalty: between(-10, 10).describe('Applies to the answer; 0 disables it. Default 0.'),
-  frequency_penalty: between(-10, 10).describe('Applies to the answer, for each occurrence. Default 0.'),
-  stop: stops(64),
+  repeat_penalty: optionalNumberInRange(0.01, 10).describe('Applies to prompt and answer; 1 disables it. Default 1.'),
+  repeat_last_n: optionalInteger(-1).describe('Penalties always apply to the whole text; 0 disables them. Default -1.'),
+  presence_penalty: optionalNumberInRange(-10, 10).describe('Applies to the answer; 0 disables it. Default 0.'),
+  frequency_penalty: optionalNumberInRange(-10, 10).describe('Applies to the answer, for each occurrence. Default 0.'),
+  stop: stopTexts(64),
   ignore_eos: flag.nullish().describe("Continue after the model's end token."),
   logit_bias: logitBias,
   grammar: text.max(1_000_000, 'at most 1000000 characters').nullish().describe('A grammar in GBNF.'),
   json_schema: jsonObject('expected a JSON schema')
     .nullish()
     .describe('The answer is JSON that matches this schema.'),
-  n_probs: whole(0, 20).describe(
+  n_probs: optionalInteger(0, 20).describe(
     'Number of tokens to report log probabilities for at each position. Default 0.',
   ),
-  logprobs: whole(0, 20).describe('Alias of `n_probs`, which takes precedence.'),
+  logprobs: optionalInteger(0, 20).describe('Alias of `n_probs`, which takes precedence.'),
   post_sampling_probs: postSamplingProbs,
   return_tokens: flag.nullish().describe("Fill `tokens` with the answer's token ids."),
   response_fields: list(text, {
     error: 'expected an array of names such as generation_settings/n_predict',
-    most: { count: 256, error: 'at most 256 fields' },
+    max: { count: 256, error: 'at most 256 fields' },
   })
     .nullish()
     .describe('Return only these members of the last object; nested members are separated by a slash.'),
   ...progressMembers,
-  n_indent: whole(0, 1000).describe(
+  n_indent: optionalInteger(0, 1000).describe(
     'Ends the answer before a line with less indentation. Default 0: disabled.',
   ),
-  t_max_predict_ms: whole(-1).describe(
+  t_max_predict_ms: optionalInteger(-1).describe(
     'Ends an answer that has a line break this many milliseconds after its first token. Default 0; 0 and -1 disable it.',
   ),
   samplers,
-  id_slot: whole(-1).describe('No effect: the engine assigns slots.'),
+  id_slot: optionalInteger(-1).describe('No effect: the engine assigns slots.'),
   cache_prompt: flag.nullish().describe('No effect: the prompt cache is always used.'),
-  mirostat: refused(off('mirostat'), isOneOf(0)),
-  dynatemp_range: refused(off('dynatemp'), isOneOf(0)),
-  xtc_probability: refused(off('xtc'), isOneOf(0)),
-  dry_multiplier: refused(off('dry'), isOneOf(0)),
-  typical_p: refused(off('typical_p'), isOneOf(1)),
-  top_n_sigma: refused(off('top_n_sigma'), atMost(0)),
-  adaptive_target: refused(off('adaptive_p'), (value) => typeof value === 'number' && value < 0),
-  min_keep: refused('min_keep is not supported; leave it out', isOneOf(0, 1)),
-  grammar_lazy: refused('lazy grammars are not supported; leave it out', isOneOf(false)),
-  lora: refused('adapters are not supported; leave it out', emptyList),
-  image_data: refused('images cannot be read by this model; leave it out', emptyList),
+  mirostat: refusedMember(samplerUnsupported('mirostat'), isOneOf(0)),
+  dynatemp_range: refusedMember(samplerUnsupported('dynatemp'), isOneOf(0)),
+  xtc_probability: refusedMember(samplerUnsupported('xtc'), isOneOf(0)),
+  dry_multiplier: refusedMember(samplerUnsupported('dry'), isOneOf(0)),
+  typical_p: refusedMember(samplerUnsupported('typical_p'), isOneOf(1)),
+  top_n_sigma: refusedMember(samplerUnsupported('top_n_sigma'), atMost(0)),
+  adaptive_target: refusedMember(samplerUnsupported('adaptive_p'), (value) => typeof value === 'number' && value < 0),
+  min_keep: refusedMember('min_keep is not supported; leave it out', isOneOf(0, 1)),
+  grammar_lazy: refusedMember('lazy grammars are not supported; leave it out', isOneOf(false)),
+  lora: refusedMember('adapters are not supported; leave it out', isEmptyList),
+  image_data: refusedMember('images cannot be read by this model; leave it out', isEmptyList),
 };
 
 export type CompletionOptions = z.infer<z.ZodObject<typeof completionMembers>>;
 
 /** Moves the values of alias members to the primary members. */
-export const byFirstNames = <Body extends CompletionOptions>(body: Body): Body => ({
+export const resolveAliases = <Body extends CompletionOptions>(body: Body): Body => ({
   ...body,
   n_predict: body.n_predict ?? body.max_tokens,
   n_cmpl: body.n_cmpl ?? body.n,

@@ -1,27 +1,27 @@
 import { z } from 'zod';
-import { unsupportedMark } from '../../http/violations.ts';
+import { unsupportedIssue } from '../../http/violations.ts';
 
 /** The engine's samplers in their order, which is llama.cpp's. */
-export const ourSamplers = ['penalties', 'top_k', 'top_p', 'min_p', 'temperature'] as const;
-type Sampler = (typeof ourSamplers)[number];
+export const supportedSamplers = ['penalties', 'top_k', 'top_p', 'min_p', 'temperature'] as const;
+type Sampler = (typeof supportedSamplers)[number];
 
 /** Samplers that are disabled unless enabled by a member of their own, which is refused there. */
-const idleSamplers = new Set(['dry', 'top_n_sigma', 'typ_p', 'typical_p', 'tfs_z', 'xtc', 'adaptive_p']);
+const ignoredSamplers = new Set(['dry', 'top_n_sigma', 'typ_p', 'typical_p', 'tfs_z', 'xtc', 'adaptive_p']);
 
 /**
  * The requested samplers. `infill` filters the tokens at the end of a fill-in-the-middle answer and comes last, in
  * place of temperature. Here it selects the most likely token, which is its usual result.
  */
 export interface Samplers {
-  readonly used: ReadonlySet<Sampler>;
-  readonly likeliest: boolean;
+  readonly enabled: ReadonlySet<Sampler>;
+  readonly isGreedy: boolean;
 }
 
-const all: Samplers = { used: new Set(ourSamplers), likeliest: false };
-const form = `expected an array of samplers among ${ourSamplers.join(', ')}, in this order`;
+const allSamplers: Samplers = { enabled: new Set(supportedSamplers), isGreedy: false };
+const samplersError = `expected an array of samplers among ${supportedSamplers.join(', ')}, in this order`;
 
 export const samplers = z
-  .array(z.string({ error: form }), { error: form })
+  .array(z.string({ error: samplersError }), { error: samplersError })
   .max(64, 'at most 64 samplers')
   .nullish()
   .describe(
@@ -29,19 +29,19 @@ export const samplers = z
       'A final `infill` selects the most likely token.',
   )
   .transform((names, context): Samplers => {
-    if (names === null || names === undefined) return all;
-    const used = new Set<Sampler>();
+    if (names === null || names === undefined) return allSamplers;
+    const enabled = new Set<Sampler>();
     let last = -1;
-    let likeliest = false;
+    let isGreedy = false;
     for (const [index, name] of names.entries()) {
-      const place = (ourSamplers as readonly string[]).indexOf(name);
-      const fail = (message: string) =>
-        context.issues.push({ code: 'custom', message, path: [index], input: names, ...unsupportedMark });
-      if (name === 'infill' && index === names.length - 1) likeliest = true;
-      else if (place > last) used.add(ourSamplers[(last = place)] as Sampler);
-      else if (place !== -1) fail(`the order of the samplers is fixed: ${ourSamplers.join(', ')}`);
-      else if (!idleSamplers.has(name))
-        fail(`there is no sampler '${name.slice(0, 40)}' here; there are ${ourSamplers.join(', ')}`);
+      const order = (supportedSamplers as readonly string[]).indexOf(name);
+      const addIssue = (message: string) =>
+        context.issues.push({ code: 'custom', message, path: [index], input: names, ...unsupportedIssue });
+      if (name === 'infill' && index === names.length - 1) isGreedy = true;
+      else if (order > last) enabled.add(supportedSamplers[(last = order)] as Sampler);
+      else if (order !== -1) addIssue(`the order of the samplers is fixed: ${supportedSamplers.join(', ')}`);
+      else if (!ignoredSamplers.has(name))
+        addIssue(`there is no sampler '${name.slice(0, 40)}' here; there are ${supportedSamplers.join(', ')}`);
     }
-    return { used, likeliest };
+    return { enabled, isGreedy };
   });

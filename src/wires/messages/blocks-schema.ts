@@ -4,31 +4,31 @@ import { list } from '../../http/schema/list.ts';
 import { flag, text, toolName, typeOf } from '../core/members.ts';
 
 /** Block types of the wire that contain something other than text. */
-const media = new Set(['image', 'document', 'search_result', 'container_upload']);
+const mediaBlockTypes = new Set(['image', 'document', 'search_result', 'container_upload']);
 
-const wrongBlock = (role: string) => ({
+const unsupportedBlock = (role: string) => ({
   error: ({ input }: { input: unknown }) => {
     const type = typeOf(input);
     if (type === '') return "expected a block such as {type: 'text', text: '...'}";
-    return media.has(type)
+    return mediaBlockTypes.has(type)
       ? `blocks of type '${type}' cannot be read by this model; it reads text`
       : `blocks of type '${type}' are not allowed in ${role}`;
   },
 });
 
 const textBlock = z.object({ type: z.literal('text'), text });
-const contentForm = 'expected a text or an array of blocks';
+const contentError = 'expected a text or an array of blocks';
 
-const blocks = <Block extends z.ZodType>(block: Block) =>
-  z.union([text, list(block, { error: contentForm })], { error: contentForm });
-const texts = (role: string) => blocks(z.discriminatedUnion('type', [textBlock], wrongBlock(role)));
+const contentSchema = <Block extends z.ZodType>(block: Block) =>
+  z.union([text, list(block, { error: contentError })], { error: contentError });
+const textContentSchema = (role: string) => contentSchema(z.discriminatedUnion('type', [textBlock], unsupportedBlock(role)));
 
-export const system = texts('the system prompt');
+export const system = textContentSchema('the system prompt');
 
 const toolResult = z.object({
   type: z.literal('tool_result'),
   tool_use_id: text.describe('Id of an earlier `tool_use` block.'),
-  content: texts('a tool result').nullish(),
+  content: textContentSchema('a tool result').nullish(),
   is_error: flag.nullish().describe('Prefixes the result with `Error: ` in the prompt.'),
 });
 const toolUse = z.object({
@@ -44,11 +44,11 @@ const thinking = z.object({
 });
 const redactedThinking = z.object({ type: z.literal('redacted_thinking') }).describe('Ignored.');
 
-const userBlock = z.discriminatedUnion('type', [textBlock, toolResult], wrongBlock('a user message'));
+const userBlock = z.discriminatedUnion('type', [textBlock, toolResult], unsupportedBlock('a user message'));
 const assistantBlock = z.discriminatedUnion(
   'type',
   [textBlock, toolUse, thinking, redactedThinking],
-  wrongBlock('an assistant message'),
+  unsupportedBlock('an assistant message'),
 );
 export type UserBlock = z.infer<typeof userBlock>;
 export type AssistantBlock = z.infer<typeof assistantBlock>;
@@ -57,9 +57,9 @@ const roles = ['user', 'assistant', 'system'] as const;
 export const message = z.discriminatedUnion(
   'role',
   [
-    z.object({ role: z.literal('user'), content: blocks(userBlock) }),
-    z.object({ role: z.literal('assistant'), content: blocks(assistantBlock) }),
-    z.object({ role: z.literal('system'), content: texts('a system message') }),
+    z.object({ role: z.literal('user'), content: contentSchema(userBlock) }),
+    z.object({ role: z.literal('assistant'), content: contentSchema(assistantBlock) }),
+    z.object({ role: z.literal('system'), content: textContentSchema('a system message') }),
   ],
   {
     error: ({ input }) =>

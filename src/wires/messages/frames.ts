@@ -4,32 +4,32 @@ import { errorTypes } from '../core/error-types.ts';
 import type { StreamReceipt } from '../core/wire.ts';
 
 /** Writes an SSE frame. Clients of this wire require the event name and the type in the data. */
-export const frame = (data: { readonly type: string; readonly [member: string]: unknown }): string =>
+export const sseFrame = (data: { readonly type: string; readonly [member: string]: unknown }): string =>
   `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`;
 
 /** Writes an error body. Errors of the gateway have the members of its other wires and error types of its own. */
-export const errorBodyOf = (error: HttpError, requestId?: string) => ({
+export const writeErrorBody = (error: HttpError, requestId?: string) => ({
   type: 'error',
-  error: error instanceof WireError ? error.body : detailed(error),
+  error: error instanceof WireError ? error.body : toAnthropicError(error),
   request_id: requestId ?? null,
 });
 
 /** On this error code the official client resends the request with its whole conversation. */
-export const noThreads = 'thread_unsupported_request';
+export const threadUnsupportedCode = 'thread_unsupported_request';
 
-const detailed = ({ status, code, message, param, violations }: HttpError) => ({
+const toAnthropicError = ({ status, code, message, param, violations }: HttpError) => ({
   type: errorTypes(status).anthropic,
   message,
   details: {
     error_code: code,
     ...(param === undefined ? {} : { param }),
-    ...(code === noThreads ? { unsupported: ['thread'] } : {}),
+    ...(code === threadUnsupportedCode ? { unsupported: ['thread'] } : {}),
     ...(violations ? { violations } : {}),
   },
 });
 
 export const errorFrame = (error: HttpError, requestId: string): string =>
-  frame(errorBodyOf(error, requestId));
+  sseFrame(writeErrorBody(error, requestId));
 
 /**
  * Writes the receipt after the end of the answer. Its data has type `ping`: clients that do not know the event name

@@ -5,7 +5,7 @@ import { parseExact } from '../core/json.ts';
  * Parses the arguments of a call.
  * @param fallback used where the arguments are not an object, because the wire requires one
  */
-export function inputOf(text: string, otherwise: Json = { invalid_json: text }): Json {
+export function parseToolInput(text: string, fallback: Json = { invalid_json: text }): Json {
   if (text.trim() === '') return {};
   try {
     const value = parseExact(text);
@@ -13,5 +13,5 @@ export function inputOf(text: string, otherwise: Json = { invalid_json: text }):
   } catch {
     // Truncated by the token limit, or invalid.
   }
-  return otherwise;
+  return fallback;
 }

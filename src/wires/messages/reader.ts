@@ -2,10 +2,10 @@ import { isRecord, type Json } from '../../util/json.ts';
 import { WireError } from '../core/error.ts';
 import type { AnswerEvent } from '../core/answer.ts';
 import { faultInStream } from '../core/provider-faults.ts';
-import { markSeal } from '../core/seals.ts';
+import { tagSignature } from '../core/seals.ts';
 import type { SseFrame, UpstreamReader } from '../core/wire.ts';
 import { parseExact } from '../core/json.ts';
-import { explanationOf, readStop } from './stop-reasons.ts';
+import { readRefusalExplanation, readStop } from './stop-reasons.ts';
 import { UsageMeter } from './usage.ts';
 
 /** A call whose arguments may still arrive; blocks of other types need no state. */
@@ -13,22 +13,22 @@ interface OpenCall {
   readonly index: number;
   /** Input at the start of the block; used only where no deltas follow. */
   readonly input: string;
-  written: boolean;
+  hasDeltas: boolean;
 }
 
 /** Reads a stream, or a complete message as a stream that begins with all its content. */
 export class MessagesReader implements UpstreamReader {
-  readonly #meter = new UsageMeter();
+  readonly #usageMeter = new UsageMeter();
   /** Keyed by block index, which counts blocks of all types. */
   readonly #openCalls = new Map<unknown, OpenCall>();
-  #calls = 0;
+  #callCount = 0;
   /** Id of the message; empty where it has none; undefined before the message begins. */
   #id: string | undefined;
   #hasContent = false;
   #isFinished = false;
   #isOver = false;
   /** The stop members of a message that arrived with its content. */
-  #stopped: Json = {};
+  #stopMembers: Json = {};
 
   push(frame: SseFrame): AnswerEvent[] {
     if (this.#isOver || frame.data === '') return [];
@@ -38,29 +38,29 @@ export class MessagesReader implements UpstreamReader {
     } catch {
       event = undefined;
     }
-    if (frame.event === 'error') return this.#fault(event ?? { error: { message: frame.data } });
+    if (frame.event === 'error') return this.#readError(event ?? { error: { message: frame.data } });
     if (!isRecord(event))
       return this.#fail('The provider sent an event that is not a JSON object; try again.');
-    return this.take(event);
+    return this.read(event);
   }
 
-  take(event: Json): AnswerEvent[] {
+  read(event: Json): AnswerEvent[] {
     switch (event.type) {
       case 'content_block_delta':
-        return isRecord(event.delta) ? this.#delta(event.index, event.delta) : [];
+        return isRecord(event.delta) ? this.#readDelta(event.index, event.delta) : [];
       case 'content_block_start':
-        return isRecord(event.content_block) ? this.#block(event.index, event.content_block) : [];
+        return isRecord(event.content_block) ? this.#readBlock(event.index, event.content_block) : [];
       case 'content_block_stop':
-        return this.#blockEnd(event.index);
+        return this.#endBlock(event.index);
       case 'message_start':
         return isRecord(event.message) ? this.#start(event.message) : [];
       case 'message_delta':
-        return this.#messageDelta(event);
+        return this.#readMessageDelta(event);
       case 'message_stop':
         this.#isOver = true;
-        return this.#finish(this.#stopped);
+        return this.#finish(this.#stopMembers);
       case 'error':
-        return this.#fault(event);
+        return this.#readError(event);
       default:
         // `ping` and future event types.
         return [];
@@ -86,11 +86,11 @@ export class MessagesReader implements UpstreamReader {
     if (this.#id !== undefined) {
       const isSame = id !== '' && this.#id !== '' ? id === this.#id : !this.#hasContent;
       return isSame
-        ? this.#usage(message.usage)
+        ? this.#readUsage(message.usage)
         : this.#fail('The provider began a second message within its stream; try again.');
     }
     this.#id = id;
-    const usage = this.#usage(message.usage);
+    const usage = this.#readUsage(message.usage);
     const events: AnswerEvent[] = [
       typeof message.id === 'string' ? { type: 'start', id: message.id } : { type: 'start' },
       ...usage,
@@ -98,14 +98,14 @@ export class MessagesReader implements UpstreamReader {
     if (Array.isArray(message.content)) {
       message.content.forEach((block, n) => {
         const index = `start ${n}`;
-        if (isRecord(block)) events.push(...this.#block(index, block), ...this.#blockEnd(index));
+        if (isRecord(block)) events.push(...this.#readBlock(index, block), ...this.#endBlock(index));
       });
     }
-    this.#stopped = message;
+    this.#stopMembers = message;
     return events;
   }
 
-  #block(index: unknown, block: Json): AnswerEvent[] {
+  #readBlock(index: unknown, block: Json): AnswerEvent[] {
     this.#hasContent = true;
     switch (block.type) {
       case 'text':
@@ -118,13 +118,13 @@ export class MessagesReader implements UpstreamReader {
       }
       case 'redacted_thinking':
         return typeof block.data === 'string'
-          ? [{ type: 'sealed_reasoning', data: markSeal('anthropic', block.data) }]
+          ? [{ type: 'sealed_reasoning', data: tagSignature('anthropic', block.data) }]
           : [];
       case 'tool_use': {
         const call: OpenCall = {
-          index: this.#calls++,
+          index: this.#callCount++,
           input: JSON.stringify(block.input ?? {}),
-          written: false,
+          hasDeltas: false,
         };
         this.#openCalls.set(index, call);
         return [{ type: 'tool_call', index: call.index, id: String(block.id), name: String(block.name) }];
@@ -135,7 +135,7 @@ export class MessagesReader implements UpstreamReader {
     }
   }
 
-  #delta(index: unknown, delta: Json): AnswerEvent[] {
+  #readDelta(index: unknown, delta: Json): AnswerEvent[] {
     switch (delta.type) {
       case 'text_delta':
         return textEvent('text', delta.text);
@@ -148,7 +148,7 @@ export class MessagesReader implements UpstreamReader {
       case 'input_json_delta': {
         const call = this.#openCalls.get(index);
         if (!call || typeof delta.partial_json !== 'string' || delta.partial_json === '') return [];
-        call.written = true;
+        call.hasDeltas = true;
         return [{ type: 'tool_arguments', index: call.index, text: delta.partial_json }];
       }
       default:
@@ -156,44 +156,44 @@ export class MessagesReader implements UpstreamReader {
     }
   }
 
-  #blockEnd(index: unknown): AnswerEvent[] {
+  #endBlock(index: unknown): AnswerEvent[] {
     const call = this.#openCalls.get(index);
     if (!call) return [];
     this.#openCalls.delete(index);
-    return call.written ? [] : [{ type: 'tool_arguments', index: call.index, text: call.input }];
+    return call.hasDeltas ? [] : [{ type: 'tool_arguments', index: call.index, text: call.input }];
   }
 
-  #messageDelta({ delta, usage }: Json): AnswerEvent[] {
+  #readMessageDelta({ delta, usage }: Json): AnswerEvent[] {
     const events = isRecord(delta) && typeof delta.stop_reason === 'string' ? this.#finish(delta) : [];
-    return [...events, ...this.#usage(usage)];
+    return [...events, ...this.#readUsage(usage)];
   }
 
-  #finish(stopped: Json): AnswerEvent[] {
+  #finish(members: Json): AnswerEvent[] {
     if (this.#isFinished) return [];
     this.#isFinished = true;
-    const explanation = explanationOf(stopped.stop_details);
+    const explanation = readRefusalExplanation(members.stop_details);
     return [
       ...(explanation === undefined ? [] : [{ type: 'refusal', text: explanation } as const]),
-      readStop(stopped),
+      readStop(members),
     ];
   }
 
-  #usage(report: unknown): AnswerEvent[] {
-    const usage = this.#meter.take(report);
+  #readUsage(report: unknown): AnswerEvent[] {
+    const usage = this.#usageMeter.read(report);
     return usage ? [{ type: 'usage', usage }] : [];
   }
 
-  #fault(event: unknown): AnswerEvent[] {
+  #readError(event: unknown): AnswerEvent[] {
     this.#isOver = true;
-    const words = isRecord(event) && isRecord(event.error) ? event.error : {};
-    const { error, again } = faultInStream({ message: words.message, type: words.type });
-    return [{ type: 'failure', error, again }];
+    const errorFields = isRecord(event) && isRecord(event.error) ? event.error : {};
+    const { error, isRetryable } = faultInStream({ message: errorFields.message, type: errorFields.type });
+    return [{ type: 'failure', error, isRetryable }];
   }
 
   #fail(message: string): AnswerEvent[] {
     this.#isOver = true;
     const error = new WireError(502, 'upstream_error', message, { code: 'upstream_failed' });
-    return [{ type: 'failure', error, again: true }];
+    return [{ type: 'failure', error, isRetryable: true }];
   }
 }
 
@@ -202,7 +202,7 @@ const textEvent = (type: 'text' | 'reasoning', text: unknown): AnswerEvent[] =>
 
 const signatureEvent = (signature: string): AnswerEvent => ({
   type: 'reasoning_signature',
-  signature: markSeal('anthropic', signature),
+  signature: tagSignature('anthropic', signature),
 });
 
 /** Reads a complete message; undefined where the text is not a message. */
@@ -215,5 +215,5 @@ export function readMessage(text: string): AnswerEvent[] | undefined {
   }
   if (!isRecord(message) || message.type !== 'message' || !Array.isArray(message.content)) return undefined;
   const reader = new MessagesReader();
-  return [...reader.take({ type: 'message_start', message }), ...reader.take({ type: 'message_stop' })];
+  return [...reader.read({ type: 'message_start', message }), ...reader.read({ type: 'message_stop' })];
 }

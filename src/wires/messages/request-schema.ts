@@ -2,23 +2,23 @@ import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { list } from '../../http/schema/list.ts';
 import {
-  emptyList,
+  isEmptyList,
   flag,
-  foreign,
+  foreignMember,
   isOneOf,
-  plainFormat,
-  number,
-  refused,
-  requestBody,
+  isPlainTextFormat,
+  numberInRange,
+  refusedMember,
+  requestBodySchema,
   text,
   toolList,
   toolName,
   typeOf,
-  whole,
+  optionalInteger,
 } from '../core/members.ts';
 import { message, system } from './blocks-schema.ts';
 
-const fraction = number(0, 1);
+const fraction = numberInRange(0, 1);
 
 const tool = z.discriminatedUnion(
   'type',
@@ -43,22 +43,22 @@ const tool = z.discriminatedUnion(
   },
 );
 
-export const choiceForm = "expected {type: 'auto'}, {type: 'any'}, {type: 'tool', name} or {type: 'none'}";
-const oneAtATime = {
+export const choiceError = "expected {type: 'auto'}, {type: 'any'}, {type: 'tool', name} or {type: 'none'}";
+const parallelMembers = {
   disable_parallel_tool_use: flag.nullish().describe('Allow at most one call per answer.'),
 };
 const toolChoice = z.discriminatedUnion(
   'type',
   [
-    z.object({ type: z.literal('auto'), ...oneAtATime }),
-    z.object({ type: z.literal('any'), ...oneAtATime }),
-    z.object({ type: z.literal('tool'), name: toolName, ...oneAtATime }),
+    z.object({ type: z.literal('auto'), ...parallelMembers }),
+    z.object({ type: z.literal('any'), ...parallelMembers }),
+    z.object({ type: z.literal('tool'), name: toolName, ...parallelMembers }),
     z.object({ type: z.literal('none') }),
   ],
-  { error: choiceForm },
+  { error: choiceError },
 );
 
-const budgetForm = 'expected a whole number, at least 1';
+const budgetError = 'expected a whole number, at least 1';
 const display = z
   .enum(['summarized', 'omitted'], { error: "expected 'summarized' or 'omitted'" })
   .nullish()
@@ -69,8 +69,8 @@ const thinking = z.discriminatedUnion(
     z.object({
       type: z.literal('enabled'),
       budget_tokens: z
-        .int({ error: budgetForm })
-        .min(1, budgetForm)
+        .int({ error: budgetError })
+        .min(1, budgetError)
         .describe('Must be less than max_tokens, which is the only limit of the answer with its thinking.'),
       display,
     }),
@@ -90,7 +90,7 @@ const format = z.object(
 );
 
 /** Members that determine the prompt. */
-const conversation = {
+const promptMembers = {
   model: text.nullish().describe('The id of the resident model, from GET /v1/models. Default: that model.'),
   messages: list(message, {
     error: 'expected an array of messages',
@@ -120,23 +120,23 @@ const conversation = {
   output_format: format
     .nullish()
     .describe('Older member for `output_config.format`, which takes precedence.'),
-  mcp_servers: refused(
+  mcp_servers: refusedMember(
     'this host reaches no MCP servers; define their tools and run them yourself',
-    emptyList,
+    isEmptyList,
   ),
 };
 
-export const countRequest = requestBody('CountTokensRequest', conversation);
+export const countRequest = requestBodySchema('CountTokensRequest', promptMembers);
 export type CountRequest = z.infer<typeof countRequest>;
 
-const lengthForm = 'expected a whole number, at least 0';
-const lengthError = ({ input }: { readonly input?: unknown }) =>
-  input === undefined ? `is required: ${lengthForm}` : lengthForm;
-export const messageRequest = requestBody('MessageRequest', {
-  ...conversation,
+const maxTokensError = 'expected a whole number, at least 0';
+const requiredMaxTokensError = ({ input }: { readonly input?: unknown }) =>
+  input === undefined ? `is required: ${maxTokensError}` : maxTokensError;
+export const messageRequest = requestBodySchema('MessageRequest', {
+  ...promptMembers,
   max_tokens: z
-    .int({ error: lengthError })
-    .min(0, lengthForm)
+    .int({ error: requiredMaxTokensError })
+    .min(0, maxTokensError)
     .describe(
       'Maximum tokens of the answer, thinking included. May exceed the remaining context; 0 only ' +
         'evaluates the prompt, to cache it for later requests.',
@@ -145,16 +145,16 @@ export const messageRequest = requestBody('MessageRequest', {
   top_p: fraction
     .nullish()
     .describe('Keeps the most likely tokens up to this cumulative probability. Default 1: all.'),
-  top_k: whole(0, 2 ** 31).describe('Keeps this many of the most likely tokens. Default 0: all.'),
+  top_k: optionalInteger(0, 2 ** 31).describe('Keeps this many of the most likely tokens. Default 0: all.'),
   stop_sequences: list(text.min(1, 'a stop sequence must not be empty'), {
     error: 'expected an array of texts',
-    most: { count: 16, error: 'at most 16 stop sequences' },
+    max: { count: 16, error: 'at most 16 stop sequences' },
   })
     .nullish()
     .describe('Texts that end the answer and are not part of it.'),
   stream: flag.nullish().describe('Send the answer as server-sent events.'),
-  stop: foreign('stop_sequences', (value) => emptyList(value) || isOneOf('')(value)),
-  response_format: foreign('output_config.format', plainFormat),
+  stop: foreignMember('stop_sequences', (value) => isEmptyList(value) || isOneOf('')(value)),
+  response_format: foreignMember('output_config.format', isPlainTextFormat),
   metadata: z.object({}, { error: 'expected an object' }).nullish().describe('Ignored.'),
   thread: z
     .unknown()

@@ -1,7 +1,7 @@
 import type { UpstreamModel } from '../core/types.ts';
 import { editMembers } from '../core/json-edit.ts';
-import type { AnswerAbout, SseFrame, StreamReceipt, StreamTranslation, Translation } from '../core/wire.ts';
-import { errorFrame, frame, receiptFrame } from './frames.ts';
+import type { AnswerMetadata, SseFrame, StreamReceipt, StreamTranslation, Translation } from '../core/wire.ts';
+import { errorFrame, sseFrame, receiptFrame } from './frames.ts';
 import { MessagesReader } from './reader.ts';
 import { anthropicMessages } from './upstream.ts';
 
@@ -9,10 +9,10 @@ import { anthropicMessages } from './upstream.ts';
  * Translation where both sides speak messages: everything passes byte for byte except the model name, including version
  * and beta headers; usage is read in passing.
  */
-export const messagesSame: Translation = {
+export const messagesPassthrough: Translation = {
   request({ text, body, header }, { model, maxTokens }) {
     const version = header('anthropic-version');
-    const beta = featuresOf(header('anthropic-beta'), model);
+    const beta = filterBetaFeatures(header('anthropic-beta'), model);
     return {
       path: '/messages',
       headers: {
@@ -27,39 +27,39 @@ export const messagesSame: Translation = {
     };
   },
   answer: (text) => ({ text, events: anthropicMessages.answer(text) }),
-  stream: (about) => new SameStream(about),
+  stream: (metadata) => new PassthroughStream(metadata),
   failure: anthropicMessages.failure,
 };
 
 /**
  * The maximum cost is computed with the context window of the catalog, so the caller may not extend the window.
  */
-const widened = /^context-1m-/;
+const widerWindowFeature = /^context-1m-/;
 const window1m = 1_000_000;
 
-function featuresOf(header: string | undefined, { contextWindow }: UpstreamModel): string | undefined {
+function filterBetaFeatures(header: string | undefined, { contextWindow }: UpstreamModel): string | undefined {
   if (header === undefined || contextWindow >= window1m) return header;
   const features = header.split(',').map((feature) => feature.trim());
-  if (!features.some((feature) => widened.test(feature))) return header;
-  return features.filter((feature) => !widened.test(feature)).join(',') || undefined;
+  if (!features.some((feature) => widerWindowFeature.test(feature))) return header;
+  return features.filter((feature) => !widerWindowFeature.test(feature)).join(',') || undefined;
 }
 
-class SameStream implements StreamTranslation {
+class PassthroughStream implements StreamTranslation {
   readonly #reader = new MessagesReader();
-  readonly #about: AnswerAbout;
+  readonly #metadata: AnswerMetadata;
   #isStarted = false;
 
-  constructor(about: AnswerAbout) {
-    this.#about = about;
+  constructor(metadata: AnswerMetadata) {
+    this.#metadata = metadata;
   }
 
-  push(read: SseFrame) {
+  push(frame: SseFrame) {
     // Anything after `message_stop` is ignored.
     if (this.#reader.isOver) return { text: '', events: [] };
-    const events = this.#reader.push(read);
+    const events = this.#reader.push(frame);
     // The gateway reports errors itself, without secrets of the provider.
     const isFault = events.at(-1)?.type === 'failure';
-    return { text: isFault || this.#isSecondStart(read) ? '' : read.raw, events };
+    return { text: isFault || this.#isSecondStart(frame) ? '' : frame.raw, events };
   }
 
   finish() {
@@ -68,12 +68,12 @@ class SameStream implements StreamTranslation {
 
   end(receipt?: StreamReceipt): string {
     return (
-      (this.#reader.isOver ? '' : frame({ type: 'message_stop' })) + (receipt ? receiptFrame(receipt) : '')
+      (this.#reader.isOver ? '' : sseFrame({ type: 'message_stop' })) + (receipt ? receiptFrame(receipt) : '')
     );
   }
 
   fail(error: Parameters<StreamTranslation['fail']>[0]) {
-    return errorFrame(error, this.#about.requestId);
+    return errorFrame(error, this.#metadata.requestId);
   }
 
   /** Some providers send `message_start` twice, which clients reject. */

@@ -1,7 +1,7 @@
 import { isRecord, type Json } from '../../util/json.ts';
 
 /** String formats that the provider enforces. */
-const formats = new Set<unknown>([
+const enforcedFormats = new Set<unknown>([
   'date-time',
   'time',
   'date',
@@ -14,20 +14,20 @@ const formats = new Set<unknown>([
   'uuid',
 ]);
 /** Keywords that are copied unchanged. */
-const plain = new Set(['type', 'enum', 'const', 'required', 'title', 'description', 'default']);
+const copiedKeywords = new Set(['type', 'enum', 'const', 'required', 'title', 'description', 'default']);
 /** Keywords with schemas by name. */
-const named = new Set(['properties', '$defs', 'definitions']);
+const schemaMapKeywords = new Set(['properties', '$defs', 'definitions']);
 /** Keywords with an array of schemas, and their replacement. */
-const choices = new Map([
+const schemaListKeywords = new Map([
   ['anyOf', 'anyOf'],
   ['oneOf', 'anyOf'],
   ['allOf', 'allOf'],
 ]);
 /** Keywords that do not constrain the value. */
-const silent = new Set(['$schema', '$id', '$comment', 'additionalProperties', 'unevaluatedProperties']);
+const ignoredKeywords = new Set(['$schema', '$id', '$comment', 'additionalProperties', 'unevaluatedProperties']);
 
 /** An object schema with arbitrary members, which the provider cannot enforce. */
-export class OpenObject extends Error {
+export class OpenObjectError extends Error {
   /** Dotted path within the schema; empty for the schema itself. */
   readonly path: string;
 
@@ -43,50 +43,50 @@ export class OpenObject extends Error {
  * patterns) are added to the description, which the model reads.
  * @throws OpenObject where an object may have arbitrary members
  */
-export function portableSchema(schema: Json, path = ''): Json {
+export function toPortableSchema(schema: Json, path = ''): Json {
   // Only definitions may be next to a reference.
   if (schema.$ref !== undefined) {
     const { $ref, $defs, definitions } = schema;
-    const beside = {
+    const definitionMembers = {
       ...(isRecord($defs) ? { $defs } : {}),
       ...(isRecord(definitions) ? { definitions } : {}),
     };
-    return { $ref, ...portableSchema(beside, path) };
+    return { $ref, ...toPortableSchema(definitionMembers, path) };
   }
-  const at = (name: string) => (path === '' ? name : `${path}.${name}`);
+  const pathOf = (name: string) => (path === '' ? name : `${path}.${name}`);
   const portable: Record<string, unknown> = {};
-  const said: string[] = [];
+  const describedConstraints: string[] = [];
   for (const [name, value] of Object.entries(schema)) {
-    const choice = choices.get(name);
-    if (plain.has(name) || (name === 'format' && formats.has(value))) {
+    const choice = schemaListKeywords.get(name);
+    if (copiedKeywords.has(name) || (name === 'format' && enforcedFormats.has(value))) {
       portable[name] = value;
-    } else if (named.has(name) && isRecord(value)) {
+    } else if (schemaMapKeywords.has(name) && isRecord(value)) {
       portable[name] = Object.fromEntries(
         Object.entries(value).map(([key, inner]) => [
           key,
-          isRecord(inner) ? portableSchema(inner, at(`${name}.${key}`)) : inner,
+          isRecord(inner) ? toPortableSchema(inner, pathOf(`${name}.${key}`)) : inner,
         ]),
       );
     } else if (choice !== undefined && Array.isArray(value)) {
       portable[choice] = value.map((inner: unknown, n) =>
-        isRecord(inner) ? portableSchema(inner, at(`${name}.${n}`)) : inner,
+        isRecord(inner) ? toPortableSchema(inner, pathOf(`${name}.${n}`)) : inner,
       );
     } else if (name === 'items' && isRecord(value)) {
-      portable.items = portableSchema(value, at('items'));
+      portable.items = toPortableSchema(value, pathOf('items'));
     } else if (name === 'minItems' && (value === 0 || value === 1)) {
       portable.minItems = value;
-    } else if (!silent.has(name)) {
-      said.push(`${name}: ${JSON.stringify(value)}`);
+    } else if (!ignoredKeywords.has(name)) {
+      describedConstraints.push(`${name}: ${JSON.stringify(value)}`);
     }
   }
-  if (isRecordType(schema)) {
-    if (isOpen(schema)) throw new OpenObject(path);
+  if (isObjectType(schema)) {
+    if (allowsAnyMembers(schema)) throw new OpenObjectError(path);
     portable.additionalProperties = false;
   }
-  if (said.length > 0) {
-    const words = `{${said.join(', ')}}`;
+  if (describedConstraints.length > 0) {
+    const constraintText = `{${describedConstraints.join(', ')}}`;
     portable.description =
-      typeof portable.description === 'string' ? `${portable.description}\n\n${words}` : words;
+      typeof portable.description === 'string' ? `${portable.description}\n\n${constraintText}` : constraintText;
   }
   return portable;
 }
@@ -95,10 +95,10 @@ export function portableSchema(schema: Json, path = ''): Json {
  * Whether an object schema relies on arbitrary members. The provider closes every object, so such an object could only
  * be empty.
  */
-function isOpen({ properties, additionalProperties }: Json): boolean {
+function allowsAnyMembers({ properties, additionalProperties }: Json): boolean {
   const hasNames = isRecord(properties) && Object.keys(properties).length > 0;
   return hasNames ? isRecord(additionalProperties) : additionalProperties !== false;
 }
 
-const isRecordType = ({ type }: Json): boolean =>
+const isObjectType = ({ type }: Json): boolean =>
   type === 'object' || (Array.isArray(type) && type.includes('object'));

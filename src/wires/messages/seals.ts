@@ -1,9 +1,9 @@
-import { isMarked, markSeal, unmarkSeal } from '../core/seals.ts';
+import { isTagged, tagSignature, untagSignature } from '../core/seals.ts';
 
 /**
  * This is Anthropic's own wire, so Anthropic's signatures are written without a tag. Signatures of other providers keep
  * their tag.
  */
-export const writtenSeal = (seal: string): string => unmarkSeal('anthropic', seal) ?? seal;
+export const writeSignature = (signature: string): string => untagSignature('anthropic', signature) ?? signature;
 
-export const readSeal = (seal: string): string => (isMarked(seal) ? seal : markSeal('anthropic', seal));
+export const readSignature = (signature: string): string => (isTagged(signature) ? signature : tagSignature('anthropic', signature));

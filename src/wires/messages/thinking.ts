@@ -11,9 +11,9 @@ export interface Thinking {
 }
 
 /** Minimum budget of the provider. */
-const leastBudget = 1024;
+const minBudget = 1024;
 
-export interface ThinkingWish {
+export interface ThinkingContext {
   readonly conversation: Conversation;
   readonly turns: readonly Turn[];
   readonly model: UpstreamModel;
@@ -25,29 +25,29 @@ export interface ThinkingWish {
  * tool call is incompatible with thinking and takes precedence: effort and budget are upper bounds, but `tool_choice`
  * is a requirement.
  */
-export function thinkingOf(wish: ThinkingWish, faults: Violations): Thinking {
-  const { conversation, turns, model, maxTokens } = wish;
+export function resolveThinking(context: ThinkingContext, violations: Violations): Thinking {
+  const { conversation, turns, model, maxTokens } = context;
   const { reasoning, toolChoice } = conversation;
   if (!model.caps.has('reasoning') || !reasoning) return {};
   const isForced =
     conversation.tools.length > 0 && (toolChoice === 'required' || typeof toolChoice === 'object');
-  if (levelsOf(model).length > 0) return adaptive(wish, isForced);
+  if (levelsOf(model).length > 0) return resolveAdaptive(context, isForced);
 
-  const budget = budgetFor(wish, faults);
+  const budget = resolveBudget(context, violations);
   if (budget === undefined) return {};
-  if (budget === 0 || isForced || !mayThink(turns)) return { thinking: { type: 'disabled' } };
+  if (budget === 0 || isForced || !canThink(turns)) return { thinking: { type: 'disabled' } };
   return { thinking: { type: 'enabled', budget_tokens: Math.min(budget, maxTokens - 1) } };
 }
 
-function adaptive(
-  { conversation: { reasoning }, model, maxTokens }: ThinkingWish,
+function resolveAdaptive(
+  { conversation: { reasoning }, model, maxTokens }: ThinkingContext,
   isForced: boolean,
 ): Thinking {
-  const wanted =
+  const requestedEffort =
     reasoning?.effort ??
     (reasoning?.maxTokens === undefined ? undefined : effortOf(reasoning.maxTokens, maxTokens));
-  if (wanted === undefined) return {};
-  const level = nearestEffort(wanted, levelsOf(model));
+  if (requestedEffort === undefined) return {};
+  const level = nearestEffort(requestedEffort, levelsOf(model));
   if (level === undefined || level === 'none') return { thinking: { type: 'disabled' } };
   // Anthropic has no `minimal`.
   const effort = level === 'minimal' ? 'low' : level;
@@ -59,41 +59,41 @@ function adaptive(
 }
 
 /** Returns the token budget; 0 disables thinking. */
-function budgetFor(
-  { conversation: { reasoning }, maxTokens }: ThinkingWish,
-  faults: Violations,
+function resolveBudget(
+  { conversation: { reasoning }, maxTokens }: ThinkingContext,
+  violations: Violations,
 ): number | undefined {
-  const asked = reasoning?.maxTokens;
-  if (asked !== undefined) {
-    if (asked !== 0 && asked < leastBudget)
-      faults.add(
+  const requestedTokens = reasoning?.maxTokens;
+  if (requestedTokens !== undefined) {
+    if (requestedTokens !== 0 && requestedTokens < minBudget)
+      violations.add(
         'reasoning.max_tokens',
-        `must be at least ${leastBudget} for this model, or 0, and is ${asked}`,
+        `must be at least ${minBudget} for this model, or 0, and is ${requestedTokens}`,
       );
-    else if (asked >= maxTokens)
-      faults.add(
+    else if (requestedTokens >= maxTokens)
+      violations.add(
         'reasoning.max_tokens',
-        `a budget of ${asked} tokens leaves no room for the answer within max_tokens, ${maxTokens}; ` +
+        `a budget of ${requestedTokens} tokens leaves no room for the answer within max_tokens, ${maxTokens}; ` +
           'raise max_tokens above it, or lower the budget',
       );
-    return asked;
+    return requestedTokens;
   }
   if (reasoning?.effort === undefined) return undefined;
   const budget = budgetOf(reasoning.effort, maxTokens);
-  if (budget >= leastBudget) return budget;
+  if (budget >= minBudget) return budget;
   // Rounds to the minimum or to 0, provided that half of the tokens remain for the answer.
-  return budget * 2 >= leastBudget && maxTokens >= 2 * leastBudget ? leastBudget : 0;
+  return budget * 2 >= minBudget && maxTokens >= 2 * minBudget ? minBudget : 0;
 }
 
 /**
  * Whether thinking may be enabled. With a budget, an unfinished assistant turn must begin with signed thinking: before
  * tool results, or as the beginning of the answer. Callers often do not return it.
  */
-function mayThink(turns: readonly Turn[]): boolean {
+function canThink(turns: readonly Turn[]): boolean {
   const last = turns.at(-1);
-  const going =
+  const unfinished =
     last?.role === 'assistant' ? last : last?.content[0]?.type === 'tool_result' ? turns.at(-2) : undefined;
-  if (!going) return true;
-  const first = going.content[0]?.type;
+  if (!unfinished) return true;
+  const first = unfinished.content[0]?.type;
   return first === 'thinking' || first === 'redacted_thinking';
 }

@@ -1,6 +1,6 @@
-import type { CacheMark, Conversation, FilePart, ImagePart, Message, Part } from '../core/conversation.ts';
-import { unmarkSeal } from '../core/seals.ts';
-import { inputOf } from './input.ts';
+import type { CacheBreakpoint, Conversation, FilePart, ImagePart, Message, Part } from '../core/conversation.ts';
+import { untagSignature } from '../core/seals.ts';
+import { parseToolInput } from './input.ts';
 import type { Violations } from '../core/violations.ts';
 
 export type Block = { readonly type: string; readonly [member: string]: unknown };
@@ -19,7 +19,7 @@ interface OpenTurn {
   readonly role: Turn['role'];
   /** Tool results; the wire requires them first. */
   readonly results: Block[];
-  readonly others: Block[];
+  readonly otherBlocks: Block[];
 }
 
 /**
@@ -27,33 +27,33 @@ interface OpenTurn {
  * beginning of the user turn. Blank texts, which the wire refuses, are dropped, and so is reasoning without this
  * provider's signature.
  */
-export function turnsOf({ messages }: Conversation, faults: Violations): Turns {
+export function toTurns({ messages }: Conversation, violations: Violations): Turns {
   const ids = new ToolIds();
   const system: Block[] = [];
-  const open: OpenTurn[] = [];
+  const openTurns: OpenTurn[] = [];
   messages.forEach((message, n) => {
     const blocks = message.parts.flatMap((part, m) =>
-      blocksOf(part, { ids, faults, path: `messages.${n}.content.${m}` }),
+      toBlocks(part, { ids, violations, path: `messages.${n}.content.${m}` }),
     );
     if (message.role === 'system') {
       for (const block of blocks) system.push(block);
       return;
     }
-    const role = roleOf(message);
+    const role = toRole(message);
     for (const block of blocks) {
-      if (open.at(-1)?.role !== role) open.push({ role, results: [], others: [] });
-      const turn = open.at(-1);
-      (block.type === 'tool_result' ? turn?.results : turn?.others)?.push(block);
+      if (openTurns.at(-1)?.role !== role) openTurns.push({ role, results: [], otherBlocks: [] });
+      const turn = openTurns.at(-1);
+      (block.type === 'tool_result' ? turn?.results : turn?.otherBlocks)?.push(block);
     }
   });
-  const turns: Turn[] = open.map(({ role, results, others }) => ({ role, content: [...results, ...others] }));
+  const turns: Turn[] = openTurns.map(({ role, results, otherBlocks }) => ({ role, content: [...results, ...otherBlocks] }));
   // At least one turn is required, so instructions alone become a user turn.
   if (turns.length === 0 && system.length > 0)
     return { system: [], turns: [{ role: 'user', content: system }] };
   return { system, turns: withoutTrailingSpace(turns) };
 }
 
-const roleOf = ({ role }: Message): Turn['role'] => (role === 'assistant' ? 'assistant' : 'user');
+const toRole = ({ role }: Message): Turn['role'] => (role === 'assistant' ? 'assistant' : 'user');
 
 /** A prefilled answer must not end with white space. */
 function withoutTrailingSpace(turns: readonly Turn[]): Turn[] {
@@ -64,13 +64,13 @@ function withoutTrailingSpace(turns: readonly Turn[]): Turn[] {
   return [...turns.slice(0, -1), { role: 'assistant', content: [...last.content.slice(0, -1), trimmed] }];
 }
 
-interface Place {
+interface BlockContext {
   readonly ids: ToolIds;
-  readonly faults: Violations;
+  readonly violations: Violations;
   readonly path: string;
 }
 
-function blocksOf(part: Part, place: Place): Block[] {
+function toBlocks(part: Part, context: BlockContext): Block[] {
   switch (part.type) {
     case 'text':
       return textBlocks(part);
@@ -79,80 +79,80 @@ function blocksOf(part: Part, place: Place): Block[] {
     case 'image':
       return [imageBlock(part)];
     case 'file':
-      return fileBlocks(part, place);
+      return fileBlocks(part, context);
     case 'reasoning': {
-      const signature = unmarkSeal('anthropic', part.signature);
+      const signature = untagSignature('anthropic', part.signature);
       return signature ? [{ type: 'thinking', thinking: part.text, signature }] : [];
     }
     case 'sealed_reasoning': {
-      const data = unmarkSeal('anthropic', part.data);
+      const data = untagSignature('anthropic', part.data);
       return data === undefined ? [] : [{ type: 'redacted_thinking', data }];
     }
     case 'tool_call':
       return [
         {
           type: 'tool_use',
-          id: place.ids.of(part.id),
+          id: context.ids.map(part.id),
           name: part.name,
-          input: inputOf(part.arguments),
-          ...marked(part.cache),
+          input: parseToolInput(part.arguments),
+          ...cacheControlOf(part.cache),
         },
       ];
     case 'tool_result':
       return [
         {
           type: 'tool_result',
-          tool_use_id: place.ids.of(part.id),
+          tool_use_id: context.ids.map(part.id),
           ...resultContent(part.parts),
           ...(part.failed ? { is_error: true } : {}),
-          ...marked(part.cache),
+          ...cacheControlOf(part.cache),
         },
       ];
   }
 }
 
-const marked = (cache: CacheMark | undefined) =>
+const cacheControlOf = (cache: CacheBreakpoint | undefined) =>
   cache
     ? { cache_control: { type: 'ephemeral', ...(cache.ttl === undefined ? {} : { ttl: cache.ttl }) } }
     : {};
 
-const textBlocks = ({ text, cache }: { readonly text: string; readonly cache?: CacheMark }): Block[] =>
-  text.trim() === '' ? [] : [{ type: 'text', text, ...marked(cache) }];
+const textBlocks = ({ text, cache }: { readonly text: string; readonly cache?: CacheBreakpoint }): Block[] =>
+  text.trim() === '' ? [] : [{ type: 'text', text, ...cacheControlOf(cache) }];
 
 const dataUrl = /^data:([^;,]+)(?:;[^,]*)?;base64,(.*)$/s;
 
 function imageBlock({ source, cache }: ImagePart): Block {
-  const given = 'url' in source ? asData(source.url) : source;
+  const resolved = 'url' in source ? parseDataUrlSource(source.url) : source;
   return {
     type: 'image',
     source:
-      'url' in given
-        ? { type: 'url', url: given.url }
-        : { type: 'base64', media_type: given.mediaType, data: given.data },
-    ...marked(cache),
+      'url' in resolved
+        ? { type: 'url', url: resolved.url }
+        : { type: 'base64', media_type: resolved.mediaType, data: resolved.data },
+    ...cacheControlOf(cache),
   };
 }
 
-function asData(url: string): ImagePart['source'] {
+function parseDataUrlSource(url: string): ImagePart['source'] {
   const [, mediaType, data] = dataUrl.exec(url) ?? [];
   return mediaType === undefined || data === undefined ? { url } : { mediaType, data };
 }
 
-function fileBlocks({ mediaType, data, name, cache }: FilePart, { faults, path }: Place): Block[] {
+function fileBlocks({ mediaType, data, name, cache }: FilePart, { violations, path }: BlockContext): Block[] {
   const title = name === undefined || name === '' ? {} : { title: name };
   const kind = mediaType.split(';')[0]?.trim().toLowerCase() ?? '';
   if (kind.startsWith('image/'))
     return [imageBlock({ type: 'image', source: { mediaType: kind, data }, ...(cache ? { cache } : {}) })];
   if (kind === 'application/pdf') {
     const source = { type: 'base64', media_type: kind, data };
-    return [{ type: 'document', source, ...title, ...marked(cache) }];
+    return [{ type: 'document', source, ...title, ...cacheControlOf(cache) }];
   }
   if (kind.startsWith('text/') || kind === 'application/json') {
     const text = Buffer.from(data, 'base64').toString('utf8');
     const source = { type: 'text', media_type: 'text/plain', data: text };
-    return [{ type: 'document', source, ...title, ...marked(cache) }];
+    return [{ type: 'document', source, ...title, ...cacheControlOf(cache) }];
   }
-  faults.refuse(path, `files of type '${mediaType}' cannot be read by this model; it reads PDF and text`);
+  violations.addUnsupported(path, `files of type '${mediaType}' cannot be read by this model; it reads PDF and text`);
   return [];
 }
 
@@ -170,16 +170,16 @@ function resultContent(parts: ResultParts): { readonly content?: string | readon
  * distinct.
  */
 class ToolIds {
-  readonly #known = new Map<string, string>();
-  readonly #taken = new Set<string>();
+  readonly #mappedIds = new Map<string, string>();
+  readonly #usedIds = new Set<string>();
 
-  of(id: string): string {
-    const known = this.#known.get(id);
-    if (known !== undefined) return known;
-    let written = id.replaceAll(/[^\w-]/g, '_') || 'call';
-    while (this.#taken.has(written)) written += '_';
-    this.#known.set(id, written);
-    this.#taken.add(written);
-    return written;
+  map(id: string): string {
+    const existing = this.#mappedIds.get(id);
+    if (existing !== undefined) return existing;
+    let mapped = id.replaceAll(/[^\w-]/g, '_') || 'call';
+    while (this.#usedIds.has(mapped)) mapped += '_';
+    this.#mappedIds.set(id, mapped);
+    this.#usedIds.add(mapped);
+    return mapped;
   }
 }

@@ -8,55 +8,55 @@ import type { Violations } from '../core/violations.ts';
 const unpricedMembers: readonly {
   readonly name: string;
   readonly isHarmless: (value: unknown) => boolean;
-  readonly why: string;
+  readonly reason: string;
 }[] = [
   {
     name: 'mcp_servers',
     isHarmless: (value) => Array.isArray(value) && value.length === 0,
-    why: 'tools that the provider calls itself have no bound on their cost here; call them yourself and define them in tools',
+    reason: 'tools that the provider calls itself have no bound on their cost here; call them yourself and define them in tools',
   },
   {
     name: 'fallbacks',
     isHarmless: (value) => Array.isArray(value) && value.length === 0,
-    why: 'another model than the one asked for would answer at another price; name fallbacks in the header x-svc-fallback-models',
+    reason: 'another model than the one asked for would answer at another price; name fallbacks in the header x-svc-fallback-models',
   },
   {
     name: 'speed',
     isHarmless: (value) => value === 'standard',
-    why: "only 'standard' is priced here; leave it out",
+    reason: "only 'standard' is priced here; leave it out",
   },
   {
     name: 'inference_geo',
     isHarmless: (value) => value === 'global',
-    why: "only 'global' is priced here; leave it out",
+    reason: "only 'global' is priced here; leave it out",
   },
   {
     name: 'compaction',
     isHarmless: () => false,
-    why: 'summarising at the provider has no bound on its cost here; shorten the conversation yourself',
+    reason: 'summarising at the provider has no bound on its cost here; shorten the conversation yourself',
   },
 ];
 
 /** Provider-defined tools that the caller runs. */
-const runByCaller = /^(bash|text_editor|computer|computer_toolset|browser_toolset|memory)_\d+$/;
+const callerToolPattern = /^(bash|text_editor|computer|computer_toolset|browser_toolset|memory)_\d+$/;
 
 export const isRunByCaller = (tool: Json): boolean =>
   tool.type === undefined ||
   tool.type === null ||
   tool.type === 'custom' ||
-  (typeof tool.type === 'string' && runByCaller.test(tool.type));
+  (typeof tool.type === 'string' && callerToolPattern.test(tool.type));
 
-export function refuseUnpriced(body: Json, faults: Violations): void {
-  for (const { name, isHarmless, why } of unpricedMembers) {
+export function refuseUnpriced(body: Json, violations: Violations): void {
+  for (const { name, isHarmless, reason } of unpricedMembers) {
     const value = body[name];
-    if (value !== undefined && value !== null && !isHarmless(value)) faults.refuse(name, why);
+    if (value !== undefined && value !== null && !isHarmless(value)) violations.addUnsupported(name, reason);
   }
-  listOf(body.tools).forEach((tool, n) => refuseProviderTool(tool, `tools.${n}`, faults));
-  const edits = isRecord(body.context_management) ? listOf(body.context_management.edits) : [];
+  toList(body.tools).forEach((tool, n) => refuseProviderTool(tool, `tools.${n}`, violations));
+  const edits = isRecord(body.context_management) ? toList(body.context_management.edits) : [];
   edits.forEach((edit, n) => {
     if (isRecord(edit) && typeof edit.type === 'string' && edit.type.startsWith('compact')) {
-      const why = `'${edit.type}' has no bound on its cost here; shorten the conversation yourself`;
-      faults.refuse(`context_management.edits.${n}.type`, why);
+      const reason = `'${edit.type}' has no bound on its cost here; shorten the conversation yourself`;
+      violations.addUnsupported(`context_management.edits.${n}.type`, reason);
     }
   });
 }
@@ -65,12 +65,12 @@ export function refuseUnpriced(body: Json, faults: Violations): void {
  * Refuses a tool that the provider runs.
  * @param path of the tool in the request, also within a message that adds it
  */
-export function refuseProviderTool(tool: unknown, path: string, faults: Violations): void {
+export function refuseProviderTool(tool: unknown, path: string, violations: Violations): void {
   if (!isRecord(tool) || isRunByCaller(tool)) return;
-  const why =
+  const reason =
     `'${String(tool.type)}' runs at the provider and has no bound on its cost here; ` +
     'define a tool with an input_schema and run it yourself';
-  faults.refuse(`${path}.type`, why);
+  violations.addUnsupported(`${path}.type`, reason);
 }
 
-export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+export const toList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);

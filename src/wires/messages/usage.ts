@@ -5,7 +5,7 @@ import type { Usage } from '../core/types.ts';
 export const noUsage: Usage = { fresh: 0, cacheWrite: 0, cacheWrite1h: 0, cacheRead: 0, output: 0 };
 
 /** Usage of an evaluated prompt before the first token of its answer. */
-export const countedPrompt = ({
+export const promptUsage = ({
   promptTokens,
   cached,
 }: Extract<AnswerEvent, { type: 'progress' }>): Usage => ({
@@ -22,47 +22,47 @@ export const countedPrompt = ({
 export class UsageMeter {
   #input = 0;
   #output = 0;
-  #read = 0;
+  #cacheRead = 0;
   /** All cache writes, whatever their lifetime. */
-  #written: number | undefined;
-  #written5m = 0;
-  #written1h = 0;
-  #thought: number | undefined;
-  #elsewhere: Usage = noUsage;
+  #cacheWritten: number | undefined;
+  #cacheWritten5m = 0;
+  #cacheWritten1h = 0;
+  #reasoning: number | undefined;
+  #separateUsage: Usage = noUsage;
   #isKnown = false;
 
   /**
    * @param report `usage` of an event or a message
    * @returns undefined until a report contains a count
    */
-  take(report: unknown): Usage | undefined {
+  read(report: unknown): Usage | undefined {
     if (!isRecord(report)) return undefined;
     this.#isKnown ||= typeof report.input_tokens === 'number' || typeof report.output_tokens === 'number';
     this.#input = countOr(report.input_tokens, this.#input);
     this.#output = countOr(report.output_tokens, this.#output);
-    this.#read = countOr(report.cache_read_input_tokens, this.#read);
-    this.#written = countOr(report.cache_creation_input_tokens, this.#written);
+    this.#cacheRead = countOr(report.cache_read_input_tokens, this.#cacheRead);
+    this.#cacheWritten = countOr(report.cache_creation_input_tokens, this.#cacheWritten);
     if (isRecord(report.cache_creation)) {
-      this.#written5m = countOr(report.cache_creation.ephemeral_5m_input_tokens, this.#written5m);
-      this.#written1h = countOr(report.cache_creation.ephemeral_1h_input_tokens, this.#written1h);
+      this.#cacheWritten5m = countOr(report.cache_creation.ephemeral_5m_input_tokens, this.#cacheWritten5m);
+      this.#cacheWritten1h = countOr(report.cache_creation.ephemeral_1h_input_tokens, this.#cacheWritten1h);
     }
     if (isRecord(report.output_tokens_details))
-      this.#thought = countOr(report.output_tokens_details.thinking_tokens, this.#thought);
-    if (Array.isArray(report.iterations)) this.#elsewhere = sumElsewhere(report.iterations);
+      this.#reasoning = countOr(report.output_tokens_details.thinking_tokens, this.#reasoning);
+    if (Array.isArray(report.iterations)) this.#separateUsage = sumSeparateIterations(report.iterations);
     return this.#isKnown ? this.#usage() : undefined;
   }
 
   #usage(): Usage {
-    const written = this.#written ?? this.#written5m + this.#written1h;
-    const written1h = Math.min(this.#written1h, written);
-    const more = this.#elsewhere;
+    const cacheWritten = this.#cacheWritten ?? this.#cacheWritten5m + this.#cacheWritten1h;
+    const cacheWritten1h = Math.min(this.#cacheWritten1h, cacheWritten);
+    const separate = this.#separateUsage;
     return {
-      fresh: this.#input + more.fresh,
-      cacheWrite: written - written1h + more.cacheWrite,
-      cacheWrite1h: written1h + more.cacheWrite1h,
-      cacheRead: this.#read + more.cacheRead,
-      output: this.#output + more.output,
-      ...(this.#thought === undefined ? {} : { reasoning: this.#thought }),
+      fresh: this.#input + separate.fresh,
+      cacheWrite: cacheWritten - cacheWritten1h + separate.cacheWrite,
+      cacheWrite1h: cacheWritten1h + separate.cacheWrite1h,
+      cacheRead: this.#cacheRead + separate.cacheRead,
+      output: this.#output + separate.output,
+      ...(this.#reasoning === undefined ? {} : { reasoning: this.#reasoning }),
     };
   }
 }
@@ -72,19 +72,19 @@ export class UsageMeter {
  * another model without a configured price: requests for an advisor are refused, and iterations that a provider runs
  * unasked are not billed to the caller.
  */
-const elsewhere = new Set<unknown>(['compaction']);
+const separateIterations = new Set<unknown>(['compaction']);
 
-function sumElsewhere(iterations: readonly unknown[]): Usage {
+function sumSeparateIterations(iterations: readonly unknown[]): Usage {
   return iterations
-    .filter((iteration): iteration is Json => isRecord(iteration) && elsewhere.has(iteration.type))
-    .map((iteration) => new UsageMeter().take(iteration) ?? noUsage)
+    .filter((iteration): iteration is Json => isRecord(iteration) && separateIterations.has(iteration.type))
+    .map((iteration) => new UsageMeter().read(iteration) ?? noUsage)
     .reduce(
-      (sum, one) => ({
-        fresh: sum.fresh + one.fresh,
-        cacheWrite: sum.cacheWrite + one.cacheWrite,
-        cacheWrite1h: sum.cacheWrite1h + one.cacheWrite1h,
-        cacheRead: sum.cacheRead + one.cacheRead,
-        output: sum.output + one.output,
+      (sum, iterationUsage) => ({
+        fresh: sum.fresh + iterationUsage.fresh,
+        cacheWrite: sum.cacheWrite + iterationUsage.cacheWrite,
+        cacheWrite1h: sum.cacheWrite1h + iterationUsage.cacheWrite1h,
+        cacheRead: sum.cacheRead + iterationUsage.cacheRead,
+        output: sum.output + iterationUsage.output,
       }),
       noUsage,
     );
@@ -95,7 +95,7 @@ function countOr<Fallback extends number | undefined>(value: unknown, fallback: 
 }
 
 /** The `usage` member of a message and of the last report in a stream. */
-export const usageMember = (usage: Usage) => ({
+export const writeUsage = (usage: Usage) => ({
   input_tokens: usage.fresh,
   cache_creation_input_tokens: usage.cacheWrite + usage.cacheWrite1h,
   cache_read_input_tokens: usage.cacheRead,

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { list } from '../../http/schema/list.ts';
 import { jsonObject } from '../../http/schema/json-object.ts';
-import { flag, requestBody, text, toolList, toolName } from '../core/members.ts';
+import { flag, requestBodySchema, text, toolList, toolName } from '../core/members.ts';
 import { answerMembers, images } from './options-schema.ts';
 
-const callForm = 'expected a call such as {function: {name, arguments}}';
+const callError = 'expected a call such as {function: {name, arguments}}';
 const call = z.object(
   {
     id: text.nullish(),
@@ -15,27 +15,27 @@ const call = z.object(
           .union([jsonObject('expected an object'), text], { error: 'expected an object' })
           .nullish(),
       },
-      { error: callForm },
+      { error: callError },
     ),
   },
-  { error: callForm },
+  { error: callError },
 );
 
-const said = { content: text.nullish(), images };
+const contentMembers = { content: text.nullish(), images };
 const roles = ['system', 'user', 'assistant', 'tool'] as const;
 const message = z.discriminatedUnion(
   'role',
   [
-    z.object({ role: z.literal(['system', 'user']), ...said }),
+    z.object({ role: z.literal(['system', 'user']), ...contentMembers }),
     z.object({
       role: z.literal('assistant'),
-      ...said,
+      ...contentMembers,
       thinking: text.nullish(),
       tool_calls: list(call, { error: 'expected an array of calls' }).nullish(),
     }),
     z.object({
       role: z.literal('tool'),
-      ...said,
+      ...contentMembers,
       tool_name: text.nullish(),
       tool_call_id: text.nullish(),
       name: text.nullish(),
@@ -65,7 +65,7 @@ const tool = z.object(
   { error: "expected a tool such as {type: 'function', function: {name, parameters}}" },
 );
 
-export const chatRequest = requestBody('OllamaChatRequest', {
+export const chatRequest = requestBodySchema('OllamaChatRequest', {
   ...answerMembers,
   messages: list(message, { error: 'expected an array of messages' })
     .nullish()

@@ -1,21 +1,21 @@
 import { z } from 'zod';
 import { list } from '../../http/schema/list.ts';
-import { flag, requestBody, text, whole } from '../core/members.ts';
+import { flag, requestBodySchema, text, optionalInteger } from '../core/members.ts';
 import { keepAlive, modelMembers, optionsMember } from './options-schema.ts';
 
-const inputForm = 'expected a text or an array of texts';
+const inputError = 'expected a text or an array of texts';
 const most = { count: 2048, error: 'at most 2048 texts' };
 
-export const embedRequest = requestBody('OllamaEmbedRequest', {
+export const embedRequest = requestBodySchema('OllamaEmbedRequest', {
   ...modelMembers,
   input: z
-    .union([text, list(text, { error: inputForm, most })], { error: inputForm })
+    .union([text, list(text, { error: inputError, max: most })], { error: inputError })
     .nullish()
     .describe('Without it the model is only loaded.'),
   truncate: flag
     .nullish()
     .describe('Truncate texts that are too long instead of refusing them. Default true.'),
-  dimensions: whole(1).describe('Number of leading elements to return, rescaled to unit length.'),
+  dimensions: optionalInteger(1).describe('Number of leading elements to return, rescaled to unit length.'),
   options: optionsMember,
   keep_alive: keepAlive,
 });
@@ -30,7 +30,7 @@ export const embedAnswer = z
   })
   .meta({ id: 'OllamaEmbeddings' });
 
-export const embeddingsRequest = requestBody('OllamaEmbeddingsRequest', {
+export const embeddingsRequest = requestBodySchema('OllamaEmbeddingsRequest', {
   ...modelMembers,
   prompt: text.nullish().describe('Without it the model is only loaded.'),
   options: optionsMember,

@@ -10,7 +10,7 @@ const duration = z.int().optional().describe('Nanoseconds; on the last line.');
 const count = z.int().optional().describe('Tokens; on the last line.');
 
 /** Members of the last line. */
-const measures = {
+const finalMembers = {
   done_reason: z.enum(['stop', 'length', 'load', 'unload']).optional(),
   total_duration: duration,
   load_duration: duration,
@@ -20,7 +20,7 @@ const measures = {
   eval_duration: duration,
 };
 
-const head = {
+const commonMembers = {
   model: z.string().describe('The model name of the request.'),
   created_at: z.string().describe('RFC 3339 with nanoseconds.'),
 };
@@ -33,7 +33,7 @@ export type ToolCallLine = z.infer<typeof toolCall>;
 
 export const chatLine = z
   .object({
-    ...head,
+    ...commonMembers,
     message: z.object({
       role: z.literal('assistant'),
       content: z.string(),
@@ -42,13 +42,13 @@ export const chatLine = z
     }),
     logprobs,
     done: z.boolean(),
-    ...measures,
+    ...finalMembers,
   })
   .meta({ id: 'OllamaChatLine' });
 
 export const generateLine = z
   .object({
-    ...head,
+    ...commonMembers,
     response: z.string(),
     thinking: z.string().optional(),
     logprobs,
@@ -57,6 +57,6 @@ export const generateLine = z
       .array(z.int())
       .optional()
       .describe('Token ids of the text so far; a later request may continue from them.'),
-    ...measures,
+    ...finalMembers,
   })
   .meta({ id: 'OllamaGenerateLine' });

@@ -1,26 +1,26 @@
 import type { HttpError } from '../../http/error.ts';
-import { isRecord, parsedJson } from '../../util/json.ts';
+import { isRecord, tryParseJson } from '../../util/json.ts';
 import type { AnswerEvent, Timings, TokenLogprob } from '../core/answer.ts';
 import type { StreamWriter } from '../core/wire.ts';
 import { ollamaEnvelope } from './error.ts';
 import type { ToolCallLine } from './line-schema.ts';
 
 /** Formats the times of one answer for Ollama. */
-interface Clock {
+interface AnswerClock {
   readonly now: () => string;
-  readonly loading: () => object;
+  readonly loadDurations: () => object;
   readonly durations: (timings: Timings) => object;
 }
 
 /** Metadata of an answer, and the format of a route's lines. */
-export interface OllamaAbout {
+export interface OllamaAnswerMetadata {
   /** The model name of the request. */
   readonly model: string;
-  readonly clock: Clock;
+  readonly clock: AnswerClock;
   /** Returns the members of a line for a piece of the answer; the piece of the last line is empty. */
-  readonly form: (piece: Piece) => object;
+  readonly formatPiece: (piece: Piece) => object;
   /** Additional members of the last line. */
-  readonly atEnd?: () => object;
+  readonly finalMembers?: () => object;
 }
 
 /** A part of an answer that is written in one line. */
@@ -31,7 +31,7 @@ interface Piece {
   readonly logprobs?: readonly TokenLogprob[];
 }
 
-export const chatForm = ({ content = '', thinking, calls = [] }: Piece) => ({
+export const formatChatPiece = ({ content = '', thinking, calls = [] }: Piece) => ({
   message: {
     role: 'assistant' as const,
     content,
@@ -40,79 +40,79 @@ export const chatForm = ({ content = '', thinking, calls = [] }: Piece) => ({
   },
 });
 
-export const generateForm = ({ content = '', thinking }: Piece) => ({
+export const formatGeneratePiece = ({ content = '', thinking }: Piece) => ({
   response: content,
   ...(thinking === undefined ? {} : { thinking }),
 });
 
 export const ollamaWire = {
-  body(events: readonly AnswerEvent[], about: OllamaAbout): object {
-    const writer = new LineWriter(about);
-    const pieces = events.flatMap((event) => writer.pieces(event));
-    const thoughts = pieces.flatMap(({ thinking = [] }) => thinking);
-    return writer.last({
+  body(events: readonly AnswerEvent[], metadata: OllamaAnswerMetadata): object {
+    const writer = new LineWriter(metadata);
+    const pieces = events.flatMap((event) => writer.toPieces(event));
+    const reasoningPieces = pieces.flatMap(({ thinking = [] }) => thinking);
+    return writer.finalLine({
       content: pieces.map(({ content = '' }) => content).join(''),
-      ...(thoughts.length > 0 ? { thinking: thoughts.join('') } : {}),
+      ...(reasoningPieces.length > 0 ? { thinking: reasoningPieces.join('') } : {}),
       calls: pieces.flatMap(({ calls = [] }) => calls),
       logprobs: pieces.flatMap(({ logprobs = [] }) => logprobs),
     });
   },
-  writer: (about: OllamaAbout): StreamWriter => new LineWriter(about),
+  writer: (metadata: OllamaAnswerMetadata): StreamWriter => new LineWriter(metadata),
 };
 
 /**
  * The body of the answer to a request without a prompt, which only loads the model. The host keeps the model even on an
  * unload request.
  */
-export const loadedBody = ({ model, clock, form }: OllamaAbout, isUnload: boolean): object => ({
+export const createLoadedBody = ({ model, clock, formatPiece }: OllamaAnswerMetadata, isUnload: boolean): object => ({
   model,
   created_at: clock.now(),
-  ...form({}),
+  ...formatPiece({}),
   done: true,
   done_reason: isUnload ? 'unload' : 'load',
-  ...clock.loading(),
+  ...clock.loadDurations(),
 });
 
 /** Writes a line of newline-delimited JSON. */
-export const line = (value: unknown): string => `${JSON.stringify(value)}\n`;
+export const jsonLine = (value: unknown): string => `${JSON.stringify(value)}\n`;
 
 /**
  * Writes an answer as lines. A call is written in one piece, because its arguments are an object on this wire.
  */
 class LineWriter implements StreamWriter {
-  readonly #about: OllamaAbout;
+  readonly #metadata: OllamaAnswerMetadata;
   #call: { readonly index: number; readonly id: string; readonly name: string; text: string } | undefined;
-  #took: Timings | undefined;
-  #isCut = false;
+  #timings: Timings | undefined;
+  #isTruncated = false;
 
-  constructor(about: OllamaAbout) {
-    this.#about = about;
+  constructor(metadata: OllamaAnswerMetadata) {
+    this.#metadata = metadata;
   }
 
   write(event: AnswerEvent): string {
-    return this.pieces(event)
-      .map((piece) => line(this.#part(piece)))
+    return this.toPieces(event)
+      .map((piece) => jsonLine(this.#writePiece(piece)))
       .join('');
   }
 
   end(): string {
-    return line(this.last({}));
+    return jsonLine(this.finalLine({}));
   }
 
   fail(error: HttpError): string {
-    return line(ollamaEnvelope(error));
+    return jsonLine(ollamaEnvelope(error));
   }
 
-  pieces(event: AnswerEvent): Piece[] {
-    if (event.type === 'usage') this.#took = event.timings;
+  toPieces(event: AnswerEvent): Piece[] {
+    if (event.type === 'usage') this.#timings = event.timings;
     if (event.type === 'tool_arguments' && this.#call) this.#call.text += event.text;
     if (event.type === 'usage' || event.type === 'tool_arguments' || event.type === 'progress') return [];
-    const pieces = this.#call ? [called(this.#call)] : [];
+    const pieces = this.#call ? [toCallPiece(this.#call)] : [];
     this.#call = undefined;
     if (event.type === 'tool_call') {
       const { index, id, name } = event;
       this.#call = { index, id, name, text: '' };
-    } else if (event.type === 'finish') this.#isCut = event.reason === 'length';
+    } else if (event.type === 'finish') this.#isTruncated = event.reason === 'length';
     else if (event.type === 'text' || event.type === 'reasoning') {
       const { text, logprobs = [] } = event;
       pieces.push({ ...(event.type === 'text' ? { content: text } : { thinking: text }), logprobs });
@@ -121,25 +121,25 @@ class LineWriter implements StreamWriter {
   }
 
   /** The last line of a stream, or the complete answer. */
-  last(piece: Piece): object {
-    const { clock, atEnd } = this.#about;
-    if (!this.#took) throw new Error('the engine ended a generation without timings');
+  finalLine(piece: Piece): object {
+    const { clock, finalMembers } = this.#metadata;
+    if (!this.#timings) throw new Error('the engine ended a generation without timings');
     return {
-      ...this.#part(piece),
+      ...this.#writePiece(piece),
       done: true,
-      done_reason: this.#isCut ? 'length' : 'stop',
-      ...atEnd?.(),
-      ...clock.durations(this.#took),
+      done_reason: this.#isTruncated ? 'length' : 'stop',
+      ...finalMembers?.(),
+      ...clock.durations(this.#timings),
     };
   }
 
-  #part(piece: Piece): object {
-    const { model, clock, form } = this.#about;
+  #writePiece(piece: Piece): object {
+    const { model, clock, formatPiece } = this.#metadata;
     const { logprobs = [] } = piece;
     return {
       model,
       created_at: clock.now(),
-      ...form(piece),
+      ...formatPiece(piece),
       ...(logprobs.length > 0 ? { logprobs } : {}),
       done: false,
     };
@@ -147,8 +147,8 @@ class LineWriter implements StreamWriter {
 }
 
 /** Converts a completed call; a call with truncated arguments is written as text. */
-function called({ index, id, name, text }: { index: number; id: string; name: string; text: string }): Piece {
-  const value = text === '' ? {} : parsedJson(text);
+function toCallPiece({ index, id, name, text }: { index: number; id: string; name: string; text: string }): Piece {
+  const value = text === '' ? {} : tryParseJson(text);
   return isRecord(value)
     ? { calls: [{ id, function: { index, name, arguments: value } }] }
     : { content: text };

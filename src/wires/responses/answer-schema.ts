@@ -1,8 +1,8 @@
 import { z } from 'zod';
 
 /** Log probabilities of one token, in natural logarithms. */
-const likely = { token: z.string(), logprob: z.number(), bytes: z.array(z.int()) };
-const logprob = z.object({ ...likely, top_logprobs: z.array(z.object(likely)) });
+const tokenMembers = { token: z.string(), logprob: z.number(), bytes: z.array(z.int()) };
+const logprob = z.object({ ...tokenMembers, top_logprobs: z.array(z.object(tokenMembers)) });
 export type ResponseLogprob = z.infer<typeof logprob>;
 
 const status = z.enum(['in_progress', 'completed', 'incomplete']);
@@ -15,8 +15,8 @@ const textPart = z.object({
   logprobs: z.array(logprob),
 });
 export type TextPart = z.infer<typeof textPart>;
-const tracePart = z.object({ type: z.literal('reasoning_text'), text: z.string() });
-export type TracePart = z.infer<typeof tracePart>;
+const reasoningPart = z.object({ type: z.literal('reasoning_text'), text: z.string() });
+export type ReasoningPart = z.infer<typeof reasoningPart>;
 
 const messageItem = z.object({
   id: z.string(),
@@ -38,7 +38,7 @@ const reasoningItem = z.object({
   type: z.literal('reasoning'),
   status,
   summary: z.array(z.never()),
-  content: z.array(tracePart).describe('The complete reasoning text.'),
+  content: z.array(reasoningPart).describe('The complete reasoning text.'),
   encrypted_content: z.null(),
 });
 export const outputItem = z.discriminatedUnion('type', [reasoningItem, messageItem, callItem]);
@@ -62,7 +62,7 @@ const nullableText = z.string().nullable();
 const object = z.looseObject({});
 
 /** Members that are the same in all snapshots of a response. */
-const head = {
+const commonMembers = {
   id: z.string(),
   object: z.literal('response'),
   created_at: z.int(),
@@ -98,12 +98,12 @@ const head = {
   safety_identifier: nullableText,
   prompt_cache_key: nullableText,
 };
-const headSchema = z.object(head);
-export type ResponseHead = z.infer<typeof headSchema>;
+const commonMembersSchema = z.object(commonMembers);
+export type ResponseHead = z.infer<typeof commonMembersSchema>;
 
 export const responseObject = z
   .object({
-    ...head,
+    ...commonMembers,
     status: z.enum(['in_progress', 'completed', 'incomplete', 'failed']),
     completed_at: z.int().nullable(),
     output: z.array(outputItem),
@@ -114,9 +114,9 @@ export const responseObject = z
   .meta({ id: 'Response' });
 export type ResponseObject = z.infer<typeof responseObject>;
 
-const ofItem = { item_id: z.string(), output_index: z.int() };
-const ofPart = { ...ofItem, content_index: z.literal(0) };
-const part = z.union([textPart, tracePart]);
+const itemReference = { item_id: z.string(), output_index: z.int() };
+const partReference = { ...itemReference, content_index: z.literal(0) };
+const part = z.union([textPart, reasoningPart]);
 const event = <Type extends string, Members extends z.ZodRawShape>(type: Type, members: Members) =>
   z.object({ type: z.literal(type), sequence_number: z.int(), ...members });
 
@@ -125,14 +125,14 @@ export const responseEvent = z
     event('response.created', { response: responseObject }),
     event('response.in_progress', { response: responseObject }),
     event('response.output_item.added', { output_index: z.int(), item: outputItem }),
-    event('response.content_part.added', { ...ofPart, part }),
-    event('response.reasoning_text.delta', { ...ofPart, delta: z.string() }),
-    event('response.reasoning_text.done', { ...ofPart, text: z.string() }),
-    event('response.output_text.delta', { ...ofPart, delta: z.string(), logprobs: z.array(logprob) }),
-    event('response.output_text.done', { ...ofPart, text: z.string(), logprobs: z.array(logprob) }),
-    event('response.content_part.done', { ...ofPart, part }),
-    event('response.function_call_arguments.delta', { ...ofItem, delta: z.string() }),
-    event('response.function_call_arguments.done', { ...ofItem, name: z.string(), arguments: z.string() }),
+    event('response.content_part.added', { ...partReference, part }),
+    event('response.reasoning_text.delta', { ...partReference, delta: z.string() }),
+    event('response.reasoning_text.done', { ...partReference, text: z.string() }),
+    event('response.output_text.delta', { ...partReference, delta: z.string(), logprobs: z.array(logprob) }),
+    event('response.output_text.done', { ...partReference, text: z.string(), logprobs: z.array(logprob) }),
+    event('response.content_part.done', { ...partReference, part }),
+    event('response.function_call_arguments.delta', { ...itemReference, delta: z.string() }),
+    event('response.function_call_arguments.done', { ...itemReference, name: z.string(), arguments: z.string() }),
     event('response.output_item.done', { output_index: z.int(), item: outputItem }),
     event('response.completed', { response: responseObject }),
     event('response.incomplete', { response: responseObject }),

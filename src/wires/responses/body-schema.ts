@@ -3,7 +3,7 @@ import { routedMembers } from '../chat/request-schema.ts';
 import { effort } from '../core/members.ts';
 
 const record = z.looseObject({});
-const stored = z
+const unsupportedStorage = z
   .null()
   .optional()
   .describe('Not supported, because responses are not stored: send all items in `input`.');
@@ -21,8 +21,8 @@ export const responsesBody = z
     reasoning: z.looseObject({ effort: effort.nullish() }).nullish(),
     text: record.nullish().describe('`format` constrains the answer.'),
     background: z.literal(false).nullish(),
-    previous_response_id: stored,
-    conversation: stored,
-    prompt: stored,
+    previous_response_id: unsupportedStorage,
+    conversation: unsupportedStorage,
+    prompt: unsupportedStorage,
   })
   .meta({ id: 'ResponseRequest' });

@@ -1,9 +1,9 @@
 import { errorObject } from '../core/error.ts';
 import type { ClientWire, StreamWriter } from '../core/wire.ts';
-import { framed, ResponseEvents } from './events.ts';
-import { factsOf } from './facts.ts';
-import { conversationOf } from './input.ts';
-import type { Made } from './open-items.ts';
+import { sseFrame, ResponseEvents } from './events.ts';
+import { readFacts } from './facts.ts';
+import { readConversation } from './input.ts';
+import type { UnnumberedEvent } from './open-items.ts';
 
 /**
  * OpenAI's Responses as a client wire, without storage: the caller sends the items of the conversation with every
@@ -11,33 +11,33 @@ import type { Made } from './open-items.ts';
  */
 export const responsesWire: ClientWire = {
   name: 'responses',
-  facts: factsOf,
-  conversation: conversationOf,
-  body: (events, about) => {
-    const made = new ResponseEvents(about);
-    for (const event of events) made.take(event);
-    return made.whole();
+  facts: readFacts,
+  conversation: readConversation,
+  body: (events, metadata) => {
+    const responseEvents = new ResponseEvents(metadata);
+    for (const event of events) responseEvents.add(event);
+    return responseEvents.complete();
   },
-  writer: (about) => {
-    const made = new ResponseEvents(about);
-    let over = false;
-    let next = 0;
-    const write = (make: () => readonly Made[]): string => {
-      if (over) return '';
+  writer: (metadata) => {
+    const responseEvents = new ResponseEvents(metadata);
+    let isOver = false;
+    let sequenceNumber = 0;
+    const write = (createEvents: () => readonly UnnumberedEvent[]): string => {
+      if (isOver) return '';
       let text = '';
-      for (const event of make()) text += framed(event, next++);
+      for (const event of createEvents()) text += sseFrame(event, sequenceNumber++);
       return text;
     };
     const writer: StreamWriter = {
-      write: (event) => write(() => made.take(event)),
+      write: (event) => write(() => responseEvents.add(event)),
       end: () => {
-        const text = write(() => made.end());
-        over = true;
+        const text = write(() => responseEvents.end());
+        isOver = true;
         return text;
       },
       fail: (error) => {
-        const text = write(() => made.fail(error));
-        over = true;
+        const text = write(() => responseEvents.fail(error));
+        isOver = true;
         return text;
       },
     };

@@ -1,37 +1,37 @@
 import { randomBytes } from 'node:crypto';
 import { isRecord } from '../../util/json.ts';
-import type { AnswerAbout } from '../core/wire.ts';
+import type { AnswerMetadata } from '../core/wire.ts';
 
 /**
  * Creates an id such as `resp_…`, `msg_…`, `fc_…` or `rs_…`. Ids cannot be looked up, because nothing is stored.
  */
-export const freshId = (kind: 'resp' | 'msg' | 'fc' | 'rs', isResident = false): string =>
-  `${kind}_${randomBytes(isResident ? 16 : 24).toString('hex')}`;
+export const createId = (prefix: 'resp' | 'msg' | 'fc' | 'rs', isResident = false): string =>
+  `${prefix}_${randomBytes(isResident ? 16 : 24).toString('hex')}`;
 
 /**
  * Members of a response that repeat its request: all members that clients expect, with the defaults that apply.
  */
-export function headOf({
+export function writeCommonMembers({
   model,
   created,
   request: { body },
   resident,
-}: AnswerAbout): Readonly<Record<string, unknown>> {
+}: AnswerMetadata): Readonly<Record<string, unknown>> {
   const reasoning = isRecord(body['reasoning']) ? body['reasoning'] : {};
   return {
-    id: freshId('resp', resident !== undefined),
+    id: createId('resp', resident !== undefined),
     object: 'response',
     created_at: created,
     model,
     instructions: body['instructions'] ?? null,
     previous_response_id: null,
-    tools: toolsOf(body['tools']),
+    tools: writeTools(body['tools']),
     tool_choice: body['tool_choice'] ?? 'auto',
     parallel_tool_calls: body['parallel_tool_calls'] ?? true,
     max_tool_calls: body['max_tool_calls'] ?? null,
     max_output_tokens: body['max_output_tokens'] ?? null,
     truncation: 'disabled',
-    text: resident ? keptTextOf(body['text']) : textOf(body['text']),
+    text: resident ? writeResidentText(body['text']) : writeText(body['text']),
     reasoning: {
       effort: reasoning['effort'] ?? body['reasoning_effort'] ?? null,
       summary: reasoning['summary'] ?? null,
@@ -51,7 +51,7 @@ export function headOf({
   };
 }
 
-const toolsOf = (tools: unknown): unknown[] =>
+const writeTools = (tools: unknown): unknown[] =>
   (Array.isArray(tools) ? tools : []).filter(isRecord).map(({ type, name, ...rest }) => ({
     type,
     name,
@@ -60,14 +60,14 @@ const toolsOf = (tools: unknown): unknown[] =>
     strict: rest['strict'] ?? null,
   }));
 
-function textOf(text: unknown): Readonly<Record<string, unknown>> {
+function writeText(text: unknown): Readonly<Record<string, unknown>> {
   const { format, verbosity } = isRecord(text) ? text : {};
   return { format: format ?? { type: 'text' }, verbosity: verbosity ?? 'medium' };
 }
 
 /** The `text` member of the resident model, which ignores verbosity hints and enforces every schema. */
-function keptTextOf(text: unknown): Readonly<Record<string, unknown>> {
-  const { format } = textOf(text);
+function writeResidentText(text: unknown): Readonly<Record<string, unknown>> {
+  const { format } = writeText(text);
   if (!isRecord(format) || format['type'] !== 'json_schema') return { format, verbosity: 'medium' };
   return { format: { ...format, strict: format['strict'] ?? true }, verbosity: 'medium' };
 }

@@ -1,13 +1,13 @@
 import { z } from 'zod';
-import { contentOf, partsOf, refusalPart } from '../chat/message-schema.ts';
+import { contentSchema, contentPartsSchema, refusalPart } from '../chat/message-schema.ts';
 import { text, toolName, typeOf } from '../core/members.ts';
 
 const textPart = z.object({
   type: z.literal(['input_text', 'output_text', 'text', 'summary_text', 'reasoning_text']),
   text,
 });
-const parts = partsOf([textPart, refusalPart], 'text', 'input_text');
-const content = contentOf(parts);
+const parts = contentPartsSchema([textPart, refusalPart], 'text', 'input_text');
+const content = contentSchema(parts);
 
 const roles = ['system', 'developer', 'user', 'assistant'] as const;
 const message = z.object({

@@ -1,103 +1,103 @@
 import { isRecord, type Json } from '../../util/json.ts';
 import type { AnswerEvent, FinishReason, TokenLogprob } from '../core/answer.ts';
-import { markSeal } from '../core/seals.ts';
+import { tagSignature } from '../core/seals.ts';
 
-const records = (list: unknown): Json[] => (Array.isArray(list) ? list.filter(isRecord) : []);
+const toRecords = (list: unknown): Json[] => (Array.isArray(list) ? list.filter(isRecord) : []);
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
 
 /** Reads one output item: its deltas, and at the end whatever no delta contained. */
-export class ItemReader {
+export class OutputItemReader {
   /** Type of the item, as declared or inferred from its deltas. */
   type: string | undefined;
   /** Index of the call among the calls, from 0; undefined for other items. */
-  readonly #call: number | undefined;
+  readonly #callIndex: number | undefined;
   /** Indices of the parts that had deltas. */
-  readonly #said = new Set<number>();
+  readonly #partsWithDeltas = new Set<number>();
   /** The form of the first reasoning delta; the other form is ignored, because some servers send both. */
-  #thoughts: 'summary' | 'content' | undefined;
-  #done = false;
+  #reasoningForm: 'summary' | 'content' | undefined;
+  #isDone = false;
 
   constructor(type: unknown, call?: number) {
     this.type = typeof type === 'string' ? type : undefined;
-    this.#call = call;
+    this.#callIndex = call;
   }
 
   begin(item: Json): AnswerEvent[] {
-    if (this.#call === undefined) return [];
+    if (this.#callIndex === undefined) return [];
     const id = textOf(item['call_id'] ?? item['id']);
-    return [{ type: 'tool_call', index: this.#call, id, name: textOf(item['name']) }];
+    return [{ type: 'tool_call', index: this.#callIndex, id, name: textOf(item['name']) }];
   }
 
-  text(place: number, text: string, logprobs?: unknown): AnswerEvent[] {
+  addText(partIndex: number, text: string, logprobs?: unknown): AnswerEvent[] {
     this.type ??= 'message';
-    this.#said.add(place);
-    const tokens = records(logprobs).map(readLogprob);
+    this.#partsWithDeltas.add(partIndex);
+    const tokens = toRecords(logprobs).map(readLogprob);
     if (text === '' && tokens.length === 0) return [];
     return [{ type: 'text', text, ...(tokens.length > 0 ? { logprobs: tokens } : {}) }];
   }
 
-  refusal(place: number, text: string): AnswerEvent[] {
+  addRefusal(partIndex: number, text: string): AnswerEvent[] {
     this.type ??= 'message';
-    this.#said.add(place);
+    this.#partsWithDeltas.add(partIndex);
     return text === '' ? [] : [{ type: 'refusal', text }];
   }
 
   /** Parts of a summary are separated by an empty line. */
-  thought(form: 'summary' | 'content', place: number, text: string): AnswerEvent[] {
+  addReasoning(form: 'summary' | 'content', partIndex: number, text: string): AnswerEvent[] {
     this.type ??= 'reasoning';
-    this.#thoughts ??= form;
-    if (this.#thoughts !== form || text === '') return [];
-    const gap = this.#said.size > 0 && !this.#said.has(place) ? '\n\n' : '';
-    this.#said.add(place);
-    return [{ type: 'reasoning', text: gap + text }];
+    this.#reasoningForm ??= form;
+    if (this.#reasoningForm !== form || text === '') return [];
+    const separator = this.#partsWithDeltas.size > 0 && !this.#partsWithDeltas.has(partIndex) ? '\n\n' : '';
+    this.#partsWithDeltas.add(partIndex);
+    return [{ type: 'reasoning', text: separator + text }];
   }
 
-  arguments(text: string): AnswerEvent[] {
-    if (this.#call === undefined || text === '') return [];
-    this.#said.add(0);
-    return [{ type: 'tool_arguments', index: this.#call, text }];
+  addArguments(text: string): AnswerEvent[] {
+    if (this.#callIndex === undefined || text === '') return [];
+    this.#partsWithDeltas.add(0);
+    return [{ type: 'tool_arguments', index: this.#callIndex, text }];
   }
 
   /** Reads the complete item: parts without deltas, and members that only the complete item has. */
   end(item: Json): AnswerEvent[] {
-    if (this.#done) return [];
-    this.#done = true;
+    if (this.#isDone) return [];
+    this.#isDone = true;
     switch (item['type']) {
       case 'message':
-        return records(item['content']).flatMap((part, place) => this.#part(part, place));
+        return toRecords(item['content']).flatMap((part, partIndex) => this.#readPart(part, partIndex));
       case 'function_call':
-        return this.#said.size > 0 ? [] : this.arguments(textOf(item['arguments']));
+        return this.#partsWithDeltas.size > 0 ? [] : this.addArguments(textOf(item['arguments']));
       case 'reasoning':
-        return [...this.#trace(item), ...sealOf(item)];
+        return [...this.#readReasoning(item), ...readEncryptedReasoning(item)];
       default:
         return [];
     }
   }
 
-  #part(part: Json, place: number): AnswerEvent[] {
-    if (this.#said.has(place)) return [];
-    if (part['type'] === 'refusal') return this.refusal(place, textOf(part['refusal']));
-    return part['type'] === 'output_text' ? this.text(place, textOf(part['text']), part['logprobs']) : [];
+  #readPart(part: Json, partIndex: number): AnswerEvent[] {
+    if (this.#partsWithDeltas.has(partIndex)) return [];
+    if (part['type'] === 'refusal') return this.addRefusal(partIndex, textOf(part['refusal']));
+    return part['type'] === 'output_text' ? this.addText(partIndex, textOf(part['text']), part['logprobs']) : [];
   }
 
-  #trace(item: Json): AnswerEvent[] {
-    if (this.#said.size > 0) return [];
-    const content = records(item['content']);
+  #readReasoning(item: Json): AnswerEvent[] {
+    if (this.#partsWithDeltas.size > 0) return [];
+    const content = toRecords(item['content']);
     const form = content.length > 0 ? 'content' : 'summary';
-    const parts = form === 'content' ? content : records(item['summary']);
-    return parts.flatMap((part, place) => this.thought(form, place, textOf(part['text'])));
+    const parts = form === 'content' ? content : toRecords(item['summary']);
+    return parts.flatMap((part, partIndex) => this.addReasoning(form, partIndex, textOf(part['text'])));
   }
 }
 
-function sealOf(item: Json): AnswerEvent[] {
-  const sealed = textOf(item['encrypted_content']);
-  if (sealed === '') return [];
-  const data = markSeal('openai', sealed);
+function readEncryptedReasoning(item: Json): AnswerEvent[] {
+  const encrypted = textOf(item['encrypted_content']);
+  if (encrypted === '') return [];
+  const data = tagSignature('openai', encrypted);
   return [{ type: 'sealed_reasoning', data, ...(typeof item['id'] === 'string' ? { id: item['id'] } : {}) }];
 }
 
 function readLogprob(entry: Json): TokenLogprob {
-  return { ...readToken(entry), top_logprobs: records(entry['top_logprobs']).map(readToken) };
+  return { ...readToken(entry), top_logprobs: toRecords(entry['top_logprobs']).map(readToken) };
 }
 
 /** Streams omit the bytes. */
@@ -108,12 +108,12 @@ const readToken = ({ token, logprob, bytes }: Json) => ({
 });
 
 /** The finish event of a completed or incomplete response. */
-export function finishOf(response: Json, calls: number): AnswerEvent {
+export function createFinishEvent(response: Json, calls: number): AnswerEvent {
   const details = response['incomplete_details'];
-  const why = isRecord(details) ? details['reason'] : undefined;
-  const detail = typeof why === 'string' ? { detail: why } : {};
+  const incompleteReason = isRecord(details) ? details['reason'] : undefined;
+  const detail = typeof incompleteReason === 'string' ? { detail: incompleteReason } : {};
   if (response['status'] !== 'incomplete')
     return { type: 'finish', reason: calls > 0 ? 'tool_calls' : 'stop', ...detail };
-  const reason: FinishReason = why === 'content_filter' ? 'content_filter' : 'length';
+  const reason: FinishReason = incompleteReason === 'content_filter' ? 'content_filter' : 'length';
   return { type: 'finish', reason, ...detail };
 }

@@ -1,10 +1,10 @@
 import { isJson } from '../../util/json.ts';
 import type { TokenLogprob } from '../core/answer.ts';
-import { freshId } from './head.ts';
-import { encodeSeal, type Seal } from './sealed.ts';
+import { createId } from './head.ts';
+import { encodeReasoning, type EncodedReasoning } from './sealed.ts';
 
 /** An event without its sequence number. */
-export interface Made {
+export interface UnnumberedEvent {
   readonly type: string;
   readonly [member: string]: unknown;
 }
@@ -13,8 +13,8 @@ export type ItemStatus = 'in_progress' | 'completed' | 'incomplete';
 
 /** An output item that is being written. */
 export interface OpenItem {
-  begin(): Made[];
-  end(status: ItemStatus): Made[];
+  begin(): UnnumberedEvent[];
+  end(status: ItemStatus): UnnumberedEvent[];
   /** The item so far. */
   item(status: ItemStatus): object;
 }
@@ -25,68 +25,68 @@ export class OpenMessage implements OpenItem {
   readonly #parts: (TextContent | RefusalContent)[] = [];
 
   constructor(index: number, isResident: boolean) {
-    this.#id = freshId('msg', isResident);
+    this.#id = createId('msg', isResident);
     this.#index = index;
   }
 
-  begin(): Made[] {
+  begin(): UnnumberedEvent[] {
     return [added(this.#index, this.item('in_progress'))];
   }
 
-  text(delta: string, logprobs: readonly TokenLogprob[] = []): Made[] {
-    const turn = this.#turnTo('output_text');
+  addText(delta: string, logprobs: readonly TokenLogprob[] = []): UnnumberedEvent[] {
+    const events = this.#ensurePart('output_text');
     const part = this.#parts.at(-1) as TextContent;
     part.text += delta;
-    const written = logprobs.map(writeLogprob);
-    part.logprobs.push(...written);
-    turn.push({ type: 'response.output_text.delta', ...this.#at(), delta, logprobs: written });
-    return turn;
+    const tokenLogprobs = logprobs.map(writeLogprob);
+    part.logprobs.push(...tokenLogprobs);
+    events.push({ type: 'response.output_text.delta', ...this.#reference(), delta, logprobs: tokenLogprobs });
+    return events;
   }
 
-  refuse(delta: string): Made[] {
-    const turn = this.#turnTo('refusal');
+  addRefusal(delta: string): UnnumberedEvent[] {
+    const events = this.#ensurePart('refusal');
     const part = this.#parts.at(-1) as RefusalContent;
     part.refusal += delta;
-    turn.push({ type: 'response.refusal.delta', ...this.#at(), delta });
-    return turn;
+    events.push({ type: 'response.refusal.delta', ...this.#reference(), delta });
+    return events;
   }
 
-  end(status: ItemStatus): Made[] {
-    const begun = this.#parts.length === 0 ? this.#turnTo('output_text') : [];
-    return [...begun, ...this.#endPart(), done(this.#index, this.item(status))];
+  end(status: ItemStatus): UnnumberedEvent[] {
+    const startEvents = this.#parts.length === 0 ? this.#ensurePart('output_text') : [];
+    return [...startEvents, ...this.#endPart(), done(this.#index, this.item(status))];
   }
 
   item(status: ItemStatus): object {
-    const content = this.#parts.map(copied);
+    const content = this.#parts.map(copyPart);
     return { id: this.#id, type: 'message', status, role: 'assistant', content };
   }
 
-  #at() {
+  #reference() {
     return { item_id: this.#id, output_index: this.#index, content_index: this.#parts.length - 1 };
   }
 
-  #turnTo(type: 'output_text' | 'refusal'): Made[] {
+  #ensurePart(type: 'output_text' | 'refusal'): UnnumberedEvent[] {
     if (this.#parts.at(-1)?.type === type) return [];
-    const ended = this.#endPart();
+    const endEvents = this.#endPart();
     this.#parts.push(
       type === 'refusal' ? { type, refusal: '' } : { type, text: '', annotations: [], logprobs: [] },
     );
-    return [...ended, { type: 'response.content_part.added', ...this.#at(), part: this.#part() }];
+    return [...endEvents, { type: 'response.content_part.added', ...this.#reference(), part: this.#part() }];
   }
 
-  #endPart(): Made[] {
+  #endPart(): UnnumberedEvent[] {
     const part = this.#parts.at(-1);
     if (!part) return [];
-    const at = this.#at();
-    const whole =
+    const reference = this.#reference();
+    const doneEvent =
       part.type === 'refusal'
-        ? { type: 'response.refusal.done', ...at, refusal: part.refusal }
-        : { type: 'response.output_text.done', ...at, text: part.text, logprobs: [...part.logprobs] };
-    return [whole, { type: 'response.content_part.done', ...at, part: this.#part() }];
+        ? { type: 'response.refusal.done', ...reference, refusal: part.refusal }
+        : { type: 'response.output_text.done', ...reference, text: part.text, logprobs: [...part.logprobs] };
+    return [doneEvent, { type: 'response.content_part.done', ...reference, part: this.#part() }];
   }
 
   #part(): object | undefined {
-    return this.#parts.slice(-1).map(copied)[0];
+    return this.#parts.slice(-1).map(copyPart)[0];
   }
 }
 
@@ -100,7 +100,7 @@ interface RefusalContent {
   readonly type: 'refusal';
   refusal: string;
 }
-const copied = (part: TextContent | RefusalContent) =>
+const copyPart = (part: TextContent | RefusalContent) =>
   part.type === 'refusal' ? { ...part } : { ...part, logprobs: [...part.logprobs] };
 
 /** OpenAI's schema requires bytes. */
@@ -108,7 +108,7 @@ const writeLogprob = ({ token, logprob, bytes, top_logprobs: top }: TokenLogprob
   token,
   logprob,
   bytes: bytes ?? [...Buffer.from(token)],
-  top_logprobs: top.map((each) => ({ ...each, bytes: each.bytes ?? [...Buffer.from(each.token)] })),
+  top_logprobs: top.map((alternative) => ({ ...alternative, bytes: alternative.bytes ?? [...Buffer.from(alternative.token)] })),
 });
 
 /**
@@ -118,60 +118,60 @@ const writeLogprob = ({ token, logprob, bytes, top_logprobs: top }: TokenLogprob
 export class OpenReasoning implements OpenItem {
   readonly #id: string;
   readonly #index: number;
-  readonly #form: (typeof traceForms)['content'];
+  readonly #format: (typeof reasoningFormats)['content'];
   #text = '';
-  #seal: Seal | undefined;
+  #signature: EncodedReasoning | undefined;
 
   constructor(index: number, isResident: boolean) {
-    this.#id = freshId('rs', isResident);
+    this.#id = createId('rs', isResident);
     this.#index = index;
-    this.#form = traceForms[isResident ? 'content' : 'summary'];
+    this.#format = reasoningFormats[isResident ? 'content' : 'summary'];
   }
 
-  begin(): Made[] {
+  begin(): UnnumberedEvent[] {
     return [added(this.#index, this.item('in_progress'))];
   }
 
-  delta(delta: string): Made[] {
-    const at = this.#at();
-    const { added: type, delta: deltaType } = this.#form;
-    const begun = this.#text === '' ? [{ type, ...at, part: this.#part() }] : [];
+  addDelta(delta: string): UnnumberedEvent[] {
+    const reference = this.#reference();
+    const { added: type, delta: deltaType } = this.#format;
+    const startEvents = this.#text === '' ? [{ type, ...reference, part: this.#part() }] : [];
     this.#text += delta;
-    return [...begun, { type: deltaType, ...at, delta }];
+    return [...startEvents, { type: deltaType, ...reference, delta }];
   }
 
-  seal(seal: Seal): void {
-    this.#seal = seal;
+  signature(seal: EncodedReasoning): void {
+    this.#signature = seal;
   }
 
-  end(status: ItemStatus): Made[] {
-    const at = this.#at();
+  end(status: ItemStatus): UnnumberedEvent[] {
+    const reference = this.#reference();
     const item = done(this.#index, this.item(status));
     if (this.#text === '') return [item];
-    const { done: type, partDone } = this.#form;
-    return [{ type, ...at, text: this.#text }, { type: partDone, ...at, part: this.#part() }, item];
+    const { done: type, partDone } = this.#format;
+    return [{ type, ...reference, text: this.#text }, { type: partDone, ...reference, part: this.#part() }, item];
   }
 
   item(status: ItemStatus): object {
     const parts = this.#text === '' ? [] : [this.#part()];
     const item = { id: this.#id, type: 'reasoning' };
-    if (this.#form.part === 'reasoning_text')
+    if (this.#format.part === 'reasoning_text')
       return { ...item, status, summary: [], content: parts, encrypted_content: null };
     // Without a status, because OpenAI refuses an item with one in a later request.
-    const sealed = this.#seal === undefined ? null : encodeSeal(this.#seal);
-    return { ...item, summary: parts, encrypted_content: sealed };
+    const encryptedContent = this.#signature === undefined ? null : encodeReasoning(this.#signature);
+    return { ...item, summary: parts, encrypted_content: encryptedContent };
   }
 
   #part() {
-    return { type: this.#form.part, text: this.#text };
+    return { type: this.#format.part, text: this.#text };
   }
 
-  #at() {
-    return { item_id: this.#id, output_index: this.#index, [this.#form.index]: 0 };
+  #reference() {
+    return { item_id: this.#id, output_index: this.#index, [this.#format.index]: 0 };
   }
 }
 
-const traceForms = {
+const reasoningFormats = {
   summary: {
     part: 'summary_text',
     index: 'summary_index',
@@ -204,7 +204,7 @@ export class OpenCall implements OpenItem {
   #arguments = '';
 
   constructor(index: number, { callId, name }: CalledTool, isResident: boolean) {
-    this.#id = freshId('fc', isResident);
+    this.#id = createId('fc', isResident);
     this.#index = index;
     this.#callId = callId;
     this.#name = name;
@@ -212,50 +212,50 @@ export class OpenCall implements OpenItem {
   }
 
   /** Whether the arguments are complete JSON. */
-  get isWhole(): boolean {
+  get isComplete(): boolean {
     return isJson(this.#arguments);
   }
 
-  begin(): Made[] {
+  begin(): UnnumberedEvent[] {
     return [added(this.#index, this.item('in_progress'))];
   }
 
-  delta(delta: string): Made[] {
+  addDelta(delta: string): UnnumberedEvent[] {
     this.#arguments += delta;
-    return [{ type: 'response.function_call_arguments.delta', ...this.#at(), delta }];
+    return [{ type: 'response.function_call_arguments.delta', ...this.#reference(), delta }];
   }
 
-  end(status: ItemStatus): Made[] {
+  end(status: ItemStatus): UnnumberedEvent[] {
     // Clients parse the arguments, but some providers send none for an empty object; for the resident model empty
     // arguments mean that the call was truncated.
     const isEmpty = this.#arguments === '' && status === 'completed' && !this.#isResident;
-    const none = isEmpty ? this.delta('{}') : [];
-    const whole = { name: this.#name, arguments: this.#arguments };
+    const emptyArguments = isEmpty ? this.addDelta('{}') : [];
+    const call = { name: this.#name, arguments: this.#arguments };
     return [
-      ...none,
-      { type: 'response.function_call_arguments.done', ...this.#at(), ...whole },
+      ...emptyArguments,
+      { type: 'response.function_call_arguments.done', ...this.#reference(), ...call },
       done(this.#index, this.item(status)),
     ];
   }
 
   /** A call with truncated arguments is incomplete, whatever ended the answer, so that clients do not run it. */
-  item(asked: ItemStatus): object {
-    const status = asked === 'completed' && !this.isWhole ? 'incomplete' : asked;
+  item(requestedStatus: ItemStatus): object {
+    const status = requestedStatus === 'completed' && !this.isComplete ? 'incomplete' : requestedStatus;
     const call = { call_id: this.#callId, name: this.#name, arguments: this.#arguments };
     return { id: this.#id, type: 'function_call', status, ...call };
   }
 
-  #at() {
+  #reference() {
     return { item_id: this.#id, output_index: this.#index };
   }
 }
 
-const added = (index: number, item: object): Made => ({
+const added = (index: number, item: object): UnnumberedEvent => ({
   type: 'response.output_item.added',
   output_index: index,
   item,
 });
-const done = (index: number, item: object): Made => ({
+const done = (index: number, item: object): UnnumberedEvent => ({
   type: 'response.output_item.done',
   output_index: index,
   item,

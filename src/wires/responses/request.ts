@@ -1,20 +1,20 @@
 import type { Json } from '../../util/json.ts';
 import type { UpstreamModel } from '../core/types.ts';
 import { unsupported } from '../core/error.ts';
-import { effortFor } from '../chat/dialect.ts';
+import { resolveEffort } from '../chat/dialect.ts';
 import type { AnswerFormat, Conversation, FilePart, ImagePart, Message, Part } from '../core/conversation.ts';
-import { unmarkSeal } from '../core/seals.ts';
+import { untagSignature } from '../core/seals.ts';
 import type { UpstreamBody, UpstreamOptions } from '../core/wire.ts';
 
 /**
  * Writes a conversation as a Responses request without storage.
  * @throws WireError 400 for content that the wire cannot express
  */
-export function requestOf(conversation: Conversation, options: UpstreamOptions): UpstreamBody {
-  refuseUnsayable(conversation);
+export function writeRequest(conversation: Conversation, options: UpstreamOptions): UpstreamBody {
+  refuseUnsupported(conversation);
   const { model, stream, maxTokens } = options;
   const { tools, toolChoice, parallelToolCalls, temperature, topP, topLogprobs, user } = conversation;
-  const reasoning = reasoningFor(conversation, model, maxTokens);
+  const reasoning = writeReasoning(conversation, model, maxTokens);
   const include = [
     // Required to return reasoning in later requests, because the provider does not store it.
     ...(model.caps.has('reasoning') ? ['reasoning.encrypted_content'] : []),
@@ -22,17 +22,17 @@ export function requestOf(conversation: Conversation, options: UpstreamOptions):
   ];
   const body: Json = {
     model: model.upstream,
-    input: conversation.messages.flatMap(itemsOf),
+    input: conversation.messages.flatMap(writeItems),
     stream,
     store: false,
     max_output_tokens: maxTokens,
     ...(include.length > 0 ? { include } : {}),
-    ...(tools.length > 0 ? { tools: tools.map(toolOf) } : {}),
-    ...(toolChoice === undefined || tools.length === 0 ? {} : { tool_choice: choiceOf(toolChoice) }),
+    ...(tools.length > 0 ? { tools: tools.map(writeTool) } : {}),
+    ...(toolChoice === undefined || tools.length === 0 ? {} : { tool_choice: writeToolChoice(toolChoice) }),
     ...(parallelToolCalls === undefined || tools.length === 0
       ? {}
       : { parallel_tool_calls: parallelToolCalls }),
-    ...(conversation.format.type === 'text' ? {} : { text: { format: formatOf(conversation.format) } }),
+    ...(conversation.format.type === 'text' ? {} : { text: { format: writeFormat(conversation.format) } }),
     ...(reasoning ? { reasoning } : {}),
     ...(temperature === undefined ? {} : { temperature }),
     ...(topP === undefined ? {} : { top_p: topP }),
@@ -42,30 +42,30 @@ export function requestOf(conversation: Conversation, options: UpstreamOptions):
   return { path: '/responses', headers: {}, text: JSON.stringify(body) };
 }
 
-function refuseUnsayable({ stop, topK, seed, presencePenalty, frequencyPenalty }: Conversation): void {
-  const asked = {
+function refuseUnsupported({ stop, topK, seed, presencePenalty, frequencyPenalty }: Conversation): void {
+  const usedMembers = {
     seed: seed !== undefined,
     stop: stop.length > 0,
     top_k: topK !== undefined,
     presence_penalty: (presencePenalty ?? 0) !== 0,
     frequency_penalty: (frequencyPenalty ?? 0) !== 0,
   };
-  for (const [param, isAsked] of Object.entries(asked))
-    if (isAsked) throw unsupported(param, `This model does not support ${param}; leave it out.`);
+  for (const [param, isUsed] of Object.entries(usedMembers))
+    if (isUsed) throw unsupported(param, `This model does not support ${param}; leave it out.`);
 }
 
-function reasoningFor(
+function writeReasoning(
   { reasoning }: Conversation,
   model: UpstreamModel,
   maxTokens: number,
 ): Json | undefined {
-  const effort = reasoning && effortFor(reasoning, model, maxTokens);
+  const effort = reasoning && resolveEffort(reasoning, model, maxTokens);
   if (effort === undefined) return undefined;
   // OpenAI returns reasoning only as a summary, and only on request.
   return effort === 'none' ? { effort } : { effort, summary: 'auto' };
 }
 
-const toolOf = ({ name, description, parameters, strict }: Conversation['tools'][number]): Json => ({
+const writeTool = ({ name, description, parameters, strict }: Conversation['tools'][number]): Json => ({
   type: 'function',
   name,
   ...(description === undefined ? {} : { description }),
@@ -74,50 +74,50 @@ const toolOf = ({ name, description, parameters, strict }: Conversation['tools']
   strict: strict ?? false,
 });
 
-const choiceOf = (choice: NonNullable<Conversation['toolChoice']>): unknown =>
+const writeToolChoice = (choice: NonNullable<Conversation['toolChoice']>): unknown =>
   typeof choice === 'string' ? choice : { type: 'function', name: choice.name };
 
-function formatOf(format: AnswerFormat): Json {
+function writeFormat(format: AnswerFormat): Json {
   if (format.type !== 'schema') return { type: format.type === 'json' ? 'json_object' : 'text' };
   const { type: _, ...members } = format;
   return { type: 'json_schema', ...members };
 }
 
-function itemsOf({ role, parts }: Message): Json[] {
-  if (role === 'assistant') return assistantItems(parts);
-  if (role === 'tool') return parts.flatMap((part) => (part.type === 'tool_result' ? [resultOf(part)] : []));
-  const content = parts.flatMap((part) => contentOf(part) ?? []);
+function writeItems({ role, parts }: Message): Json[] {
+  if (role === 'assistant') return writeAssistantItems(parts);
+  if (role === 'tool') return parts.flatMap((part) => (part.type === 'tool_result' ? [writeResult(part)] : []));
+  const content = parts.flatMap((part) => writeContent(part) ?? []);
   return content.length === 0 ? [] : [{ type: 'message', role, content }];
 }
 
 /** Writes text, reasoning and calls in order; consecutive texts form one message. */
-function assistantItems(parts: readonly Part[]): Json[] {
+function writeAssistantItems(parts: readonly Part[]): Json[] {
   const items: Json[] = [];
-  let said: Json[] = [];
-  let thought: Json[] = [];
+  let messageContent: Json[] = [];
+  let summary: Json[] = [];
   const closeMessage = () => {
-    if (said.length > 0) items.push({ type: 'message', role: 'assistant', content: said });
-    said = [];
+    if (messageContent.length > 0) items.push({ type: 'message', role: 'assistant', content: messageContent });
+    messageContent = [];
   };
   for (const part of parts) {
     switch (part.type) {
       case 'text':
-        said.push({ type: 'output_text', text: part.text, annotations: [] });
+        messageContent.push({ type: 'output_text', text: part.text, annotations: [] });
         break;
       case 'refusal':
-        said.push({ type: 'refusal', refusal: part.text });
+        messageContent.push({ type: 'refusal', refusal: part.text });
         break;
       case 'reasoning':
         // Summary of the encrypted reasoning that follows. Without it, or with a signature of another provider, it is
         // not accepted.
-        if (part.signature === undefined) thought.push({ type: 'summary_text', text: part.text });
+        if (part.signature === undefined) summary.push({ type: 'summary_text', text: part.text });
         break;
       case 'sealed_reasoning': {
-        const sealed = unmarkSeal('openai', part.data);
+        const encrypted = untagSignature('openai', part.data);
         closeMessage();
-        if (sealed !== undefined && part.id !== undefined)
-          items.push({ type: 'reasoning', id: part.id, summary: thought, encrypted_content: sealed });
-        thought = [];
+        if (encrypted !== undefined && part.id !== undefined)
+          items.push({ type: 'reasoning', id: part.id, summary: summary, encrypted_content: encrypted });
+        summary = [];
         break;
       }
       case 'tool_call': {
@@ -134,30 +134,30 @@ function assistantItems(parts: readonly Part[]): Json[] {
   return items;
 }
 
-function resultOf({ id, parts }: Extract<Part, { type: 'tool_result' }>): Json {
-  const [first, ...more] = parts;
-  const isPlain = more.length === 0 && (first === undefined || first.type === 'text');
+function writeResult({ id, parts }: Extract<Part, { type: 'tool_result' }>): Json {
+  const [first, ...others] = parts;
+  const isPlain = others.length === 0 && (first === undefined || first.type === 'text');
   const output = isPlain
     ? first?.type === 'text'
       ? first.text
       : ''
-    : parts.flatMap((part) => contentOf(part) ?? []);
+    : parts.flatMap((part) => writeContent(part) ?? []);
   return { type: 'function_call_output', call_id: id, output };
 }
 
-function contentOf(part: Part): Json | undefined {
+function writeContent(part: Part): Json | undefined {
   if (part.type === 'text') return { type: 'input_text', text: part.text };
   if (part.type === 'image')
-    return { type: 'input_image', image_url: urlOf(part), detail: part.detail ?? 'auto' };
-  if (part.type === 'file') return fileOf(part);
+    return { type: 'input_image', image_url: toImageUrl(part), detail: part.detail ?? 'auto' };
+  if (part.type === 'file') return writeFile(part);
   return undefined;
 }
 
-const urlOf = ({ source }: ImagePart): string =>
+const toImageUrl = ({ source }: ImagePart): string =>
   'url' in source ? source.url : `data:${source.mediaType};base64,${source.data}`;
 
 /** The wire requires a name for file data. */
-const fileOf = ({ mediaType, data, name }: FilePart): Json => ({
+const writeFile = ({ mediaType, data, name }: FilePart): Json => ({
   type: 'input_file',
   filename: name ?? `file.${mediaType.split('/')[1]}`,
   file_data: `data:${mediaType};base64,${data}`,

@@ -1,10 +1,10 @@
 import { isRecord, type Json } from '../../util/json.ts';
 import type { HttpError } from '../../http/error.ts';
 import type { AnswerEvent } from '../core/answer.ts';
-import { effortFor, isUsualTier } from '../chat/dialect.ts';
+import { resolveEffort, isDefaultTier } from '../chat/dialect.ts';
 import { editMembers } from '../core/json-edit.ts';
 import type {
-  AnswerAbout,
+  AnswerMetadata,
   ClientRequest,
   SseFrame,
   StreamTranslation,
@@ -14,22 +14,22 @@ import type {
   UpstreamOptions,
 } from '../core/wire.ts';
 import { responsesWire } from './client.ts';
-import { errorEvent, framed, responseError } from './events.ts';
-import { askedEffort, reasoningOf } from '../chat/request-schema.ts';
-import { isRead, ResponseReader } from './reader.ts';
-import { sealMark } from './sealed.ts';
+import { createErrorEvent, sseFrame, toResponseError } from './events.ts';
+import { effortSchema, readReasoning } from '../chat/request-schema.ts';
+import { isKnownEvent, ResponseReader } from './reader.ts';
+import { encodedPrefix } from './sealed.ts';
 import { openaiResponses } from './upstream.ts';
-import { checked } from '../core/violations.ts';
+import { parseOrThrow } from '../core/violations.ts';
 
 /** Translation where both sides speak Responses: everything passes unchanged except for required edits. */
-export const responsesSame: Translation = {
-  request: requestOf,
+export const responsesPassthrough: Translation = {
+  request: editRequest,
   answer: (text) => ({ text, events: openaiResponses.answer(text) }),
-  stream: (about) => new SameStream(about),
+  stream: (metadata) => new PassthroughStream(metadata),
   failure: openaiResponses.failure,
 };
 
-function requestOf({ text, body }: ClientRequest, options: UpstreamOptions): UpstreamBody {
+function editRequest({ text, body }: ClientRequest, options: UpstreamOptions): UpstreamBody {
   const { model, stream, maxTokens } = options;
   const edits: Record<string, unknown> = {
     model: model.upstream,
@@ -52,14 +52,14 @@ function requestOf({ text, body }: ClientRequest, options: UpstreamOptions): Ups
 function storeEdits(body: Json, { model }: UpstreamOptions): Json {
   if (body['store'] === false) return {};
   const include = Array.isArray(body['include']) ? (body['include'] as unknown[]) : [];
-  const sealed = 'reasoning.encrypted_content';
-  const needsSeal = model.caps.has('reasoning') && !include.includes(sealed);
-  return { store: false, ...(needsSeal ? { include: [...include, sealed] } : {}) };
+  const encryptedReasoning = 'reasoning.encrypted_content';
+  const needsEncrypted = model.caps.has('reasoning') && !include.includes(encryptedReasoning);
+  return { store: false, ...(needsEncrypted ? { include: [...include, encryptedReasoning] } : {}) };
 }
 
 /** Prices are configured for the default tier only. */
 const tierEdits = ({ service_tier: tier }: Json): Json =>
-  isUsualTier(tier) ? {} : { service_tier: undefined };
+  isDefaultTier(tier) ? {} : { service_tier: undefined };
 
 /** `include_usage` is a member of the gateway; this wire always reports usage. */
 function streamOptionEdits(body: Json): Json {
@@ -74,92 +74,92 @@ function streamOptionEdits(body: Json): Json {
  * gateway.
  */
 function reasoningEdits(body: Json, { model, maxTokens }: UpstreamOptions): Json {
-  const asked = reasoningOf(checked(askedEffort, body));
+  const requested = readReasoning(parseOrThrow(effortSchema, body));
   const reasoning = isRecord(body['reasoning']) ? body['reasoning'] : undefined;
-  const effort = asked && effortFor(asked, model, maxTokens);
+  const effort = requested && resolveEffort(requested, model, maxTokens);
   const alias = 'reasoning_effort' in body ? { reasoning_effort: undefined } : {};
-  const isSaid = effort === (reasoning?.['effort'] ?? undefined) && !(reasoning && 'max_tokens' in reasoning);
-  if (isSaid) return alias;
+  const isUnchanged = effort === (reasoning?.['effort'] ?? undefined) && !(reasoning && 'max_tokens' in reasoning);
+  if (isUnchanged) return alias;
   const { effort: _, max_tokens: __, ...rest } = reasoning ?? {};
-  const told = { ...(effort === undefined ? {} : { effort }), ...rest };
-  return { ...alias, reasoning: Object.keys(told).length > 0 ? told : undefined };
+  const members = { ...(effort === undefined ? {} : { effort }), ...rest };
+  return { ...alias, reasoning: Object.keys(members).length > 0 ? members : undefined };
 }
 
 /** Removes reasoning of another provider's model, which OpenAI cannot read. */
 function inputEdits(text: string, body: Json, { model }: UpstreamOptions): Json {
-  if (model.family !== 'openai' || !text.includes(sealMark) || !Array.isArray(body['input'])) return {};
+  if (model.family !== 'openai' || !text.includes(encodedPrefix) || !Array.isArray(body['input'])) return {};
   const isForeign = (item: unknown) =>
     isRecord(item) &&
     item['type'] === 'reasoning' &&
     typeof item['encrypted_content'] === 'string' &&
-    item['encrypted_content'].startsWith(sealMark);
-  const kept = body['input'].filter((item) => !isForeign(item));
-  return kept.length === body['input'].length ? {} : { input: kept };
+    item['encrypted_content'].startsWith(encodedPrefix);
+  const remaining = body['input'].filter((item) => !isForeign(item));
+  return remaining.length === body['input'].length ? {} : { input: remaining };
 }
 
 /** Events that only repeat deltas are not parsed: the last event contains what is needed of them. */
-const saysNothing = (name: string): boolean => name === 'response.output_item.done' || !isRead(name);
+const isRedundant = (name: string): boolean => name === 'response.output_item.done' || !isKnownEvent(name);
 
-class SameStream implements StreamTranslation {
-  readonly #about: AnswerAbout;
+class PassthroughStream implements StreamTranslation {
+  readonly #metadata: AnswerMetadata;
   readonly #reader = new ResponseReader();
   /** Data of the first frame, and of the last frame that was passed on. */
-  #first = '';
-  #last = '';
+  #firstData = '';
+  #lastData = '';
   /** Data of an `error` or `response.failed` event. */
-  #failed: string | undefined;
+  #failureData: string | undefined;
   /** Whether the caller received the last event. */
-  #whole = false;
-  #over = false;
+  #isComplete = false;
+  #isOver = false;
 
-  constructor(about: AnswerAbout) {
-    this.#about = about;
+  constructor(metadata: AnswerMetadata) {
+    this.#metadata = metadata;
   }
 
   push(frame: SseFrame): { readonly text: string; readonly events: AnswerEvent[] } {
-    if (this.#over) return { text: '', events: [] };
+    if (this.#isOver) return { text: '', events: [] };
     const { event: name, data, raw } = frame;
     // Anything after the last event is ignored.
-    if (this.#whole && data !== '[DONE]') return { text: '', events: [] };
-    const isPlain = name !== undefined && saysNothing(name) && !this.#reader.isFailing;
-    const events = isPlain ? [] : this.#reader.push(frame);
-    if (!isPlain && (this.#reader.isFailing || events.some(({ type }) => type === 'failure'))) {
+    if (this.#isComplete && data !== '[DONE]') return { text: '', events: [] };
+    const isSkipped = name !== undefined && isRedundant(name) && !this.#reader.isFailing;
+    const events = isSkipped ? [] : this.#reader.push(frame);
+    if (!isSkipped && (this.#reader.isFailing || events.some(({ type }) => type === 'failure'))) {
       // Reported by `fail`, without secrets of the provider.
-      this.#failed = data;
+      this.#failureData = data;
       return { text: '', events };
     }
-    if (events.some(({ type }) => type === 'finish')) this.#whole = true;
-    if (this.#first === '') this.#first = data;
-    if (data !== '' && data !== '[DONE]') this.#last = data;
+    if (events.some(({ type }) => type === 'finish')) this.#isComplete = true;
+    if (this.#firstData === '') this.#firstData = data;
+    if (data !== '' && data !== '[DONE]') this.#lastData = data;
     return { text: raw, events };
   }
 
   finish(): { readonly text: string; readonly events: AnswerEvent[] } {
-    return { text: '', events: this.#over ? [] : this.#reader.end() };
+    return { text: '', events: this.#isOver ? [] : this.#reader.end() };
   }
 
   end(): string {
-    this.#over = true;
+    this.#isOver = true;
     return '';
   }
 
   fail(error: HttpError): string {
-    const isTold = this.#over || this.#whole;
-    this.#over = true;
-    if (isTold) return '';
-    const begun = responseIn(this.#failed ?? '') ?? responseIn(this.#first);
-    if (!begun || this.#last === '') return this.#writer().fail(error);
-    const next = sequenceIn(this.#last) + 1;
-    const response = { ...begun, status: 'failed', error: responseError(error) };
-    return framed(errorEvent(error), next) + framed({ type: 'response.failed', response }, next + 1);
+    const hasEnded = this.#isOver || this.#isComplete;
+    this.#isOver = true;
+    if (hasEnded) return '';
+    const startedResponse = parseResponse(this.#failureData ?? '') ?? parseResponse(this.#firstData);
+    if (!startedResponse || this.#lastData === '') return this.#writer().fail(error);
+    const sequenceNumber = parseSequenceNumber(this.#lastData) + 1;
+    const response = { ...startedResponse, status: 'failed', error: toResponseError(error) };
+    return sseFrame(createErrorEvent(error), sequenceNumber) + sseFrame({ type: 'response.failed', response }, sequenceNumber + 1);
   }
 
   #writer(): StreamWriter {
-    return responsesWire.writer(this.#about);
+    return responsesWire.writer(this.#metadata);
   }
 }
 
-const eventIn = (data: string): Json => {
+const parseEvent = (data: string): Json => {
   try {
     const event: unknown = JSON.parse(data);
     return isRecord(event) ? event : {};
@@ -167,11 +167,11 @@ const eventIn = (data: string): Json => {
     return {};
   }
 };
-const responseIn = (data: string): Json | undefined => {
-  const { response } = eventIn(data);
+const parseResponse = (data: string): Json | undefined => {
+  const { response } = parseEvent(data);
   return isRecord(response) ? response : undefined;
 };
-const sequenceIn = (data: string): number => {
-  const { sequence_number: number } = eventIn(data);
+const parseSequenceNumber = (data: string): number => {
+  const { sequence_number: number } = parseEvent(data);
   return typeof number === 'number' ? number : -1;
 };

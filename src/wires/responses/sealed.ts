@@ -3,7 +3,7 @@
  * Callers return that member unchanged, so a stateless loop also works on this wire with models that require their
  * reasoning back.
  */
-export type Seal =
+export type EncodedReasoning =
   /** Signature of the item's own summary. */
   | { readonly form: 'signature'; readonly signature: string }
   /** Reasoning that only the provider can read. */
@@ -12,33 +12,33 @@ export type Seal =
   | { readonly form: 'call'; readonly callId: string; readonly signature: string };
 
 /** A prefix that OpenAI's own `encrypted_content` never has. */
-export const sealMark = 'lathe:';
+export const encodedPrefix = 'lathe:';
 
-export function encodeSeal(seal: Seal): string {
-  return sealMark + JSON.stringify(membersOf(seal));
+export function encodeReasoning(reasoning: EncodedReasoning): string {
+  return encodedPrefix + JSON.stringify(toMembers(reasoning));
 }
 
-function membersOf(seal: Seal): readonly (string | undefined)[] {
-  switch (seal.form) {
+function toMembers(reasoning: EncodedReasoning): readonly (string | undefined)[] {
+  switch (reasoning.form) {
     case 'signature':
-      return [seal.form, seal.signature];
+      return [reasoning.form, reasoning.signature];
     case 'sealed':
-      return seal.id === undefined ? [seal.form, seal.data] : [seal.form, seal.data, seal.id];
+      return reasoning.id === undefined ? [reasoning.form, reasoning.data] : [reasoning.form, reasoning.data, reasoning.id];
     case 'call':
-      return [seal.form, seal.callId, seal.signature];
+      return [reasoning.form, reasoning.callId, reasoning.signature];
   }
 }
 
 /** `foreign`: written by OpenAI; `broken`: written by this project, but altered. */
-export function decodeSeal(text: string): Seal | 'foreign' | 'broken' {
-  if (!text.startsWith(sealMark)) return 'foreign';
+export function decodeReasoning(text: string): EncodedReasoning | 'foreign' | 'broken' {
+  if (!text.startsWith(encodedPrefix)) return 'foreign';
   let members: unknown;
   try {
-    members = JSON.parse(text.slice(sealMark.length));
+    members = JSON.parse(text.slice(encodedPrefix.length));
   } catch {
     return 'broken';
   }
-  if (!Array.isArray(members) || !members.every((each) => typeof each === 'string')) return 'broken';
+  if (!Array.isArray(members) || !members.every((member) => typeof member === 'string')) return 'broken';
   const [form, first, second] = members as readonly string[];
   if (first === undefined) return 'broken';
   if (form === 'signature') return { form, signature: first };

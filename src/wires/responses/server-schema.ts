@@ -3,23 +3,23 @@ import { jsonObject } from '../../http/schema/json-object.ts';
 import { dictionary, list } from '../../http/schema/list.ts';
 import {
   effort,
-  emptyList,
+  isEmptyList,
   flag,
-  foreign,
+  foreignMember,
   isOneOf,
-  plainFormat,
-  refused,
+  isPlainTextFormat,
+  refusedMember,
   text,
-  requestBody,
+  requestBodySchema,
   verbosity,
-  whole,
+  optionalInteger,
 } from '../core/members.ts';
 import { samplingMembers } from '../core/sampling-schema.ts';
 import { inputItem } from './items-schema.ts';
 import { toolMembers } from './tools-schema.ts';
 
-const stateless = 'this host stores no responses';
-const formatName = 'expected up to 64 letters, digits, _ and -';
+const statelessReason = 'this host stores no responses';
+const formatNameError = 'expected up to 64 letters, digits, _ and -';
 const format = z.discriminatedUnion(
   'type',
   [
@@ -27,7 +27,7 @@ const format = z.discriminatedUnion(
     z.object({ type: z.literal('json_object') }),
     z.object({
       type: z.literal('json_schema'),
-      name: z.string({ error: formatName }).regex(/^[\w-]{1,64}$/, formatName),
+      name: z.string({ error: formatNameError }).regex(/^[\w-]{1,64}$/, formatNameError),
       schema: jsonObject('expected a JSON schema'),
       description: text.nullish(),
       strict: flag
@@ -44,7 +44,7 @@ const metadata = dictionary(
   text.max(512, 'a value has at most 512 characters'),
 ).refine((pairs) => Object.keys(pairs).length <= 16, 'at most 16 pairs');
 
-export const responseRequest = requestBody('ResponseRequest', {
+export const responseRequest = requestBodySchema('ResponseRequest', {
   model: text.nullish().describe('The id of the resident model, from GET /v1/models. Default: that model.'),
   input: z
     .union(
@@ -61,11 +61,11 @@ export const responseRequest = requestBody('ResponseRequest', {
     )
     .describe('The whole conversation, including earlier answers of the model.'),
   instructions: text.nullish().describe('A system message before the input.'),
-  max_output_tokens: whole(1).describe(
+  max_output_tokens: optionalInteger(1).describe(
     'Maximum tokens of the answer, reasoning included. Default: the remaining context.',
   ),
   ...samplingMembers,
-  top_logprobs: whole(0, 20).describe('Number of most likely tokens to report at each position of the text.'),
+  top_logprobs: optionalInteger(0, 20).describe('Number of most likely tokens to report at each position of the text.'),
   include: list(text, { error: 'expected an array of texts' })
     .nullish()
     .describe('`message.output_text.logprobs` is supported; other values have no effect.'),
@@ -110,21 +110,21 @@ export const responseRequest = requestBody('ResponseRequest', {
     )
     .nullish()
     .describe('No effect: the last event always has the usage, and nothing is obfuscated.'),
-  previous_response_id: refused(`${stateless}; send the whole conversation as input`),
-  conversation: refused(`${stateless}; send the whole conversation as input`),
-  background: refused(`${stateless} to be fetched later; use stream`, isOneOf(false)),
-  prompt: refused('this host has no prompt templates; write the prompt into instructions and input'),
-  truncation: refused(
+  previous_response_id: refusedMember(`${statelessReason}; send the whole conversation as input`),
+  conversation: refusedMember(`${statelessReason}; send the whole conversation as input`),
+  background: refusedMember(`${statelessReason} to be fetched later; use stream`, isOneOf(false)),
+  prompt: refusedMember('this host has no prompt templates; write the prompt into instructions and input'),
+  truncation: refusedMember(
     'nothing is left out of a conversation by itself; shorten the input',
     isOneOf('disabled'),
   ),
-  context_management: refused(
+  context_management: refusedMember(
     'nothing is left out of a conversation by itself; shorten the input',
-    emptyList,
+    isEmptyList,
   ),
-  moderation: refused('this host does not moderate'),
-  response_format: foreign('text.format', plainFormat),
-  max_tokens: foreign('max_output_tokens'),
-  max_completion_tokens: foreign('max_output_tokens'),
+  moderation: refusedMember('this host does not moderate'),
+  response_format: foreignMember('text.format', isPlainTextFormat),
+  max_tokens: foreignMember('max_output_tokens'),
+  max_completion_tokens: foreignMember('max_output_tokens'),
 });
 export type ResponseRequest = z.infer<typeof responseRequest>;

@@ -2,15 +2,15 @@ import { z } from 'zod';
 import type { Violation } from '../../http/error.ts';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { list } from '../../http/schema/list.ts';
-import { flag, mostTools, refused, text, toolList, toolName, typeOf } from '../core/members.ts';
-import { refuseNoTools, refuseUnknown } from '../core/tool-checks.ts';
+import { flag, maxTools, refusedMember, text, toolList, toolName, typeOf } from '../core/members.ts';
+import { refuseNoTools, refuseUnknownTool } from '../core/tool-checks.ts';
 
 export const functionTool = z.discriminatedUnion(
   'type',
   [
     z.object({
       type: z.literal('function'),
-      function: refused('put name, description and parameters beside type'),
+      function: refusedMember('put name, description and parameters beside type'),
       name: toolName,
       description: text.nullish(),
       parameters: jsonObject('expected a JSON schema of an object')
@@ -31,11 +31,11 @@ export const functionTool = z.discriminatedUnion(
   },
 );
 
-const choiceForm =
+const choiceError =
   "expected 'none', 'auto', 'required', {type: 'function', name} or {type: 'allowed_tools', mode, tools}";
 export const toolChoice = z.union(
   [
-    z.enum(['none', 'auto', 'required'], { error: choiceForm }),
+    z.enum(['none', 'auto', 'required'], { error: choiceError }),
     z.discriminatedUnion(
       'type',
       [
@@ -48,20 +48,20 @@ export const toolChoice = z.union(
             {
               error: 'expected an array of {type, name}',
               empty: 'must name at least one tool',
-              most: mostTools,
+              max: maxTools,
             },
           ),
         }),
       ],
-      { error: choiceForm },
+      { error: choiceError },
     ),
   ],
-  { error: choiceForm },
+  { error: choiceError },
 );
 type ToolChoice = z.infer<typeof toolChoice>;
 
 /** Selects the tools to offer to the model: `allowed_tools` hides the others. */
-export function chosen<Tool extends { readonly name: string }>(
+export function selectTools<Tool extends { readonly name: string }>(
   tools: readonly Tool[],
   choice: ToolChoice,
   violations: Violation[],
@@ -69,11 +69,11 @@ export function chosen<Tool extends { readonly name: string }>(
   if (choice === 'required') refuseNoTools('tool_choice', tools, violations);
   if (typeof choice === 'string') return { tools, toolChoice: choice };
   if (choice.type === 'function') {
-    refuseUnknown('tool_choice.name', choice.name, tools, violations);
+    refuseUnknownTool('tool_choice.name', choice.name, tools, violations);
     return { tools, toolChoice: { name: choice.name } };
   }
   for (const [index, { name }] of choice.tools.entries())
-    refuseUnknown(`tool_choice.tools.${index}.name`, name, tools, violations);
+    refuseUnknownTool(`tool_choice.tools.${index}.name`, name, tools, violations);
   const names = new Set(choice.tools.map(({ name }) => name));
   return { tools: tools.filter(({ name }) => names.has(name)), toolChoice: choice.mode };
 }

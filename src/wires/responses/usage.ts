@@ -1,23 +1,23 @@
 import { isRecord } from '../../util/json.ts';
 import type { Usage } from '../core/types.ts';
 
-const count = (value: unknown): number =>
+const toCount = (value: unknown): number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : 0;
 
 /** Reads OpenAI's usage; cache reads and writes are included in `input_tokens`. */
 export function readUsage(usage: unknown): Usage | undefined {
   if (!isRecord(usage) || typeof usage['input_tokens'] !== 'number') return undefined;
-  const { input_tokens_details: of, output_tokens_details: outOf } = usage;
-  const cacheRead = count(isRecord(of) ? of['cached_tokens'] : 0);
-  const cacheWrite = count(isRecord(of) ? of['cache_write_tokens'] : 0);
-  const reasoning = isRecord(outOf) ? outOf['reasoning_tokens'] : undefined;
+  const { input_tokens_details: inputDetails, output_tokens_details: outputDetails } = usage;
+  const cacheRead = toCount(isRecord(inputDetails) ? inputDetails['cached_tokens'] : 0);
+  const cacheWrite = toCount(isRecord(inputDetails) ? inputDetails['cache_write_tokens'] : 0);
+  const reasoning = isRecord(outputDetails) ? outputDetails['reasoning_tokens'] : undefined;
   return {
-    fresh: Math.max(0, count(usage['input_tokens']) - cacheRead - cacheWrite),
+    fresh: Math.max(0, toCount(usage['input_tokens']) - cacheRead - cacheWrite),
     cacheWrite,
     cacheWrite1h: 0,
     cacheRead,
-    output: count(usage['output_tokens']),
-    ...(typeof reasoning === 'number' ? { reasoning: count(reasoning) } : {}),
+    output: toCount(usage['output_tokens']),
+    ...(typeof reasoning === 'number' ? { reasoning: toCount(reasoning) } : {}),
   };
 }
 

@@ -64,7 +64,7 @@ async function run(
           stride: width,
           out_stride: outStride,
         },
-        dims: { tokens, spans: spans.length },
+        dims: { tokens, sequenceRuns: spans.length },
         buffers: { vectors, spans: spanWords(spans), mixed, state, y: poisoned((tokens + 1) * outStride) },
       },
       ['y', 'state'],

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Variant } from '../../../kernels/assemble.ts';
-import { erased, type Kernel } from '../../../kernels/define.ts';
+import { eraseVariant, type Kernel } from '../../../kernels/define.ts';
 import {
   expertFlags,
   expertMatmul,
@@ -12,7 +12,7 @@ import {
   type ExpertVariant,
 } from '../../../kernels/experts.ts';
 import { weightFormats } from '../../../kernels/formats.ts';
-import { mostExperts, mostUsed, route, routeGroups, tilesOf } from '../../../kernels/route.ts';
+import { maxExperts, maxUsed, route, routeGroups, maxTileCount } from '../../../kernels/route.ts';
 import {
   dequantizeRows,
   expertActivation,
@@ -39,7 +39,7 @@ beforeAll(async () => {
   harness = await kernelHarness();
 });
 
-const routeVariant = { WG: 64, MOST: mostExperts, MOST_USED: mostUsed };
+const routeVariant = { WG: 64, MOST: maxExperts, MOST_USED: maxUsed };
 
 interface Routing {
   readonly tokens: number;
@@ -78,7 +78,7 @@ const sizes = fc
   .record({
     tokens: fc.integer({ min: 1, max: 40 }),
     experts: fc.integer({ min: 1, max: 160 }),
-    wanted: fc.integer({ min: 1, max: mostUsed }),
+    wanted: fc.integer({ min: 1, max: maxUsed }),
     seed: fc.nat(1e6),
   })
   .map(({ wanted, ...one }) => ({ ...one, used: Math.min(wanted, one.experts) }));
@@ -92,7 +92,7 @@ describe('route.wgsl', () => {
         const logits = randomValues(tokens * experts, random(shape.seed), 4);
         const got = await routed(logits, shape, how);
         const expected = referenceRoute(logits, shape, how);
-        expect(got.chosen).toEqual(expected.chosen);
+        expect(got.chosen).toEqual(expected.selected);
         expectClose(got.shares, expected.shares, { nmse: 1e-11, maxAbs: 1e-5 }, JSON.stringify(shape));
       }),
       { numRuns: 60 },
@@ -100,9 +100,9 @@ describe('route.wgsl', () => {
   });
 
   it('supports the maximum number of experts', async () => {
-    const shape = { tokens: 3, experts: mostExperts, used: mostUsed };
-    const logits = randomValues(3 * mostExperts, random(5), 3);
-    expect((await routed(logits, shape)).chosen).toEqual(referenceRoute(logits, shape).chosen);
+    const shape = { tokens: 3, experts: maxExperts, used: maxUsed };
+    const logits = randomValues(3 * maxExperts, random(5), 3);
+    expect((await routed(logits, shape)).chosen).toEqual(referenceRoute(logits, shape).selected);
   });
 
   it('selects the first of equal logits; both zeros are equal', async () => {
@@ -156,7 +156,7 @@ function routesOf(chosen: Uint32Array, { experts }: Pick<Routing, 'experts'>, ti
   const pairs = chosen.length;
   const orderAt = 2 * pairs;
   const tilesAt = Math.ceil((orderAt + pairs) / 4) * 4;
-  const tiles = tilesOf(pairs, experts, tile);
+  const tiles = maxTileCount(pairs, experts, tile);
   const routes = new Uint32Array(tilesAt + 4 * tiles + 8).fill(0x7fc0dead);
   for (const [pair, expert] of chosen.entries()) routes[2 * pair] = expert;
   return { routes, orderAt, tilesAt, tiles };
@@ -192,7 +192,7 @@ describe('route_groups.wgsl', () => {
         const logits = randomValues(shape.tokens * shape.experts, next, 1);
         // Tokens that agree fill whole tiles.
         if (skewed) for (let i = 0; i < logits.length; i++) logits[i]! += 2 * (i % shape.experts);
-        const { chosen } = referenceRoute(logits, shape);
+        const { selected: chosen } = referenceRoute(logits, shape);
         const { routes, orderAt, tilesAt, tiles, before } = await grouped(chosen, shape, size);
         const order = routes.subarray(orderAt, orderAt + chosen.length);
         const expected = [...chosen.keys()].sort(
@@ -249,7 +249,7 @@ async function runCase(
   const type = typeOf.get(variant.FORMAT) as WeightType;
   const columns = wholeColumns(type, shape.columns);
   const next = random(seed);
-  const { chosen } = referenceRoute(randomValues(tokens * experts, next), shape);
+  const { selected: chosen } = referenceRoute(randomValues(tokens * experts, next), shape);
   const pairs = chosen.length;
   const raw = sampleRows(type, { rows: count * rows, columns }, next);
   const held = dequantizeRows(type, raw, { rows: count * rows, columns });
@@ -348,7 +348,7 @@ const thorough = ['f32', 'q8_0', 'q4_0', 'q6_k'];
 const isSample = ({ FORMAT, COLS, F16 }: ExpertVariant): boolean =>
   thorough.includes(FORMAT) || (COLS !== 4 && F16 !== false);
 
-for (const kernel of [erased(expertMatmul), erased(expertMatvec), erased(expertTile)]) {
+for (const kernel of [eraseVariant(expertMatmul), eraseVariant(expertMatvec), eraseVariant(expertTile)]) {
   describe(`${kernel.source} equals the oracle`, () => {
     for (const variant of (kernel.variants as readonly ExpertVariant[]).filter(isSample)) {
       it(variantName(variant), async (context) => {
@@ -361,7 +361,7 @@ for (const kernel of [erased(expertMatmul), erased(expertMatvec), erased(expertT
 }
 
 describe('products with experts, for any sizes', () => {
-  for (const kernel of [erased(expertMatmul), erased(expertMatvec), erased(expertTile)]) {
+  for (const kernel of [eraseVariant(expertMatmul), eraseVariant(expertMatvec), eraseVariant(expertTile)]) {
     it(kernel.source, async () => {
       const variants = (kernel.variants as readonly ExpertVariant[]).filter(
         (one) => one.FORMAT === 'q8_0' && harness.supports(one),
@@ -403,7 +403,7 @@ describe('products with experts, for any sizes', () => {
     });
   }
 
-  it.each([erased(expertMatmul), erased(expertMatvec)])(
+  it.each([eraseVariant(expertMatmul), eraseVariant(expertMatvec)])(
     'a pair has the same bits in any tile: $source',
     async (kernel) => {
       for (const FORMAT of thorough) {

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { logprobs, logprobWords, mostLikely, readLogprobs } from '../../../kernels/logprobs.ts';
+import { logprobs, logprobWords, maxLikely, readLogprobs } from '../../../kernels/logprobs.ts';
 import { logprobs as oracle } from '../../../kernels/reference/index.ts';
-import { likeliestShift, sampleFlags } from '../../../kernels/sample.ts';
+import { topLogprobsShift, sampleFlags } from '../../../kernels/sample.ts';
 import {
   expectUntouched,
   type KernelHarness,
@@ -35,7 +35,7 @@ async function run(variant: Variant, logits: Float32Array<ArrayBuffer>, rows: re
     slot,
     row: 99,
     flags:
-      (likeliest === undefined ? 0 : sampleFlags.logprobs | (likeliest << likeliestShift)) |
+      (likeliest === undefined ? 0 : sampleFlags.logprobs | (likeliest << topLogprobsShift)) |
       (scored ? sampleFlags.scored : 0),
     seed: scored ? token : (token + 1) % vocabulary,
     rule: noRule,
@@ -46,7 +46,7 @@ async function run(variant: Variant, logits: Float32Array<ArrayBuffer>, rows: re
     variant,
     {
       params: { vocabulary },
-      dims: { samples: rows.length, logprobs: wanted },
+      dims: { samples: rows.length, needsLogprobs: wanted },
       buffers: { samples: sampleRecords(records), logits, results, logprobs: before },
     },
     ['logprobs'],
@@ -110,13 +110,13 @@ for (const variant of logprobs.variants) {
       for (const id of ties) logits[id] = 1;
       for (const id of [...ties, 300]) logits[vocabulary + id] = 3;
       logits[vocabulary + 300] = 4;
-      const rows = [0, 1, 2].map(() => ({ token: 1, likeliest: mostLikely }));
+      const rows = [0, 1, 2].map(() => ({ token: 1, likeliest: maxLikely }));
       const words = await run(variant, logits, rows);
       const ids = rows.map((_, r) => readLogprobs(words, r).top.map(({ id }) => id));
       const ordered = [0, 5, 64, 261, 640, 700, 999];
       expect(ids[0]).toEqual([...ordered, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
       expect(ids[1]!.slice(0, 8)).toEqual([300, ...ordered]);
-      expect(ids[2]).toEqual(Array.from({ length: mostLikely }, (_, id) => id));
+      expect(ids[2]).toEqual(Array.from({ length: maxLikely }, (_, id) => id));
     });
 
     it('a certain token has log probability 0, and an impossible one a very small one', async () => {

@@ -1,7 +1,7 @@
 import { beforeAll, describe, it } from 'vitest';
 import { rmsNorm as reference } from '../../../kernels/reference/index.ts';
 import { rmsNorm, type RmsNormVariant } from '../../../kernels/rms-norm.ts';
-import { singleToken } from '../../../kernels/rope-kv-write.ts';
+import { singleTileFlag } from '../../../kernels/rope-kv-write.ts';
 import { sampleWords } from '../../../kernels/sample.ts';
 import {
   expectClose,
@@ -96,7 +96,7 @@ async function runHeads(variant: RmsNormVariant, seed: number): Promise<void> {
     const weight = randomValues(columns, next);
     const stride = all * columns;
     // The second of three tokens is alone in its tile, so attention handles it.
-    const marks = Uint32Array.from({ length: tokens * 4 }, (_, word) => (word % 12 === 7 ? singleToken : 0));
+    const marks = Uint32Array.from({ length: tokens * 4 }, (_, word) => (word % 12 === 7 ? singleTileFlag : 0));
     const skipped = (token: number) => variant.PROMPT && token % 3 === 1;
     const out = await harness.run(
       rmsNorm,

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { applyRope, f16FromNumber, numberFromF16, type Rope } from '../../../kernels/reference/index.ts';
-import { ropeKvWrite, singleToken } from '../../../kernels/rope-kv-write.ts';
+import { ropeKvWrite, singleTileFlag } from '../../../kernels/rope-kv-write.ts';
 import { ropeTable } from '../../../src/engine/rope-table.ts';
 import {
   expectClose,
@@ -80,7 +80,7 @@ async function runCase(
         qkv,
         table,
         token: Uint32Array.from(
-          tokens.flatMap(([slot, position], t) => [12345, position, slot, alone(t) ? singleToken : 0]),
+          tokens.flatMap(([slot, position], t) => [12345, position, slot, alone(t) ? singleTileFlag : 0]),
         ),
         page_table: cache.pageTable,
         k_cache: before.k,

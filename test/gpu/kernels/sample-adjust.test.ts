@@ -49,7 +49,7 @@ async function run(vocabulary: number, rows: readonly Row[], adjust = true) {
     { WG: 64 },
     {
       params: { vocabulary },
-      dims: { samples: rows.length, adjust },
+      dims: { samples: rows.length, needsLogitAdjustment: adjust },
       buffers: { samples: sampleRecords(rows), bias, seen, logits, masks },
     },
     ['logits'],

@@ -67,7 +67,7 @@ async function run(
     variant,
     {
       params: { vocabulary, rules: 2, levels: 4 },
-      dims: { samples: rows.length, logprobs: true },
+      dims: { samples: rows.length, needsLogprobs: true },
       buffers: {
         samples: sampleRecords(records),
         logits: Float32Array.from(rows.flatMap((row) => [...row])),

@@ -61,7 +61,7 @@ describe('short_conv equals the oracle', () => {
           variant,
           {
             params: { channels, stride, out_stride: outStride, biased: biased ? 1 : 0 },
-            dims: { tokens, spans: spans.length },
+            dims: { tokens, sequenceRuns: spans.length },
             buffers: {
               vectors: Float32Array.from([...weight, ...(bias ?? [])]),
               spans: spanWords(spans),

@@ -7,7 +7,7 @@ import { expect } from 'vitest';
 import { Credentials } from '../../../src/gateway/access/credentials.ts';
 import type { MasterKeys } from '../../../src/gateway/access/envelope.ts';
 import type { AccessTables } from '../../../src/gateway/access/tables.ts';
-import type { Probe } from '../../../src/gateway/access/verification.ts';
+import type { StatusProbe } from '../../../src/gateway/access/verification.ts';
 import type { ByokProvider } from '../../../src/gateway/config/types.ts';
 import type { WireError } from '../../../src/wires/core/error.ts';
 import { GatewayStore } from '../../../src/gateway/store/index.ts';
@@ -63,7 +63,7 @@ export class AccessWorld {
   readonly clock = new ManualClock();
   readonly url: string;
   readonly store: GatewayStore;
-  readonly asked: Parameters<Probe>[] = [];
+  readonly asked: Parameters<StatusProbe>[] = [];
   answer: number | Error = 200;
 
   private constructor(url: string, store: GatewayStore) {
@@ -86,7 +86,7 @@ export class AccessWorld {
           ? Promise.reject(this.answer)
           : Promise.resolve({ status: this.answer });
       },
-      monotonic: this.clock.monotonic,
+      monotonicMs: this.clock.monotonic,
     });
   }
 

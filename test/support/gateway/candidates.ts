@@ -1,6 +1,6 @@
 import type { Candidate, Model, Price, Provider } from '../../../src/gateway/catalog/types.ts';
 import type { WireKind } from '../../../src/wires/core/types.ts';
-import type { Sending } from '../../../src/gateway/upstream/types.ts';
+import type { UpstreamRequest } from '../../../src/gateway/upstream/types.ts';
 
 const price: Price = {
   input: 0n,
@@ -59,7 +59,7 @@ export function ownCandidate(provider: string, baseUrl?: string, apiKey = 'sk-ow
   return { model, credential: baseUrl === undefined ? own : { ...own, baseUrl } };
 }
 
-export const aSending = (candidate: Candidate, changed: Partial<Sending> = {}): Sending => ({
+export const aSending = (candidate: Candidate, changed: Partial<UpstreamRequest> = {}): UpstreamRequest => ({
   candidate,
   body: { path: '/chat/completions', headers: {}, text: '{"model":"a-model-1"}' },
   stream: false,

@@ -1,6 +1,6 @@
 import type { AnswerEvent } from '../../../src/wires/core/answer.ts';
 import type {
-  AnswerAbout,
+  AnswerMetadata,
   ClientRequest,
   ClientWire,
   StreamTranslation,
@@ -14,7 +14,7 @@ export function askedOn(wire: ClientWire, body: object): ClientRequest {
   return { text, body: parsed, facts: wire.facts(parsed, text), header: () => undefined };
 }
 
-export const aboutOf = (request: ClientRequest): AnswerAbout => ({
+export const aboutOf = (request: ClientRequest): AnswerMetadata => ({
   requestId: `req_${'0'.repeat(32)}`,
   model: 'the-model',
   created: 1_700_000_000,

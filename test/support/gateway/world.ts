@@ -5,7 +5,7 @@ import type { GatewayConfig, Limits } from '../../../src/gateway/config/types.ts
 import type { Row } from '../../../src/gateway/store/index.ts';
 import { openGateway, type GatewaySetup } from '../../../src/gateway/open.ts';
 import { listen } from '../../../src/gateway/serve/listen.ts';
-import type { Watch } from '../../../src/watch/index.ts';
+import type { Tracer } from '../../../src/watch/index.ts';
 import { freshSqlite } from '../databases.ts';
 import { ledgerOn, type OpenLedger } from '../ledger.ts';
 import { type FakeProvider, fakeProvider } from './provider.ts';
@@ -212,7 +212,7 @@ export interface WorldOptions {
   readonly fallbacks?: GatewayConfig['fallbacks'];
   readonly upstreamLimits?: GatewaySetup['upstreamLimits'];
   readonly readerMs?: number;
-  readonly watch?: Watch;
+  readonly watch?: Tracer;
 }
 
 /** A gateway in this process, behind a port, with a provider of all wires behind it. */
@@ -234,8 +234,8 @@ export async function gatewayWorld({
       faults.push(`${where}: ${error instanceof Error ? error.message : String(error)}`),
     onNotice: (message) => faults.push(message),
     ...(upstreamLimits ? { upstreamLimits } : {}),
-    ...(readerMs === undefined ? {} : { readerMs }),
-    ...(watch ? { watch } : {}),
+    ...(readerMs === undefined ? {} : { stallTimeoutMs: readerMs }),
+    ...(watch ? { tracer: watch } : {}),
   });
   let arrived = 0;
   let left = 0;
@@ -265,7 +265,7 @@ export async function gatewayWorld({
     async close() {
       const closed = listener.close();
       await gateway.close(0);
-      listener.cut();
+      listener.destroyConnections();
       await closed;
       await witness.books.close();
       await provider.close();

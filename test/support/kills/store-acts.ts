@@ -13,7 +13,7 @@ say('open');
 /** Rows in five tables that belong together. */
 async function act(agent: string): Promise<string> {
   return await store.transaction(async (tx) => {
-    const n = await store.next(tx, 'task');
+    const n = await store.nextNumber(tx, 'task');
     const id = `t${n}`;
     const at = store.time();
     const nothing = { request: '{}', engine: 'gateway', model: 'none', turns: 1 } as const;
@@ -30,7 +30,7 @@ async function act(agent: string): Promise<string> {
         started_at: at,
       })
       .execute();
-    await store.act(tx, { verb: 'agent.create', target: agent, by: 'operator', outcome: 'applied' });
+    await store.appendAct(tx, { verb: 'agent.create', target: agent, by: 'operator', outcome: 'applied' });
     const events = [0, 1, 2].map((seq) => ({ stream: id, seq, ts: at, event: 'x'.repeat(3000) }));
     await tx.insertInto('events').values(events.slice(0, 2)).execute();
     say('middle');

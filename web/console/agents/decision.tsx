@@ -1,13 +1,13 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'wouter';
-import { api, held } from '../api/client.ts';
+import { api, unwrap } from '../api/client.ts';
 import { asFault } from '../api/fault.ts';
-import { formatTime, visible } from '../parts/format.ts';
+import { formatTime, escapeInvisible } from '../parts/format.ts';
 import { Badge, Button, DiffView, Facts, FaultNote, Loading, Panel, Row } from '../parts/index.tsx';
 import css from './agents.module.css';
 import { DiscardDialog } from './discard-dialog.tsx';
-import { Ago, Id, StateBadge, Value } from './parts.tsx';
+import { RelativeTime, IdLink, StateBadge, ValueView } from './parts.tsx';
 import type { PendingChange, PendingChangeDetail } from './shapes.ts';
 
 export const RiskBadge = ({ risk }: Pick<PendingChange, 'risk'>) => (
@@ -21,30 +21,30 @@ export function Decision({ id }: { id: string }) {
   const params = { path: { id } };
   const change = useQuery({
     queryKey: ['pending', id],
-    queryFn: () => held(api.GET('/agent/v1/pending/{id}', { params })),
+    queryFn: () => unwrap(api.GET('/agent/v1/pending/{id}', { params })),
     refetchInterval: ({ state: { data } }) =>
       data?.state === 'staged' || data?.state === 'applying' ? 2000 : false,
   });
-  const looked = () =>
+  const refresh = () =>
     Promise.all(
       [['pending'], ['acts'], ['run'], ['runs'], ['sessions']].map((queryKey) =>
         queries.invalidateQueries({ queryKey }),
       ),
     );
   const approve = useMutation({
-    mutationFn: () => held(api.POST('/agent/v1/pending/{id}/approve', { params })),
-    onSettled: looked,
+    mutationFn: () => unwrap(api.POST('/agent/v1/pending/{id}/approve', { params })),
+    onSettled: refresh,
   });
   const discard = useMutation({
     mutationFn: (note: string) =>
-      held(api.POST('/agent/v1/pending/{id}/discard', { params, body: note.trim() === '' ? {} : { note } })),
+      unwrap(api.POST('/agent/v1/pending/{id}/discard', { params, body: note.trim() === '' ? {} : { note } })),
     onSuccess: () => setDiscarding(false),
-    onSettled: looked,
+    onSettled: refresh,
   });
   const { data } = change;
   return (
     <Panel
-      title={`${id}${data ? `: ${kinds[data.kind] ?? data.kind}` : ''}`}
+      title={`${id}${data ? `: ${kindLabels[data.kind] ?? data.kind}` : ''}`}
       tools={
         data && (
           <>
@@ -59,7 +59,7 @@ export function Decision({ id }: { id: string }) {
       {data && (
         <>
           <p className={css['prose']}>
-            <strong>{visible(data.summary)}</strong>
+            <strong>{escapeInvisible(data.summary)}</strong>
           </p>
           <ChangeFacts change={data} />
           {data.diff !== undefined && <DiffView diff={data.diff} label={`Diff of ${id}`} />}
@@ -95,8 +95,8 @@ export function Decision({ id }: { id: string }) {
         open={isDiscarding}
         busy={discard.isPending}
         error={discard.error}
-        discard={(note) => discard.mutate(note)}
-        close={() => {
+        onDiscard={(note) => discard.mutate(note)}
+        onClose={() => {
           setDiscarding(false);
           discard.reset();
         }}
@@ -105,7 +105,7 @@ export function Decision({ id }: { id: string }) {
   );
 }
 
-const kinds: Readonly<Record<string, string>> = {
+const kindLabels: Readonly<Record<string, string>> = {
   file_write: 'write a file',
   file_delete: 'delete a file',
   exec: 'run a command',
@@ -113,16 +113,16 @@ const kinds: Readonly<Record<string, string>> = {
 };
 
 function ChangeFacts({ change }: { change: PendingChangeDetail }) {
-  const { task_id: task, run_id: run, step, path, base_hash: base } = change;
+  const { task_id: task, run_id: run, step, path, base_hash: baseHash } = change;
   const facts = [
     [
       'Intent',
       <span key="intent" className={css['prose']}>
-        {visible(change.intent)}
+        {escapeInvisible(change.intent)}
       </span>,
     ],
-    ...(path === undefined ? [] : [['Path', <code key="path">{visible(path)}</code>] as const]),
-    ['Tool', <code key="tool">{visible(change.tool)}</code>],
+    ...(path === undefined ? [] : [['Path', <code key="path">{escapeInvisible(path)}</code>] as const]),
+    ['Tool', <code key="tool">{escapeInvisible(change.tool)}</code>],
     [
       'Staged by',
       <span key="by">
@@ -130,22 +130,22 @@ function ChangeFacts({ change }: { change: PendingChangeDetail }) {
         {task !== undefined && (
           <>
             {' '}
-            in task <Id id={task} />
+            in task <IdLink id={task} />
           </>
         )}
         {run !== undefined && (
           <>
             {' '}
-            in run <Id id={run} />
+            in run <IdLink id={run} />
             {step !== undefined && `, step ${step}`}
           </>
         )}
-        , <Ago time={change.created_at} />
+        , <RelativeTime time={change.created_at} />
       </span>,
     ],
-    ...(base === undefined
+    ...(baseHash === undefined
       ? []
-      : [['Base', base === 'absent' ? 'none (new file)' : <code key="base">{base}</code>] as const]),
+      : [['Base', baseHash === 'absent' ? 'none (new file)' : <code key="base">{baseHash}</code>] as const]),
     ...(change.state === 'staged'
       ? [['Expires', `${formatTime(change.expires_at)}; the change is dropped then`] as const]
       : []),
@@ -170,13 +170,13 @@ function Refusal({ error, id }: { error: unknown; id: string }) {
 }
 
 function Outcome({ change }: { change: PendingChangeDetail }) {
-  const { id, state, decided_at: at, decided_by: by, output } = change;
+  const { id, state, decided_at: decidedAt, decided_by: decidedBy, output } = change;
   return (
     <div className={css['form']}>
       <p>
-        {outcomes[state] ?? state}
-        {by !== undefined && ` Decided by ${by}`}
-        {at !== undefined && ` at ${formatTime(at)}.`}{' '}
+        {outcomeTexts[state] ?? state}
+        {decidedBy !== undefined && ` Decided by ${decidedBy}`}
+        {decidedAt !== undefined && ` at ${formatTime(decidedAt)}.`}{' '}
         <Link href="/console/pending">Other pending changes</Link>
       </p>
       {output && (
@@ -185,14 +185,14 @@ function Outcome({ change }: { change: PendingChangeDetail }) {
             {output.ok ? 'Output' : 'Error'}
             {output.truncated && ', truncated'}
           </span>
-          <Value value={output.output} label={`Output of ${id}`} />
+          <ValueView value={output.output} label={`Output of ${id}`} />
         </>
       )}
     </div>
   );
 }
 
-const outcomes: Readonly<Record<string, string>> = {
+const outcomeTexts: Readonly<Record<string, string>> = {
   applying: 'The change is being applied ...',
   applied: 'The change was applied.',
   discarded: 'The change was discarded. Nothing was changed.',

@@ -2,29 +2,29 @@ import { useState } from 'react';
 import { asFault } from '../api/fault.ts';
 import { Button, FaultNote, Field, Row } from '../parts/index.tsx';
 import css from './agents.module.css';
-import { type Declared, textOf, typedOf } from './declared.ts';
+import { type DeclaredField, initialText, parseField } from './declared.ts';
 
 /** Form for declared fields: a control by type for each one, with its validation message. */
 export function DeclaredForm(props: {
-  fields: readonly Declared[];
+  fields: readonly DeclaredField[];
   /** Initial values by field name; they replace the defaults. */
   values?: Readonly<Record<string, unknown>>;
   action: string;
   busy: boolean;
   /** Error of the host; violations at `inputs.NAME` are shown at their fields. */
   error: unknown;
-  send: (values: Record<string, unknown>) => void;
+  onSubmit: (values: Record<string, unknown>) => void;
   disabled?: boolean;
 }) {
-  const { fields, values = {}, action, busy, error, send, disabled = false } = props;
+  const { fields, values = {}, action, busy, error, onSubmit, disabled = false } = props;
   const [texts, setTexts] = useState<Readonly<Record<string, string>>>({});
-  const [tried, setTried] = useState(false);
-  const typed = fields.map((field) => {
+  const [wasSubmitted, setTried] = useState(false);
+  const parsedFields = fields.map((field) => {
     const { name } = field;
-    const text = texts[name] ?? textOf(name in values ? values[name] : field.default, field);
-    return { field, text, read: typedOf(field, text) };
+    const text = texts[name] ?? initialText(name in values ? values[name] : field.default, field);
+    return { field, text, parsed: parseField(field, text) };
   });
-  const refused = (name: string) =>
+  const hostFault = (name: string) =>
     error
       ? asFault(error).violations.find(
           ({ path }) => path === `inputs.${name}` || path.startsWith(`inputs.${name}.`),
@@ -37,27 +37,27 @@ export function DeclaredForm(props: {
       onSubmit={(event) => {
         event.preventDefault();
         setTried(true);
-        if (typed.some(({ read }) => 'fault' in read)) return;
-        send(
+        if (parsedFields.some(({ parsed }) => 'fault' in parsed)) return;
+        onSubmit(
           Object.fromEntries(
-            typed.flatMap(({ field, read }) => ('value' in read ? [[field.name, read.value]] : [])),
+            parsedFields.flatMap(({ field, parsed }) => ('value' in parsed ? [[field.name, parsed.value]] : [])),
           ),
         );
       }}
     >
-      {typed.map(({ field, text, read }) => (
+      {parsedFields.map(({ field, text, parsed }) => (
         <Field
           key={field.name}
           label={`${field.name}${field.required ? ' (required)' : ''}`}
-          hint={hintOf(field)}
-          fault={'fault' in read && (tried || text !== '') ? read.fault : refused(field.name)}
+          hint={fieldHint(field)}
+          fault={'fault' in parsed && (wasSubmitted || text !== '') ? parsed.fault : hostFault(field.name)}
         >
           {(control) => (
             <Control
               control={control}
               field={field}
               text={text}
-              write={(next) => setTexts((before) => ({ ...before, [field.name]: next }))}
+              onText={(next) => setTexts((before) => ({ ...before, [field.name]: next }))}
             />
           )}
         </Field>
@@ -72,39 +72,39 @@ export function DeclaredForm(props: {
   );
 }
 
-function hintOf({ type, description }: Declared): string | undefined {
-  const form = {
+function fieldHint({ type, description }: DeclaredField): string | undefined {
+  const typeHints = {
     array: 'A JSON array.',
     object: 'A JSON object.',
     any: 'A JSON value; strings need quotes.',
   };
-  const said = [description, type in form ? form[type as keyof typeof form] : undefined];
-  return said.filter(Boolean).join(' ') || undefined;
+  const texts = [description, type in typeHints ? typeHints[type as keyof typeof typeHints] : undefined];
+  return texts.filter(Boolean).join(' ') || undefined;
 }
 
 function Control({
   control,
   field,
   text,
-  write,
+  onText,
 }: {
   control: Parameters<Parameters<typeof Field>[0]['children']>[0];
-  field: Declared;
+  field: DeclaredField;
   text: string;
-  write: (text: string) => void;
+  onText: (text: string) => void;
 }) {
   const { type, enum: allowed = type === 'boolean' ? [true, false] : undefined } = field;
   if (allowed)
     return (
-      <select {...control} value={text} onChange={({ target }) => write(target.value)}>
+      <select {...control} value={text} onChange={({ target }) => onText(target.value)}>
         {(field.default === undefined || text === '') && (
           <option value="">{field.required ? 'choose one' : 'not set'}</option>
         )}
-        {allowed.map((one) => {
-          const json = JSON.stringify(one);
+        {allowed.map((choice) => {
+          const json = JSON.stringify(choice);
           return (
             <option key={json} value={json}>
-              {typeof one === 'string' ? one : json}
+              {typeof choice === 'string' ? choice : json}
             </option>
           );
         })}
@@ -116,7 +116,7 @@ function Control({
         {...control}
         inputMode={type === 'integer' ? 'numeric' : 'decimal'}
         value={text}
-        onChange={({ target }) => write(target.value)}
+        onChange={({ target }) => onText(target.value)}
       />
     );
   return (
@@ -126,7 +126,7 @@ function Control({
       rows={type === 'string' ? 1 : 3}
       spellCheck={type === 'string'}
       value={text}
-      onChange={({ target }) => write(target.value)}
+      onChange={({ target }) => onText(target.value)}
     />
   );
 }

@@ -1,59 +1,59 @@
 import { isRecord } from '../../../src/util/json.ts';
 
-const kinds = ['string', 'number', 'integer', 'boolean', 'array', 'object'] as const;
+const fieldTypes = ['string', 'number', 'integer', 'boolean', 'array', 'object'] as const;
 
 /** An input field that a workflow or a gate declares. */
-export interface Declared {
+export interface DeclaredField {
   readonly name: string;
   /** `any`: the schema has no single primitive type, so the value is entered as JSON. */
-  readonly type: (typeof kinds)[number] | 'any';
+  readonly type: (typeof fieldTypes)[number] | 'any';
   readonly required: boolean;
   readonly default?: unknown;
   readonly description?: string;
   readonly enum?: readonly unknown[];
 }
 
-function declared(name: string, about: unknown, required: boolean): Declared {
-  const of = isRecord(about) ? about : {};
-  const { description } = of;
+function declaredField(name: string, value: unknown, required: boolean): DeclaredField {
+  const schema = isRecord(value) ? value : {};
+  const { description } = schema;
   return {
     name,
-    type: kinds.find((kind) => kind === of['type']) ?? 'any',
+    type: fieldTypes.find((kind) => kind === schema['type']) ?? 'any',
     required,
-    ...('default' in of ? { default: of['default'] } : {}),
+    ...('default' in schema ? { default: schema['default'] } : {}),
     ...(typeof description === 'string' ? { description } : {}),
-    ...(Array.isArray(of['enum']) ? { enum: of['enum'] as unknown[] } : {}),
+    ...(Array.isArray(schema['enum']) ? { enum: schema['enum'] as unknown[] } : {}),
   };
 }
 
 /** Fields from the `[inputs.NAME]` tables of a workflow. */
-export const inputsOf = (inputs: unknown): Declared[] =>
+export const inputFields = (inputs: unknown): DeclaredField[] =>
   isRecord(inputs)
-    ? Object.entries(inputs).map(([name, about]) =>
-        declared(name, about, isRecord(about) && about['required'] === true),
+    ? Object.entries(inputs).map(([name, value]) =>
+        declaredField(name, value, isRecord(value) && value['required'] === true),
       )
     : [];
 
 /** Fields from the JSON schema of a gate; undefined when the schema accepts any object. */
-export function fieldsOf(schema: unknown): Declared[] | undefined {
+export function schemaFields(schema: unknown): DeclaredField[] | undefined {
   if (!isRecord(schema) || !isRecord(schema['properties']))
     return isRecord(schema) && schema['additionalProperties'] === false ? [] : undefined;
   const required = Array.isArray(schema['required']) ? (schema['required'] as unknown[]) : [];
-  return Object.entries(schema['properties']).map(([name, about]) =>
-    declared(name, about, required.includes(name)),
+  return Object.entries(schema['properties']).map(([name, value]) =>
+    declaredField(name, value, required.includes(name)),
   );
 }
 
 /** Initial text of a field. */
-export function textOf(value: unknown, { type, enum: allowed }: Declared): string {
+export function initialText(value: unknown, { type, enum: allowed }: DeclaredField): string {
   if (value === undefined) return '';
   return type === 'string' && !allowed && typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-export type Typed = { readonly value: unknown } | { readonly fault: string } | { readonly absent: true };
+export type ParsedField = { readonly value: unknown } | { readonly fault: string } | { readonly absent: true };
 
 /** Parses the text of a field. An empty field is absent, or an empty string when it is a text field with a default. */
-export function typedOf(field: Declared, text: string): Typed {
+export function parseField(field: DeclaredField, text: string): ParsedField {
   const { type, required, enum: allowed } = field;
   const isText = type === 'string' && !allowed;
   if (isText && (text !== '' || field.default !== undefined)) return { value: text };

@@ -2,7 +2,7 @@ import { useId, useState } from 'react';
 import { Button, Dialog, FaultNote, Field } from '../parts/index.tsx';
 import css from './agents.module.css';
 
-const mostNote = 2000;
+const maxNote = 2000;
 
 /** Asks for confirmation and an optional note. The note is stored in the action journal only; no agent sees it. */
 export function DiscardDialog(props: {
@@ -10,23 +10,23 @@ export function DiscardDialog(props: {
   open: boolean;
   busy: boolean;
   error: unknown;
-  discard: (note: string) => void;
-  close: () => void;
+  onDiscard: (note: string) => void;
+  onClose: () => void;
 }) {
-  const { id, open, busy, error, discard, close } = props;
+  const { id, open, busy, error, onDiscard, onClose } = props;
   const [note, setNote] = useState('');
   const form = useId();
   // The host counts code points.
   const length = Array.from(note).length;
-  const fault = length > mostNote ? `expected at most ${mostNote} characters, got ${length}` : undefined;
+  const fault = length > maxNote ? `expected at most ${maxNote} characters, got ${length}` : undefined;
   return (
     <Dialog
       title={`Discard ${id}?`}
-      open={open}
-      close={close}
-      foot={
+      isOpen={open}
+      onClose={onClose}
+      footer={
         <>
-          <Button onClick={close}>Cancel</Button>
+          <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" form={form} kind="danger" busy={busy} disabled={fault !== undefined}>
             Discard
           </Button>
@@ -38,14 +38,14 @@ export function DiscardDialog(props: {
         className={css['form']}
         onSubmit={(event) => {
           event.preventDefault();
-          if (fault === undefined) discard(note);
+          if (fault === undefined) onDiscard(note);
         }}
       >
         <p>Nothing is changed. If a step of a run asked for the change, that step fails.</p>
         <Field
           label="Note (optional)"
           fault={fault}
-          hint={`Stored in the action journal only; no agent or model sees it. ${length} of ${mostNote} characters.`}
+          hint={`Stored in the action journal only; no agent or model sees it. ${length} of ${maxNote} characters.`}
         >
           {(control) => (
             <textarea

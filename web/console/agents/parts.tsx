@@ -1,38 +1,38 @@
 import type { ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import type { Fault } from '../api/fault.ts';
-import { formatAgo, formatMs, formatTime } from '../parts/format.ts';
+import { formatRelativeTime, formatMs, formatTime } from '../parts/format.ts';
 import { Badge } from '../parts/index.tsx';
 import css from './agents.module.css';
-import { useSaid } from './clock.ts';
+import { useTimedText } from './clock.ts';
 import type { Session, Tool, WaitingOn } from './shapes.ts';
 
 export { css as agentsCss };
 
 /** `3 min ago`, with the exact time as the tooltip. */
-export function Ago({ time }: { time: string }) {
-  const said = useSaid((now) =>
-    Math.abs(now - new Date(time).getTime()) < 1000 ? 'just now' : formatAgo(time, now),
+export function RelativeTime({ time }: { time: string }) {
+  const text = useTimedText((now) =>
+    Math.abs(now - new Date(time).getTime()) < 1000 ? 'just now' : formatRelativeTime(time, now),
   );
   return (
     <time dateTime={time} title={formatTime(time)} className={css['whole']}>
-      {said}
+      {text}
     </time>
   );
 }
 
 /** Duration from one time to another, or to now. */
-export function Took({ from, to }: { from: string; to: string | undefined }) {
-  const said = useSaid((now) => {
-    const tookMs = (to === undefined ? now : new Date(to).getTime()) - new Date(from).getTime();
-    if (to !== undefined) return formatMs(tookMs);
-    return tookMs < 1000 ? 'less than 1 s' : formatMs(Math.floor(tookMs / 1000) * 1000);
+export function Duration({ from, to }: { from: string; to: string | undefined }) {
+  const text = useTimedText((now) => {
+    const durationMs = (to === undefined ? now : new Date(to).getTime()) - new Date(from).getTime();
+    if (to !== undefined) return formatMs(durationMs);
+    return durationMs < 1000 ? 'less than 1 s' : formatMs(Math.floor(durationMs / 1000) * 1000);
   });
-  return <span className={css['whole']}>{said}</span>;
+  return <span className={css['whole']}>{text}</span>;
 }
 
 /** What a run waits for, as shown in lists. */
-export const waitsFor: Readonly<Record<WaitingOn, string>> = {
+export const waitingTexts: Readonly<Record<WaitingOn, string>> = {
   input: 'your input',
   time: 'a time',
   value: 'a condition',
@@ -52,17 +52,17 @@ type State =
   | 'expired'
   | 'discarded';
 
-const toneOf = (state: State): 'good' | 'warn' | 'bad' | undefined => {
+const stateTone = (state: State): 'good' | 'warn' | 'bad' | undefined => {
   if (state === 'completed' || state === 'applied') return 'good';
   if (state === 'failed' || state === 'interrupted') return 'bad';
   return ['paused', 'suspended', 'waiting', 'staged'].includes(state) ? 'warn' : undefined;
 };
 
 export const StateBadge = ({ state, waitingOn }: { state: State; waitingOn?: WaitingOn | undefined }) => {
-  if (waitingOn === undefined) return <Badge tone={toneOf(state)}>{state}</Badge>;
+  if (waitingOn === undefined) return <Badge tone={stateTone(state)}>{state}</Badge>;
   return (
     <span className={css['names']}>
-      <Badge tone="warn">{state}</Badge> waiting for {waitsFor[waitingOn]}
+      <Badge tone="warn">{state}</Badge> waiting for {waitingTexts[waitingOn]}
     </span>
   );
 };
@@ -74,7 +74,7 @@ export const ToolBadge = ({ availability }: Pick<Tool, 'availability'>) => (
 );
 
 /** Shows a string unchanged and any other value as JSON. */
-export const Value = ({ value, label }: { value: unknown; label: string }) => (
+export const ValueView = ({ value, label }: { value: unknown; label: string }) => (
   <div className={css['value']} role="region" aria-label={label} tabIndex={0}>
     {typeof value === 'string' ? value || '(empty)' : JSON.stringify(value, null, 2)}
   </div>
@@ -90,13 +90,13 @@ export function SubNav({
 }) {
   const [location] = useLocation();
   // The longest match wins: one path may lie below another.
-  const here = links
+  const current = links
     .filter(({ href }) => location === href || location.startsWith(`${href}/`))
     .toSorted((a, b) => b.href.length - a.href.length)[0];
   return (
     <nav className={css['nav']} aria-label={label}>
       {links.map(({ href, title }) => (
-        <Link key={href} href={href} {...(here?.href === href ? { 'aria-current': 'page' as const } : {})}>
+        <Link key={href} href={href} {...(current?.href === href ? { 'aria-current': 'page' as const } : {})}>
           {title}
         </Link>
       ))}
@@ -105,24 +105,24 @@ export function SubNav({
 }
 
 /** Notice that an event stream reconnects. */
-export const Broken = ({ fault }: { fault: Fault | undefined }) => (
+export const ReconnectNotice = ({ fault }: { fault: Fault | undefined }) => (
   <p role="status" className={`${css['quiet']} ${css['live']}`}>
     {fault && `The connection was lost (${fault.message}). Reconnecting; no events are lost.`}
   </p>
 );
 
 /** A labelled `select` for a filter. */
-export function Choice(props: {
+export function FilterSelect(props: {
   label: string;
   value: string;
-  choose: (value: string) => void;
+  onChoose: (value: string) => void;
   options: readonly (readonly [value: string, title: string])[];
 }) {
-  const { label, value, choose, options } = props;
+  const { label, value, onChoose, options } = props;
   return (
     <label className={css['choice']}>
       {label}
-      <select className={css['select']} value={value} onChange={({ target }) => choose(target.value)}>
+      <select className={css['select']} value={value} onChange={({ target }) => onChoose(target.value)}>
         {options.map(([name, title]) => (
           <option key={name} value={name}>
             {title}
@@ -134,7 +134,7 @@ export function Choice(props: {
 }
 
 /** Console paths of resources of the agent plane. */
-export const placeOf = {
+export const consolePath = {
   task: (id: string) => `/console/tasks/${id}`,
   run: (id: string) => `/console/runs/${id}`,
   pending: (id: string) => `/console/pending/${id}`,
@@ -143,13 +143,13 @@ export const placeOf = {
 } as const;
 
 /** An id, as a link when the resource has a view. */
-export function Id({ id }: { id: string }) {
+export function IdLink({ id }: { id: string }) {
   const href = /^t\d+$/.test(id)
-    ? placeOf.task(id)
+    ? consolePath.task(id)
     : /^r\d+$/.test(id)
-      ? placeOf.run(id)
+      ? consolePath.run(id)
       : /^p\d+$/.test(id)
-        ? placeOf.pending(id)
+        ? consolePath.pending(id)
         : undefined;
   return href === undefined ? <>{id}</> : <Link href={href}>{id}</Link>;
 }

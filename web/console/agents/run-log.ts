@@ -1,10 +1,10 @@
 import type { RunEvent, TurnEvent } from './shapes.ts';
 
-type Of<Type extends RunEvent['type']> = Extract<RunEvent, { type: Type }>;
+type EventOf<Type extends RunEvent['type']> = Extract<RunEvent, { type: Type }>;
 
 /** The parts of a run's event stream, in order. */
 export type RunPart =
-  | { readonly kind: 'start'; readonly seq: number; readonly event: Of<'run_start'> }
+  | { readonly kind: 'start'; readonly seq: number; readonly event: EventOf<'run_start'> }
   | {
       readonly kind: 'step';
       readonly seq: number;
@@ -14,19 +14,19 @@ export type RunPart =
       readonly turns: TurnEvent[];
       /** The host stopped during this attempt; a later part is the next attempt. */
       isCut?: true;
-      end?: Of<'step_end'>;
+      end?: EventOf<'step_end'>;
     }
-  | { readonly kind: 'waiting'; readonly seq: number; readonly event: Of<'step_waiting'> }
-  | { readonly kind: 'end'; readonly seq: number; readonly event: Of<'run_end'> };
+  | { readonly kind: 'waiting'; readonly seq: number; readonly event: EventOf<'step_waiting'> }
+  | { readonly kind: 'end'; readonly seq: number; readonly event: EventOf<'run_end'> };
 
 /** Groups a run's events for display: the events of one attempt of a step form one part. */
-export function runLogOf(events: readonly RunEvent[]): readonly RunPart[] {
+export function buildRunLog(events: readonly RunEvent[]): readonly RunPart[] {
   const parts: RunPart[] = [];
-  const open = (step: string) => {
+  const findOpenPart = (step: string) => {
     const last = parts.findLast((part) => part.kind === 'step' && part.step === step);
     return last?.kind === 'step' && !last.end && !last.isCut ? last : undefined;
   };
-  const opened = (event: { seq: number; ts: string; step: string; attempt?: number }) => {
+  const addPart = (event: { seq: number; ts: string; step: string; attempt?: number }) => {
     const { seq, ts, step, attempt } = event;
     const part: Extract<RunPart, { kind: 'step' }> = { kind: 'step', seq, step, ts, attempt, turns: [] };
     parts.push(part);
@@ -36,13 +36,13 @@ export function runLogOf(events: readonly RunEvent[]): readonly RunPart[] {
     const { seq } = event;
     if (event.type === 'run_start') parts.push({ kind: 'start', seq, event });
     else if (event.type === 'step_start') {
-      const before = open(event.step);
-      if (before) before.isCut = true;
-      opened(event);
+      const interrupted = findOpenPart(event.step);
+      if (interrupted) interrupted.isCut = true;
+      addPart(event);
     } else if (event.type === 'step_waiting') parts.push({ kind: 'waiting', seq, event });
-    else if (event.type === 'step_event') (open(event.step) ?? opened(event)).turns.push(event.event);
+    else if (event.type === 'step_event') (findOpenPart(event.step) ?? addPart(event)).turns.push(event.event);
     // A skipped step has no start event.
-    else if (event.type === 'step_end') (open(event.step) ?? opened(event)).end = event;
+    else if (event.type === 'step_end') (findOpenPart(event.step) ?? addPart(event)).end = event;
     else parts.push({ kind: 'end', seq, event });
   }
   return parts;

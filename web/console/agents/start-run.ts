@@ -1,5 +1,5 @@
-import { raw } from '../api/client.ts';
-import { jsonLines } from '../api/lines.ts';
+import { fetchRaw } from '../api/client.ts';
+import { readJsonLines } from '../api/lines.ts';
 import type { components } from '../api/schema.d.ts';
 import type { RunEvent } from './shapes.ts';
 
@@ -8,12 +8,12 @@ export async function startRun(
   workflow: string,
   request: components['schemas']['RunRequest'],
 ): Promise<string> {
-  const response = await raw(`/agent/v1/workflows/${encodeURIComponent(workflow)}/runs`, {
+  const response = await fetchRaw(`/agent/v1/workflows/${encodeURIComponent(workflow)}/runs`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(request),
   });
-  for await (const event of jsonLines<RunEvent>(response))
+  for await (const event of readJsonLines<RunEvent>(response))
     if (event.type === 'run_start') return event.run_id;
   throw new Error('The response did not confirm that the run started. Check the list of runs.');
 }

@@ -1,10 +1,10 @@
 import type { Tool } from './shapes.ts';
 
 /** Whether a grant's glob matches a tool name; `*` matches any characters. */
-export function grants(glob: string, name: string): boolean {
+export function matchesGlob(glob: string, name: string): boolean {
   const parts = glob.split('*').map((part) => part.replaceAll(/[.+?^${}()|[\]\\]/g, String.raw`\$&`));
   return new RegExp(`^${parts.join('.*')}$`, 's').test(name);
 }
 
-export const granted = (globs: readonly string[], tools: readonly Tool[]): Tool[] =>
-  tools.filter(({ name }) => globs.some((glob) => grants(glob, name)));
+export const grantedTools = (globs: readonly string[], tools: readonly Tool[]): Tool[] =>
+  tools.filter(({ name }) => globs.some((glob) => matchesGlob(glob, name)));

@@ -2,11 +2,11 @@ import { Link } from 'wouter';
 import { formatMs, formatNumber } from '../parts/format.ts';
 import { Badge } from '../parts/index.tsx';
 import css from './agents.module.css';
-import { placeOf, Value } from './parts.tsx';
-import { type Block, inShort, type Log } from './turns.ts';
+import { consolePath, ValueView } from './parts.tsx';
+import { type LogBlock, summarizeArguments, type TurnLogData } from './turns.ts';
 
 /** The turns of a task or of a step of a run: text, reasoning, tool calls and results. */
-export const TurnLog = ({ log, label }: { log: Log; label: string }) => (
+export const TurnLog = ({ log, label }: { log: TurnLogData; label: string }) => (
   <ol className={css['log']} aria-label={label}>
     {log.blocks.map((block) => (
       <li key={block.seq}>
@@ -16,7 +16,7 @@ export const TurnLog = ({ log, label }: { log: Log; label: string }) => (
   </ol>
 );
 
-function BlockView({ block }: { block: Block }) {
+function BlockView({ block }: { block: LogBlock }) {
   switch (block.kind) {
     case 'turn':
       return (
@@ -50,13 +50,13 @@ function BlockView({ block }: { block: Block }) {
   }
 }
 
-function Call({ call, result, staged }: Extract<Block, { kind: 'call' }>) {
-  const tookMs = result && new Date(result.ts).getTime() - new Date(call.ts).getTime();
+function Call({ call, result, staged }: Extract<LogBlock, { kind: 'call' }>) {
+  const durationMs = result && new Date(result.ts).getTime() - new Date(call.ts).getTime();
   return (
     <div className={css['form']}>
       <details className={css['call']}>
         <summary>
-          <code>{call.tool}</code> {inShort(call.arguments)}{' '}
+          <code>{call.tool}</code> {summarizeArguments(call.arguments)}{' '}
           {result ? (
             <Badge tone={result.ok ? (staged ? 'warn' : 'good') : 'bad'}>
               {result.ok ? (staged ? 'staged' : 'done') : 'refused or failed'}
@@ -67,14 +67,14 @@ function Call({ call, result, staged }: Extract<Block, { kind: 'call' }>) {
         </summary>
         <div className={css['callBody']}>
           <span className={css['quiet']}>Arguments</span>
-          <Value value={call.arguments} label={`Arguments of ${call.tool}`} />
+          <ValueView value={call.arguments} label={`Arguments of ${call.tool}`} />
           {result && (
             <>
               <span className={css['quiet']}>
-                Result{tookMs !== undefined && `, after ${formatMs(tookMs)}`}
+                Result{durationMs !== undefined && `, after ${formatMs(durationMs)}`}
                 {result.truncated && ', truncated'}
               </span>
-              <Value value={result.output} label={`Result of ${call.tool}`} />
+              <ValueView value={result.output} label={`Result of ${call.tool}`} />
             </>
           )}
         </div>
@@ -87,22 +87,22 @@ function Call({ call, result, staged }: Extract<Block, { kind: 'call' }>) {
 const Staged = ({ pending_id, summary }: { pending_id: string; summary: string }) => (
   <div className={`${css['end']} ${css['waits']}`}>
     <span className={css['prose']}>{summary}</span>
-    <Link href={placeOf.pending(pending_id)}>Review {pending_id}: nothing changes until you approve it</Link>
+    <Link href={consolePath.pending(pending_id)}>Review {pending_id}: nothing changes until you approve it</Link>
   </div>
 );
 
-const reasons: Readonly<Record<string, string>> = {
+const abortReasons: Readonly<Record<string, string>> = {
   error: 'Failed',
   timeout: 'Timed out',
   budget: 'Budget exceeded',
   shutdown: 'Host stopped',
 };
 
-function End({ end }: { end: NonNullable<Log['end']> }) {
+function End({ end }: { end: NonNullable<TurnLogData['end']> }) {
   if (end.type === 'aborted')
     return (
       <div className={`${css['end']} ${css['aborted']}`}>
-        <strong>{reasons[end.reason] ?? end.reason}</strong>
+        <strong>{abortReasons[end.reason] ?? end.reason}</strong>
         <div className={css['prose']}>{end.message}</div>
       </div>
     );

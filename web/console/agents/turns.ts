@@ -1,37 +1,37 @@
 import type { TurnEvent } from './shapes.ts';
 
-type Of<Type extends TurnEvent['type']> = Extract<TurnEvent, { type: Type }>;
+type EventOf<Type extends TurnEvent['type']> = Extract<TurnEvent, { type: Type }>;
 
 /** A unit of a displayed turn log: text deltas are joined, and a tool call has its result. */
-export type Block =
-  | { readonly kind: 'turn'; readonly seq: number; readonly n: number; usage?: Of<'usage'> }
+export type LogBlock =
+  | { readonly kind: 'turn'; readonly seq: number; readonly n: number; usage?: EventOf<'usage'> }
   | { readonly kind: 'text' | 'reasoning'; readonly seq: number; text: string }
   | {
       readonly kind: 'call';
       readonly seq: number;
-      readonly call: Of<'tool_call'>;
-      result?: Of<'tool_result'>;
-      staged?: Of<'staged'>;
+      readonly call: EventOf<'tool_call'>;
+      result?: EventOf<'tool_result'>;
+      staged?: EventOf<'staged'>;
     }
-  | { readonly kind: 'staged'; readonly seq: number; readonly staged: Of<'staged'> }
-  | { readonly kind: 'end'; readonly seq: number; readonly end: Of<'answer' | 'aborted'> };
+  | { readonly kind: 'staged'; readonly seq: number; readonly staged: EventOf<'staged'> }
+  | { readonly kind: 'end'; readonly seq: number; readonly end: EventOf<'answer' | 'aborted'> };
 
-export interface Log {
-  readonly blocks: readonly Block[];
-  readonly start: Of<'start'> | undefined;
-  readonly end: Of<'answer' | 'aborted'> | undefined;
+export interface TurnLogData {
+  readonly blocks: readonly LogBlock[];
+  readonly start: EventOf<'start'> | undefined;
+  readonly end: EventOf<'answer' | 'aborted'> | undefined;
   /** Usage of all turns so far. */
-  readonly spent: { readonly turns: number; readonly prompt: number; readonly completion: number };
+  readonly usageTotals: { readonly turns: number; readonly prompt: number; readonly completion: number };
 }
 
 /** @param events of one task, or of one step of a run, in their order */
-export function logOf(events: readonly TurnEvent[]): Log {
-  const blocks: Block[] = [];
-  let start: Log['start'];
-  let end: Log['end'];
-  const spent = { turns: 0, prompt: 0, completion: 0 };
-  const lastOf = <Kind extends Block['kind']>(kind: Kind) =>
-    blocks.findLast((block): block is Extract<Block, { kind: Kind }> => block.kind === kind);
+export function buildTurnLog(events: readonly TurnEvent[]): TurnLogData {
+  const blocks: LogBlock[] = [];
+  let start: TurnLogData['start'];
+  let end: TurnLogData['end'];
+  const usageTotals = { turns: 0, prompt: 0, completion: 0 };
+  const lastBlock = <Kind extends LogBlock['kind']>(kind: Kind) =>
+    blocks.findLast((block): block is Extract<LogBlock, { kind: Kind }> => block.kind === kind);
   for (const event of events) {
     const { seq } = event;
     switch (event.type) {
@@ -39,7 +39,7 @@ export function logOf(events: readonly TurnEvent[]): Log {
         start = event;
         break;
       case 'turn':
-        spent.turns = event.n;
+        usageTotals.turns = event.n;
         blocks.push({ kind: 'turn', seq, n: event.n });
         break;
       case 'delta':
@@ -51,9 +51,9 @@ export function logOf(events: readonly TurnEvent[]): Log {
         break;
       }
       case 'usage': {
-        spent.prompt += event.prompt_tokens;
-        spent.completion += event.completion_tokens;
-        const turn = lastOf('turn');
+        usageTotals.prompt += event.prompt_tokens;
+        usageTotals.completion += event.completion_tokens;
+        const turn = lastBlock('turn');
         if (turn) turn.usage = event;
         break;
       }
@@ -61,16 +61,16 @@ export function logOf(events: readonly TurnEvent[]): Log {
         blocks.push({ kind: 'call', seq, call: event });
         break;
       case 'staged': {
-        const open = lastOf('call');
+        const open = lastBlock('call');
         if (open && !open.result && !open.staged) open.staged = event;
         else blocks.push({ kind: 'staged', seq, staged: event });
         break;
       }
       case 'tool_result': {
-        const of = blocks.findLast(
+        const call = blocks.findLast(
           (block) => block.kind === 'call' && block.call.call_id === event.call_id && !block.result,
         );
-        if (of?.kind === 'call') of.result = event;
+        if (call?.kind === 'call') call.result = event;
         break;
       }
       case 'answer': {
@@ -87,11 +87,11 @@ export function logOf(events: readonly TurnEvent[]): Log {
         break;
     }
   }
-  return { blocks, start, end, spent };
+  return { blocks, start, end, usageTotals };
 }
 
 /** The arguments of a call in one line; long values are shortened. */
-export function inShort(value: unknown): string {
+export function summarizeArguments(value: unknown): string {
   if (typeof value !== 'object' || value === null) return value === undefined ? '' : JSON.stringify(value);
   return Object.entries(value)
     .map(([name, one]) => {

@@ -1,19 +1,19 @@
 import { useEffect, useRef, useState } from 'react';
-import { pause } from '../../../src/util/pause.ts';
+import { sleep } from '../../../src/util/pause.ts';
 import type { Fault } from '../api/fault.ts';
-import { raw } from '../api/client.ts';
-import { follow } from './follow.ts';
+import { fetchRaw } from '../api/client.ts';
+import { followEvents } from './follow.ts';
 
-export interface Told<Event> {
+export interface EventStream<Event> {
   readonly events: readonly Event[];
   /** The connection was lost and is being restored. */
-  readonly broken: Fault | undefined;
+  readonly disconnectFault: Fault | undefined;
   /** Error that ended the stream: the host refused the request. */
   readonly fault: unknown;
 }
 
 /** Events that arrive within this time are rendered together. */
-const drawnEveryMs = 60;
+const renderIntervalMs = 60;
 
 /**
  * Events of a task or run, live while the component is mounted.
@@ -24,43 +24,43 @@ const drawnEveryMs = 60;
 export function useEvents<Event extends { readonly seq: number }>(
   path: string,
   isOpen: boolean,
-  mark = '',
-): Told<Event> {
-  const again = isOpen ? '' : mark;
-  const kept = useRef<{ path: string; events: Event[] }>({ path: '', events: [] });
-  const [told, setTold] = useState<Told<Event>>({ events: [], broken: undefined, fault: undefined });
+  version = '',
+): EventStream<Event> {
+  const reloadKey = isOpen ? '' : version;
+  const cache = useRef<{ path: string; events: Event[] }>({ path: '', events: [] });
+  const [stream, setTold] = useState<EventStream<Event>>({ events: [], disconnectFault: undefined, fault: undefined });
   useEffect(() => {
-    if (kept.current.path !== path) kept.current = { path, events: [] };
-    const { events } = kept.current;
+    if (cache.current.path !== path) cache.current = { path, events: [] };
+    const { events } = cache.current;
     const stop = new AbortController();
     const { signal } = stop;
-    let drawing: ReturnType<typeof setTimeout> | undefined;
-    let broken: Fault | undefined;
-    const draw = (fault?: unknown) => {
-      clearTimeout(drawing);
-      drawing = undefined;
-      if (!signal.aborted) setTold({ events: [...events], broken, fault });
+    let renderTimer: ReturnType<typeof setTimeout> | undefined;
+    let disconnectFault: Fault | undefined;
+    const publish = (fault?: unknown) => {
+      clearTimeout(renderTimer);
+      renderTimer = undefined;
+      if (!signal.aborted) setTold({ events: [...events], disconnectFault, fault });
     };
-    draw();
-    follow<Event>({
-      read: (after) => raw(`${path}?after=${after}`, { signal }),
+    publish();
+    followEvents<Event>({
+      read: (after) => fetchRaw(`${path}?after=${after}`, { signal }),
       after: events.at(-1)?.seq ?? -1,
       isOpen,
       signal,
       onEvent: (event) => {
         events.push(event);
-        drawing ??= setTimeout(draw, drawnEveryMs);
+        renderTimer ??= setTimeout(publish, renderIntervalMs);
       },
-      onBreak: (fault) => {
-        broken = fault;
-        draw();
+      onDisconnect: (fault) => {
+        disconnectFault = fault;
+        publish();
       },
-      pause,
-    }).then(() => draw(), draw);
+      pause: sleep,
+    }).then(() => publish(), publish);
     return () => {
       stop.abort();
-      clearTimeout(drawing);
+      clearTimeout(renderTimer);
     };
-  }, [path, isOpen, again]);
-  return told;
+  }, [path, isOpen, reloadKey]);
+  return stream;
 }

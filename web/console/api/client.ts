@@ -1,49 +1,49 @@
 import createClient from 'openapi-fetch';
-import { asFault, Fault, faultOf, notWhole } from './fault.ts';
+import { asFault, Fault, faultOf, invalidResponseFault } from './fault.ts';
 import type { paths } from './schema.d.ts';
 import { bearer } from './token.ts';
 
 /** Sends a request to the host of the page. On a bearer challenge, asks the user for the token and sends it again. */
-export async function ask(request: Request): Promise<Response> {
-  const sent = (): Promise<Response> => {
+export async function fetchWithToken(request: Request): Promise<Response> {
+  const send = (): Promise<Response> => {
     const copy = request.clone();
     if (bearer.token !== undefined && !copy.headers.has('authorization'))
       copy.headers.set('authorization', `Bearer ${bearer.token}`);
     return fetch(copy);
   };
   let used = bearer.token;
-  let response = await sent();
+  let response = await send();
   // Until the token is accepted or the user gives up.
-  while (asksForBearer(response)) {
+  while (isBearerChallenge(response)) {
     if (bearer.token === used && used !== undefined) bearer.refuse();
     // Otherwise the token was entered in the meantime.
-    if (bearer.token === undefined && (await bearer.ask()) === undefined) return response;
+    if (bearer.token === undefined && (await bearer.requestToken()) === undefined) return response;
     used = bearer.token;
-    response = await sent();
+    response = await send();
   }
   return response;
 }
 
 /** Whether the response is a bearer challenge; routes with other credentials answer 401, too. */
-const asksForBearer = ({ status, headers }: Response): boolean =>
+const isBearerChallenge = ({ status, headers }: Response): boolean =>
   status === 401 && /^Bearer/i.test(headers.get('www-authenticate') ?? '');
 
 /** Every JSON route of the host, by path: `api.GET('/lab/v1/components')`. Types come from its OpenAPI document. */
-export const api = createClient<paths>({ baseUrl: location.origin, fetch: ask });
+export const api = createClient<paths>({ baseUrl: location.origin, fetch: fetchWithToken });
 
 /** The data of a response. @throws Fault on an error status, no response, or an invalid body */
-export async function held<Data>(
-  asked: Promise<{ readonly data?: Data; readonly error?: unknown; readonly response: Response }>,
+export async function unwrap<Data>(
+  request: Promise<{ readonly data?: Data; readonly error?: unknown; readonly response: Response }>,
 ): Promise<NonNullable<Data>> {
-  let answer: Awaited<typeof asked>;
+  let answer: Awaited<typeof request>;
   try {
-    answer = await asked;
+    answer = await request;
   } catch (error) {
-    throw error instanceof SyntaxError ? notWhole(error) : asFault(error);
+    throw error instanceof SyntaxError ? invalidResponseFault(error) : asFault(error);
   }
   const { data, error, response } = answer;
   if (!response.ok) throw faultOf(response, error);
-  if (data === null) throw notWhole('null');
+  if (data === null) throw invalidResponseFault('null');
   return data as NonNullable<Data>;
 }
 
@@ -51,10 +51,10 @@ export async function held<Data>(
  * The response of a route that answers a stream or a body other than JSON. @throws Fault on an error status or no
  * response
  */
-export async function raw(path: string, init: RequestInit = {}): Promise<Response> {
+export async function fetchRaw(path: string, init: RequestInit = {}): Promise<Response> {
   let response: Response;
   try {
-    response = await ask(new Request(new URL(path, location.origin), init));
+    response = await fetchWithToken(new Request(new URL(path, location.origin), init));
   } catch (error) {
     if (init.signal?.aborted) throw error;
     throw asFault(error);

@@ -34,27 +34,27 @@ export class Fault extends Error {
 
 type Open = Readonly<Record<string, unknown>>;
 const isRecord = (value: unknown): value is Open => typeof value === 'object' && value !== null;
-const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+const stringOrUndefined = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
 
 /** Converts an error response; it reads the error envelopes of all planes. */
 export function faultOf(response: Response, body: unknown): Fault {
-  const held = isRecord(body) ? body : {};
-  const error = isRecord(held['error']) ? held['error'] : held;
-  const listed = error['violations'] ?? held['violations'];
+  const envelope = isRecord(body) ? body : {};
+  const error = isRecord(envelope['error']) ? envelope['error'] : envelope;
+  const listed = error['violations'] ?? envelope['violations'];
   const violations = (Array.isArray(listed) ? (listed as unknown[]) : [])
     .filter(isRecord)
     .map((violation) => ({
-      path: textOf(violation['path'] ?? violation['param'] ?? violation['field']) ?? '',
-      message: textOf(violation['message']) ?? JSON.stringify(violation),
+      path: stringOrUndefined(violation['path'] ?? violation['param'] ?? violation['field']) ?? '',
+      message: stringOrUndefined(violation['message']) ?? JSON.stringify(violation),
     }));
   const message =
-    textOf(error['message']) ??
-    textOf(held['error']) ??
-    textOf(body) ??
+    stringOrUndefined(error['message']) ??
+    stringOrUndefined(envelope['error']) ??
+    stringOrUndefined(body) ??
     `The host answered ${response.status}.`;
   return new Fault(message, {
     status: response.status,
-    code: textOf(error['code']) ?? textOf(error['type']),
+    code: stringOrUndefined(error['code']) ?? stringOrUndefined(error['type']),
     violations,
     requestId: response.headers.get('x-request-id') ?? undefined,
     body,
@@ -63,18 +63,18 @@ export function faultOf(response: Response, body: unknown): Fault {
 
 export function asFault(error: unknown): Fault {
   if (error instanceof Fault) return error;
-  const said = errorMessage(error);
+  const message = errorMessage(error);
   // Browsers' messages for a missing file of the page, for example after the host was upgraded.
-  if (/module script|imported module|preload/i.test(said))
+  if (/module script|imported module|preload/i.test(message))
     return new Fault(
       'A part of this page could not be loaded: the host was stopped, or was upgraded after the page was opened. Reload the page.',
     );
-  const isUnanswered = error instanceof TypeError && /fetch|network|load failed/i.test(said);
-  return new Fault(isUnanswered ? 'The host does not answer. Is it still running?' : said);
+  const isUnanswered = error instanceof TypeError && /fetch|network|load failed/i.test(message);
+  return new Fault(isUnanswered ? 'The host does not answer. Is it still running?' : message);
 }
 
 /** Fault for a successful response whose body is not valid JSON of the host. */
-export const notWhole = (why: unknown): Fault =>
+export const invalidResponseFault = (why: unknown): Fault =>
   new Fault(
     `The response is not a valid answer of this host (${errorMessage(why)}): it was truncated, or something between this page and the host answered instead. Try again.`,
   );

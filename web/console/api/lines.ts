@@ -1,7 +1,7 @@
-import { notWhole } from './fault.ts';
+import { invalidResponseFault } from './fault.ts';
 
 /** Yields the lines of a body as they arrive (NDJSON or server-sent events). Rejects when the connection fails. */
-export async function* lines(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+export async function* readLines(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   let rest = '';
   const reader = body
     .pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>)
@@ -22,30 +22,30 @@ export async function* lines(body: ReadableStream<Uint8Array>): AsyncGenerator<s
 }
 
 /** Yields one JSON object per line. */
-export async function* jsonLines<Value>(response: Response): AsyncGenerator<Value> {
+export async function* readJsonLines<Value>(response: Response): AsyncGenerator<Value> {
   if (!response.body) return;
-  for await (const line of lines(response.body)) if (line.trim() !== '') yield objectOf(line) as Value;
+  for await (const line of readLines(response.body)) if (line.trim() !== '') yield parseObject(line) as Value;
 }
 
 /** Yields the data of server-sent events up to `[DONE]`. */
-export async function* events<Value>(response: Response): AsyncGenerator<Value> {
+export async function* readEvents<Value>(response: Response): AsyncGenerator<Value> {
   if (!response.body) return;
-  for await (const line of lines(response.body)) {
+  for await (const line of readLines(response.body)) {
     if (!line.startsWith('data:')) continue;
     const data = line.slice(5).trim();
     if (data === '[DONE]') return;
-    if (data !== '') yield objectOf(data) as Value;
+    if (data !== '') yield parseObject(data) as Value;
   }
 }
 
 /** @throws Fault when a line is truncated or not a JSON object */
-function objectOf(line: string): object {
+function parseObject(line: string): object {
   let value: unknown;
   try {
     value = JSON.parse(line);
   } catch (error) {
-    throw notWhole(error);
+    throw invalidResponseFault(error);
   }
   if (typeof value === 'object' && value !== null) return value;
-  throw notWhole(line.slice(0, 40));
+  throw invalidResponseFault(line.slice(0, 40));
 }

@@ -1,11 +1,11 @@
 /** The host's bearer token. It is kept in memory only, neither in storage nor in a URL. */
-let token = handedOver();
-let asking:
+let token = takeSignInToken();
+let pendingRequest:
   | { readonly settled: Promise<string | undefined>; readonly settle: (token?: string) => void }
   | undefined;
 let isRefused = false;
 const listeners = new Set<() => void>();
-const tell = () => {
+const notifyListeners = () => {
   for (const listener of listeners) listener();
 };
 
@@ -14,41 +14,41 @@ export const bearer = {
     return token;
   },
   /** Whether a request is waiting for the token. */
-  get isAsked(): boolean {
-    return asking !== undefined;
+  get isRequested(): boolean {
+    return pendingRequest !== undefined;
   },
   /** Whether the host refused the last token. */
   get isRefused(): boolean {
     return isRefused;
   },
   /** Asks the user; concurrent calls share one dialog. Undefined: the user dismissed it. */
-  ask(): Promise<string | undefined> {
-    if (!asking) {
+  requestToken(): Promise<string | undefined> {
+    if (!pendingRequest) {
       const { promise, resolve } = Promise.withResolvers<string | undefined>();
-      asking = { settled: promise, settle: resolve };
-      tell();
+      pendingRequest = { settled: promise, settle: resolve };
+      notifyListeners();
     }
-    return asking.settled;
+    return pendingRequest.settled;
   },
   set(next: string): void {
     token = next;
     isRefused = false;
-    asking?.settle(next);
-    asking = undefined;
-    tell();
+    pendingRequest?.settle(next);
+    pendingRequest = undefined;
+    notifyListeners();
   },
   /** Closes the dialog; waiting requests continue without a token. */
   dismiss(): void {
-    asking?.settle();
-    asking = undefined;
+    pendingRequest?.settle();
+    pendingRequest = undefined;
     isRefused = false;
-    tell();
+    notifyListeners();
   },
   /** Discards a token that the host refused. */
   refuse(): void {
     token = undefined;
     isRefused = true;
-    tell();
+    notifyListeners();
   },
   subscribe: (listener: () => void): (() => void) => {
     listeners.add(listener);
@@ -57,9 +57,9 @@ export const bearer = {
 };
 
 /** The token from the sign-in page that was shown before the console was loaded (src/planes/pages/sign-in.ts). */
-function handedOver(): string | undefined {
-  const place = Symbol.for('lathe.bearer');
-  const given: unknown = Reflect.get(globalThis, place);
-  Reflect.deleteProperty(globalThis, place);
-  return typeof given === 'string' ? given : undefined;
+function takeSignInToken(): string | undefined {
+  const key = Symbol.for('lathe.bearer');
+  const value: unknown = Reflect.get(globalThis, key);
+  Reflect.deleteProperty(globalThis, key);
+  return typeof value === 'string' ? value : undefined;
 }

@@ -3,7 +3,7 @@ import { HighlightStyle, syntaxHighlighting } from '@codemirror/language';
 import { EditorView } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
 
-const frame = EditorView.theme({
+const baseTheme = EditorView.theme({
   '&': { color: 'var(--text)', backgroundColor: 'var(--ground)', fontSize: '0.85rem' },
   // The surrounding frame shows the focus.
   '&.cm-focused': { outline: 'none' },
@@ -38,9 +38,9 @@ const frame = EditorView.theme({
   '.cm-diagnostic-warning': { borderLeft: '4px solid var(--warn)' },
   '.cm-diagnostic-info': { borderLeft: '4px solid var(--accent)' },
   '.cm-lintRange': { paddingBottom: '1px', backgroundPosition: 'left bottom' },
-  '.cm-lintRange-error': wave('var(--bad)'),
-  '.cm-lintRange-warning': wave('var(--warn)'),
-  '.cm-lintRange-info': wave('var(--accent)'),
+  '.cm-lintRange-error': wavyUnderline('var(--bad)'),
+  '.cm-lintRange-warning': wavyUnderline('var(--warn)'),
+  '.cm-lintRange-info': wavyUnderline('var(--accent)'),
   '.cm-lintPoint-error:after': { borderBottomColor: 'var(--bad)' },
   '.cm-lintPoint-warning:after': { borderBottomColor: 'var(--warn)' },
   '.cm-lintPoint-info:after': { borderBottomColor: 'var(--accent)' },
@@ -55,21 +55,21 @@ const frame = EditorView.theme({
     font: '700 0.85em / 1.15 var(--sans)',
     textAlign: 'center',
   },
-  '.cm-gutter-lint .cm-lint-marker-error': mark('E', 'bad'),
-  '.cm-gutter-lint .cm-lint-marker-warning': mark('W', 'warn'),
-  '.cm-gutter-lint .cm-lint-marker-info': mark('i', 'accent'),
+  '.cm-gutter-lint .cm-lint-marker-error': severityMarker('E', 'bad'),
+  '.cm-gutter-lint .cm-lint-marker-warning': severityMarker('W', 'warn'),
+  '.cm-gutter-lint .cm-lint-marker-info': severityMarker('i', 'accent'),
 });
 
-function wave(colour: string) {
+function wavyUnderline(color: string) {
   return {
     backgroundImage: 'none',
-    textDecoration: `underline wavy ${colour}`,
+    textDecoration: `underline wavy ${color}`,
     textDecorationSkipInk: 'none',
     textUnderlineOffset: '3px',
   };
 }
 
-function mark(letter: string, tone: string) {
+function severityMarker(letter: string, tone: string) {
   return {
     // Removes the icon of the base theme.
     content: 'normal',
@@ -79,7 +79,7 @@ function mark(letter: string, tone: string) {
   };
 }
 
-const colours = HighlightStyle.define([
+const highlightStyle = HighlightStyle.define([
   { tag: tags.comment, color: 'var(--muted)', fontStyle: 'italic' },
   { tag: [tags.meta, tags.attributeName], color: 'var(--series-2)' },
   { tag: [tags.keyword, tags.modifier], color: 'var(--series-3)' },
@@ -93,4 +93,4 @@ const colours = HighlightStyle.define([
   { tag: tags.invalid, color: 'var(--bad)', textDecoration: 'underline' },
 ]);
 
-export const look = [frame, syntaxHighlighting(colours)];
+export const editorTheme = [baseTheme, syntaxHighlighting(highlightStyle)];

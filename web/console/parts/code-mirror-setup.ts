@@ -14,7 +14,7 @@ import {
   lineNumbers,
 } from '@codemirror/view';
 import type { CodeEditorProps } from './code-editor.tsx';
-import { look } from './code-mirror-look.ts';
+import { editorTheme } from './code-mirror-look.ts';
 import { wgslMode } from './wgsl-mode.ts';
 
 const languages: Readonly<Record<CodeEditorProps['language'], Extension>> = {
@@ -25,10 +25,10 @@ const languages: Readonly<Record<CodeEditorProps['language'], Extension>> = {
 };
 
 /** How long Tab moves the focus after Escape; any other key ends it sooner. */
-const leaveMs = 30_000;
+const tabFocusMs = 30_000;
 
 /** The extensions of an editor. @param of.run returns whether it handled the key */
-export function extensionsFor(of: {
+export function editorExtensions(options: {
   readonly language: CodeEditorProps['language'];
   readonly isReadOnly: boolean;
   readonly label: string;
@@ -39,7 +39,7 @@ export function extensionsFor(of: {
   const nonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content;
   return [
     nonce ? EditorView.cspNonce.of(nonce) : [],
-    EditorView.contentAttributes.of({ 'aria-label': of.label, 'aria-describedby': of.hint, tabindex: '0' }),
+    EditorView.contentAttributes.of({ 'aria-label': options.label, 'aria-describedby': options.hint, tabindex: '0' }),
     lineNumbers(),
     lintGutter(),
     highlightSpecialChars(),
@@ -49,27 +49,27 @@ export function extensionsFor(of: {
     bracketMatching(),
     indentUnit.of('  '),
     EditorState.tabSize.of(2),
-    EditorState.readOnly.of(of.isReadOnly),
-    languages[of.language],
-    look,
+    EditorState.readOnly.of(options.isReadOnly),
+    languages[options.language],
+    editorTheme,
     Prec.high(
       keymap.of([
-        { key: 'Mod-Enter', run: of.run },
-        { key: 'Ctrl-Enter', run: of.run },
+        { key: 'Mod-Enter', run: options.run },
+        { key: 'Ctrl-Enter', run: options.run },
         { key: 'F8', run: nextDiagnostic },
         { key: 'Shift-F8', run: previousDiagnostic },
       ]),
     ),
-    of.isReadOnly
+    options.isReadOnly
       ? []
-      : [history(), indentOnInput(), keymap.of([...historyKeymap, indentWithTab]), leaving, replacing],
+      : [history(), indentOnInput(), keymap.of([...historyKeymap, indentWithTab]), escapeHandler, replaceSelectionHandler],
     keymap.of(defaultKeymap),
   ];
 }
 
-const leaving = EditorView.domEventHandlers({
+const escapeHandler = EditorView.domEventHandlers({
   keyup: (event, view) => {
-    if (event.key === 'Escape') view.setTabFocusMode(leaveMs);
+    if (event.key === 'Escape') view.setTabFocusMode(tabFocusMs);
   },
   blur: (_, view) => view.setTabFocusMode(0),
 });
@@ -78,7 +78,7 @@ const leaving = EditorView.domEventHandlers({
  * When text is typed over a selection, browsers keep its formatting in a style attribute, which violates the page's
  * Content-Security-Policy. The editor therefore replaces the selection itself.
  */
-const replacing = EditorView.domEventHandlers({
+const replaceSelectionHandler = EditorView.domEventHandlers({
   beforeinput: (event, view) => {
     const { data, inputType } = event;
     if (inputType !== 'insertText' || data === null || view.composing || view.state.selection.main.empty)

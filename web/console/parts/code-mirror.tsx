@@ -5,10 +5,10 @@ import { EditorView } from '@codemirror/view';
 import { Badge, partsCss } from './index.tsx';
 import type { CodeEditorProps } from './code-editor.tsx';
 import css from './code-mirror.module.css';
-import { extensionsFor } from './code-mirror-setup.ts';
-import { type Diagnostic, found, type Found, offsetOf, toLint } from './diagnostics.ts';
+import { editorExtensions } from './code-mirror-setup.ts';
+import { type Diagnostic, placedDiagnostics, type PlacedDiagnostic, offsetOf, toEditorDiagnostics } from './diagnostics.ts';
 
-const tones = { error: 'bad', warning: 'warn', info: undefined } as const;
+const severityTones = { error: 'bad', warning: 'warn', info: undefined } as const;
 
 /** CodeMirror with diagnostics, both inline and in a list. */
 export default function CodeMirror(props: CodeEditorProps) {
@@ -18,24 +18,24 @@ export default function CodeMirror(props: CodeEditorProps) {
   const frame = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(null);
   /** The text that the editor and its parent last agreed on. */
-  const agreed = useRef(value);
+  const syncedText = useRef(value);
   // The editor outlives the callbacks of a single render.
-  const calls = useRef({ onChange, onRun });
-  calls.current = { onChange, onRun };
-  const [{ list, at }, setFound] = useState<{ list: readonly Found[]; at: number }>({ list: [], at: 0 });
+  const callbacks = useRef({ onChange, onRun });
+  callbacks.current = { onChange, onRun };
+  const [{ list, at }, setFound] = useState<{ list: readonly PlacedDiagnostic[]; at: number }>({ list: [], at: 0 });
 
   useLayoutEffect(() => {
     if (!frame.current) return;
     const state = EditorState.create({
-      doc: agreed.current,
+      doc: syncedText.current,
       extensions: [
-        extensionsFor({ language, isReadOnly, label, hint, run: () => run(calls.current.onRun) }),
+        editorExtensions({ language, isReadOnly, label, hint, run: () => run(callbacks.current.onRun) }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged) {
             const text = update.state.doc.toString();
-            if (text !== agreed.current) {
-              agreed.current = text;
-              calls.current.onChange?.(text);
+            if (text !== syncedText.current) {
+              syncedText.current = text;
+              callbacks.current.onChange?.(text);
             }
           }
           if (
@@ -43,14 +43,14 @@ export default function CodeMirror(props: CodeEditorProps) {
             update.selectionSet ||
             update.transactions.some(({ effects }) => effects.length > 0)
           )
-            setFound({ list: found(update.state), at: update.state.selection.main.head });
+            setFound({ list: placedDiagnostics(update.state), at: update.state.selection.main.head });
         }),
       ],
     });
-    const made = new EditorView({ state, parent: frame.current });
-    view.current = made;
+    const editorView = new EditorView({ state, parent: frame.current });
+    view.current = editorView;
     return () => {
-      made.destroy();
+      editorView.destroy();
       view.current = null;
     };
   }, [language, isReadOnly, label, hint]);
@@ -58,8 +58,8 @@ export default function CodeMirror(props: CodeEditorProps) {
   // In a layout effect: a keystroke between render and effect would be overwritten.
   useLayoutEffect(() => {
     const editor = view.current;
-    if (!editor || value === agreed.current) return;
-    agreed.current = value;
+    if (!editor || value === syncedText.current) return;
+    syncedText.current = value;
     const { anchor, head } = editor.state.selection.main;
     editor.dispatch({
       changes: { from: 0, to: editor.state.doc.length, insert: value },
@@ -67,15 +67,15 @@ export default function CodeMirror(props: CodeEditorProps) {
     });
   }, [value]);
 
-  const told = JSON.stringify(diagnostics ?? []);
+  const diagnosticsJson = JSON.stringify(diagnostics ?? []);
   useLayoutEffect(() => {
     const editor = view.current;
     if (!editor) return;
-    const given = JSON.parse(told) as readonly Diagnostic[];
-    editor.dispatch(setDiagnostics(editor.state, toLint(editor.state, given)));
-  }, [told, language, isReadOnly, label, hint]);
+    const parsedDiagnostics = JSON.parse(diagnosticsJson) as readonly Diagnostic[];
+    editor.dispatch(setDiagnostics(editor.state, toEditorDiagnostics(editor.state, parsedDiagnostics)));
+  }, [diagnosticsJson, language, isReadOnly, label, hint]);
 
-  const jump = (from: number, to = from) => {
+  const moveCursor = (from: number, to = from) => {
     const editor = view.current;
     if (!editor) return;
     editor.dispatch({
@@ -85,36 +85,36 @@ export default function CodeMirror(props: CodeEditorProps) {
     editor.focus();
   };
   useEffect(() => {
-    if (goTo && view.current) jump(offsetOf(view.current.state.doc, goTo));
+    if (goTo && view.current) moveCursor(offsetOf(view.current.state.doc, goTo));
   }, [goTo]);
 
-  const here = list.filter(({ from, to }) => from <= at && at <= to);
-  const counted = list.length === 1 ? '1 finding' : `${list.length} findings`;
+  const atCursor = list.filter(({ from, to }) => from <= at && at <= to);
+  const findingCount = list.length === 1 ? '1 finding' : `${list.length} findings`;
   return (
     <div className={css['editor']}>
       <div ref={frame} className={css['frame']} style={{ ['--editor-lines' as string]: lines }} />
       <div id={hint} className={css['hint']}>
         {isReadOnly ? 'Read-only.' : 'Tab indents; Escape, then Tab leaves the editor.'}
         {onRun && ' Ctrl+Enter runs.'}
-        {list.length > 0 && ` ${counted}: F8 goes to the next one.`}
+        {list.length > 0 && ` ${findingCount}: F8 goes to the next one.`}
       </div>
       <div className={partsCss['visuallyHidden']} role="status">
-        {here.map(({ severity, message }) => `${severity}: ${message}`).join('\n')}
+        {atCursor.map(({ severity, message }) => `${severity}: ${message}`).join('\n')}
       </div>
       {list.length > 0 && (
-        <ul className={css['list']} aria-label={`${label}: ${counted}`}>
+        <ul className={css['list']} aria-label={`${label}: ${findingCount}`}>
           {list.map((item) => (
             <li key={`${item.from} ${item.to} ${item.source ?? ''} ${item.message}`}>
               <button
                 type="button"
                 className={css['item']}
-                aria-current={here.includes(item)}
-                onClick={() => jump(item.at)}
+                aria-current={atCursor.includes(item)}
+                onClick={() => moveCursor(item.at)}
               >
                 <span className={css['place']}>
                   {item.line}:{item.column}
                 </span>
-                <Badge tone={tones[item.severity]}>
+                <Badge tone={severityTones[item.severity]}>
                   {item.source === undefined ? item.severity : `${item.source} ${item.severity}`}
                 </Badge>
                 <span className={css['message']}>{item.message}</span>

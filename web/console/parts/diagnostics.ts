@@ -15,7 +15,7 @@ export interface Diagnostic {
 }
 
 /** A diagnostic at its current position, after later edits. */
-export interface Found {
+export interface PlacedDiagnostic {
   readonly from: number;
   readonly to: number;
   /** Offset of line and column. */
@@ -36,15 +36,15 @@ export function offsetOf(doc: Text, { line, column }: { readonly line: number; r
 }
 
 /** The diagnostic passed to CodeMirror, which returns it. */
-interface Marked extends Lint {
+interface TrackedDiagnostic extends Lint {
   /** The position is after the last character of the line, so that character is underlined instead. */
-  readonly isBehind: boolean;
+  readonly isAtLineEnd: boolean;
 }
 
-export const toLint = (state: EditorState, diagnostics: readonly Diagnostic[]): readonly Lint[] =>
+export const toEditorDiagnostics = (state: EditorState, diagnostics: readonly Diagnostic[]): readonly Lint[] =>
   // Duplicates are removed.
   [...new Map(diagnostics.map((one) => [JSON.stringify(one), one])).values()]
-    .map(({ line, column, endColumn, severity, message, source }): Marked => {
+    .map(({ line, column, endColumn, severity, message, source }): TrackedDiagnostic => {
       const start = offsetOf(state.doc, { line, column });
       const bounds = state.doc.lineAt(start);
       const end =
@@ -52,23 +52,23 @@ export const toLint = (state: EditorState, diagnostics: readonly Diagnostic[]): 
           ? (state.wordAt(start)?.to ?? start + 1)
           : offsetOf(state.doc, { line, column: Math.max(endColumn, column + 1) });
       // CodeMirror drops an empty range that touches another one.
-      const isBehind = start === bounds.to && bounds.length > 0;
+      const isAtLineEnd = start === bounds.to && bounds.length > 0;
       return {
-        from: isBehind ? start - 1 : start,
+        from: isAtLineEnd ? start - 1 : start,
         to: Math.min(bounds.to, end),
         severity,
         message,
-        isBehind,
+        isAtLineEnd,
         ...(source === undefined ? {} : { source }),
       };
     })
     .sort((one, other) => one.from - other.from);
 
-export function found(state: EditorState): readonly Found[] {
-  const list: Found[] = [];
-  forEachDiagnostic(state, (given, from, to) => {
-    const { severity, message, source } = given;
-    const at = (given as Marked).isBehind ? to : from;
+export function placedDiagnostics(state: EditorState): readonly PlacedDiagnostic[] {
+  const list: PlacedDiagnostic[] = [];
+  forEachDiagnostic(state, (diagnostic, from, to) => {
+    const { severity, message, source } = diagnostic;
+    const at = (diagnostic as TrackedDiagnostic).isAtLineEnd ? to : from;
     const { number, from: start } = state.doc.lineAt(at);
     list.push({
       from,

@@ -24,26 +24,26 @@ export function formatMs(ms: number): string {
 }
 
 /** `12 s ago`, `in 3 min`. */
-export function formatAgo(time: string | number | Date, now = Date.now()): string {
+export function formatRelativeTime(time: string | number | Date, now = Date.now()): string {
   const seconds = (new Date(time).getTime() - now) / 1000;
-  const size = Math.abs(seconds);
+  const absSeconds = Math.abs(seconds);
   const [value, unit] =
-    size < 60
-      ? [size, 's']
-      : size < 3600
-        ? [size / 60, 'min']
-        : size < 86_400
-          ? [size / 3600, 'h']
-          : [size / 86_400, 'd'];
-  const said = `${Math.round(value)} ${unit}`;
-  return seconds > 0 ? `in ${said}` : `${said} ago`;
+    absSeconds < 60
+      ? [absSeconds, 's']
+      : absSeconds < 3600
+        ? [absSeconds / 60, 'min']
+        : absSeconds < 86_400
+          ? [absSeconds / 3600, 'h']
+          : [absSeconds / 86_400, 'd'];
+  const text = `${Math.round(value)} ${unit}`;
+  return seconds > 0 ? `in ${text}` : `${text} ago`;
 }
 
 export const formatTime = (time: string | number | Date): string =>
   new Date(time).toLocaleString(undefined, { dateStyle: 'short', timeStyle: 'medium' });
 
 /** Formats nanodollars as dollars without rounding. */
-export function formatNano(nano: string | number | bigint): string {
+export function formatNanodollars(nano: string | number | bigint): string {
   const value = BigInt(nano);
   const digits = (value < 0n ? -value : value).toString().padStart(10, '0');
   const fraction = digits.slice(-9).replace(/0+$/, '').padEnd(2, '0');
@@ -54,7 +54,7 @@ export function formatNano(nano: string | number | bigint): string {
  * Makes a text safe to decide by: characters that are invisible or change the display of others (direction controls,
  * zero-width characters) are shown as code points.
  */
-export const visible = (text: string): string =>
+export const escapeInvisible = (text: string): string =>
   text.replace(
     /(?![\t\n\r])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{115F}\u{1160}\u{3164}\u{FFA0}]/gu,
     (character) => `<U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}>`,

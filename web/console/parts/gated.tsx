@@ -6,26 +6,26 @@ import { Button, Empty, FaultNote } from './index.tsx';
 /**
  * Query options for routes that need the bearer token. Without retries, a dismissed sign-in dialog does not open again.
  */
-export const gated = { retry: false, refetchOnWindowFocus: false, refetchOnReconnect: false } as const;
+export const protectedQueryOptions = { retry: false, refetchOnWindowFocus: false, refetchOnReconnect: false } as const;
 
 /**
  * Error of a route that needs the bearer token. If the token is missing, offers to enter it.
  * @param what object of the sentence "A bearer token is required to see WHAT.", for example `the racks`
  */
-export function GatedFault({ error, retry, what }: { error: unknown; retry: () => void; what: string }) {
-  const isLocked = asFault(error).status === 401;
-  const again = useRef(retry);
+export function ProtectedRouteFault({ error, retry, what }: { error: unknown; retry: () => void; what: string }) {
+  const isTokenMissing = asFault(error).status === 401;
+  const latestRetry = useRef(retry);
   useEffect(() => {
-    again.current = retry;
+    latestRetry.current = retry;
   });
   // The token may be entered in another part of the page.
   useEffect(() => {
-    if (!isLocked) return;
+    if (!isTokenMissing) return;
     return bearer.subscribe(() => {
-      if (bearer.token !== undefined) again.current();
+      if (bearer.token !== undefined) latestRetry.current();
     });
-  }, [isLocked]);
-  if (!isLocked) return <FaultNote error={error} retry={retry} />;
+  }, [isTokenMissing]);
+  if (!isTokenMissing) return <FaultNote error={error} retry={retry} />;
   return (
     <Empty title={`A bearer token is required to see ${what}.`}>
       <p>

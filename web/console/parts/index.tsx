@@ -1,12 +1,12 @@
 /** Components shared by all views. */
 import { type ComponentProps, type ReactNode, useEffect, useId, useRef } from 'react';
 import { asFault } from '../api/fault.ts';
-import { visible } from './format.ts';
+import { escapeInvisible } from './format.ts';
 import css from './parts.module.css';
 
 export { css as partsCss };
 
-const joined = (...names: readonly (string | false | undefined)[]) => names.filter(Boolean).join(' ');
+const classNames = (...names: readonly (string | false | undefined)[]) => names.filter(Boolean).join(' ');
 
 /** A view with its title, a lead sentence and page-level actions. */
 export function Page(props: { title: string; lead?: ReactNode; tools?: ReactNode; children: ReactNode }) {
@@ -38,7 +38,7 @@ export function Panel(props: {
   const id = useId();
   return (
     <section
-      className={joined(css['panel'], className)}
+      className={classNames(css['panel'], className)}
       {...(title === undefined ? {} : { 'aria-labelledby': id })}
     >
       {(title !== undefined || tools !== undefined) && (
@@ -64,7 +64,7 @@ export function Button({
     <button
       type="button"
       {...rest}
-      className={joined(css['button'], kind && css[kind], rest.className)}
+      className={classNames(css['button'], kind && css[kind], rest.className)}
       disabled={rest.disabled === true || busy === true}
       aria-busy={busy === true}
     />
@@ -85,14 +85,14 @@ export function Field(props: {
 }) {
   const { label, hint, fault, children } = props;
   const id = useId();
-  const about = hint !== undefined || fault !== undefined ? `${id}-about` : undefined;
+  const descriptionId = hint !== undefined || fault !== undefined ? `${id}-about` : undefined;
   const className = css['input'] ?? '';
   return (
     <div className={css['field']}>
       <label htmlFor={id}>{label}</label>
-      {children({ id, className, 'aria-describedby': about, 'aria-invalid': fault !== undefined })}
-      {about !== undefined && (
-        <div id={about}>
+      {children({ id, className, 'aria-describedby': descriptionId, 'aria-invalid': fault !== undefined })}
+      {descriptionId !== undefined && (
+        <div id={descriptionId}>
           {fault !== undefined && <div className={css['wrong']}>{fault}</div>}
           {hint !== undefined && <div className={css['hint']}>{hint}</div>}
         </div>
@@ -166,15 +166,15 @@ export const Loading = ({ what }: { what: string }) => (
 export function FaultNote({ error, retry }: { error: unknown; retry?: () => void }) {
   const { message, code, violations, status, requestId } = asFault(error);
   // Planes also join the violations into the message; those are shown only once.
-  const isListed = violations.length > 0 && violations.every(({ message: said }) => message.includes(said));
+  const hasListedViolations = violations.length > 0 && violations.every(({ message: text }) => message.includes(text));
   return (
     <div className={css['fault']} role="alert">
-      <strong>{isListed ? 'The host refused this:' : message}</strong>
+      <strong>{hasListedViolations ? 'The host refused this:' : message}</strong>
       {violations.length > 0 && (
         <ul>
-          {violations.map(({ path, message: said }) => (
-            <li key={`${path} ${said}`}>
-              {path !== '' && <code>{path}</code>} {said}
+          {violations.map(({ path, message: text }) => (
+            <li key={`${path} ${text}`}>
+              {path !== '' && <code>{path}</code>} {text}
             </li>
           ))}
         </ul>
@@ -195,23 +195,23 @@ export const Badge = ({
 }: {
   tone?: 'good' | 'warn' | 'bad' | undefined;
   children: ReactNode;
-}) => <span className={joined(css['badge'], tone && css[tone])}>{children}</span>;
+}) => <span className={classNames(css['badge'], tone && css[tone])}>{children}</span>;
 
 /** Tabs; the arrow keys move between them. */
 export function Tabs<Name extends string>(props: {
   label: string;
   tabs: readonly { readonly name: Name; readonly title: ReactNode }[];
-  chosen: Name;
-  choose: (name: Name) => void;
+  selected: Name;
+  onSelect: (name: Name) => void;
   children: ReactNode;
 }) {
-  const { label, tabs, chosen, choose, children } = props;
+  const { label, tabs, selected, onSelect, children } = props;
   const id = useId();
   const step = (by: number) => {
-    const at = tabs.findIndex(({ name }) => name === chosen);
+    const at = tabs.findIndex(({ name }) => name === selected);
     const next = tabs[(at + by + tabs.length) % tabs.length];
     if (!next) return;
-    choose(next.name);
+    onSelect(next.name);
     document.getElementById(`${id}-${next.name}`)?.focus();
   };
   return (
@@ -231,17 +231,17 @@ export function Tabs<Name extends string>(props: {
             type="button"
             role="tab"
             id={`${id}-${name}`}
-            aria-selected={name === chosen}
+            aria-selected={name === selected}
             aria-controls={`${id}-panel`}
-            tabIndex={name === chosen ? 0 : -1}
+            tabIndex={name === selected ? 0 : -1}
             className={css['tab']}
-            onClick={() => choose(name)}
+            onClick={() => onSelect(name)}
           >
             {title}
           </button>
         ))}
       </div>
-      <div role="tabpanel" id={`${id}-panel`} aria-labelledby={`${id}-${chosen}`}>
+      <div role="tabpanel" id={`${id}-panel`} aria-labelledby={`${id}-${selected}`}>
         {children}
       </div>
     </div>
@@ -250,7 +250,7 @@ export function Tabs<Name extends string>(props: {
 
 /** A unified diff. Lines keep their + and - marks, so the meaning does not depend on color. */
 export function DiffView({ diff, label }: { diff: string; label: string }) {
-  const kindOf = (line: string): string | undefined => {
+  const lineClass = (line: string): string | undefined => {
     if (line.startsWith('@@') || line.startsWith('---') || line.startsWith('+++')) return css['hunk'];
     if (line.startsWith('+')) return css['added'];
     return line.startsWith('-') ? css['removed'] : undefined;
@@ -260,8 +260,8 @@ export function DiffView({ diff, label }: { diff: string; label: string }) {
       <div>
         {diff.split('\n').map((line, index) => (
           // oxlint-disable-next-line react/no-array-index-key -- lines of a diff have no key other than their index
-          <span key={index} className={joined(css['diffLine'], kindOf(line))}>
-            {line === '' ? ' ' : visible(line)}
+          <span key={index} className={classNames(css['diffLine'], lineClass(line))}>
+            {line === '' ? ' ' : escapeInvisible(line)}
           </span>
         ))}
       </div>
@@ -278,26 +278,26 @@ export const Facts = ({ facts }: { facts: readonly (readonly [name: string, valu
 /** A modal dialog; Escape closes it. */
 export function Dialog(props: {
   title: string;
-  open: boolean;
-  close: () => void;
+  isOpen: boolean;
+  onClose: () => void;
   children: ReactNode;
-  foot?: ReactNode;
+  footer?: ReactNode;
 }) {
-  const { title, open, close, children, foot } = props;
+  const { title, isOpen, onClose, children, footer } = props;
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => {
     const dialog = ref.current;
-    if (open && dialog && !dialog.open) dialog.showModal();
-    if (!open && dialog?.open) dialog.close();
-  }, [open]);
+    if (isOpen && dialog && !dialog.open) dialog.showModal();
+    if (!isOpen && dialog?.open) dialog.close();
+  }, [isOpen]);
   return (
-    <dialog ref={ref} className={css['dialog']} aria-labelledby={id} onClose={close}>
-      {open && (
+    <dialog ref={ref} className={css['dialog']} aria-labelledby={id} onClose={onClose}>
+      {isOpen && (
         <div className={css['dialogBody']}>
           <h2 id={id}>{title}</h2>
           {children}
-          {foot !== undefined && <div className={css['dialogFoot']}>{foot}</div>}
+          {footer !== undefined && <div className={css['dialogFoot']}>{footer}</div>}
         </div>
       )}
     </dialog>
@@ -307,23 +307,23 @@ export function Dialog(props: {
 /** Confirmation of an action that cannot be undone. */
 export function Confirm(props: {
   title: string;
-  open: boolean;
+  isOpen: boolean;
   action: string;
   busy?: boolean;
-  confirm: () => void;
-  close: () => void;
+  onConfirm: () => void;
+  onClose: () => void;
   children: ReactNode;
 }) {
-  const { title, open, action, busy, confirm, close, children } = props;
+  const { title, isOpen, action, busy, onConfirm, onClose, children } = props;
   return (
     <Dialog
       title={title}
-      open={open}
-      close={close}
-      foot={
+      isOpen={isOpen}
+      onClose={onClose}
+      footer={
         <>
-          <Button onClick={close}>Cancel</Button>
-          <Button kind="danger" busy={busy === true} onClick={confirm}>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button kind="danger" busy={busy === true} onClick={onConfirm}>
             {action}
           </Button>
         </>

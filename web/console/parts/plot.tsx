@@ -4,71 +4,71 @@ import uPlot from 'uplot';
 import type { ChartProps } from './plot/types.ts';
 import { Empty } from './index.tsx';
 import { Legend } from './plot/legend.tsx';
-import { nearest, type Pointed } from './plot/nearest.ts';
-import { columnsOf, optionsOf, type Sorted, sorted } from './plot/options.ts';
+import { nearestPoint, type HoveredPoint } from './plot/nearest.ts';
+import { alignedData, plotOptions, type SortedData, sortData } from './plot/options.ts';
 import css from './plot/plot.module.css';
-import { Tip } from './plot/tip.tsx';
-import { Values } from './plot/values.tsx';
+import { Tooltip } from './plot/tip.tsx';
+import { ValuesTable } from './plot/values.tsx';
 
 /** A uPlot chart with a legend and its values as a table. */
 export default function Plot(props: ChartProps) {
   const { label, series, height = 260 } = props;
-  const [pointed, setPointed] = useState<Pointed>();
-  const box = useRef<HTMLDivElement>(null);
+  const [hovered, setPointed] = useState<HoveredPoint>();
+  const container = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
-  const data = useRef<Sorted>({ x: [], series: [], from: [] });
+  const data = useRef<SortedData>({ x: [], series: [], from: [] });
   const theme = useTheme();
   const isEmpty =
     props.x.length === 0 || series.every(({ values }) => values.every((value) => value === null));
   // Everything except the data: a change requires a new plot.
-  const form = JSON.stringify([
+  const plotKey = JSON.stringify([
     props.xKind,
     props.yKind,
     props.xNames,
     props.xLabel,
     props.yLabel,
-    props.fromZero,
+    props.startsAtZero,
     height,
     theme,
     isEmpty,
     // Integer data needs integer axis steps.
     props.x.every(Number.isInteger),
-    series.map(({ name, colour, draw, band }) => [name, colour, draw, band !== undefined]),
+    series.map(({ name, color: colour, draw, band }) => [name, colour, draw, band !== undefined]),
   ]);
-  const latest = useRef(props);
-  latest.current = props;
+  const latestProps = useRef(props);
+  latestProps.current = props;
 
   useEffect(() => {
-    const element = box.current;
+    const element = container.current;
     if (!element) return undefined;
-    const size = () => ({ width: Math.max(120, element.clientWidth), height });
-    data.current = sorted(latest.current);
-    const made = new uPlot(
-      optionsOf(
-        latest.current,
+    const plotSize = () => ({ width: Math.max(120, element.clientWidth), height });
+    data.current = sortData(latestProps.current);
+    const uplot = new uPlot(
+      plotOptions(
+        latestProps.current,
         () => data.current,
-        size(),
-        (at) => setPointed(nearest(at, data.current)),
+        plotSize(),
+        (at) => setPointed(nearestPoint(at, data.current)),
       ),
-      columnsOf(data.current),
+      alignedData(data.current),
       element,
     );
-    plot.current = made;
-    const watcher = new ResizeObserver(() => {
-      if (made.width !== size().width) made.setSize(size());
+    plot.current = uplot;
+    const observer = new ResizeObserver(() => {
+      if (uplot.width !== plotSize().width) uplot.setSize(plotSize());
     });
-    watcher.observe(element);
+    observer.observe(element);
     return () => {
-      watcher.disconnect();
-      made.destroy();
+      observer.disconnect();
+      uplot.destroy();
       plot.current = undefined;
       setPointed(undefined);
     };
-  }, [form, height]);
+  }, [plotKey, height]);
 
   useEffect(() => {
-    data.current = sorted(latest.current);
-    plot.current?.setData(columnsOf(data.current));
+    data.current = sortData(latestProps.current);
+    plot.current?.setData(alignedData(data.current));
   }, [props.x, series]);
 
   return (
@@ -78,23 +78,23 @@ export default function Plot(props: ChartProps) {
         {isEmpty ? (
           <Empty title="No data to plot." />
         ) : (
-          <div ref={box} role="img" aria-label={label} style={{ height }} />
+          <div ref={container} role="img" aria-label={label} style={{ height }} />
         )}
-        {pointed && <Tip props={props} pointed={pointed} />}
+        {hovered && <Tooltip props={props} hovered={hovered} />}
       </div>
-      <Values {...props} />
+      <ValuesTable {...props} />
     </figure>
   );
 }
 
 /** The current theme of the page, light or dark. */
 function useTheme(): string {
-  const read = () => document.documentElement.dataset['theme'] ?? '';
-  const [theme, setTheme] = useState(read);
+  const readTheme = () => document.documentElement.dataset['theme'] ?? '';
+  const [theme, setTheme] = useState(readTheme);
   useEffect(() => {
-    const watcher = new MutationObserver(() => setTheme(read()));
-    watcher.observe(document.documentElement, { attributeFilter: ['data-theme'] });
-    return () => watcher.disconnect();
+    const observer = new MutationObserver(() => setTheme(readTheme()));
+    observer.observe(document.documentElement, { attributeFilter: ['data-theme'] });
+    return () => observer.disconnect();
   }, []);
   return theme;
 }

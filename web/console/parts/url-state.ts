@@ -5,22 +5,22 @@ import { useSearchParams } from 'wouter';
  * State kept in a URL search parameter, so that links and reloads restore it. @param usual default value; not written
  * to the URL
  */
-export function useUrlState(name: string, usual = ''): readonly [string, (next: string) => void] {
+export function useUrlState(name: string, defaultValue = ''): readonly [string, (next: string) => void] {
   const [search, setSearch] = useSearchParams();
-  const value = search.get(name) ?? usual;
+  const value = search.get(name) ?? defaultValue;
   const set = useCallback(
     (next: string) => {
       setSearch(
         (before) => {
           const after = new URLSearchParams(before);
-          if (next === usual) after.delete(name);
+          if (next === defaultValue) after.delete(name);
           else after.set(name, next);
           return after;
         },
         { replace: true },
       );
     },
-    [name, usual, setSearch],
+    [name, defaultValue, setSearch],
   );
   return [value, set];
 }

@@ -7,24 +7,24 @@ interface State {
   /** Number of open brackets, which is the indentation of the next line. */
   depth: number;
   /** The previous word, sign or number; it decides the style of what follows `fn` or `.`. */
-  before: string;
+  previous: string;
   /** Position in `var<...>` and `ptr<...>`, the only places of address spaces and access modes. */
-  space: 'none' | 'opening' | 'inside';
+  addressSpaceState: 'none' | 'opening' | 'inside';
   /** Name of the open attribute, such as `builtin`, whose argument is a predefined value. */
   attribute: string;
 }
 
-const words = (text: string) => new Set(text.split(/\s+/));
+const wordSet = (text: string) => new Set(text.split(/\s+/));
 
-const keywords = words(
+const keywords = wordSet(
   'alias break case const const_assert continue continuing default diagnostic discard else enable fn for if let loop ' +
     'override requires return struct switch var while',
 );
-const types =
+const typePattern =
   /^(?:bool|f16|f32|i32|u32|vec[234][fhiu]?|mat[234]x[234][fh]?|array|atomic|ptr|sampler(?:_comparison)?|texture_\w+)$/;
-const spaces = words('function private workgroup uniform storage read write read_write');
-const valued = words('builtin interpolate diagnostic');
-const builtins = words(
+const addressSpaces = wordSet('function private workgroup uniform storage read write read_write');
+const attributesWithArgument = wordSet('builtin interpolate diagnostic');
+const builtins = wordSet(
   'abs acos acosh all any arrayLength asin asinh atan atan2 atanh atomicAdd atomicAnd atomicCompareExchangeWeak ' +
     'atomicExchange atomicLoad atomicMax atomicMin atomicOr atomicStore atomicSub atomicXor bitcast ceil clamp cos cosh ' +
     'countLeadingZeros countOneBits countTrailingZeros cross degrees determinant distance dot dot4I8Packed dot4U8Packed ' +
@@ -44,13 +44,13 @@ const builtins = words(
     'workgroupUniformLoad',
 );
 
-const word = /^[_\p{XID_Start}]\p{XID_Continue}*/u;
-const number =
+const wordPattern = /^[_\p{XID_Start}]\p{XID_Continue}*/u;
+const numberPattern =
   /^(?:0[xX](?:[\da-fA-F]+\.[\da-fA-F]*|\.?[\da-fA-F]+)(?:[pP][+-]?\d+[fh]?)?[iu]?|(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?[fh]?|\d+[eE][+-]?\d+[fh]?|(?:0|[1-9]\d*)[fhiu]?)(?![\p{XID_Continue}])/u;
-const operator = /^(?:<<=|>>=|->|&&|\|\||[-+*/%&|^=!<>]=|\+\+|--|[-+*/%&|^!~=<>])/;
+const operatorPattern = /^(?:<<=|>>=|->|&&|\|\||[-+*/%&|^=!<>]=|\+\+|--|[-+*/%&|^!~=<>])/;
 
 /** Consumes to the end of all open comments, or of the line. */
-function comment(stream: StringStream, state: State): string {
+function readComment(stream: StringStream, state: State): string {
   while (state.comments > 0 && !stream.eol()) {
     if (stream.match('/*')) state.comments++;
     else if (stream.match('*/')) state.comments--;
@@ -60,37 +60,37 @@ function comment(stream: StringStream, state: State): string {
 }
 
 /** Style of a name by its context. */
-function named(name: string, stream: StringStream, state: State): string {
-  const { before } = state;
-  if (before === '@') {
+function nameStyle(name: string, stream: StringStream, state: State): string {
+  const { previous } = state;
+  if (previous === '@') {
     state.attribute = name;
     return 'attributeName';
   }
-  if (before === '.') return 'propertyName';
-  if (state.space === 'inside' && spaces.has(name)) return 'modifier';
-  if (valued.has(state.attribute) && before !== ')') return 'atom';
+  if (previous === '.') return 'propertyName';
+  if (state.addressSpaceState === 'inside' && addressSpaces.has(name)) return 'modifier';
+  if (attributesWithArgument.has(state.attribute) && previous !== ')') return 'atom';
   if (name === 'true' || name === 'false') return 'bool';
   if (keywords.has(name)) return 'keyword';
-  if (before === 'fn') return 'variableName.function.definition';
-  if (before === 'struct' || before === 'alias') return 'typeName.definition';
-  if (before === 'enable' || before === 'requires') return 'atom';
-  if (types.test(name)) return 'typeName';
-  if (/^(?:let|const|override|var|var>)$/.test(before)) return 'variableName.definition';
+  if (previous === 'fn') return 'variableName.function.definition';
+  if (previous === 'struct' || previous === 'alias') return 'typeName.definition';
+  if (previous === 'enable' || previous === 'requires') return 'atom';
+  if (typePattern.test(name)) return 'typeName';
+  if (/^(?:let|const|override|var|var>)$/.test(previous)) return 'variableName.definition';
   if (stream.match(/^(?:<[\w\s,<>]*>)?\s*\(/, false))
     return builtins.has(name) ? 'variableName.function.standard' : 'variableName.function';
   return 'variableName';
 }
 
 /** Style of a sign; tracks brackets and `var<...>`. */
-function sign(text: string, state: State): string {
-  state.before = text;
-  if (text === '<' && state.space === 'opening') {
-    state.space = 'inside';
+function signStyle(text: string, state: State): string {
+  state.previous = text;
+  if (text === '<' && state.addressSpaceState === 'opening') {
+    state.addressSpaceState = 'inside';
     return 'operator';
   }
-  if (text === '>' && state.space === 'inside') {
-    state.space = 'none';
-    state.before = 'var>';
+  if (text === '>' && state.addressSpaceState === 'inside') {
+    state.addressSpaceState = 'none';
+    state.previous = 'var>';
     return 'operator';
   }
   if (/^[{([]$/.test(text)) state.depth++;
@@ -101,7 +101,7 @@ function sign(text: string, state: State): string {
 }
 
 function token(stream: StringStream, state: State): string | null {
-  if (state.comments > 0) return comment(stream, state);
+  if (state.comments > 0) return readComment(stream, state);
   if (stream.eatSpace()) return null;
   if (stream.match('//')) {
     // `//#` directives of the WGSL assembler and `//!` lines of a kernel manifest have a meaning for the host.
@@ -111,28 +111,28 @@ function token(stream: StringStream, state: State): string | null {
   }
   if (stream.match('/*')) {
     state.comments = 1;
-    return comment(stream, state);
+    return readComment(stream, state);
   }
-  if (stream.match(number)) {
-    state.before = '0';
+  if (stream.match(numberPattern)) {
+    state.previous = '0';
     return 'number';
   }
-  const name = stream.match(word);
+  const name = stream.match(wordPattern);
   if (name) {
     const text = stream.current();
-    const kind = named(text, stream, state);
-    state.before = text;
-    if (kind !== 'modifier') state.space = /^(?:var|ptr)$/.test(text) ? 'opening' : 'none';
+    const kind = nameStyle(text, stream, state);
+    state.previous = text;
+    if (kind !== 'modifier') state.addressSpaceState = /^(?:var|ptr)$/.test(text) ? 'opening' : 'none';
     return kind;
   }
-  if (stream.match(operator) || stream.match(/^[{}()[\],;:.@]/)) return sign(stream.current(), state);
+  if (stream.match(operatorPattern) || stream.match(/^[{}()[\],;:.@]/)) return signStyle(stream.current(), state);
   stream.next();
   return 'invalid';
 }
 
 export const wgslMode: StreamParser<State> = {
   name: 'wgsl',
-  startState: () => ({ comments: 0, depth: 0, before: '', space: 'none', attribute: '' }),
+  startState: () => ({ comments: 0, depth: 0, previous: '', addressSpaceState: 'none', attribute: '' }),
   token,
   indent: ({ depth, comments }, after, { unit }) =>
     comments > 0 ? null : Math.max(0, /^[})\]]/.test(after) ? depth - 1 : depth) * unit,

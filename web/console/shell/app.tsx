@@ -5,7 +5,7 @@ import { Button, Empty, FaultNote, Loading, Page } from '../parts/index.tsx';
 import { Home } from '../views/home/index.tsx';
 import { Navigation } from './navigation.tsx';
 import css from './shell.module.css';
-import { SignIn } from './sign-in.tsx';
+import { SignInDialog } from './sign-in.tsx';
 import { views } from './views.ts';
 
 /** Routes `/console` and below. */
@@ -16,17 +16,17 @@ export function App() {
   const view = location.split('/').slice(0, 3).join('/');
   return (
     <div className={css['shell']}>
-      <a className={css['skip']} href="#main" onClick={toMain}>
+      <a className={css['skip']} href="#main" onClick={focusMain}>
         Skip to content
       </a>
       <Navigation />
       <main id="main" className={css['main']} tabIndex={-1}>
         {/* The key resets the error state when the view changes. */}
-        <Guard
+        <ErrorBoundary
           key={view}
           view={view}
           address={search === '' ? location : `${location}?${search}`}
-          forget={() => void forget(queries)}
+          resetQueries={() => void resetQueries(queries)}
         >
           <Suspense fallback={<Loading what="the view" />}>
             <Switch>
@@ -48,49 +48,49 @@ export function App() {
               </Route>
             </Switch>
           </Suspense>
-        </Guard>
+        </ErrorBoundary>
       </main>
-      <SignIn />
+      <SignInDialog />
     </div>
   );
 }
 
 /** Drops the cached responses of the failed view and refreshes the others. */
-function forget(queries: QueryClient): Promise<void> {
+function resetQueries(queries: QueryClient): Promise<void> {
   queries.removeQueries({ type: 'inactive' });
   return queries.invalidateQueries();
 }
 
 /** Moves the focus by script: with the page's `<base>`, `#main` would navigate to another page. */
-function toMain(event: { preventDefault: () => void }): void {
+function focusMain(event: { preventDefault: () => void }): void {
   event.preventDefault();
   document.getElementById('main')?.focus();
 }
 
-interface GuardProps {
+interface ErrorBoundaryProps {
   readonly children: ReactNode;
   /** Path and search; navigation resets the error state. */
   readonly address: string;
   /** Path of the view without subpath and search. */
   readonly view: string;
   /** Drops cached responses, so that a retry does not fail on the same data. */
-  readonly forget: () => void;
+  readonly resetQueries: () => void;
 }
 
 /** Error boundary: shows a view's error in its place; the rest of the page keeps working. */
-class Guard extends Component<GuardProps, { error: unknown }> {
+class ErrorBoundary extends Component<ErrorBoundaryProps, { error: unknown }> {
   override state: { error: unknown } = { error: undefined };
 
   static getDerivedStateFromError(error: unknown) {
     return { error };
   }
 
-  override componentDidUpdate(before: GuardProps) {
-    if (before.address !== this.props.address && this.state.error !== undefined) this.#tryAgain();
+  override componentDidUpdate(before: ErrorBoundaryProps) {
+    if (before.address !== this.props.address && this.state.error !== undefined) this.#retry();
   }
 
-  readonly #tryAgain = () => {
-    this.props.forget();
+  readonly #retry = () => {
+    this.props.resetQueries();
     this.setState({ error: undefined });
   };
 
@@ -100,7 +100,7 @@ class Guard extends Component<GuardProps, { error: unknown }> {
     if (error === undefined) return children;
     return (
       <Page title="This view failed">
-        <FaultNote error={error} retry={this.#tryAgain} />
+        <FaultNote error={error} retry={this.#retry} />
         <p>
           The host may have sent a response that this page does not expect, for example while it starts or
           after an upgrade. <Button onClick={() => location.reload()}>Reload the page</Button>

@@ -1,23 +1,23 @@
 import { useEffect, useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import css from './shell.module.css';
-import { chooseTheme, type Theme, themeNow } from './theme.ts';
+import { saveTheme, type Theme, savedTheme } from './theme.ts';
 import { views } from './views.ts';
 
-const groups = ['Model', 'Agents', 'Host'] as const;
+const viewGroups = ['Model', 'Agents', 'Host'] as const;
 
 /** Side navigation; on narrow screens it is a collapsed menu above the view. */
 export function Navigation() {
   const [location] = useLocation();
-  const [open, setOpen] = useState(false);
-  const [theme, setTheme] = useState(themeNow);
+  const [isOpen, setOpen] = useState(false);
+  const [theme, setTheme] = useState(savedTheme);
   useEffect(() => setOpen(false), [location]);
   useEffect(() => {
-    const fold = ({ key }: KeyboardEvent) => key === 'Escape' && setOpen(false);
-    document.addEventListener('keydown', fold);
-    return () => document.removeEventListener('keydown', fold);
+    const closeOnEscape = ({ key }: KeyboardEvent) => key === 'Escape' && setOpen(false);
+    document.addEventListener('keydown', closeOnEscape);
+    return () => document.removeEventListener('keydown', closeOnEscape);
   }, []);
-  const current = (path: string) => location === path || location.startsWith(`${path}/`);
+  const isCurrent = (path: string) => location === path || location.startsWith(`${path}/`);
   return (
     <header className={css['side']}>
       <div className={css['brand']}>
@@ -27,15 +27,15 @@ export function Navigation() {
         <button
           type="button"
           className={css['menu']}
-          aria-expanded={open}
+          aria-expanded={isOpen}
           aria-controls="navigation"
-          onClick={() => setOpen(!open)}
+          onClick={() => setOpen(!isOpen)}
         >
           Menu
         </button>
       </div>
-      <nav id="navigation" className={css['nav']} data-open={open} aria-label="Views">
-        {groups.map((group) => (
+      <nav id="navigation" className={css['nav']} data-open={isOpen} aria-label="Views">
+        {viewGroups.map((group) => (
           <div key={group}>
             <h2 className={css['group']}>{group}</h2>
             <ul>
@@ -46,7 +46,7 @@ export function Navigation() {
                     <Link
                       href={`/console/${path}`}
                       className={css['link']}
-                      {...(current(`/console/${path}`) ? { 'aria-current': 'page' as const } : {})}
+                      {...(isCurrent(`/console/${path}`) ? { 'aria-current': 'page' as const } : {})}
                     >
                       {title}
                     </Link>
@@ -65,7 +65,7 @@ export function Navigation() {
               onChange={({ target }) => {
                 const next = target.value as Theme;
                 setTheme(next);
-                chooseTheme(next);
+                saveTheme(next);
               }}
             >
               <option value="system">System</option>

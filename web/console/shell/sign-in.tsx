@@ -3,14 +3,14 @@ import { bearer } from '../api/token.ts';
 import { Button, Dialog, Field } from '../parts/index.tsx';
 
 /** Dialog that asks for the bearer token when a request needs it. The token is kept in memory only. */
-export function SignIn() {
-  const isAsked = useSyncExternalStore(bearer.subscribe, () => bearer.isAsked);
+export function SignInDialog() {
+  const isRequested = useSyncExternalStore(bearer.subscribe, () => bearer.isRequested);
   const isRefused = useSyncExternalStore(bearer.subscribe, () => bearer.isRefused);
-  const [typed, setTyped] = useState('');
-  const token = typed.trim();
+  const [text, setTyped] = useState('');
+  const token = text.trim();
   const fault = faultOf(token, isRefused);
   return (
-    <Dialog title="Enter the bearer token" open={isAsked} close={() => bearer.dismiss()}>
+    <Dialog title="Enter the bearer token" isOpen={isRequested} onClose={() => bearer.dismiss()}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -35,7 +35,7 @@ export function SignIn() {
               type="password"
               autoComplete="off"
               spellCheck={false}
-              value={typed}
+              value={text}
               onChange={({ target }) => setTyped(target.value)}
             />
           )}

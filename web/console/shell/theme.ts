@@ -1,22 +1,22 @@
 export type Theme = 'system' | 'light' | 'dark';
 
-const key = 'lathe-theme';
+const storageKey = 'lathe-theme';
 const prefersDark = matchMedia('(prefers-color-scheme: dark)');
 
-export function themeNow(): Theme {
-  const kept = stored();
-  return kept === 'light' || kept === 'dark' ? kept : 'system';
+export function savedTheme(): Theme {
+  const saved = readStoredTheme();
+  return saved === 'light' || saved === 'dark' ? saved : 'system';
 }
 
 /** Applies a theme. With `system`, the page follows the preference of the operating system. */
-export function applyTheme(theme: Theme = themeNow()): void {
+export function applyTheme(theme: Theme = savedTheme()): void {
   const isDark = theme === 'dark' || (theme === 'system' && prefersDark.matches);
   document.documentElement.dataset['theme'] = isDark ? 'dark' : 'light';
 }
 
-export function chooseTheme(theme: Theme): void {
+export function saveTheme(theme: Theme): void {
   try {
-    localStorage.setItem(key, theme);
+    localStorage.setItem(storageKey, theme);
   } catch {
     // Storage is blocked: the choice lasts until the page is closed.
   }
@@ -24,9 +24,9 @@ export function chooseTheme(theme: Theme): void {
 }
 
 /** The stored theme; null when none is stored or storage is blocked. */
-function stored(): string | null {
+function readStoredTheme(): string | null {
   try {
-    return localStorage.getItem(key);
+    return localStorage.getItem(storageKey);
   } catch {
     return null;
   }

@@ -1,5 +1,5 @@
-import type { Answerer } from '../conversation.ts';
-import { requestedSampling } from '../settings.ts';
+import type { ChatBackend } from '../conversation.ts';
+import { samplingMembers } from '../settings.ts';
 import { createStore, type Store } from '../store.ts';
 import type { FromWorker, ListedModel, ToWorker } from './protocol.ts';
 
@@ -7,7 +7,7 @@ export type WebLlmState =
   | { readonly phase: 'starting' }
   | { readonly phase: 'listed' }
   | { readonly phase: 'loading'; readonly id: string; readonly share: number; readonly message: string }
-  | { readonly phase: 'ready'; readonly id: string; readonly answerer: Answerer }
+  | { readonly phase: 'ready'; readonly id: string; readonly backend: ChatBackend }
   | {
       readonly phase: 'failed';
       readonly id: string | undefined;
@@ -29,18 +29,18 @@ export function openWebLlm(): WebLlm {
   const state = createStore<WebLlmState>({ phase: 'starting' });
   const models = createStore<readonly ListedModel[]>([]);
   let worker = start();
-  let asked: ((message: FromWorker) => void) | undefined;
+  let onAnswerMessage: ((message: FromWorker) => void) | undefined;
 
   function start(): Worker {
-    const made = new Worker(new URL('./web-llm-worker.ts', import.meta.url), {
+    const newWorker = new Worker(new URL('./web-llm-worker.ts', import.meta.url), {
       type: 'module',
       name: 'web-llm',
     });
-    made.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => hear(data));
-    made.addEventListener('error', ({ message }) => {
-      hear({ kind: 'failed', message: message || 'web-llm could not be loaded.', blocked: undefined });
+    newWorker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => handleMessage(data));
+    newWorker.addEventListener('error', ({ message }) => {
+      handleMessage({ kind: 'failed', message: message || 'web-llm could not be loaded.', blocked: undefined });
     });
-    return made;
+    return newWorker;
   }
 
   function restart(): void {
@@ -48,57 +48,57 @@ export function openWebLlm(): WebLlm {
     worker = start();
   }
 
-  function hear(said: FromWorker): void {
-    if (asked) return asked(said);
+  function handleMessage(event: FromWorker): void {
+    if (onAnswerMessage) return onAnswerMessage(event);
     const now = state.get();
-    if (said.kind === 'models') {
-      models.set(said.models);
+    if (event.kind === 'models') {
+      models.set(event.models);
       if (now.phase === 'starting') state.set({ phase: 'listed' });
     }
-    if (said.kind === 'progress' && now.phase === 'loading')
-      state.set({ ...now, share: said.share, message: said.message });
-    if (said.kind === 'loaded' && now.phase === 'loading')
-      state.set({ phase: 'ready', id: now.id, answerer: answererOf(now.id) });
-    if (said.kind === 'failed') {
-      const { message, blocked } = said;
+    if (event.kind === 'progress' && now.phase === 'loading')
+      state.set({ ...now, share: event.share, message: event.message });
+    if (event.kind === 'loaded' && now.phase === 'loading')
+      state.set({ phase: 'ready', id: now.id, backend: backendOf(now.id) });
+    if (event.kind === 'failed') {
+      const { message, blocked } = event;
       state.set({ phase: 'failed', id: now.phase === 'loading' ? now.id : undefined, message, blocked });
     }
   }
 
   // oxlint-disable-next-line unicorn/require-post-message-target-origin -- workers have no target origin
-  const tell = (message: ToWorker) => worker.postMessage(message);
+  const post = (message: ToWorker) => worker.postMessage(message);
 
-  const answererOf = (id: string): Answerer => ({
+  const backendOf = (id: string): ChatBackend => ({
     engine: 'web-llm',
     model: id,
     async *ask(messages, sampling, signal) {
-      const heard: FromWorker[] = [];
-      let wake: (() => void) | undefined;
-      asked = (message) => {
-        heard.push(message);
-        wake?.();
+      const queue: FromWorker[] = [];
+      let resolveWait: (() => void) | undefined;
+      onAnswerMessage = (message) => {
+        queue.push(message);
+        resolveWait?.();
       };
-      const stop = () => tell({ kind: 'stop' });
+      const stop = () => post({ kind: 'stop' });
       signal.addEventListener('abort', stop);
-      tell({ kind: 'ask', messages, sampling: requestedSampling(sampling, { shared: true }) });
+      post({ kind: 'ask', messages, sampling: samplingMembers(sampling, { forWebLlm: true }) });
       try {
         for (;;) {
-          const next = heard.shift();
+          const next = queue.shift();
           if (next === undefined) {
             await new Promise<void>((resolve) => {
-              wake = resolve;
+              resolveWait = resolve;
             });
             continue;
           }
           if (next.kind === 'failed') throw new Error(next.message);
           if (next.kind === 'text') yield { text: next.text };
           if (next.kind !== 'answered') continue;
-          const { finish, measured } = next;
-          yield { ...(finish && { finish }), ...(measured && { measured }) };
+          const { finish: finishReason, measured } = next;
+          yield { ...(finishReason && { finishReason }), ...(measured && { measured }) };
           return;
         }
       } finally {
-        asked = undefined;
+        onAnswerMessage = undefined;
         signal.removeEventListener('abort', stop);
       }
     },
@@ -111,7 +111,7 @@ export function openWebLlm(): WebLlm {
       // A failed engine is not reused.
       if (state.get().phase === 'failed') restart();
       state.set({ phase: 'loading', id, share: 0, message: 'Starting' });
-      tell({ kind: 'load', id });
+      post({ kind: 'load', id });
     },
     unload() {
       restart();

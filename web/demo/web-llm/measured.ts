@@ -12,7 +12,7 @@ interface Usage {
 }
 
 /** Converts web-llm's usage, which excludes cached prompt tokens and gives rates and seconds. */
-export const measuredOf = ({ prompt_tokens, completion_tokens, extra }: Usage): Measured => ({
+export const toMeasured = ({ prompt_tokens, completion_tokens, extra }: Usage): Measured => ({
   promptTokens: prompt_tokens,
   cachedTokens: 0,
   completionTokens: completion_tokens,

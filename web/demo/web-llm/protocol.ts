@@ -1,6 +1,6 @@
 /** Messages between the page and web-llm's worker. At most one request is in progress. */
 import type { Measured, Message } from '../conversation.ts';
-import type { requestedSampling } from '../settings.ts';
+import type { samplingMembers } from '../settings.ts';
 
 export interface ListedModel {
   readonly id: string;
@@ -15,7 +15,7 @@ export type ToWorker =
   | {
       readonly kind: 'ask';
       readonly messages: readonly Message[];
-      readonly sampling: ReturnType<typeof requestedSampling>;
+      readonly sampling: ReturnType<typeof samplingMembers>;
     }
   | { readonly kind: 'stop' };
 

@@ -2,7 +2,7 @@
 import { MLCEngine, ModelType, prebuiltAppConfig } from '@mlc-ai/web-llm';
 import { errorMessage } from '../../../src/util/error-message.ts';
 import type { Measured } from '../conversation.ts';
-import { measuredOf } from './measured.ts';
+import { toMeasured } from './measured.ts';
 import type { FromWorker, ToWorker } from './protocol.ts';
 
 const send = (message: FromWorker) => postMessage(message);
@@ -29,21 +29,21 @@ async function ask({ messages, sampling }: ToWorker & { kind: 'ask' }): Promise<
     const [choice] = choices;
     if (choice?.delta.content) send({ kind: 'text', text: choice.delta.content });
     if (choice?.finish_reason === 'stop' || choice?.finish_reason === 'length') finish = choice.finish_reason;
-    if (usage) measured = measuredOf(usage);
+    if (usage) measured = toMeasured(usage);
   }
   send({ kind: 'answered', finish, measured });
 }
 
-async function obey(said: ToWorker): Promise<void> {
-  if (said.kind === 'stop') return engine.interruptGenerate();
-  if (said.kind === 'ask') return ask(said);
+async function handleMessage(message: ToWorker): Promise<void> {
+  if (message.kind === 'stop') return engine.interruptGenerate();
+  if (message.kind === 'ask') return ask(message);
   blocked = undefined;
-  await engine.reload(said.id);
+  await engine.reload(message.id);
   send({ kind: 'loaded' });
 }
 
 addEventListener('message', ({ data }: MessageEvent<ToWorker>) => {
-  obey(data).catch((error: unknown) => {
+  handleMessage(data).catch((error: unknown) => {
     const message = errorMessage(error);
     // The policy violation event arrives after the request has failed.
     setTimeout(() => send({ kind: 'failed', message, blocked }));

@@ -1,20 +1,20 @@
 import { basename } from 'node:path';
 import type { ChangeTool, Proposal } from '../../tool.ts';
 import { unifiedDiff } from '../diff.ts';
-import { type Confinement, undisturbed } from '../paths/confinement.ts';
+import { type Confinement, retryWhenSwapped } from '../paths/confinement.ts';
 import type { Folder } from '../paths/folder.ts';
-import { type BaseHash, hashOf, hashOfFile, textOf, wholeFile, withFile } from '../paths/files.ts';
-import { answering, onOneLine, Refusal } from '../refusal.ts';
-import { aChange, aPath } from './schema.ts';
-import { type FileChanges, intentOf, type StagedFile } from './staged-file.ts';
+import { type BaseHash, hashBytes, hashFile, decodeText, readWholeFile, withFile } from '../paths/files.ts';
+import { withRefusalAsOutput, escapeLine, Refusal } from '../refusal.ts';
+import { changeSchema, pathSchema } from './schema.ts';
+import { type FileChanges, readIntent, type StagedFile } from './staged-file.ts';
 
 /** Maximum bytes of a file whose text is included in the proposal. */
-const mostShown = 256 * 1024;
-const mostHashed = 256 * 1024 * 1024;
+const maxShown = 256 * 1024;
+const maxHashed = 256 * 1024 * 1024;
 
-interface Found {
+interface DeletionTarget {
   readonly base: BaseHash;
-  readonly what: string;
+  readonly description: string;
   readonly remove: 'file' | 'empty_folder';
   /** Content of a text file that is small enough to be shown. */
   readonly text?: string;
@@ -25,17 +25,17 @@ export const fsDelete = (confinement: Confinement, changes: FileChanges): Change
   name: 'fs_delete',
   description: 'Deletes one file, or one empty folder.',
   source: 'builtin',
-  inputSchema: aChange({ path: aPath }, ['path']),
+  inputSchema: changeSchema({ path: pathSchema }, ['path']),
   propose: (args, context) =>
-    answering(async (): Promise<Proposal> => {
+    withRefusalAsOutput(async (): Promise<Proposal> => {
       // Links are not followed: the named entry itself would be deleted.
-      const allowed = await confinement.allowed(String(args['path']), context, 'write', false);
+      const allowed = await confinement.resolveAllowed(String(args['path']), context, 'write', false);
       const { shown, missing } = allowed;
       if (missing.length > 0) throw new Refusal(`${shown}: there is no such file or folder.`);
-      const found = await undisturbed(shown, async () => {
+      const target = await retryWhenSwapped(shown, async () => {
         const folder = await confinement.openParent(allowed);
         try {
-          return await inspected(folder, basename(allowed.path), shown, context.signal);
+          return await inspectTarget(folder, basename(allowed.path), shown, context.signal);
         } finally {
           await folder.close();
         }
@@ -43,16 +43,16 @@ export const fsDelete = (confinement: Confinement, changes: FileChanges): Change
       const payload: StagedFile = {
         path: allowed.path,
         write: context.grants.write,
-        base: found.base,
-        change: { remove: found.remove },
+        base: target.base,
+        change: { remove: target.remove },
       };
       return {
         kind: 'file_delete',
-        intent: intentOf(args),
-        summary: `Delete ${found.what} ${onOneLine(allowed.path)}.`,
+        intent: readIntent(args),
+        summary: `Delete ${target.description} ${escapeLine(allowed.path)}.`,
         path: allowed.path,
-        ...(found.text === undefined ? {} : { diff: unifiedDiff(allowed.path, found.text, undefined) }),
-        baseHash: found.base,
+        ...(target.text === undefined ? {} : { diff: unifiedDiff(allowed.path, target.text, undefined) }),
+        baseHash: target.base,
         risk: 'high',
         payload,
       };
@@ -61,33 +61,33 @@ export const fsDelete = (confinement: Confinement, changes: FileChanges): Change
   verify: (payload) => changes.verify(payload as StagedFile),
 });
 
-async function inspected(folder: Folder, name: string, shown: string, signal: AbortSignal): Promise<Found> {
+async function inspectTarget(folder: Folder, name: string, shown: string, signal: AbortSignal): Promise<DeletionTarget> {
   const kind = await folder.kind(name);
   if (kind === undefined || name === '') throw new Refusal(`${shown}: there is no such file or folder.`);
   if (kind === 'link') throw new Refusal(`${shown} is a link; only files and empty folders can be deleted.`);
   if (kind === 'folder') {
-    const inside = await folder.folder(name);
+    const subfolder = await folder.openFolder(name);
     try {
-      const { entries } = await inside.entries(1);
+      const { entries } = await subfolder.entries(1);
       if (entries.length > 0)
         throw new Refusal(`${shown} is a folder that is not empty; delete what is in it first.`);
     } finally {
-      await inside.close();
+      await subfolder.close();
     }
-    return { base: hashOf(Buffer.alloc(0)), what: 'the empty folder', remove: 'empty_folder' };
+    return { base: hashBytes(Buffer.alloc(0)), description: 'the empty folder', remove: 'empty_folder' };
   }
-  const found = await withFile(folder, name, async (file): Promise<Found> => {
+  const target = await withFile(folder, name, async (file): Promise<DeletionTarget> => {
     const { size } = await file.stat();
-    if (size > mostHashed)
-      throw new Refusal(`${shown} has ${size} bytes; files of more than ${mostHashed} are left to people.`);
+    if (size > maxHashed)
+      throw new Refusal(`${shown} has ${size} bytes; files of more than ${maxHashed} are left to people.`);
     const remove = 'file' as const;
-    if (size > mostShown)
-      return { base: await hashOfFile(file, signal), what: `the file (${size} bytes)`, remove };
-    const bytes = await wholeFile(file, shown, mostHashed, signal);
-    const text = textOf(bytes);
-    const what = `the ${text === undefined ? 'binary ' : ''}file (${bytes.length} bytes)`;
-    return { base: hashOf(bytes), what, remove, ...(text === undefined ? {} : { text }) };
+    if (size > maxShown)
+      return { base: await hashFile(file, signal), description: `the file (${size} bytes)`, remove };
+    const bytes = await readWholeFile(file, shown, maxHashed, signal);
+    const text = decodeText(bytes);
+    const description = `the ${text === undefined ? 'binary ' : ''}file (${bytes.length} bytes)`;
+    return { base: hashBytes(bytes), description, remove, ...(text === undefined ? {} : { text }) };
   });
-  if (!found) throw new Refusal(`${shown}: there is no such file or folder.`);
-  return found;
+  if (!target) throw new Refusal(`${shown}: there is no such file or folder.`);
+  return target;
 }

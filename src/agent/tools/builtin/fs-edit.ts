@@ -1,8 +1,8 @@
 import type { ChangeTool } from '../../tool.ts';
 import type { Confinement } from '../paths/confinement.ts';
-import { answering, Refusal } from '../refusal.ts';
-import { aChange, aList, aPath, aText, anObject } from './schema.ts';
-import { type FileChanges, mostBytes, proposedText, type StagedFile, textAt } from './staged-file.ts';
+import { withRefusalAsOutput, Refusal } from '../refusal.ts';
+import { changeSchema, listSchema, pathSchema, textSchema, objectSchema } from './schema.ts';
+import { type FileChanges, maxTextBytes, proposeText, type StagedFile, readTextFile } from './staged-file.ts';
 
 interface Edit {
   readonly old_text: string;
@@ -14,10 +14,10 @@ interface Args {
   readonly edits: readonly Edit[];
 }
 
-const edit = anObject(
+const editSchema = objectSchema(
   {
-    old_text: aText('Exactly as it stands in the file, with its blanks; it must occur once.', mostBytes),
-    new_text: aText('What takes its place.', mostBytes),
+    old_text: textSchema('Exactly as it stands in the file, with its blanks; it must occur once.', maxTextBytes),
+    new_text: textSchema('What takes its place.', maxTextBytes),
   },
   ['old_text', 'new_text'],
 );
@@ -27,36 +27,36 @@ export const fsEdit = (confinement: Confinement, changes: FileChanges): ChangeTo
   name: 'fs_edit',
   description: 'Replaces parts of a text file, one after the other. Each old text must occur exactly once.',
   source: 'builtin',
-  inputSchema: aChange({ path: aPath, edits: aList(edit, 1, 20, 'Applied in this order.') }, [
+  inputSchema: changeSchema({ path: pathSchema, edits: listSchema(editSchema, 1, 20, 'Applied in this order.') }, [
     'path',
     'edits',
   ]),
   propose: (args, context) =>
-    answering(async () => {
+    withRefusalAsOutput(async () => {
       const { path: argument, edits } = args as unknown as Args;
-      const allowed = await confinement.allowed(argument, context, 'write');
-      const before = await textAt(confinement, allowed, context.signal);
+      const allowed = await confinement.resolveAllowed(argument, context, 'write');
+      const before = await readTextFile(confinement, allowed, context.signal);
       if (!before) throw new Refusal(`${allowed.shown}: there is no such file; fs_write makes new ones.`);
-      return proposedText({ allowed, before, after: edited(before.text, edits) }, args, context);
+      return proposeText({ allowed, before, after: applyEdits(before.text, edits) }, args, context);
     }),
   apply: (payload, signal) => changes.apply(payload as StagedFile, signal),
   verify: (payload) => changes.verify(payload as StagedFile),
 });
 
 /** @throws Refusal that lists every edit that does not match */
-function edited(before: string, edits: readonly Edit[]): string {
+function applyEdits(before: string, edits: readonly Edit[]): string {
   const faults: string[] = [];
   let text = before;
   for (const [index, one] of edits.entries()) {
-    const { old_text: old, new_text: replacement } = asInFile(text, one);
-    const matches = old === '' ? 0 : occurrences(text, old);
+    const { old_text: oldText, new_text: replacement } = withFileLineEnds(text, one);
+    const matches = oldText === '' ? 0 : countOccurrences(text, oldText);
     if (matches === 1) {
-      const at = text.indexOf(old);
-      text = text.slice(0, at) + replacement + text.slice(at + old.length);
+      const at = text.indexOf(oldText);
+      text = text.slice(0, at) + replacement + text.slice(at + oldText.length);
       continue;
     }
     const fault =
-      old === ''
+      oldText === ''
         ? 'is empty; give the text that is to be replaced'
         : matches === 0
           ? 'does not occur; read the file again and copy the text exactly'
@@ -68,15 +68,15 @@ function edited(before: string, edits: readonly Edit[]): string {
 }
 
 /** Converts LF to CRLF for files with CRLF line ends, because fs_read shows LF. */
-function asInFile(text: string, one: Edit): Edit {
-  if (text.includes(one.old_text) || one.old_text.includes('\r') || !text.includes('\r\n')) return one;
-  const dos = (plain: string) => plain.replaceAll(/\r?\n/g, '\r\n');
-  return { old_text: dos(one.old_text), new_text: dos(one.new_text) };
+function withFileLineEnds(text: string, edit: Edit): Edit {
+  if (text.includes(edit.old_text) || edit.old_text.includes('\r') || !text.includes('\r\n')) return edit;
+  const toCrlf = (plain: string) => plain.replaceAll(/\r?\n/g, '\r\n');
+  return { old_text: toCrlf(edit.old_text), new_text: toCrlf(edit.new_text) };
 }
 
 /** Counts occurrences, including overlapping ones. */
-function occurrences(text: string, part: string): number {
+function countOccurrences(text: string, searched: string): number {
   let count = 0;
-  for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + 1)) count += 1;
+  for (let at = text.indexOf(searched); at >= 0; at = text.indexOf(searched, at + 1)) count += 1;
   return count;
 }

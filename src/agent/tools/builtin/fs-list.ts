@@ -1,13 +1,13 @@
 import type { ReadTool, ToolOutput } from '../../tool.ts';
-import { type Confinement, undisturbed } from '../paths/confinement.ts';
-import { type Folder, Swapped } from '../paths/folder.ts';
-import { answering, codeOf, Refusal } from '../refusal.ts';
-import { aNumber, aPath, anObject } from './schema.ts';
+import { type Confinement, retryWhenSwapped } from '../paths/confinement.ts';
+import { type Folder, PathSwapped } from '../paths/folder.ts';
+import { withRefusalAsOutput, systemErrorCode, Refusal } from '../refusal.ts';
+import { integerSchema, pathSchema, objectSchema } from './schema.ts';
 
-const mostDepth = 8;
-const mostEntries = 1000;
+const maxDepth = 8;
+const maxEntries = 1000;
 /** Maximum entries read of one folder; further ones are not listed. */
-const mostRead = 10_000;
+const maxRead = 10_000;
 
 interface Args {
   readonly path?: string;
@@ -20,31 +20,31 @@ export const fsList = (confinement: Confinement): ReadTool => ({
   name: 'fs_list',
   description: 'Lists a folder: a line an entry, folders end in `/`, links show where they point.',
   source: 'builtin',
-  inputSchema: anObject(
+  inputSchema: objectSchema(
     {
-      path: aPath,
-      depth: aNumber(1, mostDepth, 'Levels of folders to show; default 1.'),
-      limit: aNumber(1, mostEntries, 'Entries at most; default 200.'),
+      path: pathSchema,
+      depth: integerSchema(1, maxDepth, 'Levels of folders to show; default 1.'),
+      limit: integerSchema(1, maxEntries, 'Entries at most; default 200.'),
     },
     ['path'],
   ),
   run: (args, context) =>
-    answering(async (): Promise<ToolOutput> => {
+    withRefusalAsOutput(async (): Promise<ToolOutput> => {
       const { path: argument = '.', depth = 1, limit = 200 } = args as Args;
-      const allowed = await confinement.allowed(argument, context, 'read');
+      const allowed = await confinement.resolveAllowed(argument, context, 'read');
       const listing: Listing = { lines: [], limit, truncated: false, signal: context.signal };
-      await undisturbed(allowed.shown, async () => {
+      await retryWhenSwapped(allowed.shown, async () => {
         listing.lines.length = 0;
         let folder: Folder;
         try {
           folder = await confinement.open(allowed.path);
         } catch (error) {
-          if (error instanceof Swapped && (await isFile(confinement, allowed.path)))
+          if (error instanceof PathSwapped && (await isFile(confinement, allowed.path)))
             throw new Refusal(`${allowed.shown} is no folder; fs_read reads files.`, { cause: error });
           throw error;
         }
         try {
-          await list(folder, '', depth, listing);
+          await listFolder(folder, '', depth, listing);
         } finally {
           await folder.close();
         }
@@ -73,9 +73,9 @@ async function isFile(confinement: Confinement, path: string): Promise<boolean> 
   }
 }
 
-async function list(folder: Folder, prefix: string, depth: number, listing: Listing): Promise<void> {
+async function listFolder(folder: Folder, prefix: string, depth: number, listing: Listing): Promise<void> {
   listing.signal.throwIfAborted();
-  const { entries, more } = await folder.entries(mostRead);
+  const { entries, more } = await folder.entries(maxRead);
   if (more) listing.truncated = true;
   for (const { shown, name, kind } of entries) {
     if (listing.lines.length === listing.limit) {
@@ -85,14 +85,14 @@ async function list(folder: Folder, prefix: string, depth: number, listing: List
     const line = prefix + shown;
     if (kind === 'folder') listing.lines.push(`${line}/`);
     else if (kind === 'link' && name !== undefined)
-      listing.lines.push(`${line} -> ${await target(folder, name)}`);
+      listing.lines.push(`${line} -> ${await readTarget(folder, name)}`);
     else listing.lines.push(kind === 'other' ? `${line} [device, pipe or socket]` : line);
     if (kind === 'folder' && depth > 1 && name !== undefined)
-      await within(folder, name, (inner) => list(inner, `${line}/`, depth - 1, listing));
+      await visitSubfolder(folder, name, (inner) => listFolder(inner, `${line}/`, depth - 1, listing));
   }
 }
 
-const target = async (folder: Folder, name: string): Promise<string> => {
+const readTarget = async (folder: Folder, name: string): Promise<string> => {
   try {
     return await folder.linkTarget(name);
   } catch {
@@ -101,22 +101,22 @@ const target = async (folder: Folder, name: string): Promise<string> => {
 };
 
 /** Visits a subfolder. One that is gone, unreadable or forbidden is skipped. */
-export async function within(
+export async function visitSubfolder(
   folder: Folder,
   name: string,
   visit: (inner: Folder) => Promise<void>,
 ): Promise<void> {
   let inner: Folder;
   try {
-    inner = await folder.folder(name);
+    inner = await folder.openFolder(name);
   } catch (error) {
-    if (error instanceof Swapped || error instanceof Refusal || codeOf(error) !== undefined) return;
+    if (error instanceof PathSwapped || error instanceof Refusal || systemErrorCode(error) !== undefined) return;
     throw error;
   }
   try {
     await visit(inner);
   } catch (error) {
-    if (codeOf(error) === undefined) throw error;
+    if (systemErrorCode(error) === undefined) throw error;
   } finally {
     await inner.close();
   }

@@ -1,16 +1,16 @@
 import type { FileHandle } from 'node:fs/promises';
 import { basename } from 'node:path';
 import type { ReadTool, ToolOutput } from '../../tool.ts';
-import { type Confinement, undisturbed } from '../paths/confinement.ts';
-import { pieces, withFile } from '../paths/files.ts';
-import { answering, Refusal } from '../refusal.ts';
-import { aNumber, aPath, anObject } from './schema.ts';
+import { type Confinement, retryWhenSwapped } from '../paths/confinement.ts';
+import { readChunks, withFile } from '../paths/files.ts';
+import { withRefusalAsOutput, Refusal } from '../refusal.ts';
+import { integerSchema, pathSchema, objectSchema } from './schema.ts';
 
 /** Maximum characters of one output. */
-const mostShown = 32 * 1024;
+const maxShown = 32 * 1024;
 /** Maximum bytes of a file that are scanned for lines. */
-const mostScanned = 64 * 1024 * 1024;
-const mostLines = 2000;
+const maxScanned = 64 * 1024 * 1024;
+const maxLines = 2000;
 
 interface Args {
   readonly path: string;
@@ -23,20 +23,20 @@ export const fsRead = (confinement: Confinement): ReadTool => ({
   name: 'fs_read',
   description: 'Reads a text file, or some lines of it.',
   source: 'builtin',
-  inputSchema: anObject(
+  inputSchema: objectSchema(
     {
-      path: aPath,
-      start_line: aNumber(1, 10_000_000, 'First line to read; default 1.'),
-      lines: aNumber(1, mostLines, `How many; default ${mostLines}.`),
+      path: pathSchema,
+      start_line: integerSchema(1, 10_000_000, 'First line to read; default 1.'),
+      lines: integerSchema(1, maxLines, `How many; default ${maxLines}.`),
     },
     ['path'],
   ),
   run: (args, context) =>
-    answering(async () => {
-      const { path: argument, start_line: first = 1, lines = mostLines } = args as unknown as Args;
-      const allowed = await confinement.allowed(argument, context, 'read');
+    withRefusalAsOutput(async () => {
+      const { path: argument, start_line: first = 1, lines = maxLines } = args as unknown as Args;
+      const allowed = await confinement.resolveAllowed(argument, context, 'read');
       const { shown } = allowed;
-      const output = await undisturbed(shown, async () => {
+      const output = await retryWhenSwapped(shown, async () => {
         const folder = await confinement.openParent(allowed);
         try {
           return await withFile(folder, basename(allowed.path), (file) =>
@@ -51,7 +51,7 @@ export const fsRead = (confinement: Confinement): ReadTool => ({
     }),
 });
 
-interface Range {
+interface LineRange {
   readonly shown: string;
   /** First line, from 1. */
   readonly first: number;
@@ -60,7 +60,7 @@ interface Range {
 
 async function readLines(
   file: FileHandle,
-  { shown, first, lines }: Range,
+  { shown, first, lines }: LineRange,
   signal: AbortSignal,
 ): Promise<ToolOutput> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -69,7 +69,7 @@ async function readLines(
   let scanned = 0;
   let text = '';
   let cut: 'lines' | 'length' | undefined;
-  const take = (piece: string) => {
+  const takeLines = (piece: string) => {
     let at = 0;
     while (line < first) {
       const next = piece.indexOf('\n', at);
@@ -82,7 +82,7 @@ async function readLines(
       else {
         const next = piece.indexOf('\n', at);
         const stop = next < 0 ? piece.length : next + 1;
-        const room = mostShown - text.length;
+        const room = maxShown - text.length;
         text += piece.slice(at, Math.min(stop, at + room)).replace(/[\uD800-\uDBFF]$/, '');
         if (stop - at > room) cut = 'length';
         else if (next >= 0) line += 1;
@@ -90,16 +90,16 @@ async function readLines(
       }
     }
   };
-  for await (const bytes of pieces(file, signal)) {
+  for await (const bytes of readChunks(file, signal)) {
     scanned += bytes.length;
-    take(decoded(decoder, bytes, shown));
+    takeLines(decodeText(decoder, bytes, shown));
     if (cut !== undefined) break;
-    if (scanned > mostScanned)
+    if (scanned > maxScanned)
       throw new Refusal(
-        `${shown} is larger than the first ${mostScanned} bytes, within which lines can be read.`,
+        `${shown} is larger than the first ${maxScanned} bytes, within which lines can be read.`,
       );
   }
-  if (cut === undefined) take(decoded(decoder, undefined, shown));
+  if (cut === undefined) takeLines(decodeText(decoder, undefined, shown));
   if (cut === undefined && text === '') {
     return scanned === 0
       ? { ok: true, output: '[empty file]', truncated: false }
@@ -110,12 +110,12 @@ async function readLines(
   const note =
     cut === 'lines' || wholeLines
       ? `[lines ${first} to ${line - 1}; there is more: start_line ${line}]`
-      : `[cut after ${mostShown} characters, in line ${line}]`;
+      : `[cut after ${maxShown} characters, in line ${line}]`;
   return { ok: true, output: `${text}${wholeLines ? '' : '\n'}${note}`, truncated: true };
 }
 
 /** @param bytes undefined at the end of the file */
-function decoded(decoder: TextDecoder, bytes: Uint8Array | undefined, shown: string): string {
+function decodeText(decoder: TextDecoder, bytes: Uint8Array | undefined, shown: string): string {
   try {
     const text = bytes ? decoder.decode(bytes, { stream: true }) : decoder.decode();
     if (!text.includes('\0')) return text;

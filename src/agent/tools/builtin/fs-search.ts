@@ -1,25 +1,25 @@
 import { basename } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ReadTool, ToolOutput } from '../../tool.ts';
-import { expressionTest, globTest } from '../expression.ts';
-import { type Allowed, type Confinement, undisturbed } from '../paths/confinement.ts';
-import { type Folder, Swapped } from '../paths/folder.ts';
-import { textOf, wholeFile, withFile } from '../paths/files.ts';
-import { answering, codeOf, onOneLine, Refusal } from '../refusal.ts';
-import { within } from './fs-list.ts';
-import { aFlag, aNumber, aPath, aText, anObject } from './schema.ts';
+import { compileExpression, compilePathGlob } from '../expression.ts';
+import { type AllowedPath, type Confinement, retryWhenSwapped } from '../paths/confinement.ts';
+import { type Folder, PathSwapped } from '../paths/folder.ts';
+import { decodeText, readWholeFile, withFile } from '../paths/files.ts';
+import { withRefusalAsOutput, systemErrorCode, escapeLine, Refusal } from '../refusal.ts';
+import { visitSubfolder } from './fs-list.ts';
+import { flagSchema, integerSchema, pathSchema, textSchema, objectSchema } from './schema.ts';
 
-const mostMatches = 200;
-const mostDepth = 32;
-const mostEntries = 10_000;
-const mostFileBytes = 4 * 1024 * 1024;
-const mostBytes = 256 * 1024 * 1024;
-const mostMs = 20_000;
+const maxMatches = 200;
+const maxDepth = 32;
+const maxEntries = 10_000;
+const maxFileBytes = 4 * 1024 * 1024;
+const maxBytes = 256 * 1024 * 1024;
+const maxMs = 20_000;
 /** Maximum characters of a line that are searched, and shown. */
-const mostLine = 2000;
-const mostLineShown = 300;
+const maxLine = 2000;
+const maxLineShown = 300;
 /** Time after which the search yields to other work of the host. */
-const turnMs = 20;
+const yieldIntervalMs = 20;
 
 interface Args {
   readonly query: string;
@@ -36,47 +36,47 @@ export const fsSearch = (confinement: Confinement): ReadTool => ({
   description:
     'Searches text files for a text or a regular expression, line by line. Answers `path:line: text`. Skips `.git`, links and binary files.',
   source: 'builtin',
-  inputSchema: anObject(
+  inputSchema: objectSchema(
     {
-      query: aText('What to search for.', 500),
-      path: aPath,
-      regex: aFlag('Whether the query is a regular expression (RE2); default false.'),
-      ignore_case: aFlag('Default false.'),
-      files: aText('Only files that fit this glob, for example `*.ts` or `src/**/*.md`.', 200),
-      limit: aNumber(1, mostMatches, 'Matches at most; default 50.'),
+      query: textSchema('What to search for.', 500),
+      path: pathSchema,
+      regex: flagSchema('Whether the query is a regular expression (RE2); default false.'),
+      ignore_case: flagSchema('Default false.'),
+      files: textSchema('Only files that fit this glob, for example `*.ts` or `src/**/*.md`.', 200),
+      limit: integerSchema(1, maxMatches, 'Matches at most; default 50.'),
     },
     ['query'],
   ),
   run: (args, context) =>
-    answering(async (): Promise<ToolOutput> => {
+    withRefusalAsOutput(async (): Promise<ToolOutput> => {
       const { path: argument = '.', limit = 50, files, ...query } = args as unknown as Args;
       if (query.query === '') throw new Refusal('query: expected a text to search for, got an empty one.');
-      const allowed = await confinement.allowed(argument, context, 'read');
+      const allowed = await confinement.resolveAllowed(argument, context, 'read');
       const search = new Search({
-        fits: lineTest(query),
-        wanted: files === undefined ? () => true : globTest(files),
+        matchesLine: compileLineTest(query),
+        matchesPath: files === undefined ? () => true : compilePathGlob(files),
         limit,
         signal: context.signal,
       });
-      await undisturbed(allowed.shown, () => search.start(confinement, allowed));
+      await retryWhenSwapped(allowed.shown, () => search.start(confinement, allowed));
       return search.output();
     }),
 });
 
-function lineTest({
+function compileLineTest({
   query,
   regex = false,
   ignore_case: ignoreCase = false,
 }: Args): (line: string) => boolean {
-  if (regex) return expressionTest(query, ignoreCase);
+  if (regex) return compileExpression(query, ignoreCase);
   if (!ignoreCase) return (line) => line.includes(query);
-  const low = query.toLowerCase();
-  return (line) => line.toLowerCase().includes(low);
+  const lowerQuery = query.toLowerCase();
+  return (line) => line.toLowerCase().includes(lowerQuery);
 }
 
 interface SearchOptions {
-  readonly fits: (line: string) => boolean;
-  readonly wanted: (path: string) => boolean;
+  readonly matchesLine: (line: string) => boolean;
+  readonly matchesPath: (path: string) => boolean;
   readonly limit: number;
   readonly signal: AbortSignal;
 }
@@ -84,35 +84,35 @@ interface SearchOptions {
 class Search {
   readonly #options: SearchOptions;
   readonly #started = performance.now();
-  #turn = performance.now();
+  #lastYieldAt = performance.now();
   #lines: string[] = [];
-  #bytes = 0;
-  #skipped = 0;
-  #stopped: string | undefined;
+  #searchedBytes = 0;
+  #skippedFiles = 0;
+  #stopReason: string | undefined;
 
   constructor(options: SearchOptions) {
     this.#options = options;
   }
 
   /** Searches a folder recursively, or one file. */
-  async start(confinement: Confinement, allowed: Allowed): Promise<void> {
+  async start(confinement: Confinement, allowed: AllowedPath): Promise<void> {
     this.#lines = [];
     const parent = await confinement.openParent(allowed);
     const name = basename(allowed.path);
     try {
       const kind = name === '' ? 'folder' : await parent.kind(name);
       if (kind === 'file') {
-        await this.#file(parent, name, allowed.shown);
+        await this.#searchFile(parent, name, allowed.shown);
         return;
       }
-      if (kind === 'link' || kind === undefined) throw new Swapped(allowed.path);
+      if (kind === 'link' || kind === undefined) throw new PathSwapped(allowed.path);
       if (kind === 'other') throw new Refusal(`${allowed.shown} is a device, a pipe or a socket.`);
     } finally {
       await parent.close();
     }
     const folder = await confinement.open(allowed.path);
     try {
-      await this.#folder(folder, '', 0);
+      await this.#searchFolder(folder, '', 0);
     } finally {
       await folder.close();
     }
@@ -120,78 +120,78 @@ class Search {
 
   output(): ToolOutput {
     const notes = [
-      ...(this.#stopped === undefined ? [] : [this.#stopped]),
-      ...(this.#skipped === 0 ? [] : [`${this.#skipped} binary, large or closed files were skipped`]),
+      ...(this.#stopReason === undefined ? [] : [this.#stopReason]),
+      ...(this.#skippedFiles === 0 ? [] : [`${this.#skippedFiles} binary, large or closed files were skipped`]),
     ];
     const lines = this.#lines.length === 0 ? ['[no matches]'] : this.#lines;
     return {
       ok: true,
       output: [...lines, ...notes.map((note) => `[${note}]`)].join('\n'),
-      truncated: this.#stopped !== undefined,
+      truncated: this.#stopReason !== undefined,
     };
   }
 
-  async #folder(folder: Folder, prefix: string, depth: number): Promise<void> {
-    const { entries, more } = await folder.entries(mostEntries);
+  async #searchFolder(folder: Folder, prefix: string, depth: number): Promise<void> {
+    const { entries, more } = await folder.entries(maxEntries);
     for (const { shown, name, kind } of entries) {
-      if (this.#stopped !== undefined) return;
+      if (this.#stopReason !== undefined) return;
       if (name === undefined || name === '.git') continue;
       const path = prefix + shown;
-      if (kind === 'file' && this.#options.wanted(prefix + name)) await this.#file(folder, name, path);
+      if (kind === 'file' && this.#options.matchesPath(prefix + name)) await this.#searchFile(folder, name, path);
       if (kind !== 'folder') continue;
-      if (depth === mostDepth) this.#skipped += 1;
-      else await within(folder, name, (inner) => this.#folder(inner, `${path}/`, depth + 1));
+      if (depth === maxDepth) this.#skippedFiles += 1;
+      else await visitSubfolder(folder, name, (inner) => this.#searchFolder(inner, `${path}/`, depth + 1));
     }
-    if (more) this.#stopped ??= `a folder has more than ${mostEntries} entries; the others were not searched`;
+    if (more) this.#stopReason ??= `a folder has more than ${maxEntries} entries; the others were not searched`;
   }
 
-  async #file(folder: Folder, name: string, shown: string): Promise<void> {
-    await this.#breathe();
+  async #searchFile(folder: Folder, name: string, shown: string): Promise<void> {
+    await this.#yieldAndCheckTime();
     try {
       const bytes = await withFile(folder, name, (file) =>
-        wholeFile(file, shown, mostFileBytes, this.#options.signal),
+        readWholeFile(file, shown, maxFileBytes, this.#options.signal),
       );
-      const text = bytes && textOf(bytes);
-      if (text === undefined) this.#skipped += 1;
+      const text = bytes && decodeText(bytes);
+      if (text === undefined) this.#skippedFiles += 1;
       else {
-        this.#bytes += bytes?.length ?? 0;
-        if (this.#bytes > mostBytes) this.#stopped = `stopped after ${mostBytes} bytes`;
-        await this.#text(text, shown);
+        this.#searchedBytes += bytes?.length ?? 0;
+        if (this.#searchedBytes > maxBytes) this.#stopReason = `stopped after ${maxBytes} bytes`;
+        await this.#searchText(text, shown);
       }
     } catch (error) {
       // Too large, replaced meanwhile, or not readable by the host.
-      if (!(error instanceof Refusal || error instanceof Swapped) && codeOf(error) === undefined) throw error;
+      if (!(error instanceof Refusal || error instanceof PathSwapped) && systemErrorCode(error) === undefined) throw error;
       if (this.#options.signal.aborted) throw error;
-      this.#skipped += 1;
+      this.#skippedFiles += 1;
     }
   }
 
-  async #text(text: string, shown: string): Promise<void> {
+  async #searchText(text: string, shown: string): Promise<void> {
     let number = 0;
-    for (let at = 0; at < text.length && this.#stopped === undefined; ) {
+    for (let at = 0; at < text.length && this.#stopReason === undefined; ) {
       const next = text.indexOf('\n', at);
       const end = next < 0 ? text.length : next;
-      const line = text.slice(at, Math.min(end, at + mostLine)).replace(/\r$/, '');
+      const line = text.slice(at, Math.min(end, at + maxLine)).replace(/\r$/, '');
       at = end + 1;
       number += 1;
-      if (performance.now() - this.#turn > turnMs) await this.#breathe();
-      if (!this.#options.fits(line)) continue;
+      if (performance.now() - this.#lastYieldAt > yieldIntervalMs) await this.#yieldAndCheckTime();
+      if (!this.#options.matchesLine(line)) continue;
       if (this.#lines.length === this.#options.limit) {
-        this.#stopped = `there are more than ${this.#options.limit} matches; narrow the search`;
+        this.#stopReason = `there are more than ${this.#options.limit} matches; narrow the search`;
         return;
       }
-      const cut = line.length > mostLineShown ? `${line.slice(0, mostLineShown).toWellFormed()}...` : line;
-      this.#lines.push(`${shown}:${number}: ${onOneLine(cut.replaceAll('\t', '  '))}`);
+      const cut = line.length > maxLineShown ? `${line.slice(0, maxLineShown).toWellFormed()}...` : line;
+      this.#lines.push(`${shown}:${number}: ${escapeLine(cut.replaceAll('\t', '  '))}`);
     }
   }
 
   /** Yields to other work, and stops the search at its time limit. */
-  async #breathe(): Promise<void> {
+  async #yieldAndCheckTime(): Promise<void> {
     this.#options.signal.throwIfAborted();
-    if (performance.now() - this.#started > mostMs)
-      this.#stopped ??= `stopped after ${mostMs / 1000} seconds; narrow the search`;
-    if (performance.now() - this.#turn <= turnMs) return;
+    if (performance.now() - this.#started > maxMs)
+      this.#stopReason ??= `stopped after ${maxMs / 1000} seconds; narrow the search`;
+    if (performance.now() - this.#lastYieldAt <= yieldIntervalMs) return;
     await nextTurn();
-    this.#turn = performance.now();
+    this.#lastYieldAt = performance.now();
   }
 }

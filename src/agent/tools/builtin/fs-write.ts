@@ -1,8 +1,8 @@
 import type { ChangeTool } from '../../tool.ts';
 import type { Confinement } from '../paths/confinement.ts';
-import { answering } from '../refusal.ts';
-import { aChange, aPath, aText } from './schema.ts';
-import { type FileChanges, mostBytes, proposedText, type StagedFile, textAt } from './staged-file.ts';
+import { withRefusalAsOutput } from '../refusal.ts';
+import { changeSchema, pathSchema, textSchema } from './schema.ts';
+import { type FileChanges, maxTextBytes, proposeText, type StagedFile, readTextFile } from './staged-file.ts';
 
 interface Args {
   readonly intent: string;
@@ -16,16 +16,16 @@ export const fsWrite = (confinement: Confinement, changes: FileChanges): ChangeT
   description:
     'Writes a whole text file: a new one (folders that are missing are made), or in the place of the old one.',
   source: 'builtin',
-  inputSchema: aChange({ path: aPath, content: aText('All that the file is to hold.', mostBytes) }, [
+  inputSchema: changeSchema({ path: pathSchema, content: textSchema('All that the file is to hold.', maxTextBytes) }, [
     'path',
     'content',
   ]),
   propose: (args, context) =>
-    answering(async () => {
+    withRefusalAsOutput(async () => {
       const { path: argument, content } = args as unknown as Args;
-      const allowed = await confinement.allowed(argument, context, 'write');
-      const before = await textAt(confinement, allowed, context.signal);
-      return proposedText({ allowed, before, after: content }, args, context);
+      const allowed = await confinement.resolveAllowed(argument, context, 'write');
+      const before = await readTextFile(confinement, allowed, context.signal);
+      return proposeText({ allowed, before, after: content }, args, context);
     }),
   apply: (payload, signal) => changes.apply(payload as StagedFile, signal),
   verify: (payload) => changes.verify(payload as StagedFile),

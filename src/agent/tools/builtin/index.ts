@@ -1,8 +1,8 @@
 import type { Tool, ToolSource } from '../../tool.ts';
-import type { Resolve } from '../../../addresses/resolve.ts';
+import type { ResolveHost } from '../../../addresses/resolve.ts';
 import type { FetchLimits } from '../network/fetch-text.ts';
 import { Confinement } from '../paths/confinement.ts';
-import { type Bubblewrap, type SandboxLimits, usualLimits } from '../sandbox/bubblewrap.ts';
+import { type Bubblewrap, type SandboxLimits, defaultLimits } from '../sandbox/bubblewrap.ts';
 import { fsDelete } from './fs-delete.ts';
 import { fsEdit } from './fs-edit.ts';
 import { fsList } from './fs-list.ts';
@@ -13,7 +13,7 @@ import { httpGet } from './http-get.ts';
 import { labBindTools } from './lab-bind.ts';
 import { labMeasureTools } from './lab-measure.ts';
 import { labReadTools } from './lab-read.ts';
-import type { FindLab } from './lab-reader.ts';
+import type { GetLab } from './lab-reader.ts';
 import { type ObserveReader, observeTools } from './observe.ts';
 import { runCommand } from './run-command.ts';
 import { FileChanges } from './staged-file.ts';
@@ -23,9 +23,9 @@ export interface BuiltinOptions {
   readonly forbidden: readonly string[];
   /** Result of `Bubblewrap.probe`: the sandbox, or the reason why there is none. */
   readonly sandbox: Bubblewrap | string;
-  readonly lab: FindLab;
+  readonly lab: GetLab;
   readonly observe: ObserveReader;
-  readonly resolve?: Resolve;
+  readonly resolve?: ResolveHost;
   readonly fetchLimits?: Partial<FetchLimits>;
   readonly sandboxLimits?: Partial<SandboxLimits>;
 }
@@ -43,7 +43,7 @@ export function builtinTools(options: BuiltinOptions): ToolSource {
     fsEdit(confinement, changes),
     fsDelete(confinement, changes),
     httpGet(resolve, fetchLimits),
-    runCommand({ confinement, sandbox, limits: { ...usualLimits, ...sandboxLimits } }),
+    runCommand({ confinement, sandbox, limits: { ...defaultLimits, ...sandboxLimits } }),
     ...labReadTools(lab),
     ...labMeasureTools(lab),
     ...labBindTools(lab),

@@ -1,21 +1,21 @@
 import type { ReadTool } from '../../tool.ts';
 import { globMatches } from '../glob.ts';
-import { answering } from '../refusal.ts';
-import { asked, type FindLab, lines, short, whyNoLab } from './lab-reader.ts';
-import { aText, anObject, oneOf } from './schema.ts';
+import { withRefusalAsOutput } from '../refusal.ts';
+import { withLabErrorsAsRefusals, type GetLab, toLinesOutput, formatNumber, labUnavailableReason } from './lab-reader.ts';
+import { textSchema, objectSchema, enumSchema } from './schema.ts';
 
 type Definition = Pick<ReadTool, 'name' | 'description' | 'inputSchema' | 'run'>;
 
 /** Lab tools that read, and do not occupy the engine. */
-export function labReadTools(lab: FindLab): ReadTool[] {
-  const unavailable = whyNoLab(lab);
+export function labReadTools(lab: GetLab): ReadTool[] {
+  const unavailable = labUnavailableReason(lab);
   const definitions: Definition[] = [
     {
       name: 'lab_graph',
       description: 'The live graph of the resident model: a line a node with its op, kernel, type and shape.',
-      inputSchema: anObject(
+      inputSchema: objectSchema(
         {
-          nodes: aText(
+          nodes: textSchema(
             'Only nodes whose id fits; `*` stands for any characters. For example `layers.0.*`.',
             200,
           ),
@@ -23,15 +23,15 @@ export function labReadTools(lab: FindLab): ReadTool[] {
         [],
       ),
       run: ({ nodes: glob = '*' }) =>
-        answering(async () => {
-          const graph = await asked(() => lab().graph());
+        withRefusalAsOutput(async () => {
+          const graph = await withLabErrorsAsRefusals(() => lab().graph());
           const nodes = graph.nodes.filter(({ id }) => globMatches(String(glob), id));
           const spans = graph.spans.filter(({ id }) => globMatches(String(glob), id));
-          return lines([
+          return toLinesOutput([
             `model ${graph.model}: ${graph.nodes.length} nodes, ${graph.spans.length} spans`,
             ...nodes.map(
               ({ id, op, kernel, dtype, shape, gpu_ms: ms }) =>
-                `${id}: ${op}, ${kernel}, ${dtype} [${shape.join(', ')}]${ms === undefined ? '' : `, ${short(ms)} ms`}`,
+                `${id}: ${op}, ${kernel}, ${dtype} [${shape.join(', ')}]${ms === undefined ? '' : `, ${formatNumber(ms)} ms`}`,
             ),
             ...spans.map(
               ({ id, op, fused_kernel: kernel }) =>
@@ -44,12 +44,12 @@ export function labReadTools(lab: FindLab): ReadTool[] {
       name: 'lab_parts',
       description:
         'What can be swapped: slots with the kernel that is bound to each, and the registered kernels.',
-      inputSchema: anObject({ op: aText('Only parts of this op, as lab_ops lists it.', 100) }, []),
+      inputSchema: objectSchema({ op: textSchema('Only parts of this op, as lab_ops lists it.', 100) }, []),
       run: ({ op }) =>
-        answering(async () => {
-          const parts = await asked(() => lab().parts());
+        withRefusalAsOutput(async () => {
+          const parts = await withLabErrorsAsRefusals(() => lab().parts());
           const wanted = (part: { op: string }) => op === undefined || part.op === op;
-          return lines([
+          return toLinesOutput([
             ...parts.kernels
               .filter(wanted)
               .map(({ name, op: of, state, digest }) => `kernel ${name}: ${of}, ${state}, ${digest}`),
@@ -65,16 +65,16 @@ export function labReadTools(lab: FindLab): ReadTool[] {
     {
       name: 'lab_ops',
       description: 'The ops that a kernel can be written for; with `op`, all that one of them demands.',
-      inputSchema: anObject({ op: aText('The name of an op.', 100) }, []),
+      inputSchema: objectSchema({ op: textSchema('The name of an op.', 100) }, []),
       run: ({ op }) =>
-        answering(async () => {
-          const ops = await asked(() => lab().ops());
+        withRefusalAsOutput(async () => {
+          const ops = await withLabErrorsAsRefusals(() => lab().ops());
           if (op === undefined)
-            return lines(
+            return toLinesOutput(
               ops.map((one) => `${one.op}: ${typeof one['summary'] === 'string' ? one['summary'] : ''}`),
             );
           const found = ops.find((one) => one.op === op);
-          if (found) return lines([JSON.stringify(found)]);
+          if (found) return toLinesOutput([JSON.stringify(found)]);
           const names = ops.map((one) => one.op).join(', ');
           return {
             ok: false,
@@ -86,26 +86,26 @@ export function labReadTools(lab: FindLab): ReadTool[] {
     {
       name: 'lab_stub',
       description: 'WGSL of a kernel that computes an op plainly: where a faster one starts from.',
-      inputSchema: anObject(
+      inputSchema: objectSchema(
         {
-          op: aText('As lab_ops lists it.', 100),
-          target: oneOf(['plain', 'f16', 'subgroups'], 'What it is written for; default plain.'),
+          op: textSchema('As lab_ops lists it.', 100),
+          target: enumSchema(['plain', 'f16', 'subgroups'], 'What it is written for; default plain.'),
         },
         ['op'],
       ),
       run: ({ op, target }) =>
-        answering(async () => {
-          const stub = await asked(() =>
+        withRefusalAsOutput(async () => {
+          const stub = await withLabErrorsAsRefusals(() =>
             lab().stub(String(op), typeof target === 'string' ? target : undefined),
           );
-          return lines(stub.source.split('\n'), 1000);
+          return toLinesOutput(stub.source.split('\n'), 1000);
         }),
     },
     {
       name: 'lab_configs',
       description: 'Names of the saved sets of bound kernels.',
-      inputSchema: anObject({}, []),
-      run: () => answering(async () => lines(await asked(() => lab().configNames()))),
+      inputSchema: objectSchema({}, []),
+      run: () => withRefusalAsOutput(async () => toLinesOutput(await withLabErrorsAsRefusals(() => lab().configNames()))),
     },
   ];
   return definitions.map((one) => ({ kind: 'read', source: 'builtin', unavailable, ...one }));

@@ -18,7 +18,7 @@ export interface LabRegistration {
   readonly requires?: readonly ('shader-f16' | 'subgroups')[];
 }
 
-interface LabCompared {
+interface LabComparison {
   readonly ratio: number;
   readonly verdict: string;
 }
@@ -107,8 +107,8 @@ export interface LabReader {
     readonly baseline: { readonly prefill_tps: number; readonly decode_tps: number };
     readonly bound: { readonly prefill_tps: number; readonly decode_tps: number };
     readonly ratio_ci95: readonly [number, number];
-    readonly prefill: LabCompared;
-    readonly decode: readonly (LabCompared & { readonly context: number })[];
+    readonly prefill: LabComparison;
+    readonly decode: readonly (LabComparison & { readonly context: number })[];
     readonly components: readonly {
       readonly id: string;
       readonly kernel: string;
@@ -122,9 +122,9 @@ export interface LabReader {
 }
 
 /** Returns the lab of the resident model. Throws an error with a message for people when there is none. */
-export type FindLab = () => LabReader;
+export type GetLab = () => LabReader;
 
-export const whyNoLab = (lab: FindLab) => (): string | undefined => {
+export const labUnavailableReason = (lab: GetLab) => (): string | undefined => {
   try {
     lab();
     return undefined;
@@ -134,9 +134,9 @@ export const whyNoLab = (lab: FindLab) => (): string | undefined => {
 };
 
 /** Converts an error of the lab to a refusal. */
-export async function asked<Answer>(work: () => Answer | Promise<Answer>): Promise<Answer> {
+export async function withLabErrorsAsRefusals<Answer>(run: () => Answer | Promise<Answer>): Promise<Answer> {
   try {
-    return await work();
+    return await run();
   } catch (error) {
     if (error instanceof Error && error.name === 'LabError')
       throw new Refusal(error.message, { cause: error });
@@ -144,20 +144,20 @@ export async function asked<Answer>(work: () => Answer | Promise<Answer>): Promi
   }
 }
 
-const mostShown = 24 * 1024;
+const maxShown = 24 * 1024;
 
 /** Joins lines to an output. Lines beyond the limits are left out, and their number is appended. */
-export function lines(all: readonly string[], most = 200): { ok: true; output: string; truncated: boolean } {
+export function toLinesOutput(all: readonly string[], maxLines = 200): { ok: true; output: string; truncated: boolean } {
   const kept: string[] = [];
   let length = 0;
   for (const line of all) {
     length += line.length + 1;
-    if (kept.length === most || length > mostShown) break;
+    if (kept.length === maxLines || length > maxShown) break;
     kept.push(line);
   }
-  const left = all.length - kept.length;
-  const note = left === 0 ? [] : [`[${left} more lines; ask for less at once]`];
-  return { ok: true, output: [...kept, ...note].join('\n') || '[nothing]', truncated: left > 0 };
+  const omitted = all.length - kept.length;
+  const note = omitted === 0 ? [] : [`[${omitted} more lines; ask for less at once]`];
+  return { ok: true, output: [...kept, ...note].join('\n') || '[nothing]', truncated: omitted > 0 };
 }
 
-export const short = (value: number): string => (value === 0 ? '0' : value.toPrecision(3));
+export const formatNumber = (value: number): string => (value === 0 ? '0' : value.toPrecision(3));

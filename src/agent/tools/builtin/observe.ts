@@ -2,8 +2,8 @@ import type { PendingChange } from '../../shapes/pending-change.ts';
 import type { WorkReceipt } from '../../shapes/receipt.ts';
 import type { Session } from '../../shapes/session.ts';
 import type { ReadTool } from '../../tool.ts';
-import { lines } from './lab-reader.ts';
-import { aNumber, anObject } from './schema.ts';
+import { toLinesOutput } from './lab-reader.ts';
+import { integerSchema, objectSchema } from './schema.ts';
 
 /** Host data for the observe tools. */
 export interface ObserveReader {
@@ -18,52 +18,52 @@ export interface ObserveReader {
   health(): Promise<unknown>;
 }
 
-const limited = anObject({ limit: aNumber(1, 200, 'Rows at most; default 20.') }, []);
-const limitOf = ({ limit }: Readonly<Record<string, unknown>>): number =>
+const limitSchema = objectSchema({ limit: integerSchema(1, 200, 'Rows at most; default 20.') }, []);
+const readLimit = ({ limit }: Readonly<Record<string, unknown>>): number =>
   typeof limit === 'number' ? limit : 20;
 
 /** One JSON object per line, without members that are useless to a model. */
-const rows = (all: readonly object[], most: number, without: readonly string[] = []) => {
-  const shown = all.slice(0, most).map((row) => {
-    const kept = Object.entries(row).filter(([name]) => !without.includes(name));
+const toRowsOutput = (all: readonly object[], limit: number, omittedMembers: readonly string[] = []) => {
+  const shown = all.slice(0, limit).map((row) => {
+    const kept = Object.entries(row).filter(([name]) => !omittedMembers.includes(name));
     return JSON.stringify(Object.fromEntries(kept));
   });
-  const { output, truncated } = lines(shown);
-  return { ok: true, output, truncated: truncated || all.length > most };
+  const { output, truncated } = toLinesOutput(shown);
+  return { ok: true, output, truncated: truncated || all.length > limit };
 };
 
-export function observeTools(observed: ObserveReader): ReadTool[] {
+export function observeTools(reader: ObserveReader): ReadTool[] {
   const definitions: Pick<ReadTool, 'name' | 'description' | 'inputSchema' | 'run'>[] = [
     {
       name: 'observe_sessions',
       description: 'What the host does and did: tasks, runs and external sessions, the live ones first.',
-      inputSchema: limited,
-      run: async (args) => rows(await observed.sessions(), limitOf(args)),
+      inputSchema: limitSchema,
+      run: async (args) => toRowsOutput(await reader.sessions(), readLimit(args)),
     },
     {
       name: 'observe_receipts',
       description: 'Receipts of work that ended, newest first.',
-      inputSchema: limited,
+      inputSchema: limitSchema,
       run: async (args) =>
-        rows(await observed.receipts(limitOf(args)), limitOf(args), ['signature', 'prev_digest', 'contract']),
+        toRowsOutput(await reader.receipts(readLimit(args)), readLimit(args), ['signature', 'prev_digest', 'contract']),
     },
     {
       name: 'observe_pending',
       description: 'Changes that wait for a person to decide.',
-      inputSchema: limited,
-      run: async (args) => rows(await observed.pending(), limitOf(args), ['diff']),
+      inputSchema: limitSchema,
+      run: async (args) => toRowsOutput(await reader.pending(), readLimit(args), ['diff']),
     },
     {
       name: 'observe_telemetry',
       description: 'Work served and tokens measured since the host started.',
-      inputSchema: anObject({}, []),
-      run: async () => lines([JSON.stringify(await observed.telemetry())]),
+      inputSchema: objectSchema({}, []),
+      run: async () => toLinesOutput([JSON.stringify(await reader.telemetry())]),
     },
     {
       name: 'observe_health',
       description: 'Whether the host is well, and which model it runs.',
-      inputSchema: anObject({}, []),
-      run: async () => lines([JSON.stringify(await observed.health())]),
+      inputSchema: objectSchema({}, []),
+      run: async () => toLinesOutput([JSON.stringify(await reader.health())]),
     },
   ];
   return definitions.map((one) => ({ kind: 'read', source: 'builtin', ...one }));

@@ -1,26 +1,26 @@
 import { statSync } from 'node:fs';
 import type { ChangeTool, Proposal, ToolOutput } from '../../tool.ts';
 import type { Confinement } from '../paths/confinement.ts';
-import { resolvePath, Unresolved } from '../paths/resolve.ts';
-import { allows, grantRoots, type PathGrants } from '../paths/roots.ts';
-import { answering, baseMoved, onOneLine, Refusal } from '../refusal.ts';
+import { resolvePath, UnresolvedPath } from '../paths/resolve.ts';
+import { isAllowed, resolveGrantRoots, type PathGrants } from '../paths/roots.ts';
+import { withRefusalAsOutput, baseMovedError, escapeLine, Refusal } from '../refusal.ts';
 import type { Bubblewrap, SandboxLimits } from '../sandbox/bubblewrap.ts';
 import { runSandboxed } from '../sandbox/run.ts';
-import { aChange, aList, aNumber, aPath, aText } from './schema.ts';
-import { intentOf } from './staged-file.ts';
+import { changeSchema, listSchema, integerSchema, pathSchema, textSchema } from './schema.ts';
+import { readIntent } from './staged-file.ts';
 
-const mostSeconds = 600;
+const maxSeconds = 600;
 /** Characters that a person can be expected to read before approving. */
-const mostShown = 65_536;
+const maxShown = 65_536;
 
-interface Args {
+interface CommandArguments {
   readonly intent: string;
   readonly argv: readonly string[];
   readonly cwd?: string;
   readonly timeout_secs?: number;
 }
 
-interface Staged {
+interface StagedCommand {
   readonly argv: readonly string[];
   readonly cwd: string;
   readonly grants: PathGrants;
@@ -40,75 +40,75 @@ export const runCommand = ({ confinement, sandbox, limits }: CommandOptions): Ch
   description:
     'Runs a program in a sandbox without a network: it sees system programs and the granted paths, and writes only where writing is granted and in /tmp, which is gone afterwards.',
   source: 'builtin',
-  inputSchema: aChange(
+  inputSchema: changeSchema(
     {
-      argv: aList(
-        aText('', 32_768),
+      argv: listSchema(
+        textSchema('', 32_768),
         1,
         200,
         'The program and its arguments; for a shell ["sh", "-c", "..."].',
       ),
-      cwd: { ...aPath, description: 'Folder to run in; default the working folder.' },
-      timeout_secs: aNumber(1, mostSeconds, 'Default 60.'),
+      cwd: { ...pathSchema, description: 'Folder to run in; default the working folder.' },
+      timeout_secs: integerSchema(1, maxSeconds, 'Default 60.'),
     },
     ['argv'],
   ),
   unavailable: () => (typeof sandbox === 'string' ? sandbox : undefined),
   propose: (args, context) =>
-    answering(async (): Promise<Proposal> => {
-      const { argv, cwd: argument, timeout_secs: timeout = 60 } = args as unknown as Args;
+    withRefusalAsOutput(async (): Promise<Proposal> => {
+      const { argv, cwd: argument, timeout_secs: timeout = 60 } = args as unknown as CommandArguments;
       if (argv[0] === '' || argv.some((one) => one.includes('\0') || !one.isWellFormed()))
         throw new Refusal('argv: expected a program and arguments without NUL characters.');
-      const shown = argv.map(quoted).join(' ');
-      if (shown.length > mostShown)
+      const shown = argv.map(quoteArgument).join(' ');
+      if (shown.length > maxShown)
         throw new Refusal(
-          `argv: more than ${mostShown} characters, which is more than a person can approve; write a script to a file and run that.`,
+          `argv: more than ${maxShown} characters, which is more than a person can approve; write a script to a file and run that.`,
         );
-      const asked = argument ?? context.cwd;
-      const cwd = asked === undefined ? '/tmp' : (await confinement.allowed(asked, context, 'read')).path;
-      if (cwd !== '/tmp' && !isFolder(cwd)) throw new Refusal(`cwd: ${onOneLine(cwd)} is no folder.`);
+      const requestedCwd = argument ?? context.cwd;
+      const cwd = requestedCwd === undefined ? '/tmp' : (await confinement.resolveAllowed(requestedCwd, context, 'read')).path;
+      if (cwd !== '/tmp' && !isFolder(cwd)) throw new Refusal(`cwd: ${escapeLine(cwd)} is no folder.`);
       const { read, write } = context.grants;
-      const payload: Staged = { argv, cwd, grants: { read, write }, timeout_secs: timeout };
+      const payload: StagedCommand = { argv, cwd, grants: { read, write }, timeout_secs: timeout };
       return {
         kind: 'exec',
-        intent: intentOf(args),
-        summary: `Run ${shown} in ${onOneLine(cwd)}, for at most ${timeout} s, in the sandbox.`,
+        intent: readIntent(args),
+        summary: `Run ${shown} in ${escapeLine(cwd)}, for at most ${timeout} s, in the sandbox.`,
         path: cwd,
         risk: 'high',
         payload,
       };
     }),
   async apply(payload, signal): Promise<ToolOutput> {
-    const { argv, cwd, grants, timeout_secs: timeout } = payload as Staged;
+    const { argv, cwd, grants, timeout_secs: timeout } = payload as StagedCommand;
     if (typeof sandbox === 'string') return { ok: false, output: sandbox, truncated: false };
-    if (await confinement.isDisturbed()) return { ok: false, output: disturbed, truncated: false };
-    const roots = await grantRoots(grants);
-    if (cwd !== '/tmp' && (!allows(roots, cwd, 'read') || !(await isSameFolder(cwd))))
-      throw baseMoved(
+    if (await confinement.isHostDataMoved()) return { ok: false, output: hostDataMovedMessage, truncated: false };
+    const roots = await resolveGrantRoots(grants);
+    if (cwd !== '/tmp' && (!isAllowed(roots, cwd, 'read') || !(await isRealFolder(cwd))))
+      throw baseMovedError(
         `${cwd} is no longer the folder that this command was proposed for, so it was not run.`,
       );
     const mounts = { roots, forbidden: confinement.forbidden };
     const run = await runSandboxed(sandbox, { argv, mounts, cwd, timeoutMs: timeout * 1000 }, limits, signal);
-    const head = run.ended === undefined ? `exit code ${run.code}` : `[ended, because ${run.ended}]`;
-    return { ok: run.code === 0, output: `${head}\n${run.printed}`.trimEnd(), truncated: run.truncated };
+    const head = run.endReason === undefined ? `exit code ${run.code}` : `[ended, because ${run.endReason}]`;
+    return { ok: run.code === 0, output: `${head}\n${run.output}`.trimEnd(), truncated: run.truncated };
   },
 });
 
 /** The host's data are hidden from commands by their path, so a moved folder would be visible. */
-const disturbed =
+const hostDataMovedMessage =
   "No command was run: the host's own data are not where they were when it started. Put them back, or start the host again.";
 
 /** Whether a path is still a folder without links in it. */
-async function isSameFolder(path: string): Promise<boolean> {
+async function isRealFolder(path: string): Promise<boolean> {
   try {
     return (await resolvePath(path)).real === path && isFolder(path);
   } catch (error) {
-    if (error instanceof Unresolved) return false;
+    if (error instanceof UnresolvedPath) return false;
     throw error;
   }
 }
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 
-const quoted = (word: string): string =>
-  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${onOneLine(word).replaceAll("'", `'\\''`)}'`;
+const quoteArgument = (word: string): string =>
+  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${escapeLine(word).replaceAll("'", `'\\''`)}'`;

@@ -1,25 +1,25 @@
-type Member = Readonly<Record<string, unknown>>;
+type SchemaMember = Readonly<Record<string, unknown>>;
 
 /** Builders of input schemas. They use only keywords that constrained decoding enforces. */
-export const aText = (description: string, maxLength?: number): Member => ({
+export const textSchema = (description: string, maxLength?: number): SchemaMember => ({
   type: 'string',
   ...(maxLength === undefined ? {} : { maxLength }),
   description,
 });
 
-export const oneOf = (values: readonly string[], description: string): Member => ({
+export const enumSchema = (values: readonly string[], description: string): SchemaMember => ({
   type: 'string',
   enum: values,
   description,
 });
-export const aFlag = (description: string): Member => ({ type: 'boolean', description });
-export const aNumber = (minimum: number, maximum: number, description: string): Member => ({
+export const flagSchema = (description: string): SchemaMember => ({ type: 'boolean', description });
+export const integerSchema = (minimum: number, maximum: number, description: string): SchemaMember => ({
   type: 'integer',
   minimum,
   maximum,
   description,
 });
-export const aList = (items: Member, minItems: number, maxItems: number, description: string): Member => ({
+export const listSchema = (items: SchemaMember, minItems: number, maxItems: number, description: string): SchemaMember => ({
   type: 'array',
   items,
   minItems,
@@ -27,10 +27,10 @@ export const aList = (items: Member, minItems: number, maxItems: number, descrip
   description,
 });
 
-export const anObject = (
-  properties: Readonly<Record<string, Member>>,
+export const objectSchema = (
+  properties: Readonly<Record<string, SchemaMember>>,
   required: readonly string[],
-): Member => ({
+): SchemaMember => ({
   type: 'object',
   properties,
   required,
@@ -41,8 +41,8 @@ export const anObject = (
  * The last member of every change tool, shown to the person who decides. It is last because a small model that gives
  * its reasons first gets path and contents wrong (3 of 120 right instead of 69).
  */
-const intent = aText('Why you make this change, in one sentence for the person who decides about it.', 500);
-export const aChange = (properties: Readonly<Record<string, Member>>, required: readonly string[]): Member =>
-  anObject({ ...properties, intent }, [...required, 'intent']);
+const intentSchema = textSchema('Why you make this change, in one sentence for the person who decides about it.', 500);
+export const changeSchema = (properties: Readonly<Record<string, SchemaMember>>, required: readonly string[]): SchemaMember =>
+  objectSchema({ ...properties, intent: intentSchema }, [...required, 'intent']);
 
-export const aPath = aText('Absolute, or relative to the working folder.', 4096);
+export const pathSchema = textSchema('Absolute, or relative to the working folder.', 4096);

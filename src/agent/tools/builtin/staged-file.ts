@@ -1,26 +1,26 @@
 import { basename } from 'node:path';
 import type { Proposal, ToolContext, ToolOutput } from '../../tool.ts';
 import { unifiedDiff } from '../diff.ts';
-import { type Allowed, type Confinement, undisturbed } from '../paths/confinement.ts';
-import { type Entry, Swapped } from '../paths/folder.ts';
+import { type AllowedPath, type Confinement, retryWhenSwapped } from '../paths/confinement.ts';
+import { type Entry, PathSwapped } from '../paths/folder.ts';
 import {
-  absent,
+  absentHash,
   type BaseHash,
-  hashOf,
-  Moved,
+  hashBytes,
+  BaseMoved,
   removeEmptyFolder,
   removeFile,
   replaceFile,
-  hashOfFile,
-  textOf,
-  wholeFile,
+  hashFile,
+  decodeText,
+  readWholeFile,
   withFile,
 } from '../paths/files.ts';
-import { baseMoved, codeOf, fileRefusal, onOneLine, Refusal, refused, said } from '../refusal.ts';
-import { unseenNote } from '../unseen.ts';
+import { baseMovedError, systemErrorCode, toFileRefusal, escapeLine, Refusal, refusedOutput, okOutput } from '../refusal.ts';
+import { invisibleCharactersWarning } from '../unseen.ts';
 
 /** Maximum bytes of a text that is written or edited, before and after. */
-export const mostBytes = 1024 * 1024;
+export const maxTextBytes = 1024 * 1024;
 
 /** Complete payload of a file change, from which any process can apply it. */
 export interface StagedFile {
@@ -33,21 +33,21 @@ export interface StagedFile {
 }
 
 /** Reads the text of a file; undefined when there is none. @throws Refusal when it is not text, or too large */
-export async function textAt(
+export async function readTextFile(
   confinement: Confinement,
-  allowed: Allowed,
+  allowed: AllowedPath,
   signal: AbortSignal,
 ): Promise<{ text: string; base: BaseHash } | undefined> {
   if (allowed.missing.length > 0) return undefined;
-  return await undisturbed(allowed.shown, async () => {
+  return await retryWhenSwapped(allowed.shown, async () => {
     const folder = await confinement.openParent(allowed);
     try {
       return await withFile(folder, basename(allowed.path), async (file) => {
-        const bytes = await wholeFile(file, allowed.shown, mostBytes, signal);
-        const text = textOf(bytes);
+        const bytes = await readWholeFile(file, allowed.shown, maxTextBytes, signal);
+        const text = decodeText(bytes);
         if (text === undefined)
           throw new Refusal(`${allowed.shown} is binary (or no UTF-8 text); only text files can be changed.`);
-        return { text, base: hashOf(bytes) };
+        return { text, base: hashBytes(bytes) };
       });
     } finally {
       await folder.close();
@@ -56,22 +56,22 @@ export async function textAt(
 }
 
 /** Creates the proposal to write a text to a file. */
-export function proposedText(
+export function proposeText(
   {
     allowed,
     before,
     after,
-  }: { allowed: Allowed; before: { text: string; base: BaseHash } | undefined; after: string },
+  }: { allowed: AllowedPath; before: { text: string; base: BaseHash } | undefined; after: string },
   args: { readonly intent?: unknown },
   { grants }: ToolContext,
 ): Proposal {
   const bytes = Buffer.byteLength(after);
-  if (bytes > mostBytes)
-    throw new Refusal(`The text would have ${bytes} bytes; at most ${mostBytes} can be written at once.`);
+  if (bytes > maxTextBytes)
+    throw new Refusal(`The text would have ${bytes} bytes; at most ${maxTextBytes} can be written at once.`);
   if (!after.isWellFormed() || after.includes('\0'))
     throw new Refusal('The text holds NUL characters or half surrogate pairs, which no text file may hold.');
   if (before?.text === after) throw new Refusal(`${allowed.shown} holds exactly this text already.`);
-  const base = before?.base ?? absent;
+  const base = before?.base ?? absentHash;
   const payload: StagedFile = {
     path: allowed.path,
     write: grants.write,
@@ -80,8 +80,8 @@ export function proposedText(
   };
   return {
     kind: 'file_write',
-    intent: intentOf(args),
-    summary: `${before ? 'Replace' : 'Create'} ${onOneLine(allowed.path)} (${bytes} bytes).${unseenNote(before?.text ?? '', after)}`,
+    intent: readIntent(args),
+    summary: `${before ? 'Replace' : 'Create'} ${escapeLine(allowed.path)} (${bytes} bytes).${invisibleCharactersWarning(before?.text ?? '', after)}`,
     path: allowed.path,
     diff: unifiedDiff(allowed.path, before?.text, after),
     baseHash: base,
@@ -91,13 +91,13 @@ export function proposedText(
 }
 
 /** The intent on one line, so that a model cannot imitate texts of the host. */
-export const intentOf = ({ intent }: { readonly intent?: unknown }): string =>
-  typeof intent === 'string' ? onOneLine(intent.replaceAll(/\s+/g, ' ').trim()) : '';
+export const readIntent = ({ intent }: { readonly intent?: unknown }): string =>
+  typeof intent === 'string' ? escapeLine(intent.replaceAll(/\s+/g, ' ').trim()) : '';
 
 /** Applies file changes one at a time, so that of two changes with the same base only the first succeeds. */
 export class FileChanges {
   readonly #confinement: Confinement;
-  #last: Promise<unknown> = Promise.resolve();
+  #lastChange: Promise<unknown> = Promise.resolve();
 
   constructor(confinement: Confinement) {
     this.#confinement = confinement;
@@ -105,31 +105,31 @@ export class FileChanges {
 
   /** @throws AgentError `base_moved` */
   async apply(staged: StagedFile, signal: AbortSignal): Promise<ToolOutput> {
-    const mine = this.#last.then(() => this.#apply(staged, signal));
-    this.#last = mine.catch(() => undefined);
-    return await mine;
+    const thisChange = this.#lastChange.then(() => this.#apply(staged, signal));
+    this.#lastChange = thisChange.catch(() => undefined);
+    return await thisChange;
   }
 
   /** Compares the file with the change. Checks the grants again, so that it discloses nothing about a closed path. */
   async verify({ path, write, base, change }: StagedFile): Promise<'applied' | 'not_applied' | 'unknown'> {
     const scope = { grants: { read: [], write: [...write] }, cwd: undefined };
-    const allowed = await this.#confinement.allowed(path, scope, 'write', false);
+    const allowed = await this.#confinement.resolveAllowed(path, scope, 'write', false);
     if (allowed.path !== path) return 'unknown';
-    const holds = await this.#holds(allowed, 'remove' in change && change.remove === 'empty_folder');
-    const wanted = 'contents' in change ? hashOf(Buffer.from(change.contents)) : absent;
-    if (holds === wanted) return 'applied';
-    return holds === base ? 'not_applied' : 'unknown';
+    const currentHash = await this.#readCurrentHash(allowed, 'remove' in change && change.remove === 'empty_folder');
+    const wantedHash = 'contents' in change ? hashBytes(Buffer.from(change.contents)) : absentHash;
+    if (currentHash === wantedHash) return 'applied';
+    return currentHash === base ? 'not_applied' : 'unknown';
   }
 
   /** Hash of the current content; undefined when a folder was replaced. @throws when a file was replaced */
-  async #holds(allowed: Allowed, folder: boolean): Promise<BaseHash | undefined> {
-    if (allowed.missing.length > 0) return absent;
+  async #readCurrentHash(allowed: AllowedPath, folder: boolean): Promise<BaseHash | undefined> {
+    if (allowed.missing.length > 0) return absentHash;
     const parent = await this.#confinement.openParent(allowed);
     try {
       const name = basename(allowed.path);
-      if (folder) return heldFolder(await parent.kind(name));
-      const never = new AbortController().signal;
-      return (await withFile(parent, name, (file) => hashOfFile(file, never))) ?? absent;
+      if (folder) return folderHash(await parent.kind(name));
+      const noSignal = new AbortController().signal;
+      return (await withFile(parent, name, (file) => hashFile(file, noSignal))) ?? absentHash;
     } finally {
       await parent.close();
     }
@@ -139,10 +139,10 @@ export class FileChanges {
     const { path, write, base, change } = staged;
     try {
       const scope = { grants: { read: [], write: [...write] }, cwd: undefined };
-      const allowed = await this.#confinement.allowed(path, scope, 'write', false);
-      if (allowed.path !== path) throw new Moved('a link is in the way');
-      const making = 'contents' in change && base === absent;
-      const folder = await this.#confinement.openParent(allowed, making);
+      const allowed = await this.#confinement.resolveAllowed(path, scope, 'write', false);
+      if (allowed.path !== path) throw new BaseMoved('a link is in the way');
+      const isCreating = 'contents' in change && base === absentHash;
+      const folder = await this.#confinement.openParent(allowed, isCreating);
       try {
         const name = basename(path);
         if ('contents' in change) await replaceFile(folder, name, Buffer.from(change.contents), base, signal);
@@ -152,31 +152,31 @@ export class FileChanges {
         await folder.close();
       }
     } catch (error) {
-      throwOrTell(error, path);
-      return refused((fileRefusal(error, path) as Error).message);
+      rethrowUnlessRetryable(error, path);
+      return refusedOutput((toFileRefusal(error, path) as Error).message);
     }
-    return said(`${done(staged)} ${path}.`);
+    return okOutput(`${describeChange(staged)} ${path}.`);
   }
 }
 
 /** Hash of a folder, which is always proposed as empty. */
-function heldFolder(kind: Entry['kind'] | undefined): BaseHash | undefined {
-  if (kind === undefined) return absent;
-  return kind === 'folder' ? hashOf(Buffer.alloc(0)) : undefined;
+function folderHash(kind: Entry['kind'] | undefined): BaseHash | undefined {
+  if (kind === undefined) return absentHash;
+  return kind === 'folder' ? hashBytes(Buffer.alloc(0)) : undefined;
 }
 
-const done = ({ base, change }: StagedFile): string => {
+const describeChange = ({ base, change }: StagedFile): string => {
   if ('remove' in change) return 'Deleted';
-  return base === absent ? 'Created' : 'Replaced';
+  return base === absentHash ? 'Created' : 'Replaced';
 };
 
 /** Rethrows an error; returns for file system errors after which the change may succeed later, such as a full disk. */
-function throwOrTell(error: unknown, path: string): void {
-  const gone = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ELOOP'].includes(codeOf(error) ?? '');
-  if (error instanceof Moved || error instanceof Refusal || error instanceof Swapped || gone)
-    throw baseMoved(
+function rethrowUnlessRetryable(error: unknown, path: string): void {
+  const isGone = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ELOOP'].includes(systemErrorCode(error) ?? '');
+  if (error instanceof BaseMoved || error instanceof Refusal || error instanceof PathSwapped || isGone)
+    throw baseMovedError(
       `${path} is not what it was when this change was proposed, so nothing was done. Discard the change, and have it made again.`,
       { cause: error },
     );
-  if (!(fileRefusal(error, path) instanceof Refusal)) throw error;
+  if (!(toFileRefusal(error, path) instanceof Refusal)) throw error;
 }

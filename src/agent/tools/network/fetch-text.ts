@@ -1,16 +1,16 @@
 import http from 'node:http';
 import https from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
-import { type Address, answerLookup, type Resolve } from '../../../addresses/resolve.ts';
-import { unlessAborted } from '../../../util/abort.ts';
-import { codeOf, onOneLine, Refusal } from '../refusal.ts';
+import { type Address, respondToLookup, type ResolveHost } from '../../../addresses/resolve.ts';
+import { raceAbort } from '../../../util/abort.ts';
+import { systemErrorCode, escapeLine, Refusal } from '../refusal.ts';
 import { readText, type TextLimits } from './read-text.ts';
-import { allowedAddresses, targetOf } from './hosts.ts';
+import { allowedAddresses, toTarget } from './hosts.ts';
 
 export interface FetchLimits extends TextLimits {
   /** Timeout of the whole request: name resolution, redirects and body. */
   readonly timeoutMs: number;
-  readonly mostRedirects: number;
+  readonly maxRedirects: number;
 }
 
 export interface Fetched {
@@ -22,11 +22,11 @@ export interface Fetched {
   readonly truncated: boolean;
 }
 
-interface Asked {
+interface FetchRequest {
   readonly url: string;
   /** `grants.network`. */
   readonly grants: readonly string[];
-  readonly resolve: Resolve;
+  readonly resolve: ResolveHost;
   readonly limits: FetchLimits;
   readonly signal: AbortSignal;
 }
@@ -36,68 +36,68 @@ interface Asked {
  * the addresses that the grant allows. The connection goes only to these addresses.
  * @throws Refusal
  */
-export async function fetchText({ url: first, grants, resolve, limits, signal }: Asked): Promise<Fetched> {
+export async function fetchText({ url: startUrl, grants, resolve, limits, signal }: FetchRequest): Promise<Fetched> {
   const timeout = AbortSignal.timeout(limits.timeoutMs);
-  const both = AbortSignal.any([signal, timeout]);
+  const combinedSignal = AbortSignal.any([signal, timeout]);
   try {
-    let url = parsed(first);
+    let url = parseTarget(startUrl);
     for (let hops = 0; ; hops += 1) {
-      const addresses = await vetted(url, grants, resolve, both);
-      const answer = await request(url, addresses, both);
-      const { statusCode: status = 0, headers } = answer;
+      const addresses = await checkAddresses(url, grants, resolve, combinedSignal);
+      const response = await sendRequest(url, addresses, combinedSignal);
+      const { statusCode: status = 0, headers } = response;
       if (![301, 302, 303, 307, 308].includes(status) || headers.location === undefined) {
         try {
           return {
             status,
-            reason: onOneLine(answer.statusMessage ?? ''),
+            reason: escapeLine(response.statusMessage ?? ''),
             url: url.href,
-            type: onOneLine(headers['content-type'] ?? ''),
-            ...(await readText(answer, limits)),
+            type: escapeLine(headers['content-type'] ?? ''),
+            ...(await readText(response, limits)),
           };
         } finally {
-          answer.destroy();
+          response.destroy();
         }
       }
-      answer.destroy();
-      if (hops === limits.mostRedirects)
-        throw new Refusal(`${onOneLine(first)} redirects more than ${limits.mostRedirects} times.`);
-      url = parsed(headers.location, url);
+      response.destroy();
+      if (hops === limits.maxRedirects)
+        throw new Refusal(`${escapeLine(startUrl)} redirects more than ${limits.maxRedirects} times.`);
+      url = parseTarget(headers.location, url);
     }
   } catch (error) {
     signal.throwIfAborted();
     if (timeout.aborted)
       throw new Refusal(
-        `${onOneLine(first)} did not answer whole within ${limits.timeoutMs / 1000} seconds.`,
+        `${escapeLine(startUrl)} did not answer whole within ${limits.timeoutMs / 1000} seconds.`,
         {
           cause: error,
         },
       );
-    if (error instanceof Refusal || codeOf(error) === undefined) throw error;
-    throw new Refusal(`${onOneLine(first)} cannot be fetched: ${codeOf(error)}.`, { cause: error });
+    if (error instanceof Refusal || systemErrorCode(error) === undefined) throw error;
+    throw new Refusal(`${escapeLine(startUrl)} cannot be fetched: ${systemErrorCode(error)}.`, { cause: error });
   }
 }
 
 /** @param base the redirecting URL */
-function parsed(text: string, base?: URL): URL {
-  const shown = onOneLine(text.slice(0, 200));
-  const what = base ? `The redirect of ${base.origin}` : 'url';
-  if (!URL.canParse(text, base)) throw new Refusal(`${what}: expected an absolute URL, got '${shown}'.`);
+function parseTarget(text: string, base?: URL): URL {
+  const shown = escapeLine(text.slice(0, 200));
+  const label = base ? `The redirect of ${base.origin}` : 'url';
+  if (!URL.canParse(text, base)) throw new Refusal(`${label}: expected an absolute URL, got '${shown}'.`);
   const url = new URL(text, base);
   if (url.protocol !== 'http:' && url.protocol !== 'https:')
-    throw new Refusal(`${what}: only http and https are fetched, not '${url.protocol}'.`);
+    throw new Refusal(`${label}: only http and https are fetched, not '${url.protocol}'.`);
   if (url.username !== '' || url.password !== '')
-    throw new Refusal(`${what}: a URL with a user name or a password in it is not fetched.`);
+    throw new Refusal(`${label}: a URL with a user name or a password in it is not fetched.`);
   url.hash = '';
   return url;
 }
 
-async function vetted(
+async function checkAddresses(
   url: URL,
   grants: readonly string[],
-  resolve: Resolve,
+  resolve: ResolveHost,
   signal: AbortSignal,
 ): Promise<readonly Address[]> {
-  const target = targetOf(url);
+  const target = toTarget(url);
   const allowed = allowedAddresses(grants, target);
   if (!allowed)
     throw new Refusal(
@@ -105,7 +105,7 @@ async function vetted(
     );
   const family = isIP(target.host);
   const addresses =
-    family === 0 ? await named(target.host, resolve, signal) : [{ address: target.host, family }];
+    family === 0 ? await resolveHost(target.host, resolve, signal) : [{ address: target.host, family }];
   // One forbidden address refuses the host: DNS rebinding uses such a name to reach a private machine.
   if (addresses.length === 0 || !addresses.every(({ address }) => allowed(address)))
     throw new Refusal(
@@ -114,25 +114,25 @@ async function vetted(
   return addresses;
 }
 
-async function named(host: string, resolve: Resolve, signal: AbortSignal): Promise<readonly Address[]> {
+async function resolveHost(host: string, resolve: ResolveHost, signal: AbortSignal): Promise<readonly Address[]> {
   // Name resolution cannot be aborted; after the signal its result is ignored.
-  return await unlessAborted(resolve(host), signal);
+  return await raceAbort(resolve(host), signal);
 }
 
-function request(
+function sendRequest(
   url: URL,
   addresses: readonly Address[],
   signal: AbortSignal,
 ): Promise<http.IncomingMessage> {
-  const pinned: LookupFunction = (_host, options, done) => answerLookup(addresses, options, done);
+  const pinnedLookup: LookupFunction = (_host, options, done) => respondToLookup(addresses, options, done);
   const { get, Agent } = url.protocol === 'https:' ? https : http;
   return new Promise((resolve, reject) => {
-    const asked = get(
+    const clientRequest = get(
       url,
       {
         // A new agent: no reused connection, and no proxy from the environment.
         agent: new Agent({ keepAlive: false }),
-        lookup: pinned,
+        lookup: pinnedLookup,
         signal,
         maxHeaderSize: 32 * 1024,
         headers: {
@@ -143,7 +143,7 @@ function request(
       },
       resolve,
     );
-    asked.on('error', reject);
-    asked.on('upgrade', (_answer, socket) => socket.destroy(new Error('upgraded')));
+    clientRequest.on('error', reject);
+    clientRequest.on('upgrade', (_answer, socket) => socket.destroy(new Error('upgraded')));
   });
 }

@@ -1,13 +1,13 @@
 import { dirname, isAbsolute, join, resolve, sep } from 'node:path';
-import { fileRefusal, onOneLine, Refusal } from '../refusal.ts';
-import { Folder, Forbidden, Swapped } from './folder.ts';
-import { isWithin, type Resolved, resolvePath, Unresolved } from './resolve.ts';
-import { allows, grantRoots, type PathGrants } from './roots.ts';
+import { toFileRefusal, escapeLine, Refusal } from '../refusal.ts';
+import { Folder, ForbiddenFolders, PathSwapped } from './folder.ts';
+import { isWithin, type Resolved, resolvePath, UnresolvedPath } from './resolve.ts';
+import { isAllowed, resolveGrantRoots, type PathGrants } from './roots.ts';
 
-const tries = 8;
+const maxAttempts = 8;
 
 /** A path that the grants allow. */
-export interface Allowed {
+export interface AllowedPath {
   /** The argument in printable form. */
   readonly shown: string;
   /** Absolute real path, without links. */
@@ -16,7 +16,7 @@ export interface Allowed {
   readonly missing: readonly string[];
 }
 
-export interface Scope {
+export interface PathScope {
   readonly grants: PathGrants;
   readonly cwd: string | undefined;
 }
@@ -29,54 +29,54 @@ export interface Scope {
 export class Confinement {
   /** Forbidden paths, as configured. */
   readonly forbidden: readonly string[];
-  readonly #forbidden: Forbidden;
+  readonly #forbidden: ForbiddenFolders;
 
   /** @param forbidden absolute paths that no agent may access, whatever its grants */
   constructor(forbidden: readonly string[]) {
     this.forbidden = forbidden;
     // /proc exposes the environment and memory of the host; a sandbox has its own /proc.
-    this.#forbidden = new Forbidden([...forbidden, '/proc']);
+    this.#forbidden = new ForbiddenFolders([...forbidden, '/proc']);
   }
 
   /** Resolves and checks a path. @throws Refusal when it is not granted, or does not exist and is to be read */
-  async allowed(
+  async resolveAllowed(
     argument: string,
-    { grants, cwd }: Scope,
+    { grants, cwd }: PathScope,
     access: 'read' | 'write',
     follow = true,
-  ): Promise<Allowed> {
-    const shown = onOneLine(argument.length > 200 ? `${argument.slice(0, 200)}...` : argument);
+  ): Promise<AllowedPath> {
+    const shown = escapeLine(argument.length > 200 ? `${argument.slice(0, 200)}...` : argument);
     if (argument === '' || argument.includes('\0') || !argument.isWellFormed())
       throw new Refusal(`path: expected a path without NUL characters, got '${shown}'.`);
     if (!isAbsolute(argument) && cwd === undefined)
       throw new Refusal(`${shown} is relative, and there is no working folder; give an absolute path.`);
-    const roots = await grantRoots(grants);
-    const outside = () => new Refusal(notGranted(shown, roots.length === 0, access));
-    let found: Resolved;
+    const roots = await resolveGrantRoots(grants);
+    const notGrantedError = () => new Refusal(describeNotGranted(shown, roots.length === 0, access));
+    let resolved: Resolved;
     try {
       // `resolve` must not be used: `..` after a link is resolved by resolvePath.
-      found = await resolvePath(
+      resolved = await resolvePath(
         isAbsolute(argument) ? argument : `${resolve(cwd ?? '')}${sep}${argument}`,
         follow,
       );
     } catch (error) {
-      if (!(error instanceof Unresolved)) throw error;
+      if (!(error instanceof UnresolvedPath)) throw error;
       // The error must not disclose what exists outside of the grants.
-      if (!allows(roots, error.reached, 'read')) throw outside();
-      throw fileRefusal(Object.assign(new Error(error.message), { code: error.code }), shown);
+      if (!isAllowed(roots, error.reachedFolder, 'read')) throw notGrantedError();
+      throw toFileRefusal(Object.assign(new Error(error.message), { code: error.code }), shown);
     }
-    const path = join(found.real, ...found.missing);
-    if (!allows(roots, path, access)) throw outside();
+    const path = join(resolved.real, ...resolved.missing);
+    if (!isAllowed(roots, path, access)) throw notGrantedError();
     if (this.#forbidden.paths.some((one) => isWithin(one, path)))
       throw new Refusal(`${shown} belongs to the host itself; no agent may reach it.`);
-    if (access === 'read' && found.missing.length > 0)
+    if (access === 'read' && resolved.missing.length > 0)
       throw new Refusal(`${shown}: there is no such file or folder.`);
-    return { shown, path, missing: found.missing };
+    return { shown, path, missing: resolved.missing };
   }
 
   /** Whether a forbidden path was moved since the start of the host. */
-  async isDisturbed(): Promise<boolean> {
-    return await this.#forbidden.moved();
+  async isHostDataMoved(): Promise<boolean> {
+    return await this.#forbidden.hasMoved();
   }
 
   /** Opens an allowed folder. @throws Swapped */
@@ -88,14 +88,14 @@ export class Confinement {
    * Opens the parent folder of an allowed path; creates missing folders when `createMissing` is true.
    * @throws Swapped
    */
-  async openParent({ path, missing }: Allowed, make = false): Promise<Folder> {
-    const wanted = missing.slice(0, -1);
-    if (!make || wanted.length === 0) return await this.open(dirname(path));
+  async openParent({ path, missing }: AllowedPath, createMissing = false): Promise<Folder> {
+    const missingFolders = missing.slice(0, -1);
+    if (!createMissing || missingFolders.length === 0) return await this.open(dirname(path));
     let folder = await this.open(join(path, ...missing.map(() => '..')));
-    for (const name of wanted) {
+    for (const name of missingFolders) {
       const parent = folder;
       try {
-        folder = await parent.madeFolder(name);
+        folder = await parent.openOrCreateFolder(name);
       } finally {
         await parent.close();
       }
@@ -108,20 +108,20 @@ export class Confinement {
  * Retries an operation when a part of its path was replaced meanwhile.
  * @throws Refusal
  */
-export async function undisturbed<Answer>(shown: string, work: () => Promise<Answer>): Promise<Answer> {
-  for (let left = tries; ; left -= 1) {
+export async function retryWhenSwapped<Answer>(shown: string, run: () => Promise<Answer>): Promise<Answer> {
+  for (let attemptsLeft = maxAttempts; ; attemptsLeft -= 1) {
     try {
-      return await work();
+      return await run();
     } catch (error) {
-      if (!(error instanceof Swapped)) throw fileRefusal(error, shown);
-      if (left === 1) throw new Refusal(`${shown} changes while it is being opened; try again later.`);
+      if (!(error instanceof PathSwapped)) throw toFileRefusal(error, shown);
+      if (attemptsLeft === 1) throw new Refusal(`${shown} changes while it is being opened; try again later.`);
     }
   }
 }
 
-function notGranted(shown: string, none: boolean, access: 'read' | 'write'): string {
+function describeNotGranted(shown: string, hasNoGrants: boolean, access: 'read' | 'write'): string {
   const what = access === 'read' ? 'reading' : 'writing';
-  return none
+  return hasNoGrants
     ? `${shown}: this agent was granted no paths, so it reads and writes no files.`
     : `${shown} is outside of the paths that this agent was granted for ${what}.`;
 }

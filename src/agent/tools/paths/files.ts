@@ -1,19 +1,19 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, link, lstat, open, rename, rmdir, unlink } from 'node:fs/promises';
-import { codeOf, Refusal } from '../refusal.ts';
+import { systemErrorCode, Refusal } from '../refusal.ts';
 import type { Folder } from './folder.ts';
 
 /** Hash of a file's content: `sha256:` and hex, or `absent`. */
 export type BaseHash = string;
-export const absent: BaseHash = 'absent';
-export const hashOf = (bytes: Uint8Array): BaseHash =>
+export const absentHash: BaseHash = 'absent';
+export const hashBytes = (bytes: Uint8Array): BaseHash =>
   `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
 
 const chunkBytes = 256 * 1024;
 
 /** Reads a file in chunks, which share one buffer. */
-export async function* pieces(file: FileHandle, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+export async function* readChunks(file: FileHandle, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   const buffer = Buffer.allocUnsafe(chunkBytes);
   for (;;) {
     signal.throwIfAborted();
@@ -24,27 +24,27 @@ export async function* pieces(file: FileHandle, signal: AbortSignal): AsyncGener
 }
 
 /** Reads a whole file. @throws Refusal when it is larger than the limit */
-export async function wholeFile(
+export async function readWholeFile(
   file: FileHandle,
   shown: string,
-  mostBytes: number,
+  maxBytes: number,
   signal: AbortSignal,
 ): Promise<Buffer> {
   const parts: Buffer[] = [];
   let bytes = 0;
   // The reported size is not used: it is 0 in /proc, and files may grow.
-  for await (const piece of pieces(file, signal)) {
-    bytes += piece.length;
-    if (bytes > mostBytes)
-      throw new Refusal(`${shown} is larger than the ${mostBytes} bytes that can be changed at once.`);
-    parts.push(Buffer.from(piece));
+  for await (const chunk of readChunks(file, signal)) {
+    bytes += chunk.length;
+    if (bytes > maxBytes)
+      throw new Refusal(`${shown} is larger than the ${maxBytes} bytes that can be changed at once.`);
+    parts.push(Buffer.from(chunk));
   }
   return Buffer.concat(parts);
 }
 
-export async function hashOfFile(file: FileHandle, signal: AbortSignal): Promise<BaseHash> {
+export async function hashFile(file: FileHandle, signal: AbortSignal): Promise<BaseHash> {
   const hash = createHash('sha256');
-  for await (const piece of pieces(file, signal)) hash.update(piece);
+  for await (const chunk of readChunks(file, signal)) hash.update(chunk);
   return `sha256:${hash.digest('hex')}`;
 }
 
@@ -56,9 +56,9 @@ export async function withFile<Answer>(
 ): Promise<Answer | undefined> {
   let file: FileHandle;
   try {
-    file = await folder.file(name);
+    file = await folder.openFile(name);
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined;
+    if (systemErrorCode(error) === 'ENOENT') return undefined;
     throw error;
   }
   try {
@@ -69,11 +69,11 @@ export async function withFile<Answer>(
 }
 
 /** The base of a change has changed; nothing was done. */
-export class Moved extends Error {}
+export class BaseMoved extends Error {}
 
-async function requireBase(folder: Folder, name: string, base: BaseHash, signal: AbortSignal): Promise<void> {
-  const now = (await withFile(folder, name, (file) => hashOfFile(file, signal))) ?? absent;
-  if (now !== base) throw new Moved(`${now} instead of ${base}`);
+async function checkBase(folder: Folder, name: string, base: BaseHash, signal: AbortSignal): Promise<void> {
+  const currentHash = (await withFile(folder, name, (file) => hashFile(file, signal))) ?? absentHash;
+  if (currentHash !== base) throw new BaseMoved(`${currentHash} instead of ${base}`);
 }
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants;
@@ -91,25 +91,25 @@ export async function replaceFile(
   base: BaseHash,
   signal: AbortSignal,
 ): Promise<void> {
-  await requireBase(folder, name, base, signal);
-  const temporary = folder.at(`.lathe-${randomBytes(8).toString('hex')}.tmp`);
-  const old = base === absent ? undefined : await lstat(folder.at(name));
-  const file = await open(temporary, O_WRONLY | O_CREAT | O_EXCL | (O_NOFOLLOW ?? 0), old ? 0o600 : 0o666);
+  await checkBase(folder, name, base, signal);
+  const temporary = folder.entryPath(`.lathe-${randomBytes(8).toString('hex')}.tmp`);
+  const existing = base === absentHash ? undefined : await lstat(folder.entryPath(name));
+  const file = await open(temporary, O_WRONLY | O_CREAT | O_EXCL | (O_NOFOLLOW ?? 0), existing ? 0o600 : 0o666);
   try {
     try {
       await file.writeFile(contents);
-      if (old) {
-        await file.chown(old.uid, old.gid).catch(() => undefined);
+      if (existing) {
+        await file.chown(existing.uid, existing.gid).catch(() => undefined);
         // Without setuid and setgid bits, which would give the new contents the owner's rights.
-        await file.chmod(old.mode & 0o777);
+        await file.chmod(existing.mode & 0o777);
       }
       await file.sync();
     } finally {
       await file.close();
     }
-    await requireBase(folder, name, base, signal);
-    if (base === absent) await placeNew(temporary, folder.at(name));
-    else await rename(temporary, folder.at(name));
+    await checkBase(folder, name, base, signal);
+    if (base === absentHash) await linkNewFile(temporary, folder.entryPath(name));
+    else await rename(temporary, folder.entryPath(name));
   } catch (error) {
     await unlink(temporary).catch(() => undefined);
     throw error;
@@ -117,12 +117,12 @@ export async function replaceFile(
   await folder.sync();
 }
 
-async function placeNew(temporary: string, path: string): Promise<void> {
+async function linkNewFile(temporary: string, path: string): Promise<void> {
   try {
     await link(temporary, path);
   } catch (error) {
-    const code = codeOf(error);
-    if (code === 'EEXIST') throw new Moved('there is a file by now', { cause: error });
+    const code = systemErrorCode(error);
+    if (code === 'EEXIST') throw new BaseMoved('there is a file by now', { cause: error });
     // A file system without hard links.
     if (code !== 'EPERM' && code !== 'ENOTSUP' && code !== 'EOPNOTSUPP' && code !== 'ENOSYS') throw error;
     await rename(temporary, path);
@@ -138,18 +138,18 @@ export async function removeFile(
   base: BaseHash,
   signal: AbortSignal,
 ): Promise<void> {
-  await requireBase(folder, name, base, signal);
-  await unlink(folder.at(name));
+  await checkBase(folder, name, base, signal);
+  await unlink(folder.entryPath(name));
   await folder.sync();
 }
 
 /** @throws Moved when it is gone, or no longer empty */
 export async function removeEmptyFolder(folder: Folder, name: string): Promise<void> {
   try {
-    await rmdir(folder.at(name));
+    await rmdir(folder.entryPath(name));
   } catch (error) {
-    const code = codeOf(error) ?? '';
-    if (['ENOENT', 'ENOTDIR', 'ENOTEMPTY', 'EEXIST'].includes(code)) throw new Moved(code, { cause: error });
+    const code = systemErrorCode(error) ?? '';
+    if (['ENOENT', 'ENOTDIR', 'ENOTEMPTY', 'EEXIST'].includes(code)) throw new BaseMoved(code, { cause: error });
     throw error;
   }
   await folder.sync();
@@ -158,7 +158,7 @@ export async function removeEmptyFolder(folder: Folder, name: string): Promise<v
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** Decodes UTF-8; undefined for invalid UTF-8 or NUL characters. */
-export function textOf(bytes: Uint8Array): string | undefined {
+export function decodeText(bytes: Uint8Array): string | undefined {
   if (bytes.includes(0)) return undefined;
   try {
     return utf8.decode(bytes);

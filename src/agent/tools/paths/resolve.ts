@@ -1,8 +1,8 @@
 import { lstat, readlink } from 'node:fs/promises';
 import { dirname, join, parse, sep } from 'node:path';
-import { codeOf } from '../refusal.ts';
+import { systemErrorCode } from '../refusal.ts';
 
-const mostLinks = 40; // as the kernel's own limit
+const maxLinks = 40; // as the kernel's own limit
 
 /** A resolved absolute path. */
 export interface Resolved {
@@ -11,22 +11,22 @@ export interface Resolved {
   /** Following names, which do not exist. */
   readonly missing: readonly string[];
   /** Real paths of all folders in which a name was looked up. */
-  readonly passed: readonly string[];
+  readonly passedFolders: readonly string[];
 }
 
 /** Resolution failed: the error code, and the real folder in which it occurred. */
-export class Unresolved extends Error {
-  readonly reached: string;
+export class UnresolvedPath extends Error {
+  readonly reachedFolder: string;
   readonly code: string;
-  constructor(code: string, reached: string) {
-    super(`${code} in ${reached}`);
+  constructor(code: string, reachedFolder: string) {
+    super(`${code} in ${reachedFolder}`);
     this.name = 'Unresolved';
     this.code = code;
-    this.reached = reached;
+    this.reachedFolder = reachedFolder;
   }
 }
 
-const names = (path: string): string[] =>
+const splitNames = (path: string): string[] =>
   path.split(sep === '\\' ? /[\\/]/ : '/').filter((name) => name !== '' && name !== '.');
 
 /**
@@ -34,38 +34,38 @@ const names = (path: string): string[] =>
  * The result may be outdated when it is used; folder.ts handles that.
  * @param follow whether a link at the end of the path is followed
  */
-export async function resolvePath(absolute: string, follow = true): Promise<Resolved> {
+export async function resolvePath(absolute: string, followLast = true): Promise<Resolved> {
   const { root } = parse(absolute);
   let real = root;
   let links = 0;
-  const passed: string[] = [];
-  const left = names(absolute.slice(root.length)).reverse();
-  for (let name = left.pop(); name !== undefined; name = left.pop()) {
+  const passedFolders: string[] = [];
+  const remaining = splitNames(absolute.slice(root.length)).reverse();
+  for (let name = remaining.pop(); name !== undefined; name = remaining.pop()) {
     if (name === '..') {
       real = dirname(real);
       continue;
     }
-    passed.push(real);
+    passedFolders.push(real);
     const next = join(real, name);
     try {
       const isLink = (await lstat(next)).isSymbolicLink();
-      if (!isLink || (!follow && left.length === 0)) {
+      if (!isLink || (!followLast && remaining.length === 0)) {
         real = next;
         continue;
       }
-      if (++links > mostLinks) throw new Unresolved('ELOOP', real);
+      if (++links > maxLinks) throw new UnresolvedPath('ELOOP', real);
       const target = await readlink(next);
       if (parse(target).root !== '') real = parse(target).root;
-      left.push(...names(target.slice(parse(target).root.length)).reverse());
+      remaining.push(...splitNames(target.slice(parse(target).root.length)).reverse());
     } catch (error) {
-      const code = codeOf(error);
-      if (code === undefined || error instanceof Unresolved) throw error;
-      const missing = [name, ...left.reverse()];
-      if (code !== 'ENOENT' || missing.includes('..')) throw new Unresolved(code, real);
-      return { real, missing, passed };
+      const code = systemErrorCode(error);
+      if (code === undefined || error instanceof UnresolvedPath) throw error;
+      const missing = [name, ...remaining.reverse()];
+      if (code !== 'ENOENT' || missing.includes('..')) throw new UnresolvedPath(code, real);
+      return { real, missing, passedFolders };
     }
   }
-  return { real, missing: [], passed };
+  return { real, missing: [], passedFolders };
 }
 
 export const isWithin = (folder: string, path: string): boolean =>

@@ -1,9 +1,9 @@
 import { isAbsolute, join } from 'node:path';
 import type { Grants } from '../../shapes/agent-spec.ts';
-import { isWithin, type Resolved, resolvePath, Unresolved } from './resolve.ts';
+import { isWithin, type Resolved, resolvePath, UnresolvedPath } from './resolve.ts';
 
 /** A resolved path grant. */
-export interface Root {
+export interface GrantRoot {
   /** The path in the grant. */
   readonly granted: string;
   /** Real path, without links. */
@@ -13,40 +13,40 @@ export interface Root {
 
 export type PathGrants = Pick<Grants, 'read' | 'write'>;
 
-const pathOf = ({ real, missing }: Resolved): string => join(real, ...missing);
+const toPath = ({ real, missing }: Resolved): string => join(real, ...missing);
 
 /**
  * Resolves grants to real paths. A grant whose path passes through a folder that another grant makes writable is left
  * out: an agent could replace that part with a link to anywhere. Its regular content is covered by the other grant.
  */
-export async function grantRoots(grants: PathGrants): Promise<Root[]> {
-  const asked = [
+export async function resolveGrantRoots(grants: PathGrants): Promise<GrantRoot[]> {
+  const absoluteGrants = [
     ...grants.write.map((granted) => ({ granted, write: true })),
     ...grants.read.map((granted) => ({ granted, write: false })),
   ].filter(({ granted }) => isAbsolute(granted));
-  const found: { root: Root; passed: readonly string[] }[] = [];
-  for (const { granted, write } of asked) {
+  const resolvedGrants: { root: GrantRoot; passedFolders: readonly string[] }[] = [];
+  for (const { granted, write } of absoluteGrants) {
     try {
       const resolved = await resolvePath(granted);
-      found.push({ root: { granted, write, path: pathOf(resolved) }, passed: resolved.passed });
+      resolvedGrants.push({ root: { granted, write, path: toPath(resolved) }, passedFolders: resolved.passedFolders });
     } catch (error) {
       // A grant that cannot be resolved grants nothing.
-      if (!(error instanceof Unresolved)) throw error;
+      if (!(error instanceof UnresolvedPath)) throw error;
     }
   }
-  return found
+  return resolvedGrants
     .filter(
-      ({ root, passed }) =>
-        !found.some(
+      ({ root, passedFolders }) =>
+        !resolvedGrants.some(
           ({ root: other }) =>
             other !== root &&
             other.write &&
             other.path !== root.path &&
-            passed.some((folder) => isWithin(other.path, folder)),
+            passedFolders.some((folder) => isWithin(other.path, folder)),
         ),
     )
     .map(({ root }) => root);
 }
 
-export const allows = (roots: readonly Root[], path: string, access: 'read' | 'write'): boolean =>
+export const isAllowed = (roots: readonly GrantRoot[], path: string, access: 'read' | 'write'): boolean =>
   roots.some((root) => (root.write || access === 'read') && isWithin(root.path, path));

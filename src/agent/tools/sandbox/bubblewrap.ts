@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { mountArguments, type Mounts } from './mounts.ts';
-import { ProcessGroup } from './process-group.ts';
+import { ProcessCgroup } from './process-group.ts';
 
-const run = promisify(execFile);
+const runFile = promisify(execFile);
 
 /** Resource limits of one command. */
 export interface SandboxLimits {
@@ -20,7 +20,7 @@ export interface SandboxLimits {
   readonly printedBytes: number;
 }
 
-export const usualLimits: SandboxLimits = {
+export const defaultLimits: SandboxLimits = {
   processBytes: 4 * 1024 ** 3,
   totalBytes: 4 * 1024 ** 3,
   processes: 256,
@@ -29,7 +29,7 @@ export const usualLimits: SandboxLimits = {
   printedBytes: 64 * 1024 ** 2,
 };
 
-export const environment: Readonly<Record<string, string>> = {
+export const sandboxEnvironment: Readonly<Record<string, string>> = {
   PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
   HOME: '/tmp',
   TMPDIR: '/tmp',
@@ -39,21 +39,21 @@ export const environment: Readonly<Record<string, string>> = {
 
 /** A working bubblewrap installation. */
 export class Bubblewrap {
-  readonly #nested: readonly string[];
+  readonly #usernsArguments: readonly string[];
   /** Whether prlimit is available. Without it only the total memory and the number of processes are limited. */
-  readonly #limits: boolean;
+  readonly #hasPrlimit: boolean;
 
-  readonly #groups = ProcessGroup.place();
+  readonly #cgroupParent = ProcessCgroup.findParent();
 
-  private constructor(nested: readonly string[], limits: boolean) {
-    this.#nested = nested;
-    this.#limits = limits;
+  private constructor(usernsArguments: readonly string[], limits: boolean) {
+    this.#usernsArguments = usernsArguments;
+    this.#hasPrlimit = limits;
   }
 
   /** Control group for one command; undefined when control groups are not used. */
-  group({ processes }: SandboxLimits): ProcessGroup | undefined {
+  createGroup({ processes }: SandboxLimits): ProcessCgroup | undefined {
     // Above the monitored limit, so that the monitor reports the reason.
-    return this.#groups === undefined ? undefined : ProcessGroup.make(this.#groups, processes + 16);
+    return this.#cgroupParent === undefined ? undefined : ProcessCgroup.create(this.#cgroupParent, processes + 16);
   }
 
   /** Checks bubblewrap by running `true` in a sandbox. @returns the reason as a sentence when it does not work */
@@ -62,30 +62,30 @@ export class Bubblewrap {
       return 'Commands run only inside bubblewrap, which there is on Linux alone.';
     let help: string;
     try {
-      help = (await run(program, ['--help'], { env: environment })).stdout;
+      help = (await runFile(program, ['--help'], { env: sandboxEnvironment })).stdout;
     } catch {
       return 'Commands run only inside bubblewrap, and there is no `bwrap` on this machine; install bubblewrap and start the host again.';
     }
     if (!help.includes('--size'))
       return 'The bubblewrap of this machine is too old (before 0.5); install a newer one and start the host again.';
     // Since 0.8: processes inside cannot create namespaces, in which they could change mounts.
-    const nested = help.includes('--disable-userns') ? ['--disable-userns'] : [];
-    const limits = await run('prlimit', ['--version'], { env: environment }).then(
+    const usernsArguments = help.includes('--disable-userns') ? ['--disable-userns'] : [];
+    const limits = await runFile('prlimit', ['--version'], { env: sandboxEnvironment }).then(
       () => true,
       () => false,
     );
-    const found = new Bubblewrap(nested, limits);
-    const [command = program, ...args] = found.command(
+    const bubblewrap = new Bubblewrap(usernsArguments, limits);
+    const [command = program, ...args] = bubblewrap.buildCommand(
       ['true'],
       { roots: [], forbidden: [] },
-      { ...usualLimits, cwd: '/tmp' },
+      { ...defaultLimits, cwd: '/tmp' },
     );
     try {
-      await run(command, args, { env: environment, timeout: 10_000 });
-      return found;
+      await runFile(command, args, { env: sandboxEnvironment, timeout: 10_000 });
+      return bubblewrap;
     } catch (error) {
-      const told = error instanceof Error && 'stderr' in error ? String(error.stderr) : String(error);
-      const line = told.trim().split('\n').at(-1) ?? '';
+      const errorOutput = error instanceof Error && 'stderr' in error ? String(error.stderr) : String(error);
+      const line = errorOutput.trim().split('\n').at(-1) ?? '';
       return `Commands run only inside bubblewrap, which does not work here: ${line.slice(0, 200)}. Inside a container it needs one that allows user namespaces and mounting /proc.`;
     }
   }
@@ -94,7 +94,7 @@ export class Bubblewrap {
    * Builds the command line.
    * @param cwd absolute path inside the sandbox
    */
-  command(
+  buildCommand(
     argv: readonly string[],
     mounts: Mounts,
     { cwd, ...limits }: SandboxLimits & { readonly cwd: string },
@@ -102,8 +102,8 @@ export class Bubblewrap {
   ): string[] {
     const namespaces = ['user', 'pid', 'net', 'ipc', 'uts', 'cgroup-try'].map((one) => `--unshare-${one}`);
     return [
-      this.#limits ? prlimit(limits) : [],
-      ['bwrap', ...namespaces, ...this.#nested, '--die-with-parent', '--new-session'],
+      this.#hasPrlimit ? prlimitArguments(limits) : [],
+      ['bwrap', ...namespaces, ...this.#usernsArguments, '--die-with-parent', '--new-session'],
       ['--cap-drop', 'ALL', '--hostname', 'sandbox'],
       infoFd === undefined ? [] : ['--info-fd', String(infoFd)],
       mountArguments(mounts, limits.scratchBytes),
@@ -112,7 +112,7 @@ export class Bubblewrap {
   }
 }
 
-const prlimit = (limits: SandboxLimits): string[] => [
+const prlimitArguments = (limits: SandboxLimits): string[] => [
   'prlimit',
   '--core=0',
   '--nofile=1024',

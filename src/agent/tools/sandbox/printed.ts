@@ -1,6 +1,6 @@
 /** Bounded buffer for the output of a command: keeps its beginning and its end. */
-export class Printed {
-  readonly #keep: number;
+export class CommandOutput {
+  readonly #partBytes: number;
   readonly #first: Buffer[] = [];
   #firstBytes = 0;
   #last: Buffer[] = [];
@@ -9,43 +9,43 @@ export class Printed {
   bytes = 0;
 
   /** @param partBytes bytes to keep of each part */
-  constructor(keep: number) {
-    this.#keep = keep;
+  constructor(partBytes: number) {
+    this.#partBytes = partBytes;
   }
 
   add(bytes: Buffer): void {
     this.bytes += bytes.length;
-    const room = this.#keep - this.#firstBytes;
-    if (room > 0) {
+    const bytesLeft = this.#partBytes - this.#firstBytes;
+    if (bytesLeft > 0) {
       // Copied, because a subarray would keep the whole buffer alive.
-      this.#first.push(Buffer.from(bytes.subarray(0, room)));
-      this.#firstBytes += Math.min(room, bytes.length);
+      this.#first.push(Buffer.from(bytes.subarray(0, bytesLeft)));
+      this.#firstBytes += Math.min(bytesLeft, bytes.length);
     }
-    if (bytes.length <= room) return;
-    this.#last.push(Buffer.from(bytes.subarray(Math.max(room, bytes.length - this.#keep))));
+    if (bytes.length <= bytesLeft) return;
+    this.#last.push(Buffer.from(bytes.subarray(Math.max(bytesLeft, bytes.length - this.#partBytes))));
     this.#lastBytes += this.#last.at(-1)?.length ?? 0;
-    if (this.#lastBytes > 2 * this.#keep) {
+    if (this.#lastBytes > 2 * this.#partBytes) {
       const all = Buffer.concat(this.#last);
-      this.#last = [Buffer.from(all.subarray(all.length - this.#keep))];
-      this.#lastBytes = this.#keep;
+      this.#last = [Buffer.from(all.subarray(all.length - this.#partBytes))];
+      this.#lastBytes = this.#partBytes;
     }
   }
 
   get truncated(): boolean {
-    return this.bytes > 2 * this.#keep;
+    return this.bytes > 2 * this.#partBytes;
   }
 
   text(): string {
     const last = Buffer.concat(this.#last);
-    if (!this.truncated) return clean(Buffer.concat([...this.#first, last]));
-    const left = this.bytes - 2 * this.#keep;
-    const end = last.subarray(last.length - this.#keep);
-    return `${clean(Buffer.concat(this.#first))}\n[${left} bytes left out]\n${clean(end)}`;
+    if (!this.truncated) return stripEscapes(Buffer.concat([...this.#first, last]));
+    const omittedBytes = this.bytes - 2 * this.#partBytes;
+    const lastPart = last.subarray(last.length - this.#partBytes);
+    return `${stripEscapes(Buffer.concat(this.#first))}\n[${omittedBytes} bytes left out]\n${stripEscapes(lastPart)}`;
   }
 }
 
 /** Removes terminal escape sequences. */
-const clean = (bytes: Buffer): string =>
+const stripEscapes = (bytes: Buffer): string =>
   bytes
     .toString('utf8')
     // oxlint-disable-next-line no-control-regex -- escape sequences of terminals

@@ -2,11 +2,11 @@ import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { setTimeout as after } from 'node:timers/promises';
 
 /** Parent folders of control groups with a process limit: cgroup v1 and v2. */
-const places = ['/sys/fs/cgroup/pids', '/sys/fs/cgroup'];
-let made = 0;
+const cgroupParents = ['/sys/fs/cgroup/pids', '/sys/fs/cgroup'];
+let createdCount = 0;
 
 /** A control group with a process limit, for hosts that run as root, to which rlimits do not apply. */
-export class ProcessGroup {
+export class ProcessCgroup {
   readonly #folder: string;
 
   private constructor(folder: string) {
@@ -14,9 +14,9 @@ export class ProcessGroup {
   }
 
   /** @returns undefined when the group cannot be created */
-  static make(place: string, processes: number): ProcessGroup | undefined {
-    made += 1;
-    const folder = `${place}/lathe-${process.pid}-${made}`;
+  static create(place: string, processes: number): ProcessCgroup | undefined {
+    createdCount += 1;
+    const folder = `${place}/lathe-${process.pid}-${createdCount}`;
     try {
       mkdirSync(folder);
     } catch {
@@ -24,7 +24,7 @@ export class ProcessGroup {
     }
     try {
       writeFileSync(`${folder}/pids.max`, String(processes));
-      return new ProcessGroup(folder);
+      return new ProcessCgroup(folder);
     } catch {
       rmdirSync(folder);
       return undefined;
@@ -32,23 +32,23 @@ export class ProcessGroup {
   }
 
   /** Folder in which groups can be created. Only for root; rlimits apply to other users. */
-  static place(): string | undefined {
+  static findParent(): string | undefined {
     if (process.getuid?.() !== 0) return undefined;
-    return places.find((place) => {
-      const probe = ProcessGroup.make(place, 1);
+    return cgroupParents.find((place) => {
+      const probe = ProcessCgroup.create(place, 1);
       if (probe) rmdirSync(probe.#folder);
       return probe !== undefined;
     });
   }
 
   /** Command prefix that starts a command in the group. */
-  get prefix(): string[] {
+  get commandPrefix(): string[] {
     return ['sh', '-c', 'echo $$ > "$0" && exec "$@"', `${this.#folder}/cgroup.procs`];
   }
 
   /** Removes the group. Retries, because ended processes may need a moment to disappear. */
   async remove(): Promise<void> {
-    for (let left = 50; left > 0; left -= 1) {
+    for (let attemptsLeft = 50; attemptsLeft > 0; attemptsLeft -= 1) {
       try {
         rmdirSync(this.#folder);
         return;

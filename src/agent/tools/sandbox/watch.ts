@@ -1,13 +1,13 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import type { SandboxLimits } from './bubblewrap.ts';
 
-const everyMs = 100;
+const checkIntervalMs = 100;
 const pageBytes = 4096; // larger on some machines, where the result is then too low
 
 /**
  * Processes and resident memory of a PID namespace. Rlimits apply per process, and process counts do not apply to root.
  */
-function used(namespace: string): { processes: number; bytes: number } {
+function readUsage(namespace: string): { processes: number; bytes: number } {
   let processes = 0;
   let bytes = 0;
   for (const id of readdirSync('/proc')) {
@@ -29,28 +29,28 @@ function used(namespace: string): { processes: number; bytes: number } {
  * @param exceeded called once, with the exceeded limit
  * @returns a function that stops the checks
  */
-export function watch(
-  child: number,
+export function monitorLimits(
+  childPid: number,
   limits: Pick<SandboxLimits, 'totalBytes' | 'processes'>,
-  exceeded: (what: string) => void,
+  onExceeded: (exceededLimit: string) => void,
 ): () => void {
   let namespace: string;
   try {
-    namespace = readlinkSync(`/proc/${child}/ns/pid`);
+    namespace = readlinkSync(`/proc/${childPid}/ns/pid`);
   } catch {
     return () => undefined; // the process has already ended
   }
   const timer = setInterval(() => {
-    const { processes, bytes } = used(namespace);
-    const what =
+    const { processes, bytes } = readUsage(namespace);
+    const exceededLimit =
       processes > limits.processes
         ? `it started more than ${limits.processes} processes`
         : bytes > limits.totalBytes
           ? `it used more than ${limits.totalBytes} bytes of memory`
           : undefined;
-    if (what === undefined) return;
+    if (exceededLimit === undefined) return;
     clearInterval(timer);
-    exceeded(what);
-  }, everyMs);
+    onExceeded(exceededLimit);
+  }, checkIntervalMs);
   return () => clearInterval(timer);
 }

@@ -1,5 +1,5 @@
 import { type ASTNode, Environment, type ParseError } from '@marcbachmann/cel-js';
-import { linearPattern, patternCost } from './pattern.ts';
+import { compileLinearPattern, computePatternCost } from './pattern.ts';
 
 export interface CelFault {
   readonly message: string;
@@ -23,8 +23,8 @@ export interface CompiledCel {
   readonly run: ((values: Readonly<Record<string, unknown>>) => unknown) | undefined;
 }
 
-const longest = 4000;
-const mostPatternCost = 10_000;
+const maxExpressionLength = 4000;
+const maxPatternCost = 10_000;
 const limits = {
   maxAstNodes: 500,
   maxDepth: 40,
@@ -39,13 +39,13 @@ const namedRoots = new Set(['inputs', 'steps', 'run', 'host']);
 /** A condition also reads the current state of the host; `where` of a gate reads the event instead. */
 export type CelKind = 'condition' | 'where';
 const roots = ['input', 'inputs', 'steps', 'run', 'workflow', 'now'];
-export const rootsOf = (kind: CelKind): readonly string[] =>
+export const availableRoots = (kind: CelKind): readonly string[] =>
   kind === 'where' ? [...roots, 'name', 'data'] : [...roots, 'host'];
 
-const environments = { condition: environment('condition'), where: environment('where') };
+const environments = { condition: createEnvironment('condition'), where: createEnvironment('where') };
 
-function environment(kind: CelKind): Environment {
-  const made = new Environment({ homogeneousAggregateLiterals: false, limits });
+function createEnvironment(kind: CelKind): Environment {
+  const celEnvironment = new Environment({ homogeneousAggregateLiterals: false, limits });
   const types: Readonly<Record<string, string>> = {
     now: 'google.protobuf.Timestamp',
     input: 'string',
@@ -53,7 +53,7 @@ function environment(kind: CelKind): Environment {
     name: 'string',
     data: 'dyn',
   };
-  for (const root of rootsOf(kind)) made.registerVariable(root, types[root] ?? 'map');
+  for (const root of availableRoots(kind)) celEnvironment.registerVariable(root, types[root] ?? 'map');
   // JSON integers are CEL ints. Authors cannot know whether a number is an integer, so mixed arithmetic is allowed.
   const arithmetic: Readonly<Record<string, (a: number, b: number) => number>> = {
     '+': (a, b) => a + b,
@@ -61,28 +61,28 @@ function environment(kind: CelKind): Environment {
     '*': (a, b) => a * b,
     '/': (a, b) => a / b,
   };
-  for (const [sign, work] of Object.entries(arithmetic)) {
-    const handler = (a: bigint | number, b: bigint | number) => work(Number(a), Number(b));
-    made.registerOperator(`int ${sign} double: double`, handler);
-    made.registerOperator(`double ${sign} int: double`, handler);
+  for (const [sign, operate] of Object.entries(arithmetic)) {
+    const handler = (a: bigint | number, b: bigint | number) => operate(Number(a), Number(b));
+    celEnvironment.registerOperator(`int ${sign} double: double`, handler);
+    celEnvironment.registerOperator(`double ${sign} int: double`, handler);
   }
-  return made.registerFunction('string.matchesLinear(string): bool', (text: string, pattern: string) =>
-    linearPattern(pattern)(text),
+  return celEnvironment.registerFunction('string.matchesLinear(string): bool', (text: string, pattern: string) =>
+    compileLinearPattern(pattern)(text),
   );
 }
 
 /** Compiles an expression. Reports faults instead of throwing. */
 export function compileCel(expression: string, kind: CelKind): CompiledCel {
-  const nothing = { references: [], nodes: 0, loops: 0, splits: false, patterns: 0, run: undefined };
-  if (expression.length > longest)
-    return { ...nothing, faults: [{ message: `an expression has at most ${longest} characters` }] };
+  const emptyResult = { references: [], nodes: 0, loops: 0, splits: false, patterns: 0, run: undefined };
+  if (expression.length > maxExpressionLength)
+    return { ...emptyResult, faults: [{ message: `an expression has at most ${maxExpressionLength} characters` }] };
   try {
     const parsed = environments[kind].parse(expression);
-    const survey = new Survey(rootsOf(kind));
+    const survey = new ExpressionSurvey(availableRoots(kind));
     survey.visit(parsed.ast, new Set(), 0);
     const { faults } = survey;
     const { type, error } = faults.length === 0 ? parsed.check() : {};
-    if (error !== undefined) faults.push(faultOf(error, expression));
+    if (error !== undefined) faults.push(toCelFault(error, expression));
     else if (type !== undefined && type !== 'bool' && !type.startsWith('dyn'))
       faults.push({ message: `expected an expression that is true or false, this is of the type ${type}` });
     const { references, nodes, loops, splits, patterns } = survey;
@@ -96,11 +96,11 @@ export function compileCel(expression: string, kind: CelKind): CompiledCel {
       run: faults.length === 0 ? parsed : undefined,
     };
   } catch (error) {
-    return { ...nothing, faults: [faultOf(error, expression)] };
+    return { ...emptyResult, faults: [toCelFault(error, expression)] };
   }
 }
 
-function faultOf(error: unknown, expression: string): CelFault {
+function toCelFault(error: unknown, expression: string): CelFault {
   if (error instanceof RangeError) return { message: 'the expression nests too deep' };
   if (!(error instanceof Error)) throw error;
   const { summary, range } = error as Partial<ParseError>;
@@ -110,7 +110,7 @@ function faultOf(error: unknown, expression: string): CelFault {
 }
 
 /** Collects references and cost of an expression, and faults that are found before type checking. */
-class Survey {
+class ExpressionSurvey {
   readonly faults: CelFault[] = [];
   readonly references: string[][] = [];
   nodes = 0;
@@ -123,44 +123,44 @@ class Survey {
     this.#roots = names;
   }
 
-  visit(node: ASTNode, bound: ReadonlySet<string>, depth: number): void {
+  visit(node: ASTNode, boundNames: ReadonlySet<string>, depth: number): void {
     this.nodes++;
-    if (node.op === 'id' || node.op === '.' || node.op === '[]') this.#visitChain(node, bound, depth);
-    else if (node.op === 'rcall') this.#visitCall(node, bound, depth);
+    if (node.op === 'id' || node.op === '.' || node.op === '[]') this.#visitChain(node, boundNames, depth);
+    else if (node.op === 'rcall') this.#visitCall(node, boundNames, depth);
     else
-      for (const below of nodesIn(node.op === 'call' ? node.args[1] : node.args))
-        this.visit(below, bound, depth);
+      for (const below of childNodes(node.op === 'call' ? node.args[1] : node.args))
+        this.visit(below, boundNames, depth);
   }
 
-  #visitCall(node: ASTNode & { op: 'rcall' }, bound: ReadonlySet<string>, depth: number): void {
+  #visitCall(node: ASTNode & { op: 'rcall' }, boundNames: ReadonlySet<string>, depth: number): void {
     const [name, receiver, args] = node.args;
     const [first, ...rest] = args;
     if (receiver.op === 'id' && receiver.args === 'cel') {
       this.faults.push({ message: `'cel.${name}' is not available here`, within: `cel.${name}` });
       return;
     }
-    this.visit(receiver, bound, depth);
+    this.visit(receiver, boundNames, depth);
     if (name === 'split') this.splits = true;
-    if (name === 'matches') this.#keepLinear(node, first);
+    if (name === 'matches') this.#replaceMatches(node, first);
     if (!macros.has(name) || first?.op !== 'id') {
-      for (const one of args) this.visit(one, bound, depth);
+      for (const one of args) this.visit(one, boundNames, depth);
       return;
     }
     this.loops = Math.max(this.loops, depth + 1);
-    for (const one of rest) this.visit(one, new Set([...bound, first.args]), depth + 1);
+    for (const one of rest) this.visit(one, new Set([...boundNames, first.args]), depth + 1);
   }
 
   /** Replaces the library's backtracking `matches` with one that runs in linear time. */
-  #keepLinear(node: ASTNode & { op: 'rcall' }, pattern: ASTNode | undefined): void {
+  #replaceMatches(node: ASTNode & { op: 'rcall' }, pattern: ASTNode | undefined): void {
     (node.args as unknown[])[0] = 'matchesLinear';
     if (pattern?.op !== 'value' || typeof pattern.args !== 'string') {
       this.faults.push({ message: 'the pattern of matches() must be a literal', within: 'matches' });
       return;
     }
-    this.patterns += patternCost(pattern.args);
+    this.patterns += computePatternCost(pattern.args);
     try {
-      if (this.patterns > mostPatternCost) throw new Error('it repeats too much');
-      linearPattern(pattern.args);
+      if (this.patterns > maxPatternCost) throw new Error('it repeats too much');
+      compileLinearPattern(pattern.args);
     } catch (error) {
       this.faults.push({
         message: `the pattern of matches(): ${(error as Error).message}`,
@@ -169,27 +169,27 @@ class Survey {
     }
   }
 
-  #visitChain(node: ASTNode, bound: ReadonlySet<string>, depth: number): void {
+  #visitChain(node: ASTNode, boundNames: ReadonlySet<string>, depth: number): void {
     const names: (string | undefined)[] = [];
-    let at = node;
-    for (; at.op === '.' || at.op === '[]'; at = at.args[0]) {
-      if (at !== node) this.nodes++;
-      if (at.op === '.') names.unshift(at.args[1]);
+    let current = node;
+    for (; current.op === '.' || current.op === '[]'; current = current.args[0]) {
+      if (current !== node) this.nodes++;
+      if (current.op === '.') names.unshift(current.args[1]);
       else {
-        const [, index] = at.args;
+        const [, index] = current.args;
         const literal = index.op === 'value' ? index.args : undefined;
         names.unshift(
           typeof literal === 'string' || typeof literal === 'bigint' ? String(literal) : undefined,
         );
-        if (names[0] === undefined) this.visit(index, bound, depth);
+        if (names[0] === undefined) this.visit(index, boundNames, depth);
       }
     }
-    if (at.op !== 'id') {
-      this.visit(at, bound, depth);
+    if (current.op !== 'id') {
+      this.visit(current, boundNames, depth);
       return;
     }
-    const root = at.args;
-    if (bound.has(root)) return;
+    const root = current.args;
+    if (boundNames.has(root)) return;
     if (!this.#roots.includes(root))
       this.faults.push({
         message: `there is no '${root}' here: use ${this.#roots.join(', ')}`,
@@ -197,17 +197,17 @@ class Survey {
       });
     else if (namedRoots.has(root) && names[0] === undefined)
       this.faults.push({ message: `name a member of '${root}', as in ${root}.name`, within: root });
-    else this.references.push([root, ...upTo(names)]);
+    else this.references.push([root, ...literalPrefix(names)]);
   }
 }
 
 /** Names before the first computed one. */
-const upTo = (names: readonly (string | undefined)[]) => {
+const literalPrefix = (names: readonly (string | undefined)[]) => {
   const end = names.indexOf(undefined);
   return names.slice(0, end < 0 ? names.length : end) as string[];
 };
 
-function nodesIn(args: unknown): ASTNode[] {
-  if (Array.isArray(args)) return args.flatMap(nodesIn);
+function childNodes(args: unknown): ASTNode[] {
+  if (Array.isArray(args)) return args.flatMap(childNodes);
   return args instanceof Object && 'op' in args ? [args as ASTNode] : [];
 }

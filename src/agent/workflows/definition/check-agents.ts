@@ -1,4 +1,4 @@
-import { grantFaults } from '../../agents/grant-faults.ts';
+import { findGrantFaults } from '../../agents/grant-faults.ts';
 import type { Draft } from './draft.ts';
 import type { Findings } from './findings.ts';
 import { isRelative } from './inputs.ts';
@@ -12,28 +12,28 @@ export function checkAgents({ agents, steps, document }: Draft, findings: Findin
     const path = ['agents', name];
     const { read, write } = agent.grants;
     for (const [kind, paths] of Object.entries({ read, write }))
-      for (const [index, one] of paths.entries()) {
-        if (!isRelative(one) || one.includes('{{')) continue;
+      for (const [index, entry] of paths.entries()) {
+        if (!isRelative(entry) || entry.includes('{{')) continue;
         usesWorkspace = true;
         if (!hasWorkspace)
           findings.error(
             'no_workspace',
             [...path, 'grants', kind, index],
-            `'${one.slice(0, 80)}' is in the workspace: say which input names it, [workspace] input = "folder"`,
+            `'${entry.slice(0, 80)}' is in the workspace: say which input names it, [workspace] input = "folder"`,
           );
       }
     // Checked with a sample folder in place of the workspace.
-    const absolute = (paths: readonly string[]) =>
-      paths.map((one) => one.replace(/^\.(?=$|\/)/, '/workspace'));
-    const faults = grantFaults({ ...agent.grants, read: absolute(read), write: absolute(write) });
+    const toAbsolute = (paths: readonly string[]) =>
+      paths.map((entry) => entry.replace(/^\.(?=$|\/)/, '/workspace'));
+    const faults = findGrantFaults({ ...agent.grants, read: toAbsolute(read), write: toAbsolute(write) });
     for (const { path: at, message } of faults) {
-      const place = [...path, ...at.split('.').map((part) => (/^\d+$/.test(part) ? Number(part) : part))];
-      findings.error('bad_grant', place, message);
+      const location = [...path, ...at.split('.').map((part) => (/^\d+$/.test(part) ? Number(part) : part))];
+      findings.error('bad_grant', location, message);
     }
     for (const [kind, entries] of Object.entries(agent.grants))
-      for (const [index, one] of entries.entries())
-        if (one.includes('{{')) {
-          const message = `'${one.slice(0, 80)}': grants cannot contain templates, because a person agrees to them as written; use [workspace] for a folder that each run names`;
+      for (const [index, entry] of entries.entries())
+        if (entry.includes('{{')) {
+          const message = `'${entry.slice(0, 80)}': grants cannot contain templates, because a person agrees to them as written; use [workspace] for a folder that each run names`;
           findings.error('template_in_grant', [...path, 'grants', kind, index], message);
         }
     if (agent.instructions.includes('{{'))

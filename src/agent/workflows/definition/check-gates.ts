@@ -1,13 +1,13 @@
 import { isRecord } from '../../../util/json.ts';
 import type { Draft, DraftStep } from './draft.ts';
 import type { Findings } from './findings.ts';
-import { mostSchemaCost, schemaCost, schemaFault } from './json-schema.ts';
-import { nearMiss } from './near-miss.ts';
-import { cronFault, zoneFault } from './schedule.ts';
+import { maxSchemaCost, computeSchemaCost, findSchemaFault } from './json-schema.ts';
+import { suggestName } from './near-miss.ts';
+import { findCronFault, findTimeZoneFault } from './schedule.ts';
 import type { Path } from './toml-document.ts';
 
 /** Signals of the host that gates of the kind `event` can wait for. Users send `user.<name>`. */
-export const hostEvents = [
+export const hostSignalNames = [
   'task.completed',
   'task.failed',
   'run.completed',
@@ -23,7 +23,7 @@ export const hostEvents = [
 export function checkGates({ steps, document }: Draft, findings: Findings): void {
   const entry = document.value['entry'];
   if (isRecord(entry) && entry['kind'] === 'schedule') checkSchedule(entry, findings);
-  const schemas = new Schemas(findings);
+  const schemas = new SchemaChecker(findings);
   for (const step of steps) {
     const path = ['steps', step.index];
     if (step.output_schema !== undefined) schemas.check(step.output_schema, [...path, 'output_schema']);
@@ -36,14 +36,14 @@ export function checkGates({ steps, document }: Draft, findings: Findings): void
     findings.error(
       'unknown_step',
       ['output', 'from'],
-      `there is no step '${from.slice(0, 80)}'${nearMiss(from, ids)}`,
+      `there is no step '${from.slice(0, 80)}'${suggestName(from, ids)}`,
     );
 }
 
 function checkGate(
   gate: NonNullable<DraftStep['gate']>,
   path: Path,
-  schemas: Schemas,
+  schemas: SchemaChecker,
   findings: Findings,
 ): void {
   if (gate.kind === 'input' && gate.schema !== undefined) {
@@ -68,11 +68,11 @@ function checkGate(
         'expected a time with its offset, as in 2030-01-31T09:00:00Z',
       );
   }
-  if (gate.kind === 'event' && !hostEvents.includes(gate.name) && !/^user\.[\w.-]+$/.test(gate.name))
+  if (gate.kind === 'event' && !hostSignalNames.includes(gate.name) && !/^user\.[\w.-]+$/.test(gate.name))
     findings.error(
       'unknown_event',
       [...path, 'name'],
-      `there is no event '${gate.name.slice(0, 80)}'${nearMiss(gate.name, hostEvents) || `: use user.NAME, or one of ${hostEvents.join(', ')}`}`,
+      `there is no event '${gate.name.slice(0, 80)}'${suggestName(gate.name, hostSignalNames) || `: use user.NAME, or one of ${hostSignalNames.join(', ')}`}`,
     );
 }
 
@@ -81,7 +81,7 @@ const isInstant = (text: string) =>
   !Number.isNaN(Date.parse(text));
 
 /** Checks the schemas of a workflow. Their total cost is limited, because all of them are compiled. */
-class Schemas {
+class SchemaChecker {
   readonly #findings: Findings;
   #cost = 0;
 
@@ -90,23 +90,23 @@ class Schemas {
   }
 
   check(schema: Readonly<Record<string, unknown>>, path: Path): void {
-    this.#cost += schemaCost(schema);
-    const why =
-      this.#cost > mostSchemaCost
+    this.#cost += computeSchemaCost(schema);
+    const fault =
+      this.#cost > maxSchemaCost
         ? 'the schemas of the workflow are too large together: use at most about 4000 values, and patterns with small repetitions'
-        : schemaFault(schema);
-    if (why !== undefined) this.#findings.error('bad_schema', path, why);
+        : findSchemaFault(schema);
+    if (fault !== undefined) this.#findings.error('bad_schema', path, fault);
   }
 }
 
 function checkSchedule({ cron, tz }: Record<string, unknown>, findings: Findings): void {
-  const wrongCron = typeof cron === 'string' && cron !== '' ? cronFault(cron) : undefined;
-  if (wrongCron !== undefined)
+  const cronError = typeof cron === 'string' && cron !== '' ? findCronFault(cron) : undefined;
+  if (cronError !== undefined)
     findings.error(
-      wrongCron.includes('never comes') ? 'never_fires' : 'bad_cron',
+      cronError.includes('never comes') ? 'never_fires' : 'bad_cron',
       ['entry', 'cron'],
-      wrongCron,
+      cronError,
     );
-  const wrongZone = typeof tz === 'string' && tz !== '' ? zoneFault(tz) : undefined;
-  if (wrongZone !== undefined) findings.error('unknown_time_zone', ['entry', 'tz'], wrongZone);
+  const timeZoneError = typeof tz === 'string' && tz !== '' ? findTimeZoneFault(tz) : undefined;
+  if (timeZoneError !== undefined) findings.error('unknown_time_zone', ['entry', 'tz'], timeZoneError);
 }

@@ -1,8 +1,8 @@
 import { isRecord } from '../../../util/json.ts';
 import type { Draft } from './draft.ts';
 import type { Findings } from './findings.ts';
-import { inputFault } from './inputs.ts';
-import { nearMiss } from './near-miss.ts';
+import { findInputFault } from './inputs.ts';
+import { suggestName } from './near-miss.ts';
 
 /** Checks that defaults and enumerated values have the input's type, and that the workspace names an input. */
 export function checkInputs({ inputs, document }: Draft, findings: Findings): void {
@@ -10,11 +10,11 @@ export function checkInputs({ inputs, document }: Draft, findings: Findings): vo
     if (input === undefined) continue;
     const path = ['inputs', name];
     for (const [index, value] of (input.enum ?? []).entries()) {
-      const why = inputFault({ type: input.type }, value);
-      if (why !== undefined) findings.error('bad_value', [...path, 'enum', index], why);
+      const fault = findInputFault({ type: input.type }, value);
+      if (fault !== undefined) findings.error('bad_value', [...path, 'enum', index], fault);
     }
-    const why = input.default === undefined ? undefined : inputFault(input, input.default);
-    if (why !== undefined) findings.error('bad_default', [...path, 'default'], why);
+    const fault = input.default === undefined ? undefined : findInputFault(input, input.default);
+    if (fault !== undefined) findings.error('bad_default', [...path, 'default'], fault);
     if (input.required && input.default !== undefined)
       findings.warn('needless_required', [...path, 'required'], 'it has a default, so it is never missing');
   }
@@ -26,7 +26,7 @@ export function checkInputs({ inputs, document }: Draft, findings: Findings): vo
     findings.error(
       'unknown_input',
       path,
-      `there is no [inputs.${folder.slice(0, 64)}]${nearMiss(folder, [...inputs.keys()])}`,
+      `there is no [inputs.${folder.slice(0, 64)}]${suggestName(folder, [...inputs.keys()])}`,
     );
   else if (inputs.get(folder) !== undefined && inputs.get(folder)?.type !== 'string')
     findings.error('wrong_type', path, `the input '${folder}' names a folder, so its type must be string`);

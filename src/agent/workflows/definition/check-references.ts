@@ -2,56 +2,56 @@ import { type CelKind, compileCel } from './cel.ts';
 import { hostMembers } from './conditions.ts';
 import type { Draft, DraftStep } from './draft.ts';
 import type { Findings, Pointer } from './findings.ts';
-import { nearMiss } from './near-miss.ts';
+import { suggestName } from './near-miss.ts';
 import { parseTemplate } from './templates.ts';
 import type { Path } from './toml-document.ts';
 
 /** Checks that templates and conditions read only values that exist when their step begins. */
 export function checkReferences(
   draft: Draft,
-  before: ReadonlyMap<DraftStep, ReadonlySet<string>>,
+  endedSteps: ReadonlyMap<DraftStep, ReadonlySet<string>>,
   findings: Findings,
 ): void {
-  const used = new Set<string>();
+  const usedInputs = new Set<string>();
   for (const step of draft.steps) {
-    const scope: Scope = { draft, step, before: before.get(step) ?? new Set(), used };
+    const scope: ReferenceScope = { draft, step, endedSteps: endedSteps.get(step) ?? new Set(), usedInputs };
     const path = ['steps', step.index];
-    const template = (text: string | undefined, at: Path, isPrompt: boolean) => {
+    const checkTemplate = (text: string | undefined, at: Path, isPrompt: boolean) => {
       const { parts, faults } = parseTemplate(text ?? '');
       for (const { text: within, message } of faults) findings.error('bad_template', at, message, { within });
       for (const part of parts) {
         if (typeof part === 'string') continue;
-        const why = templateFault([part.root, ...part.path], scope, isPrompt);
-        if (why !== undefined)
-          findings.error('bad_reference', at, `${part.text.slice(0, 200)}: ${why}`, { within: part.text });
+        const fault = templateFault([part.root, ...part.path], scope, isPrompt);
+        if (fault !== undefined)
+          findings.error('bad_reference', at, `${part.text.slice(0, 200)}: ${fault}`, { within: part.text });
       }
     };
-    const condition = (text: string | undefined, at: Path, kind: CelKind) => {
+    const checkCondition = (text: string | undefined, at: Path, kind: CelKind) => {
       const { faults, references } = compileCel(text ?? 'true', kind);
-      for (const { message, within } of faults) findings.error('bad_condition', at, message, pointer(within));
+      for (const { message, within } of faults) findings.error('bad_condition', at, message, toPointer(within));
       for (const names of references) {
-        const why = memberFault(names, scope, conditionMembers);
-        if (why !== undefined) findings.error('bad_reference', at, why, pointer(names[1] ?? names[0]));
+        const fault = memberFault(names, scope, conditionMembers);
+        if (fault !== undefined) findings.error('bad_reference', at, fault, toPointer(names[1] ?? names[0]));
       }
     };
-    template(step.prompt, [...path, 'prompt'], true);
-    condition(step.when, [...path, 'when'], 'condition');
-    template(step.gate?.message, [...path, 'gate', 'message'], false);
-    if (step.gate?.kind === 'value') condition(step.gate.expr, [...path, 'gate', 'expr'], 'condition');
-    if (step.gate?.kind === 'event') condition(step.gate.where, [...path, 'gate', 'where'], 'where');
+    checkTemplate(step.prompt, [...path, 'prompt'], true);
+    checkCondition(step.when, [...path, 'when'], 'condition');
+    checkTemplate(step.gate?.message, [...path, 'gate', 'message'], false);
+    if (step.gate?.kind === 'value') checkCondition(step.gate.expr, [...path, 'gate', 'expr'], 'condition');
+    if (step.gate?.kind === 'event') checkCondition(step.gate.where, [...path, 'gate', 'where'], 'where');
   }
-  warnOfUnused(draft, used, findings);
+  warnUnusedInputs(draft, usedInputs, findings);
 }
 
-const pointer = (within: string | undefined): Pointer => (within === undefined ? {} : { within });
+const toPointer = (within: string | undefined): Pointer => (within === undefined ? {} : { within });
 
-interface Scope {
+interface ReferenceScope {
   readonly draft: Draft;
   readonly step: DraftStep;
   /** Steps that have ended by then. */
-  readonly before: ReadonlySet<string>;
+  readonly endedSteps: ReadonlySet<string>;
   /** Output: names of inputs that are read. */
-  readonly used: Set<string>;
+  readonly usedInputs: Set<string>;
 }
 
 const templateRoots = ['input', 'inputs', 'steps', 'run', 'workflow', 'gate'];
@@ -59,7 +59,7 @@ const templateMembers = ['output'];
 const conditionMembers = ['output', 'state', 'error'];
 const runMembers = ['id', 'started_at'];
 
-function templateFault(names: readonly string[], scope: Scope, isPrompt: boolean): string | undefined {
+function templateFault(names: readonly string[], scope: ReferenceScope, isPrompt: boolean): string | undefined {
   const [root = '', first] = names;
   if (!templateRoots.includes(root))
     return `there is no '${root.slice(0, 64)}' here: use ${templateRoots.join(', ')}`;
@@ -67,8 +67,8 @@ function templateFault(names: readonly string[], scope: Scope, isPrompt: boolean
     return `'${root}' is a text, it has no members`;
   if (root === 'gate') {
     const { gate } = scope.step;
-    const gives = gate?.kind === 'input' || gate?.kind === 'event';
-    return isPrompt && gives ? undefined : 'only the prompt of a step with an input or event gate has it';
+    const providesData = gate?.kind === 'input' || gate?.kind === 'event';
+    return isPrompt && providesData ? undefined : 'only the prompt of a step with an input or event gate has it';
   }
   if (first === undefined && (root === 'inputs' || root === 'steps' || root === 'run'))
     return `name a member of '${root}'`;
@@ -76,29 +76,29 @@ function templateFault(names: readonly string[], scope: Scope, isPrompt: boolean
 }
 
 /** Fault of a reference to `inputs`, `steps`, `run` or `host`, in a template or condition. */
-function memberFault(names: readonly string[], scope: Scope, members: readonly string[]): string | undefined {
-  const [root, name = '', member, ...below] = names;
+function memberFault(names: readonly string[], scope: ReferenceScope, members: readonly string[]): string | undefined {
+  const [root, name = '', member, ...restPath] = names;
   if (root === 'run' && (!runMembers.includes(name) || member !== undefined))
     return `'run' has ${runMembers.join(' and ')}`;
   if (root === 'host' && (!hostMembers.some((one) => one === name) || member !== undefined))
     return `'host' has ${hostMembers.join(', ')}`;
   if (root === 'inputs') {
-    scope.used.add(name);
+    scope.usedInputs.add(name);
     return inputMemberFault(name, member, scope.draft);
   }
   if (root !== 'steps') return undefined;
   const { steps } = scope.draft;
   const ids = steps.flatMap(({ id }) => id ?? []);
   if (!ids.includes(name))
-    return `there is no step '${name.slice(0, 64)}'${nearMiss(name, ids) || dashHint(name, ids)}`;
+    return `there is no step '${name.slice(0, 64)}'${suggestName(name, ids) || dashHint(name, ids)}`;
   if (name === scope.step.id) return 'a step cannot read itself';
-  if (!scope.before.has(name)) return `step '${name}' may not have ended by then: add needs = ["${name}"]`;
+  if (!scope.endedSteps.has(name)) return `step '${name}' may not have ended by then: add needs = ["${name}"]`;
   if (member === undefined || !members.includes(member))
     return `of a step there is ${members.map((one) => `steps.${name}.${one}`).join(', ')}`;
   return member === 'output'
     ? outputFault(
         steps.find(({ id }) => id === name),
-        below,
+        restPath,
         members,
       )
     : undefined;
@@ -107,7 +107,7 @@ function memberFault(names: readonly string[], scope: Scope, members: readonly s
 function inputMemberFault(name: string, member: string | undefined, { inputs }: Draft): string | undefined {
   if (!inputs.has(name)) {
     const known = [...inputs.keys()];
-    return `there is no [inputs.${name.slice(0, 64)}]${nearMiss(name, known) || dashHint(name, known)}`;
+    return `there is no [inputs.${name.slice(0, 64)}]${suggestName(name, known) || dashHint(name, known)}`;
   }
   const type = inputs.get(name)?.type;
   if (member === undefined || type === undefined || type === 'object' || type === 'array') return undefined;
@@ -117,12 +117,12 @@ function inputMemberFault(name: string, member: string | undefined, { inputs }: 
 /** Fault of a reference to a step's output: the agent's answer, the inputs or event of its gate, or nothing. */
 function outputFault(
   step: DraftStep | undefined,
-  below: readonly string[],
+  restPath: readonly string[],
   members: readonly string[],
 ): string | undefined {
   if (step === undefined) return undefined;
   if (step.agent !== undefined) {
-    if (below.length === 0 || step.has('output_schema')) return undefined;
+    if (restPath.length === 0 || step.has('output_schema')) return undefined;
     return `the output of '${step.id}' is a text: give the step an output_schema to read members of it`;
   }
   const kind = step.gate?.kind;
@@ -133,14 +133,14 @@ function outputFault(
 
 /** In CEL, `steps.my-step` is a subtraction. */
 const dashHint = (name: string, known: readonly string[]) => {
-  const meant = known.find((one) => one.startsWith(`${name}-`));
-  return meant === undefined ? '' : `; a name with dashes is written ["${meant}"]`;
+  const suggestion = known.find((one) => one.startsWith(`${name}-`));
+  return suggestion === undefined ? '' : `; a name with dashes is written ["${suggestion}"]`;
 };
 
-function warnOfUnused({ inputs, document }: Draft, used: ReadonlySet<string>, findings: Findings): void {
+function warnUnusedInputs({ inputs, document }: Draft, usedInputs: ReadonlySet<string>, findings: Findings): void {
   const workspace = document.value['workspace'] as { input?: unknown } | undefined;
   for (const name of inputs.keys())
-    if (!used.has(name) && workspace?.input !== name)
+    if (!usedInputs.has(name) && workspace?.input !== name)
       findings.warn('unused_input', ['inputs', name], `nothing reads the input '${name.slice(0, 64)}'`, {
         at: 'key',
       });

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { isRecord } from '../../../util/json.ts';
-import { gate, inlineAgent, input, mostSteps, step } from './ensemble.ts';
+import { gate, inlineAgent, input, maxSteps, step } from './ensemble.ts';
 import type { TomlDocument } from './toml-document.ts';
 
 /**
@@ -24,23 +24,23 @@ export type DraftStep = { readonly [Key in keyof StepShape]: z.infer<StepShape[K
 export function readDraft(document: TomlDocument): Draft {
   const { inputs, agents, steps } = document.value;
   return {
-    inputs: new Map(entries(inputs).map(([name, value]) => [name, input.safeParse(value).data])),
-    agents: new Map(entries(agents).map(([name, value]) => [name, inlineAgent.safeParse(value).data])),
-    steps: (Array.isArray(steps) ? steps : []).slice(0, mostSteps).map(draftStep),
+    inputs: new Map(tableEntries(inputs).map(([name, value]) => [name, input.safeParse(value).data])),
+    agents: new Map(tableEntries(agents).map(([name, value]) => [name, inlineAgent.safeParse(value).data])),
+    steps: (Array.isArray(steps) ? steps : []).slice(0, maxSteps).map(parseDraftStep),
     document,
   };
 }
 
-function draftStep(value: unknown, index: number): DraftStep {
-  const members = Object.fromEntries(entries(value));
-  const read = Object.entries(step.shape).map(([key, shape]) => [key, shape.safeParse(members[key]).data]);
+function parseDraftStep(value: unknown, index: number): DraftStep {
+  const members = Object.fromEntries(tableEntries(value));
+  const parsed = Object.entries(step.shape).map(([key, shape]) => [key, shape.safeParse(members[key]).data]);
   const has = (key: string) => members[key] !== undefined;
-  return { ...Object.fromEntries(read), index, has } as DraftStep;
+  return { ...Object.fromEntries(parsed), index, has } as DraftStep;
 }
 
-export const entries = (value: unknown) => (isRecord(value) ? Object.entries(value) : []);
+export const tableEntries = (value: unknown) => (isRecord(value) ? Object.entries(value) : []);
 
 /** The schemas of gates, by kind. */
-export const gateShapes = new Map(
+export const gateSchemas = new Map(
   gate.options.map((option) => [option.shape.kind.value as string, option.shape]),
 );

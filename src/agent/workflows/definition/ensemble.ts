@@ -1,38 +1,38 @@
 import { z } from 'zod';
 import { agentLimits, type AgentSpec, agentSpec } from '../../shapes/agent-spec.ts';
-import { filledText, itemName, text } from '../../shapes/common.ts';
-import { nearMiss } from './near-miss.ts';
+import { nonEmptyText, resourceName, text } from '../../shapes/common.ts';
+import { suggestName } from './near-miss.ts';
 
 /** Schema and parsed form of a workflow's TOML. `docs/workflows.md` documents the keys. */
 
 /** Names that are literal path segments of `/agent/v1/workflows`. */
 export const reservedNames = ['runs', 'builtins', 'fork'];
 
-export const wordRule = 'expected a letter and then up to 63 letters, digits, dashes and underscores';
+export const identifierRule = 'expected a letter and then up to 63 letters, digits, dashes and underscores';
 /** Names of inputs and ids of steps, as templates and conditions use them. */
-export const word = z.string({ error: wordRule }).regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, wordRule);
+export const identifier = z.string({ error: identifierRule }).regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, identifierRule);
 
-const table = (what: string) => ({ error: `expected a table: ${what}` });
-const seconds = (least: number, most: number) => {
+const tableError = (what: string) => ({ error: `expected a table: ${what}` });
+const secondsBetween = (least: number, most: number) => {
   const error = `expected a number of seconds from ${least} to ${most}`;
   return z.number({ error }).min(least, error).max(most, error);
 };
-const longestWaitSecs = 366 * 86_400;
+const maxWaitSecs = 366 * 86_400;
 
 /** A JSON schema; `json-schema.ts` validates it. */
-const schema = z.record(z.string(), z.unknown(), table('a JSON schema'));
+const schema = z.record(z.string(), z.unknown(), tableError('a JSON schema'));
 /** A CEL expression; `cel.ts` validates it. */
-const expression = filledText;
+const expression = nonEmptyText;
 const message = text
   .max(2000, 'at most 2000 characters')
   .optional()
   .describe('Template of a message for the person who decides.');
 
 /** Error text for a table whose `kind` is not one of `kinds`. */
-function kindRule(kinds: readonly string[], given: unknown): string {
+function describeKinds(kinds: readonly string[], value: unknown): string {
   const rule = `expected a table with kind = ${kinds.map((kind) => `"${kind}"`).join(' or ')}`;
-  const { kind } = (given ?? {}) as { kind?: unknown };
-  return typeof kind === 'string' ? `${rule}, got '${kind.slice(0, 64)}'${nearMiss(kind, kinds)}` : rule;
+  const { kind } = (value ?? {}) as { kind?: unknown };
+  return typeof kind === 'string' ? `${rule}, got '${kind.slice(0, 64)}'${suggestName(kind, kinds)}` : rule;
 }
 
 const gateKinds = ['input', 'time', 'value', 'event', 'approval'] as const;
@@ -42,14 +42,14 @@ const gateVariants = {
   /** Has exactly one of `after_secs` and `until` (RFC 3339). */
   time: z.looseObject({
     kind: z.literal('time'),
-    after_secs: seconds(0, longestWaitSecs).optional(),
+    after_secs: secondsBetween(0, maxWaitSecs).optional(),
     until: text.optional(),
     message,
   }),
   value: z.looseObject({
     kind: z.literal('value'),
     expr: expression,
-    poll_secs: seconds(1, 86_400).default(30),
+    poll_secs: secondsBetween(1, 86_400).default(30),
     message,
   }),
   /**
@@ -58,7 +58,7 @@ const gateVariants = {
    */
   event: z.looseObject({
     kind: z.literal('event'),
-    name: filledText.max(200, 'at most 200 characters'),
+    name: nonEmptyText.max(200, 'at most 200 characters'),
     where: expression.optional(),
     message,
   }),
@@ -68,7 +68,7 @@ const gateVariants = {
 export const gate = z.discriminatedUnion(
   'kind',
   [gateVariants.input, gateVariants.time, gateVariants.value, gateVariants.event, gateVariants.approval],
-  { error: (issue) => kindRule(gateKinds, issue.input) },
+  { error: (issue) => describeKinds(gateKinds, issue.input) },
 );
 export type Gate = z.infer<typeof gate>;
 
@@ -78,20 +78,20 @@ export const retry = z.looseObject(
       .int({ error: 'expected a whole number from 1 to 10' })
       .min(1, 'at least 1')
       .max(10, 'at most 10'),
-    backoff_secs: seconds(0, 3600).default(0),
+    backoff_secs: secondsBetween(0, 3600).default(0),
   },
-  table('attempts and backoff_secs'),
+  tableError('attempts and backoff_secs'),
 );
 
 /** A step has both `agent` and `prompt`, or neither of them and a gate. */
 export const step = z.looseObject(
   {
-    id: word,
-    agent: itemName.optional(),
+    id: identifier,
+    agent: resourceName.optional(),
     prompt: text.max(100_000, 'at most 100000 characters').optional(),
     needs: z.array(text, { error: 'expected a list of step ids' }).default([]),
     when: expression.optional(),
-    timeout_secs: seconds(0.1, 86_400).default(600),
+    timeout_secs: secondsBetween(0.1, 86_400).default(600),
     retry: retry.prefault({ attempts: 1 }),
     gate: gate.optional(),
     /** JSON schema of the agent's answer. The step's output is then the JSON value instead of a text. */
@@ -99,7 +99,7 @@ export const step = z.looseObject(
     /** Override the agent's own limits. */
     limits: agentLimits.optional(),
   },
-  table('a step'),
+  tableError('a step'),
 );
 export type Step = z.infer<typeof step>;
 
@@ -112,55 +112,55 @@ export const input = z.looseObject(
     description: text.max(1000, 'at most 1000 characters').optional(),
     enum: z.array(z.unknown(), { error: 'expected a list of values' }).min(1, 'must not be empty').optional(),
   },
-  table('type, required, default, description, enum'),
+  tableError('type, required, default, description, enum'),
 );
 export type Input = z.infer<typeof input>;
 
 export const schedule = z.looseObject({
   kind: z.literal('schedule'),
   /** Cron expression of five fields. */
-  cron: filledText.max(200, 'at most 200 characters'),
+  cron: nonEmptyText.max(200, 'at most 200 characters'),
   /** IANA time zone. */
-  tz: filledText.max(100, 'at most 100 characters').default('UTC'),
+  tz: nonEmptyText.max(100, 'at most 100 characters').default('UTC'),
 });
 export const armed = z.looseObject({ kind: z.literal('armed') });
 const entry = z.discriminatedUnion('kind', [schedule, armed], {
-  error: (issue) => kindRule(['schedule', 'armed'], issue.input),
+  error: (issue) => describeKinds(['schedule', 'armed'], issue.input),
 });
 export type Entry = z.infer<typeof entry>;
 
 /** An agent in a workflow; `name` defaults to the key of its table. */
-export const inlineAgent = agentSpec.extend({ name: itemName.optional() });
+export const inlineAgent = agentSpec.extend({ name: resourceName.optional() });
 
 export const header = z.looseObject(
   {
-    name: itemName.refine((name) => !reservedNames.includes(name), {
+    name: resourceName.refine((name) => !reservedNames.includes(name), {
       error: `must not be one of ${reservedNames.join(', ')}: they are paths of the interface`,
     }),
-    version: filledText.max(64, 'at most 64 characters').optional(),
+    version: nonEmptyText.max(64, 'at most 64 characters').optional(),
     description: text.max(1000, 'at most 1000 characters').optional(),
     /** `builtin:<name>@<version>`, set by fork. */
     origin: text.max(200, 'at most 200 characters').optional(),
   },
-  table('name, version, description'),
+  tableError('name, version, description'),
 );
 
 /** Names the input that holds the workspace: the agents' working folder, which `.` in grants stands for. */
-export const workspace = z.looseObject({ input: word }, table('input'));
-export const output = z.looseObject({ from: text }, table('from'));
+export const workspace = z.looseObject({ input: identifier }, tableError('input'));
+export const output = z.looseObject({ from: text }, tableError('from'));
 
-export const mostSteps = 200;
+export const maxSteps = 200;
 export const ensembleFile = z.looseObject(
   {
     ensemble: header,
     entry: entry.optional(),
     workspace: workspace.optional(),
-    inputs: z.record(z.string(), input, table('one for each input')).default({}),
-    agents: z.record(z.string(), inlineAgent, table('one for each agent')).default({}),
+    inputs: z.record(z.string(), input, tableError('one for each input')).default({}),
+    agents: z.record(z.string(), inlineAgent, tableError('one for each agent')).default({}),
     steps: z
       .array(step, { error: 'expected [[steps]]' })
       .min(1, 'expected at least one of [[steps]]')
-      .max(mostSteps, `at most ${mostSteps} steps`),
+      .max(maxSteps, `at most ${maxSteps} steps`),
     /** Step whose output is the result of the run. Default: the last step that ran. */
     output: output.optional(),
   },

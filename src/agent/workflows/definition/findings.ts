@@ -8,27 +8,27 @@ export interface Pointer {
 }
 
 /** Maximum errors, and maximum warnings. */
-const most = 200;
+const maxFindings = 200;
 
 /** Lint findings of a source, sorted by line. */
 export class Findings {
   readonly #document: TomlDocument;
-  readonly #found = { errors: [] as LintFinding[], warnings: [] as LintFinding[] };
+  readonly #findings = { errors: [] as LintFinding[], warnings: [] as LintFinding[] };
 
   constructor(document: TomlDocument) {
     this.#document = document;
-    for (const { code, message, place } of document.faults.slice(0, most))
-      this.#found.errors.push({ code, path: '', message, ...place });
+    for (const { code, message, position: place } of document.faults.slice(0, maxFindings))
+      this.#findings.errors.push({ code, path: '', message, ...place });
   }
 
   get isClean(): boolean {
-    return this.#found.errors.length === 0;
+    return this.#findings.errors.length === 0;
   }
   get errors(): LintFinding[] {
-    return inOrder(this.#found.errors);
+    return sortByPosition(this.#findings.errors);
   }
   get warnings(): LintFinding[] {
-    return inOrder(this.#found.warnings);
+    return sortByPosition(this.#findings.warnings);
   }
 
   error(code: string, path: Path, message: string, pointer?: Pointer): void {
@@ -39,12 +39,12 @@ export class Findings {
   }
 
   #add(kind: 'errors' | 'warnings', code: string, path: Path, message: string, pointer: Pointer = {}): void {
-    const list = this.#found[kind];
-    if (list.length >= most) return;
-    const place = this.#document.place(path, pointer.at, pointer.within);
+    const list = this.#findings[kind];
+    if (list.length >= maxFindings) return;
+    const place = this.#document.positionOf(path, pointer.at, pointer.within);
     list.push({ code, path: path.join('.'), message, ...place });
   }
 }
 
-const inOrder = (findings: readonly LintFinding[]) =>
+const sortByPosition = (findings: readonly LintFinding[]) =>
   findings.toSorted((a, b) => a.line - b.line || a.column - b.column);

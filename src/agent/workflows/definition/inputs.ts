@@ -3,9 +3,9 @@ import { isRecord } from '../../../util/json.ts';
 import { AgentError, type Fault } from '../../errors.ts';
 import type { AgentSpec } from '../../shapes/agent-spec.ts';
 import type { Ensemble, Input } from './ensemble.ts';
-import { nearMiss } from './near-miss.ts';
+import { suggestName } from './near-miss.ts';
 
-const fits: { readonly [Type in Input['type']]: (value: unknown) => boolean } = {
+const typeChecks: { readonly [Type in Input['type']]: (value: unknown) => boolean } = {
   string: (value) => typeof value === 'string',
   number: (value) => typeof value === 'number' && Number.isFinite(value),
   integer: (value) => Number.isSafeInteger(value),
@@ -15,13 +15,13 @@ const fits: { readonly [Type in Input['type']]: (value: unknown) => boolean } = 
 };
 
 /** Why a value is invalid for an input; undefined when it is valid. */
-export function inputFault(
+export function findInputFault(
   { type, enum: allowed }: Pick<Input, 'type' | 'enum'>,
   value: unknown,
 ): string | undefined {
-  if (!fits[type](value)) return `expected a value of the type ${type}`;
-  const asText = JSON.stringify(value);
-  if (allowed === undefined || allowed.some((one) => JSON.stringify(one) === asText)) return undefined;
+  if (!typeChecks[type](value)) return `expected a value of the type ${type}`;
+  const json = JSON.stringify(value);
+  if (allowed === undefined || allowed.some((one) => JSON.stringify(one) === json)) return undefined;
   return `expected one of ${JSON.stringify(allowed).slice(0, 300)}`;
 }
 
@@ -31,46 +31,46 @@ export function inputFault(
  */
 export function resolveInputs(
   { inputs, workspace }: Pick<Ensemble, 'inputs' | 'workspace'>,
-  given: Readonly<Record<string, unknown>>,
+  givenInputs: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
   const faults: Fault[] = [];
-  const fault = (name: string, message: string) => faults.push({ path: `inputs.${name}`, message });
-  for (const name of Object.keys(given))
+  const addFault = (name: string, message: string) => faults.push({ path: `inputs.${name}`, message });
+  for (const name of Object.keys(givenInputs))
     if (!Object.hasOwn(inputs, name))
-      fault(name, `the workflow declares no input of this name${nearMiss(name, Object.keys(inputs))}`);
+      addFault(name, `the workflow declares no input of this name${suggestName(name, Object.keys(inputs))}`);
   const resolved: Record<string, unknown> = {};
   for (const [name, input] of Object.entries(inputs)) {
-    const value = Object.hasOwn(given, name) ? given[name] : input.default;
-    const why = value === undefined ? undefined : inputFault(input, value);
+    const value = Object.hasOwn(givenInputs, name) ? givenInputs[name] : input.default;
+    const fault = value === undefined ? undefined : findInputFault(input, value);
     if (value !== undefined) resolved[name] = value;
-    else if (input.required) fault(name, `is required${input.description ? `: ${input.description}` : ''}`);
-    if (why !== undefined) fault(name, why);
+    else if (input.required) addFault(name, `is required${input.description ? `: ${input.description}` : ''}`);
+    if (fault !== undefined) addFault(name, fault);
   }
   const folder = workspace && resolved[workspace.input];
   if (workspace && typeof folder === 'string' && !(isAbsolute(folder) && !folder.includes('\0')))
-    fault(workspace.input, 'names the folder to work in: expected an absolute path');
+    addFault(workspace.input, 'names the folder to work in: expected an absolute path');
   if (faults.length > 0) {
-    const told = faults.map(({ path, message }) => `${path}: ${message}`).join('; ');
-    throw new AgentError('invalid', 'invalid_inputs', `The inputs are invalid: ${told}.`, { faults });
+    const summary = faults.map(({ path, message }) => `${path}: ${message}`).join('; ');
+    throw new AgentError('invalid', 'invalid_inputs', `The inputs are invalid: ${summary}.`, { faults });
   }
   return resolved;
 }
 
 /** The workspace folder of a run; undefined when its workflow has none. */
-export function workspaceOf(
+export function resolveWorkspace(
   { workspace }: Pick<Ensemble, 'workspace'>,
   inputs: Readonly<Record<string, unknown>>,
 ): string | undefined {
   const folder = workspace && inputs[workspace.input];
-  return typeof folder === 'string' ? plain(folder) : undefined;
+  return typeof folder === 'string' ? normalizePath(folder) : undefined;
 }
 
 /** Resolves `.` and `./...` in the grants of an inline agent. Without a workspace these grant nothing. */
-export function inWorkspace(agent: AgentSpec, workspace: string | undefined): AgentSpec {
+export function resolveGrants(agent: AgentSpec, workspace: string | undefined): AgentSpec {
   const absolute = (paths: readonly string[]) =>
     paths.flatMap((path) => {
       if (!isRelative(path)) return [path];
-      return workspace === undefined ? [] : [plain(`${workspace}/${path}`)];
+      return workspace === undefined ? [] : [normalizePath(`${workspace}/${path}`)];
     });
   const { grants } = agent;
   return { ...agent, grants: { ...grants, read: absolute(grants.read), write: absolute(grants.write) } };
@@ -78,7 +78,7 @@ export function inWorkspace(agent: AgentSpec, workspace: string | undefined): Ag
 
 /** Whether a granted path is relative to the workspace. */
 export const isRelative = (path: string) => path === '.' || path.startsWith('./');
-const plain = (path: string) => {
-  const short = normalize(path);
-  return short.length > 1 && short.endsWith('/') ? short.slice(0, -1) : short;
+const normalizePath = (path: string) => {
+  const normalized = normalize(path);
+  return normalized.length > 1 && normalized.endsWith('/') ? normalized.slice(0, -1) : normalized;
 };

@@ -2,15 +2,15 @@ import { isRecord } from '../../../util/json.ts';
 import { globMatches } from '../../agents/name-glob.ts';
 import type { AgentSpec } from '../../shapes/agent-spec.ts';
 import type { Consent, LintReport } from '../../shapes/lint-report.ts';
-import { consentOf, type KnownTool } from './consent.ts';
+import { summarizeConsent, type KnownTool } from './consent.ts';
 import type { Ensemble } from './ensemble.ts';
 import type { Findings } from './findings.ts';
-import { nearMiss } from './near-miss.ts';
-import { readEnsemble } from './parse.ts';
-import { statedRights } from './stated-rights.ts';
+import { suggestName } from './near-miss.ts';
+import { parseWithFindings } from './parse.ts';
+import { readStatedRights } from './stated-rights.ts';
 
 /** Context that a source is linted against. */
-export interface Surroundings {
+export interface LintContext {
   readonly tools: readonly KnownTool[];
   /** Looks up a stored agent, or `default`. */
   readonly agent: (name: string) => Promise<AgentSpec | undefined>;
@@ -19,7 +19,7 @@ export interface Surroundings {
   readonly name?: string;
 }
 
-export interface Linted {
+export interface LintResult {
   readonly report: LintReport;
   /** Present when the report is ok. */
   readonly ensemble?: Ensemble;
@@ -30,37 +30,37 @@ export interface Linted {
 /** Lints a source, and reports all findings at once. Throws only errors of the context's functions. */
 export async function lintEnsemble(
   source: string,
-  { tools, agent, now, ...must }: Surroundings,
-): Promise<Linted> {
-  const { findings, draft, isRead, ensemble } = readEnsemble(source);
-  for (const [name, inline] of draft.agents)
-    if (inline !== undefined) checkTools({ ...inline, name }, tools, findings);
-  const elsewhere = new Map<string, AgentSpec>();
+  { tools, agent, now, ...required }: LintContext,
+): Promise<LintResult> {
+  const { findings, draft, isReadable, ensemble } = parseWithFindings(source);
+  for (const [name, inlineAgent] of draft.agents)
+    if (inlineAgent !== undefined) checkTools({ ...inlineAgent, name }, tools, findings);
+  const storedAgents = new Map<string, AgentSpec>();
   for (const { agent: name, index } of draft.steps) {
-    if (name === undefined || draft.agents.has(name) || elsewhere.has(name)) continue;
+    if (name === undefined || draft.agents.has(name) || storedAgents.has(name)) continue;
     const stored = await agent(name);
-    if (stored !== undefined) elsewhere.set(name, stored);
+    if (stored !== undefined) storedAgents.set(name, stored);
     else
       findings.error(
         'unknown_agent',
         ['steps', index, 'agent'],
-        `there is no [agents.${name}], and no stored agent of that name${nearMiss(name, [...draft.agents.keys()])}`,
+        `there is no [agents.${name}], and no stored agent of that name${suggestName(name, [...draft.agents.keys()])}`,
       );
   }
-  const name = nameOf(draft.document.value['ensemble']);
-  if (must.name !== undefined && name !== undefined && name !== must.name) {
-    const message = `the workflow is called '${name}' here and '${must.name.slice(0, 200)}' in the path: make them the same`;
+  const name = readName(draft.document.value['ensemble']);
+  if (required.name !== undefined && name !== undefined && name !== required.name) {
+    const message = `the workflow is called '${name}' here and '${required.name.slice(0, 200)}' in the path: make them the same`;
     findings.error('name_differs', ['ensemble', 'name'], message);
   }
   const { errors, warnings, isClean } = findings;
   const report = { ok: isClean, ...(name === undefined ? {} : { name }), errors, warnings };
-  if (!isRead) return { report };
-  const stated = statedRights(draft);
-  const consent = consentOf(stated, [...stated.agents, ...elsewhere.values()], tools, now);
+  if (!isReadable) return { report };
+  const statedRights = readStatedRights(draft);
+  const consent = summarizeConsent(statedRights, [...statedRights.agents, ...storedAgents.values()], tools, now);
   return { report, consent, ...(isClean && ensemble !== undefined ? { ensemble } : {}) };
 }
 
-const nameOf = (header: unknown) =>
+const readName = (header: unknown) =>
   isRecord(header) && typeof header['name'] === 'string' ? header['name'].slice(0, 200) : undefined;
 
 /** An unknown tool is only a warning, because tools come and go with their MCP servers. */
@@ -74,18 +74,18 @@ function checkTools(agent: AgentSpec, tools: readonly KnownTool[], findings: Fin
         findings.warn(
           'unknown_tool',
           [...path, kind, index],
-          `no tool is named '${glob.slice(0, 80)}'${nearMiss(glob, names)}`,
+          `no tool is named '${glob.slice(0, 80)}'${suggestName(glob, names)}`,
         );
   for (const [index, glob] of auto_approve.entries()) {
-    const unasked = tools.filter(
+    const autoApplied = tools.filter(
       ({ name, destructive }) =>
         destructive && globMatches(glob, name) && granted.some((one) => globMatches(one, name)),
     );
-    if (unasked.length > 0)
+    if (autoApplied.length > 0)
       findings.warn(
         'unasked_changes',
         [...path, 'auto_approve', index],
-        `changes of ${unasked.map(({ name }) => name).join(', ')} are applied without approval`,
+        `changes of ${autoApplied.map(({ name }) => name).join(', ')} are applied without approval`,
       );
   }
 }

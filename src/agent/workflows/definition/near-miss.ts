@@ -1,7 +1,7 @@
-import { nearest } from '../../../words/nearest.ts';
+import { nearestWord } from '../../../words/nearest.ts';
 
 /** Suffix for an error message that suggests a similar known name; empty when there is none. */
-export function nearMiss(given: string, known: readonly string[]): string {
-  const near = nearest(given, known);
+export function suggestName(name: string, known: readonly string[]): string {
+  const near = nearestWord(name, known);
   return near === undefined ? '' : `; did you mean '${near}'?`;
 }

@@ -1,6 +1,6 @@
 import { isRecord } from '../../../util/json.ts';
-import type { Rights } from './consent.ts';
-import { type Draft, entries } from './draft.ts';
+import type { AgentRights } from './consent.ts';
+import { type Draft, tableEntries } from './draft.ts';
 import type { Ensemble } from './ensemble.ts';
 
 /**
@@ -8,46 +8,46 @@ import type { Ensemble } from './ensemble.ts';
  */
 interface StatedRights extends Pick<Ensemble, 'entry' | 'workspace'> {
   /** Inline agents that steps use, or all inline agents when the steps are unreadable. */
-  readonly agents: readonly Rights[];
+  readonly agents: readonly AgentRights[];
 }
 
-export function statedRights({ document, steps }: Draft): StatedRights {
+export function readStatedRights({ document, steps }: Draft): StatedRights {
   const { agents, entry, workspace, steps: list } = document.value;
-  const isUnclear =
+  const isUnreadable =
     !Array.isArray(list) ||
     list.length > steps.length ||
     steps.some((step) => step.has('agent') && step.agent === undefined);
-  const used = entries(agents).filter(([name]) => isUnclear || steps.some((step) => step.agent === name));
-  const input = textOf(workspace, 'input');
-  const cron = textOf(entry, 'kind') === 'schedule' ? textOf(entry, 'cron') : undefined;
+  const usedAgents = tableEntries(agents).filter(([name]) => isUnreadable || steps.some((step) => step.agent === name));
+  const input = readText(workspace, 'input');
+  const cron = readText(entry, 'kind') === 'schedule' ? readText(entry, 'cron') : undefined;
   return {
-    agents: used.map(([, agent]) => rightsOf(agent)),
+    agents: usedAgents.map(([, agent]) => readRights(agent)),
     ...(cron === undefined
       ? {}
-      : { entry: { kind: 'schedule', cron, tz: textOf(entry, 'tz') ?? 'UTC' } as const }),
+      : { entry: { kind: 'schedule', cron, tz: readText(entry, 'tz') ?? 'UTC' } as const }),
     ...(input === undefined ? {} : { workspace: { input } }),
   };
 }
 
-function rightsOf(agent: unknown): Rights {
+function readRights(agent: unknown): AgentRights {
   const table = isRecord(agent) ? agent : {};
-  const stated = isRecord(table['grants']) ? table['grants'] : {};
+  const statedGrants = isRecord(table['grants']) ? table['grants'] : {};
   /** Accepts one text in place of a list. */
-  const texts = (value: unknown) =>
+  const toTexts = (value: unknown) =>
     (Array.isArray(value) ? value : [value]).filter((one) => typeof one === 'string');
   return {
-    model: textOf(table, 'model') ?? 'resident',
+    model: readText(table, 'model') ?? 'resident',
     grants: {
-      tools: texts(stated['tools']),
-      read: texts(stated['read']),
-      write: texts(stated['write']),
-      network: texts(stated['network']),
-      auto_approve: texts(stated['auto_approve']),
+      tools: toTexts(statedGrants['tools']),
+      read: toTexts(statedGrants['read']),
+      write: toTexts(statedGrants['write']),
+      network: toTexts(statedGrants['network']),
+      auto_approve: toTexts(statedGrants['auto_approve']),
     },
   };
 }
 
-function textOf(table: unknown, name: string): string | undefined {
+function readText(table: unknown, name: string): string | undefined {
   const value = isRecord(table) ? table[name] : undefined;
   return typeof value === 'string' ? value : undefined;
 }

@@ -1,7 +1,7 @@
 import { AgentError } from '../../errors.ts';
 
 /** State of a run when a step begins, as templates and conditions read it. */
-export interface RunView {
+export interface RunContext {
   readonly workflow: string;
   readonly run: { readonly id: string; readonly started_at: string };
   /** `input` of the run's request; '' when it has none. */
@@ -9,34 +9,34 @@ export interface RunView {
   /** Declared inputs with a given or default value. */
   readonly inputs: Readonly<Record<string, unknown>>;
   /** Ended steps, by id. */
-  readonly steps: Readonly<Record<string, StepView>>;
+  readonly steps: Readonly<Record<string, StepContext>>;
   /** Data of the step's own gate: the inputs of `resume`, or the event's `{name, data}`. */
   readonly gate?: unknown;
 }
-export interface StepView {
+export interface StepContext {
   readonly state: 'completed' | 'failed' | 'skipped' | 'cancelled' | 'interrupted';
   readonly output?: unknown;
   readonly error?: string;
 }
 
 /** `{{steps.draft.output.title}}`: root `steps`, path `draft`, `output`, `title`. */
-export interface Reference {
+export interface TemplateReference {
   readonly text: string;
   readonly root: string;
   readonly path: readonly string[];
 }
 
 export interface Template {
-  readonly parts: readonly (string | Reference)[];
+  readonly parts: readonly (string | TemplateReference)[];
   /** Braces without a valid reference. */
   readonly faults: readonly { readonly text: string; readonly message: string }[];
 }
 
-const referenceForm = /^[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*$/;
-const literalForm = /^(?:"[^"]*"|'[^']*')$/;
+const referencePattern = /^[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*$/;
+const literalPattern = /^(?:"[^"]*"|'[^']*')$/;
 
 export function parseTemplate(template: string): Template {
-  const parts: (string | Reference)[] = [];
+  const parts: (string | TemplateReference)[] = [];
   const faults: { text: string; message: string }[] = [];
   let from = 0;
   for (let open = template.indexOf('{{'); open >= 0; open = template.indexOf('{{', from)) {
@@ -53,8 +53,8 @@ export function parseTemplate(template: string): Template {
     from = close + 2;
     const inner = text.slice(2, -2).trim();
     const [root = '', ...path] = inner.split('.');
-    if (literalForm.test(inner)) parts.push(inner.slice(1, -1));
-    else if (referenceForm.test(inner)) parts.push({ text, root, path });
+    if (literalPattern.test(inner)) parts.push(inner.slice(1, -1));
+    else if (referencePattern.test(inner)) parts.push({ text, root, path });
     else
       faults.push({
         text,
@@ -70,46 +70,46 @@ export function parseTemplate(template: string): Template {
  * Inserted values are not expanded again.
  * @throws AgentError `missing_value` with every unresolved reference
  */
-export function render(template: string, view: RunView): string {
+export function renderTemplate(template: string, context: RunContext): string {
   const { parts, faults } = parseTemplate(template);
   const missing = faults.map(({ message }) => message);
   const texts = parts.map((part) => {
     if (typeof part === 'string') return part;
-    const value = valueOf(part, view);
+    const value = resolveReference(part, context);
     if (value === undefined) missing.push(`there is no ${part.text.slice(0, 200)}`);
-    return asText(value);
+    return toText(value);
   });
   if (missing.length > 0)
     throw new AgentError('invalid', 'missing_value', `The text cannot be filled in: ${missing.join('; ')}.`);
   return texts.join('');
 }
 
-function valueOf({ root, path }: Reference, view: RunView): unknown {
+function resolveReference({ root, path }: TemplateReference, context: RunContext): unknown {
   const [name = '', member, ...rest] = path;
-  if (root === 'input') return path.length === 0 ? view.input : undefined;
-  if (root === 'workflow') return path.length === 0 ? view.workflow : undefined;
-  if (root === 'run') return inside(view.run, path);
-  if (root === 'gate') return inside(view.gate, path);
+  if (root === 'input') return path.length === 0 ? context.input : undefined;
+  if (root === 'workflow') return path.length === 0 ? context.workflow : undefined;
+  if (root === 'run') return readPath(context.run, path);
+  if (root === 'gate') return readPath(context.gate, path);
   if (root === 'inputs')
-    return path.length === 1 ? (own(view.inputs, name) ?? '') : inside(view.inputs, path);
+    return path.length === 1 ? (ownMember(context.inputs, name) ?? '') : readPath(context.inputs, path);
   if (root !== 'steps' || member !== 'output') return undefined;
-  const step = own(view.steps, name) as StepView | undefined;
+  const step = ownMember(context.steps, name) as StepContext | undefined;
   if (step?.state === 'skipped') return '';
-  return inside(step?.output, rest);
+  return readPath(step?.output, rest);
 }
 
-function inside(value: unknown, path: readonly string[]): unknown {
+function readPath(value: unknown, path: readonly string[]): unknown {
   let at = value;
-  for (const name of path) at = own(at, name);
+  for (const name of path) at = ownMember(at, name);
   return at;
 }
 
-const own = (value: unknown, name: string): unknown =>
+const ownMember = (value: unknown, name: string): unknown =>
   value instanceof Object && Object.hasOwn(value, name)
     ? (value as Record<string, unknown>)[name]
     : undefined;
 
-function asText(value: unknown): string {
+function toText(value: unknown): string {
   if (typeof value === 'string') return value;
   return value === undefined || value === null ? '' : JSON.stringify(value);
 }

@@ -1,10 +1,10 @@
-import { endedEvent } from '../../last-event.ts';
+import { describeOutcome } from '../../last-event.ts';
 import type { NewRunEvent } from '../../shapes/run.ts';
 import type { Tx } from '../../../store/index.ts';
 import { findRun, type RunRow } from './rows.ts';
-import type { RunWorld } from './world.ts';
+import type { RunServices } from './world.ts';
 
-export interface Ending {
+export interface RunOutcome {
   readonly outcome: 'completed' | 'failed' | 'cancelled';
   readonly result?: unknown;
   readonly error?: string;
@@ -19,14 +19,14 @@ export class CancelledMeanwhile extends Error {
 }
 
 /** The end of the run is already stored, by an attempt whose commit was not confirmed. */
-export class EndedAlready extends Error {
+export class RunAlreadyEnded extends Error {
   constructor(id: string) {
     super(`the run ${id} has ended already`);
     this.name = 'EndedAlready';
   }
 }
 
-export const endEvent = ({ outcome, result, error }: Ending): Extract<NewRunEvent, { type: 'run_end' }> => ({
+export const runEndEvent = ({ outcome, result, error }: RunOutcome): Extract<NewRunEvent, { type: 'run_end' }> => ({
   type: 'run_end',
   outcome,
   ...(result === undefined ? {} : { result }),
@@ -39,13 +39,13 @@ export const endEvent = ({ outcome, result, error }: Ending): Extract<NewRunEven
  */
 export async function endRun(
   tx: Tx,
-  { store, sessions, receipts, signals }: Pick<RunWorld, 'store' | 'sessions' | 'receipts' | 'signals'>,
+  { store, sessions, receipts, signals }: Pick<RunServices, 'store' | 'sessions' | 'receipts' | 'signals'>,
   id: string,
-  ending: Ending,
+  runOutcome: RunOutcome,
 ): Promise<void> {
-  const { outcome, result, error } = ending;
+  const { outcome, result, error } = runOutcome;
   const endedAt = store.time();
-  let change = tx
+  let update = tx
     .updateTable('runs')
     .set({
       state: outcome,
@@ -57,15 +57,15 @@ export async function endRun(
       gate: null,
       requested: null,
       resumed: 0,
-      last_event: endedEvent(outcome, error),
+      last_event: describeOutcome(outcome, error),
     })
     .where('id', '=', id)
     .where('ended_at', 'is', null);
-  if (outcome !== 'cancelled') change = change.where('requested', 'is distinct from', 'cancel');
-  const row = await change.returningAll().executeTakeFirst();
+  if (outcome !== 'cancelled') update = update.where('requested', 'is distinct from', 'cancel');
+  const row = await update.returningAll().executeTakeFirst();
   if (!row) {
-    const ended = (await findRun(tx, id))?.ended_at !== null;
-    throw ended ? new EndedAlready(id) : new CancelledMeanwhile();
+    const isEnded = (await findRun(tx, id))?.ended_at !== null;
+    throw isEnded ? new RunAlreadyEnded(id) : new CancelledMeanwhile();
   }
   await tx
     .updateTable('run_steps')
@@ -74,11 +74,11 @@ export async function endRun(
     .where('state', 'in', ['running', 'waiting', 'interrupted'])
     .execute();
   if (row.session_id !== null) await sessions.close(tx, row.session_id);
-  await receipts.add(tx, receiptOf(row, outcome, endedAt));
+  await receipts.add(tx, toReceiptBody(row, outcome, endedAt));
   await signals.emit(tx, `run.${outcome}`, { id, workflow: row.workflow, outcome });
 }
 
-function receiptOf(row: RunRow, outcome: Ending['outcome'], endedAt: string) {
+function toReceiptBody(row: RunRow, outcome: RunOutcome['outcome'], endedAt: string) {
   const { prompt_tokens: prompt, completion_tokens: completion } = row;
   return {
     id: row.id,
@@ -92,4 +92,4 @@ function receiptOf(row: RunRow, outcome: Ending['outcome'], endedAt: string) {
 }
 
 /** Shortens an error message for a row. */
-export const shortened = (text: string): string => (text.length > 500 ? `${text.slice(0, 499)}…` : text);
+export const shortenMessage = (text: string): string => (text.length > 500 ? `${text.slice(0, 499)}…` : text);

@@ -1,33 +1,33 @@
-import { pause } from '../../../util/pause.ts';
+import { sleep } from '../../../util/pause.ts';
 import { AgentError } from '../../errors.ts';
 import { StoreError } from '../../../store/index.ts';
-import type { Work } from '../../../watch/index.ts';
+import type { TraceSpan } from '../../../watch/index.ts';
 import { parseEnsemble } from '../definition/parse.ts';
-import { CancelledMeanwhile, EndedAlready, endEvent, type Ending, endRun, shortened } from './ending.ts';
-import { Orders } from './orders.ts';
-import { nextStep, resultOf } from './progress.ts';
-import { askToRerun, withdrawAll } from './questions.ts';
-import { changeRun, cycleOf, findSteps, type RunRow } from './rows.ts';
-import type { RunLine, Segment } from './segment.ts';
-import { doStep } from './step.ts';
+import { CancelledMeanwhile, RunAlreadyEnded, runEndEvent, type RunOutcome, endRun, shortenMessage } from './ending.ts';
+import { RunRequests } from './orders.ts';
+import { nextStep, runResult } from './progress.ts';
+import { askWhetherToRerun, discardAllStaged } from './questions.ts';
+import { updateRun, currentCycle, findSteps, type RunRow } from './rows.ts';
+import type { UnnumberedRunEvent, Segment } from './segment.ts';
+import { advanceStep } from './step.ts';
 import type { StoredGate } from './stored-gate.ts';
-import { nextEntry, suspend, SuspendedAlready, type SuspendKind } from './suspending.ts';
+import { nextEntryGate, suspendRun, RunAlreadySuspended, type SuspendKind } from './suspending.ts';
 import type { StreamWriter } from '../../event-log/writer.ts';
-import type { RunWorld } from './world.ts';
+import type { RunServices } from './world.ts';
 
 /** Result of a segment. `stopped`: the host stops, and its next start continues the run. */
-export type SegmentEnd =
-  | { readonly kind: 'ended'; readonly outcome: Ending['outcome'] }
+export type SegmentResult =
+  | { readonly kind: 'ended'; readonly outcome: RunOutcome['outcome'] }
   /** With the outcome of the cycle, if one has ended. */
-  | { readonly kind: 'suspended'; readonly gate: StoredGate; readonly outcome: Ending['outcome'] | undefined }
+  | { readonly kind: 'suspended'; readonly gate: StoredGate; readonly outcome: RunOutcome['outcome'] | undefined }
   | { readonly kind: 'stopped' };
 
 interface LiveRunOptions {
-  readonly world: RunWorld;
+  readonly services: RunServices;
   /** Span of the segment. */
-  readonly work: Work<'run'>;
+  readonly span: TraceSpan<'run'>;
   readonly row: RunRow;
-  readonly writer: StreamWriter<RunLine>;
+  readonly writer: StreamWriter<UnnumberedRunEvent>;
   readonly stopping: AbortSignal;
   /** The segment continues after a crash or a stop of the host. */
   readonly recovered?: true;
@@ -36,68 +36,68 @@ interface LiveRunOptions {
 }
 
 /** Actor of a cancellation that was requested before the host restarted. */
-const beforeRestart = 'host';
+const unknownActor = 'host';
 
 /** Executes one segment of a run: its steps in sequence, until the run ends or suspends, or the host stops. */
 export class LiveRun {
   readonly id: string;
-  readonly orders: Orders;
+  readonly requests: RunRequests;
   readonly #options: LiveRunOptions;
   #paused: boolean;
   /** Set when the workflow is parsed. */
   #segment: Segment | undefined;
 
   constructor(options: LiveRunOptions) {
-    const { row, world } = options;
+    const { row, services } = options;
     this.id = row.id;
     this.#options = options;
     this.#paused = row.state === 'paused';
-    const cancel = row.requested === 'cancel' ? beforeRestart : undefined;
-    this.orders = new Orders({ pause: row.requested === 'pause', cancel }, world.clock, world.pace.checkMs);
+    const cancel = row.requested === 'cancel' ? unknownActor : undefined;
+    this.requests = new RunRequests({ pause: row.requested === 'pause', cancel }, services.clock, services.timings.maxClockCheckMs);
   }
 
   /** Ends the pause. The database must already have the new state. */
   resume(): void {
     this.#paused = false;
-    this.orders.tell();
+    this.requests.notify();
   }
 
   /** Runs the segment. Never rejects: an error ends the run as failed, when the database accepts it. */
-  async drive(): Promise<SegmentEnd> {
-    const { world, stopping } = this.#options;
-    let trouble: { readonly error: unknown } | undefined;
+  async runSegment(): Promise<SegmentResult> {
+    const { services, stopping } = this.#options;
+    let failure: { readonly error: unknown } | undefined;
     for (;;) {
       try {
-        return await (trouble ? this.#fail(trouble.error) : this.#work());
+        return await (failure ? this.#failRun(failure.error) : this.#runSteps());
       } catch (error) {
         if (stopping.aborted) return { kind: 'stopped' };
         if (!(error instanceof AgentError || error instanceof StoreError))
-          world.onFault(`the run ${this.id}`, error);
-        const again = trouble !== undefined;
-        trouble ??= { error };
-        if (again) await pause(world.pace.storeMs, stopping).catch(() => undefined);
+          services.onFault(`the run ${this.id}`, error);
+        const isRetry = failure !== undefined;
+        failure ??= { error };
+        if (isRetry) await sleep(services.timings.storeRetryMs, stopping).catch(() => undefined);
       }
     }
   }
 
-  async #work(): Promise<SegmentEnd> {
-    const { world, work, row, writer, stopping } = this.#options;
+  async #runSteps(): Promise<SegmentResult> {
+    const { services, span, row, writer, stopping } = this.#options;
     const ensemble = parseEnsemble(row.source);
-    const records = await world.store.read((db) => findSteps(db, row.id, cycleOf(row)));
-    const segment: Segment = { world, work, row, ensemble, writer, records, orders: this.orders, stopping };
+    const records = await services.store.read((db) => findSteps(db, row.id, currentCycle(row)));
+    const segment: Segment = { services, span, row, ensemble, writer, records, requests: this.requests, stopping };
     this.#segment = segment;
-    const parked = this.#options.recovered && (await this.#pickUp(segment));
-    if (parked) return parked;
+    const suspended = this.#options.recovered && (await this.#recoverStep(segment));
+    if (suspended) return suspended;
     for (;;) {
-      if ((await this.#boundary()) === 'cancelled') return await this.#end({ outcome: 'cancelled' });
+      if ((await this.#stepBoundary()) === 'cancelled') return await this.#endRun({ outcome: 'cancelled' });
       const step = nextStep(ensemble.steps, records);
       if (!step)
-        return await this.#endCycle(segment, { outcome: 'completed', result: resultOf(ensemble, records) });
-      const result = await doStep(segment, step);
+        return await this.#endCycle(segment, { outcome: 'completed', result: runResult(ensemble, records) });
+      const result = await advanceStep(segment, step);
       if (result.kind === 'stopped') return result;
       if (result.kind === 'suspended') return await this.#suspend(segment, result.gate, 'interior_gate');
-      if (result.kind === 'cancelled' || (result.kind === 'failed' && this.orders.cancel !== undefined))
-        return await this.#end({ outcome: 'cancelled' });
+      if (result.kind === 'cancelled' || (result.kind === 'failed' && this.requests.cancel !== undefined))
+        return await this.#endRun({ outcome: 'cancelled' });
       if (result.kind === 'failed')
         return await this.#endCycle(segment, {
           outcome: 'failed',
@@ -109,38 +109,38 @@ export class LiveRun {
   /**
    * Recovers the interrupted step after a crash. A step that may have had side effects is rerun only after approval.
    */
-  async #pickUp(segment: Segment): Promise<SegmentEnd | undefined> {
-    const { row, records, world } = segment;
-    const cut = [...records.values()].find(
+  async #recoverStep(segment: Segment): Promise<SegmentResult | undefined> {
+    const { row, records, services } = segment;
+    const interrupted = [...records.values()].find(
       ({ state, attempts }) => (state === 'running' || state === 'interrupted') && attempts > 0,
     );
-    if (!cut) return undefined;
-    const { step } = cut;
-    await withdrawAll(world, { runId: row.id, step }, 'host', `the step '${step}' was interrupted`);
-    if (cut.side_effects === 0 || this.orders.cancel !== undefined) {
+    if (!interrupted) return undefined;
+    const { step } = interrupted;
+    await discardAllStaged(services, { runId: row.id, step }, 'host', `the step '${step}' was interrupted`);
+    if (interrupted.side_effects === 0 || this.requests.cancel !== undefined) {
       const last_event = `continues with '${step}' after a restart`;
-      await world.store.transaction((tx) => changeRun(tx, row.id, ['running'], { last_event }));
+      await services.store.transaction((tx) => updateRun(tx, row.id, ['running'], { last_event }));
       return undefined;
     }
-    const gate = await askToRerun(segment, step);
+    const gate = await askWhetherToRerun(segment, step);
     return await this.#suspend(segment, gate, 'crash');
   }
 
   /** Step boundary, at which a run pauses or is cancelled. */
-  async #boundary(): Promise<'go_on' | 'cancelled'> {
+  async #stepBoundary(): Promise<'go_on' | 'cancelled'> {
     const { stopping } = this.#options;
     for (;;) {
       stopping.throwIfAborted();
-      if (this.orders.cancel !== undefined) return 'cancelled';
-      if (this.#paused) await this.#untilResumed();
-      else if (this.orders.pause) await this.#pause();
+      if (this.requests.cancel !== undefined) return 'cancelled';
+      if (this.#paused) await this.#waitForResume();
+      else if (this.requests.pause) await this.#pause();
       else return 'go_on';
     }
   }
 
   async #pause(): Promise<void> {
-    const { world, stopping } = this.#options;
-    const paused = await world.store.transaction(async (tx) => {
+    const { services, stopping } = this.#options;
+    const paused = await services.store.transaction(async (tx) => {
       const row = await tx
         .selectFrom('runs')
         .select('requested')
@@ -148,68 +148,68 @@ export class LiveRun {
         .executeTakeFirst();
       if (row?.requested !== 'pause') return false;
       const change = { state: 'paused', requested: null, last_event: 'paused' } as const;
-      return (await changeRun(tx, this.id, ['running'], change)) !== undefined;
+      return (await updateRun(tx, this.id, ['running'], change)) !== undefined;
     });
     // A cancellation came first; wait for its notification.
     if (!paused)
-      await this.orders.until(() => this.orders.cancel !== undefined, world.pace.storeMs, stopping);
-    this.orders.pause = false;
+      await this.requests.waitUntil(() => this.requests.cancel !== undefined, services.timings.storeRetryMs, stopping);
+    this.requests.pause = false;
     this.#paused = paused;
   }
 
-  async #untilResumed(): Promise<void> {
-    const { world, stopping } = this.#options;
-    const isOver = () => !this.#paused || this.orders.cancel !== undefined;
-    if (await this.orders.until(isOver, world.pace.autoResumeMs, stopping)) return;
-    const resumed = await world.store.transaction(async (tx) => {
+  async #waitForResume(): Promise<void> {
+    const { services, stopping } = this.#options;
+    const isPauseOver = () => !this.#paused || this.requests.cancel !== undefined;
+    if (await this.requests.waitUntil(isPauseOver, services.timings.autoResumeMs, stopping)) return;
+    const resumed = await services.store.transaction(async (tx) => {
       const change = { state: 'running', last_event: 'auto-resumed after 300s' } as const;
-      const row = await changeRun(tx, this.id, ['paused'], change);
+      const row = await updateRun(tx, this.id, ['paused'], change);
       const act = { verb: 'run.resume', target: this.id, by: 'host', outcome: 'applied' } as const;
-      if (row) await world.store.act(tx, { ...act, reason: 'auto_resume' });
+      if (row) await services.store.appendAct(tx, { ...act, reason: 'auto_resume' });
       return row !== undefined;
     });
     if (resumed) this.#paused = false;
   }
 
   /** Ends a cycle. The run of a scheduled or armed workflow then waits for the next one. */
-  async #endCycle(segment: Segment, ending: Ending): Promise<SegmentEnd> {
+  async #endCycle(segment: Segment, runOutcome: RunOutcome): Promise<SegmentResult> {
     const { entry } = segment.ensemble;
-    if (!entry) return await this.#end(ending);
-    const gate = nextEntry(entry, segment.world.clock.now(), this.#options.firedAt);
-    return await this.#suspend(segment, gate, 'entry_gate', ending);
+    if (!entry) return await this.#endRun(runOutcome);
+    const gate = nextEntryGate(entry, segment.services.clock.now(), this.#options.firedAt);
+    return await this.#suspend(segment, gate, 'entry_gate', runOutcome);
   }
 
-  async #suspend(segment: Segment, gate: StoredGate, kind: SuspendKind, cycle?: Ending): Promise<SegmentEnd> {
+  async #suspend(segment: Segment, gate: StoredGate, kind: SuspendKind, cycleOutcome?: RunOutcome): Promise<SegmentResult> {
     try {
-      await suspend(segment, gate, kind, cycle);
-      return { kind: 'suspended', gate, outcome: cycle?.outcome };
+      await suspendRun(segment, gate, kind, cycleOutcome);
+      return { kind: 'suspended', gate, outcome: cycleOutcome?.outcome };
     } catch (error) {
-      if (error instanceof SuspendedAlready)
-        return { kind: 'suspended', gate: error.gate, outcome: cycle?.outcome };
-      if (error instanceof CancelledMeanwhile) return await this.#end({ outcome: 'cancelled' });
+      if (error instanceof RunAlreadySuspended)
+        return { kind: 'suspended', gate: error.gate, outcome: cycleOutcome?.outcome };
+      if (error instanceof CancelledMeanwhile) return await this.#endRun({ outcome: 'cancelled' });
       throw error;
     }
   }
 
-  async #end(ending: Ending): Promise<SegmentEnd> {
-    const { world, writer } = this.#options;
+  async #endRun(runOutcome: RunOutcome): Promise<SegmentResult> {
+    const { services, writer } = this.#options;
     // Before the end is stored, so that a recovery after a crash does it again.
-    const by = this.orders.cancel ?? 'host';
-    await withdrawAll(world, { runId: this.id }, by, `the run ${this.id} has ended`);
+    const by = this.requests.cancel ?? 'host';
+    await discardAllStaged(services, { runId: this.id }, by, `the run ${this.id} has ended`);
     try {
-      await writer.appendWith(endEvent(ending), (tx) => endRun(tx, world, this.id, ending));
-      return { kind: 'ended', outcome: ending.outcome };
+      await writer.appendWith(runEndEvent(runOutcome), (tx) => endRun(tx, services, this.id, runOutcome));
+      return { kind: 'ended', outcome: runOutcome.outcome };
     } catch (error) {
-      if (error instanceof EndedAlready) return { kind: 'ended', outcome: ending.outcome };
-      if (error instanceof CancelledMeanwhile) return await this.#end({ outcome: 'cancelled' });
+      if (error instanceof RunAlreadyEnded) return { kind: 'ended', outcome: runOutcome.outcome };
+      if (error instanceof CancelledMeanwhile) return await this.#endRun({ outcome: 'cancelled' });
       throw error;
     }
   }
 
-  async #fail(error: unknown): Promise<SegmentEnd> {
-    const told = error instanceof AgentError || error instanceof StoreError;
-    const message = told ? error.message : "The host failed on this run; the host's log says why.";
-    const ending = { outcome: 'failed', error: shortened(message) } as const;
-    return await (this.#segment ? this.#endCycle(this.#segment, ending) : this.#end(ending));
+  async #failRun(error: unknown): Promise<SegmentResult> {
+    const isExpected = error instanceof AgentError || error instanceof StoreError;
+    const message = isExpected ? error.message : "The host failed on this run; the host's log says why.";
+    const runOutcome = { outcome: 'failed', error: shortenMessage(message) } as const;
+    return await (this.#segment ? this.#endCycle(this.#segment, runOutcome) : this.#endRun(runOutcome));
   }
 }

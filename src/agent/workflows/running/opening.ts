@@ -1,14 +1,14 @@
-import { pause } from '../../../util/pause.ts';
+import { sleep } from '../../../util/pause.ts';
 import { AgentError } from '../../errors.ts';
-import { evaluate } from '../definition/conditions.ts';
-import { cycleOf, findRun, findSteps } from './rows.ts';
+import { evaluateCondition } from '../definition/conditions.ts';
+import { currentCycle, findRun, findSteps } from './rows.ts';
 import type { StoredGate } from './stored-gate.ts';
-import { nextDue } from './suspending.ts';
-import { conditionViewOf, viewOf } from './view.ts';
-import type { RunWorld } from './world.ts';
+import { nextFiringAfter } from './suspending.ts';
+import { toConditionContext, toRunContext } from './view.ts';
+import type { RunServices } from './world.ts';
 
 /** Data that opened the gate of a suspended run. */
-export interface Opening {
+export interface GateOpening {
   /** Inputs or event, for the step's prompt. */
   readonly inputs?: unknown;
   /** Error of the step, which fails without starting. */
@@ -19,26 +19,26 @@ export interface Opening {
 }
 
 /** Whether a gate opens by itself; the others wait for `resume` or `run-now`. */
-export const opensItself = ({ kind }: StoredGate): boolean => kind !== 'input' && kind !== 'armed';
+export const opensByItself = ({ kind }: StoredGate): boolean => kind !== 'input' && kind !== 'armed';
 
 /** Resolves when the gate opens by itself; rejects with the signal's reason. */
-export async function untilOpen(
-  world: RunWorld,
+export async function waitForGate(
+  services: RunServices,
   id: string,
   gate: StoredGate,
   signal: AbortSignal,
-): Promise<Opening> {
+): Promise<GateOpening> {
   switch (gate.kind) {
     case 'time':
-      return await untilTime(world, gate, signal);
+      return await waitForTime(services, gate, signal);
     case 'schedule':
-      return await untilFiring(world, gate, signal);
+      return await waitForFiring(services, gate, signal);
     case 'value':
-      return await untilTrue(world, id, gate, signal);
+      return await waitForCondition(services, id, gate, signal);
     case 'event':
-      return await untilSignal(world, id, gate, signal);
+      return await waitForSignal(services, id, gate, signal);
     case 'approval':
-      return await untilApproved(world, gate, signal);
+      return await waitForApproval(services, gate, signal);
     case 'input':
     case 'armed':
       throw new Error(`a gate of the kind '${gate.kind}' does not open by itself`);
@@ -48,84 +48,84 @@ export async function untilOpen(
 /**
  * Waits for a wall-clock time, which may jump. A duration ends at the latest when it has passed by the monotonic clock.
  */
-async function untilTime({ clock, pace }: RunWorld, gate: StoredGate, signal: AbortSignal): Promise<Opening> {
-  const due = Date.parse(gate.until_at ?? gate.since_at);
-  const end = clock.monotonic() + due - clock.now().getTime();
+async function waitForTime({ clock, timings }: RunServices, gate: StoredGate, signal: AbortSignal): Promise<GateOpening> {
+  const dueMs = Date.parse(gate.until_at ?? gate.since_at);
+  const endMs = clock.monotonic() + dueMs - clock.now().getTime();
   for (;;) {
-    const wall = due - clock.now().getTime();
-    const left = gate.after_secs === undefined ? wall : Math.min(wall, end - clock.monotonic());
-    if (left <= 0) return {};
-    await pause(Math.min(left, pace.checkMs), signal);
+    const wallLeftMs = dueMs - clock.now().getTime();
+    const leftMs = gate.after_secs === undefined ? wallLeftMs : Math.min(wallLeftMs, endMs - clock.monotonic());
+    if (leftMs <= 0) return {};
+    await sleep(Math.min(leftMs, timings.maxClockCheckMs), signal);
   }
 }
 
 /** Waits for the next firing. If the host missed firings while it was down, it fires once. */
-async function untilFiring(
-  { clock, pace }: RunWorld,
+async function waitForFiring(
+  { clock, timings }: RunServices,
   gate: StoredGate,
   signal: AbortSignal,
-): Promise<Opening> {
+): Promise<GateOpening> {
   const { cron = '', tz = 'UTC', until_at, fired_at } = gate;
-  let due = until_at === undefined ? Number.POSITIVE_INFINITY : Date.parse(until_at);
+  let dueMs = until_at === undefined ? Number.POSITIVE_INFINITY : Date.parse(until_at);
   for (;;) {
     const now = clock.now();
-    if (now.getTime() >= due) return { firedAt: new Date(due).toISOString() };
+    if (now.getTime() >= dueMs) return { firedAt: new Date(dueMs).toISOString() };
     // After a backward jump of the clock, an earlier firing may be due.
-    const next = nextDue(cron, tz, now, fired_at);
-    if (next && next.getTime() < due) due = next.getTime();
-    await pause(Math.min(due - now.getTime(), pace.checkMs), signal);
+    const next = nextFiringAfter(cron, tz, now, fired_at);
+    if (next && next.getTime() < dueMs) dueMs = next.getTime();
+    await sleep(Math.min(dueMs - now.getTime(), timings.maxClockCheckMs), signal);
   }
 }
 
-async function untilTrue(
-  world: RunWorld,
+async function waitForCondition(
+  services: RunServices,
   id: string,
   gate: StoredGate,
   signal: AbortSignal,
-): Promise<Opening> {
+): Promise<GateOpening> {
   const { expr = 'false', poll_secs = 30 } = gate;
-  const view = await viewOfRun(world, id);
-  const trouble = new Trouble(world, id);
+  const runContext = await readRunContext(services, id);
+  const errorReporter = new ConditionErrorReporter(services, id);
   for (;;) {
     try {
-      if (evaluate(expr, await conditionViewOf(world, view))) return {};
+      if (evaluateCondition(expr, await toConditionContext(services, runContext))) return {};
     } catch (error) {
-      await trouble.tell(error);
+      await errorReporter.report(error);
     }
-    await pause(poll_secs * 1000, signal);
+    await sleep(poll_secs * 1000, signal);
   }
 }
 
-const signalsAtOnce = 100;
+const signalBatchSize = 100;
 
-async function untilSignal(
-  world: RunWorld,
+async function waitForSignal(
+  services: RunServices,
   id: string,
   { name = '', where, signal_seq = 0 }: StoredGate,
   signal: AbortSignal,
-): Promise<Opening> {
-  const view = await viewOfRun(world, id);
-  const trouble = new Trouble(world, id);
-  let seen = signal_seq;
+): Promise<GateOpening> {
+  const runContext = await readRunContext(services, id);
+  const errorReporter = new ConditionErrorReporter(services, id);
+  let lastSeq = signal_seq;
   for (;;) {
-    const come = await world.signals.after(name, seen, signalsAtOnce);
-    for (const { seq, data } of come) {
-      seen = seq;
+    const newSignals = await services.signals.after(name, lastSeq, signalBatchSize);
+    for (const { seq, data } of newSignals) {
+      lastSeq = seq;
       const event = { name, data };
       try {
-        if (where === undefined || evaluate(where, { ...view, now: world.clock.now(), event }))
+        if (where === undefined || evaluateCondition(where, { ...runContext, now: services.clock.now(), event }))
           return { inputs: event };
       } catch (error) {
-        await trouble.tell(error);
+        await errorReporter.report(error);
       }
     }
     signal.throwIfAborted();
-    if (come.length < signalsAtOnce) await pause(world.pace.signalMs, signal);
+    if (newSignals.length < signalBatchSize) await sleep(services.timings.signalPollMs, signal);
   }
 }
 
 /** Waits for the decision whether to rerun a step that may have had side effects before a crash. */
-async function untilApproved({ changes }: RunWorld, gate: StoredGate, signal: AbortSignal): Promise<Opening> {
+async function waitForApproval({ changes }: RunServices, gate: StoredGate, signal: AbortSignal): Promise<GateOpening> {
   const { pending_id = '', step = '' } = gate;
   const { state } = await changes.decision(pending_id, signal);
   if (state === 'applied') return {};
@@ -134,30 +134,30 @@ async function untilApproved({ changes }: RunWorld, gate: StoredGate, signal: Ab
   };
 }
 
-async function viewOfRun({ store }: RunWorld, id: string) {
+async function readRunContext({ store }: RunServices, id: string) {
   return await store.read(async (db) => {
     const row = await findRun(db, id);
     if (!row) throw new Error(`the run ${id} is gone`);
-    return viewOf(row, await findSteps(db, id, cycleOf(row)));
+    return toRunContext(row, await findSteps(db, id, currentCycle(row)));
   });
 }
 
 /** Records why a condition cannot be evaluated, as the run's last event. Such a condition counts as false. */
-class Trouble {
-  readonly #world: RunWorld;
+class ConditionErrorReporter {
+  readonly #services: RunServices;
   readonly #id: string;
-  #told: string | undefined;
+  #lastMessage: string | undefined;
 
-  constructor(world: RunWorld, id: string) {
-    this.#world = world;
+  constructor(services: RunServices, id: string) {
+    this.#services = services;
     this.#id = id;
   }
 
-  async tell(error: unknown): Promise<void> {
+  async report(error: unknown): Promise<void> {
     if (!(error instanceof AgentError)) throw error;
-    if (error.message === this.#told) return;
-    this.#told = error.message;
-    await this.#world.store.transaction((tx) =>
+    if (error.message === this.#lastMessage) return;
+    this.#lastMessage = error.message;
+    await this.#services.store.transaction((tx) =>
       tx
         .updateTable('runs')
         .set({ last_event: error.message.slice(0, 500) })

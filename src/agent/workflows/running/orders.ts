@@ -2,7 +2,7 @@ import type { Clock } from '../../clock.ts';
 import { waitForChange } from '../../wait-for-change.ts';
 
 /** Pause and cancel requests of a live run, and waiting for them. They are stored in the database first. */
-export class Orders {
+export class RunRequests {
   /** Pause at the next step boundary. */
   pause: boolean;
   /** Who requested cancellation. */
@@ -13,18 +13,18 @@ export class Orders {
   readonly #listeners = new Set<() => void>();
 
   constructor(
-    asked: { readonly pause: boolean; readonly cancel: string | undefined },
+    initial: { readonly pause: boolean; readonly cancel: string | undefined },
     clock: Clock,
     checkMs: number,
   ) {
-    this.pause = asked.pause;
-    this.cancel = asked.cancel;
+    this.pause = initial.pause;
+    this.cancel = initial.cancel;
     this.#clock = clock;
     this.#checkMs = checkMs;
   }
 
   /** Notifies waiters and listeners of a change. */
-  tell(): void {
+  notify(): void {
     const { resolve } = this.#change;
     this.#change = Promise.withResolvers<void>();
     resolve();
@@ -42,14 +42,14 @@ export class Orders {
    * reason.
    * @returns whether it holds
    */
-  async until(holds: () => boolean, ms: number | undefined, signal: AbortSignal): Promise<boolean> {
-    const end = ms === undefined ? undefined : this.#clock.monotonic() + ms;
+  async waitUntil(holds: () => boolean, ms: number | undefined, signal: AbortSignal): Promise<boolean> {
+    const endMs = ms === undefined ? undefined : this.#clock.monotonic() + ms;
     for (;;) {
       signal.throwIfAborted();
       if (holds()) return true;
-      const left = end === undefined ? undefined : end - this.#clock.monotonic();
-      if (left !== undefined && left <= 0) return false;
-      await waitForChange(this.#change.promise, Math.min(left ?? this.#checkMs, this.#checkMs), signal);
+      const leftMs = endMs === undefined ? undefined : endMs - this.#clock.monotonic();
+      if (leftMs !== undefined && leftMs <= 0) return false;
+      await waitForChange(this.#change.promise, Math.min(leftMs ?? this.#checkMs, this.#checkMs), signal);
     }
   }
 }

@@ -11,14 +11,14 @@ export const nextStep = (steps: readonly Step[], records: Records): Step | undef
   });
 
 /** Whether all steps that a step needs were skipped; the step is then skipped, too. */
-export const hasNothingToWorkWith = ({ needs }: Step, records: Records): boolean =>
+export const areAllNeedsSkipped = ({ needs }: Step, records: Records): boolean =>
   needs.length > 0 && needs.every((need) => records.get(need)?.state === 'skipped');
 
 /** Result of a run: the output of the step that `output.from` names, or of the last completed step. */
-export function resultOf({ output, steps }: Pick<Ensemble, 'output' | 'steps'>, records: Records): unknown {
-  const ran = steps.filter(({ id }) => records.get(id)?.state === 'completed');
-  const from = output ? ran.find(({ id }) => id === output.from) : ran.at(-1);
-  return from && readOutput(records.get(from.id));
+export function runResult({ output, steps }: Pick<Ensemble, 'output' | 'steps'>, records: Records): unknown {
+  const completed = steps.filter(({ id }) => records.get(id)?.state === 'completed');
+  const source = output ? completed.find(({ id }) => id === output.from) : completed.at(-1);
+  return source && readOutput(records.get(source.id));
 }
 
 export function readOutput(record: Pick<StepRow, 'output'> | undefined): unknown {

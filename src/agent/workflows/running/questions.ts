@@ -1,26 +1,26 @@
 import { AgentError } from '../../errors.ts';
-import type { Changes } from '../../services.ts';
+import type { PendingChangeService } from '../../services.ts';
 import type { Store } from '../../../store/index.ts';
 import type { Segment } from './segment.ts';
 import type { StoredGate } from './stored-gate.ts';
 
-interface About {
+interface StagedFilter {
   readonly runId: string;
   readonly step?: string;
 }
-interface Question extends Required<About> {
+interface Question extends Required<StagedFilter> {
   readonly tool: 'approval_gate' | 'rerun_step';
   readonly agent: string;
   readonly intent: string;
   readonly summary: string;
 }
-interface World {
+interface QuestionServices {
   readonly store: Store;
-  readonly changes: Pick<Changes, 'ask' | 'discard'>;
+  readonly changes: Pick<PendingChangeService, 'ask' | 'discard'>;
 }
 
 /** Staged changes and questions of a run, or of one of its steps. */
-async function open(store: Store, { runId, step }: About): Promise<{ id: string; tool: string }[]> {
+async function listStaged(store: Store, { runId, step }: StagedFilter): Promise<{ id: string; tool: string }[]> {
   return await store.read((db) => {
     const rows = db
       .selectFrom('pending')
@@ -33,14 +33,14 @@ async function open(store: Store, { runId, step }: About): Promise<{ id: string;
 }
 
 /** Stages a question. A question that was staged before a crash is reused. */
-export async function ask({ store, changes }: World, question: Question): Promise<string> {
-  const same = (await open(store, question)).find(({ tool }) => tool === question.tool);
-  return (same ?? (await changes.ask(question))).id;
+export async function askOnce({ store, changes }: QuestionServices, question: Question): Promise<string> {
+  const existing = (await listStaged(store, question)).find(({ tool }) => tool === question.tool);
+  return (existing ?? (await changes.ask(question))).id;
 }
 
 /** Asks a person whether to rerun an interrupted step that may have had side effects. */
-export async function askToRerun({ world, row, ensemble }: Segment, step: string): Promise<StoredGate> {
-  const pending_id = await ask(world, {
+export async function askWhetherToRerun({ services, row, ensemble }: Segment, step: string): Promise<StoredGate> {
+  const pending_id = await askOnce(services, {
     tool: 'rerun_step',
     runId: row.id,
     step,
@@ -48,13 +48,13 @@ export async function askToRerun({ world, row, ensemble }: Segment, step: string
     intent: `The host stopped while '${step}' was running. The step may already have made changes; check them before you decide.`,
     summary: `Run the step '${step}' of the run ${row.id} of '${row.workflow}' again from its beginning`,
   });
-  return { kind: 'approval', step, since_at: world.store.time(), pending_id };
+  return { kind: 'approval', step, since_at: services.store.time(), pending_id };
 }
 
 /** Discards a question or change. @returns false when it was decided in the meantime */
-export async function withdraw({ changes }: World, id: string, by: string, why: string): Promise<boolean> {
+export async function discardStaged({ changes }: QuestionServices, id: string, by: string, note: string): Promise<boolean> {
   try {
-    await changes.discard(id, by, why);
+    await changes.discard(id, by, note);
     return true;
   } catch (error) {
     if (error instanceof AgentError) return false;
@@ -63,14 +63,14 @@ export async function withdraw({ changes }: World, id: string, by: string, why: 
 }
 
 /** Discards all staged questions and changes of a run, or of one of its steps. */
-export async function withdrawAll(world: World, about: About, by: string, why: string): Promise<void> {
-  for (const { id } of await open(world.store, about)) await withdraw(world, id, by, why);
+export async function discardAllStaged(services: QuestionServices, filter: StagedFilter, by: string, note: string): Promise<void> {
+  for (const { id } of await listStaged(services.store, filter)) await discardStaged(services, id, by, note);
 }
 
 /** Discards staged questions and changes of ended runs, which a crash may have left. */
-export async function withdrawOfEnded(world: World): Promise<void> {
-  const { store } = world;
-  const left = await store.read((db) =>
+export async function discardStagedOfEndedRuns(services: QuestionServices): Promise<void> {
+  const { store } = services;
+  const remaining = await store.read((db) =>
     db
       .selectFrom('pending')
       .innerJoin('runs', 'runs.id', 'pending.run_id')
@@ -80,5 +80,5 @@ export async function withdrawOfEnded(world: World): Promise<void> {
       .where('runs.ended_at', 'is not', null)
       .execute(),
   );
-  for (const { id } of left) await withdraw(world, id, 'host', 'its run has ended');
+  for (const { id } of remaining) await discardStaged(services, id, 'host', 'its run has ended');
 }

@@ -1,21 +1,21 @@
 import type { Session } from '../../shapes/session.ts';
 import type { RunDetail, RunRecord, StepRecord } from '../../shapes/run.ts';
-import { cycleOf, type RunRow, type StepRow } from './rows.ts';
-import { readGate } from './stored-gate.ts';
+import { currentCycle, type RunRow, type StepRow } from './rows.ts';
+import { parseGate } from './stored-gate.ts';
 
 /** How rows are presented. Without `cancelledState`, cancelled runs are shown as failed. */
-export interface Showing {
+export interface PresentationOptions {
   readonly cancelledState: boolean;
 }
 
-export function toRecord(row: RunRow, showing: Showing): RunRecord {
+export function toRunRecord(row: RunRow, presentation: PresentationOptions): RunRecord {
   const { ended_at, retried_from, wrapper_cycle } = row;
-  const outcome = row.outcome === null ? undefined : shown(row.outcome, showing);
+  const outcome = row.outcome === null ? undefined : presentState(row.outcome, presentation);
   return {
     id: row.id,
     workflow: row.workflow,
     digest: row.digest,
-    state: shown(row.state, showing),
+    state: presentState(row.state, presentation),
     ...(outcome === undefined ? {} : { outcome }),
     started_at: row.started_at,
     ...(ended_at === null ? {} : { ended_at }),
@@ -25,29 +25,29 @@ export function toRecord(row: RunRow, showing: Showing): RunRecord {
 }
 
 /** @param steps in the order in which they ran */
-export function toDetail(row: RunRow, steps: readonly StepRow[], showing: Showing): RunDetail {
-  const gate = readGate(row.gate);
+export function toRunDetail(row: RunRow, steps: readonly StepRow[], presentation: PresentationOptions): RunDetail {
+  const gate = parseGate(row.gate);
   return {
-    ...toRecord(row, showing),
-    ...observed(row),
+    ...toRunRecord(row, presentation),
+    ...observedMembers(row),
     ...(gate ? { gate: { ...gate } } : {}),
-    step_records: steps.map((step) => toStepRecord(step, cycleOf(row) > 0)),
+    step_records: steps.map((step) => toStepRecord(step, currentCycle(row) > 0)),
     ...(row.result === null ? {} : { result: JSON.parse(row.result) as unknown }),
     inputs: JSON.parse(row.inputs) as Record<string, unknown>,
   };
 }
 
 /** A run as a row of the session feed. */
-export function toSession(row: RunRow, showing: Showing): Session {
+export function toRunSession(row: RunRow, presentation: PresentationOptions): Session {
   const { wrapper_cycle } = row;
   return {
     id: row.id,
     kind: 'run',
     title: row.workflow,
-    state: shown(row.state, showing),
+    state: presentState(row.state, presentation),
     started_at: row.started_at,
     ...(row.ended_at === null ? {} : { ended_at: row.ended_at }),
-    ...observed(row),
+    ...observedMembers(row),
     ...(wrapper_cycle === null ? {} : { wrapper_cycle }),
   };
 }
@@ -56,7 +56,7 @@ export function toSession(row: RunRow, showing: Showing): Session {
 export const isCancellable = ({ state, resumed }: RunRow): boolean =>
   state === 'suspended' || ((state === 'running' || state === 'paused') && resumed === 0);
 
-function observed(row: RunRow) {
+function observedMembers(row: RunRow) {
   const { waiting_on, suspend_kind, last_event, engine, model, prompt_tokens, completion_tokens } = row;
   return {
     cancellable: isCancellable(row),
@@ -70,7 +70,7 @@ function observed(row: RunRow) {
   };
 }
 
-function toStepRecord(step: StepRow, inCycles: boolean): StepRecord {
+function toStepRecord(step: StepRow, hasCycles: boolean): StepRecord {
   return {
     id: step.step,
     state: step.state,
@@ -79,9 +79,9 @@ function toStepRecord(step: StepRow, inCycles: boolean): StepRecord {
     ...(step.ended_at === null ? {} : { ended_at: step.ended_at }),
     ...(step.output === null ? {} : { output: JSON.parse(step.output) as unknown }),
     ...(step.error === null ? {} : { error: step.error }),
-    ...(inCycles ? { cycle: step.cycle } : {}),
+    ...(hasCycles ? { cycle: step.cycle } : {}),
   };
 }
 
-export const shown = <State extends string>(state: State, { cancelledState }: Showing): State | 'failed' =>
+export const presentState = <State extends string>(state: State, { cancelledState }: PresentationOptions): State | 'failed' =>
   state === 'cancelled' && !cancelledState ? 'failed' : state;

@@ -1,16 +1,16 @@
 import type { Insertable, Selectable, Updateable } from 'kysely';
-import type { Db, Tables, Tx } from '../../../store/index.ts';
+import type { StoreReader, Tables, Tx } from '../../../store/index.ts';
 
 /** Rows of runs and their steps; `src/store/schema.ts` documents the columns. */
 export type RunRow = Selectable<Tables['runs']>;
 export type StepRow = Selectable<Tables['run_steps']>;
 
-export async function findRun(db: Db | Tx, id: string): Promise<RunRow | undefined> {
+export async function findRun(db: StoreReader | Tx, id: string): Promise<RunRow | undefined> {
   return await db.selectFrom('runs').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
 /** The step rows of one cycle, by step id. */
-export async function findSteps(db: Db | Tx, runId: string, cycle: number): Promise<Map<string, StepRow>> {
+export async function findSteps(db: StoreReader | Tx, runId: string, cycle: number): Promise<Map<string, StepRow>> {
   const rows = await db
     .selectFrom('run_steps')
     .selectAll()
@@ -21,10 +21,10 @@ export async function findSteps(db: Db | Tx, runId: string, cycle: number): Prom
 }
 
 /** The current cycle of a run; 0 when it has no cycles. */
-export const cycleOf = ({ wrapper_cycle }: Pick<RunRow, 'wrapper_cycle'>): number => wrapper_cycle ?? 0;
+export const currentCycle = ({ wrapper_cycle }: Pick<RunRow, 'wrapper_cycle'>): number => wrapper_cycle ?? 0;
 
 /** Inserts or updates a step's row. */
-export async function putStep(tx: Tx, row: StepRow): Promise<void> {
+export async function upsertStep(tx: Tx, row: StepRow): Promise<void> {
   const { run_id: _run, cycle: _cycle, step: _step, ...changed } = row;
   await tx
     .insertInto('run_steps')
@@ -34,7 +34,7 @@ export async function putStep(tx: Tx, row: StepRow): Promise<void> {
 }
 
 /** Runs of this host that have not ended, newest first. */
-export async function liveRuns(db: Db | Tx, endpointId: string): Promise<RunRow[]> {
+export async function listLiveRuns(db: StoreReader | Tx, endpointId: string): Promise<RunRow[]> {
   const rows = await db
     .selectFrom('runs')
     .selectAll()
@@ -50,7 +50,7 @@ const newestFirst = (a: RunRow, b: RunRow): number =>
   a.started_at === b.started_at ? (a.id < b.id ? 1 : -1) : a.started_at < b.started_at ? 1 : -1;
 
 /** Updates a run that is in one of the given states; undefined when it is not. */
-export async function changeRun(
+export async function updateRun(
   tx: Tx,
   id: string,
   states: readonly RunRow['state'][],

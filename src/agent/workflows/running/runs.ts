@@ -1,44 +1,44 @@
 import type { EventLog } from '../../event-log.ts';
-import type { LiveRows } from '../../services.ts';
+import type { LiveSessionSource } from '../../services.ts';
 import type { RunDetail, RunRecord } from '../../shapes/run.ts';
 import type { Session } from '../../shapes/session.ts';
 import { RunControl } from './control.ts';
-import { toDetail, toRecord, toSession } from './records.ts';
-import { noSuchRun } from './refusals.ts';
-import { cycleOf, findRun, liveRuns, type RunRow } from './rows.ts';
-import { RunIds } from './run-ids.ts';
-import { Runner } from './runner.ts';
-import { type CallableWorkflows, type Started, type StartRequest, RunStarts } from './starting.ts';
-import { type RunWorld, usualPace } from './world.ts';
+import { toRunDetail, toRunRecord, toRunSession } from './records.ts';
+import { runNotFound } from './refusals.ts';
+import { currentCycle, findRun, listLiveRuns, type RunRow } from './rows.ts';
+import { RunIdGenerator } from './run-ids.ts';
+import { RunExecutor } from './runner.ts';
+import { type CallableWorkflows, type StartedRun, type StartRequest, RunStarter } from './starting.ts';
+import { type RunServices, defaultTimings } from './world.ts';
 
-export interface RunsOptions extends Omit<RunWorld, 'pace'> {
+export interface RunsOptions extends Omit<RunServices, 'timings'> {
   readonly workflows: CallableWorkflows;
-  readonly pace?: Partial<RunWorld['pace']>;
+  readonly timings?: Partial<RunServices['timings']>;
 }
 
 /** Cycles of a run whose steps are included in its detail. */
-const shownCycles = 10;
+const maxShownCycles = 10;
 
 /** Workflow runs of this host: one in flight, and any number suspended at gates. */
-export class Runs implements LiveRows {
+export class WorkflowRuns implements LiveSessionSource {
   readonly #options: RunsOptions;
-  readonly #ids: RunIds;
-  readonly #runner: Runner;
-  readonly #starts: RunStarts;
+  readonly #ids: RunIdGenerator;
+  readonly #executor: RunExecutor;
+  readonly #runStarter: RunStarter;
   readonly #control: RunControl;
 
   constructor(options: RunsOptions) {
-    const world: RunWorld = { ...options, pace: { ...usualPace, ...options.pace } };
+    const services: RunServices = { ...options, timings: { ...defaultTimings, ...options.timings } };
     this.#options = options;
-    this.#ids = new RunIds(options.clock);
-    this.#runner = new Runner(world);
-    this.#starts = new RunStarts({
-      world,
-      runner: this.#runner,
+    this.#ids = new RunIdGenerator(options.clock);
+    this.#executor = new RunExecutor(services);
+    this.#runStarter = new RunStarter({
+      services,
+      executor: this.#executor,
       ids: this.#ids,
       workflows: options.workflows,
     });
-    this.#control = new RunControl(world, this.#runner);
+    this.#control = new RunControl(services, this.#executor);
   }
 
   /** Continues where the previous process stopped. Call it once, before anything else. */
@@ -48,25 +48,25 @@ export class Runs implements LiveRows {
       db.selectFrom('runs').select('id').orderBy('id', 'desc').limit(1).executeTakeFirst(),
     );
     this.#ids.startAfter(newest?.id);
-    await this.#runner.recover();
+    await this.#executor.recover();
   }
 
   /** Ended runs and cycles since the start of the host, for its telemetry. */
   get served(): number {
-    return this.#runner.served;
+    return this.#executor.served;
   }
 
   /** @throws AgentError `workflow_not_found`, for unknown and for not enabled workflows */
   async requireCallable(workflow: string): Promise<void> {
-    await this.#starts.callable(workflow);
+    await this.#runStarter.callable(workflow);
   }
 
   /**
    * @throws AgentError workflow_not_found; invalid: `invalid_inputs`; conflict: `run_in_flight`,
    * `invalid_retried_from`, `invalid_workflow`
    */
-  async start(workflow: string, request: StartRequest, by: string, traceparent?: string): Promise<Started> {
-    return await this.#starts.start(workflow, request, by, traceparent);
+  async start(workflow: string, request: StartRequest, by: string, traceparent?: string): Promise<StartedRun> {
+    return await this.#runStarter.start(workflow, request, by, traceparent);
   }
 
   /**
@@ -102,21 +102,21 @@ export class Runs implements LiveRows {
 
   /** @throws AgentError run_not_found */
   async detail(id: string): Promise<RunDetail> {
-    const found = await this.#options.store.read(async (db) => {
+    const detail = await this.#options.store.read(async (db) => {
       const row = await findRun(db, id);
       if (!row) return undefined;
       const steps = await db
         .selectFrom('run_steps')
         .selectAll()
         .where('run_id', '=', id)
-        .where('cycle', '>', cycleOf(row) - shownCycles)
+        .where('cycle', '>', currentCycle(row) - maxShownCycles)
         .orderBy('cycle')
         .orderBy('position')
         .execute();
       return { row, steps };
     });
-    if (!found) throw noSuchRun(id);
-    return toDetail(found.row, found.steps, this.#options);
+    if (!detail) throw runNotFound(id);
+    return toRunDetail(detail.row, detail.steps, this.#options);
   }
 
   /** The run journal, newest first. */
@@ -130,14 +130,14 @@ export class Runs implements LiveRows {
         .limit(limit)
         .execute(),
     );
-    return rows.map((row) => toRecord(row, this.#options));
+    return rows.map((row) => toRunRecord(row, this.#options));
   }
 
   /** Running, paused and suspended runs of this host. */
   async live(): Promise<Session[]> {
     const { store } = this.#options;
-    const rows = await store.read((db) => liveRuns(db, store.endpointId));
-    return rows.map((row) => toSession(row, this.#options));
+    const rows = await store.read((db) => listLiveRuns(db, store.endpointId));
+    return rows.map((row) => toRunSession(row, this.#options));
   }
 
   /**
@@ -147,27 +147,27 @@ export class Runs implements LiveRows {
   async events(id: string, after: number, signal: AbortSignal): Promise<ReturnType<EventLog['read']>> {
     const { log } = this.#options;
     await this.#row(id);
-    const ended = async () => {
+    const isComplete = async () => {
       const { state } = await this.#row(id);
       return state !== 'running' && state !== 'paused';
     };
-    return log.read(id, { after, signal, ended });
+    return log.read(id, { after, signal, isComplete });
   }
 
   /** Emits a user signal, for gates of the kind `event`. @returns its `seq` */
-  async signal(name: string, data: Readonly<Record<string, unknown>>): Promise<number> {
+  async emitSignal(name: string, data: Readonly<Record<string, unknown>>): Promise<number> {
     const { store, signals } = this.#options;
     return await store.transaction((tx) => signals.add(tx, name, data));
   }
 
   /** Stops live runs; the next start of the host continues them. */
   async close(): Promise<void> {
-    await this.#runner.close();
+    await this.#executor.close();
   }
 
   async #row(id: string): Promise<RunRow> {
     const row = await this.#options.store.read((db) => findRun(db, id));
-    if (!row) throw noSuchRun(id);
+    if (!row) throw runNotFound(id);
     return row;
   }
 }

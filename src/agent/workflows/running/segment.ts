@@ -1,29 +1,29 @@
 import type { NewRunEvent, RunEvent } from '../../shapes/run.ts';
 import type { NewTurnEvent } from '../../shapes/turn-event.ts';
-import type { Work } from '../../../watch/index.ts';
+import type { TraceSpan } from '../../../watch/index.ts';
 import type { StreamWriter } from '../../event-log/writer.ts';
 import type { Ensemble } from '../definition/ensemble.ts';
-import type { Orders } from './orders.ts';
+import type { RunRequests } from './orders.ts';
 import type { RunRow, StepRow } from './rows.ts';
-import type { RunWorld } from './world.ts';
+import type { RunServices } from './world.ts';
 
 /** An event of a run before the log numbers it and its inner event. */
-export type RunLine =
+export type UnnumberedRunEvent =
   | Exclude<NewRunEvent, { type: 'step_event' }>
   | (Omit<Extract<RunEvent, { type: 'step_event' }>, 'seq' | 'ts' | 'event'> & { event: NewTurnEvent });
 
 /** State of a run's open segment. */
 export interface Segment {
-  readonly world: RunWorld;
+  readonly services: RunServices;
   /** Span of the segment. */
-  readonly work: Work<'run'>;
+  readonly span: TraceSpan<'run'>;
   /** The run's row when the segment began. */
   readonly row: RunRow;
   readonly ensemble: Ensemble;
-  readonly writer: StreamWriter<RunLine>;
+  readonly writer: StreamWriter<UnnumberedRunEvent>;
   /** Stored step rows of this cycle, by step id. */
   readonly records: Map<string, StepRow>;
-  readonly orders: Orders;
+  readonly requests: RunRequests;
   /** Aborted when the host stops. */
   readonly stopping: AbortSignal;
 }

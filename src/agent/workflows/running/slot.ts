@@ -1,4 +1,4 @@
-interface Waiting {
+interface SlotWaiter {
   readonly id: string;
   readonly admit: () => void;
 }
@@ -6,7 +6,7 @@ interface Waiting {
 /** The slot for the one run in flight of the host. Waiters get it in FIFO order. */
 export class RunSlot {
   #holder: string | undefined;
-  #waiting: Waiting[] = [];
+  #waiters: SlotWaiter[] = [];
 
   /** Id of the run that holds the slot. */
   get holder(): string | undefined {
@@ -14,37 +14,37 @@ export class RunSlot {
   }
 
   /** Takes the slot if it is free. @returns whether the run holds it now */
-  tryTake(id: string): boolean {
+  tryAcquire(id: string): boolean {
     if (this.#holder !== undefined) return false;
     this.#holder = id;
     return true;
   }
 
   /** Waits for the slot. Rejects with the signal's reason, without holding the slot. */
-  async take(id: string, signal: AbortSignal): Promise<void> {
+  async acquire(id: string, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    if (this.tryTake(id)) return;
+    if (this.tryAcquire(id)) return;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const waiting: Waiting = { id, admit: resolve };
-    const leave = () => {
-      if (!this.#waiting.includes(waiting)) return;
-      this.#waiting = this.#waiting.filter((other) => other !== waiting);
+    const waiter: SlotWaiter = { id, admit: resolve };
+    const onAbort = () => {
+      if (!this.#waiters.includes(waiter)) return;
+      this.#waiters = this.#waiters.filter((other) => other !== waiter);
       reject(signal.reason);
     };
-    this.#waiting.push(waiting);
-    signal.addEventListener('abort', leave, { once: true });
+    this.#waiters.push(waiter);
+    signal.addEventListener('abort', onAbort, { once: true });
     try {
       await promise;
     } finally {
-      signal.removeEventListener('abort', leave);
+      signal.removeEventListener('abort', onAbort);
     }
   }
 
   /** Frees the slot, and gives it to the first waiter. */
-  free(id: string): void {
+  release(id: string): void {
     if (this.#holder !== id)
       throw new Error(`the run ${id} frees the slot, which ${this.#holder ?? 'no run'} holds`);
-    const next = this.#waiting.shift();
+    const next = this.#waiters.shift();
     this.#holder = next?.id;
     next?.admit();
   }

@@ -4,15 +4,15 @@ import type { NewRunEvent } from '../../shapes/run.ts';
 import type { Ensemble } from '../definition/ensemble.ts';
 import { resolveInputs } from '../definition/inputs.ts';
 import { parseEnsemble } from '../definition/parse.ts';
-import { startEvent } from './dispatch.ts';
-import { shown } from './records.ts';
-import { inFlight, notCallable, notRetriable } from './refusals.ts';
+import { runStartEvent } from './dispatch.ts';
+import { presentState } from './records.ts';
+import { runInFlight, workflowNotCallable, notRetriableError } from './refusals.ts';
 import { findRun, type RunRow } from './rows.ts';
-import { type RunIds, runIdForm } from './run-ids.ts';
-import type { Runner } from './runner.ts';
+import { type RunIdGenerator, runIdPattern } from './run-ids.ts';
+import type { RunExecutor } from './runner.ts';
 import type { StoredGate } from './stored-gate.ts';
-import { nextEntry } from './suspending.ts';
-import type { RunWorld } from './world.ts';
+import { nextEntryGate } from './suspending.ts';
+import type { RunServices } from './world.ts';
 
 export interface StartRequest {
   readonly input?: string | undefined;
@@ -20,21 +20,21 @@ export interface StartRequest {
   readonly retried_from?: string | undefined;
 }
 
-export interface Started {
+export interface StartedRun {
   readonly id: string;
   readonly sessionId: string;
   /** Capability of the store session; returned only here. */
   readonly capability: string;
 }
 
-interface RunStartsOptions {
-  readonly world: RunWorld;
-  readonly runner: Runner;
-  readonly ids: RunIds;
+interface RunStarterOptions {
+  readonly services: RunServices;
+  readonly executor: RunExecutor;
+  readonly ids: RunIdGenerator;
   readonly workflows: CallableWorkflows;
 }
 
-interface Source {
+interface WorkflowSource {
   readonly source: string;
   readonly digest: string;
 }
@@ -43,102 +43,102 @@ interface Source {
  * Looks up workflows that may be run by name. Names that are not enabled are not looked up, to leak nothing by timing.
  */
 export interface CallableWorkflows {
-  callable(name: string): Promise<Source | undefined>;
+  findRunnable(name: string): Promise<WorkflowSource | undefined>;
 }
 
 /** Starts runs. */
-export class RunStarts {
-  readonly #options: RunStartsOptions;
+export class RunStarter {
+  readonly #options: RunStarterOptions;
 
-  constructor(options: RunStartsOptions) {
+  constructor(options: RunStarterOptions) {
     this.#options = options;
   }
 
   /** The current source of a workflow. @throws AgentError the same one for unknown and not enabled names */
-  async callable(workflow: string): Promise<Source> {
-    const found = await this.#options.workflows.callable(workflow);
-    if (!found) throw notCallable();
-    return found;
+  async callable(workflow: string): Promise<WorkflowSource> {
+    const source = await this.#options.workflows.findRunnable(workflow);
+    if (!source) throw workflowNotCallable();
+    return source;
   }
 
-  async start(workflow: string, request: StartRequest, by: string, traceparent?: string): Promise<Started> {
-    const { runner, ids } = this.#options;
-    const found = await this.callable(workflow);
-    const ensemble = readable(found.source);
+  async start(workflow: string, request: StartRequest, by: string, traceparent?: string): Promise<StartedRun> {
+    const { executor, ids } = this.#options;
+    const workflowSource = await this.callable(workflow);
+    const ensemble = parseStored(workflowSource.source);
     const inputs = resolveInputs(ensemble, request.inputs ?? {});
     if (request.retried_from !== undefined) await this.#requireFailed(request.retried_from, workflow);
     const id = ids.next();
-    const { holder } = runner.slot;
-    if (holder !== undefined || !runner.slot.tryTake(id)) throw inFlight(holder ?? '');
-    let started: Begun | undefined;
+    const { holder } = executor.slot;
+    if (holder !== undefined || !executor.slot.tryAcquire(id)) throw runInFlight(holder ?? '');
+    let inserted: InsertedRun | undefined;
     try {
-      started = await this.#insert(id, { workflow, ensemble, found, inputs, request, by });
+      inserted = await this.#insert(id, { workflow, ensemble, workflowSource, inputs, request, by });
     } finally {
-      if (started?.gate || !started) runner.slot.free(id);
+      if (inserted?.gate || !inserted) executor.slot.release(id);
     }
-    const { row, nextSeq, gate, sessionId, capability } = started;
-    if (gate) runner.arm(id, gate);
-    else runner.begin({ row, nextSeq, traceparent });
+    const { row, nextSeq, gate, sessionId, capability } = inserted;
+    if (gate) executor.waitAtGate(id, gate);
+    else executor.startSegment({ row, nextSeq, traceparent });
     return { id, sessionId, capability };
   }
 
   /** Checks `retried_from` against the state that clients see. */
   async #requireFailed(id: string, workflow: string): Promise<void> {
-    const { world } = this.#options;
-    const row = runIdForm.test(id) ? await world.store.read((db) => findRun(db, id)) : undefined;
-    if (!row) throw notRetriable(id, 'is not in the run journal');
+    const { services } = this.#options;
+    const row = runIdPattern.test(id) ? await services.store.read((db) => findRun(db, id)) : undefined;
+    if (!row) throw notRetriableError(id, 'is not in the run journal');
     if (row.workflow !== workflow)
-      throw notRetriable(id, `is a run of the workflow '${row.workflow}', not of '${workflow}'`);
-    const state = shown(row.state, world);
-    if (state !== 'failed') throw notRetriable(id, `is ${state}`);
+      throw notRetriableError(id, `is a run of the workflow '${row.workflow}', not of '${workflow}'`);
+    const state = presentState(row.state, services);
+    if (state !== 'failed') throw notRetriableError(id, `is ${state}`);
   }
 
   /** Stores the run. A scheduled or armed workflow starts suspended at its entry gate. */
-  async #insert(id: string, about: About): Promise<Begun> {
-    const { world } = this.#options;
-    const { store, log, sessions } = world;
-    const { entry } = about.ensemble;
-    const gate = entry && nextEntry(entry, world.clock.now(), undefined);
+  async #insert(id: string, data: NewRunData): Promise<InsertedRun> {
+    const { services } = this.#options;
+    const { store, log, sessions } = services;
+    const { entry } = data.ensemble;
+    const gate = entry && nextEntryGate(entry, services.clock.now(), undefined);
     return await store.transaction(async (tx) => {
       const session = await sessions.open(tx, 'run', id);
-      const row: RunRow = { ...newRun(id, about, store), session_id: session.id, ...atEntry(gate) };
+      const row: RunRow = { ...newRunRow(id, data, store), session_id: session.id, ...entryColumns(gate) };
       await tx.insertInto('runs').values(row).execute();
-      await log.insert(tx, id, 0, startEvent(row));
-      if (gate) await log.insert(tx, id, 1, suspendedEvent(gate));
+      await log.insert(tx, id, 0, runStartEvent(row));
+      if (gate) await log.insert(tx, id, 1, runSuspendedEvent(gate));
       const { retried_from } = row;
       const verb = retried_from === null ? 'run.start' : 'run.retry';
       const details = JSON.stringify({
         workflow: row.workflow,
         ...(retried_from === null ? {} : { retried_from }),
       });
-      await store.act(tx, { verb, target: id, by: about.by, outcome: 'applied', details });
+      await store.appendAct(tx, { verb, target: id, by: data.by, outcome: 'applied', details });
       return { row, nextSeq: 1, gate, sessionId: session.id, capability: session.capability };
     });
   }
 }
 
-interface About {
+interface NewRunData {
   readonly workflow: string;
   readonly ensemble: Ensemble;
-  readonly found: Source;
+  readonly workflowSource: WorkflowSource;
   readonly inputs: Readonly<Record<string, unknown>>;
   readonly request: StartRequest;
   readonly by: string;
 }
 
-interface Begun extends Omit<Started, 'id'> {
+interface InsertedRun extends Omit<StartedRun, 'id'> {
   readonly row: RunRow;
   readonly nextSeq: number;
   /** Entry gate of a scheduled or armed workflow. */
   readonly gate: StoredGate | undefined;
 }
 
-const newRun = (id: string, { workflow, found, inputs, request }: About, store: Store): RunRow => ({
+const newRunRow = (id: string, { workflow, workflowSource, inputs, request }: NewRunData, store: Store): RunRow => ({
   id,
   endpoint_id: store.endpointId,
   workflow,
-  source: found.source,
-  digest: found.digest,
+  source: workflowSource.source,
+  digest: workflowSource.digest,
   state: 'running',
   outcome: null,
   waiting_on: null,
@@ -161,13 +161,13 @@ const newRun = (id: string, { workflow, found, inputs, request }: About, store: 
   session_id: null,
 });
 
-const suspendedEvent = ({ kind }: StoredGate): NewRunEvent => ({
+const runSuspendedEvent = ({ kind }: StoredGate): NewRunEvent => ({
   type: 'run_end',
   outcome: 'suspended',
   waiting_on: kind,
 });
 
-const atEntry = (gate: StoredGate | undefined): Partial<RunRow> =>
+const entryColumns = (gate: StoredGate | undefined): Partial<RunRow> =>
   gate
     ? {
         state: 'suspended',
@@ -180,7 +180,7 @@ const atEntry = (gate: StoredGate | undefined): Partial<RunRow> =>
     : {};
 
 /** Parses a stored source, which may come from an older host and be invalid for this one. */
-function readable(source: string): Ensemble {
+function parseStored(source: string): Ensemble {
   try {
     return parseEnsemble(source);
   } catch (error) {

@@ -1,19 +1,19 @@
 import type { Step } from '../definition/ensemble.ts';
-import { cycleOf, type RunRow, type StepRow } from './rows.ts';
+import { currentCycle, type RunRow, type StepRow } from './rows.ts';
 
 /** Row of a step in a new state; an existing row keeps its other columns. */
-export function newStep(
+export function nextStepRow(
   row: Pick<RunRow, 'id' | 'wrapper_cycle'>,
   step: Pick<Step, 'id'>,
   records: ReadonlyMap<string, StepRow>,
   now: string,
   state: StepRow['state'],
 ): StepRow {
-  const known = records.get(step.id);
-  if (known) return { ...known, state };
+  const existing = records.get(step.id);
+  if (existing) return { ...existing, state };
   return {
     run_id: row.id,
-    cycle: cycleOf(row),
+    cycle: currentCycle(row),
     step: step.id,
     position: records.size,
     state,

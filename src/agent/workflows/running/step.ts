@@ -1,20 +1,20 @@
-import { endingOf } from '../../ending-of.ts';
+import { toSpanResult } from '../../ending-of.ts';
 import { AgentError } from '../../errors.ts';
 import type { AgentSpec } from '../../shapes/agent-spec.ts';
 import type { Tx } from '../../../store/index.ts';
-import type { Ending, Work } from '../../../watch/index.ts';
+import type { SpanResult, TraceSpan } from '../../../watch/index.ts';
 import { sql } from 'kysely';
-import { evaluate } from '../definition/conditions.ts';
+import { evaluateCondition } from '../definition/conditions.ts';
 import type { Step } from '../definition/ensemble.ts';
-import { shortened } from './ending.ts';
-import { atGate, hasGate } from './gates.ts';
-import { hasNothingToWorkWith } from './progress.ts';
-import { changeRun, cycleOf, putStep, type StepRow } from './rows.ts';
+import { shortenMessage } from './ending.ts';
+import { enterGate, hasGate } from './gates.ts';
+import { areAllNeedsSkipped } from './progress.ts';
+import { updateRun, currentCycle, upsertStep, type StepRow } from './rows.ts';
 import type { Segment } from './segment.ts';
-import { newStep } from './step-rows.ts';
-import { agentOf, hasAgent, work, type WorkResult } from './step-work.ts';
+import { nextStepRow } from './step-rows.ts';
+import { resolveAgent, hasAgent, runAttempt, type AttemptResult } from './step-work.ts';
 import type { StoredGate } from './stored-gate.ts';
-import { conditionViewOf, viewOf } from './view.ts';
+import { toConditionContext, toRunContext } from './view.ts';
 
 export type StepResult =
   /** The step has ended or passed its gate; continue at the next step boundary. */
@@ -25,51 +25,51 @@ export type StepResult =
   | { readonly kind: 'stopped' };
 
 /** Maximum backoff between attempts, which doubles each time. */
-const longestBackoffSecs = 3600;
+const maxBackoffSecs = 3600;
 
 /** Advances a step: skips it, takes it through its gate, or runs it to its end. */
-export async function doStep(segment: Segment, step: Step): Promise<StepResult> {
+export async function advanceStep(segment: Segment, step: Step): Promise<StepResult> {
   try {
     const record = segment.records.get(step.id);
     // Its failure was stored before the host stopped, or a person refused its rerun.
     if (record?.state === 'failed') return { kind: 'failed', error: record.error ?? 'failed' };
-    if (!record && (await isSkipped(segment, step))) return await close(segment, step, 'skipped', {});
-    if (!hasGate(step) || (record && record.state !== 'waiting')) return await watched(segment, step);
-    const result = await atGate(segment, step);
+    if (!record && (await isSkipped(segment, step))) return await endStep(segment, step, 'skipped', {});
+    if (!hasGate(step) || (record && record.state !== 'waiting')) return await runInSpan(segment, step);
+    const result = await enterGate(segment, step);
     if (result.kind === 'suspended') return result;
-    if (result.kind === 'cancelled') return await close(segment, step, 'cancelled', {});
-    if (result.kind === 'failed') return await close(segment, step, 'failed', result);
+    if (result.kind === 'cancelled') return await endStep(segment, step, 'cancelled', {});
+    if (result.kind === 'failed') return await endStep(segment, step, 'failed', result);
     return { kind: 'go_on' };
   } catch (error) {
     // Error of its condition, or of its gate's template.
-    if (error instanceof AgentError) return await close(segment, step, 'failed', { error: error.message });
+    if (error instanceof AgentError) return await endStep(segment, step, 'failed', { error: error.message });
     throw error;
   }
 }
 
-async function isSkipped({ row, records, world }: Segment, step: Step): Promise<boolean> {
-  if (hasNothingToWorkWith(step, records)) return true;
+async function isSkipped({ row, records, services }: Segment, step: Step): Promise<boolean> {
+  if (areAllNeedsSkipped(step, records)) return true;
   if (step.when === undefined) return false;
-  return !evaluate(step.when, await conditionViewOf(world, viewOf(row, records)));
+  return !evaluateCondition(step.when, await toConditionContext(services, toRunContext(row, records)));
 }
 
 /** Runs all attempts of a step in a span. */
-async function watched(segment: Segment, step: Step): Promise<StepResult> {
-  const { world, work: parent, row, stopping } = segment;
+async function runInSpan(segment: Segment, step: Step): Promise<StepResult> {
+  const { services, span: parent, row, stopping } = segment;
   const { id, agent } = step;
-  const facts = { workflow: row.workflow, step: id, ...(agent === undefined ? {} : { agent }) };
-  const told = world.watch.begin('step', `${row.id}:${id}`, facts, { parent });
+  const attributes = { workflow: row.workflow, step: id, ...(agent === undefined ? {} : { agent }) };
+  const span = services.tracer.startSpan('step', `${row.id}:${id}`, attributes, { parent });
   try {
-    const result = await attempts(segment, step, told);
-    told.end(endings[result.kind]);
+    const result = await runAttempts(segment, step, span);
+    span.end(spanResults[result.kind]);
     return result;
   } catch (error) {
-    told.end(endingOf(error, stopping));
+    span.end(toSpanResult(error, stopping));
     throw error;
   }
 }
 
-const endings: Readonly<Record<StepResult['kind'], Ending>> = {
+const spanResults: Readonly<Record<StepResult['kind'], SpanResult>> = {
   go_on: { outcome: 'ok' },
   suspended: { outcome: 'ok' },
   failed: { outcome: 'failed', code: 'step_failed' },
@@ -77,73 +77,73 @@ const endings: Readonly<Record<StepResult['kind'], Ending>> = {
   stopped: { outcome: 'failed', code: 'shutdown' },
 };
 
-async function attempts(segment: Segment, step: Step, told: Work<'step'>): Promise<StepResult> {
-  const { orders, stopping, records } = segment;
-  let made = records.get(step.id)?.attempts ?? 0;
+async function runAttempts(segment: Segment, step: Step, span: TraceSpan<'step'>): Promise<StepResult> {
+  const { requests, stopping, records } = segment;
+  let attempt = records.get(step.id)?.attempts ?? 0;
   // An interrupted attempt is repeated, whatever the number of attempts.
-  let left = Math.max(1, step.retry.attempts - made);
-  for (let backoff = step.retry.backoff_secs; ; backoff = Math.min(backoff * 2, longestBackoffSecs)) {
-    made += 1;
-    left -= 1;
-    told.facts.attempts = made;
-    const result = await tryOnce(segment, step, made, told);
-    if (result.kind === 'completed') return await close(segment, step, 'completed', result);
-    if (result.kind === 'cancelled') return await close(segment, step, 'cancelled', result);
-    if (result.kind === 'stopped') return await interrupt(segment, step, result);
-    if (left === 0 || orders.cancel !== undefined) return await close(segment, step, 'failed', result);
-    await noteFailure(segment, step, result);
-    if (await orders.until(() => orders.cancel !== undefined, backoff * 1000, stopping))
-      return await close(segment, step, 'cancelled', {});
+  let attemptsLeft = Math.max(1, step.retry.attempts - attempt);
+  for (let backoff = step.retry.backoff_secs; ; backoff = Math.min(backoff * 2, maxBackoffSecs)) {
+    attempt += 1;
+    attemptsLeft -= 1;
+    span.attributes.attempts = attempt;
+    const result = await tryAttempt(segment, step, attempt, span);
+    if (result.kind === 'completed') return await endStep(segment, step, 'completed', result);
+    if (result.kind === 'cancelled') return await endStep(segment, step, 'cancelled', result);
+    if (result.kind === 'stopped') return await storeInterruption(segment, step, result);
+    if (attemptsLeft === 0 || requests.cancel !== undefined) return await endStep(segment, step, 'failed', result);
+    await storeFailure(segment, step, result);
+    if (await requests.waitUntil(() => requests.cancel !== undefined, backoff * 1000, stopping))
+      return await endStep(segment, step, 'cancelled', {});
   }
 }
 
-async function tryOnce(
+async function tryAttempt(
   segment: Segment,
   step: Step,
-  number: number,
-  told: Work<'step'>,
-): Promise<WorkResult> {
+  attempt: number,
+  span: TraceSpan<'step'>,
+): Promise<AttemptResult> {
   let agent: AgentSpec | undefined;
-  let refusal: string | undefined;
+  let agentError: string | undefined;
   try {
-    agent = hasAgent(step) ? await agentOf(segment, step) : undefined;
+    agent = hasAgent(step) ? await resolveAgent(segment, step) : undefined;
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
-    refusal = error.message;
+    agentError = error.message;
   }
-  await begin(segment, step, number, agent);
-  if (refusal !== undefined) return { kind: 'failed', error: refusal };
+  await startAttempt(segment, step, attempt, agent);
+  if (agentError !== undefined) return { kind: 'failed', error: agentError };
   if (agent && hasAgent(step)) {
-    const ids = `${segment.row.id}:${cycleOf(segment.row)}:${step.id}:${number}`;
-    return await work(segment, step, agent, { work: told, ids });
+    const ids = `${segment.row.id}:${currentCycle(segment.row)}:${step.id}:${attempt}`;
+    return await runAttempt(segment, step, agent, { span: span, idPrefix: ids });
   }
-  const given = segment.records.get(step.id)?.gate_inputs ?? null;
-  return { kind: 'completed', output: given === null ? true : (JSON.parse(given) as unknown) };
+  const gateInputs = segment.records.get(step.id)?.gate_inputs ?? null;
+  return { kind: 'completed', output: gateInputs === null ? true : (JSON.parse(gateInputs) as unknown) };
 }
 
-async function begin(
+async function startAttempt(
   segment: Segment,
   step: Step,
   attempt: number,
   agent: AgentSpec | undefined,
 ): Promise<void> {
-  const { world, row, writer, records } = segment;
+  const { services, row, writer, records } = segment;
   const record: StepRow = {
-    ...newStep(row, step, records, world.store.time(), 'running'),
+    ...nextStepRow(row, step, records, services.store.time(), 'running'),
     attempts: attempt,
     error: null,
   };
   await writer.appendWith({ type: 'step_start', step: step.id, attempt }, async (tx) => {
-    await putStep(tx, record);
-    await changeRun(tx, row.id, ['running'], agent ? routeOf(segment, agent) : { waiting_on: null });
+    await upsertStep(tx, record);
+    await updateRun(tx, row.id, ['running'], agent ? currentRoute(segment, agent) : { waiting_on: null });
   });
   records.set(step.id, record);
 }
 
 /** Route of the model that the run uses now. */
-function routeOf({ world }: Segment, { model }: AgentSpec) {
+function currentRoute({ services }: Segment, { model }: AgentSpec) {
   try {
-    return { waiting_on: null, ...world.planners.find(model).route };
+    return { waiting_on: null, ...services.chatModels.find(model).route };
   } catch (error) {
     // The model is unavailable; the step reports the error.
     if (error instanceof AgentError) return { waiting_on: null };
@@ -151,24 +151,24 @@ function routeOf({ world }: Segment, { model }: AgentSpec) {
   }
 }
 
-type Usage = NonNullable<WorkResult['usage']>;
-interface Gave {
+type Usage = NonNullable<AttemptResult['usage']>;
+interface StepOutput {
   readonly output?: unknown;
   readonly error?: string;
   readonly usage?: Usage;
 }
 
 /** Stores the end of a step. */
-async function close(
+async function endStep(
   segment: Segment,
   step: Step,
   outcome: 'completed' | 'failed' | 'skipped' | 'cancelled',
-  { output, error, usage }: Gave,
+  { output, error, usage }: StepOutput,
 ): Promise<StepResult> {
-  const { world, row, writer, records } = segment;
-  const now = world.store.time();
+  const { services, row, writer, records } = segment;
+  const now = services.store.time();
   const record: StepRow = {
-    ...newStep(row, step, records, now, outcome),
+    ...nextStepRow(row, step, records, now, outcome),
     ended_at: now,
     output: output === undefined ? null : JSON.stringify(output),
     error: error ?? null,
@@ -181,8 +181,8 @@ async function close(
     ...(error === undefined ? {} : { error }),
   } as const;
   await writer.appendWith(event, async (tx) => {
-    await putStep(tx, record);
-    await changeRun(tx, row.id, ['running'], { waiting_on: null, gate: null });
+    await upsertStep(tx, record);
+    await updateRun(tx, row.id, ['running'], { waiting_on: null, gate: null });
     if (usage) await addUsage(tx, row.id, usage);
   });
   records.set(step.id, record);
@@ -190,33 +190,33 @@ async function close(
   return { kind: outcome === 'cancelled' ? 'cancelled' : 'go_on' };
 }
 
-async function noteFailure(segment: Segment, step: Step, { error, usage }: Gave): Promise<void> {
-  await change(segment, step, { error: shortened(error ?? '') }, async (tx) => {
+async function storeFailure(segment: Segment, step: Step, { error, usage }: StepOutput): Promise<void> {
+  await updateStep(segment, step, { error: shortenMessage(error ?? '') }, async (tx) => {
     if (usage) await addUsage(tx, segment.row.id, usage);
   });
 }
 
 /** Stores that the stop of the host interrupted the step. */
-async function interrupt(segment: Segment, step: Step, { usage }: Gave): Promise<StepResult> {
+async function storeInterruption(segment: Segment, step: Step, { usage }: StepOutput): Promise<StepResult> {
   const { row } = segment;
-  await change(segment, step, { state: 'interrupted', error: 'shutdown' }, async (tx) => {
+  await updateStep(segment, step, { state: 'interrupted', error: 'shutdown' }, async (tx) => {
     const last_event = `interrupted in '${step.id}': the host was stopped`;
-    await changeRun(tx, row.id, ['running'], { last_event, waiting_on: null });
+    await updateRun(tx, row.id, ['running'], { last_event, waiting_on: null });
     if (usage) await addUsage(tx, row.id, usage);
   });
   return { kind: 'stopped' };
 }
 
-async function change(
-  { world, row, records }: Segment,
+async function updateStep(
+  { services, row, records }: Segment,
   step: Step,
   values: Partial<StepRow>,
-  also: (tx: Tx) => Promise<void>,
+  alsoWrite: (tx: Tx) => Promise<void>,
 ): Promise<void> {
-  const record = { ...newStep(row, step, records, world.store.time(), 'running'), ...values };
-  await world.store.transaction(async (tx) => {
-    await putStep(tx, record);
-    await also(tx);
+  const record = { ...nextStepRow(row, step, records, services.store.time(), 'running'), ...values };
+  await services.store.transaction(async (tx) => {
+    await upsertStep(tx, record);
+    await alsoWrite(tx);
   });
   records.set(step.id, record);
 }

@@ -27,46 +27,46 @@ export interface StoredGate {
   readonly fired_at?: string;
 }
 
-export const readGate = (json: string | null): StoredGate | undefined =>
+export const parseGate = (json: string | null): StoredGate | undefined =>
   json === null ? undefined : (JSON.parse(json) as StoredGate);
 
-interface Moment {
+interface GateCreation {
   readonly now: Date;
   readonly lastSignal: number;
   readonly message: string | undefined;
 }
 
 /** Creates the stored gate of a step, starting now. */
-export function gateOf(step: Step, gate: Gate, { now, lastSignal, message }: Moment): StoredGate {
-  const common = {
+export function createStepGate(step: Step, gate: Gate, { now, lastSignal, message }: GateCreation): StoredGate {
+  const commonMembers = {
     step: step.id,
     since_at: now.toISOString(),
     ...(message === undefined ? {} : { message }),
   };
   switch (gate.kind) {
     case 'input':
-      return { kind: 'input', ...common, schema: gate.schema ?? {} };
+      return { kind: 'input', ...commonMembers, schema: gate.schema ?? {} };
     case 'time':
-      return { kind: 'time', ...common, ...deadline(gate, now) };
+      return { kind: 'time', ...commonMembers, ...timeGateDeadline(gate, now) };
     case 'value':
-      return { kind: 'value', ...common, expr: gate.expr, poll_secs: gate.poll_secs };
+      return { kind: 'value', ...commonMembers, expr: gate.expr, poll_secs: gate.poll_secs };
     case 'event': {
       const where = gate.where === undefined ? {} : { where: gate.where };
-      return { kind: 'event', ...common, name: gate.name, ...where, signal_seq: lastSignal };
+      return { kind: 'event', ...commonMembers, name: gate.name, ...where, signal_seq: lastSignal };
     }
     case 'approval':
-      return { kind: 'approval', ...common };
+      return { kind: 'approval', ...commonMembers };
   }
 }
 
-function deadline({ until, after_secs }: Extract<Gate, { kind: 'time' }>, now: Date) {
+function timeGateDeadline({ until, after_secs }: Extract<Gate, { kind: 'time' }>, now: Date) {
   if (until !== undefined) return { until_at: new Date(until).toISOString() };
-  const secs = after_secs ?? 0;
-  return { until_at: new Date(now.getTime() + secs * 1000).toISOString(), after_secs: secs };
+  const seconds = after_secs ?? 0;
+  return { until_at: new Date(now.getTime() + seconds * 1000).toISOString(), after_secs: seconds };
 }
 
 /** Creates the entry gate of a workflow, starting now. */
-export function entryGate(
+export function createEntryGate(
   entry: Entry,
   { now, next, firedAt }: { now: Date; next: Date | undefined; firedAt: string | undefined },
 ): StoredGate {

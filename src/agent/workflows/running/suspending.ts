@@ -1,30 +1,30 @@
 import type { Tx } from '../../../store/index.ts';
 import type { Entry } from '../definition/ensemble.ts';
-import { nextFiring } from '../definition/schedule.ts';
-import { endedEvent } from '../../last-event.ts';
-import { CancelledMeanwhile, type Ending } from './ending.ts';
-import { cycleOf, findRun } from './rows.ts';
+import { findNextFiring } from '../definition/schedule.ts';
+import { describeOutcome } from '../../last-event.ts';
+import { CancelledMeanwhile, type RunOutcome } from './ending.ts';
+import { currentCycle, findRun } from './rows.ts';
 import type { Segment } from './segment.ts';
-import { entryGate, readGate, type StoredGate } from './stored-gate.ts';
+import { createEntryGate, parseGate, type StoredGate } from './stored-gate.ts';
 
 /** Backward jump of the wall clock up to which a firing is not repeated. */
-const sameFiringMs = 24 * 3600 * 1000;
+const repeatedFiringWindowMs = 24 * 3600 * 1000;
 
 /** The next firing of a schedule. A small backward jump of the wall clock does not repeat the last firing. */
-export function nextDue(cron: string, tz: string, now: Date, firedAt: string | undefined): Date | undefined {
-  const fired = firedAt === undefined ? 0 : Date.parse(firedAt);
-  const ahead = fired - now.getTime();
-  return nextFiring(cron, tz, ahead > 0 && ahead < sameFiringMs ? new Date(fired) : now);
+export function nextFiringAfter(cron: string, tz: string, now: Date, firedAt: string | undefined): Date | undefined {
+  const firedMs = firedAt === undefined ? 0 : Date.parse(firedAt);
+  const clockBackMs = firedMs - now.getTime();
+  return findNextFiring(cron, tz, clockBackMs > 0 && clockBackMs < repeatedFiringWindowMs ? new Date(firedMs) : now);
 }
 
 /** The entry gate at which a run waits for its next cycle. */
-export function nextEntry(entry: Entry, now: Date, firedAt: string | undefined): StoredGate {
-  const next = entry.kind === 'schedule' ? nextDue(entry.cron, entry.tz, now, firedAt) : undefined;
-  return entryGate(entry, { now, next, firedAt });
+export function nextEntryGate(entry: Entry, now: Date, firedAt: string | undefined): StoredGate {
+  const next = entry.kind === 'schedule' ? nextFiringAfter(entry.cron, entry.tz, now, firedAt) : undefined;
+  return createEntryGate(entry, { now, next, firedAt });
 }
 
 /** The suspension is already stored, by an attempt whose commit was not confirmed. */
-export class SuspendedAlready extends Error {
+export class RunAlreadySuspended extends Error {
   readonly gate: StoredGate;
   constructor(gate: StoredGate) {
     super('the run is suspended already');
@@ -40,11 +40,11 @@ export type SuspendKind = 'interior_gate' | 'entry_gate' | 'crash';
  * @param cycle outcome of the ended cycle, for the entry gate
  * @throws CancelledMeanwhile, RunAlreadySuspended
  */
-export async function suspend(
-  { writer, row, world }: Segment,
+export async function suspendRun(
+  { writer, row, services }: Segment,
   gate: StoredGate,
   suspend_kind: SuspendKind,
-  cycle?: Ending,
+  cycle?: RunOutcome,
 ): Promise<void> {
   const { result, error } = cycle ?? {};
   const event = {
@@ -55,7 +55,7 @@ export async function suspend(
     ...(error === undefined ? {} : { error }),
   } as const;
   await writer.appendWith(event, async (tx) => {
-    const last_event = cycle ? cycleEvent(cycleOf(row), cycle) : waitEvent(gate);
+    const last_event = cycle ? describeCycle(currentCycle(row), cycle) : describeWait(gate);
     const suspended = await tx
       .updateTable('runs')
       .set({
@@ -71,18 +71,18 @@ export async function suspend(
       .where('requested', 'is distinct from', 'cancel')
       .executeTakeFirst();
     if (suspended.numUpdatedRows === 0n) {
-      const now = await findRun(tx, row.id);
-      const waiting = now?.state === 'suspended' ? readGate(now.gate) : undefined;
-      throw waiting ? new SuspendedAlready(waiting) : new CancelledMeanwhile();
+      const current = await findRun(tx, row.id);
+      const storedGate = current?.state === 'suspended' ? parseGate(current.gate) : undefined;
+      throw storedGate ? new RunAlreadySuspended(storedGate) : new CancelledMeanwhile();
     }
     if (suspend_kind === 'crash') await interruptOpenStep(tx, row.id);
     if (!cycle) return;
-    await failOpenSteps(tx, row.id, world.store.time());
-    await world.signals.emit(tx, `run.${cycle.outcome}`, {
+    await failOpenSteps(tx, row.id, services.store.time());
+    await services.signals.emit(tx, `run.${cycle.outcome}`, {
       id: row.id,
       workflow: row.workflow,
       outcome: cycle.outcome,
-      cycle: cycleOf(row),
+      cycle: currentCycle(row),
     });
   });
 }
@@ -105,7 +105,7 @@ async function interruptOpenStep(tx: Tx, id: string): Promise<void> {
     .execute();
 }
 
-const cycleEvent = (cycle: number, { outcome, error }: Ending): string =>
-  endedEvent(`cycle ${cycle} ${outcome}`, error);
+const describeCycle = (cycle: number, { outcome, error }: RunOutcome): string =>
+  describeOutcome(`cycle ${cycle} ${outcome}`, error);
 
-const waitEvent = ({ kind, step }: StoredGate): string => `waits at '${step ?? 'the entry'}' (${kind})`;
+const describeWait = ({ kind, step }: StoredGate): string => `waits at '${step ?? 'the entry'}' (${kind})`;

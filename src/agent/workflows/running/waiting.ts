@@ -1,29 +1,29 @@
 import { AgentError } from '../../errors.ts';
 import type { NewTurnEvent } from '../../shapes/turn-event.ts';
-import { withdraw } from './questions.ts';
-import { changeRun } from './rows.ts';
+import { discardStaged } from './questions.ts';
+import { updateRun } from './rows.ts';
 import type { Segment } from './segment.ts';
 
 /**
  * Tracks the wait of a running step for the decision on a change that its agent staged. During this wait a cancellation
  * takes effect at once and withdraws the change, because nothing else is in progress.
  */
-export class Waiting {
+export class DecisionWait {
   readonly #segment: Segment;
   readonly #step: string;
-  readonly #cut = new AbortController();
-  readonly #unlisten: () => void;
-  #pending: string | undefined;
+  readonly #cancelled = new AbortController();
+  readonly #removeListener: () => void;
+  #pendingId: string | undefined;
 
   constructor(segment: Segment, step: string) {
     this.#segment = segment;
     this.#step = step;
-    this.#unlisten = segment.orders.listen(() => void this.#cancel().catch(this.#fault));
+    this.#removeListener = segment.requests.listen(() => void this.#cancel().catch(this.#reportFault));
   }
 
   /** Aborted when a cancellation ends the step. */
-  get cut(): AbortSignal {
-    return this.#cut.signal;
+  get cancelled(): AbortSignal {
+    return this.#cancelled.signal;
   }
 
   async begin(pendingId: string): Promise<void> {
@@ -34,36 +34,36 @@ export class Waiting {
       waiting_on: 'approval',
       pending_id: pendingId,
     } as const;
-    await writer.appendWith(event, (tx) => changeRun(tx, row.id, ['running'], { waiting_on: 'approval' }));
-    this.#pending = pendingId;
+    await writer.appendWith(event, (tx) => updateRun(tx, row.id, ['running'], { waiting_on: 'approval' }));
+    this.#pendingId = pendingId;
     await this.#cancel();
   }
 
   /** Ends the wait: the next event shows that the change was decided. */
-  async over(event: NewTurnEvent): Promise<void> {
-    if (this.#pending === undefined || event.type === 'staged') return;
-    this.#pending = undefined;
-    const { world, row } = this.#segment;
-    await world.store.transaction((tx) => changeRun(tx, row.id, ['running'], { waiting_on: null }));
+  async onEvent(event: NewTurnEvent): Promise<void> {
+    if (this.#pendingId === undefined || event.type === 'staged') return;
+    this.#pendingId = undefined;
+    const { services, row } = this.#segment;
+    await services.store.transaction((tx) => updateRun(tx, row.id, ['running'], { waiting_on: null }));
   }
 
   /** Ends the attempt, and withdraws a change that still waits. */
   async end(): Promise<void> {
-    this.#unlisten();
-    const { world, stopping } = this.#segment;
+    this.#removeListener();
+    const { services, stopping } = this.#segment;
     // A stopping host may be killed at any time; its next start withdraws remaining changes.
-    if (this.#pending === undefined || stopping.aborted) return;
-    await withdraw(world, this.#pending, 'host', `the step '${this.#step}' has ended`);
+    if (this.#pendingId === undefined || stopping.aborted) return;
+    await discardStaged(services, this.#pendingId, 'host', `the step '${this.#step}' has ended`);
   }
 
   async #cancel(): Promise<void> {
-    const { orders, row, world } = this.#segment;
-    const { cancel: by } = orders;
-    if (by === undefined || this.#pending === undefined || this.#cut.signal.aborted) return;
+    const { requests, row, services } = this.#segment;
+    const { cancel: by } = requests;
+    if (by === undefined || this.#pendingId === undefined || this.#cancelled.signal.aborted) return;
     // Decided in the meantime: the step continues to its end, and the run is cancelled then.
-    if (!(await withdraw(world, this.#pending, by, `the run ${row.id} was cancelled`))) return;
-    this.#cut.abort(new AgentError('conflict', 'run_cancelled', 'The run was cancelled.'));
+    if (!(await discardStaged(services, this.#pendingId, by, `the run ${row.id} was cancelled`))) return;
+    this.#cancelled.abort(new AgentError('conflict', 'run_cancelled', 'The run was cancelled.'));
   }
 
-  readonly #fault = (error: unknown) => this.#segment.world.onFault('a cancellation', error);
+  readonly #reportFault = (error: unknown) => this.#segment.services.onFault('a cancellation', error);
 }

@@ -1,43 +1,43 @@
 import type { EventLog } from '../../event-log.ts';
 import type { Clock } from '../../clock.ts';
-import type { Planners } from '../../planner.ts';
-import type { Agents, Changes, Receipts, StoreSessions, Turns } from '../../services.ts';
-import type { HostView } from '../definition/conditions.ts';
+import type { ChatModels } from '../../planner.ts';
+import type { AgentStore, PendingChangeService, ReceiptStore, StoreSessions, TurnRunner } from '../../services.ts';
+import type { HostState } from '../definition/conditions.ts';
 import type { StoredSignals } from '../../signals.ts';
 import type { Store } from '../../../store/index.ts';
-import type { Watch } from '../../../watch/index.ts';
-import type { Showing } from './records.ts';
+import type { Tracer } from '../../../watch/index.ts';
+import type { PresentationOptions } from './records.ts';
 
 /** Intervals and delays. */
-export interface Pace {
+export interface RunTimings {
   /** Time after which a paused run resumes. */
   readonly autoResumeMs: number;
   /** Maximum time between two readings of the wall clock, because it may jump. */
-  readonly checkMs: number;
+  readonly maxClockCheckMs: number;
   /** Interval of polling for signals. */
-  readonly signalMs: number;
+  readonly signalPollMs: number;
   /** Delay before a failed database operation is retried. */
-  readonly storeMs: number;
+  readonly storeRetryMs: number;
 }
 
-export const usualPace: Pace = { autoResumeMs: 300_000, checkMs: 30_000, signalMs: 500, storeMs: 2000 };
+export const defaultTimings: RunTimings = { autoResumeMs: 300_000, maxClockCheckMs: 30_000, signalPollMs: 500, storeRetryMs: 2000 };
 
 /** Services that runs use. */
-export interface RunWorld extends Showing {
+export interface RunServices extends PresentationOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: EventLog;
-  readonly turns: Turns;
-  readonly changes: Pick<Changes, 'ask' | 'discard' | 'decision'>;
-  readonly agents: Agents;
+  readonly turnRunner: TurnRunner;
+  readonly changes: Pick<PendingChangeService, 'ask' | 'discard' | 'decision'>;
+  readonly agents: AgentStore;
   readonly sessions: Pick<StoreSessions, 'open' | 'close'>;
-  readonly receipts: Pick<Receipts, 'add'>;
+  readonly receipts: Pick<ReceiptStore, 'add'>;
   readonly signals: StoredSignals;
-  readonly planners: Pick<Planners, 'find'>;
+  readonly chatModels: Pick<ChatModels, 'find'>;
   /** Reads the state of the host, for conditions. */
-  readonly host: () => Promise<HostView>;
-  readonly pace: Pace;
-  readonly watch: Watch;
+  readonly readHostState: () => Promise<HostState>;
+  readonly timings: RunTimings;
+  readonly tracer: Tracer;
   /** Called with unexpected errors. */
   readonly onFault: (where: string, error: unknown) => void;
 }

@@ -1,7 +1,7 @@
 import { isRecord, type Json } from '../../../util/json.ts';
 import type { ModelFiles } from '../../platform.ts';
 import type { MetadataScalar } from '../model-file.ts';
-import { readObject, readText } from '../json-file.ts';
+import { readJsonObjectFile, readTextFile } from '../json-file.ts';
 
 /**
  * Reads the chat templates of a folder as the GGUF keys `tokenizer.chat_template` and `tokenizer.chat_template.<name>`.
@@ -12,8 +12,8 @@ export const readChatTemplates = async (
   tokenizerConfig: Json | undefined,
 ): Promise<Map<string, MetadataScalar>> => {
   const source =
-    (await readText(files, 'chat_template.jinja')) ??
-    (await readObject(files, 'chat_template.json'))?.chat_template ??
+    (await readTextFile(files, 'chat_template.jinja')) ??
+    (await readJsonObjectFile(files, 'chat_template.json'))?.chat_template ??
     tokenizerConfig?.chat_template;
   const templates = new Map<string, MetadataScalar>();
   for (const { name, template } of namedTemplates(source)) {

@@ -3,12 +3,12 @@ import type { ByteSource, ModelFiles } from '../../platform.ts';
 import { type MetadataArray, type MetadataScalar, type ModelFile, ModelFileError } from '../model-file.ts';
 import { checkRows } from '../rows.ts';
 import { readChatTemplates } from './chat-templates.ts';
-import { Config } from './config.ts';
-import { familyOf } from './families/registry.ts';
-import { readJson, readObject } from '../json-file.ts';
-import { Keys } from './keys.ts';
-import { embeddedTokens, type Presented, presentTensors } from './present.ts';
-import { readModules } from './sentence.ts';
+import { ModelConfig } from './config.ts';
+import { findFamily } from './families/registry.ts';
+import { readJsonFile, readJsonObjectFile } from '../json-file.ts';
+import { MetadataWriter } from './keys.ts';
+import { countEmbeddingRows, type ConvertedTensor, convertTensors } from './present.ts';
+import { readSentenceModules } from './sentence.ts';
 import { tokenizerMetadata } from './tokenizer.ts';
 import { readWeightFiles } from './weight-files.ts';
 
@@ -39,35 +39,35 @@ const readModel = async (
 ): Promise<Omit<ModelFile, 'sizeBytes' | 'close'>> => {
   const { name } = files;
   const json = await readConfig(files);
-  const family = familyOf(name, json);
-  refuseQuantised(name, json, family.packing);
-  const config = new Config(name, json, family.defaults);
-  const keys = new Keys(family.architecture);
-  family.metadata(config, keys);
-  config.check();
+  const family = findFamily(name, json);
+  rejectQuantizedWeights(name, json, family.quantMethod);
+  const config = new ModelConfig(name, json, family.defaults);
+  const writer = new MetadataWriter(family.architecture);
+  family.writeMetadata(config, writer);
+  config.assertValid();
 
   const stored = await readWeightFiles(files, opened);
-  const { pools, dense } = await readModules(files, { family, keys, opened });
-  const tensors = presentTensors(new Map([...stored, ...dense]), { family, config, name });
-  if (!pools) checkHead(files, config, tensors);
+  const { hasPooling, denseTensors } = await readSentenceModules(files, { family, writer, opened });
+  const tensors = convertTensors(new Map([...stored, ...denseTensors]), { family, config, name });
+  if (!hasPooling) assertOutputTensor(files, config, tensors);
   const tokenizer = await readTokenizer(files, json, tensors);
   return {
     format: 'hugging-face',
     name,
-    metadata: new Map([...keys.entries, ...tokenizer]),
+    metadata: new Map([...writer.entries, ...tokenizer]),
     tensors: new Map([...tensors].map(([key, { info }]) => [key, info])),
     async readRows(tensor, firstRow, rows, into) {
-      const found = tensors.get(tensor.name);
-      if (!found) throw new RangeError(`${name} has no tensor '${tensor.name}'`);
-      checkRows(found.info, firstRow, rows);
-      return found.read(firstRow, rows, into);
+      const tensorReader = tensors.get(tensor.name);
+      if (!tensorReader) throw new RangeError(`${name} has no tensor '${tensor.name}'`);
+      checkRows(tensorReader.info, firstRow, rows);
+      return tensorReader.read(firstRow, rows, into);
     },
   };
 };
 
 /** Reads config.json and merges the text model's section into the top level. */
 const readConfig = async (files: ModelFiles): Promise<Json> => {
-  const json = await readObject(files, 'config.json');
+  const json = await readJsonObjectFile(files, 'config.json');
   if (!json) throw new ModelFileError('not_found', `${files.name}: there is no file 'config.json'`);
   const { text_config: text, model_type, architectures } = json;
   if (!isRecord(text)) return json;
@@ -76,7 +76,7 @@ const readConfig = async (files: ModelFiles): Promise<Json> => {
 };
 
 /** @param readable the supported `quant_method` of the family */
-const refuseQuantised = (
+const rejectQuantizedWeights = (
   name: string,
   { quantization_config: quantization }: Json,
   readable: string | undefined,
@@ -93,7 +93,7 @@ const refuseQuantised = (
 };
 
 /** Checks that a model with untied embeddings has an output matrix. */
-const checkHead = ({ name }: ModelFiles, config: Config, tensors: ReadonlyMap<string, Presented>): void => {
+const assertOutputTensor = ({ name }: ModelFiles, config: ModelConfig, tensors: ReadonlyMap<string, ConvertedTensor>): void => {
   if (tensors.has('output.weight') || config.get('tie_word_embeddings') !== false) return;
   // Base models have no output matrix.
   const [architecture] = (config.get('architectures') ?? []) as unknown[];
@@ -108,9 +108,9 @@ const checkHead = ({ name }: ModelFiles, config: Config, tensors: ReadonlyMap<st
 const readTokenizer = async (
   files: ModelFiles,
   config: Json,
-  tensors: ReadonlyMap<string, Presented>,
+  tensors: ReadonlyMap<string, ConvertedTensor>,
 ): Promise<Map<string, MetadataScalar | MetadataArray>> => {
-  const tokenizer = await readJson(files, 'tokenizer.json');
+  const tokenizer = await readJsonFile(files, 'tokenizer.json');
   if (tokenizer === undefined) {
     throw new ModelFileError(
       'not_found',
@@ -118,13 +118,13 @@ const readTokenizer = async (
         "this file, call save_pretrained on AutoTokenizer's tokenizer",
     );
   }
-  const tokenizerConfig = await readObject(files, 'tokenizer_config.json');
+  const tokenizerConfig = await readJsonObjectFile(files, 'tokenizer_config.json');
   const metadata = tokenizerMetadata({
     tokenizer,
     tokenizerConfig,
-    specialTokensMap: await readObject(files, 'special_tokens_map.json'),
-    generationConfig: await readObject(files, 'generation_config.json'),
-    config: { ...config, vocab_size: embeddedTokens(files.name, tensors) },
+    specialTokensMap: await readJsonObjectFile(files, 'special_tokens_map.json'),
+    generationConfig: await readJsonObjectFile(files, 'generation_config.json'),
+    config: { ...config, vocab_size: countEmbeddingRows(files.name, tensors) },
   });
   return new Map([...metadata, ...(await readChatTemplates(files, tokenizerConfig))]);
 };

@@ -1,7 +1,7 @@
 import type { MetadataArray, MetadataScalar } from '../model-file.ts';
 
 /** Builds GGUF metadata. Keys are prefixed with the architecture's name. */
-export class Keys {
+export class MetadataWriter {
   readonly entries = new Map<string, MetadataScalar | MetadataArray>();
   readonly #architecture: string;
 
@@ -16,7 +16,7 @@ export class Keys {
   }
 
   /** Sets a number rounded to f32, as a GGUF file would store it. */
-  float(key: string, value: number | undefined): void {
+  setFloat(key: string, value: number | undefined): void {
     if (value !== undefined) this.set(key, Math.fround(value));
   }
 }

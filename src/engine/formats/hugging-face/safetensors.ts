@@ -2,7 +2,7 @@ import { isRecord } from '../../../util/json.ts';
 import type { ByteSource } from '../../platform.ts';
 import { ModelFileError } from '../model-file.ts';
 import { describeForeignFile } from '../recognise.ts';
-import { nestsTooDeep, topLevelKeys } from '../json-keys.ts';
+import { exceedsMaxDepth, topLevelKeys } from '../json-keys.ts';
 
 /** A tensor in a safetensors file. */
 export interface StoredTensor {
@@ -19,9 +19,9 @@ export interface StoredTensor {
 /** Size of the u64 header length at the start of the file. */
 const lengthBytes = 8;
 /** The format's limit of the header size. */
-const headerLimitBytes = 100_000_000;
+const maxHeaderBytes = 100_000_000;
 
-const bitsOf: ReadonlyMap<string, number> = new Map([
+const bitsPerElement: ReadonlyMap<string, number> = new Map([
   ['F64', 64],
   ['F32', 32],
   ['F16', 16],
@@ -44,7 +44,7 @@ const bitsOf: ReadonlyMap<string, number> = new Map([
   ['F4', 4],
 ]);
 
-type Fail = (code: 'corrupt' | 'truncated' | 'wrong_magic', message: string) => ModelFileError;
+type CreateError = (code: 'corrupt' | 'truncated' | 'wrong_magic', message: string) => ModelFileError;
 
 /**
  * Reads the tensor table of a safetensors file. Checks that the tensors cover the data section exactly, without gaps or
@@ -52,67 +52,67 @@ type Fail = (code: 'corrupt' | 'truncated' | 'wrong_magic', message: string) => 
  * @throws ModelFileError `truncated`, `corrupt` or `wrong_magic`
  */
 export const readSafetensors = async (source: ByteSource): Promise<Map<string, StoredTensor>> => {
-  const fail: Fail = (code, message) => new ModelFileError(code, `${source.name}: ${message}`);
-  const header = await readHeader(source, fail);
+  const createError: CreateError = (code, message) => new ModelFileError(code, `${source.name}: ${message}`);
+  const header = await readHeader(source, createError);
   const dataStart = lengthBytes + header.bytes;
   const tensors = new Map<string, StoredTensor>();
   for (const [name, entry] of Object.entries(header.entries)) {
     if (name === '__metadata__') continue;
-    tensors.set(name, place(name, entry, dataStart, fail));
+    tensors.set(name, parseTensor(name, entry, dataStart, createError));
   }
-  checkPlaces([...tensors.values()], dataStart, source.sizeBytes, fail);
+  assertTensorLayout([...tensors.values()], dataStart, source.sizeBytes, createError);
   return tensors;
 };
 
 const readHeader = async (
   source: ByteSource,
-  fail: Fail,
+  createError: CreateError,
 ): Promise<{ bytes: number; entries: Record<string, unknown> }> => {
   const size = source.sizeBytes;
   if (size < lengthBytes) {
-    throw fail('truncated', `the file has ${size} bytes, fewer than a header needs; download it again`);
+    throw createError('truncated', `the file has ${size} bytes, fewer than a header needs; download it again`);
   }
   const head = await source.read(0, Math.min(64, size));
   const bytes = Number(new DataView(head.buffer, head.byteOffset).getBigUint64(0, true));
-  if (bytes > headerLimitBytes || (head.length > lengthBytes && head[lengthBytes] !== 0x7b)) {
-    const found = describeForeignFile(head);
+  if (bytes > maxHeaderBytes || (head.length > lengthBytes && head[lengthBytes] !== 0x7b)) {
+    const description = describeForeignFile(head);
     // The first bytes look like safetensors, so the header length is wrong.
-    throw found.startsWith('a safetensors')
-      ? fail(
+    throw description.startsWith('a safetensors')
+      ? createError(
           'corrupt',
-          `the header length of ${bytes} bytes exceeds the limit of ${headerLimitBytes} bytes; the file is corrupt`,
+          `the header length of ${bytes} bytes exceeds the limit of ${maxHeaderBytes} bytes; the file is corrupt`,
         )
-      : fail('wrong_magic', `not a safetensors file: this is ${found}`);
+      : createError('wrong_magic', `not a safetensors file: this is ${description}`);
   }
   if (lengthBytes + bytes > size) {
-    throw fail(
+    throw createError(
       'truncated',
       `the file has ${size} bytes, but its header alone ends at ${lengthBytes + bytes}; download it again`,
     );
   }
   const json = await source.read(lengthBytes, bytes);
-  if (nestsTooDeep(json)) {
-    throw fail('corrupt', 'the header nests brackets too deeply; download the file again');
+  if (exceedsMaxDepth(json)) {
+    throw createError('corrupt', 'the header nests brackets too deeply; download the file again');
   }
   const text = new TextDecoder().decode(json);
   let entries: unknown;
   try {
     entries = JSON.parse(text);
   } catch (error) {
-    throw fail('corrupt', `the header is not JSON (${(error as Error).message}); download the file again`);
+    throw createError('corrupt', `the header is not JSON (${(error as Error).message}); download the file again`);
   }
   if (!isRecord(entries)) {
-    throw fail('corrupt', 'the header is not a JSON object; download the file again');
+    throw createError('corrupt', 'the header is not a JSON object; download the file again');
   }
-  refuseDuplicates(text, fail);
+  rejectDuplicateNames(text, createError);
   return { bytes, entries };
 };
 
 /** Rejects duplicate names, because `JSON.parse` silently keeps the last one. */
-const refuseDuplicates = (header: string, fail: Fail): void => {
+const rejectDuplicateNames = (header: string, createError: CreateError): void => {
   const seen = new Set<string>();
   for (const name of topLevelKeys(header)) {
-    if (seen.has(name)) throw fail('corrupt', `tensor '${name}' occurs twice; the file is corrupt`);
+    if (seen.has(name)) throw createError('corrupt', `tensor '${name}' occurs twice; the file is corrupt`);
     seen.add(name);
   }
 };
@@ -120,50 +120,50 @@ const refuseDuplicates = (header: string, fail: Fail): void => {
 const isExtent = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 const areExtents = (value: unknown): value is number[] => Array.isArray(value) && value.every(isExtent);
 
-const place = (name: string, entry: unknown, dataStart: number, fail: Fail): StoredTensor => {
+const parseTensor = (name: string, entry: unknown, dataStart: number, createError: CreateError): StoredTensor => {
   const { dtype, shape, data_offsets: offsets } = (entry ?? {}) as Record<string, unknown>;
-  const what = `tensor '${name}'`;
-  const wrong = (key: string, wanted: string, came: unknown) =>
-    fail('corrupt', `${what} has ${key} ${JSON.stringify(came)}, not ${wanted}; the file is corrupt`);
-  if (typeof dtype !== 'string') throw wrong('dtype', 'a name', dtype);
-  if (!areExtents(shape)) throw wrong('shape', 'an array of whole numbers', shape);
-  if (!areExtents(offsets) || offsets.length !== 2) throw wrong('data_offsets', 'two offsets', offsets);
+  const label = `tensor '${name}'`;
+  const invalidValue = (key: string, expected: string, actual: unknown) =>
+    createError('corrupt', `${label} has ${key} ${JSON.stringify(actual)}, not ${expected}; the file is corrupt`);
+  if (typeof dtype !== 'string') throw invalidValue('dtype', 'a name', dtype);
+  if (!areExtents(shape)) throw invalidValue('shape', 'an array of whole numbers', shape);
+  if (!areExtents(offsets) || offsets.length !== 2) throw invalidValue('data_offsets', 'two offsets', offsets);
   const [begin = 0, end = 0] = offsets;
-  if (end < begin) throw wrong('data_offsets', 'a range', offsets);
+  if (end < begin) throw invalidValue('data_offsets', 'a range', offsets);
   const elements = shape.reduce((product, extent) => product * extent, 1);
-  const bits = bitsOf.get(dtype);
+  const bits = bitsPerElement.get(dtype);
   if (bits !== undefined && (elements * bits) / 8 !== end - begin) {
-    throw fail(
+    throw createError(
       'corrupt',
-      `${what} is ${dtype} [${shape.join(', ')}] and needs ${(elements * bits) / 8} bytes, but has ${end - begin}; the file is corrupt`,
+      `${label} is ${dtype} [${shape.join(', ')}] and needs ${(elements * bits) / 8} bytes, but has ${end - begin}; the file is corrupt`,
     );
   }
   return { name, dtype, shape, offset: dataStart + begin, sizeBytes: end - begin };
 };
 
-const checkPlaces = (tensors: StoredTensor[], dataStart: number, fileBytes: number, fail: Fail): void => {
+const assertTensorLayout = (tensors: StoredTensor[], dataStart: number, fileBytes: number, createError: CreateError): void => {
   tensors.sort((a, b) => a.offset - b.offset || a.sizeBytes - b.sizeBytes);
   let end = dataStart;
-  let before = 'the header';
+  let previousLabel = 'the header';
   for (const { name, offset, sizeBytes } of tensors) {
-    if (offset < end) throw fail('corrupt', `${before} and tensor '${name}' overlap; the file is corrupt`);
+    if (offset < end) throw createError('corrupt', `${previousLabel} and tensor '${name}' overlap; the file is corrupt`);
     if (offset > end) {
-      const gap = `${offset - end} bytes between ${before} and tensor '${name}'`;
-      throw fail('corrupt', `the ${gap} belong to no tensor; the file is corrupt`);
+      const gap = `${offset - end} bytes between ${previousLabel} and tensor '${name}'`;
+      throw createError('corrupt', `the ${gap} belong to no tensor; the file is corrupt`);
     }
     end = offset + sizeBytes;
-    before = `tensor '${name}'`;
+    previousLabel = `tensor '${name}'`;
   }
   if (end > fileBytes) {
-    throw fail(
+    throw createError(
       'truncated',
-      `the file has ${fileBytes} bytes, but ${before} ends at ${end}; download it again`,
+      `the file has ${fileBytes} bytes, but ${previousLabel} ends at ${end}; download it again`,
     );
   }
   if (end < fileBytes) {
-    throw fail(
+    throw createError(
       'corrupt',
-      `${fileBytes - end} bytes follow ${before}, which is the last; the file is corrupt`,
+      `${fileBytes - end} bytes follow ${previousLabel}, which is the last; the file is corrupt`,
     );
   }
 };

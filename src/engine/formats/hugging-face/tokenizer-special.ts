@@ -1,6 +1,6 @@
 import { isRecord } from '../../../util/json.ts';
 import type { Metadata } from '../model-file.ts';
-import { asObject, type Step, type TokenizerJson } from './tokenizer-json.ts';
+import { asObject, type TokenizerStep, type TokenizerJson } from './tokenizer-json.ts';
 
 /** The parsed tokenizer.json and related JSON files of a folder; absent files are undefined. */
 export interface TokenizerFiles {
@@ -11,11 +11,11 @@ export interface TokenizerFiles {
   readonly config?: unknown;
 }
 
-type IdOf = (text: string) => number | undefined;
+type FindId = (text: string) => number | undefined;
 type Entries = (readonly [name: string, value: Metadata extends ReadonlyMap<string, infer V> ? V : never])[];
 
 /** GGUF keys by the Hugging Face role of a special token. */
-const roles: Readonly<Record<string, string>> = {
+const roleKeys: Readonly<Record<string, string>> = {
   bos: 'bos_token_id',
   eos: 'eos_token_id',
   unk: 'unknown_token_id',
@@ -34,41 +34,41 @@ const roles: Readonly<Record<string, string>> = {
 export function specialTokenEntries(
   files: TokenizerFiles,
   json: TokenizerJson,
-  idOf: IdOf,
+  findId: FindId,
   size: number,
 ): Entries {
-  const found = roleIds(files, idOf, size);
+  const idsByRole = findRoleIds(files, findId, size);
   const config = asObject(files.tokenizerConfig);
-  const frame = rowsOf(readFrame(json.processors, idOf), size);
+  const frame = dropMissingRows(readFrame(json.processors, findId), size);
   const entries: Entries = [];
   if (frame) {
     const [first, ...moreBefore] = frame.leading;
     const [last, ...moreAfter] = frame.trailing;
     // GGUF can only express one leading BOS and one trailing EOS.
-    const asBos = first !== undefined && moreBefore.length === 0 && (found.get('bos') ?? first) === first;
-    const asEos = last !== undefined && moreAfter.length === 0 && (found.get('eos') ?? last) === last;
-    if (asBos) found.set('bos', first);
-    if (asEos) found.set('eos', last);
-    entries.push(['tokenizer.ggml.add_bos_token', asBos], ['tokenizer.ggml.add_eos_token', asEos]);
-    if (!asBos && first !== undefined) {
+    const isBosFrame = first !== undefined && moreBefore.length === 0 && (idsByRole.get('bos') ?? first) === first;
+    const isEosFrame = last !== undefined && moreAfter.length === 0 && (idsByRole.get('eos') ?? last) === last;
+    if (isBosFrame) idsByRole.set('bos', first);
+    if (isEosFrame) idsByRole.set('eos', last);
+    entries.push(['tokenizer.ggml.add_bos_token', isBosFrame], ['tokenizer.ggml.add_eos_token', isEosFrame]);
+    if (!isBosFrame && first !== undefined) {
       entries.push(['tokenizer.hugging_face.leading_token_ids', Int32Array.from(frame.leading)]);
     }
-    if (!asEos && last !== undefined) {
+    if (!isEosFrame && last !== undefined) {
       entries.push(['tokenizer.hugging_face.trailing_token_ids', Int32Array.from(frame.trailing)]);
     }
     if (json.model.type === 'WordPiece') {
-      if (first !== undefined) found.set('cls', first);
-      if (last !== undefined) found.set('sep', last);
+      if (first !== undefined) idsByRole.set('cls', first);
+      if (last !== undefined) idsByRole.set('sep', last);
     }
   } else {
-    const adds = (name: string) => config[`add_${name}_token`] === true && found.has(name);
+    const isAdded = (name: string) => config[`add_${name}_token`] === true && idsByRole.has(name);
     entries.push(
-      ['tokenizer.ggml.add_bos_token', adds('bos')],
-      ['tokenizer.ggml.add_eos_token', adds('eos')],
+      ['tokenizer.ggml.add_bos_token', isAdded('bos')],
+      ['tokenizer.ggml.add_eos_token', isAdded('eos')],
     );
   }
-  for (const [role, id] of found) entries.push([`tokenizer.ggml.${roles[role]}`, id]);
-  const ends = endIds(files, size).filter((id) => id !== found.get('eos'));
+  for (const [role, id] of idsByRole) entries.push([`tokenizer.ggml.${roleKeys[role]}`, id]);
+  const ends = findEndIds(files, size).filter((id) => id !== idsByRole.get('eos'));
   if (ends[0] !== undefined) {
     entries.push(['tokenizer.ggml.eot_token_id', ends[0]]);
     entries.push(['tokenizer.hugging_face.end_token_ids', Int32Array.from(ends)]);
@@ -76,59 +76,59 @@ export function specialTokenEntries(
   return entries;
 }
 
-function roleIds(files: TokenizerFiles, idOf: IdOf, size: number): Map<string, number> {
+function findRoleIds(files: TokenizerFiles, findId: FindId, size: number): Map<string, number> {
   const byText = [files.tokenizerConfig, files.specialTokensMap].map(asObject);
   const config = asObject(files.config);
   const byId = [files.generationConfig, config, config['text_config']].map(asObject);
-  const found = new Map<string, number>();
-  for (const role of Object.keys(roles)) {
-    const named = byText
-      .map((object) => idOfText(object[`${role}_token`], idOf))
+  const idsByRole = new Map<string, number>();
+  for (const role of Object.keys(roleKeys)) {
+    const idByText = byText
+      .map((object) => resolveTokenId(object[`${role}_token`], findId))
       .find((id) => id !== undefined);
-    const numbered = byId
+    const idByNumber = byId
       .flatMap((object) => object[`${role}_token_id`])
-      .find((id): id is number => isId(id, size));
-    const id = named ?? numbered;
-    if (id !== undefined) found.set(role, id);
+      .find((id): id is number => isTokenId(id, size));
+    const id = idByText ?? idByNumber;
+    if (id !== undefined) idsByRole.set(role, id);
   }
-  return found;
+  return idsByRole;
 }
 
 /** All end-of-sequence tokens of generation_config.json, or else of config.json. */
-function endIds(files: TokenizerFiles, size: number): number[] {
+function findEndIds(files: TokenizerFiles, size: number): number[] {
   const config = asObject(files.config);
   for (const object of [files.generationConfig, config, config['text_config']].map(asObject)) {
     const value = object['eos_token_id'];
     if (value === undefined || value === null) continue;
-    return [value].flat().filter((id): id is number => isId(id, size));
+    return [value].flat().filter((id): id is number => isTokenId(id, size));
   }
   return [];
 }
 
-const isId = (value: unknown, size: number): boolean =>
+const isTokenId = (value: unknown, size: number): boolean =>
   typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < size;
 
 /** Finds the id of a token that is given as a string or as an object with `content`. */
-function idOfText(value: unknown, idOf: IdOf): number | undefined {
+function resolveTokenId(value: unknown, findId: FindId): number | undefined {
   const text = isRecord(value) ? value['content'] : value;
-  return typeof text === 'string' ? idOf(text) : undefined;
+  return typeof text === 'string' ? findId(text) : undefined;
 }
 
-interface Frame {
+interface TextFrame {
   readonly leading: readonly number[];
   readonly trailing: readonly number[];
 }
 
 /** Removes tokens that the model has no embedding for. */
-function rowsOf(frame: Frame | undefined, size: number): Frame | undefined {
-  const rows = (ids: readonly number[]) => ids.filter((id) => isId(id, size));
+function dropMissingRows(frame: TextFrame | undefined, size: number): TextFrame | undefined {
+  const rows = (ids: readonly number[]) => ids.filter((id) => isTokenId(id, size));
   return frame && { leading: rows(frame.leading), trailing: rows(frame.trailing) };
 }
 
 /** The tokens that the post-processor adds around a single text; undefined when there is no such post-processor. */
-function readFrame(processors: readonly Step[], idOf: IdOf): Frame | undefined {
+function readFrame(processors: readonly TokenizerStep[], findId: FindId): TextFrame | undefined {
   for (const step of processors) {
-    if (step.type === 'TemplateProcessing') return templateFrame(step, idOf);
+    if (step.type === 'TemplateProcessing') return parseTemplateFrame(step, findId);
     if (step.type === 'BertProcessing' || step.type === 'RobertaProcessing') {
       // `["[CLS]", 101]`
       const idsOf = (pair: unknown) =>
@@ -139,7 +139,7 @@ function readFrame(processors: readonly Step[], idOf: IdOf): Frame | undefined {
   return undefined;
 }
 
-function templateFrame(step: Step, idOf: IdOf): Frame {
+function parseTemplateFrame(step: TokenizerStep, findId: FindId): TextFrame {
   const leading: number[] = [];
   const trailing: number[] = [];
   const known = asObject(step['special_tokens']);
@@ -152,8 +152,8 @@ function templateFrame(step: Step, idOf: IdOf): Frame {
     const name = asObject(asObject(part)['SpecialToken'])['id'];
     if (typeof name !== 'string') continue;
     const listed = asObject(known[name])['ids'];
-    const own = Array.isArray(listed) ? listed : [idOf(name)];
-    side.push(...own.filter((id): id is number => typeof id === 'number'));
+    const tokenIds = Array.isArray(listed) ? listed : [findId(name)];
+    side.push(...tokenIds.filter((id): id is number => typeof id === 'number'));
   }
   return { leading, trailing };
 }

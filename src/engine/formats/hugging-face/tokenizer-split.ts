@@ -1,14 +1,14 @@
 import type { MetadataArray, MetadataScalar } from '../model-file.ts';
-import { gpt2, preTokenizers } from '../../tokenizer/pre-tokenizers.ts';
-import { type Kind, type Step, type TokenizerJson, unsupported } from './tokenizer-json.ts';
+import { gpt2Expression, preTokenizerConfigs } from '../../tokenizer/pre-tokenizers.ts';
+import { type TokenizerKind, type TokenizerStep, type TokenizerJson, createUnsupportedError } from './tokenizer-json.ts';
 
 type Entry = readonly [name: string, value: MetadataScalar | MetadataArray];
 
 /** Metadata of the normalizers and pre-tokenizers that the tokenizer kind does not imply. */
-export function splitEntries(json: TokenizerJson, kind: Kind): Entry[] {
+export function preTokenizerEntries(json: TokenizerJson, kind: TokenizerKind): Entry[] {
   if (kind === 'gpt2') return byteLevelEntries(json);
   if (kind === 'bert') return wordPieceEntries(json);
-  const spacePrefix = kind === 'llama' ? plainSpacePrefix(json) : undefined;
+  const spacePrefix = kind === 'llama' ? detectSpacePrefix(json) : undefined;
   if (spacePrefix !== undefined) return [['tokenizer.ggml.add_space_prefix', spacePrefix]];
   return [
     ...stepEntries('normalizer', json.normalizers),
@@ -17,13 +17,13 @@ export function splitEntries(json: TokenizerJson, kind: Kind): Entry[] {
 }
 
 /** Steps that have no GGUF key, as JSON. */
-function stepEntries(name: string, steps: readonly Step[], always = false): Entry[] {
+function stepEntries(name: string, steps: readonly TokenizerStep[], always = false): Entry[] {
   if (steps.length === 0 && !always) return [];
   return [[`tokenizer.hugging_face.${name}`, JSON.stringify(steps)]];
 }
 
 /** Pre-tokenizer names of GGUF to match; of those with the same expressions, only the best known. */
-const names = [
+const ggufPreTokenizerNames = [
   'gpt-2',
   'smollm',
   'qwen2',
@@ -43,29 +43,29 @@ const names = [
 function byteLevelEntries(json: TokenizerJson): Entry[] {
   const { normalizers, preTokenizers: steps, model } = json;
   if (normalizers.some(({ type }) => type === 'ByteLevel')) {
-    throw unsupported('a ByteLevel normalizer');
+    throw createUnsupportedError('a ByteLevel normalizer');
   }
   const onlyNfc = normalizers.length === 1 && normalizers[0]?.type === 'NFC';
   const entries: Entry[] = onlyNfc
     ? [['tokenizer.ggml.normalizer.nfc', true]]
     : stepEntries('normalizer', normalizers);
   const ignoreMerges = model['ignore_merges'] === true;
-  const expressions = JSON.stringify(steps.flatMap(expressionOf));
-  const same = names.filter((name) => JSON.stringify(preTokenizers[name]?.steps) === expressions);
-  const ignores = (name: string | undefined) =>
-    name !== undefined && preTokenizers[name]?.ignoreMerges === true;
-  const name = same.find((found) => ignores(found) === ignoreMerges) ?? same[0];
+  const expressions = JSON.stringify(steps.flatMap(splitExpression));
+  const matchingNames = ggufPreTokenizerNames.filter((name) => JSON.stringify(preTokenizerConfigs[name]?.steps) === expressions);
+  const ignoresMerges = (name: string | undefined) =>
+    name !== undefined && preTokenizerConfigs[name]?.ignoreMerges === true;
+  const name = matchingNames.find((found) => ignoresMerges(found) === ignoreMerges) ?? matchingNames[0];
   if (name === undefined) entries.push(...stepEntries('pre_tokenizer', steps, true));
   else entries.push(['tokenizer.ggml.pre', name]);
-  if (ignores(name) !== ignoreMerges) entries.push(['tokenizer.hugging_face.ignore_merges', ignoreMerges]);
+  if (ignoresMerges(name) !== ignoreMerges) entries.push(['tokenizer.hugging_face.ignore_merges', ignoreMerges]);
   return entries;
 }
 
 /** The regular expression of a step that isolates its matches; the JSON of any other step. */
-function expressionOf(step: Step): string[] {
+function splitExpression(step: TokenizerStep): string[] {
   const found = (expression: string) => [expression];
   if (step.type === 'ByteLevel' && step['add_prefix_space'] !== true) {
-    return step['use_regex'] === false ? [] : found(gpt2);
+    return step['use_regex'] === false ? [] : found(gpt2Expression);
   }
   if (step.type === 'Digits') return found(step['individual_digits'] === true ? '\\p{N}' : '\\p{N}+');
   const { Regex } = (step['pattern'] ?? {}) as { Regex?: unknown };
@@ -82,7 +82,7 @@ function wordPieceEntries(json: TokenizerJson): Entry[] {
   const [pre, ...more] = json.preTokenizers;
   if (pre?.type !== 'BertPreTokenizer' || more.length > 0) {
     const found = json.preTokenizers.map(({ type }) => type).join(', ') || 'none';
-    throw unsupported(`WordPiece with the pre-tokenizer ${found} (supported: BertPreTokenizer)`);
+    throw createUnsupportedError(`WordPiece with the pre-tokenizer ${found} (supported: BertPreTokenizer)`);
   }
   const bert = json.normalizers.find(({ type }) => type === 'BertNormalizer') ?? {
     type: 'none',
@@ -92,10 +92,10 @@ function wordPieceEntries(json: TokenizerJson): Entry[] {
     handle_chinese_chars: false,
   };
   const lowerCase = bert['lowercase'] !== false;
-  const strips = bert['strip_accents'];
+  const stripAccents = bert['strip_accents'];
   return [
     ['tokenizer.ggml.normalizer.lowercase', lowerCase],
-    ['tokenizer.ggml.normalizer.strip_accents', typeof strips === 'boolean' ? strips : lowerCase],
+    ['tokenizer.ggml.normalizer.strip_accents', typeof stripAccents === 'boolean' ? stripAccents : lowerCase],
     ['tokenizer.hugging_face.clean', bert['clean_text'] !== false],
     ['tokenizer.hugging_face.part_han', bert['handle_chinese_chars'] !== false],
     ...stepEntries(
@@ -105,24 +105,24 @@ function wordPieceEntries(json: TokenizerJson): Entry[] {
   ];
 }
 
-const mark = '▁';
+const spaceMark = '▁';
 
 /**
  * Whether the tokenizer puts a space before every text, for the normalizers of Llama (`Prepend`, `Replace`) and Gemma
  * (`Replace`); undefined for any other normalizers.
  */
-function plainSpacePrefix(json: TokenizerJson): boolean | undefined {
+function detectSpacePrefix(json: TokenizerJson): boolean | undefined {
   const [first, ...rest] = json.normalizers;
-  const prepends = first?.type === 'Prepend' && first['prepend'] === mark;
+  const prepends = first?.type === 'Prepend' && first['prepend'] === spaceMark;
   const [replace, ...more] = prepends ? rest : json.normalizers;
-  const marks =
+  const replacesSpaces =
     replace?.type === 'Replace' &&
-    stringOf(replace) === ' ' &&
-    replace['content'] === mark &&
+    patternString(replace) === ' ' &&
+    replace['content'] === spaceMark &&
     more.length === 0;
   // Gemma also splits at spaces, which has no effect because none is left.
-  const cuts = json.preTokenizers.some((step) => step.type !== 'Split' || stringOf(step) !== ' ');
-  return marks && !cuts ? prepends : undefined;
+  const splitsFurther = json.preTokenizers.some((step) => step.type !== 'Split' || patternString(step) !== ' ');
+  return replacesSpaces && !splitsFurther ? prepends : undefined;
 }
 
-const stringOf = (step: Step) => (step['pattern'] as { String?: unknown } | undefined)?.String;
+const patternString = (step: TokenizerStep) => (step['pattern'] as { String?: unknown } | undefined)?.String;

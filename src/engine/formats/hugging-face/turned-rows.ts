@@ -1,56 +1,56 @@
-import type { ReadRows } from './tensor-rows.ts';
+import type { RowReader } from './tensor-rows.ts';
 
 /**
  * A reordering of heads. From index `first`, a checkpoint stores the `headsPerGroup` heads of a group together, group
  * after group; GGUF stores the first head of every group, then the second of every group, and so on. A head has
  * `headSize` rows or columns.
  */
-export interface Turns {
-  readonly along: 'rows' | 'columns';
+export interface HeadOrder {
+  readonly axis: 'rows' | 'columns';
   readonly first: number;
   readonly groups: number;
-  readonly each: number;
-  readonly size: number;
+  readonly headsPerGroup: number;
+  readonly headSize: number;
 }
 
 /** Total number of rows or columns, including those before the heads. */
-export const turnedExtent = ({ first, groups, each, size }: Turns): number => first + groups * each * size;
+export const reorderedExtent = ({ first, groups, headsPerGroup, headSize }: HeadOrder): number => first + groups * headsPerGroup * headSize;
 
 /** The checkpoint's index of the row or column that GGUF has at `index`. */
-const turnedFrom = (index: number, { first, groups, each, size }: Turns): number => {
+const sourceIndex = (index: number, { first, groups, headsPerGroup, headSize }: HeadOrder): number => {
   if (index < first) return index;
-  const within = (index - first) % size;
-  const head = (index - first - within) / size;
+  const within = (index - first) % headSize;
+  const head = (index - first - within) / headSize;
   const group = head % groups;
-  return first + (group * each + (head - group) / groups) * size + within;
+  return first + (group * headsPerGroup + (head - group) / groups) * headSize + within;
 };
 
 /** How many rows or columns from `index`, up to `end`, are also contiguous in the checkpoint. */
-const runFrom = (index: number, end: number, { first, size }: Turns): number => {
-  const runEnd = index < first ? first : index + size - ((index - first) % size);
+const contiguousRun = (index: number, end: number, { first, headSize }: HeadOrder): number => {
+  const runEnd = index < first ? first : index + headSize - ((index - first) % headSize);
   return Math.min(runEnd, end) - index;
 };
 
 /** When a head has fewer bytes, all heads are read at once, because every read may be an HTTP request. */
-const leastRead = 1 << 16;
+const minRead = 1 << 16;
 
 /**
  * Reads rows of a matrix whose heads are groups of rows.
  * @param read reads the stored matrix
  * @param rowBytes bytes per row as `read` returns it
  */
-export const turnedRows =
-  (read: ReadRows, turns: Turns, rowBytes: number): ReadRows =>
+export const readReorderedRows =
+  (read: RowReader, order: HeadOrder, rowBytes: number): RowReader =>
   async (firstRow, rows, into) => {
     const out = into ? into.subarray(0, rows * rowBytes) : new Uint8Array(rows * rowBytes);
     const end = firstRow + rows;
-    const all =
-      turns.size * rowBytes < leastRead && rows > 1 ? await read(0, turnedExtent(turns)) : undefined;
+    const allRows =
+      order.headSize * rowBytes < minRead && rows > 1 ? await read(0, reorderedExtent(order)) : undefined;
     let row = firstRow;
     while (row < end) {
-      const run = runFrom(row, end, turns);
-      const from = turnedFrom(row, turns);
-      const part = all?.subarray(from * rowBytes, (from + run) * rowBytes) ?? (await read(from, run));
+      const run = contiguousRun(row, end, order);
+      const from = sourceIndex(row, order);
+      const part = allRows?.subarray(from * rowBytes, (from + run) * rowBytes) ?? (await read(from, run));
       out.set(part, (row - firstRow) * rowBytes);
       row += run;
     }
@@ -62,12 +62,12 @@ export const turnedRows =
  * @param columns columns per row
  * @param elementBytes bytes per element as `read` returns it
  */
-export const turnedColumns =
+export const readReorderedColumns =
   (
-    read: ReadRows,
-    turns: Turns,
+    read: RowReader,
+    order: HeadOrder,
     { columns, elementBytes }: { columns: number; elementBytes: number },
-  ): ReadRows =>
+  ): RowReader =>
   async (firstRow, rows, into) => {
     const rowBytes = columns * elementBytes;
     const out = into ? into.subarray(0, rows * rowBytes) : new Uint8Array(rows * rowBytes);
@@ -75,8 +75,8 @@ export const turnedColumns =
     const stored = await read(firstRow, rows);
     let column = 0;
     while (column < columns) {
-      const run = runFrom(column, columns, turns) * elementBytes;
-      const from = turnedFrom(column, turns) * elementBytes;
+      const run = contiguousRun(column, columns, order) * elementBytes;
+      const from = sourceIndex(column, order) * elementBytes;
       for (let row = 0; row < rows; row++) {
         const start = row * rowBytes;
         out.set(stored.subarray(start + from, start + from + run), start + column * elementBytes);

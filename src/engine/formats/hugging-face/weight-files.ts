@@ -1,10 +1,10 @@
 import { isRecord } from '../../../util/json.ts';
-import { few } from '../../few.ts';
+import { summarizeList } from '../../few.ts';
 import type { ByteSource, ModelFiles } from '../../platform.ts';
-import { checkFileName } from '../file-name.ts';
+import { assertSafePath } from '../file-name.ts';
 import { ModelFileError } from '../model-file.ts';
-import { inWaves } from '../waves.ts';
-import { readObject } from '../json-file.ts';
+import { mapInBatches } from '../waves.ts';
+import { readJsonObjectFile } from '../json-file.ts';
 import { readSafetensors, type StoredTensor } from './safetensors.ts';
 
 /** A tensor and the file that holds it. */
@@ -12,8 +12,8 @@ export interface LocatedTensor extends StoredTensor {
   readonly source: ByteSource;
 }
 
-const single = 'model.safetensors';
-const index = 'model.safetensors.index.json';
+const singleFileName = 'model.safetensors';
+const indexFileName = 'model.safetensors.index.json';
 
 /**
  * Reads the tensor tables of a folder's weights: one safetensors file, or the shards that its index lists, checked
@@ -26,23 +26,23 @@ export const readWeightFiles = async (
   opened: ByteSource[],
 ): Promise<Map<string, LocatedTensor>> => {
   const shards = await readIndex(files);
-  const named = files.entry?.endsWith('.safetensors') ? files.entry : undefined;
-  if (named !== undefined && !shards?.has(named)) {
-    return readWeights(files, named, opened);
+  const entryFile = files.entry?.endsWith('.safetensors') ? files.entry : undefined;
+  if (entryFile !== undefined && !shards?.has(entryFile)) {
+    return readWeightFile(files, entryFile, opened);
   }
-  if (named === undefined) {
-    const source = await files.open(single);
+  if (entryFile === undefined) {
+    const source = await files.open(singleFileName);
     if (source) {
       opened.push(source);
-      return locate(source);
+      return readTensors(source);
     }
   }
-  if (!shards) throw nothingThere(files, await files.list());
+  if (!shards) throw createNoWeightsError(files, await files.list());
   return readShards(files, shards, opened);
 };
 
 /** Reads the tensor table of one required file. */
-export const readWeights = async (
+export const readWeightFile = async (
   files: ModelFiles,
   name: string,
   opened: ByteSource[],
@@ -50,31 +50,31 @@ export const readWeights = async (
   const source = await files.open(name);
   if (!source) throw new ModelFileError('not_found', `${files.name}: there is no file '${name}'`);
   opened.push(source);
-  return locate(source);
+  return readTensors(source);
 };
 
-const locate = async (source: ByteSource): Promise<Map<string, LocatedTensor>> => {
+const readTensors = async (source: ByteSource): Promise<Map<string, LocatedTensor>> => {
   const tensors = await readSafetensors(source);
   return new Map([...tensors].map(([name, tensor]) => [name, { ...tensor, source }]));
 };
 
 /** Tensor names by the shard that holds them; undefined when there is no index. */
 const readIndex = async (files: ModelFiles): Promise<Map<string, string[]> | undefined> => {
-  const found = await readObject(files, index);
-  if (!found) return undefined;
-  const map = found.weight_map;
-  if (!isRecord(map)) throw new ModelFileError('corrupt', `${files.name}: ${index} has no weight_map`);
+  const fileTensors = await readJsonObjectFile(files, indexFileName);
+  if (!fileTensors) return undefined;
+  const map = fileTensors.weight_map;
+  if (!isRecord(map)) throw new ModelFileError('corrupt', `${files.name}: ${indexFileName} has no weight_map`);
   const shards = new Map<string, string[]>();
   for (const [tensor, shard] of Object.entries(map)) {
     if (typeof shard !== 'string') {
-      throw new ModelFileError('corrupt', `${files.name}: ${index} names no file for tensor '${tensor}'`);
+      throw new ModelFileError('corrupt', `${files.name}: ${indexFileName} names no file for tensor '${tensor}'`);
     }
-    checkFileName(files.name, shard);
+    assertSafePath(files.name, shard);
     const tensors = shards.get(shard);
     if (tensors) tensors.push(tensor);
     else shards.set(shard, [tensor]);
   }
-  if (shards.size === 0) throw new ModelFileError('corrupt', `${files.name}: ${index} names no tensors`);
+  if (shards.size === 0) throw new ModelFileError('corrupt', `${files.name}: ${indexFileName} names no tensors`);
   return shards;
 };
 
@@ -83,7 +83,7 @@ const readShards = async (
   shards: ReadonlyMap<string, readonly string[]>,
   opened: ByteSource[],
 ): Promise<Map<string, LocatedTensor>> => {
-  const sources = await inWaves([...shards.keys()], async (shard) => {
+  const sources = await mapInBatches([...shards.keys()], async (shard) => {
     const source = await files.open(shard);
     if (source) opened.push(source);
     return { shard, source };
@@ -92,19 +92,19 @@ const readShards = async (
   if (missing.length > 0) {
     throw new ModelFileError(
       'not_found',
-      `${files.name}: ${missing.length} of ${shards.size} shards are missing: ${few(missing)}; download the rest`,
+      `${files.name}: ${missing.length} of ${shards.size} shards are missing: ${summarizeList(missing)}; download the rest`,
     );
   }
   const tensors = new Map<string, LocatedTensor>();
   const problems: string[] = [];
-  const located = await inWaves(sources, async ({ shard, source }) => ({
+  const located = await mapInBatches(sources, async ({ shard, source }) => ({
     shard,
-    found: source ? await locate(source) : new Map<string, LocatedTensor>(),
+    fileTensors: source ? await readTensors(source) : new Map<string, LocatedTensor>(),
   }));
-  for (const { shard, found } of located) {
+  for (const { shard, fileTensors } of located) {
     const expected = new Set(shards.get(shard));
-    for (const name of expected) if (!found.has(name)) problems.push(`'${name}' is not in ${shard}`);
-    for (const [name, tensor] of found) {
+    for (const name of expected) if (!fileTensors.has(name)) problems.push(`'${name}' is not in ${shard}`);
+    for (const [name, tensor] of fileTensors) {
       if (expected.has(name)) tensors.set(name, tensor);
       else problems.push(`'${name}' is in ${shard} but not in the index`);
     }
@@ -112,16 +112,16 @@ const readShards = async (
   if (problems.length === 0) return tensors;
   throw new ModelFileError(
     'corrupt',
-    `${files.name}: ${index} does not match its shards: tensor ${few(problems)}; ` +
+    `${files.name}: ${indexFileName} does not match its shards: tensor ${summarizeList(problems)}; ` +
       'download all files again, from one version',
   );
 };
 
-const nothingThere = (files: ModelFiles, names: readonly string[] = []): ModelFileError => {
+const createNoWeightsError = (files: ModelFiles, names: readonly string[] = []): ModelFileError => {
   const others = names.filter((name) => /\.(bin|pt|pth|ckpt|h5|msgpack|safetensors)$/.test(name));
-  const found = others.length > 0 ? `; the folder has ${others.slice(0, 5).join(', ')}` : '';
+  const fileTensors = others.length > 0 ? `; the folder has ${others.slice(0, 5).join(', ')}` : '';
   return new ModelFileError(
     'not_found',
-    `${files.name}: no weights: neither ${single} nor ${index}${found}; download the model as safetensors`,
+    `${files.name}: no weights: neither ${singleFileName} nor ${indexFileName}${fileTensors}; download the model as safetensors`,
   );
 };

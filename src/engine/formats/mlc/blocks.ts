@@ -14,7 +14,7 @@ const ones = 0x11111111;
  * @param out receives blocks of `type`
  * @throws ModelFileError `corrupt` for a quant that MLC never writes
  */
-export const blocksOfGroups = (
+export const encodeBlocks = (
   array: Pick<MlcArray, 'name' | 'type'>,
   {
     type,
@@ -26,24 +26,24 @@ export const blocksOfGroups = (
   const words = new Uint32Array(quants.buffer, quants.byteOffset, quants.length / 4);
   const { blockBytes } = tensorTypes[type];
   const groups = words.length / groupWords;
-  const scaleBytes = type === 'MLC_Q4F32' ? asF32(array.type, scales, groups) : scales;
-  const width = scaleBytes.length / groups;
+  const scaleBytes = type === 'MLC_Q4F32' ? scalesToF32(array.type, scales, groups) : scales;
+  const scaleSizeBytes = scaleBytes.length / groups;
   for (let group = 0; group < groups; group++) {
     const at = group * blockBytes;
-    for (let byte = 0; byte < width; byte++) out[at + byte] = scaleBytes[group * width + byte]!;
+    for (let byte = 0; byte < scaleSizeBytes; byte++) out[at + byte] = scaleBytes[group * scaleSizeBytes + byte]!;
     if (type === 'MLC_Q3F16') {
-      out.set(quants.subarray(group * groupBytes, (group + 1) * groupBytes), at + width);
+      out.set(quants.subarray(group * groupBytes, (group + 1) * groupBytes), at + scaleSizeBytes);
       continue;
     }
     const first = group * groupWords;
     if (type === 'MLC_Q4F32') {
-      interleave(words[first]!, words[first + 2]!, out, at + width);
-      interleave(words[first + 1]!, words[first + 3]!, out, at + width + 8);
+      interleave(words[first]!, words[first + 2]!, out, at + scaleSizeBytes);
+      interleave(words[first + 1]!, words[first + 3]!, out, at + scaleSizeBytes + 8);
       continue;
     }
-    for (let word = first; word < first + groupWords; word++) refuseFifteen(array, words[word]!);
-    interleave(words[first]! + ones, words[first + 2]! + ones, out, at + width);
-    interleave(words[first + 1]! + ones, words[first + 3]! + ones, out, at + width + 8);
+    for (let word = first; word < first + groupWords; word++) rejectQuant15(array, words[word]!);
+    interleave(words[first]! + ones, words[first + 2]! + ones, out, at + scaleSizeBytes);
+    interleave(words[first + 1]! + ones, words[first + 3]! + ones, out, at + scaleSizeBytes + 8);
   }
 };
 
@@ -59,7 +59,7 @@ const interleave = (low: number, high: number, out: Uint8Array, at: number): voi
   }
 };
 
-const refuseFifteen = ({ name }: Pick<MlcArray, 'name'>, word: number): void => {
+const rejectQuant15 = ({ name }: Pick<MlcArray, 'name'>, word: number): void => {
   if ((word & (word >>> 1) & (word >>> 2) & (word >>> 3) & ones) === 0) return;
   throw new ModelFileError(
     'corrupt',
@@ -67,7 +67,7 @@ const refuseFifteen = ({ name }: Pick<MlcArray, 'name'>, word: number): void => 
   );
 };
 
-const asF32 = (type: MlcArray['type'], bytes: Uint8Array, count: number): Uint8Array => {
+const scalesToF32 = (type: MlcArray['type'], bytes: Uint8Array, count: number): Uint8Array => {
   if (type === 'U32') throw new RangeError('scales must be floats, got U32');
   const values = new Float32Array(count);
   decodeFloats(type, bytes, values);

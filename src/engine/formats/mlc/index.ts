@@ -1,19 +1,19 @@
 import type { Json } from '../../../util/json.ts';
 import type { ByteSource, ModelFiles } from '../../platform.ts';
 import { readChatTemplates } from '../hugging-face/chat-templates.ts';
-import { Config } from '../hugging-face/config.ts';
-import { familyOf } from '../hugging-face/families/registry.ts';
-import { readJson, readObject } from '../json-file.ts';
-import { Keys } from '../hugging-face/keys.ts';
-import { embeddedTokens } from '../hugging-face/present.ts';
+import { ModelConfig } from '../hugging-face/config.ts';
+import { findFamily } from '../hugging-face/families/registry.ts';
+import { readJsonFile, readJsonObjectFile } from '../json-file.ts';
+import { MetadataWriter } from '../hugging-face/keys.ts';
+import { countEmbeddingRows } from '../hugging-face/present.ts';
 import { tokenizerMetadata } from '../hugging-face/tokenizer.ts';
 import { type MetadataArray, type MetadataScalar, type ModelFile, ModelFileError } from '../model-file.ts';
 import { checkRows } from '../rows.ts';
-import { configName, readMlcConfig } from './config.ts';
-import { conversationTemplate } from './conversation.ts';
+import { configFileName, readMlcConfig } from './config.ts';
+import { createConversationTemplate } from './conversation.ts';
 import { readArrays } from './records.ts';
-import { storedTensors } from './stored.ts';
-import { presentStored } from './tensors.ts';
+import { readStoredTensors } from './stored.ts';
+import { convertStoredTensors } from './tensors.ts';
 
 /**
  * Opens a folder of MLC weights (`mlc-chat-config.json`, `tensor-cache.json` and its shards) with the metadata and
@@ -38,41 +38,41 @@ export const openMlc = async (files: ModelFiles): Promise<ModelFile> => {
 const readModel = async (files: ModelFiles, opened: ByteSource[]): Promise<Omit<ModelFile, 'close'>> => {
   const { name } = files;
   const { model, quantization, conversation } = await readMlcConfig(files);
-  const family = familyOf(name, model);
-  const config = new Config(name, model, family.defaults);
-  const keys = new Keys(family.architecture);
-  family.metadata(config, keys);
+  const family = findFamily(name, model);
+  const config = new ModelConfig(name, model, family.defaults);
+  const writer = new MetadataWriter(family.architecture);
+  family.writeMetadata(config, writer);
   const notes: string[] = [];
-  config.check();
+  config.assertValid();
 
   const problems: string[] = [];
-  const stored = storedTensors(await readArrays(files, opened), { config, quantization }, problems);
-  const tensors = presentStored(stored, { name, family, config }, problems);
+  const stored = readStoredTensors(await readArrays(files, opened), { config, quantization }, problems);
+  const tensors = convertStoredTensors(stored, { name, family, config }, problems);
   if (!tensors.has('output.weight') && config.get('tie_word_embeddings') !== true) {
     throw new ModelFileError(
       'bad_tensors',
-      `${name}: there is no tensor 'lm_head', and ${configName} does not set tie_word_embeddings`,
+      `${name}: there is no tensor 'lm_head', and ${configFileName} does not set tie_word_embeddings`,
     );
   }
-  const vocabulary = embeddedTokens(name, tensors);
+  const vocabulary = countEmbeddingRows(name, tensors);
   const tokenizer = await readTokenizer(files, { ...model, vocab_size: vocabulary }, conversation);
   if (!tokenizer.has('tokenizer.chat_template')) {
     notes.push(
-      `the model has no chat template: neither tokenizer_config.json nor conv_template of ${configName} defines one`,
+      `the model has no chat template: neither tokenizer_config.json nor conv_template of ${configFileName} defines one`,
     );
   }
   return {
     format: 'mlc',
     name,
     sizeBytes: opened.reduce((sum, source) => sum + source.sizeBytes, 0),
-    metadata: new Map([...keys.entries, ...tokenizer]),
+    metadata: new Map([...writer.entries, ...tokenizer]),
     tensors: new Map([...tensors].map(([key, { info }]) => [key, info])),
     ...(notes.length > 0 ? { notes } : {}),
     async readRows(tensor, firstRow, rows, into) {
-      const found = tensors.get(tensor.name);
-      if (!found) throw new RangeError(`${name} has no tensor '${tensor.name}'`);
-      checkRows(found.info, firstRow, rows);
-      return found.read(firstRow, rows, into);
+      const tensorReader = tensors.get(tensor.name);
+      if (!tensorReader) throw new RangeError(`${name} has no tensor '${tensor.name}'`);
+      checkRows(tensorReader.info, firstRow, rows);
+      return tensorReader.read(firstRow, rows, into);
     },
   };
 };
@@ -82,17 +82,17 @@ const readTokenizer = async (
   config: Json,
   conversation: unknown,
 ): Promise<Map<string, MetadataScalar | MetadataArray>> => {
-  const tokenizer = await readJson(files, 'tokenizer.json');
+  const tokenizer = await readJsonFile(files, 'tokenizer.json');
   if (tokenizer === undefined) {
     throw new ModelFileError(
       'not_found',
       `${files.name}: there is no file 'tokenizer.json'; copy it from the original model`,
     );
   }
-  const tokenizerConfig = await readObject(files, 'tokenizer_config.json');
+  const tokenizerConfig = await readJsonObjectFile(files, 'tokenizer_config.json');
   const metadata = tokenizerMetadata({ tokenizer, tokenizerConfig, config });
   const templates = await readChatTemplates(files, tokenizerConfig);
-  const told = templates.size === 0 ? conversationTemplate(conversation, config['bos_token_id']) : undefined;
-  if (told !== undefined) templates.set('tokenizer.chat_template', told);
+  const conversationTemplate = templates.size === 0 ? createConversationTemplate(conversation, config['bos_token_id']) : undefined;
+  if (conversationTemplate !== undefined) templates.set('tokenizer.chat_template', conversationTemplate);
   return new Map([...metadata, ...templates]);
 };

@@ -1,8 +1,8 @@
-import type { Config } from '../hugging-face/config.ts';
+import type { ModelConfig } from '../hugging-face/config.ts';
 import { headDimOf } from '../hugging-face/families/common.ts';
 
 /** Rows of a matrix, or elements of a bias, that transformers stores as a separate tensor. */
-export interface Part {
+export interface TensorPart {
   /** The transformers name, without `.weight` and `.bias`. */
   readonly name: string;
   readonly first: number;
@@ -11,7 +11,7 @@ export interface Part {
 }
 
 /** MLC's names of Phi-3 tensors and the transformers names. */
-const renamed: readonly (readonly [RegExp, string])[] = [
+const phi3Renames: readonly (readonly [RegExp, string])[] = [
   [/^transformer\.embd$/, 'model.embed_tokens'],
   [/^transformer\.norm$/, 'model.norm'],
   [/^transformer\.h\.(\d+)\.ln$/, 'model.layers.$1.input_layernorm'],
@@ -21,13 +21,13 @@ const renamed: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** Matrices that MLC fuses, and the rows of each part. */
-const joined: readonly (readonly [RegExp, (config: Config) => readonly (readonly [string, number])[]])[] = [
+const fusedMatrices: readonly (readonly [RegExp, (config: ModelConfig) => readonly (readonly [string, number])[]])[] = [
   [
     /\.self_attn\.(qkv_proj|c_attn)$/,
     (config) => {
       const headDim = headDimOf(config);
       const heads = config.number('num_attention_heads');
-      const kvHeads = config.optional('num_key_value_heads') ?? heads;
+      const kvHeads = config.optionalNumber('num_key_value_heads') ?? heads;
       return [
         ['self_attn.q_proj', heads * headDim],
         ['self_attn.k_proj', kvHeads * headDim],
@@ -52,23 +52,23 @@ const joined: readonly (readonly [RegExp, (config: Config) => readonly (readonly
  * @param base MLC's name without suffix (`.q_weight`, `.weight`, `.bias`)
  * @param isStoredFused whether the architecture's original checkpoint has this matrix fused too
  */
-export const partsOf = (base: string, config: Config, keepsJoined: (name: string) => boolean): Part[] => {
+export const splitFusedTensor = (base: string, config: ModelConfig, isStoredFused: (name: string) => boolean): TensorPart[] => {
   let name = base;
-  for (const [pattern, replacement] of renamed) name = name.replace(pattern, replacement);
-  const found = joined.find(([pattern]) => pattern.test(name));
-  if (!found || keepsJoined(name)) return [{ name, first: 0, rows: undefined }];
-  const [pattern, split] = found;
-  const before = name.replace(pattern, '');
+  for (const [pattern, replacement] of phi3Renames) name = name.replace(pattern, replacement);
+  const fused = fusedMatrices.find(([pattern]) => pattern.test(name));
+  if (!fused || isStoredFused(name)) return [{ name, first: 0, rows: undefined }];
+  const [pattern, partsOfConfig] = fused;
+  const namePrefix = name.replace(pattern, '');
   let first = 0;
-  return split(config).map(([part, rows]) => {
-    const one = { name: `${before}.${part}`, first, rows };
+  return partsOfConfig(config).map(([part, rows]) => {
+    const tensorPart = { name: `${namePrefix}.${part}`, first, rows };
     first += rows;
-    return one;
+    return tensorPart;
   });
 };
 
 /** The number of columns of a matrix. The array's shape does not tell, because MLC pads rows to whole groups. */
-export const inputsOf = (name: string, config: Config): number => {
+export const inputColumnsOf = (name: string, config: ModelConfig): number => {
   if (name.endsWith('.down_proj')) return config.number('intermediate_size');
   if (/\.(o_proj|out_proj)$/.test(name)) return config.number('num_attention_heads') * headDimOf(config);
   return config.number('hidden_size');

@@ -1,11 +1,11 @@
 import { isRecord } from '../../../util/json.ts';
-import { few } from '../../few.ts';
+import { summarizeList } from '../../few.ts';
 import type { ByteSource, ModelFiles } from '../../platform.ts';
-import { readObject } from '../json-file.ts';
+import { readJsonObjectFile } from '../json-file.ts';
 import { type FloatType, isFloatType } from '../float-bytes.ts';
-import { checkFileName } from '../file-name.ts';
+import { assertSafePath } from '../file-name.ts';
 import { ModelFileError, tensorTypes } from '../model-file.ts';
-import { inWaves } from '../waves.ts';
+import { mapInBatches } from '../waves.ts';
 
 /** An array in a shard, in row-major order. */
 export interface MlcArray {
@@ -17,18 +17,18 @@ export interface MlcArray {
 }
 
 /** File names of the shard list; they depend on the version of MLC. */
-const cacheNames = ['tensor-cache.json', 'ndarray-cache.json'];
+const cacheFileNames = ['tensor-cache.json', 'ndarray-cache.json'];
 
-interface Shard {
+interface ParsedShard {
   readonly path: string;
-  readonly bytes: number;
+  readonly sizeBytes: number;
   readonly arrays: readonly Omit<MlcArray, 'source'>[];
 }
 
 /** A shard as the shard list describes it. */
 export interface ShardFile {
   readonly path: string;
-  readonly bytes: number;
+  readonly sizeBytes: number;
   /** MD5 of the content as lower-case hex; undefined in very old folders. */
   readonly md5: string | undefined;
 }
@@ -39,7 +39,7 @@ export interface ShardFile {
  * @throws ModelFileError `not_found`, `truncated` or `corrupt`, naming every shard or array that is wrong
  */
 export const readArrays = async (files: ModelFiles, opened: ByteSource[]): Promise<Map<string, MlcArray>> => {
-  const { cache, shards } = await readCache(files);
+  const { cacheFileName, shards } = await readCache(files);
   const problems: string[] = [];
   const parsed = shards.map((shard) => parseShard(shard, problems));
   const seen = new Set<string>();
@@ -50,7 +50,7 @@ export const readArrays = async (files: ModelFiles, opened: ByteSource[]): Promi
   if (problems.length > 0) {
     throw new ModelFileError(
       'corrupt',
-      `${files.name}: ${cache}: ${few(problems, '; ')}; the file is corrupt, download it again`,
+      `${files.name}: ${cacheFileName}: ${summarizeList(problems, '; ')}; the file is corrupt, download it again`,
     );
   }
   const sources = await openShards(files, parsed, opened);
@@ -67,10 +67,10 @@ export const readShardFiles = async (files: ModelFiles): Promise<ShardFile[]> =>
   const { shards } = await readCache(files);
   return shards.map(({ dataPath, nbytes, md5sum }) => {
     const path = String(dataPath);
-    checkFileName(files.name, path);
+    assertSafePath(files.name, path);
     return {
       path,
-      bytes: Number(nbytes),
+      sizeBytes: Number(nbytes),
       md5: typeof md5sum === 'string' ? md5sum.toLowerCase() : undefined,
     };
   });
@@ -78,26 +78,26 @@ export const readShardFiles = async (files: ModelFiles): Promise<ShardFile[]> =>
 
 const readCache = async (
   files: ModelFiles,
-): Promise<{ cache: string; shards: Readonly<Record<string, unknown>>[] }> => {
-  for (const cache of cacheNames) {
-    const found = await readObject(files, cache);
+): Promise<{ cacheFileName: string; shards: Readonly<Record<string, unknown>>[] }> => {
+  for (const cacheFileName of cacheFileNames) {
+    const found = await readJsonObjectFile(files, cacheFileName);
     if (!found) continue;
     const { records } = found;
     if (Array.isArray(records) && records.length > 0 && records.every(isRecord))
-      return { cache, shards: records };
-    throw new ModelFileError('corrupt', `${files.name}: ${cache} lists no shards; download it again`);
+      return { cacheFileName, shards: records };
+    throw new ModelFileError('corrupt', `${files.name}: ${cacheFileName} lists no shards; download it again`);
   }
   throw new ModelFileError(
     'not_found',
-    `${files.name}: there is no file ${cacheNames.join(' or ')}, which lists the shards of an MLC model; download the rest`,
+    `${files.name}: there is no file ${cacheFileNames.join(' or ')}, which lists the shards of an MLC model; download the rest`,
   );
 };
 
-const parseShard = (shard: Readonly<Record<string, unknown>>, problems: string[]): Shard => {
+const parseShard = (shard: Readonly<Record<string, unknown>>, problems: string[]): ParsedShard => {
   const { dataPath, nbytes, records } = shard;
   if (typeof dataPath !== 'string' || !isSize(nbytes) || !Array.isArray(records)) {
     problems.push(`a shard without path, size or records (${JSON.stringify(dataPath)})`);
-    return { path: '', bytes: 0, arrays: [] };
+    return { path: '', sizeBytes: 0, arrays: [] };
   }
   const arrays = records.flatMap((record: unknown) => {
     const array = parseArray(record, nbytes);
@@ -105,7 +105,7 @@ const parseShard = (shard: Readonly<Record<string, unknown>>, problems: string[]
     problems.push(`${dataPath}: ${array}`);
     return [];
   });
-  return { path: dataPath, bytes: nbytes, arrays };
+  return { path: dataPath, sizeBytes: nbytes, arrays };
 };
 
 /** Parses the description of one array. Returns a text that describes the problem when it is invalid. */
@@ -114,15 +114,15 @@ const parseArray = (record: unknown, shardBytes: number): Omit<MlcArray, 'source
   if (typeof name !== 'string') return 'an array without a name';
   if (!Array.isArray(shape) || !shape.every((extent) => isSize(extent) && extent > 0))
     return `'${name}' has no shape`;
-  const type = typeOf(dtype, format);
+  const type = parseType(dtype, format);
   if (type === undefined)
     return `'${name}' has the unknown type ${String(dtype)} in the format ${String(format)}`;
   const extents = shape as number[];
-  const bytes =
+  const sizeBytes =
     extents.reduce((product, extent) => product * extent, 1) *
     (isFloatType(type) ? tensorTypes[type].blockBytes : 4);
-  if (nbytes !== bytes) return `'${name}' has ${String(nbytes)} bytes, but its shape needs ${bytes}`;
-  if (!isSize(byteOffset) || byteOffset + bytes > shardBytes)
+  if (nbytes !== sizeBytes) return `'${name}' has ${String(nbytes)} bytes, but its shape needs ${sizeBytes}`;
+  if (!isSize(byteOffset) || byteOffset + sizeBytes > shardBytes)
     return `'${name}' at offset ${String(byteOffset)} does not fit into its shard of ${shardBytes} bytes`;
   return { name, type, shape: extents, offset: byteOffset };
 };
@@ -131,7 +131,7 @@ const isSize = (value: unknown): value is number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
 
 /** The array type. `f32-to-bf16` means that f32 values are stored as BF16; the format of other types has no effect. */
-const typeOf = (dtype: unknown, format: unknown): MlcArray['type'] | undefined => {
+const parseType = (dtype: unknown, format: unknown): MlcArray['type'] | undefined => {
   switch (dtype) {
     case 'uint32':
       return 'U32';
@@ -148,28 +148,28 @@ const typeOf = (dtype: unknown, format: unknown): MlcArray['type'] | undefined =
 
 const openShards = async (
   files: ModelFiles,
-  shards: readonly Shard[],
+  shards: readonly ParsedShard[],
   opened: ByteSource[],
 ): Promise<Map<string, ByteSource>> => {
-  for (const { path } of shards) checkFileName(files.name, path);
+  for (const { path } of shards) assertSafePath(files.name, path);
   const sources = new Map<string, ByteSource>();
   const missing: string[] = [];
-  const wrong: string[] = [];
-  await inWaves(shards, async ({ path, bytes }) => {
+  const wrongSizes: string[] = [];
+  await mapInBatches(shards, async ({ path, sizeBytes }) => {
     const source = await files.open(path);
     if (source) opened.push(source);
     if (!source) missing.push(path);
-    else if (source.sizeBytes !== bytes)
-      wrong.push(`${path} has ${source.sizeBytes} bytes, expected ${bytes}`);
+    else if (source.sizeBytes !== sizeBytes)
+      wrongSizes.push(`${path} has ${source.sizeBytes} bytes, expected ${sizeBytes}`);
     else sources.set(path, source);
   });
   if (missing.length > 0) {
     throw new ModelFileError(
       'not_found',
-      `${files.name}: ${missing.length} of ${shards.length} shards are missing: ${few(missing)}; download the rest`,
+      `${files.name}: ${missing.length} of ${shards.length} shards are missing: ${summarizeList(missing)}; download the rest`,
     );
   }
-  if (wrong.length > 0)
-    throw new ModelFileError('truncated', `${files.name}: ${few(wrong, '; ')}; download them again`);
+  if (wrongSizes.length > 0)
+    throw new ModelFileError('truncated', `${files.name}: ${summarizeList(wrongSizes, '; ')}; download them again`);
   return sources;
 };

@@ -1,31 +1,31 @@
 import { isFloatType } from '../float-bytes.ts';
-import type { Config } from '../hugging-face/config.ts';
-import type { ReadRows } from '../hugging-face/tensor-rows.ts';
+import type { ModelConfig } from '../hugging-face/config.ts';
+import type { RowReader } from '../hugging-face/tensor-rows.ts';
 import type { TensorType } from '../model-file.ts';
 import { bytesOfRow } from '../rows.ts';
-import { inputsOf } from './names.ts';
+import { inputColumnsOf } from './names.ts';
 import { groupWords, type Quantization } from './quantization.ts';
 import type { MlcArray } from './records.ts';
-import { blocksOfGroups } from './blocks.ts';
+import { encodeBlocks } from './blocks.ts';
 
 /** An MLC matrix or vector: one float array, or quants and scales. */
-export interface Stored {
+export interface StoredMatrix {
   /** MLC's name without `.weight`, `.bias`, `.q_weight`. */
   readonly base: string;
   readonly kind: 'weight' | 'bias';
   readonly type: TensorType;
   /** One or two dimensions. */
   readonly shape: readonly number[];
-  readonly read: ReadRows;
+  readonly read: RowReader;
 }
 
 /** @param problems receives a text for every invalid array */
-export const storedTensors = (
+export const readStoredTensors = (
   arrays: ReadonlyMap<string, MlcArray>,
-  { config, quantization }: { config: Config; quantization: Quantization },
+  { config, quantization }: { config: ModelConfig; quantization: Quantization },
   problems: string[],
-): Stored[] => {
-  const stored: Stored[] = [];
+): StoredMatrix[] => {
+  const stored: StoredMatrix[] = [];
   for (const array of arrays.values()) {
     const [, base = '', kind] = /^(.+)\.(weight|bias|q_weight|q_scale)$/.exec(array.name) ?? [];
     const scales = arrays.get(`${base}.q_scale`);
@@ -33,41 +33,41 @@ export const storedTensors = (
       if (!arrays.has(`${base}.q_weight`)) problems.push(`'${array.name}' has no quants`);
       continue;
     }
-    const found =
+    const tensor =
       kind === 'q_weight'
-        ? quantizedMatrix(array, { base, scales, config, quantization })
-        : plain(array, base, kind === 'bias' ? 'bias' : 'weight');
-    if (typeof found === 'string') problems.push(`'${array.name}' ${found}`);
-    else stored.push(found);
+        ? createQuantizedMatrix(array, { base, scales, config, quantization })
+        : createFloatTensor(array, base, kind === 'bias' ? 'bias' : 'weight');
+    if (typeof tensor === 'string') problems.push(`'${array.name}' ${tensor}`);
+    else stored.push(tensor);
   }
   return stored;
 };
 
-const plain = (array: MlcArray, base: string, kind: Stored['kind']): Stored | string => {
+const createFloatTensor = (array: MlcArray, base: string, kind: StoredMatrix['kind']): StoredMatrix | string => {
   const { type, shape, source, offset } = array;
   if (base === '') return 'is neither a weight nor a bias';
   if (!isFloatType(type)) return 'holds U32 values, not floats';
   if (shape.length > 2) return `has shape [${shape.join(', ')}], neither a vector nor a matrix`;
   const rowBytes = bytesOfRow({ type, shape });
-  const read: ReadRows = (firstRow, rows, into) =>
+  const read: RowReader = (firstRow, rows, into) =>
     source.read(offset + firstRow * rowBytes, rows * rowBytes, into);
   return { base, kind, type, shape, read };
 };
 
-const quantizedMatrix = (
+const createQuantizedMatrix = (
   quants: MlcArray,
-  context: { base: string; scales: MlcArray | undefined; config: Config; quantization: Quantization },
-): Stored | string => {
+  context: { base: string; scales: MlcArray | undefined; config: ModelConfig; quantization: Quantization },
+): StoredMatrix | string => {
   const { base, scales, config, quantization } = context;
   const { group, name } = quantization;
   if (!group) return `is quantized, but the quantization is ${name}`;
   if (!scales) return 'has no scales';
   const [rows = 0, words = 0] = quants.shape;
-  const columns = inputsOf(base, config);
+  const columns = inputColumnsOf(base, config);
   const groups = Math.ceil(columns / group.columns);
-  const wanted = [rows, groups * groupWords];
-  if (quants.type !== 'U32' || quants.shape.length !== 2 || words !== wanted[1])
-    return `must be [${wanted.join(', ')}] U32 values, got ${quants.type} [${quants.shape.join(', ')}]`;
+  const expectedShape = [rows, groups * groupWords];
+  if (quants.type !== 'U32' || quants.shape.length !== 2 || words !== expectedShape[1])
+    return `must be [${expectedShape.join(', ')}] U32 values, got ${quants.type} [${quants.shape.join(', ')}]`;
   if (scales.shape.length !== 2 || scales.shape[0] !== rows || scales.shape[1] !== groups)
     return `must have [${rows}, ${groups}] scales, got [${scales.shape.join(', ')}]`;
   const type = group.types[scales.type];
@@ -78,7 +78,7 @@ const quantizedMatrix = (
   const quantBytes = words * 4;
   const scaleBytes = bytesOfRow({ type: scales.type, shape: scales.shape });
   const rowBytes = bytesOfRow({ type, shape });
-  const read: ReadRows = async (firstRow, count, into) => {
+  const read: RowReader = async (firstRow, count, into) => {
     const out = into ? into.subarray(0, count * rowBytes) : new Uint8Array(count * rowBytes);
     const [quantRows, scaleRows] = await Promise.all([
       quants.source.read(
@@ -88,7 +88,7 @@ const quantizedMatrix = (
       ),
       scales.source.read(scales.offset + firstRow * scaleBytes, count * scaleBytes),
     ]);
-    blocksOfGroups(scales, { type, quants: quantRows, scales: scaleRows, out });
+    encodeBlocks(scales, { type, quants: quantRows, scales: scaleRows, out });
     return out;
   };
   return { base, kind: 'weight', type, shape, read };

@@ -10,10 +10,10 @@ interface Table {
   /** Check constraints. */
   readonly checks?: readonly string[];
   /** Create the table without rowid in SQLite: rows are stored in the primary key, so a commit writes half the pages. */
-  readonly narrow?: boolean;
+  readonly isWithoutRowid?: boolean;
 }
 
-const asked = 'account_id key_id requested_model effective_model provider wire replica_id reserved_at';
+const requestColumns = 'account_id key_id requested_model effective_model provider wire replica_id reserved_at';
 
 /** Only texts and integers, which both databases treat alike. `tables.ts` documents the columns. */
 const tables: Readonly<Record<string, Table>> = {
@@ -33,15 +33,15 @@ const tables: Readonly<Record<string, Table>> = {
   },
   gateway_holds: {
     key: 'request_id',
-    text: `request_id ${asked}`,
+    text: `request_id ${requestColumns}`,
     optionalText: 'idempotency_key',
     integer: 'stream byok amount estimate',
     checks: ['amount >= 0', 'estimate >= 0'],
-    narrow: true,
+    isWithoutRowid: true,
   },
   gateway_requests: {
     key: 'id',
-    text: `id ${asked} ended ended_at`,
+    text: `id ${requestColumns} ended ended_at`,
     optionalText: 'idempotency_key endpoint outcome reason pricing_identity',
     integer:
       'stream byok amount estimate cost charged overrun cost_fresh cost_cache_write cost_cache_read cost_output',
@@ -53,14 +53,14 @@ const tables: Readonly<Record<string, Table>> = {
     key: 'reference kind',
     text: 'reference kind at',
     optionalText: 'note',
-    narrow: true,
+    isWithoutRowid: true,
   },
   gateway_entries: {
     key: 'reference kind account_id',
     text: 'reference kind account_id',
     integer: 'amount',
     checks: ['amount <> 0'],
-    narrow: true,
+    isWithoutRowid: true,
   },
   gateway_idempotency: {
     key: 'account_id key',
@@ -97,20 +97,20 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 }
 
 async function create(db: Kysely<unknown>, name: string, table: Table): Promise<void> {
-  let made = db.schema.createTable(name) as CreateTableBuilder<string, string>;
+  let builder = db.schema.createTable(name) as CreateTableBuilder<string, string>;
   const isSqlite = db.getExecutor().adapter instanceof SqliteAdapter;
   // Byte-wise comparison in both databases, independent of the server's locale.
   const text = isSqlite ? 'text' : sql`text collate "C"`;
   const add = (names: string | undefined, type: typeof text | 'bigint', optional: boolean) => {
     for (const column of names?.split(' ') ?? [])
-      made = made.addColumn(column, type, (c) => (optional ? c : c.notNull()));
+      builder = builder.addColumn(column, type, (c) => (optional ? c : c.notNull()));
   };
   add(table.text, text, false);
   add(table.optionalText, text, true);
   add(table.integer, 'bigint', false);
   add(table.optionalInteger, 'bigint', true);
-  made = made.addPrimaryKeyConstraint(`${name}_key`, table.key.split(' '));
+  builder = builder.addPrimaryKeyConstraint(`${name}_key`, table.key.split(' '));
   for (const [index, check] of (table.checks ?? []).entries())
-    made = made.addCheckConstraint(`${name}_check_${index}`, sql.raw(check));
-  await (table.narrow && isSqlite ? made.modifyEnd(sql`without rowid`) : made).execute();
+    builder = builder.addCheckConstraint(`${name}_check_${index}`, sql.raw(check));
+  await (table.isWithoutRowid && isSqlite ? builder.modifyEnd(sql`without rowid`) : builder).execute();
 }

@@ -4,38 +4,38 @@ import type { Series } from './types.ts';
 import { cornersOf, type Shape } from './marks.ts';
 
 /** A series sorted by x, with its color and shape. */
-export interface Drawn {
+export interface DrawnSeries {
   readonly series: Series;
   readonly index: number;
-  readonly colour: string;
+  readonly color: string;
   readonly shape: Shape;
 }
 
 type Values = readonly (number | null)[];
 
 /** Draws bands and bars, below the lines. */
-export function drawGrounds(plot: uPlot, x: readonly number[], all: readonly Drawn[]): void {
-  const bars = all.filter(({ series }) => series.draw === 'bars');
-  within(plot, (context) => {
-    for (const { series, colour } of all) {
+export function drawBackground(plot: uPlot, x: readonly number[], drawnSeries: readonly DrawnSeries[]): void {
+  const bars = drawnSeries.filter(({ series }) => series.draw === 'bars');
+  withClip(plot, (context) => {
+    for (const { series, color } of drawnSeries) {
       if (!series.band || (series.draw ?? 'line') !== 'line') continue;
-      context.fillStyle = colour;
+      context.fillStyle = color;
       context.globalAlpha = 0.18;
-      for (const run of runs(series.band.low, series.band.high)) fillBand(plot, context, x, series.band, run);
+      for (const run of definedRanges(series.band.low, series.band.high)) fillBand(plot, context, x, series.band, run);
     }
     context.globalAlpha = 0.85;
-    bars.forEach(({ series, colour }, place) => {
-      context.fillStyle = colour;
-      const [left, width] = slot(plot, x, place, bars.length);
-      const ground = plot.valToPos(Math.max(0, plot.scales['y']?.min ?? 0), 'y', true);
+    bars.forEach(({ series, color }, place) => {
+      context.fillStyle = color;
+      const [left, width] = barPosition(plot, x, place, bars.length);
+      const baseline = plot.valToPos(Math.max(0, plot.scales['y']?.min ?? 0), 'y', true);
       series.values.forEach((value, at) => {
         if (value === null) return;
         const top = plot.valToPos(value, 'y', true);
         context.fillRect(
           plot.valToPos(x[at] ?? 0, 'x', true) + left,
-          Math.min(top, ground),
+          Math.min(top, baseline),
           width,
-          Math.max(1, Math.abs(ground - top)),
+          Math.max(1, Math.abs(baseline - top)),
         );
       });
     });
@@ -43,15 +43,15 @@ export function drawGrounds(plot: uPlot, x: readonly number[], all: readonly Dra
 }
 
 /** Draws whiskers and points, above the lines. Points at the edge are not clipped. */
-export function drawMarks(plot: uPlot, x: readonly number[], all: readonly Drawn[], ground: string): void {
-  const bars = all.filter(({ series }) => series.draw === 'bars');
+export function drawMarks(plot: uPlot, x: readonly number[], drawnSeries: readonly DrawnSeries[], background: string): void {
+  const bars = drawnSeries.filter(({ series }) => series.draw === 'bars');
   const context = plot.ctx;
   context.save();
-  for (const { series, index, colour, shape } of all) {
+  for (const { series, index, color, shape } of drawnSeries) {
     if ((series.draw ?? 'line') === 'line') continue;
     const [left, width] =
       series.draw === 'bars'
-        ? slot(
+        ? barPosition(
             plot,
             x,
             bars.findIndex((one) => one.index === index),
@@ -62,21 +62,21 @@ export function drawMarks(plot: uPlot, x: readonly number[], all: readonly Drawn
     series.values.forEach((value, at) => {
       if (value === null) return;
       const place = plot.valToPos(x[at] ?? 0, 'x', true) + middle;
-      context.strokeStyle = series.draw === 'bars' ? textColour() : colour;
-      whisker(plot, context, place, series.band?.low[at], series.band?.high[at]);
+      context.strokeStyle = series.draw === 'bars' ? textColor() : color;
+      drawWhisker(plot, context, place, series.band?.low[at], series.band?.high[at]);
       if (series.draw !== 'points') return;
-      context.fillStyle = colour;
+      context.fillStyle = color;
       // An outline in the background color separates points that overlap.
-      context.strokeStyle = ground;
-      point(context, shape, place, plot.valToPos(value, 'y', true));
+      context.strokeStyle = background;
+      drawPoint(context, shape, place, plot.valToPos(value, 'y', true));
     });
   }
   context.restore();
 }
 
-const textColour = () => getComputedStyle(document.documentElement).getPropertyValue('--text');
+const textColor = () => getComputedStyle(document.documentElement).getPropertyValue('--text');
 
-function within(plot: uPlot, draw: (context: CanvasRenderingContext2D) => void): void {
+function withClip(plot: uPlot, draw: (context: CanvasRenderingContext2D) => void): void {
   const { ctx: context, bbox } = plot;
   context.save();
   context.beginPath();
@@ -87,15 +87,15 @@ function within(plot: uPlot, draw: (context: CanvasRenderingContext2D) => void):
 }
 
 /** Index ranges (both ends inclusive) in which both edges have a value. */
-function runs(low: Values, high: Values): (readonly [number, number])[] {
-  const found: [number, number][] = [];
+function definedRanges(low: Values, high: Values): (readonly [number, number])[] {
+  const ranges: [number, number][] = [];
   low.forEach((value, at) => {
     if (value === null || (high[at] ?? null) === null) return;
-    const last = found.at(-1);
+    const last = ranges.at(-1);
     if (last && last[1] === at - 1) last[1] = at;
-    else found.push([at, at]);
+    else ranges.push([at, at]);
   });
-  return found;
+  return ranges;
 }
 
 function fillBand(
@@ -118,18 +118,18 @@ function fillBand(
  * Position of a bar when the bars of several series are side by side. @returns offset from the x position, and width,
  * in canvas pixels
  */
-function slot(plot: uPlot, x: readonly number[], place: number, count: number): readonly [number, number] {
-  let room = plot.bbox.width / Math.max(1, x.length);
+function barPosition(plot: uPlot, x: readonly number[], place: number, count: number): readonly [number, number] {
+  let spacing = plot.bbox.width / Math.max(1, x.length);
   for (let at = 1; at < x.length; at++) {
     const gap = plot.valToPos(x[at] ?? 0, 'x', true) - plot.valToPos(x[at - 1] ?? 0, 'x', true);
-    if (gap > 0) room = Math.min(room, gap);
+    if (gap > 0) spacing = Math.min(spacing, gap);
   }
-  const all = Math.min(room * 0.8, 64 * uPlot.pxRatio * count);
+  const all = Math.min(spacing * 0.8, 64 * uPlot.pxRatio * count);
   const width = Math.max(1, all / count);
   return [-all / 2 + place * width, Math.max(1, width - (count > 1 ? uPlot.pxRatio : 0))];
 }
 
-function whisker(
+function drawWhisker(
   plot: uPlot,
   context: CanvasRenderingContext2D,
   place: number,
@@ -150,7 +150,7 @@ function whisker(
   context.stroke();
 }
 
-function point(context: CanvasRenderingContext2D, shape: Shape, x: number, y: number): void {
+function drawPoint(context: CanvasRenderingContext2D, shape: Shape, x: number, y: number): void {
   const radius = 4.5 * uPlot.pxRatio;
   const corners = cornersOf(shape, radius);
   context.beginPath();

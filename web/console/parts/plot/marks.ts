@@ -4,30 +4,30 @@
  */
 import type { ChartProps, Series } from './types.ts';
 
-const colours = 6;
+const colorCount = 6;
 
 /** CSS variable `--series-N` of a series, by its index unless it names a color. */
-export const colourOf = ({ colour }: Series, index: number): string =>
-  `--series-${(((colour ?? index + 1) - 1 + colours) % colours) + 1}`;
+export const colorVariable = ({ color }: Series, index: number): string =>
+  `--series-${(((color ?? index + 1) - 1 + colorCount) % colorCount) + 1}`;
 
-const drawOf = ({ draw = 'line' }: Series) => draw;
+const drawMode = ({ draw = 'line' }: Series) => draw;
 
 /** Index of a series among those that are drawn the same way. */
-const placeOf = (series: readonly Series[], index: number): number => {
+const styleIndex = (series: readonly Series[], index: number): number => {
   const one = series[index];
   return one === undefined
     ? 0
-    : series.slice(0, index).filter((other) => drawOf(other) === drawOf(one)).length;
+    : series.slice(0, index).filter((other) => drawMode(other) === drawMode(one)).length;
 };
 
 const dashes: readonly (readonly number[])[] = [[], [7, 4], [2, 3], [10, 3, 2, 3]];
 export const dashOf = (series: readonly Series[], index: number): readonly number[] =>
-  dashes[placeOf(series, index) % dashes.length] ?? [];
+  dashes[styleIndex(series, index) % dashes.length] ?? [];
 
 const shapes = ['circle', 'square', 'diamond', 'triangle'] as const;
 export type Shape = (typeof shapes)[number];
 export const shapeOf = (series: readonly Series[], index: number): Shape =>
-  shapes[placeOf(series, index) % shapes.length] ?? 'circle';
+  shapes[styleIndex(series, index) % shapes.length] ?? 'circle';
 
 /** Corners of a shape around 0, 0; a circle has none. */
 export function cornersOf(shape: Shape, radius: number): readonly (readonly [x: number, y: number])[] {

@@ -1,8 +1,8 @@
 import type uPlot from 'uplot';
-import type { Sorted } from './options.ts';
+import type { SortedData } from './options.ts';
 
 /** The data point under the cursor. */
-export interface Pointed {
+export interface HoveredPoint {
   /** Index into the props' arrays. */
   readonly index: number;
   /** Index of the series when a single point was hit: several points may share an x value. */
@@ -14,26 +14,26 @@ export interface Pointed {
 }
 
 /** Hit radius in CSS pixels. */
-const reach = 24;
+const hitRadiusPx = 24;
 
 /** Finds points by distance, and lines and bars by their x position. */
-export function nearest(plot: uPlot, { x, series, from }: Sorted): Pointed | undefined {
+export function nearestPoint(plot: uPlot, { x, series, from }: SortedData): HoveredPoint | undefined {
   const { left = -1, top = -1, idx } = plot.cursor;
   if (left < 0 || top < 0) return undefined;
-  const shift = plot.over.offsetLeft;
+  const offsetLeft = plot.over.offsetLeft;
   const middle = plot.width / 2;
-  let best: (Pointed & { readonly distance: number }) | undefined;
+  let best: (HoveredPoint & { readonly distance: number }) | undefined;
   series.forEach(({ values, draw }, at) => {
     if (draw !== 'points') return;
     values.forEach((value, place) => {
       if (value === null) return;
       const [px, py] = [plot.valToPos(x[place] ?? 0, 'x'), plot.valToPos(value, 'y')];
       const distance = Math.hypot(px - left, py - top);
-      if (distance > Math.min(reach, best?.distance ?? reach)) return;
+      if (distance > Math.min(hitRadiusPx, best?.distance ?? hitRadiusPx)) return;
       best = {
         index: from[place] ?? 0,
         series: at,
-        left: px + shift,
+        left: px + offsetLeft,
         top: py + plot.over.offsetTop,
         middle,
         distance,
@@ -44,7 +44,7 @@ export function nearest(plot: uPlot, { x, series, from }: Sorted): Pointed | und
   if (idx === null || idx === undefined || series.every(({ draw }) => draw === 'points')) return undefined;
   return {
     index: from[idx] ?? 0,
-    left: plot.valToPos(x[idx] ?? 0, 'x') + shift,
+    left: plot.valToPos(x[idx] ?? 0, 'x') + offsetLeft,
     top: plot.over.offsetTop,
     middle,
   };

@@ -1,17 +1,17 @@
 import type { ChartProps } from './types.ts';
 import { formatPoint, formatX } from './marks.ts';
-import type { Pointed } from './nearest.ts';
+import type { HoveredPoint } from './nearest.ts';
 import css from './plot.module.css';
 
 /** Tooltip of the point under the cursor. The table below shows the same values without a pointer. */
-export function Tip({ props, pointed }: { props: ChartProps; pointed: Pointed }) {
+export function Tooltip({ props, hovered }: { props: ChartProps; hovered: HoveredPoint }) {
   const { series, describe, x, xLabel } = props;
-  const { index, left, top, middle } = pointed;
+  const { index, left, top, middle } = hovered;
   const shown = series
     .map((one, at) => ({ one, at }))
     .filter(
       ({ one, at }) =>
-        (pointed.series === undefined ? one.draw !== 'points' : pointed.series === at) &&
+        (hovered.series === undefined ? one.draw !== 'points' : hovered.series === at) &&
         (one.values[index] ?? null) !== null,
     );
   if (shown.length === 0) return null;

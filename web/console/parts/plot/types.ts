@@ -3,7 +3,7 @@ export interface Series {
   /** null interrupts the line. */
   readonly values: readonly (number | null)[];
   /** N of `--series-N` in tokens.css. Default: by position. */
-  readonly colour?: number;
+  readonly color?: number;
   readonly draw?: 'line' | 'points' | 'bars';
   /** Range around the values: an area along a line, a whisker at a point or bar. */
   readonly band?: { readonly low: readonly (number | null)[]; readonly high: readonly (number | null)[] };
@@ -23,9 +23,9 @@ export interface ChartProps {
   /** Category names for x = 0, 1, 2 ... */
   readonly xNames?: readonly string[];
   /** Name of each x value, for the table. */
-  readonly names?: readonly string[];
+  readonly rowNames?: readonly string[];
   /** The y axis starts at 0. Charts with bars always do. */
-  readonly fromZero?: boolean;
+  readonly startsAtZero?: boolean;
   /** Height in CSS pixels. */
   readonly height?: number;
   /** Text for the point under the cursor, instead of its x and y. */

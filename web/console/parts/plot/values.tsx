@@ -5,16 +5,16 @@ import { formatPoint, formatX } from './marks.ts';
 import css from './plot.module.css';
 
 /** Maximum number of rows shown; copying includes all rows. */
-const most = 400;
+const maxRows = 400;
 
 /** The values of a chart as a table. */
-export function Values(props: ChartProps) {
-  const { x, series, xLabel, yLabel, label, names } = props;
+export function ValuesTable(props: ChartProps) {
+  const { x, series, xLabel, yLabel, label, rowNames } = props;
   const [isOpen, setOpen] = useState(false);
   const [isCopied, setCopied] = useState(false);
-  const rows = x.map((_, index) => index).slice(0, most);
-  const copy = async () => {
-    await navigator.clipboard.writeText(asText(props));
+  const rows = x.map((_, index) => index).slice(0, maxRows);
+  const copyTable = async () => {
+    await navigator.clipboard.writeText(toTabSeparated(props));
     setCopied(true);
   };
   return (
@@ -23,16 +23,16 @@ export function Values(props: ChartProps) {
       {isOpen && (
         <>
           <p className={css['copied']}>
-            <Button onClick={() => void copy()}>Copy the table</Button>{' '}
+            <Button onClick={() => void copyTable()}>Copy the table</Button>{' '}
             <span role="status">{isCopied ? 'Copied.' : ''}</span>
-            {x.length > most && ` Showing the first ${most} of ${x.length} rows; copying includes all rows.`}
+            {x.length > maxRows && ` Showing the first ${maxRows} of ${x.length} rows; copying includes all rows.`}
           </p>
           <Table
             caption={`${label} ${yLabel}.`}
             rows={rows}
             keyOf={String}
             columns={[
-              ...(names ? [{ key: 'name', head: 'Name', cell: (index: number) => names[index] ?? '' }] : []),
+              ...(rowNames ? [{ key: 'name', head: 'Name', cell: (index: number) => rowNames[index] ?? '' }] : []),
               { key: 'x', head: xLabel, cell: (index) => formatX(props, x[index] ?? 0) },
               ...series.map((one, place) => ({
                 key: `${place}`,
@@ -49,15 +49,15 @@ export function Values(props: ChartProps) {
 }
 
 /** The table as tab-separated text for spreadsheets, with full precision. */
-function asText(props: ChartProps): string {
-  const { x, series, xLabel, xNames, xKind, names } = props;
+function toTabSeparated(props: ChartProps): string {
+  const { x, series, xLabel, xNames, xKind, rowNames } = props;
   const head = [
-    ...(names ? ['Name'] : []),
+    ...(rowNames ? ['Name'] : []),
     xLabel,
     ...series.flatMap(({ name, band }) => [name, ...(band ? [`${name} low`, `${name} high`] : [])]),
   ];
   const rows = x.map((place, index) => [
-    ...(names ? [names[index] ?? ''] : []),
+    ...(rowNames ? [rowNames[index] ?? ''] : []),
     xNames?.[place] ?? (xKind === 'time' ? new Date(place).toISOString() : place),
     ...series.flatMap(({ values, band }) => [
       values[index] ?? '',

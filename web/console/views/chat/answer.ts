@@ -13,92 +13,92 @@ export interface Token extends Alternative {
   /** The most likely tokens at this position; the sampled one may be missing. */
   readonly top: readonly Alternative[];
   /** Arrival time in ms after the request was sent. */
-  readonly at: number;
+  readonly arrivalMs: number;
 }
 
 /** Times in ms after the request was sent, measured by this page. */
 export interface Timing {
   readonly headers?: number;
   /** Arrival times of stream chunks with text; a chunk has one or more tokens. */
-  readonly pieces: readonly number[];
+  readonly chunkTimes: readonly number[];
   readonly end?: number;
 }
 
-export interface Question {
+export interface UserTurn {
   readonly id: number;
   readonly role: 'user';
   readonly text: string;
 }
-export interface Answer {
+export interface AssistantTurn {
   readonly id: number;
   readonly role: 'assistant';
   readonly text: string;
   /** Reasoning text of the model, before the answer. */
-  readonly thought: string;
+  readonly reasoning: string;
   /** Tokens of `text` only; empty when probabilities were not requested. */
   readonly tokens: readonly Token[];
   readonly timing: Timing;
   readonly state: 'waiting' | 'writing' | 'done' | 'stopped' | 'failed';
-  readonly finish?: string;
+  readonly finishReason?: string;
   readonly usage?: Usage;
   readonly model?: string;
   /** Request id of the host. */
   readonly requestId?: string;
   readonly error?: unknown;
 }
-export type Turn = Question | Answer;
+export type Turn = UserTurn | AssistantTurn;
 
 export const isAnswering = (turn: Turn | undefined): boolean =>
   turn?.role === 'assistant' && (turn.state === 'waiting' || turn.state === 'writing');
 
 /** Chunks closer than this (ms) were read from the network together. */
-const together = 1;
+const sameReadMs = 1;
 
 /**
  * Tokens per second after the first chunk; undefined when the answer arrived in too few parts to measure.
  */
-export function decodeSpeed(answer: Answer): number | undefined {
-  const { pieces } = answer.timing;
-  const first = pieces[0];
-  const last = pieces.at(-1);
+export function decodeSpeed(answer: AssistantTurn): number | undefined {
+  const { chunkTimes } = answer.timing;
+  const first = chunkTimes[0];
+  const last = chunkTimes.at(-1);
   if (first === undefined || last === undefined) return undefined;
-  const parts = pieces.filter((at, index) => at - (pieces[index - 1] ?? -Infinity) > together);
-  if (parts.length < 4) return undefined;
-  const after = pieces.filter((at) => at - first > together).length;
+  const reads = chunkTimes.filter((at, index) => at - (chunkTimes[index - 1] ?? -Infinity) > sameReadMs);
+  if (reads.length < 4) return undefined;
+  const after = chunkTimes.filter((at) => at - first > sameReadMs).length;
   // A chunk may hold several tokens.
-  return (after * (tokenCount(answer) / pieces.length) * 1000) / (last - first);
+  return (after * (tokenCount(answer) / chunkTimes.length) * 1000) / (last - first);
 }
 
 /** Tokens per second from the request to the last token, including the time to the first token. */
-export function wholeSpeed(answer: Answer): number | undefined {
-  const last = answer.timing.pieces.at(-1);
+export function overallSpeed(answer: AssistantTurn): number | undefined {
+  const last = answer.timing.chunkTimes.at(-1);
   return last === undefined || last === 0 ? undefined : (tokenCount(answer) * 1000) / last;
 }
 
 /** Number of tokens so far. Reasoning tokens have no probabilities, so they are counted by usage or chunks. */
-function tokenCount({ thought, tokens, usage, timing }: Answer): number {
-  const counted = thought === '' ? tokens.length : 0;
-  return counted || (usage?.completion_tokens ?? timing.pieces.length);
+function tokenCount({ reasoning, tokens, usage, timing }: AssistantTurn): number {
+  const counted = reasoning === '' ? tokens.length : 0;
+  return counted || (usage?.completion_tokens ?? timing.chunkTimes.length);
 }
 
 /** The probability of a token, 0 to 1. */
 export const probability = ({ logprob }: { readonly logprob: number }): number => Math.exp(logprob);
 
-export function formatShare(share: number): string {
-  if (share >= 0.9995) return 'over 99.9 %';
-  const percent = share * 100;
+export function formatProbability(probabilityValue: number): string {
+  if (probabilityValue >= 0.9995) return 'over 99.9 %';
+  const percent = probabilityValue * 100;
   if (percent < 0.01) return `${percent.toExponential(1)} %`;
   return `${percent.toFixed(percent < 1 ? 2 : 1)} %`;
 }
 
 /** Probability of a token in four steps. */
-export type Sureness = 'sure' | 'likely' | 'unsure' | 'unlikely';
-export function sureness(share: number): Sureness {
+export type Confidence = 'sure' | 'likely' | 'unsure' | 'unlikely';
+export function confidenceOf(share: number): Confidence {
   if (share >= 0.9) return 'sure';
   if (share >= 0.5) return 'likely';
   return share >= 0.1 ? 'unsure' : 'unlikely';
 }
 
 /** A token with visible white space. */
-export const visibleToken = (token: string): string =>
+export const showWhitespace = (token: string): string =>
   token === '' ? '(empty)' : token.replaceAll(' ', '␣').replaceAll('\n', '↵').replaceAll('\t', '→');

@@ -3,7 +3,7 @@ import type { Turn } from './answer.ts';
 import css from './chat.module.css';
 
 /** How much of the context window the conversation uses. */
-export function ContextUse({ turns, length }: { turns: readonly Turn[]; length: number | undefined }) {
+export function ContextUsage({ turns, length }: { turns: readonly Turn[]; length: number | undefined }) {
   const last = turns.findLast((turn) => turn.role === 'assistant' && turn.usage !== undefined);
   if (last?.role !== 'assistant' || !last.usage || length === undefined) return null;
   const used = last.usage.total_tokens;

@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from 'react';
 import { asFault } from '../../api/fault.ts';
-import { type Answer, isAnswering, type Turn } from './answer.ts';
-import { complete } from './completion.ts';
+import { type AssistantTurn, isAnswering, type Turn } from './answer.ts';
+import { streamCompletion } from './completion.ts';
 import { messagesOf } from './messages.ts';
 
 /** The conversation of this page. It is kept in memory only, neither in the URL nor in storage. */
@@ -10,13 +10,13 @@ interface Conversation {
   readonly turns: readonly Turn[];
 }
 
-let now: Conversation = { system: '', turns: [] };
-let ids = 0;
-let stopping: AbortController | undefined;
+let state: Conversation = { system: '', turns: [] };
+let lastId = 0;
+let currentAbort: AbortController | undefined;
 const listeners = new Set<() => void>();
 
-function become(next: Partial<Conversation>): void {
-  now = { ...now, ...next };
+function update(next: Partial<Conversation>): void {
+  state = { ...state, ...next };
   for (const listener of listeners) listener();
 }
 
@@ -26,78 +26,78 @@ export const useConversation = (): Conversation =>
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
-    () => now,
+    () => state,
   );
 
 type SamplingBody = Readonly<Record<string, unknown>>;
 
 export const conversation = {
-  setSystem: (system: string) => become({ system }),
+  setSystem: (system: string) => update({ system }),
 
   clear(): void {
     conversation.stop();
     // A late update of the stopped answer is ignored.
-    stopping = undefined;
-    become({ turns: [] });
+    currentAbort = undefined;
+    update({ turns: [] });
   },
 
-  stop: () => stopping?.abort(),
+  stop: () => currentAbort?.abort(),
 
   /** Sends a message; stops an answer in progress. */
-  ask(text: string, sampling: SamplingBody): void {
+  send(text: string, sampling: SamplingBody): void {
     conversation.stop();
-    void answer([...now.turns, { id: ++ids, role: 'user', text }], sampling);
+    void generateAnswer([...state.turns, { id: ++lastId, role: 'user', text }], sampling);
   },
 
   /** Replaces the question `id` and removes the turns after it. */
   edit(id: number, text: string, sampling: SamplingBody): void {
     conversation.stop();
-    const at = now.turns.findIndex((turn) => turn.id === id);
-    if (at >= 0) void answer([...now.turns.slice(0, at), { id: ++ids, role: 'user', text }], sampling);
+    const at = state.turns.findIndex((turn) => turn.id === id);
+    if (at >= 0) void generateAnswer([...state.turns.slice(0, at), { id: ++lastId, role: 'user', text }], sampling);
   },
 
   /** Regenerates the answer `id` and removes the turns after it. */
-  again(id: number, sampling: SamplingBody): void {
+  regenerate(id: number, sampling: SamplingBody): void {
     conversation.stop();
-    const at = now.turns.findIndex((turn) => turn.id === id);
-    if (at > 0) void answer(now.turns.slice(0, at), sampling);
+    const at = state.turns.findIndex((turn) => turn.id === id);
+    if (at > 0) void generateAnswer(state.turns.slice(0, at), sampling);
   },
 };
 
-async function answer(before: readonly Turn[], sampling: SamplingBody): Promise<void> {
+async function generateAnswer(before: readonly Turn[], sampling: SamplingBody): Promise<void> {
   const controller = new AbortController();
-  stopping = controller;
+  currentAbort = controller;
   const { signal } = controller;
-  let last: Answer = {
-    id: ++ids,
+  let last: AssistantTurn = {
+    id: ++lastId,
     role: 'assistant',
     text: '',
-    thought: '',
+    reasoning: '',
     tokens: [],
-    timing: { pieces: [] },
+    timing: { chunkTimes: [] },
     state: 'waiting',
   };
   let frame = 0;
-  const show = () => {
+  const publish = () => {
     cancelAnimationFrame(frame);
     // The answer may have been replaced or removed.
-    if (stopping === controller) become({ turns: [...before, last] });
+    if (currentAbort === controller) update({ turns: [...before, last] });
   };
-  show();
+  publish();
   try {
-    const messages = messagesOf(now.system, before);
-    for await (const next of complete({ id: last.id, messages, sampling, signal })) {
+    const messages = messagesOf(state.system, before);
+    for await (const next of streamCompletion({ id: last.id, messages, sampling, signal })) {
       last = next;
       // At most one update per frame.
       cancelAnimationFrame(frame);
-      frame = requestAnimationFrame(show);
+      frame = requestAnimationFrame(publish);
     }
   } catch (error) {
     last = signal.aborted
       ? { ...last, state: 'stopped' }
       : { ...last, state: 'failed', error: asFault(error) };
   }
-  show();
+  publish();
 }
 
 /** Whether an answer is in progress. */

@@ -1,18 +1,18 @@
 import { useQuery } from '@tanstack/react-query';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 import { formatMs, formatNumber } from '../../parts/format.ts';
-import { gated, GatedFault } from '../../parts/gated.tsx';
+import { protectedQueryOptions, ProtectedRouteFault } from '../../parts/gated.tsx';
 import { Loading } from '../../parts/index.tsx';
 import css from './chat.module.css';
 
 const columns = ['queued_ms', 'prefill_ms', 'decode_ms', 'first_token_ms', 'decode_tps'] as const;
-type Times = Readonly<Record<(typeof columns)[number], number | null>>;
+type HostTimings = Readonly<Record<(typeof columns)[number], number | null>>;
 
 /** The host writes rows in batches, so the row of a new answer may not exist yet. */
-class NotYet extends Error {}
+class NotStoredYet extends Error {}
 
-async function timesOf(requestId: string): Promise<Times> {
-  const { rows } = await held(
+async function fetchTimings(requestId: string): Promise<HostTimings> {
+  const { rows } = await unwrap(
     api.POST('/observe/v1/query', {
       body: {
         surface: 'completions',
@@ -22,26 +22,26 @@ async function timesOf(requestId: string): Promise<Times> {
     }),
   );
   const row = rows[0];
-  if (!row) throw new NotYet('The host has not stored the timings of this answer yet.');
-  return Object.fromEntries(columns.map((name, index) => [name, row[index] ?? null])) as Times;
+  if (!row) throw new NotStoredYet('The host has not stored the timings of this answer yet.');
+  return Object.fromEntries(columns.map((name, index) => [name, row[index] ?? null])) as HostTimings;
 }
 
 /** Timings of an answer as measured by the host, without network time. */
-export function HostTimes({ requestId }: { requestId: string }) {
-  const times = useQuery({
+export function HostTimingsView({ requestId }: { requestId: string }) {
+  const timings = useQuery({
     queryKey: ['observe', 'times', requestId],
-    queryFn: () => timesOf(requestId),
-    ...gated,
+    queryFn: () => fetchTimings(requestId),
+    ...protectedQueryOptions,
     staleTime: Infinity,
-    retry: (failures, error) => error instanceof NotYet && failures < 5,
+    retry: (failures, error) => error instanceof NotStoredYet && failures < 5,
     retryDelay: 500,
   });
-  if (times.isPending) return <Loading what="the host's timings" />;
-  if (times.isError)
-    return <GatedFault what="the host's timings" error={times.error} retry={() => void times.refetch()} />;
-  const { queued_ms: queued, prefill_ms: prefill, decode_ms: decode, decode_tps: speed } = times.data;
+  if (timings.isPending) return <Loading what="the host's timings" />;
+  if (timings.isError)
+    return <ProtectedRouteFault what="the host's timings" error={timings.error} retry={() => void timings.refetch()} />;
+  const { queued_ms: queued, prefill_ms: prefill, decode_ms: decode, decode_tps: speed } = timings.data;
   const total = (queued ?? 0) + (prefill ?? 0) + (decode ?? 0);
-  const parts = [
+  const phases = [
     { name: 'queued', ms: queued, className: css['queuedPart'], key: css['queuedKey'] },
     { name: 'prefill', ms: prefill, className: css['prefillPart'], key: css['prefillKey'] },
     { name: 'decode', ms: decode, className: css['decodePart'], key: css['decodeKey'] },
@@ -49,12 +49,12 @@ export function HostTimes({ requestId }: { requestId: string }) {
   return (
     <div className={css['hostTimes']}>
       <div className={css['hostBar']} aria-hidden="true">
-        {parts.map(({ name, ms, className }) => (
+        {phases.map(({ name, ms, className }) => (
           <span key={name} className={className} style={{ width: `${((ms ?? 0) / total) * 100}%` }} />
         ))}
       </div>
       <ul className={css['timeFacts']}>
-        {parts.map(({ name, ms, key }) => (
+        {phases.map(({ name, ms, key }) => (
           <li key={name}>
             <span className={key} aria-hidden="true" /> {name}{' '}
             <strong>{ms === null ? 'not measured' : formatMs(ms)}</strong>

@@ -6,19 +6,19 @@ import type { Turn } from './answer.ts';
 import css from './chat.module.css';
 import { Composer } from './composer.tsx';
 import { conversation, isBusy as isBusyNow, useConversation } from './conversation.ts';
-import { ContextUse } from './context-use.tsx';
+import { ContextUsage } from './context-use.tsx';
 import { samplingBody } from './sampling.ts';
 import { SamplingForm } from './sampling-form.tsx';
-import { AnswerTurn, QuestionTurn } from './turn.tsx';
+import { AssistantTurnView, UserTurnView } from './turn.tsx';
 import { useSampling } from './use-sampling.ts';
 
 /** Chat with the resident model, with the probability and arrival time of each token. */
 export default function Chat() {
-  const now = useConversation();
-  const { turns, system } = now;
+  const conversationState = useConversation();
+  const { turns, system } = conversationState;
   const { sampling, set, reset } = useSampling();
   const info = useInfo();
-  const isBusy = isBusyNow(now);
+  const isBusy = isBusyNow(conversationState);
   const [isOpen, setOpen] = useState(() => matchMedia('(min-width: 1100px)').matches);
   useEffect(() => conversation.stop, []);
   const model = info.data?.model;
@@ -45,28 +45,28 @@ export default function Chat() {
           )}
           {turns.map((turn) =>
             turn.role === 'user' ? (
-              <QuestionTurn
+              <UserTurnView
                 key={turn.id}
                 turn={turn}
                 isBusy={isBusy}
-                edit={(text) => conversation.edit(turn.id, text, samplingBody(sampling))}
+                onEdit={(text) => conversation.edit(turn.id, text, samplingBody(sampling))}
               />
             ) : (
-              <AnswerTurn
+              <AssistantTurnView
                 key={turn.id}
                 turn={turn}
                 isBusy={isBusy}
-                again={() => conversation.again(turn.id, samplingBody(sampling))}
+                onRegenerate={() => conversation.regenerate(turn.id, samplingBody(sampling))}
               />
             ),
           )}
-          <Progress turns={turns} />
+          <AnswerStatus turns={turns} />
           <Composer
             isBusy={isBusy}
-            send={(text) => conversation.ask(text, samplingBody(sampling))}
+            send={(text) => conversation.send(text, samplingBody(sampling))}
             stop={() => conversation.stop()}
           />
-          <ContextUse turns={turns} length={model?.context_length} />
+          <ContextUsage turns={turns} length={model?.context_length} />
         </div>
         <details
           className={css['side']}
@@ -89,7 +89,7 @@ export default function Chat() {
 }
 
 /** Announces progress to screen readers, and scrolls the growing answer into view. */
-function Progress({ turns }: { turns: readonly Turn[] }) {
+function AnswerStatus({ turns }: { turns: readonly Turn[] }) {
   const end = useRef<HTMLParagraphElement>(null);
   const last = turns.at(-1);
   const state = last?.role === 'assistant' ? last.state : undefined;
@@ -97,7 +97,7 @@ function Progress({ turns }: { turns: readonly Turn[] }) {
   useEffect(() => {
     if (state === 'waiting' || state === 'writing') end.current?.scrollIntoView({ block: 'nearest' });
   }, [state, length]);
-  const said = {
+  const statusTexts = {
     waiting: 'Processing the prompt.',
     writing: 'Generating the answer.',
     done: 'The answer is complete.',
@@ -106,7 +106,7 @@ function Progress({ turns }: { turns: readonly Turn[] }) {
   };
   return (
     <p ref={end} className={css['progress']} role="status">
-      {state && said[state]}
+      {state && statusTexts[state]}
     </p>
   );
 }

@@ -2,7 +2,7 @@ import type { Fault } from '../../api/fault.ts';
 import { Button, Field } from '../../parts/index.tsx';
 import css from './chat.module.css';
 import {
-  alternativesOffered,
+  alternativeChoices,
   faultAt,
   type Sampling,
   type SamplingName,
@@ -28,7 +28,7 @@ export function SamplingForm(props: {
         )}
       </Field>
       <div className={css['numbers']}>
-        {samplingFields.map(({ name, label, usual, step, hint }) => (
+        {samplingFields.map(({ name, label, defaultText, step, hint }) => (
           <Field key={name} label={label} hint={hint} fault={faultAt(fault, name)}>
             {(control) => (
               <input
@@ -36,7 +36,7 @@ export function SamplingForm(props: {
                 type="number"
                 inputMode="decimal"
                 step={step}
-                placeholder={usual}
+                placeholder={defaultText}
                 value={sampling[name]}
                 onChange={({ target }) => set(name, target.value)}
               />
@@ -69,7 +69,7 @@ export function SamplingForm(props: {
             value={sampling.alternatives}
             onChange={({ target }) => set('alternatives', target.value)}
           >
-            {[...new Set([...alternativesOffered, sampling.alternatives])].map((count) => (
+            {[...new Set([...alternativeChoices, sampling.alternatives])].map((count) => (
               <option key={count} value={count}>
                 {count === '0' ? '0: only the sampled token' : count}
               </option>

@@ -8,56 +8,56 @@ export const samplingFields = [
   {
     name: 'temperature',
     label: 'Temperature',
-    usual: '1',
+    defaultText: '1',
     step: 0.1,
     hint: '0 always picks the most likely token.',
   },
   {
     name: 'top_p',
     label: 'Top p',
-    usual: '1',
+    defaultText: '1',
     step: 0.05,
     hint: 'Samples from the most likely tokens up to this cumulative probability.',
   },
   {
     name: 'top_k',
     label: 'Top k',
-    usual: '0',
+    defaultText: '0',
     step: 1,
     hint: 'Samples from this many most likely tokens; 0 means all.',
   },
   {
     name: 'min_p',
     label: 'Min p',
-    usual: '0',
+    defaultText: '0',
     step: 0.01,
     hint: 'Minimum probability, relative to the most likely token.',
   },
-  { name: 'seed', label: 'Seed', usual: 'random', step: 1, hint: 'The same seed gives the same text.' },
+  { name: 'seed', label: 'Seed', defaultText: 'random', step: 1, hint: 'The same seed gives the same text.' },
   {
     name: 'max_tokens',
     label: 'Max tokens',
-    usual: 'as many as fit',
+    defaultText: 'as many as fit',
     step: 1,
     hint: 'Maximum length of the answer.',
   },
 ] as const;
 
 /** Default number of most likely tokens requested per position. */
-export const alternativesUsual = '5';
-export const alternativesOffered = ['off', '0', '3', '5', '10', '20'] as const;
+export const defaultAlternatives = '5';
+export const alternativeChoices = ['off', '0', '3', '5', '10', '20'] as const;
 
 const names: readonly SamplingName[] = [...samplingFields.map(({ name }) => name), 'stop', 'alternatives'];
 
-export function samplingOf(search: URLSearchParams): Sampling {
+export function samplingFromUrl(search: URLSearchParams): Sampling {
   const values = Object.fromEntries(names.map((name) => [name, search.get(name) ?? '']));
-  return { ...values, alternatives: values['alternatives'] || alternativesUsual } as Sampling;
+  return { ...values, alternatives: values['alternatives'] || defaultAlternatives } as Sampling;
 }
 
 /** Returns the search parameters with one value changed; defaults are not written. */
 export function withSampling(search: URLSearchParams, name: SamplingName, value: string): URLSearchParams {
   const after = new URLSearchParams(search);
-  if (value === '' || (name === 'alternatives' && value === alternativesUsual)) after.delete(name);
+  if (value === '' || (name === 'alternatives' && value === defaultAlternatives)) after.delete(name);
   else after.set(name, value);
   return after;
 }
@@ -68,10 +68,10 @@ export function withSampling(search: URLSearchParams, name: SamplingName, value:
 export function samplingBody(sampling: Sampling): Record<string, unknown> {
   const body: Record<string, unknown> = {};
   for (const { name } of samplingFields) {
-    const typed = sampling[name].trim();
-    if (typed !== '') body[name] = Number.isNaN(Number(typed)) ? typed : Number(typed);
+    const text = sampling[name].trim();
+    if (text !== '') body[name] = Number.isNaN(Number(text)) ? text : Number(text);
   }
-  const stop = stopTexts(sampling.stop);
+  const stop = parseStopSequences(sampling.stop);
   if (stop.length > 0) body['stop'] = stop;
   if (sampling.alternatives !== 'off') {
     body['logprobs'] = true;
@@ -81,8 +81,8 @@ export function samplingBody(sampling: Sampling): Record<string, unknown> {
 }
 
 /** Parses stop sequences, one per line, with the escapes `\n`, `\t` and `\\`. */
-export const stopTexts = (typed: string): string[] =>
-  typed
+export const parseStopSequences = (text: string): string[] =>
+  text
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => line.replaceAll(/\\([nt\\])/g, (_, letter: string) => escapes[letter] ?? letter));

@@ -1,21 +1,21 @@
 import { useState } from 'react';
 import { formatMs, formatNumber } from '../../parts/format.ts';
 import { Button } from '../../parts/index.tsx';
-import { type Answer, decodeSpeed, wholeSpeed } from './answer.ts';
+import { type AssistantTurn, decodeSpeed, overallSpeed } from './answer.ts';
 import css from './chat.module.css';
-import { HostTimes } from './host-times.tsx';
+import { HostTimingsView } from './host-times.tsx';
 
 /** Timeline of an answer: time to first token, then a mark for each chunk. */
-export function TimeLine({ answer, chosen }: { answer: Answer; chosen: number | undefined }) {
+export function Timeline({ answer, selected }: { answer: AssistantTurn; selected: number | undefined }) {
   const { timing, usage, requestId } = answer;
-  const [isAsked, setAsked] = useState(false);
-  const first = timing.pieces[0];
-  const last = timing.pieces.at(-1);
+  const [isHostTimingShown, showHostTimings] = useState(false);
+  const first = timing.chunkTimes[0];
+  const last = timing.chunkTimes.at(-1);
   if (first === undefined || last === undefined) return null;
   const total = timing.end ?? last;
-  const place = (at: number) => (at / total) * 1000;
+  const xOf = (at: number) => (at / total) * 1000;
   const speed = decodeSpeed(answer);
-  const at = chosen === undefined ? undefined : answer.tokens[chosen]?.at;
+  const at = selected === undefined ? undefined : answer.tokens[selected]?.arrivalMs;
   const cached = usage?.prompt_tokens_details.cached_tokens ?? 0;
   return (
     <div className={css['timing']}>
@@ -24,29 +24,29 @@ export function TimeLine({ answer, chosen }: { answer: Answer; chosen: number | 
         viewBox="0 0 1000 24"
         preserveAspectRatio="none"
         role="img"
-        aria-label={`First chunk after ${formatMs(first)}, last after ${formatMs(last)}, ${timing.pieces.length} chunks.`}
+        aria-label={`First chunk after ${formatMs(first)}, last after ${formatMs(last)}, ${timing.chunkTimes.length} chunks.`}
       >
-        <rect className={css['prefill']} x={0} y={4} width={place(first)} height={16} />
+        <rect className={css['prefill']} x={0} y={4} width={xOf(first)} height={16} />
         <rect
           className={css['decode']}
-          x={place(first)}
+          x={xOf(first)}
           y={4}
-          width={place(last) - place(first)}
+          width={xOf(last) - xOf(first)}
           height={16}
         />
-        {timing.pieces.map((when, index) => (
+        {timing.chunkTimes.map((time, index) => (
           <line
             // oxlint-disable-next-line react/no-array-index-key -- chunks have no key other than their index
             key={index}
             className={css['piece']}
-            x1={place(when)}
-            x2={place(when)}
+            x1={xOf(time)}
+            x2={xOf(time)}
             y1={4}
             y2={20}
           />
         ))}
         {at !== undefined && (
-          <line className={css['chosenPiece']} x1={place(at)} x2={place(at)} y1={0} y2={24} />
+          <line className={css['chosenPiece']} x1={xOf(at)} x2={xOf(at)} y1={0} y2={24} />
         )}
       </svg>
       <ul className={css['timeFacts']}>
@@ -59,7 +59,7 @@ export function TimeLine({ answer, chosen }: { answer: Answer; chosen: number | 
           <strong>{formatMs(last - first)}</strong>
         </li>
         <li>
-          <strong>{formatNumber(speed ?? wholeSpeed(answer) ?? 0)}</strong> tokens/s
+          <strong>{formatNumber(speed ?? overallSpeed(answer) ?? 0)}</strong> tokens/s
           {speed === undefined && ', including time to first token'}
         </li>
         {usage && (
@@ -70,13 +70,13 @@ export function TimeLine({ answer, chosen }: { answer: Answer; chosen: number | 
           </li>
         )}
         <li>measured by this page</li>
-        {requestId !== undefined && answer.state === 'done' && !isAsked && (
+        {requestId !== undefined && answer.state === 'done' && !isHostTimingShown && (
           <li>
-            <Button onClick={() => setAsked(true)}>Show the host's timings</Button>
+            <Button onClick={() => showHostTimings(true)}>Show the host's timings</Button>
           </li>
         )}
       </ul>
-      {isAsked && requestId !== undefined && <HostTimes requestId={requestId} />}
+      {isHostTimingShown && requestId !== undefined && <HostTimingsView requestId={requestId} />}
     </div>
   );
 }

@@ -1,7 +1,7 @@
-import { visibleToken } from './answer.ts';
+import { showWhitespace } from './answer.ts';
 
 /** Readable form of a token; its bytes in hex when it holds part of a character. */
-export const tokenName = ({ token, bytes }: { token: string; bytes: readonly number[] }): string =>
+export const readableToken = ({ token, bytes }: { token: string; bytes: readonly number[] }): string =>
   token.includes('\uFFFD')
     ? bytes.map((byte) => byte.toString(16).padStart(2, '0')).join(' ')
-    : visibleToken(token);
+    : showWhitespace(token);

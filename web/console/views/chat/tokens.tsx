@@ -1,30 +1,30 @@
 import { memo, useRef, useState } from 'react';
-import { type Answer, probability, sureness, type Token } from './answer.ts';
+import { type AssistantTurn, probability, confidenceOf, type Token } from './answer.ts';
 import css from './chat.module.css';
-import { TokenFacts } from './token-facts.tsx';
+import { TokenDetails } from './token-facts.tsx';
 
 /**
  * The tokens of an answer, colored by probability. They are one tab stop, and the arrow keys move between them; details
  * of the selected token are shown below.
  */
-export function Tokens({ answer, choose }: { answer: Answer; choose: (index: number | undefined) => void }) {
+export function Tokens({ answer, onSelect }: { answer: AssistantTurn; onSelect: (index: number | undefined) => void }) {
   const { tokens } = answer;
-  const [pointed, setPointed] = useState<number>();
-  const [kept, setKept] = useState<number>();
+  const [hovered, setPointed] = useState<number>();
+  const [selected, setKept] = useState<number>();
   const box = useRef<HTMLDivElement>(null);
-  const chosen = pointed ?? kept;
-  const point = (index: number | undefined) => {
+  const active = hovered ?? selected;
+  const hover = (index: number | undefined) => {
     setPointed(index);
-    choose(index ?? kept);
+    onSelect(index ?? selected);
   };
-  const keep = (index: number) => {
+  const select = (index: number) => {
     const within = Math.min(Math.max(index, 0), tokens.length - 1);
     setPointed(undefined);
     setKept(within);
-    choose(within);
+    onSelect(within);
     box.current?.querySelector(`[data-token="${within}"]`)?.scrollIntoView({ block: 'nearest' });
   };
-  const token = chosen === undefined ? undefined : tokens[chosen];
+  const token = active === undefined ? undefined : tokens[active];
   return (
     <>
       <div
@@ -33,32 +33,32 @@ export function Tokens({ answer, choose }: { answer: Answer; choose: (index: num
         aria-label="Tokens of the answer; use the arrow keys to move"
         className={css['tokens']}
         tabIndex={0}
-        onPointerOver={({ target }) => point(indexOf(target))}
-        onPointerLeave={() => point(undefined)}
+        onPointerOver={({ target }) => hover(tokenIndexOf(target))}
+        onPointerLeave={() => hover(undefined)}
         onClick={({ target }) => {
-          const index = indexOf(target);
-          if (index !== undefined) keep(index);
+          const index = tokenIndexOf(target);
+          if (index !== undefined) select(index);
         }}
         onKeyDown={(event) => {
-          const at = kept ?? -1;
+          const at = selected ?? -1;
           const next = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tokens.length - 1 }[event.key];
           if (next === undefined) return;
           event.preventDefault();
-          keep(next);
+          select(next);
         }}
       >
         {tokens.map((one, index) => (
           // oxlint-disable-next-line react/no-array-index-key -- tokens have no key other than their index
-          <TokenText key={index} token={one} index={index} isChosen={index === chosen} />
+          <TokenText key={index} token={one} index={index} isActive={index === active} />
         ))}
       </div>
       <div className={css['inspector']} role="status">
-        {token && chosen !== undefined ? (
-          <TokenFacts
+        {token && active !== undefined ? (
+          <TokenDetails
             token={token}
-            number={chosen + 1}
+            number={active + 1}
             count={tokens.length}
-            after={chosen > 0 ? tokens[chosen - 1]?.at : undefined}
+            previousArrivalMs={active > 0 ? tokens[active - 1]?.arrivalMs : undefined}
           />
         ) : (
           <Legend />
@@ -68,19 +68,19 @@ export function Tokens({ answer, choose }: { answer: Answer; choose: (index: num
   );
 }
 
-const indexOf = (target: EventTarget): number | undefined => {
+const tokenIndexOf = (target: EventTarget): number | undefined => {
   const name = target instanceof HTMLElement ? target.dataset['token'] : undefined;
   return name === undefined ? undefined : Number(name);
 };
 
 /** Memoized, because an answer grows token by token. */
-const TokenText = memo(function TokenText(props: { token: Token; index: number; isChosen: boolean }) {
-  const { token, index, isChosen } = props;
+const TokenText = memo(function TokenText(props: { token: Token; index: number; isActive: boolean }) {
+  const { token, index, isActive } = props;
   return (
     <span
       data-token={index}
-      data-sureness={sureness(probability(token))}
-      {...(isChosen ? { 'data-chosen': '' } : {})}
+      data-sureness={confidenceOf(probability(token))}
+      {...(isActive ? { 'data-chosen': '' } : {})}
       className={css['token']}
     >
       {/* A token without a complete character has no text. */}

@@ -1,12 +1,12 @@
 import { useState } from 'react';
 import { Badge, Button, Field, FaultNote, Row } from '../../parts/index.tsx';
-import { type Answer, isAnswering, type Question } from './answer.ts';
+import { type AssistantTurn, isAnswering, type UserTurn } from './answer.ts';
 import css from './chat.module.css';
-import { TimeLine } from './time-line.tsx';
+import { Timeline } from './time-line.tsx';
 import { Tokens } from './tokens.tsx';
 
-export function QuestionTurn(props: { turn: Question; isBusy: boolean; edit: (text: string) => void }) {
-  const { turn, isBusy, edit } = props;
+export function UserTurnView(props: { turn: UserTurn; isBusy: boolean; onEdit: (text: string) => void }) {
+  const { turn, isBusy, onEdit } = props;
   const [draft, setDraft] = useState<string>();
   if (draft === undefined)
     return (
@@ -27,7 +27,7 @@ export function QuestionTurn(props: { turn: Question; isBusy: boolean; edit: (te
         event.preventDefault();
         if (draft.trim() === '') return;
         setDraft(undefined);
-        edit(draft);
+        onEdit(draft);
       }}
     >
       <Field label="Your message" hint="The messages after it are removed.">
@@ -51,43 +51,43 @@ export function QuestionTurn(props: { turn: Question; isBusy: boolean; edit: (te
   );
 }
 
-const ends: Readonly<Record<string, string>> = {
+const finishReasonTexts: Readonly<Record<string, string>> = {
   stop: 'complete',
   length: 'token limit reached',
   tool_calls: 'tool call',
 };
 
-export function AnswerTurn(props: { turn: Answer; isBusy: boolean; again: () => void }) {
-  const { turn, isBusy, again } = props;
-  const [chosen, setChosen] = useState<number>();
-  const { text, thought, tokens, state, finish, error } = turn;
+export function AssistantTurnView(props: { turn: AssistantTurn; isBusy: boolean; onRegenerate: () => void }) {
+  const { turn, isBusy, onRegenerate } = props;
+  const [selectedToken, setChosen] = useState<number>();
+  const { text, reasoning, tokens, state, finishReason, error } = turn;
   return (
     <article className={css['answer']} aria-label="Answer" aria-busy={isAnswering(turn)}>
-      {thought !== '' && (
+      {reasoning !== '' && (
         <details className={css['thought']} open={text === ''}>
           <summary>Reasoning</summary>
-          <div className={css['text']}>{thought}</div>
+          <div className={css['text']}>{reasoning}</div>
         </details>
       )}
       {tokens.length > 0 ? (
-        <Tokens answer={turn} choose={setChosen} />
+        <Tokens answer={turn} onSelect={setChosen} />
       ) : (
         text !== '' && <div className={css['text']}>{text}</div>
       )}
       {state === 'waiting' && <p className={css['waiting']}>Processing the prompt ...</p>}
       {state === 'done' && text === '' && <p className={css['waiting']}>The answer is empty.</p>}
-      <TimeLine answer={turn} chosen={chosen} />
+      <Timeline answer={turn} selected={selectedToken} />
       {state === 'failed' && <FaultNote error={error} />}
       <Row>
         {state === 'stopped' && <Badge tone="warn">stopped by you</Badge>}
-        {state === 'done' && finish === 'length' && <Badge tone="warn">truncated</Badge>}
+        {state === 'done' && finishReason === 'length' && <Badge tone="warn">truncated</Badge>}
         {!isAnswering(turn) && (
-          <Button disabled={isBusy} onClick={again}>
+          <Button disabled={isBusy} onClick={onRegenerate}>
             {state === 'failed' ? 'Try again' : 'Regenerate'}
           </Button>
         )}
-        {state === 'done' && finish !== undefined && (
-          <small className={css['muted']}>Finish reason: {ends[finish] ?? finish}.</small>
+        {state === 'done' && finishReason !== undefined && (
+          <small className={css['muted']}>Finish reason: {finishReasonTexts[finishReason] ?? finishReason}.</small>
         )}
       </Row>
     </article>

@@ -1,6 +1,6 @@
 import { useMemo } from 'react';
 import { useSearchParams } from 'wouter';
-import { type Sampling, type SamplingName, samplingOf, withSampling } from './sampling.ts';
+import { type Sampling, type SamplingName, samplingFromUrl, withSampling } from './sampling.ts';
 
 interface SamplingState {
   readonly sampling: Sampling;
@@ -11,7 +11,7 @@ interface SamplingState {
 /** Sampling parameters kept in the URL, so that a link restores them; the conversation is not in the URL. */
 export function useSampling(): SamplingState {
   const [search, setSearch] = useSearchParams();
-  const sampling = useMemo(() => samplingOf(search), [search]);
+  const sampling = useMemo(() => samplingFromUrl(search), [search]);
   return {
     sampling,
     set: (name, value) => setSearch((before) => withSampling(before, name, value), { replace: true }),

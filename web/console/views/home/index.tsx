@@ -3,10 +3,10 @@ import { Badge, Facts, FaultNote, Loading, Page, Panel, Row } from '../../parts/
 import css from './home.module.css';
 import { useInfo } from './info.ts';
 import { ModelPanel } from './model-panel.tsx';
-import { planeOf } from './planes.ts';
-import { ServedPanel } from './served-panel.tsx';
+import { describePlane } from './planes.ts';
+import { UsagePanel } from './served-panel.tsx';
 
-const tiers = {
+const tierTexts = {
   none: 'none: commands of agents are not sandboxed',
   path: 'path: tools are limited to the granted paths',
   os_sandbox: 'OS sandbox: commands of agents run sandboxed',
@@ -23,7 +23,7 @@ export function Home() {
     >
       <div className={css['panels']}>
         <ModelPanel model={data?.model} />
-        <ServedPanel />
+        <UsagePanel />
         <Panel title="Host">
           {info.isPending && <Loading what="host information" />}
           {info.isError && <FaultNote error={info.error} retry={() => void info.refetch()} />}
@@ -33,7 +33,7 @@ export function Home() {
                 ['Version', `${data.host_version}, contract ${data.contract_version}`],
                 ['Endpoint', <code key="id">{data.endpoint_id}</code>],
                 ['Agent model', data.planner.disclosure],
-                ['Enforcement tier', tiers[data.enforcement_tier]],
+                ['Enforcement tier', tierTexts[data.enforcement_tier]],
                 ...(data.receipt_key
                   ? ([['Receipt key', <code key="key">{data.receipt_key.key_id}</code>]] as const)
                   : []),
@@ -67,7 +67,7 @@ export function Home() {
           <Panel title="Planes" className={css['wide']}>
             <ul className={css['planes']}>
               {data.capabilities.map((name) => {
-                const { what, path } = planeOf(name);
+                const { description, path } = describePlane(name);
                 return (
                   <li key={name}>
                     {path === undefined ? (
@@ -77,7 +77,7 @@ export function Home() {
                         <strong>{name}</strong>
                       </Link>
                     )}{' '}
-                    {what}
+                    {description}
                   </li>
                 );
               })}

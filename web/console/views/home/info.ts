@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 import type { components } from '../../api/schema.d.ts';
 
 export type Info = components['schemas']['SubstrateInfo'];
@@ -8,6 +8,6 @@ export type Info = components['schemas']['SubstrateInfo'];
 export const useInfo = () =>
   useQuery({
     queryKey: ['host', 'info'],
-    queryFn: () => held(api.GET('/host/v1/info')),
+    queryFn: () => unwrap(api.GET('/host/v1/info')),
     refetchInterval: ({ state }) => (state.data?.model === null ? 2000 : 5000),
   });

@@ -17,7 +17,7 @@ export function ModelPanel({ model }: { model: Info['model'] | undefined }) {
     <Panel title="Model" tools={state.data && <span role="status">{badges[state.data]}</span>}>
       {state.isPending && <Loading what="the model's state" />}
       {state.isError && <FaultNote error={state.error} retry={() => void state.refetch()} />}
-      {state.data && state.data !== 'ready' && <Absent state={state.data} />}
+      {state.data && state.data !== 'ready' && <ModelAbsent state={state.data} />}
       {model && state.data === 'ready' && (
         <>
           <Facts
@@ -40,7 +40,7 @@ export function ModelPanel({ model }: { model: Info['model'] | undefined }) {
   );
 }
 
-function Absent({ state }: { state: Exclude<ModelState, 'ready'> }) {
+function ModelAbsent({ state }: { state: Exclude<ModelState, 'ready'> }) {
   if (state === 'loading')
     return (
       <p>

@@ -1,24 +1,24 @@
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
-import { api, held } from '../../api/client.ts';
-import { formatAgo, formatNumber, formatTime } from '../../parts/format.ts';
+import { api, unwrap } from '../../api/client.ts';
+import { formatRelativeTime, formatNumber, formatTime } from '../../parts/format.ts';
 import { Facts, FaultNote, Loading, Panel } from '../../parts/index.tsx';
 import { Speed } from './speed.tsx';
-import { type Count, rateOf, withCount } from './token-rate.ts';
+import { type TokenCount, tokenRate, appendCount } from './token-rate.ts';
 
 /** Totals since the start of the host, and its current throughput. */
-export function ServedPanel() {
+export function UsagePanel() {
   const telemetry = useQuery({
     queryKey: ['host', 'telemetry'],
-    queryFn: async () => ({ at: Date.now(), ...(await held(api.GET('/host/v1/telemetry'))) }),
+    queryFn: async () => ({ at: Date.now(), ...(await unwrap(api.GET('/host/v1/telemetry'))) }),
     refetchInterval: 2000,
   });
   const { data } = telemetry;
-  const [counts, setCounts] = useState<readonly Count[]>([]);
+  const [counts, setCounts] = useState<readonly TokenCount[]>([]);
   useEffect(() => {
-    if (data) setCounts((before) => withCount(before, { at: data.at, tokens: data.tokens.completion }));
+    if (data) setCounts((before) => appendCount(before, { timeMs: data.at, tokens: data.tokens.completion }));
   }, [data]);
-  const rate = rateOf(counts);
+  const rate = tokenRate(counts);
   return (
     <Panel title="Usage">
       {telemetry.isPending && <Loading what="the totals" />}
@@ -27,7 +27,7 @@ export function ServedPanel() {
         <>
           <Facts
             facts={[
-              ['Since', `${formatTime(data.since)} (${formatAgo(data.since)})`],
+              ['Since', `${formatTime(data.since)} (${formatRelativeTime(data.since)})`],
               ['Completions', formatNumber(data.served.completions)],
               ['Tasks', formatNumber(data.served.tasks)],
               ['Workflow runs', formatNumber(data.served.workflow_runs)],

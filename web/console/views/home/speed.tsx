@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'wouter';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 import { bearer } from '../../api/token.ts';
 import { formatMs, formatNumber } from '../../parts/format.ts';
-import { gated, GatedFault } from '../../parts/gated.tsx';
+import { protectedQueryOptions, ProtectedRouteFault } from '../../parts/gated.tsx';
 import { Button, Facts } from '../../parts/index.tsx';
 
 /** Speed of recent completions as measured by the host. It needs the bearer token, so it is loaded on request. */
@@ -13,10 +13,10 @@ export function Speed() {
   const speed = useQuery({
     queryKey: ['observe', 'speed'],
     enabled: isWanted,
-    ...gated,
+    ...protectedQueryOptions,
     refetchInterval: ({ state }) => (state.status === 'error' ? false : 10_000),
     queryFn: () =>
-      held(
+      unwrap(
         api.POST('/observe/v1/query', {
           body: {
             surface: 'completions',
@@ -41,7 +41,7 @@ export function Speed() {
       </div>
     );
   if (speed.isError)
-    return <GatedFault what="the speed" error={speed.error} retry={() => void speed.refetch()} />;
+    return <ProtectedRouteFault what="the speed" error={speed.error} retry={() => void speed.refetch()} />;
   const [answers, tps, first, firstP95] = (speed.data?.rows[0] ?? []) as (number | null)[];
   if (!speed.data) return null;
   if (!answers) return <p>No completion of the last hour has a measured speed.</p>;

@@ -1,8 +1,8 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { createContext, type ReactNode, use, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { asFault, faultOf } from '../../api/fault.ts';
-import { raw } from '../../api/client.ts';
-import { jsonLines } from '../../api/lines.ts';
+import { fetchRaw } from '../../api/client.ts';
+import { readJsonLines } from '../../api/lines.ts';
 import type { BenchLine, BenchRequest, BenchRun } from './bench/runs.ts';
 
 interface BenchRuns {
@@ -24,44 +24,44 @@ export function useBenchRuns(): BenchRuns {
 }
 
 /** The smallest bench: only its component times are used, not its verdict. */
-const measuring: BenchRequest = { rounds: 1, new_tokens: 1, contexts: [128], prompt_tokens: 1 };
+const measureRequest: BenchRequest = { rounds: 1, new_tokens: 1, contexts: [128], prompt_tokens: 1 };
 
 /** Keeps benches running across tabs of the lab; they are aborted when the lab is left. */
 export function BenchRunsProvider({ children }: { children: ReactNode }) {
   const queries = useQueryClient();
   const [runs, setRuns] = useState<readonly BenchRun[]>([]);
-  const stopping = useRef<AbortController>(undefined);
-  useEffect(() => () => stopping.current?.abort(), []);
+  const currentAbort = useRef<AbortController>(undefined);
+  useEffect(() => () => currentAbort.current?.abort(), []);
 
   const run = useCallback(
-    async (request: BenchRequest, isMeasure: boolean) => {
-      stopping.current?.abort();
+    async (request: BenchRequest, isMeasureOnly: boolean) => {
+      currentAbort.current?.abort();
       const controller = new AbortController();
-      stopping.current = controller;
+      currentAbort.current = controller;
       const id = Date.now();
-      const change = (changed: Partial<BenchRun> | ((one: BenchRun) => Partial<BenchRun>)) =>
+      const updateRun = (change: Partial<BenchRun> | ((one: BenchRun) => Partial<BenchRun>)) =>
         setRuns((all) =>
           all.map((one) =>
-            one.id === id ? { ...one, ...(typeof changed === 'function' ? changed(one) : changed) } : one,
+            one.id === id ? { ...one, ...(typeof change === 'function' ? change(one) : change) } : one,
           ),
         );
-      setRuns((all) => [...all, { id, request, isMeasure, startedAt: id, stage: 'waiting', rounds: [] }]);
+      setRuns((all) => [...all, { id, request, isMeasureOnly, startedAt: id, stage: 'waiting', rounds: [] }]);
       try {
-        const response = await raw('/lab/v1/bench', {
+        const response = await fetchRaw('/lab/v1/bench', {
           method: 'POST',
           headers: { 'content-type': 'application/json' },
           body: JSON.stringify({ ...request, stream: true }),
           signal: controller.signal,
         });
-        for await (const line of jsonLines<BenchLine>(response)) {
+        for await (const line of readJsonLines<BenchLine>(response)) {
           if ('error' in line) throw faultOf(response, line);
-          if (line.stage === 'round') change(({ rounds }) => ({ stage: 'round', rounds: [...rounds, line] }));
-          else change({ stage: line.stage, ...(line.stage === 'done' ? { result: line.result } : {}) });
+          if (line.stage === 'round') updateRun(({ rounds }) => ({ stage: 'round', rounds: [...rounds, line] }));
+          else updateRun({ stage: line.stage, ...(line.stage === 'done' ? { result: line.result } : {}) });
         }
       } catch (error) {
-        change(controller.signal.aborted ? { wasStopped: true } : { error: asFault(error) });
+        updateRun(controller.signal.aborted ? { wasStopped: true } : { error: asFault(error) });
       } finally {
-        change((one) => ({
+        updateRun((one) => ({
           endedAt: Date.now(),
           ...((one.result ?? one.error ?? one.wasStopped)
             ? {}
@@ -78,8 +78,8 @@ export function BenchRunsProvider({ children }: { children: ReactNode }) {
       runs,
       running: runs.find(({ endedAt }) => endedAt === undefined),
       start: (request) => void run(request, false),
-      measure: () => void run(measuring, true),
-      stop: () => stopping.current?.abort(),
+      measure: () => void run(measureRequest, true),
+      stop: () => currentAbort.current?.abort(),
     }),
     [runs, run],
   );

@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 import type { components } from '../../api/schema.d.ts';
 import { Button, Confirm, FaultNote } from '../../parts/index.tsx';
 
@@ -11,35 +11,35 @@ export type BindRequest = components['schemas']['BindRequest'];
 export function useBind() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (body: BindRequest) => held(api.POST('/lab/v1/bindings', { body })),
+    mutationFn: (body: BindRequest) => unwrap(api.POST('/lab/v1/bindings', { body })),
     onSettled: () => queries.invalidateQueries({ queryKey: ['lab'] }),
   });
 }
 
 /** Unbinds all kernels; the host has no route to unbind a single one. */
-export function UnbindAll({ kernels }: { kernels: readonly string[] }) {
+export function UnbindAllButton({ kernels }: { kernels: readonly string[] }) {
   const queries = useQueryClient();
-  const [isAsked, setAsked] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const unbind = useMutation({
-    mutationFn: () => held(api.DELETE('/lab/v1/bindings')),
-    onSuccess: () => setAsked(false),
+    mutationFn: () => unwrap(api.DELETE('/lab/v1/bindings')),
+    onSuccess: () => setConfirming(false),
     onSettled: () => queries.invalidateQueries({ queryKey: ['lab'] }),
   });
   if (kernels.length === 0) return null;
-  const clear = () => (kernels.length === 1 ? unbind.mutate() : setAsked(true));
+  const onUnbind = () => (kernels.length === 1 ? unbind.mutate() : setConfirming(true));
   return (
     <>
-      <Button busy={unbind.isPending} onClick={clear}>
+      <Button busy={unbind.isPending} onClick={onUnbind}>
         Unbind {kernels.length === 1 ? kernels[0] : `all ${kernels.length} kernels`}
       </Button>
       {unbind.isError && <FaultNote error={unbind.error} />}
       <Confirm
         title="Unbind all kernels?"
-        open={isAsked}
+        isOpen={isConfirming}
         action="Unbind all"
         busy={unbind.isPending}
-        confirm={() => unbind.mutate()}
-        close={() => setAsked(false)}
+        onConfirm={() => unbind.mutate()}
+        onClose={() => setConfirming(false)}
       >
         <p>
           This unbinds {kernels.join(', ')}. The kernels stay registered and can be bound again. Running

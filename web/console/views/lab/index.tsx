@@ -24,8 +24,8 @@ export default function View() {
       <Tabs
         label="Lab"
         tabs={tabs}
-        chosen={chosen.name}
-        choose={(name) => navigate(`/console/lab${name === '' ? '' : `/${name}`}`)}
+        selected={chosen.name}
+        onSelect={(name) => navigate(`/console/lab${name === '' ? '' : `/${name}`}`)}
       >
         <BenchRunsProvider>
           <Suspense fallback={<Loading what={chosen.title.toLowerCase()} />}>

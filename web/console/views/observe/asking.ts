@@ -1,16 +1,16 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import { api, held } from '../../api/client.ts';
-import { gated } from '../../parts/gated.tsx';
+import { api, unwrap } from '../../api/client.ts';
+import { protectedQueryOptions } from '../../parts/gated.tsx';
 import type { Query, Question } from './types.ts';
 
 /** The surfaces that can be queried, and the predefined questions. */
 export const useSurfaces = () =>
   useQuery({
     queryKey: ['observe', 'surfaces'],
-    ...gated,
+    ...protectedQueryOptions,
     staleTime: Infinity,
     queryFn: async () => {
-      const { surfaces, questions } = await held(api.GET('/observe/v1/surfaces'));
+      const { surfaces, questions } = await unwrap(api.GET('/observe/v1/surfaces'));
       return { surfaces, questions: questions as readonly Question[] };
     },
   });
@@ -19,9 +19,9 @@ export const useSchema = (surface: string) =>
   useQuery({
     queryKey: ['observe', 'schema', surface],
     enabled: surface !== '',
-    ...gated,
+    ...protectedQueryOptions,
     staleTime: Infinity,
-    queryFn: () => held(api.GET('/observe/v1/surfaces/{surface}/schema', { params: { path: { surface } } })),
+    queryFn: () => unwrap(api.GET('/observe/v1/surfaces/{surface}/schema', { params: { path: { surface } } })),
   });
 
 /** A query, or a predefined question by name. */
@@ -30,18 +30,18 @@ export type Source =
   | { readonly question: string; readonly parameters: Readonly<Record<string, unknown>> };
 
 /** Pages of a result; all pages show the state at the time of the first one. */
-export const useAnswer = (source: Source | undefined) =>
+export const useResult = (source: Source | undefined) =>
   useInfiniteQuery({
     queryKey: ['observe', 'answer', source],
     enabled: source !== undefined,
-    ...gated,
+    ...protectedQueryOptions,
     staleTime: Infinity,
     initialPageParam: undefined as string | undefined,
     queryFn: ({ pageParam: cursor }) => {
       const next = cursor === undefined ? {} : { cursor };
       if (source && 'query' in source)
-        return held(api.POST('/observe/v1/query', { body: { ...source.query, ...next } }));
-      return held(
+        return unwrap(api.POST('/observe/v1/query', { body: { ...source.query, ...next } }));
+      return unwrap(
         api.POST('/observe/v1/questions/{name}', {
           params: { path: { name: source?.question ?? '' } },
           // The OpenAPI document leaves parameters open, because they differ by question.
@@ -51,4 +51,4 @@ export const useAnswer = (source: Source | undefined) =>
     },
     getNextPageParam: ({ next }) => next,
   });
-export type Answered = ReturnType<typeof useAnswer>;
+export type ResultQuery = ReturnType<typeof useResult>;

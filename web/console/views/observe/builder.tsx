@@ -1,23 +1,23 @@
 import type { Fault } from '../../api/fault.ts';
 import { Field } from '../../parts/index.tsx';
 import { Conditions } from './conditions.tsx';
-import { answeredNames, type Draft } from './draft.ts';
-import { Groups } from './groups.tsx';
+import { resultColumnNames, type Draft } from './draft.ts';
+import { GroupsEditor } from './groups.tsx';
 import { LineSelect, ListEditor } from './list-editor.tsx';
 import css from './observe.module.css';
 import type { Schema } from './types.ts';
 
 /** Form for a query, by the schema of its surface. */
-export function Builder(props: {
+export function QueryForm(props: {
   draft: Draft;
   schema: Schema;
-  change: (draft: Draft) => void;
+  onChange: (draft: Draft) => void;
   /** Error of the last query. */
   fault: Fault | undefined;
 }) {
-  const { draft, schema, change, fault } = props;
+  const { draft, schema, onChange, fault } = props;
   const { columns, time } = schema;
-  const set = (part: Partial<Draft>) => change({ ...draft, ...part });
+  const update = (part: Partial<Draft>) => onChange({ ...draft, ...part });
   const faultAt = (part: string) => (index: number) =>
     fault?.violations
       .filter(({ path }) => path.startsWith(`${part}[${index}]`) || path.startsWith(`${part}.${index}`))
@@ -33,7 +33,7 @@ export function Builder(props: {
               type="radio"
               name="shape"
               checked={draft.shape === 'rows'}
-              onChange={() => set({ shape: 'rows', order_by: [] })}
+              onChange={() => update({ shape: 'rows', order_by: [] })}
             />{' '}
             rows
           </label>
@@ -43,7 +43,7 @@ export function Builder(props: {
               name="shape"
               checked={draft.shape === 'groups'}
               onChange={() =>
-                set({
+                update({
                   shape: 'groups',
                   order_by: [],
                   ...(draft.aggregate.length > 0 ? {} : { aggregate: [{ fn: 'count', column: '', as: '' }] }),
@@ -53,14 +53,14 @@ export function Builder(props: {
             aggregates by group
           </label>
         </div>
-        {draft.shape === 'rows' && <Columns draft={draft} schema={schema} set={set} />}
+        {draft.shape === 'rows' && <ColumnChoice draft={draft} schema={schema} update={update} />}
       </fieldset>
       {draft.shape === 'groups' && (
-        <Groups
+        <GroupsEditor
           draft={draft}
           columns={columns}
           time={time}
-          change={set}
+          change={update}
           faultAt={(part, index) => faultAt(part)(index)}
         />
       )}
@@ -68,16 +68,16 @@ export function Builder(props: {
         draft={draft}
         columns={columns}
         time={time}
-        change={(where) => set({ where })}
+        onChange={(where) => update({ where })}
         faultAt={faultAt('where')}
       />
       <ListEditor
         title="Order by"
-        one="order"
+        itemName="order"
         items={draft.order_by}
-        change={(order_by) => set({ order_by })}
-        most={4}
-        fresh={() => ({ column: answeredNames(draft, columns)[0] ?? '', direction: 'desc' })}
+        onChange={(order_by) => update({ order_by })}
+        maxItems={4}
+        createItem={() => ({ column: resultColumnNames(draft, columns)[0] ?? '', direction: 'desc' })}
         faultAt={faultAt('order_by')}
       >
         {(order, setOrder, name) => (
@@ -85,7 +85,7 @@ export function Builder(props: {
             <LineSelect
               label={`Column of ${name}`}
               value={order.column}
-              of={answeredNames(draft, columns)}
+              of={resultColumnNames(draft, columns)}
               choose={(column) => setOrder({ column })}
             />
             <LineSelect
@@ -114,7 +114,7 @@ export function Builder(props: {
               max={1000}
               placeholder="100"
               value={draft.limit}
-              onChange={({ target }) => set({ limit: target.value })}
+              onChange={({ target }) => update({ limit: target.value })}
             />
           )}
         </Field>
@@ -123,8 +123,8 @@ export function Builder(props: {
   );
 }
 
-function Columns(props: { draft: Draft; schema: Schema; set: (part: Partial<Draft>) => void }) {
-  const { draft, schema, set } = props;
+function ColumnChoice(props: { draft: Draft; schema: Schema; update: (part: Partial<Draft>) => void }) {
+  const { draft, schema, update } = props;
   const { select } = draft;
   return (
     <details open={select.length > 0}>
@@ -138,7 +138,7 @@ function Columns(props: { draft: Draft; schema: Schema; set: (part: Partial<Draf
               type="checkbox"
               checked={select.includes(name)}
               onChange={({ target }) =>
-                set({
+                update({
                   select: target.checked ? [...select, name] : select.filter((one) => one !== name),
                 })
               }

@@ -1,8 +1,8 @@
-import { formatNano, formatNumber, formatTime } from '../../parts/format.ts';
+import { formatNanodollars, formatNumber, formatTime } from '../../parts/format.ts';
 import css from './observe.module.css';
 import type { ResultColumn } from './types.ts';
 
-const longest = 240;
+const maxTextLength = 240;
 
 /** A value, formatted by the type and unit of its column. */
 export function Cell({ column, value }: { column: ResultColumn; value: unknown }) {
@@ -21,10 +21,10 @@ export function Cell({ column, value }: { column: ResultColumn; value: unknown }
     );
   // Integers beyond 2^53 are strings.
   if (column.unit === 'nanousd' && (typeof value === 'number' || typeof value === 'string'))
-    return /^-?\d+$/.test(`${value}`) ? formatNano(value) : `${value}`;
+    return /^-?\d+$/.test(`${value}`) ? formatNanodollars(value) : `${value}`;
   if (typeof value === 'number') return formatNumber(value, 3);
   const text = typeof value === 'string' ? value : JSON.stringify(value);
-  if (text.length <= longest) return <span className={css['value']}>{text}</span>;
+  if (text.length <= maxTextLength) return <span className={css['value']}>{text}</span>;
   return (
     <details className={css['value']}>
       <summary>{text.slice(0, 120)} ...</summary>

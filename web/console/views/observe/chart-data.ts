@@ -8,37 +8,37 @@ export interface ChartChoice {
   readonly draw: 'line' | 'points' | 'bars';
 }
 /** Maximum number of lines that can be told apart. */
-export const mostLines = 6;
+export const maxLines = 6;
 
-const isFigure = ({ type }: ResultColumn) => type === 'integer' || type === 'number';
-export const figures = (columns: readonly ResultColumn[]) => columns.filter(isFigure);
-export const axes = (columns: readonly ResultColumn[]) =>
-  columns.filter((column) => column.type === 'time' || isFigure(column));
+const isNumeric = ({ type }: ResultColumn) => type === 'integer' || type === 'number';
+export const numericColumns = (columns: readonly ResultColumn[]) => columns.filter(isNumeric);
+export const axisColumns = (columns: readonly ResultColumn[]) =>
+  columns.filter((column) => column.type === 'time' || isNumeric(column));
 
 /** Default chart of a result; undefined when it has no numeric column. */
-export function usualChoice(columns: readonly ResultColumn[]): ChartChoice | undefined {
+export function defaultChart(columns: readonly ResultColumn[]): ChartChoice | undefined {
   const time = columns.find(({ type }) => type === 'time');
-  const [first] = figures(columns);
+  const [first] = numericColumns(columns);
   // Durations, sizes and costs are preferred to counts.
-  const figure =
-    figures(columns).find(({ unit }) => /^(?:ms|tokens|bytes|nanousd)/.test(unit ?? '')) ?? first;
-  if (!figure) return undefined;
-  return { x: time?.name ?? '', y: figure.name, draw: time ? 'line' : 'bars' };
+  const column =
+    numericColumns(columns).find(({ unit }) => /^(?:ms|tokens|bytes|nanousd)/.test(unit ?? '')) ?? first;
+  if (!column) return undefined;
+  return { x: time?.name ?? '', y: column.name, draw: time ? 'line' : 'bars' };
 }
 
 /** Props for `Chart`, and the number of omitted lines. */
-interface Drawn {
+interface ChartData {
   readonly label: string;
   readonly x: readonly number[];
   readonly xKind?: 'number' | 'time';
   readonly xNames?: readonly string[];
   readonly xLabel: string;
   readonly yLabel: string;
-  readonly series: readonly Line[];
+  readonly series: readonly ChartLine[];
   /** Number of lines that are not drawn. */
   readonly omitted: number;
 }
-interface Line {
+interface ChartLine {
   readonly name: string;
   readonly draw: ChartChoice['draw'];
   readonly values: readonly (number | null)[];
@@ -56,68 +56,68 @@ export function chartOf(
   columns: readonly ResultColumn[],
   rows: readonly (readonly unknown[])[],
   choice: ChartChoice,
-): Drawn | undefined {
+): ChartData | undefined {
   const at = (name: string) => columns.findIndex((column) => column.name === name);
   const y = columns[at(choice.y)];
   if (!y) return undefined;
-  const grouped = (query.group_by ?? []).map((group) => (typeof group === 'string' ? group : group.column));
-  const named = grouped.filter((name) => name !== choice.x && at(name) >= 0);
-  const nameOf = (row: readonly unknown[]) => named.map((name) => shownName(row[at(name)])).join(' · ');
+  const groupNames = (query.group_by ?? []).map((group) => (typeof group === 'string' ? group : group.column));
+  const groupColumns = groupNames.filter((name) => name !== choice.x && at(name) >= 0);
+  const nameOf = (row: readonly unknown[]) => groupColumns.map((name) => displayName(row[at(name)])).join(' · ');
   const yLabel = y.unit === undefined ? y.name : `${y.name} (${y.unit})`;
   const x = columns[at(choice.x)];
-  const about = { yLabel, label: `${y.name} of ${rows.length} rows${x ? ` by ${x.name}` : ''}` };
+  const labels = { yLabel, label: `${y.name} of ${rows.length} rows${x ? ` by ${x.name}` : ''}` };
   if (!x) {
     const firstText = columns.find(({ type }) => type === 'text' || type === 'flag');
     const names = rows.map((row, index) =>
-      named.length > 0 ? nameOf(row) : firstText ? shownName(row[at(firstText.name)]) : String(index + 1),
+      groupColumns.length > 0 ? nameOf(row) : firstText ? displayName(row[at(firstText.name)]) : String(index + 1),
     );
     return {
-      ...about,
+      ...labels,
       x: rows.map((_, index) => index),
       xNames: names,
-      xLabel: named.length > 0 ? named.join(', ') : (firstText?.name ?? 'row'),
+      xLabel: groupColumns.length > 0 ? groupColumns.join(', ') : (firstText?.name ?? 'row'),
       series: [{ name: y.name, draw: choice.draw, values: rows.map((row) => numberOf(row[at(y.name)])) }],
       omitted: 0,
     };
   }
-  const place = (row: readonly unknown[]): number | null =>
+  const xValue = (row: readonly unknown[]): number | null =>
     x.type === 'time' ? Date.parse(String(row[at(x.name)])) || null : numberOf(row[at(x.name)]);
-  const placed = rows.flatMap((row) => {
-    const where = place(row);
-    return where === null ? [] : [{ where, row }];
+  const rowsWithX = rows.flatMap((row) => {
+    const xOfRow = xValue(row);
+    return xOfRow === null ? [] : [{ xOfRow, row }];
   });
   const axis = {
-    ...about,
+    ...labels,
     xKind: x.type === 'time' ? ('time' as const) : ('number' as const),
     xLabel: x.unit === undefined ? x.name : `${x.name} (${x.unit})`,
   };
-  if (named.length === 0)
+  if (groupColumns.length === 0)
     return {
       ...axis,
-      x: placed.map(({ where }) => where),
+      x: rowsWithX.map(({ xOfRow }) => xOfRow),
       series: [
-        { name: y.name, draw: choice.draw, values: placed.map(({ row }) => numberOf(row[at(y.name)])) },
+        { name: y.name, draw: choice.draw, values: rowsWithX.map(({ row }) => numberOf(row[at(y.name)])) },
       ],
       omitted: 0,
     };
-  const places = [...new Set(placed.map(({ where }) => where))].sort((a, b) => a - b);
+  const xValues = [...new Set(rowsWithX.map(({ xOfRow }) => xOfRow))].sort((a, b) => a - b);
   const lines = new Map<string, (number | null)[]>();
-  for (const { where, row } of placed) {
+  for (const { xOfRow, row } of rowsWithX) {
     const name = nameOf(row);
-    const values = lines.get(name) ?? places.map(() => null);
+    const values = lines.get(name) ?? xValues.map(() => null);
     lines.set(name, values);
-    values[places.indexOf(where)] = numberOf(row[at(y.name)]);
+    values[xValues.indexOf(xOfRow)] = numberOf(row[at(y.name)]);
   }
-  const sizeOf = (values: readonly (number | null)[]) =>
+  const lineTotal = (values: readonly (number | null)[]) =>
     values.reduce<number>((sum, value) => sum + (value ?? 0), 0);
-  const series: Line[] = [...lines]
-    .sort(([, a], [, b]) => sizeOf(b) - sizeOf(a))
-    .slice(0, mostLines)
+  const series: ChartLine[] = [...lines]
+    .sort(([, a], [, b]) => lineTotal(b) - lineTotal(a))
+    .slice(0, maxLines)
     .map(([name, values]) => ({ name, draw: choice.draw, values }));
-  return { ...axis, x: places, series, omitted: lines.size - series.length };
+  return { ...axis, x: xValues, series, omitted: lines.size - series.length };
 }
 
-function shownName(value: unknown): string {
+function displayName(value: unknown): string {
   if (value === null || value === undefined || value === '') return 'none';
   if (typeof value === 'string' && /^\d{4}-\d\d-\d\dT.*Z$/.test(value)) return formatTime(value);
   return typeof value === 'string' ? value : JSON.stringify(value);

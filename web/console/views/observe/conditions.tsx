@@ -3,7 +3,7 @@ import { LineSelect, ListEditor } from './list-editor.tsx';
 import css from './observe.module.css';
 import type { SurfaceColumn } from './types.ts';
 
-const said: Readonly<Record<string, string>> = {
+const operatorLabels: Readonly<Record<string, string>> = {
   eq: '= is',
   ne: '≠ is not',
   lt: '< below',
@@ -22,19 +22,19 @@ export function Conditions(props: {
   draft: Draft;
   columns: readonly SurfaceColumn[];
   time: string;
-  change: (where: Draft['where']) => void;
+  onChange: (where: Draft['where']) => void;
   faultAt: (index: number) => string | undefined;
 }) {
-  const { draft, columns, time, change, faultAt } = props;
+  const { draft, columns, time, onChange, faultAt } = props;
   const columnOf = (name: string) => columns.find((column) => column.name === name);
   return (
     <ListEditor
       title="Where"
-      one="condition"
+      itemName="condition"
       items={draft.where}
-      change={change}
-      most={20}
-      fresh={() => ({ column: time, op: 'gte', value: '-24h' })}
+      onChange={onChange}
+      maxItems={20}
+      createItem={() => ({ column: time, op: 'gte', value: '-24h' })}
       faultAt={faultAt}
     >
       {(condition, set, name) => {
@@ -46,15 +46,15 @@ export function Conditions(props: {
               value={condition.column}
               of={columns.filter(({ operators }) => operators.length > 0).map((one) => one.name)}
               choose={(next) => {
-                const known = columnOf(next)?.operators ?? [];
-                const op = known.includes(condition.op) ? condition.op : (known[0] ?? '');
+                const operators = columnOf(next)?.operators ?? [];
+                const op = operators.includes(condition.op) ? condition.op : (operators[0] ?? '');
                 set({ column: next, op, value: valueFor(columnOf(next), op, condition.value) });
               }}
             />
             <LineSelect
               label={`Operator of ${name}`}
               value={condition.op}
-              of={(column?.operators ?? []).map((op) => [op, said[op] ?? op] as const)}
+              of={(column?.operators ?? []).map((op) => [op, operatorLabels[op] ?? op] as const)}
               choose={(op) => set({ op, value: valueFor(column, op, condition.value) })}
             />
             <Value

@@ -5,18 +5,18 @@ import type { Envelope } from './types.ts';
 
 /** What a result covers: number of rows, time range, gaps and redactions. */
 export function Coverage({ envelope, shown }: { envelope: Envelope; shown: number }) {
-  const { coverage, redactions, warnings, as_of: at, elapsed_ms: took, truncated } = envelope;
+  const { coverage, redactions, warnings, as_of: asOf, elapsed_ms: elapsedMs, truncated } = envelope;
   const { from, to, gaps, denominator } = coverage;
-  const partly = Object.entries(denominator?.with_value ?? {}).filter(
+  const partialColumns = Object.entries(denominator?.with_value ?? {}).filter(
     ([, count]) => count < (denominator?.rows ?? 0),
   );
   return (
     <>
       {(warnings.length > 0 || gaps.length > 0 || redactions.length > 0) && (
         <ul className={css['notes']} aria-label="Warnings, gaps and redactions">
-          {warnings.map((said) => (
-            <li key={said}>
-              <Badge tone="warn">warning</Badge> {said}
+          {warnings.map((warning) => (
+            <li key={warning}>
+              <Badge tone="warn">warning</Badge> {warning}
             </li>
           ))}
           {gaps.map((gap) => (
@@ -40,14 +40,14 @@ export function Coverage({ envelope, shown }: { envelope: Envelope; shown: numbe
             `${formatNumber(shown)} shown${truncated ? ', more available' : ''}${denominator ? `; the query covers ${formatNumber(denominator.rows)}` : ''}`,
           ],
           ['Covers', from !== null && to !== null ? `${formatTime(from)} to ${formatTime(to)}` : 'no rows'],
-          ['As of', `${formatTime(at)}, answered in ${formatMs(took)}`],
+          ['As of', `${formatTime(asOf)}, answered in ${formatMs(elapsedMs)}`],
         ]}
       />
-      {denominator && partly.length > 0 && (
+      {denominator && partialColumns.length > 0 && (
         <details>
           <summary>Columns without a value in some rows</summary>
           <Facts
-            facts={partly.map(([name, count]) => [
+            facts={partialColumns.map(([name, count]) => [
               name,
               `${formatNumber(count)} of ${formatNumber(denominator.rows)} rows`,
             ])}

@@ -23,45 +23,45 @@ export const emptyDraft = (surface: string): Draft => ({
   limit: '',
 });
 
-type Open = Readonly<Record<string, unknown>>;
-const isOpen = (value: unknown): value is Open => typeof value === 'object' && value !== null;
-const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? (value as unknown[]) : []);
-const text = (value: unknown): string => (typeof value === 'string' ? value : '');
+type UnknownRecord = Readonly<Record<string, unknown>>;
+const isRecord = (value: unknown): value is UnknownRecord => typeof value === 'object' && value !== null;
+const arrayOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? (value as unknown[]) : []);
+const stringOf = (value: unknown): string => (typeof value === 'string' ? value : '');
 
 /** Converts a query, possibly written by hand, to a draft. Members that the form does not have are dropped. */
 export function draftOf(query: unknown): Draft {
-  const of = isOpen(query) ? query : {};
+  const record = isRecord(query) ? query : {};
   const objects = (name: string) =>
-    listOf(of[name]).map((element): Open => (isOpen(element) ? element : { column: element }));
-  const hasGroups = of['group_by'] !== undefined || of['aggregate'] !== undefined;
+    arrayOf(record[name]).map((element): UnknownRecord => (isRecord(element) ? element : { column: element }));
+  const hasGroups = record['group_by'] !== undefined || record['aggregate'] !== undefined;
   return {
-    surface: text(of['surface']),
+    surface: stringOf(record['surface']),
     shape: hasGroups ? 'groups' : 'rows',
-    select: listOf(of['select']).map(text),
+    select: arrayOf(record['select']).map(stringOf),
     where: objects('where').map((one) => ({
-      column: text(one['column']),
-      op: text(one['op']),
-      value: shown(one['value']),
+      column: stringOf(one['column']),
+      op: stringOf(one['op']),
+      value: valueText(one['value']),
     })),
     group_by: objects('group_by').map((one) => ({
-      column: text(one['column']),
-      bucket: text(one['bucket']),
+      column: stringOf(one['column']),
+      bucket: stringOf(one['bucket']),
     })),
     aggregate: objects('aggregate').map((one) => ({
-      fn: text(one['fn']),
-      column: text(one['column']),
-      as: text(one['as']),
+      fn: stringOf(one['fn']),
+      column: stringOf(one['column']),
+      as: stringOf(one['as']),
     })),
     order_by: objects('order_by').map((one) => ({
-      column: text(one['column']),
-      direction: text(one['direction']) || 'asc',
+      column: stringOf(one['column']),
+      direction: stringOf(one['direction']) || 'asc',
     })),
-    limit: of['limit'] === undefined ? '' : shown(of['limit']),
+    limit: record['limit'] === undefined ? '' : valueText(record['limit']),
   };
 }
 
 /** Text of a value: lists of simple values are joined with commas, other lists are JSON. */
-function shown(value: unknown): string {
+function valueText(value: unknown): string {
   if (Array.isArray(value))
     return value.every(
       (one) => typeof one === 'number' || (typeof one === 'string' && !/[,[\]"]|^\s|\s$/.test(one)),
@@ -94,39 +94,39 @@ export function queryOf(draft: Draft, columns: readonly SurfaceColumn[]): Query 
       }));
   }
   if (order_by.length > 0) query['order_by'] = order_by;
-  if (limit.trim() !== '') query['limit'] = numberOr(limit);
+  if (limit.trim() !== '') query['limit'] = numberOrText(limit);
   return query as unknown as Query;
 }
 
 type Value = string | number | boolean;
 
-function valueOf(typed: string, op: string, type: SurfaceColumn['type'] | undefined): Value | Value[] {
-  const one = (value: string): Value => {
+function valueOf(text: string, op: string, type: SurfaceColumn['type'] | undefined): Value | Value[] {
+  const convert = (value: string): Value => {
     if (type === 'flag') return value === 'true' || (value === 'false' ? false : value);
-    return type === 'integer' || type === 'number' ? numberOr(value) : value;
+    return type === 'integer' || type === 'number' ? numberOrText(value) : value;
   };
-  if (op === 'is_null') return typed !== 'false';
-  if (op !== 'in' && op !== 'not_in') return one(typed);
-  if (typed.trim().startsWith('['))
+  if (op === 'is_null') return text !== 'false';
+  if (op !== 'in' && op !== 'not_in') return convert(text);
+  if (text.trim().startsWith('['))
     try {
-      return JSON.parse(typed) as Value[];
+      return JSON.parse(text) as Value[];
     } catch {
       // Not JSON: plain text that starts with a bracket.
     }
-  return typed
+  return text
     .split(',')
     .map((value) => value.trim())
     .filter((value) => value !== '')
-    .map(one);
+    .map(convert);
 }
 
-const numberOr = (typed: string): Value => {
-  const value = typed.trim() === '' ? Number.NaN : Number(typed);
-  return Number.isFinite(value) ? value : typed;
+const numberOrText = (text: string): Value => {
+  const value = text.trim() === '' ? Number.NaN : Number(text);
+  return Number.isFinite(value) ? value : text;
 };
 
 /** Column names of the result, for `order_by`. */
-export function answeredNames(draft: Draft, columns: readonly SurfaceColumn[]): string[] {
+export function resultColumnNames(draft: Draft, columns: readonly SurfaceColumn[]): string[] {
   if (draft.shape === 'rows') return columns.map(({ name }) => name);
   return [
     ...draft.group_by.map(({ column }) => column),

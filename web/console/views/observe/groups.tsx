@@ -4,7 +4,7 @@ import css from './observe.module.css';
 import type { SurfaceColumn } from './types.ts';
 
 /** Columns to group by, and the aggregates of each group. */
-export function Groups(props: {
+export function GroupsEditor(props: {
   draft: Draft;
   columns: readonly SurfaceColumn[];
   time: string;
@@ -17,11 +17,11 @@ export function Groups(props: {
     <>
       <ListEditor
         title="Group by"
-        one="group"
+        itemName="group"
         items={draft.group_by}
-        change={(group_by) => change({ group_by })}
-        most={4}
-        fresh={() => ({ column: time, bucket: 'hour' })}
+        onChange={(group_by) => change({ group_by })}
+        maxItems={4}
+        createItem={() => ({ column: time, bucket: 'hour' })}
         faultAt={(index) => faultAt('group_by', index)}
       >
         {(group, set, name) => (
@@ -50,11 +50,11 @@ export function Groups(props: {
       </ListEditor>
       <ListEditor
         title="Aggregates"
-        one="aggregate"
+        itemName="aggregate"
         items={draft.aggregate}
-        change={(aggregate) => change({ aggregate })}
-        most={10}
-        fresh={() => ({ fn: 'count', column: '', as: '' })}
+        onChange={(aggregate) => change({ aggregate })}
+        maxItems={10}
+        createItem={() => ({ fn: 'count', column: '', as: '' })}
         faultAt={(index) => faultAt('aggregate', index)}
       >
         {(aggregate, set, name) => (
@@ -64,8 +64,8 @@ export function Groups(props: {
               value={aggregate.column}
               of={[['', 'all rows'], ...columns.map((column) => column.name)]}
               choose={(column) => {
-                const known = columnOf(column)?.aggregates ?? ['count'];
-                set({ column, fn: known.includes(aggregate.fn) ? aggregate.fn : (known.at(-1) ?? 'count') });
+                const allowed = columnOf(column)?.aggregates ?? ['count'];
+                set({ column, fn: allowed.includes(aggregate.fn) ? aggregate.fn : (allowed.at(-1) ?? 'count') });
               }}
             />
             <LineSelect

@@ -1,5 +1,5 @@
 import { Link, Route, Switch, useLocation } from 'wouter';
-import { GatedFault } from '../../parts/gated.tsx';
+import { ProtectedRouteFault } from '../../parts/gated.tsx';
 import { Empty, Loading, Page, Panel, Tabs } from '../../parts/index.tsx';
 import { useSurfaces } from './asking.ts';
 import css from './observe.module.css';
@@ -17,42 +17,42 @@ const tabs = [
 /** Read-only queries over the recorded activity of the host. */
 export default function Observe() {
   const [location, navigate] = useLocation();
-  const all = useSurfaces();
+  const surfacesQuery = useSurfaces();
   const chosen = tabs.findLast(({ path }) => location.startsWith(path))?.name ?? 'query';
   return (
     <Page
       title="Observe"
       lead="Query the recorded activity of the host. Queries are read-only, and no data leaves the host."
     >
-      {all.isPending && <Loading what="the surfaces" />}
-      {all.isError && (
+      {surfacesQuery.isPending && <Loading what="the surfaces" />}
+      {surfacesQuery.isError && (
         <Panel>
-          <GatedFault what="the recorded activity" error={all.error} retry={() => void all.refetch()} />
+          <ProtectedRouteFault what="the recorded activity" error={surfacesQuery.error} retry={() => void surfacesQuery.refetch()} />
         </Panel>
       )}
-      {all.data && (
+      {surfacesQuery.data && (
         <Tabs
           label="Observe"
           tabs={tabs}
-          chosen={chosen}
-          choose={(name) => navigate(tabs.find((tab) => tab.name === name)?.path ?? '')}
+          selected={chosen}
+          onSelect={(name) => navigate(tabs.find((tab) => tab.name === name)?.path ?? '')}
         >
           <div className={css['tab']}>
             <Switch>
               <Route path="/console/observe/questions/:name">
-                {({ name }) => <Asked key={name} name={name} questions={all.data.questions} />}
+                {({ name }) => <QuestionPage key={name} name={name} questions={surfacesQuery.data.questions} />}
               </Route>
               <Route path="/console/observe/questions">
-                <QuestionList questions={all.data.questions} />
+                <QuestionList questions={surfacesQuery.data.questions} />
               </Route>
               <Route path="/console/observe/surfaces/:name">
                 {({ name }) => <SurfaceView name={name} />}
               </Route>
               <Route path="/console/observe/surfaces">
-                <SurfaceList surfaces={all.data.surfaces} />
+                <SurfaceList surfaces={surfacesQuery.data.surfaces} />
               </Route>
               <Route>
-                <QueryView surfaces={all.data.surfaces} />
+                <QueryView surfaces={surfacesQuery.data.surfaces} />
               </Route>
             </Switch>
           </div>
@@ -62,7 +62,7 @@ export default function Observe() {
   );
 }
 
-function Asked({ name, questions }: { name: string; questions: readonly Question[] }) {
+function QuestionPage({ name, questions }: { name: string; questions: readonly Question[] }) {
   const question = questions.find((one) => one.name === name);
   return (
     <>

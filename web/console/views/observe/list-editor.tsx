@@ -6,31 +6,31 @@ import css from './observe.module.css';
 export function ListEditor<Item>(props: {
   title: string;
   /** Name of an item for its buttons, for example `condition`. */
-  one: string;
+  itemName: string;
   items: readonly Item[];
-  change: (items: readonly Item[]) => void;
-  fresh: () => Item;
-  most: number;
+  onChange: (items: readonly Item[]) => void;
+  createItem: () => Item;
+  maxItems: number;
   /** Validation message of an item. */
   faultAt: (index: number) => string | undefined;
-  children: (item: Item, set: (change: Partial<Item>) => void, name: string) => ReactNode;
+  children: (item: Item, updateItem: (onChange: Partial<Item>) => void, name: string) => ReactNode;
 }) {
-  const { title, one, items, change, fresh, most, faultAt, children } = props;
+  const { title, itemName, items, onChange, createItem, maxItems, faultAt, children } = props;
   return (
     <fieldset className={css['list']}>
       <legend>{title}</legend>
       {items.map((item, index) => {
-        const name = `${one} ${index + 1}`;
-        const set = (next: Partial<Item>) =>
-          change(items.map((it, n) => (n === index ? { ...it, ...next } : it)));
+        const name = `${itemName} ${index + 1}`;
+        const updateItem = (next: Partial<Item>) =>
+          onChange(items.map((it, n) => (n === index ? { ...it, ...next } : it)));
         return (
           // oxlint-disable-next-line react/no-array-index-key -- items have no key other than their index
           <div key={index}>
             <div className={css['line']}>
-              {children(item, set, name)}
+              {children(item, updateItem, name)}
               <Button
                 aria-label={`Remove ${name}`}
-                onClick={() => change(items.filter((_, n) => n !== index))}
+                onClick={() => onChange(items.filter((_, n) => n !== index))}
               >
                 Remove
               </Button>
@@ -39,10 +39,10 @@ export function ListEditor<Item>(props: {
           </div>
         );
       })}
-      {items.length < most && (
+      {items.length < maxItems && (
         <div>
-          <Button onClick={() => change([...items, fresh()])}>
-            Add {/^[aeiou]/.test(one) ? 'an' : 'a'} {one}
+          <Button onClick={() => onChange([...items, createItem()])}>
+            Add {/^[aeiou]/.test(itemName) ? 'an' : 'a'} {itemName}
           </Button>
         </div>
       )}
@@ -57,9 +57,9 @@ export function LineSelect(props: {
   of: readonly (string | readonly [value: string, said: string])[];
   choose: (value: string) => void;
 }) {
-  const { label, value, of, choose } = props;
-  const options = of.map((one) => (typeof one === 'string' ? ([one, one] as const) : one));
-  const known = options.some(([name]) => name === value);
+  const { label, value, of: choices, choose } = props;
+  const options = choices.map((itemName) => (typeof itemName === 'string' ? ([itemName, itemName] as const) : itemName));
+  const isListed = options.some(([name]) => name === value);
   return (
     <select
       aria-label={label}
@@ -67,10 +67,10 @@ export function LineSelect(props: {
       value={value}
       onChange={({ target }) => choose(target.value)}
     >
-      {!known && <option value={value}>{value === '' ? 'choose ...' : value}</option>}
-      {options.map(([name, said]) => (
+      {!isListed && <option value={value}>{value === '' ? 'choose ...' : value}</option>}
+      {options.map(([name, label]) => (
         <option key={name} value={name}>
-          {said}
+          {label}
         </option>
       ))}
     </select>

@@ -1,38 +1,38 @@
 import type { Query } from './types.ts';
 
-export interface Narrowing {
-  readonly what: string;
+export interface NarrowerQuery {
+  readonly label: string;
   readonly query: Query;
 }
 
 /** Narrower variants of a query that took too long or returned too much. @param time time column of the surface */
-export function narrowings(query: Query, time: string): Narrowing[] {
+export function narrowerQueries(query: Query, time: string): NarrowerQuery[] {
   const { where = [], aggregate = [], group_by: groups = [], order_by: _, ...rest } = query;
   const others = where.filter(({ column, op }) => !(column === time && op.startsWith('g')));
   const from = where.find(({ column, op }) => column === time && op.startsWith('g'))?.value;
-  const ways: Narrowing[] = spans
+  const variants: NarrowerQuery[] = timeRanges
     .filter(({ value }) => hoursOf(value) < hoursOf(from))
-    .map(({ value, what }) => ({
-      what,
+    .map(({ value, label }) => ({
+      label,
       query: { ...query, where: [...others, { column: time, op: 'gte', value }] },
     }));
-  const light = aggregate.filter(({ fn }) => !/^p\d|distinct/.test(fn));
-  if (light.length > 0 && light.length < aggregate.length)
-    ways.push({
-      what: 'without percentiles and distinct counts',
+  const cheapAggregates = aggregate.filter(({ fn }) => !/^p\d|distinct/.test(fn));
+  if (cheapAggregates.length > 0 && cheapAggregates.length < aggregate.length)
+    variants.push({
+      label: 'without percentiles and distinct counts',
       // Without order_by, because it may name a removed aggregate.
-      query: { ...rest, where, aggregate: light, ...(groups.length > 0 ? { group_by: groups } : {}) },
+      query: { ...rest, where, aggregate: cheapAggregates, ...(groups.length > 0 ? { group_by: groups } : {}) },
     });
   const limit = query.limit ?? 100;
   if (limit > 20)
-    ways.push({ what: 'fewer rows per page', query: { ...query, limit: Math.ceil(limit / 5) } });
-  return ways;
+    variants.push({ label: 'fewer rows per page', query: { ...query, limit: Math.ceil(limit / 5) } });
+  return variants;
 }
 
-const spans = [
-  { value: '-7d', what: 'only the last 7 days' },
-  { value: '-24h', what: 'only the last 24 hours' },
-  { value: '-1h', what: 'only the last hour' },
+const timeRanges = [
+  { value: '-7d', label: 'only the last 7 days' },
+  { value: '-24h', label: 'only the last 24 hours' },
+  { value: '-1h', label: 'only the last hour' },
 ];
 const unitHours: Readonly<Record<string, number>> = { s: 1 / 3600, m: 1 / 60, h: 1, d: 24 };
 

@@ -3,57 +3,57 @@ import { useSearchParams } from 'wouter';
 import { errorMessage } from '../../../../src/util/error-message.ts';
 import { asFault } from '../../api/fault.ts';
 import { CodeEditor, type Diagnostic } from '../../parts/code-editor.tsx';
-import { GatedFault } from '../../parts/gated.tsx';
+import { ProtectedRouteFault } from '../../parts/gated.tsx';
 import { Button, Field, Loading, Panel, Row } from '../../parts/index.tsx';
 import { useUrlState } from '../../parts/url-state.ts';
-import { useAnswer, useSchema } from './asking.ts';
-import { Builder } from './builder.tsx';
+import { useResult, useSchema } from './asking.ts';
+import { QueryForm } from './builder.tsx';
 import { draftOf, emptyDraft, queryOf } from './draft.ts';
-import { narrowings } from './narrow.ts';
+import { narrowerQueries } from './narrow.ts';
 import css from './observe.module.css';
 import { Result } from './result.tsx';
 import type { Query, Surface } from './types.ts';
 
 /** Parses JSON; returns the value or the error message. */
-function parsed(text: string): { readonly value?: unknown; readonly wrong?: string } {
+function parseJson(text: string): { readonly value?: unknown; readonly error?: string } {
   try {
     return { value: JSON.parse(text) as unknown };
   } catch (error) {
-    return { wrong: errorMessage(error) };
+    return { error: errorMessage(error) };
   }
 }
 
-const pretty = (query: unknown): string => JSON.stringify(query, null, 2);
+const formatJson = (query: unknown): string => JSON.stringify(query, null, 2);
 
 /** A query as a form or as JSON. The last query run is in the URL, so links and reloads run it again. */
 export function QueryView({ surfaces }: { surfaces: readonly Surface[] }) {
   const [search, setSearch] = useSearchParams();
   const [form, setForm] = useUrlState('form', 'fields');
-  const written = search.get('q');
-  const asked = written === null ? undefined : parsed(written);
+  const urlQuery = search.get('q');
+  const urlQueryParsed = urlQuery === null ? undefined : parseJson(urlQuery);
   const [draft, setDraft] = useState(() => {
-    const kept = draftOf(asked?.value);
-    return kept.surface === '' ? emptyDraft(search.get('surface') ?? surfaces[0]?.name ?? '') : kept;
+    const initialDraft = draftOf(urlQueryParsed?.value);
+    return initialDraft.surface === '' ? emptyDraft(search.get('surface') ?? surfaces[0]?.name ?? '') : initialDraft;
   });
-  const [text, setText] = useState(() => pretty(asked?.value ?? { surface: draft.surface }));
+  const [text, setText] = useState(() => formatJson(urlQueryParsed?.value ?? { surface: draft.surface }));
   const schema = useSchema(draft.surface);
-  const answered = useAnswer(asked?.value === undefined ? undefined : { query: asked.value as Query });
-  const fault = answered.error ? asFault(answered.error) : undefined;
+  const result = useResult(urlQueryParsed?.value === undefined ? undefined : { query: urlQueryParsed.value as Query });
+  const fault = result.error ? asFault(result.error) : undefined;
   const isJson = form === 'json';
-  const typed = parsed(text);
-  const drafted = queryOf(draft, schema.data?.columns ?? []);
+  const parsedText = parseJson(text);
+  const draftQuery = queryOf(draft, schema.data?.columns ?? []);
 
   // Also runs on back and forward navigation.
   useEffect(() => {
-    const { value } = written === null ? {} : parsed(written);
+    const { value } = urlQuery === null ? {} : parseJson(urlQuery);
     if (value === undefined) return;
     setDraft(draftOf(value));
-    setText(pretty(value));
-  }, [written]);
+    setText(formatJson(value));
+  }, [urlQuery]);
 
-  const ask = (query: unknown) => {
+  const runQuery = (query: unknown) => {
     const q = JSON.stringify(query);
-    if (q === written) void answered.refetch();
+    if (q === urlQuery) void result.refetch();
     else
       setSearch((before) => {
         const after = new URLSearchParams(before);
@@ -62,13 +62,13 @@ export function QueryView({ surfaces }: { surfaces: readonly Surface[] }) {
         return after;
       });
   };
-  const run = () => {
-    if (!isJson) ask(drafted);
-    else if (typed.wrong === undefined) ask(typed.value);
+  const submit = () => {
+    if (!isJson) runQuery(draftQuery);
+    else if (parsedText.error === undefined) runQuery(parsedText.value);
   };
-  const change = (to: string) => {
-    if (to === 'json') setText(pretty(drafted));
-    else if (typed.wrong === undefined) setDraft(draftOf(typed.value));
+  const switchForm = (to: string) => {
+    if (to === 'json') setText(formatJson(draftQuery));
+    else if (parsedText.error === undefined) setDraft(draftOf(parsedText.value));
     setForm(to);
   };
 
@@ -78,8 +78,8 @@ export function QueryView({ surfaces }: { surfaces: readonly Surface[] }) {
         title="Query"
         tools={
           <Button
-            onClick={() => change(isJson ? 'fields' : 'json')}
-            disabled={isJson && typed.wrong !== undefined}
+            onClick={() => switchForm(isJson ? 'fields' : 'json')}
+            disabled={isJson && parsedText.error !== undefined}
           >
             {isJson ? 'Edit as form' : 'Edit as JSON'}
           </Button>
@@ -93,17 +93,17 @@ export function QueryView({ surfaces }: { surfaces: readonly Surface[] }) {
               lines={24}
               value={text}
               onChange={setText}
-              onRun={run}
-              diagnostics={diagnosticsOf(typed.wrong)}
+              onRun={submit}
+              diagnostics={diagnosticsOf(parsedText.error)}
             />
-            {typed.wrong !== undefined && <p role="status">Invalid JSON: {typed.wrong}</p>}
+            {parsedText.error !== undefined && <p role="status">Invalid JSON: {parsedText.error}</p>}
           </>
         ) : (
           <form
             className={css['form']}
             onSubmit={(event) => {
               event.preventDefault();
-              run();
+              submit();
             }}
           >
             <Field label="Surface" hint={surfaces.find(({ name }) => name === draft.surface)?.description}>
@@ -121,9 +121,9 @@ export function QueryView({ surfaces }: { surfaces: readonly Surface[] }) {
             </Field>
             {schema.isLoading && <Loading what="the columns" />}
             {schema.isError && (
-              <GatedFault what="the columns" error={schema.error} retry={() => void schema.refetch()} />
+              <ProtectedRouteFault what="the columns" error={schema.error} retry={() => void schema.refetch()} />
             )}
-            {schema.data && <Builder draft={draft} schema={schema.data} change={setDraft} fault={fault} />}
+            {schema.data && <QueryForm draft={draft} schema={schema.data} onChange={setDraft} fault={fault} />}
             {/* Enter in a field runs the query. */}
             <button type="submit" hidden>
               Run
@@ -133,23 +133,23 @@ export function QueryView({ surfaces }: { surfaces: readonly Surface[] }) {
         <Row>
           <Button
             kind="primary"
-            busy={answered.isFetching && !answered.isFetchingNextPage}
-            disabled={isJson && typed.wrong !== undefined}
-            onClick={run}
+            busy={result.isFetching && !result.isFetchingNextPage}
+            disabled={isJson && parsedText.error !== undefined}
+            onClick={submit}
           >
             Run
           </Button>
-          {written === null && <span className={css['muted']}>No query has run yet.</span>}
+          {urlQuery === null && <span className={css['muted']}>No query has run yet.</span>}
         </Row>
       </Panel>
-      {asked?.wrong !== undefined && (
-        <p role="alert">The query in this page's address is not valid JSON: {asked.wrong}</p>
+      {urlQueryParsed?.error !== undefined && (
+        <p role="alert">The query in this page's address is not valid JSON: {urlQueryParsed.error}</p>
       )}
       <Result
-        answered={answered}
-        whenTooMuch={
-          asked?.value !== undefined && (
-            <Narrower query={asked.value as Query} time={schema.data?.time} ask={ask} />
+        result={result}
+        tooLargeHint={
+          urlQueryParsed?.value !== undefined && (
+            <NarrowerQueries query={urlQueryParsed.value as Query} time={schema.data?.time} runQuery={runQuery} />
           )
         }
       />
@@ -158,20 +158,20 @@ export function QueryView({ surfaces }: { surfaces: readonly Surface[] }) {
 }
 
 /** Diagnostic at the position that the parser's message names. */
-function diagnosticsOf(wrong: string | undefined): Diagnostic[] {
-  if (wrong === undefined) return [];
-  const [, line, column] = /line (\d+) column (\d+)/.exec(wrong) ?? [];
-  return [{ line: Number(line ?? 1), column: Number(column ?? 1), severity: 'error', message: wrong }];
+function diagnosticsOf(error: string | undefined): Diagnostic[] {
+  if (error === undefined) return [];
+  const [, line, column] = /line (\d+) column (\d+)/.exec(error) ?? [];
+  return [{ line: Number(line ?? 1), column: Number(column ?? 1), severity: 'error', message: error }];
 }
 
-function Narrower(props: { query: Query; time: string | undefined; ask: (query: Query) => void }) {
-  const { query, time, ask } = props;
+function NarrowerQueries(props: { query: Query; time: string | undefined; runQuery: (query: Query) => void }) {
+  const { query, time, runQuery } = props;
   if (time === undefined) return null;
   return (
     <Panel title="Narrow the query">
       <Row>
-        {narrowings(query, time).map(({ what, query: less }) => (
-          <Button key={what} onClick={() => ask(less)}>
+        {narrowerQueries(query, time).map(({ label: what, query: narrower }) => (
+          <Button key={what} onClick={() => runQuery(narrower)}>
             Try {what}
           </Button>
         ))}

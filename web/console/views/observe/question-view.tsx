@@ -2,36 +2,36 @@ import { useState } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import { asFault } from '../../api/fault.ts';
 import { Button, Empty, Field, Panel } from '../../parts/index.tsx';
-import { useAnswer } from './asking.ts';
+import { useResult } from './asking.ts';
 import css from './observe.module.css';
 import { Result } from './result.tsx';
 import type { Parameter, Query, Question } from './types.ts';
 
-const prefix = 'p.';
+const parameterPrefix = 'p.';
 
 /** A predefined question; its parameters are kept in the URL. */
 export function QuestionView({ question }: { question: Question }) {
   const [search, setSearch] = useSearchParams();
   const { properties = {}, required = [] } = question.parameters;
-  const given = Object.fromEntries(
+  const urlParameters = Object.fromEntries(
     Object.keys(properties).flatMap((name) => {
-      const value = search.get(prefix + name);
+      const value = search.get(parameterPrefix + name);
       return value === null || value === '' ? [] : [[name, value]];
     }),
   );
-  const [typed, setTyped] = useState<Readonly<Record<string, string>>>(given);
-  const isComplete = required.every((name) => given[name] !== undefined);
-  const answered = useAnswer(isComplete ? { question: question.name, parameters: given } : undefined);
-  const fault = answered.error ? asFault(answered.error) : undefined;
-  const ask = () => {
-    const after = new URLSearchParams(search);
+  const [values, setValues] = useState<Readonly<Record<string, string>>>(urlParameters);
+  const isComplete = required.every((name) => urlParameters[name] !== undefined);
+  const result = useResult(isComplete ? { question: question.name, parameters: urlParameters } : undefined);
+  const fault = result.error ? asFault(result.error) : undefined;
+  const run = () => {
+    const nextSearch = new URLSearchParams(search);
     for (const name of Object.keys(properties)) {
-      const value = typed[name] ?? '';
-      if (value === '') after.delete(prefix + name);
-      else after.set(prefix + name, value);
+      const value = values[name] ?? '';
+      if (value === '') nextSearch.delete(parameterPrefix + name);
+      else nextSearch.set(parameterPrefix + name, value);
     }
-    if (after.toString() === search.toString()) void answered.refetch();
-    else setSearch(after);
+    if (nextSearch.toString() === search.toString()) void result.refetch();
+    else setSearch(nextSearch);
   };
   return (
     <>
@@ -41,7 +41,7 @@ export function QuestionView({ question }: { question: Question }) {
           className={css['form']}
           onSubmit={(event) => {
             event.preventDefault();
-            ask();
+            run();
           }}
         >
           <div className={css['filters']}>
@@ -51,9 +51,9 @@ export function QuestionView({ question }: { question: Question }) {
                 name={name}
                 parameter={parameter}
                 isRequired={required.includes(name)}
-                value={typed[name] ?? ''}
+                value={values[name] ?? ''}
                 fault={fault?.violations.find(({ path }) => path === `parameters.${name}`)?.message}
-                set={(value) => setTyped({ ...typed, [name]: value })}
+                set={(value) => setValues({ ...values, [name]: value })}
               />
             ))}
           </div>
@@ -61,8 +61,8 @@ export function QuestionView({ question }: { question: Question }) {
             <Button
               type="submit"
               kind="primary"
-              busy={answered.isFetching}
-              disabled={required.some((name) => (typed[name] ?? '') === '')}
+              busy={result.isFetching}
+              disabled={required.some((name) => (values[name] ?? '') === '')}
             >
               Run
             </Button>
@@ -71,7 +71,7 @@ export function QuestionView({ question }: { question: Question }) {
       </Panel>
       {isComplete ? (
         <Result
-          answered={answered}
+          result={result}
           tools={({ query }) => <Link href={queryPath(query as Query)}>Open as a query</Link>}
         />
       ) : (
@@ -96,13 +96,13 @@ function ParameterField(props: {
   set: (value: string) => void;
 }) {
   const { name, parameter, isRequired, value, fault, set } = props;
-  const usual = typeof parameter.default === 'string' ? parameter.default : '';
+  const defaultText = typeof parameter.default === 'string' ? parameter.default : '';
   return (
     <Field label={isRequired ? `${name} (required)` : name} hint={parameter.description} fault={fault}>
       {(control) =>
         parameter.enum ? (
           <select {...control} value={value} onChange={({ target }) => set(target.value)}>
-            <option value="">{usual === '' ? 'any' : `${usual} (default)`}</option>
+            <option value="">{defaultText === '' ? 'any' : `${defaultText} (default)`}</option>
             {parameter.enum.map((one) => (
               <option key={one}>{one}</option>
             ))}
@@ -111,7 +111,7 @@ function ParameterField(props: {
           <input
             {...control}
             value={value}
-            placeholder={usual}
+            placeholder={defaultText}
             spellCheck={false}
             onChange={({ target }) => set(target.value)}
           />

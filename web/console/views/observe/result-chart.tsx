@@ -1,11 +1,11 @@
 import { Chart } from '../../parts/chart.tsx';
 import { Empty, Field } from '../../parts/index.tsx';
 import { useUrlState } from '../../parts/url-state.ts';
-import { axes, chartOf, type ChartChoice, figures, mostLines, usualChoice } from './chart-data.ts';
+import { axisColumns, chartOf, type ChartChoice, numericColumns, maxLines, defaultChart } from './chart-data.ts';
 import css from './observe.module.css';
 import type { Query, ResultColumn } from './types.ts';
 
-const draws = [
+const chartTypes = [
   ['line', 'lines'],
   ['points', 'points'],
   ['bars', 'bars'],
@@ -18,25 +18,25 @@ export function ResultChart(props: {
   rows: readonly (readonly unknown[])[];
 }) {
   const { query, columns, rows } = props;
-  const usual = usualChoice(columns);
-  const [x, setX] = useUrlState('x', usual?.x);
-  const [y, setY] = useUrlState('y', usual?.y);
-  const [draw, setDraw] = useUrlState('draw', usual?.draw);
-  if (!usual) return <Empty title="These rows have no numeric column to plot." />;
+  const defaults = defaultChart(columns);
+  const [x, setX] = useUrlState('x', defaults?.x);
+  const [y, setY] = useUrlState('y', defaults?.y);
+  const [draw, setDraw] = useUrlState('draw', defaults?.draw);
+  if (!defaults) return <Empty title="These rows have no numeric column to plot." />;
   // The choice in the URL may be for another query.
-  const choice: ChartChoice = {
-    x: x === 'rows' || axes(columns).some(({ name }) => name === x) ? x : usual.x,
-    y: figures(columns).some(({ name }) => name === y) ? y : usual.y,
-    draw: draws.find(([name]) => name === draw)?.[0] ?? usual.draw,
+  const chart: ChartChoice = {
+    x: x === 'rows' || axisColumns(columns).some(({ name }) => name === x) ? x : defaults.x,
+    y: numericColumns(columns).some(({ name }) => name === y) ? y : defaults.y,
+    draw: chartTypes.find(([name]) => name === draw)?.[0] ?? defaults.draw,
   };
-  const drawn = chartOf(query, columns, rows, choice);
+  const chartData = chartOf(query, columns, rows, chart);
   return (
     <>
       <div className={css['filters']}>
         <Field label="Y axis">
           {(control) => (
-            <select {...control} value={choice.y} onChange={({ target }) => setY(target.value)}>
-              {figures(columns).map(({ name }) => (
+            <select {...control} value={chart.y} onChange={({ target }) => setY(target.value)}>
+              {numericColumns(columns).map(({ name }) => (
                 <option key={name}>{name}</option>
               ))}
             </select>
@@ -46,11 +46,11 @@ export function ResultChart(props: {
           {(control) => (
             <select
               {...control}
-              value={choice.x === '' ? 'rows' : choice.x}
+              value={chart.x === '' ? 'rows' : chart.x}
               onChange={({ target }) => setX(target.value)}
             >
               <option value="rows">row number</option>
-              {axes(columns).map(({ name }) => (
+              {axisColumns(columns).map(({ name }) => (
                 <option key={name}>{name}</option>
               ))}
             </select>
@@ -58,24 +58,24 @@ export function ResultChart(props: {
         </Field>
         <Field label="Chart type">
           {(control) => (
-            <select {...control} value={choice.draw} onChange={({ target }) => setDraw(target.value)}>
-              {draws.map(([name, said]) => (
+            <select {...control} value={chart.draw} onChange={({ target }) => setDraw(target.value)}>
+              {chartTypes.map(([name, label]) => (
                 <option key={name} value={name}>
-                  {said}
+                  {label}
                 </option>
               ))}
             </select>
           )}
         </Field>
       </div>
-      {drawn && drawn.x.length > 0 ? (
-        <Chart {...drawn} />
+      {chartData && chartData.x.length > 0 ? (
+        <Chart {...chartData} />
       ) : (
         <Empty title="None of these rows can be plotted." />
       )}
-      {drawn && drawn.omitted > 0 && (
+      {chartData && chartData.omitted > 0 && (
         <p>
-          The {mostLines} largest groups are plotted; {drawn.omitted} more are in the table.
+          The {maxLines} largest groups are plotted; {chartData.omitted} more are in the table.
         </p>
       )}
     </>

@@ -11,11 +11,11 @@ export function ResultTable(props: {
   rows: readonly (readonly unknown[])[];
 }) {
   const { surface, columns, rows } = props;
-  const [isAll, setAll] = useState(false);
+  const [showsEmpty, setShowsEmpty] = useState(false);
   const isEmpty = (index: number) => rows.every((row) => row[index] === null || row[index] === undefined);
   const shown = columns.map((column, index) => ({ column, index }));
   const empty = shown.filter(({ index }) => isEmpty(index));
-  const chosen = isAll ? shown : shown.filter((one) => !empty.includes(one));
+  const chosen = showsEmpty ? shown : shown.filter((one) => !empty.includes(one));
   return (
     <>
       <Table
@@ -38,10 +38,10 @@ export function ResultTable(props: {
       />
       {empty.length > 0 && (
         <p className={css['muted']}>
-          {isAll
+          {showsEmpty
             ? 'Columns without a value in any row are shown. '
             : `Without a value in any row: ${empty.map(({ column }) => column.name).join(', ')}. `}
-          <Button onClick={() => setAll(!isAll)}>{isAll ? 'Hide them' : 'Show them'}</Button>
+          <Button onClick={() => setShowsEmpty(!showsEmpty)}>{showsEmpty ? 'Hide them' : 'Show them'}</Button>
         </p>
       )}
     </>

@@ -1,9 +1,9 @@
 import type { ReactNode } from 'react';
 import { asFault } from '../../api/fault.ts';
-import { GatedFault } from '../../parts/gated.tsx';
+import { ProtectedRouteFault } from '../../parts/gated.tsx';
 import { Button, Empty, Loading, Panel, Row, Tabs } from '../../parts/index.tsx';
 import { useUrlState } from '../../parts/url-state.ts';
-import type { Answered } from './asking.ts';
+import type { ResultQuery } from './asking.ts';
 import { Coverage } from './coverage.tsx';
 import css from './observe.module.css';
 import { ResultChart } from './result-chart.tsx';
@@ -17,34 +17,34 @@ const tabs = [
 
 /** Result of a query or question. */
 export function Result(props: {
-  answered: Answered;
+  result: ResultQuery;
   /** Additional actions for the result. */
   tools?: (envelope: Envelope) => ReactNode;
   /** Shown when the query took too long or returned too much (422). */
-  whenTooMuch?: ReactNode;
+  tooLargeHint?: ReactNode;
 }) {
-  const { answered, tools, whenTooMuch } = props;
-  const { data, error } = answered;
-  const [shape, setShape] = useUrlState('as', 'table');
+  const { result, tools, tooLargeHint } = props;
+  const { data, error } = result;
+  const [view, setView] = useUrlState('as', 'table');
   const first = data?.pages[0];
   const last = data?.pages.at(-1);
-  if (error && !answered.isFetchNextPageError)
+  if (error && !result.isFetchNextPageError)
     return (
       <>
-        <GatedFault what="the result" error={error} retry={() => void answered.refetch()} />
-        {asFault(error).status === 422 && whenTooMuch}
+        <ProtectedRouteFault what="the result" error={error} retry={() => void result.refetch()} />
+        {asFault(error).status === 422 && tooLargeHint}
       </>
     );
-  if (!first || !last) return answered.isFetching ? <Loading what="the result" /> : null;
+  if (!first || !last) return result.isFetching ? <Loading what="the result" /> : null;
   const rows = data.pages.flatMap((page) => page.rows);
-  const chosen = tabs.find(({ name }) => name === shape)?.name ?? 'table';
+  const chosen = tabs.find(({ name }) => name === view)?.name ?? 'table';
   return (
     <Panel
       title="Result"
       tools={
         <>
           {tools?.(last)}
-          <Button busy={answered.isFetching} onClick={() => void answered.refetch()}>
+          <Button busy={result.isFetching} onClick={() => void result.refetch()}>
             Run again
           </Button>
         </>
@@ -54,7 +54,7 @@ export function Result(props: {
       {rows.length === 0 ? (
         <Empty title="No matching rows.">Widen the time range or remove a condition.</Empty>
       ) : (
-        <Tabs label="Result view" tabs={tabs} chosen={chosen} choose={setShape}>
+        <Tabs label="Result view" tabs={tabs} selected={chosen} onSelect={setView}>
           <div className={css['shape']}>
             {chosen === 'table' ? (
               <ResultTable surface={first.surface} columns={first.columns} rows={rows} />
@@ -64,12 +64,12 @@ export function Result(props: {
           </div>
         </Tabs>
       )}
-      {answered.isFetchNextPageError && (
-        <GatedFault what="the next page" error={error} retry={() => void answered.fetchNextPage()} />
+      {result.isFetchNextPageError && (
+        <ProtectedRouteFault what="the next page" error={error} retry={() => void result.fetchNextPage()} />
       )}
-      {answered.hasNextPage && (
+      {result.hasNextPage && (
         <Row>
-          <Button busy={answered.isFetchingNextPage} onClick={() => void answered.fetchNextPage()}>
+          <Button busy={result.isFetchingNextPage} onClick={() => void result.fetchNextPage()}>
             Load the next page
           </Button>
         </Row>

@@ -1,11 +1,11 @@
 import { Link } from 'wouter';
-import { GatedFault } from '../../parts/gated.tsx';
+import { ProtectedRouteFault } from '../../parts/gated.tsx';
 import { Badge, Facts, Loading, Panel, Table } from '../../parts/index.tsx';
 import { useSchema } from './asking.ts';
 import css from './observe.module.css';
 import type { Surface } from './types.ts';
 
-const said = {
+const provenanceTexts = {
   measured: 'measured by this host',
   claimed: 'claimed by a client',
   derived: 'computed or recorded by the host',
@@ -41,7 +41,7 @@ export function SurfaceView({ name }: { name: string }) {
   const schema = useSchema(name);
   if (schema.isPending) return <Loading what="the schema" />;
   if (schema.isError)
-    return <GatedFault what="the columns" error={schema.error} retry={() => void schema.refetch()} />;
+    return <ProtectedRouteFault what="the columns" error={schema.error} retry={() => void schema.refetch()} />;
   const { description, time, key, columns } = schema.data;
   return (
     <Panel
@@ -58,7 +58,7 @@ export function SurfaceView({ name }: { name: string }) {
         facts={[
           ['Time', <code key="time">{time}</code>],
           ['Key', <code key="key">{key.join(', ')}</code>],
-          ...Object.entries(said),
+          ...Object.entries(provenanceTexts),
         ]}
       />
       <Table
@@ -81,7 +81,7 @@ export function SurfaceView({ name }: { name: string }) {
           {
             key: 'provenance',
             head: 'Provenance',
-            cell: ({ provenance }) => <Origin provenance={provenance} />,
+            cell: ({ provenance }) => <ProvenanceBadge provenance={provenance} />,
           },
           {
             key: 'what',
@@ -104,7 +104,7 @@ export function SurfaceView({ name }: { name: string }) {
   );
 }
 
-const tones = { measured: 'good', claimed: 'warn', derived: undefined } as const;
-const Origin = ({ provenance }: { provenance: keyof typeof tones }) => (
-  <Badge tone={tones[provenance]}>{provenance}</Badge>
+const provenanceTones = { measured: 'good', claimed: 'warn', derived: undefined } as const;
+const ProvenanceBadge = ({ provenance }: { provenance: keyof typeof provenanceTones }) => (
+  <Badge tone={provenanceTones[provenance]}>{provenance}</Badge>
 );

@@ -5,8 +5,8 @@ export type Envelope = components['schemas']['ObserveEnvelope'];
 export type Schema = components['schemas']['ObserveSchema'];
 export type ResultColumn = Envelope['columns'][number];
 export type SurfaceColumn = Schema['columns'][number];
-type Listed = components['schemas']['ObserveSurfaces'];
-export type Surface = Listed['surfaces'][number];
+type SurfaceListing = components['schemas']['ObserveSurfaces'];
+export type Surface = SurfaceListing['surfaces'][number];
 
 /**
  * JSON schema of a question's parameter, limited to the members that questions use; the OpenAPI document leaves it

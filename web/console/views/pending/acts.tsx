@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { agentsCss as css, Ago, Choice, Id, Value } from '../../agents/parts.tsx';
-import { api, held } from '../../api/client.ts';
+import { agentsCss as css, RelativeTime, FilterSelect, IdLink, ValueView } from '../../agents/parts.tsx';
+import { api, unwrap } from '../../api/client.ts';
 import { Badge, Empty, FaultNote, Loading, Panel, Table } from '../../parts/index.tsx';
 import { useUrlState } from '../../parts/url-state.ts';
 
@@ -11,38 +11,38 @@ const kinds = [
   ['workflow', 'workflows'],
   ['agent', 'agents'],
 ] as const;
-const amounts = [
+const limitChoices = [
   ['100', 'last 100'],
   ['1000', 'last 1000'],
 ] as const;
 
-const isOfKind = (verb: string, kind: string) =>
+const matchesKind = (verb: string, kind: string) =>
   kind === 'decisions' ? /approve|discard|pending/.test(verb) : kind === '' || verb.startsWith(`${kind}.`);
 
 /** The action journal, newest first. */
-export function Acts() {
+export function ActionJournal() {
   const [kind, setKind] = useUrlState('kind');
-  const [amount, setAmount] = useUrlState('last', '100');
-  const limit = amount === '1000' ? 1000 : 100;
-  const acts = useQuery({
+  const [limitParam, setLimitParam] = useUrlState('last', '100');
+  const limit = limitParam === '1000' ? 1000 : 100;
+  const actions = useQuery({
     queryKey: ['acts', limit],
-    queryFn: () => held(api.GET('/agent/v1/acts', { params: { query: { limit: String(limit) } } })),
+    queryFn: () => unwrap(api.GET('/agent/v1/acts', { params: { query: { limit: String(limit) } } })),
     refetchInterval: 2000,
     placeholderData: keepPreviousData,
   });
-  const shown = acts.data?.acts.filter(({ verb }) => isOfKind(verb, kind)).toReversed();
+  const shown = actions.data?.acts.filter(({ verb }) => matchesKind(verb, kind)).toReversed();
   return (
     <Panel
       title="Action journal"
       tools={
         <>
-          <Choice label="Actions" value={kind} choose={setKind} options={kinds} />
-          <Choice label="Show" value={amount} choose={setAmount} options={amounts} />
+          <FilterSelect label="Actions" value={kind} onChoose={setKind} options={kinds} />
+          <FilterSelect label="Show" value={limitParam} onChoose={setLimitParam} options={limitChoices} />
         </>
       }
     >
-      {acts.isPending && <Loading what="the journal" />}
-      {acts.isError && <FaultNote error={acts.error} retry={() => void acts.refetch()} />}
+      {actions.isPending && <Loading what="the journal" />}
+      {actions.isError && <FaultNote error={actions.error} retry={() => void actions.refetch()} />}
       {shown?.length === 0 && (
         <Empty title="No matching actions.">
           The journal records who stored, started, approved or refused something.
@@ -54,9 +54,9 @@ export function Acts() {
           rows={shown}
           keyOf={({ seq }) => String(seq)}
           columns={[
-            { key: 'at', head: 'When', cell: ({ at }) => <Ago time={at} /> },
+            { key: 'at', head: 'When', cell: ({ at }) => <RelativeTime time={at} /> },
             { key: 'verb', head: 'Action', cell: ({ verb }) => <code>{verb}</code> },
-            { key: 'target', head: 'Target', cell: ({ target }) => <Id id={target} /> },
+            { key: 'target', head: 'Target', cell: ({ target }) => <IdLink id={target} /> },
             {
               key: 'outcome',
               head: 'Outcome',
@@ -73,7 +73,7 @@ export function Acts() {
                   {details !== undefined && (
                     <details className={css['fold']}>
                       <summary className={css['quiet']}>Details</summary>
-                      <Value value={details} label={`Details of action ${seq}`} />
+                      <ValueView value={details} label={`Details of action ${seq}`} />
                     </details>
                   )}
                 </div>

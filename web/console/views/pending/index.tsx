@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, Route, Switch } from 'wouter';
-import { Ago, agentsCss as css, placeOf, SubNav } from '../../agents/parts.tsx';
-import { api, held } from '../../api/client.ts';
+import { RelativeTime, agentsCss as css, consolePath, SubNav } from '../../agents/parts.tsx';
+import { api, unwrap } from '../../api/client.ts';
 import { Badge, Empty, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
 import { Decision, RiskBadge } from '../../agents/decision.tsx';
-import { Acts } from './acts.tsx';
+import { ActionJournal } from './acts.tsx';
 
 const links = [
   { href: '/console/pending', title: 'Changes' },
@@ -18,7 +18,7 @@ export default function View() {
       <SubNav label="Pending changes" links={links} />
       <Switch>
         <Route path="/console/pending/acts">
-          <Acts />
+          <ActionJournal />
         </Route>
         <Route path="/console/pending/:id">{({ id }) => <Changes id={id} />}</Route>
         <Route>
@@ -33,7 +33,7 @@ export default function View() {
 function Changes({ id }: { id?: string }) {
   const pending = useQuery({
     queryKey: ['pending'],
-    queryFn: () => held(api.GET('/agent/v1/pending')),
+    queryFn: () => unwrap(api.GET('/agent/v1/pending')),
     refetchInterval: 2000,
   });
   const chosen = id ?? pending.data?.[0]?.id;
@@ -53,14 +53,14 @@ function Changes({ id }: { id?: string }) {
             {pending.data.map((change) => (
               <li key={change.id}>
                 <Link
-                  href={placeOf.pending(change.id)}
+                  href={consolePath.pending(change.id)}
                   className={css['item']}
                   {...(change.id === chosen ? { 'aria-current': 'true' as const } : {})}
                 >
                   <span>{change.summary}</span>
                   <span className={css['names']}>
                     <span className={css['quiet']}>
-                      {change.id} by {change.agent}, <Ago time={change.created_at} />
+                      {change.id} by {change.agent}, <RelativeTime time={change.created_at} />
                     </span>
                     <RiskBadge risk={change.risk} />
                   </span>

@@ -1,5 +1,5 @@
-import { formatAgo, formatTime } from '../../parts/format.ts';
-import { GatedFault } from '../../parts/gated.tsx';
+import { formatRelativeTime, formatTime } from '../../parts/format.ts';
+import { ProtectedRouteFault } from '../../parts/gated.tsx';
 import { Badge, Empty, Loading, Panel, Table } from '../../parts/index.tsx';
 import { useGrants } from './recorder.ts';
 import css from './recorder.module.css';
@@ -9,20 +9,20 @@ export function Grants() {
   const grants = useGrants();
   if (grants.isPending) return <Loading what="the grants" />;
   if (grants.isError)
-    return <GatedFault what="the grants" error={grants.error} retry={() => void grants.refetch()} />;
-  const { grants: listed, tokens } = grants.data;
+    return <ProtectedRouteFault what="the grants" error={grants.error} retry={() => void grants.refetch()} />;
+  const { grants: grantList, tokens } = grants.data;
   return (
     <>
       <Panel title="Grants">
-        {listed.length === 0 ? (
+        {grantList.length === 0 ? (
           <Empty title="There are no grants." />
         ) : (
           <Table
             caption="All grants"
-            rows={listed}
+            rows={grantList}
             keyOf={({ id }) => id}
             columns={[
-              { key: 'state', head: 'State', cell: (grant) => <InForce of={grant} /> },
+              { key: 'state', head: 'State', cell: (grant) => <GrantStateBadge grant={grant} /> },
               { key: 'rack', head: 'Rack', cell: ({ rack }) => rack },
               { key: 'verbs', head: 'Verbs', cell: ({ verbs }) => verbs.join(', ') },
               { key: 'to', head: 'To', cell: ({ to }) => to },
@@ -36,7 +36,7 @@ export function Grants() {
                 head: 'Granted',
                 cell: ({ granted_at: at, granted_by: by }) => (
                   <span className={css['time']}>
-                    {formatAgo(at)} by {by}
+                    {formatRelativeTime(at)} by {by}
                   </span>
                 ),
               },
@@ -56,7 +56,7 @@ export function Grants() {
             rows={tokens}
             keyOf={({ id }) => id}
             columns={[
-              { key: 'state', head: 'State', cell: (token) => <InForce of={token} /> },
+              { key: 'state', head: 'State', cell: (token) => <GrantStateBadge grant={token} /> },
               { key: 'rack', head: 'Rack', cell: ({ rack }) => rack },
               { key: 'label', head: 'Label', cell: ({ label }) => label ?? '' },
               { key: 'grant', head: 'Grant', cell: ({ grant }) => <code>{grant}</code> },
@@ -87,7 +87,7 @@ export function Grants() {
   );
 }
 
-function InForce({ of }: { of: { readonly expires_at: string; readonly revoked_at: string | null } }) {
-  if (of.revoked_at !== null) return <Badge tone="bad">revoked</Badge>;
-  return Date.parse(of.expires_at) < Date.now() ? <Badge>expired</Badge> : <Badge tone="good">active</Badge>;
+function GrantStateBadge({ grant }: { grant: { readonly expires_at: string; readonly revoked_at: string | null } }) {
+  if (grant.revoked_at !== null) return <Badge tone="bad">revoked</Badge>;
+  return Date.parse(grant.expires_at) < Date.now() ? <Badge>expired</Badge> : <Badge tone="good">active</Badge>;
 }

@@ -23,8 +23,8 @@ export default function Recorder() {
       <Tabs
         label="Recorder"
         tabs={tabs}
-        chosen={chosen}
-        choose={(name) => navigate(tabs.find((tab) => tab.name === name)?.path ?? '')}
+        selected={chosen}
+        onSelect={(name) => navigate(tabs.find((tab) => tab.name === name)?.path ?? '')}
       >
         <div className={css['tab']}>
           <Switch>

@@ -22,7 +22,7 @@ export const draftOf = ({ content, retention, redact }: Policy): PolicyDraft => 
 });
 
 /** The changed members only; the host keeps the others. Undefined when nothing changed. */
-export function changeOf(draft: PolicyDraft, policy: Policy): Partial<Policy> | undefined {
+export function changedMembers(draft: PolicyDraft, policy: Policy): Partial<Policy> | undefined {
   const before = draftOf(policy);
   const retention = {
     ...(draft.days === before.days ? {} : { days: Number(draft.days) }),
@@ -40,7 +40,7 @@ export function changeOf(draft: PolicyDraft, policy: Policy): Partial<Policy> | 
 }
 
 /** Whether the draft lowers a retention limit, which deletes stored events at once. */
-export function tightens(draft: PolicyDraft, { retention }: Policy): boolean {
+export function lowersLimits(draft: PolicyDraft, { retention }: Policy): boolean {
   return (
     Number(draft.days) < retention.days ||
     Number(draft.size) * mib < retention.bytes - 1024 ||

@@ -1,22 +1,22 @@
 import { useState } from 'react';
 import { asFault } from '../../api/fault.ts';
 import { Button, FaultNote, Field, Row } from '../../parts/index.tsx';
-import { changeOf, draftOf, tightens } from './policy-draft.ts';
+import { changedMembers, draftOf, lowersLimits } from './policy-draft.ts';
 import { useRackChange } from './recorder.ts';
 import css from './recorder.module.css';
 import type { Policy, Rack } from './types.ts';
 
-const contents: Readonly<Record<Policy['content'], string>> = {
+const contentTexts: Readonly<Record<Policy['content'], string>> = {
   none: 'none: only that an event happened, and when',
   metadata: 'metadata: also role, model, sizes and metrics',
   full: 'full: also the content, after redaction',
 };
 
 /** Form for the policy of a rack: content, retention and redaction. */
-export function PolicyForm({ rack, close }: { rack: Rack; close: () => void }) {
+export function PolicyForm({ rack, onClose }: { rack: Rack; onClose: () => void }) {
   const [draft, setDraft] = useState(() => draftOf(rack.policy));
   const change = useRackChange(rack.id);
-  const policy = changeOf(draft, rack.policy);
+  const policy = changedMembers(draft, rack.policy);
   const fault = change.error ? asFault(change.error) : undefined;
   const faultAt = (path: string) =>
     fault?.violations
@@ -25,7 +25,7 @@ export function PolicyForm({ rack, close }: { rack: Rack; close: () => void }) {
         at === path ? message : `line ${Number(at.split('.').at(-1)) + 1}: ${message}`,
       )
       .join('; ') || undefined;
-  const bounds = [
+  const limits = [
     { name: 'days', label: 'Days', path: 'policy.retention.days' },
     { name: 'size', label: 'Size in MiB', path: 'policy.retention.bytes' },
     { name: 'events', label: 'Events', path: 'policy.retention.events' },
@@ -36,7 +36,7 @@ export function PolicyForm({ rack, close }: { rack: Rack; close: () => void }) {
       aria-label={`Policy of the rack ${rack.id}`}
       onSubmit={(event) => {
         event.preventDefault();
-        if (policy) change.mutate({ policy }, { onSuccess: close });
+        if (policy) change.mutate({ policy }, { onSuccess: onClose });
       }}
     >
       <Field
@@ -50,9 +50,9 @@ export function PolicyForm({ rack, close }: { rack: Rack; close: () => void }) {
             value={draft.content}
             onChange={({ target }) => setDraft({ ...draft, content: target.value as Policy['content'] })}
           >
-            {Object.entries(contents).map(([name, said]) => (
+            {Object.entries(contentTexts).map(([name, text]) => (
               <option key={name} value={name}>
-                {said}
+                {text}
               </option>
             ))}
           </select>
@@ -60,7 +60,7 @@ export function PolicyForm({ rack, close }: { rack: Rack; close: () => void }) {
       </Field>
       <fieldset className={css['bounds']}>
         <legend>Retention limits</legend>
-        {bounds.map(({ name, label, path }) => (
+        {limits.map(({ name, label, path }) => (
           <Field key={name} label={label} fault={faultAt(path)}>
             {(control) => (
               <input
@@ -91,7 +91,7 @@ export function PolicyForm({ rack, close }: { rack: Rack; close: () => void }) {
           />
         )}
       </Field>
-      {tightens(draft, rack.policy) && rack.events > 0 && (
+      {lowersLimits(draft, rack.policy) && rack.events > 0 && (
         <p role="status">Lower limits take effect when you save: the oldest events above them are deleted.</p>
       )}
       {change.isError && <FaultNote error={change.error} />}
@@ -99,7 +99,7 @@ export function PolicyForm({ rack, close }: { rack: Rack; close: () => void }) {
         <Button type="submit" kind="primary" busy={change.isPending} disabled={!policy}>
           Save the policy
         </Button>
-        <Button onClick={close}>Cancel</Button>
+        <Button onClick={onClose}>Cancel</Button>
       </Row>
     </form>
   );

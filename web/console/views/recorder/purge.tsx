@@ -8,20 +8,20 @@ import type { Rack } from './types.ts';
 /** Deletes the history of a rack, after the user types its name. */
 export function PurgeButton({ rack }: { rack: Rack }) {
   const [isOpen, setOpen] = useState(false);
-  const [typed, setTyped] = useState('');
+  const [typedName, setTyped] = useState('');
   const purge = usePurge(rack.id);
   const close = () => {
     setOpen(false);
     setTyped('');
     purge.reset();
   };
-  const isMeant = typed.trim() === rack.id;
+  const isConfirmed = typedName.trim() === rack.id;
   return (
     <>
       <Button kind="danger" aria-label={`Purge the rack ${rack.id}`} onClick={() => setOpen(true)}>
         Purge
       </Button>
-      <Dialog title={`Purge the rack ${rack.id}`} open={isOpen} close={close}>
+      <Dialog title={`Purge the rack ${rack.id}`} isOpen={isOpen} onClose={close}>
         {purge.data ? (
           <>
             <p role="status">
@@ -38,7 +38,7 @@ export function PurgeButton({ rack }: { rack: Rack }) {
           <form
             onSubmit={(event) => {
               event.preventDefault();
-              if (isMeant) purge.mutate();
+              if (isConfirmed) purge.mutate();
             }}
           >
             <p>
@@ -51,14 +51,14 @@ export function PurgeButton({ rack }: { rack: Rack }) {
                   {...control}
                   autoComplete="off"
                   spellCheck={false}
-                  value={typed}
+                  value={typedName}
                   onChange={({ target }) => setTyped(target.value)}
                 />
               )}
             </Field>
             {purge.isError && <FaultNote error={purge.error} />}
             <p>
-              <Button type="submit" kind="danger" busy={purge.isPending} disabled={!isMeant}>
+              <Button type="submit" kind="danger" busy={purge.isPending} disabled={!isConfirmed}>
                 Delete the history
               </Button>{' '}
               <Button onClick={close}>Cancel</Button>

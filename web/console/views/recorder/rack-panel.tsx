@@ -1,13 +1,13 @@
 import { useState } from 'react';
 import { Link } from 'wouter';
-import { formatAgo, formatBytes, formatNumber, formatTime } from '../../parts/format.ts';
+import { formatRelativeTime, formatBytes, formatNumber, formatTime } from '../../parts/format.ts';
 import { Badge, Button, Facts, FaultNote, Panel, Row } from '../../parts/index.tsx';
 import { PolicyForm } from './policy-form.tsx';
 import { PurgeButton } from './purge.tsx';
 import { useRackChange } from './recorder.ts';
 import type { Rack } from './types.ts';
 
-const about: Readonly<Record<Rack['id'], string>> = {
+const rackDescriptions: Readonly<Record<Rack['id'], string>> = {
   agent: 'Conversations and tool calls of agents in tasks.',
   completions: 'Requests to the resident model on all APIs, and its answers.',
   workflows: 'Conversations in the steps of workflow runs.',
@@ -18,18 +18,18 @@ const about: Readonly<Record<Rack['id'], string>> = {
 /** A rack: state, policy and stored events. */
 export function RackPanel({ rack }: { rack: Rack }) {
   const { id, armed, policy, events, bytes, oldest, newest } = rack;
-  const [isEdited, setEdited] = useState(false);
+  const [isEditing, setEdited] = useState(false);
   const change = useRackChange(id);
-  const { days, bytes: most, events: many } = policy.retention;
+  const { days: maxDays, bytes: maxBytes, events: maxEvents } = policy.retention;
   return (
     <Panel title={id} tools={armed ? <Badge tone="warn">armed: recording</Badge> : <Badge>disarmed</Badge>}>
-      <p>{about[id]}</p>
+      <p>{rackDescriptions[id]}</p>
       <Facts
         facts={[
           ['Content', policy.content],
           [
             'Retention',
-            `${formatNumber(days)} days, ${formatBytes(most)}, ${formatNumber(many)} events; oldest deleted first`,
+            `${formatNumber(maxDays)} days, ${formatBytes(maxBytes)}, ${formatNumber(maxEvents)} events; oldest deleted first`,
           ],
           [
             'Redacts',
@@ -46,12 +46,12 @@ export function RackPanel({ rack }: { rack: Rack }) {
               : `${formatNumber(events)} events, ${formatBytes(bytes)}${oldest && newest ? `, ${formatTime(oldest)} to ${formatTime(newest)}` : ''}`,
           ],
           ...(rack.changed_at !== null
-            ? ([['Changed', `${formatAgo(rack.changed_at)} by ${rack.changed_by ?? 'unknown'}`]] as const)
+            ? ([['Changed', `${formatRelativeTime(rack.changed_at)} by ${rack.changed_by ?? 'unknown'}`]] as const)
             : []),
         ]}
       />
-      {isEdited ? (
-        <PolicyForm rack={rack} close={() => setEdited(false)} />
+      {isEditing ? (
+        <PolicyForm rack={rack} onClose={() => setEdited(false)} />
       ) : (
         <Row>
           <Button
@@ -66,7 +66,7 @@ export function RackPanel({ rack }: { rack: Rack }) {
             Change the policy
           </Button>
           <PurgeButton rack={rack} />
-          {events > 0 && <Link href={transcriptOf(id)}>View events</Link>}
+          {events > 0 && <Link href={transcriptPath(id)}>View events</Link>}
         </Row>
       )}
       {change.isError && <FaultNote error={change.error} />}
@@ -78,7 +78,7 @@ export function RackPanel({ rack }: { rack: Rack }) {
  * Path of a transcript query in the observe view, which shows what the grants allow. Long columns must be selected by
  * name.
  */
-const transcriptOf = (rack: string): string => {
+const transcriptPath = (rack: string): string => {
   const query = {
     surface: 'transcript',
     select: ['seq', 'at', 'kind', 'subject', 'role', 'model', 'content', 'redacted'],

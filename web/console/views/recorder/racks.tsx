@@ -1,4 +1,4 @@
-import { GatedFault } from '../../parts/gated.tsx';
+import { ProtectedRouteFault } from '../../parts/gated.tsx';
 import { Badge, Loading } from '../../parts/index.tsx';
 import { RackPanel } from './rack-panel.tsx';
 import { useRacks } from './recorder.ts';
@@ -8,13 +8,13 @@ export function Racks() {
   const racks = useRacks();
   if (racks.isPending) return <Loading what="the racks" />;
   if (racks.isError)
-    return <GatedFault what="the racks" error={racks.error} retry={() => void racks.refetch()} />;
+    return <ProtectedRouteFault what="the racks" error={racks.error} retry={() => void racks.refetch()} />;
   const { data, warnings } = racks.data;
   return (
     <>
-      {warnings.map((said) => (
-        <p key={said} role="status">
-          <Badge tone="warn">warning</Badge> {said}
+      {warnings.map((warning) => (
+        <p key={warning} role="status">
+          <Badge tone="warn">warning</Badge> {warning}
         </p>
       ))}
       <div className={css['racks']}>

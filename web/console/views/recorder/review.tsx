@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { formatNumber, formatTime } from '../../parts/format.ts';
-import { GatedFault } from '../../parts/gated.tsx';
+import { ProtectedRouteFault } from '../../parts/gated.tsx';
 import { Badge, Button, Empty, Field, Loading, Panel, Table } from '../../parts/index.tsx';
 import { useUrlState } from '../../parts/url-state.ts';
 import { useReview } from './recorder.ts';
@@ -9,20 +9,20 @@ import { TombstoneFacts } from './tombstone-facts.tsx';
 import { tombstonesOf } from './tombstones.ts';
 import type { Entry } from './types.ts';
 
-const racks = ['completions', 'agent', 'workflows', 'gateway', 'external'];
-const step = 100;
+const rackNames = ['completions', 'agent', 'workflows', 'gateway', 'external'];
+const pageSize = 100;
 
 /** Review log: every access and policy change, newest first, and the tombstones of purged histories. */
 export function Review() {
   const [rack, setRack] = useUrlState('rack');
-  const [act, setAct] = useUrlState('act');
-  const [shown, setShown] = useState(step);
+  const [action, setAction] = useUrlState('act');
+  const [shown, setShown] = useState(pageSize);
   const review = useReview(rack);
   if (review.isError)
-    return <GatedFault what="the review" error={review.error} retry={() => void review.refetch()} />;
+    return <ProtectedRouteFault what="the review" error={review.error} retry={() => void review.refetch()} />;
   const entries = review.data?.entries ?? [];
-  const acts = [...new Set(entries.map((entry) => entry.act))].sort();
-  const chosen = entries.filter((entry) => act === '' || entry.act === act);
+  const actions = [...new Set(entries.map((entry) => entry.act))].sort();
+  const chosen = entries.filter((entry) => action === '' || entry.act === action);
   const tombstones = tombstonesOf(entries);
   return (
     <>
@@ -39,7 +39,7 @@ export function Review() {
             {(control) => (
               <select {...control} value={rack} onChange={({ target }) => setRack(target.value)}>
                 <option value="">any</option>
-                {racks.map((name) => (
+                {rackNames.map((name) => (
                   <option key={name}>{name}</option>
                 ))}
               </select>
@@ -47,9 +47,9 @@ export function Review() {
           </Field>
           <Field label="Action">
             {(control) => (
-              <select {...control} value={act} onChange={({ target }) => setAct(target.value)}>
+              <select {...control} value={action} onChange={({ target }) => setAction(target.value)}>
                 <option value="">any</option>
-                {[...new Set([...acts, ...(act === '' ? [] : [act])])].map((name) => (
+                {[...new Set([...actions, ...(action === '' ? [] : [action])])].map((name) => (
                   <option key={name} value={name}>
                     {name.replaceAll('_', ' ')}
                   </option>
@@ -59,7 +59,7 @@ export function Review() {
           </Field>
         </div>
         {review.isPending && <Loading what="the review" />}
-        {review.data && !review.data.isWhole && (
+        {review.data && !review.data.isComplete && (
           <p role="status">
             <Badge tone="warn">incomplete</Badge> These are the oldest {formatNumber(entries.length)} entries;
             choose a rack, or read the rest with <code>node dist/host.js recorder review</code>.
@@ -69,8 +69,8 @@ export function Review() {
         {chosen.length > 0 && <Entries entries={chosen.slice(0, shown)} />}
         {chosen.length > shown && (
           <div>
-            <Button onClick={() => setShown(shown + step)}>
-              Show {formatNumber(Math.min(step, chosen.length - shown))} more of {formatNumber(chosen.length)}
+            <Button onClick={() => setShown(shown + pageSize)}>
+              Show {formatNumber(Math.min(pageSize, chosen.length - shown))} more of {formatNumber(chosen.length)}
             </Button>
           </div>
         )}
@@ -93,7 +93,7 @@ export function Review() {
   );
 }
 
-const tones: Partial<Record<Entry['act'], 'good' | 'warn' | 'bad'>> = {
+const actionTones: Partial<Record<Entry['act'], 'good' | 'warn' | 'bad'>> = {
   arm: 'warn',
   disarm: 'good',
   refused: 'bad',
@@ -112,7 +112,7 @@ const Entries = ({ entries }: { entries: readonly Entry[] }) => (
       {
         key: 'act',
         head: 'Action',
-        cell: ({ act }) => <Badge tone={tones[act]}>{act.replaceAll('_', ' ')}</Badge>,
+        cell: ({ act: action }) => <Badge tone={actionTones[action]}>{action.replaceAll('_', ' ')}</Badge>,
       },
       { key: 'rack', head: 'Rack', cell: ({ rack }) => rack ?? '' },
       {

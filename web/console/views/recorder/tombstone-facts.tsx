@@ -2,7 +2,7 @@ import { formatBytes, formatNumber, formatTime } from '../../parts/format.ts';
 import { Facts } from '../../parts/index.tsx';
 import type { Tombstone } from './types.ts';
 
-const span = (from: string | null, to: string | null): string =>
+const formatPeriod = (from: string | null, to: string | null): string =>
   from === null || to === null ? 'no events' : `${formatTime(from)} to ${formatTime(to)}`;
 
 /** Details of a purged history. */
@@ -11,7 +11,7 @@ export const TombstoneFacts = ({ tombstone }: { tombstone: Tombstone }) => (
     facts={[
       ['Tombstone', <code key="id">{tombstone.id}</code>],
       ['Deleted', `${formatNumber(tombstone.events)} events, ${formatBytes(tombstone.bytes)}`],
-      ['Period', span(tombstone.from, tombstone.to)],
+      ['Period', formatPeriod(tombstone.from, tombstone.to)],
       ['At', `${formatTime(tombstone.at)}, by ${tombstone.by}`],
       ['Verified', tombstone.verified ? 'yes: no data was found after deletion' : 'no'],
     ]}

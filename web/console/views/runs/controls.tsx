@@ -1,17 +1,17 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
-import { agentsCss as css, placeOf } from '../../agents/parts.tsx';
+import { agentsCss as css, consolePath } from '../../agents/parts.tsx';
 import type { RunDetail } from '../../agents/shapes.ts';
 import { startRun } from '../../agents/start-run.ts';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 import { Button, Confirm, FaultNote, Row } from '../../parts/index.tsx';
 
 /** Actions on a run, by its state: pause, resume, cancel, retry. */
-export function Controls({ run }: { run: RunDetail }) {
+export function RunControls({ run }: { run: RunDetail }) {
   const { id, state, workflow, inputs, cancellable } = run;
   const [isCancelling, setCancelling] = useState(false);
-  const [, go] = useLocation();
+  const [, navigate] = useLocation();
   const queries = useQueryClient();
   const params = { path: { id } };
   const onSettled = () =>
@@ -19,15 +19,15 @@ export function Controls({ run }: { run: RunDetail }) {
       [['run', id], ['runs'], ['sessions']].map((queryKey) => queries.invalidateQueries({ queryKey })),
     );
   const pause = useMutation({
-    mutationFn: () => held(api.POST('/agent/v1/runs/{id}/pause', { params })),
+    mutationFn: () => unwrap(api.POST('/agent/v1/runs/{id}/pause', { params })),
     onSettled,
   });
   const resume = useMutation({
-    mutationFn: () => held(api.POST('/agent/v1/runs/{id}/resume', { params, body: {} })),
+    mutationFn: () => unwrap(api.POST('/agent/v1/runs/{id}/resume', { params, body: {} })),
     onSettled,
   });
   const cancel = useMutation({
-    mutationFn: () => held(api.POST('/agent/v1/sessions/{id}/cancel', { params })),
+    mutationFn: () => unwrap(api.POST('/agent/v1/sessions/{id}/cancel', { params })),
     onSettled: async () => {
       setCancelling(false);
       await onSettled();
@@ -35,15 +35,15 @@ export function Controls({ run }: { run: RunDetail }) {
   });
   const retry = useMutation({
     mutationFn: () => startRun(workflow, { inputs, retried_from: id }),
-    onSuccess: (made) => go(placeOf.run(made)),
+    onSuccess: (newId) => navigate(consolePath.run(newId)),
   });
-  const error = [pause, resume, cancel, retry].find((one) => one.error !== null)?.error;
-  const isAtWork = state === 'running' && run.waiting_on === undefined;
+  const error = [pause, resume, cancel, retry].find((mutation) => mutation.error !== null)?.error;
+  const isExecuting = state === 'running' && run.waiting_on === undefined;
   const isLive = run.ended_at === undefined;
   return (
     <>
       <Row>
-        {isAtWork && (
+        {isExecuting && (
           <Button busy={pause.isPending} onClick={() => pause.mutate()}>
             Pause
           </Button>
@@ -65,16 +65,16 @@ export function Controls({ run }: { run: RunDetail }) {
         )}
       </Row>
       <div className={`${css['quiet']} ${css['live']}`} role="status">
-        {hintOf(run, pause.isSuccess, cancel.isSuccess)}
+        {statusHint(run, pause.isSuccess, cancel.isSuccess)}
       </div>
       {error !== undefined && <FaultNote error={error} />}
       <Confirm
         title="Cancel this run?"
-        open={isCancelling}
+        isOpen={isCancelling}
         action="Cancel the run"
         busy={cancel.isPending}
-        confirm={() => cancel.mutate()}
-        close={() => setCancelling(false)}
+        onConfirm={() => cancel.mutate()}
+        onClose={() => setCancelling(false)}
       >
         <p>
           {state === 'suspended'
@@ -86,11 +86,11 @@ export function Controls({ run }: { run: RunDetail }) {
   );
 }
 
-function hintOf(run: RunDetail, isPausing: boolean, isCancelling: boolean): string {
-  const { state, waiting_on: waits, cancellable, ended_at: ended } = run;
+function statusHint(run: RunDetail, isPausing: boolean, isCancelling: boolean): string {
+  const { state, waiting_on: waitingOn, cancellable, ended_at: endedAt } = run;
   if (state === 'failed')
     return 'Retry starts a new run from the first step, with the same inputs and the stored version of the workflow.';
-  if (ended !== undefined) return '';
+  if (endedAt !== undefined) return '';
   if (isCancelling) return 'The run ends before its next step.';
   if (state === 'paused')
     return 'No other run can start while this one is paused. It resumes automatically after 300 seconds.';
@@ -98,7 +98,7 @@ function hintOf(run: RunDetail, isPausing: boolean, isCancelling: boolean): stri
     ? ''
     : ' The run was resumed from a gate and cannot be cancelled until it is suspended again.';
   if (isPausing && state === 'running') return `The run pauses before its next step.${uncancellable}`;
-  if (state === 'running' && waits === undefined)
+  if (state === 'running' && waitingOn === undefined)
     return `A pause starts before the next step and ends automatically after 300 seconds.${uncancellable}`;
   return uncancellable.trim();
 }

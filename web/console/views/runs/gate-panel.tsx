@@ -1,26 +1,26 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { fieldsOf } from '../../agents/declared.ts';
+import { schemaFields } from '../../agents/declared.ts';
 import { DeclaredForm } from '../../agents/declared-form.tsx';
 import { Decision } from '../../agents/decision.tsx';
-import { Ago, agentsCss as css } from '../../agents/parts.tsx';
+import { RelativeTime, agentsCss as css } from '../../agents/parts.tsx';
 import type { Gate, RunDetail } from '../../agents/shapes.ts';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 import { formatTime } from '../../parts/format.ts';
 import { Button, FaultNote, Panel, Row } from '../../parts/index.tsx';
-import { SendEvent } from './send-event.tsx';
+import { SendEventForm } from './send-event.tsx';
 
 /** The gate that a run waits at, and the actions that open it. */
 export function GatePanel({ run }: { run: RunDetail }) {
   const gate = run.gate as Gate | undefined;
   if (run.waiting_on === undefined || !gate || run.ended_at !== undefined) return null;
-  const where = gate.step === undefined ? 'Entry' : `Step ${gate.step}`;
+  const location = gate.step === undefined ? 'Entry' : `Step ${gate.step}`;
   return (
-    <Panel title={`${where}: ${titles[run.waiting_on]}`}>
+    <Panel title={`${location}: ${gateTitles[run.waiting_on]}`}>
       {gate.message !== undefined && gate.pending_id === undefined && (
         <div className={css['said']}>{gate.message}</div>
       )}
-      <Answer
+      <GateBody
         // Each gate has its own form state.
         key={`${gate.step} ${gate.since_at}`}
         run={run}
@@ -28,14 +28,14 @@ export function GatePanel({ run }: { run: RunDetail }) {
       />
       {gate.since_at !== undefined && (
         <p className={css['quiet']}>
-          Waiting since {formatTime(gate.since_at)}, <Ago time={gate.since_at} />.
+          Waiting since {formatTime(gate.since_at)}, <RelativeTime time={gate.since_at} />.
         </p>
       )}
     </Panel>
   );
 }
 
-const titles: Readonly<Record<NonNullable<RunDetail['waiting_on']>, string>> = {
+const gateTitles: Readonly<Record<NonNullable<RunDetail['waiting_on']>, string>> = {
   input: 'input required',
   approval: 'approval required',
   time: 'waiting for a time',
@@ -45,7 +45,7 @@ const titles: Readonly<Record<NonNullable<RunDetail['waiting_on']>, string>> = {
   armed: 'armed',
 };
 
-function Answer({ run, gate }: { run: RunDetail; gate: Gate }) {
+function GateBody({ run, gate }: { run: RunDetail; gate: Gate }) {
   switch (run.waiting_on) {
     case 'input':
       return <InputGate run={run} gate={gate} />;
@@ -67,7 +67,7 @@ function Answer({ run, gate }: { run: RunDetail; gate: Gate }) {
           {gate.until_at !== undefined && (
             <>
               {' '}
-              at {formatTime(gate.until_at)}, <Ago time={gate.until_at} />
+              at {formatTime(gate.until_at)}, <RelativeTime time={gate.until_at} />
             </>
           )}
           . The gate cannot be opened earlier, but you can cancel the run.
@@ -93,7 +93,7 @@ function Answer({ run, gate }: { run: RunDetail; gate: Gate }) {
             )}
             .
           </p>
-          {gate.name?.startsWith('user.') === true && <SendEvent name={gate.name} />}
+          {gate.name?.startsWith('user.') === true && <SendEventForm name={gate.name} />}
         </>
       );
     case 'schedule':
@@ -104,7 +104,7 @@ function Answer({ run, gate }: { run: RunDetail; gate: Gate }) {
   }
 }
 
-function useSteer(id: string) {
+function useRefreshRun(id: string) {
   const queries = useQueryClient();
   return () =>
     Promise.all(
@@ -113,14 +113,14 @@ function useSteer(id: string) {
 }
 
 function InputGate({ run: { id }, gate }: { run: RunDetail; gate: Gate }) {
-  const onSettled = useSteer(id);
+  const onSettled = useRefreshRun(id);
   const [text, setText] = useState('{}');
   const resume = useMutation({
     mutationFn: (inputs: Record<string, unknown>) =>
-      held(api.POST('/agent/v1/runs/{id}/resume', { params: { path: { id } }, body: { inputs } })),
+      unwrap(api.POST('/agent/v1/runs/{id}/resume', { params: { path: { id } }, body: { inputs } })),
     onSettled,
   });
-  const fields = fieldsOf(gate.schema);
+  const fields = schemaFields(gate.schema);
   const isBusy = resume.isPending || resume.isSuccess;
   if (fields)
     return (
@@ -129,11 +129,11 @@ function InputGate({ run: { id }, gate }: { run: RunDetail; gate: Gate }) {
         action="Send and resume"
         busy={isBusy}
         error={resume.error}
-        send={(inputs) => resume.mutate(inputs)}
+        onSubmit={(inputs) => resume.mutate(inputs)}
       />
     );
   // Without a schema, the gate takes any object.
-  const whole = {
+  const anyObjectField = {
     name: 'inputs',
     type: 'object',
     required: true,
@@ -142,12 +142,12 @@ function InputGate({ run: { id }, gate }: { run: RunDetail; gate: Gate }) {
   } as const;
   return (
     <DeclaredForm
-      fields={[whole]}
+      fields={[anyObjectField]}
       values={{ inputs: JSON.parse(text) as unknown }}
       action="Send and resume"
       busy={isBusy}
       error={resume.error}
-      send={({ inputs }) => {
+      onSubmit={({ inputs }) => {
         setText(JSON.stringify(inputs));
         resume.mutate(inputs as Record<string, unknown>);
       }}
@@ -156,9 +156,9 @@ function InputGate({ run: { id }, gate }: { run: RunDetail; gate: Gate }) {
 }
 
 function EntryGate({ run: { id }, gate }: { run: RunDetail; gate: Gate }) {
-  const onSettled = useSteer(id);
+  const onSettled = useRefreshRun(id);
   const runNow = useMutation({
-    mutationFn: () => held(api.POST('/agent/v1/runs/{id}/run-now', { params: { path: { id } } })),
+    mutationFn: () => unwrap(api.POST('/agent/v1/runs/{id}/run-now', { params: { path: { id } } })),
     onSettled,
   });
   return (
@@ -170,12 +170,12 @@ function EntryGate({ run: { id }, gate }: { run: RunDetail; gate: Gate }) {
           Schedule: <code>{gate.cron}</code> in {gate.tz}
           {gate.until_at !== undefined && (
             <>
-              , next at {formatTime(gate.until_at)}, <Ago time={gate.until_at} />
+              , next at {formatTime(gate.until_at)}, <RelativeTime time={gate.until_at} />
             </>
           )}
           {gate.fired_at !== undefined && (
             <>
-              ; last fired <Ago time={gate.fired_at} />
+              ; last fired <RelativeTime time={gate.fired_at} />
             </>
           )}
           . Each firing runs all steps once as a new cycle of this run.

@@ -1,74 +1,74 @@
 import { Link } from 'wouter';
-import { agentsCss as css, Broken, placeOf, StateBadge, Value, waitsFor } from '../../agents/parts.tsx';
-import { type RunPart, runLogOf } from '../../agents/run-log.ts';
+import { agentsCss as css, ReconnectNotice, consolePath, StateBadge, ValueView, waitingTexts } from '../../agents/parts.tsx';
+import { type RunPart, buildRunLog } from '../../agents/run-log.ts';
 import type { Gate, RunDetail, RunEvent } from '../../agents/shapes.ts';
 import { TurnLog } from '../../agents/turn-log.tsx';
-import { logOf } from '../../agents/turns.ts';
+import { buildTurnLog } from '../../agents/turns.ts';
 import { useEvents } from '../../agents/use-events.ts';
 import { formatTime } from '../../parts/format.ts';
 import { FaultNote, Loading, Panel } from '../../parts/index.tsx';
 
 /** Events of a run, over all its segments. */
 export function RunEvents({ run }: { run: RunDetail }) {
-  const told = useEvents<RunEvent>(
+  const stream = useEvents<RunEvent>(
     `/agent/v1/runs/${encodeURIComponent(run.id)}/events`,
     run.state === 'running' || run.state === 'paused',
     // A segment may start and end between two polls of the run.
     `${run.state} ${(run.gate as Gate | undefined)?.since_at}`,
   );
-  const parts = runLogOf(told.events);
+  const parts = buildRunLog(stream.events);
   return (
     <Panel title="Events">
-      {parts.length === 0 && told.fault === undefined && <Loading what="its events" />}
+      {parts.length === 0 && stream.fault === undefined && <Loading what="its events" />}
       <ol className={css['log']} aria-label="Events of the run">
         {parts.map((part) => (
           <li key={part.seq}>
-            <Part part={part} />
+            <RunPartView part={part} />
           </li>
         ))}
       </ol>
-      <Broken fault={told.broken} />
-      {told.fault !== undefined && <FaultNote error={told.fault} />}
+      <ReconnectNotice fault={stream.disconnectFault} />
+      {stream.fault !== undefined && <FaultNote error={stream.fault} />}
     </Panel>
   );
 }
 
-function Part({ part }: { part: RunPart }) {
+function RunPartView({ part }: { part: RunPart }) {
   if (part.kind === 'start')
     return <div className={css['turn']}>Started or resumed, {formatTime(part.event.ts)}</div>;
   if (part.kind === 'waiting') {
-    const { step, waiting_on: waits, pending_id: pending } = part.event;
+    const { step, waiting_on: waitingOn, pending_id: pending } = part.event;
     return (
       <p>
-        Step <strong>{step}</strong> is waiting for {waitsFor[waits]}
+        Step <strong>{step}</strong> is waiting for {waitingTexts[waitingOn]}
         {pending !== undefined && (
           <>
-            : <Link href={placeOf.pending(pending)}>{pending}</Link>
+            : <Link href={consolePath.pending(pending)}>{pending}</Link>
           </>
         )}
       </p>
     );
   }
   if (part.kind === 'step') return <Step part={part} />;
-  const { outcome, waiting_on: waits, error, result, ts } = part.event;
-  const look = outcome === 'failed' ? css['aborted'] : outcome === 'completed' ? '' : css['paused'];
+  const { outcome, waiting_on: waitingOn, error, result, ts } = part.event;
+  const className = outcome === 'failed' ? css['aborted'] : outcome === 'completed' ? '' : css['paused'];
   return (
-    <div className={`${css['end']} ${look}`}>
+    <div className={`${css['end']} ${className}`}>
       <strong>
-        {outcome === 'suspended' && waits !== undefined
-          ? `Suspended: waiting for ${waitsFor[waits]}`
+        {outcome === 'suspended' && waitingOn !== undefined
+          ? `Suspended: waiting for ${waitingTexts[waitingOn]}`
           : `Run ${outcome}`}
       </strong>
       <span className={css['quiet']}>{formatTime(ts)}</span>
       {error !== undefined && <div className={css['prose']}>{error}</div>}
-      {result !== undefined && <Value value={result} label="Output of the run" />}
+      {result !== undefined && <ValueView value={result} label="Output of the run" />}
     </div>
   );
 }
 
 function Step({ part }: { part: Extract<RunPart, { kind: 'step' }> }) {
   const { step, attempt, turns, end, isCut } = part;
-  const log = logOf(turns);
+  const log = buildTurnLog(turns);
   return (
     <details className={css['call']} open>
       <summary>
@@ -79,7 +79,7 @@ function Step({ part }: { part: Extract<RunPart, { kind: 'step' }> }) {
         {log.blocks.length > 0 && <TurnLog log={log} label={`Turns of ${step}`} />}
         {end?.error !== undefined && <p className={css['prose']}>{end.error}</p>}
         {end?.output !== undefined && log.end === undefined && (
-          <Value value={end.output} label={`Output of ${step}`} />
+          <ValueView value={end.output} label={`Output of ${step}`} />
         )}
         {log.blocks.length === 0 && end === undefined && !isCut && (
           <p className={css['quiet']}>Running ...</p>

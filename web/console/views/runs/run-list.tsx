@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { Ago, agentsCss as css, Choice, placeOf, StateBadge, Took } from '../../agents/parts.tsx';
-import { api, held } from '../../api/client.ts';
+import { RelativeTime, agentsCss as css, FilterSelect, consolePath, StateBadge, Duration } from '../../agents/parts.tsx';
+import { api, unwrap } from '../../api/client.ts';
 import { Empty, FaultNote, Loading, Page, Panel, Table } from '../../parts/index.tsx';
 import { useUrlState } from '../../parts/url-state.ts';
 
@@ -20,13 +20,13 @@ export function RunList() {
   const [workflow, setWorkflow] = useUrlState('workflow');
   const runs = useQuery({
     queryKey: ['runs', 100],
-    queryFn: () => held(api.GET('/agent/v1/workflows/runs', { params: { query: { limit: '100' } } })),
+    queryFn: () => unwrap(api.GET('/agent/v1/workflows/runs', { params: { query: { limit: '100' } } })),
     refetchInterval: 2000,
   });
   // Only the sessions feed has what a run waits for.
   const sessions = useQuery({
     queryKey: ['sessions'],
-    queryFn: () => held(api.GET('/agent/v1/sessions')),
+    queryFn: () => unwrap(api.GET('/agent/v1/sessions')),
     refetchInterval: 2000,
   });
   const rowOf = (id: string) => sessions.data?.sessions.find((session) => session.id === id);
@@ -45,11 +45,11 @@ export function RunList() {
         title="Last 100 runs"
         tools={
           <>
-            <Choice label="State" value={state} choose={setState} options={states} />
-            <Choice
+            <FilterSelect label="State" value={state} onChoose={setState} options={states} />
+            <FilterSelect
               label="Workflow"
               value={workflow}
-              choose={setWorkflow}
+              onChoose={setWorkflow}
               options={[['', 'all'], ...names.map((name) => [name, name] as const)]}
             />
           </>
@@ -77,7 +77,7 @@ export function RunList() {
                 head: 'Run',
                 cell: ({ id, workflow: name }) => (
                   <span className={css['two']}>
-                    <Link href={placeOf.run(id)} className={css['whole'] ?? ''}>
+                    <Link href={consolePath.run(id)} className={css['whole'] ?? ''}>
                       {name}
                     </Link>
                     <span className={css['quiet']}>{id}</span>
@@ -98,16 +98,16 @@ export function RunList() {
                 key: 'took',
                 head: 'Duration',
                 number: true,
-                cell: ({ started_at: from, ended_at: to }) => <Took from={from} to={to} />,
+                cell: ({ started_at: from, ended_at: to }) => <Duration from={from} to={to} />,
               },
-              { key: 'at', head: 'Started', cell: ({ started_at: at }) => <Ago time={at} /> },
+              { key: 'at', head: 'Started', cell: ({ started_at: at }) => <RelativeTime time={at} /> },
               {
                 key: 'more',
                 head: 'Cycle, retry',
                 cell: ({ wrapper_cycle: cycle, retried_from: from }) => (
                   <>
                     {cycle !== undefined && `cycle ${cycle} `}
-                    {from !== undefined && <Link href={placeOf.run(from)}>retry of an earlier run</Link>}
+                    {from !== undefined && <Link href={consolePath.run(from)}>retry of an earlier run</Link>}
                   </>
                 ),
               },

@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { Ago, agentsCss as css, placeOf, StateBadge, Took, Value } from '../../agents/parts.tsx';
+import { RelativeTime, agentsCss as css, consolePath, StateBadge, Duration, ValueView } from '../../agents/parts.tsx';
 import type { RunDetail } from '../../agents/shapes.ts';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 import { formatNumber, formatTime } from '../../parts/format.ts';
 import { Facts, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
-import { Controls } from './controls.tsx';
+import { RunControls } from './controls.tsx';
 import { GatePanel } from './gate-panel.tsx';
 import { RunEvents } from './run-events.tsx';
 import own from './runs.module.css';
@@ -15,7 +15,7 @@ import { Steps } from './steps.tsx';
 export function RunPage({ id }: { id: string }) {
   const run = useQuery({
     queryKey: ['run', id],
-    queryFn: () => held(api.GET('/agent/v1/runs/{id}', { params: { path: { id } } })),
+    queryFn: () => unwrap(api.GET('/agent/v1/runs/{id}', { params: { path: { id } } })),
     refetchInterval: ({ state: { data } }) => (data && data.ended_at === undefined ? 1500 : false),
   });
   const { data } = run;
@@ -33,7 +33,7 @@ export function RunPage({ id }: { id: string }) {
           <div className={own['run']}>
             <Panel title="This run">
               <RunFacts run={data} />
-              <Controls run={data} />
+              <RunControls run={data} />
             </Panel>
             <div className={`${css['stack']} ${own['story']}`}>
               <Steps run={data} />
@@ -42,14 +42,14 @@ export function RunPage({ id }: { id: string }) {
             <div className={css['stack']}>
               {data.result !== undefined && (
                 <Panel title="Result">
-                  <Value value={data.result} label="Result of the run" />
+                  <ValueView value={data.result} label="Result of the run" />
                 </Panel>
               )}
               <Panel title="Inputs">
                 {Object.keys(data.inputs).length === 0 ? (
                   <p className={css['quiet']}>The run has no inputs.</p>
                 ) : (
-                  <Value value={data.inputs} label="Inputs of the run" />
+                  <ValueView value={data.inputs} label="Inputs of the run" />
                 )}
               </Panel>
             </div>
@@ -74,20 +74,20 @@ function RunFacts({ run }: { run: RunDetail }) {
         ...(last === undefined ? [] : [['Last event', last] as const]),
         [
           'Workflow',
-          <Link key="workflow" href={placeOf.workflow(run.workflow)}>
+          <Link key="workflow" href={consolePath.workflow(run.workflow)}>
             {run.workflow}
           </Link>,
         ],
         [
           'Started',
           <span key="at">
-            {formatTime(run.started_at)}, <Ago time={run.started_at} />
+            {formatTime(run.started_at)}, <RelativeTime time={run.started_at} />
           </span>,
         ],
         ...(run.ended_at === undefined ? [] : [['Ended', formatTime(run.ended_at)] as const]),
         [
           run.ended_at === undefined ? 'Running for' : 'Duration',
-          <Took key="took" from={run.started_at} to={run.ended_at} />,
+          <Duration key="took" from={run.started_at} to={run.ended_at} />,
         ],
         ...(cycle === undefined ? [] : [['Cycles started', String(cycle)] as const]),
         ...(route ? [['Model', `${route.model} (${route.engine})`] as const] : []),
@@ -104,7 +104,7 @@ function RunFacts({ run }: { run: RunDetail }) {
           : [
               [
                 'Retry of',
-                <Link key="from" href={placeOf.run(from)}>
+                <Link key="from" href={consolePath.run(from)}>
                   {from}
                 </Link>,
               ] as const,
@@ -115,7 +115,7 @@ function RunFacts({ run }: { run: RunDetail }) {
           : [
               [
                 'Receipt',
-                <Link key="receipt" href={placeOf.session(run.id)}>
+                <Link key="receipt" href={consolePath.session(run.id)}>
                   session and signed receipt
                 </Link>,
               ] as const,

@@ -1,7 +1,7 @@
 import { useMutation } from '@tanstack/react-query';
 import { DeclaredForm } from '../../agents/declared-form.tsx';
 import { agentsCss as css } from '../../agents/parts.tsx';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 
 const data = {
   name: 'data',
@@ -12,10 +12,10 @@ const data = {
 } as const;
 
 /** Form that sends a user event to the host. */
-export function SendEvent({ name }: { name: string }) {
+export function SendEventForm({ name }: { name: string }) {
   const send = useMutation({
-    mutationFn: (about: Record<string, unknown>) =>
-      held(api.POST('/agent/v1/events', { body: { name, data: about } })),
+    mutationFn: (payload: Record<string, unknown>) =>
+      unwrap(api.POST('/agent/v1/events', { body: { name, data: payload } })),
   });
   return (
     <>
@@ -24,7 +24,7 @@ export function SendEvent({ name }: { name: string }) {
         action={`Send ${name}`}
         busy={send.isPending}
         error={send.error}
-        send={(values) => send.mutate(values['data'] as Record<string, unknown>)}
+        onSubmit={(values) => send.mutate(values['data'] as Record<string, unknown>)}
       />
       <p className={`${css['quiet']} ${css['live']}`} role="status">
         {send.isSuccess && 'The event was sent. The run resumes if it waits for this event.'}

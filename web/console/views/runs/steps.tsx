@@ -1,11 +1,11 @@
-import { agentsCss as css, Ago, StateBadge, Took, Value } from '../../agents/parts.tsx';
+import { agentsCss as css, RelativeTime, StateBadge, Duration, ValueView } from '../../agents/parts.tsx';
 import type { RunDetail } from '../../agents/shapes.ts';
 import { Empty, Panel, Table } from '../../parts/index.tsx';
 
 /** The steps so far, in order of execution. */
 export function Steps({ run }: { run: RunDetail }) {
   const steps = run.step_records;
-  const inCycles = steps.some(({ cycle }) => cycle !== undefined);
+  const hasCycles = steps.some(({ cycle }) => cycle !== undefined);
   return (
     <Panel title="Steps">
       {steps.length === 0 ? (
@@ -21,7 +21,7 @@ export function Steps({ run }: { run: RunDetail }) {
           keyOf={({ id, cycle }) => `${cycle} ${id}`}
           columns={[
             { key: 'id', head: 'Step', cell: ({ id }) => id },
-            ...(inCycles
+            ...(hasCycles
               ? [
                   {
                     key: 'cycle',
@@ -33,12 +33,12 @@ export function Steps({ run }: { run: RunDetail }) {
               : []),
             { key: 'state', head: 'State', cell: ({ state }) => <StateBadge state={state} /> },
             { key: 'attempts', head: 'Attempts', number: true, cell: ({ attempts }) => attempts },
-            { key: 'at', head: 'Started', cell: ({ started_at: at }) => <Ago time={at} /> },
+            { key: 'at', head: 'Started', cell: ({ started_at: at }) => <RelativeTime time={at} /> },
             {
               key: 'took',
               head: 'Duration',
               number: true,
-              cell: ({ started_at: from, ended_at: to }) => <Took from={from} to={to} />,
+              cell: ({ started_at: from, ended_at: to }) => <Duration from={from} to={to} />,
             },
             {
               key: 'output',
@@ -48,8 +48,8 @@ export function Steps({ run }: { run: RunDetail }) {
                   {error !== undefined && <span className={css['prose']}>{error}</span>}
                   {output !== undefined && (
                     <details className={css['fold']}>
-                      <summary>{beginningOf(output)}</summary>
-                      <Value value={output} label={`Output of ${id}`} />
+                      <summary>{summarizeOutput(output)}</summary>
+                      <ValueView value={output} label={`Output of ${id}`} />
                     </details>
                   )}
                 </div>
@@ -62,10 +62,10 @@ export function Steps({ run }: { run: RunDetail }) {
   );
 }
 
-const longest = 70;
-function beginningOf(output: unknown): string {
+const maxSummaryLength = 70;
+function summarizeOutput(output: unknown): string {
   const text = typeof output === 'string' ? output : JSON.stringify(output);
   const line = text.replaceAll(/\s+/g, ' ').trim();
   if (line === '') return '(empty)';
-  return line.length > longest ? `${line.slice(0, longest - 3)}...` : line;
+  return line.length > maxSummaryLength ? `${line.slice(0, maxSummaryLength - 3)}...` : line;
 }

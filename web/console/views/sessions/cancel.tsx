@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 import { Button, Dialog, FaultNote } from '../../parts/index.tsx';
 import type { Session } from './sessions.ts';
 
@@ -10,7 +10,7 @@ export function CancelButton({ session }: { session: Pick<Session, 'id' | 'title
   const queries = useQueryClient();
   const cancel = useMutation({
     mutationFn: () =>
-      held(api.POST('/agent/v1/sessions/{id}/cancel', { params: { path: { id: session.id } } })),
+      unwrap(api.POST('/agent/v1/sessions/{id}/cancel', { params: { path: { id: session.id } } })),
     onSuccess: async () => {
       setOpen(false);
       await queries.invalidateQueries({ queryKey: ['agent', 'sessions'] });
@@ -24,9 +24,9 @@ export function CancelButton({ session }: { session: Pick<Session, 'id' | 'title
       </Button>
       <Dialog
         title={`Cancel ${session.title}?`}
-        open={isOpen}
-        close={() => setOpen(false)}
-        foot={
+        isOpen={isOpen}
+        onClose={() => setOpen(false)}
+        footer={
           <>
             <Button onClick={() => setOpen(false)}>Keep running</Button>
             <Button kind="danger" busy={cancel.isPending} onClick={() => cancel.mutate()}>

@@ -1,14 +1,14 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { formatTime } from '../../parts/format.ts';
-import { gated, GatedFault } from '../../parts/gated.tsx';
+import { protectedQueryOptions, ProtectedRouteFault } from '../../parts/gated.tsx';
 import { Badge, Button, Empty, Field, Loading, Panel, Table } from '../../parts/index.tsx';
 import { useUrlState } from '../../parts/url-state.ts';
 import { useInfo } from '../home/info.ts';
-import { checkChain, firstBad, type Link as ChainLink } from './chain.ts';
+import { checkChain, findInvalidLink, type ChainLink } from './chain.ts';
 import { Verdict } from './findings.tsx';
 import css from './sessions.module.css';
-import { toneOf } from './sessions.ts';
+import { stateTone } from './sessions.ts';
 
 const counts = ['20', '100', '500', '1000'];
 
@@ -20,7 +20,7 @@ export function Chain() {
   const chain = useQuery({
     queryKey: ['receipt-chain', endpointId, key, count],
     enabled: endpointId !== undefined,
-    ...gated,
+    ...protectedQueryOptions,
     staleTime: Infinity,
     queryFn: ({ signal }) =>
       checkChain({ endpointId: endpointId ?? '', key, count: Number(count) || 100, signal }),
@@ -53,7 +53,7 @@ export function Chain() {
       </div>
       {chain.isPending && <Loading what="the receipts" />}
       {chain.isError && (
-        <GatedFault what="the chain of receipts" error={chain.error} retry={() => void chain.refetch()} />
+        <ProtectedRouteFault what="the chain of receipts" error={chain.error} retry={() => void chain.refetch()} />
       )}
       {chain.data &&
         (chain.data.length === 0 ? (
@@ -80,25 +80,25 @@ export function Chain() {
 }
 
 function Summary({ links, keyId }: { links: readonly ChainLink[]; keyId: string | undefined }) {
-  const bad = firstBad(links);
+  const invalidLink = findInvalidLink(links);
   const oldest = links.at(-1)?.receipt;
-  const unchecked = links
+  const hasUnchecked = links
     .flatMap(({ findings }) => findings)
-    .some(({ what, ok }) => ok === undefined && what !== 'Chain');
-  if (bad)
+    .some(({ check, ok }) => ok === undefined && check !== 'Chain');
+  if (invalidLink)
     return (
       <p role="status">
-        <Badge tone="bad">broken</Badge> Receipt {bad.receipt.seq} ({bad.receipt.id}):{' '}
-        {bad.findings
+        <Badge tone="bad">broken</Badge> Receipt {invalidLink.receipt.seq} ({invalidLink.receipt.id}):{' '}
+        {invalidLink.findings
           .filter(({ ok }) => ok === false)
-          .map(({ what, said }) => `${what}: ${said}`)
+          .map(({ check, detail }) => `${check}: ${detail}`)
           .join(' ')}
       </p>
     );
-  if (unchecked)
+  if (hasUnchecked)
     return (
       <p role="status">
-        <Badge tone="warn">not checked</Badge> {links[0]?.findings[0]?.said} The command below checks them.
+        <Badge tone="warn">not checked</Badge> {links[0]?.findings[0]?.detail} The command below checks them.
       </p>
     );
   return (
@@ -110,13 +110,13 @@ function Summary({ links, keyId }: { links: readonly ChainLink[]; keyId: string 
   );
 }
 
-const short = (digest: string): string => `${digest.slice(7, 19)}...`;
+const shortDigest = (digest: string): string => `${digest.slice(7, 19)}...`;
 
 function ChainTable({ links }: { links: readonly ChainLink[] }) {
-  const verdict = ({ findings }: ChainLink, ...names: string[]) => {
-    const of = findings.filter(({ what }) => names.includes(what)).map(({ ok }) => ok);
-    if (of.includes(false)) return false;
-    return of.length === 0 || of.includes(undefined) ? undefined : true;
+  const linkVerdict = ({ findings }: ChainLink, ...names: string[]) => {
+    const results = findings.filter(({ check }) => names.includes(check)).map(({ ok }) => ok);
+    if (results.includes(false)) return false;
+    return results.length === 0 || results.includes(undefined) ? undefined : true;
   };
   return (
     <Table
@@ -135,7 +135,7 @@ function ChainTable({ links }: { links: readonly ChainLink[] }) {
         {
           key: 'outcome',
           head: 'Outcome',
-          cell: ({ receipt }) => <Badge tone={toneOf(receipt.outcome)}>{receipt.outcome}</Badge>,
+          cell: ({ receipt }) => <Badge tone={stateTone(receipt.outcome)}>{receipt.outcome}</Badge>,
         },
         {
           key: 'ended',
@@ -145,22 +145,22 @@ function ChainTable({ links }: { links: readonly ChainLink[] }) {
         {
           key: 'digest',
           head: 'Digest',
-          cell: ({ receipt }) => <code title={receipt.digest}>{short(receipt.digest)}</code>,
+          cell: ({ receipt }) => <code title={receipt.digest}>{shortDigest(receipt.digest)}</code>,
         },
         {
           key: 'before',
           head: 'Previous digest',
           cell: (link) => (
             <span className={css['nowrap']}>
-              <code title={link.receipt.prev_digest}>{short(link.receipt.prev_digest)}</code>{' '}
-              <Verdict ok={verdict(link, 'Chain')} />
+              <code title={link.receipt.prev_digest}>{shortDigest(link.receipt.prev_digest)}</code>{' '}
+              <Verdict ok={linkVerdict(link, 'Chain')} />
             </span>
           ),
         },
         {
           key: 'signature',
           head: 'Digest, key and signature',
-          cell: (link) => <Verdict ok={verdict(link, 'Digest', 'Key', 'Signature')} />,
+          cell: (link) => <Verdict ok={linkVerdict(link, 'Digest', 'Key', 'Signature')} />,
         },
       ]}
     />

@@ -1,7 +1,7 @@
 import { canonicalJson } from '../../../../src/signing/canonical-json.ts';
 
 /** Members that verification reads; the digest covers all other members, too. */
-export interface Signed {
+export interface SignedReceipt {
   readonly digest: string;
   readonly prev_digest: string;
   readonly seq?: number;
@@ -15,111 +15,111 @@ export interface ReceiptKey {
 }
 
 export interface Finding {
-  readonly what: string;
+  readonly check: string;
   /** Undefined: it could not be checked here. */
   readonly ok: boolean | undefined;
-  readonly said: string;
+  readonly detail: string;
 }
 
 /** `prev_digest` of the first receipt of a chain. */
 export const chainStart = `sha256:${'0'.repeat(64)}`;
 
 /** Verifies the digest, key and signature of a single receipt. */
-export async function checkReceipt(receipt: Signed, key: ReceiptKey | undefined): Promise<Finding[]> {
+export async function checkReceipt(receipt: SignedReceipt, key: ReceiptKey | undefined): Promise<Finding[]> {
   // `crypto.subtle` exists only in secure contexts: https and localhost.
   if ((crypto.subtle as SubtleCrypto | undefined) === undefined)
     return [
       {
-        what: 'Signature',
+        check: 'Signature',
         ok: undefined,
-        said: 'Browsers verify signatures only on pages from https or localhost.',
+        detail: 'Browsers verify signatures only on pages from https or localhost.',
       },
     ];
-  return [await digestFinding(receipt), await keyFinding(receipt, key), await signatureFinding(receipt, key)];
+  return [await checkDigest(receipt), await checkKey(receipt, key), await checkSignature(receipt, key)];
 }
 
 /** Checks that a receipt follows the previous one. `ok` is undefined when the previous one is unknown. */
-export function linkFinding(receipt: Signed, before: Signed | undefined): Finding {
-  const what = 'Chain';
+export function checkLink(receipt: SignedReceipt, previous: SignedReceipt | undefined): Finding {
+  const check = 'Chain';
   if (receipt.seq === 1) {
     const ok = receipt.prev_digest === chainStart;
     return {
-      what,
+      check,
       ok,
-      said: ok
+      detail: ok
         ? 'It is the first receipt.'
         : 'It claims to be the first receipt, but names a previous digest.',
     };
   }
-  if (!before)
+  if (!previous)
     return {
-      what,
+      check,
       ok: undefined,
-      said: 'The previous receipt was not fetched, so this link was not checked.',
+      detail: 'The previous receipt was not fetched, so this link was not checked.',
     };
-  if (before.seq !== undefined && receipt.seq !== undefined && receipt.seq !== before.seq + 1)
+  if (previous.seq !== undefined && receipt.seq !== undefined && receipt.seq !== previous.seq + 1)
     return {
-      what,
+      check,
       ok: false,
-      said: `Its number is ${receipt.seq}, but the number of the previous receipt is ${before.seq}.`,
+      detail: `Its number is ${receipt.seq}, but the number of the previous receipt is ${previous.seq}.`,
     };
-  const ok = receipt.prev_digest === before.digest;
+  const ok = receipt.prev_digest === previous.digest;
   return {
-    what,
+    check,
     ok,
-    said: ok
+    detail: ok
       ? 'It names the digest of the previous receipt.'
       : 'It does not name the digest of the previous receipt: a receipt was replaced or moved.',
   };
 }
 
-async function digestFinding(receipt: Signed): Promise<Finding> {
-  const { digest, signature: _, ...signed } = receipt;
-  const what = 'Digest';
+async function checkDigest(receipt: SignedReceipt): Promise<Finding> {
+  const { digest, signature: _, ...signedMembers } = receipt;
+  const check = 'Digest';
   let text: string;
   try {
-    text = canonicalJson(signed);
+    text = canonicalJson(signedMembers);
   } catch {
-    return { what, ok: false, said: 'Its members have no canonical JSON.' };
+    return { check, ok: false, detail: 'Its members have no canonical JSON.' };
   }
-  const own = `sha256:${hex(await sha256(new TextEncoder().encode(text)))}`;
-  return own === digest
-    ? { what, ok: true, said: 'It is the SHA-256 of the receipt’s members in canonical JSON.' }
-    : { what, ok: false, said: `The members do not match the signed digest: they hash to ${own}.` };
+  const computed = `sha256:${hex(await sha256(new TextEncoder().encode(text)))}`;
+  return computed === digest
+    ? { check, ok: true, detail: 'It is the SHA-256 of the receipt’s members in canonical JSON.' }
+    : { check, ok: false, detail: `The members do not match the signed digest: they hash to ${computed}.` };
 }
 
-async function keyFinding({ signature }: Signed, key: ReceiptKey | undefined): Promise<Finding> {
-  const what = 'Key';
-  if (!key) return { what, ok: undefined, said: 'The host does not publish its signing key.' };
-  const own = `ed25519:${hex(await sha256(bytesOf(key.public_key))).slice(0, 16)}`;
-  if (own !== key.key_id)
+async function checkKey({ signature }: SignedReceipt, key: ReceiptKey | undefined): Promise<Finding> {
+  const check = 'Key';
+  if (!key) return { check, ok: undefined, detail: 'The host does not publish its signing key.' };
+  const computed = `ed25519:${hex(await sha256(bytesOf(key.public_key))).slice(0, 16)}`;
+  if (computed !== key.key_id)
     return {
-      what,
+      check,
       ok: false,
-      said: `The host's key has the id ${key.key_id}, but its bytes hash to ${own}.`,
+      detail: `The host's key has the id ${key.key_id}, but its bytes hash to ${computed}.`,
     };
   return signature.key_id === key.key_id
-    ? { what, ok: true, said: `${key.key_id} is the signing key of this host.` }
-    : { what, ok: false, said: `It is signed by ${signature.key_id}, not by this host's ${key.key_id}.` };
+    ? { check, ok: true, detail: `${key.key_id} is the signing key of this host.` }
+    : { check, ok: false, detail: `It is signed by ${signature.key_id}, not by this host's ${key.key_id}.` };
 }
 
-async function signatureFinding(receipt: Signed, key: ReceiptKey | undefined): Promise<Finding> {
-  const what = 'Signature';
+async function checkSignature(receipt: SignedReceipt, key: ReceiptKey | undefined): Promise<Finding> {
+  const check = 'Signature';
   const { digest, signature } = receipt;
-  if (!key) return { what, ok: undefined, said: 'It cannot be checked without the key.' };
-  if (signature.alg !== 'ed25519') return { what, ok: false, said: `It is ${signature.alg}, not ed25519.` };
+  if (!key) return { check, ok: undefined, detail: 'It cannot be checked without the key.' };
+  if (signature.alg !== 'ed25519') return { check, ok: false, detail: `It is ${signature.alg}, not ed25519.` };
   let imported: CryptoKey;
   try {
     imported = await crypto.subtle.importKey('raw', bytesOf(key.public_key), 'Ed25519', false, ['verify']);
   } catch {
-    return { what, ok: undefined, said: 'This browser cannot check Ed25519 signatures.' };
+    return { check, ok: undefined, detail: 'This browser cannot check Ed25519 signatures.' };
   }
-  const fits = await crypto.subtle
+  const isValid = await crypto.subtle
     .verify('Ed25519', imported, bytesOf(signature.value), new TextEncoder().encode(digest))
     .catch(() => false);
-  return fits
-    ? { what, ok: true, said: 'It is valid for the digest and the key (Ed25519).' }
-    : { what, ok: false, said: 'It is not valid for the digest and the key.' };
+  return isValid
+    ? { check, ok: true, detail: 'It is valid for the digest and the key (Ed25519).' }
+    : { check, ok: false, detail: 'It is not valid for the digest and the key.' };
 }
 
 const sha256 = async (bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> =>

@@ -1,25 +1,25 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import { api, held } from '../../api/client.ts';
-import { formatAgo, formatNumber, formatTime } from '../../parts/format.ts';
+import { api, unwrap } from '../../api/client.ts';
+import { formatRelativeTime, formatNumber, formatTime } from '../../parts/format.ts';
 import { Facts, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
 import { CancelButton } from './cancel.tsx';
-import { tookOf } from './feed.tsx';
+import { formatDuration } from './feed.tsx';
 import { ReceiptPanel } from './receipt.tsx';
 import { RevokePanel } from './revoke.tsx';
 import { type Session, subjectPath } from './sessions.ts';
 import { StateBadge } from './state-badge.tsx';
-import { limits, useFeed } from './use-feed.ts';
+import { limitChoices, useFeed } from './use-feed.ts';
 
 /** A session of the feed. External sessions leave the feed when they end; then only the receipt is shown. */
 export function Detail({ id }: { id: string }) {
-  const feed = useFeed(limits.at(-1));
+  const feed = useFeed(limitChoices.at(-1));
   const session = feed.data?.find((row) => row.id === id);
   const task = useQuery({
     queryKey: ['agent', 'task-session', id],
     enabled: session?.kind === 'task',
-    queryFn: () => held(api.GET('/agent/v1/tasks/{id}', { params: { path: { id } } })),
+    queryFn: () => unwrap(api.GET('/agent/v1/tasks/{id}', { params: { path: { id } } })),
   });
   const isSubject = session?.kind === 'task' || session?.kind === 'run';
   const sessionId = task.data?.session_id;
@@ -35,7 +35,7 @@ export function Detail({ id }: { id: string }) {
         <>
           {session ? (
             <Panel title="Session">
-              <Facts facts={[...factsOf(session), ...sessionFact(sessionId)]} />
+              <Facts facts={[...sessionFacts(session), ...storeSessionFact(sessionId)]} />
             </Panel>
           ) : (
             <p>
@@ -53,17 +53,17 @@ export function Detail({ id }: { id: string }) {
   );
 }
 
-type Fact = readonly [name: string, value: ReactNode];
+type LabeledValue = readonly [name: string, value: ReactNode];
 
-const sessionFact = (id: string | undefined): Fact[] =>
+const storeSessionFact = (id: string | undefined): LabeledValue[] =>
   id === undefined ? [] : [['Store session', <code key="session">{id}</code>]];
 
-function factsOf(session: Session): Fact[] {
-  const { id, kind, started_at: from, ended_at: to, tokens, tokens_claimed: claimed, route } = session;
+function sessionFacts(session: Session): LabeledValue[] {
+  const { id, kind, started_at: from, ended_at: to, tokens, tokens_claimed: claimedTokens, route } = session;
   const path = subjectPath(session);
-  const optional = (name: string, value: string | undefined): Fact[] =>
+  const optional = (name: string, value: string | undefined): LabeledValue[] =>
     value === undefined ? [] : [[name, value]];
-  const counted = (count: { prompt: number; completion: number }, by: string) =>
+  const formatTokens = (count: { prompt: number; completion: number }, by: string) =>
     `${formatNumber(count.prompt)} prompt, ${formatNumber(count.completion)} completion (${by})`;
   return [
     ['Id', <code key="id">{id}</code>],
@@ -78,8 +78,8 @@ function factsOf(session: Session): Fact[] {
       ),
     ],
     ['State', <StateBadge key="state" session={session} />],
-    ['Started', `${formatTime(from)} (${formatAgo(from)})`],
-    ...(to === undefined ? [] : [['Ended', `${formatTime(to)}, after ${tookOf(from, to)}`] as const]),
+    ['Started', `${formatTime(from)} (${formatRelativeTime(from)})`],
+    ...(to === undefined ? [] : [['Ended', `${formatTime(to)}, after ${formatDuration(from, to)}`] as const]),
     ...optional('Last event', session.last_event),
     ...optional('Waiting for', session.waiting_on),
     ...optional('Suspended by', session.suspend_kind),
@@ -87,8 +87,8 @@ function factsOf(session: Session): Fact[] {
     ...optional('Folder', session.cwd),
     ...optional('Harness', session.harness),
     ...optional('Client', session.client),
-    ...(tokens ? [['Tokens', counted(tokens, 'measured')] as const] : []),
-    ...(claimed ? [['Tokens claimed', counted(claimed, 'by the client')] as const] : []),
+    ...(tokens ? [['Tokens', formatTokens(tokens, 'measured')] as const] : []),
+    ...(claimedTokens ? [['Tokens claimed', formatTokens(claimedTokens, 'by the client')] as const] : []),
     ...(route ? [['Model', `${route.model} (${route.engine})`] as const] : []),
   ];
 }

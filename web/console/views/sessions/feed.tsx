@@ -1,12 +1,12 @@
 import { Link } from 'wouter';
-import { formatAgo, formatMs, formatNumber } from '../../parts/format.ts';
+import { formatRelativeTime, formatMs, formatNumber } from '../../parts/format.ts';
 import { Empty, FaultNote, Field, Loading, Panel, Table } from '../../parts/index.tsx';
 import { useUrlState } from '../../parts/url-state.ts';
 import { CancelButton } from './cancel.tsx';
-import { matches, type Session } from './sessions.ts';
+import { matchesFilter, type Session } from './sessions.ts';
 import css from './sessions.module.css';
 import { StateBadge } from './state-badge.tsx';
-import { limits, useFeed, usualLimit } from './use-feed.ts';
+import { limitChoices, useFeed, defaultLimit } from './use-feed.ts';
 
 const kinds = ['task', 'run', 'external', 'host'];
 const states = ['running', 'paused', 'suspended', 'waiting', 'completed', 'failed', 'cancelled'];
@@ -15,14 +15,14 @@ export function Feed() {
   const [kind, setKind] = useUrlState('kind');
   const [state, setState] = useUrlState('state');
   const [text, setText] = useUrlState('text');
-  const [limit, setLimit] = useUrlState('limit', usualLimit);
+  const [limit, setLimit] = useUrlState('limit', defaultLimit);
   const feed = useFeed(limit);
-  const rows = (feed.data ?? []).filter((session) => matches(session, { kind, state, text }));
+  const rows = (feed.data ?? []).filter((session) => matchesFilter(session, { kind, state, text }));
   return (
     <Panel>
       <div className={css['filters']}>
-        <Choice label="Kind" of={kinds} value={kind} choose={setKind} />
-        <Choice label="State" of={states} value={state} choose={setState} />
+        <FilterSelect label="Kind" of={kinds} value={kind} onChoose={setKind} />
+        <FilterSelect label="State" of={states} value={state} onChoose={setState} />
         <Field label="Search">
           {(control) => (
             <input {...control} type="search" value={text} onChange={({ target }) => setText(target.value)} />
@@ -31,7 +31,7 @@ export function Feed() {
         <Field label="Ended sessions">
           {(control) => (
             <select {...control} value={limit} onChange={({ target }) => setLimit(target.value)}>
-              {[...new Set([...limits, limit])].map((count) => (
+              {[...new Set([...limitChoices, limit])].map((count) => (
                 <option key={count} value={count}>
                   newest {count}
                 </option>
@@ -59,19 +59,19 @@ export function Feed() {
   );
 }
 
-function Choice(props: {
+function FilterSelect(props: {
   label: string;
   of: readonly string[];
   value: string;
-  choose: (value: string) => void;
+  onChoose: (value: string) => void;
 }) {
-  const { label, of, value, choose } = props;
+  const { label, of: choices, value, onChoose } = props;
   return (
     <Field label={label}>
       {(control) => (
-        <select {...control} value={value} onChange={({ target }) => choose(target.value)}>
+        <select {...control} value={value} onChange={({ target }) => onChoose(target.value)}>
           <option value="">any</option>
-          {of.map((name) => (
+          {choices.map((name) => (
             <option key={name}>{name}</option>
           ))}
         </select>
@@ -103,15 +103,15 @@ function FeedTable({ rows }: { rows: readonly Session[] }) {
         {
           key: 'started',
           head: 'Started',
-          cell: ({ started_at: at }) => <time dateTime={at}>{formatAgo(at)}</time>,
+          cell: ({ started_at: at }) => <time dateTime={at}>{formatRelativeTime(at)}</time>,
         },
         {
           key: 'took',
           head: 'Duration',
           number: true,
-          cell: ({ started_at: from, ended_at: to }) => (to === undefined ? '' : tookOf(from, to)),
+          cell: ({ started_at: from, ended_at: to }) => (to === undefined ? '' : formatDuration(from, to)),
         },
-        { key: 'tokens', head: 'Tokens', number: true, cell: tokensOf },
+        { key: 'tokens', head: 'Tokens', number: true, cell: formatTokens },
         {
           key: 'route',
           head: 'Model',
@@ -127,10 +127,10 @@ function FeedTable({ rows }: { rows: readonly Session[] }) {
   );
 }
 
-export const tookOf = (from: string, to: string): string => formatMs(Date.parse(to) - Date.parse(from));
+export const formatDuration = (from: string, to: string): string => formatMs(Date.parse(to) - Date.parse(from));
 
 /** Measured tokens, or those that the client claims, marked as claimed. */
-function tokensOf({ tokens, tokens_claimed: claimed }: Session): string {
+function formatTokens({ tokens, tokens_claimed: claimedTokens }: Session): string {
   if (tokens) return formatNumber(tokens.prompt + tokens.completion);
-  return claimed ? `${formatNumber(claimed.prompt + claimed.completion)} claimed` : '';
+  return claimedTokens ? `${formatNumber(claimedTokens.prompt + claimedTokens.completion)} claimed` : '';
 }

@@ -5,9 +5,9 @@ import css from './sessions.module.css';
 /** Results of verifying a receipt in the page. */
 export const Findings = ({ findings }: { findings: readonly Finding[] }) => (
   <ul className={css['findings']} aria-label="Checks by this page">
-    {findings.map(({ what, ok, said }) => (
-      <li key={what}>
-        <Verdict ok={ok} /> <strong>{what}</strong> <span>{said}</span>
+    {findings.map(({ check, ok, detail }) => (
+      <li key={check}>
+        <Verdict ok={ok} /> <strong>{check}</strong> <span>{detail}</span>
       </li>
     ))}
   </ul>

@@ -27,8 +27,8 @@ export default function Sessions() {
       <Tabs
         label="Sessions"
         tabs={tabs}
-        chosen={chosen.name}
-        choose={(name) => navigate(tabs.find((tab) => tab.name === name)?.path ?? '')}
+        selected={chosen.name}
+        onSelect={(name) => navigate(tabs.find((tab) => tab.name === name)?.path ?? '')}
       >
         <div className={css['tab']}>
           <Switch>

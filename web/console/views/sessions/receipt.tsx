@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 import { asFault } from '../../api/fault.ts';
 import { Empty, Facts, FaultNote, Loading, Panel } from '../../parts/index.tsx';
 import { useInfo } from '../home/info.ts';
@@ -14,7 +14,7 @@ export function ReceiptPanel({ id, isOver }: { id: string; isOver: boolean }) {
   const key = info.data?.receipt_key;
   const receipt = useQuery({
     queryKey: ['agent', 'receipt', id, isOver],
-    queryFn: () => held(api.GET('/agent/v1/sessions/{id}/receipt', { params: { path: { id } } })),
+    queryFn: () => unwrap(api.GET('/agent/v1/sessions/{id}/receipt', { params: { path: { id } } })),
     staleTime: Infinity,
   });
   const check = useQuery({

@@ -1,6 +1,6 @@
 import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 import { Badge, Button, Facts, FaultNote, Field, Panel } from '../../parts/index.tsx';
 import css from './sessions.module.css';
 
@@ -23,7 +23,7 @@ export function RevokePanel({ sessionId }: { sessionId: string | undefined }) {
   const [secret, setSecret] = useState('');
   const revoke = useMutation({
     mutationFn: () =>
-      held(
+      unwrap(
         api.POST('/agent/v1/sessions/{id}/revoke', {
           params: { path: { id: id.trim() } },
           headers: { [header]: secret.trim() },
@@ -62,9 +62,9 @@ export function RevokePanel({ sessionId }: { sessionId: string | undefined }) {
         <Field label="Credential" hint={credentials[header].hint}>
           {(control) => (
             <select {...control} value={header} onChange={({ target }) => setHeader(target.value as Header)}>
-              {Object.entries(credentials).map(([name, { name: said }]) => (
+              {Object.entries(credentials).map(([name, { name: label }]) => (
                 <option key={name} value={name}>
-                  {said}
+                  {label}
                 </option>
               ))}
             </select>

@@ -1,42 +1,42 @@
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { Link } from 'wouter';
-import { api, held } from '../../api/client.ts';
-import { formatAgo, formatTime } from '../../parts/format.ts';
-import { gated, GatedFault } from '../../parts/gated.tsx';
+import { api, unwrap } from '../../api/client.ts';
+import { formatRelativeTime, formatTime } from '../../parts/format.ts';
+import { protectedQueryOptions, ProtectedRouteFault } from '../../parts/gated.tsx';
 import { Badge, Button, Empty, Facts, Loading, Panel, Table } from '../../parts/index.tsx';
 import { RevokePanel } from './revoke.tsx';
 import css from './sessions.module.css';
-import { subjectPath, toneOf } from './sessions.ts';
+import { subjectPath, stateTone } from './sessions.ts';
 
 /** What remote clients of the host see; needs the bearer token. */
-async function served() {
+async function fetchServed() {
   const [sessions, offer, harnesses] = await Promise.all([
-    held(api.GET('/host/v1/sessions')),
-    held(api.GET('/host/v1/served')),
-    held(api.GET('/host/v1/harnesses')),
+    unwrap(api.GET('/host/v1/sessions')),
+    unwrap(api.GET('/host/v1/served')),
+    unwrap(api.GET('/host/v1/harnesses')),
   ]);
   return { ...sessions, offer, harnesses: harnesses.harnesses };
 }
 
 export function Served() {
   const [chosen, setChosen] = useState<string>();
-  const all = useQuery({
+  const servedQuery = useQuery({
     queryKey: ['host', 'served'],
-    queryFn: served,
-    ...gated,
+    queryFn: fetchServed,
+    ...protectedQueryOptions,
     refetchInterval: ({ state }) => (state.status === 'error' ? false : 2000),
   });
-  if (all.isPending) return <Loading what="the served sessions" />;
-  if (all.isError)
-    return <GatedFault what="the served sessions" error={all.error} retry={() => void all.refetch()} />;
-  const { sessions, turns, offer, harnesses } = all.data;
+  if (servedQuery.isPending) return <Loading what="the served sessions" />;
+  if (servedQuery.isError)
+    return <ProtectedRouteFault what="the served sessions" error={servedQuery.error} retry={() => void servedQuery.refetch()} />;
+  const { sessions, turns, offer, harnesses } = servedQuery.data;
   return (
     <>
       <Panel title="Open store sessions">
-        <Listed
+        <ListOrEmpty
           rows={sessions}
-          none="There are none. A store session opens with a task or run and ends with it."
+          emptyText="There are none. A store session opens with a task or run and ends with it."
         >
           {(rows) => (
             <Table
@@ -57,7 +57,7 @@ export function Served() {
                 {
                   key: 'opened',
                   head: 'Opened',
-                  cell: ({ opened_at: at }) => <span className={css['nowrap']}>{formatAgo(at)}</span>,
+                  cell: ({ opened_at: at }) => <span className={css['nowrap']}>{formatRelativeTime(at)}</span>,
                 },
                 {
                   key: 'revoked',
@@ -78,11 +78,11 @@ export function Served() {
               ]}
             />
           )}
-        </Listed>
+        </ListOrEmpty>
       </Panel>
       {chosen !== undefined && <RevokePanel key={chosen} sessionId={chosen} />}
       <Panel title="Turns of the last ten minutes">
-        <Listed rows={turns} none="No turn is running, and none ended in the last ten minutes.">
+        <ListOrEmpty rows={turns} emptyText="No turn is running, and none ended in the last ten minutes.">
           {(rows) => (
             <Table
               caption="Turns"
@@ -92,7 +92,7 @@ export function Served() {
                 {
                   key: 'state',
                   head: 'State',
-                  cell: ({ state }) => <Badge tone={toneOf(state)}>{state}</Badge>,
+                  cell: ({ state }) => <Badge tone={stateTone(state)}>{state}</Badge>,
                 },
                 {
                   key: 'id',
@@ -118,7 +118,7 @@ export function Served() {
               ]}
             />
           )}
-        </Listed>
+        </ListOrEmpty>
       </Panel>
       <Panel title="What the host offers">
         <Facts
@@ -133,7 +133,7 @@ export function Served() {
         />
       </Panel>
       <Panel title="Harnesses">
-        <Listed rows={harnesses} none="No harness is registered.">
+        <ListOrEmpty rows={harnesses} emptyText="No harness is registered.">
           {(rows) => (
             <Table
               caption="All harnesses"
@@ -151,22 +151,22 @@ export function Served() {
                 {
                   key: 'seen',
                   head: 'Last seen',
-                  cell: ({ last_seen_at: at }) => (at === undefined ? '' : formatAgo(at)),
+                  cell: ({ last_seen_at: at }) => (at === undefined ? '' : formatRelativeTime(at)),
                 },
               ]}
             />
           )}
-        </Listed>
+        </ListOrEmpty>
       </Panel>
     </>
   );
 }
 
-function Listed<Row>(props: {
+function ListOrEmpty<Row>(props: {
   rows: readonly Row[];
-  none: string;
+  emptyText: string;
   children: (rows: readonly Row[]) => ReactNode;
 }) {
-  const { rows, none, children } = props;
-  return rows.length === 0 ? <Empty title={none} /> : children(rows);
+  const { rows, emptyText, children } = props;
+  return rows.length === 0 ? <Empty title={emptyText} /> : children(rows);
 }

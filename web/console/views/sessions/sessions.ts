@@ -8,13 +8,13 @@ export const subjectPath = ({ id, kind }: Pick<Session, 'id' | 'kind'>): string 
   return kind === 'run' ? `/console/runs/${id}` : undefined;
 };
 
-export const toneOf = (state: string): 'good' | 'warn' | 'bad' | undefined => {
+export const stateTone = (state: string): 'good' | 'warn' | 'bad' | undefined => {
   if (state === 'completed') return 'good';
   if (state === 'failed' || state === 'cancelled') return 'bad';
   return state === 'running' ? undefined : 'warn';
 };
 
-export const matches = (session: Session, filter: { kind: string; state: string; text: string }): boolean =>
+export const matchesFilter = (session: Session, filter: { kind: string; state: string; text: string }): boolean =>
   (filter.kind === '' || session.kind === filter.kind) &&
   (filter.state === '' || session.state === filter.state) &&
   [session.id, session.title, session.harness, session.client, session.cwd, session.last_event]

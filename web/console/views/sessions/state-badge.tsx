@@ -1,9 +1,9 @@
 import { Badge } from '../../parts/index.tsx';
-import { type Session, toneOf } from './sessions.ts';
+import { type Session, stateTone } from './sessions.ts';
 
 export const StateBadge = ({ session }: { session: Pick<Session, 'state' | 'waiting_on' | 'stale'> }) => (
   <>
-    <Badge tone={toneOf(session.state)}>
+    <Badge tone={stateTone(session.state)}>
       {session.state}
       {session.waiting_on !== undefined && `: ${session.waiting_on}`}
     </Badge>

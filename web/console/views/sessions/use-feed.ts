@@ -1,15 +1,15 @@
 import { useQuery } from '@tanstack/react-query';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 
 /** Choices for the maximum number of ended sessions. */
-export const limits = ['50', '200', '1000', '10000'] as const;
-export const usualLimit = '200';
+export const limitChoices = ['50', '200', '1000', '10000'] as const;
+export const defaultLimit = '200';
 
 /** The sessions feed, in the order of the host: running tasks and runs, external sessions, the host, ended sessions. */
-export const useFeed = (limit: string = usualLimit) =>
+export const useFeed = (limit: string = defaultLimit) =>
   useQuery({
     queryKey: ['agent', 'sessions', limit],
     queryFn: async () =>
-      (await held(api.GET('/agent/v1/sessions', { params: { query: { limit } } }))).sessions,
+      (await unwrap(api.GET('/agent/v1/sessions', { params: { query: { limit } } }))).sessions,
     refetchInterval: 2000,
   });

@@ -23,17 +23,17 @@ export interface AgentDraft {
   readonly tool_choice: string;
 }
 
-export const lists = ['tools', 'read', 'write', 'network', 'auto_approve'] as const;
-export const samplings = ['temperature', 'top_p', 'top_k', 'min_p', 'seed'] as const;
+export const grantLists = ['tools', 'read', 'write', 'network', 'auto_approve'] as const;
+export const samplingNames = ['temperature', 'top_p', 'top_k', 'min_p', 'seed'] as const;
 export const limits = ['max_turns', 'max_tokens', 'timeout_secs'] as const;
 
-const text = (value: number | undefined) => (value === undefined ? '' : String(value));
+const numberText = (value: number | undefined) => (value === undefined ? '' : String(value));
 
 export function draftOf(spec: Partial<AgentSpec>): AgentDraft {
   const { name = '', description = '', instructions = '', model = 'resident' } = spec;
-  const list = (of: (typeof lists)[number]) => [of, (spec.grants?.[of] ?? []).join('\n')];
-  const sampled = (of: (typeof samplings)[number]) => [of, text(spec.sampling?.[of])];
-  const limited = (of: (typeof limits)[number]) => [of, text(spec.limits?.[of])];
+  const grantEntry = (name: (typeof grantLists)[number]) => [name, (spec.grants?.[name] ?? []).join('\n')];
+  const samplingEntry = (name: (typeof samplingNames)[number]) => [name, numberText(spec.sampling?.[name])];
+  const limitEntry = (name: (typeof limits)[number]) => [name, numberText(spec.limits?.[name])];
   const choice = spec.tool_choice;
   return {
     name,
@@ -41,12 +41,12 @@ export function draftOf(spec: Partial<AgentSpec>): AgentDraft {
     instructions,
     model,
     tool_choice: typeof choice === 'object' ? choice.name : (choice ?? ''),
-    ...Object.fromEntries([...lists.map(list), ...samplings.map(sampled), ...limits.map(limited)]),
+    ...Object.fromEntries([...grantLists.map(grantEntry), ...samplingNames.map(samplingEntry), ...limits.map(limitEntry)]),
   } as AgentDraft;
 }
 
-export const linesOf = (written: string): string[] =>
-  written
+export const splitLines = (text: string): string[] =>
+  text
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '');
@@ -56,15 +56,15 @@ export const linesOf = (written: string): string[] =>
  * @param before the stored spec; its members that the form does not have are kept
  */
 export function specOf(draft: AgentDraft, before: Readonly<Record<string, unknown>> = {}): AgentSpec {
-  const number = (written: string) => {
-    const value = Number(written);
-    return Number.isFinite(value) ? value : written;
+  const numberOrText = (text: string) => {
+    const value = Number(text);
+    return Number.isFinite(value) ? value : text;
   };
-  const group = (names: readonly (keyof AgentDraft)[], kept: unknown) => {
-    const members = { ...(kept as object | undefined) } as Record<string, unknown>;
+  const numberGroup = (names: readonly (keyof AgentDraft)[], existing: unknown) => {
+    const members = { ...(existing as object | undefined) } as Record<string, unknown>;
     for (const name of names) {
       if (draft[name].trim() === '') delete members[name];
-      else members[name] = number(draft[name]);
+      else members[name] = numberOrText(draft[name]);
     }
     return Object.keys(members).length === 0 ? undefined : members;
   };
@@ -75,9 +75,9 @@ export function specOf(draft: AgentDraft, before: Readonly<Record<string, unknow
     description: draft.description === '' ? undefined : draft.description,
     instructions: draft.instructions,
     model: draft.model.trim(),
-    grants: Object.fromEntries(lists.map((name) => [name, linesOf(draft[name])])),
-    sampling: group(samplings, before['sampling']),
-    limits: group(limits, before['limits']),
+    grants: Object.fromEntries(grantLists.map((name) => [name, splitLines(draft[name])])),
+    sampling: numberGroup(samplingNames, before['sampling']),
+    limits: numberGroup(limits, before['limits']),
     tool_choice:
       choice === '' ? undefined : choice === 'auto' || choice === 'required' ? choice : { name: choice },
   };

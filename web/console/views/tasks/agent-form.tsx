@@ -1,9 +1,9 @@
 import type { ReactNode } from 'react';
 import { agentsCss as css, ToolBadge } from '../../agents/parts.tsx';
-import { grants } from '../../agents/tools.ts';
+import { matchesGlob } from '../../agents/tools.ts';
 import { asFault } from '../../api/fault.ts';
 import { Badge, FaultNote, Field, Panel, Row } from '../../parts/index.tsx';
-import { type AgentDraft, limits, linesOf, samplings } from './agent-draft.ts';
+import { type AgentDraft, limits, splitLines, samplingNames } from './agent-draft.ts';
 import { useTools } from './use-agents.ts';
 
 const hints = {
@@ -20,30 +20,30 @@ const placeholders: Readonly<Record<string, string>> = {
 
 export function AgentForm(props: {
   draft: AgentDraft;
-  write: (draft: AgentDraft) => void;
-  mayRename?: boolean;
+  onChange: (draft: AgentDraft) => void;
+  canRename?: boolean;
   error: unknown;
-  send: () => void;
-  foot: ReactNode;
+  onSubmit: () => void;
+  footer: ReactNode;
 }) {
-  const { draft, write, mayRename = false, error, send, foot } = props;
+  const { draft, onChange, canRename = false, error, onSubmit, footer } = props;
   const fault = (path: string) =>
     error
       ? asFault(error).violations.find((one) => one.path === path || one.path.startsWith(`${path}.`))?.message
       : undefined;
-  const set = (name: keyof AgentDraft) => (value: string) => write({ ...draft, [name]: value });
-  const line = (
+  const set = (name: keyof AgentDraft) => (value: string) => onChange({ ...draft, [name]: value });
+  const inputField = (
     name: keyof AgentDraft,
     label: string,
     path: string,
-    more: { hint?: string; off?: boolean } = {},
+    options: { hint?: string; isDisabled?: boolean } = {},
   ) => (
-    <Field label={label} fault={fault(path)} {...(more.hint === undefined ? {} : { hint: more.hint })}>
+    <Field label={label} fault={fault(path)} {...(options.hint === undefined ? {} : { hint: options.hint })}>
       {(control) => (
         <input
           {...control}
           spellCheck={false}
-          disabled={more.off === true}
+          disabled={options.isDisabled === true}
           placeholder={placeholders[name] ?? ''}
           value={draft[name]}
           onChange={({ target }) => set(name)(target.value)}
@@ -51,7 +51,7 @@ export function AgentForm(props: {
       )}
     </Field>
   );
-  const area = (name: keyof AgentDraft, label: string, path: string, hint?: string) => (
+  const textAreaField = (name: keyof AgentDraft, label: string, path: string, hint?: string) => (
     <Field label={label} fault={fault(path)} {...(hint === undefined ? {} : { hint })}>
       {(control) => (
         <textarea
@@ -71,47 +71,47 @@ export function AgentForm(props: {
       noValidate
       onSubmit={(event) => {
         event.preventDefault();
-        send();
+        onSubmit();
       }}
     >
       <div className={css['columns']}>
         <Panel title="General">
           <div className={css['fields']}>
-            {line('name', 'Name', 'name', {
-              off: !mayRename,
-              ...(mayRename ? { hint: 'A lowercase letter, then lowercase letters, digits, - and _.' } : {}),
+            {inputField('name', 'Name', 'name', {
+              isDisabled: !canRename,
+              ...(canRename ? { hint: 'A lowercase letter, then lowercase letters, digits, - and _.' } : {}),
             })}
-            {line('model', 'Model', 'model', { hint: 'resident, or the id of a gateway model.' })}
+            {inputField('model', 'Model', 'model', { hint: 'resident, or the id of a gateway model.' })}
           </div>
-          {line('description', 'Description', 'description')}
-          {area('instructions', 'Instructions', 'instructions')}
+          {inputField('description', 'Description', 'description')}
+          {textAreaField('instructions', 'Instructions', 'instructions')}
           <fieldset className={css['checks']}>
             <legend>Budgets</legend>
             <div className={css['fields']}>
               {limits.map((name) => (
-                <div key={name}>{line(name, name.replaceAll('_', ' '), `limits.${name}`)}</div>
+                <div key={name}>{inputField(name, name.replaceAll('_', ' '), `limits.${name}`)}</div>
               ))}
             </div>
           </fieldset>
           <fieldset className={css['checks']}>
             <legend>Sampling</legend>
             <div className={css['fields']}>
-              {samplings.map((name) => (
-                <div key={name}>{line(name, name.replaceAll('_', ' '), `sampling.${name}`)}</div>
+              {samplingNames.map((name) => (
+                <div key={name}>{inputField(name, name.replaceAll('_', ' '), `sampling.${name}`)}</div>
               ))}
             </div>
           </fieldset>
         </Panel>
         <Panel title="Permissions">
           <Tools draft={draft} set={set} fault={fault('grants.tools')} choiceFault={fault('tool_choice')} />
-          {area('read', 'Read paths', 'grants.read', hints.read)}
-          {area('write', 'Write paths', 'grants.write', hints.write)}
-          {area('network', 'Network hosts', 'grants.network', hints.network)}
-          {area('auto_approve', 'Applied without approval', 'grants.auto_approve', hints.auto_approve)}
+          {textAreaField('read', 'Read paths', 'grants.read', hints.read)}
+          {textAreaField('write', 'Write paths', 'grants.write', hints.write)}
+          {textAreaField('network', 'Network hosts', 'grants.network', hints.network)}
+          {textAreaField('auto_approve', 'Applied without approval', 'grants.auto_approve', hints.auto_approve)}
         </Panel>
       </div>
       {error !== null && error !== undefined && <FaultNote error={error} />}
-      <Row>{foot}</Row>
+      <Row>{footer}</Row>
     </form>
   );
 }
@@ -124,10 +124,10 @@ function Tools(props: {
 }) {
   const { draft, set, fault, choiceFault } = props;
   const tools = useTools();
-  const globs = linesOf(draft.tools);
-  const has = tools.data?.filter(({ name }) => globs.some((glob) => grants(glob, name))) ?? [];
-  const lost = tools.data ? globs.filter((glob) => !tools.data.some(({ name }) => grants(glob, name))) : [];
-  const names = new Set(['auto', 'required', ...has.map(({ name }) => name)]);
+  const globs = splitLines(draft.tools);
+  const grantedNow = tools.data?.filter(({ name }) => globs.some((glob) => matchesGlob(glob, name))) ?? [];
+  const unmatchedGlobs = tools.data ? globs.filter((glob) => !tools.data.some(({ name }) => matchesGlob(glob, name))) : [];
+  const names = new Set(['auto', 'required', ...grantedNow.map(({ name }) => name)]);
   return (
     <>
       <Field
@@ -155,7 +155,7 @@ function Tools(props: {
           >
             <option value="">choose one</option>
             {tools.data
-              ?.filter((tool) => !has.includes(tool))
+              ?.filter((tool) => !grantedNow.includes(tool))
               .map(({ name, availability }) => (
                 <option key={name} value={name}>
                   {name} ({availability})
@@ -164,7 +164,7 @@ function Tools(props: {
           </select>
         )}
       </Field>
-      {has.map(({ name, availability, reason, description }) => (
+      {grantedNow.map(({ name, availability, reason, description }) => (
         <div key={name} className={css['tool']}>
           <span>
             <code>{name}</code> <ToolBadge availability={availability} />
@@ -172,7 +172,7 @@ function Tools(props: {
           <span className={css['quiet']}>{reason ?? description}</span>
         </div>
       ))}
-      {lost.map((glob) => (
+      {unmatchedGlobs.map((glob) => (
         <p key={glob}>
           <Badge tone="warn">no such tool</Badge> <code>{glob}</code> matches no tool of this host.
         </p>
@@ -190,7 +190,7 @@ function Tools(props: {
             {!names.has(draft.tool_choice) && draft.tool_choice !== '' && (
               <option value={draft.tool_choice}>{draft.tool_choice} (not granted)</option>
             )}
-            {has.map(({ name }) => (
+            {grantedNow.map(({ name }) => (
               <option key={name} value={name}>
                 {name}
               </option>

@@ -3,38 +3,38 @@ import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { agentsCss as css } from '../../agents/parts.tsx';
 import type { AgentSpec } from '../../agents/shapes.ts';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 import { Button, Confirm, FaultNote, Loading, Page, Panel, Row } from '../../parts/index.tsx';
 import { type AgentDraft, draftOf, specOf } from './agent-draft.ts';
 import { AgentForm } from './agent-form.tsx';
 
-const placeOfAgent = (name: string) => `/console/tasks/agents/${name}`;
-const back = <Link href="/console/tasks/agents">All agents</Link>;
+const agentPath = (name: string) => `/console/tasks/agents/${name}`;
+const allAgentsLink = <Link href="/console/tasks/agents">All agents</Link>;
 
 export function NewAgent() {
   const [draft, setDraft] = useState<AgentDraft>(() => draftOf({}));
-  const [, go] = useLocation();
+  const [, navigate] = useLocation();
   const queries = useQueryClient();
   const create = useMutation({
-    mutationFn: () => held(api.POST('/agent/v1/agents', { body: specOf(draft) })),
+    mutationFn: () => unwrap(api.POST('/agent/v1/agents', { body: specOf(draft) })),
     async onSuccess({ name }) {
       await queries.invalidateQueries({ queryKey: ['agents'] });
-      go(placeOfAgent(name));
+      navigate(agentPath(name));
     },
   });
   return (
     <Page
       title="New agent"
       lead="What is not granted is refused; nothing is granted by default."
-      tools={back}
+      tools={allAgentsLink}
     >
       <AgentForm
         draft={draft}
-        write={setDraft}
-        mayRename
+        onChange={setDraft}
+        canRename
         error={create.error}
-        send={() => create.mutate()}
-        foot={
+        onSubmit={() => create.mutate()}
+        footer={
           <Button type="submit" kind="primary" busy={create.isPending}>
             Create the agent
           </Button>
@@ -47,36 +47,36 @@ export function NewAgent() {
 export function AgentPage({ name }: { name: string }) {
   const agent = useQuery({
     queryKey: ['agents', name],
-    queryFn: () => held(api.GET('/agent/v1/agents/{name}', { params: { path: { name } } })),
+    queryFn: () => unwrap(api.GET('/agent/v1/agents/{name}', { params: { path: { name } } })),
     // A refetch would discard unsaved edits.
     refetchOnWindowFocus: false,
     staleTime: Number.POSITIVE_INFINITY,
   });
   return (
-    <Page title={`Agent ${name}`} tools={back}>
+    <Page title={`Agent ${name}`} tools={allAgentsLink}>
       {agent.isPending && <Loading what="the agent" />}
       {agent.isError && <FaultNote error={agent.error} retry={() => void agent.refetch()} />}
-      {agent.data && <Stored key={agent.dataUpdatedAt} spec={agent.data} />}
+      {agent.data && <StoredAgent key={agent.dataUpdatedAt} spec={agent.data} />}
     </Page>
   );
 }
 
-function Stored({ spec }: { spec: AgentSpec }) {
+function StoredAgent({ spec }: { spec: AgentSpec }) {
   const { name } = spec;
   const [draft, setDraft] = useState<AgentDraft>(() => draftOf(spec));
-  const [asked, setAsked] = useState(false);
-  const [, go] = useLocation();
+  const [isConfirming, setConfirming] = useState(false);
+  const [, navigate] = useLocation();
   const queries = useQueryClient();
   const params = { path: { name } };
   const save = useMutation({
-    mutationFn: () => held(api.PUT('/agent/v1/agents/{name}', { params, body: specOf(draft, spec) })),
+    mutationFn: () => unwrap(api.PUT('/agent/v1/agents/{name}', { params, body: specOf(draft, spec) })),
     onSuccess: () => queries.invalidateQueries({ queryKey: ['agents'] }),
   });
   const remove = useMutation({
     // The response has no body.
-    mutationFn: () => held<unknown>(api.DELETE('/agent/v1/agents/{name}', { params })),
+    mutationFn: () => unwrap<unknown>(api.DELETE('/agent/v1/agents/{name}', { params })),
     async onSuccess() {
-      go('/console/tasks/agents');
+      navigate('/console/tasks/agents');
       queries.removeQueries({ queryKey: ['agents', name] });
       await queries.invalidateQueries({ queryKey: ['agents'] });
     },
@@ -86,10 +86,10 @@ function Stored({ spec }: { spec: AgentSpec }) {
     <>
       <AgentForm
         draft={draft}
-        write={setDraft}
+        onChange={setDraft}
         error={save.error}
-        send={() => save.mutate()}
-        foot={
+        onSubmit={() => save.mutate()}
+        footer={
           <>
             <Button type="submit" kind="primary" busy={save.isPending} disabled={isSame}>
               Save
@@ -111,7 +111,7 @@ function Stored({ spec }: { spec: AgentSpec }) {
             : 'Its running tasks continue. Workflows that use it can no longer run.'}
         </p>
         <Row>
-          <Button kind="danger" onClick={() => setAsked(true)}>
+          <Button kind="danger" onClick={() => setConfirming(true)}>
             Delete the agent
           </Button>
         </Row>
@@ -119,11 +119,11 @@ function Stored({ spec }: { spec: AgentSpec }) {
       </Panel>
       <Confirm
         title={`Delete the agent ${name}?`}
-        open={asked}
+        isOpen={isConfirming}
         action="Delete"
         busy={remove.isPending}
-        confirm={() => remove.mutate(undefined, { onSettled: () => setAsked(false) })}
-        close={() => setAsked(false)}
+        onConfirm={() => remove.mutate(undefined, { onSettled: () => setConfirming(false) })}
+        onClose={() => setConfirming(false)}
       >
         <p>This cannot be undone.</p>
       </Confirm>

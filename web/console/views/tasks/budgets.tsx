@@ -3,37 +3,37 @@ import type { AgentSpec } from '../../agents/shapes.ts';
 import { Field } from '../../parts/index.tsx';
 import type { DraftFaults, TaskDraft } from './task-request.ts';
 
-const numbers = [
-  { name: 'max_turns', label: 'Max turns', of: 'limits', usual: 16 },
-  { name: 'max_tokens', label: 'Max tokens', of: 'limits', usual: 'no limit' },
-  { name: 'timeout_secs', label: 'Timeout (seconds)', of: 'limits', usual: 600 },
-  { name: 'temperature', label: 'Temperature', of: 'sampling', usual: undefined },
-  { name: 'seed', label: 'Seed', of: 'sampling', usual: undefined },
+const numberFields = [
+  { name: 'max_turns', label: 'Max turns', group: 'limits', defaultValue: 16 },
+  { name: 'max_tokens', label: 'Max tokens', group: 'limits', defaultValue: 'no limit' },
+  { name: 'timeout_secs', label: 'Timeout (seconds)', group: 'limits', defaultValue: 600 },
+  { name: 'temperature', label: 'Temperature', group: 'sampling', defaultValue: undefined },
+  { name: 'seed', label: 'Seed', group: 'sampling', defaultValue: undefined },
 ] as const;
 
 /** Budgets, sampling, inputs and response format of a task. Empty fields use the values of the agent. */
-export function Budgets(props: {
+export function TaskOptions(props: {
   draft: TaskDraft;
-  write: (part: Partial<TaskDraft>) => void;
+  onChange: (part: Partial<TaskDraft>) => void;
   faults: DraftFaults;
-  refused: (path: string) => string | undefined;
+  hostFault: (path: string) => string | undefined;
   limits: AgentSpec['limits'];
 }) {
-  const { draft, write, faults, refused, limits } = props;
+  const { draft, onChange, faults, hostFault, limits } = props;
   return (
     <details className={css['fold']}>
       <summary>Budgets, sampling and response format</summary>
       <div className={css['form']}>
         <div className={css['fields']}>
-          {numbers.map(({ name, label, of, usual }) => (
-            <Field key={name} label={label} fault={faults[name] ?? refused(`${of}.${name}`)}>
+          {numberFields.map(({ name, label, group, defaultValue }) => (
+            <Field key={name} label={label} fault={faults[name] ?? hostFault(`${group}.${name}`)}>
               {(control) => (
                 <input
                   {...control}
                   inputMode="decimal"
-                  placeholder={of === 'limits' ? String(limits?.[name] ?? usual) : "the agent's"}
+                  placeholder={group === 'limits' ? String(limits?.[name] ?? defaultValue) : "the agent's"}
                   value={draft[name]}
-                  onChange={({ target }) => write({ [name]: target.value })}
+                  onChange={({ target }) => onChange({ [name]: target.value })}
                 />
               )}
             </Field>
@@ -42,7 +42,7 @@ export function Budgets(props: {
         <Field
           label="Inputs"
           hint="A JSON object with named values that the model sees after the prompt."
-          fault={faults.inputs ?? refused('inputs')}
+          fault={faults.inputs ?? hostFault('inputs')}
         >
           {(control) => (
             <textarea
@@ -51,7 +51,7 @@ export function Budgets(props: {
               rows={1}
               spellCheck={false}
               value={draft.inputs}
-              onChange={({ target }) => write({ inputs: target.value })}
+              onChange={({ target }) => onChange({ inputs: target.value })}
             />
           )}
         </Field>
@@ -60,7 +60,7 @@ export function Budgets(props: {
             <select
               {...control}
               value={draft.answer}
-              onChange={({ target }) => write({ answer: target.value as TaskDraft['answer'] })}
+              onChange={({ target }) => onChange({ answer: target.value as TaskDraft['answer'] })}
             >
               <option value="text">text</option>
               <option value="json_object">any JSON object</option>
@@ -77,7 +77,7 @@ export function Budgets(props: {
                 rows={4}
                 spellCheck={false}
                 value={draft.schema}
-                onChange={({ target }) => write({ schema: target.value })}
+                onChange={({ target }) => onChange({ schema: target.value })}
               />
             )}
           </Field>

@@ -3,7 +3,7 @@ import { SubNav } from '../../agents/parts.tsx';
 import { Page } from '../../parts/index.tsx';
 import { AgentPage, NewAgent } from './agent-page.tsx';
 import { AgentList } from './agent-list.tsx';
-import { StartTask } from './start-task.tsx';
+import { StartTaskForm } from './start-task.tsx';
 import { TaskList } from './task-list.tsx';
 import { TaskPage } from './task-page.tsx';
 import { ToolList } from './tool-list.tsx';
@@ -41,7 +41,7 @@ export default function View() {
       <Route>
         <Page title="Tasks" lead="A task is a prompt that an agent works on until it has an answer.">
           <SubNav label="Tasks, agents and tools" links={links} />
-          <StartTask />
+          <StartTaskForm />
           <TaskList />
         </Page>
       </Route>

@@ -1,49 +1,49 @@
 import { useMutation } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { Link, useLocation } from 'wouter';
-import { agentsCss as css, placeOf } from '../../agents/parts.tsx';
+import { agentsCss as css, consolePath } from '../../agents/parts.tsx';
 import type { TurnEvent } from '../../agents/shapes.ts';
-import { granted } from '../../agents/tools.ts';
-import { raw } from '../../api/client.ts';
+import { grantedTools } from '../../agents/tools.ts';
+import { fetchRaw } from '../../api/client.ts';
 import { asFault } from '../../api/fault.ts';
-import { jsonLines } from '../../api/lines.ts';
+import { readJsonLines } from '../../api/lines.ts';
 import { Button, FaultNote, Field, Panel, Row } from '../../parts/index.tsx';
 import { useUrlState } from '../../parts/url-state.ts';
-import { Budgets } from './budgets.tsx';
-import { emptyDraft, type DraftFaults, requestOf, type TaskDraft } from './task-request.ts';
+import { TaskOptions } from './budgets.tsx';
+import { emptyDraft, type DraftFaults, buildTaskRequest, type TaskDraft } from './task-request.ts';
 import { ToolChoice } from './tool-choice.tsx';
 import { useAgents, useTools } from './use-agents.ts';
 
 /** Form that starts a task and opens its page. */
-export function StartTask() {
+export function StartTaskForm() {
   const agents = useAgents();
   const tools = useTools();
   const [chosen, choose] = useUrlState('agent', 'default');
   const [draft, setDraft] = useState<TaskDraft>(emptyDraft);
   const [withheld, setWithheld] = useState<ReadonlySet<string>>(new Set());
   const [faults, setFaults] = useState<DraftFaults>({});
-  const [, go] = useLocation();
+  const [, navigate] = useLocation();
   const agent = agents.data?.find(({ name }) => name === chosen);
-  const has = agent ? granted(agent.grants.tools, tools.data ?? []) : [];
+  const agentTools = agent ? grantedTools(agent.grants.tools, tools.data ?? []) : [];
   // The idempotency key makes a retry after a lost response the same task.
-  const key = useRef<{ body: string; key: string }>({ body: '', key: '' });
+  const idempotency = useRef<{ body: string; key: string }>({ body: '', key: '' });
   const start = useMutation({
     mutationFn: async (body: string) => {
-      if (key.current.body !== body) key.current = { body, key: newKey() };
-      const response = await raw('/agent/v1/tasks', {
+      if (idempotency.current.body !== body) idempotency.current = { body, key: newIdempotencyKey() };
+      const response = await fetchRaw('/agent/v1/tasks', {
         method: 'POST',
-        headers: { 'content-type': 'application/json', 'idempotency-key': key.current.key },
+        headers: { 'content-type': 'application/json', 'idempotency-key': idempotency.current.key },
         body,
       });
       // The first event has the task id. The task continues after the response is dropped.
-      for await (const event of jsonLines<TurnEvent>(response))
+      for await (const event of readJsonLines<TurnEvent>(response))
         if (event.type === 'start') return event.task_id;
       throw new Error('The response did not confirm that the task started. Check the list of tasks.');
     },
-    onSuccess: (id) => go(placeOf.task(id)),
+    onSuccess: (id) => navigate(consolePath.task(id)),
   });
-  const write = (part: Partial<TaskDraft>) => setDraft((before) => ({ ...before, ...part }));
-  const refused = (path: string) =>
+  const updateDraft = (part: Partial<TaskDraft>) => setDraft((before) => ({ ...before, ...part }));
+  const hostFault = (path: string) =>
     start.error
       ? asFault(start.error).violations.find((violation) => violation.path === path)?.message
       : undefined;
@@ -56,20 +56,20 @@ export function StartTask() {
         noValidate
         onSubmit={(event) => {
           event.preventDefault();
-          const read = requestOf(
+          const parsed = buildTaskRequest(
             draft,
             chosen,
-            has.map(({ name }) => name),
+            agentTools.map(({ name }) => name),
             withheld,
           );
-          setFaults('faults' in read ? read.faults : {});
-          if ('body' in read) start.mutate(JSON.stringify(read.body));
+          setFaults('faults' in parsed ? parsed.faults : {});
+          if ('body' in parsed) start.mutate(JSON.stringify(parsed.body));
         }}
       >
         <div className={css['form']}>
           <Field
             label="Agent"
-            fault={agents.data && !agent ? `There is no agent '${chosen}'.` : refused('agent')}
+            fault={agents.data && !agent ? `There is no agent '${chosen}'.` : hostFault('agent')}
             hint={
               agent && (
                 <>
@@ -95,35 +95,35 @@ export function StartTask() {
               </select>
             )}
           </Field>
-          <Field label="Prompt" fault={faults.prompt ?? refused('prompt')}>
+          <Field label="Prompt" fault={faults.prompt ?? hostFault('prompt')}>
             {(control) => (
               <textarea
                 {...control}
                 className={`${control.className} ${css['text']}`}
                 rows={4}
                 value={draft.prompt}
-                onChange={({ target }) => write({ prompt: target.value })}
+                onChange={({ target }) => updateDraft({ prompt: target.value })}
               />
             )}
           </Field>
           <Field
             label="Working folder"
             hint="An absolute path, the base of relative paths. It grants no access."
-            fault={refused('cwd')}
+            fault={hostFault('cwd')}
           >
             {(control) => (
               <input
                 {...control}
                 spellCheck={false}
                 value={draft.cwd}
-                onChange={({ target }) => write({ cwd: target.value })}
+                onChange={({ target }) => updateDraft({ cwd: target.value })}
               />
             )}
           </Field>
-          <Budgets draft={draft} write={write} faults={faults} refused={refused} limits={agent?.limits} />
+          <TaskOptions draft={draft} onChange={updateDraft} faults={faults} hostFault={hostFault} limits={agent?.limits} />
         </div>
         <div className={css['form']}>
-          <ToolChoice agent={agent} tools={has} withheld={withheld} withhold={setWithheld} />
+          <ToolChoice agent={agent} tools={agentTools} withheld={withheld} onWithhold={setWithheld} />
           {start.error !== null && <FaultNote error={start.error} />}
           <Row>
             <Button type="submit" kind="primary" busy={start.isPending} disabled={!agent}>
@@ -137,5 +137,5 @@ export function StartTask() {
 }
 
 /** A random key. `crypto.randomUUID` is missing in insecure contexts, such as plain HTTP from another machine. */
-const newKey = (): string =>
+const newIdempotencyKey = (): string =>
   [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { Ago, agentsCss as css, Choice, placeOf, StateBadge, Took } from '../../agents/parts.tsx';
-import { api, held } from '../../api/client.ts';
+import { RelativeTime, agentsCss as css, FilterSelect, consolePath, StateBadge, Duration } from '../../agents/parts.tsx';
+import { api, unwrap } from '../../api/client.ts';
 import { formatNumber } from '../../parts/format.ts';
 import { Empty, FaultNote, Loading, Panel, Table } from '../../parts/index.tsx';
 import { useUrlState } from '../../parts/url-state.ts';
@@ -18,7 +18,7 @@ export function TaskList() {
   const [state, setState] = useUrlState('state');
   const sessions = useQuery({
     queryKey: ['sessions'],
-    queryFn: () => held(api.GET('/agent/v1/sessions')),
+    queryFn: () => unwrap(api.GET('/agent/v1/sessions')),
     refetchInterval: 2000,
   });
   const tasks = sessions.data?.sessions.filter(({ kind }) => kind === 'task');
@@ -26,7 +26,7 @@ export function TaskList() {
   return (
     <Panel
       title="Recent tasks"
-      tools={<Choice label="State" value={state} choose={setState} options={states} />}
+      tools={<FilterSelect label="State" value={state} onChoose={setState} options={states} />}
     >
       {sessions.isPending && <Loading what="the tasks" />}
       {sessions.isError && <FaultNote error={sessions.error} retry={() => void sessions.refetch()} />}
@@ -41,7 +41,7 @@ export function TaskList() {
           rows={shown}
           keyOf={({ id }) => id}
           columns={[
-            { key: 'id', head: 'Task', cell: ({ id }) => <Link href={placeOf.task(id)}>{id}</Link> },
+            { key: 'id', head: 'Task', cell: ({ id }) => <Link href={consolePath.task(id)}>{id}</Link> },
             { key: 'state', head: 'State', cell: (task) => <StateBadge state={task.state} /> },
             {
               key: 'title',
@@ -63,9 +63,9 @@ export function TaskList() {
               key: 'took',
               head: 'Duration',
               number: true,
-              cell: ({ started_at: from, ended_at: to }) => <Took from={from} to={to} />,
+              cell: ({ started_at: from, ended_at: to }) => <Duration from={from} to={to} />,
             },
-            { key: 'at', head: 'Started', cell: ({ started_at: at }) => <Ago time={at} /> },
+            { key: 'at', head: 'Started', cell: ({ started_at: at }) => <RelativeTime time={at} /> },
           ]}
         />
       )}

@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { Ago, agentsCss as css, Broken, placeOf, StateBadge, Took } from '../../agents/parts.tsx';
+import { RelativeTime, agentsCss as css, ReconnectNotice, consolePath, StateBadge, Duration } from '../../agents/parts.tsx';
 import type { TurnEvent } from '../../agents/shapes.ts';
 import { TurnLog } from '../../agents/turn-log.tsx';
-import { logOf } from '../../agents/turns.ts';
+import { buildTurnLog } from '../../agents/turns.ts';
 import { useEvents } from '../../agents/use-events.ts';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 import type { components } from '../../api/schema.d.ts';
 import { formatNumber, formatTime } from '../../parts/format.ts';
 import { Facts, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
@@ -17,14 +17,14 @@ type TaskDetail = components['schemas']['TaskDetail'];
 export function TaskPage({ id }: { id: string }) {
   const task = useQuery({
     queryKey: ['task', id],
-    queryFn: () => held(api.GET('/agent/v1/tasks/{id}', { params: { path: { id } } })),
+    queryFn: () => unwrap(api.GET('/agent/v1/tasks/{id}', { params: { path: { id } } })),
     refetchInterval: ({ state: { data } }) => (data && data.ended_at === undefined ? 1500 : false),
   });
-  const told = useEvents<TurnEvent>(
+  const stream = useEvents<TurnEvent>(
     `/agent/v1/tasks/${encodeURIComponent(id)}/events`,
     task.data !== undefined && task.data.ended_at === undefined,
   );
-  const log = logOf(told.events);
+  const log = buildTurnLog(stream.events);
   return (
     <Page title={`Task ${id}`} lead={task.data?.title} tools={<Link href="/console/tasks">All tasks</Link>}>
       {task.isPending && <Loading what="the task" />}
@@ -32,28 +32,28 @@ export function TaskPage({ id }: { id: string }) {
       {task.data && (
         <div className={css['columns']}>
           <Panel title="Events">
-            {told.events.length === 0 && told.fault === undefined && <Loading what="its events" />}
+            {stream.events.length === 0 && stream.fault === undefined && <Loading what="its events" />}
             <TurnLog log={log} label="Events of the task" />
-            {log.end === undefined && told.events.length > 0 && (
+            {log.end === undefined && stream.events.length > 0 && (
               <p className={css['quiet']} role="status">
                 {task.data.last_event ?? 'Running'} ...
               </p>
             )}
-            <Broken fault={told.broken} />
-            {told.fault !== undefined && <FaultNote error={told.fault} />}
+            <ReconnectNotice fault={stream.disconnectFault} />
+            {stream.fault !== undefined && <FaultNote error={stream.fault} />}
           </Panel>
-          <TaskFacts task={task.data} spent={log.spent} />
+          <TaskDetails task={task.data} usageTotals={log.usageTotals} />
         </div>
       )}
     </Page>
   );
 }
 
-function TaskFacts({ task, spent }: { task: TaskDetail; spent: ReturnType<typeof logOf>['spent'] }) {
-  const info = useQuery({ queryKey: ['info'], queryFn: () => held(api.GET('/host/v1/info')) });
+function TaskDetails({ task, usageTotals }: { task: TaskDetail; usageTotals: ReturnType<typeof buildTurnLog>['usageTotals'] }) {
+  const info = useQuery({ queryKey: ['info'], queryFn: () => unwrap(api.GET('/host/v1/info')) });
   const agents = useAgents();
   const limits = agents.data?.find(({ name }) => name === task.agent)?.limits;
-  const { prompt, completion } = task.tokens ?? spent;
+  const { prompt, completion } = task.tokens ?? usageTotals;
   const { planner } = info.data ?? {};
   return (
     <div className={css['stack']}>
@@ -72,7 +72,7 @@ function TaskFacts({ task, spent }: { task: TaskDetail; spent: ReturnType<typeof
             [
               'Started',
               <>
-                {formatTime(task.started_at)}, <Ago time={task.started_at} />
+                {formatTime(task.started_at)}, <RelativeTime time={task.started_at} />
               </>,
             ],
             ...(task.session_id === undefined ? [] : [['Store session', task.session_id] as const]),
@@ -87,14 +87,14 @@ function TaskFacts({ task, spent }: { task: TaskDetail; spent: ReturnType<typeof
           </p>
         ) : (
           <p>
-            <Link href={placeOf.session(task.id)}>Session and signed receipt</Link>
+            <Link href={consolePath.session(task.id)}>Session and signed receipt</Link>
           </p>
         )}
       </Panel>
       <Panel title="Budgets">
         <Facts
           facts={[
-            ['Turns', `${spent.turns} of ${limits?.max_turns ?? 16}`],
+            ['Turns', `${usageTotals.turns} of ${limits?.max_turns ?? 16}`],
             [
               'Tokens',
               `${formatNumber(completion)} completion${limits?.max_tokens === undefined ? '' : ` of ${formatNumber(limits.max_tokens)}`}, ${formatNumber(prompt)} prompt`,
@@ -102,7 +102,7 @@ function TaskFacts({ task, spent }: { task: TaskDetail; spent: ReturnType<typeof
             [
               'Time',
               <>
-                <Took from={task.started_at} to={task.ended_at} /> of {limits?.timeout_secs ?? 600} s
+                <Duration from={task.started_at} to={task.ended_at} /> of {limits?.timeout_secs ?? 600} s
               </>,
             ],
           ]}

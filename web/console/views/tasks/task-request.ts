@@ -38,21 +38,21 @@ export type DraftFaults = Partial<Record<keyof TaskDraft, string>>;
  * @param withheld tools of the agent that this task does not get
  * @param tools tools that the agent is granted
  */
-export function requestOf(
+export function buildTaskRequest(
   draft: TaskDraft,
   agent: string,
   tools: readonly string[],
   withheld: ReadonlySet<string>,
 ): { readonly body: TaskRequest } | { readonly faults: DraftFaults } {
   const faults: DraftFaults = {};
-  const number = (name: 'max_turns' | 'max_tokens' | 'timeout_secs' | 'temperature' | 'seed') => {
+  const readNumber = (name: 'max_turns' | 'max_tokens' | 'timeout_secs' | 'temperature' | 'seed') => {
     const text = draft[name].trim();
     const value = Number(text);
     if (text === '') return {};
     if (!Number.isFinite(value)) faults[name] = 'expected a number';
     return { [name]: value };
   };
-  const object = (name: 'inputs' | 'schema') => {
+  const readObject = (name: 'inputs' | 'schema') => {
     try {
       const value = JSON.parse(draft[name]) as unknown;
       if (isRecord(value)) return value;
@@ -63,16 +63,16 @@ export function requestOf(
     return {};
   };
   if (draft.prompt.trim() === '') faults.prompt = 'is empty: describe what the agent should do';
-  const limits = { ...number('max_turns'), ...number('max_tokens'), ...number('timeout_secs') };
-  const sampling = { ...number('temperature'), ...number('seed') };
-  const kept = tools.filter((name) => !withheld.has(name));
+  const limits = { ...readNumber('max_turns'), ...readNumber('max_tokens'), ...readNumber('timeout_secs') };
+  const sampling = { ...readNumber('temperature'), ...readNumber('seed') };
+  const grantedTools = tools.filter((name) => !withheld.has(name));
   const body = {
     prompt: draft.prompt,
     agent,
     ...(draft.cwd.trim() === '' ? {} : { cwd: draft.cwd.trim() }),
-    ...(draft.inputs.trim() === '' ? {} : { inputs: object('inputs') }),
-    ...(kept.length === tools.length ? {} : { grants: { tools: kept } }),
-    ...(draft.answer === 'text' ? {} : { response_format: formatOf(draft.answer, object) }),
+    ...(draft.inputs.trim() === '' ? {} : { inputs: readObject('inputs') }),
+    ...(grantedTools.length === tools.length ? {} : { grants: { tools: grantedTools } }),
+    ...(draft.answer === 'text' ? {} : { response_format: responseFormat(draft.answer, readObject) }),
     ...(Object.keys(limits).length === 0 ? {} : { limits }),
     ...(Object.keys(sampling).length === 0 ? {} : { sampling }),
   };
@@ -80,7 +80,7 @@ export function requestOf(
   return Object.keys(faults).length > 0 ? { faults } : { body: body as TaskRequest };
 }
 
-const formatOf = (answer: 'json_object' | 'json_schema', object: (name: 'schema') => object) =>
+const responseFormat = (answer: 'json_object' | 'json_schema', readObject: (name: 'schema') => object) =>
   answer === 'json_object'
     ? { type: 'json_object' as const }
-    : { type: 'json_schema' as const, json_schema: { schema: object('schema') } };
+    : { type: 'json_schema' as const, json_schema: { schema: readObject('schema') } };

@@ -1,19 +1,19 @@
 import { Link } from 'wouter';
 import { agentsCss as css, ToolBadge } from '../../agents/parts.tsx';
 import type { AgentSpec, Tool } from '../../agents/shapes.ts';
-import { grants } from '../../agents/tools.ts';
+import { matchesGlob } from '../../agents/tools.ts';
 
 /** The tools of an agent, each of which can be withheld from the task. */
 export function ToolChoice(props: {
   agent: AgentSpec | undefined;
   tools: readonly Tool[];
   withheld: ReadonlySet<string>;
-  withhold: (names: ReadonlySet<string>) => void;
+  onWithhold: (names: ReadonlySet<string>) => void;
 }) {
-  const { agent, tools, withheld, withhold } = props;
+  const { agent, tools, withheld, onWithhold } = props;
   if (!agent) return null;
-  const { auto_approve: unasked, read, write, network } = agent.grants;
-  const places = [
+  const { auto_approve: autoApproved, read, write, network } = agent.grants;
+  const accessLists = [
     ['Can read below', read],
     ['Can write below', write],
     ['Can connect to', network],
@@ -38,20 +38,20 @@ export function ToolChoice(props: {
                   const next = new Set(withheld);
                   if (target.checked) next.delete(name);
                   else next.add(name);
-                  withhold(next);
+                  onWithhold(next);
                 }}
               />
               <code>{name}</code> <ToolBadge availability={availability} />
             </label>
             <span className={css['quiet']}>
-              {destructive && unasked.some((glob) => grants(glob, name))
+              {destructive && autoApproved.some((glob) => matchesGlob(glob, name))
                 ? 'Changes are applied without approval: auto_approve of the agent includes this tool.'
                 : (reason ?? description)}
             </span>
           </div>
         ))}
       </fieldset>
-      {places.map(
+      {accessLists.map(
         ([label, entries]) =>
           entries.length > 0 && (
             <p key={label} className={css['quiet']}>

@@ -1,4 +1,4 @@
-import { agentsCss as css, Choice, ToolBadge, Value } from '../../agents/parts.tsx';
+import { agentsCss as css, FilterSelect, ToolBadge, ValueView } from '../../agents/parts.tsx';
 import { Badge, Empty, FaultNote, Loading, Panel, Table } from '../../parts/index.tsx';
 import { useUrlState } from '../../parts/url-state.ts';
 import { useTools } from './use-agents.ts';
@@ -16,7 +16,7 @@ export function ToolList() {
   const [state, setState] = useUrlState('state');
   const shown = tools.data?.filter(({ availability }) => state === '' || availability === state);
   return (
-    <Panel title="Catalog" tools={<Choice label="State" value={state} choose={setState} options={states} />}>
+    <Panel title="Catalog" tools={<FilterSelect label="State" value={state} onChoose={setState} options={states} />}>
       <p className={css['quiet']}>
         An <em>available</em> tool runs immediately. A <em>gated</em> tool stages a change that a person must
         approve. An <em>unavailable</em> tool cannot run.
@@ -47,7 +47,7 @@ export function ToolList() {
                   {reason !== undefined && <span className={css['quiet']}>{reason}</span>}
                   <details className={css['fold']}>
                     <summary className={css['quiet']}>Arguments</summary>
-                    <Value value={schema} label={`Arguments of ${name}`} />
+                    <ValueView value={schema} label={`Arguments of ${name}`} />
                   </details>
                   {pin !== undefined && <span className={css['quiet']}>Pin: {pin}</span>}
                 </div>

@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 
 export const useAgents = () =>
-  useQuery({ queryKey: ['agents'], queryFn: () => held(api.GET('/agent/v1/agents')) });
+  useQuery({ queryKey: ['agents'], queryFn: () => unwrap(api.GET('/agent/v1/agents')) });
 
 export const useTools = () =>
-  useQuery({ queryKey: ['tools'], queryFn: () => held(api.GET('/agent/v1/tools')), refetchInterval: 15_000 });
+  useQuery({ queryKey: ['tools'], queryFn: () => unwrap(api.GET('/agent/v1/tools')), refetchInterval: 15_000 });

@@ -1,11 +1,11 @@
 import { agentsCss as css } from '../../agents/parts.tsx';
 import type { Consent } from '../../agents/shapes.ts';
-import { formatAgo, formatTime } from '../../parts/format.ts';
+import { formatRelativeTime, formatTime } from '../../parts/format.ts';
 import { Badge, Facts } from '../../parts/index.tsx';
 
-const Names = ({ names, none }: { names: readonly string[]; none: string }) =>
+const NameList = ({ names, emptyText }: { names: readonly string[]; emptyText: string }) =>
   names.length === 0 ? (
-    <span className={css['quiet']}>{none}</span>
+    <span className={css['quiet']}>{emptyText}</span>
   ) : (
     <span className={css['names']}>
       {names.map((name) => (
@@ -21,12 +21,12 @@ export function ConsentFacts({ consent }: { consent: Consent }) {
     <>
       <Facts
         facts={[
-          ['Starts', schedule ? whenOf(schedule) : 'manually'],
-          ['Models', <Names key="models" names={models} none="none" />],
-          ['Tools', <Names key="tools" names={tools} none="none" />],
-          ['Read paths', <Names key="read" names={read} none="nothing" />],
-          ['Write paths', <Names key="write" names={write} none="nothing" />],
-          ['Network', <Names key="network" names={network} none="no host" />],
+          ['Starts', schedule ? scheduleText(schedule) : 'manually'],
+          ['Models', <NameList key="models" names={models} emptyText="none" />],
+          ['Tools', <NameList key="tools" names={tools} emptyText="none" />],
+          ['Read paths', <NameList key="read" names={read} emptyText="nothing" />],
+          ['Write paths', <NameList key="write" names={write} emptyText="nothing" />],
+          ['Network', <NameList key="network" names={network} emptyText="no host" />],
           ...(workspace === undefined
             ? []
             : [
@@ -51,9 +51,9 @@ export function ConsentFacts({ consent }: { consent: Consent }) {
   );
 }
 
-const whenOf = ({ cron, tz, next }: NonNullable<Consent['schedule']>) => (
+const scheduleText = ({ cron, tz, next }: NonNullable<Consent['schedule']>) => (
   <span>
     <code>{cron}</code> {tz}
-    {next !== undefined && `, next ${formatTime(next)} (${formatAgo(next)})`}
+    {next !== undefined && `, next ${formatTime(next)} (${formatRelativeTime(next)})`}
   </span>
 );

@@ -1,8 +1,8 @@
 import { parse } from 'smol-toml';
-import { type Declared, inputsOf } from '../../agents/declared.ts';
+import { type DeclaredField, inputFields } from '../../agents/declared.ts';
 
-interface Read {
-  readonly inputs: readonly Declared[];
+interface WorkflowInputs {
+  readonly inputs: readonly DeclaredField[];
   /** Kind of the entry gate. */
   readonly entry: string | undefined;
   /** A step reads `input`, the text of the request. */
@@ -10,30 +10,30 @@ interface Read {
 }
 
 /** Declared inputs and entry of a workflow; undefined when the TOML cannot be parsed, which lint reports. */
-export function declaredIn(source: string): Read | undefined {
+export function parseWorkflowInputs(source: string): WorkflowInputs | undefined {
   try {
     const { inputs, entry, steps } = parse(source);
-    const kind = memberOf(entry, 'kind');
+    const kind = propertyOf(entry, 'kind');
     return {
-      inputs: inputsOf(inputs),
+      inputs: inputFields(inputs),
       entry: typeof kind === 'string' ? kind : undefined,
-      usesInput: Array.isArray(steps) && steps.some(readsInput),
+      usesInput: Array.isArray(steps) && steps.some(usesRequestText),
     };
   } catch {
     return undefined;
   }
 }
 
-const memberOf = (value: unknown, name: string): unknown =>
+const propertyOf = (value: unknown, name: string): unknown =>
   typeof value === 'object' && value !== null
     ? (value as Readonly<Record<string, unknown>>)[name]
     : undefined;
 
-function readsInput(step: unknown): boolean {
-  const gate = memberOf(step, 'gate');
-  const templates = [memberOf(step, 'prompt'), memberOf(gate, 'message')];
-  const conditions = [memberOf(step, 'when'), memberOf(gate, 'expr'), memberOf(gate, 'where')];
-  const fits = (texts: readonly unknown[], form: RegExp) =>
+function usesRequestText(step: unknown): boolean {
+  const gate = propertyOf(step, 'gate');
+  const templates = [propertyOf(step, 'prompt'), propertyOf(gate, 'message')];
+  const conditions = [propertyOf(step, 'when'), propertyOf(gate, 'expr'), propertyOf(gate, 'where')];
+  const anyMatches = (texts: readonly unknown[], form: RegExp) =>
     texts.some((text) => typeof text === 'string' && form.test(text));
-  return fits(templates, /\{\{\s*input\s*\}\}/) || fits(conditions, /(?<![.\w"'])input(?![\w"'])/);
+  return anyMatches(templates, /\{\{\s*input\s*\}\}/) || anyMatches(conditions, /(?<![.\w"'])input(?![\w"'])/);
 }

@@ -2,9 +2,9 @@ import type { LintReport } from '../../agents/shapes.ts';
 import type { Diagnostic } from '../../parts/code-editor.tsx';
 
 /** Lint findings as diagnostics for the editor. @param source the source that was linted */
-export const diagnosticsOf = (report: LintReport | undefined, source: string): Diagnostic[] => {
+export const lintDiagnostics = (report: LintReport | undefined, source: string): Diagnostic[] => {
   const lines = source.split('\n');
-  const as =
+  const toDiagnostic =
     (severity: Diagnostic['severity']) =>
     ({ line, column, code, message }: LintReport['errors'][number]) => {
       // Marks a quoted string completely.
@@ -17,13 +17,13 @@ export const diagnosticsOf = (report: LintReport | undefined, source: string): D
         message: `${message} (${code})`,
       };
     };
-  return [...(report?.errors.map(as('error')) ?? []), ...(report?.warnings.map(as('warning')) ?? [])];
+  return [...(report?.errors.map(toDiagnostic('error')) ?? []), ...(report?.warnings.map(toDiagnostic('warning')) ?? [])];
 };
 
 /** Summary of a lint report in one sentence. */
-export function verdictOf({ errors, warnings }: LintReport): string {
-  const count = (number: number, what: string) => `${number} ${what}${number === 1 ? '' : 's'}`;
+export function lintSummary({ errors, warnings }: LintReport): string {
+  const pluralize = (number: number, what: string) => `${number} ${what}${number === 1 ? '' : 's'}`;
   if (errors.length > 0)
-    return `${count(errors.length, 'error')}, ${count(warnings.length, 'warning')}: it cannot be stored yet.`;
-  return warnings.length > 0 ? `No errors, ${count(warnings.length, 'warning')}.` : 'No errors.';
+    return `${pluralize(errors.length, 'error')}, ${pluralize(warnings.length, 'warning')}: it cannot be stored yet.`;
+  return warnings.length > 0 ? `No errors, ${pluralize(warnings.length, 'warning')}.` : 'No errors.';
 }

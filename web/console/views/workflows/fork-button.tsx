@@ -1,8 +1,8 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useId, useState } from 'react';
 import { useLocation } from 'wouter';
-import { agentsCss as css, placeOf } from '../../agents/parts.tsx';
-import { api, held } from '../../api/client.ts';
+import { agentsCss as css, consolePath } from '../../agents/parts.tsx';
+import { api, unwrap } from '../../api/client.ts';
 import { asFault } from '../../api/fault.ts';
 import { Button, Dialog, FaultNote, Field } from '../../parts/index.tsx';
 
@@ -12,18 +12,18 @@ export function ForkButton({ name }: { name: string }) {
   const [as, setAs] = useState(name);
   const form = useId();
   const queries = useQueryClient();
-  const [, go] = useLocation();
+  const [, navigate] = useLocation();
   const fork = useMutation({
     mutationFn: () =>
-      held(
+      unwrap(
         api.POST('/agent/v1/workflows/{name}/fork', {
           params: { path: { name } },
           body: { as: as.trim() },
         }),
       ),
-    async onSuccess({ name: made }) {
+    async onSuccess({ name: newName }) {
       await queries.invalidateQueries({ queryKey: ['workflows'] });
-      go(placeOf.workflow(made));
+      navigate(consolePath.workflow(newName));
     },
   });
   const fault = fork.error ? asFault(fork.error) : undefined;
@@ -34,9 +34,9 @@ export function ForkButton({ name }: { name: string }) {
       </Button>
       <Dialog
         title={`Fork ${name}`}
-        open={isOpen}
-        close={() => setOpen(false)}
-        foot={
+        isOpen={isOpen}
+        onClose={() => setOpen(false)}
+        footer={
           <>
             <Button onClick={() => setOpen(false)}>Cancel</Button>
             <Button type="submit" form={form} kind="primary" busy={fork.isPending}>

@@ -8,7 +8,7 @@ import { WorkflowPage } from './workflow-page.tsx';
 
 /** Workflow routes. `builtins` cannot be the name of a workflow. */
 export default function View() {
-  const [making] = useUrlState('new');
+  const [newParam] = useUrlState('new');
   return (
     <Switch>
       <Route path="/console/workflows/builtins/:name">
@@ -16,7 +16,7 @@ export default function View() {
       </Route>
       <Route path="/console/workflows/:name">{({ name }) => <WorkflowPage key={name} name={name} />}</Route>
       <Route>
-        {making === '' ? (
+        {newParam === '' ? (
           <Page
             title="Workflows"
             lead="A workflow runs agents in ordered steps. At gates, a run waits for a person, a time or an event."

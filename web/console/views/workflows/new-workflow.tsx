@@ -1,14 +1,14 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
-import { agentsCss as css, placeOf } from '../../agents/parts.tsx';
+import { agentsCss as css, consolePath } from '../../agents/parts.tsx';
 import { Button, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
 import { ConsentFacts } from './consent-facts.tsx';
 import { SourcePanel } from './source-panel.tsx';
-import { reportIn, store } from './store.ts';
+import { lintReportOf, storeWorkflow } from './store.ts';
 import { useLint } from './use-lint.ts';
 
-const beginning = `[ensemble]
+const template = `[ensemble]
 name = "my-workflow"
 version = "1.0.0"
 description = "What it does, in a sentence."
@@ -44,19 +44,19 @@ from = "final"
 
 /** Editor for a new workflow; the source contains its name. */
 export function NewWorkflow() {
-  const [source, setSource] = useState(beginning);
+  const [source, setSource] = useState(template);
   const lint = useLint(source);
   const queries = useQueryClient();
-  const [, go] = useLocation();
+  const [, navigate] = useLocation();
   const create = useMutation({
-    mutationFn: (text: string) => store(text),
+    mutationFn: (text: string) => storeWorkflow(text),
     async onSuccess({ name }) {
       await queries.invalidateQueries({ queryKey: ['workflows'] });
-      go(placeOf.workflow(name));
+      navigate(consolePath.workflow(name));
     },
   });
   // Shown only until the next lint, so that findings do not change while typing.
-  const refused = create.variables === lint.asked ? reportIn(create.error) : undefined;
+  const refusedReport = create.variables === lint.lintedSource ? lintReportOf(create.error) : undefined;
   return (
     <Page
       title="New workflow"
@@ -65,12 +65,12 @@ export function NewWorkflow() {
     >
       <div className={css['columns']}>
         <div className={css['stack']}>
-          <SourcePanel source={source} write={setSource} lint={lint} refused={refused}>
+          <SourcePanel source={source} onChange={setSource} lint={lint} refusedReport={refusedReport}>
             <Button kind="primary" busy={create.isPending} onClick={() => create.mutate(source)}>
               Store{lint.report?.name === undefined ? ' it' : ` as ${lint.report.name}`}
             </Button>
           </SourcePanel>
-          {create.error !== null && !reportIn(create.error) && <FaultNote error={create.error} />}
+          {create.error !== null && !lintReportOf(create.error) && <FaultNote error={create.error} />}
         </div>
         <Panel title="Permissions">
           {lint.report?.consent ? (

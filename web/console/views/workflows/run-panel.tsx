@@ -1,10 +1,10 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { lazy, Suspense, useState } from 'react';
 import { Link, useLocation } from 'wouter';
-import { Ago, agentsCss as css, placeOf, StateBadge } from '../../agents/parts.tsx';
+import { RelativeTime, agentsCss as css, consolePath, StateBadge } from '../../agents/parts.tsx';
 import { DeclaredForm } from '../../agents/declared-form.tsx';
 import { startRun } from '../../agents/start-run.ts';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 import { asFault } from '../../api/fault.ts';
 import { Empty, Field, Loading, Panel } from '../../parts/index.tsx';
 
@@ -34,21 +34,21 @@ export const RunPanel = (props: {
 
 /** The TOML parser is loaded on first use. */
 const RunForm = lazy(async () => {
-  const { declaredIn } = await import('./declared-inputs.ts');
+  const { parseWorkflowInputs: declaredIn } = await import('./declared-inputs.ts');
   return {
     default: function Form({ name, source, isChanged }: Parameters<typeof RunPanel>[0]) {
       const [input, setInput] = useState('');
-      const [, go] = useLocation();
+      const [, navigate] = useLocation();
       const start = useMutation({
         mutationFn: (inputs: Record<string, unknown>) =>
           startRun(name, { inputs, ...(input === '' ? {} : { input }) }),
-        onSuccess: (id) => go(placeOf.run(id)),
+        onSuccess: (id) => navigate(consolePath.run(id)),
       });
-      const declared = declaredIn(source);
-      if (!declared)
+      const workflowInputs = declaredIn(source);
+      if (!workflowInputs)
         return <p className={css['quiet']}>The source cannot be parsed. Fix and save it first.</p>;
-      const { inputs, entry, usesInput } = declared;
-      const holder = inFlight(start.error);
+      const { inputs, entry, usesInput } = workflowInputs;
+      const blockingRun = runInProgress(start.error);
       return (
         <>
           {isChanged === true && (
@@ -90,11 +90,11 @@ const RunForm = lazy(async () => {
             action={entry === undefined ? 'Run' : 'Start'}
             busy={start.isPending}
             error={start.error}
-            send={(values) => start.mutate(values)}
+            onSubmit={(values) => start.mutate(values)}
           />
-          {holder !== undefined && (
+          {blockingRun !== undefined && (
             <p>
-              <Link href={placeOf.run(holder)}>Open the run in progress</Link>
+              <Link href={consolePath.run(blockingRun)}>Open the run in progress</Link>
             </p>
           )}
         </>
@@ -104,17 +104,17 @@ const RunForm = lazy(async () => {
 });
 
 /** Id of the run in progress, from a `run_in_flight` refusal. */
-const inFlight = (error: unknown): string | undefined => {
+const runInProgress = (error: unknown): string | undefined => {
   if (!error) return undefined;
   const { code, message } = asFault(error);
   return code === 'run_in_flight' ? /\br\d+\b/.exec(message)?.[0] : undefined;
 };
 
-const shown = 5;
+const maxRecentRuns = 5;
 function RecentRuns({ name }: { name: string }) {
   const runs = useQuery({
     queryKey: ['runs', 100],
-    queryFn: () => held(api.GET('/agent/v1/workflows/runs', { params: { query: { limit: '100' } } })),
+    queryFn: () => unwrap(api.GET('/agent/v1/workflows/runs', { params: { query: { limit: '100' } } })),
     refetchInterval: 2000,
   });
   const own = runs.data?.filter(({ workflow }) => workflow === name) ?? [];
@@ -122,13 +122,13 @@ function RecentRuns({ name }: { name: string }) {
   return (
     <Panel title="Recent runs" tools={<Link href={`/console/runs?workflow=${name}`}>All runs</Link>}>
       <ul className={css['list']}>
-        {own.slice(0, shown).map(({ id, state, started_at: at }) => (
+        {own.slice(0, maxRecentRuns).map(({ id, state, started_at: at }) => (
           <li key={id}>
-            <Link href={placeOf.run(id)} className={css['item']}>
+            <Link href={consolePath.run(id)} className={css['item']}>
               <span className={css['names']}>
                 <StateBadge state={state} /> <span>{id}</span>{' '}
                 <span className={css['quiet']}>
-                  <Ago time={at} />
+                  <RelativeTime time={at} />
                 </span>
               </span>
             </Link>

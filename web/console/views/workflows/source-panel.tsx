@@ -3,26 +3,26 @@ import { agentsCss as css } from '../../agents/parts.tsx';
 import type { LintReport } from '../../agents/shapes.ts';
 import { CodeEditor } from '../../parts/code-editor.tsx';
 import { FaultNote, Panel, Row } from '../../parts/index.tsx';
-import { diagnosticsOf, verdictOf } from './findings.ts';
+import { lintDiagnostics, lintSummary } from './findings.ts';
 import type { useLint } from './use-lint.ts';
 
 /** Editor for the source of a workflow, with lint findings. */
 export function SourcePanel(props: {
   source: string;
-  write: (source: string) => void;
+  onChange: (source: string) => void;
   lint: ReturnType<typeof useLint>;
   /** Lint report of a refused save. */
-  refused: LintReport | undefined;
+  refusedReport: LintReport | undefined;
   children: ReactNode;
 }) {
-  const { source, write, lint, refused, children } = props;
-  const report = refused ?? lint.report;
+  const { source, onChange, lint, refusedReport, children } = props;
+  const report = refusedReport ?? lint.report;
   return (
     <Panel
       title="Source"
       tools={
         <span className={css['quiet']} role="status">
-          {report && (refused !== undefined || lint.isCurrent) ? verdictOf(report) : 'Checking ...'}
+          {report && (refusedReport !== undefined || lint.isCurrent) ? lintSummary(report) : 'Checking ...'}
         </span>
       }
     >
@@ -30,9 +30,9 @@ export function SourcePanel(props: {
         label="Source of the workflow, TOML"
         language="toml"
         value={source}
-        onChange={write}
+        onChange={onChange}
         lines={34}
-        diagnostics={diagnosticsOf(report, source)}
+        diagnostics={lintDiagnostics(report, source)}
       />
       <Row>{children}</Row>
       {lint.error !== null && <FaultNote error={lint.error} />}

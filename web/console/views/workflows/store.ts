@@ -1,23 +1,23 @@
 import type { Ensemble, LintReport } from '../../agents/shapes.ts';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 import { Fault } from '../../api/fault.ts';
 
-const asText = {
+const textBody = {
   bodySerializer: (text: string | undefined) => text ?? '',
   headers: { 'content-type': 'text/plain' },
 } as const;
 
 /** Stores a workflow. @param name of the workflow to replace; absent: creates a new one */
-export const store = async (source: string, name?: string): Promise<Ensemble> =>
+export const storeWorkflow = async (source: string, name?: string): Promise<Ensemble> =>
   // The route can also answer text, which is not requested here.
   (name === undefined
-    ? await held(api.POST('/agent/v1/workflows', { body: source, ...asText }))
-    : await held(
-        api.PUT('/agent/v1/workflows/{name}', { params: { path: { name } }, body: source, ...asText }),
+    ? await unwrap(api.POST('/agent/v1/workflows', { body: source, ...textBody }))
+    : await unwrap(
+        api.PUT('/agent/v1/workflows/{name}', { params: { path: { name } }, body: source, ...textBody }),
       )) as Ensemble;
 
 /** Lint report in the error of a refused save. */
-export function reportIn(error: unknown): LintReport | undefined {
+export function lintReportOf(error: unknown): LintReport | undefined {
   if (!(error instanceof Fault)) return undefined;
   const body = error.body as Partial<LintReport> | undefined;
   return Array.isArray(body?.errors) && Array.isArray(body.warnings) ? (body as LintReport) : undefined;

@@ -1,25 +1,25 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import type { LintReport } from '../../agents/shapes.ts';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 
-const afterTypingMs = 350;
+const debounceMs = 350;
 
 /** Lint findings of the host for a source, debounced. */
 export function useLint(source: string) {
-  const [asked, setAsked] = useState(source);
+  const [lintedSource, setLintedSource] = useState(source);
   useEffect(() => {
-    const waiting = setTimeout(() => setAsked(source), afterTypingMs);
-    return () => clearTimeout(waiting);
+    const timer = setTimeout(() => setLintedSource(source), debounceMs);
+    return () => clearTimeout(timer);
   }, [source]);
   const lint = useQuery({
-    queryKey: ['lint', asked],
+    queryKey: ['lint', lintedSource],
     queryFn: ({ signal }): Promise<LintReport> =>
-      held(
+      unwrap(
         api.POST('/agent/v1/workflows/{name}/lint', {
           // With a body, the name is ignored. An empty body would lint the stored workflow.
           params: { path: { name: 'draft' } },
-          body: asked === '' ? '\n' : asked,
+          body: lintedSource === '' ? '\n' : lintedSource,
           bodySerializer: (text) => text,
           headers: { 'content-type': 'text/plain' },
           signal,
@@ -30,9 +30,9 @@ export function useLint(source: string) {
   });
   return {
     /** The source that the report is for, or is being made for. */
-    asked,
+    lintedSource,
     report: lint.data,
     error: lint.error,
-    isCurrent: asked === source && !lint.isPlaceholderData && !lint.isFetching,
+    isCurrent: lintedSource === source && !lint.isPlaceholderData && !lint.isFetching,
   };
 }

@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query';
 import type { BuiltinWorkflow, Ensemble } from '../../agents/shapes.ts';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 
 export const useWorkflows = () =>
   useQuery({
     queryKey: ['workflows'],
-    queryFn: (): Promise<Ensemble[]> => held(api.GET('/agent/v1/workflows')),
+    queryFn: (): Promise<Ensemble[]> => unwrap(api.GET('/agent/v1/workflows')),
     refetchInterval: 10_000,
   });
 
@@ -13,5 +13,5 @@ export const useBuiltins = () =>
   useQuery({
     queryKey: ['builtins'],
     queryFn: async (): Promise<BuiltinWorkflow[]> =>
-      (await held(api.GET('/agent/v1/workflows/builtins'))).builtins,
+      (await unwrap(api.GET('/agent/v1/workflows/builtins'))).builtins,
   });

@@ -1,5 +1,5 @@
 import { Link } from 'wouter';
-import { Ago, agentsCss as css, placeOf } from '../../agents/parts.tsx';
+import { RelativeTime, agentsCss as css, consolePath } from '../../agents/parts.tsx';
 import { formatTime } from '../../parts/format.ts';
 import { Badge, Empty, FaultNote, Loading, Panel, Table } from '../../parts/index.tsx';
 import { ForkButton } from './fork-button.tsx';
@@ -29,7 +29,7 @@ export function WorkflowLists() {
                 key: 'name',
                 head: 'Workflow',
                 cell: ({ name }) => (
-                  <Link href={placeOf.workflow(name)} className={css['whole'] ?? ''}>
+                  <Link href={consolePath.workflow(name)} className={css['whole'] ?? ''}>
                     {name}
                   </Link>
                 ),
@@ -42,7 +42,7 @@ export function WorkflowLists() {
               { key: 'may', head: 'Enabled', cell: (one) => <Enabled enabled={one.enabled} /> },
               { key: 'version', head: 'Version', cell: ({ version }) => version },
               { key: 'origin', head: 'Origin', cell: ({ origin }) => origin },
-              { key: 'at', head: 'Changed', cell: ({ updated_at: at }) => <Ago time={at} /> },
+              { key: 'at', head: 'Changed', cell: ({ updated_at: at }) => <RelativeTime time={at} /> },
             ]}
           />
         )}

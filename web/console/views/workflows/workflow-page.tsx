@@ -1,28 +1,28 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, Redirect, useLocation } from 'wouter';
-import { agentsCss as css, placeOf } from '../../agents/parts.tsx';
+import { agentsCss as css, consolePath } from '../../agents/parts.tsx';
 import type { Ensemble } from '../../agents/shapes.ts';
-import { api, held } from '../../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 import { asFault } from '../../api/fault.ts';
 import { formatTime } from '../../parts/format.ts';
 import { Badge, Button, Confirm, Facts, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
 import { ConsentFacts } from './consent-facts.tsx';
 import { RunPanel } from './run-panel.tsx';
 import { SourcePanel } from './source-panel.tsx';
-import { reportIn, store } from './store.ts';
-import { useKeptChanges } from './use-kept-changes.ts';
+import { lintReportOf, storeWorkflow } from './store.ts';
+import { useUnsavedChangesWarning } from './use-kept-changes.ts';
 import { useLint } from './use-lint.ts';
 import { useBuiltins } from './use-workflows.ts';
 
-const fetched = (name: string) =>
-  held(api.GET('/agent/v1/workflows/{name}', { params: { path: { name } } })) as Promise<Ensemble>;
+const fetchWorkflow = (name: string) =>
+  unwrap(api.GET('/agent/v1/workflows/{name}', { params: { path: { name } } })) as Promise<Ensemble>;
 
 /** A stored workflow: source, permissions and runs. */
 export function WorkflowPage({ name }: { name: string }) {
   const workflow = useQuery({
     queryKey: ['workflows', name],
-    queryFn: () => fetched(name),
+    queryFn: () => fetchWorkflow(name),
     // A refetch would discard unsaved edits.
     refetchOnWindowFocus: false,
     staleTime: Number.POSITIVE_INFINITY,
@@ -36,37 +36,37 @@ export function WorkflowPage({ name }: { name: string }) {
     >
       {workflow.isPending && <Loading what="the workflow" />}
       {workflow.isError && (
-        <Missing name={name} error={workflow.error} retry={() => void workflow.refetch()} />
+        <MissingWorkflow name={name} error={workflow.error} retry={() => void workflow.refetch()} />
       )}
-      {data && <Stored workflow={data} />}
+      {data && <StoredWorkflow workflow={data} />}
     </Page>
   );
 }
 
 /** Links from runs have only the name, which may belong to a built-in workflow. */
-function Missing({ name, error, retry }: { name: string; error: unknown; retry: () => void }) {
+function MissingWorkflow({ name, error, retry }: { name: string; error: unknown; retry: () => void }) {
   const builtins = useBuiltins();
   if (asFault(error).status === 404 && builtins.data?.some((one) => one.name === name) === true)
     return <Redirect to={`/console/workflows/builtins/${name}`} replace />;
   return <FaultNote error={error} retry={retry} />;
 }
 
-function Stored({ workflow }: { workflow: Ensemble }) {
+function StoredWorkflow({ workflow }: { workflow: Ensemble }) {
   const { name } = workflow;
   const [source, setSource] = useState(workflow.source);
-  const [asked, setAsked] = useState<'delete' | 'overwrite'>();
+  const [confirming, setConfirming] = useState<'delete' | 'overwrite'>();
   const lint = useLint(source);
   const queries = useQueryClient();
-  const [, go] = useLocation();
+  const [, navigate] = useLocation();
   const isSame = source === workflow.source;
-  useKeptChanges(!isSame);
+  useUnsavedChangesWarning(!isSame);
   const save = useMutation({
-    mutationFn: async ({ text, over }: { text: string; over: boolean }) => {
-      if (!over && (await fetched(name)).digest !== workflow.digest) return undefined;
-      return await store(text, name);
+    mutationFn: async ({ text, isOverwrite }: { text: string; isOverwrite: boolean }) => {
+      if (!isOverwrite && (await fetchWorkflow(name)).digest !== workflow.digest) return undefined;
+      return await storeWorkflow(text, name);
     },
     async onSuccess(stored) {
-      setAsked(stored ? undefined : 'overwrite');
+      setConfirming(stored ? undefined : 'overwrite');
       if (!stored) return;
       queries.setQueryData(['workflows', name], stored);
       await queries.invalidateQueries({ queryKey: ['workflows'], exact: true });
@@ -74,26 +74,26 @@ function Stored({ workflow }: { workflow: Ensemble }) {
   });
   const remove = useMutation({
     // The response has no body.
-    mutationFn: () => held<unknown>(api.DELETE('/agent/v1/workflows/{name}', { params: { path: { name } } })),
+    mutationFn: () => unwrap<unknown>(api.DELETE('/agent/v1/workflows/{name}', { params: { path: { name } } })),
     async onSuccess() {
-      go('/console/workflows');
+      navigate('/console/workflows');
       queries.removeQueries({ queryKey: ['workflows', name] });
       await queries.invalidateQueries({ queryKey: ['workflows'] });
     },
-    onSettled: () => setAsked(undefined),
+    onSettled: () => setConfirming(undefined),
   });
   // Shown only until the next lint, so that findings do not change while typing.
-  const refused = save.variables?.text === lint.asked ? reportIn(save.error) : undefined;
-  const named = lint.report?.name;
+  const refusedReport = save.variables?.text === lint.lintedSource ? lintReportOf(save.error) : undefined;
+  const nameInSource = lint.report?.name;
   return (
     <div className={css['columns']}>
       <div className={css['stack']}>
-        <SourcePanel source={source} write={setSource} lint={lint} refused={refused}>
+        <SourcePanel source={source} onChange={setSource} lint={lint} refusedReport={refusedReport}>
           <Button
             kind="primary"
             busy={save.isPending}
             disabled={isSame}
-            onClick={() => save.mutate({ text: source, over: false })}
+            onClick={() => save.mutate({ text: source, isOverwrite: false })}
           >
             Save
           </Button>
@@ -103,11 +103,11 @@ function Stored({ workflow }: { workflow: Ensemble }) {
           <span className={css['quiet']} role="status">
             {isSame ? 'Saved.' : 'Unsaved changes.'}
           </span>
-          {named !== undefined && named !== name && (
-            <Badge tone="warn">the source names it {named}: to store a copy, use New workflow</Badge>
+          {nameInSource !== undefined && nameInSource !== name && (
+            <Badge tone="warn">the source names it {nameInSource}: to store a copy, use New workflow</Badge>
           )}
         </SourcePanel>
-        {save.error !== null && !reportIn(save.error) && <FaultNote error={save.error} />}
+        {save.error !== null && !lintReportOf(save.error) && <FaultNote error={save.error} />}
       </div>
       <div className={css['stack']}>
         <RunPanel name={name} source={workflow.source} enabled={workflow.enabled} isChanged={!isSame} />
@@ -121,7 +121,7 @@ function Stored({ workflow }: { workflow: Ensemble }) {
         <Panel
           title="Details"
           tools={
-            <Button kind="danger" onClick={() => setAsked('delete')}>
+            <Button kind="danger" onClick={() => setConfirming('delete')}>
               Delete ...
             </Button>
           }
@@ -140,26 +140,26 @@ function Stored({ workflow }: { workflow: Ensemble }) {
       </div>
       <Confirm
         title={`Delete the workflow ${name}?`}
-        open={asked === 'delete'}
+        isOpen={confirming === 'delete'}
         action="Delete"
         busy={remove.isPending}
-        confirm={() => remove.mutate()}
-        close={() => setAsked(undefined)}
+        onConfirm={() => remove.mutate()}
+        onClose={() => setConfirming(undefined)}
       >
         <p>The source is deleted permanently. Running runs continue with the version they started with.</p>
       </Confirm>
       <Confirm
         title="The workflow was changed elsewhere"
-        open={asked === 'overwrite'}
+        isOpen={confirming === 'overwrite'}
         action="Overwrite"
         busy={save.isPending}
-        confirm={() => save.mutate({ text: source, over: true })}
-        close={() => setAsked(undefined)}
+        onConfirm={() => save.mutate({ text: source, isOverwrite: true })}
+        onClose={() => setConfirming(undefined)}
       >
         <p>
           Another version of {name} was stored after you opened it. Saving replaces that version. To see it
           first, open{' '}
-          <Link href={placeOf.workflow(name)} target="_blank">
+          <Link href={consolePath.workflow(name)} target="_blank">
             this page in another tab
           </Link>
           .

@@ -1,16 +1,16 @@
-import type { Config } from '../config.ts';
-import type { Family } from '../family.ts';
-import type { Keys } from '../keys.ts';
+import type { ModelConfig } from '../config.ts';
+import type { ModelFamily } from '../family.ts';
+import type { MetadataWriter } from '../keys.ts';
 import { writeCommon, writeRope } from './common.ts';
 
-const metadata = (config: Config, keys: Keys): void => {
-  writeCommon(config, keys);
-  keys.set('attention.causal', false);
-  keys.entries.set('tokenizer.ggml.token_type_count', config.optional('type_vocab_size') ?? 1);
+const writeMetadata = (config: ModelConfig, writer: MetadataWriter): void => {
+  writeCommon(config, writer);
+  writer.set('attention.causal', false);
+  writer.entries.set('tokenizer.ggml.token_type_count', config.optionalNumber('type_vocab_size') ?? 1);
 };
 
 /** The pooler and the pre-training heads come after the layer that embeddings are taken from. */
-const ignored = /^(bert\.)?(pooler|cls)\.|\bembeddings\.position_ids$/;
+const ignoredTensors = /^(bert\.)?(pooler|cls)\.|\bembeddings\.position_ids$/;
 
 const embeddings = {
   'embeddings.word_embeddings': 'token_embd',
@@ -18,14 +18,14 @@ const embeddings = {
 } as const;
 
 /** BERT: bge, MiniLM, e5, gte. */
-export const bert: Family = {
+export const bert: ModelFamily = {
   architecture: 'bert',
   defaults: { max_position_embeddings: 512, layer_norm_eps: 1e-12, type_vocab_size: 2 },
   prefixes: ['bert.'],
-  ignored,
+  ignoredTensors,
   tensors: {
     ...embeddings,
-    'embeddings.position_embeddings': { name: 'position_embd', float: true },
+    'embeddings.position_embeddings': { name: 'position_embd', asFloat: true },
     'embeddings.LayerNorm': 'token_embd_norm',
     'encoder.layer.#.attention.self.query': 'blk.#.attn_q',
     'encoder.layer.#.attention.self.key': 'blk.#.attn_k',
@@ -36,16 +36,16 @@ export const bert: Family = {
     'encoder.layer.#.output.dense': 'blk.#.ffn_down',
     'encoder.layer.#.output.LayerNorm': 'blk.#.layer_output_norm',
   },
-  metadata(config, keys) {
-    config.expect('hidden_act', 'gelu');
-    config.expect('position_embedding_type', 'absolute');
-    config.expect('is_decoder', false);
-    metadata(config, keys);
+  writeMetadata(config, writer) {
+    config.allowOnly('hidden_act', 'gelu');
+    config.allowOnly('position_embedding_type', 'absolute');
+    config.allowOnly('is_decoder', false);
+    writeMetadata(config, writer);
   },
 };
 
 /** nomic-embed-text: BERT with rotary embeddings, without biases, with a gated feed-forward. */
-export const nomicBert: Family = {
+export const nomicBert: ModelFamily = {
   architecture: 'nomic-bert',
   defaults: {
     max_trained_positions: 2048,
@@ -54,7 +54,7 @@ export const nomicBert: Family = {
     type_vocab_size: 2,
   },
   prefixes: ['bert.'],
-  ignored,
+  ignoredTensors,
   tensors: {
     ...embeddings,
     emb_ln: 'token_embd_norm',
@@ -66,18 +66,18 @@ export const nomicBert: Family = {
     'encoder.layers.#.mlp.fc2': 'blk.#.ffn_down',
     'encoder.layers.#.norm2': 'blk.#.layer_output_norm',
   },
-  metadata(config, keys) {
-    config.expect('activation_function', 'swiglu');
-    config.expect('prenorm', false);
-    config.expect('rotary_emb_fraction', 1);
-    config.expect('rotary_emb_interleaved', false);
-    config.expect('rotary_emb_scale_base');
-    config.expect('moe_every_n_layers', 0);
-    config.expect('causal', false);
-    metadata(config, keys);
-    writeRope(config, keys);
+  writeMetadata(config, writer) {
+    config.allowOnly('activation_function', 'swiglu');
+    config.allowOnly('prenorm', false);
+    config.allowOnly('rotary_emb_fraction', 1);
+    config.allowOnly('rotary_emb_interleaved', false);
+    config.allowOnly('rotary_emb_scale_base');
+    config.allowOnly('moe_every_n_layers', 0);
+    config.allowOnly('causal', false);
+    writeMetadata(config, writer);
+    writeRope(config, writer);
     // Longer contexts are possible, but the model was not trained for them.
     const positions = config.number('max_position_embeddings', 'n_positions');
-    keys.set('context_length', Math.min(positions, config.number('max_trained_positions')));
+    writer.set('context_length', Math.min(positions, config.number('max_trained_positions')));
   },
 };

@@ -23,7 +23,7 @@ export const headNorms = {
 export const decoderPrefixes = ['model.'] as const;
 
 /** Prefixes of the text model of a multimodal model, in several versions of transformers. */
-export const seeingPrefixes = [
+export const multimodalPrefixes = [
   'model.language_model.',
   'language_model.model.',
   'language_model.',

@@ -1,14 +1,14 @@
-import type { Config } from '../config.ts';
-import type { Family, Target } from '../family.ts';
-import type { Keys } from '../keys.ts';
+import type { ModelConfig } from '../config.ts';
+import type { ModelFamily, TargetTensor } from '../family.ts';
+import type { MetadataWriter } from '../keys.ts';
 import { writeCommon, writeRope } from './common.ts';
-import { decoderTensors, seeingPrefixes } from './decoder-tensors.ts';
+import { decoderTensors, multimodalPrefixes } from './decoder-tensors.ts';
 
 /** Five sliding-window layers, then one with full attention. GGUF has no key for this period. */
 const slidingPeriod = 6;
 
 /** Gemma's RMSNorm multiplies by 1 + the stored weight. */
-const norm = (name: string): Target => ({ name, plus: 1 });
+const norm = (name: string): TargetTensor => ({ name, addend: 1 });
 
 const tensors = {
   ...decoderTensors,
@@ -21,31 +21,31 @@ const tensors = {
   'layers.#.post_feedforward_layernorm': norm('blk.#.post_ffw_norm'),
 };
 
-const checkLayers = (config: Config): void => {
+const checkLayers = (config: ModelConfig): void => {
   const kinds = config.get('layer_types');
-  const wanted = (layer: number) =>
+  const expectedKind = (layer: number) =>
     (layer + 1) % slidingPeriod === 0 ? 'full_attention' : 'sliding_attention';
-  if (kinds === undefined) config.expect('sliding_window_pattern', slidingPeriod);
-  else if (!Array.isArray(kinds) || kinds.some((kind, layer) => kind !== wanted(layer))) {
-    config.refuse(`layer_types must have full_attention in every ${slidingPeriod}th layer and no other`);
+  if (kinds === undefined) config.allowOnly('sliding_window_pattern', slidingPeriod);
+  else if (!Array.isArray(kinds) || kinds.some((kind, layer) => kind !== expectedKind(layer))) {
+    config.addProblem(`layer_types must have full_attention in every ${slidingPeriod}th layer and no other`);
   }
 };
 
-const metadata = (config: Config, keys: Keys): void => {
-  config.expect('hidden_activation', 'gelu_pytorch_tanh');
+const writeMetadata = (config: ModelConfig, writer: MetadataWriter): void => {
+  config.allowOnly('hidden_activation', 'gelu_pytorch_tanh');
   checkLayers(config);
-  config.expect('attn_logit_softcapping');
-  writeCommon(config, keys);
-  writeRope(config, keys);
+  config.allowOnly('attn_logit_softcapping');
+  writeCommon(config, writer);
+  writeRope(config, writer);
   // Attention is scaled by the head width in all models but the 27B one.
-  const scaledBy = config.number('query_pre_attn_scalar');
-  if (scaledBy !== config.number('head_dim')) keys.float('attention.scale', 1 / Math.sqrt(scaledBy));
-  keys.float('final_logit_softcapping', config.optional('final_logit_softcapping'));
-  keys.set('attention.sliding_window', config.count('sliding_window'));
+  const queryScaleDim = config.number('query_pre_attn_scalar');
+  if (queryScaleDim !== config.number('head_dim')) writer.setFloat('attention.scale', 1 / Math.sqrt(queryScaleDim));
+  writer.setFloat('final_logit_softcapping', config.optionalNumber('final_logit_softcapping'));
+  writer.set('attention.sliding_window', config.count('sliding_window'));
 };
 
 /** Gemma 3, and the text model of its multimodal variants. */
-export const gemma3: Family = {
+export const gemma3: ModelFamily = {
   architecture: 'gemma3',
   defaults: {
     vocab_size: 262_208,
@@ -64,22 +64,22 @@ export const gemma3: Family = {
     rope_local_base_freq: 10_000,
     tie_word_embeddings: true,
   },
-  prefixes: seeingPrefixes,
-  ignored: /^(model\.)?(vision_tower|multi_modal_projector)\./,
+  prefixes: multimodalPrefixes,
+  ignoredTensors: /^(model\.)?(vision_tower|multi_modal_projector)\./,
   tensors,
-  metadata(config, keys) {
-    config.expect('use_bidirectional_attention', false);
-    metadata(config, keys);
+  writeMetadata(config, writer) {
+    config.allowOnly('use_bidirectional_attention', false);
+    writeMetadata(config, writer);
   },
 };
 
 /** EmbeddingGemma: bidirectional attention, pooling, then dense layers. */
-export const gemmaEmbedding: Family = {
+export const gemmaEmbedding: ModelFamily = {
   ...gemma3,
   architecture: 'gemma-embedding',
   tensors: { ...tensors, dense_2: 'dense_2', dense_3: 'dense_3' },
-  metadata(config, keys) {
-    config.expect('use_bidirectional_attention', true);
-    metadata(config, keys);
+  writeMetadata(config, writer) {
+    config.allowOnly('use_bidirectional_attention', true);
+    writeMetadata(config, writer);
   },
 };

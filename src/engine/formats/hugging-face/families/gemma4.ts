@@ -1,98 +1,98 @@
 import { isRecord, type Json } from '../../../../util/json.ts';
-import type { Config } from '../config.ts';
-import type { Family } from '../family.ts';
-import type { Keys } from '../keys.ts';
-import { mostHeadDim, writeCommon } from './common.ts';
-import { decoderTensors, headNorms, seeingPrefixes } from './decoder-tensors.ts';
-import { kindsOfLayers, layersOf } from './layer-kinds.ts';
+import type { ModelConfig } from '../config.ts';
+import type { ModelFamily } from '../family.ts';
+import type { MetadataWriter } from '../keys.ts';
+import { maxHeadDim, writeCommon } from './common.ts';
+import { decoderTensors, headNorms, multimodalPrefixes } from './decoder-tensors.ts';
+import { layerKindsOf, layerCountOf } from './layer-kinds.ts';
 
-const sliding = 'sliding_attention';
-const full = 'full_attention';
+const slidingKind = 'sliding_attention';
+const fullKind = 'full_attention';
 /** By default every sixth layer has full attention. The last layer always has. */
-const period = 6;
+const fullAttentionPeriod = 6;
 
-const slidingLayers = (config: Config): readonly boolean[] => {
-  const layers = layersOf(config);
-  const kinds = kindsOfLayers(config, [sliding, full]);
+const slidingLayers = (config: ModelConfig): readonly boolean[] => {
+  const layers = layerCountOf(config);
+  const kinds = layerKindsOf(config, [slidingKind, fullKind]);
   return Array.from(
     { length: layers },
-    (_, layer) => layer !== layers - 1 && (kinds ? kinds[layer] === sliding : (layer + 1) % period !== 0),
+    (_, layer) => layer !== layers - 1 && (kinds ? kinds[layer] === slidingKind : (layer + 1) % fullAttentionPeriod !== 0),
   );
 };
 
 const ropeDefaults: Readonly<Record<string, Json>> = {
-  [sliding]: { rope_type: 'default', rope_theta: 10_000 },
-  [full]: { rope_type: 'proportional', partial_rotary_factor: 0.25, rope_theta: 1_000_000 },
+  [slidingKind]: { rope_type: 'default', rope_theta: 10_000 },
+  [fullKind]: { rope_type: 'proportional', partial_rotary_factor: 0.25, rope_theta: 1_000_000 },
 };
 
 /** The `rope_parameters` of one layer kind. */
-const ropeOf = (config: Config, kind: string): Config => {
+const ropeOf = (config: ModelConfig, kind: string): ModelConfig => {
   const all = config.object('rope_parameters');
-  const given = all ? all[kind] : ropeDefaults[kind];
-  return config.within(`rope_parameters.${kind}`, isRecord(given) ? given : {});
+  const parameters = all ? all[kind] : ropeDefaults[kind];
+  return config.section(`rope_parameters.${kind}`, isRecord(parameters) ? parameters : {});
 };
 
-const writeRopes = (config: Config, keys: Keys): void => {
-  const [near, far] = [ropeOf(config, sliding), ropeOf(config, full)];
-  near.expect('rope_type', 'default');
-  near.expect('partial_rotary_factor', 1);
-  far.expect('rope_type', 'proportional');
-  far.expect('factor', 1);
-  const part = far.number('partial_rotary_factor');
-  if (part < 0 || part > 1) far.refuse(`partial_rotary_factor must be from 0 to 1, got ${part}`);
-  keys.float('rope.freq_base', far.number('rope_theta'));
-  keys.float('rope.freq_base_swa', near.number('rope_theta'));
+const writeRopes = (config: ModelConfig, writer: MetadataWriter): void => {
+  const [slidingRope, fullRope] = [ropeOf(config, slidingKind), ropeOf(config, fullKind)];
+  slidingRope.allowOnly('rope_type', 'default');
+  slidingRope.allowOnly('partial_rotary_factor', 1);
+  fullRope.allowOnly('rope_type', 'proportional');
+  fullRope.allowOnly('factor', 1);
+  const rotatedFraction = fullRope.number('partial_rotary_factor');
+  if (rotatedFraction < 0 || rotatedFraction > 1) fullRope.addProblem(`partial_rotary_factor must be from 0 to 1, got ${rotatedFraction}`);
+  writer.setFloat('rope.freq_base', fullRope.number('rope_theta'));
+  writer.setFloat('rope.freq_base_swa', slidingRope.number('rope_theta'));
 };
 
 /** A frequency divisor that disables the rotation. */
-const still = 1e30;
+const noRotationDivisor = 1e30;
 
 /** Frequency divisors of the layers with full attention: only a fraction of the pairs is rotated. */
-const ropeFreqs = (config: Config): Float32Array => {
+const ropeFreqs = (config: ModelConfig): Float32Array => {
   const pairs = Math.trunc(config.count('global_head_dim') / 2);
-  const part = ropeOf(config, full).number('partial_rotary_factor');
-  return new Float32Array(pairs).fill(still).fill(1, 0, Math.trunc(part * pairs));
+  const rotatedFraction = ropeOf(config, fullKind).number('partial_rotary_factor');
+  return new Float32Array(pairs).fill(noRotationDivisor).fill(1, 0, Math.trunc(rotatedFraction * pairs));
 };
 
-const writeLayers = (config: Config, keys: Keys): void => {
-  const layers = layersOf(config);
-  const shared = config.optional('num_kv_shared_layers') ?? 0;
+const writeLayers = (config: ModelConfig, writer: MetadataWriter): void => {
+  const layers = layerCountOf(config);
+  const shared = config.optionalNumber('num_kv_shared_layers') ?? 0;
   if (!Number.isSafeInteger(shared) || shared < 0 || shared >= layers) {
-    config.refuse(`num_kv_shared_layers must be a whole number >= 0 and below ${layers}, got ${shared}`);
+    config.addProblem(`num_kv_shared_layers must be a whole number >= 0 and below ${layers}, got ${shared}`);
   }
-  keys.set('attention.shared_kv_layers', shared);
-  const slides = slidingLayers(config);
-  keys.set('attention.sliding_window_pattern', slides);
-  keys.set('attention.sliding_window', config.count('sliding_window'));
+  writer.set('attention.shared_kv_layers', shared);
+  const isSliding = slidingLayers(config);
+  writer.set('attention.sliding_window_pattern', isSliding);
+  writer.set('attention.sliding_window', config.count('sliding_window'));
   if (config.get('use_double_wide_mlp') !== true) return;
   const width = config.count('intermediate_size');
-  const widths = slides.map((_, layer) => (layer < layers - shared ? width : 2 * width));
-  keys.set('feed_forward_length', Int32Array.from(widths));
+  const widths = isSliding.map((_, layer) => (layer < layers - shared ? width : 2 * width));
+  writer.set('feed_forward_length', Int32Array.from(widths));
 };
 
-const metadata = (config: Config, keys: Keys): void => {
-  config.expect('hidden_activation', 'gelu_pytorch_tanh');
-  config.expect('attention_bias', false);
+const writeMetadata = (config: ModelConfig, writer: MetadataWriter): void => {
+  config.allowOnly('hidden_activation', 'gelu_pytorch_tanh');
+  config.allowOnly('attention_bias', false);
   // Only image tokens have bidirectional attention.
-  config.expect('use_bidirectional_attention', 'vision');
-  config.expect('enable_moe_block', false);
-  config.expect('attention_k_eq_v', false);
-  writeCommon(config, keys);
-  writeRopes(config, keys);
-  writeLayers(config, keys);
-  const [head, globalHead] = [config.count('head_dim'), config.count('global_head_dim')];
-  if (globalHead > mostHeadDim)
-    config.refuse(`global_head_dim must be at most ${mostHeadDim}, got ${globalHead}`);
+  config.allowOnly('use_bidirectional_attention', 'vision');
+  config.allowOnly('enable_moe_block', false);
+  config.allowOnly('attention_k_eq_v', false);
+  writeCommon(config, writer);
+  writeRopes(config, writer);
+  writeLayers(config, writer);
+  const [headDim, globalHeadDim] = [config.count('head_dim'), config.count('global_head_dim')];
+  if (globalHeadDim > maxHeadDim)
+    config.addProblem(`global_head_dim must be at most ${maxHeadDim}, got ${globalHeadDim}`);
   for (const name of ['attention.key_length', 'attention.value_length', 'rope.dimension_count']) {
-    keys.set(name, globalHead);
-    keys.set(`${name}_swa`, head);
+    writer.set(name, globalHeadDim);
+    writer.set(`${name}_swa`, headDim);
   }
-  keys.set('embedding_length_per_layer_input', config.optional('hidden_size_per_layer_input') ?? 0);
-  keys.float('final_logit_softcapping', config.optional('final_logit_softcapping'));
+  writer.set('embedding_length_per_layer_input', config.optionalNumber('hidden_size_per_layer_input') ?? 0);
+  writer.setFloat('final_logit_softcapping', config.optionalNumber('final_logit_softcapping'));
 };
 
 /** Gemma 4, and the text model of its multimodal variants. */
-export const gemma4: Family = {
+export const gemma4: ModelFamily = {
   architecture: 'gemma4',
   defaults: {
     vocab_size: 262_144,
@@ -109,8 +109,8 @@ export const gemma4: Family = {
     hidden_size_per_layer_input: 256,
     tie_word_embeddings: true,
   },
-  prefixes: seeingPrefixes,
-  ignored: /^(model\.)?(vision_tower|audio_tower|embed_vision|embed_audio)\./,
+  prefixes: multimodalPrefixes,
+  ignoredTensors: /^(model\.)?(vision_tower|audio_tower|embed_vision|embed_audio)\./,
   tensors: {
     ...decoderTensors,
     ...headNorms,
@@ -124,7 +124,7 @@ export const gemma4: Family = {
     'layers.#.per_layer_projection': 'blk.#.proj',
     'layers.#.post_per_layer_input_norm': 'blk.#.post_norm',
   },
-  bare: { 'layers.#.layer_scalar': 'blk.#.layer_output_scale.weight' },
-  metadata,
-  vectors: (config) => new Map([['rope_freqs.weight', ropeFreqs(config)]]),
+  unsuffixedTensors: { 'layers.#.layer_scalar': 'blk.#.layer_output_scale.weight' },
+  writeMetadata,
+  computeVectors: (config) => new Map([['rope_freqs.weight', ropeFreqs(config)]]),
 };

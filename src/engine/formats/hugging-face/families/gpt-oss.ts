@@ -1,25 +1,25 @@
-import type { Config } from '../config.ts';
-import type { Family } from '../family.ts';
+import type { ModelConfig } from '../config.ts';
+import type { ModelFamily } from '../family.ts';
 import { writeDecoder } from './common.ts';
 import { decoderPrefixes, decoderTensors } from './decoder-tensors.ts';
 import { writeExperts } from './experts.ts';
 import { fullRope } from './rope.ts';
 
 /** Checks that layers alternate, starting with a sliding window. GGUF has no key for this order. */
-const checkLayers = (config: Config): void => {
+const checkLayers = (config: ModelConfig): void => {
   const kinds = config.get('layer_types');
   if (kinds === undefined) return;
-  const wanted = (layer: number) => (layer % 2 === 0 ? 'sliding_attention' : 'full_attention');
-  if (Array.isArray(kinds) && kinds.every((kind, layer) => kind === wanted(layer))) return;
-  config.refuse(
+  const expectedKind = (layer: number) => (layer % 2 === 0 ? 'sliding_attention' : 'full_attention');
+  if (Array.isArray(kinds) && kinds.every((kind, layer) => kind === expectedKind(layer))) return;
+  config.addProblem(
     'layer_types must alternate between sliding_attention and full_attention, sliding_attention first',
   );
 };
 
-const { 'layers.#.post_attention_layernorm': _, ...shared } = decoderTensors;
+const { 'layers.#.post_attention_layernorm': _, ...sharedTensors } = decoderTensors;
 
 /** OpenAI's gpt-oss, with experts in MXFP4 (as published) or as floats. */
-export const gptOss: Family = {
+export const gptOss: ModelFamily = {
   architecture: 'gpt-oss',
   defaults: {
     num_local_experts: 128,
@@ -33,26 +33,26 @@ export const gptOss: Family = {
     tie_word_embeddings: false,
   },
   prefixes: decoderPrefixes,
-  packing: 'mxfp4',
+  quantMethod: 'mxfp4',
   tensors: {
-    ...shared,
+    ...sharedTensors,
     'layers.#.post_attention_layernorm': 'blk.#.post_attention_norm',
-    'layers.#.mlp.router': { name: 'blk.#.ffn_gate_inp', float: true },
+    'layers.#.mlp.router': { name: 'blk.#.ffn_gate_inp', asFloat: true },
   },
-  bare: { 'layers.#.self_attn.sinks': 'blk.#.attn_sinks.weight' },
-  experts: { at: 'layers.#.mlp.experts.', gateUp: 'turns', columnsFirst: true },
-  metadata(config, keys) {
+  unsuffixedTensors: { 'layers.#.self_attn.sinks': 'blk.#.attn_sinks.weight' },
+  experts: { namePrefix: 'layers.#.mlp.experts.', gateUpOrder: 'turns', isTransposed: true },
+  writeMetadata(config, writer) {
     checkLayers(config);
     // GGUF has no key for the clamp of the activation; the architecture implies it.
-    config.expect('swiglu_limit', 7);
-    config.expect('attention_bias', true);
-    writeDecoder(config, keys);
-    if (!config.object('rope_scaling', 'rope_parameters')) config.refuse('rope_scaling is missing');
+    config.allowOnly('swiglu_limit', 7);
+    config.allowOnly('attention_bias', true);
+    writeDecoder(config, writer);
+    if (!config.object('rope_scaling', 'rope_parameters')) config.addProblem('rope_scaling is missing');
     // The transformers default is true, but a GGUF file of this architecture without the key means false.
     const rope = fullRope(config);
     if (rope.get('rope_type', 'type') === 'yarn' && rope.get('truncate') === undefined)
-      keys.set('rope.scaling.yarn_truncate', true);
-    keys.set('attention.sliding_window', config.count('sliding_window'));
-    writeExperts(config, keys, config.count('intermediate_size'));
+      writer.set('rope.scaling.yarn_truncate', true);
+    writer.set('attention.sliding_window', config.count('sliding_window'));
+    writeExperts(config, writer, config.count('intermediate_size'));
   },
 };

@@ -1,14 +1,14 @@
-import type { Config } from '../config.ts';
-import type { Family } from '../family.ts';
+import type { ModelConfig } from '../config.ts';
+import type { ModelFamily } from '../family.ts';
 import { decoderPrefixes } from './decoder-tensors.ts';
-import { pairedTensors, ropeFreqs, writeLlama } from './llama.ts';
+import { interleavedTensors, ropeFreqs, writeLlama } from './llama.ts';
 
 /** The head width. Granite has no separate `head_dim`. */
-const headDimOf = (config: Config): number =>
+const headDimOf = (config: ModelConfig): number =>
   config.number('hidden_size') / config.number('num_attention_heads');
 
 /** Granite 3: Llama with four multipliers. */
-export const granite: Family = {
+export const granite: ModelFamily = {
   architecture: 'granite',
   defaults: {
     max_position_embeddings: 2048,
@@ -21,15 +21,15 @@ export const granite: Family = {
     logits_scaling: 1,
   },
   prefixes: decoderPrefixes,
-  tensors: pairedTensors,
-  metadata(config, keys) {
+  tensors: interleavedTensors,
+  writeMetadata(config, writer) {
     const headDim = headDimOf(config);
-    config.expect('head_dim', headDim);
-    writeLlama(config, keys, headDim);
-    keys.float('attention.scale', config.number('attention_multiplier'));
-    keys.float('embedding_scale', config.number('embedding_multiplier'));
-    keys.float('residual_scale', config.number('residual_multiplier'));
-    keys.float('logit_scale', config.number('logits_scaling'));
+    config.allowOnly('head_dim', headDim);
+    writeLlama(config, writer, headDim);
+    writer.setFloat('attention.scale', config.number('attention_multiplier'));
+    writer.setFloat('embedding_scale', config.number('embedding_multiplier'));
+    writer.setFloat('residual_scale', config.number('residual_multiplier'));
+    writer.setFloat('logit_scale', config.number('logits_scaling'));
   },
-  vectors: (config) => ropeFreqs(config, headDimOf(config)),
+  computeVectors: (config) => ropeFreqs(config, headDimOf(config)),
 };

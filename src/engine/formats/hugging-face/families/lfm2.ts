@@ -1,20 +1,20 @@
-import type { Config } from '../config.ts';
-import type { Family } from '../family.ts';
-import type { Keys } from '../keys.ts';
+import type { ModelConfig } from '../config.ts';
+import type { ModelFamily } from '../family.ts';
+import type { MetadataWriter } from '../keys.ts';
 import { writeCommon, writeRope } from './common.ts';
 import { decoderPrefixes } from './decoder-tensors.ts';
-import { kindsOfLayers, layersOf } from './layer-kinds.ts';
+import { layerKindsOf, layerCountOf } from './layer-kinds.ts';
 
 /** Which layers have attention, by `layer_types` or `full_attn_idxs`; all when neither is set. */
-const attendingLayers = (config: Config): readonly boolean[] => {
-  const kinds = kindsOfLayers(config, ['conv', 'full_attention']);
+const attentionLayers = (config: ModelConfig): readonly boolean[] => {
+  const kinds = layerKindsOf(config, ['conv', 'full_attention']);
   if (kinds) return kinds.map((kind) => kind === 'full_attention');
   const listed = config.get('full_attn_idxs');
-  const layers = Array.from({ length: layersOf(config) }, (_, layer) => layer);
+  const layers = Array.from({ length: layerCountOf(config) }, (_, layer) => layer);
   if (listed === undefined) return layers.map(() => true);
-  const known = (layer: unknown) => layers.includes(layer as number);
-  if (!Array.isArray(listed) || !listed.every(known)) {
-    config.refuse(`full_attn_idxs must list layers below ${layers.length}, got ${JSON.stringify(listed)}`);
+  const isLayer = (layer: unknown) => layers.includes(layer as number);
+  if (!Array.isArray(listed) || !listed.every(isLayer)) {
+    config.addProblem(`full_attn_idxs must list layers below ${layers.length}, got ${JSON.stringify(listed)}`);
     return [];
   }
   return layers.map((layer) => listed.includes(layer));
@@ -24,34 +24,34 @@ const attendingLayers = (config: Config): readonly boolean[] => {
  * The feed-forward width: two thirds of the configured width, times a factor, rounded up to a multiple; the configured
  * width itself when `block_auto_adjust_ff_dim` is false.
  */
-const feedForwardOf = (config: Config): number => {
-  const named = config.count('block_ff_dim', 'intermediate_size');
-  if (config.get('block_auto_adjust_ff_dim') === false) return named;
-  const less = Math.trunc((2 * named) / 3);
-  const factor = config.optional('block_ffn_dim_multiplier');
-  if (factor === undefined) return less;
+const feedForwardLengthOf = (config: ModelConfig): number => {
+  const declared = config.count('block_ff_dim', 'intermediate_size');
+  if (config.get('block_auto_adjust_ff_dim') === false) return declared;
+  const reduced = Math.trunc((2 * declared) / 3);
+  const factor = config.optionalNumber('block_ffn_dim_multiplier');
+  if (factor === undefined) return reduced;
   const multiple = config.count('block_multiple_of');
-  return Math.ceil(Math.trunc(factor * less) / multiple) * multiple;
+  return Math.ceil(Math.trunc(factor * reduced) / multiple) * multiple;
 };
 
-const metadata = (config: Config, keys: Keys): void => {
-  for (const key of ['tie_embedding', 'tie_word_embeddings']) config.expect(key, true);
-  config.expect('conv_bias', false);
-  writeCommon(config, keys);
-  writeRope(config, keys);
+const writeMetadata = (config: ModelConfig, writer: MetadataWriter): void => {
+  for (const key of ['tie_embedding', 'tie_word_embeddings']) config.allowOnly(key, true);
+  config.allowOnly('conv_bias', false);
+  writeCommon(config, writer);
+  writeRope(config, writer);
   const kvHeads = config.count('num_key_value_heads');
-  keys.set(
+  writer.set(
     'attention.head_count_kv',
-    Int32Array.from(attendingLayers(config), (attends) => (attends ? kvHeads : 0)),
+    Int32Array.from(attentionLayers(config), (hasAttention) => (hasAttention ? kvHeads : 0)),
   );
-  keys.float('attention.layer_norm_rms_epsilon', config.number('norm_eps'));
-  keys.set('feed_forward_length', feedForwardOf(config));
-  keys.set('shortconv.l_cache', config.count('conv_L_cache'));
-  keys.set('vocab_size', config.count('vocab_size'));
+  writer.setFloat('attention.layer_norm_rms_epsilon', config.number('norm_eps'));
+  writer.set('feed_forward_length', feedForwardLengthOf(config));
+  writer.set('shortconv.l_cache', config.count('conv_L_cache'));
+  writer.set('vocab_size', config.count('vocab_size'));
 };
 
 /** LFM2: a short convolution in most layers, attention in the others. */
-export const lfm2: Family = {
+export const lfm2: ModelFamily = {
   architecture: 'lfm2',
   defaults: {
     vocab_size: 65_536,
@@ -81,12 +81,12 @@ export const lfm2: Family = {
     'layers.#.self_attn.q_layernorm': 'blk.#.attn_q_norm',
     'layers.#.self_attn.k_layernorm': 'blk.#.attn_k_norm',
     'layers.#.conv.in_proj': 'blk.#.shortconv.in_proj',
-    'layers.#.conv.conv': { name: 'blk.#.shortconv.conv', taps: true, float: true },
+    'layers.#.conv.conv': { name: 'blk.#.shortconv.conv', isDepthwiseConv: true, asFloat: true },
     'layers.#.conv.out_proj': 'blk.#.shortconv.out_proj',
     'layers.#.ffn_norm': 'blk.#.ffn_norm',
     'layers.#.feed_forward.w1': 'blk.#.ffn_gate',
     'layers.#.feed_forward.w2': 'blk.#.ffn_down',
     'layers.#.feed_forward.w3': 'blk.#.ffn_up',
   },
-  metadata,
+  writeMetadata,
 };

@@ -1,10 +1,10 @@
-import type { Config } from '../config.ts';
-import type { Family } from '../family.ts';
-import type { Keys } from '../keys.ts';
-import { windowOf, writeDecoder } from './common.ts';
+import type { ModelConfig } from '../config.ts';
+import type { ModelFamily } from '../family.ts';
+import type { MetadataWriter } from '../keys.ts';
+import { slidingWindowOf, writeDecoder } from './common.ts';
 import { decoderPrefixes, decoderTensors, headNorms } from './decoder-tensors.ts';
 import { writeExperts } from './experts.ts';
-import { kindsOfLayers, layersOf } from './layer-kinds.ts';
+import { layerKindsOf, layerCountOf } from './layer-kinds.ts';
 
 const defaults = {
   num_key_value_heads: 32,
@@ -17,42 +17,42 @@ const defaults = {
 };
 
 /** Which layers have a sliding window when it is enabled: those in `layer_types`, or all from `max_window_layers`. */
-const slidingLayers = (config: Config): boolean[] => {
-  const kinds = kindsOfLayers(config, ['sliding_attention', 'full_attention']);
+const slidingLayers = (config: ModelConfig): boolean[] => {
+  const kinds = layerKindsOf(config, ['sliding_attention', 'full_attention']);
   if (kinds) return kinds.map((kind) => kind === 'sliding_attention');
   const first = config.number('max_window_layers');
-  return Array.from({ length: layersOf(config) }, (_, layer) => layer >= first);
+  return Array.from({ length: layerCountOf(config) }, (_, layer) => layer >= first);
 };
 
 /** llama.cpp's converter drops the window. This writes it with the keys of models with alternating layers. */
-const writeQwen = (config: Config, keys: Keys, slides: (config: Config) => boolean[]): void => {
-  writeDecoder(config, keys);
-  const window = config.get('use_sliding_window') === true ? windowOf(config) : undefined;
+const writeQwen = (config: ModelConfig, writer: MetadataWriter, findSlidingLayers: (config: ModelConfig) => boolean[]): void => {
+  writeDecoder(config, writer);
+  const window = config.get('use_sliding_window') === true ? slidingWindowOf(config) : undefined;
   if (window === undefined) return;
-  keys.set('attention.sliding_window', window);
-  keys.set('attention.sliding_window_pattern', slides(config));
+  writer.set('attention.sliding_window', window);
+  writer.set('attention.sliding_window_pattern', findSlidingLayers(config));
 };
 
-const metadata = (config: Config, keys: Keys): void => writeQwen(config, keys, slidingLayers);
+const writeMetadata = (config: ModelConfig, writer: MetadataWriter): void => writeQwen(config, writer, slidingLayers);
 
-export const qwen2: Family = {
+export const qwen2: ModelFamily = {
   architecture: 'qwen2',
   defaults,
   prefixes: decoderPrefixes,
   tensors: decoderTensors,
-  metadata,
+  writeMetadata,
 };
 
-export const qwen3: Family = {
+export const qwen3: ModelFamily = {
   architecture: 'qwen3',
   defaults: { ...defaults, head_dim: 128 },
   prefixes: decoderPrefixes,
   tensors: { ...decoderTensors, ...headNorms },
-  metadata,
+  writeMetadata,
 };
 
 /** Experts in all layers; a sliding window, when enabled, in all layers too. */
-export const qwen3moe: Family = {
+export const qwen3moe: ModelFamily = {
   architecture: 'qwen3moe',
   defaults: {
     ...defaults,
@@ -66,18 +66,18 @@ export const qwen3moe: Family = {
   tensors: {
     ...decoderTensors,
     ...headNorms,
-    'layers.#.mlp.gate': { name: 'blk.#.ffn_gate_inp', float: true },
+    'layers.#.mlp.gate': { name: 'blk.#.ffn_gate_inp', asFloat: true },
   },
-  experts: { at: 'layers.#.mlp.experts.', gateUp: 'halves' },
-  metadata(config, keys) {
-    config.expect('decoder_sparse_step', 1);
-    const dense = config.get('mlp_only_layers');
-    if (Array.isArray(dense) && dense.length > 0) {
-      config.refuse(`mlp_only_layers ${JSON.stringify(dense)} is not supported (supported: none)`);
+  experts: { namePrefix: 'layers.#.mlp.experts.', gateUpOrder: 'halves' },
+  writeMetadata(config, writer) {
+    config.allowOnly('decoder_sparse_step', 1);
+    const denseLayers = config.get('mlp_only_layers');
+    if (Array.isArray(denseLayers) && denseLayers.length > 0) {
+      config.addProblem(`mlp_only_layers ${JSON.stringify(denseLayers)} is not supported (supported: none)`);
     }
-    writeQwen(config, keys, () => Array.from({ length: layersOf(config) }, () => true));
-    writeExperts(config, keys, config.count('moe_intermediate_size'));
+    writeQwen(config, writer, () => Array.from({ length: layerCountOf(config) }, () => true));
+    writeExperts(config, writer, config.count('moe_intermediate_size'));
     // GGUF implies that expert weights are normalized to a sum of 1.
-    if (config.get('norm_topk_prob') !== true) keys.set('expert_weights_norm', false);
+    if (config.get('norm_topk_prob') !== true) writer.set('expert_weights_norm', false);
   },
 };

@@ -1,6 +1,6 @@
 import type { Json } from '../../../../util/json.ts';
 import { ModelFileError } from '../../model-file.ts';
-import type { Family } from '../family.ts';
+import type { ModelFamily } from '../family.ts';
 import { bert, nomicBert } from './bert.ts';
 import { gemma3, gemmaEmbedding } from './gemma3.ts';
 import { gemma4 } from './gemma4.ts';
@@ -13,14 +13,14 @@ import { qwen2, qwen3, qwen3moe } from './qwen.ts';
 import { qwen3_5 } from './qwen3-5.ts';
 import { smollm3 } from './smollm3.ts';
 
-interface Entry {
-  readonly family: Family;
+interface RegistryEntry {
+  readonly family: ModelFamily;
   /** Values of `architectures[0]`. The first is the default of a configuration without `architectures`. */
   readonly classes: readonly [string, ...string[]];
 }
 
 /** Families by the `model_type` of config.json. */
-const registry: Readonly<Record<string, readonly Entry[]>> = {
+const familiesByModelType: Readonly<Record<string, readonly RegistryEntry[]>> = {
   llama: [{ family: llama, classes: ['LlamaForCausalLM', 'LlamaModel'] }],
   mistral: [{ family: mistral, classes: ['MistralForCausalLM', 'MistralModel'] }],
   qwen2: [{ family: qwen2, classes: ['Qwen2ForCausalLM', 'Qwen2Model'] }],
@@ -45,17 +45,17 @@ const registry: Readonly<Record<string, readonly Entry[]>> = {
 };
 
 /** @throws ModelFileError `unsupported_architecture`; the message lists the supported values */
-export const familyOf = (name: string, config: Json): Family => {
+export const findFamily = (name: string, config: Json): ModelFamily => {
   const type = String(config.model_type);
-  const entries = Object.hasOwn(registry, type) ? registry[type] : undefined;
+  const entries = Object.hasOwn(familiesByModelType, type) ? familiesByModelType[type] : undefined;
   if (!entries) {
     throw new ModelFileError(
       'unsupported_architecture',
-      `${name}: config.json: unknown model_type '${type}' (supported: ${Object.keys(registry).join(', ')})`,
+      `${name}: config.json: unknown model_type '${type}' (supported: ${Object.keys(familiesByModelType).join(', ')})`,
     );
   }
   const [first] = entries;
-  const architecture = classOf(config) ?? first?.classes[0] ?? '';
+  const architecture = architectureOf(config) ?? first?.classes[0] ?? '';
   const entry = entries.find(({ classes }) => classes.includes(architecture));
   if (entry) return entry.family;
   const supported = entries.flatMap(({ classes }) => classes).join(', ');
@@ -65,5 +65,5 @@ export const familyOf = (name: string, config: Json): Family => {
   );
 };
 
-const classOf = ({ architectures: names }: Json): string | undefined =>
+const architectureOf = ({ architectures: names }: Json): string | undefined =>
   Array.isArray(names) && typeof names[0] === 'string' ? names[0] : undefined;

@@ -1,12 +1,12 @@
-import type { Family } from '../family.ts';
+import type { ModelFamily } from '../family.ts';
 import { headDimOf } from './common.ts';
 import { decoderPrefixes } from './decoder-tensors.ts';
-import { pairedTensors, ropeFreqs, writeLlama } from './llama.ts';
+import { interleavedTensors, ropeFreqs, writeLlama } from './llama.ts';
 
 /** Every fourth layer has no rotary embedding. GGUF has no key for this interval. */
-const unrotatedEvery = 4;
+const noRopeInterval = 4;
 
-export const smollm3: Family = {
+export const smollm3: ModelFamily = {
   architecture: 'smollm3',
   defaults: {
     num_key_value_heads: 4,
@@ -14,21 +14,21 @@ export const smollm3: Family = {
     rms_norm_eps: 1e-6,
     rope_theta: 2_000_000,
     tie_word_embeddings: true,
-    no_rope_layer_interval: unrotatedEvery,
+    no_rope_layer_interval: noRopeInterval,
   },
   prefixes: decoderPrefixes,
-  tensors: pairedTensors,
-  metadata(config, keys) {
-    config.expect('use_sliding_window', false);
-    const rotates = config.get('no_rope_layers');
-    if (rotates === undefined) config.expect('no_rope_layer_interval', unrotatedEvery);
+  tensors: interleavedTensors,
+  writeMetadata(config, writer) {
+    config.allowOnly('use_sliding_window', false);
+    const ropeLayers = config.get('no_rope_layers');
+    if (ropeLayers === undefined) config.allowOnly('no_rope_layer_interval', noRopeInterval);
     else if (
-      !Array.isArray(rotates) ||
-      rotates.some((one, layer) => Boolean(one) !== (layer + 1) % unrotatedEvery > 0)
+      !Array.isArray(ropeLayers) ||
+      ropeLayers.some((usesRope, layer) => Boolean(usesRope) !== (layer + 1) % noRopeInterval > 0)
     ) {
-      config.refuse(`no_rope_layers must disable every ${unrotatedEvery}th layer and no other`);
+      config.addProblem(`no_rope_layers must disable every ${noRopeInterval}th layer and no other`);
     }
-    writeLlama(config, keys, headDimOf(config));
+    writeLlama(config, writer, headDimOf(config));
   },
-  vectors: (config) => ropeFreqs(config, headDimOf(config)),
+  computeVectors: (config) => ropeFreqs(config, headDimOf(config)),
 };

@@ -1,16 +1,16 @@
 import { useMemo, useState } from 'react';
 import { Link } from 'wouter';
 import { Button, Empty, Field, FaultNote, Panel, Row, Table } from '../../../parts/index.tsx';
-import { boundKernels, type Parts, UnbindAll, useBind } from '../bindings.tsx';
+import { boundKernels, type Parts, UnbindAllButton, useBind } from '../bindings.tsx';
 import { slotOf } from '../graph/model.ts';
 import css from './bench.module.css';
 
 /** The kernels that a bench compares with the built-ins, and a form to bind one. */
-export function BoundNow({ parts }: { parts: Parts }) {
+export function CurrentBindings({ parts }: { parts: Parts }) {
   const bound = boundKernels(parts);
-  const rows = bound.map((kernel) => ({ kernel, places: placesOf(parts, kernel) }));
+  const rows = bound.map((kernel) => ({ kernel, slotsText: describeSlots(parts, kernel) }));
   return (
-    <Panel title="Current bindings" tools={<UnbindAll kernels={bound} />}>
+    <Panel title="Current bindings" tools={<UnbindAllButton kernels={bound} />}>
       {rows.length === 0 ? (
         <Empty title="No lab kernel is bound.">
           A bench now compares the built-in kernels with themselves. It shows the smallest difference that
@@ -27,7 +27,7 @@ export function BoundNow({ parts }: { parts: Parts }) {
               head: 'Kernel',
               cell: ({ kernel }) => <strong>{kernel}</strong>,
             },
-            { key: 'places', head: 'Components', cell: ({ places }) => places },
+            { key: 'places', head: 'Components', cell: ({ slotsText }) => slotsText },
           ]}
         />
       )}
@@ -46,11 +46,11 @@ function BindForm({ parts }: { parts: Parts }) {
     [parts],
   );
   const kernels = [...new Set(choices.map(({ kernel }) => kernel))];
-  const [asked, setKernel] = useState('');
-  const [place, setPlace] = useState('');
-  const kernel = kernels.includes(asked) ? asked : (kernels[0] ?? '');
+  const [chosenKernel, setKernel] = useState('');
+  const [chosenSlot, setSlot] = useState('');
+  const kernel = kernels.includes(chosenKernel) ? chosenKernel : (kernels[0] ?? '');
   const slots = choices.filter((one) => one.kernel === kernel).map(({ slot }) => slot);
-  const slot = slots.includes(place) ? place : (slots[0] ?? '');
+  const slot = slots.includes(chosenSlot) ? chosenSlot : (slots[0] ?? '');
   if (kernels.length === 0) {
     return (
       <p>
@@ -73,7 +73,7 @@ function BindForm({ parts }: { parts: Parts }) {
         </Field>
         <Field label="Component">
           {(control) => (
-            <select {...control} value={slot} onChange={({ target }) => setPlace(target.value)}>
+            <select {...control} value={slot} onChange={({ target }) => setSlot(target.value)}>
               {slots.map((one) => (
                 <option key={one}>{one}</option>
               ))}
@@ -92,7 +92,7 @@ function BindForm({ parts }: { parts: Parts }) {
 }
 
 /** `layers.*.attn.norm (4)` */
-function placesOf({ components }: Parts, kernel: string): string {
+function describeSlots({ components }: Parts, kernel: string): string {
   const ids = components
     .filter((one) => one.kernel.split(' + ').includes(kernel))
     .map(({ id }) => slotOf(id));

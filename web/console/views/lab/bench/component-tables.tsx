@@ -4,12 +4,12 @@ import type { BenchResult } from './runs.ts';
 import css from './bench.module.css';
 import { formatShare, kernelName, slotOf } from '../graph/model.ts';
 import type { Component } from './roofline.ts';
-import { figure } from './words.ts';
+import { formatFigure } from './words.ts';
 
 /** The components of one slot and kernel in all layers. */
-interface Alike {
+interface SlotGroup {
   readonly slot: string;
-  readonly all: readonly Component[];
+  readonly members: readonly Component[];
   /** The slowest one, whose rates and hint are shown for the group. */
   readonly slowest: Component;
   readonly ms: number;
@@ -19,19 +19,19 @@ interface Alike {
 /** GPU time of a decoded token by component: layers combined, and each layer separately. */
 export function ComponentTables({ result: { components } }: { result: BenchResult }) {
   const stepMs = components.reduce((sum, { gpu_ms: ms }) => sum + ms, 0);
-  const alike = [
+  const groups = [
     ...Map.groupBy(components, ({ id, kernel }) => `${slotOf(id)} ${kernelName(kernel).name}`).values(),
   ]
-    .map((all) => alikeOf(all))
+    .map((members) => groupOf(members))
     .sort((a, b) => b.ms - a.ms);
   const share = (ms: number) => (stepMs === 0 ? '' : formatShare(ms / stepMs));
-  const columns: readonly Column<Alike>[] = [
+  const columns: readonly Column<SlotGroup>[] = [
     {
       key: 'slot',
       head: 'Component',
-      cell: ({ slot, all }) => (
+      cell: ({ slot, members }) => (
         <>
-          <code>{slot}</code> {all.length > 1 && `(${all.length})`}
+          <code>{slot}</code> {members.length > 1 && `(${members.length})`}
         </>
       ),
     },
@@ -51,8 +51,8 @@ export function ComponentTables({ result: { components } }: { result: BenchResul
       cell: ({ builtinMs }) => (builtinMs === undefined ? '' : formatMs(builtinMs)),
     },
     { key: 'share', head: 'Share', number: true, cell: ({ ms }) => share(ms) },
-    { key: 'gbps', head: 'GB/s', number: true, cell: ({ slowest }) => figure(slowest.gbps) },
-    { key: 'gflops', head: 'GFLOP/s', number: true, cell: ({ slowest }) => figure(slowest.gflops) },
+    { key: 'gbps', head: 'GB/s', number: true, cell: ({ slowest }) => formatFigure(slowest.gbps) },
+    { key: 'gflops', head: 'GFLOP/s', number: true, cell: ({ slowest }) => formatFigure(slowest.gflops) },
     {
       key: 'peak',
       head: 'Share of roofline',
@@ -60,17 +60,17 @@ export function ComponentTables({ result: { components } }: { result: BenchResul
       cell: ({ slowest }) => formatShare(slowest.peak_fraction),
     },
   ];
-  const hint: Column<Alike> = {
+  const hint: Column<SlotGroup> = {
     key: 'hint',
     head: 'Bottleneck',
     cell: ({ slowest }) => <span className={css['hint']}>{slowest.hint}</span>,
   };
-  const each = components.map((one) => ({ ...alikeOf([one]), slot: one.id })).sort((a, b) => b.ms - a.ms);
+  const perLayer = components.map((one) => ({ ...groupOf([one]), slot: one.id })).sort((a, b) => b.ms - a.ms);
   return (
     <>
       <Table
         caption="GPU time of a decoded token by component, layers combined, slowest first"
-        rows={alike}
+        rows={groups}
         keyOf={({ slot, slowest }) => `${slot} ${slowest.kernel}`}
         columns={[...columns, hint]}
       />
@@ -78,7 +78,7 @@ export function ComponentTables({ result: { components } }: { result: BenchResul
         <summary>Each layer separately</summary>
         <Table
           caption="Every component, slowest first"
-          rows={each}
+          rows={perLayer}
           keyOf={({ slot, slowest }) => `${slot} ${slowest.kernel}`}
           columns={columns}
         />
@@ -87,14 +87,14 @@ export function ComponentTables({ result: { components } }: { result: BenchResul
   );
 }
 
-function alikeOf(all: readonly Component[]): Alike {
-  const slowest = all.reduce((most, one) => (one.gpu_ms > most.gpu_ms ? one : most));
-  const before = all.flatMap(({ baseline_ms: ms }) => ms ?? []);
+function groupOf(members: readonly Component[]): SlotGroup {
+  const slowest = members.reduce((slowestSoFar, one) => (one.gpu_ms > slowestSoFar.gpu_ms ? one : slowestSoFar));
+  const before = members.flatMap(({ baseline_ms: ms }) => ms ?? []);
   return {
     slot: slotOf(slowest.id),
-    all,
+    members,
     slowest,
-    ms: all.reduce((sum, { gpu_ms: ms }) => sum + ms, 0),
+    ms: members.reduce((sum, { gpu_ms: ms }) => sum + ms, 0),
     builtinMs: before.length === 0 ? undefined : before.reduce((sum, ms) => sum + ms, 0),
   };
 }

@@ -1,15 +1,15 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { api, held } from '../../../api/client.ts';
+import { api, unwrap } from '../../../api/client.ts';
 import { bearer } from '../../../api/token.ts';
 import { formatTime } from '../../../parts/format.ts';
-import { gated, GatedFault } from '../../../parts/gated.tsx';
+import { protectedQueryOptions, ProtectedRouteFault } from '../../../parts/gated.tsx';
 import { Badge, Button, Empty, Loading, Panel, Table } from '../../../parts/index.tsx';
 import { useBenchRuns } from '../bench-runs.tsx';
 import type { BenchRun } from './runs.ts';
-import { formatChange, formatRange, isVerdict, verdictTones, verdictWords } from './words.ts';
+import { formatChange, formatRange, isVerdict, verdictTones, verdictLabels } from './words.ts';
 
-interface Past {
+interface BenchRecord {
   readonly id: string;
   readonly at: string | number;
   readonly kernels: string;
@@ -21,34 +21,34 @@ interface Past {
 }
 
 /** Bench verdicts of this page and, with the bearer token, all that the host stores. */
-export function History({ shown, show }: { shown: number | undefined; show: (id: number) => void }) {
+export function History({ shownId, onShow }: { shownId: number | undefined; onShow: (id: number) => void }) {
   const { runs } = useBenchRuns();
-  const [isAsked, setAsked] = useState(bearer.token !== undefined);
-  const done = runs.filter(({ isMeasure, result }) => result !== undefined && !isMeasure);
-  const kept = useQuery({
+  const [isLoadRequested, requestLoad] = useState(bearer.token !== undefined);
+  const done = runs.filter(({ isMeasureOnly: isMeasure, result }) => result !== undefined && !isMeasure);
+  const stored = useQuery({
     // The count is in the key, so that a finished bench reloads the list.
     queryKey: ['observe', 'benches', done.length],
-    queryFn: keptBenches,
-    enabled: isAsked,
-    ...gated,
+    queryFn: fetchStoredBenches,
+    enabled: isLoadRequested,
+    ...protectedQueryOptions,
   });
-  const own = done.flatMap((run) => pastOf(run));
+  const ownRecords = done.flatMap((run) => recordsOf(run));
   // The host writes rows in batches, so the newest benches may be missing.
-  const unwritten = own.filter((mine) => !kept.data?.some((row) => isSame(mine, row)));
+  const unsaved = ownRecords.filter((own) => !stored.data?.some((row) => isSameBench(own, row)));
   const rows = [
-    ...unwritten.toReversed(),
-    ...(kept.data ?? []).map(
-      (row): Past => ({ ...row, ...own.find((mine) => isSame(mine, row)), id: row.id }),
+    ...unsaved.toReversed(),
+    ...(stored.data ?? []).map(
+      (row): BenchRecord => ({ ...row, ...ownRecords.find((own) => isSameBench(own, row)), id: row.id }),
     ),
   ];
   return (
     <Panel
       title="Bench history"
-      tools={!isAsked && <Button onClick={() => setAsked(true)}>Show all stored benches</Button>}
+      tools={!isLoadRequested && <Button onClick={() => requestLoad(true)}>Show all stored benches</Button>}
     >
-      {kept.isFetching && !kept.data && <Loading what="earlier benches" />}
-      {kept.isError && (
-        <GatedFault error={kept.error} retry={() => void kept.refetch()} what="stored benches" />
+      {stored.isFetching && !stored.data && <Loading what="earlier benches" />}
+      {stored.isError && (
+        <ProtectedRouteFault error={stored.error} retry={() => void stored.refetch()} what="stored benches" />
       )}
       {rows.length === 0 ? (
         <Empty title="No bench yet.">Benches that you run on this page are listed here.</Empty>
@@ -57,7 +57,7 @@ export function History({ shown, show }: { shown: number | undefined; show: (id:
           caption="Benches, latest first"
           rows={rows}
           keyOf={({ id }) => id}
-          isSelected={({ run }) => run !== undefined && run.id === shown}
+          isSelected={({ run }) => run !== undefined && run.id === shownId}
           columns={[
             { key: 'at', head: 'Ended', cell: ({ at }) => formatTime(at) },
             { key: 'kernels', head: 'Bound kernels', cell: ({ kernels }) => kernels || 'none' },
@@ -66,20 +66,20 @@ export function History({ shown, show }: { shown: number | undefined; show: (id:
               head: 'Verdict',
               cell: ({ verdict }) =>
                 isVerdict(verdict) ? (
-                  <Badge tone={verdictTones[verdict]}>{verdictWords[verdict]}</Badge>
+                  <Badge tone={verdictTones[verdict]}>{verdictLabels[verdict]}</Badge>
                 ) : (
                   verdict
                 ),
             },
-            { key: 'range', head: 'Decode, 95 % interval', number: true, cell: rangeOf },
+            { key: 'range', head: 'Decode, 95 % interval', number: true, cell: formatInterval },
             { key: 'rounds', head: 'Rounds', number: true, cell: ({ rounds }) => rounds },
             {
               key: 'show',
               head: '',
               cell: ({ run }) =>
                 run && (
-                  <Button disabled={run.id === shown} onClick={() => show(run.id)}>
-                    {run.id === shown ? 'Shown above' : 'Show'}
+                  <Button disabled={run.id === shownId} onClick={() => onShow(run.id)}>
+                    {run.id === shownId ? 'Shown above' : 'Show'}
                   </Button>
                 ),
             },
@@ -90,10 +90,10 @@ export function History({ shown, show }: { shown: number | undefined; show: (id:
   );
 }
 
-const rangeOf = ({ low, high }: Past): string =>
+const formatInterval = ({ low, high }: BenchRecord): string =>
   Math.abs(high - low) < 1e-9 ? formatChange(low) : formatRange(low, high);
 
-function pastOf(run: BenchRun): Past[] {
+function recordsOf(run: BenchRun): BenchRecord[] {
   const { result, endedAt = run.startedAt } = run;
   if (!result) return [];
   const [low, high] = result.ratio_ci95;
@@ -113,15 +113,15 @@ function pastOf(run: BenchRun): Past[] {
 }
 
 /** Whether a stored row is a bench of this page: same interval, and ended within a minute. */
-const isSame = (mine: Past, row: Past): boolean =>
-  mine.low === row.low &&
-  mine.high === row.high &&
-  Math.abs(new Date(mine.at).getTime() - new Date(row.at).getTime()) < 60_000;
+const isSameBench = (own: BenchRecord, row: BenchRecord): boolean =>
+  own.low === row.low &&
+  own.high === row.high &&
+  Math.abs(new Date(own.at).getTime() - new Date(row.at).getTime()) < 60_000;
 
 const columns = ['id', 'at', 'kernels', 'verdict', 'rounds', 'ratio_low', 'ratio_high'] as const;
 
-async function keptBenches(): Promise<Past[]> {
-  const { rows } = await held(
+async function fetchStoredBenches(): Promise<BenchRecord[]> {
+  const { rows } = await unwrap(
     api.POST('/observe/v1/query', {
       body: {
         surface: 'bench',

@@ -1,12 +1,12 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { api, held } from '../../../api/client.ts';
+import { api, unwrap } from '../../../api/client.ts';
 import { formatTime } from '../../../parts/format.ts';
 import { Button, Empty, FaultNote, Loading, Panel } from '../../../parts/index.tsx';
 import { useBenchRuns } from '../bench-runs.tsx';
 import { latestResult } from './runs.ts';
 import css from './bench.module.css';
-import { BoundNow } from './bound-now.tsx';
+import { CurrentBindings } from './bound-now.tsx';
 import { History } from './history.tsx';
 import { Outcome } from './outcome.tsx';
 import { RooflineChart } from './roofline-chart.tsx';
@@ -15,12 +15,12 @@ import { RunForm } from './run-form.tsx';
 
 /** Compares bound kernels with the built-ins and with the roofline of the adapter. */
 export default function Bench() {
-  const parts = useQuery({ queryKey: ['lab', 'parts'], queryFn: () => held(api.GET('/lab/v1/parts')) });
+  const parts = useQuery({ queryKey: ['lab', 'parts'], queryFn: () => unwrap(api.GET('/lab/v1/parts')) });
   const { runs, running, measure } = useBenchRuns();
-  const [shown, show] = useState<number>();
-  const benches = runs.filter(({ isMeasure }) => !isMeasure);
+  const [shown, setShown] = useState<number>();
+  const benches = runs.filter(({ isMeasureOnly: isMeasure }) => !isMeasure);
   const run = benches.find(({ id }) => id === shown) ?? benches.at(-1);
-  const roofs = run?.result ?? latestResult(runs);
+  const rooflineResult = run?.result ?? latestResult(runs);
   if (parts.isPending) return <Loading what="the bindings" />;
   if (parts.isError) {
     return (
@@ -33,7 +33,7 @@ export default function Bench() {
   return (
     <div className={css['body']}>
       <div className={css['top']}>
-        <BoundNow parts={parts.data} />
+        <CurrentBindings parts={parts.data} />
         <RunForm />
       </div>
       {run && (
@@ -51,20 +51,20 @@ export default function Bench() {
         title="Roofline"
         tools={
           <Button busy={running !== undefined} onClick={measure}>
-            {roofs ? 'Measure again' : 'Measure the components'}
+            {rooflineResult ? 'Measure again' : 'Measure the components'}
           </Button>
         }
       >
-        {roofs === undefined ? (
+        {rooflineResult === undefined ? (
           <Empty title="No measurements yet.">
             A bench measures the peak rates of the adapter and the rates of each component. Without a verdict
             it takes a few seconds.
           </Empty>
         ) : (
-          <RooflineChart result={roofs} />
+          <RooflineChart result={rooflineResult} />
         )}
       </Panel>
-      <History shown={run?.id} show={show} />
+      <History shownId={run?.id} onShow={setShown} />
     </div>
   );
 }

@@ -2,7 +2,7 @@ import { useMemo } from 'react';
 import { Chart } from '../../../parts/chart.tsx';
 import type { BenchResult } from './runs.ts';
 
-interface Compared {
+interface RatioWithInterval {
   readonly ratio: number;
   readonly ci95: { readonly low: number; readonly high: number };
 }
@@ -14,26 +14,26 @@ export function IntervalsChart({ result }: { result: BenchResult }) {
       { name: 'Prompt', ...result.prefill },
       ...result.decode.map((one) => ({ name: `Decode at ${one.context}`, ...one })),
     ];
-    const whiskers = (all: readonly Compared[]) => ({
+    const whiskers = (all: readonly RatioWithInterval[]) => ({
       values: all.map(({ ratio }) => ratio),
       band: { low: all.map(({ ci95 }) => ci95.low), high: all.map(({ ci95 }) => ci95.high) },
       draw: 'points' as const,
     });
     // Side by side: at the same x position their intervals would overlap.
-    const pairs = cells.flatMap((one): (Compared | undefined)[] => [one, one.control]);
-    const only = (which: 0 | 1) => {
+    const pairs = cells.flatMap((one): (RatioWithInterval | undefined)[] => [one, one.control]);
+    const pickEvery = (parity: 0 | 1) => {
       const { values, band, draw } = whiskers(
         pairs.map((one) => one ?? { ratio: 1, ci95: { low: 1, high: 1 } }),
       );
-      const keep = (all: readonly number[]) => all.map((value, at) => (at % 2 === which ? value : null));
-      return { values: keep(values), band: { low: keep(band.low), high: keep(band.high) }, draw };
+      const pick = (all: readonly number[]) => all.map((value, at) => (at % 2 === parity ? value : null));
+      return { values: pick(values), band: { low: pick(band.low), high: pick(band.high) }, draw };
     };
     return {
       names: cells.flatMap(({ name }) => [name, 'control']),
       series: [
-        { name: 'Bound kernels vs. built-ins', ...only(0), colour: 1 },
-        { name: 'Built-ins vs. built-ins (control)', ...only(1), colour: 2 },
-        { name: 'No difference', values: pairs.map(() => 1), colour: 5 },
+        { name: 'Bound kernels vs. built-ins', ...pickEvery(0), color: 1 },
+        { name: 'Built-ins vs. built-ins (control)', ...pickEvery(1), color: 2 },
+        { name: 'No difference', values: pairs.map(() => 1), color: 5 },
       ],
     };
   }, [result]);

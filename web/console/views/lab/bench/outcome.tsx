@@ -3,7 +3,7 @@ import { Badge, Facts, Table } from '../../../parts/index.tsx';
 import type { BenchResult } from './runs.ts';
 import css from './bench.module.css';
 import { IntervalsChart } from './intervals-chart.tsx';
-import { explained, formatChange, formatRange, verdictTones, verdictWords } from './words.ts';
+import { explainVerdict, formatChange, formatRange, verdictTones, verdictLabels } from './words.ts';
 
 /** Result of a bench: verdict, chart and table. */
 export function Outcome({ result }: { result: BenchResult }) {
@@ -27,7 +27,7 @@ export function Outcome({ result }: { result: BenchResult }) {
   return (
     <>
       <p className={css['verdict']} role="status">
-        <Badge tone={verdictTones[verdict]}>{verdictWords[verdict]}</Badge> {explained(result)}
+        <Badge tone={verdictTones[verdict]}>{verdictLabels[verdict]}</Badge> {explainVerdict(result)}
       </p>
       {warnings.length > 0 && (
         <ul className={css['warnings']}>
@@ -50,7 +50,7 @@ export function Outcome({ result }: { result: BenchResult }) {
           {
             key: 'verdict',
             head: 'Verdict',
-            cell: (one) => <Badge tone={verdictTones[one.verdict]}>{verdictWords[one.verdict]}</Badge>,
+            cell: (one) => <Badge tone={verdictTones[one.verdict]}>{verdictLabels[one.verdict]}</Badge>,
           },
         ]}
       />

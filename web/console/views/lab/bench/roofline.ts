@@ -10,37 +10,37 @@ export interface Roofline {
   readonly x: readonly number[];
   readonly series: readonly Series[];
   /** The component at each index of x. */
-  readonly at: readonly (Component | undefined)[];
+  readonly componentAt: readonly (Component | undefined)[];
   /** Components that are not plotted: they do no arithmetic or are too short to measure. */
-  readonly left: readonly Component[];
+  readonly omitted: readonly Component[];
 }
 
-const pointsOfRoof = 48;
+const roofPointCount = 48;
 
 /** One series per slot, with the components of all layers, plus the rooflines of memory and cache. */
 export function rooflineOf({ components, peaks }: Pick<BenchResult, 'components' | 'peaks'>): Roofline {
-  const isDrawn = ({ gflops, gbps }: Component) => gflops > 0 && gbps > 0;
-  const drawn = components.filter(isDrawn);
+  const isPlottable = ({ gflops, gbps }: Component) => gflops > 0 && gbps > 0;
+  const plotted = components.filter(isPlottable);
   const intensity = ({ gflops, gbps }: Component) => gflops / gbps;
   const ridge = peaks.gflops / peaks.gbps;
-  const all = [...drawn.map(intensity), ridge];
-  const [least, most] = [Math.min(...all) / 3, Math.max(...all) * 3];
+  const all = [...plotted.map(intensity), ridge];
+  const [min, max] = [Math.min(...all) / 3, Math.max(...all) * 3];
   const grid = Array.from(
-    { length: pointsOfRoof },
-    (_, step) => least * (most / least) ** (step / (pointsOfRoof - 1)),
+    { length: roofPointCount },
+    (_, step) => min * (max / min) ** (step / (roofPointCount - 1)),
   );
-  const x = [...grid, ridge, peaks.gflops / peaks.cached_gbps, ...drawn.map(intensity)];
-  const before = x.length - drawn.length;
+  const x = [...grid, ridge, peaks.gflops / peaks.cached_gbps, ...plotted.map(intensity)];
+  const before = x.length - plotted.length;
   const roof = (gbps: number) => x.map((one) => Math.min(peaks.gflops, one * gbps));
-  const slots = Map.groupBy(drawn, ({ id }) => slotOf(id));
+  const slots = Map.groupBy(plotted, ({ id }) => slotOf(id));
   const points = [...slots].map(
-    ([slot, its], index): Series => ({
+    ([slot, members], index): Series => ({
       name: slot.replace('layers.*.', ''),
       draw: 'points',
-      colour: index + 1,
+      color: index + 1,
       values: [
         ...x.slice(0, before).map(() => null),
-        ...drawn.map((one) => (its.includes(one) ? one.gflops : null)),
+        ...plotted.map((one) => (members.includes(one) ? one.gflops : null)),
       ],
     }),
   );
@@ -50,10 +50,10 @@ export function rooflineOf({ components, peaks }: Pick<BenchResult, 'components'
     // Points come first, because shapes and colors depend on the index.
     series: [
       ...points,
-      { name: 'Roofline: memory and arithmetic', values: roof(peaks.gbps), colour: 5 },
-      ...(hasCache ? [{ name: 'Roofline: cache', values: roof(peaks.cached_gbps), colour: 6 }] : []),
+      { name: 'Roofline: memory and arithmetic', values: roof(peaks.gbps), color: 5 },
+      ...(hasCache ? [{ name: 'Roofline: cache', values: roof(peaks.cached_gbps), color: 6 }] : []),
     ],
-    at: [...x.slice(0, before).map(() => undefined), ...drawn],
-    left: components.filter((one) => !isDrawn(one)),
+    componentAt: [...x.slice(0, before).map(() => undefined), ...plotted],
+    omitted: components.filter((one) => !isPlottable(one)),
   };
 }

@@ -3,38 +3,38 @@ import { Chart } from '../../../parts/chart.tsx';
 import { useUrlState } from '../../../parts/url-state.ts';
 import type { BenchRun } from './runs.ts';
 import css from './bench.module.css';
-import { cellsOf, ratiosOf } from './rounds.ts';
+import { roundSelections, ratiosOf } from './rounds.ts';
 
 /** Each round as a point, live and afterwards. */
 export function RoundsChart({ run: { rounds } }: { run: BenchRun }) {
-  const cells = useMemo(() => cellsOf(rounds), [rounds]);
+  const selections = useMemo(() => roundSelections(rounds), [rounds]);
   const [name, setName] = useUrlState('of', 'decode');
-  const cell = cells.find((one) => one.name === name) ?? cells[0];
+  const selection = selections.find((one) => one.name === name) ?? selections[0];
   const chart = useMemo(() => {
-    if (!cell) return undefined;
-    const { bound, control, median } = ratiosOf(rounds, cell);
+    if (!selection) return undefined;
+    const { bound, control, median } = ratiosOf(rounds, selection);
     return {
       x: rounds.map(({ round }) => round),
       series: [
-        { name: 'Bound kernels vs. built-ins', values: bound, draw: 'points' as const, colour: 1 },
+        { name: 'Bound kernels vs. built-ins', values: bound, draw: 'points' as const, color: 1 },
         {
           name: 'Built-ins vs. built-ins (control)',
           values: control,
           draw: 'points' as const,
-          colour: 2,
+          color: 2,
         },
-        { name: 'Median so far', values: median, colour: 1 },
-        { name: 'No difference', values: rounds.map(() => 1), colour: 5 },
+        { name: 'Median so far', values: median, color: 1 },
+        { name: 'No difference', values: rounds.map(() => 1), color: 5 },
       ],
     };
-  }, [rounds, cell]);
-  if (!chart || !cell) return null;
+  }, [rounds, selection]);
+  if (!chart || !selection) return null;
   return (
     <div>
       <label className={css['of']}>
         Rounds of{' '}
-        <select value={cell.name} onChange={({ target }) => setName(target.value)}>
-          {cells.map((one) => (
+        <select value={selection.name} onChange={({ target }) => setName(target.value)}>
+          {selections.map((one) => (
             <option key={one.name} value={one.name}>
               {one.title}
             </option>
@@ -42,7 +42,7 @@ export function RoundsChart({ run: { rounds } }: { run: BenchRun }) {
         </select>
       </label>
       <Chart
-        label={`${cell.title}: speed of the bound kernels relative to the built-ins, by round. Above 1, the bound kernels are faster.`}
+        label={`${selection.title}: speed of the bound kernels relative to the built-ins, by round. Above 1, the bound kernels are faster.`}
         x={chart.x}
         series={chart.series}
         xLabel="Round"

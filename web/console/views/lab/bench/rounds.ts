@@ -4,23 +4,23 @@ import type { BenchRound } from './runs.ts';
 type Sample = BenchRound['samples'][number];
 
 /** A selectable measurement: decode over all contexts, prefill, or decode at one context. */
-export interface Cell {
+export interface RoundSelection {
   readonly name: string;
   readonly title: string;
-  readonly has: (sample: Sample) => boolean;
+  readonly matches: (sample: Sample) => boolean;
 }
 
-export function cellsOf(rounds: readonly BenchRound[]): readonly Cell[] {
+export function roundSelections(rounds: readonly BenchRound[]): readonly RoundSelection[] {
   const [first] = rounds;
   const contexts = first?.samples.filter(({ kind }) => kind === 'decode').map(({ context }) => context) ?? [];
   return [
-    { name: 'decode', title: 'Decode, all contexts', has: ({ kind }) => kind === 'decode' },
-    { name: 'prefill', title: 'Prompt', has: ({ kind }) => kind === 'prefill' },
+    { name: 'decode', title: 'Decode, all contexts', matches: ({ kind }) => kind === 'decode' },
+    { name: 'prefill', title: 'Prompt', matches: ({ kind }) => kind === 'prefill' },
     ...(contexts.length > 1
       ? contexts.map((context) => ({
           name: `decode-${context}`,
           title: `Decode at ${context}`,
-          has: (sample: Sample) => sample.kind === 'decode' && sample.context === context,
+          matches: (sample: Sample) => sample.kind === 'decode' && sample.context === context,
         }))
       : []),
   ];
@@ -35,10 +35,10 @@ export interface Ratios {
   readonly median: readonly number[];
 }
 
-export function ratiosOf(rounds: readonly BenchRound[], cell: Cell): Ratios {
-  const mean = (of: (sample: Sample) => number) =>
+export function ratiosOf(rounds: readonly BenchRound[], cell: RoundSelection): Ratios {
+  const mean = (valueOf: (sample: Sample) => number) =>
     rounds.map(({ samples }) => {
-      const logs = samples.filter(cell.has).map((sample) => Math.log(of(sample)));
+      const logs = samples.filter(cell.matches).map((sample) => Math.log(valueOf(sample)));
       return Math.exp(logs.reduce((sum, one) => sum + one, 0) / Math.max(1, logs.length));
     });
   const bound = mean(

@@ -18,8 +18,8 @@ type Name = (typeof fields)[number][0];
 export function RunForm() {
   const { start, stop, running } = useBenchRuns();
   const [mode, setMode] = useUrlState('mode', 'quick');
-  const [given, setGiven] = useState<Partial<Record<Name, string>>>({});
-  const { request, faults } = requestOf(mode === 'full' ? 'full' : 'quick', given);
+  const [values, setValues] = useState<Partial<Record<Name, string>>>({});
+  const { request, faults } = requestOf(mode === 'full' ? 'full' : 'quick', values);
   return (
     <Panel title="Run">
       <form
@@ -43,15 +43,15 @@ export function RunForm() {
         <details>
           <summary>Bench options</summary>
           <div className={css['fields']}>
-            {fields.map(([name, label, usual]) => (
+            {fields.map(([name, label, placeholder]) => (
               <Field key={name} label={label} fault={faults[name]}>
                 {(control) => (
                   <input
                     {...control}
                     inputMode="numeric"
-                    placeholder={usual}
-                    value={given[name] ?? ''}
-                    onChange={({ target }) => setGiven({ ...given, [name]: target.value })}
+                    placeholder={placeholder}
+                    value={values[name] ?? ''}
+                    onChange={({ target }) => setValues({ ...values, [name]: target.value })}
                   />
                 )}
               </Field>
@@ -71,12 +71,12 @@ export function RunForm() {
           )}
         </Row>
       </form>
-      {running && <Progress run={running} />}
+      {running && <BenchProgress run={running} />}
     </Panel>
   );
 }
 
-function Progress({ run }: { run: BenchRun }) {
+function BenchProgress({ run }: { run: BenchRun }) {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now()), 500);
@@ -96,17 +96,17 @@ function Progress({ run }: { run: BenchRun }) {
   );
 }
 
-function requestOf(mode: 'quick' | 'full', given: Partial<Record<Name, string>>) {
+function requestOf(mode: 'quick' | 'full', values: Partial<Record<Name, string>>) {
   const faults: Partial<Record<Name, string>> = {};
   const request: BenchRequest = { mode };
   for (const [name, label] of fields) {
-    const words = (given[name] ?? '').split(/[\s,]+/).filter((word) => word !== '');
-    if (words.length === 0) continue;
-    const numbers = words.map(Number);
-    const isWhole = numbers.every((one) => Number.isInteger(one) && one > 0);
-    if (!isWhole || (name !== 'contexts' && numbers.length > 1)) {
+    const parts = (values[name] ?? '').split(/[\s,]+/).filter((word) => word !== '');
+    if (parts.length === 0) continue;
+    const numbers = parts.map(Number);
+    const isPositiveInteger = numbers.every((one) => Number.isInteger(one) && one > 0);
+    if (!isPositiveInteger || (name !== 'contexts' && numbers.length > 1)) {
       faults[name] =
-        `${label}: expected ${name === 'contexts' ? 'whole numbers above 0, separated by commas' : 'a whole number above 0'}, got '${given[name]}'`;
+        `${label}: expected ${name === 'contexts' ? 'whole numbers above 0, separated by commas' : 'a whole number above 0'}, got '${values[name]}'`;
     } else if (name === 'contexts') request.contexts = numbers;
     else if (numbers[0] !== undefined) request[name] = numbers[0];
   }

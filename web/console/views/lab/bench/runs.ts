@@ -10,7 +10,7 @@ export interface BenchRun {
   readonly id: number;
   readonly request: BenchRequest;
   /** A short run for component times, without a verdict. */
-  readonly isMeasure: boolean;
+  readonly isMeasureOnly: boolean;
   /** In ms since the Unix epoch. */
   readonly startedAt: number;
   readonly endedAt?: number;
@@ -25,7 +25,7 @@ export interface BenchRun {
 export const latestResult = (runs: readonly BenchRun[]): BenchResult | undefined =>
   runs.findLast(({ result }) => result !== undefined)?.result;
 
-const stageWords: Readonly<Record<BenchStage, string>> = {
+const stageTexts: Readonly<Record<BenchStage, string>> = {
   waiting: 'waits for running completions',
   peaks: 'measures the peak rates of the adapter',
   warm_up: 'warms up',
@@ -39,5 +39,5 @@ export function stageText({ stage, rounds }: BenchRun): string {
   const last = rounds.at(-1);
   return stage === 'round' && last
     ? `times rounds: ${last.round} of ${last.least === last.most ? last.most : `${last.least} to ${last.most}`}`
-    : stageWords[stage];
+    : stageTexts[stage];
 }

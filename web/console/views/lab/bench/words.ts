@@ -3,7 +3,7 @@ import type { BenchResult } from './runs.ts';
 
 export type Verdict = BenchResult['verdict'];
 
-export const verdictWords: Readonly<Record<Verdict, string>> = {
+export const verdictLabels: Readonly<Record<Verdict, string>> = {
   faster: 'Faster',
   slower: 'Slower',
   no_difference: 'No difference',
@@ -18,7 +18,7 @@ export const verdictTones = {
 } as const satisfies Readonly<Record<Verdict, 'good' | 'bad' | 'warn' | undefined>>;
 
 /** False for values of other host versions, which are shown unchanged. */
-export const isVerdict = (text: string): text is Verdict => Object.hasOwn(verdictWords, text);
+export const isVerdict = (text: string): text is Verdict => Object.hasOwn(verdictLabels, text);
 
 /** Formats a ratio as `+4.2 %`. */
 export function formatChange(ratio: number): string {
@@ -30,7 +30,7 @@ export const formatRange = (low: number, high: number): string =>
   `${formatChange(low)} to ${formatChange(high)}`;
 
 /** The measured change and its meaning. */
-export function explained({
+export function explainVerdict({
   verdict,
   ratio_ci95: [low, high],
   delta,
@@ -38,12 +38,12 @@ export function explained({
   fingerprint,
 }: BenchResult): string {
   const kernels = Object.keys(fingerprint.kernels).join(', ');
-  const what = kernels === '' ? 'Decoding with built-ins vs. built-ins' : `Decoding with ${kernels}`;
-  const found = `${what}: ${formatChange(1 + delta.decode)} (95 % interval ${formatRange(low, high)}, ${rounds} rounds).`;
-  return `${found} ${meanings[verdict]}`;
+  const subject = kernels === '' ? 'Decoding with built-ins vs. built-ins' : `Decoding with ${kernels}`;
+  const measured = `${subject}: ${formatChange(1 + delta.decode)} (95 % interval ${formatRange(low, high)}, ${rounds} rounds).`;
+  return `${measured} ${verdictMeanings[verdict]}`;
 }
 
-const meanings: Readonly<Record<Verdict, string>> = {
+const verdictMeanings: Readonly<Record<Verdict, string>> = {
   faster:
     'The interval excludes no difference, and the change is larger than the difference between two built-in runs.',
   slower:
@@ -55,4 +55,4 @@ const meanings: Readonly<Record<Verdict, string>> = {
 };
 
 /** Formats a measurement with three significant digits. */
-export const figure = (value: number): string => Number(value.toPrecision(3)).toString();
+export const formatFigure = (value: number): string => Number(value.toPrecision(3)).toString();

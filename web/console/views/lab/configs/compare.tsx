@@ -1,22 +1,22 @@
 import { DiffView, FaultNote, Field, Loading, Panel } from '../../../parts/index.tsx';
 import { useUrlState } from '../../../parts/url-state.ts';
 import { useParts } from '../kernels/queries.ts';
-import { differenceOf, type Side, sideOfBound, sideOfConfig, spansOf } from './config-text.ts';
+import { configDiff, type Side, sideOfBindings, sideOfConfig, spansOf } from './config-text.ts';
 import css from './configs.module.css';
 import { useConfig, useGraph } from './queries.ts';
 
 /** Cannot be a config name: those begin with a letter or digit. */
-const bound = '-bound';
+const currentBindings = '-bound';
 
 /** Compares two configs, or a config with the current bindings. */
-export function Compare({ names }: { names: readonly string[] }) {
-  const [before, setBefore] = useUrlState('before', bound);
-  const [after, setAfter] = useUrlState('after', names[0] ?? bound);
-  const choice = (label: string, value: string, choose: (name: string) => void) => (
+export function ComparePanel({ names }: { names: readonly string[] }) {
+  const [before, setBefore] = useUrlState('before', currentBindings);
+  const [after, setAfter] = useUrlState('after', names[0] ?? currentBindings);
+  const configSelect = (label: string, value: string, choose: (name: string) => void) => (
     <Field label={label}>
       {(control) => (
         <select {...control} value={value} onChange={({ target }) => choose(target.value)}>
-          <option value={bound}>current bindings</option>
+          <option value={currentBindings}>current bindings</option>
           {names.map((name) => (
             <option key={name}>{name}</option>
           ))}
@@ -27,8 +27,8 @@ export function Compare({ names }: { names: readonly string[] }) {
   return (
     <Panel title="Compare">
       <div className={css['line']}>
-        {choice('Before', before, setBefore)}
-        {choice('After', after, setAfter)}
+        {configSelect('Before', before, setBefore)}
+        {configSelect('After', after, setAfter)}
       </div>
       <Difference before={before} after={after} />
     </Panel>
@@ -36,13 +36,13 @@ export function Compare({ names }: { names: readonly string[] }) {
 }
 
 function Difference({ before, after }: { before: string; after: string }) {
-  const isLive = before === bound || after === bound;
+  const isLive = before === currentBindings || after === currentBindings;
   const left = useSide(before, isLive);
   const right = useSide(after, isLive);
   const error = left.error ?? right.error;
   if (error) return <FaultNote error={error} />;
   if (!left.side || !right.side) return <Loading what="the configs" />;
-  const diff = differenceOf(left.side, right.side);
+  const diff = configDiff(left.side, right.side);
   return (
     <>
       <p role="status">
@@ -61,10 +61,10 @@ function Difference({ before, after }: { before: string; after: string }) {
 function useSide(name: string, isLive: boolean): { side?: Side; error?: unknown } {
   const parts = useParts();
   const graph = useGraph();
-  const config = useConfig(name, name !== bound);
+  const config = useConfig(name, name !== currentBindings);
   const error = config.error ?? parts.error ?? graph.error;
   if (error) return { error };
-  if (name === bound) return parts.data ? { side: sideOfBound(parts.data) } : {};
+  if (name === currentBindings) return parts.data ? { side: sideOfBindings(parts.data) } : {};
   if (!config.data || !graph.data) return {};
   return { side: sideOfConfig(config.data, isLive ? spansOf(graph.data) : undefined) };
 }

@@ -1,10 +1,10 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
-import { api, held } from '../../../api/client.ts';
+import { api, unwrap } from '../../../api/client.ts';
 import { formatTime } from '../../../parts/format.ts';
 import { Badge, Button, Confirm, Facts, FaultNote, Loading, Panel, Table } from '../../../parts/index.tsx';
-import { summed, useRefresh } from '../kernels/queries.ts';
-import { applyConfig, type Step } from './apply.ts';
+import { summarizeComponents, useRefreshLab } from '../kernels/queries.ts';
+import { applyConfig, type ApplyStep } from './apply.ts';
 import type { Config } from './config-text.ts';
 import css from './configs.module.css';
 import { useConfig } from './queries.ts';
@@ -12,18 +12,18 @@ import { useConfig } from './queries.ts';
 /** A saved config: bindings, validation and signature, and a button to apply it. */
 export function ConfigPanel({ name }: { name: string }) {
   const config = useConfig(name);
-  const refresh = useRefresh();
+  const refresh = useRefreshLab();
   const running = useRef<AbortController>(null);
-  const [steps, setSteps] = useState<readonly Step[]>([]);
-  const [isAsked, setAsked] = useState(false);
+  const [steps, setSteps] = useState<readonly ApplyStep[]>([]);
+  const [isConfirming, setConfirming] = useState(false);
   useEffect(() => () => running.current?.abort(), []);
   const apply = useMutation({
     mutationFn: async (of: Config) => {
       const controller = new AbortController();
       running.current = controller;
       setSteps([]);
-      const tell = (step: Step) => setSteps((before) => [...before, step]);
-      return await applyConfig(of, tell, controller.signal);
+      const addStep = (step: ApplyStep) => setSteps((before) => [...before, step]);
+      return await applyConfig(of, addStep, controller.signal);
     },
     onSettled: refresh,
   });
@@ -34,7 +34,7 @@ export function ConfigPanel({ name }: { name: string }) {
     <Panel
       title={`Config ${name}`}
       tools={
-        <Button kind="primary" busy={apply.isPending} onClick={() => setAsked(true)}>
+        <Button kind="primary" busy={apply.isPending} onClick={() => setConfirming(true)}>
           {apply.isPending ? 'Applying ...' : 'Apply'}
         </Button>
       }
@@ -44,7 +44,7 @@ export function ConfigPanel({ name }: { name: string }) {
           {steps.map((step) => (
             <li key={step.name}>
               <Badge tone={step.state === 'done' ? 'good' : 'bad'}>{step.state}</Badge>{' '}
-              <strong>{step.name}</strong> <span className={css['said']}>{step.said}</span>
+              <strong>{step.name}</strong> <span className={css['said']}>{step.message}</span>
             </li>
           ))}
           {apply.data === true && <li>Bound. It takes effect from the next token.</li>}
@@ -58,7 +58,7 @@ export function ConfigPanel({ name }: { name: string }) {
         columns={[
           { key: 'kernel', head: 'Kernel', cell: ({ kernel }) => <strong>{kernel}</strong> },
           { key: 'op', head: 'Op', cell: ({ kernel }) => kernels.find((each) => each.name === kernel)?.op },
-          { key: 'components', head: 'Components', cell: ({ components }) => summed(components) },
+          { key: 'components', head: 'Components', cell: ({ components }) => summarizeComponents(components) },
           {
             key: 'evidence',
             head: 'Evidence',
@@ -82,11 +82,11 @@ export function ConfigPanel({ name }: { name: string }) {
       />
       <Confirm
         title={`Apply ${name}?`}
-        open={isAsked}
+        isOpen={isConfirming}
         action="Apply"
-        close={() => setAsked(false)}
-        confirm={() => {
-          setAsked(false);
+        onClose={() => setConfirming(false)}
+        onConfirm={() => {
+          setConfirming(false);
           apply.mutate(config.data);
         }}
       >
@@ -106,7 +106,7 @@ function evidenceText(report: Config['evidence'][string] | undefined): string {
   return `${passed} of ${cases} cases passed${report.tolerance ? `, ${report.tolerance.mode}` : ''}`;
 }
 
-const words = {
+const stageTexts = {
   signature: 'The config is unchanged and signed with a key that this host trusts.',
   safety: 'The kernels pass the static checks.',
   parity: 'The gate accepted the kernels.',
@@ -116,7 +116,7 @@ const words = {
 function Validation({ name }: { name: string }) {
   const report = useQuery({
     queryKey: ['lab', 'validation', name],
-    queryFn: () => held(api.POST('/lab/v1/validate', { body: { path: `${name}.json` } })),
+    queryFn: () => unwrap(api.POST('/lab/v1/validate', { body: { path: `${name}.json` } })),
   });
   if (report.error) return <FaultNote error={report.error} retry={() => void report.refetch()} />;
   if (!report.data) return <Loading what="the validation" />;
@@ -158,7 +158,7 @@ function Validation({ name }: { name: string }) {
               ) : skipped ? (
                 'An earlier stage failed.'
               ) : (
-                ok && words[stage]
+                ok && stageTexts[stage]
               ),
           },
         ]}

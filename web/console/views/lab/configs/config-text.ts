@@ -40,7 +40,7 @@ export function sideOfConfig(config: Config, spans?: ReadonlyMap<string, readonl
 export const spansOf = ({ spans }: Schemas['LabGraph']): ReadonlyMap<string, readonly string[]> =>
   new Map(spans.map(({ id, nodes }) => [id, nodes]));
 
-export function sideOfBound({ components: all, kernels }: Schemas['LabParts']): Side {
+export function sideOfBindings({ components: all, kernels }: Schemas['LabParts']): Side {
   const names = new Set(kernels.map(({ name }) => name));
   const bindings = all.filter(({ kernel }) => names.has(kernel)).map(({ id, kernel }) => ({ id, kernel }));
   const bound = new Set(bindings.map(({ kernel }) => kernel));
@@ -50,11 +50,11 @@ export function sideOfBound({ components: all, kernels }: Schemas['LabParts']): 
 const byName = new Intl.Collator('en', { numeric: true }).compare;
 
 /** Lines of one side, limited to what both sides provide. */
-function lines({ model, bindings, kernels }: Side, other: Side): string[] {
-  const isTold = (side: Side) => side.kernels.every(({ registered }) => registered !== undefined);
-  const both = isTold(other) && other.model !== undefined && model !== undefined;
+function sideLines({ model, bindings, kernels }: Side, other: Side): string[] {
+  const hasRegistrations = (side: Side) => side.kernels.every(({ registered }) => registered !== undefined);
+  const isComparable = hasRegistrations(other) && other.model !== undefined && model !== undefined;
   return [
-    ...(both ? [`model: ${model}`] : []),
+    ...(isComparable ? [`model: ${model}`] : []),
     ...bindings.map(({ id, kernel }) => `${id} = ${kernel}`).sort(byName),
     ...kernels
       .toSorted((one, two) => byName(one.name, two.name))
@@ -63,7 +63,7 @@ function lines({ model, bindings, kernels }: Side, other: Side): string[] {
         `kernel ${name}`,
         `  op: ${op}`,
         `  digest: ${digest}`,
-        ...(both ? registeredLines(registered) : []),
+        ...(isComparable ? registeredLines(registered) : []),
       ]),
   ];
 }
@@ -76,10 +76,10 @@ const registeredLines = ({ source, ...members }: Readonly<Record<string, unknown
 ];
 
 /** A unified diff; undefined when both sides are equal. */
-export function differenceOf(before: Side, after: Side): string | undefined {
-  const [old, fresh] = [lines(before, after).join('\n'), lines(after, before).join('\n')];
-  if (old === fresh) return undefined;
-  return createTwoFilesPatch(before.name, after.name, `${old}\n`, `${fresh}\n`, '', '', { context: 3 })
+export function configDiff(before: Side, after: Side): string | undefined {
+  const [old, next] = [sideLines(before, after).join('\n'), sideLines(after, before).join('\n')];
+  if (old === next) return undefined;
+  return createTwoFilesPatch(before.name, after.name, `${old}\n`, `${next}\n`, '', '', { context: 3 })
     .split('\n')
     .filter((line) => !line.startsWith('===='))
     .join('\n')

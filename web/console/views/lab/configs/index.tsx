@@ -1,6 +1,6 @@
 import { Badge, Button, Empty, FaultNote, Loading, Panel, Table } from '../../../parts/index.tsx';
 import { useUrlState } from '../../../parts/url-state.ts';
-import { Compare } from './compare.tsx';
+import { ComparePanel } from './compare.tsx';
 import { ConfigPanel } from './config-panel.tsx';
 import css from './configs.module.css';
 import { useConfigNames } from './queries.ts';
@@ -14,7 +14,7 @@ export default function Configs() {
   if (!names.data) return <Loading what="the saved configs" />;
   return (
     <div className={css['view']}>
-      <SaveForm names={names.data} saved={choose} />
+      <SaveForm names={names.data} onSaved={choose} />
       <Panel title="Saved configs">
         {names.data.length === 0 ? (
           <Empty title="No config is saved.">
@@ -50,7 +50,7 @@ export default function Configs() {
         )}
       </Panel>
       {chosen !== '' && <ConfigPanel key={chosen} name={chosen} />}
-      {names.data.length > 0 && <Compare names={names.data} />}
+      {names.data.length > 0 && <ComparePanel names={names.data} />}
     </div>
   );
 }

@@ -1,25 +1,25 @@
 import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
-import { api, held } from '../../../api/client.ts';
+import { api, unwrap } from '../../../api/client.ts';
 import { Button, Confirm, FaultNote, Field, Panel } from '../../../parts/index.tsx';
-import { summed, useParts, useRefresh } from '../kernels/queries.ts';
+import { summarizeComponents, useParts, useRefreshLab } from '../kernels/queries.ts';
 import css from './configs.module.css';
-import { sideOfBound } from './config-text.ts';
+import { sideOfBindings } from './config-text.ts';
 
 /** Saves the current bindings under a name. */
-export function SaveForm({ names, saved }: { names: readonly string[]; saved: (name: string) => void }) {
+export function SaveForm({ names, onSaved }: { names: readonly string[]; onSaved: (name: string) => void }) {
   const parts = useParts();
-  const refresh = useRefresh();
+  const refresh = useRefreshLab();
   const [name, setName] = useState('');
-  const [isAsked, setAsked] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const save = useMutation({
-    mutationFn: () => held(api.POST('/lab/v1/configs', { body: { name } })),
+    mutationFn: () => unwrap(api.POST('/lab/v1/configs', { body: { name } })),
     onSuccess: async () => {
       await refresh();
-      saved(name);
+      onSaved(name);
     },
   });
-  const bound = parts.data && sideOfBound(parts.data).bindings;
+  const bound = parts.data && sideOfBindings(parts.data).bindings;
   const byKernel = Map.groupBy(bound ?? [], ({ kernel }) => kernel);
   return (
     <Panel title="Save current bindings">
@@ -27,14 +27,14 @@ export function SaveForm({ names, saved }: { names: readonly string[]; saved: (n
         {bound === undefined || bound.length === 0
           ? 'Nothing is bound. Bind a kernel before you save a config.'
           : [...byKernel]
-              .map(([kernel, at]) => `${kernel} runs ${summed(at.map(({ id }) => id))}`)
+              .map(([kernel, at]) => `${kernel} runs ${summarizeComponents(at.map(({ id }) => id))}`)
               .join('; ')}
       </p>
       <form
         className={css['line']}
         onSubmit={(event) => {
           event.preventDefault();
-          if (names.includes(name)) setAsked(true);
+          if (names.includes(name)) setConfirming(true);
           else save.mutate();
         }}
       >
@@ -56,11 +56,11 @@ export function SaveForm({ names, saved }: { names: readonly string[]; saved: (n
       {save.error && <FaultNote error={save.error} />}
       <Confirm
         title={`Replace ${name}?`}
-        open={isAsked}
+        isOpen={isConfirming}
         action="Replace"
-        close={() => setAsked(false)}
-        confirm={() => {
-          setAsked(false);
+        onClose={() => setConfirming(false)}
+        onConfirm={() => {
+          setConfirming(false);
           save.mutate();
         }}
       >

@@ -1,8 +1,8 @@
 import { useState } from 'react';
 import { Link } from 'wouter';
 import { Button, Field, FaultNote, Row } from '../../../parts/index.tsx';
-import { type BindRequest, boundKernels, type Parts, UnbindAll, useBind } from '../bindings.tsx';
-import { type GraphNode, type LabGraph, layerOf, shortOf, slotOf } from './model.ts';
+import { type BindRequest, boundKernels, type Parts, UnbindAllButton, useBind } from '../bindings.tsx';
+import { type GraphNode, type LabGraph, layerOf, shortId, slotOf } from './model.ts';
 
 interface Choice {
   readonly kernel: string;
@@ -12,12 +12,12 @@ interface Choice {
 }
 
 /** Registered kernels that can run a node or a span that contains it. */
-export function BindHere({ graph, node, parts }: { graph: LabGraph; node: GraphNode; parts: Parts }) {
+export function BindNodeForm({ graph, node, parts }: { graph: LabGraph; node: GraphNode; parts: Parts }) {
   const bind = useBind();
-  const choices = choicesOf(graph, node, parts);
-  const [chosen, setChosen] = useState(0);
-  const [everywhere, setEverywhere] = useState(true);
-  const choice = choices[chosen] ?? choices[0];
+  const choices = bindChoices(graph, node, parts);
+  const [chosenIndex, setChosen] = useState(0);
+  const [inAllLayers, setInAllLayers] = useState(true);
+  const choice = choices[chosenIndex] ?? choices[0];
   const bound = boundKernels(parts);
   const spans = graph.spans.filter(({ nodes }) => nodes.includes(node.id));
   return (
@@ -48,7 +48,7 @@ export function BindHere({ graph, node, parts }: { graph: LabGraph; node: GraphN
             {(control) => (
               <select
                 {...control}
-                value={chosen}
+                value={chosenIndex}
                 onChange={({ target }) => {
                   setChosen(Number(target.value));
                   bind.reset();
@@ -56,7 +56,7 @@ export function BindHere({ graph, node, parts }: { graph: LabGraph; node: GraphN
               >
                 {choices.map(({ kernel, target, isSpan }, index) => (
                   <option key={`${kernel} ${target}`} value={index}>
-                    {kernel} on {shortOf(target)}
+                    {kernel} on {shortId(target)}
                     {isSpan ? ' (span)' : ''}
                   </option>
                 ))}
@@ -67,8 +67,8 @@ export function BindHere({ graph, node, parts }: { graph: LabGraph; node: GraphN
             <label>
               <input
                 type="checkbox"
-                checked={everywhere}
-                onChange={({ target }) => setEverywhere(target.checked)}
+                checked={inAllLayers}
+                onChange={({ target }) => setInAllLayers(target.checked)}
               />{' '}
               In all layers
             </label>
@@ -77,11 +77,11 @@ export function BindHere({ graph, node, parts }: { graph: LabGraph; node: GraphN
             <Button
               kind="primary"
               busy={bind.isPending}
-              onClick={() => bind.mutate(requestOf(choice, everywhere))}
+              onClick={() => bind.mutate(requestOf(choice, inAllLayers))}
             >
               Bind {choice.kernel}
             </Button>
-            <UnbindAll kernels={bound} />
+            <UnbindAllButton kernels={bound} />
           </Row>
         </>
       )}
@@ -97,12 +97,12 @@ export function BindHere({ graph, node, parts }: { graph: LabGraph; node: GraphN
         )}
       </div>
       {bind.isError && <FaultNote error={bind.error} />}
-      {choice === undefined && <UnbindAll kernels={bound} />}
+      {choice === undefined && <UnbindAllButton kernels={bound} />}
     </>
   );
 }
 
-function choicesOf({ spans }: LabGraph, node: GraphNode, { slots }: Parts): Choice[] {
+function bindChoices({ spans }: LabGraph, node: GraphNode, { slots }: Parts): Choice[] {
   const compatible = (id: string) =>
     slots.filter(({ slot, swappable }) => swappable && slot === slotOf(id)).flatMap((one) => one.compatible);
   return [
@@ -113,7 +113,7 @@ function choicesOf({ spans }: LabGraph, node: GraphNode, { slots }: Parts): Choi
   ];
 }
 
-function requestOf({ kernel, target, isSpan }: Choice, everywhere: boolean): BindRequest {
-  const id = everywhere ? slotOf(target) : target;
+function requestOf({ kernel, target, isSpan }: Choice, inAllLayers: boolean): BindRequest {
+  const id = inAllLayers ? slotOf(target) : target;
   return isSpan ? { kernel, span: id } : { kernel, components: [id] };
 }

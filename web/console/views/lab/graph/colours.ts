@@ -1,50 +1,50 @@
 import { formatMs } from '../../../parts/format.ts';
 import { formatShare, kernelName, type KernelName, type Times } from './model.ts';
 
-export type Colouring = 'time' | 'kernel';
+export type ColorMode = 'time' | 'kernel';
 
 /** Colors of a box or node, and the same information as text for those who cannot see color. */
-export interface Look {
-  readonly ground?: string;
-  readonly edge?: string;
-  readonly words: string;
+export interface BoxStyle {
+  readonly background?: string;
+  readonly borderColor?: string;
+  readonly text: string;
 }
 
-const series = 6;
+const seriesColorCount = 6;
 
 /** Color of a kernel; built-in kernels are paler. */
-export function kernelColour(kernels: readonly KernelName[], name: string): string {
+export function kernelColor(kernels: readonly KernelName[], name: string): string {
   const index = Math.max(
     0,
-    kernels.findIndex((one) => one.name === name),
+    kernels.findIndex((item) => item.name === name),
   );
-  return `var(--series-${(index % series) + 1})`;
+  return `var(--series-${(index % seriesColorCount) + 1})`;
 }
 
-const mixed = (colour: string, part: number): string =>
-  `color-mix(in oklab, ${colour} ${Math.round(part * 100)}%, var(--raised))`;
+const mixColor = (color: string, part: number): string =>
+  `color-mix(in oklab, ${color} ${Math.round(part * 100)}%, var(--raised))`;
 
 /** Maximum tint on which text stays readable in both themes. */
-const mostTint = 0.42;
+const maxTint = 0.42;
 
-export const timeGround = (share: number, { mostShare }: Times): string =>
-  mixed('var(--series-2)', mostShare === 0 ? 0 : (share / mostShare) * mostTint);
+export const timeColor = (share: number, { maxShare }: Times): string =>
+  mixColor('var(--series-2)', maxShare === 0 ? 0 : (share / maxShare) * maxTint);
 
-export function lookOf(
-  colouring: Colouring,
-  one: { readonly ms?: number; readonly share?: number; readonly kernel: string },
+export function boxStyle(
+  colorMode: ColorMode,
+  item: { readonly ms?: number; readonly share?: number; readonly kernel: string },
   { times, kernels }: { readonly times: Times; readonly kernels: readonly KernelName[] },
-): Look {
-  if (colouring === 'time') {
-    if (one.ms === undefined) return { words: 'not measured' };
-    const { ms, share = 0 } = one;
-    return { ground: timeGround(share, times), words: `${formatShare(share)} · ${formatMs(ms)}` };
+): BoxStyle {
+  if (colorMode === 'time') {
+    if (item.ms === undefined) return { text: 'not measured' };
+    const { ms, share = 0 } = item;
+    return { background: timeColor(share, times), text: `${formatShare(share)} · ${formatMs(ms)}` };
   }
-  const { name, isBuiltin } = kernelName(one.kernel);
-  const colour = kernelColour(kernels, name);
+  const { name, isBuiltin } = kernelName(item.kernel);
+  const color = kernelColor(kernels, name);
   return {
-    ground: mixed(colour, isBuiltin ? 0.12 : 0.3),
-    edge: colour,
-    words: isBuiltin ? name : `lab: ${name}`,
+    background: mixColor(color, isBuiltin ? 0.12 : 0.3),
+    borderColor: color,
+    text: isBuiltin ? name : `lab: ${name}`,
   };
 }

@@ -12,16 +12,16 @@ import {
 } from '@xyflow/react';
 import { createContext, use, useCallback, useEffect, useMemo, useRef } from 'react';
 import { Button } from '../../../parts/index.tsx';
-import { type Colouring, type Look, lookOf } from './colours.ts';
+import { type ColorMode, type BoxStyle, boxStyle } from './colours.ts';
 import css from './graph.module.css';
-import { type Item, type Laid, layOut, pathOf, type Rect } from './layout.ts';
-import { folded, type KernelName, type LabGraph, shortOf, type Times } from './model.ts';
+import { type Item, type Layout, layoutGraph, pathOf, type Rect } from './layout.ts';
+import { foldGraph, type KernelName, type LabGraph, shortId, type Times } from './model.ts';
 
 export interface DrawingProps {
   readonly graph: LabGraph;
   readonly times: Times;
   readonly kernels: readonly KernelName[];
-  readonly colouring: Colouring;
+  readonly colorMode: ColorMode;
   /** The open layer. */
   readonly layer: number | undefined;
   readonly openLayer: (layer: number | undefined) => void;
@@ -30,38 +30,38 @@ export interface DrawingProps {
   readonly select: (id: string) => void;
 }
 
-const Shown = createContext<DrawingProps | undefined>(undefined);
-const useShown = (): DrawingProps => {
-  const shown = use(Shown);
-  if (!shown) throw new Error('outside of the drawing');
-  return shown;
+const DrawingContext = createContext<DrawingProps | undefined>(undefined);
+const useDrawing = (): DrawingProps => {
+  const context = use(DrawingContext);
+  if (!context) throw new Error('outside of the drawing');
+  return context;
 };
 
-type Drawn = Node<{ item: Item }>;
+type DiagramNode = Node<{ item: Item }>;
 
 /** Read-only diagram of the graph. */
 export default function Drawing(props: DrawingProps) {
   const { graph, times, layer, selected } = props;
-  const laid = useMemo(() => layOut(graph, folded(graph, times, layer)), [graph, times, layer]);
+  const layout = useMemo(() => layoutGraph(graph, foldGraph(graph, times, layer)), [graph, times, layer]);
   const nodes = useMemo(
     () =>
-      laid.items.map(
-        (item): Drawn => ({
+      layout.items.map(
+        (item): DiagramNode => ({
           id: item.id,
           type: item.kind,
           position: { x: item.rect.x, y: item.rect.y },
           width: item.rect.width,
           height: item.rect.height,
-          zIndex: depths[item.kind],
+          zIndex: zIndices[item.kind],
           data: { item },
           focusable: false,
         }),
       ),
-    [laid],
+    [layout],
   );
   const edges = useMemo(
     () =>
-      laid.wires.map(
+      layout.wires.map(
         ({ id, from, to, points }): Edge => ({
           id,
           source: from,
@@ -71,10 +71,10 @@ export default function Drawing(props: DrawingProps) {
           focusable: false,
         }),
       ),
-    [laid],
+    [layout],
   );
   return (
-    <Shown value={props}>
+    <DrawingContext value={props}>
       <div className={css['drawing']}>
         <ReactFlow
           nodes={nodes}
@@ -93,7 +93,7 @@ export default function Drawing(props: DrawingProps) {
           attributionPosition="bottom-left"
           aria-label="Graph of one decoded token, top to bottom"
         >
-          <Views laid={laid} of={`${layer}`} selected={selected} />
+          <ViewportControls layout={layout} viewKey={`${layer}`} selected={selected} />
         </ReactFlow>
         <svg width="0" height="0" aria-hidden="true" className={css['marks']}>
           <marker
@@ -109,29 +109,29 @@ export default function Drawing(props: DrawingProps) {
           </marker>
         </svg>
       </div>
-    </Shown>
+    </DrawingContext>
   );
 }
 
-const depths = { layer: -3, unit: -2, node: 1, fold: 1, entry: 1 } as const;
+const zIndices = { layer: -3, unit: -2, node: 1, fold: 1, entry: 1 } as const;
 
 /** Zoom and pan buttons, and the initial viewport. */
-function Views({ laid, of, selected }: { laid: Laid; of: string; selected: string }) {
+function ViewportControls({ layout, viewKey, selected }: { layout: Layout; viewKey: string; selected: string }) {
   const flow = useReactFlow();
   const reveal = useReveal();
-  const latest = useRef(laid);
-  latest.current = laid;
+  const latest = useRef(layout);
+  latest.current = layout;
   useEffect(() => {
     // Starts at the top, as wide as fits at a readable zoom.
     const room = boxSize()?.width ?? 0;
     const { width } = latest.current;
     const zoom = Math.min(1, Math.max(0.5, (room - 24) / width));
     void flow.setViewport({ x: Math.max(12, (room - width * zoom) / 2), y: 14, zoom });
-  }, [flow, of]);
+  }, [flow, viewKey]);
   useEffect(() => {
     const item = latest.current.items.find(({ id }) => id === selected);
     if (item) reveal(item.rect);
-  }, [reveal, selected, of]);
+  }, [reveal, selected, viewKey]);
   const pan = (by: number) => {
     const { x, y, zoom } = flow.getViewport();
     void flow.setViewport({ x, y: y + by, zoom });
@@ -177,71 +177,71 @@ function useReveal(): (rect: Rect) => void {
 }
 
 /** Invisible handles: React Flow requires them, although wires have their own paths. */
-const Ends = () => (
+const Handles = () => (
   <>
     <Handle type="target" position={Position.Top} isConnectable={false} className={css['handle'] ?? ''} />
     <Handle type="source" position={Position.Bottom} isConnectable={false} className={css['handle'] ?? ''} />
   </>
 );
 
-const groundOf = ({ ground, edge }: Look) => ({
-  ...(ground === undefined ? {} : { background: ground }),
-  ...(edge === undefined ? {} : { borderColor: edge }),
+const cssStyle = ({ background, borderColor }: BoxStyle) => ({
+  ...(background === undefined ? {} : { background: background }),
+  ...(borderColor === undefined ? {} : { borderColor: borderColor }),
 });
 
-function NodeBox({ data: { item } }: NodeProps<Drawn>) {
+function NodeBox({ data: { item } }: NodeProps<DiagramNode>) {
   const reveal = useReveal();
-  const { times, kernels, colouring, selected, select } = useShown();
+  const { times, kernels, colorMode, selected, select } = useDrawing();
   if (item.kind !== 'node') return null;
   const { node } = item;
   const unit = times.units.get(node.component);
-  const look = lookOf(colouring, { ...unit, kernel: node.kernel }, { times, kernels });
-  const isAlone = (unit?.nodes.length ?? 1) === 1;
-  const isChosen = selected === node.id;
+  const style = boxStyle(colorMode, { ...unit, kernel: node.kernel }, { times, kernels });
+  const isSingle = (unit?.nodes.length ?? 1) === 1;
+  const isSelected = selected === node.id;
   return (
     <>
-      <Ends />
+      <Handles />
       <button
         type="button"
         className={css['node']}
-        style={groundOf(look)}
-        aria-pressed={isChosen}
+        style={cssStyle(style)}
+        aria-pressed={isSelected}
         // Keyboard focus scrolls the node into view.
         onFocus={({ currentTarget }) => {
           if (currentTarget.matches(':focus-visible')) reveal(item.rect);
         }}
-        onClick={() => select(isChosen ? '' : node.id)}
+        onClick={() => select(isSelected ? '' : node.id)}
       >
-        <strong>{shortOf(node.id)}</strong>
-        <span>{isAlone ? look.words : `${node.op} · ${node.dtype}`}</span>
+        <strong>{shortId(node.id)}</strong>
+        <span>{isSingle ? style.text : `${node.op} · ${node.dtype}`}</span>
       </button>
     </>
   );
 }
 
-function UnitBox({ data: { item } }: NodeProps<Drawn>) {
-  const { times, kernels, colouring } = useShown();
+function UnitBox({ data: { item } }: NodeProps<DiagramNode>) {
+  const { times, kernels, colorMode } = useDrawing();
   const unit = item.kind === 'unit' ? times.units.get(item.component) : undefined;
   if (!unit) return null;
-  const look = lookOf(colouring, unit, { times, kernels });
+  const style = boxStyle(colorMode, unit, { times, kernels });
   return (
     <>
-      <Ends />
-      <div className={css['unit']} style={groundOf(look)}>
+      <Handles />
+      <div className={css['unit']} style={cssStyle(style)}>
         <span>
-          <strong>{shortOf(unit.id)}</strong> {look.words}
+          <strong>{shortId(unit.id)}</strong> {style.text}
         </span>
       </div>
     </>
   );
 }
 
-function LayerBox({ data: { item } }: NodeProps<Drawn>) {
-  const { openLayer } = useShown();
+function LayerBox({ data: { item } }: NodeProps<DiagramNode>) {
+  const { openLayer } = useDrawing();
   if (item.kind !== 'layer') return null;
   return (
     <>
-      <Ends />
+      <Handles />
       <div className={css['layer']}>
         <span>
           <strong>Layer {item.layer}</strong>
@@ -254,29 +254,29 @@ function LayerBox({ data: { item } }: NodeProps<Drawn>) {
   );
 }
 
-function FoldBox({ data: { item } }: NodeProps<Drawn>) {
-  const { times, kernels, openLayer, colouring } = useShown();
+function FoldBox({ data: { item } }: NodeProps<DiagramNode>) {
+  const { times, kernels, openLayer, colorMode } = useDrawing();
   if (item.kind !== 'fold') return null;
   const { first, last, nodes, kernels: bound } = item.fold;
-  const [only = ''] = bound;
-  const look: Look =
-    colouring === 'time' || bound.length > 0
-      ? lookOf(colouring, { ...item.fold, kernel: only }, { times, kernels })
-      : { words: 'built-in kernels' };
+  const [onlyKernel = ''] = bound;
+  const style: BoxStyle =
+    colorMode === 'time' || bound.length > 0
+      ? boxStyle(colorMode, { ...item.fold, kernel: onlyKernel }, { times, kernels })
+      : { text: 'built-in kernels' };
   return (
     <>
-      <Ends />
+      <Handles />
       <button
         type="button"
         className={css['folded']}
         // A sum over layers is not comparable with the share of a single node, so it has no tint.
-        style={colouring === 'time' ? {} : groundOf(look)}
+        style={colorMode === 'time' ? {} : cssStyle(style)}
         onClick={() => openLayer(first)}
       >
         <strong>{first === last ? `Layer ${first}` : `Layers ${first} to ${last}`}</strong>
         <span>
           {nodes} nodes ·{' '}
-          {bound.length > 1 && colouring === 'kernel' ? `lab: ${bound.join(', ')}` : look.words}
+          {bound.length > 1 && colorMode === 'kernel' ? `lab: ${bound.join(', ')}` : style.text}
         </span>
         <span>Expand {first === last ? '' : `layer ${first}`}</span>
       </button>
@@ -284,11 +284,11 @@ function FoldBox({ data: { item } }: NodeProps<Drawn>) {
   );
 }
 
-function EntryBox({ data: { item } }: NodeProps<Drawn>) {
+function EntryBox({ data: { item } }: NodeProps<DiagramNode>) {
   if (item.kind !== 'entry') return null;
   return (
     <>
-      <Ends />
+      <Handles />
       <div className={css['entry']} title={`Output of ${item.from.join(', ')}`}>
         input
       </div>
@@ -296,9 +296,9 @@ function EntryBox({ data: { item } }: NodeProps<Drawn>) {
   );
 }
 
-function WireLine({ id, data }: EdgeProps<Edge<{ path: string }>>) {
+function WirePath({ id, data }: EdgeProps<Edge<{ path: string }>>) {
   return <path id={id} d={data?.path ?? ''} className={css['wire']} markerEnd="url(#lab-graph-arrow)" />;
 }
 
 const nodeTypes = { node: NodeBox, unit: UnitBox, layer: LayerBox, fold: FoldBox, entry: EntryBox };
-const edgeTypes = { wire: WireLine };
+const edgeTypes = { wire: WirePath };

@@ -1,12 +1,12 @@
 import { useQuery } from '@tanstack/react-query';
 import { lazy, Suspense, useMemo } from 'react';
-import { api, held } from '../../../api/client.ts';
+import { api, unwrap } from '../../../api/client.ts';
 import { formatMs } from '../../../parts/format.ts';
 import { Button, Empty, FaultNote, Loading, Panel } from '../../../parts/index.tsx';
 import { useUrlState } from '../../../parts/url-state.ts';
 import { useBenchRuns } from '../bench-runs.tsx';
 import { stageText } from '../bench/runs.ts';
-import type { Colouring } from './colours.ts';
+import type { ColorMode } from './colours.ts';
 import css from './graph.module.css';
 import { Legend } from './legend.tsx';
 import { kernelsOf, type LabGraph, layerOf, layersOf, timesOf } from './model.ts';
@@ -17,7 +17,7 @@ const Drawing = lazy(() => import('./drawing.tsx'));
 
 /** The live graph of the resident model. */
 export default function Graph() {
-  const graph = useQuery({ queryKey: ['lab', 'graph'], queryFn: () => held(api.GET('/lab/v1/graph')) });
+  const graph = useQuery({ queryKey: ['lab', 'graph'], queryFn: () => unwrap(api.GET('/lab/v1/graph')) });
   if (graph.isPending) return <Loading what="the graph" />;
   if (graph.isError) {
     return (
@@ -26,28 +26,28 @@ export default function Graph() {
       </div>
     );
   }
-  return <Shown graph={graph.data} />;
+  return <GraphView graph={graph.data} />;
 }
 
-function Shown({ graph }: { graph: LabGraph }) {
-  const parts = useQuery({ queryKey: ['lab', 'parts'], queryFn: () => held(api.GET('/lab/v1/parts')) });
+function GraphView({ graph }: { graph: LabGraph }) {
+  const parts = useQuery({ queryKey: ['lab', 'parts'], queryFn: () => unwrap(api.GET('/lab/v1/parts')) });
   const { measure, stop, running, runs } = useBenchRuns();
-  const [form, setForm] = useUrlState('form', 'drawing');
-  const [colour, setColour] = useUrlState('colour', 'time');
-  const [open, setOpen] = useUrlState('layer', '0');
+  const [viewMode, setViewMode] = useUrlState('form', 'drawing');
+  const [colorParam, setColorParam] = useUrlState('colour', 'time');
+  const [layerParam, setLayerParam] = useUrlState('layer', '0');
   const [selected, setSelected] = useUrlState('node');
   const times = useMemo(() => timesOf(graph), [graph]);
   const kernels = useMemo(() => kernelsOf(graph), [graph]);
   const layers = useMemo(() => layersOf(graph), [graph]);
-  const colouring: Colouring = colour === 'kernel' ? 'kernel' : 'time';
-  const layer = layers.find((one) => String(one) === open);
+  const colorMode: ColorMode = colorParam === 'kernel' ? 'kernel' : 'time';
+  const layer = layers.find((one) => String(one) === layerParam);
   const node = graph.nodes.find(({ id }) => id === selected);
   const last = runs.at(-1);
-  const openLayer = (next: number | undefined) => setOpen(next === undefined ? 'none' : String(next));
+  const openLayer = (next: number | undefined) => setLayerParam(next === undefined ? 'none' : String(next));
   const select = (id: string) => {
     setSelected(id);
-    const its = layerOf(id);
-    if (its !== undefined && its !== layer) openLayer(its);
+    const nodeLayer = layerOf(id);
+    if (nodeLayer !== undefined && nodeLayer !== layer) openLayer(nodeLayer);
   };
   if (graph.nodes.length === 0) return <Empty title="The model has no graph." />;
   return (
@@ -55,14 +55,14 @@ function Shown({ graph }: { graph: LabGraph }) {
       <div className={css['tools']}>
         <label>
           View
-          <select value={form} onChange={({ target }) => setForm(target.value)}>
+          <select value={viewMode} onChange={({ target }) => setViewMode(target.value)}>
             <option value="drawing">Drawing</option>
             <option value="table">Table</option>
           </select>
         </label>
         <label>
           Color by
-          <select value={colouring} onChange={({ target }) => setColour(target.value)}>
+          <select value={colorMode} onChange={({ target }) => setColorParam(target.value)}>
             <option value="time">GPU time</option>
             <option value="kernel">Kernel</option>
           </select>
@@ -70,7 +70,7 @@ function Shown({ graph }: { graph: LabGraph }) {
         {layers.length > 0 && (
           <label>
             Layer
-            <select value={layer ?? 'none'} onChange={({ target }) => setOpen(target.value)}>
+            <select value={layer ?? 'none'} onChange={({ target }) => setLayerParam(target.value)}>
               <option value="none">None</option>
               {layers.map((one) => (
                 <option key={one} value={one}>
@@ -94,15 +94,15 @@ function Shown({ graph }: { graph: LabGraph }) {
         </span>
       </div>
       {last?.error !== undefined && <FaultNote error={last.error} retry={measure} />}
-      <Legend colouring={colouring} times={times} kernels={kernels} />
+      <Legend colorMode={colorMode} times={times} kernels={kernels} />
       <div className={node ? css['split'] : undefined}>
-        {form === 'table' ? (
+        {viewMode === 'table' ? (
           <Panel>
             <NodeList {...{ graph, times, layer, openLayer, selected, select }} />
           </Panel>
         ) : (
           <Suspense fallback={<Loading what="the drawing" />}>
-            <Drawing {...{ graph, times, kernels, colouring, layer, openLayer, selected, select }} />
+            <Drawing {...{ graph, times, kernels, colorMode, layer, openLayer, selected, select }} />
           </Suspense>
         )}
         {node && <NodePanel {...{ graph, node, times, select }} parts={parts.data} />}

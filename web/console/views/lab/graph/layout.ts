@@ -4,7 +4,7 @@
  * contents.
  */
 import dagre from '@dagrejs/dagre';
-import { type Fold, type Folded, type GraphNode, type LabGraph, layerOf } from './model.ts';
+import { type Fold, type FoldedGraph, type GraphNode, type LabGraph, layerOf } from './model.ts';
 
 export interface Rect {
   readonly x: number;
@@ -33,7 +33,7 @@ interface Point {
   readonly y: number;
 }
 
-export interface Laid {
+export interface Layout {
   readonly items: readonly Item[];
   readonly wires: readonly Wire[];
   readonly width: number;
@@ -44,17 +44,17 @@ const nodeSize = { width: 176, height: 46 };
 const foldSize = { width: 260, height: 64 };
 const entrySize = { width: 90, height: 24 };
 const padding = 12;
-const head = 30;
+const boxHeaderHeight = 30;
 
 /** A laid-out block with its origin at 0, 0. */
-interface Block extends Laid {
+interface Block extends Layout {
   readonly id: string;
 }
 type Edges = readonly (readonly [from: string, to: string])[];
 
-export function layOut(graph: LabGraph, { outside, open, folds }: Folded): Laid {
+export function layoutGraph(graph: LabGraph, { outside, open, folds }: FoldedGraph): Layout {
   const edges: Edges = graph.edges.map(({ from, to }) => [from, to]);
-  const parts = [...unitsOf(outside, edges), ...folds.map(foldBlock)];
+  const parts = [...dispatchBlocks(outside, edges), ...folds.map(foldBlock)];
   if (open) parts.push(layerBlock(open, edges));
   const ownerOf = new Map<string, string>();
   for (const { id, items } of parts) {
@@ -66,21 +66,21 @@ export function layOut(graph: LabGraph, { outside, open, folds }: Folded): Laid 
       if (layer !== undefined && layer >= first && layer <= last) ownerOf.set(node, id);
     }
   }
-  return arrange(parts, joined(edges, ownerOf), 44);
+  return arrange(parts, blockEdges(edges, ownerOf), 44);
 }
 
 /** Edges between blocks, without duplicates. */
-function joined(edges: Edges, ownerOf: ReadonlyMap<string, string>): Edges {
-  const found = new Map<string, readonly [string, string]>();
+function blockEdges(edges: Edges, ownerOf: ReadonlyMap<string, string>): Edges {
+  const edgesByKey = new Map<string, readonly [string, string]>();
   for (const [from, to] of edges) {
     const [source, target] = [ownerOf.get(from), ownerOf.get(to)];
     if (source === undefined || target === undefined || source === target) continue;
-    found.set(`${source} ${target}`, [source, target]);
+    edgesByKey.set(`${source} ${target}`, [source, target]);
   }
-  return [...found.values()];
+  return [...edgesByKey.values()];
 }
 
-const single = (item: Item): Block => ({
+const singleBlock = (item: Item): Block => ({
   id: item.id,
   items: [item],
   wires: [],
@@ -89,23 +89,23 @@ const single = (item: Item): Block => ({
 });
 
 const nodeBlock = (node: GraphNode): Block =>
-  single({ kind: 'node', id: node.id, node, rect: { x: 0, y: 0, ...nodeSize } });
+  singleBlock({ kind: 'node', id: node.id, node, rect: { x: 0, y: 0, ...nodeSize } });
 
 const foldBlock = (fold: Fold): Block =>
-  single({ kind: 'fold', id: fold.id, fold, rect: { x: 0, y: 0, ...foldSize } });
+  singleBlock({ kind: 'fold', id: fold.id, fold, rect: { x: 0, y: 0, ...foldSize } });
 
 /** Groups the nodes of each dispatch in a box. */
-function unitsOf(nodes: readonly GraphNode[], edges: Edges): Block[] {
+function dispatchBlocks(nodes: readonly GraphNode[], edges: Edges): Block[] {
   return [...Map.groupBy(nodes, ({ component }) => component)].map(([component, all]) => {
     const [only] = all;
     if (all.length === 1 && only) return nodeBlock(only);
-    const own = new Set(all.map(({ id }) => id));
+    const memberIds = new Set(all.map(({ id }) => id));
     const inner = arrange(
       all.map(nodeBlock),
-      edges.filter(([from, to]) => own.has(from) && own.has(to)),
+      edges.filter(([from, to]) => memberIds.has(from) && memberIds.has(to)),
       26,
     );
-    return boxed(inner, `unit ${component}`, (rect) => ({
+    return boxBlock(inner, `unit ${component}`, (rect) => ({
       kind: 'unit',
       id: `unit ${component}`,
       component,
@@ -114,8 +114,8 @@ function unitsOf(nodes: readonly GraphNode[], edges: Edges): Block[] {
   });
 }
 
-function layerBlock({ layer, nodes }: NonNullable<Folded['open']>, edges: Edges): Block {
-  const blocks = unitsOf(nodes, edges);
+function layerBlock({ layer, nodes }: NonNullable<FoldedGraph['open']>, edges: Edges): Block {
+  const blocks = dispatchBlocks(nodes, edges);
   const ownerOf = new Map<string, string>();
   for (const { id, items } of blocks) {
     for (const item of items) if (item.kind === 'node') ownerOf.set(item.id, id);
@@ -124,20 +124,20 @@ function layerBlock({ layer, nodes }: NonNullable<Folded['open']>, edges: Edges)
   const sources = [...new Set(entering.map(([from]) => from))];
   const entry = `entry ${layer}`;
   if (sources.length > 0) {
-    blocks.unshift(single({ kind: 'entry', id: entry, from: sources, rect: { x: 0, y: 0, ...entrySize } }));
+    blocks.unshift(singleBlock({ kind: 'entry', id: entry, from: sources, rect: { x: 0, y: 0, ...entrySize } }));
     for (const source of sources) ownerOf.set(source, entry);
   }
-  const inner = arrange(blocks, joined(edges, ownerOf), 30);
-  return boxed(inner, `layer ${layer}`, (rect) => ({ kind: 'layer', id: `layer ${layer}`, layer, rect }));
+  const inner = arrange(blocks, blockEdges(edges, ownerOf), 30);
+  return boxBlock(inner, `layer ${layer}`, (rect) => ({ kind: 'layer', id: `layer ${layer}`, layer, rect }));
 }
 
-function boxed(inner: Laid, id: string, box: (rect: Rect) => Item): Block {
-  const moved = shifted(inner, padding, head);
-  const size = { width: inner.width + 2 * padding, height: inner.height + head + padding };
+function boxBlock(inner: Layout, id: string, box: (rect: Rect) => Item): Block {
+  const moved = translate(inner, padding, boxHeaderHeight);
+  const size = { width: inner.width + 2 * padding, height: inner.height + boxHeaderHeight + padding };
   return { id, items: [box({ x: 0, y: 0, ...size }), ...moved.items], wires: moved.wires, ...size };
 }
 
-function arrange(blocks: readonly Block[], edges: Edges, rankGap: number): Laid {
+function arrange(blocks: readonly Block[], edges: Edges, rankGap: number): Layout {
   const graph = new dagre.graphlib.Graph();
   graph.setGraph({ rankdir: 'TB', nodesep: 18, edgesep: 14, ranksep: rankGap });
   for (const { id, width, height } of blocks) graph.setNode(id, { width, height });
@@ -145,7 +145,7 @@ function arrange(blocks: readonly Block[], edges: Edges, rankGap: number): Laid 
   dagre.layout(graph);
   const placed = blocks.map((block) => {
     const { x = 0, y = 0 } = graph.node(block.id) as Partial<Point>;
-    return shifted(block, x - block.width / 2, y - block.height / 2);
+    return translate(block, x - block.width / 2, y - block.height / 2);
   });
   const wires = edges.map(([from, to]): Wire => {
     const { points = [] } = graph.edge(from, to) as { points?: Point[] };
@@ -161,10 +161,10 @@ function arrange(blocks: readonly Block[], edges: Edges, rankGap: number): Laid 
     width: right - left,
     height,
   };
-  return left === 0 ? all : shifted(all, -left, 0);
+  return left === 0 ? all : translate(all, -left, 0);
 }
 
-function shifted({ items, wires, width, height }: Laid, x: number, y: number): Laid {
+function translate({ items, wires, width, height }: Layout, x: number, y: number): Layout {
   return {
     width,
     height,

@@ -1,17 +1,17 @@
-import { type Colouring, kernelColour, timeGround } from './colours.ts';
+import { type ColorMode, kernelColor, timeColor } from './colours.ts';
 import css from './graph.module.css';
 import { formatShare, type KernelName, type Times } from './model.ts';
 
-const steps = 5;
+const rampSteps = 5;
 
-export function Legend(props: { colouring: Colouring; times: Times; kernels: readonly KernelName[] }) {
-  const { colouring, times, kernels } = props;
-  if (colouring === 'kernel') {
+export function Legend(props: { colorMode: ColorMode; times: Times; kernels: readonly KernelName[] }) {
+  const { colorMode, times, kernels } = props;
+  if (colorMode === 'kernel') {
     return (
       <div className={css['legend']}>
         {kernels.map(({ name, isBuiltin }) => (
           <span key={name}>
-            <i className={css['swatch']} style={{ background: kernelColour(kernels, name) }} />
+            <i className={css['swatch']} style={{ background: kernelColor(kernels, name) }} />
             {isBuiltin ? name : <strong>lab: {name}</strong>}
           </span>
         ))}
@@ -24,11 +24,11 @@ export function Legend(props: { colouring: Colouring; times: Times; kernels: rea
       <span>
         Share of GPU time per decoded token: 0 %
         <span className={css['ramp']}>
-          {Array.from({ length: steps }, (_, step) => (
-            <i key={step} style={{ background: timeGround((times.mostShare * step) / (steps - 1), times) }} />
+          {Array.from({ length: rampSteps }, (_, step) => (
+            <i key={step} style={{ background: timeColor((times.maxShare * step) / (rampSteps - 1), times) }} />
           ))}
         </span>
-        {formatShare(times.mostShare)}
+        {formatShare(times.maxShare)}
       </span>
     </div>
   );

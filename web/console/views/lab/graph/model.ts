@@ -21,7 +21,7 @@ export interface Times {
   /** GPU time of one decoded token, as far as it is measured. */
   readonly totalMs: number;
   readonly isMeasured: boolean;
-  readonly mostShare: number;
+  readonly maxShare: number;
 }
 
 export function timesOf({ nodes }: LabGraph): Times {
@@ -31,8 +31,8 @@ export function timesOf({ nodes }: LabGraph): Times {
   const units = new Map(
     groups.map(([id, all]): [string, Unit] => {
       const ms = msOf(all);
-      const timed = ms === undefined ? {} : { ms, share: totalMs === 0 ? 0 : ms / totalMs };
-      return [id, { id, nodes: all, kernel: all[0]?.kernel ?? '', ...timed }];
+      const timing = ms === undefined ? {} : { ms, share: totalMs === 0 ? 0 : ms / totalMs };
+      return [id, { id, nodes: all, kernel: all[0]?.kernel ?? '', ...timing }];
     }),
   );
   const shares = [...units.values()].map(({ share = 0 }) => share);
@@ -40,7 +40,7 @@ export function timesOf({ nodes }: LabGraph): Times {
     units,
     totalMs,
     isMeasured: nodes.some((node) => node.gpu_ms !== undefined),
-    mostShare: Math.max(0, ...shares),
+    maxShare: Math.max(0, ...shares),
   };
 }
 
@@ -54,7 +54,7 @@ export const layersOf = ({ nodes }: LabGraph): number[] =>
   [...new Set(nodes.flatMap(({ id }) => layerOf(id) ?? []))].sort((a, b) => a - b);
 
 /** A node id without its layer prefix. */
-export const shortOf = (id: string): string => id.replace(/^layers\.\d+\./, '');
+export const shortId = (id: string): string => id.replace(/^layers\.\d+\./, '');
 
 /** Slot of a component: `layers.3.attn.q` becomes `layers.*.attn.q`. */
 export const slotOf = (id: string): string => id.replace(/^layers\.\d+\./, 'layers.*.');
@@ -74,12 +74,12 @@ export function kernelName(kernel: string): KernelName {
 
 /** Kernel names without duplicates, registered kernels first. */
 export function kernelsOf({ nodes }: LabGraph): readonly KernelName[] {
-  const found = new Map<string, KernelName>();
+  const namesSeen = new Map<string, KernelName>();
   for (const { kernel } of nodes) {
     const { name, isBuiltin } = kernelName(kernel);
-    if (!found.has(name)) found.set(name, { name, isBuiltin });
+    if (!namesSeen.has(name)) namesSeen.set(name, { name, isBuiltin });
   }
-  return [...found.values()].sort((a, b) => Number(a.isBuiltin) - Number(b.isBuiltin));
+  return [...namesSeen.values()].sort((a, b) => Number(a.isBuiltin) - Number(b.isBuiltin));
 }
 
 /** A range of collapsed layers. */
@@ -95,13 +95,13 @@ export interface Fold {
 }
 
 /** What is drawn: nodes outside the layers, one expanded layer, and the collapsed others. */
-export interface Folded {
+export interface FoldedGraph {
   readonly outside: readonly GraphNode[];
   readonly open: { readonly layer: number; readonly nodes: readonly GraphNode[] } | undefined;
   readonly folds: readonly Fold[];
 }
 
-export function folded(graph: LabGraph, times: Times, open: number | undefined): Folded {
+export function foldGraph(graph: LabGraph, times: Times, open: number | undefined): FoldedGraph {
   const byLayer = Map.groupBy(graph.nodes, ({ id }) => layerOf(id) ?? -1);
   const layers = layersOf(graph);
   const inside = open === undefined ? undefined : byLayer.get(open);
@@ -112,13 +112,13 @@ export function folded(graph: LabGraph, times: Times, open: number | undefined):
   return {
     outside: byLayer.get(-1) ?? [],
     open: inside && open !== undefined ? { layer: open, nodes: inside } : undefined,
-    folds: runs.filter((run) => run.length > 0).map((run) => foldOf(run, byLayer, times)),
+    folds: runs.filter((run) => run.length > 0).map((run) => foldLayers(run, byLayer, times)),
   };
 }
 
-function foldOf(run: readonly number[], byLayer: Map<number, GraphNode[]>, times: Times): Fold {
-  const [first = 0, last = first] = [run[0], run.at(-1)];
-  const nodes = run.flatMap((layer) => byLayer.get(layer) ?? []);
+function foldLayers(layerRun: readonly number[], byLayer: Map<number, GraphNode[]>, times: Times): Fold {
+  const [first = 0, last = first] = [layerRun[0], layerRun.at(-1)];
+  const nodes = layerRun.flatMap((layer) => byLayer.get(layer) ?? []);
   const units = [...new Set(nodes.map(({ component }) => component))].flatMap(
     (id) => times.units.get(id) ?? [],
   );

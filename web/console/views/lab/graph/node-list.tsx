@@ -8,7 +8,7 @@ import {
   layerOf,
   layersOf,
   type LabGraph,
-  shortOf,
+  shortId,
   type Times,
 } from './model.ts';
 
@@ -23,8 +23,8 @@ export function NodeList(props: {
 }) {
   const { graph, layer, openLayer, ...rest } = props;
   const layers = layersOf(graph);
-  const of = (which: number | undefined) => graph.nodes.filter(({ id }) => layerOf(id) === which);
-  const outside = of(undefined);
+  const nodesOfLayer = (layerIndex: number | undefined) => graph.nodes.filter(({ id }) => layerOf(id) === layerIndex);
+  const outside = nodesOfLayer(undefined);
   // In graph order: nodes before the layers, then nodes after them.
   const firstInside = graph.nodes.findIndex(({ id }) => layerOf(id) !== undefined);
   const isBefore = (node: GraphNode) => graph.nodes.indexOf(node) < firstInside;
@@ -44,9 +44,9 @@ export function NodeList(props: {
               openLayer(one === layer ? undefined : one);
             }}
           >
-            Layer {one}: {summaryOf(of(one), props.times)}
+            Layer {one}: {summaryOf(nodesOfLayer(one), props.times)}
           </summary>
-          {one === layer && <Nodes caption={`Layer ${one}`} nodes={of(one)} {...rest} />}
+          {one === layer && <Nodes caption={`Layer ${one}`} nodes={nodesOfLayer(one)} {...rest} />}
         </details>
       ))}
       {groups[1].length > 0 && <Nodes caption="After the layers" nodes={groups[1]} {...rest} />}
@@ -96,7 +96,7 @@ function Nodes(props: {
               aria-pressed={id === selected}
               onClick={() => select(id === selected ? '' : id)}
             >
-              {shortOf(id)}
+              {shortId(id)}
             </button>
           ),
         },
@@ -111,7 +111,7 @@ function Nodes(props: {
             return isBuiltin ? name : <strong>lab: {name}</strong>;
           },
         },
-        { key: 'dispatch', head: 'Dispatch', cell: ({ component }) => shortOf(component) },
+        { key: 'dispatch', head: 'Dispatch', cell: ({ component }) => shortId(component) },
         {
           key: 'ms',
           head: 'GPU time of the dispatch',

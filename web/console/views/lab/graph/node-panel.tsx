@@ -2,9 +2,9 @@ import { Link } from 'wouter';
 import { Badge, Button, Facts, Panel } from '../../../parts/index.tsx';
 import { formatBytes, formatMs, formatNumber } from '../../../parts/format.ts';
 import type { Parts } from '../bindings.tsx';
-import { BindHere } from './bind-here.tsx';
+import { BindNodeForm } from './bind-here.tsx';
 import css from './graph.module.css';
-import { formatShare, type GraphNode, kernelName, type LabGraph, shortOf, type Times } from './model.ts';
+import { formatShare, type GraphNode, kernelName, type LabGraph, shortId, type Times } from './model.ts';
 
 /** Details of a node: op, kernel, GPU time and kernels that can be bound. */
 export function NodePanel(props: {
@@ -16,11 +16,11 @@ export function NodePanel(props: {
 }) {
   const { graph, node, times, parts, select } = props;
   const unit = times.units.get(node.component);
-  const others = unit?.nodes.filter(({ id }) => id !== node.id) ?? [];
+  const otherNodes = unit?.nodes.filter(({ id }) => id !== node.id) ?? [];
   const { name, variant, isBuiltin } = kernelName(node.kernel);
   const shape = (all: readonly (number | string)[], dtype: string) => `[${all.join(', ')}] ${dtype}`;
-  const into = graph.edges.filter(({ to }) => to === node.id);
-  const out = graph.edges.filter(({ from }) => from === node.id);
+  const inputs = graph.edges.filter(({ to }) => to === node.id);
+  const outputs = graph.edges.filter(({ from }) => from === node.id);
   const link = (id: string) => (
     <button key={id} type="button" className={css['nodeButton']} onClick={() => select(id)}>
       {id}
@@ -35,16 +35,16 @@ export function NodePanel(props: {
           [
             'Output',
             <code key="out">
-              {shape(node.shape, out[0]?.dtype ?? (node.op === 'sample' ? 'u32' : 'f32'))}
+              {shape(node.shape, outputs[0]?.dtype ?? (node.op === 'sample' ? 'u32' : 'f32'))}
             </code>,
           ],
           [
             'Inputs',
-            into.length === 0 ? (
+            inputs.length === 0 ? (
               'token ids'
             ) : (
               <ul className={css['plain']}>
-                {into.map(({ from, shape: of, dtype }) => (
+                {inputs.map(({ from, shape: of, dtype }) => (
                   <li key={from}>
                     {link(from)} <code>{shape(of, dtype)}</code>
                   </li>
@@ -71,11 +71,11 @@ export function NodePanel(props: {
           ],
           [
             'Dispatch',
-            others.length === 0 ? (
+            otherNodes.length === 0 ? (
               `${node.component} (this node only)`
             ) : (
               <div key="dispatch">
-                <code>{node.component}</code>, fused with {others.map(({ id }) => shortOf(id)).join(', ')}
+                <code>{node.component}</code>, fused with {otherNodes.map(({ id }) => shortId(id)).join(', ')}
               </div>
             ),
           ],
@@ -83,14 +83,14 @@ export function NodePanel(props: {
             'GPU time',
             unit?.ms === undefined
               ? 'not measured since the kernels last changed'
-              : `${formatMs(unit.ms)}, ${formatShare(unit.share ?? 0)} of a token${others.length > 0 ? ', for the whole dispatch' : ''}`,
+              : `${formatMs(unit.ms)}, ${formatShare(unit.share ?? 0)} of a token${otherNodes.length > 0 ? ', for the whole dispatch' : ''}`,
           ],
         ]}
       />
       <p>
         <Link href={`/console/lab/kernels/${encodeURIComponent(node.op)}`}>Write a kernel for {node.op}</Link>
       </p>
-      {parts && <BindHere key={node.id} graph={graph} node={node} parts={parts} />}
+      {parts && <BindNodeForm key={node.id} graph={graph} node={node} parts={parts} />}
     </Panel>
   );
 }

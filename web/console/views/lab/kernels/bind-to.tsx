@@ -1,24 +1,24 @@
 import { useMutation } from '@tanstack/react-query';
 import { useId, useState } from 'react';
-import { api, held } from '../../../api/client.ts';
+import { api, unwrap } from '../../../api/client.ts';
 import { Badge, Button, Empty, FaultNote, Field, Loading, Table } from '../../../parts/index.tsx';
 import css from './kernels.module.css';
-import { slotOf, summed, useParts, useRefresh } from './queries.ts';
+import { slotOf, summarizeComponents, useParts, useRefreshLab } from './queries.ts';
 
 /** Names of the kernels bound in a slot, over its layers and the nodes of its spans. */
-const runningOf = (bound: string): readonly string[] => [
+const boundKernelNames = (bound: string): readonly string[] => [
   ...new Set(bound.split(/, | \+ /).map((name) => (name.startsWith('builtin') ? 'built-in' : name))),
 ];
 
 /** Binds a kernel to a compatible slot, or to components by glob. @param props.globs initial globs from the manifest */
-export function BindTo({ kernel, globs = [] }: { kernel: string; globs?: readonly string[] }) {
+export function BindForm({ kernel, globs = [] }: { kernel: string; globs?: readonly string[] }) {
   const parts = useParts();
-  const refresh = useRefresh();
-  const [wanted, setWanted] = useState(globs.join(', '));
-  const list = useId();
+  const refresh = useRefreshLab();
+  const [globText, setGlobText] = useState(globs.join(', '));
+  const datalistId = useId();
   const bind = useMutation({
     mutationFn: (components: string[]) =>
-      held(api.POST('/lab/v1/bindings', { body: { kernel, components } })),
+      unwrap(api.POST('/lab/v1/bindings', { body: { kernel, components } })),
     onSettled: refresh,
   });
   if (parts.error) return <FaultNote error={parts.error} retry={() => void parts.refetch()} />;
@@ -35,7 +35,7 @@ export function BindTo({ kernel, globs = [] }: { kernel: string; globs?: readonl
         The model does not use its op, or the kernel was not compared with the oracle.
       </Empty>
     );
-  const words = wanted
+  const globsEntered = globText
     .split(',')
     .map((word) => word.trim())
     .filter((word) => word !== '');
@@ -53,7 +53,7 @@ export function BindTo({ kernel, globs = [] }: { kernel: string; globs?: readonl
             key: 'bound',
             head: 'Current kernel',
             cell: ({ bound }) =>
-              runningOf(bound).map((name) =>
+              boundKernelNames(bound).map((name) =>
                 name === 'built-in' ? (
                   `${name} `
                 ) : (
@@ -83,7 +83,7 @@ export function BindTo({ kernel, globs = [] }: { kernel: string; globs?: readonl
         className={css['line']}
         onSubmit={(event) => {
           event.preventDefault();
-          if (words.length > 0) bind.mutate(words);
+          if (globsEntered.length > 0) bind.mutate(globsEntered);
         }}
       >
         <Field
@@ -93,18 +93,18 @@ export function BindTo({ kernel, globs = [] }: { kernel: string; globs?: readonl
           {(control) => (
             <input
               {...control}
-              list={list}
-              value={wanted}
+              list={datalistId}
+              value={globText}
               placeholder="layers.0.attn.norm"
               spellCheck={false}
-              onChange={({ target }) => setWanted(target.value)}
+              onChange={({ target }) => setGlobText(target.value)}
             />
           )}
         </Field>
-        <Button type="submit" busy={bind.isPending} disabled={words.length === 0}>
+        <Button type="submit" busy={bind.isPending} disabled={globsEntered.length === 0}>
           Bind these
         </Button>
-        <datalist id={list}>
+        <datalist id={datalistId}>
           {[...new Set([...slots.map(({ slot }) => slot), ...ids])].map((id) => (
             <option key={id} value={id}>
               {id}
@@ -114,7 +114,7 @@ export function BindTo({ kernel, globs = [] }: { kernel: string; globs?: readonl
       </form>
       <div role="status">
         {bind.data &&
-          `${kernel} runs ${summed(bind.data.components)} now${
+          `${kernel} runs ${summarizeComponents(bind.data.components)} now${
             bind.data.replaced.length > 0 ? `, replacing ${bind.data.replaced.join(', ')}` : ''
           }. It takes effect from the next token.`}
       </div>

@@ -15,7 +15,7 @@ export interface Draft {
 }
 
 /** A kernel registered from this tab, with its source, which the host does not return. */
-export interface Sent {
+export interface SentKernel {
   readonly source: string;
   readonly report: Report;
 }
@@ -48,19 +48,19 @@ function write(key: string, value: unknown): void {
 }
 
 const draftKey = (op: string) => `lathe-lab-draft:${op}`;
-const sentKey = 'lathe-lab-sent';
-const mostSent = 24;
+const sentKernelsKey = 'lathe-lab-sent';
+const maxSent = 24;
 
 export const readDraft = (op: string) => read(draftKey(op)) as Draft | undefined;
-export const keepDraft = (op: string, draft: Draft): void => write(draftKey(op), draft);
+export const saveDraft = (op: string, draft: Draft): void => write(draftKey(op), draft);
 export const isChanged = ({ source, stub }: Draft): boolean => source !== stub;
 
-const allSent = () => (read(sentKey) ?? {}) as Readonly<Record<string, Sent>>;
-export const sentOf = (digest: string): Sent | undefined => allSent()[digest];
+const readSentKernels = () => (read(sentKernelsKey) ?? {}) as Readonly<Record<string, SentKernel>>;
+export const findSentKernel = (digest: string): SentKernel | undefined => readSentKernels()[digest];
 
-export function keepSent(sent: Sent): void {
+export function saveSentKernel(sent: SentKernel): void {
   const { digest } = sent.report;
-  const { [digest]: _, ...others } = allSent();
-  const latest = Object.entries(others).slice(1 - mostSent);
-  write(sentKey, Object.fromEntries([...latest, [digest, sent]]));
+  const { [digest]: _, ...others } = readSentKernels();
+  const latest = Object.entries(others).slice(1 - maxSent);
+  write(sentKernelsKey, Object.fromEntries([...latest, [digest, sent]]));
 }

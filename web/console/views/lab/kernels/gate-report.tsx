@@ -2,18 +2,18 @@ import { Badge, Button, Facts, Panel, Row, Table } from '../../../parts/index.ts
 import { formatMs } from '../../../parts/format.ts';
 import type { Report } from './drafts.ts';
 import css from './kernels.module.css';
-import { figure } from './parity-map.tsx';
+import { formatError } from './parity-map.tsx';
 import { ParityTable } from './parity-table.tsx';
 
 const stages = ['parse', 'interface', 'safety', 'pipeline', 'parity'] as const;
-const about: Readonly<Record<(typeof stages)[number], string>> = {
+const stageDescriptions: Readonly<Record<(typeof stages)[number], string>> = {
   parse: 'WGSL compilation',
   interface: 'bindings, types and limits that the op requires',
   safety: 'unbounded loops, and accesses that bounds checks miss',
   pipeline: 'pipeline compilation on this adapter',
   parity: 'results compared with the oracle',
 };
-const tones = { error: 'bad', warning: 'warn', info: undefined } as const;
+const severityTones = { error: 'bad', warning: 'warn', info: undefined } as const;
 
 /** Report of the gate by stage. @param props.isStale the source has changed since the check */
 export function GateReport(props: {
@@ -40,13 +40,13 @@ export function GateReport(props: {
       <ol className={css['stages']} aria-label="Stages of the gate">
         {stages.map((name) => {
           const reached = report.stages.find(({ stage }) => stage === name);
-          const said = reached === undefined ? 'not reached' : reached.ok ? 'passed' : 'failed';
+          const text = reached === undefined ? 'not reached' : reached.ok ? 'passed' : 'failed';
           return (
             <li key={name}>
               <span>
-                <strong>{name}</strong> <Badge tone={reached && (reached.ok ? 'good' : 'bad')}>{said}</Badge>
+                <strong>{name}</strong> <Badge tone={reached && (reached.ok ? 'good' : 'bad')}>{text}</Badge>
               </span>
-              <span className={css['note']}>{about[name]}</span>
+              <span className={css['note']}>{stageDescriptions[name]}</span>
             </li>
           );
         })}
@@ -61,7 +61,7 @@ export function GateReport(props: {
             {
               key: 'severity',
               head: 'Severity',
-              cell: ({ severity }) => <Badge tone={tones[severity]}>{severity}</Badge>,
+              cell: ({ severity }) => <Badge tone={severityTones[severity]}>{severity}</Badge>,
             },
             {
               key: 'place',
@@ -88,7 +88,7 @@ export function GateReport(props: {
         />
       )}
       <ParityTable report={report} />
-      <Tuning report={report} />
+      <TuningTable report={report} />
       <Facts
         facts={[
           ['Digest', <code key="digest">{report.digest}</code>],
@@ -99,15 +99,15 @@ export function GateReport(props: {
   );
 }
 
-export function verdictOf({ accepted, unverified, stages: reached }: Report): string {
+export function verdictOf({ accepted, unverified, stages: reachedStages }: Report): string {
   if (accepted) return unverified ? 'compiled, not compared' : 'accepted';
-  const failed = reached.filter(({ ok }) => !ok).map(({ stage }) => stage);
+  const failed = reachedStages.filter(({ ok }) => !ok).map(({ stage }) => stage);
   return `rejected by ${failed.join(' and ')}`;
 }
 
-function Tuning({ report: { tuning = [] } }: { report: Report }) {
+function TuningTable({ report: { tuning = [] } }: { report: Report }) {
   if (tuning.length === 0) return null;
-  const said = (values: Readonly<Record<string, number>>) =>
+  const text = (values: Readonly<Record<string, number>>) =>
     Object.entries(values)
       .map(([name, value]) => `${name} = ${value}`)
       .join(', ');
@@ -120,9 +120,9 @@ function Tuning({ report: { tuning = [] } }: { report: Report }) {
         keyOf={({ shape }) => shape}
         columns={[
           { key: 'shape', head: 'Shape', cell: ({ shape }) => shape },
-          { key: 'best', head: 'Best', cell: ({ best }) => <code>{said(best)}</code> },
-          { key: 'ms', head: 'ms', number: true, cell: (one) => figure(one.best_ms) },
-          { key: 'builtin', head: 'Built-in ms', number: true, cell: (one) => figure(one.builtin_ms) },
+          { key: 'best', head: 'Best', cell: ({ best }) => <code>{text(best)}</code> },
+          { key: 'ms', head: 'ms', number: true, cell: (one) => formatError(one.best_ms) },
+          { key: 'builtin', head: 'Built-in ms', number: true, cell: (one) => formatError(one.builtin_ms) },
           {
             key: 'tried',
             head: 'Tried',
@@ -131,8 +131,8 @@ function Tuning({ report: { tuning = [] } }: { report: Report }) {
                 <summary>{tried.length}</summary>
                 <Row>
                   {tried.map(({ overrides, ms }) => (
-                    <span key={said(overrides)}>
-                      <code>{said(overrides)}</code> {figure(ms)} ms
+                    <span key={text(overrides)}>
+                      <code>{text(overrides)}</code> {formatError(ms)} ms
                     </span>
                   ))}
                 </Row>

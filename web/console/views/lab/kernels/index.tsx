@@ -5,7 +5,7 @@ import { isChanged, readDraft } from './drafts.ts';
 import css from './kernels.module.css';
 import { ModelParity } from './model-parity.tsx';
 import { type Op, type Parts, useOps, useParts } from './queries.ts';
-import { Registered } from './registered.tsx';
+import { RegisteredKernels } from './registered.tsx';
 import { Workbench } from './workbench.tsx';
 
 /** `/console/lab/kernels/<op>`: write, check and bind kernels. */
@@ -15,7 +15,7 @@ export default function Kernels() {
   const ops = useOps();
   const parts = useParts();
   // Remounts the workbench when a draft is replaced from the list of registered kernels.
-  const [opened, setOpened] = useState(0);
+  const [openedCount, setOpened] = useState(0);
   if (ops.error) return <FaultNote error={ops.error} retry={() => void ops.refetch()} />;
   if (!ops.data) return <Loading what="the ops" />;
   const op = ops.data.find((each) => each.op === wanted);
@@ -43,23 +43,23 @@ export default function Kernels() {
         </Field>
       </div>
       {op ? (
-        <Workbench key={`${op.op} ${opened}`} op={op} />
+        <Workbench key={`${op.op} ${openedCount}`} op={op} />
       ) : wanted === '' ? (
-        <Ops ops={ops.data} slots={parts.data?.slots ?? []} />
+        <OpsPanel ops={ops.data} slots={parts.data?.slots ?? []} />
       ) : (
         <Empty title={`There is no op ${wanted}.`}>Choose one above.</Empty>
       )}
-      <Registered opened={() => setOpened((count) => count + 1)} />
+      <RegisteredKernels onOpened={() => setOpened((count) => count + 1)} />
       <ModelParity />
     </div>
   );
 }
 
 /** Slots name the op for any step size; kernels for single-token steps run in the same slots. */
-const anyStep = (op: string): string => op.replace('matvec', 'matmul').replace(/_decode$/, '');
+const slotOp = (op: string): string => op.replace('matvec', 'matmul').replace(/_decode$/, '');
 
-function Ops({ ops, slots }: { ops: readonly Op[]; slots: Parts['slots'] }) {
-  const draftOf = (op: string) => {
+function OpsPanel({ ops, slots }: { ops: readonly Op[]; slots: Parts['slots'] }) {
+  const hasDraft = (op: string) => {
     const draft = readDraft(op);
     return draft !== undefined && isChanged(draft);
   };
@@ -76,7 +76,7 @@ function Ops({ ops, slots }: { ops: readonly Op[]; slots: Parts['slots'] }) {
             cell: ({ op }) => (
               <>
                 <Link href={`/console/lab/kernels/${op}`}>{op}</Link>{' '}
-                {draftOf(op) && <Badge tone="warn">draft</Badge>}
+                {hasDraft(op) && <Badge tone="warn">draft</Badge>}
               </>
             ),
           },
@@ -86,7 +86,7 @@ function Ops({ ops, slots }: { ops: readonly Op[]; slots: Parts['slots'] }) {
             head: 'In this model',
             cell: ({ op }) =>
               slots
-                .filter((slot) => slot.op === anyStep(op))
+                .filter((slot) => slot.op === slotOp(op))
                 .map(({ slot }) => slot)
                 .join(', '),
           },

@@ -10,7 +10,7 @@ export function ManifestFields(props: { op: Op; source: string; change: (source:
     change(withDirectives(source, key, value === '' ? [] : [value]));
   const text = (key: Parameters<typeof directives>[1]) => directives(source, key)[0] ?? '';
   const { x, y, z } = op.dispatch_rule;
-  const rule = [x, y, z].filter((part) => part !== undefined).join(', ');
+  const defaultDispatch = [x, y, z].filter((part) => part !== undefined).join(', ');
   const overrides = overridesOf(source);
   return (
     <div className={css['fields']}>
@@ -32,7 +32,7 @@ export function ManifestFields(props: { op: Op; source: string; change: (source:
         hint={
           <>
             Workgroup counts x, y, z, computed from {op.dims.map(({ name }) => name).join(', ')} and the
-            overrides. Default: <code>{rule}</code>
+            overrides. Default: <code>{defaultDispatch}</code>
           </>
         }
       >
@@ -40,7 +40,7 @@ export function ManifestFields(props: { op: Op; source: string; change: (source:
           <input
             {...control}
             value={text('dispatch')}
-            placeholder={rule}
+            placeholder={defaultDispatch}
             onChange={({ target }) => set('dispatch', target.value)}
             spellCheck={false}
           />
@@ -57,19 +57,19 @@ export function ManifestFields(props: { op: Op; source: string; change: (source:
           />
         )}
       </Field>
-      <Choices
+      <CheckboxGroup
         legend="Required adapter features"
         all={op.features}
-        chosen={listOf(text('requires'))}
+        chosen={splitList(text('requires'))}
         choose={(chosen) => set('requires', chosen.join(', '))}
       />
       {op.dtypes.length > 0 && (
         <details className={css['formats']}>
           <summary>Weight formats: {text('dtypes') === '' ? "the model's" : text('dtypes')}</summary>
-          <Choices
+          <CheckboxGroup
             legend="Supported weight formats"
             all={op.dtypes}
-            chosen={listOf(text('dtypes'))}
+            chosen={splitList(text('dtypes'))}
             choose={(chosen) => set('dtypes', chosen.join(', '))}
           />
         </details>
@@ -84,12 +84,12 @@ export function ManifestFields(props: { op: Op; source: string; change: (source:
             {
               key: 'value',
               head: 'Value',
-              cell: ({ name, value, usual }) => (
+              cell: ({ name, value, defaultValue }) => (
                 <input
                   className={css['small']}
                   aria-label={`Value of ${name}`}
                   value={value}
-                  placeholder={usual ?? 'required'}
+                  placeholder={defaultValue ?? 'required'}
                   inputMode="decimal"
                   onChange={({ target }) => change(withOverride(source, 'override', name, target.value))}
                 />
@@ -98,11 +98,11 @@ export function ManifestFields(props: { op: Op; source: string; change: (source:
             {
               key: 'tried',
               head: 'Values to try',
-              cell: ({ name, tried }) => (
+              cell: ({ name, candidates }) => (
                 <input
                   className={css['small']}
                   aria-label={`Values of ${name} to try`}
-                  value={tried}
+                  value={candidates}
                   placeholder="32, 64, 128"
                   onChange={({ target }) => change(withOverride(source, 'tune', name, target.value))}
                 />
@@ -115,7 +115,7 @@ export function ManifestFields(props: { op: Op; source: string; change: (source:
   );
 }
 
-function Choices(props: {
+function CheckboxGroup(props: {
   legend: string;
   all: readonly string[];
   chosen: readonly string[];
@@ -141,7 +141,7 @@ function Choices(props: {
   );
 }
 
-const listOf = (text: string): string[] =>
+const splitList = (text: string): string[] =>
   text
     .split(',')
     .map((word) => word.trim())

@@ -21,8 +21,8 @@ function headLines(lines: readonly string[]): number {
 export function directives(source: string, key: Key): string[] {
   const lines = source.split('\n');
   return lines.slice(0, headLines(lines)).flatMap((line) => {
-    const [, found, value = ''] = directive.exec(line) ?? [];
-    return found === key ? [value] : [];
+    const [, foundKey, value = ''] = directive.exec(line) ?? [];
+    return foundKey === key ? [value] : [];
   });
 }
 
@@ -31,25 +31,25 @@ export function withDirectives(source: string, key: Key, values: readonly string
   const lines = source.split('\n');
   const head = headLines(lines);
   const keyOf = (line: string) => directive.exec(line)?.[1];
-  const isOurs = (line: string, index: number) => index < head && keyOf(line) === key;
-  const first = lines.findIndex(isOurs);
+  const isLineOfKey = (line: string, index: number) => index < head && keyOf(line) === key;
+  const first = lines.findIndex(isLineOfKey);
   const last = lines.slice(0, head).findLastIndex((line) => keyOf(line) !== undefined);
-  const at = first === -1 ? last + 1 : first;
-  const sign = key === 'override' || key === 'tune' ? ' ' : ': ';
+  const insertAt = first === -1 ? last + 1 : first;
+  const separator = key === 'override' || key === 'tune' ? ' ' : ': ';
   return [
-    ...lines.slice(0, at),
-    ...values.map((value) => `//! ${key}${sign}${value}`),
-    ...lines.slice(at).filter((line, index) => !isOurs(line, at + index)),
+    ...lines.slice(0, insertAt),
+    ...values.map((value) => `//! ${key}${separator}${value}`),
+    ...lines.slice(insertAt).filter((line, index) => !isLineOfKey(line, insertAt + index)),
   ].join('\n');
 }
 
 export interface Override {
   readonly name: string;
   /** Default in the module; absent: a value is required. */
-  readonly usual: string | undefined;
+  readonly defaultValue: string | undefined;
   readonly value: string;
   /** Values that the gate tries, as typed. */
-  readonly tried: string;
+  readonly candidates: string;
 }
 
 /** Overrides that the module declares, and those that only the manifest names. */
@@ -57,7 +57,7 @@ export function overridesOf(source: string): readonly Override[] {
   const code = source.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*/g, '');
   const declared = new Map(
     [...code.matchAll(/\boverride\s+([\p{XID_Start}_]\p{XID_Continue}*)\s*(?::[^=;]+)?(?:=([^;]*))?;/gu)].map(
-      ([, name = '', usual]) => [name, usual?.trim()] as const,
+      ([, name = '', defaultValue]) => [name, defaultValue?.trim()] as const,
     ),
   );
   const split = (key: 'override' | 'tune') =>
@@ -67,28 +67,28 @@ export function overridesOf(source: string): readonly Override[] {
         return [name.trim(), value.join('=').replace(/^ /, '')] as const;
       }),
     );
-  const [values, tried] = [split('override'), split('tune')];
-  return [...new Set([...declared.keys(), ...values.keys(), ...tried.keys()])].map((name) => ({
+  const [values, candidates] = [split('override'), split('tune')];
+  return [...new Set([...declared.keys(), ...values.keys(), ...candidates.keys()])].map((name) => ({
     name,
-    usual: declared.get(name),
+    defaultValue: declared.get(name),
     value: values.get(name) ?? '',
-    tried: tried.get(name) ?? '',
+    candidates: candidates.get(name) ?? '',
   }));
 }
 
 /** Returns the source with a new value, or new values to try, of an override. An empty value removes the line. */
 export function withOverride(source: string, key: 'override' | 'tune', name: string, value: string): string {
-  const kept = overridesOf(source)
+  const nonEmpty = overridesOf(source)
     .map((one) =>
       one.name === name
         ? { name, text: value }
-        : { name: one.name, text: key === 'tune' ? one.tried : one.value },
+        : { name: one.name, text: key === 'tune' ? one.candidates : one.value },
     )
     .filter(({ text }) => text.trim() !== '');
   return withDirectives(
     source,
     key,
-    kept.map((one) => `${one.name} = ${one.text}`),
+    nonEmpty.map((one) => `${one.name} = ${one.text}`),
   );
 }
 
@@ -102,19 +102,19 @@ export function registrationOf(
 ): { readonly registration: Registration } | { readonly faults: readonly Diagnostic[] } {
   const header = readHeader(source.split('\n'));
   const faults = header.faults.map(({ line = 1, column = 1, length = 1, message }) =>
-    fault(message, { line, column, length }),
+    faultAt(message, { line, column, length }),
   );
   const { name, dispatch, entry_point: entry, overrides, tunables, requires, dtypes, places } = header;
   if (header.op !== undefined && header.op !== op)
     faults.push(
-      fault(
+      faultAt(
         `the workbench is open for ${op}: choose ${header.op} there, or write ${op} here`,
         places.get('op'),
       ),
     );
-  if (name === undefined && !places.has('name')) faults.push(fault('no name: write `//! name: my_kernel`'));
+  if (name === undefined && !places.has('name')) faults.push(faultAt('no name: write `//! name: my_kernel`'));
   if (dispatch === undefined && !places.has('dispatch'))
-    faults.push(fault('no dispatch: write `//! dispatch: tokens`'));
+    faults.push(faultAt('no dispatch: write `//! dispatch: tokens`'));
   if (faults.length > 0 || name === undefined || dispatch === undefined) return { faults };
   return {
     registration: {
@@ -132,7 +132,7 @@ export function registrationOf(
   };
 }
 
-const fault = (message: string, { line = 1, column = 1, length = 1 } = {}): Diagnostic => ({
+const faultAt = (message: string, { line = 1, column = 1, length = 1 } = {}): Diagnostic => ({
   line,
   column,
   endColumn: column + length,

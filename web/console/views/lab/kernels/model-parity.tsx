@@ -1,13 +1,13 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
-import { api, held } from '../../../api/client.ts';
+import { api, unwrap } from '../../../api/client.ts';
 import type { components } from '../../../api/schema.d.ts';
 import { Badge, Button, Facts, FaultNote, Field, Loading, Panel, Table } from '../../../parts/index.tsx';
 import css from './kernels.module.css';
-import { asPart, figure, ParityMap } from './parity-map.tsx';
+import { formatLimitShare, formatError, ParityHeatMap } from './parity-map.tsx';
 
 type Mode = components['schemas']['ParityMode'];
-type Outcome = components['schemas']['ParityRunResult'];
+type ParityRunResult = components['schemas']['ParityRunResult'];
 
 /** Parity settings, and a parity run of the bound kernels on the live graph. */
 export function ModelParity() {
@@ -18,7 +18,7 @@ export function ModelParity() {
       const controller = new AbortController();
       running.current = controller;
       try {
-        return await held(api.POST('/lab/v1/parity/run', { signal: controller.signal }));
+        return await unwrap(api.POST('/lab/v1/parity/run', { signal: controller.signal }));
       } catch (error) {
         if (controller.signal.aborted) return undefined;
         throw error;
@@ -37,22 +37,22 @@ export function ModelParity() {
         </>
       }
     >
-      <ModeForm />
+      <ParityModeForm />
       <div role="status">
         {run.isPending &&
           'The run waits for running completions, then compares each bound component and the logits.'}
       </div>
       {run.error && <FaultNote error={run.error} />}
-      {run.data && <ParityOutcome outcome={run.data} />}
+      {run.data && <ParityResultView result={run.data} />}
     </Panel>
   );
 }
 
-function ParityOutcome({ outcome }: { outcome: Outcome }) {
-  const { components: rows, logits, ok, seed, mode, tolerance_scale: scale } = outcome;
+function ParityResultView({ result }: { result: ParityRunResult }) {
+  const { components: rows, logits, ok, seed, mode, tolerance_scale: scale } = result;
   const cells = rows.map(({ id, nmse, nmse_limit: limit }) => {
-    const part = nmse === null || nmse > 1e300 ? Number.POSITIVE_INFINITY : nmse / limit;
-    return { of: id, part, said: `NMSE ${figure(nmse)}, ${asPart(part)} of the limit` };
+    const limitShare = nmse === null || nmse > 1e300 ? Number.POSITIVE_INFINITY : nmse / limit;
+    return { name: id, limitShare, text: `NMSE ${formatError(nmse)}, ${formatLimitShare(limitShare)} of the limit` };
   });
   return (
     <>
@@ -64,14 +64,14 @@ function ParityOutcome({ outcome }: { outcome: Outcome }) {
       </p>
       <Facts
         facts={[
-          ['KL of the logits', `${figure(logits.kl)} nats, mean over ${logits.positions} positions`],
-          ['Same top token', asPart(logits.top1_agreement)],
+          ['KL of the logits', `${formatError(logits.kl)} nats, mean over ${logits.positions} positions`],
+          ['Same top token', formatLimitShare(logits.top1_agreement)],
           ['Mode', `${mode}${scale === 1 ? '' : `, tolerance scale ${scale}`}, seed ${seed}`],
         ]}
       />
       {rows.length > 0 && (
         <>
-          <ParityMap label="Error by component" lines={[{ name: 'Error', cells }]} />
+          <ParityHeatMap label="Error by component" rows={[{ name: 'Error', cells }]} />
           <Table
             caption="Parity by component"
             rows={rows}
@@ -84,9 +84,9 @@ function ParityOutcome({ outcome }: { outcome: Outcome }) {
               },
               { key: 'id', head: 'Component', cell: ({ id }) => <code>{id}</code> },
               { key: 'kernel', head: 'Kernel', cell: ({ kernel }) => kernel },
-              { key: 'nmse', head: 'NMSE', number: true, cell: ({ nmse }) => figure(nmse) },
-              { key: 'limit', head: 'Limit', number: true, cell: (row) => figure(row.nmse_limit) },
-              { key: 'abs', head: 'Max abs', number: true, cell: (row) => figure(row.max_abs) },
+              { key: 'nmse', head: 'NMSE', number: true, cell: ({ nmse }) => formatError(nmse) },
+              { key: 'limit', head: 'Limit', number: true, cell: (row) => formatError(row.nmse_limit) },
+              { key: 'abs', head: 'Max abs', number: true, cell: (row) => formatError(row.max_abs) },
             ]}
           />
         </>
@@ -95,27 +95,27 @@ function ParityOutcome({ outcome }: { outcome: Outcome }) {
   );
 }
 
-function ModeForm() {
-  const now = useQuery({ queryKey: ['lab', 'parity'], queryFn: () => held(api.GET('/lab/v1/parity')) });
-  if (now.error) return <FaultNote error={now.error} retry={() => void now.refetch()} />;
-  if (!now.data) return <Loading what="the parity mode" />;
-  return <ModeFields key={JSON.stringify(now.data)} now={now.data} changed={() => void now.refetch()} />;
+function ParityModeForm() {
+  const current = useQuery({ queryKey: ['lab', 'parity'], queryFn: () => unwrap(api.GET('/lab/v1/parity')) });
+  if (current.error) return <FaultNote error={current.error} retry={() => void current.refetch()} />;
+  if (!current.data) return <Loading what="the parity mode" />;
+  return <ParityModeFields key={JSON.stringify(current.data)} current={current.data} onChange={() => void current.refetch()} />;
 }
 
-function ModeFields({ now, changed }: { now: Mode; changed: () => void }) {
-  const [mode, setMode] = useState(now.mode);
-  const [scale, setScale] = useState(String(now.tolerance_scale ?? ''));
-  const [seed, setSeed] = useState(String(now.seed ?? ''));
-  const wanted: Mode = {
+function ParityModeFields({ current, onChange }: { current: Mode; onChange: () => void }) {
+  const [mode, setMode] = useState(current.mode);
+  const [scale, setScale] = useState(String(current.tolerance_scale ?? ''));
+  const [seed, setSeed] = useState(String(current.seed ?? ''));
+  const edited: Mode = {
     mode,
     ...(scale.trim() === '' ? {} : { tolerance_scale: Number(scale) }),
     ...(seed.trim() === '' ? {} : { seed: Number(seed) }),
   };
   const save = useMutation({
-    mutationFn: () => held(api.PUT('/lab/v1/parity', { body: wanted })),
-    onSuccess: changed,
+    mutationFn: () => unwrap(api.PUT('/lab/v1/parity', { body: edited })),
+    onSuccess: onChange,
   });
-  const isSame = JSON.stringify(wanted) === JSON.stringify({ ...now });
+  const isSame = JSON.stringify(edited) === JSON.stringify({ ...current });
   return (
     <form
       className={css['line']}

@@ -1,5 +1,5 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { api, held } from '../../../api/client.ts';
+import { api, unwrap } from '../../../api/client.ts';
 import type { components } from '../../../api/schema.d.ts';
 
 export type Parts = components['schemas']['LabParts'];
@@ -27,20 +27,20 @@ export interface Op {
 }
 
 export const useParts = () =>
-  useQuery({ queryKey: ['lab', 'parts'], queryFn: () => held(api.GET('/lab/v1/parts')) });
+  useQuery({ queryKey: ['lab', 'parts'], queryFn: () => unwrap(api.GET('/lab/v1/parts')) });
 
 export const useOps = () =>
   useQuery({
     queryKey: ['lab', 'ops'],
-    queryFn: async () => (await held(api.GET('/lab/v1/ops'))).ops as unknown as readonly Op[],
+    queryFn: async () => (await unwrap(api.GET('/lab/v1/ops'))).ops as unknown as readonly Op[],
     staleTime: 60_000,
   });
 
 export const fetchStub = (op: string, target: string) =>
-  held(api.GET('/lab/v1/ops/{op}/stub', { params: { path: { op }, query: { target } } }));
+  unwrap(api.GET('/lab/v1/ops/{op}/stub', { params: { path: { op }, query: { target } } }));
 
 /** Refreshes all lab queries after a kernel was registered, bound or unbound. */
-export function useRefresh(): () => Promise<void> {
+export function useRefreshLab(): () => Promise<void> {
   const queries = useQueryClient();
   return async () => {
     // A response in flight from before the change would be taken for the new one.
@@ -53,7 +53,7 @@ export function useRefresh(): () => Promise<void> {
 export const slotOf = (id: string): string => id.replace(/^layers\.\d+\./, 'layers.*.');
 
 /** Summarizes components by slot: `layers.*.attn.norm (4), output.norm`. */
-export function summed(ids: readonly string[]): string {
+export function summarizeComponents(ids: readonly string[]): string {
   const counts = Map.groupBy(ids, slotOf);
   return [...counts]
     .map(([slot, { length, 0: only }]) => (length === 1 ? only : `${slot} (${length})`))

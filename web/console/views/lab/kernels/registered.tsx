@@ -1,7 +1,7 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
-import { api, Fault, held } from '../../../api/client.ts';
+import { api, Fault, unwrap } from '../../../api/client.ts';
 import {
   Badge,
   Button,
@@ -14,50 +14,50 @@ import {
   Row,
   Table,
 } from '../../../parts/index.tsx';
-import { BindTo } from './bind-to.tsx';
-import { isChanged, keepDraft, readDraft, type Sent, sentOf } from './drafts.ts';
+import { BindForm } from './bind-to.tsx';
+import { isChanged, saveDraft, readDraft, type SentKernel, findSentKernel } from './drafts.ts';
 import css from './kernels.module.css';
-import { type Kernel, summed, useParts, useRefresh } from './queries.ts';
+import { type Kernel, summarizeComponents, useParts, useRefreshLab } from './queries.ts';
 
-const tones = { accepted: 'good', unverified: 'warn', rejected: 'bad', quarantined: 'bad' } as const;
+const stateTones = { accepted: 'good', unverified: 'warn', rejected: 'bad', quarantined: 'bad' } as const;
 
 /**
  * Kernels registered since the host started, and where they are bound. @param props.opened called when a kernel's
  * source was put into the workbench
  */
-export function Registered({ opened }: { opened: (op: string) => void }) {
+export function RegisteredKernels({ onOpened }: { onOpened: (op: string) => void }) {
   const parts = useParts();
-  const refresh = useRefresh();
+  const refresh = useRefreshLab();
   const [, navigate] = useLocation();
   const [binding, setBinding] = useState<string>();
-  const [asked, setAsked] = useState<{ kernel: Kernel; sent: Sent }>();
+  const [replaceCandidate, setReplaceCandidate] = useState<{ kernel: Kernel; sent: SentKernel }>();
   const unbind = useMutation({
-    mutationFn: () => held(api.DELETE('/lab/v1/bindings')),
+    mutationFn: () => unwrap(api.DELETE('/lab/v1/bindings')),
     onSettled: refresh,
   });
   if (parts.error) return <FaultNote error={parts.error} retry={() => void parts.refetch()} />;
   if (!parts.data) return <Loading what="the registered kernels" />;
   const { components, kernels } = parts.data;
-  const runs = (name: string) => components.filter(({ kernel }) => kernel === name).map(({ id }) => id);
+  const componentsOf = (name: string) => components.filter(({ kernel }) => kernel === name).map(({ id }) => id);
   const names = new Set(kernels.map(({ name }) => name));
   const bound = components.filter(({ kernel }) => names.has(kernel)).length;
-  const open = ({ op }: Kernel, { source, report }: Sent) => {
+  const openInWorkbench = ({ op }: Kernel, { source, report }: SentKernel) => {
     const draft = readDraft(op);
-    keepDraft(op, {
+    saveDraft(op, {
       source,
       stub: draft?.stub ?? '',
       target: draft?.target ?? 'plain',
       checked: { source, report },
     });
-    setAsked(undefined);
-    opened(op);
+    setReplaceCandidate(undefined);
+    onOpened(op);
     navigate(`/console/lab/kernels/${op}`);
   };
-  const askedOpen = (kernel: Kernel, sent: Sent) => {
+  const openOrConfirm = (kernel: Kernel, sent: SentKernel) => {
     const draft = readDraft(kernel.op);
     if (draft && isChanged(draft) && draft.source !== sent.source && draft.source !== draft.checked?.source)
-      setAsked({ kernel, sent });
-    else open(kernel, sent);
+      setReplaceCandidate({ kernel, sent });
+    else openInWorkbench(kernel, sent);
   };
   return (
     <Panel
@@ -94,12 +94,12 @@ export function Registered({ opened }: { opened: (op: string) => void }) {
               head: 'Verdict',
               cell: (kernel) => (
                 <>
-                  <Badge tone={tones[kernel.state]}>{kernel.state}</Badge>
-                  <Why kernel={kernel} />
+                  <Badge tone={stateTones[kernel.state]}>{kernel.state}</Badge>
+                  <StateReason kernel={kernel} />
                 </>
               ),
             },
-            { key: 'runs', head: 'Components', cell: ({ name }) => summed(runs(name)) || 'none' },
+            { key: 'runs', head: 'Components', cell: ({ name }) => summarizeComponents(componentsOf(name)) || 'none' },
             {
               key: 'digest',
               head: 'Digest',
@@ -109,13 +109,13 @@ export function Registered({ opened }: { opened: (op: string) => void }) {
               key: 'do',
               head: 'Actions',
               cell: (kernel) => {
-                const sent = sentOf(kernel.digest);
+                const sent = findSentKernel(kernel.digest);
                 return (
                   <Row>
                     {sent && (
                       <Button
                         aria-label={`Open ${kernel.name} in the workbench`}
-                        onClick={() => askedOpen(kernel, sent)}
+                        onClick={() => openOrConfirm(kernel, sent)}
                       >
                         Open
                       </Button>
@@ -134,23 +134,23 @@ export function Registered({ opened }: { opened: (op: string) => void }) {
       )}
       <Dialog
         title={`Bind ${binding ?? ''}`}
-        open={binding !== undefined}
-        close={() => setBinding(undefined)}
+        isOpen={binding !== undefined}
+        onClose={() => setBinding(undefined)}
       >
-        {binding !== undefined && <BindTo kernel={binding} />}
+        {binding !== undefined && <BindForm kernel={binding} />}
         <Row>
           <Button onClick={() => setBinding(undefined)}>Close</Button>
         </Row>
       </Dialog>
       <Confirm
-        title={`Replace your draft for ${asked?.kernel.op ?? ''}?`}
-        open={asked !== undefined}
+        title={`Replace your draft for ${replaceCandidate?.kernel.op ?? ''}?`}
+        isOpen={replaceCandidate !== undefined}
         action="Replace"
-        close={() => setAsked(undefined)}
-        confirm={() => asked && open(asked.kernel, asked.sent)}
+        onClose={() => setReplaceCandidate(undefined)}
+        onConfirm={() => replaceCandidate && openInWorkbench(replaceCandidate.kernel, replaceCandidate.sent)}
       >
         <p>
-          The workbench has an unregistered draft for this op. The source of {asked?.kernel.name} replaces it.
+          The workbench has an unregistered draft for this op. The source of {replaceCandidate?.kernel.name} replaces it.
         </p>
       </Confirm>
     </Panel>
@@ -158,27 +158,27 @@ export function Registered({ opened }: { opened: (op: string) => void }) {
 }
 
 /** Why a kernel cannot run: the first gate error seen in this tab, or the reason of its quarantine. */
-function Why({ kernel: { name, state, digest } }: { kernel: Kernel }) {
-  const isBarred = state === 'quarantined';
+function StateReason({ kernel: { name, state, digest } }: { kernel: Kernel }) {
+  const isQuarantined = state === 'quarantined';
   // The list has no reason, but the refusal to bind has. The glob matches no component, so nothing can be bound.
   const refusal = useQuery({
     queryKey: ['lab-quarantine', digest],
-    enabled: isBarred,
+    enabled: isQuarantined,
     staleTime: Number.POSITIVE_INFINITY,
     queryFn: async () => {
       const body = { kernel: name, components: ['none.to.bind'] };
       try {
-        await held(api.POST('/lab/v1/bindings', { body }));
+        await unwrap(api.POST('/lab/v1/bindings', { body }));
       } catch (error) {
         if (error instanceof Fault && error.code === 'not_bindable') return error.message;
       }
       return 'The device or the host was lost while this kernel was bound. It cannot be bound again.';
     },
   });
-  if (isBarred) return <div className={css['why']}>{refusal.data}</div>;
+  if (isQuarantined) return <div className={css['why']}>{refusal.data}</div>;
   if (state === 'unverified')
     return <div className={css['why']}>Compiled, not compared: parity was off.</div>;
-  const first = sentOf(digest)
+  const first = findSentKernel(digest)
     ?.report.stages.flatMap(({ stage, findings }) => findings.map((finding) => ({ ...finding, stage })))
     .find(({ severity }) => severity === 'error');
   if (state !== 'rejected' || !first) return null;

@@ -1,79 +1,79 @@
 import { useMutation } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
-import { api, held } from '../../../api/client.ts';
+import { api, unwrap } from '../../../api/client.ts';
 import { CodeEditor, type Diagnostic } from '../../../parts/code-editor.tsx';
 import { Button, Confirm, Field, FaultNote, Loading, Panel, Row } from '../../../parts/index.tsx';
-import { BindTo } from './bind-to.tsx';
-import { type Draft, isChanged, keepDraft, keepSent, readDraft, type Report } from './drafts.ts';
+import { BindForm } from './bind-to.tsx';
+import { type Draft, isChanged, saveDraft, saveSentKernel, readDraft, type Report } from './drafts.ts';
 import { GateReport, verdictOf } from './gate-report.tsx';
 import css from './kernels.module.css';
 import { ManifestFields } from './manifest-fields.tsx';
 import { directives, type Registration, registrationOf, withDirectives } from './manifest.ts';
 import { OpFacts } from './op-facts.tsx';
-import { fetchStub, type Op, useRefresh } from './queries.ts';
+import { fetchStub, type Op, useRefreshLab } from './queries.ts';
 
 /** Editor for the kernel of an op, with manifest fields and gate report. Remounted for each op. */
 export function Workbench({ op }: { op: Op }) {
   const [draft, setDraft] = useState(() => readDraft(op.op));
-  const [inline, setInline] = useState<readonly Diagnostic[]>(() => stillTrue(draft));
+  const [diagnostics, setDiagnostics] = useState<readonly Diagnostic[]>(() => currentDiagnostics(draft));
   const [goTo, setGoTo] = useState<{ line: number; column: number }>();
-  const [asked, setAsked] = useState<string>();
+  const [confirmTarget, setConfirmTarget] = useState<string>();
   const latest = useRef(draft);
-  const report = useRef<HTMLDivElement>(null);
-  const keep = (next: Draft) => {
+  const reportElement = useRef<HTMLDivElement>(null);
+  const updateDraft = (next: Draft) => {
     latest.current = next;
     setDraft(next);
-    keepDraft(op.op, next);
+    saveDraft(op.op, next);
   };
-  const begin = useMutation({
+  const loadStub = useMutation({
     mutationFn: (target: string) => fetchStub(op.op, target),
     onSuccess: ({ source: text, target }) => {
       const source = withDirectives(text, 'name', [`my_${op.op}`]);
-      setInline([]);
-      keep({ source, stub: source, target });
+      setDiagnostics([]);
+      updateDraft({ source, stub: source, target });
     },
   });
-  const { mutate: start } = begin;
+  const { mutate: startFromStub } = loadStub;
   const isNew = draft === undefined;
   useEffect(() => {
-    if (isNew) start(op.targets[0] ?? 'plain');
-  }, [isNew, start, op]);
+    if (isNew) startFromStub(op.targets[0] ?? 'plain');
+  }, [isNew, startFromStub, op]);
   const startFrom = (target: string) => {
-    if (draft && isChanged(draft)) setAsked(target);
-    else start(target);
+    if (draft && isChanged(draft)) setConfirmTarget(target);
+    else startFromStub(target);
   };
 
-  const gate = useGate((registration, found) => {
+  const gate = useGate((registration, gateReport) => {
     const { source } = registration;
     const now = latest.current;
     if (!now) return;
-    keep({ ...now, checked: { source, report: found } });
-    setInline(now.source === source ? diagnosticsOf(found) : []);
+    updateDraft({ ...now, checked: { source, report: gateReport } });
+    setDiagnostics(now.source === source ? diagnosticsOf(gateReport) : []);
   });
   const check = () => {
     if (!draft || gate.isBusy) return;
-    const made = registrationOf(draft.source, op.op);
-    if ('faults' in made) {
-      setInline(made.faults);
-      const [first] = made.faults;
+    const parsed = registrationOf(draft.source, op.op);
+    if ('faults' in parsed) {
+      setDiagnostics(parsed.faults);
+      const [first] = parsed.faults;
       if (first) setGoTo({ line: first.line, column: first.column });
       return;
     }
-    gate.send(made.registration);
+    gate.send(parsed.registration);
   };
 
   if (!draft)
-    return begin.error ? (
-      <FaultNote error={begin.error} retry={() => start('plain')} />
+    return loadStub.error ? (
+      <FaultNote error={loadStub.error} retry={() => startFromStub('plain')} />
     ) : (
       <Loading what="the stub" />
     );
   const edit = (source: string) => {
-    keep({ ...(latest.current ?? draft), source });
+    updateDraft({ ...(latest.current ?? draft), source });
     // Reported manifest faults are updated while the user corrects them.
-    if (faults > 0) setInline(faultsOf(registrationOf(source, op.op)));
+    if (faultCount > 0) setDiagnostics(faultsOf(registrationOf(source, op.op)));
   };
-  const faults = inline.filter(({ source }) => source === 'manifest').length;
+  const faultCount = diagnostics.filter(({ source }) => source === 'manifest').length;
   const { checked } = draft;
   return (
     <>
@@ -81,7 +81,7 @@ export function Workbench({ op }: { op: Op }) {
         title={`Kernel for ${op.op}`}
         tools={
           <>
-            <Button onClick={() => startFrom(draft.target)} busy={begin.isPending}>
+            <Button onClick={() => startFrom(draft.target)} busy={loadStub.isPending}>
               Reset to the stub
             </Button>
             {gate.isBusy && <Button onClick={gate.stop}>Stop the check</Button>}
@@ -92,7 +92,7 @@ export function Workbench({ op }: { op: Op }) {
         }
       >
         <OpFacts op={op} />
-        {begin.error && <FaultNote error={begin.error} />}
+        {loadStub.error && <FaultNote error={loadStub.error} />}
         <div className={css['bench']}>
           <div className={css['side']}>
             <CodeEditor
@@ -100,7 +100,7 @@ export function Workbench({ op }: { op: Op }) {
               language="wgsl"
               value={draft.source}
               onChange={edit}
-              diagnostics={inline}
+              diagnostics={diagnostics}
               onRun={check}
               lines={26}
               goTo={goTo}
@@ -114,11 +114,11 @@ export function Workbench({ op }: { op: Op }) {
                 )}
                 {gate.isBusy &&
                   'The gate is checking the kernel. A kernel that does not finish is stopped after 20 s.'}
-                {faults > 0 &&
-                  `Nothing was sent: ${faults} of the //! lines ${faults === 1 ? 'is' : 'are'} invalid, as marked in the source.`}
+                {faultCount > 0 &&
+                  `Nothing was sent: ${faultCount} of the //! lines ${faultCount === 1 ? 'is' : 'are'} invalid, as marked in the source.`}
               </div>
               {checked && !gate.isBusy && (
-                <Button onClick={() => report.current?.focus()}>Go to the report</Button>
+                <Button onClick={() => reportElement.current?.focus()}>Go to the report</Button>
               )}
             </Row>
           </div>
@@ -145,27 +145,27 @@ export function Workbench({ op }: { op: Op }) {
         {gate.error !== null && <FaultNote error={gate.error} />}
       </Panel>
       {checked && (
-        <div ref={report} tabIndex={-1}>
+        <div ref={reportElement} tabIndex={-1}>
           <GateReport report={checked.report} isStale={checked.source !== draft.source} goTo={setGoTo} />
         </div>
       )}
       {checked?.report.accepted && (
         <Panel title={`Bind ${checked.report.kernel}`}>
-          <BindTo kernel={checked.report.kernel} globs={directives(checked.source, 'bind')} />
+          <BindForm kernel={checked.report.kernel} globs={directives(checked.source, 'bind')} />
         </Panel>
       )}
       <Confirm
         title="Replace your draft?"
-        open={asked !== undefined}
+        isOpen={confirmTarget !== undefined}
         action="Replace"
-        close={() => setAsked(undefined)}
-        confirm={() => {
-          if (asked !== undefined) start(asked);
-          setAsked(undefined);
+        onClose={() => setConfirmTarget(undefined)}
+        onConfirm={() => {
+          if (confirmTarget !== undefined) startFromStub(confirmTarget);
+          setConfirmTarget(undefined);
         }}
       >
         <p>
-          The stub ({asked}) replaces your draft for {op.op}. You can undo this in the editor until you leave
+          The stub ({confirmTarget}) replaces your draft for {op.op}. You can undo this in the editor until you leave
           the page.
         </p>
       </Confirm>
@@ -174,8 +174,8 @@ export function Workbench({ op }: { op: Op }) {
 }
 
 /** Sends kernels to the gate, one at a time; a check is aborted on unmount. */
-function useGate(done: (registration: Registration, report: Report) => void) {
-  const refresh = useRefresh();
+function useGate(onDone: (registration: Registration, report: Report) => void) {
+  const refresh = useRefreshLab();
   const running = useRef<AbortController>(null);
   useEffect(() => () => running.current?.abort(), []);
   const { mutate, isPending, error } = useMutation({
@@ -184,9 +184,9 @@ function useGate(done: (registration: Registration, report: Report) => void) {
       running.current = controller;
       const { signal } = controller;
       try {
-        const report = await held(api.POST('/lab/v1/kernels', { body: registration, signal }));
-        keepSent({ source: registration.source, report });
-        done(registration, report);
+        const report = await unwrap(api.POST('/lab/v1/kernels', { body: registration, signal }));
+        saveSentKernel({ source: registration.source, report });
+        onDone(registration, report);
       } catch (failure) {
         if (!signal.aborted) throw failure;
       }
@@ -197,7 +197,7 @@ function useGate(done: (registration: Registration, report: Report) => void) {
   return { send: mutate, isBusy: isPending, error, stop: () => running.current?.abort() };
 }
 
-const faultsOf = (made: ReturnType<typeof registrationOf>) => ('faults' in made ? made.faults : []);
+const faultsOf = (parsed: ReturnType<typeof registrationOf>) => ('faults' in parsed ? parsed.faults : []);
 
 /** Findings that have a position, for the editor. */
 const diagnosticsOf = ({ stages }: Report): readonly Diagnostic[] =>
@@ -219,5 +219,5 @@ const diagnosticsOf = ({ stages }: Report): readonly Diagnostic[] =>
   );
 
 /** Diagnostics of the last check, if the source has not changed since. */
-const stillTrue = (draft: Draft | undefined): readonly Diagnostic[] =>
+const currentDiagnostics = (draft: Draft | undefined): readonly Diagnostic[] =>
   draft?.checked?.source === draft?.source && draft?.checked ? diagnosticsOf(draft.checked.report) : [];
