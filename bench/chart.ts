@@ -105,7 +105,9 @@ function line(
     const anchor = isRightHalf ? 'text-anchor="end"' : '';
     return (
       `<circle cx="${left(x)}" cy="${top(y)}" r="3.5" fill="${color}"/>` +
-      (label === undefined ? '' : text(label, left(x) + (isRightHalf ? -9 : 9), top(y) + (below ? 17 : -8), anchor))
+      (label === undefined
+        ? ''
+        : text(label, left(x) + (isRightHalf ? -9 : 9), top(y) + (below ? 17 : -8), anchor))
     );
   });
   return `<path d="${path}" fill="none" stroke="${color}" stroke-width="2"${dash}/>${marks.join('')}`;

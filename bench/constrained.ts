@@ -93,7 +93,9 @@ for (let round = 0; round <= rounds; round++) {
 }
 const base = rates.get('none')!;
 for (const [name, all] of rates) {
-  const ratios = all.map((decodeTokensPerSecond, round) => decodeTokensPerSecond / base[round]!).sort((a, b) => a - b);
+  const ratios = all
+    .map((decodeTokensPerSecond, round) => decodeTokensPerSecond / base[round]!)
+    .sort((a, b) => a - b);
   // Order statistics around the median that form its 95 % interval.
   const halfWidth = Math.ceil(0.98 * Math.sqrt(ratios.length));
   const middle = (ratios.length - 1) / 2;

@@ -56,7 +56,12 @@ export function figuresOf({ adapter, models, overhead, startUp }: MeasuredReport
   for (const model of models) {
     const { model: name, prefix } = model;
     const streamRate = (count: number) => model.streams.find((one) => one.streams === count)?.tokensPerSecond;
-    add(`${name} 8 streams t/s`, { ours: streamRate(8), peer: streamRate(1) }, 'at least', goalOf(goals.streams));
+    add(
+      `${name} 8 streams t/s`,
+      { ours: streamRate(8), peer: streamRate(1) },
+      'at least',
+      goalOf(goals.streams),
+    );
     if (prefix) {
       const values = { ours: prefix.repeatedMs, peer: prefix.coldMs };
       add(

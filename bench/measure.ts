@@ -14,7 +14,7 @@ import { memoryOver } from './memory.ts';
 import type { BenchModel } from './models.ts';
 import { type StepFigures, traceStep } from './nodes.ts';
 import type { ContextFigures, LoadFigures, ModelFigures } from './report.ts';
-import { watchOtherLoad } from './others.ts';
+import { watchOtherLoad } from './cpu-load.ts';
 import { benchPlatform } from './platform.ts';
 import { measurePrefix } from './prefix.ts';
 import { median, roundFigure } from './statistics.ts';

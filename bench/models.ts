@@ -132,7 +132,12 @@ export async function findModel(nameOrPath: string): Promise<BenchModel> {
   if (nameOrPath === 'tiny') return { name: 'tiny', path: embedded, randomWeights: false };
   const namedShape = shapeAndType(nameOrPath);
   if (namedShape) {
-    return { name: nameOrPath, path: await generateModel(nameOrPath, namedShape), randomWeights: true, shape: namedShape };
+    return {
+      name: nameOrPath,
+      path: await generateModel(nameOrPath, namedShape),
+      randomWeights: true,
+      shape: namedShape,
+    };
   }
   if (await exists(nameOrPath)) {
     return { name: basename(nameOrPath, '.gguf'), path: nameOrPath, randomWeights: false };

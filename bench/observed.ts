@@ -17,23 +17,23 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { type Engine, loadEngine } from '../src/engine/index.ts';
 import { ObserveFeed } from '../src/feed/index.ts';
-import { openGatewayDatabase } from '../src/gateway/cli/open-books.ts';
-import { GatewayFile } from '../src/gateway/config/file.ts';
+import { openGatewayDatabase } from '../src/gateway/cli/gateway-database.ts';
+import { GatewayFile } from '../src/gateway/config/gateway-file.ts';
 import { openGateway } from '../src/gateway/open.ts';
 import { loopbackAccess } from '../src/planes/access.ts';
 import { createApp } from '../src/http/app.ts';
 import { createHostPlanes } from '../src/planes/mount.ts';
 import { Resident } from '../src/planes/resident.ts';
-import { ServedCounters } from '../src/planes/served.ts';
-import { Recorder } from '../src/recorder/open.ts';
+import { ServedCounters } from '../src/planes/served-counters.ts';
+import { Recorder } from '../src/recorder/recorder.ts';
 import { Store } from '../src/store/index.ts';
 import { Metrics } from '../src/telemetry/metrics.ts';
-import { noopTracer, Tracer } from '../src/watch/index.ts';
+import { noopTracer, Tracer } from '../src/tracing/index.ts';
 import { storeAt } from '../test/support/model-store.ts';
 import { ScriptedEngine } from '../test/support/scripted-engine.ts';
 import { benchConfig } from './gateway/contestants.ts';
 import { startMockProvider } from './gateway/mock-provider.ts';
-import { ownCpuMs } from './others.ts';
+import { ownCpuMs } from './cpu-load.ts';
 import { benchPlatform } from './platform.ts';
 import { median, medianInterval } from './statistics.ts';
 import { digits, table } from './table.ts';
@@ -98,7 +98,10 @@ async function sendRequest(
   headers: Readonly<Record<string, string>>,
   expected: RegExp,
 ): Promise<void> {
-  const body = JSON.stringify({ messages: [{ role: 'user', content: 'Tell me of the river.' }], ...bodyMembers });
+  const body = JSON.stringify({
+    messages: [{ role: 'user', content: 'Tell me of the river.' }],
+    ...bodyMembers,
+  });
   const response = await app.request(`http://localhost${path}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...headers },
@@ -186,7 +189,12 @@ const workCpuMs = async () => {
   return ms - (await provider.cpuMs());
 };
 const subjects: Subject[] = [
-  { name: 'embedded model, 32 tokens', ask: askCompletions(engine, 32, /./), requestsPerTurn: 5, timedBy: 'clock' },
+  {
+    name: 'embedded model, 32 tokens',
+    ask: askCompletions(engine, 32, /./),
+    requestsPerTurn: 5,
+    timedBy: 'clock',
+  },
   {
     name: 'planes alone, 64 tokens',
     ask: askCompletions(new ScriptedEngine({ answer: () => words }), 100, /word0/),

@@ -9,9 +9,9 @@ import { hostGuard } from '../src/http/host-guard.ts';
 import { listen } from '../src/http/listen.ts';
 import { createHostPlanes } from '../src/planes/mount.ts';
 import { Resident } from '../src/planes/resident.ts';
-import { ServedCounters } from '../src/planes/served.ts';
-import { Tracer } from '../src/watch/index.ts';
-import { ownCpuMs } from './others.ts';
+import { ServedCounters } from '../src/planes/served-counters.ts';
+import { Tracer } from '../src/tracing/index.ts';
+import { ownCpuMs } from './cpu-load.ts';
 import { benchPlatform } from './platform.ts';
 import { storeAt } from '../test/support/model-store.ts';
 

@@ -124,7 +124,8 @@ function stepText(step: StepFigures): string {
 }
 
 function sumOthers(nodes: readonly NodeFigures[]): NodeFigures {
-  const sumOf = (valueOf: (node: NodeFigures) => number) => nodes.reduce((all, node) => all + valueOf(node), 0);
+  const sumOf = (valueOf: (node: NodeFigures) => number) =>
+    nodes.reduce((all, node) => all + valueOf(node), 0);
   return {
     node: `(${nodes.length} others)`,
     op: '',

@@ -96,7 +96,8 @@ async function compare(name: string, model: string, draft: string): Promise<void
       const order = round % 2 === 0 ? (['off', 'auto'] as const) : (['auto', 'off'] as const);
       for (const mode of order) times[mode].push(await timeAnswers(pair[mode], round * 10 + count, count));
     }
-    const tokensPerSecond = (list: readonly number[]) => ((count * answerTokens * 1000) / median(list)).toFixed(1);
+    const tokensPerSecond = (list: readonly number[]) =>
+      ((count * answerTokens * 1000) / median(list)).toFixed(1);
     const ratio = median(times.off.map((off, index) => off / times.auto[index]!));
     const { drafted: draftedTokens = 0, accepted = 0 } = pair.auto.stats().speculation.draft ?? {};
     console.log(
@@ -108,6 +109,9 @@ async function compare(name: string, model: string, draft: string): Promise<void
 }
 
 const pathOf = async (name: string) => (await findModel(name)).path;
-const [agreeingDraft, unrelatedDraft] = [await pathOf('agreeing-draft-q8_0'), await pathOf('foreign-draft-q8_0')];
+const [agreeingDraft, unrelatedDraft] = [
+  await pathOf('agreeing-draft-q8_0'),
+  await pathOf('foreign-draft-q8_0'),
+];
 await compare('a draft model that agrees', await pathOf('agreeing-135m-q8_0'), agreeingDraft);
 await compare('a draft model that never agrees', await pathOf('smollm2-135m-q8_0'), unrelatedDraft);

@@ -64,7 +64,8 @@ function preprocess(text: string, path: string, variant: Variant, includes: stri
       case 'include': {
         const includePath = /^"(.+)"$/.exec(argument)?.[1];
         if (!includePath) throw fail('expected //#include "path"');
-        if (active) includes.push(includePath.replace(/\$(\w+)/g, (_, name: string) => String(variant[name])));
+        if (active)
+          includes.push(includePath.replace(/\$(\w+)/g, (_, name: string) => String(variant[name])));
         return '';
       }
       default:

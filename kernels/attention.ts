@@ -40,7 +40,14 @@ export interface AttentionVariant extends Record<string, number | boolean | stri
 }
 
 /** Variants that `attentionTile` can select for large heads; with a window, only wide tiles. */
-const isLargeHeadVariant = ({ HEAD_DIM, TILE, GROUP, BIDIRECTIONAL, WINDOW, WIDE }: AttentionVariant): boolean =>
+const isLargeHeadVariant = ({
+  HEAD_DIM,
+  TILE,
+  GROUP,
+  BIDIRECTIONAL,
+  WINDOW,
+  WIDE,
+}: AttentionVariant): boolean =>
   !BIDIRECTIONAL && GROUP !== 7 && (WIDE || !WINDOW) && TILE * GROUP <= maxQueries(HEAD_DIM);
 
 /**

@@ -445,7 +445,10 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
     },
     ...productVariants.flatMap(([name, traits]) => {
       const nameOf = (verb: string) => (name.endsWith('_') ? `${name}${verb}` : `${verb}${name}`);
-      return [productContract(nameOf('matmul'), false, traits), productContract(nameOf('matvec'), true, traits)];
+      return [
+        productContract(nameOf('matmul'), false, traits),
+        productContract(nameOf('matvec'), true, traits),
+      ];
     }),
   ].map((contract: Contract) => [contract.op, contract]),
 );

@@ -43,10 +43,12 @@ export const deltaNet = defineKernel({
     { value_dim, value_heads }: { value_dim: number; value_heads: number } & Record<string, number>,
     dims,
   ) => [Math.ceil(value_dim / (COLUMNS * (WG / LANES))), value_heads, dims.sequenceRuns],
-  variants: cartesianProduct({ KEY: supportedDeltaKeyDims, lanes: [4, 8, 16, 32, 64, 0] }).map(({ KEY, lanes }) => ({
-    KEY,
-    ...lanesOf(lanes),
-  })),
+  variants: cartesianProduct({ KEY: supportedDeltaKeyDims, lanes: [4, 8, 16, 32, 64, 0] }).map(
+    ({ KEY, lanes }) => ({
+      KEY,
+      ...lanesOf(lanes),
+    }),
+  ),
 });
 
 export function chooseDeltaNet({ subgroupSize = 0 }: AdapterCaps, keyDim: number): DeltaNetVariant {

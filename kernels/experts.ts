@@ -1,5 +1,12 @@
 import type { Variant } from './assemble.ts';
-import { type AdapterCaps, ceilDiv, cartesianProduct, defineKernel, eraseVariant, type Kernel } from './define.ts';
+import {
+  type AdapterCaps,
+  ceilDiv,
+  cartesianProduct,
+  defineKernel,
+  eraseVariant,
+  type Kernel,
+} from './define.ts';
 import { formatNames } from './formats.ts';
 import type { MatmulFamily } from './matmul.ts';
 import { maxTileCount } from './route.ts';

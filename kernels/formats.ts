@@ -39,7 +39,11 @@ export const weightFormats = {
   MXFP4: { name: 'mxfp4', quantBytesPerBlock: 16, scaleGroup: { blocks: 4, bytes: 4 } },
   MLC_Q4F32: { name: 'mlc_q4f32', quantBytesPerBlock: 16, scaleGroup: { blocks: 1, bytes: 4 } },
   // Five blocks correspond to four MLC groups of 40 columns.
-  MLC_Q3F16: { name: 'mlc_q3f16', quantBytesPerBlock: 8, scaleGroup: { blocks: 5, bytes: 28, restartsEachRow: true } },
+  MLC_Q3F16: {
+    name: 'mlc_q3f16',
+    quantBytesPerBlock: 8,
+    scaleGroup: { blocks: 5, bytes: 28, restartsEachRow: true },
+  },
 } as const satisfies Record<string, WeightFormat>;
 
 export type FormatName = (typeof weightFormats)[keyof typeof weightFormats]['name'];
@@ -66,13 +70,18 @@ interface MatrixExtent {
 }
 
 /** Size in bytes of the `quants` of a matrix. */
-export const quantSizeBytes = ({ quantBytesPerBlock }: WeightFormat, { rows, blocks }: MatrixExtent): number =>
-  Math.ceil((rows * blocks * quantBytesPerBlock) / 16) * 16;
+export const quantSizeBytes = (
+  { quantBytesPerBlock }: WeightFormat,
+  { rows, blocks }: MatrixExtent,
+): number => Math.ceil((rows * blocks * quantBytesPerBlock) / 16) * 16;
 
 /** Size in bytes of the `scales` of a matrix; 0 for formats without scales. */
 export function scaleSizeBytes({ scaleGroup }: WeightFormat, { rows, blocks }: MatrixExtent): number {
   const { blocks: groupBlocks, bytes, restartsEachRow } = scaleGroup;
-  return bytes * (restartsEachRow ? rows * Math.ceil(blocks / groupBlocks) : Math.ceil((rows * blocks) / groupBlocks));
+  return (
+    bytes *
+    (restartsEachRow ? rows * Math.ceil(blocks / groupBlocks) : Math.ceil((rows * blocks) / groupBlocks))
+  );
 }
 
 /** Average size in bytes of 32 weights with their scales. */

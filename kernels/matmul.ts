@@ -1,5 +1,12 @@
 import type { Variant } from './assemble.ts';
-import { type AdapterCaps, ceilDiv, cartesianProduct, defineKernel, eraseVariant, type Kernel } from './define.ts';
+import {
+  type AdapterCaps,
+  ceilDiv,
+  cartesianProduct,
+  defineKernel,
+  eraseVariant,
+  type Kernel,
+} from './define.ts';
 import { formatNames } from './formats.ts';
 
 /** Flags of a product, see `wgsl/lib/matmul_params.wgsl`. The norm flags need SUBGROUPS and exclude each other. */

@@ -29,14 +29,19 @@ export const normAdd = defineKernel({
     ['scale', 'f32'],
   ],
   grid: (_variant, _params: Record<string, number>, dims) => [dims.tokens, 1, 1],
-  variants: cartesianProduct({ lanes: [4, 8, 16, 32, 64, 0], NEXT: [false, true] }).map(({ lanes, NEXT }) => ({
-    SUBGROUPS: lanes > 0,
-    WG: lanes || 128,
-    NEXT,
-  })),
+  variants: cartesianProduct({ lanes: [4, 8, 16, 32, 64, 0], NEXT: [false, true] }).map(
+    ({ lanes, NEXT }) => ({
+      SUBGROUPS: lanes > 0,
+      WG: lanes || 128,
+      NEXT,
+    }),
+  ),
 });
 
-export const chooseNormAdd = (caps: AdapterCaps, { writesNextNorm }: { writesNextNorm: boolean }): NormAddVariant => ({
+export const chooseNormAdd = (
+  caps: AdapterCaps,
+  { writesNextNorm }: { writesNextNorm: boolean },
+): NormAddVariant => ({
   ...rowLanes(caps),
   NEXT: writesNextNorm,
 });

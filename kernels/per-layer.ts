@@ -36,11 +36,13 @@ export const perLayerJoin = defineKernel({
     dims.tokens,
     1,
   ],
-  variants: cartesianProduct({ FORMAT: formatNames, lanes: [4, 8, 16, 32, 64, 0] }).map(({ FORMAT, lanes }) => ({
-    FORMAT,
-    SUBGROUPS: lanes > 0,
-    WG: lanes || 128,
-  })),
+  variants: cartesianProduct({ FORMAT: formatNames, lanes: [4, 8, 16, 32, 64, 0] }).map(
+    ({ FORMAT, lanes }) => ({
+      FORMAT,
+      SUBGROUPS: lanes > 0,
+      WG: lanes || 128,
+    }),
+  ),
 });
 
 export const choosePerLayerJoin = (caps: AdapterCaps, format: string): JoinVariant => ({

@@ -30,7 +30,7 @@ await gatewayMain({
   exit: (code) => process.exit(code),
   now: () => new Date(),
   async openDatabase(options) {
-    const { openGatewayDatabase } = await import('./gateway/cli/open-books.ts');
+    const { openGatewayDatabase } = await import('./gateway/cli/gateway-database.ts');
     return await openGatewayDatabase(options);
   },
   async serve(options) {

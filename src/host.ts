@@ -72,10 +72,14 @@ await main({
     const { createGrammarService } = await import('./grammar/index.ts');
     const { startGrammarThread } = await import('./platform/node-grammar.ts');
     const path = entryPath('grammar-worker');
-    return createGrammarService({ tokenizer, vocabSize: model.vocabSize, startWorker: () => startGrammarThread(path) });
+    return createGrammarService({
+      tokenizer,
+      vocabSize: model.vocabSize,
+      startWorker: () => startGrammarThread(path),
+    });
   },
   async pull(request) {
-    const { pull } = await import('./pull/index.ts');
+    const { pull } = await import('./pull/pull.ts');
     return await pull(request);
   },
 });

@@ -3,7 +3,7 @@
  * when a kernel hangs. The only argument is a part of the adapter's name.
  */
 import process from 'node:process';
-import { openGateDevice } from './lab/gate/open-bench.ts';
+import { openGateDevice } from './lab/gate/open-gate-device.ts';
 import type { FromChild, ToChild } from './lab/gate/protocol.ts';
 import { runGate } from './lab/gate/run-gate.ts';
 import { errorMessage } from './util/error-message.ts';

@@ -1,6 +1,6 @@
 /** Worker thread that reads SQLite for the observe plane. The plane terminates it when a statement takes too long. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { serveReads } from './observe/readers/serve.ts';
+import { serveReads } from './observe/readers/serve-reads.ts';
 import type { ReadRequest, ReaderThreadData } from './observe/readers/messages.ts';
 
 const port = parentPort;

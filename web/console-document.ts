@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 
 type Json = Record<string, unknown>;
 
-const consolePaths = /^\/(?:lab|agent|host|observe|recorder)\/v1\/|^\/v1\/(?:chat\/completions|models)$|^\/health$/;
+const consolePaths =
+  /^\/(?:lab|agent|host|observe|recorder)\/v1\/|^\/v1\/(?:chat\/completions|models)$|^\/health$/;
 
 /** The part of the host's OpenAPI document that the console uses: its paths and the schemas that they reference. */
 export function consoleDocument(document: Json): Json {

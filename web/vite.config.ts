@@ -37,7 +37,9 @@ export default defineConfig(({ mode }) => {
     // Development: `LATHE_HOST=http://127.0.0.1:8080 npx vite --config web/vite.config.ts`.
     server: {
       proxy:
-        host === undefined ? {} : { [apiPaths]: { target: host, changeOrigin: true, configure: presentAsSameOrigin } },
+        host === undefined
+          ? {}
+          : { [apiPaths]: { target: host, changeOrigin: true, configure: presentAsSameOrigin } },
     },
     build: {
       target: 'es2024',

@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { sleep } from '../../src/util/pause.ts';
+import { sleep } from '../../src/util/sleep.ts';
 
 /** A measured endpoint, and the headers of its requests. */
 export interface Contestant {
@@ -57,7 +57,11 @@ requests_per_minute = 10000000
  */
 export async function startLathe(
   provider: string,
-  { database, checkoutFolder = root, name = 'lathe' }: { database?: string; checkoutFolder?: string; name?: string } = {},
+  {
+    database,
+    checkoutFolder = root,
+    name = 'lathe',
+  }: { database?: string; checkoutFolder?: string; name?: string } = {},
 ): Promise<Contestant> {
   const entry = join(checkoutFolder, 'dist/gateway.js');
   if (!existsSync(entry)) throw new Error(`${entry} is missing: npm run build`);

@@ -91,7 +91,11 @@ function sendRequest(contestant: Contestant, body: string, onData: (text: string
 const now = () => performance.timeOrigin + performance.now();
 
 /** Failed requests are not timed: a gateway may lose a connection that the provider has closed. */
-async function trySend(contestant: Contestant, body: string, onData: (text: string) => void): Promise<boolean> {
+async function trySend(
+  contestant: Contestant,
+  body: string,
+  onData: (text: string) => void,
+): Promise<boolean> {
   try {
     await sendRequest(contestant, body, onData);
     return true;

@@ -23,7 +23,13 @@ const earlierBuild = process.argv.find((word) => word.startsWith('--before='))?.
 const earlierContestants =
   earlierBuild === undefined
     ? []
-    : [await startLathe(provider.url, { ...databaseOption, checkoutFolder: earlierBuild, name: 'lathe before' })];
+    : [
+        await startLathe(provider.url, {
+          ...databaseOption,
+          checkoutFolder: earlierBuild,
+          name: 'lathe before',
+        }),
+      ];
 const portkey = await startPortkey(provider.url);
 const all: Contestant[] = [aloneFigures, lathe, ...earlierContestants, ...(portkey ? [portkey] : [])];
 

@@ -70,7 +70,10 @@ const each =
     cases.forEach((one, index) => {
       const values = Array.isArray(one) ? (one as readonly unknown[]) : [one];
       const filledName = format(name.replaceAll('%#', String(index)), ...values.slice(0, placeholders(name)));
-      const testName = filledName.replaceAll(/\$([\w.]+)/g, (whole, path: string) => memberOf(one, path) ?? whole);
+      const testName = filledName.replaceAll(
+        /\$([\w.]+)/g,
+        (whole, path: string) => memberOf(one, path) ?? whole,
+      );
       collect(testName, () => body(...values));
     });
   };

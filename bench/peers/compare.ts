@@ -1,6 +1,6 @@
 import type { GenerationTimes } from '../generation.ts';
 import type { BenchModel } from '../models.ts';
-import { ownCpuMs, watchOtherLoad } from '../others.ts';
+import { ownCpuMs, watchOtherLoad } from '../cpu-load.ts';
 import { median, roundFigure } from '../statistics.ts';
 import { Contestant } from './contestant.ts';
 import {
@@ -98,7 +98,11 @@ async function compareOn(model: BenchModel, peer: Peer, options: CompareOptions)
       { modelPath: model.path, ...adapterOption },
       {},
     );
-    const peerContestant = await startContestant(peer.script, peerSetting, ours.software ? (peer.softwareEnv ?? {}) : {});
+    const peerContestant = await startContestant(
+      peer.script,
+      peerSetting,
+      ours.software ? (peer.softwareEnv ?? {}) : {},
+    );
     const figures: PeerFigure[] = [];
     for (const measurement of measurements) {
       const stopWatching = watchOtherLoad(() => ownCpuMs() + ours.cpuMs + peerContestant.cpuMs);

@@ -50,7 +50,12 @@ function decoder(shape: ModelShape): Parameters<typeof onnxModel>[0] {
   const outputs: OnnxValue[] = [{ name: onnxNames.logits, type: onnxType.float, shape: [1, 1, vocab] }];
   const random = randomWords(1);
 
-  const node = (op: string, from: readonly string[], to: readonly string[], options: Partial<OnnxNode> = {}) => {
+  const node = (
+    op: string,
+    from: readonly string[],
+    to: readonly string[],
+    options: Partial<OnnxNode> = {},
+  ) => {
     nodes.push({ op, domain: 'com.microsoft', inputs: from, outputs: to, ...options });
   };
   const store = (name: string, type: OnnxInitializer['type'], dims: readonly number[], data: Uint8Array) => {

@@ -1,6 +1,6 @@
 import { errorMessage } from '../../src/util/error-message.ts';
 import type { GenerationTimes } from '../generation.ts';
-import { ownCpuMs } from '../others.ts';
+import { ownCpuMs } from '../cpu-load.ts';
 
 /** Settings of a contestant, passed as JSON on its command line. */
 export interface Setting {

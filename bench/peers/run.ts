@@ -56,7 +56,7 @@ async function run(): Promise<void> {
 }
 
 function parsePeerId(name: string): PeerId {
-  const id = peerIds.find((id) => id === name);
+  const id = peerIds.find((peer) => peer === name);
   if (!id) throw new Error(`--peer: expected one of ${peerIds.join(', ')}, got '${name}'`);
   return id;
 }

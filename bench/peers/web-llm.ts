@@ -5,7 +5,7 @@
 import { basename, join } from 'node:path';
 import { errorMessage } from '../../src/util/error-message.ts';
 import { freshPrompt } from '../generation.ts';
-import { withoutNodeDetection, installBrowserGlobals, origin } from './browser.ts';
+import { withoutNodeDetection, installBrowserGlobals, origin } from './browser-globals.ts';
 import { runContestant, timeAnswer } from './protocol.ts';
 
 /** The part of web-llm that is used here. Its own types exist only after `npm --prefix bench/peers ci`. */

@@ -53,7 +53,11 @@ export const q5_0 = createQuantizer('Q5_0', 32, 22, (values, first, out, at) => 
 });
 
 /** The smallest value is encoded as 0, the largest as `maxCode`. */
-function quantizationRange(values: Float32Array, first: number, maxCode: number): { d: number; minimum: number } {
+function quantizationRange(
+  values: Float32Array,
+  first: number,
+  maxCode: number,
+): { d: number; minimum: number } {
   let minimum = Infinity;
   let maximum = -Infinity;
   for (let i = first; i < first + 32; i++) {
@@ -68,7 +72,8 @@ export const q4_1 = createQuantizer('Q4_1', 32, 20, (values, first, out, at) => 
   const inverse = inverseOf(d);
   out.setFloat16(at, d, true);
   out.setFloat16(at + 2, minimum, true);
-  const code = (value: number) => Math.min(15, trunc(fround(fround(fround(value - minimum) * inverse) + 0.5)));
+  const code = (value: number) =>
+    Math.min(15, trunc(fround(fround(fround(value - minimum) * inverse) + 0.5)));
   for (let i = 0; i < 16; i++) {
     const low = code(values[first + i] as number);
     out.setUint8(at + 4 + i, low | (code(values[first + 16 + i] as number) << 4));
@@ -80,7 +85,8 @@ export const q5_1 = createQuantizer('Q5_1', 32, 24, (values, first, out, at) => 
   const inverse = inverseOf(d);
   out.setFloat16(at, d, true);
   out.setFloat16(at + 2, minimum, true);
-  const code = (value: number) => Math.min(31, trunc(fround(fround(fround(value - minimum) * inverse) + 0.5)));
+  const code = (value: number) =>
+    Math.min(31, trunc(fround(fround(fround(value - minimum) * inverse) + 0.5)));
   writeFiveBits(values, first, out, at + 4, code);
 });
 

@@ -165,4 +165,5 @@ function createSuperblockEncoder() {
   };
 }
 
-export const q4K: Quantizer = (values) => createQuantizer('Q4_K', 256, 144, createSuperblockEncoder())(values);
+export const q4K: Quantizer = (values) =>
+  createQuantizer('Q4_K', 256, 144, createSuperblockEncoder())(values);

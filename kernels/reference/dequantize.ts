@@ -2,7 +2,7 @@
 import { quantizers, type QuantizedType } from '../quantize/index.ts';
 import { mlcQ3F16, mlcQ4F32, q4_0, q4_1, q5_0, q5_1, q8_0 } from './codecs/blocks-of-32.ts';
 import type { Codec } from './codecs/codec.ts';
-import { iq4NL, iq4XS, mxfp4 } from './codecs/four-bit-floats.ts';
+import { iq4NL, iq4XS, mxfp4 } from './codecs/four-bit-codes.ts';
 import { q2K, q3K, q4K, q5K, q6K } from './codecs/k-quants.ts';
 import { bf16, f16, f32 } from './codecs/plain.ts';
 import { bf16FromNumber, f16FromNumber } from './half.ts';

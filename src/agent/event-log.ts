@@ -1,7 +1,7 @@
 import type { StoreReader, Store, Tx } from '../store/index.ts';
 import { Committer } from './event-log/committer.ts';
-import { insertEvent, type NumberedEvent, type UnnumberedEvent, readNextSeq } from './event-log/lines.ts';
-import { StreamWriter } from './event-log/writer.ts';
+import { insertEvent, type NumberedEvent, type UnnumberedEvent, readNextSeq } from './event-log/events.ts';
+import { StreamWriter } from './event-log/stream-writer.ts';
 import { waitForChange } from './wait-for-change.ts';
 
 /** Events that a reader fetches at a time. */

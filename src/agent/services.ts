@@ -1,5 +1,5 @@
 import type { Tx } from '../store/index.ts';
-import type { TraceSpan } from '../watch/index.ts';
+import type { TraceSpan } from '../tracing/index.ts';
 import type { AgentLimits, AgentSpec } from './shapes/agent-spec.ts';
 import type { ControlAct } from './shapes/control-act.ts';
 import type { PendingChange } from './shapes/pending-change.ts';
@@ -7,7 +7,7 @@ import type { ReceiptBody, WorkReceipt } from './shapes/receipt.ts';
 import type { Session } from './shapes/session.ts';
 import type { ToolCatalogEntry } from './shapes/tool.ts';
 import type { AbortReason, NewTurnEvent } from './shapes/turn-event.ts';
-import type { ChatModelRequest } from './planner.ts';
+import type { ChatModelRequest } from './chat-model.ts';
 import type { ChangeTool, Proposal, Tool, ToolContext, ToolOutput } from './tool.ts';
 
 /** Interfaces between the services of the agent plane. Actors are written as `acts.by` (src/store/schema.ts). */
@@ -110,7 +110,11 @@ export interface StoreSessions {
   /** Revokes a session. Journals the act, applied or refused. @throws AgentError unauthorized, not_found */
   revoke(
     id: string,
-    credential: { readonly capability?: string; readonly operatorCredential?: string; readonly isLocal?: boolean },
+    credential: {
+      readonly capability?: string;
+      readonly operatorCredential?: string;
+      readonly isLocal?: boolean;
+    },
   ): Promise<ControlAct>;
 }
 

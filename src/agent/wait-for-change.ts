@@ -1,4 +1,4 @@
-import { raceAbort } from '../util/abort.ts';
+import { raceAbort } from '../util/race-abort.ts';
 
 /** Waits for a change, at most `ms` milliseconds. Rejects with the signal's reason. */
 export async function waitForChange(

@@ -1,7 +1,7 @@
 import type { GrammarSource, StructuralFormat, StructuralTag } from '../grammar/types.ts';
-import type { ReasoningDelimiters } from './parser/answer.ts';
-import type { GrammarTool, ToolCallFormat } from './styles/index.ts';
-import type { CallGrammar } from './styles/style.ts';
+import type { ReasoningDelimiters } from './parser/answer-parser.ts';
+import type { GrammarTool, ToolCallFormat } from './tool-call-formats/index.ts';
+import type { CallGrammar } from './tool-call-formats/tool-call-format.ts';
 import type { ReasoningState } from './template/reasoning.ts';
 
 export interface AnswerConstraints {
@@ -25,18 +25,28 @@ export function buildAnswerGrammar(constraints: AnswerConstraints): GrammarSourc
   const constrainedPart = buildConstrainedPart(constraints);
   if (!constrainedPart) return undefined;
   const isFirst = !reasoning || constraints.reasoningState === 'after';
-  if ('kind' in constrainedPart && isFirst && toolCallFormat?.answerPrefix === undefined) return constrainedPart;
-  const format = 'kind' in constrainedPart ? withAnswerPrefix(constrainedPart, toolCallFormat) : constrainedPart;
+  if ('kind' in constrainedPart && isFirst && toolCallFormat?.answerPrefix === undefined)
+    return constrainedPart;
+  const format =
+    'kind' in constrainedPart ? withAnswerPrefix(constrainedPart, toolCallFormat) : constrainedPart;
   return { kind: 'structural', format: withReasoning(format, constraints) };
 }
 
 /** Adds the text that some families write before an answer to the user. */
-function withAnswerPrefix(output: GrammarSource, toolCallFormat: ToolCallFormat | undefined): StructuralFormat {
+function withAnswerPrefix(
+  output: GrammarSource,
+  toolCallFormat: ToolCallFormat | undefined,
+): StructuralFormat {
   const format = toFormat(output);
-  return toolCallFormat?.answerPrefix === undefined ? format : sequence(constString(toolCallFormat.answerPrefix), format);
+  return toolCallFormat?.answerPrefix === undefined
+    ? format
+    : sequence(constString(toolCallFormat.answerPrefix), format);
 }
 
-function withReasoning(part: StructuralFormat, { reasoning, reasoningState }: AnswerConstraints): StructuralFormat {
+function withReasoning(
+  part: StructuralFormat,
+  { reasoning, reasoningState }: AnswerConstraints,
+): StructuralFormat {
   if (!reasoning || reasoningState === 'after') return part;
   const { open, close } = reasoning;
   const [end = ''] = close;
@@ -68,17 +78,27 @@ function buildConstrainedPart({
   if (requiresCall) return calls();
   if (output) return { type: 'or', elements: [calls(), withAnswerPrefix(output, toolCallFormat)] };
   if (grammar.triggers.length === 0) return undefined;
-  const tags = grammar.block ? [buildBlockTag(grammar, grammar.block, tools, allowsParallelCalls)] : tools.map(grammar.buildCallTag);
+  const tags = grammar.block
+    ? [buildBlockTag(grammar, grammar.block, tools, allowsParallelCalls)]
+    : tools.map(grammar.buildCallTag);
   return { type: 'triggered_tags', triggers: grammar.triggers, tags, stop_after_first: !allowsParallelCalls };
 }
 
 /** The format of one or several calls. */
-function callsFormat(grammar: CallGrammar, tools: readonly GrammarTool[], allowsParallelCalls: boolean): StructuralFormat {
+function callsFormat(
+  grammar: CallGrammar,
+  tools: readonly GrammarTool[],
+  allowsParallelCalls: boolean,
+): StructuralFormat {
   if (grammar.block) return buildBlockTag(grammar, grammar.block, tools, allowsParallelCalls);
   return buildCallList(grammar, tools, allowsParallelCalls);
 }
 
-const buildCallList = (grammar: CallGrammar, tools: readonly GrammarTool[], allowsParallelCalls: boolean): StructuralFormat => ({
+const buildCallList = (
+  grammar: CallGrammar,
+  tools: readonly GrammarTool[],
+  allowsParallelCalls: boolean,
+): StructuralFormat => ({
   type: 'tags_with_separator',
   tags: tools.map(grammar.buildCallTag),
   separator: grammar.separator,
@@ -91,7 +111,12 @@ const buildBlockTag = (
   { begin, end }: { begin: string; end: string },
   tools: readonly GrammarTool[],
   allowsParallelCalls: boolean,
-): StructuralTag => ({ type: 'tag', begin, content: buildCallList(grammar, tools, allowsParallelCalls), end });
+): StructuralTag => ({
+  type: 'tag',
+  begin,
+  content: buildCallList(grammar, tools, allowsParallelCalls),
+  end,
+});
 
 const sequence = (...elements: readonly StructuralFormat[]): StructuralFormat => ({
   type: 'sequence',

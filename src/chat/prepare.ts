@@ -1,13 +1,19 @@
 import type { ChatTemplate, Engine } from '../engine/index.ts';
 import { buildAnswerGrammar } from './answer-grammar.ts';
 import { createCallId } from './call-ids.ts';
-import { toTemplateInput } from './conversation.ts';
-import { getControlTokenTexts, ControlTextEscaper, collectTexts } from './marks.ts';
-import { createAnswerParser, type AnswerParserOptions } from './parser/answer.ts';
-import { encodePrompt, type TemplateInput, rejectTooMany, rejectOverlongText, renderPrompt } from './prompt.ts';
-import { toGrammarTools } from './bound-tools.ts';
-import { findWholeAnswerFormat } from './styles/index.ts';
-import { getTemplateCapabilities } from './template/facts.ts';
+import { toTemplateInput } from './template-input.ts';
+import { getControlTokenTexts, ControlTextEscaper, collectTexts } from './control-text-escaper.ts';
+import { createAnswerParser, type AnswerParserOptions } from './parser/answer-parser.ts';
+import {
+  encodePrompt,
+  type TemplateInput,
+  rejectTooMany,
+  rejectOverlongText,
+  renderPrompt,
+} from './prompt.ts';
+import { toGrammarTools } from './grammar-tools.ts';
+import { findWholeAnswerFormat } from './tool-call-formats/index.ts';
+import { getTemplateCapabilities } from './template/capabilities.ts';
 import { findReasoningState, type ReasoningState } from './template/reasoning.ts';
 import {
   ChatError,
@@ -47,7 +53,8 @@ export async function prepareChat(model: Model, input: ChatInput): Promise<Prepa
   const { reasoning } = capabilities;
   const continuedText = input.continueLast ? (input.messages.at(-1)?.content ?? '') : '';
   const reasoningState = findReasoningState(reasoning, text, continuedText);
-  const toolCallFormat = tools.length > 0 ? capabilities.toolCallFormat : findWholeAnswerFormat(chatTemplate.source);
+  const toolCallFormat =
+    tools.length > 0 ? capabilities.toolCallFormat : findWholeAnswerFormat(chatTemplate.source);
   const { toolChoice = 'auto' } = input;
   const grammar = buildAnswerGrammar({
     toolCallFormat,
@@ -56,7 +63,10 @@ export async function prepareChat(model: Model, input: ChatInput): Promise<Prepa
     // A tool choice that names a tool allows one call.
     allowsParallelCalls: input.parallelToolCalls !== false && typeof toolChoice !== 'object',
     output: input.output,
-    forbiddenTriggers: toolChoice === 'none' && input.tools?.length ? (capabilities.toolCallFormat.grammar?.triggers ?? []) : [],
+    forbiddenTriggers:
+      toolChoice === 'none' && input.tools?.length
+        ? (capabilities.toolCallFormat.grammar?.triggers ?? [])
+        : [],
     reasoning,
     reasoningState,
   });
@@ -75,7 +85,8 @@ export async function prepareChat(model: Model, input: ChatInput): Promise<Prepa
       createAnswerParser({
         toolCallFormat,
         reasoning,
-        startState: reasoning || input.continueLast ? startStateOf(reasoningState, input.continueLast) : 'turn',
+        startState:
+          reasoning || input.continueLast ? startStateOf(reasoningState, input.continueLast) : 'turn',
         tools: toolsByName,
         isSingleCall: input.parallelToolCalls === false,
         newId: createCallId,
@@ -137,7 +148,11 @@ function callableTools({ tools = [], toolChoice = 'auto' }: ChatInput): readonly
 }
 
 /** Renders the prompt up to the end of the last message's content, which the answer continues. */
-function renderContinuation(template: ChatTemplate, conversation: TemplateInput, escaper: ControlTextEscaper): string {
+function renderContinuation(
+  template: ChatTemplate,
+  conversation: TemplateInput,
+  escaper: ControlTextEscaper,
+): string {
   const messages = [...conversation.messages];
   const last = messages.pop();
   if (last?.role !== 'assistant' || last['tool_calls'] !== undefined) {

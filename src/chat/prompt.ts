@@ -1,7 +1,7 @@
 import type { ChatMessage, ChatTemplate, Engine, Tokenizer } from '../engine/index.ts';
 import { errorMessage } from '../util/error-message.ts';
-import type { ControlTextEscaper } from './marks.ts';
-import { estimateTokensOverLimit } from './overlong.ts';
+import type { ControlTextEscaper } from './control-text-escaper.ts';
+import { estimateTokensOverLimit } from './estimate-tokens.ts';
 import { ChatError } from './types.ts';
 
 /** The input of a chat template. */
@@ -62,9 +62,13 @@ export function renderPrompt(template: ChatTemplate, input: TemplateInput): stri
     }
     // Pass on the template's message, such as "roles must alternate", because the client has to fix it.
     const reason = errorMessage(error);
-    throw new ChatError('chat_template_error', `The model's chat template rejects these messages: ${reason}`, {
-      cause: error,
-    });
+    throw new ChatError(
+      'chat_template_error',
+      `The model's chat template rejects these messages: ${reason}`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 

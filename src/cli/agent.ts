@@ -1,19 +1,19 @@
 import { join } from 'node:path';
 import { systemClock } from '../agent/clock.ts';
-import { AgentHost } from '../agent/open.ts';
-import { createWorkCounter } from '../agent/sessions/observed.ts';
-import { BuiltinWorkflows } from '../agent/workflows/builtins.ts';
+import { AgentHost } from '../agent/agent-host.ts';
+import { createWorkCounter } from '../agent/sessions/served-sessions.ts';
+import { BuiltinWorkflows } from '../agent/workflows/builtin-workflows.ts';
 import type { Secrets } from '../config/secrets.ts';
 import type { Settings } from '../config/toml.ts';
-import { createPinnedLab } from '../planes/agent/held-lab.ts';
-import { HostChatModels } from '../planes/agent/planners.ts';
+import { createPinnedLab } from '../planes/agent/pinned-lab.ts';
+import { HostChatModels } from '../planes/agent/chat-models.ts';
 import { readHealth, readTelemetry } from '../planes/host/facts.ts';
 import type { HostAgentData } from '../planes/host/routes.ts';
 import type { Resident } from '../planes/resident.ts';
-import type { ServedCounters } from '../planes/served.ts';
+import type { ServedCounters } from '../planes/served-counters.ts';
 import type { SigningKey } from '../signing/ed25519.ts';
 import type { Store } from '../store/index.ts';
-import type { Tracer } from '../watch/index.ts';
+import type { Tracer } from '../tracing/index.ts';
 import type { Credentials } from './credentials.ts';
 import type { DataDir } from './data-dir.ts';
 

@@ -1,7 +1,7 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import process from 'node:process';
-import { createFileOnce } from '../signing/make-once.ts';
+import { createFileOnce } from '../signing/create-file-once.ts';
 import { generateSecret, hashSecret } from '../signing/secret.ts';
 import { errorMessage } from '../util/error-message.ts';
 import { systemCode } from '../util/system-code.ts';
@@ -50,7 +50,8 @@ async function readOrCreateToken(
 ): Promise<string | undefined> {
   let text: string;
   try {
-    text = (await readPrivateFile(file, onNotice)) ?? (await createFileOnce(file, `${generateSecret(kind)}\n`));
+    text =
+      (await readPrivateFile(file, onNotice)) ?? (await createFileOnce(file, `${generateSecret(kind)}\n`));
   } catch (error) {
     throw new StartError(
       `cannot use the credential file ${file}: ${errorMessage(error)}. Check its owner and mode.`,
@@ -70,7 +71,10 @@ async function readOrCreateToken(
 }
 
 /** Undefined: there is no such file. A file that other users can read is restricted to its owner (mode 600). */
-async function readPrivateFile(file: string, onNotice: (message: string) => void): Promise<string | undefined> {
+async function readPrivateFile(
+  file: string,
+  onNotice: (message: string) => void,
+): Promise<string | undefined> {
   let handle: FileHandle;
   try {
     handle = await open(file, 'r');

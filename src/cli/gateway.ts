@@ -1,9 +1,9 @@
 import { freeRateCard } from '../gateway/catalog/rate-card.ts';
 import type { Model, Provider } from '../gateway/catalog/types.ts';
 import type { Cap } from '../wires/core/types.ts';
-import { GatewayFile } from '../gateway/config/file.ts';
+import { GatewayFile } from '../gateway/config/gateway-file.ts';
 import type { GatewayConfig } from '../gateway/config/types.ts';
-import { redactDatabaseUrl } from '../gateway/config/shown-database.ts';
+import { redactDatabaseUrl } from '../gateway/config/redact-database-url.ts';
 import { type Gateway, openGateway } from '../gateway/open.ts';
 import type { ModelInfo } from '../engine/index.ts';
 import type { Access } from '../planes/access.ts';
@@ -100,7 +100,10 @@ export function withGateway(planes: App, gateway: Gateway | undefined, access: A
         const { incoming } = env as { incoming?: { socket?: { remoteAddress?: string } } };
         const remoteAddress = incoming?.socket?.remoteAddress;
         const { method, headers } = request;
-        access.requireScope(await access.authenticate({ method, path, headers, remoteAddress }), gatewayScopes);
+        access.requireScope(
+          await access.authenticate({ method, path, headers, remoteAddress }),
+          gatewayScopes,
+        );
       } catch (error) {
         if (error instanceof HttpError) return errorResponse(error, hostEnvelope, newHostRequestId());
         throw error;

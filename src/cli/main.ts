@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import { parseCommandLine } from '../config/arguments.ts';
+import { parseCommandLine } from '../config/command-line.ts';
 import type { Command } from '../config/commands.ts';
 import { helpText } from '../config/help.ts';
 import { type Options, UsageError } from '../config/options.ts';
@@ -13,7 +13,7 @@ import { pullModel } from './pull.ts';
 import { startHost } from './serve.ts';
 import { abortOnSignals, Interrupted, stopOnSignals } from './signals.ts';
 import { mayLackAddressSpace } from './start-error.ts';
-import type { CliContext } from './world.ts';
+import type { CliContext } from './cli-context.ts';
 
 /**
  * Runs the command line. Prints one line per error on stderr; exits with 2 for wrong usage and with 1 for other errors.

@@ -5,7 +5,7 @@ import type { Lab } from '../lab/types.ts';
 import type { LoadedModel } from '../planes/resident.ts';
 import { progressBar } from './progress.ts';
 import { StartError } from './start-error.ts';
-import type { CliContext } from './world.ts';
+import type { CliContext } from './cli-context.ts';
 
 const closeTimeoutMs = 1500;
 
@@ -48,7 +48,9 @@ export class ModelLoader {
     this.#location = location;
     this.#draft = draft?.of === location ? draft.location : undefined;
     if (draft && !this.#draft)
-      onNotice(`--draft applies to ${basename(draft.of)} only: ${basename(location)} runs without a draft model`);
+      onNotice(
+        `--draft applies to ${basename(draft.of)} only: ${basename(location)} runs without a draft model`,
+      );
     const bar = progressBar(cli.stderr, options.quiet ?? false);
     try {
       const engine = await cli.loadEngine({

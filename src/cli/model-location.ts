@@ -3,7 +3,7 @@ import { basename, join, resolve, sep } from 'node:path';
 import { didYouMean } from '../words/nearest.ts';
 import { hubPrefix, parseReference } from '../pull/reference.ts';
 import { modelsDir } from './data-dir.ts';
-import { aliasesOf, type PulledModel, pulledCopy, pulledModels } from './models/pulled.ts';
+import { aliasesOf, type PulledModel, pulledCopy, pulledModels } from './models/pulled-models.ts';
 import { StartError } from './start-error.ts';
 
 export const embeddedName = 'lathe-tiny';
@@ -22,7 +22,10 @@ export async function locateModel(
   model: string | undefined,
   directories: { packageRoot: string; dataDir: string },
 ): Promise<ModelLocation> {
-  const embedded = { location: join(directories.packageRoot, 'models', 'lathe-tiny-q8_0.gguf'), embedded: true };
+  const embedded = {
+    location: join(directories.packageRoot, 'models', 'lathe-tiny-q8_0.gguf'),
+    embedded: true,
+  };
   if (model === undefined) return embedded;
   if (/^https?:\/\//i.test(model)) return { location: model, embedded: false };
   const folder = modelsDir(directories.dataDir);
@@ -54,7 +57,9 @@ export function findPulled(pulled: readonly PulledModel[], requestedName: string
   );
   if (matches.length < 2 || exact) return exact ?? matches[0];
   const candidates = matches.map(({ name }) => name).join(', ');
-  throw new StartError(`'${requestedName}' matches several pulled models: ${candidates}. Use one of these names.`);
+  throw new StartError(
+    `'${requestedName}' matches several pulled models: ${candidates}. Use one of these names.`,
+  );
 }
 
 /** The shortest unambiguous name of each model: its base name where no other model has it, else its full name. */
@@ -62,7 +67,9 @@ export function shortNames(pulled: readonly PulledModel[]): string[] {
   const short = pulled.map(({ name }) => basename(name));
   return pulled.map(({ name }, index) => {
     const baseName = short[index] ?? name;
-    return short.filter((other) => other.toLowerCase() === baseName.toLowerCase()).length > 1 ? name : baseName;
+    return short.filter((other) => other.toLowerCase() === baseName.toLowerCase()).length > 1
+      ? name
+      : baseName;
   });
 }
 

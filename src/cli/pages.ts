@@ -36,7 +36,8 @@ export const withPages = (planes: App, pages: Pages | undefined, access: Access)
           const { incoming } = env as { incoming?: { socket?: { remoteAddress?: string } } };
           const { method, headers, url } = request;
           const remoteAddress = incoming?.socket?.remoteAddress;
-          const enter = () => access.authenticate({ method, path: new URL(url).pathname, headers, remoteAddress });
+          const enter = () =>
+            access.authenticate({ method, path: new URL(url).pathname, headers, remoteAddress });
           let answer: Response | undefined;
           try {
             answer = await pages.answer(request, enter);

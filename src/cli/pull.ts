@@ -3,7 +3,7 @@ import type { Options } from '../config/options.ts';
 import { printable } from '../terminal/printable.ts';
 import { defaultDataDir, modelsDir, openDataDir } from './data-dir.ts';
 import { progressBar } from './progress.ts';
-import type { CliContext } from './world.ts';
+import type { CliContext } from './cli-context.ts';
 
 type PullCommand = Extract<Command, { verb: 'pull' }>;
 

@@ -2,7 +2,7 @@ import type { KeyObject } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { findReceiptFault, verifyReceipts } from '../agent/receipts/verify.ts';
+import { findReceiptFault, verifyReceipts } from '../agent/receipts/verify-receipts.ts';
 import type { Command } from '../config/commands.ts';
 import type { Settings } from '../config/toml.ts';
 import { decodeBase64, computeKeyId, toPublicKey, rawPublicKey } from '../signing/ed25519.ts';
@@ -12,7 +12,7 @@ import { errorMessage } from '../util/error-message.ts';
 import { databaseUrl, defaultDataDir, openDataDir } from './data-dir.ts';
 import { formatJson, printable } from '../terminal/printable.ts';
 import { StartError } from './start-error.ts';
-import type { CliContext } from './world.ts';
+import type { CliContext } from './cli-context.ts';
 
 type ReceiptsCommand = Extract<Command, { verb: 'receipts' }>;
 

@@ -6,16 +6,16 @@ import type { Settings } from '../config/toml.ts';
 import { formatBytes } from '../engine/index.ts';
 import { UsageError } from '../config/usage.ts';
 import { RecorderError } from '../recorder/errors.ts';
-import { Recorder } from '../recorder/open.ts';
+import { Recorder } from '../recorder/recorder.ts';
 import type { RecorderService } from '../recorder/services.ts';
 import type { Grant, Rack, ReviewEntry, WriteToken } from '../recorder/types.ts';
 import { Store } from '../store/index.ts';
 import { didYouMean } from '../words/nearest.ts';
 import { databaseUrl, defaultDataDir, openDataDir } from './data-dir.ts';
-import { formatTable } from './models/columns.ts';
+import { formatTable } from './models/format-table.ts';
 import { formatJson, printable } from '../terminal/printable.ts';
 import { StartError } from './start-error.ts';
-import type { CliContext } from './world.ts';
+import type { CliContext } from './cli-context.ts';
 
 type RecorderCommand = Extract<Command, { verb: 'recorder' }>;
 

@@ -17,7 +17,7 @@ import { openAgent, type OpenAgent } from './agent.ts';
 import { Store } from '../store/index.ts';
 import { openCredentials } from './credentials.ts';
 import { databaseUrl, defaultDataDir, openDataDir } from './data-dir.ts';
-import { configuredSecrets } from './own-secrets.ts';
+import { configuredSecrets } from './configured-secrets.ts';
 import { loadHostKey } from '../signing/host-key.ts';
 import { openHostGateway, readHostGateway, withGateway } from './gateway.ts';
 import { lockDataDir } from './data-dir-lock.ts';
@@ -27,10 +27,10 @@ import { printable } from '../terminal/printable.ts';
 import { ModelLoader } from './model-loader.ts';
 import { portError } from './port-error.ts';
 import { describeModel, readyLine } from './ready-line.ts';
-import { DataDirStore } from './store/index.ts';
+import { DataDirStore } from './store/data-dir-store.ts';
 import { StartError } from './start-error.ts';
-import { openObservability } from './watching.ts';
-import type { CliContext } from './world.ts';
+import { openObservability } from './observability.ts';
+import type { CliContext } from './cli-context.ts';
 
 export interface Host {
   /** Resolves when the model is loaded and the ready line is printed. */
@@ -311,14 +311,20 @@ async function stopHost(
   // Closing the agent plane ends its streams, so that their clients disconnect.
   const agentClosed = agent.host.close();
   const gatewayClosed = gateway.close(drainTimeoutMs);
-  const finished = Promise.all([agentClosed, gatewayClosed, ...listeners.map((listener) => listener.close())]);
+  const finished = Promise.all([
+    agentClosed,
+    gatewayClosed,
+    ...listeners.map((listener) => listener.close()),
+  ]);
   await settleWithin(finished, drainTimeoutMs);
   stopping.abort(
     new HttpError(503, 'shutting_down', 'The host is shutting down.', { headers: { 'retry-after': '5' } }),
   );
   await settleWithin(finished, abortTimeoutMs);
   for (const listener of listeners) listener.destroyConnections();
-  await Promise.all([closeModel(), closeStores()].map((closing) => settleWithin(closing, modelCloseTimeoutMs + 500)));
+  await Promise.all(
+    [closeModel(), closeStores()].map((closing) => settleWithin(closing, modelCloseTimeoutMs + 500)),
+  );
   lock.release();
 }
 

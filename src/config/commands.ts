@@ -142,13 +142,15 @@ export function buildCommand(
   const noun = isNoun(verb) ? verb : undefined;
   const allowedOptions = noun === undefined ? pullOptions : nouns[noun].options;
   for (const name of line.givenOptions) {
-    if (!allowedOptions.includes(name)) faults.push(`${flagNameOf(name)} does not belong to the command ${verb}`);
+    if (!allowedOptions.includes(name))
+      faults.push(`${flagNameOf(name)} does not belong to the command ${verb}`);
   }
   if (noun !== 'receipts' && flags.key !== undefined) faults.push(keyFlagFault);
   if (noun !== 'recorder') faults.push(...recorderFlagFaults(flags));
   if (noun === undefined) return buildPullCommand('pull', rest, { flags, shared, faults });
   const [action, ...names] = rest;
-  if (noun === 'models' && action === 'pull') return buildPullCommand('models pull', names, { flags, shared, faults });
+  if (noun === 'models' && action === 'pull')
+    return buildPullCommand('models pull', names, { flags, shared, faults });
   return buildNounCommand(noun, rest, { flags, shared, faults });
 }
 
@@ -206,10 +208,13 @@ function buildNounCommand(
     throw new UsageError(faults);
   }
   const commandText = `${noun} ${action}`;
-  if (actionRow.name === 'needed' && name === undefined) faults.push(`${commandText} needs the name of ${argumentDescription}`);
+  if (actionRow.name === 'needed' && name === undefined)
+    faults.push(`${commandText} needs the name of ${argumentDescription}`);
   const extra = actionRow.name === 'none' && name !== undefined ? [name, ...rest] : rest;
   if (extra.length > 0)
-    faults.push(`${commandText} takes ${actionRow.name === 'none' ? 'no' : 'one'} name, got also ${quoted(extra)}`);
+    faults.push(
+      `${commandText} takes ${actionRow.name === 'none' ? 'no' : 'one'} name, got also ${quoted(extra)}`,
+    );
   if (flags.json && !actionRow.json) faults.push(`--json does not belong to the command ${commandText}`);
   if (flags.revision !== undefined) faults.push('--revision belongs to the command pull');
   const recorderRequest =

@@ -95,7 +95,10 @@ export const optionTable = {
     help: 'where the host keeps its data (default: $LATHE_DATA_DIR or ~/.local/share/lathe)',
   },
   database: {
-    schema: nonEmptyText.regex(/^(?:sqlite:.+|postgres(?:ql)?:\/\/.+)$/, 'expected sqlite:PATH or postgres://...'),
+    schema: nonEmptyText.regex(
+      /^(?:sqlite:.+|postgres(?:ql)?:\/\/.+)$/,
+      'expected sqlite:PATH or postgres://...',
+    ),
     kind: 'text',
     value: 'URL',
     help: 'where tasks, runs and receipts are stored: sqlite:PATH or postgres://... (default: SQLite in the data dir)',
@@ -108,7 +111,9 @@ export const optionTable = {
     help: 'file with the bearer token of gated routes (default: bearer.token in the data dir, created at first start)',
   },
   enable_workflow: {
-    schema: z.array(nonEmptyText.regex(namePattern, nameRule), { error: 'expected a list of names of workflows' }),
+    schema: z.array(nonEmptyText.regex(namePattern, nameRule), {
+      error: 'expected a list of names of workflows',
+    }),
     kind: 'list',
     value: 'NAME',
     help: 'allow this workflow to be run by name (repeatable); by default none can',
@@ -147,7 +152,12 @@ export const optionTable = {
     value: 'N',
     help: "context length in tokens (default: the model's own up to 32768, as memory allows)",
   },
-  parallel: { schema: integerBetween(1, 1024, ''), kind: 'number', value: 'N', help: 'sequences in one batch step' },
+  parallel: {
+    schema: integerBetween(1, 1024, ''),
+    kind: 'number',
+    value: 'N',
+    help: 'sequences in one batch step',
+  },
   queue: {
     schema: integerBetween(0, 65_536, ''),
     kind: 'number',
@@ -183,7 +193,9 @@ export const optionTable = {
     help: 'at start, bind the kernels of this saved kernel lab config',
   },
   trust_key: {
-    schema: z.array(nonEmptyText.regex(/^ed25519:[0-9a-f]{16}$/, keyIdRule), { error: 'expected a list of key ids' }),
+    schema: z.array(nonEmptyText.regex(/^ed25519:[0-9a-f]{16}$/, keyIdRule), {
+      error: 'expected a list of key ids',
+    }),
     kind: 'list',
     value: 'KEY_ID',
     help: 'also trust configs signed with this key, named as in their signature (repeatable)',

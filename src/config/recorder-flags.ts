@@ -1,6 +1,6 @@
 import { namePattern, nameRule } from '../agent/shapes/common.ts';
 import type { Verb } from '../recorder/types.ts';
-import { type RackId, racks } from '../watch/index.ts';
+import { type RackId, racks } from '../tracing/index.ts';
 import { parseExpiry } from '../words/expiry.ts';
 import { didYouMean } from '../words/nearest.ts';
 

@@ -66,7 +66,11 @@ export async function resolveSecrets(settings: Settings, env: Environment): Prom
   };
 }
 
-async function toMcpServerConfig(name: string, table: McpTable, reader: SecretReader): Promise<McpServerConfig> {
+async function toMcpServerConfig(
+  name: string,
+  table: McpTable,
+  reader: SecretReader,
+): Promise<McpServerConfig> {
   const shared = {
     name,
     timeoutMs: (table.timeout_secs ?? defaultTimeoutSecs) * 1000,

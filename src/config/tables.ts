@@ -37,14 +37,21 @@ const mcpShape = {
   env_from: z.array(variableName, { error: 'expected a list of names of environment variables' }).optional(),
   cwd: nonEmptyText.optional(),
   url: webUrl.optional(),
-  headers: textRecord(headerName, textSchema.regex(headerValuePattern, 'expected one line'), 'headers and texts').optional(),
+  headers: textRecord(
+    headerName,
+    textSchema.regex(headerValuePattern, 'expected one line'),
+    'headers and texts',
+  ).optional(),
   header_files: textRecord(headerName, nonEmptyText, 'headers and paths').optional(),
   header_env: textRecord(headerName, variableName, 'headers and names of environment variables').optional(),
   timeout_secs: secondsBetween(1, 3600).optional(),
   enabled: z.boolean({ error: 'expected true or false' }).optional(),
   pins: textRecord(
     nonEmptyText,
-    textSchema.regex(/^sha256:[0-9a-f]{64}$/, 'expected sha256: and 64 hex digits, as `mcp pins NAME` prints them'),
+    textSchema.regex(
+      /^sha256:[0-9a-f]{64}$/,
+      'expected sha256: and 64 hex digits, as `mcp pins NAME` prints them',
+    ),
     'tools and their hashes',
   ).optional(),
 };

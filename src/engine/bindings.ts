@@ -196,7 +196,13 @@ type KernelsByTarget = ReadonlyMap<string, LabKernel>;
 
 function bindSpan(units: readonly Unit[], target: Target, byTarget: KernelsByTarget): PlanUnit[] {
   const kernel = byTarget.get(target.id) as LabKernel;
-  const lab = (site: BindingSite): LabUnit => ({ op: 'lab', id: target.id, nodes: target.nodes, kernel, site });
+  const lab = (site: BindingSite): LabUnit => ({
+    op: 'lab',
+    id: target.id,
+    nodes: target.nodes,
+    kernel,
+    site,
+  });
   const [only] = units;
   if (only?.op === 'rope_kv_write') return [lab({ kind: 'rotation', unit: only })];
   if (only?.op === 'norm_add') return [lab({ kind: 'norm_add', weight: only.weight })];
@@ -341,7 +347,11 @@ function bindProductNodes(
 }
 
 /** The bindings of `present` that share a node with one of `added`. */
-export function overlappingBindings(graph: Graph, present: readonly Binding[], added: readonly Binding[]): Binding[] {
+export function overlappingBindings(
+  graph: Graph,
+  present: readonly Binding[],
+  added: readonly Binding[],
+): Binding[] {
   const nodesOf = new Map(targetsOf(graph).map((one) => [one.id, one.nodes.map(({ id }) => id)]));
   const boundNodes = new Set(added.flatMap(({ target }) => nodesOf.get(target) ?? []));
   return present.filter(({ target }) => (nodesOf.get(target) ?? []).some((id) => boundNodes.has(id)));

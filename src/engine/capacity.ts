@@ -84,8 +84,10 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
   const cacheBudgetBytes = (context: number) =>
     memoryBytes === undefined ? assumedBudgetBytes : memoryBytes - fixedBytes(context);
   let context = wantedContext;
-  const fits = () => cacheBudgetBytes(context) >= pagesOf(context) * bytesPerPage && pagesOf(context) <= bindingPages;
-  while (!fits() && request.context === undefined && context > minimum) context = Math.max(minimum, context >> 1);
+  const fits = () =>
+    cacheBudgetBytes(context) >= pagesOf(context) * bytesPerPage && pagesOf(context) <= bindingPages;
+  while (!fits() && request.context === undefined && context > minimum)
+    context = Math.max(minimum, context >> 1);
   if (pagesOf(context) > bindingPages) {
     const cache = pagesOf(context) * widestPageBytes;
     throw new EngineError(

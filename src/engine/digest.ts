@@ -79,7 +79,11 @@ async function digestTensors(
     const type = isVector(tensor) ? 'F32' : tensor.type;
     const hash =
       options.hashes?.get(name) ??
-      (await hashTensor(platform, file, { tensor, buffer, bad: options.checksValues(name) ? bad : undefined }));
+      (await hashTensor(platform, file, {
+        tensor,
+        buffer,
+        bad: options.checksValues(name) ? bad : undefined,
+      }));
     addText(modelHasher, `${name} ${type} ${shape.join('x')} ${hash}`);
   }
   if (options.quantize !== undefined) addText(modelHasher, `quantized to ${options.quantize}`);

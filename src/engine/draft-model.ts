@@ -1,5 +1,5 @@
 import { updateAcceptance, type Drafter } from './drafter.ts';
-import { DraftKvCache } from './draft-lanes.ts';
+import { DraftKvCache } from './draft-kv-cache.ts';
 import { maxDrafts } from './prompt-lookup.ts';
 import type { Sequence } from './sequence.ts';
 import { feedbackToken, type StepInput } from './step.ts';

@@ -3,9 +3,9 @@ import type { DraftCandidate, DraftPolicy } from './draft-policy.ts';
 import type { Drafter } from './drafter.ts';
 import { type Capacity, splitTokensOf } from './memory.ts';
 import { maxDrafts } from './prompt-lookup.ts';
-import type { PrefillChunker } from './prompt-pace.ts';
+import type { PrefillChunker } from './prefill-chunker.ts';
 import type { Sequence } from './sequence.ts';
-import { isDecoding } from './share.ts';
+import { isDecoding } from './batch-entry.ts';
 import { maxStepSamples } from './step.ts';
 
 const noPlan = { draftsPerSequence: 0, rows: 0 };
@@ -18,7 +18,10 @@ export const drafterOf = ({ modelDrafter, lookupDrafter }: Sequence): Drafter | 
  * Most drafts that can be verified for a sequence: none past `maxTokens`, and none where decoding splits the context,
  * because attention over several rows is not split and rounds differently.
  */
-export function maxVerifiableDrafts({ sampledTokens, outputTokens, request, scheduledTokens }: Sequence, capacity: Capacity): number {
+export function maxVerifiableDrafts(
+  { sampledTokens, outputTokens, request, scheduledTokens }: Sequence,
+  capacity: Capacity,
+): number {
   if (sampledTokens - outputTokens > 1) return 0;
   const unsplitTokens = splitTokensOf(capacity) - 1 - scheduledTokens;
   return Math.max(0, Math.min(maxDrafts, request.maxTokens - sampledTokens - 1, unsplitTokens));
@@ -26,7 +29,8 @@ export function maxVerifiableDrafts({ sampledTokens, outputTokens, request, sche
 
 /** Most drafts for a sequence: what can be verified, limited by what its drafter can propose. */
 export function maxDraftsFor(sequence: Sequence, capacity: Capacity): number {
-  const available = (drafterOf(sequence)?.availableTokens ?? 0) - (sequence.sampledTokens - sequence.outputTokens);
+  const available =
+    (drafterOf(sequence)?.availableTokens ?? 0) - (sequence.sampledTokens - sequence.outputTokens);
   return Math.max(0, Math.min(maxVerifiableDrafts(sequence, capacity), available));
 }
 
@@ -60,7 +64,11 @@ export function candidateOf(sequence: Sequence, capacity: Capacity): DraftCandid
  */
 export function planDrafts(
   running: readonly Sequence[],
-  { capacity, drafting, prefillChunker }: { capacity: Capacity; drafting: DraftPolicy; prefillChunker: PrefillChunker },
+  {
+    capacity,
+    drafting,
+    prefillChunker,
+  }: { capacity: Capacity; drafting: DraftPolicy; prefillChunker: PrefillChunker },
   decidedDrafts = 0,
 ): { draftsPerSequence: number; rows: number } {
   if (!running.some((one) => isDecoding(one) && maxDraftsFor(one, capacity) > 0)) return noPlan;
@@ -68,5 +76,8 @@ export function planDrafts(
   if (rows < 1) return noPlan;
   if (decidedDrafts > 0) return { draftsPerSequence: decidedDrafts, rows };
   const candidates = running.filter(isDecoding).map((one) => candidateOf(one, capacity));
-  return { draftsPerSequence: drafting.chooseDrafts(candidates, rows, expectedPromptMs(running, prefillChunker)), rows };
+  return {
+    draftsPerSequence: drafting.chooseDrafts(candidates, rows, expectedPromptMs(running, prefillChunker)),
+    rows,
+  };
 }

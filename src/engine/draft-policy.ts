@@ -99,7 +99,11 @@ export class DraftPolicy {
    * The best number of drafts, 0 when none is worth it, and its expected tokens per ms, which any alternative must
    * exceed.
    */
-  bestSize(candidates: readonly DraftCandidate[], rows: number, promptMs: number): { size: number; tokensPerMs: number } {
+  bestSize(
+    candidates: readonly DraftCandidate[],
+    rows: number,
+    promptMs: number,
+  ): { size: number; tokensPerMs: number } {
     const { length: count } = candidates;
     const plainMs = this.#plainStepMs[count] ?? 0;
     const best = { size: 0, tokensPerMs: (count / (plainMs + promptMs)) * minSpeedup };
@@ -112,7 +116,11 @@ export class DraftPolicy {
   }
 
   /** Expected tokens and time in ms of a verification step, without its prompt tokens. */
-  estimate(candidates: readonly DraftCandidate[], size: number, rows: number): { tokens: number; ms: number } {
+  estimate(
+    candidates: readonly DraftCandidate[],
+    size: number,
+    rows: number,
+  ): { tokens: number; ms: number } {
     const { length: count } = candidates;
     const { drafts, tokens } = estimateTokens(candidates, size, rows);
     return { tokens, ms: this.#verifyMs(count, count + drafts, this.#plainStepMs[count] ?? 0) };

@@ -1,11 +1,17 @@
 import { type DraftRequest, DraftModel, type DraftRunner, ModelDrafter } from './draft-model.ts';
-import { candidateOf, maxDraftsFor, expectedPromptMs, draftRowBudget, maxVerifiableDrafts } from './draft-plan.ts';
+import {
+  candidateOf,
+  maxDraftsFor,
+  expectedPromptMs,
+  draftRowBudget,
+  maxVerifiableDrafts,
+} from './draft-plan.ts';
 import type { DraftCandidate, DraftPolicy } from './draft-policy.ts';
 import type { Capacity } from './memory.ts';
-import { PrefillChunker } from './prompt-pace.ts';
-import { DraftRoundPolicy } from './round-policy.ts';
+import { PrefillChunker } from './prefill-chunker.ts';
+import { DraftRoundPolicy } from './draft-round-policy.ts';
 import type { Sequence } from './sequence.ts';
-import { type InFlightStep, isDecoding } from './share.ts';
+import { type InFlightStep, isDecoding } from './batch-entry.ts';
 
 /** Tokens that a sequence is assumed to generate still, when its limit allows more. */
 const assumedOutputTokens = 128;
@@ -108,7 +114,15 @@ export class DraftRounds {
     if (count === 0) return false;
     const promptMs = expectedPromptMs(running, this.#prefillChunker);
     const catchUpMs = missingTokens * this.#catchUpChunker.msPerToken;
-    const draftsPerSequence = this.#policy.chooseDrafts({ withDrafts, withoutDrafts, count, rows, promptMs, catchUpMs, horizonTokens });
+    const draftsPerSequence = this.#policy.chooseDrafts({
+      withDrafts,
+      withoutDrafts,
+      count,
+      rows,
+      promptMs,
+      catchUpMs,
+      horizonTokens,
+    });
     if (draftsPerSequence > 0) this.#due = { draftsPerSequence, chosen };
     return draftsPerSequence > 0;
   }
@@ -162,14 +176,21 @@ export class DraftRounds {
   }
 
   /** Assigns draft rows to sequences in the same order as the following step will. */
-  #assignDrafts(running: readonly Sequence[], { draftsPerSequence, chosen }: DueRound): { requests: DraftRequest[]; maxPerSequence: number } {
+  #assignDrafts(
+    running: readonly Sequence[],
+    { draftsPerSequence, chosen }: DueRound,
+  ): { requests: DraftRequest[]; maxPerSequence: number } {
     const requests: DraftRequest[] = [];
     let left = draftRowBudget(running, this.#capacity);
     let maxPerSequence = 0;
     for (const sequence of running) {
       if (!isDecoding(sequence)) continue;
       const limit = chosen.includes(sequence) ? this.#verifiableDrafts(sequence) : 0;
-      const count = Math.min(draftsPerSequence, left, limit === 0 ? maxDraftsFor(sequence, this.#capacity) : limit);
+      const count = Math.min(
+        draftsPerSequence,
+        left,
+        limit === 0 ? maxDraftsFor(sequence, this.#capacity) : limit,
+      );
       left -= count;
       if (limit === 0 || count < 1 || !sequence.modelDrafter) continue;
       requests.push({ sequence, drafter: sequence.modelDrafter, count });
@@ -185,7 +206,12 @@ export class DraftRounds {
   #draftLimit(sequence: Sequence): number {
     const { modelDrafter, lookupDrafter } = sequence;
     if (!modelDrafter || modelDrafter.availableTokens > 0) return 0;
-    if (lookupDrafter && lookupDrafter.availableTokens > 0 && lookupDrafter.acceptance >= modelDrafter.acceptance) return 0;
+    if (
+      lookupDrafter &&
+      lookupDrafter.availableTokens > 0 &&
+      lookupDrafter.acceptance >= modelDrafter.acceptance
+    )
+      return 0;
     return this.#verifiableDrafts(sequence);
   }
 
@@ -196,6 +222,9 @@ export class DraftRounds {
   /** Most tokens that can be drafted for a sequence and verified in one step. */
   #verifiableDrafts(sequence: Sequence): number {
     if (!isDecoding(sequence)) return 0;
-    return Math.min(maxVerifiableDrafts(sequence, this.#capacity), this.#draftModel.draftableTokens(sequence));
+    return Math.min(
+      maxVerifiableDrafts(sequence, this.#capacity),
+      this.#draftModel.draftableTokens(sequence),
+    );
   }
 }

@@ -1,6 +1,6 @@
-import { openModelFile } from './formats/open.ts';
+import { openModelFile } from './formats/open-model-file.ts';
 import { type ModelFile, ModelFileError } from './formats/model-file.ts';
-import { quantizeModelFile } from './formats/quantized.ts';
+import { quantizeModelFile } from './formats/quantize-model-file.ts';
 import { cacheShapes, type Graph, type Shape } from './graph.ts';
 import { buildGraph } from './models/registry.ts';
 import type { Platform } from './platform.ts';

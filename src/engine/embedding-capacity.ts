@@ -35,7 +35,11 @@ export function chooseEmbeddingCapacity(request: CapacityRequest, embedding: Emb
   throw new EngineError('model_too_large', `${name}: texts of ${context} tokens: ${problem}${hint}`);
 }
 
-function capacityFor({ slots, software }: CapacityRequest, { requiresWholeSequence: whole }: Embedding, context: number): Capacity {
+function capacityFor(
+  { slots, software }: CapacityRequest,
+  { requiresWholeSequence: whole }: Embedding,
+  context: number,
+): Capacity {
   const defaultStepTokens = software ? 128 : 1024;
   const stepTokens = whole ? Math.max(context, defaultStepTokens) : defaultStepTokens;
   // The last page of each text may be almost empty.

@@ -1,5 +1,5 @@
 /** Validation of embedding requests and normalization of the rows that a model computes. */
-import { summarizeList } from './few.ts';
+import { summarizeList } from './summarize-list.ts';
 import { type EmbedRequest, EngineError, type ModelInfo } from './types.ts';
 
 /**
@@ -18,7 +18,10 @@ export function validateEmbedRequest(request: EmbedRequest, model: ModelInfo): n
   const problems: string[] = [];
   const empty = inputs.flatMap(({ length }, index) => (length === 0 ? [index] : []));
   if (empty.length > 0) problems.push(`input ${summarizeList(empty)} has no tokens`);
-  if (dimensions !== undefined && !(Number.isInteger(dimensions) && dimensions >= 1 && dimensions <= modelDimensions)) {
+  if (
+    dimensions !== undefined &&
+    !(Number.isInteger(dimensions) && dimensions >= 1 && dimensions <= modelDimensions)
+  ) {
     problems.push(`dimensions must be a whole number from 1 to ${modelDimensions}, got ${dimensions}`);
   }
   if (problems.length > 0) throw new EngineError('invalid_request', problems.join('; '));

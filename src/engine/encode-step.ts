@@ -1,6 +1,6 @@
 /** Encodes the GPU work of a step: buffer copies and compute passes. */
 import type { StepDims } from '../../kernels/define.ts';
-import type { StateCopy } from './kept-states.ts';
+import type { StateCopy } from './retained-states.ts';
 import type { PageCopy } from './kv-cache.ts';
 import type { Memory } from './memory.ts';
 import type { Dispatch } from './plan-context.ts';
@@ -61,11 +61,16 @@ function copyPage(encoder: GPUCommandEncoder, { caches, pageCopy }: Memory, { fr
 }
 
 /** Copies the states of all layers from a slot to a retained copy, or back. */
-function copyState(encoder: GPUCommandEncoder, { caches }: Memory, { kind, slot, retainedIndex }: StateCopy): void {
+function copyState(
+  encoder: GPUCommandEncoder,
+  { caches }: Memory,
+  { kind, slot, retainedIndex }: StateCopy,
+): void {
   for (const cache of caches) {
     if (cache.kind !== 'state') continue;
     const { live, retained, bytes } = cache;
-    if (kind === 'keep') encoder.copyBufferToBuffer(live, slot * bytes, retained, retainedIndex * bytes, bytes);
+    if (kind === 'save')
+      encoder.copyBufferToBuffer(live, slot * bytes, retained, retainedIndex * bytes, bytes);
     else encoder.copyBufferToBuffer(retained, retainedIndex * bytes, live, slot * bytes, bytes);
   }
 }

@@ -1,17 +1,17 @@
 import { errorMessage } from '../util/error-message.ts';
-import { sleep } from '../util/pause.ts';
+import { sleep } from '../util/sleep.ts';
 import type { Binding, LabKernel } from './bindings.ts';
-import { openRunner, type EngineSource } from './bring-up.ts';
+import { openRunner, type EngineSource } from './open-runner.ts';
 import { ModelFileError } from './formats/model-file.ts';
-import { openModelFile } from './formats/open.ts';
-import { quantizeModelFile } from './formats/quantized.ts';
+import { openModelFile } from './formats/open-model-file.ts';
+import { quantizeModelFile } from './formats/quantize-model-file.ts';
 import { Embedder } from './embedder.ts';
 import { normalizeEmbedding, validateEmbedRequest } from './embedding-request.ts';
 import { validateGenerateRequest } from './generate-request.ts';
 import type { Graph } from './graph.ts';
 import { type BadTensor, digestOf } from './digest.ts';
 import { type DraftSource, openDraft } from './draft-source.ts';
-import { hashWhileReading } from './hashed-reading.ts';
+import { hashWhileReading } from './hash-while-reading.ts';
 import type { Memory } from './memory.ts';
 import { describeModel, modelId } from './model-info.ts';
 import { buildGraph } from './models/registry.ts';
@@ -74,11 +74,15 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
     draft = await openDraft(platform, options, { file, graph, tokenizer });
     const source = { platform, options, file, graph, draft };
     const runner = await openRunner(source);
-    if (draft && runner.draftRunner) options.onNotice?.(draftNotice(draft, runner.memory, runner.draftRunner.memory));
+    if (draft && runner.draftRunner)
+      options.onNotice?.(draftNotice(draft, runner.memory, runner.draftRunner.memory));
     // Weights are checked while they are loaded; a table that stays in the file is checked while it is read for the
     // digest.
     const table = streamedTableName(graph);
-    const valueCheck = { tensors: table === undefined ? [] : [table], onBadTensor: (one: BadTensor) => (badTensor = one) };
+    const valueCheck = {
+      tensors: table === undefined ? [] : [table],
+      onBadTensor: (one: BadTensor) => (badTensor = one),
+    };
     const digest = digestOf(platform, opened, options.quantize, hashes, valueCheck);
     engine = new ResidentEngine(source, { runner, tokenizer, chatTemplate, digest });
   } catch (error) {
@@ -289,16 +293,24 @@ export class ResidentEngine implements Engine {
   #checkForHang(): void {
     const runner = this.#runner;
     const { gpu, weightBytes: bytes, oldestSubmit: step, compilingSince: compiling } = runner;
-    const isIdle = !runner.boundPlans && !this.#outgoingPlans && this.#retiredPlans.length === 0 && this.#planningCount === 0;
+    const isIdle =
+      !runner.boundPlans &&
+      !this.#outgoingPlans &&
+      this.#retiredPlans.length === 0 &&
+      this.#planningCount === 0;
     if (isIdle) clearInterval(this.#watchdog);
     // The queue works on whatever was submitted first.
     const isStep = step !== undefined && (compiling === undefined || step < compiling);
     const since = isStep ? step : compiling;
-    const allowed = hangTimeoutMs + (gpu.caps.software ? bytes * hangTimeoutMsPerByte : 0) + (isStep ? 0 : compileTimeoutMs);
+    const allowed =
+      hangTimeoutMs +
+      (gpu.caps.software ? bytes * hangTimeoutMsPerByte : 0) +
+      (isStep ? 0 : compileTimeoutMs);
     if (since === undefined || performance.now() - since < allowed) return;
     const what = isStep ? 'a step' : 'compiling the kernels of a binding';
     const reason = `${what} did not end within ${Math.round(allowed / 1000)} s`;
-    for (const reject of this.#hangRejecters) reject(new EngineError('device_lost', `the GPU hangs: ${reason}`));
+    for (const reject of this.#hangRejecters)
+      reject(new EngineError('device_lost', `the GPU hangs: ${reason}`));
     void this.#replaceDevice(runner, reason, 'hangs');
   }
 
@@ -480,7 +492,11 @@ export class ResidentEngine implements Engine {
   }
 
   /** The device of `lostRunner` is gone: fails its requests and loads the model once onto a new device. */
-  async #replaceDevice(lostRunner: Runner, reason: string, cause: 'lost' | 'hangs' | 'failed' = 'lost'): Promise<void> {
+  async #replaceDevice(
+    lostRunner: Runner,
+    reason: string,
+    cause: 'lost' | 'hangs' | 'failed' = 'lost',
+  ): Promise<void> {
     if (this.#isClosed() || this.#state === 'rebuilding' || lostRunner !== this.#runner) return;
     const notice = this.#source.options.onNotice ?? (() => {});
     this.#counts.deviceLosses += 1;

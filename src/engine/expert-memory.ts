@@ -36,7 +36,11 @@ export function expertBytes({ experts }: Shape, rows: StepRows): number {
   return routedBytes + computedBytes;
 }
 
-export function allocateExperts(pool: BufferPool, { experts }: Shape, rows: StepRows): ExpertMemory | undefined {
+export function allocateExperts(
+  pool: BufferPool,
+  { experts }: Shape,
+  rows: StepRows,
+): ExpertMemory | undefined {
   if (!experts) return undefined;
   const { orderAt, tilesAt, routedBytes, computedBytes } = layoutOf(experts, rows);
   return {

@@ -1,5 +1,5 @@
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
-import { RetainedStates, type StateCopy } from './kept-states.ts';
+import { RetainedStates, type StateCopy } from './retained-states.ts';
 import { PagePool } from './page-pool.ts';
 import { type PrefixBlock, type PrefixMatch, PrefixCache } from './prefix-cache.ts';
 
@@ -73,7 +73,12 @@ export class KvCache {
    * @param step number of the step being formed; pages that it writes can be shared, but not copied
    * @returns tokens that the sequence has now
    */
-  reusePrefix(table: BlockTable, tokens: readonly number[], computedTokens: number, step: number): PrefixReuse {
+  reusePrefix(
+    table: BlockTable,
+    tokens: readonly number[],
+    computedTokens: number,
+    step: number,
+  ): PrefixReuse {
     if (table.pages.length * pageTokens !== computedTokens) return { computedTokens };
     const match = this.#usablePrefix(this.prefixes.match(tokens, tokens.length - 1), step);
     const { blocks, partial } = match;
@@ -85,7 +90,8 @@ export class KvCache {
       table.pages.push(page);
     }
     const wholeTokens = blocks.length * pageTokens;
-    if (!partial || partial.block.step >= step || this.availablePages === 0) return { computedTokens: wholeTokens };
+    if (!partial || partial.block.step >= step || this.availablePages === 0)
+      return { computedTokens: wholeTokens };
     const from = partial.block.page;
     const to = this.#allocatePage();
     table.pages.push(to);
@@ -94,14 +100,27 @@ export class KvCache {
   }
 
   /** Reuses whole pages and a last page, up to a position whose state was retained. */
-  #reusePrefixWithState(table: BlockTable, { blocks, partial }: PrefixMatch, computedTokens: number, step: number): PrefixReuse {
+  #reusePrefixWithState(
+    table: BlockTable,
+    { blocks, partial }: PrefixMatch,
+    computedTokens: number,
+    step: number,
+  ): PrefixReuse {
     const last = partial?.block ?? blocks.at(-1);
     const retainedIndex = last && this.states?.retainedIndexOf(last, step);
     const wholeTokens = blocks.length * pageTokens;
     const reusedTokens = wholeTokens + (partial?.length ?? 0);
-    const idlePages = blocks.slice(computedTokens / pageTokens).filter(({ page }) => this.pool.users(page) === 0).length;
+    const idlePages = blocks
+      .slice(computedTokens / pageTokens)
+      .filter(({ page }) => this.pool.users(page) === 0).length;
     // Without a free page to continue in, the sequence may not be in the step, and the copy would not be made.
-    if (!last || retainedIndex === undefined || reusedTokens <= computedTokens || this.availablePages <= idlePages) return { computedTokens };
+    if (
+      !last ||
+      retainedIndex === undefined ||
+      reusedTokens <= computedTokens ||
+      this.availablePages <= idlePages
+    )
+      return { computedTokens };
     this.states?.touch(last);
     for (const { page } of blocks.slice(computedTokens / pageTokens)) {
       this.pool.addUser(page);
@@ -121,7 +140,9 @@ export class KvCache {
     if (!states) return match;
     const { blocks, partial } = match;
     const endsAtState = ({ block, length }: { block: PrefixBlock; length: number }) =>
-      length === block.tokens.length && block.step < step && states.retainedIndexOf(block, step) !== undefined;
+      length === block.tokens.length &&
+      block.step < step &&
+      states.retainedIndexOf(block, step) !== undefined;
     if (partial && endsAtState(partial)) return match;
     const last = blocks.findLastIndex((block) => states.retainedIndexOf(block, step) !== undefined);
     return { blocks: blocks.slice(0, last + 1), partial: undefined };
@@ -132,7 +153,11 @@ export class KvCache {
    * one, and at the last whole page, after which future texts are likely to differ.
    * @returns tokens from `first` on, at most `count`, and whether to retain the state after them
    */
-  planChunk(tokens: readonly number[], first: number, count: number): { count: number; shouldRetainState: boolean } {
+  planChunk(
+    tokens: readonly number[],
+    first: number,
+    count: number,
+  ): { count: number; shouldRetainState: boolean } {
     if (!this.states?.capacity || count === 0) return { count, shouldRetainState: false };
     const end = first + count;
     const lastWhole = Math.floor((tokens.length - 1) / pageTokens) * pageTokens;
@@ -140,7 +165,10 @@ export class KvCache {
     const boundary = [divergence, lastWhole].find((at) => at > first && at <= end);
     if (boundary !== undefined) return { count: boundary - first, shouldRetainState: true };
     const wholeTokens = end - (end % pageTokens);
-    return { count: end < tokens.length && wholeTokens > first ? wholeTokens - first : count, shouldRetainState: false };
+    return {
+      count: end < tokens.length && wholeTokens > first ? wholeTokens - first : count,
+      shouldRetainState: false,
+    };
   }
 
   /**
@@ -148,7 +176,10 @@ export class KvCache {
    * @param count tokens that the text will have
    */
   pageDemand(tokens: readonly number[], count: number): { missingPages: number; idlePages: number } {
-    const { blocks } = this.#usablePrefix(this.prefixes.match(tokens, tokens.length - 1), Number.POSITIVE_INFINITY);
+    const { blocks } = this.#usablePrefix(
+      this.prefixes.match(tokens, tokens.length - 1),
+      Number.POSITIVE_INFINITY,
+    );
     const idlePages = blocks.filter(({ page }) => this.pool.users(page) === 0).length;
     return { missingPages: pagesFor(count) - blocks.length, idlePages };
   }

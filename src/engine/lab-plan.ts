@@ -62,7 +62,12 @@ export async function planLab(context: PlanContext, unit: LabUnit): Promise<Plan
   );
 }
 
-async function planLabDispatch(context: PlanContext, unit: LabUnit, inputs: DispatchInputs, id: string): Promise<PlannedDispatch> {
+async function planLabDispatch(
+  context: PlanContext,
+  unit: LabUnit,
+  inputs: DispatchInputs,
+  id: string,
+): Promise<PlannedDispatch> {
   const { kernel } = unit;
   const { memory, pool } = context;
   const { pipeline, layout } = await context.pipelines.getLab(kernel);
@@ -114,7 +119,10 @@ function bindingOf(contract: Contract, name: string): ContractBinding {
   return binding;
 }
 
-function dispatchInputsOf(context: PlanContext, { site, nodes }: Pick<LabUnit, 'site' | 'nodes'>): DispatchInputs[] {
+function dispatchInputsOf(
+  context: PlanContext,
+  { site, nodes }: Pick<LabUnit, 'site' | 'nodes'>,
+): DispatchInputs[] {
   const { memory, graph } = context;
   const { width, vocabulary, eps } = graph.shape;
   const layer = layerOf({ nodes });
@@ -128,7 +136,9 @@ function dispatchInputsOf(context: PlanContext, { site, nodes }: Pick<LabUnit, '
     k_cache: pageBuffersOf(memory, cache ?? -1).k,
     v_cache: pageBuffersOf(memory, cache ?? -1).v,
   });
-  const perToken = (inputs: Omit<DispatchInputs, 'rows'>): DispatchInputs[] => [{ ...inputs, rows: 'tokens' }];
+  const perToken = (inputs: Omit<DispatchInputs, 'rows'>): DispatchInputs[] => [
+    { ...inputs, rows: 'tokens' },
+  ];
   switch (site.kind) {
     case 'product':
       return productInputs(context, site);
@@ -222,7 +232,10 @@ function dispatchInputsOf(context: PlanContext, { site, nodes }: Pick<LabUnit, '
   }
 }
 
-function productInputs(context: PlanContext, site: Extract<BindingSite, { kind: 'product' }>): DispatchInputs[] {
+function productInputs(
+  context: PlanContext,
+  site: Extract<BindingSite, { kind: 'product' }>,
+): DispatchInputs[] {
   const { memory, graph } = context;
   const { unit, gated, normWeight } = site;
   const biases = unit.biases.length > 0 ? vectorOf(context, stackKey(unit.biases)) : undefined;

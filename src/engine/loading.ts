@@ -2,7 +2,7 @@
 import type { MatmulFamily } from '../../kernels/matmul.ts';
 import type { ModelFile } from './formats/model-file.ts';
 import { formatBytes } from './format-bytes.ts';
-import { withTensorViews } from './formats/viewed.ts';
+import { withTensorViews } from './formats/tensor-views.ts';
 import type { FusedOp } from './fusion.ts';
 import { BufferPool, type AllocationFailure } from './gpu/buffers.ts';
 import type { Gpu } from './gpu/device.ts';
@@ -100,7 +100,8 @@ export async function prepareModel(options: LoadOptions): Promise<PreparedModel>
     const streamed = streamedRowsOf(file, graph, workspacePool, capacity);
     const invalid = gpu.device.popErrorScope();
     const refusals = [...(await workspacePool.takeFailures()), ...(await pool.takeFailures())];
-    if (refusals.length > 0) throw new DeviceMemoryError(file.name, workspacePool.bytes + pool.bytes, refusals);
+    if (refusals.length > 0)
+      throw new DeviceMemoryError(file.name, workspacePool.bytes + pool.bytes, refusals);
     const validationError = await invalid;
     if (validationError) throw new EngineError('model_too_large', `${file.name}: ${validationError.message}`);
 
@@ -168,7 +169,9 @@ async function loadTuning(
   const seconds = ((now() - start) / 1000).toFixed(1);
   const family = familyOf(context, stacks, tuning).name;
   const repeatNote = complete ? 'once' : 'the rest at the next start';
-  onNotice?.(`measured ${measured} kernels on ${gpu.facts.description} in ${seconds} s, ${repeatNote}: ${family}`);
+  onNotice?.(
+    `measured ${measured} kernels on ${gpu.facts.description} in ${seconds} s, ${repeatNote}: ${family}`,
+  );
   await saveTimes(store, key, tuning.times).catch((error: unknown) =>
     onNotice?.(`measurements could not be saved, the next start measures again: ${String(error)}`),
   );

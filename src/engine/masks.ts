@@ -2,7 +2,7 @@
 import { maskWords } from '../../kernels/sample.ts';
 import { errorMessage } from '../util/error-message.ts';
 import type { Sequence } from './sequence.ts';
-import { isStale, type BatchEntry } from './share.ts';
+import { isStale, type BatchEntry } from './batch-entry.ts';
 import type { StepRunner } from './step-runner.ts';
 import { EngineError } from './types.ts';
 

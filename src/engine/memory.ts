@@ -101,7 +101,10 @@ export type LayerCache =
     };
 
 /** Key and value buffers at an index of the shape's caches. */
-export function pageBuffersOf({ caches }: Pick<Memory, 'caches'>, index: number): { k: GPUBuffer; v: GPUBuffer } {
+export function pageBuffersOf(
+  { caches }: Pick<Memory, 'caches'>,
+  index: number,
+): { k: GPUBuffer; v: GPUBuffer } {
   const cache = caches[index];
   if (cache?.kind !== 'pages') throw new Error(`cache ${index} holds no keys and values`);
   return cache;

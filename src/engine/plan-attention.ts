@@ -4,7 +4,14 @@ import { ropeKvWrite, pageTokens } from '../../kernels/rope-kv-write.ts';
 import type { FusedOp } from './fusion.ts';
 import { layerShape, type Unit } from './graph.ts';
 import { pageBuffersOf } from './memory.ts';
-import { type BoundBuffer, type PlanContext, rotationOf, strideOf, vectorOf, windowOf } from './plan-context.ts';
+import {
+  type BoundBuffer,
+  type PlanContext,
+  rotationOf,
+  strideOf,
+  vectorOf,
+  windowOf,
+} from './plan-context.ts';
 import { singleOption, planDispatch, loopLimit, type PlannedDispatch } from './plan-dispatch.ts';
 import { stackKey } from './weights.ts';
 
@@ -20,7 +27,9 @@ export function planRope(
   const { rotary, style, table } = rotationOf(context, unit.rope);
   // The layer uses keys and values of another one, so nothing is written; dummy buffers fill the bindings.
   const cache =
-    unit.cache === undefined ? { k: memory.dummyWrite, v: memory.scratch } : pageBuffersOf(memory, unit.cache);
+    unit.cache === undefined
+      ? { k: memory.dummyWrite, v: memory.scratch }
+      : pageBuffersOf(memory, unit.cache);
   return planDispatch(
     context,
     unit.id,

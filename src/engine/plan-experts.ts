@@ -50,7 +50,10 @@ export async function planRoute(context: PlanContext, unit: UnitOf<'route'>): Pr
   ]);
 }
 
-export function planExpertMatmul(context: PlanContext, unit: UnitOf<'expert_matmul'>): Promise<PlannedDispatch[]> {
+export function planExpertMatmul(
+  context: PlanContext,
+  unit: UnitOf<'expert_matmul'>,
+): Promise<PlannedDispatch[]> {
   const { experts, memory } = expertsOf(context);
   const { count, used } = experts;
   const { buffers, dummyRead } = context.memory;

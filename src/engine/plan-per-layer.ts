@@ -12,7 +12,10 @@ type UnitOf<Op extends PerLayerUnit['op']> = Extract<PerLayerUnit, { readonly op
 export const perLayerVectors = (unit: PlanUnit): (readonly string[])[] =>
   unit.op === 'per_layer_join' ? [[unit.weight]] : [];
 
-export async function planPerLayerJoin(context: PlanContext, unit: UnitOf<'per_layer_join'>): Promise<PlannedDispatch> {
+export async function planPerLayerJoin(
+  context: PlanContext,
+  unit: UnitOf<'per_layer_join'>,
+): Promise<PlannedDispatch> {
   const { memory, graph, gpu, weights } = context;
   const { layers, layerInput = 0, eps } = graph.shape;
   const { streamed } = weights;
@@ -27,10 +30,19 @@ export async function planPerLayerJoin(context: PlanContext, unit: UnitOf<'per_l
     scale: unit.scale,
   };
   const buffers = { quants, scales, weight: vectorOf(context, unit.weight), y: memory.buffers.per_layer };
-  return planDispatch(context, unit.id, singleOption(perLayerJoin, choosePerLayerJoin(gpu.caps, format)), params, buffers);
+  return planDispatch(
+    context,
+    unit.id,
+    singleOption(perLayerJoin, choosePerLayerJoin(gpu.caps, format)),
+    params,
+    buffers,
+  );
 }
 
-export function planPerLayerGate(context: PlanContext, unit: UnitOf<'per_layer_gate'>): Promise<PlannedDispatch> {
+export function planPerLayerGate(
+  context: PlanContext,
+  unit: UnitOf<'per_layer_gate'>,
+): Promise<PlannedDispatch> {
   const { memory, graph } = context;
   const { layerInput = 0 } = graph.shape;
   return planDispatch(
@@ -49,7 +61,9 @@ export function planPerLayerGate(context: PlanContext, unit: UnitOf<'per_layer_g
 export function planScale(context: PlanContext, unit: UnitOf<'scale'>): Promise<PlannedDispatch> {
   const { memory, graph } = context;
   const params = { columns: graph.shape.width, scale: unit.scale };
-  return planDispatch(context, unit.id, singleOption(scale, { WG: 64 }), params, { y: memory.buffers.hidden });
+  return planDispatch(context, unit.id, singleOption(scale, { WG: 64 }), params, {
+    y: memory.buffers.hidden,
+  });
 }
 
 export function planSoftcap(context: PlanContext, unit: UnitOf<'softcap'>): Promise<PlannedDispatch> {

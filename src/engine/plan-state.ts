@@ -21,7 +21,10 @@ export function stateVectors(unit: PlanUnit): (readonly string[])[] {
   return unit.op === 'gated_norm' ? [[unit.weight]] : [];
 }
 
-const spansOf = ({ memory }: PlanContext): BoundBuffer => ({ buffer: memory.step, offset: memory.layout.spans });
+const spansOf = ({ memory }: PlanContext): BoundBuffer => ({
+  buffer: memory.step,
+  offset: memory.layout.spans,
+});
 
 export function planConv(context: PlanContext, unit: UnitOf<'short_conv'>): Promise<PlannedDispatch> {
   const { memory } = context;
@@ -89,7 +92,10 @@ export function planGatedNorm(context: PlanContext, unit: UnitOf<'gated_norm'>):
   );
 }
 
-export function planSigmoidGate(context: PlanContext, unit: UnitOf<'sigmoid_gate'>): Promise<PlannedDispatch> {
+export function planSigmoidGate(
+  context: PlanContext,
+  unit: UnitOf<'sigmoid_gate'>,
+): Promise<PlannedDispatch> {
   const { memory, graph } = context;
   const { heads, headDim } = layerShape(graph.shape, unit.layer);
   return planDispatch(

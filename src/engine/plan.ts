@@ -24,7 +24,13 @@ import {
 import { singleOption, planDispatch, loopLimit, dispatchId, type PlannedDispatch } from './plan-dispatch.ts';
 import { planGelu, planLayerNorm, planPool, planPositions } from './plan-embedding.ts';
 import { expertVectors, planExpertMatmul, planExpertSum, planRoute } from './plan-experts.ts';
-import { perLayerVectors, planPerLayerJoin, planPerLayerGate, planScale, planSoftcap } from './plan-per-layer.ts';
+import {
+  perLayerVectors,
+  planPerLayerJoin,
+  planPerLayerGate,
+  planScale,
+  planSoftcap,
+} from './plan-per-layer.ts';
 import { planAdjust, planSample, planLogprobs } from './plan-sampling.ts';
 import { planConv, planDeltaNet, planGatedNorm, planSigmoidGate, stateVectors } from './plan-state.ts';
 import { slicedPartsOf, type SlicedPart } from './weight-slices.ts';
@@ -43,7 +49,9 @@ export async function makePlan(context: PlanContext): Promise<Plan> {
       const all = fusedOp.nodes ?? fusedOp.unit.nodes;
       const nodes = all.map(({ id }) => id);
       const part = all.some(({ op }) => op === 'sample') ? 'sampling' : 'forward';
-      return (await planFusedOp(context, fusedOp)).map((dispatch): Dispatch => ({ ...dispatch, nodes, part }));
+      return (await planFusedOp(context, fusedOp)).map(
+        (dispatch): Dispatch => ({ ...dispatch, nodes, part }),
+      );
     }),
   );
   const { weights, fusedOps, tuning, family } = context;
@@ -75,18 +83,20 @@ export function fuseUnits(
 
 /** The vectors that a plan of these ops binds, each a list of tensors that are stored consecutively. */
 export function vectorsOf(fusedOps: readonly FusedOp[]): Map<string, readonly string[]> {
-  const lists = fusedOps.flatMap(({ unit, nextNormWeight, sumNormWeight, headNorms }): (readonly string[])[] => {
-    if (unit.op === 'rms_norm' || unit.op === 'head_norm') return [[unit.weight]];
-    if (unit.op === 'layer_norm') return [[unit.weight, unit.bias]];
-    if (unit.op === 'position_embed') return [[unit.tokenType ?? []].flat()];
-    if (unit.op === 'norm_add') return [[unit.weight], sumNormWeight === undefined ? [] : [sumNormWeight]];
-    if (unit.op === 'lab') return [labVectors(unit), [labNormWeight(unit) ?? []].flat()];
-    if (unit.op === 'attention') return [[...(headNorms ?? [])], [unit.sinks ?? []].flat()];
-    const others = [...stateVectors(unit), ...expertVectors(unit), ...perLayerVectors(unit)];
-    if (others.length > 0) return others;
-    const biases = unit.op === 'matmul' ? unit.biases : [];
-    return [[...biases, ...(nextNormWeight === undefined ? [] : [nextNormWeight]), ...(headNorms ?? [])]];
-  });
+  const lists = fusedOps.flatMap(
+    ({ unit, nextNormWeight, sumNormWeight, headNorms }): (readonly string[])[] => {
+      if (unit.op === 'rms_norm' || unit.op === 'head_norm') return [[unit.weight]];
+      if (unit.op === 'layer_norm') return [[unit.weight, unit.bias]];
+      if (unit.op === 'position_embed') return [[unit.tokenType ?? []].flat()];
+      if (unit.op === 'norm_add') return [[unit.weight], sumNormWeight === undefined ? [] : [sumNormWeight]];
+      if (unit.op === 'lab') return [labVectors(unit), [labNormWeight(unit) ?? []].flat()];
+      if (unit.op === 'attention') return [[...(headNorms ?? [])], [unit.sinks ?? []].flat()];
+      const others = [...stateVectors(unit), ...expertVectors(unit), ...perLayerVectors(unit)];
+      if (others.length > 0) return others;
+      const biases = unit.op === 'matmul' ? unit.biases : [];
+      return [[...biases, ...(nextNormWeight === undefined ? [] : [nextNormWeight]), ...(headNorms ?? [])]];
+    },
+  );
   return new Map(lists.filter((names) => names.length > 0).map((names) => [stackKey(names), names]));
 }
 
@@ -331,7 +341,8 @@ function planNormAdd(
   const { memory, graph, gpu } = context;
   const { eps, width } = graph.shape;
   const { projected, hidden, normed } = memory.buffers;
-  const optionalBuffers = sumNormWeight === undefined ? {} : { next_weight: vectorOf(context, sumNormWeight), out: normed };
+  const optionalBuffers =
+    sumNormWeight === undefined ? {} : { next_weight: vectorOf(context, sumNormWeight), out: normed };
   return planDispatch(
     context,
     unit.id,

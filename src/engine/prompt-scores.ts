@@ -3,7 +3,7 @@
  */
 import { sampleFlags } from '../../kernels/sample.ts';
 import type { Sequence } from './sequence.ts';
-import { noScores, type BatchEntry } from './share.ts';
+import { noScores, type BatchEntry } from './batch-entry.ts';
 import type { StepInput } from './step.ts';
 
 /**

@@ -82,7 +82,9 @@ export function repack(
   const blocks = Math.ceil(columns / blockColumns);
   const quants = memory.quants((rows * blocks * format.quantBytesPerBlock) / 4);
   // Most formats number blocks continuously across rows, as if there were one row.
-  const extent = format.scaleGroup.restartsEachRow ? { rows, blocks } : { rows: 1, blocks: groupOffset + rows * blocks };
+  const extent = format.scaleGroup.restartsEachRow
+    ? { rows, blocks }
+    : { rows: 1, blocks: groupOffset + rows * blocks };
   const scales = memory.scales(scaleSizeBytes(format, extent) / 4);
   pack(
     new DataView(raw.buffer, raw.byteOffset, raw.byteLength),

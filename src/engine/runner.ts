@@ -11,7 +11,7 @@ import type { Memory } from './memory.ts';
 import { int8Tolerance, klDivergence } from './divergence.ts';
 import { encodeCopies, encodeParts, forwardPart, samplingPart, wholeStep } from './encode-step.ts';
 import { type PreparedModel, type LoadOptions, prepareModel } from './loading.ts';
-import { observeDispatches, type ObservedDispatch, type ReadSizes } from './observe.ts';
+import { observeDispatches, type ObservedDispatch, type ReadSizes } from './observe-dispatches.ts';
 import type { LabDispatch } from './plan-context.ts';
 import { pipelineChoiceOf, makePlan, type Plan, fuseUnits } from './plan.ts';
 import { StepInput, maxStepSamples, requestFlagsOf } from './step.ts';
@@ -90,7 +90,9 @@ export class Runner {
       await Promise.all([weightsLoaded, runner.#warmUp((progress) => isReading || onProgress(progress))]);
       runner.#isWarm = true;
       if (plan.int8) {
-        const divergence = await runner.#measureDivergence(await makePlan({ ...parts, tuning: tuning.exactTuning() }));
+        const divergence = await runner.#measureDivergence(
+          await makePlan({ ...parts, tuning: tuning.exactTuning() }),
+        );
         options.onNotice?.(
           `prompt activations are rounded to 8 bits where that is faster: ${describeDivergence(divergence)}`,
         );
@@ -116,7 +118,10 @@ export class Runner {
    * Plans the graph with lab kernels in place of built-in ones. The plans are not used yet.
    * @param unfused see `bindUnits`
    */
-  async planBindings(bindings: readonly Binding[], unfused: ReadonlyMap<string, LabKernel>): Promise<StepPlans> {
+  async planBindings(
+    bindings: readonly Binding[],
+    unfused: ReadonlyMap<string, LabKernel>,
+  ): Promise<StepPlans> {
     const { gpu, graph, memory } = this;
     if (graph.shape.embedding) throw new Error('lab kernels need a model that generates text');
     const loading = this.#loading;
@@ -130,7 +135,9 @@ export class Runner {
     try {
       const { singleToken, multiToken } = bindingsByStep(graph, bindings);
       const multiTokenPlan = multiToken.length > 0 ? await planOf(multiToken) : this.plan;
-      const singleTokenPlan = singleToken.every((binding) => multiToken.includes(binding)) ? multiTokenPlan : await planOf(singleToken);
+      const singleTokenPlan = singleToken.every((binding) => multiToken.includes(binding))
+        ? multiTokenPlan
+        : await planOf(singleToken);
       await this.#compileAhead([multiTokenPlan, singleTokenPlan]);
       return { singleToken: singleTokenPlan, multiToken: multiTokenPlan, destroy: () => pool.destroy() };
     } catch (error) {
@@ -374,7 +381,11 @@ export class Runner {
    * in the output.
    */
   setTokenCounts(slot: number, counts: Uint32Array<ArrayBuffer>): void {
-    this.gpu.device.queue.writeBuffer(this.memory.tokenCounts, slot * this.graph.shape.vocabulary * 4, counts);
+    this.gpu.device.queue.writeBuffer(
+      this.memory.tokenCounts,
+      slot * this.graph.shape.vocabulary * 4,
+      counts,
+    );
   }
 
   /** Writes the mask of tokens that may be sampled, one bit each: [maskWords]; undefined for all. */
@@ -453,7 +464,12 @@ export class Runner {
     await run();
     if (this.memory.maxSplits > 1) {
       step.clear();
-      step.sample(step.decodeToken(0, this.memory.splitTokens, 0), 0, this.memory.splitTokens + 1, greedySampling);
+      step.sample(
+        step.decodeToken(0, this.memory.splitTokens, 0),
+        0,
+        this.memory.splitTokens + 1,
+        greedySampling,
+      );
       await run();
     }
     onProgress({ stage: 'warm-up', done: total, total });

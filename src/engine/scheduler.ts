@@ -3,21 +3,21 @@ import { errorMessage } from '../util/error-message.ts';
 import type { DraftRunner } from './draft-model.ts';
 import { DraftPolicy, type SpeculationMode } from './draft-policy.ts';
 import { DraftRounds } from './draft-rounds.ts';
-import { ExclusiveQueue } from './interludes.ts';
+import { ExclusiveQueue } from './exclusive-queue.ts';
 import { uploadMask } from './masks.ts';
-import { ReaderBackpressure, type ReaderLimits } from './parking.ts';
-import { SlotAllocator } from './places.ts';
+import { ReaderBackpressure, type ReaderLimits } from './reader-backpressure.ts';
+import { SlotAllocator } from './slot-allocator.ts';
 import { PromptLookup } from './prompt-lookup.ts';
-import { PrefillChunker } from './prompt-pace.ts';
+import { PrefillChunker } from './prefill-chunker.ts';
 import { pipelineDepth } from './runner.ts';
 import { zeroCounts, type SchedulerCounts } from './scheduler-counts.ts';
 import type { Sequence } from './sequence.ts';
-import { type InFlightStep, isConstrained, isStale, type BatchEntry } from './share.ts';
+import { type InFlightStep, isConstrained, isStale, type BatchEntry } from './batch-entry.ts';
 import { samplingFlagsOf, type StepInput } from './step.ts';
 import { StepComposer } from './step-composer.ts';
 import { StepResults } from './step-results.ts';
 import type { StepRunner } from './step-runner.ts';
-import { type ConstraintLimits, MaskWaitList } from './thinking.ts';
+import { type ConstraintLimits, MaskWaitList } from './mask-wait-list.ts';
 import { EngineError, type TokenLogprob } from './types.ts';
 
 /**
@@ -77,11 +77,21 @@ export class Scheduler {
     this.#counts = options.counts ?? zeroCounts();
     const allocator = new SlotAllocator(runner, () => (this.#counts.preemptions += 1));
     this.#allocator = allocator;
-    this.#composer = new StepComposer(runner, { allocator, drafting: this.#drafting, prefillChunker: this.#prefillChunker });
+    this.#composer = new StepComposer(runner, {
+      allocator,
+      drafting: this.#drafting,
+      prefillChunker: this.#prefillChunker,
+    });
     this.#step = runner.newStep();
     const { memory, graph } = runner;
-    const target = { capacity: memory.capacity, vocabulary: graph.shape.vocabulary, prefillChunker: this.#prefillChunker, now };
-    if (options.draft) this.#draftRounds = new DraftRounds(options.draft, { ...target, drafting: this.#drafting });
+    const target = {
+      capacity: memory.capacity,
+      vocabulary: graph.shape.vocabulary,
+      prefillChunker: this.#prefillChunker,
+      now,
+    };
+    if (options.draft)
+      this.#draftRounds = new DraftRounds(options.draft, { ...target, drafting: this.#drafting });
     this.#onFailure = options.onFailure ?? (() => {});
     this.#backpressure = new ReaderBackpressure(options.reader ?? {}, {
       onResume: (sequence) => this.#requeue(sequence),
@@ -288,20 +298,29 @@ export class Scheduler {
     forwardSubmitted?.catch(() => undefined);
     const results = hasConstraints ? undefined : this.#runner.submit(step);
     const draftRoundMs = finishedRound?.ms ?? 0;
-    return { ...formedStep, samples, hasExtraWork, draftRoundMs, isPipelined, submittedAt, forwardSubmitted, results };
+    return {
+      ...formedStep,
+      samples,
+      hasExtraWork,
+      draftRoundMs,
+      isPipelined,
+      submittedAt,
+      forwardSubmitted,
+      results,
+    };
   }
 
   /** Preempts a sequence until its reader has caught up. */
   #pauseForReader(sequence: Sequence): void {
     this.#allocator.preempt(sequence);
-    sequence.phase = 'parked';
+    sequence.phase = 'awaiting_reader';
     this.#backpressure.add(sequence);
   }
 
   /** Preempts a sequence until its constraint has answered. */
   async #awaitMask(sequence: Sequence): Promise<void> {
     this.#allocator.preempt(sequence);
-    sequence.phase = 'thinking';
+    sequence.phase = 'awaiting_mask';
     if (await this.#maskWaitList.wait(sequence)) this.#requeue(sequence);
   }
 
@@ -339,13 +358,18 @@ export class Scheduler {
         sequence.finishAfterPrompt(now);
         this.#allocator.release(sequence);
       }
-      if (firstSample !== undefined) this.#deliverTokens(sequence, { firstSample, drafts, isFromDraftModel }, results, now);
+      if (firstSample !== undefined)
+        this.#deliverTokens(sequence, { firstSample, drafts, isFromDraftModel }, results, now);
     }
   }
 
   #deliverTokens(
     sequence: Sequence,
-    { firstSample, drafts, isFromDraftModel }: { firstSample: number; drafts: readonly number[]; isFromDraftModel: boolean },
+    {
+      firstSample,
+      drafts,
+      isFromDraftModel,
+    }: { firstSample: number; drafts: readonly number[]; isFromDraftModel: boolean },
     results: StepResults,
     now: number,
   ): void {
@@ -364,7 +388,8 @@ export class Scheduler {
       this.#acceptToken(sequence, id, now, isReported ? results.logprob(firstSample + n, id) : undefined);
       if (this.#hasEnded(sequence) || id !== drafts[n]) break;
     }
-    if (!this.#hasEnded(sequence) && this.#backpressure.isReaderBehind(sequence)) this.#pauseForReader(sequence);
+    if (!this.#hasEnded(sequence) && this.#backpressure.isReaderBehind(sequence))
+      this.#pauseForReader(sequence);
   }
 
   /**

@@ -7,7 +7,7 @@ import { EventQueue } from './event-queue.ts';
 import { requestFlagsOf } from './step.ts';
 
 /** Phase of a sequence. Only `prefill` and `decode` hold a slot and pages. */
-export type SequencePhase = 'waiting' | 'prefill' | 'decode' | 'parked' | 'thinking' | 'done';
+export type SequencePhase = 'waiting' | 'prefill' | 'decode' | 'awaiting_reader' | 'awaiting_mask' | 'done';
 
 /** A generation request from its arrival to its last event. */
 export class Sequence {

@@ -1,11 +1,11 @@
 import { drafterOf, maxDraftsFor, planDrafts } from './draft-plan.ts';
 import type { DraftPolicy } from './draft-policy.ts';
 import { requestMask } from './masks.ts';
-import type { SlotAllocator } from './places.ts';
-import type { PrefillChunker } from './prompt-pace.ts';
+import type { SlotAllocator } from './slot-allocator.ts';
+import type { PrefillChunker } from './prefill-chunker.ts';
 import { scorableTokens, scorePrompt } from './prompt-scores.ts';
 import type { Sequence } from './sequence.ts';
-import { isDecoding, noDrafts, noScores, type BatchEntry } from './share.ts';
+import { isDecoding, noDrafts, noScores, type BatchEntry } from './batch-entry.ts';
 import { feedbackToken, type StepInput, maxStepSamples } from './step.ts';
 import type { StepRunner } from './step-runner.ts';
 
@@ -28,7 +28,10 @@ export class StepComposer {
   readonly #drafting: DraftPolicy;
   readonly #prefillChunker: PrefillChunker;
 
-  constructor(runner: StepRunner, parts: { allocator: SlotAllocator; drafting: DraftPolicy; prefillChunker: PrefillChunker }) {
+  constructor(
+    runner: StepRunner,
+    parts: { allocator: SlotAllocator; drafting: DraftPolicy; prefillChunker: PrefillChunker },
+  ) {
     this.#runner = runner;
     this.#allocator = parts.allocator;
     this.#drafting = parts.drafting;
@@ -45,7 +48,8 @@ export class StepComposer {
     const drafts = this.#addDecoding(step, entries, draftsPerSequence);
     const rows = step.dims.tokens;
     const prefillTokens = this.#addPrompts(step, entries);
-    if (step.dims.tokens === 0) return this.#allocator.breakDeadlock() ? this.compose(step, draftsPerSequence) : undefined;
+    if (step.dims.tokens === 0)
+      return this.#allocator.breakDeadlock() ? this.compose(step, draftsPerSequence) : undefined;
     step.stateCopies.unshift(...this.#allocator.takeDueCopies());
     return { entries, rows, drafts, prefillTokens };
   }
@@ -91,7 +95,10 @@ export class StepComposer {
   /** Adds prompt tokens, oldest sequence first, each as many as fit. @returns the number of tokens */
   #addPrompts(step: StepInput, entries: BatchEntry[]): number {
     const { capacity } = this.#runner.memory;
-    let left = Math.min(this.#prefillChunker.chunkTokens(entries.length > 0), capacity.stepTokens - step.dims.tokens);
+    let left = Math.min(
+      this.#prefillChunker.chunkTokens(entries.length > 0),
+      capacity.stepTokens - step.dims.tokens,
+    );
     let added = 0;
     for (let index = 0; index < this.#allocator.running.length && left > 0; index++) {
       const sequence = this.#allocator.running[index] as Sequence;
@@ -107,12 +114,17 @@ export class StepComposer {
   #addPrompt(step: StepInput, sequence: Sequence, left: number, entries: BatchEntry[]): number {
     const { tokens } = sequence;
     // Tokens that are scored must be computed, so the prefix cache is not used.
-    const { copy, state } = sequence.isScoring || !sequence.canReusePrefix ? {} : this.#allocator.reusePrefix(sequence);
+    const { copy, state } =
+      sequence.isScoring || !sequence.canReusePrefix ? {} : this.#allocator.reusePrefix(sequence);
     if (copy) step.pageCopies.push(copy);
     if (state) step.stateCopies.push(state);
     sequence.reportPromptStart();
     const firstPosition = sequence.scheduledTokens;
-    const wanted = Math.min(left, tokens.length - firstPosition, scorableTokens(sequence, this.#freeSamples(step)));
+    const wanted = Math.min(
+      left,
+      tokens.length - firstPosition,
+      scorableTokens(sequence, this.#freeSamples(step)),
+    );
     const { count, shouldRetainState } = this.#allocator.fitPrompt(sequence, wanted);
     if (count === 0) return 0;
     const row = step.prefillTokens(tokens, firstPosition, count, sequence.slot);
@@ -125,7 +137,14 @@ export class StepComposer {
     if (!samplesNext) sequence.scheduledTokens += count;
     const evaluatedTokens = sequence.request.progress ? sequence.scheduledTokens : undefined;
     if (isComplete || scores.count > 0 || evaluatedTokens !== undefined)
-      entries.push(this.#makeEntry(sequence, { firstSample: sample, scores, endsAfterPrompt: isComplete && !samplesNext, evaluatedTokens }));
+      entries.push(
+        this.#makeEntry(sequence, {
+          firstSample: sample,
+          scores,
+          endsAfterPrompt: isComplete && !samplesNext,
+          evaluatedTokens,
+        }),
+      );
     this.#allocator.publish(sequence, shouldRetainState);
     return count;
   }
@@ -157,8 +176,18 @@ export class StepComposer {
   ): BatchEntry {
     const { preemptionEpoch, sampledTokens, outputTokens, request } = sequence;
     // All earlier tokens are known, so the constraint can compute its mask while the forward pass runs.
-    const isTextKnown = firstSample !== undefined && request.constraint !== undefined && sampledTokens === outputTokens + 1;
+    const isTextKnown =
+      firstSample !== undefined && request.constraint !== undefined && sampledTokens === outputTokens + 1;
     if (isTextKnown) void requestMask(sequence, this.#runner.graph.shape.vocabulary);
-    return { sequence, preemptionEpoch, firstSample, drafts, isFromDraftModel, scores, endsAfterPrompt, evaluatedTokens };
+    return {
+      sequence,
+      preemptionEpoch,
+      firstSample,
+      drafts,
+      isFromDraftModel,
+      scores,
+      endsAfterPrompt,
+      evaluatedTokens,
+    };
   }
 }

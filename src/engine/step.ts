@@ -1,7 +1,7 @@
 import type { StepDims } from '../../kernels/define.ts';
 import { singleTileFlag } from '../../kernels/rope-kv-write.ts';
 import { topLogprobsShift, sampleFlags, sampleWords } from '../../kernels/sample.ts';
-import type { StateCopy } from './kept-states.ts';
+import type { StateCopy } from './retained-states.ts';
 import type { PageCopy } from './kv-cache.ts';
 import { maxDrafts } from './prompt-lookup.ts';
 import { type GenerateRequest, greedySampling, type Sampling } from './types.ts';
@@ -153,7 +153,14 @@ export class StepInput {
   /** Requests the log probability of `token` after `row`. @returns its index among the step's samples */
   score(row: number, token: number, requestFlags: number): number {
     // The token sampled for a score goes to the dummy slot.
-    return this.#sample(row, this.layout.dummySlot, requestFlags | sampleFlags.scored, token, 0, greedySampling);
+    return this.#sample(
+      row,
+      this.layout.dummySlot,
+      requestFlags | sampleFlags.scored,
+      token,
+      0,
+      greedySampling,
+    );
   }
 
   #sample(

@@ -52,7 +52,10 @@ interface TuningMeasurement {
  * Kernel families differ in summation order, so a model uses a single one. The largest product of each format decides
  * which, at one token and at many.
  */
-function familyMeasurements(families: readonly MatmulFamily[], tasks: readonly TuningTask[]): TuningMeasurement[] {
+function familyMeasurements(
+  families: readonly MatmulFamily[],
+  tasks: readonly TuningTask[],
+): TuningMeasurement[] {
   const heaviest = new Map(tasks.filter(({ unit }) => !unit.sampled).map((task) => [task.part.format, task]));
   return [...heaviest.values()].flatMap((task) =>
     comparedRowCounts.map((upTo) => ({
@@ -178,7 +181,8 @@ async function measure(
   const record = ({ family, option }: KernelCandidate, ms: number) =>
     tuning.record(family, part, upTo, option, Math.max(ms, minMs));
 
-  const runs: { candidate: KernelCandidate; encode: (pass: GPUComputePassEncoder) => void; best: number }[] = [];
+  const runs: { candidate: KernelCandidate; encode: (pass: GPUComputePassEncoder) => void; best: number }[] =
+    [];
   let expected: Float32Array | undefined;
   for (const candidate of candidates) {
     // A kernel that the driver rejects, or that gives wrong results, must neither abort start-up nor be selected.

@@ -103,6 +103,8 @@ export class Tuning {
 }
 
 function fastestOf(times: Readonly<Record<string, number>>, family: string): number | undefined {
-  const familyTimes = Object.entries(times).flatMap(([key, ms]) => (key.startsWith(`${family} `) ? [ms] : []));
+  const familyTimes = Object.entries(times).flatMap(([key, ms]) =>
+    key.startsWith(`${family} `) ? [ms] : [],
+  );
   return familyTimes.length > 0 ? Math.min(...familyTimes) : undefined;
 }

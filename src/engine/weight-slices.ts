@@ -45,7 +45,12 @@ export function slicedPartsOf(
 }
 
 /** Binds a byte range of a buffer: in place when WebGPU allows a binding at that offset, otherwise as a copy. */
-export function bindRange(context: PlanContext, buffer: GPUBuffer, offset: number, size: number): BoundBuffer {
+export function bindRange(
+  context: PlanContext,
+  buffer: GPUBuffer,
+  offset: number,
+  size: number,
+): BoundBuffer {
   const { device } = context.gpu;
   if (offset % device.limits.minStorageBufferOffsetAlignment === 0) {
     // Buffers have whole 16-byte words, and shaders read quants as such.

@@ -14,7 +14,7 @@ import {
   type TensorType,
 } from './formats/model-file.ts';
 import { bytesOfRow, columnsOf, rowsOf } from './formats/rows.ts';
-import { withTensorViews } from './formats/viewed.ts';
+import { withTensorViews } from './formats/tensor-views.ts';
 import type { BufferPool } from './gpu/buffers.ts';
 import { requireFinite } from './finite.ts';
 import type { Graph, Unit } from './graph.ts';
@@ -101,7 +101,10 @@ function planStack(file: ModelFile, names: readonly string[], maxBytes: number):
   for (const name of names) {
     const { tensor, type, rows, rowsTogether, blocks } = matrixOf(file, name);
     const format = weightFormats[type];
-    const rowBytes = Math.max(blocks * format.quantBytesPerBlock, scaleSizeBytes(format, { rows: 1, blocks }));
+    const rowBytes = Math.max(
+      blocks * format.quantBytesPerBlock,
+      scaleSizeBytes(format, { rows: 1, blocks }),
+    );
     const limit = Math.floor(maxBytes / rowBytes / rowsTogether) * rowsTogether;
     if (limit < 1) {
       const unitName = rowsTogether > 1 ? 'an expert' : 'a row';
@@ -228,9 +231,11 @@ export class WeightLoader {
     queue.writeBuffer(part.quants, progress.block * quantBytesPerBlock, quants);
     progress.block += rows * part.blocks;
     if (scales) {
-      for (const [index, word] of progress.partialGroup.entries()) scales[index] = (scales[index] as number) | word;
+      for (const [index, word] of progress.partialGroup.entries())
+        scales[index] = (scales[index] as number) | word;
       queue.writeBuffer(part.scales, progress.scalesAt, scales);
-      progress.partialGroup = progress.block % blocksPerGroup === 0 ? noWords : scales.slice(-scaleGroup.bytes / 4);
+      progress.partialGroup =
+        progress.block % blocksPerGroup === 0 ? noWords : scales.slice(-scaleGroup.bytes / 4);
       progress.scalesAt += scales.byteLength - progress.partialGroup.byteLength;
     }
     this.#onBytes(raw.byteLength);

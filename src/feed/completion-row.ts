@@ -1,4 +1,9 @@
-import { type CompletionAttributes, parseTraceparent, type TurnAttributes, type TraceSpan } from '../watch/index.ts';
+import {
+  type CompletionAttributes,
+  parseTraceparent,
+  type TurnAttributes,
+  type TraceSpan,
+} from '../tracing/index.ts';
 import { finiteOrNull, truncateText, type SurfaceRow } from './rows.ts';
 
 type Row = SurfaceRow<'completions'>;

@@ -5,7 +5,9 @@ import type { Gap } from './gaps.ts';
 export type Surface = 'completions' | 'parity' | 'bench';
 /** A row without `endpoint_id`, which the feed adds. */
 export type SurfaceRow<S extends Surface> = Omit<Insertable<Tables[S]>, 'endpoint_id'>;
-export type ObserveRow = { readonly [S in Surface]: { readonly surface: S; readonly row: SurfaceRow<S> } }[Surface];
+export type ObserveRow = {
+  readonly [S in Surface]: { readonly surface: S; readonly row: SurfaceRow<S> };
+}[Surface];
 
 /** The time that a surface's rows are ordered by. */
 export const rowTime = (row: ObserveRow['row']): string => ('started_at' in row ? row.started_at : row.at);
@@ -48,4 +50,5 @@ export const maxOrNull = (values: readonly number[]): number | null =>
   values.length === 0 ? null : finiteOrNull(values.reduce((most, one) => Math.max(most, one)));
 
 /** Limits a text of a client or provider to 200 well-formed characters. */
-export const truncateText = (text: string | undefined): string | null => text?.slice(0, 200).toWellFormed() ?? null;
+export const truncateText = (text: string | undefined): string | null =>
+  text?.slice(0, 200).toWellFormed() ?? null;

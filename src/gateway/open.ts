@@ -10,16 +10,16 @@ import type { Model } from './catalog/types.ts';
 import type { GatewayConfig } from './config/types.ts';
 import { openLedger } from './ledger/index.ts';
 import { createGatewayApp } from './serve/app.ts';
-import { BodyMemoryLimiter } from './serve/body-shares.ts';
-import { UpstreamDrains } from './serve/drains.ts';
+import { BodyMemoryLimiter } from './serve/body-memory-limiter.ts';
+import { UpstreamDrains } from './serve/upstream-drains.ts';
 import { InFlight } from './serve/in-flight.ts';
-import type { GatewayServices } from './serve/parts.ts';
+import type { GatewayServices } from './serve/services.ts';
 import type { Backend } from '../wires/core/backend.ts';
-import { noopTracer, type Tracer } from '../watch/index.ts';
+import { noopTracer, type Tracer } from '../tracing/index.ts';
 import { GatewayStore } from './store/index.ts';
 import { UpstreamRouter } from './upstream/router.ts';
 import { type TransportLimits, UndiciTransport } from './upstream/transport.ts';
-import { vettedStatus } from './upstream/vetted-get.ts';
+import { vettedStatus } from './upstream/vetted-status.ts';
 
 /** Default of `stallTimeoutMs`: equal to the idle limit of a provider's stream. */
 const defaultStallTimeoutMs = 120_000;

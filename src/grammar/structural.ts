@@ -9,12 +9,12 @@ import {
   set,
   text,
 } from './ebnf/expression.ts';
-import { addEbnfGrammar } from './ebnf/read.ts';
-import type { GrammarBuilder } from './ebnf/rules.ts';
+import { addEbnfGrammar } from './ebnf/read-ebnf.ts';
+import type { GrammarBuilder } from './ebnf/grammar-builder.ts';
 import { addJsonSchema } from './json-schema/index.ts';
 import { intersectAutomata, complementAutomaton, toAutomaton } from './regex/automaton.ts';
-import { parseRegex } from './regex/parse.ts';
-import { writeAutomaton } from './regex/write.ts';
+import { parseRegex } from './regex/parse-regex.ts';
+import { writeAutomaton } from './regex/write-automaton.ts';
 import { GrammarError, type StructuralFormat, type StructuralTag } from './types.ts';
 
 const maxDepth = 50;
@@ -45,7 +45,10 @@ class StructuralTranslator {
       case 'const_string':
         return sequence(text(format.value), end);
       case 'json_schema':
-        return sequence(rule(addJsonSchema(this.#builder, chooseEnforceableSchema(this.#builder, format))), end);
+        return sequence(
+          rule(addJsonSchema(this.#builder, chooseEnforceableSchema(this.#builder, format))),
+          end,
+        );
       case 'grammar':
         return sequence(rule(addEbnfGrammar(this.#builder, format.grammar)), end);
       case 'regex':
@@ -104,7 +107,8 @@ class StructuralTranslator {
     const ends = typeof tag.end === 'string' ? [tag.end] : tag.end;
     if (ends.length === 0) throw createInvalidError(`the tag '${tag.begin}' has no end`);
     const isAmbiguous = ends.includes('') && endsInFreeText(tag.content);
-    if (isAmbiguous) throw createInvalidError(`the tag '${tag.begin}' contains free text, so its end must not be empty`);
+    if (isAmbiguous)
+      throw createInvalidError(`the tag '${tag.begin}' contains free text, so its end must not be empty`);
     return sequence(text(tag.begin.slice(writtenPrefix.length)), this.write(tag.content, ends, depth + 1));
   }
 
@@ -131,7 +135,12 @@ class StructuralTranslator {
     ends: readonly string[] | undefined,
     depth: number,
   ): Expression {
-    const { triggers, tags, at_least_one: requiresTag = false, stop_after_first: stopsAfterFirst = false } = format;
+    const {
+      triggers,
+      tags,
+      at_least_one: requiresTag = false,
+      stop_after_first: stopsAfterFirst = false,
+    } = format;
     for (const tag of tags) {
       if (triggers.filter((trigger) => tag.begin.startsWith(trigger)).length !== 1)
         throw createInvalidError(`the tag '${tag.begin}' must begin with exactly one of the triggers`);
@@ -139,7 +148,8 @@ class StructuralTranslator {
     const end = ends ? choice(...ends.map(text)) : empty;
     const first = choice(...tags.map((tag) => this.#tag(tag, '', depth)));
     if (requiresTag && stopsAfterFirst) return sequence(first, end);
-    if (stopsAfterFirst && ends) throw createInvalidError("'stop_after_first' inside a tag requires 'at_least_one'");
+    if (stopsAfterFirst && ends)
+      throw createInvalidError("'stop_after_first' inside a tag requires 'at_least_one'");
     const triggerRules = triggers.map((trigger) => ({
       text: trigger,
       rule: this.#builder.add(
@@ -165,7 +175,9 @@ class StructuralTranslator {
       if (delimiter === '') throw createInvalidError('a trigger or an end of free text must not be empty');
       const containing = delimiters.find((one, at) => at !== index && one.includes(delimiter));
       if (containing !== undefined)
-        throw createInvalidError(`'${delimiter}' is part of '${containing}', so the two cannot be distinguished`);
+        throw createInvalidError(
+          `'${delimiter}' is part of '${containing}', so the two cannot be distinguished`,
+        );
     }
     if (triggers.length === 0 && !ends) return repeat(set([[0, 0x10ffff]]), 0);
     return rule(this.#builder.add('free', { kind: 'free', triggers, stops: ends ?? [], repeats }));
@@ -173,7 +185,10 @@ class StructuralTranslator {
 }
 
 /** The schema of a format, or its `otherwise` schema when the grammar cannot enforce it. */
-function chooseEnforceableSchema(builder: GrammarBuilder, format: StructuralFormat & { type: 'json_schema' }): unknown {
+function chooseEnforceableSchema(
+  builder: GrammarBuilder,
+  format: StructuralFormat & { type: 'json_schema' },
+): unknown {
   if (!('otherwise' in format)) return format.json_schema;
   try {
     const trial = builder.createTrial();

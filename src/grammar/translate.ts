@@ -1,9 +1,9 @@
 import { choice, text } from './ebnf/expression.ts';
-import { addEbnfGrammar } from './ebnf/read.ts';
-import type { LengthBounds } from './ebnf/marks.ts';
-import { GrammarBuilder } from './ebnf/rules.ts';
+import { addEbnfGrammar } from './ebnf/read-ebnf.ts';
+import type { LengthBounds } from './ebnf/length-marks.ts';
+import { GrammarBuilder } from './ebnf/grammar-builder.ts';
 import { addJsonObject, addJsonSchema } from './json-schema/index.ts';
-import { parseRegex } from './regex/parse.ts';
+import { parseRegex } from './regex/parse-regex.ts';
 import { addStructuralFormat } from './structural.ts';
 import { GrammarError, type GrammarSource } from './types.ts';
 
@@ -22,7 +22,10 @@ export interface Translation {
  *   slower
  * @throws GrammarError
  */
-export function translateToXGrammar(source: GrammarSource, { allowLengthMarks }: { allowLengthMarks: boolean }): Translation {
+export function translateToXGrammar(
+  source: GrammarSource,
+  { allowLengthMarks }: { allowLengthMarks: boolean },
+): Translation {
   const builder = new GrammarBuilder(allowLengthMarks);
   const grammarText = builder.print(addSource(builder, source));
   if (grammarText === undefined) {

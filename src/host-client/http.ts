@@ -36,7 +36,11 @@ const responseTimeoutMs = 30_000;
  * Sends one request to the host and returns the response text. Does not use `fetch`, which times out on responses that
  * take minutes. Throws `HostError`, or the abort reason of the signal.
  */
-export async function sendRequest(host: HostAddress, hints: HostHints, hostRequest: HostRequest): Promise<string> {
+export async function sendRequest(
+  host: HostAddress,
+  hints: HostHints,
+  hostRequest: HostRequest,
+): Promise<string> {
   const { status, type, text } = await performRequest(host, hints, hostRequest);
   if (status >= 200 && status < 300 && type.includes('json')) return text;
   const errorBody = type.includes('json') ? parseErrorBody(text) : undefined;
@@ -48,7 +52,12 @@ export async function sendRequest(host: HostAddress, hints: HostHints, hostReque
       status,
     );
   }
-  throw new HostError(errorBody.code, errorMessageFor(status, errorBody, hints), status, errorBody.violations);
+  throw new HostError(
+    errorBody.code,
+    errorMessageFor(status, errorBody, hints),
+    status,
+    errorBody.violations,
+  );
 }
 
 function performRequest({ url, token }: HostAddress, hints: HostHints, hostRequest: HostRequest) {
@@ -88,7 +97,9 @@ function performRequest({ url, token }: HostAddress, hints: HostHints, hostReque
     );
     outgoing.on('error', fail);
     if (hasTimeout)
-      outgoing.setTimeout(responseTimeoutMs, () => outgoing.destroy(new Error('it did not answer within 30 s')));
+      outgoing.setTimeout(responseTimeoutMs, () =>
+        outgoing.destroy(new Error('it did not answer within 30 s')),
+      );
     outgoing.end(text);
   });
 }
@@ -111,7 +122,11 @@ function parseErrorBody(text: string): ErrorBody | undefined {
   }
 }
 
-function errorMessageFor(status: number, { code, message }: ErrorBody, { token, unavailable }: HostHints): string {
+function errorMessageFor(
+  status: number,
+  { code, message }: ErrorBody,
+  { token, unavailable }: HostHints,
+): string {
   if (status === 401 || status === 403) return `${message} (${token})`;
   return status === 503 ? unavailable(code, message) : message;
 }

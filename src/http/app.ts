@@ -1,7 +1,7 @@
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { Hono } from 'hono';
 import { matchedRoutes } from 'hono/route';
-import { parseTraceparent, noopTracer, type Tracer, type TraceSpan } from '../watch/index.ts';
+import { parseTraceparent, noopTracer, type Tracer, type TraceSpan } from '../tracing/index.ts';
 import { OutgoingResponse, deliver } from './deliver.ts';
 import { endingOf } from './ending.ts';
 import { ClientGone, type Envelope, errorResponse, hostEnvelope, HttpError } from './error.ts';
@@ -89,7 +89,9 @@ export function createApp({
       const exchange = context.get('exchange');
       const authenticated = context.get('caller');
       const gate = route.gate ?? plane.gate;
-      const caller = gate ? await access.authorizeGate(gate, authenticated, exchange.headers()) : authenticated;
+      const caller = gate
+        ? await access.authorizeGate(gate, authenticated, exchange.headers())
+        : authenticated;
       access.requireRouteScope(caller, plane.name, route);
       const response = await handleRequest(route, exchange, {
         caller,
@@ -178,7 +180,9 @@ async function handleRequest(
     const response = await route.handle({ body, bytes, ...common, requestId, asHttpError, span });
     const { status } = response;
     const finish = (failure: unknown) => {
-      span?.end(failure === undefined ? { outcome: 'ok', status } : endingOf(failure, span.attributes, status));
+      span?.end(
+        failure === undefined ? { outcome: 'ok', status } : endingOf(failure, span.attributes, status),
+      );
       finished.resolve();
     };
     const end = streamEnd(response);

@@ -40,7 +40,10 @@ export interface DeliveryOptions {
   readonly onFault: (error: unknown) => void;
 }
 
-export function deliver({ status, headers, body }: OutgoingResponse, { outgoing, disconnectSignal, onFault }: DeliveryOptions): Response {
+export function deliver(
+  { status, headers, body }: OutgoingResponse,
+  { outgoing, disconnectSignal, onFault }: DeliveryOptions,
+): Response {
   if (!outgoing)
     return new Response(typeof body === 'string' ? body : asWebStream(body), { status, headers });
   if (typeof body !== 'string') {
@@ -56,7 +59,11 @@ export function deliver({ status, headers, body }: OutgoingResponse, { outgoing,
   return RESPONSE_ALREADY_SENT;
 }
 
-async function writeToNode(frames: FrameSource, outgoing: ServerResponse, disconnectSignal: AbortSignal): Promise<void> {
+async function writeToNode(
+  frames: FrameSource,
+  outgoing: ServerResponse,
+  disconnectSignal: AbortSignal,
+): Promise<void> {
   if (disconnectSignal.aborted) frames.cancel();
   else disconnectSignal.addEventListener('abort', () => frames.cancel(), { once: true });
   for (;;) {
@@ -79,7 +86,10 @@ async function writeToNode(frames: FrameSource, outgoing: ServerResponse, discon
  * Waits until the client has read most of what was written, has disconnected or has stalled, or until the stream is
  * being ended.
  */
-function waitForDrain(outgoing: ServerResponse, { stallTimeoutMs, abortSignal, cancel }: FrameSource): Promise<void> {
+function waitForDrain(
+  outgoing: ServerResponse,
+  { stallTimeoutMs, abortSignal, cancel }: FrameSource,
+): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
       clearTimeout(timer);
@@ -102,7 +112,12 @@ function waitForDrain(outgoing: ServerResponse, { stallTimeoutMs, abortSignal, c
   });
 }
 
-export function asWebStream({ next, cancel, abortSignal, stallTimeoutMs }: FrameSource): ReadableStream<Uint8Array> {
+export function asWebStream({
+  next,
+  cancel,
+  abortSignal,
+  stallTimeoutMs,
+}: FrameSource): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let stallTimer: NodeJS.Timeout | undefined;
   let isOver = false;

@@ -1,4 +1,4 @@
-import type { CompletionAttributes, SpanResult } from '../watch/index.ts';
+import type { CompletionAttributes, SpanResult } from '../tracing/index.ts';
 import { ClientGone, HttpError } from './error.ts';
 
 /**

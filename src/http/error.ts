@@ -62,6 +62,10 @@ export function errorResponse(
   path?: string,
 ): Response {
   const { status, headers } = error;
-  const idHeaders = { 'x-request-id': requestId, 'request-id': requestId, 'x-content-type-options': 'nosniff' };
+  const idHeaders = {
+    'x-request-id': requestId,
+    'request-id': requestId,
+    'x-content-type-options': 'nosniff',
+  };
   return Response.json(envelope(error, requestId, path), { status, headers: { ...headers, ...idHeaders } });
 }

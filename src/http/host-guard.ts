@@ -26,7 +26,9 @@ const containerNames = ['host.docker.internal', 'host.containers.internal'];
 /** The addresses and the name of this machine. The addresses may change while the host runs. */
 const thisMachine = (): string[] => [
   hostname(),
-  ...Object.values(networkInterfaces()).flatMap((addresses) => (addresses ?? []).map(({ address }) => address)),
+  ...Object.values(networkInterfaces()).flatMap((addresses) =>
+    (addresses ?? []).map(({ address }) => address),
+  ),
 ];
 
 /**
@@ -47,7 +49,8 @@ export function hostGuard(bound: string, allowed: readonly string[], machine = t
     ...allowed.map((name) => name.toLowerCase()),
   ]);
   const machineNames = isLoopback(bound) ? () => [] : machine;
-  const isKnown = (name: string) => names.has(name) || machineNames().some((other) => toHostName(other) === name);
+  const isKnown = (name: string) =>
+    names.has(name) || machineNames().some((other) => toHostName(other) === name);
   return (rawHeaders, target) => {
     const hosts = rawHeaders.filter(
       (_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === 'host',
@@ -71,7 +74,8 @@ const foreignHost = (host: string): Refusal => ({
   message: `The Host header names '${host.slice(0, 100)}', which this host does not answer to. Use its address, or start it with --allowed-host NAME.`,
 });
 
-const toHostName = (address: string): string => (isIP(address) === 6 ? `[${address}]` : address.toLowerCase());
+const toHostName = (address: string): string =>
+  isIP(address) === 6 ? `[${address}]` : address.toLowerCase();
 
 /** The name without its port, in lower case; the whole text where it is not `name[:port]`. */
 function hostName(host: string): string {

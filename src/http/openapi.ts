@@ -36,7 +36,11 @@ export function writeDocument(
     Object.entries(headers).map(([name, about]) => [name, describeParameter(about)]),
   );
   for (const operation of operations)
-    (paths[operation.path] ??= {})[operation.method.toLowerCase()] = writeOperation(operation, responseHeaders, schemasById);
+    (paths[operation.path] ??= {})[operation.method.toLowerCase()] = writeOperation(
+      operation,
+      responseHeaders,
+      schemasById,
+    );
   const schemas = Object.fromEntries(Object.entries(schemasById).sort(([a], [b]) => a.localeCompare(b)));
   return { openapi: '3.1.0', ...head, paths, components: { schemas, securitySchemes } };
 }
@@ -82,7 +86,14 @@ export const openapiDocument = (
   );
 
 /** Whether an HTML form on another site can send a request to the route. */
-const isOpenToForms = ({ method, body, isBodyOptional: bodyOptional, rawBody, textBody, acceptsLooseContentType: looseBody }: Route): boolean =>
+const isOpenToForms = ({
+  method,
+  body,
+  isBodyOptional: bodyOptional,
+  rawBody,
+  textBody,
+  acceptsLooseContentType: looseBody,
+}: Route): boolean =>
   Boolean(rawBody || textBody || looseBody || (method === 'POST' && (!body || bodyOptional)));
 
 function writeOperation(route: Operation, headers: Json, schemasById: Record<string, unknown>): Json {
@@ -131,7 +142,11 @@ function writeOperation(route: Operation, headers: Json, schemasById: Record<str
             : spec;
         return [
           status,
-          { description: response.description, headers, content: response.content && content(response.content) },
+          {
+            description: response.description,
+            headers,
+            content: response.content && content(response.content),
+          },
         ];
       }),
     ),
@@ -162,6 +177,8 @@ function registerSchema(schemasById: Record<string, unknown>, schema: z.ZodType)
   const { $defs = {}, ...own } = toJsonSchema(schema);
   // A recursive schema is among its own definitions.
   for (const [id, { id: _, ...definition }] of Object.entries({ [name]: own, ...$defs }))
-    schemasById[id] ??= JSON.parse(JSON.stringify(definition).replaceAll('"#/$defs/', `"${schemaPrefix}`)) as unknown;
+    schemasById[id] ??= JSON.parse(
+      JSON.stringify(definition).replaceAll('"#/$defs/', `"${schemaPrefix}`),
+    ) as unknown;
   return name;
 }

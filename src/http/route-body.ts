@@ -24,7 +24,12 @@ export const jsonRules: JsonRules = {
 /** Reads and validates the JSON body of a route. Throws a 413, a 415, or a 400 that names every violation. */
 export async function readRouteBody(
   exchange: Exchange,
-  { body: schema, isBodyOptional: bodyOptional, acceptsLooseContentType: looseBody, jsonLimitBytes = bodyLimitBytes }: Route,
+  {
+    body: schema,
+    isBodyOptional: bodyOptional,
+    acceptsLooseContentType: looseBody,
+    jsonLimitBytes = bodyLimitBytes,
+  }: Route,
 ): Promise<unknown> {
   if (!schema) return undefined;
   const bytesRead = bodyOptional ? await readBytes(exchange, jsonLimitBytes, jsonRules) : undefined;

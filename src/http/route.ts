@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { CompletionAttributes, TraceSpan } from '../watch/index.ts';
+import type { CompletionAttributes, TraceSpan } from '../tracing/index.ts';
 import type { Envelope, HttpError } from './error.ts';
 import type { AbsentRoute, Endpoint } from './router.ts';
 

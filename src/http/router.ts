@@ -42,7 +42,15 @@ interface Hints {
 /** Mounts routes on a Hono application. Requests that match no route get a 404 or 405 with a hint. */
 export function mount<Route extends Endpoint, Env extends NodeBindings>(
   app: Hono<Env>,
-  { routes, absent = [], basePath = '', parameterPattern = '', hints, handle, refuse }: RouterOptions<Route, Env>,
+  {
+    routes,
+    absent = [],
+    basePath = '',
+    parameterPattern = '',
+    hints,
+    handle,
+    refuse,
+  }: RouterOptions<Route, Env>,
 ): void {
   const relativePath = (path: string) => path.slice(basePath.length);
   for (const { method, path, reason } of absent) {
@@ -55,7 +63,8 @@ export function mount<Route extends Endpoint, Env extends NodeBindings>(
     const pattern = basePath + honoPath(route, parameterPattern);
     const allowedMethods = methods.get(pattern) ?? new Set();
     methods.set(pattern, allowedMethods);
-    for (const allowedMethod of method === 'GET' ? ['GET', 'HEAD'] : [method]) allowedMethods.add(allowedMethod);
+    for (const allowedMethod of method === 'GET' ? ['GET', 'HEAD'] : [method])
+      allowedMethods.add(allowedMethod);
     // Hono looks up the `GET` handlers for a `HEAD` request.
     app.on(method === 'HEAD' ? 'GET' : method, pattern, async (context, next) => {
       if (method === 'HEAD' && context.req.method !== 'HEAD') return await next();
@@ -68,7 +77,11 @@ export function mount<Route extends Endpoint, Env extends NodeBindings>(
       const { method, path } = context.req;
       const message = `${method} does not apply to ${path.slice(0, 200)}; use ${allowed.join(' or ')}.`;
       const headers = { allow: allowed.join(', ') };
-      return refuse(new HttpError(405, 'method_not_allowed', message, { headers }), relativePath(path), context);
+      return refuse(
+        new HttpError(405, 'method_not_allowed', message, { headers }),
+        relativePath(path),
+        context,
+      );
     });
   }
   // A parameter of several segments matches any path, so it is no useful hint.
@@ -97,7 +110,10 @@ export function createNotFoundError(
 }
 
 /** Converts `/v1/models/{id}` to `/v1/models/:id`. @param parameterPattern pattern of a parameter */
-export function honoPath({ path, isCatchAll }: Pick<Endpoint, 'path' | 'isCatchAll'>, parameterPattern = ''): string {
+export function honoPath(
+  { path, isCatchAll }: Pick<Endpoint, 'path' | 'isCatchAll'>,
+  parameterPattern = '',
+): string {
   const pattern = path.replaceAll(/\{(\w+)\}/g, `:$1${parameterPattern}`);
   return isCatchAll ? `${pattern}{[^]*}` : pattern;
 }

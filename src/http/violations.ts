@@ -8,7 +8,9 @@ export const maxViolations = 50;
 export function invalidBodyError(violations: readonly Violation[], unsupported = false): HttpError {
   const shown = violations.slice(0, maxViolations);
   const message = shown
-    .map((violation) => (violation.path === '' ? violation.message : `${violation.path}: ${violation.message}`))
+    .map((violation) =>
+      violation.path === '' ? violation.message : `${violation.path}: ${violation.message}`,
+    )
     .join('; ');
   const suffix = violations.length > shown.length ? '; and more' : '';
   const param = violations[0]?.path;

@@ -1,7 +1,7 @@
 import type { BenchResult } from '../lab/types.ts';
 import { verdictText } from './bench-text.ts';
 import { formatRatio, formatNumber } from './figures.ts';
-import { groupByLayer } from './groups.ts';
+import { groupByLayer } from './layer-groups.ts';
 import type { OutputStyle } from '../terminal/style.ts';
 import { table, type TableCell } from '../terminal/table.ts';
 import { printable } from '../terminal/printable.ts';
@@ -84,7 +84,11 @@ const totalOf = (values: readonly (number | null)[]): number | null =>
 const ratioOf = (a: number | null, b: number | null): number | null =>
   a === null || b === null || a === 0 ? null : b / a;
 
-export function benchDiffLines(diff: BenchDiff, names: readonly [string, string], look: OutputStyle): string[] {
+export function benchDiffLines(
+  diff: BenchDiff,
+  names: readonly [string, string],
+  look: OutputStyle,
+): string[] {
   const { paint } = look;
   const { figures } = diff;
   const times = groupLayers(figures.filter(({ unit }) => unit === 'ms')).sort(

@@ -1,6 +1,6 @@
 import type { BenchResult, Comparison } from '../lab/types.ts';
 import { formatChange, pluralize, formatPercent, formatRatio, formatNumber } from './figures.ts';
-import { groupByLayer } from './groups.ts';
+import { groupByLayer } from './layer-groups.ts';
 import type { OutputStyle, Style } from '../terminal/style.ts';
 import { table, type TableCell } from '../terminal/table.ts';
 import { printable } from '../terminal/printable.ts';

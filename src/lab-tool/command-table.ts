@@ -61,7 +61,13 @@ const kernelFlags: readonly FlagName[] = [
 const any = Number.POSITIVE_INFINITY;
 
 export const commandTable = {
-  ops: { placeholders: '', minWords: 0, maxWords: 0, flags: [], help: 'list the ops that a kernel can implement' },
+  ops: {
+    placeholders: '',
+    minWords: 0,
+    maxWords: 0,
+    flags: [],
+    help: 'list the ops that a kernel can implement',
+  },
   stub: {
     placeholders: 'OP',
     minWords: 1,
@@ -90,7 +96,13 @@ export const commandTable = {
     flags: [],
     help: 'show the graph of the resident model and its spans',
   },
-  parts: { placeholders: '', minWords: 0, maxWords: 0, flags: [], help: 'show slots, registered kernels and bindings' },
+  parts: {
+    placeholders: '',
+    minWords: 0,
+    maxWords: 0,
+    flags: [],
+    help: 'show slots, registered kernels and bindings',
+  },
   bind: {
     placeholders: 'KERNEL GLOB...',
     minWords: 1,

@@ -1,6 +1,6 @@
 import type { ConfigEnvelope } from '../lab/types.ts';
 import { isRecord } from '../util/json.ts';
-import { linesOf } from './kernels.ts';
+import { linesOf } from './local-kernels.ts';
 import { diffLines, type Hunk, hunksOf } from './line-diff.ts';
 import type { OutputStyle } from '../terminal/style.ts';
 import { printable } from '../terminal/printable.ts';
@@ -63,7 +63,9 @@ function diffKernel(kernel: string, before?: SavedKernel, after?: SavedKernel): 
   const { source: newText = '', ...newMembers } = after ?? {};
   const source = oldText === newText ? [] : hunksOf(diffLines(textLines(oldText), textLines(newText)));
   const members =
-    before && after ? changedMembers({ ...oldMembers, digest: undefined }, { ...newMembers, digest: undefined }) : [];
+    before && after
+      ? changedMembers({ ...oldMembers, digest: undefined }, { ...newMembers, digest: undefined })
+      : [];
   if (before && after && source.length + members.length === 0) return [];
   return [
     {

@@ -1,7 +1,7 @@
 import type { Flags } from './arguments.ts';
 import type { LabClient } from './client.ts';
 import type { OutputStyle } from '../terminal/style.ts';
-import type { ToolEnvironment } from './world.ts';
+import type { ToolEnvironment } from './tool-environment.ts';
 
 /** Dependencies and arguments of a command. */
 export interface Context {

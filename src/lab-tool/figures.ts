@@ -27,7 +27,8 @@ export const formatRatio = (value: MaybeNumber): string => (isFigure(value) ? va
 export const formatChange = (value: MaybeNumber): string =>
   isFigure(value) ? `${value >= 0 ? '+' : ''}${(value * 100).toFixed(1)}%` : missing;
 /** `42%` */
-export const formatPercent = (value: MaybeNumber): string => (isFigure(value) ? `${Math.round(value * 100)}%` : missing);
+export const formatPercent = (value: MaybeNumber): string =>
+  isFigure(value) ? `${Math.round(value * 100)}%` : missing;
 /** `212 ms`, `12.3 s` */
 export const formatDuration = (ms: MaybeNumber): string => {
   if (!isFigure(ms)) return missing;

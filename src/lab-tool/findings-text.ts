@@ -1,4 +1,4 @@
-import type { LocalFinding } from './gate.ts';
+import type { LocalFinding } from './register-kernel.ts';
 import type { OutputStyle, Style } from '../terminal/style.ts';
 import { printable } from '../terminal/printable.ts';
 import { splitCells, wrapText } from '../terminal/text.ts';
@@ -68,8 +68,13 @@ function sourceExcerpt(
   );
 
   // The whole line if it fits, else a window that begins somewhat before the location.
-  const start = end <= availableWidth || markEnd <= availableWidth ? 0 : Math.max(0, markStart - Math.floor(availableWidth / 3));
-  const shown = cells.filter((cell) => cell.column >= start && cell.column + cell.width <= start + availableWidth);
+  const start =
+    end <= availableWidth || markEnd <= availableWidth
+      ? 0
+      : Math.max(0, markStart - Math.floor(availableWidth / 3));
+  const shown = cells.filter(
+    (cell) => cell.column >= start && cell.column + cell.width <= start + availableWidth,
+  );
   const source = `${start > 0 ? '…' : ''}${shown.map((cell) => cell.text).join('')}${start + availableWidth < end ? '…' : ''}`;
   const sourceLine = `${paint('dim', gutter)}${source.trimEnd()}`;
   if (column === undefined) return [sourceLine];

@@ -1,7 +1,7 @@
 import type { CaseVerdict, KernelRegistrationReport, StageName, TunedShape } from '../lab/types.ts';
 import { pluralize, formatError, formatNumber, formatDuration } from './figures.ts';
 import { findingLines } from './findings-text.ts';
-import type { GateOutcome } from './gate.ts';
+import type { GateOutcome } from './register-kernel.ts';
 import type { OutputStyle } from '../terminal/style.ts';
 import { table } from '../terminal/table.ts';
 import { printable } from '../terminal/printable.ts';
@@ -25,7 +25,9 @@ export function verdictLine(outcome: GateOutcome, { paint }: OutputStyle): strin
   const { file, kernel, op, accepted, report } = outcome;
   const name = kernel === file ? file : `${file}  ${kernel}${op === undefined ? '' : ` (${op})`}`;
   const result = report === undefined ? 'not sent' : accepted ? 'accepted' : 'rejected';
-  const unverifiedNote = report?.unverified ? paint('warn', ', unverified: not compared with its oracle') : '';
+  const unverifiedNote = report?.unverified
+    ? paint('warn', ', unverified: not compared with its oracle')
+    : '';
   const duration = report === undefined ? '' : ` in ${formatDuration(report.elapsed_ms)}`;
   const mark = accepted ? paint('good', '✓') : paint('bad', '✗');
   return `${mark} ${paint('strong', printable(name))}  ${paint(accepted ? 'good' : 'bad', result)}${unverifiedNote}${duration}`;
@@ -66,7 +68,10 @@ export function compactLines(outcome: GateOutcome, look: OutputStyle): string[] 
 const findingsOf = ({ findings, lines }: GateOutcome, look: OutputStyle): string[] =>
   findings.flatMap((finding) => findingLines(finding, lines.get(finding.file), look));
 
-function parityLines({ parity = [], tolerance, seed }: KernelRegistrationReport, look: OutputStyle): string[] {
+function parityLines(
+  { parity = [], tolerance, seed }: KernelRegistrationReport,
+  look: OutputStyle,
+): string[] {
   if (parity.length === 0) return [];
   const { paint } = look;
   const rows = parity.map((verdict) => [

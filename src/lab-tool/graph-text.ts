@@ -1,6 +1,6 @@
 import type { LabGraph, LabParts, OpDescriptor } from '../lab/types.ts';
 import { pluralize, formatCount, formatNumber } from './figures.ts';
-import { groupByLayer } from './groups.ts';
+import { groupByLayer } from './layer-groups.ts';
 import type { OutputStyle } from '../terminal/style.ts';
 import { table, type TableCell } from '../terminal/table.ts';
 import { printable } from '../terminal/printable.ts';
@@ -111,7 +111,12 @@ export function partsLines(parts: LabParts, look: OutputStyle): string[] {
     '',
     ...section(
       table(
-        [{ title: 'kernel', minWidth: 12 }, { title: 'op' }, { title: 'state' }, { title: 'digest', minWidth: 12 }],
+        [
+          { title: 'kernel', minWidth: 12 },
+          { title: 'op' },
+          { title: 'state' },
+          { title: 'digest', minWidth: 12 },
+        ],
         kernels,
         look,
       ),

@@ -10,7 +10,7 @@ import {
   readFormats,
   readOverride,
   readTunable,
-} from './header.ts';
+} from './kernel-header.ts';
 
 /** Kernel description from the command line. */
 export interface KernelFlags extends Omit<Header, 'dispatch' | 'places' | 'faults'> {

@@ -6,14 +6,16 @@ import type { KernelDefinition } from '../define-kernel.ts';
 import { formatNames, type KernelRegistration } from '../lab/types.ts';
 import { FileError, toFileError } from '../terminal/file-error.ts';
 import { errorMessage } from '../util/error-message.ts';
-import { features, kernelNameError, kernelNamePattern } from './header.ts';
-import { linesOf, type LoadedFile, type LocalKernel, type SourceOrigin, readText } from './kernels.ts';
+import { features, kernelNameError, kernelNamePattern } from './kernel-header.ts';
+import { linesOf, type LoadedFile, type LocalKernel, type SourceOrigin, readText } from './local-kernels.ts';
 import { importUncached, locationInStackTrace } from './module-hooks.ts';
 
 const text = z.string({ error: 'expected a string' }).min(1, 'must not be empty');
 const number = z.number({ error: 'expected a finite number' });
 const definitionSchema = z.strictObject({
-  name: text.refine((name) => kernelNamePattern.test(name), { error: ({ input }) => kernelNameError(String(input)) }),
+  name: text.refine((name) => kernelNamePattern.test(name), {
+    error: ({ input }) => kernelNameError(String(input)),
+  }),
   op: text,
   source: z.union(
     [
@@ -43,16 +45,20 @@ export async function readModuleKernels(path: string): Promise<LoadedFile> {
   const { exports, failure, imported } = await importUncached(absolute);
   const dependencies = [...imported];
   const singleKernel = (kernel: LocalKernel) => ({ kernels: [kernel], dependencies });
-  if (failure) return singleKernel(kernelFromException(path, moduleText, 'the module failed to load', failure.thrown));
+  if (failure)
+    return singleKernel(kernelFromException(path, moduleText, 'the module failed to load', failure.thrown));
   const definitions = (exports as { default?: unknown }).default;
   if (definitions === undefined)
-    return singleKernel(kernelWithErrors(path, moduleText, 'no default export; write `export default defineKernel({...})`'));
+    return singleKernel(
+      kernelWithErrors(path, moduleText, 'no default export; write `export default defineKernel({...})`'),
+    );
   const kernels: LocalKernel[] = [];
   for (const [index, definition] of [definitions].flat().entries()) {
     const where = Array.isArray(definitions) ? `default[${index}]` : 'default';
     kernels.push(await readDefinition(definition, { path, moduleText, where, dependencies }));
   }
-  if (kernels.length === 0) kernels.push(kernelWithErrors(path, moduleText, 'the default export is an empty list'));
+  if (kernels.length === 0)
+    kernels.push(kernelWithErrors(path, moduleText, 'the default export is an empty list'));
   return { kernels, dependencies };
 }
 
@@ -96,7 +102,10 @@ async function readDefinition(definition: unknown, module: Module): Promise<Loca
 }
 
 /** The WGSL and its origin: a separate file, the module, or generated text. */
-async function readSource({ source, overrides = {} }: KernelDefinition, { path, moduleText, dependencies }: Module) {
+async function readSource(
+  { source, overrides = {} }: KernelDefinition,
+  { path, moduleText, dependencies }: Module,
+) {
   if (source instanceof URL) {
     if (source.protocol !== 'file:') throw new Error(`expected a file: URL, got ${source.href}`);
     const file = fileURLToPath(source);

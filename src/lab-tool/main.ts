@@ -15,11 +15,11 @@ import { HostError } from '../host-client/errors.ts';
 import { FileError } from '../terminal/file-error.ts';
 import { labHelpText } from './help.ts';
 import type { HostAddress } from '../host-client/http.ts';
-import { readText } from './kernels.ts';
+import { readText } from './local-kernels.ts';
 import { createPainter } from '../terminal/style.ts';
 import { printable } from '../terminal/printable.ts';
 import { watch } from './commands/watch.ts';
-import type { ToolEnvironment } from './world.ts';
+import type { ToolEnvironment } from './tool-environment.ts';
 
 const commands: Readonly<Record<CommandName, CommandHandler>> = {
   ops,
@@ -62,7 +62,9 @@ export async function main(environment: ToolEnvironment): Promise<number> {
 function violationsOf(error: unknown): string[] {
   if (!(error instanceof HostError)) return [];
   const violationTexts = error.violations.map(({ path, message }) => `${path}: ${message}`);
-  return violationTexts.filter((violation) => !error.message.includes(violation)).map((violation) => `  ${violation}`);
+  return violationTexts
+    .filter((violation) => !error.message.includes(violation))
+    .map((violation) => `  ${violation}`);
 }
 
 function errorDocument(error: unknown) {
@@ -120,7 +122,10 @@ async function hostOf(flags: Flags, { env }: ToolEnvironment): Promise<HostAddre
   return { url: (url.origin + url.pathname).replace(/\/+$/, ''), token };
 }
 
-async function printAbout(what: 'help' | 'version', { packageRoot, stdout }: ToolEnvironment): Promise<number> {
+async function printAbout(
+  what: 'help' | 'version',
+  { packageRoot, stdout }: ToolEnvironment,
+): Promise<number> {
   const manifest = JSON.parse(await readFile(join(packageRoot, 'package.json'), 'utf8')) as {
     version: string;
   };

@@ -61,7 +61,10 @@ export async function importUncached(path: string): Promise<Imported> {
 }
 
 /** Location in a file where an error was thrown, if the stack trace contains it. */
-export function locationInStackTrace(thrown: unknown, path: string): { line: number; column?: number } | undefined {
+export function locationInStackTrace(
+  thrown: unknown,
+  path: string,
+): { line: number; column?: number } | undefined {
   const trace = thrown instanceof Error ? (thrown.stack ?? '') : '';
   // TypeScript syntax errors have an excerpt instead: path:line, some lines, and a caret.
   const excerpt = trace.startsWith(`${path}:`)

@@ -1,5 +1,5 @@
 import type { BenchResult } from '../lab/types.ts';
-import type { GateOutcome } from './gate.ts';
+import type { GateOutcome } from './register-kernel.ts';
 
 /** Events of a watch session, in order. */
 export type WatchEvent =

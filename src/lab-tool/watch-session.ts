@@ -1,11 +1,11 @@
 import type { BindRequest } from '../lab/types.ts';
-import { raceAbort } from '../util/abort.ts';
-import { TemporaryBindings } from './binding-keeper.ts';
+import { raceAbort } from '../util/race-abort.ts';
+import { TemporaryBindings } from './temporary-bindings.ts';
 import type { LabClient } from './client.ts';
 import { HostError } from '../host-client/errors.ts';
 import { FileError } from '../terminal/file-error.ts';
 import { FileWatcher } from './file-watcher.ts';
-import { registerLocalKernel, type GateOutcome, loadKernels } from './gate.ts';
+import { registerLocalKernel, type GateOutcome, loadKernels } from './register-kernel.ts';
 import type { KernelFlags } from './kernel-flags.ts';
 import type { WatchView } from './watch-events.ts';
 
@@ -81,7 +81,8 @@ export class WatchSession {
   }
 
   #interrupt(file: string): void {
-    if (this.#current && (this.#current.file === undefined || this.#current.file === file)) this.#current.abort.abort();
+    if (this.#current && (this.#current.file === undefined || this.#current.file === file))
+      this.#current.abort.abort();
   }
 
   async #runNext(): Promise<void> {
@@ -123,7 +124,8 @@ export class WatchSession {
     }
     await this.#watcher.setDependencies(file, loadedFile.dependencies);
     const outcomes: GateOutcome[] = [];
-    for (const kernel of loadedFile.kernels) outcomes.push(await registerLocalKernel(this.#client, file, kernel, signal));
+    for (const kernel of loadedFile.kernels)
+      outcomes.push(await registerLocalKernel(this.#client, file, kernel, signal));
     for (const { kernel } of outcomes) this.#quarantined.delete(kernel);
     this.#outcomes.set(file, outcomes);
     this.#view({ event: 'gate', file, outcomes });
@@ -184,7 +186,8 @@ export class WatchSession {
         await this.#client.parts(this.#stopSignal);
         break;
       } catch (retryError) {
-        if (!this.#stopSignal.aborted && !(retryError instanceof HostError && retryError.isTransient)) throw retryError;
+        if (!this.#stopSignal.aborted && !(retryError instanceof HostError && retryError.isTransient))
+          throw retryError;
       }
     }
     if (this.#stopSignal.aborted) return;

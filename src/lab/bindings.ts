@@ -107,7 +107,9 @@ export function kernelDigests(bound: readonly BoundKernel[]): Record<string, str
   const all: Record<string, string> = {};
   for (const { kernel, registered } of bound) {
     const registeredOverrides = registered.registration.overrides ?? {};
-    const tunedOverrides = Object.entries(kernel.constants).filter(([name, value]) => registeredOverrides[name] !== value);
+    const tunedOverrides = Object.entries(kernel.constants).filter(
+      ([name, value]) => registeredOverrides[name] !== value,
+    );
     const suffix = tunedOverrides.map(([name, value]) => ` ${name}=${value}`).join('');
     all[`${kernel.name}${suffix}`] = kernel.digest;
   }

@@ -17,17 +17,22 @@ import { validateConfig, type Validation } from './configs/validate.ts';
 import { GateProcess } from './gate/gate-process.ts';
 import { labKey } from './lab-key.ts';
 import { describeGraph, describeParts, type KernelSummaries } from './live/describe.ts';
-import { findInvalidGrid } from './live/grids.ts';
+import { findInvalidGrid } from './live/grid-check.ts';
 import { freshSeed, LiveModel } from './live/live-model.ts';
-import { toLabKernel, unfusedKernels } from './live/kernel.ts';
+import { toLabKernel, unfusedKernels } from './live/lab-kernel.ts';
 import { componentParity, logitsParity, maxTextTokens } from './live/parity.ts';
-import { createBenchPort } from './live/port.ts';
+import { createBenchPort } from './live/bench-port.ts';
 import { describeOp } from './ops/descriptor.ts';
 import { findParamsMismatch } from './params.ts';
 import { Quarantine } from './quarantine.ts';
 import { KernelRegistry, type RegisteredKernel } from './registry.ts';
-import { tunedOverridesFor, captureUnavailableFinding, findUnsupportedFormats, addParityFindings } from './report-notes.ts';
-import { staticFindings } from './stages/static.ts';
+import {
+  tunedOverridesFor,
+  captureUnavailableFinding,
+  findUnsupportedFormats,
+  addParityFindings,
+} from './report-findings.ts';
+import { staticFindings } from './stages/static-checks.ts';
 import { contractOf, renderStub, stubTargets } from './stubs.ts';
 import { resolveTargets } from './targets.ts';
 import { renderStubHeader } from './stub-header.ts';
@@ -121,7 +126,12 @@ export class ResidentLab implements Lab {
     const { runner } = this.#options.engine;
     const bindableStates = new Set<KernelSummaries[number]['state']>(['accepted']);
     if (this.#options.allowUnverified) bindableStates.add('unverified');
-    return await describeParts(runner, this.#currentLiveModel().targets, this.#kernelSummaries(), bindableStates);
+    return await describeParts(
+      runner,
+      this.#currentLiveModel().targets,
+      this.#kernelSummaries(),
+      bindableStates,
+    );
   }
 
   ops(): readonly OpDescriptor[] {
@@ -362,7 +372,8 @@ export class ResidentLab implements Lab {
   /** The model on the current device; rebuilt after a device loss. */
   #currentLiveModel(): LiveModel {
     const { engine, wgsl } = this.#options;
-    if (this.#liveModel?.runner !== engine.runner) this.#liveModel = new LiveModel(engine, wgsl, this.#unfused);
+    if (this.#liveModel?.runner !== engine.runner)
+      this.#liveModel = new LiveModel(engine, wgsl, this.#unfused);
     return this.#liveModel;
   }
 

@@ -47,7 +47,10 @@ export class Quarantine {
    * last process crashed.
    * @param onQuarantined called for each kernel that this call quarantines
    */
-  static async open(dataDir: string, onQuarantined: (name: string, reason: string) => void): Promise<Quarantine> {
+  static async open(
+    dataDir: string,
+    onQuarantined: (name: string, reason: string) => void,
+  ): Promise<Quarantine> {
     const quarantine = new Quarantine(join(dataDir, 'lab'));
     for (const one of await readJson(quarantine.#path('quarantine'), quarantinedSchema.array())) {
       quarantine.#list.set(one.digest, one);

@@ -16,10 +16,11 @@ export interface Stub {
 type Target = 'plain' | 'f16' | 'subgroups';
 
 /** Adapter feature that each target needs. */
-const featureByTarget = { plain: undefined, f16: 'shader-f16', subgroups: 'subgroups' } as const satisfies Record<
-  Target,
-  string | undefined
->;
+const featureByTarget = {
+  plain: undefined,
+  f16: 'shader-f16',
+  subgroups: 'subgroups',
+} as const satisfies Record<Target, string | undefined>;
 const targets = Object.keys(featureByTarget) as Target[];
 
 const isMatrixProduct = ({ covers }: Contract): boolean => covers.includes('matmul');
@@ -72,7 +73,8 @@ export function renderStub(wgsl: WgslSources, op: string, target: string, format
       `format: expected one of ${formatNames.join(', ')}, got '${format}'.`,
     );
   }
-  const effectiveTarget = isMatrixProduct(contract) || (targetsByOp[op]?.includes(target) ?? false) ? target : 'plain';
+  const effectiveTarget =
+    isMatrixProduct(contract) || (targetsByOp[op]?.includes(target) ?? false) ? target : 'plain';
   const body = preprocess(wgsl, stubSource(contract), preprocessorFlags(contract, effectiveTarget, format));
   const overrides = Object.fromEntries(
     [...body.matchAll(/^override (\w+): u32 = (\d+);/gm)].map(([, name, value]) => [
@@ -103,7 +105,11 @@ export function stubSource(contract: Contract): string {
   return `lab/${contract.op === 'attention_decode' ? 'attention' : contract.op}.wgsl`;
 }
 
-function preprocessorFlags({ covers }: Contract, target: Target, format: string): ReadonlyMap<string, boolean> {
+function preprocessorFlags(
+  { covers }: Contract,
+  target: Target,
+  format: string,
+): ReadonlyMap<string, boolean> {
   return new Map([
     ['F16', target === 'f16'],
     ['SUBGROUPS', target === 'subgroups'],
@@ -149,7 +155,11 @@ function preprocess(wgsl: WgslSources, path: string, flags: ReadonlyMap<string, 
 const accessByRole = { in: 'read', out: 'read_write', inout: 'read_write', uniform: 'uniform' } as const;
 
 /** Header comment: the op, its bindings, and how to register the kernel. */
-function headerComment(contract: Contract, format: string, overrides: Readonly<Record<string, number>>): string {
+function headerComment(
+  contract: Contract,
+  format: string,
+  overrides: Readonly<Record<string, number>>,
+): string {
   const { op, summary, bindings, dispatch } = contract;
   const names = Object.entries(overrides).map(([name, value]) => `${name} = ${value}`);
   const dispatchRule = (['x', 'y', 'z'] as const).flatMap((axis) =>

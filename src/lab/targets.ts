@@ -17,7 +17,11 @@ export function matchesGlob(glob: string, id: string): boolean {
         continue;
       }
       nextLengths.add(end);
-      for (let at = end; at < id.length && (piece.length > 1 || id[at] !== '.') && !nextLengths.has(at + 1); at++) {
+      for (
+        let at = end;
+        at < id.length && (piece.length > 1 || id[at] !== '.') && !nextLengths.has(at + 1);
+        at++
+      ) {
         nextLengths.add(at + 1);
       }
     }
@@ -75,7 +79,9 @@ export function resolveTargets(request: BindRequest, op: string, targets: readon
 
 function compatibleSlots(op: string, targets: readonly Target[]): string {
   const slots = new Set(
-    targets.filter((target) => canBind(op, target)).map(({ id }) => id.replace(/^layers\.\d+\./, 'layers.*.')),
+    targets
+      .filter((target) => canBind(op, target))
+      .map(({ id }) => id.replace(/^layers\.\d+\./, 'layers.*.')),
   );
   return slots.size === 0
     ? `; this model has no component of op ${op}`

@@ -56,8 +56,20 @@ const flagTable = {
 } as const satisfies Readonly<Record<string, FlagRow>>;
 
 const commandTable = {
-  surfaces: { placeholders: '', minWords: 0, maxWords: 0, flags: [], help: 'list the surfaces and the named questions' },
-  schema: { placeholders: 'SURFACE', minWords: 1, maxWords: 1, flags: [], help: 'list the columns of a surface' },
+  surfaces: {
+    placeholders: '',
+    minWords: 0,
+    maxWords: 0,
+    flags: [],
+    help: 'list the surfaces and the named questions',
+  },
+  schema: {
+    placeholders: 'SURFACE',
+    minWords: 1,
+    maxWords: 1,
+    flags: [],
+    help: 'list the columns of a surface',
+  },
   query: {
     placeholders: 'SURFACE',
     minWords: 0,

@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import { escapeJsonControls, printable } from '../terminal/printable.ts';
 import { createPainter } from '../terminal/style.ts';
 import { type CommandName, type Flags, observeHelp, parseObserveArguments } from './arguments.ts';
-import { ask, query } from './commands/answers.ts';
+import { ask, query } from './commands/query.ts';
 import { schema, surfaces } from './commands/listing.ts';
 import { tail } from './commands/tail.ts';
-import type { CommandHandler } from './context.ts';
-import { toToolError } from './faults.ts';
+import type { CommandHandler } from './command-context.ts';
+import { toToolError } from './tool-error.ts';
 import { openSource } from './open-source.ts';
-import type { ObserveCliContext } from './world.ts';
+import type { ObserveCliContext } from './cli-context.ts';
 
 const commands: Readonly<Record<CommandName, CommandHandler>> = { surfaces, schema, query, ask, tail };
 const exitCodes = { fine: 0, refused: 1, usage: 2 } as const;
@@ -36,7 +36,12 @@ export async function main(cli: ObserveCliContext): Promise<number> {
   }
 }
 
-async function run(command: CommandName, argument: string, flags: Flags, cli: ObserveCliContext): Promise<void> {
+async function run(
+  command: CommandName,
+  argument: string,
+  flags: Flags,
+  cli: ObserveCliContext,
+): Promise<void> {
   const { stdout, stderr } = cli;
   const source = await openSource(flags, cli);
   // Files and pipes get lines of any length. A terminal of unknown width reports 0.
@@ -59,7 +64,10 @@ async function run(command: CommandName, argument: string, flags: Flags, cli: Ob
   }
 }
 
-async function printAbout(what: 'help' | 'version', { packageRoot, stdout }: ObserveCliContext): Promise<number> {
+async function printAbout(
+  what: 'help' | 'version',
+  { packageRoot, stdout }: ObserveCliContext,
+): Promise<number> {
   const { version } = JSON.parse(await readFile(join(packageRoot, 'package.json'), 'utf8')) as {
     version: string;
   };

@@ -12,8 +12,8 @@ import { systemCode } from '../util/system-code.ts';
 import type { Flags } from './arguments.ts';
 import { hostHints, httpSource } from './http-source.ts';
 import type { Source } from './source.ts';
-import { offlineSource } from './stopped-source.ts';
-import type { ObserveCliContext } from './world.ts';
+import { offlineSource } from './offline-source.ts';
+import type { ObserveCliContext } from './cli-context.ts';
 
 const defaultUrl = 'http://127.0.0.1:8080';
 
@@ -79,7 +79,8 @@ async function findLocalHost(
   try {
     found = await readEndpointId({ url }, cli.stopping).catch((error: unknown) => {
       // A host that listens on a non-loopback address requires the token.
-      if (error instanceof HostError && error.status === 401) return readEndpointId({ url, token }, cli.stopping);
+      if (error instanceof HostError && error.status === 401)
+        return readEndpointId({ url, token }, cli.stopping);
       throw error;
     });
   } catch (error) {

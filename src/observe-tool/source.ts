@@ -1,4 +1,4 @@
-import type { Observe } from '../observe/open.ts';
+import type { Observe } from '../observe/observe.ts';
 import type { ObserveEnvelope } from '../observe/types.ts';
 
 export type SurfaceList = ReturnType<Observe['surfaces']>;

@@ -1,5 +1,5 @@
 import { ObserveError } from './errors.ts';
-import type { QueryContext } from './means.ts';
+import type { QueryContext } from './query-context.ts';
 import { compileCoverage } from './query/coverage.ts';
 import type { CheckedQuery } from './query/types.ts';
 import type { Value } from './query/values.ts';
@@ -27,7 +27,10 @@ export async function computeCoverage(
   const warnings: string[] = [];
   const startedAtMs = performance.now();
   const remainingMs = () => means.budgetMs - (performance.now() - startedAtMs);
-  const withinBudget = async <T>(what: string, work: (budgetMs: number) => Promise<T>): Promise<T | undefined> => {
+  const withinBudget = async <T>(
+    what: string,
+    work: (budgetMs: number) => Promise<T>,
+  ): Promise<T | undefined> => {
     try {
       if (remainingMs() > minTimeMs) return await work(remainingMs());
     } catch (error) {

@@ -1,14 +1,17 @@
-import { explainTimeout } from './advice.ts';
+import { explainTimeout } from './timeout-advice.ts';
 import { computeCoverage, emptyCoverage } from './coverage.ts';
 import { ObserveError } from './errors.ts';
-import type { QueryContext } from './means.ts';
+import type { QueryContext } from './query-context.ts';
 import { compile } from './query/compile.ts';
 import { nextCursor } from './query/cursor.ts';
 import { toRow } from './query/rows.ts';
 import type { CheckedQuery } from './query/types.ts';
 import type { ObserveEnvelope } from './types.ts';
 
-type ResponseParts = Pick<ObserveEnvelope, 'columns' | 'rows' | 'truncated' | 'next' | 'coverage' | 'warnings'>;
+type ResponseParts = Pick<
+  ObserveEnvelope,
+  'columns' | 'rows' | 'truncated' | 'next' | 'coverage' | 'warnings'
+>;
 
 /** @throws ObserveError over_budget, unavailable */
 export async function runQuery(query: CheckedQuery, means: QueryContext): Promise<ResponseParts> {

@@ -1,4 +1,4 @@
-import type { RackId } from '../watch/index.ts';
+import type { RackId } from '../tracing/index.ts';
 
 export type ColumnType = 'text' | 'integer' | 'number' | 'time' | 'flag' | 'json';
 

@@ -51,7 +51,8 @@ export class Access implements AccessControl {
   async authenticate(request: RequestHead, { isOperatorCheckDeferred = false } = {}): Promise<Caller> {
     const isLocal = isLoopback((request.remoteAddress ?? '').replace(/^::ffff:/i, ''));
     const hasOperatorCredential = this.#isOperator(request.headers);
-    if (!hasOperatorCredential && !isOperatorCheckDeferred && request.headers.has('x-svc-operator')) throw operatorWrongError();
+    if (!hasOperatorCredential && !isOperatorCheckDeferred && request.headers.has('x-svc-operator'))
+      throw operatorWrongError();
     const isOperator = isLocal && hasOperatorCredential;
     if (this.#options.bind === 'loopback') return { by: isOperator ? 'operator' : 'local', isLocal };
     const isPublicPath = publicPaths.includes(request.path) && ['GET', 'HEAD'].includes(request.method);
@@ -79,7 +80,8 @@ export class Access implements AccessControl {
    */
   requireScope({ scope }: Caller, required: RequiredScopes): void {
     if (scope === undefined || required === 'none') return;
-    if (required === 'all' || !required.some((one) => scope.includes(one))) throw insufficientScopeError(scope, required);
+    if (required === 'all' || !required.some((one) => scope.includes(one)))
+      throw insufficientScopeError(scope, required);
   }
 
   requireRouteScope(caller: Caller, plane: string, route: Route): void {
@@ -116,7 +118,11 @@ export class Access implements AccessControl {
 }
 
 /** Access control of a loopback listener without credentials. */
-export const loopbackAccess = new Access({ bind: 'loopback', bearerHash: undefined, operatorHash: undefined });
+export const loopbackAccess = new Access({
+  bind: 'loopback',
+  bearerHash: undefined,
+  operatorHash: undefined,
+});
 
 const bearerMissingError = () =>
   new HttpError(
@@ -140,7 +146,10 @@ const peerExpiredError = (at: string) =>
   );
 
 /** As RFC 6750 has it. */
-function insufficientScopeError(scope: readonly string[], required: Exclude<RequiredScopes, 'none'>): HttpError {
+function insufficientScopeError(
+  scope: readonly string[],
+  required: Exclude<RequiredScopes, 'none'>,
+): HttpError {
   const has = scope.map((one) => `'${one}'`).join(', ');
   const requirement =
     required === 'all'

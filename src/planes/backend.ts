@@ -2,7 +2,7 @@ import { endingOf } from '../http/ending.ts';
 import { ClientGone, HttpError } from '../http/error.ts';
 import { newHostRequestId } from '../http/request-id.ts';
 import { checkBody } from '../http/violations.ts';
-import { parseTraceparent, type Tracer } from '../watch/index.ts';
+import { parseTraceparent, type Tracer } from '../tracing/index.ts';
 import type { AnswerBatches, Backend, BackendRequest } from '../wires/core/backend.ts';
 import type { Resident } from './resident.ts';
 import type { CompletionContext } from './turn/respond.ts';
@@ -69,14 +69,18 @@ function beginRequest(
   const { stream, traceparent } = params.request;
   const requestId = newHostRequestId();
   const facts = { wire, operation: operations[wire], by: 'local', stream };
-  const span = watch.startSpan('completion', requestId, facts, { traceparent: parseTraceparent(traceparent) });
+  const span = watch.startSpan('completion', requestId, facts, {
+    traceparent: parseTraceparent(traceparent),
+  });
   const finished = Promise.withResolvers<void>();
   const signal = AbortSignal.any([cancelSignal, stopSignal]);
 
   /** @param sentStatus the status, where part of a stream was sent before the failure */
   const finish = (failure: unknown, sentStatus?: number): void => {
     const cause = failure !== undefined && cancelSignal.aborted ? new ClientGone() : failure;
-    span.end(cause === undefined ? { outcome: 'ok', status: 200 } : endingOf(cause, span.attributes, sentStatus));
+    span.end(
+      cause === undefined ? { outcome: 'ok', status: 200 } : endingOf(cause, span.attributes, sentStatus),
+    );
     finished.resolve();
   };
   const toReportableError = (error: unknown): unknown => {

@@ -1,4 +1,4 @@
-import type { AgentHost } from '../agent/open.ts';
+import type { AgentHost } from '../agent/agent-host.ts';
 import { createAgentPlaneOf } from './agent/routes.ts';
 import { createDocsPlane } from './docs/routes.ts';
 import { createHealthPlane } from './health/routes.ts';
@@ -10,13 +10,13 @@ import { ollamaPlane } from './ollama/routes.ts';
 import type { Resident } from './resident.ts';
 import type { Plane } from '../http/route.ts';
 import type { MetricsOptions } from './host/metrics.ts';
-import type { ServedCounters } from './served.ts';
+import type { ServedCounters } from './served-counters.ts';
 import { createLabPlane } from './lab/routes.ts';
 import { messagesPlane } from './messages/routes.ts';
 import { createObservePlane } from './observe/routes.ts';
 import { createRecorderPlane } from './recorder/routes.ts';
 import { v1Plane } from './v1/routes.ts';
-import type { Observe } from '../observe/open.ts';
+import type { Observe } from '../observe/observe.ts';
 import type { RecorderService } from '../recorder/services.ts';
 
 export interface HostFacts {

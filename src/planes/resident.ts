@@ -2,11 +2,11 @@ import { type Engine, EngineError, type ModelInfo } from '../engine/index.ts';
 import { ChatError } from '../chat/index.ts';
 import { GrammarError, type GrammarService } from '../grammar/types.ts';
 import type { Lab } from '../lab/types.ts';
-import type { TraceSpan } from '../watch/index.ts';
+import type { TraceSpan } from '../tracing/index.ts';
 import type { ModelCard, StoredModel } from './model-store.ts';
 import { HttpError } from '../http/error.ts';
 import { modelNotFoundError, requireKind } from './turn/identity.ts';
-import { ModelSwapGate, type Lease } from './turnstile.ts';
+import { ModelSwapGate, type Lease } from './model-swap-gate.ts';
 import { safeErrorReason } from '../words/plain-reason.ts';
 
 /** Returns the lab of the resident model; undefined until it is ready. */
@@ -133,7 +133,11 @@ export class Resident {
     return ready;
   }
 
-  async #lease(requestedModel: string | undefined, lease: Lease, kind?: ModelInfo['kind']): Promise<ReadyModel> {
+  async #lease(
+    requestedModel: string | undefined,
+    lease: Lease,
+    kind?: ModelInfo['kind'],
+  ): Promise<ReadyModel> {
     const resolved = requestedModel === undefined ? undefined : await this.resolveModel(requestedModel);
     // The host does not swap, or has no model yet.
     if (!this.canSwap || (this.#state.kind === 'loading' && this.#state.isFirst)) return this.requireModel();
@@ -156,7 +160,8 @@ export class Resident {
     if (stored && ready && (await this.#otherModels.isSame(stored, ready.location)))
       return { location: ready.location, stored };
     const location = stored?.location ?? this.#knownModels.get(name)?.location;
-    if (location === undefined) throw modelNotFoundError(requestedModel, id, this.canSwap ? 'GET /v1/models' : undefined);
+    if (location === undefined)
+      throw modelNotFoundError(requestedModel, id, this.canSwap ? 'GET /v1/models' : undefined);
     if (id !== undefined && !this.canSwap) throw notResidentError(requestedModel, id);
     return { location, stored };
   }
@@ -177,7 +182,9 @@ export class Resident {
       return;
     }
     const known = this.findKnownModel(location)?.model;
-    const inspected = stored ? await this.#otherModels.inspect(stored) : { problem: undefined, kind: known?.kind };
+    const inspected = stored
+      ? await this.#otherModels.inspect(stored)
+      : { problem: undefined, kind: known?.kind };
     if (inspected.problem !== undefined) throw loadFailedError(requestedModel, inspected.problem);
     if (kind !== undefined && inspected.kind !== undefined)
       requireKind({ id: stripLatestTag(requestedModel), kind: inspected.kind }, kind, 'stored');
@@ -216,7 +223,10 @@ export class Resident {
       const { engine, ...more } = await load(previous);
       this.setReady(engine, { ...more, location: previous });
     } catch (error) {
-      this.#state = { kind: 'none', reason: `${reason}; and the previous model failed too: ${safeErrorReason(error)}` };
+      this.#state = {
+        kind: 'none',
+        reason: `${reason}; and the previous model failed too: ${safeErrorReason(error)}`,
+      };
     }
   }
 
@@ -270,10 +280,15 @@ const notResidentError = (requestedModel: string, resident: string): HttpError =
   );
 
 const loadFailedError = (requestedModel: string, reason: string): HttpError =>
-  new HttpError(500, 'model_load_failed', `The model '${requestedModel.slice(0, 200)}' cannot be loaded: ${reason}`, {
-    param: 'model',
-    headers: { 'x-should-retry': 'false' },
-  });
+  new HttpError(
+    500,
+    'model_load_failed',
+    `The model '${requestedModel.slice(0, 200)}' cannot be loaded: ${reason}`,
+    {
+      param: 'model',
+      headers: { 'x-should-retry': 'false' },
+    },
+  );
 
 /**
  * Converts errors of the engine, the chat templates and the grammars to `HttpError`s; returns any other error

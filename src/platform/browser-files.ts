@@ -34,7 +34,10 @@ export const blobSource = (blob: Blob, name: string, remedy = 'choose the file a
       bytes = new Uint8Array(await blob.slice(offset, offset + length).arrayBuffer());
     } catch (error) {
       // Browsers refuse to read a file that was changed or deleted after the user chose it.
-      throw new ModelFileError('changed', `${name} can no longer be read (${errorMessage(error)}); ${remedy}`);
+      throw new ModelFileError(
+        'changed',
+        `${name} can no longer be read (${errorMessage(error)}); ${remedy}`,
+      );
     }
     if (!into) return bytes;
     into.set(bytes);

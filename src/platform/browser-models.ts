@@ -5,7 +5,7 @@ import { readChunks } from './body-chunks.ts';
 import { blobSource } from './browser-files.ts';
 import { Attempts } from './attempts.ts';
 import type { HttpOptions } from './http-file.ts';
-import { type ModelCacheEntry, openModelCacheEntry, type ModelCacheOptions } from './kept-models.ts';
+import { type ModelCacheEntry, openModelCacheEntry, type ModelCacheOptions } from './model-cache.ts';
 import { openIfExists, webFiles } from './web-folder.ts';
 
 type OnBytes = ModelCacheOptions['onBytes'];

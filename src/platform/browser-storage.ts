@@ -1,6 +1,6 @@
 /** The used part of the origin private file system (OPFS), and text files in it. */
 import type { Store } from '../engine/index.ts';
-import { sleep } from '../util/pause.ts';
+import { sleep } from '../util/sleep.ts';
 import type { FolderHandle } from './browser-files.ts';
 
 /** The used part of `FileSystemSyncAccessHandle`. It is available in workers only and locks the file. */

@@ -1,5 +1,5 @@
 import { type ByteSource, checkRange, ModelFileError } from '../engine/index.ts';
-import { sleep } from '../util/pause.ts';
+import { sleep } from '../util/sleep.ts';
 import { type AttemptOptions, Attempts } from './attempts.ts';
 import { asInterruption, Interruption, transientStatuses } from './interruption.ts';
 import { readChunks } from './body-chunks.ts';

@@ -6,8 +6,15 @@ import {
   type ModelFiles,
 } from '../engine/index.ts';
 import { chooseModel, type RemoteFile } from '../pull/choose.ts';
-import { fileUrl, createHub, type HubAccess, hubHeaders, listRepository, resolveRevision } from '../pull/hub.ts';
-import { createContentHash } from '../pull/record.ts';
+import {
+  fileUrl,
+  createHub,
+  type HubAccess,
+  hubHeaders,
+  listRepository,
+  resolveRevision,
+} from '../pull/hub.ts';
+import { createContentHash } from '../pull/download-record.ts';
 import { hubPrefix, parseReference } from '../pull/reference.ts';
 import type { HttpOptions } from './http-file.ts';
 import { openIfExists } from './web-folder.ts';
@@ -74,7 +81,10 @@ const uncheckedNote = (location: string): string =>
   `${location}: the weights are read by ranges and not verified against the hub's checksums; 'pull' downloads and verifies them`;
 
 /** Reads a file into memory and verifies it. @throws ModelFileError `checksum` */
-async function readChecked(source: ByteSource, { path, sizeBytes, checksum }: RemoteFile): Promise<ByteSource> {
+async function readChecked(
+  source: ByteSource,
+  { path, sizeBytes, checksum }: RemoteFile,
+): Promise<ByteSource> {
   const { name } = source;
   const { kind, hex } = checksum;
   let bytes: Uint8Array;

@@ -88,7 +88,10 @@ const chooseRequested = (models: readonly GgufModel[], requested: string): GgufM
         `several files match '${requested}'; name one: ${describeModels([first, ...others])}`,
       );
   }
-  throw new PullError('not_found', `the repository has no GGUF file '${requested}'; it has: ${describeModels(models)}`);
+  throw new PullError(
+    'not_found',
+    `the repository has no GGUF file '${requested}'; it has: ${describeModels(models)}`,
+  );
 };
 
 const chooseBest = (models: readonly GgufModel[]): GgufModel => {

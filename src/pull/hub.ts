@@ -138,7 +138,8 @@ export const listRepository = async (hub: HubRepository): Promise<RemoteFile[]> 
     // Not the library's `accessToken` option: it refuses tokens of other servers and does not support an AbortSignal.
     fetch: async (input) => {
       const { url } = new Request(input);
-      if (requestedUrls.has(url) || requestedUrls.size >= maxPages) throw endlessListError(hub, requestedUrls.size);
+      if (requestedUrls.has(url) || requestedUrls.size >= maxPages)
+        throw endlessListError(hub, requestedUrls.size);
       requestedUrls.add(url);
       const { value, headers } = await fetchJson(hub, url);
       if (!isList(value)) throw invalidListError(hub);
@@ -167,7 +168,10 @@ const endlessListError = ({ endpoint, repo }: HubRepository, pages: number): Pul
   );
 
 /** Explains an error status of the hub. */
-export const explainStatus = ({ endpoint, repo, revision, token }: HubRepository, status: number): PullError => {
+export const explainStatus = (
+  { endpoint, repo, revision, token }: HubRepository,
+  status: number,
+): PullError => {
   const page = `${endpoint}/${repo}`;
   switch (status) {
     case 401:

@@ -14,7 +14,7 @@ import {
 import { dirname } from 'node:path';
 import type { RemoteFile } from './choose.ts';
 import { explainWriteFailure, PullError } from './errors.ts';
-import { createContentHash } from './record.ts';
+import { createContentHash } from './download-record.ts';
 
 const hashing = ({ checksum, sizeBytes }: RemoteFile): Hash => createContentHash(checksum.kind, sizeBytes);
 

@@ -1,7 +1,7 @@
 import { formatBytes } from '../engine/index.ts';
 import { type AttemptOptions, Attempts } from '../platform/attempts.ts';
 import { asInterruption, Interruption, transientStatuses } from '../platform/interruption.ts';
-import { sleep } from '../util/pause.ts';
+import { sleep } from '../util/sleep.ts';
 import type { RemoteFile } from './choose.ts';
 import { PullError } from './errors.ts';
 import { explainStatus, fileUrl, type HubRepository, hubHeaders } from './hub.ts';

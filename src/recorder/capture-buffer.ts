@@ -1,5 +1,5 @@
 import { errorMessage } from '../util/error-message.ts';
-import type { RackId } from '../watch/index.ts';
+import type { RackId } from '../tracing/index.ts';
 import { pluralize } from '../words/count.ts';
 import { maxContentLength } from './histories/stored-event.ts';
 import type { NewEvent } from './types.ts';
@@ -45,7 +45,11 @@ export class CaptureBuffer {
       const content = event.content?.slice(0, maxContentLength + 1);
       this.#addOne(rack, content === undefined ? event : { ...event, content });
     }
-    if (this.#collectedSize.events >= flushThreshold.events || this.#collectedSize.units >= flushThreshold.units) this.flush();
+    if (
+      this.#collectedSize.events >= flushThreshold.events ||
+      this.#collectedSize.units >= flushThreshold.units
+    )
+      this.flush();
     else this.#timer ??= setTimeout(() => this.flush(), flushDelayMs).unref();
   }
 

@@ -3,10 +3,10 @@ import type { Grants } from './control/grants.ts';
 import type { Review } from './control/review.ts';
 import { utf16Size } from './capture-buffer.ts';
 import type { AddResult } from './histories/protocol.ts';
-import { TokenRateLimiter } from './rate.ts';
+import { TokenRateLimiter } from './token-rate-limiter.ts';
 import type { RecorderService } from './services.ts';
 import type { NewEvent } from './types.ts';
-import type { RackId } from '../watch/index.ts';
+import type { RackId } from '../tracing/index.ts';
 
 /** Limit of events that wait for the disk, in UTF-16 units. */
 const maxPendingUnits = 32 * 1024 * 1024;
@@ -51,7 +51,10 @@ export class Ingest {
     }
   }
 
-  async #storeEvents({ id, rack }: { id: string; rack: RackId }, events: readonly NewEvent[]): Promise<AddResult> {
+  async #storeEvents(
+    { id, rack }: { id: string; rack: RackId },
+    events: readonly NewEvent[],
+  ): Promise<AddResult> {
     if (!this.#rate.tryAcquire(id))
       throw new RecorderError(
         'too_many',

@@ -1,4 +1,4 @@
-import type { TraceSink, RackId } from '../watch/index.ts';
+import type { TraceSink, RackId } from '../tracing/index.ts';
 import type { Transcripts } from '../observe/types.ts';
 import type { Grant, NewEvent, Policy, Rack, ReviewEntry, Tombstone, Verb, WriteToken } from './types.ts';
 

@@ -1,4 +1,4 @@
-import type { RackId } from '../watch/index.ts';
+import type { RackId } from '../tracing/index.ts';
 
 /** Recorded content: `none`; `metadata`: sizes and attributes; `full`: the texts themselves. */
 export type ContentLevel = 'none' | 'metadata' | 'full';

@@ -27,7 +27,9 @@ function serialize(value: unknown, depth: number): string {
       const members = Object.entries(value).filter(([, member]) => member !== undefined);
       // String comparison is by UTF-16 code units, as the RFC requires.
       members.sort(([a], [b]) => (a < b ? -1 : 1));
-      const serializedMembers = members.map(([name, member]) => `${serialize(name, 0)}:${serialize(member, depth + 1)}`);
+      const serializedMembers = members.map(
+        ([name, member]) => `${serialize(name, 0)}:${serialize(member, depth + 1)}`,
+      );
       return `{${serializedMembers.join(',')}}`;
     }
     default:

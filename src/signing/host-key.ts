@@ -2,7 +2,7 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { computeKeyId, rawPublicKey, type SigningKey } from './ed25519.ts';
-import { createFileOnce } from './make-once.ts';
+import { createFileOnce } from './create-file-once.ts';
 import { safeErrorReason } from '../words/plain-reason.ts';
 
 /** The host key exists but is unusable, or cannot be created. */

@@ -1,4 +1,4 @@
-export { retry } from './again.ts';
+export { retry } from './retry.ts';
 /** Public exports of the store. */
 export { closeDatabase, openDatabase } from './database.ts';
 export { type Connection, type Database, createDialect } from './dialect.ts';

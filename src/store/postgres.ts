@@ -1,6 +1,6 @@
 import type { CompiledQuery, QueryResult } from 'kysely';
 import pg from 'pg';
-import { sleep } from '../util/pause.ts';
+import { sleep } from '../util/sleep.ts';
 import {
   type Connection,
   type ConnectionPool,
@@ -80,7 +80,11 @@ export function openPostgres(
       close: () => pool.end(),
     };
   };
-  return { kind: 'postgres', readPool: connections(maxReadConnections), writePool: connections(maxWriters ?? 1) };
+  return {
+    kind: 'postgres',
+    readPool: connections(maxReadConnections),
+    writePool: connections(maxWriters ?? 1),
+  };
 }
 
 /** Describes the server by host, port and database, without the password. @throws StoreError for an invalid URL */
@@ -98,9 +102,16 @@ export function describeServer(url: string): string {
 }
 
 /** Queries the outcome of a transaction whose connection was lost; undefined if the server does not answer in time. */
-async function queryCommitOutcome(url: string, transactionId: number): Promise<'committed' | 'aborted' | undefined> {
+async function queryCommitOutcome(
+  url: string,
+  transactionId: number,
+): Promise<'committed' | 'aborted' | undefined> {
   const startedAt = performance.now();
-  for (let delayMs = 20; performance.now() - startedAt < outcomeTimeoutMs; delayMs = Math.min(delayMs * 2, 500)) {
+  for (
+    let delayMs = 20;
+    performance.now() - startedAt < outcomeTimeoutMs;
+    delayMs = Math.min(delayMs * 2, 500)
+  ) {
     const client = new pg.Client({
       connectionString: url,
       connectionTimeoutMillis: 2000,
@@ -109,7 +120,9 @@ async function queryCommitOutcome(url: string, transactionId: number): Promise<'
     client.on('error', () => undefined);
     try {
       await client.connect();
-      const { rows } = await client.query<{ fate: string | null }>('select txid_status($1) as fate', [transactionId]);
+      const { rows } = await client.query<{ fate: string | null }>('select txid_status($1) as fate', [
+        transactionId,
+      ]);
       const fate = rows[0]?.fate;
       if (fate === 'committed' || fate === 'aborted') return fate;
     } catch {
@@ -159,7 +172,10 @@ class PostgresConnection implements Connection {
 
   readonly streamQuery = rejectStreaming;
 
-  constructor(client: pg.PoolClient, { serverDescription, begin, statementNameOf, queryCommitOutcome: queryOutcome }: ConnectionSettings) {
+  constructor(
+    client: pg.PoolClient,
+    { serverDescription, begin, statementNameOf, queryCommitOutcome: queryOutcome }: ConnectionSettings,
+  ) {
     this.#client = client;
     this.#serverDescription = serverDescription;
     this.#begin = begin;
@@ -172,7 +188,11 @@ class PostgresConnection implements Connection {
   }
 
   async run<R>(sql: string, parameters: readonly unknown[]): Promise<QueryResult<R>> {
-    const { command, rowCount, rows } = await this.#query(sql, toStorableParameters(parameters), this.#statementNameOf(sql));
+    const { command, rowCount, rows } = await this.#query(
+      sql,
+      toStorableParameters(parameters),
+      this.#statementNameOf(sql),
+    );
     const changes = command !== 'SELECT' && rowCount !== null;
     return { rows: rows as R[], ...(changes ? { numAffectedRows: BigInt(rowCount) } : {}) };
   }

@@ -245,7 +245,7 @@ interface Completions {
   requested_model: string | null;
   model: string | null;
   answers: number | null;
-  /** The outcome of `Ending` in src/watch/work.ts. */
+  /** The outcome of `Ending` in src/tracing/span-attributes.ts. */
   outcome: 'ok' | 'refused' | 'failed' | 'abandoned';
   status: number | null;
   code: string | null;

@@ -33,14 +33,20 @@ export function explainSqlite(error: unknown, path: string): StoreError {
         error,
       );
     case resultCodes.readonly:
-      return storageFailed(`${path} cannot be written: ${message}. Let this user write to it and its folder`, error);
+      return storageFailed(
+        `${path} cannot be written: ${message}. Let this user write to it and its folder`,
+        error,
+      );
     case resultCodes.corrupt:
       return storageFailed(
         `${path} is damaged: ${message}. Restore a backup, or move it away with its -wal and -shm files and start with a new one`,
         error,
       );
     case resultCodes.notDatabase:
-      return storageFailed(`${path} is not an SQLite database: name another file, or move this one away`, error);
+      return storageFailed(
+        `${path} is not an SQLite database: name another file, or move this one away`,
+        error,
+      );
     default:
       return storageFailed(`the database ${path}: ${message}`, error);
   }
@@ -60,7 +66,8 @@ export function explainFile(error: unknown, path: string): StoreError {
   return storageFailed(`the database ${path} cannot be created: ${reasons[code ?? ''] ?? message}`, error);
 }
 
-const storageFailed = (message: string, cause: unknown) => new StoreError('storage_failed', message, { cause });
+const storageFailed = (message: string, cause: unknown) =>
+  new StoreError('storage_failed', message, { cause });
 
 const storageFull = (path: string, cause: unknown) =>
   new StoreError('storage_full', `the disk that holds ${path} is full`, { cause });

@@ -2,7 +2,7 @@ import { closeSync, openSync } from 'node:fs';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import type { CompiledQuery, QueryResult } from 'kysely';
 import { errorMessage } from '../util/error-message.ts';
-import { sleep } from '../util/pause.ts';
+import { sleep } from '../util/sleep.ts';
 import {
   type Connection,
   type ConnectionPool,
@@ -39,7 +39,11 @@ export async function openSqlite(path: string, options: DatabaseOptions = {}): P
   try {
     const { log } = writing;
     const reading = await connect(path, { readOnly: true, options, log });
-    return { kind: 'sqlite', writePool: singleConnectionPool(writing), readPool: singleConnectionPool(reading) };
+    return {
+      kind: 'sqlite',
+      writePool: singleConnectionPool(writing),
+      readPool: singleConnectionPool(reading),
+    };
   } catch (error) {
     writing.close();
     throw error;
@@ -82,7 +86,8 @@ async function connect(
       );
     db.exec(`pragma synchronous = full; pragma journal_size_limit = ${maxLogBytes}`);
     if (readOnly) db.exec('pragma query_only = on');
-    if (readOnly || !options.syncInBackground) return new SqliteConnection(db, path, { ...options, readOnly, log });
+    if (readOnly || !options.syncInBackground)
+      return new SqliteConnection(db, path, { ...options, readOnly, log });
     db.exec(`pragma synchronous = normal; pragma wal_autocheckpoint = ${checkpointPages}`);
     // The first read creates the log file.
     await retryWhileBusy(() => db.prepare('select count(*) from sqlite_schema').get());
@@ -174,7 +179,8 @@ class SqliteConnection implements Connection {
     const statement = this.#db.prepare(sql);
     if (this.#readsBigints) statement.setReadBigInts(true);
     const prepared = { statement, isQuery: statement.columns().length > 0 };
-    if (this.#statementCache && this.#statementCache.size < maxCachedStatements) this.#statementCache.set(sql, prepared);
+    if (this.#statementCache && this.#statementCache.size < maxCachedStatements)
+      this.#statementCache.set(sql, prepared);
     return prepared;
   }
 

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Insertable, Kysely, sql, type Transaction } from 'kysely';
 import { closeDatabase, openDatabase } from './database.ts';
 import { type Database, createDialect } from './dialect.ts';
-import { retry } from './again.ts';
+import { retry } from './retry.ts';
 import { StoreError } from './errors.ts';
 import { migrateStore } from './migrate.ts';
 import type { Tables } from './schema.ts';

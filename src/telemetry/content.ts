@@ -1,4 +1,4 @@
-import type { TranscriptEntry, TraceSpan } from '../watch/index.ts';
+import type { TranscriptEntry, TraceSpan } from '../tracing/index.ts';
 
 /** Conversation content in the format of the GenAI semantic conventions: JSON texts by attribute name. */
 export type Content = Readonly<Record<string, string>>;
@@ -26,23 +26,32 @@ interface SemconvMessage {
 }
 
 /** Builds the content attributes of a span. @param redact applied to each text first */
-export function toContentAttributes({ kind, transcript = [], attributes: facts }: TraceSpan, redact: (text: string) => string): Content {
+export function toContentAttributes(
+  { kind, transcript = [], attributes: facts }: TraceSpan,
+  redact: (text: string) => string,
+): Content {
   if (transcript.length === 0) return {};
   const redactAndShorten = createRedactor(redact);
   if (kind === 'tool') return toolContent(transcript, redactAndShorten);
-  const inputLength = transcript.findLastIndex(({ role }) => role === 'system' || role === 'user' || role === 'tool') + 1;
+  const inputLength =
+    transcript.findLastIndex(({ role }) => role === 'system' || role === 'user' || role === 'tool') + 1;
   const finish = ('finish' in facts ? facts.finish : undefined) ?? 'stop';
   const input = toMessages(latestEntries(transcript.slice(0, inputLength), redactAndShorten));
   const output = toMessages(latestEntries(transcript.slice(inputLength), redactAndShorten));
   return {
     ...(input.length > 0 && { 'gen_ai.input.messages': serializeLatest(input) }),
     ...(output.length > 0 && {
-      'gen_ai.output.messages': serializeLatest(output.map((message) => ({ ...message, finish_reason: finish }))),
+      'gen_ai.output.messages': serializeLatest(
+        output.map((message) => ({ ...message, finish_reason: finish })),
+      ),
     }),
   };
 }
 
-function toolContent(transcript: readonly TranscriptEntry[], redactAndShorten: (text: string) => string): Content {
+function toolContent(
+  transcript: readonly TranscriptEntry[],
+  redactAndShorten: (text: string) => string,
+): Content {
   const call = transcript.find(({ role }) => role === 'tool_call');
   const result = transcript.findLast(({ role }) => role === 'tool');
   return {
@@ -62,7 +71,10 @@ const partOrder: Readonly<Record<TranscriptEntry['role'], number>> = {
 };
 
 /** The latest entries, redacted. The beginning of a long conversation would not fit the attribute. */
-function latestEntries(transcript: readonly TranscriptEntry[], redactAndShorten: (text: string) => string): TranscriptEntry[] {
+function latestEntries(
+  transcript: readonly TranscriptEntry[],
+  redactAndShorten: (text: string) => string,
+): TranscriptEntry[] {
   const collected: TranscriptEntry[] = [];
   let length = 0;
   for (const { at, role, text, name = '' } of transcript.toReversed()) {
@@ -81,7 +93,10 @@ function toMessages(transcript: readonly TranscriptEntry[]): SemconvMessage[] {
     const position = partOrder[role];
     const part = toPart(role, text, name);
     const open = messages.at(-1);
-    const continuesMessage = position > 0 && lastPosition > 0 && (position > lastPosition || (position === lastPosition && role === 'tool_call'));
+    const continuesMessage =
+      position > 0 &&
+      lastPosition > 0 &&
+      (position > lastPosition || (position === lastPosition && role === 'tool_call'));
     if (continuesMessage && open) open.parts.push(part);
     else messages.push({ role: messageRoleOf(role), parts: [part] });
     lastPosition = position;
@@ -106,7 +121,9 @@ function createRedactor(redact: (text: string) => string): (text: string) => str
     const isWithinLimit = text.length <= maxContentLength + redactionMargin;
     const redactAndShorten = redact(isWithinLimit ? text : text.slice(0, maxContentLength + redactionMargin));
     if (isWithinLimit && redactAndShorten.length <= maxContentLength) return redactAndShorten;
-    const maxLength = isWithinLimit ? maxContentLength : Math.min(maxContentLength, redactAndShorten.length - redactionMargin);
+    const maxLength = isWithinLimit
+      ? maxContentLength
+      : Math.min(maxContentLength, redactAndShorten.length - redactionMargin);
     return `${redactAndShorten.slice(0, Math.max(0, maxLength)).toWellFormed()}${ellipsis}`;
   };
 }
@@ -134,7 +151,9 @@ function shortenMessage(message: SemconvMessage, maxLength: number): SemconvMess
     text.length <= lengthPerText ? text : `${text.slice(0, lengthPerText).toWellFormed()}${ellipsis}`;
   const parts = message.parts.map(
     (part) =>
-      Object.fromEntries(Object.entries(part).map(([key, text]) => [key, shortenText(text)])) as unknown as MessagePart,
+      Object.fromEntries(
+        Object.entries(part).map(([key, text]) => [key, shortenText(text)]),
+      ) as unknown as MessagePart,
   );
   return { ...message, parts };
 }

@@ -1,4 +1,4 @@
-import { type MetricFamily, type Labels, type Sample, formatValue } from './exposition.ts';
+import { type MetricFamily, type Labels, type Sample, formatValue } from './prometheus-text.ts';
 
 interface MetricInfo {
   readonly name: string;
@@ -75,7 +75,11 @@ export class Histogram {
       const le = formatValue(this.#bounds[index] ?? Infinity);
       return { suffix: '_bucket', labels: { ...labels, le }, value: cumulative };
     });
-    return [...buckets, { suffix: '_sum', labels, value: sum }, { suffix: '_count', labels, value: cumulative }];
+    return [
+      ...buckets,
+      { suffix: '_sum', labels, value: sum },
+      { suffix: '_count', labels, value: cumulative },
+    ];
   }
 }
 

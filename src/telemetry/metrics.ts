@@ -1,8 +1,8 @@
-import type { TraceSink, TraceSpan, TraceSpanKind } from '../watch/index.ts';
-import type { MetricFamily } from './exposition.ts';
+import type { TraceSink, TraceSpan, TraceSpanKind } from '../tracing/index.ts';
+import type { MetricFamily } from './prometheus-text.ts';
 import { Counter, Histogram } from './instruments.ts';
-import { LabelNames } from './names.ts';
-import { perOutputTokenMs } from './pace.ts';
+import { LabelNames } from './label-names.ts';
+import { perOutputTokenMs } from './per-output-token.ts';
 import { ProcessMetrics } from './process-metrics.ts';
 import { toProviderName } from './providers.ts';
 

@@ -1,4 +1,4 @@
-import type { RackId, TraceSink } from '../watch/index.ts';
+import type { RackId, TraceSink } from '../tracing/index.ts';
 import { type Environment, readTelemetrySettings } from './settings.ts';
 
 export interface TelemetryOptions {

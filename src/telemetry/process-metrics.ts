@@ -1,6 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { cpuUsage, memoryUsage } from 'node:process';
-import type { MetricFamily } from './exposition.ts';
+import type { MetricFamily } from './prometheus-text.ts';
 
 /** Sampling interval of the event loop delay, in ms. */
 const resolution = 20;

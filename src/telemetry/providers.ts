@@ -1,4 +1,4 @@
-import { shortenName } from './names.ts';
+import { shortenName } from './label-names.ts';
 
 /** Provider name of the resident model. */
 export const residentProvider = 'lathe';

@@ -152,7 +152,10 @@ class EnvironmentReader {
     });
   }
 
-  #readPairs(name: string, findFault: (key: string, value: string) => string | undefined): Record<string, string> {
+  #readPairs(
+    name: string,
+    findFault: (key: string, value: string) => string | undefined,
+  ): Record<string, string> {
     const { pairs, faults } = parsePairs(this.text(name) ?? '', findFault);
     for (const fault of faults) this.#addFault(`${name}: ${fault}`);
     return pairs;

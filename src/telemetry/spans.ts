@@ -1,6 +1,6 @@
-import type { SpanAttributes, TraceSpan, TraceSpanKind } from '../watch/index.ts';
-import { errorTypeOf } from './endings.ts';
-import { shortenName } from './names.ts';
+import type { SpanAttributes, TraceSpan, TraceSpanKind } from '../tracing/index.ts';
+import { errorTypeOf } from './error-type.ts';
+import { shortenName } from './label-names.ts';
 import { gatewayProvider, residentProvider, toProviderName } from './providers.ts';
 
 type Value = string | number | boolean | string[];
@@ -27,7 +27,9 @@ export function spanKindOf({ kind, attributes: facts }: TraceSpan): 'server' | '
  * that they do not define begin with `lathe.`
  */
 export function describeSpan(traceSpan: TraceSpan): SpanDescription {
-  const { name, attributes } = (describers[traceSpan.kind] as (traceSpan: TraceSpan) => SparseDescription)(traceSpan);
+  const { name, attributes } = (describers[traceSpan.kind] as (traceSpan: TraceSpan) => SparseDescription)(
+    traceSpan,
+  );
   const { result } = traceSpan;
   return {
     name,
@@ -61,7 +63,11 @@ const describers: Describers = {
     return {
       name: spanName(facts.operation, facts.requestedModel ?? facts.effectiveModel),
       attributes: {
-        ...requestAttributes({ ...facts, provider: toProviderName(facts.provider), responseModel: facts.effectiveModel }),
+        ...requestAttributes({
+          ...facts,
+          provider: toProviderName(facts.provider),
+          responseModel: facts.effectiveModel,
+        }),
         ...usageAttributes(facts),
         'gen_ai.response.id': id,
         'lathe.wire': shortenOptional(facts.wire),
@@ -84,7 +90,10 @@ const describers: Describers = {
     };
   },
   run({ id, attributes: facts }) {
-    const attributes = { 'gen_ai.workflow.name': shortenOptional(facts.workflow), 'lathe.run.id': shortenOptional(id) };
+    const attributes = {
+      'gen_ai.workflow.name': shortenOptional(facts.workflow),
+      'lathe.run.id': shortenOptional(id),
+    };
     return { name: 'lathe.run', attributes };
   },
   step({ attributes: facts }) {
@@ -138,7 +147,14 @@ interface SpanRequestFacts {
   readonly firstTokenMs?: number;
 }
 
-const requestAttributes = ({ operation, provider, requestedModel, responseModel, stream, firstTokenMs }: SpanRequestFacts): Sparse => ({
+const requestAttributes = ({
+  operation,
+  provider,
+  requestedModel,
+  responseModel,
+  stream,
+  firstTokenMs,
+}: SpanRequestFacts): Sparse => ({
   'gen_ai.operation.name': operation,
   'gen_ai.provider.name': provider,
   'gen_ai.request.model': shortenOptional(requestedModel),

@@ -12,7 +12,8 @@ const traceparentPattern = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-
 
 /** Parses `traceparent`; undefined if it is invalid, as if it had not been sent. Later versions may have more fields. */
 export function parseTraceparent(text: string | undefined): TraceContext | undefined {
-  const [, version, traceId = '', spanId = '', flags = '', more] = traceparentPattern.exec(text?.trim() ?? '') ?? [];
+  const [, version, traceId = '', spanId = '', flags = '', more] =
+    traceparentPattern.exec(text?.trim() ?? '') ?? [];
   if (version === undefined || version === 'ff' || (version === '00' && more !== undefined)) return undefined;
   return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1 };
 }

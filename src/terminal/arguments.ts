@@ -123,7 +123,10 @@ function misplacedFaults(
     .map((name) => `--${name} does not belong to the command ${verb}`);
   if (words.length >= row.minWords && words.length <= row.maxWords) return faults;
   const got = words.length === 0 ? 'none' : words.map((word) => `'${word}'`).join(' ');
-  return [...faults, `${verb} takes ${row.placeholders === '' ? 'no arguments' : row.placeholders}, got ${got}`];
+  return [
+    ...faults,
+    `${verb} takes ${row.placeholders === '' ? 'no arguments' : row.placeholders}, got ${got}`,
+  ];
 }
 
 const optionsOf = ({ flags }: ToolTable) => ({
@@ -139,4 +142,6 @@ const optionsOf = ({ flags }: ToolTable) => ({
 
 /** The values of a list flag, which can be repeated or separated by commas. */
 export const splitList = (values: readonly string[] | undefined): string[] =>
-  (values ?? []).flatMap((value) => value.split(',').map((part) => part.trim())).filter((part) => part !== '');
+  (values ?? [])
+    .flatMap((value) => value.split(',').map((part) => part.trim()))
+    .filter((part) => part !== '');

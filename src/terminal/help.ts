@@ -6,7 +6,10 @@ const width = 80;
 /** Formats the help text of a tool: its commands, shared flags and flags of single commands. */
 export function toolHelp(
   { flags, commands, shared }: ToolTable,
-  { header, exitCodes }: { readonly header: readonly string[]; readonly exitCodes: readonly [string, string][] },
+  {
+    header,
+    exitCodes,
+  }: { readonly header: readonly string[]; readonly exitCodes: readonly [string, string][] },
 ): string {
   const flagRow = (name: string): readonly [string, string] => {
     const { value, help = '' } = flags[name] ?? {};

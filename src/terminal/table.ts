@@ -52,7 +52,11 @@ export function tableLine(
     .trimEnd();
 }
 
-export const tableHeading = (columns: readonly TableColumn[], widths: readonly number[], style: OutputStyle): string =>
+export const tableHeading = (
+  columns: readonly TableColumn[],
+  widths: readonly number[],
+  style: OutputStyle,
+): string =>
   tableLine(
     columns,
     widths,

@@ -1,14 +1,14 @@
 import type { WireKind } from './core/types.ts';
 import { invalidRequest } from './core/error.ts';
-import { chatPassthrough } from './chat/same.ts';
+import { chatPassthrough } from './chat/passthrough.ts';
 import { openaiChat } from './chat/upstream.ts';
-import { completionsPassthrough } from './completions/same.ts';
+import { completionsPassthrough } from './completions/passthrough.ts';
 import { google } from './google/index.ts';
-import { messagesPassthrough } from './messages/same.ts';
+import { messagesPassthrough } from './messages/passthrough.ts';
 import { anthropicMessages } from './messages/upstream.ts';
-import { responsesPassthrough } from './responses/same.ts';
+import { responsesPassthrough } from './responses/passthrough.ts';
 import { openaiResponses } from './responses/upstream.ts';
-import { composeTranslation } from './core/translated.ts';
+import { composeTranslation } from './core/compose-translation.ts';
 import type { ClientWire, ClientWireName, Translation, UpstreamWire } from './core/wire.ts';
 
 const upstreams: Readonly<Record<WireKind, UpstreamWire>> = {

@@ -25,7 +25,10 @@ export function findIllFormedNames(json: string, value: unknown): IllFormedName[
   const inspect = (parent: Container | undefined, key: string | number, part: unknown, areNames: boolean) => {
     if (typeof part === 'object' && part !== null) children.push({ parent, key, part, areNames });
     else if (areNames && typeof part === 'string' && !part.isWellFormed())
-      findings.push({ path: pathOf(parent, key), message: 'expected Unicode text, got half a surrogate pair' });
+      findings.push({
+        path: pathOf(parent, key),
+        message: 'expected Unicode text, got half a surrogate pair',
+      });
   };
   const inspectContainer = (one: Container) => {
     const { part, areNames } = one;

@@ -7,4 +7,8 @@ const forbiddenPattern = /[<>:"/\\|?*\u0000-\u001f\u007f]/;
 
 /** Whether a file can have this name on every supported operating system. */
 export const isPortableName = (name: string): boolean =>
-  name !== '' && !reservedPattern.test(name) && !trailingPattern.test(name) && !forbiddenPattern.test(name) && name.isWellFormed();
+  name !== '' &&
+  !reservedPattern.test(name) &&
+  !trailingPattern.test(name) &&
+  !forbiddenPattern.test(name) &&
+  name.isWellFormed();

@@ -1,6 +1,6 @@
 /** The kernels for real GPUs (matrix-vector, tiles, workgroup reductions), run on the available adapter. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openModelFile } from '../../src/engine/formats/open.ts';
+import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import type { ModelFile } from '../../src/engine/formats/model-file.ts';
 import { openGpu } from '../../src/engine/gpu/device.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';

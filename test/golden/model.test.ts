@@ -2,8 +2,13 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { argmax } from '../../kernels/reference/index.ts';
-import { openModelFile } from '../../src/engine/formats/open.ts';
-import { type GenerateRequest, greedySampling, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
+import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
+import {
+  type GenerateRequest,
+  greedySampling,
+  loadEngine,
+  type ResidentEngine,
+} from '../../src/engine/index.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { expectClose } from '../support/kernel-harness.ts';

@@ -39,7 +39,7 @@ describe.each([
   });
   afterAll(() => engine.close());
 
-  it.each(rooms)('with $pages pages, $slots slots and $keptStates retained states', async (room) => {
+  it.each(rooms)('with $pages pages, $slots slots and $retainedStates retained states', async (room) => {
     const { retainedStates, limits, ...rest } = room;
     const by = narrowed(engine, hasStates ? { ...rest, retainedStates } : rest, limits);
     const answers = await crowd(list, by);

@@ -2,10 +2,15 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { openRunner } from '../../src/engine/bring-up.ts';
+import { openRunner } from '../../src/engine/open-runner.ts';
 import { type Metadata, type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
 import { bytesOfRow } from '../../src/engine/formats/rows.ts';
-import { type EngineOptions, greedySampling, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
+import {
+  type EngineOptions,
+  greedySampling,
+  loadEngine,
+  type ResidentEngine,
+} from '../../src/engine/index.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import type { Platform } from '../../src/engine/platform.ts';
 import { nodePlatform } from '../../src/platform/node.ts';

@@ -184,7 +184,9 @@ describe('sampling parameters reach the GPU', () => {
   it('penalties stop repetition', async () => {
     const [word = 0] = engine.tokenizer.encode(' fox');
     const bias = new Map([[word, 30]]);
-    const plain = await answer(request('Hi', { maxTokens: 8, sampling: { ...greedySampling, logitBias: bias } }));
+    const plain = await answer(
+      request('Hi', { maxTokens: 8, sampling: { ...greedySampling, logitBias: bias } }),
+    );
     expect(new Set(plain.ids).size).toBe(1);
     for (const penalty of [{ frequencyPenalty: 20 }, { presencePenalty: 40 }, { repetitionPenalty: 50 }]) {
       const sampling = { ...greedySampling, logitBias: bias, ...penalty };

@@ -12,7 +12,7 @@ import {
   type ResidentEngine,
   targetsOf,
 } from '../../src/engine/index.ts';
-import { stubKernel, unfusedKernels } from '../../src/lab/live/kernel.ts';
+import { stubKernel, unfusedKernels } from '../../src/lab/live/lab-kernel.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { fixtureModel } from '../support/shared.ts';
 

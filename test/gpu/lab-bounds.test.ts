@@ -85,7 +85,9 @@ async function run(body: string) {
       const [count = 0, index = 0] = found.subarray(2 * n, 2 * n + 2);
       const { line, column, length } = site;
       const text = author.split('\n')[line - 1]?.slice(column - 1, column - 1 + length);
-      return count === 0 ? [] : [{ count, index, text, write: site.isWrite, length: elementCountAt(site, bytes) }];
+      return count === 0
+        ? []
+        : [{ count, index, text, write: site.isWrite, length: elementCountAt(site, bytes) }];
     }),
   };
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ResidentEngine } from '../../src/engine/index.ts';
 import { describeGraph, describeParts } from '../../src/lab/live/describe.ts';
-import { unfusedKernels } from '../../src/lab/live/kernel.ts';
+import { unfusedKernels } from '../../src/lab/live/lab-kernel.ts';
 import { LiveModel } from '../../src/lab/live/live-model.ts';
 import { openLab } from '../../src/lab/index.ts';
 import { nodePlatform } from '../../src/platform/node.ts';

@@ -1,7 +1,7 @@
 /** The stages of the gate on this machine's adapter, in this process: no kernel here hangs. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { WgslSources } from '../../kernels/assemble.ts';
-import { openGateDevice } from '../../src/lab/gate/open-bench.ts';
+import { openGateDevice } from '../../src/lab/gate/open-gate-device.ts';
 import type { GateJob } from '../../src/lab/gate/protocol.ts';
 import type { GateDevice } from '../../src/lab/gate/references.ts';
 import { runGate } from '../../src/lab/gate/run-gate.ts';

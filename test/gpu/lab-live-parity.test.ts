@@ -1,7 +1,7 @@
 /** A parity run detects errors that no case of the gate detects. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { loadEngine, type LabKernel, type ResidentEngine } from '../../src/engine/index.ts';
-import { stubKernel, unfusedKernels } from '../../src/lab/live/kernel.ts';
+import { stubKernel, unfusedKernels } from '../../src/lab/live/lab-kernel.ts';
 import { LiveModel } from '../../src/lab/live/live-model.ts';
 import { componentParity, logitsParity, maxTextTokens } from '../../src/lab/live/parity.ts';
 import { labOps } from '../../src/lab/ops/index.ts';

@@ -14,8 +14,8 @@ import {
   targetsOf,
 } from '../../src/engine/index.ts';
 import { describeGraph } from '../../src/lab/live/describe.ts';
-import { stubKernel, unfusedKernels } from '../../src/lab/live/kernel.ts';
-import { LiveTargets } from '../../src/lab/live/shapes.ts';
+import { stubKernel, unfusedKernels } from '../../src/lab/live/lab-kernel.ts';
+import { LiveTargets } from '../../src/lab/live/live-targets.ts';
 import { Random } from '../../src/lab/ops/random.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { fixtureModel } from '../support/shared.ts';
@@ -121,7 +121,9 @@ async function formatsByTarget(engine: ResidentEngine): Promise<Formats> {
 function draw(engine: ResidentEngine, random: Random, formats: Formats): Binding[] {
   const targets = targetsOf(engine.graph).filter(({ id }) => formats.has(id));
   const bindings: Binding[] = [];
-  for (const index of random.permutation(targets.length).subarray(0, 1 + random.integerBelow(targets.length))) {
+  for (const index of random
+    .permutation(targets.length)
+    .subarray(0, 1 + random.integerBelow(targets.length))) {
     const target = targets[index] as Target;
     const sibling = oneTokenSibling(target.op);
     const op = sibling !== undefined && random.integerBelow(2) === 1 ? sibling : target.op;

@@ -2,11 +2,11 @@
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { openGateDevice } from '../../src/lab/gate/open-bench.ts';
+import { openGateDevice } from '../../src/lab/gate/open-gate-device.ts';
 import type { GateDevice } from '../../src/lab/gate/references.ts';
 import { runGate } from '../../src/lab/gate/run-gate.ts';
 import { readKernelFlags } from '../../src/lab-tool/kernel-flags.ts';
-import { readWgslKernel } from '../../src/lab-tool/kernels.ts';
+import { readWgslKernel } from '../../src/lab-tool/local-kernels.ts';
 
 const folder = fileURLToPath(new URL('../../docs/samples/', import.meta.url));
 const samples = readdirSync(folder);

@@ -159,7 +159,12 @@ describe('log probabilities', () => {
   });
 
   it('do not change samples, together with requests without them and with a scored prompt', async () => {
-    const sampling = (seed: number): Sampling => ({ ...greedySampling, temperature: 1, seed, frequencyPenalty: 0.2 });
+    const sampling = (seed: number): Sampling => ({
+      ...greedySampling,
+      temperature: 1,
+      seed,
+      frequencyPenalty: 0.2,
+    });
     const alone = await Promise.all(
       [1, 2, 3].map(async (seed) => (await answer(request({ sampling: sampling(seed) }))).ids),
     );

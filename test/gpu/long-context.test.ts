@@ -1,6 +1,6 @@
 /** Contexts that attention reads in several splits, and steps with sequences of very different lengths. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openModelFile } from '../../src/engine/formats/open.ts';
+import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { openGpu } from '../../src/engine/gpu/device.ts';
 import { greedySampling } from '../../src/engine/index.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
@@ -83,7 +83,12 @@ describe('a decoded token', () => {
     const step = runner.newStep();
     const next = (slot: number) => {
       const position = lengths[slot] as number;
-      step.sample(step.decodeToken(prompt[position] as number, position, slot), slot, position + 1, greedySampling);
+      step.sample(
+        step.decodeToken(prompt[position] as number, position, slot),
+        slot,
+        position + 1,
+        greedySampling,
+      );
     };
     // A step writes the same keys and values each time it runs.
     const alone: Float32Array[] = [];

@@ -1,6 +1,11 @@
 /** Guarantees of the engine that need a vocabulary of bytes or a cache that is too small. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type GenerateRequest, greedySampling, type ResidentEngine, type Sampling } from '../../src/engine/index.ts';
+import {
+  type GenerateRequest,
+  greedySampling,
+  type ResidentEngine,
+  type Sampling,
+} from '../../src/engine/index.ts';
 import { endToken, loadFromMemory, memoryPlatform, tinyModel } from '../support/tiny-model.ts';
 import { loadEngine } from '../../src/engine/index.ts';
 
@@ -111,7 +116,12 @@ describe('queued requests', () => {
     expect(pages).toBeGreaterThanOrEqual(8);
     expect(pages).toBeLessThan(8 * 8);
     const full = Array.from({ length: 8 }, (_, n) =>
-      request({ maxTokens: 254, ignoreEnd: true, prompt: [n + 65, 2], sampling: { ...greedySampling, seed: n } }),
+      request({
+        maxTokens: 254,
+        ignoreEnd: true,
+        prompt: [n + 65, 2],
+        sampling: { ...greedySampling, seed: n },
+      }),
     );
     const answers = await Promise.all(full.map((one) => pieces(one, small)));
     for (const [index, one] of full.entries()) expect(answers[index]).toEqual(await pieces(one));

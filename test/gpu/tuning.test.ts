@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { type MatmulFamily, matmulFamilies } from '../../kernels/matmul.ts';
 import { int8Tolerance, klDivergence } from '../../src/engine/divergence.ts';
-import { openModelFile } from '../../src/engine/formats/open.ts';
+import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { openGpu } from '../../src/engine/gpu/device.ts';
 import { loadEngine } from '../../src/engine/index.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterEach, describe, expect, it } from 'vitest';
-import { verifyReceipts } from '../../src/agent/receipts/verify.ts';
+import { verifyReceipts } from '../../src/agent/receipts/verify-receipts.ts';
 import { loadHostKey } from '../../src/signing/host-key.ts';
 import { Store } from '../../src/store/index.ts';
 import { freshDataDir, startSource } from '../support/host.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import type { TurnEvent } from '../../src/agent/shapes/turn-event.ts';
-import { builtinTools } from '../../src/agent/tools/builtin/index.ts';
+import { builtinTools } from '../../src/agent/tools/builtin/builtin-tools.ts';
 import { type Engine, loadEngine } from '../../src/engine/index.ts';
 import { type GrammarService, createGrammarService } from '../../src/grammar/index.ts';
 import { Resident } from '../../src/planes/resident.ts';
@@ -24,7 +24,11 @@ beforeAll(async () => {
   engine = await loadEngine(nodePlatform(), { model: fixtureModel, parallel: 4 });
   const entry = fileURLToPath(new URL('../../src/grammar-worker.ts', import.meta.url));
   const { tokenizer, model } = engine;
-  grammars = createGrammarService({ tokenizer, vocabSize: model.vocabSize, startWorker: () => startGrammarThread(entry) });
+  grammars = createGrammarService({
+    tokenizer,
+    vocabSize: model.vocabSize,
+    startWorker: () => startGrammarThread(entry),
+  });
   resident.setReady(engine, { grammars });
 });
 afterAll(async () => {

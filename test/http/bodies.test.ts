@@ -29,7 +29,13 @@ const plane: Plane = {
   routes: [
     defineRoute({ ...place('/one/strict'), body, handle: echo }),
     defineRoute({ ...place('/one/loose'), body, acceptsLooseContentType: true, handle: echo }),
-    defineRoute({ ...place('/one/optional'), body, acceptsLooseContentType: true, isBodyOptional: true, handle: echo }),
+    defineRoute({
+      ...place('/one/optional'),
+      body,
+      acceptsLooseContentType: true,
+      isBodyOptional: true,
+      handle: echo,
+    }),
     defineRoute({ ...place('/one/thing', 'DELETE'), body, acceptsLooseContentType: true, handle: echo }),
     defineRoute({
       ...place('/one/thing', 'GET'),
@@ -56,7 +62,12 @@ afterEach(async () => {
 async function serve(planes: readonly Plane[] = [plane]) {
   const faults: unknown[] = [];
   const stopping = new AbortController().signal;
-  const app = createApp({ planes, access: loopbackAccess, stopSignal: stopping, onFault: (_, error) => faults.push(error) });
+  const app = createApp({
+    planes,
+    access: loopbackAccess,
+    stopSignal: stopping,
+    onFault: (_, error) => faults.push(error),
+  });
   const listener = await listen(app, hostGuard('127.0.0.1', []), { host: '127.0.0.1', port: 0 });
   closing.push(async () => {
     listener.destroyConnections();

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { EngineError } from '../../src/engine/types.ts';
 import { HttpError } from '../../src/http/error.ts';
-import type { CompletionAttributes } from '../../src/watch/index.ts';
+import type { CompletionAttributes } from '../../src/tracing/index.ts';
 import { scriptedServers } from '../support/serve.ts';
 import { thinkingTemplate } from '../support/thinking-template.ts';
 import type { Script } from '../support/scripted-engine.ts';
 import { until } from '../support/until.ts';
-import { transcriptLines, createSpanRecorder } from '../support/watching.ts';
+import { transcriptLines, createSpanRecorder } from '../support/span-recorder.ts';
 
 const servers = scriptedServers();
 const serve = async (script: Script = {}, { kept = [] }: { kept?: 'completions'[] } = {}) => {

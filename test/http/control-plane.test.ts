@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { findReceiptFault } from '../../src/agent/receipts/verify.ts';
+import { findReceiptFault } from '../../src/agent/receipts/verify-receipts.ts';
 import {
   hostTelemetry,
   servedCapabilities,

@@ -16,7 +16,7 @@ import {
   Witness,
 } from '../support/gateway/world.ts';
 import { ledgerOn } from '../support/ledger.ts';
-import { createSpanRecorder } from '../support/watching.ts';
+import { createSpanRecorder } from '../support/span-recorder.ts';
 
 const usage = { input: 40, output: 25, cacheRead: 15 };
 const cost = nanoOf({ fresh: 25, cacheRead: 15, output: 25 });

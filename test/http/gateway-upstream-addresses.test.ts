@@ -5,8 +5,8 @@ import type { ResolveHost } from '../../src/addresses/resolve.ts';
 import type { ByokProvider } from '../../src/gateway/config/types.ts';
 import { UndiciTransport } from '../../src/gateway/upstream/transport.ts';
 import { UpstreamFailure } from '../../src/wires/core/upstream-failure.ts';
-import { vettedStatus } from '../../src/gateway/upstream/vetted-get.ts';
-import { AddressRefusedError } from '../../src/gateway/upstream/vetting.ts';
+import { vettedStatus } from '../../src/gateway/upstream/vetted-status.ts';
+import { AddressRefusedError } from '../../src/gateway/upstream/address-vetting.ts';
 import { aCandidate, aSending, ownCandidate } from '../support/gateway/candidates.ts';
 import { serve } from '../support/local-server.ts';
 
@@ -215,7 +215,12 @@ describe("the operator's providers", () => {
 });
 
 describe('vettedGet', () => {
-  const get = (url: string, mode: 'house' | 'public' | 'registered', resolve?: ResolveHost, timeoutMs = 60_000) =>
+  const get = (
+    url: string,
+    mode: 'house' | 'public' | 'registered',
+    resolve?: ResolveHost,
+    timeoutMs = 60_000,
+  ) =>
     vettedStatus(url, {
       mode,
       name: 'acme',

@@ -70,7 +70,11 @@ async function failure(promise: Promise<unknown>): Promise<UpstreamFailure> {
   expect(error).toBeInstanceOf(UpstreamFailure);
   return error as UpstreamFailure;
 }
-const summary = ({ error: { status, type, code }, isRetryable: again, isUnhealthy: unwell }: UpstreamFailure) => ({
+const summary = ({
+  error: { status, type, code },
+  isRetryable: again,
+  isUnhealthy: unwell,
+}: UpstreamFailure) => ({
   status,
   type,
   code,

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { metricsRoute } from '../../src/planes/host/metrics.ts';
 import { Resident } from '../../src/planes/resident.ts';
-import { ServedCounters } from '../../src/planes/served.ts';
+import { ServedCounters } from '../../src/planes/served-counters.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
-import { Tracer } from '../../src/watch/index.ts';
+import { Tracer } from '../../src/tracing/index.ts';
 import { readPrometheus } from '../support/prometheus.ts';
 import { routeServers } from '../support/serve-routes.ts';
 

@@ -3,7 +3,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { pull } from '../../src/pull/index.ts';
+import { pull } from '../../src/pull/pull.ts';
 import { fakeHub } from '../support/fake-hub.ts';
 import { folderContents } from '../support/folder-contents.ts';
 import { splitGguf } from '../support/gguf-split-writer.ts';

@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { racks } from '../../src/watch/index.ts';
+import { racks } from '../../src/tracing/index.ts';
 import { type FakeProvider, fakeProvider } from '../support/gateway/provider.ts';
 import { freshDataDir, repository } from '../support/host.ts';
 import { event, startWatchedHost, tokenFor, type WatchedHost } from '../support/watched-host.ts';

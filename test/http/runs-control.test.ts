@@ -2,7 +2,14 @@
 import { expect, it, vi } from 'vitest';
 import { StoreError } from '../../src/store/index.ts';
 import { describeDatabases } from '../support/databases.ts';
-import { agents, PersistentWorld, runWorlds, ShiftedClock, step, summarizeEvents } from '../support/run-world.ts';
+import {
+  agents,
+  PersistentWorld,
+  runWorlds,
+  ShiftedClock,
+  step,
+  summarizeEvents,
+} from '../support/run-world.ts';
 
 describeDatabases('control of runs', (url) => {
   const open = runWorlds();
@@ -160,7 +167,10 @@ describeDatabases('control of runs', (url) => {
     await asked('approval_gate');
     await json('POST', `sessions/${asks}/cancel`);
     await becomes(asks, { state: 'cancelled' });
-    expect(summarizeEvents(await events(asks)).slice(-2)).toEqual(['step_end a cancelled', 'run_end cancelled']);
+    expect(summarizeEvents(await events(asks)).slice(-2)).toEqual([
+      'step_end a cancelled',
+      'run_end cancelled',
+    ]);
 
     outside.define('stages', agents + step('a', 'stage'));
     const stages = await begin('stages');
@@ -178,7 +188,11 @@ describeDatabases('control of runs', (url) => {
     const { id } = await run('gate');
     expect((await json('POST', `sessions/${id}/cancel`)).status).toBe(202);
     await becomes(id, { state: 'cancelled' });
-    expect(summarizeEvents(await events(id)).slice(-3)).toEqual(['run_end suspended', 'run_start', 'run_end cancelled']);
+    expect(summarizeEvents(await events(id)).slice(-3)).toEqual([
+      'run_end suspended',
+      'run_start',
+      'run_end cancelled',
+    ]);
     expect(await code('POST', `runs/${id}/resume`)).toEqual([409, 'wrong_state']);
     expect(await code('POST', `runs/${id}/pause`)).toEqual([404, 'run_not_live']);
     const { sessions } = (await json('GET', 'sessions')).body as {

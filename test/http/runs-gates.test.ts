@@ -1,7 +1,14 @@
 /** Gates of every kind, and entry gates: where runs wait, and what opens the gates. */
 import { expect, it, vi } from 'vitest';
 import { describeDatabases } from '../support/databases.ts';
-import { agents, PersistentWorld, runWorlds, ShiftedClock, step, summarizeEvents } from '../support/run-world.ts';
+import {
+  agents,
+  PersistentWorld,
+  runWorlds,
+  ShiftedClock,
+  step,
+  summarizeEvents,
+} from '../support/run-world.ts';
 
 describeDatabases('gates of runs', (url) => {
   const open = runWorlds();

@@ -3,8 +3,15 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { RunEvent } from '../../src/agent/shapes/run.ts';
 import { describeDatabases } from '../support/databases.ts';
-import { agents, PersistentWorld, type RunHost, runWorlds, ShiftedClock, step } from '../support/run-world.ts';
-import { createSpanRecorder } from '../support/watching.ts';
+import {
+  agents,
+  PersistentWorld,
+  type RunHost,
+  runWorlds,
+  ShiftedClock,
+  step,
+} from '../support/run-world.ts';
+import { createSpanRecorder } from '../support/span-recorder.ts';
 
 interface StepPlan {
   readonly needs: readonly number[];

@@ -2,7 +2,15 @@
 import { expect, it } from 'vitest';
 import { StoreError } from '../../src/store/index.ts';
 import { describeDatabases } from '../support/databases.ts';
-import { agents, PersistentWorld, type RunHost, runWorlds, ShiftedClock, step, summarizeEvents } from '../support/run-world.ts';
+import {
+  agents,
+  PersistentWorld,
+  type RunHost,
+  runWorlds,
+  ShiftedClock,
+  step,
+  summarizeEvents,
+} from '../support/run-world.ts';
 
 describeDatabases('runs over restarts', (url) => {
   const open = runWorlds();

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import * as fc from 'fast-check';
 import { afterEach, beforeAll, expect, it } from 'vitest';
 import { AgentError } from '../../src/agent/errors.ts';
-import { BuiltinWorkflows } from '../../src/agent/workflows/builtins.ts';
+import { BuiltinWorkflows } from '../../src/agent/workflows/builtin-workflows.ts';
 import { Ensembles } from '../../src/agent/workflows/ensembles.ts';
 import { workflowRoutes } from '../../src/planes/agent/workflows-routes.ts';
 import { Store } from '../../src/store/index.ts';

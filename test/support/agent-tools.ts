@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach } from 'vitest';
 import type { Grants } from '../../src/agent/shapes/agent-spec.ts';
 import type { ChangeTool, Proposal, Tool, ToolContext, ToolOutput } from '../../src/agent/tool.ts';
-import { type BuiltinOptions, builtinTools } from '../../src/agent/tools/builtin/index.ts';
+import { type BuiltinOptions, builtinTools } from '../../src/agent/tools/builtin/builtin-tools.ts';
 
 /** A folder of its own for a test, with `granted` (written and read), `shown` (read) and `outside` in it. */
 export interface ToolWorld {

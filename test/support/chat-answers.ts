@@ -1,5 +1,5 @@
-import { createAnswerParser, type AnswerParserOptions } from '../../src/chat/parser/answer.ts';
-import { toolCallFormats } from '../../src/chat/styles/index.ts';
+import { createAnswerParser, type AnswerParserOptions } from '../../src/chat/parser/answer-parser.ts';
+import { toolCallFormats } from '../../src/chat/tool-call-formats/index.ts';
 import type { ChatDelta, ChatParser } from '../../src/chat/types.ts';
 
 export const weather = {
@@ -18,7 +18,10 @@ export const weather = {
 };
 export const tools = new Map([weather, { name: 'now' }].map((tool) => [tool.name, tool]));
 
-export const reading = (style: string | undefined, more: Partial<AnswerParserOptions> = {}): AnswerParserOptions => {
+export const reading = (
+  style: string | undefined,
+  more: Partial<AnswerParserOptions> = {},
+): AnswerParserOptions => {
   let ids = 0;
   const found = toolCallFormats.find(({ name }) => name === style);
   if (style !== undefined && !found) throw new Error(`no style '${style}'`);

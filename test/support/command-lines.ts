@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { join } from 'node:path';
 import { main } from '../../src/cli/main.ts';
-import type { CliContext } from '../../src/cli/world.ts';
+import type { CliContext } from '../../src/cli/cli-context.ts';
 import { repository } from './host.ts';
 
 /** Runs command lines, each in a world of its own. The data directory is `data` in the folder, unless they name one. */

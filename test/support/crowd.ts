@@ -4,11 +4,11 @@
  */
 import type { ResidentEngine } from '../../src/engine/index.ts';
 import type { Capacity } from '../../src/engine/memory.ts';
-import type { ReaderLimits } from '../../src/engine/parking.ts';
+import type { ReaderLimits } from '../../src/engine/reader-backpressure.ts';
 import { Scheduler } from '../../src/engine/scheduler.ts';
 import { zeroCounts } from '../../src/engine/scheduler-counts.ts';
 import { Sequence } from '../../src/engine/sequence.ts';
-import type { ConstraintLimits } from '../../src/engine/thinking.ts';
+import type { ConstraintLimits } from '../../src/engine/mask-wait-list.ts';
 import {
   type GenerateRequest,
   type GenerationEvent,

@@ -2,7 +2,12 @@ import type { Model } from '../../src/gateway/catalog/types.ts';
 import type { Cap, Effort, WireKind } from '../../src/wires/core/types.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
 import { responsesWire } from '../../src/wires/responses/client.ts';
-import type { AnswerMetadata, ClientRequest, StreamReceipt, StreamWriter } from '../../src/wires/core/wire.ts';
+import type {
+  AnswerMetadata,
+  ClientRequest,
+  StreamReceipt,
+  StreamWriter,
+} from '../../src/wires/core/wire.ts';
 
 const price = {
   input: 1n,

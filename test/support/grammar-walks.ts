@@ -1,6 +1,6 @@
 import type { XGrammarLibrary } from '../../src/grammar/index.ts';
 import { CompiledSource, TokenMatcher } from '../../src/grammar/matching/matcher.ts';
-import { TokenTable } from '../../src/grammar/matching/tokens.ts';
+import { TokenTable } from '../../src/grammar/matching/token-table.ts';
 import type { GrammarSource } from '../../src/grammar/types.ts';
 import { loadGrammarLibrary } from '../../src/platform/node-grammar-library.ts';
 

@@ -19,7 +19,11 @@ export async function ledgerOn(
   const store = await GatewayStore.open({ url, replicaId, ...(now ? { now } : {}) });
   const faults: string[] = [];
   const onFault = (message: string) => faults.push(message);
-  const ledger = await openLedger({ store, onFault, ...(beatMs === undefined ? {} : { heartbeatMs: beatMs }) });
+  const ledger = await openLedger({
+    store,
+    onFault,
+    ...(beatMs === undefined ? {} : { heartbeatMs: beatMs }),
+  });
   return {
     store,
     ledger,

@@ -1,4 +1,4 @@
-import { DataDirStore } from '../../src/cli/store/index.ts';
+import { DataDirStore } from '../../src/cli/store/data-dir-store.ts';
 import { repository } from './host.ts';
 
 /** The store of a data directory, with nothing in use and nothing to pull. */

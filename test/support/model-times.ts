@@ -1,7 +1,7 @@
 /** How long steps take on the adapter: what docs/models.md tells beside the proofs. */
-import { openRunner } from '../../src/engine/bring-up.ts';
+import { openRunner } from '../../src/engine/open-runner.ts';
 import { type ModelFile, tensorTypes, type TensorType } from '../../src/engine/formats/model-file.ts';
-import { openModelFile } from '../../src/engine/formats/open.ts';
+import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { columnsOf, rowsOf } from '../../src/engine/formats/rows.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import type { Runner } from '../../src/engine/runner.ts';

@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import { join } from 'node:path';
 import { GatewayStore } from '../../src/gateway/store/index.ts';
-import { Observe, type ObserveOptions } from '../../src/observe/open.ts';
+import { Observe, type ObserveOptions } from '../../src/observe/observe.ts';
 import { Store } from '../../src/store/index.ts';
 import { administer } from './databases.ts';
 import { repository } from './host.ts';

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { isComparable, describeColumns } from '../../src/observe/query/kinds.ts';
+import { isComparable, describeColumns } from '../../src/observe/query/column-operations.ts';
 import { buckets, type ObserveQuery } from '../../src/observe/query/shape.ts';
 import { surfaces } from '../../src/observe/surfaces/index.ts';
 import type { ColumnDescription, Surface } from '../../src/observe/types.ts';
@@ -100,7 +100,10 @@ const ordered = (column: string, given: 'asc' | 'desc' | undefined) => ({
   ...(given === undefined ? {} : { direction: given }),
 });
 
-function rowsOf(surface: Surface, columns: readonly ColumnDescription[]): fc.Arbitrary<Partial<ObserveQuery>> {
+function rowsOf(
+  surface: Surface,
+  columns: readonly ColumnDescription[],
+): fc.Arbitrary<Partial<ObserveQuery>> {
   const comparable = surface.columns.filter(isComparable).map(({ name }) => name);
   const names = columns.map(({ name }) => name);
   const order = unlike(fc.tuple(fc.constantFrom(...comparable), direction), 4, ([name]) => name);
@@ -110,7 +113,10 @@ function rowsOf(surface: Surface, columns: readonly ColumnDescription[]): fc.Arb
   });
 }
 
-function groupsOf(surface: Surface, columns: readonly ColumnDescription[]): fc.Arbitrary<Partial<ObserveQuery>> {
+function groupsOf(
+  surface: Surface,
+  columns: readonly ColumnDescription[],
+): fc.Arbitrary<Partial<ObserveQuery>> {
   const comparable = columns.filter((_, n) => surface.columns[n] && isComparable(surface.columns[n]));
   type Group = NonNullable<ObserveQuery['group_by']>[number];
   const group = fc.constantFrom(...comparable).chain(({ name, buckets: cut }): fc.Arbitrary<Group> => {

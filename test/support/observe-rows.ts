@@ -1,4 +1,4 @@
-import { racks } from '../../src/watch/index.ts';
+import { racks } from '../../src/tracing/index.ts';
 import type { Cell, ObservedDatabase, TestRow } from './observe-databases.ts';
 
 /** What is hard on databases and on those who write SQL by hand: order, case, quotes, wildcards, pairs of surrogates. */

@@ -47,7 +47,11 @@ export class FakeTool implements ChangeTool {
   write({ path, base, contents }: Payload) {
     const currentHash = hashAt(path);
     if (currentHash !== base)
-      throw new AgentError('conflict', 'base_moved', `${path} changed: it was ${base} and is ${currentHash}.`);
+      throw new AgentError(
+        'conflict',
+        'base_moved',
+        `${path} changed: it was ${base} and is ${currentHash}.`,
+      );
     this.applied++;
     writeFileSync(path, contents);
     return { ok: true, output: `wrote ${contents}`, truncated: false };

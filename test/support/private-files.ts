@@ -1,6 +1,6 @@
 /** The private file system of an origin, in memory: what a worker and a page see of it, with a quota. */
 import type { StorageFolder, WriteHandle } from '../../src/platform/browser-storage.ts';
-import type { Locks } from '../../src/platform/kept-records.ts';
+import type { Locks } from '../../src/platform/model-cache-records.ts';
 
 interface StoredFile {
   bytes: Uint8Array<ArrayBuffer>;

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import type { Recorder } from '../../src/recorder/open.ts';
+import type { Recorder } from '../../src/recorder/recorder.ts';
 import type { NewEvent } from '../../src/recorder/types.ts';
-import type { RackId } from '../../src/watch/index.ts';
+import type { RackId } from '../../src/tracing/index.ts';
 
 /** Which files of a folder have one of these texts in their bytes, wherever. */
 export function filesWith(folder: string, ...texts: readonly string[]): string[] {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll } from 'vitest';
-import { Recorder, type RecorderOptions } from '../../src/recorder/open.ts';
+import { Recorder, type RecorderOptions } from '../../src/recorder/recorder.ts';
 import { repository } from './host.ts';
 
 export const recorderWorker = join(repository, 'src', 'recorder-worker.ts');

@@ -3,20 +3,20 @@ import { EventLog } from '../../src/agent/event-log.ts';
 import { StoredAgents } from '../../src/agent/agents/stored-agents.ts';
 import { ActJournal } from '../../src/agent/pending/act-journal.ts';
 import { PendingChanges } from '../../src/agent/pending/pending-changes.ts';
-import type { ChatModels } from '../../src/agent/planner.ts';
-import { ReceiptChain } from '../../src/agent/receipts/chain.ts';
-import { SessionFeed } from '../../src/agent/sessions/feed.ts';
+import type { ChatModels } from '../../src/agent/chat-model.ts';
+import { ReceiptChain } from '../../src/agent/receipts/receipt-chain.ts';
+import { SessionFeed } from '../../src/agent/sessions/session-feed.ts';
 import { StoredSessions } from '../../src/agent/sessions/store-sessions.ts';
 import type { TurnRunner } from '../../src/agent/services.ts';
 import { type RunDetail, runDetail, type RunEvent, runEvent } from '../../src/agent/shapes/run.ts';
 import { StoredSignals } from '../../src/agent/signals.ts';
-import { computeSourceDigest } from '../../src/agent/workflows/digest.ts';
+import { computeSourceDigest } from '../../src/agent/workflows/source-digest.ts';
 import type { HostState } from '../../src/agent/workflows/definition/conditions.ts';
 import { WorkflowRuns, type RunsOptions } from '../../src/agent/workflows/running/runs.ts';
 import { pendingRoutes } from '../../src/planes/agent/pending-routes.ts';
 import { runsRoutes } from '../../src/planes/agent/runs-routes.ts';
 import { sessionsRoutes } from '../../src/planes/agent/sessions-routes.ts';
-import { noopTracer, type Tracer } from '../../src/watch/index.ts';
+import { noopTracer, type Tracer } from '../../src/tracing/index.ts';
 import { loadHostKey } from '../../src/signing/host-key.ts';
 import { Store } from '../../src/store/index.ts';
 import { freshDataDir } from './host.ts';
@@ -133,7 +133,9 @@ export function runWorlds() {
       workflows: {
         findRunnable(name) {
           const source = enabled.has(name) ? sources.get(name) : undefined;
-          return Promise.resolve(source === undefined ? undefined : { source, digest: computeSourceDigest(source) });
+          return Promise.resolve(
+            source === undefined ? undefined : { source, digest: computeSourceDigest(source) },
+          );
         },
       },
       timings: { maxClockCheckMs: 5, signalPollMs: 5, storeRetryMs: 5, ...setting.pace },

@@ -69,7 +69,12 @@ await main({
   async pull({ repo, destination, onProgress, signal, token, endpoint }) {
     for (let done = 0; done <= 100; done++) {
       signal.throwIfAborted();
-      onProgress({ file: 'f.gguf', done, total: 100, part: { digest: 'sha256:00', doneBytes: done, totalBytes: 100 } });
+      onProgress({
+        file: 'f.gguf',
+        done,
+        total: 100,
+        part: { digest: 'sha256:00', doneBytes: done, totalBytes: 100 },
+      });
       await new Promise((resolve) => setTimeout(resolve, (script.loadMs ?? 0) / 100));
     }
     return { path: `${destination}/${repo}.gguf ${token ?? '-'} ${endpoint ?? '-'}`, alreadyPresent: false };

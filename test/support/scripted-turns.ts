@@ -1,8 +1,13 @@
 import { AgentError } from '../../src/agent/errors.ts';
-import type { PendingChangeService, TurnRunner, TurnLoopRequest, TurnLoopResult } from '../../src/agent/services.ts';
+import type {
+  PendingChangeService,
+  TurnRunner,
+  TurnLoopRequest,
+  TurnLoopResult,
+} from '../../src/agent/services.ts';
 import type { NewTurnEvent } from '../../src/agent/shapes/turn-event.ts';
 import type { ChangeTool } from '../../src/agent/tool.ts';
-import { raceAbort } from '../../src/util/abort.ts';
+import { raceAbort } from '../../src/util/race-abort.ts';
 
 type Emit = (event: NewTurnEvent) => Promise<void>;
 
@@ -58,7 +63,11 @@ export class ScriptedTurns implements TurnRunner {
   readonly #holds: HeldPrompts;
   readonly #failures = new Map<string, number>();
 
-  constructor(changes: Pick<PendingChangeService, 'stage' | 'decision'>, tool: ChangeTool, holds: HeldPrompts) {
+  constructor(
+    changes: Pick<PendingChangeService, 'stage' | 'decision'>,
+    tool: ChangeTool,
+    holds: HeldPrompts,
+  ) {
     this.#changes = changes;
     this.#tool = tool;
     this.#holds = holds;

@@ -1,12 +1,12 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { ReceiptChain } from '../../src/agent/receipts/chain.ts';
+import { ReceiptChain } from '../../src/agent/receipts/receipt-chain.ts';
 import type { LiveSessionSource } from '../../src/agent/services.ts';
-import type { CancelOptions } from '../../src/agent/sessions/cancel.ts';
+import type { CancelOptions } from '../../src/agent/sessions/cancel-session.ts';
 import {
   ExternalSessions,
   type ExternalSessionsOptions,
 } from '../../src/agent/sessions/external-sessions.ts';
-import { SessionFeed, type SessionFeedOptions } from '../../src/agent/sessions/feed.ts';
+import { SessionFeed, type SessionFeedOptions } from '../../src/agent/sessions/session-feed.ts';
 import { Peers } from '../../src/agent/sessions/peers.ts';
 import { StoredSessions } from '../../src/agent/sessions/store-sessions.ts';
 import { AgentError } from '../../src/agent/errors.ts';

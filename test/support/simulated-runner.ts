@@ -8,7 +8,13 @@ import { topLogprobsShift, maskWords, noToken, sampleFlags, sampleWords } from '
 import type { Capacity } from '../../src/engine/memory.ts';
 import { Sequence } from '../../src/engine/sequence.ts';
 import type { DraftRunner } from '../../src/engine/draft-model.ts';
-import { feedbackToken, samplingFlagsOf, StepInput, stepLayout, maxStepSamples } from '../../src/engine/step.ts';
+import {
+  feedbackToken,
+  samplingFlagsOf,
+  StepInput,
+  stepLayout,
+  maxStepSamples,
+} from '../../src/engine/step.ts';
 import type {
   GenerateRequest,
   GenerationEvent,
@@ -60,7 +66,8 @@ function sampleToken(
 
 function sampleAny(before: readonly Entry[], seed: number, counts: Uint32Array | undefined): number {
   let state = digestAfter(before);
-  if (counts) state = counts.reduce((sum, count, id) => (count === 0 ? sum : mix(sum, mix(id, count))), state);
+  if (counts)
+    state = counts.reduce((sum, count, id) => (count === 0 ? sum : mix(sum, mix(id, count))), state);
   state = mix(state, seed);
   if (state % 61 === 0) return endToken;
   if (state % 9 === 0) return 97 + (mix(state, 3) % letters);
@@ -201,8 +208,9 @@ export class SimulatedRunner implements DraftRunner {
       this.#pages[to] = [...this.#pages[from]!];
     }
     for (const { kind, slot, retainedIndex } of step.stateCopies) {
-      if (retainedIndex >= (this.memory.capacity.retainedStates ?? 0)) throw new Error(`no state is kept at ${retainedIndex}`);
-      if (kind === 'keep') this.#retained[retainedIndex] = this.#states[slot]!;
+      if (retainedIndex >= (this.memory.capacity.retainedStates ?? 0))
+        throw new Error(`no state is kept at ${retainedIndex}`);
+      if (kind === 'save') this.#retained[retainedIndex] = this.#states[slot]!;
       else this.#states[slot] = this.#retained[retainedIndex]!;
     }
     this.#pendingRows = this.#computeRows(step);

@@ -4,13 +4,13 @@ import { listen } from '../../src/http/listen.ts';
 import type { StoredModel } from '../../src/planes/model-store.ts';
 import { createHostPlanes } from '../../src/planes/mount.ts';
 import { Resident } from '../../src/planes/resident.ts';
-import { ServedCounters } from '../../src/planes/served.ts';
-import { Tracer } from '../../src/watch/index.ts';
+import { ServedCounters } from '../../src/planes/served-counters.ts';
+import { Tracer } from '../../src/tracing/index.ts';
 import { hostGuard } from '../../src/http/host-guard.ts';
 import { freshDataDir } from './host.ts';
 import { storeAt } from './model-store.ts';
 import { type Script, ScriptedEngine } from './scripted-engine.ts';
-import { createSpanRecorder } from './watching.ts';
+import { createSpanRecorder } from './span-recorder.ts';
 
 export interface Swapping {
   /** What each model answers; its name is its id, and `/name` its place. */

@@ -1,17 +1,17 @@
-import { HostChatModels } from '../../src/planes/agent/planners.ts';
+import { HostChatModels } from '../../src/planes/agent/chat-models.ts';
 import { tasksRoutes } from '../../src/planes/agent/tasks-routes.ts';
 import { Resident } from '../../src/planes/resident.ts';
 import { AgentError } from '../../src/agent/errors.ts';
 import { globMatches } from '../../src/agent/agents/name-glob.ts';
 import { EventLog } from '../../src/agent/event-log.ts';
-import type { TaskEndServices } from '../../src/agent/tasks/ending.ts';
-import { TaskService } from '../../src/agent/tasks/index.ts';
+import type { TaskEndServices } from '../../src/agent/tasks/end-task.ts';
+import { TaskService } from '../../src/agent/tasks/task-service.ts';
 import { StoredSignals } from '../../src/agent/signals.ts';
 import type { StoreSessions } from '../../src/agent/services.ts';
 import { agentSpec } from '../../src/agent/shapes/agent-spec.ts';
 import type { Tool } from '../../src/agent/tool.ts';
-import { TurnLoop } from '../../src/agent/turns/index.ts';
-import { noopTracer, type Tracer } from '../../src/watch/index.ts';
+import { TurnLoop } from '../../src/agent/turns/turn-loop.ts';
+import { noopTracer, type Tracer } from '../../src/tracing/index.ts';
 import { Store } from '../../src/store/index.ts';
 
 interface Options {

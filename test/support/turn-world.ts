@@ -1,11 +1,11 @@
 import type { Clock } from '../../src/agent/clock.ts';
-import type { ChatModel, ChatModelEvent, ChatModelRequest } from '../../src/agent/planner.ts';
+import type { ChatModel, ChatModelEvent, ChatModelRequest } from '../../src/agent/chat-model.ts';
 import type { ChangeDecision, TurnLoopRequest } from '../../src/agent/services.ts';
 import { type AgentSpec, agentSpec } from '../../src/agent/shapes/agent-spec.ts';
 import type { NewTurnEvent } from '../../src/agent/shapes/turn-event.ts';
 import type { ChangeTool, Proposal, ReadTool, Tool, ToolContext, ToolOutput } from '../../src/agent/tool.ts';
-import { TurnLoop } from '../../src/agent/turns/index.ts';
-import { noopTracer, type Tracer } from '../../src/watch/index.ts';
+import { TurnLoop } from '../../src/agent/turns/turn-loop.ts';
+import { noopTracer, type Tracer } from '../../src/tracing/index.ts';
 import { globMatches } from '../../src/agent/agents/name-glob.ts';
 
 export type ChatModelStep =
@@ -37,7 +37,10 @@ export class ScriptedChatModel implements ChatModel {
     this.#steps = steps;
   }
 
-  async *streamAnswer(request: ChatModelRequest, signal: AbortSignal): AsyncGenerator<ChatModelEvent, void, undefined> {
+  async *streamAnswer(
+    request: ChatModelRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<ChatModelEvent, void, undefined> {
     // A copy, because the loop keeps using the same list.
     this.requests.push({ ...request, messages: [...request.messages] });
     const step = this.#steps[this.requests.length - 1] ?? this.#steps.at(-1) ?? [];
@@ -90,7 +93,15 @@ interface World {
 }
 
 /** The turn loop over a scripted model, tools in memory, and a record of all that was done. */
-export function turnWorld({ steps, tools = [], agent, clock, decision, revoked, tracer = noopTracer }: World) {
+export function turnWorld({
+  steps,
+  tools = [],
+  agent,
+  clock,
+  decision,
+  revoked,
+  tracer = noopTracer,
+}: World) {
   const chatModel = new ScriptedChatModel(steps);
   const done: string[] = [];
   const faults: unknown[] = [];

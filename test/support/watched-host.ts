@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { ObserveEnvelope } from '../../src/observe/types.ts';
-import { Recorder } from '../../src/recorder/open.ts';
+import { Recorder } from '../../src/recorder/recorder.ts';
 import type { Grant, Verb, WriteToken } from '../../src/recorder/types.ts';
 import { type Asked, startContractHost } from './contract-host.ts';
 import { startSource } from './host.ts';

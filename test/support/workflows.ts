@@ -1,4 +1,4 @@
-import { type LintResult, lintEnsemble } from '../../src/agent/workflows/definition/lint.ts';
+import { type LintResult, lintEnsemble } from '../../src/agent/workflows/definition/lint-ensemble.ts';
 import { type AgentSpec, agentSpec } from '../../src/agent/shapes/agent-spec.ts';
 import type { ToolCatalogEntry } from '../../src/agent/shapes/tool.ts';
 

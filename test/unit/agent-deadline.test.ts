@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from 'vitest';
-import { AgentAbortError } from '../../src/agent/turns/abortion.ts';
+import { AgentAbortError } from '../../src/agent/turns/agent-abort-error.ts';
 import { Deadline } from '../../src/agent/turns/limits.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 

@@ -208,7 +208,8 @@ describeDatabases('the event log', (url) => {
     const ended = () => Promise.resolve(over);
     const seen: string[] = [];
     const reading = (async () => {
-      for await (const line of log.read('t1', { after: -1, signal: never, isComplete: ended })) seen.push(line);
+      for await (const line of log.read('t1', { after: -1, signal: never, isComplete: ended }))
+        seen.push(line);
     })();
     await writer.append({ type: 'answer' });
     await writer.end();

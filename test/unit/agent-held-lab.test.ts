@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { createPinnedLab } from '../../src/planes/agent/held-lab.ts';
+import { createPinnedLab } from '../../src/planes/agent/pinned-lab.ts';
 import { Resident } from '../../src/planes/resident.ts';
 import { ScriptedEngine } from '../support/scripted-engine.ts';
 import { ScriptedLab } from '../support/scripted-lab.ts';

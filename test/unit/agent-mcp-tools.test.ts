@@ -3,10 +3,10 @@ import { describe, expect, test } from 'vitest';
 import { cleanText, cutText, visibleJson } from '../../src/agent/mcp/clean-text.ts';
 import { withIntent } from '../../src/agent/mcp/intent.ts';
 import { parseListedTool } from '../../src/agent/mcp/listed-tool.ts';
-import { toToolOutput } from '../../src/agent/mcp/output.ts';
+import { toToolOutput } from '../../src/agent/mcp/tool-output.ts';
 import { computePin } from '../../src/agent/mcp/pin.ts';
 import { mcpToolName } from '../../src/agent/mcp/tool-name.ts';
-import { createFloodGuard, limitedFetch } from '../../src/agent/mcp/wire.ts';
+import { createFloodGuard, limitedFetch } from '../../src/agent/mcp/transport-limits.ts';
 import { serve } from '../support/local-server.ts';
 
 const wellFormed = fc.string({ unit: 'grapheme' });
@@ -51,14 +51,18 @@ describe('the pin', () => {
         const part = (inside: object) => ({ name: 'x', inputSchema: { type: 'object', properties: inside } });
         const { [key]: _, ...without } = properties;
         expect(computePin(part(without))).not.toBe(computePin(part(properties)));
-        expect(computePin(part({ ...properties, [key]: [properties[key]] }))).not.toBe(computePin(part(properties)));
+        expect(computePin(part({ ...properties, [key]: [properties[key]] }))).not.toBe(
+          computePin(part(properties)),
+        );
       }),
     );
   });
 
   test('does not depend on members that are not reviewed', () => {
     const tool = { name: 'x', inputSchema: { type: 'object' } };
-    expect(parseListedTool({ ...tool, title: 'a', _meta: { a: 1 } })).toMatchObject({ pin: computePin(tool) });
+    expect(parseListedTool({ ...tool, title: 'a', _meta: { a: 1 } })).toMatchObject({
+      pin: computePin(tool),
+    });
     // Made with another program, over {"annotations":{"readOnlyHint":true},"description":"d","inputSchema":{"type":"object"},"name":"n"}.
     const known = {
       name: 'n',

@@ -11,7 +11,12 @@ afterEach(async () => {
 });
 
 /** Servers are looked at only by tests that say so. */
-const timings = { minRetryDelayMs: 50, maxRetryDelayMs: 200, checkIntervalMs: 1_000_000, minListIntervalMs: 10 };
+const timings = {
+  minRetryDelayMs: 50,
+  maxRetryDelayMs: 200,
+  checkIntervalMs: 1_000_000,
+  minListIntervalMs: 10,
+};
 const watching = { ...timings, checkIntervalMs: 100 };
 
 /** Servers that are started, and known to be up or down. */

@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { findGrantFaults } from '../../src/agent/agents/grant-faults.ts';
 import { globCovers, globMatches } from '../../src/agent/agents/name-glob.ts';
-import { narrowGrants } from '../../src/agent/agents/narrow.ts';
+import { narrowGrants } from '../../src/agent/agents/narrow-grants.ts';
 import { resolveRealPath } from '../../src/agent/agents/real-path.ts';
 import { allowedAddresses } from '../../src/agent/tools/network/hosts.ts';
 import type { Grants } from '../../src/agent/shapes/agent-spec.ts';
@@ -187,7 +187,8 @@ describe('narrow', () => {
     symlinkSync(join(folder, 'nowhere'), join(folder, 'own/dangling'));
     symlinkSync(join(folder, 'own/inside'), join(folder, 'own/link'));
     const own: Grants = { ...none, read: [join(folder, 'own')] };
-    const at = (name: string) => narrowGrants(own, { read: [join(folder, 'own', name)] }).faults === undefined;
+    const at = (name: string) =>
+      narrowGrants(own, { read: [join(folder, 'own', name)] }).faults === undefined;
     expect(['inside', 'link', 'not/yet', ''].map(at)).toEqual([true, true, true, true]);
     expect(['out', 'out/passwd', 'dangling', 'dangling/x'].map(at)).toEqual([false, false, false, false]);
     expect(resolveRealPath(join(folder, 'own/link/new'))).toBe(join(folder, 'own/inside/new'));

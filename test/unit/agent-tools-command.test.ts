@@ -4,9 +4,9 @@ import net, { type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { ToolContext } from '../../src/agent/tool.ts';
-import type { BuiltinOptions } from '../../src/agent/tools/builtin/index.ts';
+import type { BuiltinOptions } from '../../src/agent/tools/builtin/builtin-tools.ts';
 import { Bubblewrap } from '../../src/agent/tools/sandbox/bubblewrap.ts';
-import { CommandOutput } from '../../src/agent/tools/sandbox/printed.ts';
+import { CommandOutput } from '../../src/agent/tools/sandbox/command-output.ts';
 import { toolWorlds, type ToolWorld } from '../support/agent-tools.ts';
 
 const newWorld = toolWorlds();

@@ -2,7 +2,7 @@ import { mkdir, rename, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { Bubblewrap } from '../../src/agent/tools/sandbox/bubblewrap.ts';
-import { invisibleCharactersWarning } from '../../src/agent/tools/unseen.ts';
+import { invisibleCharactersWarning } from '../../src/agent/tools/invisible-characters.ts';
 import { toolWorlds } from '../support/agent-tools.ts';
 
 const newWorld = toolWorlds();

@@ -2,7 +2,7 @@ import http from 'node:http';
 import net, { type AddressInfo } from 'node:net';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it } from 'vitest';
-import { isPublic } from '../../src/addresses/ranges.ts';
+import { isPublic } from '../../src/addresses/address-ranges.ts';
 import type { ResolveHost } from '../../src/addresses/resolve.ts';
 import { toolWorlds } from '../support/agent-tools.ts';
 
@@ -28,7 +28,11 @@ const serve = (handle: http.RequestListener) => listening(http.createServer(hand
 const limits = { timeoutMs: 120_000, maxWireBytes: 200_000, maxBytes: 10_000, maxRedirects: 3 };
 
 /** @param grants of the network */
-async function getter(grants: readonly string[], resolve?: ResolveHost, changed: Partial<typeof limits> = {}) {
+async function getter(
+  grants: readonly string[],
+  resolve?: ResolveHost,
+  changed: Partial<typeof limits> = {},
+) {
   const world = await newWorld({ fetchLimits: { ...limits, ...changed }, ...(resolve ? { resolve } : {}) });
   return (url: string, signal?: AbortSignal) =>
     world.run('http_get', { url }, world.context({ network: [...grants] }, signal));

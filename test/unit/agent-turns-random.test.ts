@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { AgentError } from '../../src/agent/errors.ts';
-import type { ChatModelEvent } from '../../src/agent/planner.ts';
-import { createSpanRecorder } from '../support/watching.ts';
+import type { ChatModelEvent } from '../../src/agent/chat-model.ts';
+import { createSpanRecorder } from '../support/span-recorder.ts';
 import { failingModel, changeTool, okOutput, readTool, turnWorld } from '../support/turn-world.ts';
 
 const text = fc.string({ unit: 'binary', maxLength: 20 });

@@ -1,10 +1,18 @@
 import { describe, expect, it, vi } from 'vitest';
 import { AgentError } from '../../src/agent/errors.ts';
-import type { ChatModelEvent } from '../../src/agent/planner.ts';
+import type { ChatModelEvent } from '../../src/agent/chat-model.ts';
 import type { TurnLoopResult } from '../../src/agent/services.ts';
-import { maxOutputBytes } from '../../src/agent/turns/cap.ts';
+import { maxOutputBytes } from '../../src/agent/turns/truncate-output.ts';
 import { StoreError } from '../../src/store/index.ts';
-import { failingModel, toolCallAnswer, changeTool, okOutput, readTool, textAnswer, turnWorld } from '../support/turn-world.ts';
+import {
+  failingModel,
+  toolCallAnswer,
+  changeTool,
+  okOutput,
+  readTool,
+  textAnswer,
+  turnWorld,
+} from '../support/turn-world.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 
 const aborted = (result: TurnLoopResult) =>
@@ -13,7 +21,10 @@ const look = readTool('look', () => okOutput('a cat'));
 
 describe('the turn loop', () => {
   it('runs the tool calls of a model and sends back their results', async () => {
-    const world = turnWorld({ steps: [toolCallAnswer('look', { at: 'it' }), textAnswer('A cat.', 3)], tools: [look] });
+    const world = turnWorld({
+      steps: [toolCallAnswer('look', { at: 'it' }), textAnswer('A cat.', 3)],
+      tools: [look],
+    });
     const result = await world.run({ inputs: { note: 'plain', list: [1] } });
     expect(result).toEqual({
       kind: 'answer',
@@ -188,7 +199,11 @@ describe('changes of the turn loop', () => {
 
   it('applies automatically approved changes at once, and awaits beforeEffect first', async () => {
     const grants = { tools: ['*'], read: [], write: [], network: [], auto_approve: ['wr*'] };
-    const world = turnWorld({ steps: [toolCallAnswer('write'), textAnswer('ok')], tools: [write], agent: { grants } });
+    const world = turnWorld({
+      steps: [toolCallAnswer('write'), textAnswer('ok')],
+      tools: [write],
+      agent: { grants },
+    });
     await world.run({ beforeEffect: () => Promise.resolve(void world.done.push('told')) });
     expect(world.done).toEqual(['told', 'apply write']);
     expect(world.results()[0]).toMatchObject({ ok: true, output: 'applied at once' });
@@ -200,7 +215,12 @@ describe('changes of the turn loop', () => {
       clock.pass(10_000);
       return Promise.resolve({ state: 'applied', output: okOutput('written') } as const);
     };
-    const world = turnWorld({ steps: [toolCallAnswer('write'), textAnswer('ok')], tools: [write], decision, clock });
+    const world = turnWorld({
+      steps: [toolCallAnswer('write'), textAnswer('ok')],
+      tools: [write],
+      decision,
+      clock,
+    });
     const result = await world.run({ onStaged: 'wait', limits: { timeout_secs: 5 } });
     expect(result.kind).toBe('answer');
     expect(world.results()[0]).toMatchObject({ ok: true, output: 'written' });
@@ -244,17 +264,28 @@ describe('changes of the turn loop', () => {
 
 describe('the end of the turn loop', () => {
   it('comes when no turns are left', async () => {
-    const world = turnWorld({ steps: [toolCallAnswer('look')], tools: [look], agent: { limits: { max_turns: 3 } } });
+    const world = turnWorld({
+      steps: [toolCallAnswer('look')],
+      tools: [look],
+      agent: { limits: { max_turns: 3 } },
+    });
     expect(aborted(await world.run())).toEqual([
       'budget',
       'There was no answer after 3 turns (limits.max_turns).',
     ]);
-    const request = turnWorld({ steps: [toolCallAnswer('look')], tools: [look], agent: { limits: { max_turns: 3 } } });
+    const request = turnWorld({
+      steps: [toolCallAnswer('look')],
+      tools: [look],
+      agent: { limits: { max_turns: 3 } },
+    });
     expect((await request.run({ limits: { max_turns: 1 } })).turns).toBe(1);
   });
 
   it('comes when no tokens are left, and no request exceeds the rest', async () => {
-    const world = turnWorld({ steps: [toolCallAnswer('look', {}, 60), toolCallAnswer('look', {}, 40)], tools: [look] });
+    const world = turnWorld({
+      steps: [toolCallAnswer('look', {}, 60), toolCallAnswer('look', {}, 40)],
+      tools: [look],
+    });
     const result = await world.run({ limits: { max_tokens: 100 } });
     expect(world.chatModel.requests.map(({ maxTokens }) => maxTokens)).toEqual([100, 40]);
     expect(aborted(result)).toEqual([
@@ -407,7 +438,13 @@ describe('the end of the turn loop', () => {
       failingModel(new AgentError('invalid', 'context_length_exceeded', `more than ${limit}`));
     const big = readTool('big', ({ n }) => okOutput(String(n).repeat(1000)));
     const world = turnWorld({
-      steps: [toolCallAnswer('big', { n: 1 }), toolCallAnswer('big', { n: 2 }), full(1), full(2), textAnswer('ok')],
+      steps: [
+        toolCallAnswer('big', { n: 1 }),
+        toolCallAnswer('big', { n: 2 }),
+        full(1),
+        full(2),
+        textAnswer('ok'),
+      ],
       tools: [big],
     });
     expect(await world.run()).toMatchObject({ kind: 'answer', turns: 3 });
@@ -429,7 +466,9 @@ describe('the end of the turn loop', () => {
 
   it('asks again for JSON when the answer does not fit the format', async () => {
     const schema = { type: 'object', required: ['a'], properties: { a: { type: 'number' } } };
-    const world = turnWorld({ steps: [textAnswer('no json'), textAnswer('{"a":"x"}'), textAnswer('{"a":1}')] });
+    const world = turnWorld({
+      steps: [textAnswer('no json'), textAnswer('{"a":"x"}'), textAnswer('{"a":1}')],
+    });
     const result = await world.run({ responseFormat: { type: 'json_schema', schema } });
     expect(result).toMatchObject({ kind: 'answer', text: '{"a":1}', turns: 3 });
     expect(world.chatModel.requests[2]?.messages.at(-1)?.content).toContain('a: must be number');

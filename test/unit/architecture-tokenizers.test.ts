@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { openModelFile } from '../../src/engine/formats/open.ts';
+import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { createTokenizer } from '../../src/engine/tokenizer/index.ts';
 import { openLocalFiles } from '../../src/platform/node-folder.ts';
 import { fixtureNames } from '../support/fixture-names.ts';

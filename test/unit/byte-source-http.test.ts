@@ -138,7 +138,13 @@ describe('a model on a web server', () => {
       return true;
     });
     const onNotice = (notice: string) => void notices.push(notice);
-    const source = await openHttpFile(url, { attempts: 3, retryDelayMs: 1, idleMs: 300, noticeMs: 20, onNotice });
+    const source = await openHttpFile(url, {
+      attempts: 3,
+      retryDelayMs: 1,
+      idleMs: 300,
+      noticeMs: 20,
+      onNotice,
+    });
     await expect(source.read(0, 1000)).rejects.toThrow(`${url}: no data for 0.3 s (3 attempts)`);
     expect(asked).toBe(3);
     const dropped = 'the connection is dropped after 0.3 s without any';

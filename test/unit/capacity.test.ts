@@ -110,9 +110,9 @@ describe('chooseCapacity', () => {
     expect(used(one, capacity)).toBeLessThan(one.memoryBytes as number);
     const { retainedStates = 0 } = chooseCapacity({ ...one, memoryBytes: 3 * GiB });
     expect(retainedStates).toBe(Math.floor((3 * GiB) / 32 / (floats * 4)));
-    expect(workspaceBytes(one.shape, { ...capacity, retainedStates: 33 }) - workspaceBytes(one.shape, capacity)).toBe(
-      floats * 4,
-    );
+    expect(
+      workspaceBytes(one.shape, { ...capacity, retainedStates: 33 }) - workspaceBytes(one.shape, capacity),
+    ).toBe(floats * 4);
     expect(chooseCapacity(request()).retainedStates).toBeUndefined();
   });
 
@@ -213,7 +213,11 @@ describe('chooseCapacity', () => {
           expect(memory, message).toBeDefined();
           const type = /get the model in (\w+)/.exec(message)?.[1] as keyof typeof weightFormats | undefined;
           if (type === undefined) expect(message).toContain('not even Q2_K');
-          else chooseCapacity({ ...one, weightBytes: ((2.3 * GiB) / 64) * averageBlockBytes(weightFormats[type]) });
+          else
+            chooseCapacity({
+              ...one,
+              weightBytes: ((2.3 * GiB) / 64) * averageBlockBytes(weightFormats[type]),
+            });
           const shorter = /or use --context (\d+)/.exec(message)?.[1];
           if (shorter !== undefined) chooseCapacity({ ...one, context: Number(shorter) });
         }),

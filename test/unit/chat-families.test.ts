@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type ChatInput, type ChatTurn, getChatTraits, prepareChat } from '../../src/chat/index.ts';
 import type { ChatTemplate } from '../../src/engine/tokenizer/types.ts';
 import { translateToXGrammar } from '../../src/grammar/translate.ts';
-import { getTemplateCapabilities } from '../../src/chat/template/facts.ts';
+import { getTemplateCapabilities } from '../../src/chat/template/capabilities.ts';
 import { model, realTemplates, tokenizer } from '../support/real-templates.ts';
 import { describeShared } from '../support/shared.ts';
 

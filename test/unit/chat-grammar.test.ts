@@ -1,8 +1,8 @@
 import { Ajv } from 'ajv';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type AnswerConstraints, buildAnswerGrammar } from '../../src/chat/answer-grammar.ts';
-import { toGrammarTools } from '../../src/chat/bound-tools.ts';
-import { toolCallFormats } from '../../src/chat/styles/index.ts';
+import { toGrammarTools } from '../../src/chat/grammar-tools.ts';
+import { toolCallFormats } from '../../src/chat/tool-call-formats/index.ts';
 import { detectReasoning } from '../../src/chat/template/reasoning.ts';
 import type { ToolDefinition } from '../../src/chat/types.ts';
 import { type ByteGrammar, ByteGrammars, seeded } from '../support/grammar-walks.ts';
@@ -73,7 +73,11 @@ describe.each(toolCallFormats.map(({ name }) => name))('%s', (style) => {
   });
 
   it('allows only one call without parallel calls', async () => {
-    const how = { requiresCall: true, allowsParallelCalls: false, tools: toGrammarTools(tools, { name: 'now' }) };
+    const how = {
+      requiresCall: true,
+      allowsParallelCalls: false,
+      tools: toGrammarTools(tools, { name: 'now' }),
+    };
     const grammar = await compiled(bounds(style, how));
     for (let seed = 0; seed < 5; seed++) {
       const answer = await grammar.walk(seeded(seed), 1500);
@@ -141,7 +145,9 @@ describe('reasoning', () => {
   });
 
   it('a call may be required after it', async () => {
-    const grammar = await compiled(bounds('hermes', { requiresCall: true, reasoning: think, reasoningState: 'within' }));
+    const grammar = await compiled(
+      bounds('hermes', { requiresCall: true, reasoning: think, reasoningState: 'within' }),
+    );
     const call = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>';
     expect(await grammar.reads(`I must look.</think>\n\n${call}`)).toBe('whole');
     expect(await grammar.reads('I must look.</think>\n\nNo.')).toBe('no');
@@ -174,10 +180,14 @@ describe('schemas that a grammar cannot enforce', () => {
   it('allow any object as arguments, unless the tool is strict', async () => {
     const strict = toGrammarTools([{ ...odd, strict: true }], 'auto');
     for (const { name } of toolCallFormats) {
-      const grammar = await compiled(bounds(name, { tools: toGrammarTools([odd], 'auto'), requiresCall: true }));
+      const grammar = await compiled(
+        bounds(name, { tools: toGrammarTools([odd], 'auto'), requiresCall: true }),
+      );
       grammar.dispose();
     }
-    const free = await compiled(bounds('qwen-coder', { tools: toGrammarTools([odd], 'auto'), requiresCall: true }));
+    const free = await compiled(
+      bounds('qwen-coder', { tools: toGrammarTools([odd], 'auto'), requiresCall: true }),
+    );
     const call =
       '<tool_call>\n<function=odd>\n<parameter=a>\n[1, 1]\n</parameter>\n</function>\n</tool_call>';
     expect(await free.reads(call)).toBe('whole');

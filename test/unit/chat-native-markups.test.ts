@@ -1,7 +1,7 @@
 /** Families whose templates are not in the shared data, each with a small template that renders calls in its format. */
 import { describe, expect, it } from 'vitest';
 import { type ChatTurn, prepareChat } from '../../src/chat/index.ts';
-import { getTemplateCapabilities } from '../../src/chat/template/facts.ts';
+import { getTemplateCapabilities } from '../../src/chat/template/capabilities.ts';
 import { createChatTemplate } from '../../src/engine/tokenizer/index.ts';
 import type { ChatTemplate } from '../../src/engine/tokenizer/types.ts';
 import { letters, parse, reading, tools, weather } from '../support/chat-answers.ts';

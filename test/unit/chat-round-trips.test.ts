@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { type ChatInput, type ChatTurn, prepareChat } from '../../src/chat/index.ts';
-import type { ReasoningDelimiters } from '../../src/chat/parser/answer.ts';
-import { getTemplateCapabilities } from '../../src/chat/template/facts.ts';
+import type { ReasoningDelimiters } from '../../src/chat/parser/answer-parser.ts';
+import { getTemplateCapabilities } from '../../src/chat/template/capabilities.ts';
 import type { ChatTemplate } from '../../src/engine/tokenizer/types.ts';
 import { collected, letters } from '../support/chat-answers.ts';
 import { model, realTemplates, tokenizer } from '../support/real-templates.ts';
@@ -109,7 +109,9 @@ describeShared('whole turns of real templates', ['data/chat/golden-chat.json'], 
           name: one.name,
           arguments: JSON.parse(one.arguments) as unknown,
         }));
-        expect(got, `${round}: ${written}`).toEqual(callForm?.isOneMessage === false ? calls.slice(0, 1) : calls);
+        expect(got, `${round}: ${written}`).toEqual(
+          callForm?.isOneMessage === false ? calls.slice(0, 1) : calls,
+        );
       }
     }
   });

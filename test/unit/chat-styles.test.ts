@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { detectReasoning } from '../../src/chat/template/reasoning.ts';
-import { toolCallFormats } from '../../src/chat/styles/index.ts';
-import { createAnswerParser } from '../../src/chat/parser/answer.ts';
+import { toolCallFormats } from '../../src/chat/tool-call-formats/index.ts';
+import { createAnswerParser } from '../../src/chat/parser/answer-parser.ts';
 import { letters, parse, reading } from '../support/chat-answers.ts';
 
 /** In each format: text, a call with quotes and non-Latin characters, and a second call without arguments. */
@@ -96,41 +96,48 @@ describe('answers with calls', () => {
     expect(content).toContain('Paris');
   });
 
-  it.each(toolCallFormats.map(({ name }) => name))('%s: random text never throws and is never lost', (style) => {
-    const found = toolCallFormats.find(({ name }) => name === style);
-    const markers = [...(found?.triggers ?? []), ...(found?.markers ?? []), ...(found?.startTriggers ?? [])];
-    const piece = fc.oneof(
-      fc.constantFrom(
-        ...markers,
-        '{',
-        '}',
-        '[',
-        ']',
-        '"',
-        ',',
-        ':',
-        '\n',
-        ' ',
-        'name',
-        'x',
-        '<',
-        '"name": "get_money"',
-      ),
-      fc.string({ maxLength: 4, unit: 'grapheme' }),
-    );
-    fc.assert(
-      fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
-        const whole = pieces.join('');
-        const parsed = parse(pieces, reading(style));
-        expect(parse([whole], reading(style))).toEqual(parsed);
-        // It has no tool name, so nothing is a call. Messages on channels only lose their delimiters.
-        expect(parsed.calls).toEqual([]);
-        if (style === 'harmony' || style === 'functionary') return;
-        expect(parsed.content).toBe(whole);
-      }),
-      { numRuns: 200 },
-    );
-  });
+  it.each(toolCallFormats.map(({ name }) => name))(
+    '%s: random text never throws and is never lost',
+    (style) => {
+      const found = toolCallFormats.find(({ name }) => name === style);
+      const markers = [
+        ...(found?.triggers ?? []),
+        ...(found?.markers ?? []),
+        ...(found?.startTriggers ?? []),
+      ];
+      const piece = fc.oneof(
+        fc.constantFrom(
+          ...markers,
+          '{',
+          '}',
+          '[',
+          ']',
+          '"',
+          ',',
+          ':',
+          '\n',
+          ' ',
+          'name',
+          'x',
+          '<',
+          '"name": "get_money"',
+        ),
+        fc.string({ maxLength: 4, unit: 'grapheme' }),
+      );
+      fc.assert(
+        fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
+          const whole = pieces.join('');
+          const parsed = parse(pieces, reading(style));
+          expect(parse([whole], reading(style))).toEqual(parsed);
+          // It has no tool name, so nothing is a call. Messages on channels only lose their delimiters.
+          expect(parsed.calls).toEqual([]);
+          if (style === 'harmony' || style === 'functionary') return;
+          expect(parsed.content).toBe(whole);
+        }),
+        { numRuns: 200 },
+      );
+    },
+  );
 });
 
 describe('arguments', () => {

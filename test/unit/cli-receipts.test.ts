@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ReceiptChain } from '../../src/agent/receipts/chain.ts';
+import { ReceiptChain } from '../../src/agent/receipts/receipt-chain.ts';
 import type { WorkReceipt } from '../../src/agent/shapes/receipt.ts';
 import { openDataDir } from '../../src/cli/data-dir.ts';
 import { rawPublicKey } from '../../src/signing/ed25519.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parseCommandLine } from '../../src/config/arguments.ts';
+import { parseCommandLine } from '../../src/config/command-line.ts';
 import { helpText } from '../../src/config/help.ts';
 import { flagNameOf, optionNames, UsageError } from '../../src/config/options.ts';
 import { parseSettings } from '../../src/config/toml.ts';

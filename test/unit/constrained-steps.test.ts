@@ -149,7 +149,10 @@ describe('a constrained sequence', () => {
 });
 
 describe('a constraint that fails', () => {
-  const others = [long(1, 40), { ...long(2, 40), sampling: { ...greedySampling, seed: 2, presencePenalty: 1 } }];
+  const others = [
+    long(1, 40),
+    { ...long(2, 40), sampling: { ...greedySampling, seed: 2, presencePenalty: 1 } },
+  ];
 
   /** Runs it together with others, which must not be affected. */
   async function failing(constraint: Scripted): Promise<EngineError> {
@@ -265,14 +268,14 @@ describe('while a constraint computes its mask', () => {
         return grammar(accepted);
       });
       const slow = add({ ...long(1, 40), logprobs: 1, constraint });
-      await expect.poll(() => slow.phase).toBe('thinking');
+      await expect.poll(() => slow.phase).toBe('awaiting_mask');
       expect(scheduler).toMatchObject({ running: 0, waiting: 1, stalledReaders: 0 });
       expect(scheduler.pages.free + scheduler.pages.cached).toBe(64);
       for (const seed of [2, 3])
         expect((await read(add(long(seed, 40)))).ids).toEqual(outputAlone(long(seed, 40)));
       const reading = read(slow);
       while (slow.phase !== 'done') {
-        if (slow.phase === 'thinking') answers.shift()?.();
+        if (slow.phase === 'awaiting_mask') answers.shift()?.();
         await new Promise((resolve) => setTimeout(resolve));
       }
       expect((await reading).ids).toEqual(outputAlone(long(1, 40), grammar));
@@ -287,7 +290,9 @@ describe('while a constraint computes its mask', () => {
     const failing = new Scripted(() => new Promise((_, reject) => (fail = reject)));
     const constraints = [forever(), failing, forever()];
     const all = constraints.map((constraint, n) => add({ ...long(n, 40), constraint }));
-    await expect.poll(() => all.map(({ phase }) => phase)).toEqual(['thinking', 'thinking', 'thinking']);
+    await expect
+      .poll(() => all.map(({ phase }) => phase))
+      .toEqual(['awaiting_mask', 'awaiting_mask', 'awaiting_mask']);
     scheduler.cancel(all[0]!, new Error('enough'));
     await expect(read(all[0]!)).rejects.toThrow('enough');
     fail?.(new Error('no more'));
@@ -321,7 +326,10 @@ describe('while a constraint computes its mask', () => {
     const next = read(add({ ...long(2, 40), sampling: { ...greedySampling, seed: 2, frequencyPenalty: 1 } }));
     await turns(20);
     scheduler.cancel(first, new Error('enough'));
-    const expected = outputAlone({ ...long(2, 40), sampling: { ...greedySampling, seed: 2, frequencyPenalty: 1 } });
+    const expected = outputAlone({
+      ...long(2, 40),
+      sampling: { ...greedySampling, seed: 2, frequencyPenalty: 1 },
+    });
     expect((await next).ids).toEqual(expected);
   });
 });

@@ -6,7 +6,7 @@ import { verifyModel, digestOf } from '../../src/engine/digest.ts';
 import { firstNonFinite } from '../../src/engine/finite.ts';
 import { decodeFloats } from '../../src/engine/formats/float-bytes.ts';
 import { type TensorType, tensorTypes } from '../../src/engine/formats/model-file.ts';
-import { openModelFile } from '../../src/engine/formats/open.ts';
+import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { filesOf, memoryFiles, memorySource } from '../support/byte-source.ts';
 import { folderContents } from '../support/folder-contents.ts';

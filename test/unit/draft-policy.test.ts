@@ -75,7 +75,8 @@ describe('DraftPolicy', () => {
     expect(tries.length).toBeGreaterThan(2);
     expect(tries.length).toBeLessThan(10);
     expect(tries[2]! - tries[1]!).toBeGreaterThan(tries[1]! - tries[0]!);
-    for (let n = 0; n < 30; n++) for (let rows = 1; rows <= 8; rows++) policy.recordStepTime('verify', rows, 10);
+    for (let n = 0; n < 30; n++)
+      for (let rows = 1; rows <= 8; rows++) policy.recordStepTime('verify', rows, 10);
     expect(policy.chooseDrafts([candidate(0.9)], 16, 0)).toBeGreaterThan(0);
     // Drafts that are never accepted are not retried.
     const hopeless = informed(linear);

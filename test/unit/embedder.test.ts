@@ -22,7 +22,13 @@ const tileTokens = 8;
 /** A runner that computes the sum of a text's ids and their number, and records its calls. */
 function simulated(limits: Limits) {
   const { whole, bidirectional = whole, ...capacity } = limits;
-  const embedding: Embedding = { pooling: 'mean', dimensions: 2, from: 'last', requiresWholeSequence: whole, bidirectional };
+  const embedding: Embedding = {
+    pooling: 'mean',
+    dimensions: 2,
+    from: 'last',
+    requiresWholeSequence: whole,
+    bidirectional,
+  };
   const layout = stepLayout({ slots: capacity.slots, tokens: capacity.stepTokens, tileTokens });
   const tables = new Map<number, readonly number[]>();
   /** Ids stored on a page, by position. */

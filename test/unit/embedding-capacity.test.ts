@@ -4,7 +4,13 @@ import { chooseEmbeddingCapacity } from '../../src/engine/embedding-capacity.ts'
 import type { Embedding, Shape } from '../../src/engine/graph.ts';
 import { largestBinding, pageBytes, workspaceBytes } from '../../src/engine/memory.ts';
 
-const whole: Embedding = { pooling: 'mean', dimensions: 384, from: 'last', requiresWholeSequence: true, bidirectional: true };
+const whole: Embedding = {
+  pooling: 'mean',
+  dimensions: 384,
+  from: 'last',
+  requiresWholeSequence: true,
+  bidirectional: true,
+};
 const inChunks: Embedding = { ...whole, pooling: 'last', requiresWholeSequence: false, bidirectional: false };
 
 const shapeFor = (embedding: Embedding, trainedContext: number): Shape => ({
@@ -74,7 +80,9 @@ describe('the capacity of an embedding model', () => {
     const fits = chooseEmbeddingCapacity(request(whole, 8192, { memoryBytes }), whole);
     const shape = shapeFor(whole, 8192);
     expect(fits.context).toBeLessThan(2048);
-    expect(45e6 + workspaceBytes(shape, fits) + fits.pages * pageBytes(shape)).toBeLessThanOrEqual(memoryBytes);
+    expect(45e6 + workspaceBytes(shape, fits) + fits.pages * pageBytes(shape)).toBeLessThanOrEqual(
+      memoryBytes,
+    );
     expect(() => chooseEmbeddingCapacity(request(whole, 512, { memoryBytes: 46e6 }), whole)).toThrow(
       /weights 42.9 MiB.*device offers/,
     );

@@ -1,7 +1,7 @@
 import { afterEach, expect, it } from 'vitest';
 import { ObserveFeed, observeLab } from '../../src/feed/index.ts';
 import type { KernelRegistrationReport, Lab } from '../../src/lab/types.ts';
-import { createPinnedLab } from '../../src/planes/agent/held-lab.ts';
+import { createPinnedLab } from '../../src/planes/agent/pinned-lab.ts';
 import { createLabPlane } from '../../src/planes/lab/routes.ts';
 import { Resident } from '../../src/planes/resident.ts';
 import { Store } from '../../src/store/index.ts';

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ObserveFeed } from '../../src/feed/index.ts';
 import { Store, type Tx } from '../../src/store/index.ts';
-import { noopTracer, Tracer } from '../../src/watch/index.ts';
+import { noopTracer, Tracer } from '../../src/tracing/index.ts';
 import { describeDatabases } from '../support/databases.ts';
 
 const completion = (id: string) => {

@@ -85,7 +85,15 @@ describe('what a plan fuses', () => {
         'matmul',
         'matmul',
       ]);
-      expect(own.map(({ appliesInputNorm: normIn = false }) => normIn)).toEqual([true, true, false, false, false, true, false]);
+      expect(own.map(({ appliesInputNorm: normIn = false }) => normIn)).toEqual([
+        true,
+        true,
+        false,
+        false,
+        false,
+        true,
+        false,
+      ]);
     }
   });
 
@@ -184,7 +192,8 @@ describe('what a plan fuses', () => {
 
   it('heads with sinks are rotated in attention, unless they have head norms as well', async () => {
     const { units } = await graphOf({ architecture: 'gpt-oss', layers: 2 });
-    const rotating = (list: typeof units) => fuse(list, everything).filter(({ appliesRope: rotates }) => rotates).length;
+    const rotating = (list: typeof units) =>
+      fuse(list, everything).filter(({ appliesRope: rotates }) => rotates).length;
     expect(rotating(units)).toBe(2);
     const normed = await graphOf({ architecture: 'qwen3', layers: 2 });
     const sinks = normed.units.map((unit) => (unit.op === 'attention' ? { ...unit, sinks: 'sinks' } : unit));
@@ -231,7 +240,9 @@ describe('what a plan fuses', () => {
   it('an activation or norm is not fused with a product in several parts', async () => {
     const { units } = await graphOf({ architecture: 'llama', layers: 1 });
     const works = fuse(units, { ...everything, isSinglePart: () => false });
-    const joined = works.filter(({ unit, nextNormWeight: gain, gated }) => unit.op === 'matmul' && (gain ?? gated));
+    const joined = works.filter(
+      ({ unit, nextNormWeight: gain, gated }) => unit.op === 'matmul' && (gain ?? gated),
+    );
     expect(joined).toEqual([]);
     // The embedding writes whole rows regardless of its parts.
     expect(works[0]?.nextNormWeight).toBe('blk.0.attn_norm.weight');
@@ -240,7 +251,9 @@ describe('what a plan fuses', () => {
   it('rotation is not fused with attention when no binding is left for head norms', async () => {
     const limits = { ...everything, headNorms: false };
     const { units } = await graphOf({ architecture: 'qwen3', layers: 1 });
-    expect(fuse(units, limits).some(({ appliesRope: rotates, promptOnly }) => rotates || promptOnly)).toBe(false);
+    expect(fuse(units, limits).some(({ appliesRope: rotates, promptOnly }) => rotates || promptOnly)).toBe(
+      false,
+    );
     const plain = await graphOf({ architecture: 'llama', layers: 1 });
     expect(fuse(plain.units, limits).some(({ appliesRope: rotates }) => rotates)).toBe(true);
   });

@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Credentials } from '../../src/gateway/access/credentials.ts';
 import { GatewayStore } from '../../src/gateway/store/index.ts';
-import { vettedStatus } from '../../src/gateway/upstream/vetted-get.ts';
-import { AddressRefusedError } from '../../src/gateway/upstream/vetting.ts';
+import { vettedStatus } from '../../src/gateway/upstream/vetted-status.ts';
+import { AddressRefusedError } from '../../src/gateway/upstream/address-vetting.ts';
 import { describeDatabases, freshSqlite } from '../support/databases.ts';
 import { AccessWorld, byok, plantedKey as key, masterKey, refusalOf } from '../support/gateway/access.ts';
 

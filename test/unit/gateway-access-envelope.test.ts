@@ -13,7 +13,8 @@ import {
 const master = (id: string) => ({ id, key: randomBytes(32) });
 const [first, second] = [master('mk_1'), master('mk_2')];
 const belonging = ['a_1', 'openai', 'c_1', null];
-const sealed = (secret = 'sk-secret', masters: MasterKeys = [first]) => encryptSecret(masters, belonging, secret);
+const sealed = (secret = 'sk-secret', masters: MasterKeys = [first]) =>
+  encryptSecret(masters, belonging, secret);
 const faultOf = (work: () => unknown): string => {
   try {
     work();

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { KeyLimits } from '../../src/gateway/access/limits.ts';
 import { createMemoryLimiter } from '../../src/gateway/access/memory-limiter.ts';
-import { takeRequest, requestRateOf } from '../../src/gateway/access/pace.ts';
+import { takeRequest, requestRateOf } from '../../src/gateway/access/request-rate.ts';
 import { SharedLimiter } from '../../src/gateway/access/shared-limiter.ts';
 import type { Caller, Limiter } from '../../src/gateway/access/types.ts';
 import { GatewayStore } from '../../src/gateway/store/index.ts';

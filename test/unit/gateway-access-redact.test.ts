@@ -121,7 +121,9 @@ describe('other text is unchanged', () => {
     'wait... there are 3 dots, **bold** and xxxx',
     'a table of 12 rows ---- and more',
   ])('%s', (text) => {
-    expect(createRedactor(generateSecret('gateway'), provider, `sk-ant-api03-${'Zq1'.repeat(20)}`)(text)).toBe(text);
+    expect(
+      createRedactor(generateSecret('gateway'), provider, `sk-ant-api03-${'Zq1'.repeat(20)}`)(text),
+    ).toBe(text);
   });
 
   it('when the key is too short to count as a secret', () => {

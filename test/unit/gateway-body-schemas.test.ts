@@ -3,7 +3,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, it } from 'vitest';
 import type { z } from 'zod';
 import { openapiDocument } from '../../src/gateway/serve/openapi.ts';
-import type { GatewayServices } from '../../src/gateway/serve/parts.ts';
+import type { GatewayServices } from '../../src/gateway/serve/services.ts';
 import { gatewayRoutes } from '../../src/gateway/serve/routes.ts';
 import { chatWire } from '../../src/wires/chat/client.ts';
 import { chatBody } from '../../src/wires/chat/request-schema.ts';

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { ByokCredential } from '../../src/gateway/access/types.ts';
 import { toBalanceBody, toListBody, toModelBody } from '../../src/gateway/catalog/bodies.ts';
 import { Catalog } from '../../src/gateway/catalog/catalog.ts';
-import { GatewayFile } from '../../src/gateway/config/file.ts';
+import { GatewayFile } from '../../src/gateway/config/gateway-file.ts';
 import { WireError } from '../../src/wires/core/error.ts';
 
 const model = (id: string, provider: string, more = '') => `[[models]]
@@ -124,7 +124,9 @@ describe('names', () => {
     expect(idsOf((await catalog.resolve('auto', asker)).candidates)).toEqual(['gpt-5-mini']);
     const error = await refused(catalog.resolve('gpt-5', asker));
     expect([error.status, error.message]).toEqual([404, "This API key may not use the model 'gpt-5'."]);
-    expect((await catalog.listFor(asker.models, asker.findCredential)).map(({ id }) => id)).toEqual(['gpt-5-mini']);
+    expect((await catalog.listFor(asker.models, asker.findCredential)).map(({ id }) => id)).toEqual([
+      'gpt-5-mini',
+    ]);
     const hint = await refused(catalog.resolve('gpt-55', { ...none, models: ['vendor/open-8b'] }));
     expect(hint.message).not.toMatch(/Did you mean 'gpt-5'/);
   });
@@ -132,7 +134,10 @@ describe('names', () => {
 
 describe("callers' own credentials", () => {
   test("are used in place of the operator's, which is not tried after them", async () => {
-    const { candidates } = await catalog.resolve('gpt-5-mini', { ...none, findCredential: credentials(own('openai')) });
+    const { candidates } = await catalog.resolve('gpt-5-mini', {
+      ...none,
+      findCredential: credentials(own('openai')),
+    });
     expect(candidates.map(({ credential }) => credential)).toEqual([
       { kind: 'byok', provider: 'openai', apiKey: 'sk-own-openai' },
     ]);
@@ -179,7 +184,9 @@ describe("callers' own credentials", () => {
       expect(found.efforts).toContain('xhigh');
     }
     expect((await catalog.resolve('gpt-5', asker)).model.provider.id).toBe('openai');
-    expect((await catalog.listFor(undefined, asker.findCredential)).map(({ id }) => id)).not.toContain('my-gpt');
+    expect((await catalog.listFor(undefined, asker.findCredential)).map(({ id }) => id)).not.toContain(
+      'my-gpt',
+    );
     for (const name of ['a/b', 'azure/a/b', 'azure/', '../x', 'a b', 'x'.repeat(65)])
       expect((await refused(catalog.resolve(name, asker))).status).toBe(404);
   });

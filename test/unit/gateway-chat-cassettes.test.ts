@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { Usage } from '../../src/wires/core/types.ts';
 import { chatWire } from '../../src/wires/chat/client.ts';
-import { chatPassthrough } from '../../src/wires/chat/same.ts';
+import { chatPassthrough } from '../../src/wires/chat/passthrough.ts';
 import { openaiChat } from '../../src/wires/chat/upstream.ts';
 import { completionsWire } from '../../src/wires/completions/client.ts';
-import { completionsPassthrough } from '../../src/wires/completions/same.ts';
-import { composeTranslation } from '../../src/wires/core/translated.ts';
+import { completionsPassthrough } from '../../src/wires/completions/passthrough.ts';
+import { composeTranslation } from '../../src/wires/core/compose-translation.ts';
 import { cassettesPath, interactions, recordedBody, recordedFrames } from '../support/gateway/cassettes.ts';
 import { aboutOf, askedOn, contentsOf, through } from '../support/gateway/chat.ts';
 import { framesOf, payloadsOf } from '../support/gateway/frames.ts';
@@ -77,7 +77,10 @@ describeShared('recorded chat streams', [cassettesPath(), openApiDocument], () =
 
   it('leaves the chunks of OpenAI unchanged, except for a null that its own schema does not allow', () => {
     const [recorded] = interactions('openai/chat-streaming');
-    const { text } = through(chatPassthrough.stream(aboutOf(request(false))), framesOf(recorded?.response ?? ''));
+    const { text } = through(
+      chatPassthrough.stream(aboutOf(request(false))),
+      framesOf(recorded?.response ?? ''),
+    );
     expect(text).toBe(recorded?.response.replaceAll('"system_fingerprint":null,', ''));
   });
 

@@ -4,10 +4,10 @@ import type { Model } from '../../src/gateway/catalog/types.ts';
 import type { Cap, Effort } from '../../src/wires/core/types.ts';
 import { UpstreamFailure } from '../../src/wires/core/upstream-failure.ts';
 import { chatWire } from '../../src/wires/chat/client.ts';
-import { chatPassthrough } from '../../src/wires/chat/same.ts';
+import { chatPassthrough } from '../../src/wires/chat/passthrough.ts';
 import { openaiChat } from '../../src/wires/chat/upstream.ts';
 import { completionsWire } from '../../src/wires/completions/client.ts';
-import { completionsPassthrough } from '../../src/wires/completions/same.ts';
+import { completionsPassthrough } from '../../src/wires/completions/passthrough.ts';
 import type { ClientRequest } from '../../src/wires/core/wire.ts';
 import { aboutOf, askedOn, contentsOf, through } from '../support/gateway/chat.ts';
 import { frame, payloadsOf } from '../support/gateway/frames.ts';
@@ -458,7 +458,11 @@ describe('text completions', () => {
 
   it('are requested with a limit and with usage, which is not sent unless requested', () => {
     const request = asked({ prompt: 'a', stream: true });
-    const { path, text } = completionsPassthrough.request(request, { model: plain, stream: true, maxTokens: 16 });
+    const { path, text } = completionsPassthrough.request(request, {
+      model: plain,
+      stream: true,
+      maxTokens: 16,
+    });
     expect(path).toBe('/completions');
     expect(JSON.parse(text)).toEqual({
       model: 'upstream-model',
@@ -473,10 +477,16 @@ describe('text completions', () => {
       choices: [{ text: 'b', index: 0, logprobs: null, finish_reason: 'length' }],
     });
     const usage = frame({ ...piece, choices: [], usage: counted });
-    const { text: passed, events } = through(completionsPassthrough.stream(aboutOf(request)), [one, usage, done]);
+    const { text: passed, events } = through(completionsPassthrough.stream(aboutOf(request)), [
+      one,
+      usage,
+      done,
+    ]);
     expect(passed).toBe(one.raw + done.raw);
     expect(events.map(({ type }) => type)).toEqual(['start', 'text', 'finish', 'usage']);
-    const cut = through(completionsPassthrough.stream(aboutOf(asked({ prompt: ['a', 'b'], stream: true }))), [one]);
+    const cut = through(completionsPassthrough.stream(aboutOf(asked({ prompt: ['a', 'b'], stream: true }))), [
+      one,
+    ]);
     expect(cut.events.at(-1)?.type).toBe('failure');
   });
 });

@@ -30,7 +30,7 @@ const content: fc.Arbitrary<AnswerEvent[]> = fc.oneof(
   fc
     .tuple(text, fc.option(word, { nil: undefined }))
     .map(([data, id]): AnswerEvent[] => [
-      { type: 'sealed_reasoning', data, ...(id === undefined ? {} : { id }) },
+      { type: 'encrypted_reasoning', data, ...(id === undefined ? {} : { id }) },
     ]),
 );
 /** Parallel calls with interleaved arguments. */
@@ -128,7 +128,7 @@ describeShared('answers on the chat wire', [openApiDocument], () => {
         expect(schemaFaults('chat', 'body', body)).toEqual([]);
         const read = openaiChat.answer(JSON.stringify(body));
         for (const kind of kinds) expect(pieces(read, kind)).toBe(pieces(events, kind));
-        for (const kind of ['tool_call', 'finish', 'sealed_reasoning'])
+        for (const kind of ['tool_call', 'finish', 'encrypted_reasoning'])
           expect(read.filter(({ type }) => type === kind)).toEqual(
             events.filter(({ type }) => type === kind),
           );
@@ -256,7 +256,7 @@ describe('conversations on the chat wire', () => {
       { type: 'reasoning', text: 'Hm, ' },
       { type: 'reasoning', text: 'yes' },
       { type: 'reasoning_signature', signature: 's1' },
-      { type: 'sealed_reasoning', data: 'd', id: 'r1' },
+      { type: 'encrypted_reasoning', data: 'd', id: 'r1' },
       { type: 'tool_call', index: 0, id: 'c', name: 'f', signature: 'g' },
       { type: 'tool_arguments', index: 0, text: '{}' },
       { type: 'finish', reason: 'tool_calls' },
@@ -273,7 +273,7 @@ describe('conversations on the chat wire', () => {
         role: 'assistant',
         parts: [
           { type: 'reasoning', text: 'Hm, yes', signature: 's1' },
-          { type: 'sealed_reasoning', data: 'd', id: 'r1' },
+          { type: 'encrypted_reasoning', data: 'd', id: 'r1' },
           { type: 'tool_call', id: 'c', name: 'f', arguments: '{}', signature: 'g' },
         ],
       },

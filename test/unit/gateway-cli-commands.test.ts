@@ -7,7 +7,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { commandNames, parseGatewayArgs } from '../../src/gateway/cli/commands.ts';
 import { gatewayMain } from '../../src/gateway/cli/main.ts';
 import { formatDollars, parseNanodollars } from '../../src/gateway/cli/money.ts';
-import { openGatewayDatabase } from '../../src/gateway/cli/open-books.ts';
+import { openGatewayDatabase } from '../../src/gateway/cli/gateway-database.ts';
 import type { CliEnvironment, ServeOptions } from '../../src/gateway/cli/types.ts';
 
 let folder = '';

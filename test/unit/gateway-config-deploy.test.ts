@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { parseGatewayArgs } from '../../src/gateway/cli/commands.ts';
-import { GatewayFile } from '../../src/gateway/config/file.ts';
+import { GatewayFile } from '../../src/gateway/config/gateway-file.ts';
 
 const at = (path: string) => new URL(`../../deploy/${path}`, import.meta.url);
 const read = (path: string) => readFileSync(at(path), 'utf8');

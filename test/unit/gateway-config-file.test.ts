@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { UsageError } from '../../src/config/usage.ts';
-import { GatewayFile } from '../../src/gateway/config/file.ts';
+import { GatewayFile } from '../../src/gateway/config/gateway-file.ts';
 
 const master = Buffer.alloc(32, 1).toString('base64');
 const env = { KEY: 'sk-test', MASTER: master, OLD: Buffer.alloc(32, 2).toString('hex') };

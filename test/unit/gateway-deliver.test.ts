@@ -135,8 +135,13 @@ describe('a response written directly to Node', () => {
 });
 
 describe('a response as a web stream', () => {
-  const way = { outgoing: undefined, disconnectSignal: new AbortController().signal, onFault: () => undefined };
-  const streamOf = (frames: FrameSource) => deliver(new OutgoingResponse(200, {}, frames), way).body as ReadableStream;
+  const way = {
+    outgoing: undefined,
+    disconnectSignal: new AbortController().signal,
+    onFault: () => undefined,
+  };
+  const streamOf = (frames: FrameSource) =>
+    deliver(new OutgoingResponse(200, {}, frames), way).body as ReadableStream;
 
   it('is read at the pace of the client', async () => {
     const { frames, push, state } = framesOf();
@@ -188,7 +193,8 @@ describe('events that arrive together', () => {
     const relay = new Relay(frames, {
       push: ({ data }) => ({
         text: data === 'bad' ? '' : data,
-        events: data === 'bad' ? [{ type: 'failure', error: new Error('x') as never, isRetryable: false }] : [],
+        events:
+          data === 'bad' ? [{ type: 'failure', error: new Error('x') as never, isRetryable: false }] : [],
       }),
       finish: () => ({ text: '', events: [] }),
       end: () => '',

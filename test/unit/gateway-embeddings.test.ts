@@ -165,7 +165,11 @@ describe('embeddings', () => {
       { index: 1, embedding: [2] },
       { index: 0, embedding: [1] },
     ];
-    const { body, usage, isReported: counted } = answerOf(openai, { data, id: 'x' }, { input: ['abcdefgh', 'ä'] });
+    const {
+      body,
+      usage,
+      isReported: counted,
+    } = answerOf(openai, { data, id: 'x' }, { input: ['abcdefgh', 'ä'] });
     expect(body).toEqual({
       object: 'list',
       data: [
@@ -273,7 +277,11 @@ describeShared('embeddings as OpenAI recorded them', [cassettesPath('openai'), o
     ['unknown-model', { status: 502, type: 'upstream_error' }],
   ])('embeddings-%s is a refusal', (name, error) => {
     const [exchange] = interactions(`openai/embeddings-${name}`);
-    const fault = embeddingsTranslationOf('openai-chat').failure(exchange?.status ?? 0, exchange?.response ?? '', {});
+    const fault = embeddingsTranslationOf('openai-chat').failure(
+      exchange?.status ?? 0,
+      exchange?.response ?? '',
+      {},
+    );
     expect(fault.error).toMatchObject(error);
     expect(fault.isRetryable).toBe(false);
   });

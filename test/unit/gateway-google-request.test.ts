@@ -154,7 +154,7 @@ describe('a request to Google', () => {
       { text: 'x', thoughtSignature: 'B' },
       { functionCall: { id: 'c', name: 'f', args: {} }, thoughtSignature: 'C' },
     ]);
-    expect(parts(seal('ErUBCkYIA'), { type: 'sealed_reasoning', data: 'gAAAA' }, text('x'))).toEqual([
+    expect(parts(seal('ErUBCkYIA'), { type: 'encrypted_reasoning', data: 'gAAAA' }, text('x'))).toEqual([
       { text: 'x' },
     ]);
   });

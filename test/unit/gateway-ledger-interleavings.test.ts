@@ -95,7 +95,8 @@ class World {
         const asked = reservation(this.#payer(one.payer), BigInt(amount), idempotency);
         const { outcome } = await ledger.reserve(asked);
         if (outcome === 'reserved') this.#asked.push(asked);
-        else if (outcome !== 'idempotency') ledger.recordRefusal(asked, ending({ status: 402, outcome: 'failed' }));
+        else if (outcome !== 'idempotency')
+          ledger.recordRefusal(asked, ending({ status: 402, outcome: 'failed' }));
         return;
       }
       case 'reserve again': {

@@ -463,7 +463,10 @@ describeDatabases('the ledger', (url) => {
       for (const one of asked) await dead.ledger.reserve(one);
       expect(await alive.ledger.recoverOrphanedHolds()).toEqual({ settled: 0 });
       await die(dead);
-      const both = await Promise.all([alive.ledger.recoverOrphanedHolds(), other.ledger.recoverOrphanedHolds()]);
+      const both = await Promise.all([
+        alive.ledger.recoverOrphanedHolds(),
+        other.ledger.recoverOrphanedHolds(),
+      ]);
       expect(both.map(({ settled }) => settled).reduce((a, b) => a + b)).toBe(2);
       // 25 by estimate, never more than the hold.
       expect((await alive.ledger.balance(payer.accountId)).remaining).toBe(965n);

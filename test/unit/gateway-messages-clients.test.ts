@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WireError } from '../../src/wires/core/error.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
 import { messagesWire } from '../../src/wires/messages/client.ts';
-import { messagesPassthrough } from '../../src/wires/messages/same.ts';
+import { messagesPassthrough } from '../../src/wires/messages/passthrough.ts';
 import type { AnswerMetadata, SseFrame, StreamReceipt } from '../../src/wires/core/wire.ts';
 import { aiSdks } from '../support/ai-sdks.ts';
 import { recordedFrames } from '../support/gateway/cassettes.ts';
@@ -35,7 +35,7 @@ const answer: AnswerEvent[] = [
   { type: 'reasoning', text: 'Two ' },
   { type: 'reasoning', text: 'calls.' },
   { type: 'reasoning_signature', signature: 'sealed' },
-  { type: 'sealed_reasoning', data: 'dark' },
+  { type: 'encrypted_reasoning', data: 'dark' },
   { type: 'text', text: 'Looking ' },
   { type: 'text', text: 'up.' },
   { type: 'tool_call', index: 0, id: 'toolu_1', name: 'weather' },

@@ -270,7 +270,7 @@ describe('a conversation', () => {
           role: 'assistant',
           parts: [
             { type: 'reasoning', text: 'hm', signature: 'anthropic:s' },
-            { type: 'sealed_reasoning', data: 'anthropic:d' },
+            { type: 'encrypted_reasoning', data: 'anthropic:d' },
             { type: 'text', text: 'T', cache: {} },
             { type: 'tool_call', id: 'a', name: 'f', arguments: '{"x":1}' },
           ],

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Usage } from '../../src/wires/core/types.ts';
 import { UpstreamFailure } from '../../src/wires/core/upstream-failure.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
-import { messagesPassthrough } from '../../src/wires/messages/same.ts';
+import { messagesPassthrough } from '../../src/wires/messages/passthrough.ts';
 import { anthropicMessages } from '../../src/wires/messages/upstream.ts';
 import type { AnswerMetadata, SseFrame } from '../../src/wires/core/wire.ts';
 import { recordedBody, recordedFrames } from '../support/gateway/cassettes.ts';
@@ -401,7 +401,7 @@ describe('blocks', () => {
     expect(events.slice(1, -1)).toEqual([
       { type: 'reasoning', text: 'hm' },
       { type: 'reasoning_signature', signature: 'anthropic:sig' },
-      { type: 'sealed_reasoning', data: 'anthropic:xyz' },
+      { type: 'encrypted_reasoning', data: 'anthropic:xyz' },
     ]);
   });
 

@@ -5,7 +5,7 @@ import type { Cap, Effort } from '../../src/wires/core/types.ts';
 import { WireError } from '../../src/wires/core/error.ts';
 import type { Conversation, Message, Part } from '../../src/wires/core/conversation.ts';
 import { messagesWire } from '../../src/wires/messages/client.ts';
-import { messagesPassthrough } from '../../src/wires/messages/same.ts';
+import { messagesPassthrough } from '../../src/wires/messages/passthrough.ts';
 import { anthropicMessages } from '../../src/wires/messages/upstream.ts';
 import type { ClientRequest } from '../../src/wires/core/wire.ts';
 import { modelOf } from '../support/gateway/models.ts';
@@ -79,9 +79,9 @@ describe('the request', () => {
         parts: [
           { type: 'reasoning', text: 'unsealed' },
           { type: 'reasoning', text: 'hm', signature: 'anthropic:sig' },
-          { type: 'sealed_reasoning', data: 'anthropic:abc' },
-          { type: 'sealed_reasoning', data: 'openai:gAAAAAB', id: 'rs_1' },
-          { type: 'sealed_reasoning', data: 'of nobody' },
+          { type: 'encrypted_reasoning', data: 'anthropic:abc' },
+          { type: 'encrypted_reasoning', data: 'openai:gAAAAAB', id: 'rs_1' },
+          { type: 'encrypted_reasoning', data: 'of nobody' },
           { type: 'reasoning', text: 'so', signature: 'google:sig' },
           { type: 'reasoning', text: 'so', signature: 'of nobody' },
           { type: 'tool_call', id: 'functions.f:0', name: 'f', arguments: '{"x":12345678901234567890}' },
@@ -351,7 +351,7 @@ describe('reasoning of a model that takes a budget', () => {
     expect(going(call)).toBe('disabled');
     expect(going({ type: 'reasoning', text: 'no seal' }, call)).toBe('disabled');
     expect(going({ type: 'reasoning', text: 'hm', signature: 'anthropic:s' }, call)).toBe('enabled');
-    expect(going({ type: 'sealed_reasoning', data: 'anthropic:d' }, call)).toBe('enabled');
+    expect(going({ type: 'encrypted_reasoning', data: 'anthropic:d' }, call)).toBe('enabled');
   });
 
   it('a model without reasoning gets no reasoning settings', () => {
@@ -480,7 +480,7 @@ const thoughts = fc.oneof(
   fc
     .tuple(texts, texts)
     .map(([text, seal]): Part => ({ type: 'reasoning', text, signature: `anthropic:${seal}` })),
-  texts.map((seal): Part => ({ type: 'sealed_reasoning', data: `anthropic:${seal}` })),
+  texts.map((seal): Part => ({ type: 'encrypted_reasoning', data: `anthropic:${seal}` })),
 );
 /** A round of an agent: a question, an answer with calls, their results. */
 const rounds = fc.record({

@@ -50,7 +50,7 @@ function meaning(events: readonly AnswerEvent[]) {
       Object.assign(parts.at(-1) ?? {}, { signature: event.signature });
       sealed = true;
     }
-    if (event.type === 'sealed_reasoning') parts.push({ kind: event.type, text: event.data });
+    if (event.type === 'encrypted_reasoning') parts.push({ kind: event.type, text: event.data });
     if (event.type === 'tool_call') {
       const call = { kind: event.type, text: '', id: event.id, name: event.name };
       parts.push(call);
@@ -97,7 +97,7 @@ const contents: fc.Arbitrary<{ calls: number; build: Build }> = fc.oneof(
     calls: 0,
     build: (): AnswerEvent[] => [{ type: 'reasoning_signature', signature }],
   })),
-  seals.map((data) => ({ calls: 0, build: (): AnswerEvent[] => [{ type: 'sealed_reasoning', data }] })),
+  seals.map((data) => ({ calls: 0, build: (): AnswerEvent[] => [{ type: 'encrypted_reasoning', data }] })),
   // Up to three calls side by side, whose arguments may come mixed.
   fc
     .tuple(

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { openapiDocument } from '../../src/gateway/serve/openapi.ts';
-import type { GatewayServices } from '../../src/gateway/serve/parts.ts';
+import type { GatewayServices } from '../../src/gateway/serve/services.ts';
 import { gatewayRoutes } from '../../src/gateway/serve/routes.ts';
 
 // Creating routes does not use their services.

@@ -1,7 +1,13 @@
 /** Money is exact: prices as they were written, one rounding a request, parts that add up, a bound that holds. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { maxCost, costOf, estimateMinCost, maxInputTokens, estimateOutputRoom } from '../../src/gateway/catalog/price.ts';
+import {
+  maxCost,
+  costOf,
+  estimateMinCost,
+  maxInputTokens,
+  estimateOutputRoom,
+} from '../../src/gateway/catalog/price.ts';
 import { parsePicodollars, priceOf, formatUsdPerMtok } from '../../src/gateway/catalog/rate-card.ts';
 import type { Price } from '../../src/gateway/catalog/types.ts';
 import type { Usage } from '../../src/wires/core/types.ts';
@@ -296,8 +302,8 @@ describe('the output room after a prompt', () => {
     const tiny = { contextWindow: 1024, family: 'x' };
     expect(estimateOutputRoom(tiny, { ...facts, textBytes: 100 })).toBe(1024 - 50 - 48);
     expect(estimateOutputRoom(tiny, { ...facts, textBytes: 100_000 })).toBe(128);
-    expect(estimateOutputRoom({ contextWindow: 8192, family: 'x' }, { ...facts, textBytes: 8000 })).toBeGreaterThan(
-      4096 - 48,
-    );
+    expect(
+      estimateOutputRoom({ contextWindow: 8192, family: 'x' }, { ...facts, textBytes: 8000 }),
+    ).toBeGreaterThan(4096 - 48);
   });
 });

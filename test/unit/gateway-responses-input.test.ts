@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { WireError } from '../../src/wires/core/error.ts';
 import type { Conversation, Message, Part } from '../../src/wires/core/conversation.ts';
 import { responsesWire } from '../../src/wires/responses/client.ts';
-import { encodeReasoning } from '../../src/wires/responses/sealed.ts';
+import { encodeReasoning } from '../../src/wires/responses/encrypted-content.ts';
 import { openaiResponses } from '../../src/wires/responses/upstream.ts';
 import { asked, testModel } from '../support/gateway-responses.ts';
 
@@ -136,7 +136,7 @@ describe('a request to responses, read', () => {
         role: 'assistant',
         parts: [
           { type: 'reasoning', text: 'hm', signature: 's"1' },
-          { type: 'sealed_reasoning', data: 'd' },
+          { type: 'encrypted_reasoning', data: 'd' },
           { type: 'reasoning', text: 'hm' },
           { type: 'tool_call', id: 'c1', name: 'weather', arguments: '{}', signature: 'g' },
         ],
@@ -438,9 +438,9 @@ describe('a conversation as a request of OpenAI', () => {
               role: 'assistant',
               parts: [
                 { type: 'reasoning', text: 'theirs', signature: 's' },
-                { type: 'sealed_reasoning', data: 'anthropic:theirs', id: 'theirs' },
+                { type: 'encrypted_reasoning', data: 'anthropic:theirs', id: 'theirs' },
                 { type: 'reasoning', text: 'a' },
-                { type: 'sealed_reasoning', data: `openai:${data}`, id: 'rs_1' },
+                { type: 'encrypted_reasoning', data: `openai:${data}`, id: 'rs_1' },
                 { type: 'reasoning', text: 'unsealed' },
                 { type: 'text', text: 'b' },
               ],

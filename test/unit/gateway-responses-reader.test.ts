@@ -119,7 +119,7 @@ describe('a stream of responses, read', () => {
       merged(read(added, delta(0, 'a'), delta(0, 'b'), delta(1, 'c'), done, completed({ output: [item] }))),
     ).toEqual([
       { type: 'reasoning', text: 'ab\n\nc' },
-      { type: 'sealed_reasoning', data: 'openai:E', id: 'rs_1' },
+      { type: 'encrypted_reasoning', data: 'openai:E', id: 'rs_1' },
       usage,
       stop,
     ]);
@@ -436,7 +436,7 @@ describeShared('recorded traffic of responses', [cassettes], (folder) => {
         const contents = (list: readonly AnswerEvent[]) =>
           merged(list)
             .filter(({ type }) => type !== 'start')
-            .map((event) => (event.type === 'sealed_reasoning' ? { ...event, data: '' } : event));
+            .map((event) => (event.type === 'encrypted_reasoning' ? { ...event, data: '' } : event));
         if ((terminal['output'] as Json[]).length > 0 && !name.startsWith('github'))
           expect(contents(named)).toEqual(contents(whole));
       }
@@ -449,11 +449,11 @@ describeShared('recorded traffic of responses', [cassettes], (folder) => {
   });
 
   test('a refusal of the provider keeps its message', () => {
-    const { error, isRetryable: again, isUnhealthy: unwell } = openaiResponses.failure(
-      400,
-      recorded('reasoning-model-temperature-error.json'),
-      {},
-    );
+    const {
+      error,
+      isRetryable: again,
+      isUnhealthy: unwell,
+    } = openaiResponses.failure(400, recorded('reasoning-model-temperature-error.json'), {});
     expect(error).toMatchObject({ status: 400, type: 'invalid_request_error', param: 'temperature' });
     expect(error.message).toBe("Unsupported parameter: 'temperature' is not supported with this model.");
     expect([again, unwell]).toEqual([false, false]);

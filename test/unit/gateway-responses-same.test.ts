@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { WireError } from '../../src/wires/core/error.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
 import { openaiResponses } from '../../src/wires/responses/upstream.ts';
-import { responsesPassthrough } from '../../src/wires/responses/same.ts';
+import { responsesPassthrough } from '../../src/wires/responses/passthrough.ts';
 import type { SseFrame, UpstreamOptions } from '../../src/wires/core/wire.ts';
 import { frame, payloadsOf } from '../support/gateway/frames.ts';
 import { openApiDocument, schemaFaults } from '../support/gateway/schemas.ts';
@@ -23,7 +23,10 @@ describe('a request that passes through', () => {
     const text =
       '{ "input" : "h\\u00e9",\n "model":"house/model","temperature":1.0, "seed":12345678901234567890, "store":false,"max_output_tokens":900,"x":{"a" :[1e2]}}';
     expect(sent(text)).toBe(text.replace('"house/model"', '"gpt-upstream"'));
-    expect(responsesPassthrough.request(asked(text), options)).toMatchObject({ path: '/responses', headers: {} });
+    expect(responsesPassthrough.request(asked(text), options)).toMatchObject({
+      path: '/responses',
+      headers: {},
+    });
   });
 
   test('always has a token limit and disables storage', () => {

@@ -19,7 +19,7 @@ const everything: AnswerEvent[] = [
   { type: 'reasoning', text: 'Let me' },
   { type: 'reasoning', text: ' see.' },
   { type: 'reasoning_signature', signature: 's1' },
-  { type: 'sealed_reasoning', data: 'd1' },
+  { type: 'encrypted_reasoning', data: 'd1' },
   { type: 'usage', usage: { ...usage, output: 1 } },
   { type: 'text', text: 'I ', logprobs: [{ ...logprob, top_logprobs: [logprob] }] },
   { type: 'text', text: 'look.' },
@@ -262,7 +262,7 @@ const block: fc.Arbitrary<Block> = fc.oneof(
   ),
   piece.map(
     (data): Block =>
-      () => [{ type: 'sealed_reasoning', data }],
+      () => [{ type: 'encrypted_reasoning', data }],
   ),
   fc.record({ name: piece, text: jsonText, signature: fc.option(piece, { nil: undefined }) }).map(
     ({ name, text, signature }): Block =>
@@ -296,7 +296,9 @@ describe('whatever the answer', () => {
         const body = openaiResponses.answer(JSON.stringify(responsesWire.body(events, aboutOf())));
         const plain = (list: readonly AnswerEvent[]) =>
           merged(
-            list.filter(({ type }) => !['start', 'sealed_reasoning', 'reasoning_signature'].includes(type)),
+            list.filter(
+              ({ type }) => !['start', 'encrypted_reasoning', 'reasoning_signature'].includes(type),
+            ),
           ).map((event) => (event.type === 'tool_call' ? { ...event, signature: undefined } : event));
         expect(plain(read)).toEqual(plain(events));
         expect(plain(body)).toEqual(plain(events));
@@ -331,7 +333,7 @@ function partsOf(events: readonly AnswerEvent[]): Part[] {
       parts.push({ type: 'reasoning', text: thought, signature: event.signature });
       thought = '';
     }
-    if (event.type === 'sealed_reasoning') parts.push({ type: 'sealed_reasoning', data: event.data });
+    if (event.type === 'encrypted_reasoning') parts.push({ type: 'encrypted_reasoning', data: event.data });
     if (event.type === 'tool_call') {
       const { id, name, index, signature } = event;
       const text = events

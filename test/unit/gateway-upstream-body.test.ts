@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { AnswerBody } from '../../src/gateway/upstream/answer-body.ts';
-import { ProviderFailures } from '../../src/gateway/upstream/faults.ts';
+import { ProviderFailures } from '../../src/gateway/upstream/provider-failures.ts';
 
 function bodyOf() {
   const limits = { totalMs: 60_000, idleMs: 60_000, maxAnswerBytes: 10_000, maxEventChars: 1000 };

@@ -78,7 +78,12 @@ describe('a router', () => {
       'b41',
     );
     expect(
-      reports.map(({ attemptNumber: n, candidateIndex: place, retryDelayMs: pauseMs, failure }) => [n, place, pauseMs, failure?.error.status]),
+      reports.map(({ attemptNumber: n, candidateIndex: place, retryDelayMs: pauseMs, failure }) => [
+        n,
+        place,
+        pauseMs,
+        failure?.error.status,
+      ]),
     ).toEqual([
       [0, 0, 187.5, 500],
       [1, 0, 375, 504],

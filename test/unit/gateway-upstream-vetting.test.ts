@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { isPrivate } from '../../src/addresses/ranges.ts';
+import { isPrivate } from '../../src/addresses/address-ranges.ts';
 import { providerHeaders } from '../../src/gateway/upstream/credential-headers.ts';
 import { destinationOf } from '../../src/gateway/upstream/destination.ts';
-import { AddressRefusedError, vetBaseUrl, vetUrl } from '../../src/gateway/upstream/vetting.ts';
+import { AddressRefusedError, vetBaseUrl, vetUrl } from '../../src/gateway/upstream/address-vetting.ts';
 import { aCandidate, ownCandidate } from '../support/gateway/candidates.ts';
 
 const cloud = {
@@ -78,7 +78,9 @@ describe('the URL of a cloud resource', () => {
   });
 
   it('is refused when the provider has no such resources', () => {
-    expect(() => vetBaseUrl('https://mine.openai.azure.com', { mode: 'public' })).toThrow(AddressRefusedError);
+    expect(() => vetBaseUrl('https://mine.openai.azure.com', { mode: 'public' })).toThrow(
+      AddressRefusedError,
+    );
     expect(() => vetBaseUrl('https://mine.openai.azure.com', { mode: 'public', hostSuffixes: [''] })).toThrow(
       AddressRefusedError,
     );

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ModelFileError } from '../../src/engine/formats/model-file.ts';
-import { openModelFile } from '../../src/engine/formats/open.ts';
+import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { filesOf, memorySource, openSource } from '../support/byte-source.ts';
 import { splitGguf, splitPartName } from '../support/gguf-split-writer.ts';
 import { type GgufFile, text, texts } from '../support/gguf-writer.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ModelFileError } from '../../src/engine/formats/model-file.ts';
-import { openModelFile } from '../../src/engine/formats/open.ts';
+import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { filesOf, memoryFiles, memorySource } from '../support/byte-source.ts';
 import { splitGguf, splitPartName } from '../support/gguf-split-writer.ts';
 import { type GgufFile, type GgufTensor, ggufBytes, scalar, text } from '../support/gguf-writer.ts';

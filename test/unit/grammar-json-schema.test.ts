@@ -469,6 +469,8 @@ describe('JSON schemas', () => {
       },
     ];
     for (const schema of hostile)
-      expect(() => translateToXGrammar({ kind: 'json_schema', schema }, { allowLengthMarks: true })).toThrow(GrammarError);
+      expect(() => translateToXGrammar({ kind: 'json_schema', schema }, { allowLengthMarks: true })).toThrow(
+        GrammarError,
+      );
   });
 });

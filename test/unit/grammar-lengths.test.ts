@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { XGrammarLibrary } from '../../src/grammar/index.ts';
 import { CompiledSource, TokenMatcher } from '../../src/grammar/matching/matcher.ts';
-import { scanString } from '../../src/grammar/matching/string-reader.ts';
-import { TokenTable } from '../../src/grammar/matching/tokens.ts';
+import { scanString } from '../../src/grammar/matching/string-scanner.ts';
+import { TokenTable } from '../../src/grammar/matching/token-table.ts';
 import { translateToXGrammar } from '../../src/grammar/translate.ts';
 import type { GrammarSource } from '../../src/grammar/types.ts';
 import { loadGrammarLibrary } from '../../src/platform/node-grammar-library.ts';
@@ -119,7 +119,8 @@ describe('counted strings', () => {
 
   it('need no rule for each count', () => {
     const rules = (schema: unknown) =>
-      translateToXGrammar({ kind: 'json_schema', schema }, { allowLengthMarks: true }).text.split('\n').length;
+      translateToXGrammar({ kind: 'json_schema', schema }, { allowLengthMarks: true }).text.split('\n')
+        .length;
     const most = rules({ type: 'string' }) + 3;
     expect(rules({ type: 'string', minLength: 20, maxLength: 4000 })).toBeLessThan(most);
     expect(rules({ type: 'string', pattern: '^\\S+$', maxLength: 4000 })).toBeLessThan(most + 6);

@@ -29,7 +29,12 @@ it('a mask that exceeds the timeout fails, and its worker is terminated and repl
     };
   };
   const times = { slowAfterMs: 1000, timeoutMs: 5000 };
-  const grammars = createGrammarService({ tokenizer, vocabSize: tokenizer.vocabSize, startWorker, timeouts: times });
+  const grammars = createGrammarService({
+    tokenizer,
+    vocabSize: tokenizer.vocabSize,
+    startWorker,
+    timeouts: times,
+  });
   const grammar = await grammars.compile({ kind: 'choice', texts: ['ab'] });
   await expect(grammar.start().next([])).rejects.toMatchObject({
     code: 'grammar_too_complex',

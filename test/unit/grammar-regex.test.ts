@@ -1,7 +1,12 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { intersectAutomata, acceptsText, complementAutomaton, toAutomaton } from '../../src/grammar/regex/automaton.ts';
-import { parseRegex } from '../../src/grammar/regex/parse.ts';
+import {
+  intersectAutomata,
+  acceptsText,
+  complementAutomaton,
+  toAutomaton,
+} from '../../src/grammar/regex/automaton.ts';
+import { parseRegex } from '../../src/grammar/regex/parse-regex.ts';
 import { GrammarError } from '../../src/grammar/types.ts';
 import { ByteGrammars, seeded } from '../support/grammar-walks.ts';
 

@@ -1,8 +1,12 @@
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Constraint } from '../../src/engine/index.ts';
-import { type GrammarService, type GrammarServiceOptions, createGrammarService } from '../../src/grammar/index.ts';
-import { GrammarRuntime } from '../../src/grammar/matching/matching.ts';
+import {
+  type GrammarService,
+  type GrammarServiceOptions,
+  createGrammarService,
+} from '../../src/grammar/index.ts';
+import { GrammarRuntime } from '../../src/grammar/matching/grammar-runtime.ts';
 import type { GrammarWorker, GrammarRequest, GrammarReply } from '../../src/grammar/matching/messages.ts';
 import { startGrammarThread } from '../../src/platform/node-grammar.ts';
 import { limitWasmMemory, loadGrammarLibrary } from '../../src/platform/node-grammar-library.ts';

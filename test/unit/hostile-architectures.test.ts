@@ -10,8 +10,8 @@ import {
   ModelFileError,
   type TensorInfo,
 } from '../../src/engine/formats/model-file.ts';
-import { openModelFile } from '../../src/engine/formats/open.ts';
-import { withTensorViews } from '../../src/engine/formats/viewed.ts';
+import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
+import { withTensorViews } from '../../src/engine/formats/tensor-views.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import { weightBytes } from '../../src/engine/weights.ts';
 import { memoryFiles, memorySource, openSource } from '../support/byte-source.ts';

@@ -1,9 +1,9 @@
 /** Files that say what no model has: refused with a reason, at once, without the memory that they ask for. */
 import { describe, expect, it } from 'vitest';
-import { openModelFile } from '../../src/engine/formats/open.ts';
-import { readShardFiles } from '../../src/engine/formats/mlc/records.ts';
+import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
+import { readShardFiles } from '../../src/engine/formats/mlc/tensor-cache.ts';
 import { type Metadata, type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
-import { quantizeModelFile } from '../../src/engine/formats/quantized.ts';
+import { quantizeModelFile } from '../../src/engine/formats/quantize-model-file.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import type { QuantizeType } from '../../src/engine/types.ts';
 import { memoryFiles, memorySource, openSource } from '../support/byte-source.ts';

@@ -6,14 +6,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { formatTable } from '../../src/cli/models/columns.ts';
-import { pulledModels } from '../../src/cli/models/pulled.ts';
+import { formatTable } from '../../src/cli/models/format-table.ts';
+import { pulledModels } from '../../src/cli/models/pulled-models.ts';
 import { formatJson, printable } from '../../src/terminal/printable.ts';
 import { progressBar } from '../../src/cli/progress.ts';
 import { ModelFileError } from '../../src/engine/index.ts';
 import { openFile } from '../../src/platform/node-file.ts';
 import { chooseModel } from '../../src/pull/choose.ts';
-import { pull } from '../../src/pull/index.ts';
+import { pull } from '../../src/pull/pull.ts';
 import { serve } from '../support/local-server.ts';
 
 let folder = '';

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { inspectFiles } from '../../src/cli/models/open.ts';
+import { inspectFiles } from '../../src/cli/models/inspect.ts';
 import { type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
 import { inspectModel } from '../../src/engine/inspect.ts';
 import { nodePlatform } from '../../src/platform/node.ts';

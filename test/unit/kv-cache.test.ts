@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
-import type { StateCopy } from '../../src/engine/kept-states.ts';
+import type { StateCopy } from '../../src/engine/retained-states.ts';
 import { type BlockTable, KvCache, pagesFor } from '../../src/engine/kv-cache.ts';
 
 const run = (from: number, count: number): number[] => Array.from({ length: count }, (_, i) => from + i);
@@ -146,7 +146,10 @@ describe('KvCache', () => {
     expect(table.pages).toEqual([]);
     cache.release(other, run(500, 64), 0, 1);
     const { computedTokens, state } = cache.reusePrefix(table, text, 0, 2);
-    expect({ computedTokens, state }).toMatchObject({ computedTokens: 64, state: { kind: 'restore', slot: 1 } });
+    expect({ computedTokens, state }).toMatchObject({
+      computedTokens: 64,
+      state: { kind: 'restore', slot: 1 },
+    });
     expect(cache.grow(table, 65)).toBe(true);
   });
 
@@ -194,7 +197,7 @@ describe('with random requests', () => {
     }
 
     copyState({ kind, slot, retainedIndex }: StateCopy): void {
-      if (kind === 'keep') this.retained[retainedIndex] = this.states[slot]!;
+      if (kind === 'save') this.retained[retainedIndex] = this.states[slot]!;
       else this.states[slot] = this.retained[retainedIndex]!;
     }
 
@@ -210,7 +213,12 @@ describe('with random requests', () => {
       this.step++;
       const { cache, contents } = this;
       for (const state of cache.states?.takeDueCopies(this.step) ?? []) this.copyState(state);
-      const { computedTokens, copy, state } = cache.reusePrefix(one.table, one.tokens, one.written, this.step);
+      const { computedTokens, copy, state } = cache.reusePrefix(
+        one.table,
+        one.tokens,
+        one.written,
+        this.step,
+      );
       if (state) this.copyState(state);
       this.adopted += computedTokens - one.written;
       if (copy) {
@@ -219,8 +227,13 @@ describe('with random requests', () => {
       }
       one.written = computedTokens;
       // A state of the wrong text would not show in the pages, so it is checked here.
-      if (cache.states && computedTokens > 0) expect(this.states[one.table.slot!]).toBe(one.digests[computedTokens - 1]);
-      const chunk = cache.planChunk(one.tokens, computedTokens, Math.min(count, one.tokens.length - computedTokens));
+      if (cache.states && computedTokens > 0)
+        expect(this.states[one.table.slot!]).toBe(one.digests[computedTokens - 1]);
+      const chunk = cache.planChunk(
+        one.tokens,
+        computedTokens,
+        Math.min(count, one.tokens.length - computedTokens),
+      );
       if (chunk.count > 0) count = chunk.count;
       for (let n = 0; n < count; n++) {
         if (one.written === one.tokens.length) append(one, (sampleNext + n) % 3);
@@ -237,7 +250,12 @@ describe('with random requests', () => {
         this.states[one.table.slot!] = one.digests[one.written]!;
         one.written++;
       }
-      cache.publish(one.table, one.tokens, { count: one.written, shouldRetainState: chunk.shouldRetainState }, this.step);
+      cache.publish(
+        one.table,
+        one.tokens,
+        { count: one.written, shouldRetainState: chunk.shouldRetainState },
+        this.step,
+      );
     }
 
     end(one: Live): void {
@@ -260,7 +278,10 @@ describe('with random requests', () => {
         for (const page of table.pages) users[page]! += 1;
         for (let computedTokens = 0; computedTokens < written; computedTokens++) {
           const page = this.contents[table.pages[Math.floor(computedTokens / pageTokens)]!]!;
-          must(page[computedTokens % pageTokens] === digests[computedTokens], 'every position reads the text that led there');
+          must(
+            page[computedTokens % pageTokens] === digests[computedTokens],
+            'every position reads the text that led there',
+          );
         }
       }
       let kept = 0;

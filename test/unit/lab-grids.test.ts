@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { LabKernel } from '../../src/engine/index.ts';
-import { findInvalidGrid } from '../../src/lab/live/grids.ts';
-import { compileGrid } from '../../src/lab/live/kernel.ts';
+import { findInvalidGrid } from '../../src/lab/live/grid-check.ts';
+import { compileGrid } from '../../src/lab/live/lab-kernel.ts';
 import { contractOf } from '../../src/lab/stubs.ts';
 
 const kernel = (op: string, x: string, y = '1') =>
@@ -50,6 +50,8 @@ describe('dispatch rules at the sizes of the resident model', () => {
   });
 
   it('kernels for single-token steps are checked for one token only', () => {
-    expect(findInvalidGrid(kernel('matvec', '1', '300 * tokens'), { dims: { rows: 8 } }, steps)).toBeUndefined();
+    expect(
+      findInvalidGrid(kernel('matvec', '1', '300 * tokens'), { dims: { rows: 8 } }, steps),
+    ).toBeUndefined();
   });
 });

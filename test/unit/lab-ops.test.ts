@@ -5,7 +5,7 @@ import { applyRope, dequantizeRows, f16FromNumber, type WeightType } from '../..
 import { repack } from '../../src/engine/repack.ts';
 import { describeOp, labOps, type LiveShape, tolerances } from '../../src/lab/ops/index.ts';
 import { Random } from '../../src/lab/ops/random.ts';
-import { randomWeights, WeightReader } from '../../src/lab/ops/weights.ts';
+import { randomWeights, WeightReader } from '../../src/lab/ops/random-weights.ts';
 import type { ExpectedOutput, ParityCase, TensorData } from '../../src/lab/types.ts';
 import { random, randomValues } from '../support/kernel-harness.ts';
 import { sampleRows, wholeColumns } from '../support/random-blocks.ts';

@@ -1,6 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { bindUnits, canBind, overlappingBindings, targetsOf, type LabKernel } from '../../src/engine/bindings.ts';
+import {
+  bindUnits,
+  canBind,
+  overlappingBindings,
+  targetsOf,
+  type LabKernel,
+} from '../../src/engine/bindings.ts';
 import { contracts } from '../../kernels/contracts.ts';
 import { GraphBuilder } from '../../src/engine/graph-builder.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
@@ -95,7 +101,11 @@ describe('targets', () => {
   it('also accept single-token kernels', () => {
     const qkv = all.find(({ id }) => id === 'layers.0.attn.qkv');
     if (!qkv) throw new Error('no qkv');
-    expect([canBind('matmul', qkv), canBind('matvec', qkv), canBind('matmul_add', qkv)]).toEqual([true, true, false]);
+    expect([canBind('matmul', qkv), canBind('matvec', qkv), canBind('matmul_add', qkv)]).toEqual([
+      true,
+      true,
+      false,
+    ]);
   });
 
   it('bound or not, compute every node once, in order', () => {
@@ -113,9 +123,9 @@ describe('targets', () => {
     const one = graph();
     const bound = (target: string) => ({ target, kernel: kernel('matmul') });
     const present = [bound('layers.0.attn.qkv'), bound('layers.1.attn.qkv')];
-    expect(overlappingBindings(one, present, [bound('layers.1.attn.q')]).map(({ target }) => target)).toEqual([
-      'layers.1.attn.qkv',
-    ]);
+    expect(overlappingBindings(one, present, [bound('layers.1.attn.q')]).map(({ target }) => target)).toEqual(
+      ['layers.1.attn.qkv'],
+    );
   });
 });
 

@@ -7,7 +7,7 @@ import { formatError, formatNumber } from '../../src/lab-tool/figures.ts';
 import { findingLines } from '../../src/lab-tool/findings-text.ts';
 import { outcomeLines } from '../../src/lab-tool/gate-text.ts';
 import { graphLines } from '../../src/lab-tool/graph-text.ts';
-import { groupByLayer } from '../../src/lab-tool/groups.ts';
+import { groupByLayer } from '../../src/lab-tool/layer-groups.ts';
 import { diffLines, hunksOf } from '../../src/lab-tool/line-diff.ts';
 import { table } from '../../src/terminal/table.ts';
 import { truncate, displayWidth } from '../../src/terminal/text.ts';
@@ -166,14 +166,14 @@ describe('tables and figures', () => {
   });
 
   test('figures', () => {
-    expect([formatNumber(41.234), formatNumber(0.01234), formatNumber(812.4), formatNumber(0), formatNumber(null), formatNumber(1e-9)]).toEqual([
-      '41.2',
-      '0.0123',
-      '812',
-      '0',
-      '-',
-      '1.00e-9',
-    ]);
+    expect([
+      formatNumber(41.234),
+      formatNumber(0.01234),
+      formatNumber(812.4),
+      formatNumber(0),
+      formatNumber(null),
+      formatNumber(1e-9),
+    ]).toEqual(['41.2', '0.0123', '812', '0', '-', '1.00e-9']);
     expect([0, 1.23e-14, null, Number.MAX_VALUE].map(formatError)).toEqual([
       '0',
       '1.2e-14',

@@ -1,5 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { describeExcess, isLowPrecision, measureErrors, isRowOverLimit, maxRowNmseFactor } from '../../src/lab/gate/verdict.ts';
+import {
+  describeExcess,
+  isLowPrecision,
+  measureErrors,
+  isRowOverLimit,
+  maxRowNmseFactor,
+} from '../../src/lab/gate/output-errors.ts';
 
 const tolerance = { nmse: 1e-7, max_abs: 1e-3, matched_ratio: 0.99 };
 const rows = 8;
@@ -36,9 +42,13 @@ describe('errors of an output', () => {
 
   it('a finite value is wrong where infinity or NaN is expected, which only match themselves', () => {
     const values = Float64Array.of(1, Number.POSITIVE_INFINITY, Number.NaN);
-    expect(measureErrors({ values }, [1, Number.POSITIVE_INFINITY, Number.NaN], 3, tolerance).nonFiniteIndex).toBe(-1);
+    expect(
+      measureErrors({ values }, [1, Number.POSITIVE_INFINITY, Number.NaN], 3, tolerance).nonFiniteIndex,
+    ).toBe(-1);
     expect(measureErrors({ values }, [1, 3e38, Number.NaN], 3, tolerance).nonFiniteIndex).toBe(1);
-    expect(measureErrors({ values }, [1, Number.NEGATIVE_INFINITY, Number.NaN], 3, tolerance).nonFiniteIndex).toBe(1);
+    expect(
+      measureErrors({ values }, [1, Number.NEGATIVE_INFINITY, Number.NaN], 3, tolerance).nonFiniteIndex,
+    ).toBe(1);
     expect(measureErrors({ values }, [1, Number.POSITIVE_INFINITY, 0], 3, tolerance).nonFiniteIndex).toBe(2);
   });
 

@@ -137,7 +137,9 @@ describe('reflection', () => {
 struct S { a: u32, b: vec3f, c: f32, d: vec2<f16>, e: mat3x3<f32>, f: array<Inner, 2>, @size(32) g: u32, h: mat4x2h }`);
     const s = made.structs.get('S');
     const countOf = (count: { from: number; to: number }) => made.evaluate(count);
-    expect(s && structLayout(s, countOf)?.map(({ offset }) => offset)).toEqual([0, 16, 28, 32, 48, 96, 160, 192]);
+    expect(s && structLayout(s, countOf)?.map(({ offset }) => offset)).toEqual([
+      0, 16, 28, 32, 48, 96, 160, 192,
+    ]);
     expect(s && sizeOf({ kind: 'struct', struct: s }, countOf)).toBe(208);
     expect(strideOf({ kind: 'vector', width: 3, element: 'f32' }, countOf)).toBe(16);
     expect(typeText({ kind: 'matrix', columns: 4, rows: 2, element: 'f16' }, String)).toBe('mat4x2<f16>');

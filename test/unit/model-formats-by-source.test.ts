@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
 import { digestOf } from '../../src/engine/digest.ts';
 import type { ModelFile } from '../../src/engine/formats/model-file.ts';
-import { openModelFile } from '../../src/engine/formats/open.ts';
+import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { rowsOf } from '../../src/engine/formats/rows.ts';
 import type { ModelFiles } from '../../src/engine/platform.ts';
 import { droppedFiles, folderHandleFiles } from '../../src/platform/browser-files.ts';

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { locateModel } from '../../src/cli/model-location.ts';
-import { pulledModels } from '../../src/cli/models/pulled.ts';
-import { recordFile } from '../../src/pull/record.ts';
+import { pulledModels } from '../../src/cli/models/pulled-models.ts';
+import { recordFile } from '../../src/pull/download-record.ts';
 
 let dataDir = '';
 beforeEach(async () => {

@@ -1,7 +1,7 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { checkQuery } from '../../src/observe/query/check.ts';
+import { checkQuery } from '../../src/observe/query/check-query.ts';
 import { compile } from '../../src/observe/query/compile.ts';
 import { PostgresReader } from '../../src/observe/readers/postgres-reader.ts';
 import { ReadOnlyDatabase } from '../../src/observe/readers/read-only-database.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { checkQuery } from '../../src/observe/query/check.ts';
+import { checkQuery } from '../../src/observe/query/check-query.ts';
 import { nextCursor } from '../../src/observe/query/cursor.ts';
 import { caught } from '../support/observe-answers.ts';
 

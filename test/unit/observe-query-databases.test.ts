@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkQuery } from '../../src/observe/query/check.ts';
+import { checkQuery } from '../../src/observe/query/check-query.ts';
 import { compile } from '../../src/observe/query/compile.ts';
 import { surfaces } from '../../src/observe/surfaces/index.ts';
 import {

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ObserveError } from '../../src/observe/errors.ts';
-import { checkQuery } from '../../src/observe/query/check.ts';
+import { checkQuery } from '../../src/observe/query/check-query.ts';
 import { compile } from '../../src/observe/query/compile.ts';
 import { compileCoverage } from '../../src/observe/query/coverage.ts';
 import { surfaces } from '../../src/observe/surfaces/index.ts';
-import { racks } from '../../src/watch/index.ts';
+import { racks } from '../../src/tracing/index.ts';
 import { alike } from '../support/observe-answers.ts';
 import {
   ask,

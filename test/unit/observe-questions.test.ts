@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { surfaces } from '../../src/observe/surfaces/index.ts';
-import { checkQuery } from '../../src/observe/query/check.ts';
+import { checkQuery } from '../../src/observe/query/check-query.ts';
 import { buildQuestionQuery, questions, describeQuestions } from '../../src/observe/questions/index.ts';
 import { describeDatabases } from '../support/databases.ts';
 import { caught } from '../support/observe-answers.ts';
@@ -74,7 +74,11 @@ describe('named questions', () => {
       message: expect.stringContaining("did you mean 'slowest_turns'?") as string,
     });
     const refusal = caught(() =>
-      buildQuestionQuery('slowest_turns', { parameters: { since: 'yesterday', agnet: 'x', wire: '' }, limit: 0, page: 2 }),
+      buildQuestionQuery('slowest_turns', {
+        parameters: { since: 'yesterday', agnet: 'x', wire: '' },
+        limit: 0,
+        page: 2,
+      }),
     );
     expect(refusal.kind).toBe('invalid');
     expect(refusal.violations.map(({ path }) => path).sort()).toEqual([

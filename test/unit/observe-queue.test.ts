@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Observe } from '../../src/observe/open.ts';
-import { ConcurrencyLimiter } from '../../src/observe/turns.ts';
+import type { Observe } from '../../src/observe/observe.ts';
+import { ConcurrencyLimiter } from '../../src/observe/concurrency-limiter.ts';
 import type { ObserveEnvelope } from '../../src/observe/types.ts';
 import { Access } from '../../src/planes/access.ts';
 import { createApp } from '../../src/http/app.ts';

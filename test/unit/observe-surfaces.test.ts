@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ObserveError } from '../../src/observe/errors.ts';
-import { isComparable, describeColumns } from '../../src/observe/query/kinds.ts';
+import { isComparable, describeColumns } from '../../src/observe/query/column-operations.ts';
 import { getSurface, surfaces } from '../../src/observe/surfaces/index.ts';
 import type { Column, Operator, Surface } from '../../src/observe/types.ts';
 import { alike, caught } from '../support/observe-answers.ts';

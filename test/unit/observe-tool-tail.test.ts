@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { Observe } from '../../src/observe/open.ts';
+import type { Observe } from '../../src/observe/observe.ts';
 import type { Source } from '../../src/observe-tool/source.ts';
 import { TailWindow } from '../../src/observe-tool/tail-window.ts';
 import { completion, observing } from '../support/observe-host.ts';

@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { UsageError } from '../../src/config/usage.ts';
-import { describeColumns } from '../../src/observe/query/kinds.ts';
-import { checkQuery } from '../../src/observe/query/check.ts';
+import { describeColumns } from '../../src/observe/query/column-operations.ts';
+import { checkQuery } from '../../src/observe/query/check-query.ts';
 import { getSurface } from '../../src/observe/surfaces/index.ts';
 import type { ObserveEnvelope, ResultColumn } from '../../src/observe/types.ts';
-import { ResultTable } from '../../src/observe-tool/answer-table.ts';
+import { ResultTable } from '../../src/observe-tool/result-table.ts';
 import { type Flags, observeHelp, parseObserveArguments } from '../../src/observe-tool/arguments.ts';
 import { formatCell, columnTitle, formatTime } from '../../src/observe-tool/cells.ts';
-import { summaryLines } from '../../src/observe-tool/closing.ts';
+import { summaryLines } from '../../src/observe-tool/summary-lines.ts';
 import { describeViolation, parseParameters, buildQuery } from '../../src/observe-tool/query-flags.ts';
 import { displayWidth } from '../../src/terminal/text.ts';
 
@@ -148,7 +148,9 @@ describe('the command line', () => {
     expect(told('limit')).toBe('--limit: is wrong');
     expect(told('parameters.since')).toBe('--param since: is wrong');
     const file = flagsOf('query', '--file', 'q.json');
-    expect(describeViolation({ path: 'where[1].value', message: 'is wrong' }, file)).toBe('where[1].value: is wrong');
+    expect(describeViolation({ path: 'where[1].value', message: 'is wrong' }, file)).toBe(
+      'where[1].value: is wrong',
+    );
   });
 
   test('the help names every command and flag, in 80 columns', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { openModelFile } from '../../src/engine/formats/open.ts';
+import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import type { ModelFiles } from '../../src/engine/platform.ts';
 import { memoryFiles } from '../support/byte-source.ts';
 import { ggufBytes, text } from '../support/gguf-writer.ts';

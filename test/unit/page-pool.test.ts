@@ -6,7 +6,12 @@ const counts = ({ free, cached, owned }: PagePool) => ({ free, cached, owned });
 describe('PagePool', () => {
   it('allocates every page once, then none', () => {
     const pool = new PagePool(3);
-    expect([pool.allocate(), pool.allocate(), pool.allocate(), pool.allocate()]).toEqual([0, 1, 2, undefined]);
+    expect([pool.allocate(), pool.allocate(), pool.allocate(), pool.allocate()]).toEqual([
+      0,
+      1,
+      2,
+      undefined,
+    ]);
     expect(counts(pool)).toEqual({ free: 0, cached: 0, owned: 3 });
   });
 

@@ -3,8 +3,17 @@ import { describe, expect, it } from 'vitest';
 import { HttpError } from '../../src/http/error.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
 import { llamaError } from '../../src/wires/llama-cpp/error.ts';
-import { contextFullDetail, type LlamaCppAnswerMetadata, llamaCppWire } from '../../src/wires/llama-cpp/writer.ts';
-import { formatChatPiece, formatGeneratePiece, type OllamaAnswerMetadata, ollamaWire } from '../../src/wires/ollama/writer.ts';
+import {
+  contextFullDetail,
+  type LlamaCppAnswerMetadata,
+  llamaCppWire,
+} from '../../src/wires/llama-cpp/writer.ts';
+import {
+  formatChatPiece,
+  formatGeneratePiece,
+  type OllamaAnswerMetadata,
+  ollamaWire,
+} from '../../src/wires/ollama/writer.ts';
 import { dataOf } from '../support/resident-about.ts';
 
 const timings = {

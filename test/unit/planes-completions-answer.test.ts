@@ -10,7 +10,13 @@ import { ByteTokenizer } from '../support/scripted-engine.ts';
 
 const tokenizer = new ByteTokenizer();
 const request = { prompt: [120], maxTokens: 50, sampling: greedySampling, stop: [] };
-const form: TextAnswerOptions = { jobs: [{ request, echo: '' }], generatedPerPrompt: 1, returnedPerPrompt: 1, tokenizer, logprobs: true };
+const form: TextAnswerOptions = {
+  jobs: [{ request, echo: '' }],
+  generatedPerPrompt: 1,
+  returnedPerPrompt: 1,
+  tokenizer,
+  logprobs: true,
+};
 async function* played(events: readonly ChoiceEvent[]): AsyncGenerator<ChoiceEvent, void, undefined> {
   yield* events;
 }

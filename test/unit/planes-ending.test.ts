@@ -1,8 +1,8 @@
 import { describe, expect, it, test } from 'vitest';
 import { endingOf } from '../../src/http/ending.ts';
 import { ClientGone, HttpError } from '../../src/http/error.ts';
-import { ServedCounters } from '../../src/planes/served.ts';
-import { type CompletionAttributes, type SpanResult, Tracer } from '../../src/watch/index.ts';
+import { ServedCounters } from '../../src/planes/served-counters.ts';
+import { type CompletionAttributes, type SpanResult, Tracer } from '../../src/tracing/index.ts';
 
 describe('the outcome of a failed response', () => {
   const problem = (status: number, code: string) => new HttpError(status, code, 'why');

@@ -5,7 +5,7 @@ import { honoPath } from '../../src/http/router.ts';
 import { createHostPlanes } from '../../src/planes/mount.ts';
 import { openapiDocument } from '../../src/http/openapi.ts';
 import { Resident } from '../../src/planes/resident.ts';
-import { ServedCounters } from '../../src/planes/served.ts';
+import { ServedCounters } from '../../src/planes/served-counters.ts';
 import { storeAt } from '../support/model-store.ts';
 
 const planes = createHostPlanes({
@@ -29,7 +29,9 @@ test('the document describes every mounted route and no other', () => {
     onFault: () => undefined,
   });
   // Routes that only answer that they do not exist are not in the document.
-  const absent = planes.flatMap((plane) => plane.absentRoutes ?? []).map(({ method, path }) => `${method} ${path}`);
+  const absent = planes
+    .flatMap((plane) => plane.absentRoutes ?? [])
+    .map(({ method, path }) => `${method} ${path}`);
   const mounted = app.routes
     .filter(({ method }) => method !== 'ALL')
     .map(({ method, path }) => `${method} ${path}`)

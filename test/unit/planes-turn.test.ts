@@ -2,13 +2,13 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { EngineError, greedySampling, type TokenLogprob } from '../../src/engine/types.ts';
 import { prepareChat } from '../../src/chat/index.ts';
-import { maxTokensPerAnswer } from '../../src/planes/turn/bounds.ts';
+import { maxTokensPerAnswer } from '../../src/planes/turn/answer-limits.ts';
 import { parseAnswers, startChat } from '../../src/planes/turn/chat.ts';
 import { collectEvents } from '../../src/wires/core/backend.ts';
 import type { AnswerBatches } from '../../src/wires/core/backend.ts';
 import { type ChoiceEvent, generateChoices, startChoices } from '../../src/planes/turn/choices.ts';
 import { generate } from '../../src/planes/turn/generation.ts';
-import { TokenAligner } from '../../src/planes/turn/trail.ts';
+import { TokenAligner } from '../../src/planes/turn/token-aligner.ts';
 import { ByteTokenizer, type Script, ScriptedEngine } from '../support/scripted-engine.ts';
 import { ScriptedGrammars } from '../support/scripted-grammars.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it, test } from 'vitest';
-import { pathForName } from '../../src/cli/store/names.ts';
+import { pathForName } from '../../src/cli/store/model-names.ts';
 import { isConfigName } from '../../src/lab/types.ts';
 import { parseReference } from '../../src/pull/reference.ts';
 import { isPortableName } from '../../src/words/portable-name.ts';

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { pullModel } from '../../src/cli/pull.ts';
-import { SharedDownloads } from '../../src/cli/store/downloads.ts';
-import type { CliContext } from '../../src/cli/world.ts';
+import { SharedDownloads } from '../../src/cli/store/shared-downloads.ts';
+import type { CliContext } from '../../src/cli/cli-context.ts';
 import { pullLines } from '../../src/planes/ollama/progress.ts';
 
 const notice =

@@ -2,8 +2,8 @@ import { mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { readStoredDigest, storeDigest, readStamps } from '../../src/pull/noted-digest.ts';
-import { removeFromRecord, readRecord, recordFile } from '../../src/pull/record.ts';
+import { readStoredDigest, storeDigest, readStamps } from '../../src/pull/stored-digest.ts';
+import { removeFromRecord, readRecord, recordFile } from '../../src/pull/download-record.ts';
 
 let folder = '';
 beforeEach(async () => {

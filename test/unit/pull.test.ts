@@ -4,8 +4,8 @@ import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type PullOptions, pull } from '../../src/pull/index.ts';
-import { readRecord } from '../../src/pull/record.ts';
+import { type PullOptions, pull } from '../../src/pull/pull.ts';
+import { readRecord } from '../../src/pull/download-record.ts';
 import { type FakeHub, fakeHub, sendFile } from '../support/fake-hub.ts';
 import { rangeOf, serve } from '../support/local-server.ts';
 
@@ -89,7 +89,9 @@ describe('a pull of several files', () => {
   it('fetches every part of a split set, reports them as one, and serves the first', async () => {
     hub.files = [...parts, { path: 'README.md', content }];
     const seen: { file: string; done: number; total: number }[] = [];
-    const { path, alreadyPresent: alreadyThere } = await run({ onProgress: (progress) => seen.push(progress) });
+    const { path, alreadyPresent: alreadyThere } = await run({
+      onProgress: (progress) => seen.push(progress),
+    });
     expect(path).toBe(join(home(), part(1)));
     expect(alreadyThere).toBe(false);
     for (const one of parts)

@@ -9,7 +9,7 @@ import {
   type TensorInfo,
   tensorTypes,
 } from '../../src/engine/formats/model-file.ts';
-import { quantizeModelFile } from '../../src/engine/formats/quantized.ts';
+import { quantizeModelFile } from '../../src/engine/formats/quantize-model-file.ts';
 import { bytesOfRow, rowsOf } from '../../src/engine/formats/rows.ts';
 import { type MemorySource, memorySource, openSource } from '../support/byte-source.ts';
 import { ggufBytes, type GgufTensor } from '../support/gguf-writer.ts';
@@ -194,7 +194,9 @@ describe('quantising while reading', () => {
       /^test\.gguf: nothing to quantize to q4_0: its tensors are Q8_0, F32; load the model without quantizing it/,
     );
     const narrow = await modelOf(tensor('a.weight', 'F16', [2, 40]));
-    expect(() => quantizeModelFile(narrow.file, 'Q8_0')).toThrow(/q8_0: a\.weight: kept as F16, because rows of 40/);
+    expect(() => quantizeModelFile(narrow.file, 'Q8_0')).toThrow(
+      /q8_0: a\.weight: kept as F16, because rows of 40/,
+    );
   });
 
   it('closes the file', async () => {

@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { afterEach, describe, expect, test } from 'vitest';
-import { ReceiptChain } from '../../src/agent/receipts/chain.ts';
-import { findReceiptFault, verifyReceipts } from '../../src/agent/receipts/verify.ts';
+import { ReceiptChain } from '../../src/agent/receipts/receipt-chain.ts';
+import { findReceiptFault, verifyReceipts } from '../../src/agent/receipts/verify-receipts.ts';
 import { type ReceiptBody, workReceipt } from '../../src/agent/shapes/receipt.ts';
 import { computeKeyId, rawPublicKey } from '../../src/signing/ed25519.ts';
 import { Store, type Tables } from '../../src/store/index.ts';

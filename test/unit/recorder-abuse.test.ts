@@ -7,7 +7,7 @@ import { Review } from '../../src/recorder/control/review.ts';
 import { Redactor } from '../../src/recorder/redaction/redactor.ts';
 import type { NewEvent } from '../../src/recorder/types.ts';
 import { toContentAttributes } from '../../src/telemetry/content.ts';
-import { Tracer } from '../../src/watch/index.ts';
+import { Tracer } from '../../src/tracing/index.ts';
 import { anEvent, armed, eventsOf } from '../support/recorded.ts';
 import { recorders } from '../support/recorders.ts';
 
@@ -83,7 +83,12 @@ describe('slow patterns', () => {
 
   it('are not run on the beginning of a conversation that does not fit a span', () => {
     const watch = new Tracer([{ wantsTranscript: () => true }]);
-    const work = watch.startSpan('completion', '1', { wire: 'chat', operation: 'chat', by: 'x', stream: false });
+    const work = watch.startSpan('completion', '1', {
+      wire: 'chat',
+      operation: 'chat',
+      by: 'x',
+      stream: false,
+    });
     for (let n = 0; n < 500; n++) work.addTranscriptEntry('user', () => `${n}:${'x'.repeat(10_000)}`);
     let asked = 0;
     toContentAttributes(work, (text) => {

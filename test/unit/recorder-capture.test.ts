@@ -2,7 +2,7 @@ import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { captureSink } from '../../src/recorder/capture/sink.ts';
-import { currentPath } from '../../src/recorder/histories/files.ts';
+import { currentPath } from '../../src/recorder/histories/history-files.ts';
 import type { ContentLevel, NewEvent } from '../../src/recorder/types.ts';
 import {
   type CompletionAttributes,
@@ -12,7 +12,7 @@ import {
   type TranscriptEntry,
   Tracer,
   type TraceSpanKind,
-} from '../../src/watch/index.ts';
+} from '../../src/tracing/index.ts';
 import { recorders } from '../support/recorders.ts';
 
 /** A capture whose racks are armed or not, and what it gave to be stored. */
@@ -41,7 +41,12 @@ function chat(watch: Tracer, id = 'chatcmpl-1') {
   work.addTranscriptEntry('tool_call', () => '{"path":"notes"}', 'fs_read');
   work.addTranscriptEntry('tool', () => 'swordfish', 'fs_read');
   work.addTranscriptEntry('assistant', () => 'It is swordfish, naïvely.');
-  Object.assign(work.attributes, { promptTokens: 12, completionTokens: 5, firstTokenMs: 1.23456, finish: 'stop' });
+  Object.assign(work.attributes, {
+    promptTokens: 12,
+    completionTokens: 5,
+    firstTokenMs: 1.23456,
+    finish: 'stop',
+  });
   work.end({ outcome: 'ok', status: 200 });
   return work;
 }
@@ -126,7 +131,9 @@ describe('events captured from the planes', () => {
     turn.addTranscriptEntry('assistant', () => 'done');
     turn.end({ outcome: 'ok' });
     const tool = { tool: 'fs_read', agent: 'default', callId: 'call_1', toolKind: 'read' } as const;
-    watch.startSpan('tool', 'call_1', tool, { parent: task, now }).end({ outcome: 'failed', code: 'no_file' });
+    watch
+      .startSpan('tool', 'call_1', tool, { parent: task, now })
+      .end({ outcome: 'failed', code: 'no_file' });
     task.end({ outcome: 'ok' });
     const run = watch.startSpan('run', 'r1', { workflow: 'w' }, { now });
     const step = watch.startSpan('step', 'r1/build', { workflow: 'w', step: 'build' }, { parent: run, now });
@@ -183,7 +190,14 @@ describe('events captured from the planes', () => {
 
   it('never have conversation content or unlisted facts in their attributes', () => {
     const kinds: TraceSpanKind[] = ['completion', 'task', 'run', 'step', 'turn', 'tool', 'gateway'];
-    const roles: TranscriptEntry['role'][] = ['system', 'user', 'assistant', 'reasoning', 'tool_call', 'tool'];
+    const roles: TranscriptEntry['role'][] = [
+      'system',
+      'user',
+      'assistant',
+      'reasoning',
+      'tool_call',
+      'tool',
+    ];
     const said = fc.tuple(fc.constantFrom(...roles), fc.string());
     fc.assert(
       fc.property(

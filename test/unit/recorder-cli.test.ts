@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, describe, expect, it } from 'vitest';
 import { Peers } from '../../src/agent/sessions/peers.ts';
-import { Recorder } from '../../src/recorder/open.ts';
+import { Recorder } from '../../src/recorder/recorder.ts';
 import type { Grant, Rack, ReviewEntry, WriteToken } from '../../src/recorder/types.ts';
 import { Store } from '../../src/store/index.ts';
 import { commandLines } from '../support/command-lines.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { Recorder } from '../../src/recorder/open.ts';
+import { Recorder } from '../../src/recorder/recorder.ts';
 import { killCount, linesOf, pause, randomFrom, report } from '../support/kills/process.ts';
 import { eventsOf, filesWith } from '../support/recorded.ts';
 import { recorderWorker } from '../support/recorders.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import type { Recorder } from '../../src/recorder/open.ts';
+import type { Recorder } from '../../src/recorder/recorder.ts';
 import { defaultPolicy, type Policy } from '../../src/recorder/types.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { anEvent, armed, eventsOf, filesWith } from '../support/recorded.ts';

@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterAll, describe, expect, it } from 'vitest';
 import { History } from '../../src/recorder/histories/history.ts';
 import { toStoredEvent } from '../../src/recorder/histories/stored-event.ts';
-import { sweep } from '../../src/recorder/histories/sweeping.ts';
+import { sweep } from '../../src/recorder/histories/sweep.ts';
 import { Redactor } from '../../src/recorder/redaction/redactor.ts';
 import type { Retention } from '../../src/recorder/types.ts';
 import { randomFrom } from '../support/kills/process.ts';

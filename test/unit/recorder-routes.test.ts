@@ -8,7 +8,7 @@ import { ingestAnswer } from '../../src/planes/recorder/ingest-schema.ts';
 import { rackAnswer, racksAnswer, tombstoneAnswer } from '../../src/planes/recorder/rack-schema.ts';
 import { createRecorderPlane } from '../../src/planes/recorder/routes.ts';
 import { RecorderError, type RecorderErrorKind } from '../../src/recorder/errors.ts';
-import type { Recorder } from '../../src/recorder/open.ts';
+import type { Recorder } from '../../src/recorder/recorder.ts';
 import type { RecorderService } from '../../src/recorder/services.ts';
 import { hashSecret } from '../../src/signing/secret.ts';
 import { recorders } from '../support/recorders.ts';
@@ -423,13 +423,18 @@ describe('every answer', () => {
 
   it('is used for unknown routes and for failures of the host, too', async () => {
     const { send, faults } = serving(fake);
-    expect(recorderErrorSchema.parse((await send('GET', '/transcript')).body)).toMatchObject({ noun: 'rack' });
+    expect(recorderErrorSchema.parse((await send('GET', '/transcript')).body)).toMatchObject({
+      noun: 'rack',
+    });
     expect(recorderErrorSchema.parse((await send('DELETE', '/review')).body)).toMatchObject({
       noun: 'review',
       error: { code: 'method_not_allowed' },
     });
     const failed = await send('GET', '/racks');
-    expect([failed.status, recorderErrorSchema.parse(failed.body).error.code]).toEqual([500, 'internal_error']);
+    expect([failed.status, recorderErrorSchema.parse(failed.body).error.code]).toEqual([
+      500,
+      'internal_error',
+    ]);
     expect(JSON.stringify(failed.body)).not.toContain('not of this test');
     expect(faults).toHaveLength(1);
     expect((await send('PUT', '/racks/agent', { body: '{' })).body).toMatchObject({

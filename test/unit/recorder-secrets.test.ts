@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { configuredSecrets } from '../../src/cli/own-secrets.ts';
+import { configuredSecrets } from '../../src/cli/configured-secrets.ts';
 import { resolveSecrets } from '../../src/config/secrets.ts';
 import { base64Fragments } from '../../src/recorder/redaction/base64.ts';
 import { Redactor } from '../../src/recorder/redaction/redactor.ts';
@@ -11,7 +11,7 @@ import type { ContentLevel } from '../../src/recorder/types.ts';
 import { computeKeyId, rawPublicKey } from '../../src/signing/ed25519.ts';
 import { privateKeyEncodings } from '../../src/signing/host-key.ts';
 import { generateSecret, secretKinds } from '../../src/signing/secret.ts';
-import { racks } from '../../src/watch/index.ts';
+import { racks } from '../../src/tracing/index.ts';
 import { anEvent, armed, eventsOf } from '../support/recorded.ts';
 import { recorders } from '../support/recorders.ts';
 
@@ -75,7 +75,9 @@ describe("the host's own secrets are stored nowhere", () => {
   it.each(policies.map((redact) => [JSON.stringify(redact), redact] as const))(
     'whatever the rest of the event is, with the policy %s',
     async (name, redact) => {
-      const { recorder, folder, faults } = await open(`policy ${name}`, { secrets: privateKeyEncodings(key) });
+      const { recorder, folder, faults } = await open(`policy ${name}`, {
+        secrets: privateKeyEncodings(key),
+      });
       const contents: readonly ContentLevel[] = ['full', 'metadata', 'none'];
       for (const rack of racks)
         for (const content of contents) {

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { Recorder } from '../../src/recorder/open.ts';
+import { Recorder } from '../../src/recorder/recorder.ts';
 import { anEvent, armed, eventsOf, filesWith } from '../support/recorded.ts';
 import { recorders, recorderWorker } from '../support/recorders.ts';
 import { noDisks, smallDisk } from '../support/small-disk.ts';

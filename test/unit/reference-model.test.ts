@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { argmax, dequantize, quantize } from '../../kernels/reference/index.ts';
-import { openModelFile } from '../../src/engine/formats/open.ts';
+import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import type { ModelFile } from '../../src/engine/formats/model-file.ts';
 import type { ByteSource } from '../../src/engine/platform.ts';
 import { nodePlatform } from '../../src/platform/node.ts';

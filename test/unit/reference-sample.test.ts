@@ -12,7 +12,11 @@ import {
 import { greedySampling } from '../../src/engine/types.ts';
 
 const nothing = { prompt: [], answer: [] };
-const rule = (changes: Partial<SamplingRule>): SamplingRule => ({ ...greedySampling, temperature: 1, ...changes });
+const rule = (changes: Partial<SamplingRule>): SamplingRule => ({
+  ...greedySampling,
+  temperature: 1,
+  ...changes,
+});
 /** Logits whose softmax is the given probabilities. */
 const ofProbabilities = (...p: number[]) => Float64Array.from(p, Math.log);
 const kept = (p: Float64Array) => [...p.keys()].filter((i) => p[i]! > 0);

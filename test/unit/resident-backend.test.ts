@@ -3,10 +3,10 @@ import { EngineError } from '../../src/engine/types.ts';
 import { residentBackend } from '../../src/planes/backend.ts';
 import { collectEvents } from '../../src/wires/core/backend.ts';
 import { Resident } from '../../src/planes/resident.ts';
-import { type TraceSink, Tracer, type TraceSpan } from '../../src/watch/index.ts';
+import { type TraceSink, Tracer, type TraceSpan } from '../../src/tracing/index.ts';
 import { type Script, ScriptedEngine } from '../support/scripted-engine.ts';
 import { ScriptedGrammars } from '../support/scripted-grammars.ts';
-import { transcriptLines } from '../support/watching.ts';
+import { transcriptLines } from '../support/span-recorder.ts';
 
 const never = new AbortController().signal;
 const body = { messages: [{ role: 'user', content: 'Go.' }], max_tokens: 50 };
@@ -106,7 +106,9 @@ describe('the resident model as a function', () => {
       );
       if (when === 'between events') await events.next();
       leaving.abort(new Error('gone'));
-      await expect.poll(() => ended.map(({ result: ending }) => ending)).toMatchObject([{ outcome: 'abandoned' }]);
+      await expect
+        .poll(() => ended.map(({ result: ending }) => ending))
+        .toMatchObject([{ outcome: 'abandoned' }]);
       // Aborting must not depend on whether events are read.
       await events.return();
       await expect.poll(() => engine.running).toBe(0);

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { RunIdGenerator } from '../../src/agent/workflows/running/run-ids.ts';
-import { RunSlot } from '../../src/agent/workflows/running/slot.ts';
+import { RunSlot } from '../../src/agent/workflows/running/run-slot.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 
 const settled = () => new Promise((resolve) => setImmediate(resolve));

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { listRecentTurns } from '../../src/agent/sessions/observed.ts';
+import { listRecentTurns } from '../../src/agent/sessions/served-sessions.ts';
 import { describeDatabases } from '../support/databases.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { journal, openSessionPlane } from '../support/session-plane.ts';

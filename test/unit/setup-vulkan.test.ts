@@ -175,7 +175,10 @@ describe('an installation that fails', () => {
       'E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 7 (apt-get)',
       /another package manager/,
     ],
-    ["Err:1 http://x bookworm InRelease\n  Temporary failure resolving 'x'", /cannot reach the package servers/],
+    [
+      "Err:1 http://x bookworm InRelease\n  Temporary failure resolving 'x'",
+      /cannot reach the package servers/,
+    ],
     ['E: dpkg was interrupted, you must manually run ...', /dpkg --configure -a/],
     ['E: Unable to locate package mesa-vulkan-drivers', /do not have these packages/],
     ["E: You don't have enough free space in /var/cache/apt/archives/.", /disk is full/],

@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest';
 import { type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
-import { withTensorViews } from '../../src/engine/formats/viewed.ts';
+import { withTensorViews } from '../../src/engine/formats/tensor-views.ts';
 import type { Graph } from '../../src/engine/graph.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import { weightBytes } from '../../src/engine/weights.ts';

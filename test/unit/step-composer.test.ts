@@ -1,8 +1,8 @@
 /** Steps formed one by one, where a scheduler would hide their contents. */
 import { expect, it } from 'vitest';
 import { DraftPolicy } from '../../src/engine/draft-policy.ts';
-import { SlotAllocator } from '../../src/engine/places.ts';
-import { PrefillChunker } from '../../src/engine/prompt-pace.ts';
+import { SlotAllocator } from '../../src/engine/slot-allocator.ts';
+import { PrefillChunker } from '../../src/engine/prefill-chunker.ts';
 import { StepComposer } from '../../src/engine/step-composer.ts';
 import type { GenerateRequest } from '../../src/engine/types.ts';
 import { long, run } from '../support/scheduler-world.ts';
@@ -15,7 +15,13 @@ class SteadyPace extends PrefillChunker {
 }
 
 it('prompts that hold all pages do not wait for each other when a retained state that one of them relied on was evicted', () => {
-  const runner = new SimulatedRunner({ context: 4096, slots: 4, stepTokens: 512, pages: 18, retainedStates: 2 });
+  const runner = new SimulatedRunner({
+    context: 4096,
+    slots: 4,
+    stepTokens: 512,
+    pages: 18,
+    retainedStates: 2,
+  });
   let preemptions = 0;
   const places = new SlotAllocator(runner, () => (preemptions += 1));
   const parts = { allocator: places, drafting: new DraftPolicy('off'), prefillChunker: new SteadyPace() };

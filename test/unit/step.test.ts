@@ -2,7 +2,14 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { singleTileFlag } from '../../kernels/rope-kv-write.ts';
 import { sampleFlags, sampleWords } from '../../kernels/sample.ts';
-import { feedbackToken, samplingFlagsOf, StepInput, stepLayout, maxStepSamples, requestFlagsOf } from '../../src/engine/step.ts';
+import {
+  feedbackToken,
+  samplingFlagsOf,
+  StepInput,
+  stepLayout,
+  maxStepSamples,
+  requestFlagsOf,
+} from '../../src/engine/step.ts';
 import { greedySampling, type Sampling } from '../../src/engine/types.ts';
 
 const limits = { slots: 4, tokens: 64, tileTokens: 4 };
@@ -33,7 +40,9 @@ describe('stepLayout', () => {
           expect(offset % 256).toBe(0);
         }
         expect(made.samples).toBeGreaterThanOrEqual(16);
-        expect(made.singleTiles - made.samples).toBeGreaterThanOrEqual(maxStepSamples(slots) * sampleWords * 4);
+        expect(made.singleTiles - made.samples).toBeGreaterThanOrEqual(
+          maxStepSamples(slots) * sampleWords * 4,
+        );
         expect(made.wideTiles - made.singleTiles).toBeGreaterThanOrEqual(slots * 16);
         // The worst distribution of tokens: each sequence ends in a partial tile.
         const worst = Math.ceil(tokens / tileTokens) + slots;
@@ -135,7 +144,9 @@ describe('StepInput', () => {
     expect(requestFlagsOf({})).toBe(0);
     expect(step.sample(0, 1, 9, greedySampling, requestFlagsOf({ logprobs: 5 }))).toBe(0);
     expect(step.dims).toMatchObject({ adjust: false, logprobs: true });
-    expect(step.sample(1, 2, 9, { ...greedySampling, presencePenalty: 1 }, requestFlagsOf({ constraint }))).toBe(1);
+    expect(
+      step.sample(1, 2, 9, { ...greedySampling, presencePenalty: 1 }, requestFlagsOf({ constraint })),
+    ).toBe(1);
     expect(step.dims).toMatchObject({ samples: 2, adjust: true, logprobs: true });
     const flags = records(step, layout.samples, 2, sampleWords).map((record) => record[2]);
     expect(flags).toEqual([0x508, sampleFlags.penalties | sampleFlags.mask]);

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { expect, it } from 'vitest';
 import { stopOnSignals } from '../../src/cli/signals.ts';
-import { stopOnSignals as stopGatewayOnSignals } from '../../src/gateway/cli/serve.ts';
+import { stopOnSignals as stopGatewayOnSignals } from '../../src/gateway/cli/serve-command.ts';
 import { onStopSignals } from '../../src/terminal/stop-signals.ts';
 
 const requestsOf = (...signals: string[]): number[] => {

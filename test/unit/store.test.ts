@@ -169,9 +169,9 @@ describeDatabases('the store', (url) => {
   it('runs migrations once when it is opened by many at once', async () => {
     const at = await url();
     const stores = await Promise.all(Array.from({ length: 5 }, () => open(at)));
-    expect(await Promise.all(stores.map((store) => store.transaction((tx) => store.appendAct(tx, act))))).toEqual(
-      expect.arrayContaining([1, 2, 3, 4, 5]),
-    );
+    expect(
+      await Promise.all(stores.map((store) => store.transaction((tx) => store.appendAct(tx, act)))),
+    ).toEqual(expect.arrayContaining([1, 2, 3, 4, 5]));
   });
   const act = { verb: 'approve', target: 'p1', by: 'operator', outcome: 'applied' } as const;
 

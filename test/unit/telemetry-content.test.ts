@@ -1,19 +1,23 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { toContentAttributes } from '../../src/telemetry/content.ts';
-import { type TranscriptEntry, Tracer, type TraceSpan } from '../../src/watch/index.ts';
+import { type TranscriptEntry, Tracer, type TraceSpan } from '../../src/tracing/index.ts';
 
 type Role = TranscriptEntry['role'];
 const roles: Role[] = ['system', 'user', 'assistant', 'reasoning', 'tool_call', 'tool'];
 
-function work(said: readonly (readonly [Role, string])[], kind: 'completion' | 'turn' = 'completion'): TraceSpan {
+function work(
+  said: readonly (readonly [Role, string])[],
+  kind: 'completion' | 'turn' = 'completion',
+): TraceSpan {
   const watch = new Tracer([{ wantsTranscript: () => true }]);
   const facts = { wire: 'chat', operation: 'chat', by: 'x', stream: false, finish: 'length' } as const;
   const turn = { agent: 'a', engine: 'resident', model: 'm' } as const;
   const begun = (kind === 'turn'
     ? watch.startSpan(kind, '1', { ...turn })
     : watch.startSpan(kind, '1', { ...facts })) as unknown as TraceSpan;
-  for (const [role, text] of said) begun.addTranscriptEntry(role, () => text, role === 'tool_call' ? 'look' : undefined);
+  for (const [role, text] of said)
+    begun.addTranscriptEntry(role, () => text, role === 'tool_call' ? 'look' : undefined);
   return begun;
 }
 

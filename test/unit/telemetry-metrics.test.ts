@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { formatExposition } from '../../src/telemetry/exposition.ts';
+import { formatExposition } from '../../src/telemetry/prometheus-text.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
-import { perOutputTokenMs } from '../../src/telemetry/pace.ts';
-import { type SpanAttributes, Tracer } from '../../src/watch/index.ts';
+import { perOutputTokenMs } from '../../src/telemetry/per-output-token.ts';
+import { type SpanAttributes, Tracer } from '../../src/tracing/index.ts';
 import { readPrometheus } from '../support/prometheus.ts';
 
 function world() {
@@ -131,7 +131,9 @@ describe('memory stays bounded', () => {
         .startSpan('gateway', '1', { ...gateway, provider: `openai:slug-${n}`, requestedModel: `m${n}` })
         .end({ outcome: 'ok' });
       watch.startSpan('gateway', '1', { ...gateway, provider: `p${n}` }).end({ outcome: 'ok' });
-      watch.startSpan('completion', '1', { ...completion, requestedModel: `m${n}` }).end({ outcome: 'refused' });
+      watch
+        .startSpan('completion', '1', { ...completion, requestedModel: `m${n}` })
+        .end({ outcome: 'refused' });
     }
     expect(size(text())).toBeLessThan(700);
     expect(text()).toContain('lathe_tool_calls_total{tool="_OTHER",outcome="ok"} 4800\n');

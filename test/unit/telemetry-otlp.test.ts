@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { openTelemetry, type Telemetry, type TelemetryOptions } from '../../src/telemetry/open.ts';
-import { type SpanAttributes, type RackId, Tracer, type TraceSpan } from '../../src/watch/index.ts';
+import { type SpanAttributes, type RackId, Tracer, type TraceSpan } from '../../src/tracing/index.ts';
 import { OtlpCollector, type SeenSpan } from '../support/otlp-collector.ts';
 
 let collector: OtlpCollector;
@@ -511,7 +511,8 @@ describe('a collector that', () => {
     await collector.close();
     const telemetry = await open({ env: { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${url}/v1/traces` } });
     const watch = new Tracer([telemetry.sink]);
-    for (let n = 0; n < 3000; n++) watch.startSpan('completion', 'r', { ...completion }).end({ outcome: 'ok' });
+    for (let n = 0; n < 3000; n++)
+      watch.startSpan('completion', 'r', { ...completion }).end({ outcome: 'ok' });
     await telemetry.close();
     expect(notices.length).toBeLessThanOrEqual(1);
     collector = await OtlpCollector.open();

@@ -2,7 +2,10 @@ import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { findPreTokenizerConfig, preTokenizerConfigs } from '../../src/engine/tokenizer/pre-tokenizers.ts';
+import {
+  findPreTokenizerConfig,
+  preTokenizerConfigs,
+} from '../../src/engine/tokenizer/pre-tokenizer-configs.ts';
 import { type SplitStep, WordSplitter } from '../../src/engine/tokenizer/word-splitter.ts';
 import { describeShared } from '../support/shared.ts';
 
@@ -85,7 +88,9 @@ describe('words of a text', () => {
   });
 
   it('an unknown pre-tokenizer is refused with the list of the known ones', () => {
-    expect(() => findPreTokenizerConfig('nonesuch')).toThrow(/'nonesuch' \(supported: default, gpt-2, .*qwen2/);
+    expect(() => findPreTokenizerConfig('nonesuch')).toThrow(
+      /'nonesuch' \(supported: default, gpt-2, .*qwen2/,
+    );
     expect(() => findPreTokenizerConfig('constructor')).toThrow(/supported/);
   });
 });

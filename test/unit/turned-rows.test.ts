@@ -1,5 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { reorderedExtent, readReorderedRows, type HeadOrder } from '../../src/engine/formats/hugging-face/turned-rows.ts';
+import {
+  reorderedExtent,
+  readReorderedRows,
+  type HeadOrder,
+} from '../../src/engine/formats/hugging-face/head-order.ts';
 
 /** A matrix whose every row holds its own number, and how often it is read. */
 const matrix = (rows: number, columns: number) => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Fault } from '../../web/console/api/fault.ts';
-import { followEvents } from '../../web/console/agents/follow.ts';
+import { followEvents } from '../../web/console/agents/follow-events.ts';
 
 interface Line {
   readonly seq: number;

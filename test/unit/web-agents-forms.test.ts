@@ -1,12 +1,17 @@
 import fc from 'fast-check';
 import { readdir, readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
-import { type DeclaredField, schemaFields, initialText, parseField } from '../../web/console/agents/declared.ts';
+import {
+  type DeclaredField,
+  schemaFields,
+  initialText,
+  parseField,
+} from '../../web/console/agents/declared-fields.ts';
 import { matchesGlob } from '../../web/console/agents/tools.ts';
 import { draftOf, specOf } from '../../web/console/views/tasks/agent-draft.ts';
 import { emptyDraft, buildTaskRequest } from '../../web/console/views/tasks/task-request.ts';
-import { parseWorkflowInputs } from '../../web/console/views/workflows/declared-inputs.ts';
-import { lintDiagnostics } from '../../web/console/views/workflows/findings.ts';
+import { parseWorkflowInputs } from '../../web/console/views/workflows/workflow-inputs.ts';
+import { lintDiagnostics } from '../../web/console/views/workflows/lint-diagnostics.ts';
 
 const field = (overrides: Partial<DeclaredField>): DeclaredField => ({
   name: 'it',
@@ -34,7 +39,9 @@ describe('a form of declared fields', () => {
     fc.assert(
       fc.property(kind, ({ type, value }) => {
         const declaredField = field({ type, default: value });
-        expect(JSON.stringify(parseField(declaredField, initialText(value, declaredField)))).toBe(JSON.stringify({ value }));
+        expect(JSON.stringify(parseField(declaredField, initialText(value, declaredField)))).toBe(
+          JSON.stringify({ value }),
+        );
       }),
     );
   });
@@ -77,7 +84,9 @@ describe('declared inputs of a workflow', () => {
   it('are found in every built-in workflow', async () => {
     const folder = new URL('../../workflows/', import.meta.url);
     const found = await Promise.all(
-      (await readdir(folder)).map(async (file) => parseWorkflowInputs(await readFile(new URL(file, folder), 'utf8'))),
+      (await readdir(folder)).map(async (file) =>
+        parseWorkflowInputs(await readFile(new URL(file, folder), 'utf8')),
+      ),
     );
     expect(found.every((one) => one !== undefined && one.inputs.length > 0)).toBe(true);
     expect(found.map((one) => one?.entry)).toContain('armed');

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { buildRunLog } from '../../web/console/agents/run-log.ts';
-import type { RunEvent, TurnEvent } from '../../web/console/agents/shapes.ts';
-import { summarizeArguments, buildTurnLog } from '../../web/console/agents/turns.ts';
+import type { RunEvent, TurnEvent } from '../../web/console/agents/schemas.ts';
+import { summarizeArguments, buildTurnLog } from '../../web/console/agents/turn-log-data.ts';
 
 type Bare<Event> = Event extends unknown ? Omit<Event, 'seq' | 'ts'> : never;
 const numbered = <Event extends TurnEvent | RunEvent>(events: readonly Bare<Event>[]): Event[] =>
@@ -62,7 +62,11 @@ describe('the log of a task', () => {
     expect(summarizeArguments({ path: 'a\nb', content: 'x'.repeat(100), lines: 3 })).toBe(
       `path: a b, content: ${'x'.repeat(57)}..., lines: 3`,
     );
-    expect([summarizeArguments(undefined), summarizeArguments(null), summarizeArguments([1])]).toEqual(['', 'null', '0: 1']);
+    expect([summarizeArguments(undefined), summarizeArguments(null), summarizeArguments([1])]).toEqual([
+      '',
+      'null',
+      '0: 1',
+    ]);
   });
 });
 

@@ -50,7 +50,9 @@ describe('a response that is not from the host', () => {
   it('is reported', async () => {
     const response = new Response('');
     await expect(unwrap(Promise.resolve({ data: null, response }))).rejects.toThrow(/not a valid answer/);
-    await expect(unwrap(Promise.reject(new SyntaxError('<html')))).rejects.toThrow(/not a valid answer.*<html/);
+    await expect(unwrap(Promise.reject(new SyntaxError('<html')))).rejects.toThrow(
+      /not a valid answer.*<html/,
+    );
     expect(await unwrap(Promise.resolve({ data: { a: 1 }, response }))).toEqual({ a: 1 });
   });
 });

@@ -7,7 +7,12 @@ import {
   overallSpeed,
 } from '../../web/console/views/chat/answer.ts';
 import { messagesOf } from '../../web/console/views/chat/messages.ts';
-import { samplingBody, samplingFromUrl, parseStopSequences, withSampling } from '../../web/console/views/chat/sampling.ts';
+import {
+  samplingBody,
+  samplingFromUrl,
+  parseStopSequences,
+  withSampling,
+} from '../../web/console/views/chat/sampling.ts';
 
 const answer = (change: Partial<AssistantTurn>): AssistantTurn => ({
   id: 1,
@@ -49,11 +54,9 @@ describe('sampling in the URL', () => {
   });
 
   it('unescapes stop strings, and changes nothing else in them', () => {
-    expect(parseStopSequences(String.raw`a\tb` + '\n' + String.raw`c:\\dir` + '\n\n' + String.raw`\d`)).toEqual([
-      'a\tb',
-      String.raw`c:\dir`,
-      String.raw`\d`,
-    ]);
+    expect(
+      parseStopSequences(String.raw`a\tb` + '\n' + String.raw`c:\\dir` + '\n\n' + String.raw`\d`),
+    ).toEqual(['a\tb', String.raw`c:\dir`, String.raw`\d`]);
   });
 });
 
@@ -83,7 +86,9 @@ describe('the speed of an answer', () => {
   });
 
   it('is unknown when the answer arrived in too few chunks', () => {
-    expect(decodeSpeed(answer({ timing: { chunkTimes: [200, 200.1, 200.2, 200.3, 200.4] } }))).toBeUndefined();
+    expect(
+      decodeSpeed(answer({ timing: { chunkTimes: [200, 200.1, 200.2, 200.3, 200.4] } })),
+    ).toBeUndefined();
     expect(decodeSpeed(answer({ timing: { chunkTimes: [] } }))).toBeUndefined();
     expect(overallSpeed(answer({ timing: { chunkTimes: [200, 200.1, 250] } }))).toBe(12);
   });
@@ -97,6 +102,12 @@ describe('probabilities', () => {
       '0.50 %',
       '1.2e-4 %',
     ]);
-    expect([1, 0.9, 0.5, 0.1, 0.01].map(confidenceOf)).toEqual(['sure', 'sure', 'likely', 'unsure', 'unlikely']);
+    expect([1, 0.9, 0.5, 0.1, 0.01].map(confidenceOf)).toEqual([
+      'sure',
+      'sure',
+      'likely',
+      'unsure',
+      'unlikely',
+    ]);
   });
 });

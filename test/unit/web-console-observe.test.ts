@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { checkQuery } from '../../src/observe/query/check.ts';
+import { checkQuery } from '../../src/observe/query/check-query.ts';
 import { surfaces } from '../../src/observe/surfaces/index.ts';
 import { chartOf, defaultChart } from '../../web/console/views/observe/chart-data.ts';
-import { draftOf, queryOf } from '../../web/console/views/observe/draft.ts';
-import { narrowerQueries } from '../../web/console/views/observe/narrow.ts';
+import { draftOf, queryOf } from '../../web/console/views/observe/query-draft.ts';
+import { narrowerQueries } from '../../web/console/views/observe/narrower-queries.ts';
 import type { Query, ResultColumn, SurfaceColumn } from '../../web/console/views/observe/types.ts';
 
 const column = (name: string, type: SurfaceColumn['type']): SurfaceColumn => ({

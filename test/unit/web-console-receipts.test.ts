@@ -1,15 +1,14 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { firstPrevDigest, computeReceiptDigest } from '../../src/agent/receipts/digest.ts';
+import { firstPrevDigest, computeReceiptDigest } from '../../src/agent/receipts/receipt-digest.ts';
 import { computeKeyId, rawPublicKey, signBytes } from '../../src/signing/ed25519.ts';
-import {
-  checkReceipt,
-  checkLink,
-  type ReceiptKey,
-} from '../../web/console/views/sessions/check-receipt.ts';
+import { checkReceipt, checkLink, type ReceiptKey } from '../../web/console/views/sessions/check-receipt.ts';
 
 const { privateKey, publicKey } = generateKeyPairSync('ed25519');
-const keyOf = (raw: Buffer): ReceiptKey => ({ key_id: computeKeyId(raw), public_key: raw.toString('base64') });
+const keyOf = (raw: Buffer): ReceiptKey => ({
+  key_id: computeKeyId(raw),
+  public_key: raw.toString('base64'),
+});
 const key = keyOf(rawPublicKey(publicKey));
 const other = keyOf(rawPublicKey(generateKeyPairSync('ed25519').publicKey));
 

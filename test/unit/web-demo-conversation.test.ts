@@ -5,7 +5,11 @@ import { settingsFromSearch } from '../../web/demo/settings.ts';
 const { sampling } = settingsFromSearch('');
 
 /** Answers with the texts, one per chunk, and records its requests. */
-function scripted(engine: string, texts: readonly string[], received: (readonly Message[])[] = []): ChatBackend {
+function scripted(
+  engine: string,
+  texts: readonly string[],
+  received: (readonly Message[])[] = [],
+): ChatBackend {
   return {
     engine,
     model: `model of ${engine}`,
@@ -43,7 +47,10 @@ describe('a conversation of the demo', () => {
     await ask('Hello', { system: '', sampling, backends: [scripted('lathe', ['Hel', 'lo', '!'])] });
     expect(store.get().isBusy).toBe(false);
     expect(store.get().turns).toMatchObject([
-      { prompt: 'Hello', answers: [{ engine: 'lathe', state: 'done', text: 'Hello!', finishReason: 'stop' }] },
+      {
+        prompt: 'Hello',
+        answers: [{ engine: 'lathe', state: 'done', text: 'Hello!', finishReason: 'stop' }],
+      },
     ]);
   });
 
@@ -82,7 +89,11 @@ describe('a conversation of the demo', () => {
   it('keeps the partial answer when stopped, and does not start the next engine', async () => {
     const { store, ask, stop } = createConversation();
     const received: (readonly Message[])[] = [];
-    const asked = ask('x', { system: '', sampling, backends: [endless, scripted('web-llm', ['B'], received)] });
+    const asked = ask('x', {
+      system: '',
+      sampling,
+      backends: [endless, scripted('web-llm', ['B'], received)],
+    });
     await new Promise((resolve) => setTimeout(resolve));
     stop();
     await asked;

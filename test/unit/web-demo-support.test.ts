@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { webGpuIssue } from '../../web/demo/support.ts';
+import { webGpuIssue } from '../../web/demo/webgpu-issue.ts';
 
 describe('the WebGPU check of the demo, before anything is loaded', () => {
   it.each([

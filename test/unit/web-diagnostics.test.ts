@@ -1,7 +1,11 @@
 import { setDiagnostics } from '@codemirror/lint';
 import { EditorState } from '@codemirror/state';
 import { describe, expect, it } from 'vitest';
-import { type Diagnostic, placedDiagnostics, toEditorDiagnostics } from '../../web/console/parts/diagnostics.ts';
+import {
+  type Diagnostic,
+  placedDiagnostics,
+  toEditorDiagnostics,
+} from '../../web/console/parts/diagnostics.ts';
 
 const doc = 'let one = 1\n\nlet two = 2;';
 const at = (line: number, column: number, more: Partial<Diagnostic> = {}): Diagnostic => ({
@@ -16,7 +20,9 @@ const at = (line: number, column: number, more: Partial<Diagnostic> = {}): Diagn
 function marked(diagnostics: readonly Diagnostic[]): string[] {
   let state = EditorState.create({ doc });
   state = state.update(setDiagnostics(state, toEditorDiagnostics(state, diagnostics))).state;
-  return placedDiagnostics(state).map(({ from, to, line, column }) => `${line}:${column} ${state.sliceDoc(from, to)}`);
+  return placedDiagnostics(state).map(
+    ({ from, to, line, column }) => `${line}:${column} ${state.sliceDoc(from, to)}`,
+  );
 }
 
 describe('diagnostics of the editor', () => {
@@ -37,8 +43,12 @@ describe('diagnostics of the editor', () => {
 
   it('move with text typed before them', () => {
     let state = EditorState.create({ doc });
-    state = state.update(setDiagnostics(state, toEditorDiagnostics(state, [at(3, 5, { source: 'parse' })]))).state;
+    state = state.update(
+      setDiagnostics(state, toEditorDiagnostics(state, [at(3, 5, { source: 'parse' })])),
+    ).state;
     state = state.update({ changes: { from: 0, insert: '// a\n' } }).state;
-    expect(placedDiagnostics(state)).toMatchObject([{ line: 4, column: 5, source: 'parse', message: 'wrong' }]);
+    expect(placedDiagnostics(state)).toMatchObject([
+      { line: 4, column: 5, source: 'parse', message: 'wrong' },
+    ]);
   });
 });

@@ -1,12 +1,12 @@
 /** Answers of the engine for pages: the worker's side on a scripted engine, the page's side on a scripted worker. */
 import { describe, expect, it } from 'vitest';
 import { EngineError, ModelFileError } from '../../src/engine/index.ts';
-import { streamAnswer } from '../../web/engine/answer.ts';
+import { streamAnswer } from '../../web/engine/stream-answer.ts';
 import { ChatError } from '../../web/engine/chat-error.ts';
-import { toAnswerError, toLoadError } from '../../web/engine/failure-of.ts';
-import type { FromWorker, ToWorker } from '../../web/engine/messages.ts';
+import { toAnswerError, toLoadError } from '../../web/engine/to-chat-error.ts';
+import type { FromWorker, ToWorker } from '../../web/engine/worker-messages.ts';
 import { type ChatWorker, PageChat } from '../../web/engine/page-chat.ts';
-import { throttleProgress } from '../../web/engine/told.ts';
+import { throttleProgress } from '../../web/engine/progress.ts';
 import type { ChatChunk, ChatRequest, DeviceFacts, LoadProgress } from '../../web/engine/types.ts';
 import { type Script, ScriptedEngine } from '../support/scripted-engine.ts';
 import { thinkingTemplate } from '../support/thinking-template.ts';

@@ -2,10 +2,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { openModelFile } from '../../src/engine/formats/open.ts';
+import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { cachedFiles, streamedFiles, wholeFiles } from '../../src/platform/browser-models.ts';
-import type { ModelCacheOptions } from '../../src/platform/kept-models.ts';
-import { deleteCachedModel, listCachedModels } from '../../src/platform/kept-records.ts';
+import type { ModelCacheOptions } from '../../src/platform/model-cache.ts';
+import { deleteCachedModel, listCachedModels } from '../../src/platform/model-cache-records.ts';
 import { type LocalServer, rangeOf, serve } from '../support/local-server.ts';
 import { lockManager, PrivateFiles } from '../support/private-files.ts';
 import { splitGguf, splitPartName } from '../support/gguf-split-writer.ts';

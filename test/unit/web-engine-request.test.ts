@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { optionViolations, requestViolations } from '../../web/engine/request.ts';
+import { optionViolations, requestViolations } from '../../web/engine/validate-request.ts';
 
 const messages = [{ role: 'user', content: 'Hi' }];
 const paths = (request: unknown): string[] => requestViolations(request).map(({ path }) => path);

@@ -1,7 +1,7 @@
 /** What the lab of the console draws: the folded graph, its layout, the rounds and the roofline. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { alignedData, sortData } from '../../web/console/parts/plot/options.ts';
+import { alignedData, sortData } from '../../web/console/parts/plot/plot-options.ts';
 import { roundSelections, ratiosOf } from '../../web/console/views/lab/bench/rounds.ts';
 import { rooflineOf } from '../../web/console/views/lab/bench/roofline.ts';
 import { type Item, layoutGraph, type Rect } from '../../web/console/views/lab/graph/layout.ts';
@@ -12,7 +12,7 @@ import {
   type LabGraph,
   layersOf,
   timesOf,
-} from '../../web/console/views/lab/graph/model.ts';
+} from '../../web/console/views/lab/graph/graph-model.ts';
 
 /** A residual model with that many layers; `ms` by dispatch. */
 function graphOf(
@@ -194,7 +194,9 @@ it('the roofline bends where bandwidth meets arithmetic, and lists dispatches wi
   const [q, logits, memory, cached] = line.series;
   expect(line.series.map(({ name }) => name).slice(0, 2)).toEqual(['q', 'logits']);
   const points = (values: readonly (number | null)[] = []) =>
-    values.flatMap((value, index) => (value === null ? [] : [[line.componentAt[index]?.id, line.x[index], value]]));
+    values.flatMap((value, index) =>
+      value === null ? [] : [[line.componentAt[index]?.id, line.x[index], value]],
+    );
   expect(points(q?.values)).toEqual([
     ['layers.0.q', 2, 8],
     ['layers.1.q', 2, 10],

@@ -1,12 +1,12 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { BuiltinWorkflows } from '../../src/agent/workflows/builtins.ts';
-import { computeSourceDigest } from '../../src/agent/workflows/digest.ts';
+import { BuiltinWorkflows } from '../../src/agent/workflows/builtin-workflows.ts';
+import { computeSourceDigest } from '../../src/agent/workflows/source-digest.ts';
 import { evaluateCondition } from '../../src/agent/workflows/definition/conditions.ts';
-import { parseEnsemble } from '../../src/agent/workflows/definition/parse.ts';
+import { parseEnsemble } from '../../src/agent/workflows/definition/parse-ensemble.ts';
 import { parseTemplate, renderTemplate } from '../../src/agent/workflows/definition/templates.ts';
-import { stampOrigin } from '../../src/agent/workflows/stamp.ts';
+import { stampOrigin } from '../../src/agent/workflows/stamp-origin.ts';
 import { catalog, lintText, workflow } from '../support/workflows.ts';
 
 const folder = fileURLToPath(new URL('../../workflows', import.meta.url));
@@ -94,16 +94,16 @@ describe('built-in workflows', () => {
     expect(evaluateCondition(check, after('review', { findings: [] }))).toBe(false);
     expect(evaluateCondition(check, after('review', { findings: [{}] }))).toBe(true);
     const save = when('research-brief', 'save');
-    expect([evaluateCondition(save, view), evaluateCondition(save, { ...view, inputs: { folder: '/srv' } })]).toEqual([
-      false,
-      true,
-    ]);
+    expect([
+      evaluateCondition(save, view),
+      evaluateCondition(save, { ...view, inputs: { folder: '/srv' } }),
+    ]).toEqual([false, true]);
     const hours = when('failure-report', 'hours');
     expect(evaluateCondition(hours, { ...view, inputs: { zone: 'UTC' } })).toBe(true);
     expect(evaluateCondition(hours, { ...view, inputs: { zone: 'Asia/Tokyo' } })).toBe(false);
-    expect(evaluateCondition(hours, { ...view, inputs: { zone: 'UTC' }, now: new Date('2026-01-04T09:00:00Z') })).toBe(
-      false,
-    );
+    expect(
+      evaluateCondition(hours, { ...view, inputs: { zone: 'UTC' }, now: new Date('2026-01-04T09:00:00Z') }),
+    ).toBe(false);
   });
 
   it.each(names)('%s fills in its prompts from outputs that fit their schemas', (name) => {

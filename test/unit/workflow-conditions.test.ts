@@ -50,9 +50,9 @@ describe('evaluate', () => {
   });
 
   it('sees the event in where', () => {
-    expect(evaluateCondition('name == "task.failed" && data.turns > 3 && inputs.count == 3', { ...view, event })).toBe(
-      true,
-    );
+    expect(
+      evaluateCondition('name == "task.failed" && data.turns > 3 && inputs.count == 3', { ...view, event }),
+    ).toBe(true);
     expect(evaluateCondition('has(data.nope)', { ...view, event })).toBe(false);
     expect(() => evaluateCondition('data.turns > 3', view)).toThrow("no 'data' here");
     expect(() => evaluateCondition('host.pending > 3', { ...view, event })).toThrow("no 'host' here");
@@ -104,10 +104,14 @@ describe('the cost of an expression', () => {
     expect(() => evaluateCondition('inputs.list.all(x, inputs.topic.lowerAscii() != "")', large)).toThrow(
       'too much data',
     );
-    expect(() => evaluateCondition('inputs.topic.split("").all(x, x == "x")', large)).toThrow('too much data');
+    expect(() => evaluateCondition('inputs.topic.split("").all(x, x == "x")', large)).toThrow(
+      'too much data',
+    );
     expect(() => evaluateCondition('inputs.topic.matches("(x{9}){9}y")', large)).toThrow('too much data');
     // What it does not read does not count.
-    expect(evaluateCondition('inputs.list.exists(x, x == 2999)', { ...large, input: 'y'.repeat(1000) })).toBe(true);
+    expect(evaluateCondition('inputs.list.exists(x, x == 2999)', { ...large, input: 'y'.repeat(1000) })).toBe(
+      true,
+    );
   });
 
   it('is linear for patterns that would backtrack endlessly', () => {

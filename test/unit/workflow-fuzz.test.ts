@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { TomlDocument } from '../../src/agent/workflows/definition/toml-document.ts';
-import { parseEnsemble } from '../../src/agent/workflows/definition/parse.ts';
+import { parseEnsemble } from '../../src/agent/workflows/definition/parse-ensemble.ts';
 import { lintText, workflow } from '../support/workflows.ts';
 
 const folder = new URL('../../workflows/', import.meta.url);

@@ -1,9 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { AgentError } from '../../src/agent/errors.ts';
 import { agentSpec } from '../../src/agent/shapes/agent-spec.ts';
-import { resolveGrants, resolveInputs, resolveWorkspace } from '../../src/agent/workflows/definition/inputs.ts';
+import {
+  resolveGrants,
+  resolveInputs,
+  resolveWorkspace,
+} from '../../src/agent/workflows/definition/inputs.ts';
 import { validateWithDefaults } from '../../src/agent/workflows/definition/json-schema.ts';
-import { parseEnsemble } from '../../src/agent/workflows/definition/parse.ts';
+import { parseEnsemble } from '../../src/agent/workflows/definition/parse-ensemble.ts';
 import { workflow } from '../support/workflows.ts';
 
 const declared = parseEnsemble(

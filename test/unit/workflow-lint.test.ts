@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseEnsemble } from '../../src/agent/workflows/definition/parse.ts';
+import { parseEnsemble } from '../../src/agent/workflows/definition/parse-ensemble.ts';
 import { lintText, workflow } from '../support/workflows.ts';
 
 /** `line:column code path` of each. */

@@ -1,5 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { findCronFault, findNextFiring, findTimeZoneFault } from '../../src/agent/workflows/definition/schedule.ts';
+import {
+  findCronFault,
+  findNextFiring,
+  findTimeZoneFault,
+} from '../../src/agent/workflows/definition/schedule.ts';
 
 const firings = (cron: string, tz: string, after: string, count: number) => {
   const found: string[] = [];

@@ -1,7 +1,11 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { AgentError } from '../../src/agent/errors.ts';
-import { parseTemplate, type RunContext, renderTemplate } from '../../src/agent/workflows/definition/templates.ts';
+import {
+  parseTemplate,
+  type RunContext,
+  renderTemplate,
+} from '../../src/agent/workflows/definition/templates.ts';
 
 const view: RunContext = {
   workflow: 'plain',
@@ -62,7 +66,9 @@ describe('render', () => {
     const plain = fc.string({ unit: 'binary' }).filter((text) => !text.includes('{{'));
     fc.assert(fc.property(plain, (text) => renderTemplate(text, view) === text));
     const value = fc.string({ unit: 'binary' });
-    fc.assert(fc.property(value, (input) => renderTemplate('<{{input}}>', { ...view, input }) === `<${input}>`));
+    fc.assert(
+      fc.property(value, (input) => renderTemplate('<{{input}}>', { ...view, input }) === `<${input}>`),
+    );
   });
 
   it('finds a reference or a fault behind every pair of braces', () => {

@@ -5,14 +5,14 @@ import type { Conversation } from './conversation.ts';
 import css from './demo.module.css';
 import { DevicePanel } from './device-panel.tsx';
 import { DropZone } from './drop-zone.tsx';
-import { latheBackend } from './lathe-answerer.ts';
+import { latheBackend } from './lathe-backend.ts';
 import { LoadStatus } from './load-status.tsx';
 import { embeddedSource, type Loader, type Source } from './loader.ts';
 import { ModelPanel } from './model-panel.tsx';
 import { resolveModelUrl } from './model-url.ts';
 import { NoWebGpu } from './no-webgpu.tsx';
 import { SamplingPanel } from './sampling-panel.tsx';
-import type { WebGpuIssue } from './support.ts';
+import type { WebGpuIssue } from './webgpu-issue.ts';
 import { useSettings } from './use-settings.ts';
 import type { WebLlm } from './web-llm/client.ts';
 
@@ -30,7 +30,9 @@ function Demo({ loader, conversation }: { loader: Loader; conversation: Conversa
   const load = useCallback(
     (requested: Source) => {
       const source: Source =
-        requested.from === 'url' ? { from: 'url', url: resolveModelUrl(requested.url, location.href) } : requested;
+        requested.from === 'url'
+          ? { from: 'url', url: resolveModelUrl(requested.url, location.href) }
+          : requested;
       conversation.stop();
       changeSettings({ model: source.from === 'url' ? source.url : '' });
       void loader.load(source);
@@ -53,7 +55,10 @@ function Demo({ loader, conversation }: { loader: Loader; conversation: Conversa
   const code = loadState.phase === 'failed' ? loadState.failure.code : undefined;
   if (loadState.phase === 'failed' && (code === 'no_adapter' || code === 'no_webgpu'))
     return (
-      <NoWebGpu issue={code === 'no_adapter' ? 'no_adapter' : 'missing'} retry={() => load(loadState.source)} />
+      <NoWebGpu
+        issue={code === 'no_adapter' ? 'no_adapter' : 'missing'}
+        retry={() => load(loadState.source)}
+      />
     );
   return (
     <div className={css['columns']}>
@@ -91,7 +96,11 @@ function Demo({ loader, conversation }: { loader: Loader; conversation: Conversa
   );
 }
 
-export function App(props: { loader: Loader; conversation: Conversation; webGpuIssue: WebGpuIssue | undefined }) {
+export function App(props: {
+  loader: Loader;
+  conversation: Conversation;
+  webGpuIssue: WebGpuIssue | undefined;
+}) {
   const { webGpuIssue, ...rest } = props;
   return (
     <main className={css['page']}>

@@ -110,7 +110,10 @@ export function ComparePanel(props: {
   loadInLathe: (url: string) => void;
 }) {
   const { webLlm, onToggle, ...rest } = props;
-  const state = useSyncExternalStore(webLlm?.state.subscribe ?? noSubscription, webLlm?.state.get ?? (() => initialState));
+  const state = useSyncExternalStore(
+    webLlm?.state.subscribe ?? noSubscription,
+    webLlm?.state.get ?? (() => initialState),
+  );
   const models = useSyncExternalStore(
     webLlm?.models.subscribe ?? noSubscription,
     webLlm?.models.get ?? (() => noModels),

@@ -100,10 +100,20 @@ export function createConversation(): Conversation {
     signal: AbortSignal,
     publish: (answer: Answer) => void,
   ): Promise<void> {
-    let current: Answer = { engine: backend.engine, model: backend.model, state: 'writing', text: '', reasoning: '' };
+    let current: Answer = {
+      engine: backend.engine,
+      model: backend.model,
+      state: 'writing',
+      text: '',
+      reasoning: '',
+    };
     let publishedAt = 0;
     try {
-      for await (const { text = '', reasoning = '', finishReason, measured } of backend.ask(messages, sampling, signal)) {
+      for await (const { text = '', reasoning = '', finishReason, measured } of backend.ask(
+        messages,
+        sampling,
+        signal,
+      )) {
         current = {
           ...current,
           text: current.text + text,
@@ -150,8 +160,10 @@ export function createConversation(): Conversation {
       for (const [at, backend] of backends.entries()) {
         const show = updateAnswer(at);
         // Sequential on purpose.
-        if (!controller.signal.aborted) await streamAnswer(backend, messages, sampling, controller.signal, show);
-        else show({ engine: backend.engine, model: backend.model, state: 'stopped', text: '', reasoning: '' });
+        if (!controller.signal.aborted)
+          await streamAnswer(backend, messages, sampling, controller.signal, show);
+        else
+          show({ engine: backend.engine, model: backend.model, state: 'stopped', text: '', reasoning: '' });
       }
       currentAbort = undefined;
       store.set({ ...store.get(), isBusy: false });

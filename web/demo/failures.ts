@@ -34,11 +34,13 @@ const adviceByCode: Readonly<Record<ChatFailure, { readonly title: string; reado
   },
   bad_model: {
     title: 'lathe cannot read this model',
-    action: 'Choose a GGUF file of a supported architecture. Check that the file is not a web page saved under that name.',
+    action:
+      'Choose a GGUF file of a supported architecture. Check that the file is not a web page saved under that name.',
   },
   does_not_fit: {
     title: 'The model does not fit on this GPU',
-    action: 'Choose a smaller model or quantization (Q4 instead of Q8), or close other programs that use the GPU.',
+    action:
+      'Choose a smaller model or quantization (Q4 instead of Q8), or close other programs that use the GPU.',
   },
   device_lost: {
     title: 'The GPU was lost',

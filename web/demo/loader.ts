@@ -51,7 +51,11 @@ export function createLoader(createChat: (options: ChatOptions) => Promise<Chat>
       try {
         await previous?.close();
         if (!isCurrent()) return;
-        const newChat = await createChat({ ...optionsOf(source), signal: controller.signal, onProgress: publish });
+        const newChat = await createChat({
+          ...optionsOf(source),
+          signal: controller.signal,
+          onProgress: publish,
+        });
         if (!isCurrent() || controller.signal.aborted) {
           await newChat.close();
           return;

@@ -7,13 +7,17 @@ import { createChat } from '../engine/index.ts';
 import { App } from './app.tsx';
 import { createConversation } from './conversation.ts';
 import { createLoader } from './loader.ts';
-import { webGpuIssue } from './support.ts';
+import { webGpuIssue } from './webgpu-issue.ts';
 
 applyTheme();
 const root = document.getElementById('root');
 if (!root) throw new Error('the page has no #root');
 createRoot(root).render(
   <StrictMode>
-    <App loader={createLoader(createChat)} conversation={createConversation()} webGpuIssue={webGpuIssue(window)} />
+    <App
+      loader={createLoader(createChat)}
+      conversation={createConversation()}
+      webGpuIssue={webGpuIssue(window)}
+    />
   </StrictMode>,
 );

@@ -1,7 +1,7 @@
 import { useId, useState } from 'react';
 import { Badge, Button, Field, Panel } from '../console/parts/index.tsx';
 import css from './demo.module.css';
-import { StoredModels } from './kept-models.tsx';
+import { StoredModels } from './stored-models.tsx';
 import { embeddedSource, type LoadState, type Source } from './loader.ts';
 import { modelUrlFault } from './model-url.ts';
 import { sourceName } from './load-status.tsx';

@@ -1,6 +1,6 @@
 import { Button, Facts, Panel } from '../console/parts/index.tsx';
 import css from './demo.module.css';
-import type { WebGpuIssue } from './support.ts';
+import type { WebGpuIssue } from './webgpu-issue.ts';
 
 function InsecureContext() {
   const port = location.port === '' ? '80' : location.port;

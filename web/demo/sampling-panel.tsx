@@ -15,12 +15,12 @@ function SamplerField(props: {
   const { label, hint, min, max, step, defaultValue } = sampler;
   const [text, setText] = useState<string>();
   const shown = text ?? (value === undefined ? '' : String(value));
-  const fieldFault = (text: string) =>
-    text === ''
+  const fieldFault = (entered: string) =>
+    entered === ''
       ? defaultValue === undefined
         ? undefined
         : 'must be a number'
-      : samplerFault(sampler, Number(text));
+      : samplerFault(sampler, Number(entered));
   return (
     <Field label={label} hint={hint} fault={text === undefined ? undefined : fieldFault(text)}>
       {(control) => (

@@ -153,7 +153,11 @@ export function samplingMembers(sampling: Sampling, { forWebLlm = false } = {}) 
     samplers
       .filter(({ name, defaultValue, isInWebLlm }) => {
         const value = sampling[name];
-        return value !== undefined && (isInWebLlm || !forWebLlm) && (alwaysSent.includes(name) || value !== defaultValue);
+        return (
+          value !== undefined &&
+          (isInWebLlm || !forWebLlm) &&
+          (alwaysSent.includes(name) || value !== defaultValue)
+        );
       })
       .map(({ name }) => [name, sampling[name]]),
   ) as { readonly [Name in SamplerName]?: number };

@@ -1,8 +1,8 @@
 import { droppedPath } from '../../src/platform/dropped-path.ts';
 import { fromErrorData, ChatError, invalidRequest } from './chat-error.ts';
-import type { FromWorker, ModelLocation } from './messages.ts';
+import type { FromWorker, ModelLocation } from './worker-messages.ts';
 import { type ChatWorker, PageChat } from './page-chat.ts';
-import { optionViolations } from './request.ts';
+import { optionViolations } from './validate-request.ts';
 import type { Chat, ChatOptions } from './types.ts';
 
 /** Relative to the folder of this module. */

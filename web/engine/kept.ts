@@ -1,4 +1,4 @@
-import { deleteCachedModel, listCachedModels } from '../../src/platform/kept-records.ts';
+import { deleteCachedModel, listCachedModels } from '../../src/platform/model-cache-records.ts';
 import { ChatError } from './chat-error.ts';
 import { absoluteUrl } from './create-chat.ts';
 import { openStorage } from './storage.ts';

@@ -1,9 +1,9 @@
 /** The page's side of a chat: posts requests to the worker and turns its messages into promises and streams. */
 import type { ModelInfo } from '../../src/engine/index.ts';
-import { PendingAnswer } from './asked.ts';
+import { PendingAnswer } from './pending-answer.ts';
 import { fromErrorData, ChatError, invalidRequest } from './chat-error.ts';
-import type { FromWorker, ToWorker } from './messages.ts';
-import { requestViolations } from './request.ts';
+import type { FromWorker, ToWorker } from './worker-messages.ts';
+import { requestViolations } from './validate-request.ts';
 import type {
   AskOptions,
   Chat,
@@ -104,7 +104,9 @@ export class PageChat implements Chat {
     else if (message.type === 'broken') this.#pending.get(message.id)?.fail(fromErrorData(message.failure));
     else if (message.type === 'digest') this.model.digest = message.digest;
     else if (message.type === 'gone')
-      this.#finish(new ChatError(message.why, endMessages[message.why] ?? 'the engine ended; load the model again'));
+      this.#finish(
+        new ChatError(message.why, endMessages[message.why] ?? 'the engine ended; load the model again'),
+      );
   }
 
   /** Fails all requests, now and in the future. */

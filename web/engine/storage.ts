@@ -1,6 +1,6 @@
 /** The engine's folders in the private file system (OPFS) of the page's origin. */
 import type { StorageFolder, StorageEstimate } from '../../src/platform/browser-storage.ts';
-import type { Locks } from '../../src/platform/kept-records.ts';
+import type { Locks } from '../../src/platform/model-cache-records.ts';
 
 export interface PageStorage {
   readonly models: StorageFolder;

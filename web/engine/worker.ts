@@ -1,9 +1,9 @@
 /** The engine in a worker of the page: loads one model, answers requests, and reports when its device is lost. */
-import { type LoadedEngine, loadModel } from './loading.ts';
-import { streamAnswer } from './answer.ts';
+import { type LoadedEngine, loadModel } from './load-model.ts';
+import { streamAnswer } from './stream-answer.ts';
 import { toErrorData } from './chat-error.ts';
-import { toAnswerError, toLoadError } from './failure-of.ts';
-import type { FromWorker, ToWorker } from './messages.ts';
+import { toAnswerError, toLoadError } from './to-chat-error.ts';
+import type { FromWorker, ToWorker } from './worker-messages.ts';
 
 /** The members of a worker's global scope that are used here. */
 interface Scope {

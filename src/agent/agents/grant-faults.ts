@@ -24,7 +24,9 @@ export function findGrantFaults(grants: PartialGrants, pathPrefix = 'grants'): F
   return grantNames.flatMap((name) => {
     const entries = grants[name] ?? [];
     if (entries.length > maxEntries)
-      return [{ path: `${pathPrefix}.${name}`, message: `at most ${maxEntries} entries, got ${entries.length}` }];
+      return [
+        { path: `${pathPrefix}.${name}`, message: `at most ${maxEntries} entries, got ${entries.length}` },
+      ];
     return entries.flatMap((entry, index) => {
       const message = entryRules[name](entry);
       return message === undefined ? [] : [{ path: `${pathPrefix}.${name}.${index}`, message }];
@@ -43,7 +45,9 @@ function checkPath(path: string): string | undefined {
     return `expected an absolute path, got ${quote(path)}: '~' is not expanded, write your home folder out`;
   if (!isAbsolute(path)) return `expected an absolute path, got ${quote(path)}`;
   const normalized = normalizePath(path);
-  return normalized === stripTrailingSlash(path) ? undefined : `expected a plain path: use ${quote(normalized)}`;
+  return normalized === stripTrailingSlash(path)
+    ? undefined
+    : `expected a plain path: use ${quote(normalized)}`;
 }
 
 function checkHost(host: string): string | undefined {

@@ -2,7 +2,7 @@ import type { Store, Tx } from '../../store/index.ts';
 import { AgentError } from '../errors.ts';
 import type { AgentStore, Toolbox } from '../services.ts';
 import type { AgentSpec } from '../shapes/agent-spec.ts';
-import { parseAgentSpec } from './check-spec.ts';
+import { parseAgentSpec } from './parse-agent-spec.ts';
 import { defaultAgent } from './default-agent.ts';
 
 interface StoredAgentsOptions {
@@ -93,10 +93,18 @@ export class StoredAgents implements AgentStore {
     const sentName = input['name'];
     const nameFaults =
       name !== undefined && typeof sentName === 'string' && sentName !== name
-        ? [{ path: 'name', message: `expected '${name}', as the path names it, got '${sentName.slice(0, 80)}'` }]
+        ? [
+            {
+              path: 'name',
+              message: `expected '${name}', as the path names it, got '${sentName.slice(0, 80)}'`,
+            },
+          ]
         : [];
     if (spec && nameFaults.length === 0) return spec;
-    const allFaults = [...nameFaults, ...faults.filter(({ path }) => nameFaults.length === 0 || path !== 'name')];
+    const allFaults = [
+      ...nameFaults,
+      ...faults.filter(({ path }) => nameFaults.length === 0 || path !== 'name'),
+    ];
     const message = allFaults.map((fault) =>
       fault.path === '' ? fault.message : `${fault.path}: ${fault.message}`,
     );

@@ -38,7 +38,10 @@ export class Committer {
     this.#running = true;
     while (this.#queue.length > 0) {
       const firstExclusive = this.#queue.findIndex((job) => job.isExclusive);
-      const count = firstExclusive === 0 ? 1 : Math.min(firstExclusive === -1 ? maxJobsPerTransaction : firstExclusive, maxJobsPerTransaction);
+      const count =
+        firstExclusive === 0
+          ? 1
+          : Math.min(firstExclusive === -1 ? maxJobsPerTransaction : firstExclusive, maxJobsPerTransaction);
       const jobs = this.#queue.slice(0, count);
       this.#queue = this.#queue.slice(count);
       const failure = await this.#write(jobs);

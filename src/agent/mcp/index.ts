@@ -1,6 +1,6 @@
 import type { Tool, ToolSource } from '../tool.ts';
 import type { McpServerConfig } from './config.ts';
-import { type McpOptions, McpServer } from './server.ts';
+import { type McpOptions, McpServer } from './mcp-server.ts';
 
 /** The configured MCP servers of a host. Public interface of this folder. */
 export class McpServers implements ToolSource {
@@ -32,5 +32,5 @@ export class McpServers implements ToolSource {
 }
 
 export type { McpServerConfig } from './config.ts';
-export type { McpOptions, McpServer } from './server.ts';
+export type { McpOptions, McpServer } from './mcp-server.ts';
 export { mcpToolName } from './tool-name.ts';

@@ -22,7 +22,8 @@ const extensibleKeywords = new Set(
 export function withIntent(schema: Json): IntentSchema {
   const { properties, required, ...rest } = schema;
   const ownProperties = isRecord(properties) ? properties : {};
-  if (Object.hasOwn(ownProperties, 'intent')) return { schema, splitArguments: (args) => ({ intent: readIntent(args), args }) };
+  if (Object.hasOwn(ownProperties, 'intent'))
+    return { schema, splitArguments: (args) => ({ intent: readIntent(args), args }) };
   if (Object.keys(schema).every((key) => extensibleKeywords.has(key)))
     return {
       schema: {

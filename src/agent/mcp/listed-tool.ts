@@ -24,7 +24,9 @@ const rawTool = z.looseObject({ name: z.string().min(1).max(maxNameLength) });
 const objectSchema = z.looseObject({ type: z.literal('object') });
 
 /** Validates a tool of a server's list; returns the problem when it cannot be used. */
-export function parseListedTool(raw: unknown): ListedTool | { readonly name: string; readonly problem: string } {
+export function parseListedTool(
+  raw: unknown,
+): ListedTool | { readonly name: string; readonly problem: string } {
   const parsedName = rawTool.safeParse(raw);
   if (!parsedName.success) return { name: '', problem: `it has no name of 1 to ${maxNameLength} characters` };
   const { name, description, inputSchema, annotations } = parsedName.data;
@@ -59,7 +61,13 @@ function parseHints(annotations: unknown): ListedTool['hints'] {
 /** Keywords whose members are values, not schemas; they are not changed. */
 const valueKeywords = new Set(['const', 'enum', 'default', 'examples', 'required', 'pattern']);
 /** Keywords whose members are named schemas. */
-const schemaMapKeywords = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas']);
+const schemaMapKeywords = new Set([
+  'properties',
+  'patternProperties',
+  '$defs',
+  'definitions',
+  'dependentSchemas',
+]);
 
 /** Cleans the titles and descriptions of a schema. Its depth was limited when it was hashed. */
 function cleanSchema(schema: unknown): unknown {

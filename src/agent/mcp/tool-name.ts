@@ -9,7 +9,8 @@ const maxLength = 64;
 export function mcpToolName(server: string, tool: string): string {
   const prefix = `mcp_${server}_`;
   const sanitized = tool.replace(/[^a-zA-Z0-9_-]/g, '_');
-  if (sanitized === tool && sanitized !== '' && prefix.length + sanitized.length <= maxLength) return prefix + sanitized;
+  if (sanitized === tool && sanitized !== '' && prefix.length + sanitized.length <= maxLength)
+    return prefix + sanitized;
   const hashSuffix = createHash('sha256').update(tool.toWellFormed()).digest('hex').slice(0, 8);
   return `${prefix}${sanitized.slice(0, maxLength - prefix.length - hashSuffix.length - 1)}_${hashSuffix}`;
 }

@@ -1,15 +1,15 @@
 import { type Store, StoreError } from '../../store/index.ts';
-import { raceAbort } from '../../util/abort.ts';
+import { raceAbort } from '../../util/race-abort.ts';
 import type { Clock } from '../clock.ts';
 import type { PendingChangeService, ChangeDecision, SignalStore, Toolbox } from '../services.ts';
 import type { PendingChange, PendingChangeDetail } from '../shapes/pending-change.ts';
 import type { ChangeTool, Proposal, ToolContext, ToolOutput } from '../tool.ts';
 import { waitForChange } from '../wait-for-change.ts';
-import { resolveAfterCrash, applyChange, type ApplyOutcome } from './applying.ts';
-import { isAutoApproved, PendingStore } from './ledger.ts';
-import { countStaged, listStaged } from './listing.ts';
-import { OutcomeRecorder } from './recorder.ts';
-import { alreadyDecided, changeNotFound, stagedElsewhere, toolUnavailable } from './refusals.ts';
+import { resolveAfterCrash, applyChange, type ApplyOutcome } from './apply-change.ts';
+import { isAutoApproved, PendingStore } from './pending-store.ts';
+import { countStaged, listStaged } from './list-staged.ts';
+import { OutcomeRecorder } from './outcome-recorder.ts';
+import { alreadyDecided, changeNotFound, stagedElsewhere, toolUnavailable } from './errors.ts';
 import { toPendingChange, toPendingChangeDetail, readOutput, type PendingRow } from './rows.ts';
 
 interface PendingChangesOptions {
@@ -64,7 +64,8 @@ export class PendingChanges implements PendingChangeService {
    * Runs when the host starts, before anything else, and then about every minute.
    */
   async sweep(): Promise<void> {
-    for (const row of await this.#pendingStore.listInterrupted()) if (this.#isAbandoned(row)) await this.#resolveInterrupted(row);
+    for (const row of await this.#pendingStore.listInterrupted())
+      if (this.#isAbandoned(row)) await this.#resolveInterrupted(row);
     await this.#expire();
   }
 
@@ -74,7 +75,9 @@ export class PendingChanges implements PendingChangeService {
   }
 
   async stage(tool: ChangeTool, proposal: Proposal, context: ToolContext): Promise<PendingChange> {
-    return toPendingChange(await this.#pendingStore.add(newRow(tool, proposal, context), { maxStaged: maxStaged }));
+    return toPendingChange(
+      await this.#pendingStore.add(newRow(tool, proposal, context), { maxStaged: maxStaged }),
+    );
   }
 
   async applyNow(tool: ChangeTool, proposal: Proposal, context: ToolContext): Promise<ToolOutput> {
@@ -91,7 +94,9 @@ export class PendingChanges implements PendingChangeService {
     const { tool, agent, runId: run_id, step, intent, summary } = question;
     const questionColumns = { tool, agent, run_id, step, intent, summary };
     const risk = questionRisks[tool];
-    return toPendingChange(await this.#pendingStore.add({ ...questionColumns, kind: 'tool_call', risk, payload: 'null' }));
+    return toPendingChange(
+      await this.#pendingStore.add({ ...questionColumns, kind: 'tool_call', risk, payload: 'null' }),
+    );
   }
 
   async list(): Promise<PendingChange[]> {
@@ -134,7 +139,12 @@ export class PendingChanges implements PendingChangeService {
       const before = await this.#readCurrent(id);
       if (before.state === 'discarded') return { id, discarded: true };
       if (before.state !== 'staged') throw await this.#conflictError(before, 'discard', by);
-      const { decided } = await this.#pendingStore.decideWithoutApplying(id, 'discarded', by, note === undefined ? {} : { note });
+      const { decided } = await this.#pendingStore.decideWithoutApplying(
+        id,
+        'discarded',
+        by,
+        note === undefined ? {} : { note },
+      );
       if (decided) this.#notifyWaiters();
     }
   }

@@ -8,7 +8,7 @@ import type { ExternalEnd, ExternalHeartbeat, ExternalRegistration } from '../sh
 import type { Session } from '../shapes/session.ts';
 import { generateExternalId } from './ids.ts';
 import { isSameRegistration, toExternalRow, toExternalSession } from './external-row.ts';
-import { Heartbeats } from './pulses.ts';
+import { Heartbeats } from './heartbeats.ts';
 
 export interface ExternalSessionsOptions {
   readonly store: Store;
@@ -47,7 +47,11 @@ export class ExternalSessions implements LiveSessionSource {
 
   constructor(options: ExternalSessionsOptions) {
     this.#options = options;
-    this.#heartbeats = new Heartbeats(options.clock ?? systemClock, options.heartbeatSecs * 1000, sweepIntervalMs);
+    this.#heartbeats = new Heartbeats(
+      options.clock ?? systemClock,
+      options.heartbeatSecs * 1000,
+      sweepIntervalMs,
+    );
   }
 
   /** Open sessions. */
@@ -93,7 +97,11 @@ export class ExternalSessions implements LiveSessionSource {
    * @param otherwise kind of the error for an id that is not an external session
    * @throws AgentError unauthorized, not_found, conflict
    */
-  async authorize(id: string, secret: string | null, notExternalKind: 'conflict' | 'not_found'): Promise<void> {
+  async authorize(
+    id: string,
+    secret: string | null,
+    notExternalKind: 'conflict' | 'not_found',
+  ): Promise<void> {
     if (secret === null) throw unauthorized();
     if (!id.startsWith('x'))
       throw notExternalKind === 'not_found'
@@ -147,7 +155,8 @@ export class ExternalSessions implements LiveSessionSource {
   async end(id: string, { outcome, exit_code, summary }: ExternalEnd): Promise<{ id: string; ended: true }> {
     await this.#options.store.transaction(async (tx) => {
       const closing = { outcome, closeReason: 'ended', by: `session:${id}` } as const;
-      if (!(await this.#closeSession(tx, id, { ...closing, exitCode: exit_code, summary }))) throw this.#sessionGoneError(id);
+      if (!(await this.#closeSession(tx, id, { ...closing, exitCode: exit_code, summary })))
+        throw this.#sessionGoneError(id);
     });
     this.#heartbeats.forget(id);
     return { id, ended: true };

@@ -7,7 +7,11 @@ interface MeasuredRow {
   readonly last_event: string | null;
 }
 
-const observedMembers = ({ prompt_tokens: prompt, completion_tokens: completion, last_event }: MeasuredRow) => ({
+const observedMembers = ({
+  prompt_tokens: prompt,
+  completion_tokens: completion,
+  last_event,
+}: MeasuredRow) => ({
   ...(last_event === null ? {} : { last_event }),
   ...(prompt === null || completion === null ? {} : { tokens: { prompt, completion } }),
 });

@@ -74,9 +74,14 @@ export class StoredSessions implements StoreSessions {
             .executeTakeFirst()
         : undefined;
       const by = row && this.#findActor(id, row.capability_hash, credential);
-      const isWrongOperator = credential.operatorCredential !== undefined && !this.#isOperator(credential.operatorCredential);
+      const isWrongOperator =
+        credential.operatorCredential !== undefined && !this.#isOperator(credential.operatorCredential);
       const error =
-        row === undefined && !isWrongOperator ? sessionNotFound() : by === undefined ? unauthorized() : undefined;
+        row === undefined && !isWrongOperator
+          ? sessionNotFound()
+          : by === undefined
+            ? unauthorized()
+            : undefined;
       const act = {
         verb: 'revoke',
         target: id.slice(0, 80),

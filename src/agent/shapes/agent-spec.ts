@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import { nonEmptyText, globList, resourceName, text } from './common.ts';
 
-const pathList = z.array(nonEmptyText.max(4096, 'at most 4096 characters'), { error: 'expected a list of paths' });
+const pathList = z.array(nonEmptyText.max(4096, 'at most 4096 characters'), {
+  error: 'expected a list of paths',
+});
 
 /** What an agent may do. What is not granted is refused; nothing is granted by default. */
 export const grants = z

@@ -43,5 +43,8 @@ const reportMembers = {
 export const lintReport = z.object(reportMembers).meta({ id: 'LintReport' });
 export type LintReport = z.infer<typeof lintReport>;
 export const lintReportWithConsent = z
-  .object({ ...reportMembers, consent: consent.optional().describe('Present when the source could be parsed.') })
+  .object({
+    ...reportMembers,
+    consent: consent.optional().describe('Present when the source could be parsed.'),
+  })
   .meta({ id: 'LintReportWithConsent' });

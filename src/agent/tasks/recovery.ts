@@ -1,7 +1,7 @@
 import type { EventLog } from '../event-log.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
 import type { TurnTotals } from '../services.ts';
-import { endTask, type TaskEndServices, type FinalTurnEvent } from './ending.ts';
+import { endTask, type TaskEndServices, type FinalTurnEvent } from './end-task.ts';
 import { readStoredEvents } from './stored-events.ts';
 
 const abortedEvent: FinalTurnEvent = {

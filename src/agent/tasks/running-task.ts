@@ -1,12 +1,12 @@
 import { StoreError } from '../../store/index.ts';
-import { sleep } from '../../util/pause.ts';
-import type { TraceSpan } from '../../watch/index.ts';
-import type { StreamWriter } from '../event-log/writer.ts';
-import { toSpanResult } from '../ending-of.ts';
+import { sleep } from '../../util/sleep.ts';
+import type { TraceSpan } from '../../tracing/index.ts';
+import type { StreamWriter } from '../event-log/stream-writer.ts';
+import { toSpanResult } from '../to-span-result.ts';
 import type { TurnTotals, TurnRunner, TurnLoopRequest } from '../services.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
-import { TaskAlreadyEnded, endTask, type TaskEndServices, type FinalTurnEvent } from './ending.ts';
-import { describeTurnEvent } from './sayings.ts';
+import { TaskAlreadyEnded, endTask, type TaskEndServices, type FinalTurnEvent } from './end-task.ts';
+import { describeTurnEvent } from './task-texts.ts';
 
 /** Delays between attempts to store the end of a task. */
 const retryDelaysMs = [100, 250, 500, 1000, 2000, 5000];

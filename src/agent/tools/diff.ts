@@ -9,7 +9,10 @@ const toDiffLines = (text: string, sign: '+' | '-'): string[] => {
   const lines = text.split('\n');
   const hasNoFinalNewline = lines.at(-1) !== '';
   if (!hasNoFinalNewline) lines.pop();
-  return [...lines.map((line) => sign + line), ...(hasNoFinalNewline ? ['\\ No newline at end of file'] : [])];
+  return [
+    ...lines.map((line) => sign + line),
+    ...(hasNoFinalNewline ? ['\\ No newline at end of file'] : []),
+  ];
 };
 
 /** Unified diff of one file, equal to what applying the change does. Undefined stands for a missing file. */

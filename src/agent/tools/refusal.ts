@@ -52,7 +52,9 @@ export const systemErrorCode = (error: unknown): string | undefined =>
 export function toFileRefusal(error: unknown, printable: string): unknown {
   const code = systemErrorCode(error);
   if (code === undefined || !/^E[A-Z0-9]+$/.test(code)) return error;
-  return new Refusal(`${printable}: ${errorReasons[code] ?? `the file system says ${code}`}.`, { cause: error });
+  return new Refusal(`${printable}: ${errorReasons[code] ?? `the file system says ${code}`}.`, {
+    cause: error,
+  });
 }
 
 /** Escapes line ends, escape sequences and bidirectional marks, which could falsify a line. */

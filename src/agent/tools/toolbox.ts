@@ -64,7 +64,10 @@ function toCatalogEntry(tool: Tool, firstOfName: Tool | undefined): ToolCatalogE
     ...(unavailableReason !== undefined
       ? { availability: 'unavailable', reason: unavailableReason }
       : destructive
-        ? { availability: 'gated', reason: tool.gatedReason ? `${tool.gatedReason} ${approvalHint}` : approvalHint }
+        ? {
+            availability: 'gated',
+            reason: tool.gatedReason ? `${tool.gatedReason} ${approvalHint}` : approvalHint,
+          }
         : { availability: 'available' }),
     ...(pin === undefined ? {} : { pin }),
   };

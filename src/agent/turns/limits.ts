@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts';
 import type { AgentLimits } from '../shapes/agent-spec.ts';
-import { AgentAbortError } from './abortion.ts';
+import { AgentAbortError } from './agent-abort-error.ts';
 
 /** Limits when neither the agent nor the request sets them. */
 const defaultLimits = { max_turns: 16, timeout_secs: 600 } as const;
@@ -45,7 +45,10 @@ export class TurnBudget {
   startTurn(): number {
     const { maxTurns: turns, maxTokens: tokens } = this.#limits;
     if (this.#turns >= turns)
-      throw new AgentAbortError('budget', `There was no answer after ${formatCount(turns, 'turn')} (limits.max_turns).`);
+      throw new AgentAbortError(
+        'budget',
+        `There was no answer after ${formatCount(turns, 'turn')} (limits.max_turns).`,
+      );
     if (tokens !== undefined && this.#countedTokens >= tokens) throw this.tokenBudgetError();
     this.#turns += 1;
     return this.#turns;
@@ -54,7 +57,9 @@ export class TurnBudget {
   /** Maximum tokens of the next answer. */
   get maxAnswerTokens(): number {
     const { maxTokens: tokens } = this.#limits;
-    return tokens === undefined ? maxTokensPerAnswer : Math.min(maxTokensPerAnswer, tokens - this.#countedTokens);
+    return tokens === undefined
+      ? maxTokensPerAnswer
+      : Math.min(maxTokensPerAnswer, tokens - this.#countedTokens);
   }
 
   /** @param written characters of the answer, for an estimate when the model reports no usage */
@@ -73,7 +78,10 @@ export class TurnBudget {
 
   tokenBudgetError(): AgentAbortError {
     const tokens = formatCount(this.#limits.maxTokens ?? 0, 'token');
-    return new AgentAbortError('budget', `There was no complete answer within ${tokens} (limits.max_tokens).`);
+    return new AgentAbortError(
+      'budget',
+      `There was no complete answer within ${tokens} (limits.max_tokens).`,
+    );
   }
 
   totals(): { turns: number; usage?: { prompt_tokens: number; completion_tokens: number } } {

@@ -1,9 +1,12 @@
 import { isRecord } from '../../util/json.ts';
-import type { ChatModelRequest } from '../planner.ts';
-import { schemaValidator } from './schema-check.ts';
+import type { ChatModelRequest } from '../chat-model.ts';
+import { schemaValidator } from './schema-validator.ts';
 
 /** Error message for the model when its answer does not have the required format. */
-export function describeFormatErrors(format: ChatModelRequest['responseFormat'], text: string): string | undefined {
+export function describeFormatErrors(
+  format: ChatModelRequest['responseFormat'],
+  text: string,
+): string | undefined {
   if (!format) return undefined;
   let value: unknown;
   try {
@@ -15,7 +18,9 @@ export function describeFormatErrors(format: ChatModelRequest['responseFormat'],
     return isRecord(value) ? undefined : 'Your answer must be one JSON object. Answer again.';
   const violations = schemaValidator(format.schema)(value);
   if (violations.length === 0) return undefined;
-  return ['Your answer does not fit the schema:', ...violations.map((one) => `- ${one}`), 'Answer again.'].join(
-    '\n',
-  );
+  return [
+    'Your answer does not fit the schema:',
+    ...violations.map((one) => `- ${one}`),
+    'Answer again.',
+  ].join('\n');
 }

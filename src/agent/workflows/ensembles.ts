@@ -4,11 +4,11 @@ import { AgentError } from '../errors.ts';
 import type { AgentStore, Toolbox } from '../services.ts';
 import type { BuiltinWorkflow, EnsembleRecord } from '../shapes/ensemble.ts';
 import type { Consent, LintReport } from '../shapes/lint-report.ts';
-import type { BuiltinWorkflows } from './builtins.ts';
+import type { BuiltinWorkflows } from './builtin-workflows.ts';
 import { type Ensemble, reservedNames } from './definition/ensemble.ts';
-import { type LintResult, lintEnsemble } from './definition/lint.ts';
-import { computeSourceDigest } from './digest.ts';
-import { stampOrigin } from './stamp.ts';
+import { type LintResult, lintEnsemble } from './definition/lint-ensemble.ts';
+import { computeSourceDigest } from './source-digest.ts';
+import { stampOrigin } from './stamp-origin.ts';
 
 /** Thrown for a source with lint errors, which is not stored. */
 export class LintError extends Error {
@@ -150,7 +150,12 @@ export class Ensembles {
     return this.#insertEnsemble(source, ensemble, 'workflow.fork', by);
   }
 
-  async #insertEnsemble(source: string, ensemble: Ensemble, verb: string, by: string): Promise<EnsembleRecord> {
+  async #insertEnsemble(
+    source: string,
+    ensemble: Ensemble,
+    verb: string,
+    by: string,
+  ): Promise<EnsembleRecord> {
     const { store } = this.#options;
     const row = toRow(source, ensemble, store.time());
     await store.transaction(async (tx) => {

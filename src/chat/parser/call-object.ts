@@ -1,7 +1,7 @@
 import { isRecord } from '../../util/json.ts';
-import { readJson, readWholeJson } from './json.ts';
-import type { DeltaCollector } from './sink.ts';
-import type { IncrementalParse, TextStream } from './source.ts';
+import { readJson, readWholeJson } from './read-json.ts';
+import type { DeltaCollector } from './delta-collector.ts';
+import type { IncrementalParse, TextStream } from './text-stream.ts';
 
 /** The keys of a call's parts in a JSON object. */
 export interface CallKeys {
@@ -24,7 +24,11 @@ export function* readArguments(stream: TextStream, collector: DeltaCollector): I
 }
 
 /** Reads a call that is written as an object. Its arguments are streamed when its name comes first. */
-export function* readCallObject(stream: TextStream, collector: DeltaCollector, keys: CallKeys = defaultCallKeys): IncrementalParse<boolean> {
+export function* readCallObject(
+  stream: TextStream,
+  collector: DeltaCollector,
+  keys: CallKeys = defaultCallKeys,
+): IncrementalParse<boolean> {
   const call: ParsedCall = {};
   if (!(yield* stream.accept('{'))) return false;
   yield* stream.skipSpace();
@@ -47,7 +51,12 @@ interface ParsedCall {
   isStreamed?: boolean;
 }
 
-function* readMember(stream: TextStream, collector: DeltaCollector, keys: CallKeys, call: ParsedCall): IncrementalParse<boolean> {
+function* readMember(
+  stream: TextStream,
+  collector: DeltaCollector,
+  keys: CallKeys,
+  call: ParsedCall,
+): IncrementalParse<boolean> {
   const key = parseString(yield* readWholeJson(stream));
   if (key === undefined || !isCallKey(key, keys)) return false;
   yield* stream.skipSpace();
@@ -112,7 +121,13 @@ function parseString(json: string | undefined): string | undefined {
 export function* readCallList(
   stream: TextStream,
   collector: DeltaCollector,
-  { read, list }: { read: (stream: TextStream, collector: DeltaCollector) => IncrementalParse<boolean>; list: 'always' | 'maybe' },
+  {
+    read,
+    list,
+  }: {
+    read: (stream: TextStream, collector: DeltaCollector) => IncrementalParse<boolean>;
+    list: 'always' | 'maybe';
+  },
 ): IncrementalParse<boolean> {
   yield* stream.skipSpace();
   if (!(yield* stream.accept('['))) {

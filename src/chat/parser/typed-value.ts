@@ -1,9 +1,14 @@
 import { isRecord, type Json } from '../../util/json.ts';
 
 /** The JSON types that a schema allows; undefined when it does not restrict them. */
-export function allowedTypes(schema: unknown, root: unknown = schema, depth = 0): ReadonlySet<string> | undefined {
+export function allowedTypes(
+  schema: unknown,
+  root: unknown = schema,
+  depth = 0,
+): ReadonlySet<string> | undefined {
   if (!isRecord(schema) || depth > 16) return undefined;
-  if (typeof schema['$ref'] === 'string') return allowedTypes(resolvePointer(schema['$ref'], root), root, depth + 1);
+  if (typeof schema['$ref'] === 'string')
+    return allowedTypes(resolvePointer(schema['$ref'], root), root, depth + 1);
   const listed = schema['type'];
   if (typeof listed === 'string') return new Set([listed]);
   if (Array.isArray(listed)) return new Set(listed.filter((entry) => typeof entry === 'string'));
@@ -58,7 +63,8 @@ export function parseTypedText(text: string, types: ReadonlySet<string> | undefi
     if (isText && types && !types.has('string')) return trimmed;
   } catch {
     const pythonLiteral = { True: 'true', False: 'false', None: 'null' }[trimmed];
-    if (pythonLiteral !== undefined && (!types || allowsType(types, JSON.parse(pythonLiteral)))) return pythonLiteral;
+    if (pythonLiteral !== undefined && (!types || allowsType(types, JSON.parse(pythonLiteral))))
+      return pythonLiteral;
   }
   return JSON.stringify(text);
 }

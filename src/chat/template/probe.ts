@@ -42,7 +42,10 @@ export interface CallMessageShape {
   readonly content: 'same' | 'before' | 'lost';
 }
 
-export const probeMessages = (shape: CallMessageShape, { callText = '', id = 'abcdef12' } = {}): ChatMessage[] => {
+export const probeMessages = (
+  shape: CallMessageShape,
+  { callText = '', id = 'abcdef12' } = {},
+): ChatMessage[] => {
   const calls = probe.values.map((value, index) => ({
     id: `${id}${index}`,
     type: 'function',
@@ -62,7 +65,8 @@ export const probeMessages = (shape: CallMessageShape, { callText = '', id = 'ab
     content,
     tool_calls: messageCalls,
   });
-  const contentMessages = shape.content === 'before' && callText !== '' ? [{ role: 'assistant', content: callText }] : [];
+  const contentMessages =
+    shape.content === 'before' && callText !== '' ? [{ role: 'assistant', content: callText }] : [];
   const content = shape.content === 'same' && callText !== '' ? callText : shape.noContent;
   const turns = shape.isOneMessage
     ? [callMessage(calls, content), ...results]

@@ -1,4 +1,4 @@
-import type { ReasoningDelimiters } from '../parser/answer.ts';
+import type { ReasoningDelimiters } from '../parser/answer-parser.ts';
 
 interface ReasoningFormat extends ReasoningDelimiters {
   /** A template that contains one of these texts uses this format. */
@@ -44,8 +44,10 @@ export function findReasoningState(
 ): ReasoningState {
   if (!delimiters) return 'after';
   const { open, close } = delimiters;
-  const lastIndexOfAny = (texts: readonly string[]) => Math.max(...texts.map((text) => continuedText.lastIndexOf(text)));
-  if (lastIndexOfAny(open) !== lastIndexOfAny(close)) return lastIndexOfAny(open) > lastIndexOfAny(close) ? 'within' : 'after';
+  const lastIndexOfAny = (texts: readonly string[]) =>
+    Math.max(...texts.map((text) => continuedText.lastIndexOf(text)));
+  if (lastIndexOfAny(open) !== lastIndexOfAny(close))
+    return lastIndexOfAny(open) > lastIndexOfAny(close) ? 'within' : 'after';
   if (continuedText.trim() !== '') return 'after';
   const end = prompt.trimEnd();
   if (close.some((text) => end.endsWith(text))) return 'after';

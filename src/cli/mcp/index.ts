@@ -2,11 +2,11 @@ import { systemClock } from '../../agent/clock.ts';
 import { type McpServer, McpServers } from '../../agent/mcp/index.ts';
 import type { Command } from '../../config/commands.ts';
 import { resolveSecrets } from '../../config/secrets.ts';
-import { raceAbort } from '../../util/abort.ts';
+import { raceAbort } from '../../util/race-abort.ts';
 import { didYouMean } from '../../words/nearest.ts';
 import type { Settings } from '../../config/toml.ts';
 import { StartError } from '../start-error.ts';
-import type { CliContext } from '../world.ts';
+import type { CliContext } from '../cli-context.ts';
 import { printServerList } from './list.ts';
 import { printPins } from './pins.ts';
 import { printServerTools } from './show.ts';
@@ -48,11 +48,11 @@ export async function inspectMcp(
     await servers.close();
   }
 
-  function printServer(action: 'show' | 'pins', server: McpServer | undefined): void {
+  function printServer(output: 'show' | 'pins', server: McpServer | undefined): void {
     if (server === undefined) return;
     if (server.downReason !== undefined)
       throw new StartError(`the MCP server '${server.config.name}': ${server.downReason}.`);
-    if (action === 'show') printServerTools(server, { cli, json });
+    if (output === 'show') printServerTools(server, { cli, json });
     else printPins(server, { cli, json });
   }
 }

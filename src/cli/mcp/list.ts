@@ -1,8 +1,8 @@
 import type { McpServer } from '../../agent/mcp/index.ts';
 import type { McpTable } from '../../config/tables.ts';
-import { formatTable } from '../models/columns.ts';
+import { formatTable } from '../models/format-table.ts';
 import { formatJson } from '../../terminal/printable.ts';
-import type { CliContext } from '../world.ts';
+import type { CliContext } from '../cli-context.ts';
 import { type PinState, pinStates } from './pin-state.ts';
 
 /** Prints one line per server. The line of a server that cannot be used has the reason. */
@@ -21,7 +21,8 @@ export function printServerList(
   }
   const cells = rows.map(({ name, reached, state, tools, problem }) => {
     const counts = Object.entries(tools ?? {}).filter(([, count]) => count > 0);
-    const summary = problem ?? counts.map(([what, count]) => `${count} ${stateLabels[what as PinState]}`).join(', ');
+    const summary =
+      problem ?? counts.map(([what, count]) => `${count} ${stateLabels[what as PinState]}`).join(', ');
     return [name, reached, state, summary];
   });
   cli.stdout.write(formatTable(['NAME', 'REACHED BY', 'STATE', 'TOOLS'], cells));

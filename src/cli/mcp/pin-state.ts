@@ -4,7 +4,10 @@ import type { McpServer } from '../../agent/mcp/index.ts';
 export type PinState = 'pinned' | 'unpinned' | 'changed' | 'missing';
 
 /** States of every tool that a server lists or that is pinned for it. */
-export function pinStates({ config: { pins }, listedTools: listed }: McpServer): { tool: string; state: PinState }[] {
+export function pinStates({
+  config: { pins },
+  listedTools: listed,
+}: McpServer): { tool: string; state: PinState }[] {
   const missing = [...pins.keys()].filter((tool) => !listed.has(tool));
   return [
     ...[...listed.values()].map(({ name, pin }) => {

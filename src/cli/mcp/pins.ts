@@ -1,6 +1,6 @@
 import type { McpServer } from '../../agent/mcp/index.ts';
 import { formatJson } from '../../terminal/printable.ts';
-import type { CliContext } from '../world.ts';
+import type { CliContext } from '../cli-context.ts';
 
 /** Prints the table of pins to paste into the configuration file. */
 export function printPins(

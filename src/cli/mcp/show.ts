@@ -1,6 +1,6 @@
 import { type McpServer, mcpToolName } from '../../agent/mcp/index.ts';
 import { formatJson, printable } from '../../terminal/printable.ts';
-import type { CliContext } from '../world.ts';
+import type { CliContext } from '../cli-context.ts';
 import { type PinState, pinStates } from './pin-state.ts';
 
 /** Prints everything to read before pinning, one block per tool. */

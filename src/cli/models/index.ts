@@ -1,11 +1,11 @@
 import type { Command } from '../../config/commands.ts';
 import type { Options } from '../../config/options.ts';
-import { readStoredDigest } from '../../pull/noted-digest.ts';
+import { readStoredDigest } from '../../pull/stored-digest.ts';
 import { defaultDataDir, modelsDir, openDataDir } from '../data-dir.ts';
 import { findPulled, locateModel, shortNames, unknownModel } from '../model-location.ts';
-import type { CliContext } from '../world.ts';
+import type { CliContext } from '../cli-context.ts';
 import { listModels } from './list.ts';
-import { locateInRepository, type PulledModel, pulledModels } from './pulled.ts';
+import { locateInRepository, type PulledModel, pulledModels } from './pulled-models.ts';
 import { removeModel } from './remove.ts';
 import { type Digest, showModel } from './show.ts';
 import { type VerifyTarget, verifyModels } from './verify.ts';
@@ -34,7 +34,8 @@ export async function manageModels(command: ModelsCommand, options: Options, cli
       return await removeModel(folder, found, cli);
     }
     case 'verify': {
-      const targets = name === undefined ? pulled.map((one) => toVerifyTarget(folder, one)) : [await findTarget(name)];
+      const targets =
+        name === undefined ? pulled.map((one) => toVerifyTarget(folder, one)) : [await findTarget(name)];
       return await verifyModels(targets, { cli, json, quiet: options.quiet ?? false });
     }
   }

@@ -2,10 +2,10 @@ import { formatBytes } from '../../engine/index.ts';
 import { locateModel } from '../model-location.ts';
 import { formatJson } from '../../terminal/printable.ts';
 import { formatCount } from '../ready-line.ts';
-import type { CliContext } from '../world.ts';
-import { formatTable } from './columns.ts';
-import { type InspectionResult, inspectLocation } from './open.ts';
-import type { PulledModel } from './pulled.ts';
+import type { CliContext } from '../cli-context.ts';
+import { formatTable } from './format-table.ts';
+import { type InspectionResult, inspectLocation } from './inspect.ts';
+import type { PulledModel } from './pulled-models.ts';
 
 /** Prints one line per model. The line of a model that cannot be used has the reason. */
 export async function listModels(
@@ -37,7 +37,11 @@ export async function listModels(
   );
 }
 
-async function inspectPulled(cli: CliContext, path: string, unfinished: readonly string[]): Promise<InspectionResult> {
+async function inspectPulled(
+  cli: CliContext,
+  path: string,
+  unfinished: readonly string[],
+): Promise<InspectionResult> {
   if (unfinished.length === 0) return await inspectLocation(cli, path);
   return {
     problem: `the download is incomplete (${unfinished.join(', ')}); pull it again to resume`,

@@ -1,10 +1,10 @@
 import { readdir, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { formatBytes } from '../../engine/index.ts';
-import { removeFromRecord } from '../../pull/record.ts';
+import { removeFromRecord } from '../../pull/download-record.ts';
 import { printable } from '../../terminal/printable.ts';
-import type { CliContext } from '../world.ts';
-import { locateInRepository, type PulledModel } from './pulled.ts';
+import type { CliContext } from '../cli-context.ts';
+import { locateInRepository, type PulledModel } from './pulled-models.ts';
 
 /** Deletes a pulled model and prints how much space that freed. */
 export async function removeModel(folder: string, model: PulledModel, cli: CliContext): Promise<void> {

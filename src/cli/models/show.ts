@@ -2,9 +2,9 @@ import { formatBytes, type ModelFacts } from '../../engine/index.ts';
 import { formatJson, printable } from '../../terminal/printable.ts';
 import { formatCount } from '../ready-line.ts';
 import { StartError } from '../start-error.ts';
-import type { CliContext } from '../world.ts';
-import { formatTable } from './columns.ts';
-import { inspectLocation } from './open.ts';
+import type { CliContext } from '../cli-context.ts';
+import { formatTable } from './format-table.ts';
+import { inspectLocation } from './inspect.ts';
 
 /** Digest of a model's tensors, or a remark why it is not available. */
 export type Digest = string | { readonly remark: string };

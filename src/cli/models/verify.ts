@@ -3,16 +3,16 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { verifyModel, openModelFile, readShardFiles } from '../../engine/index.ts';
-import { storeDigest, readStamps } from '../../pull/noted-digest.ts';
-import { createContentHash, type FileRecord, readRecord } from '../../pull/record.ts';
+import { storeDigest, readStamps } from '../../pull/stored-digest.ts';
+import { createContentHash, type FileRecord, readRecord } from '../../pull/download-record.ts';
 import { formatJson } from '../../terminal/printable.ts';
 import { errorMessage } from '../../util/error-message.ts';
 import { type ProgressBar, progressBar } from '../progress.ts';
 import { StartError } from '../start-error.ts';
-import type { CliContext } from '../world.ts';
-import { formatTable } from './columns.ts';
-import { createPlatform } from './open.ts';
-import { locateInRepository } from './pulled.ts';
+import type { CliContext } from '../cli-context.ts';
+import { formatTable } from './format-table.ts';
+import { createPlatform } from './inspect.ts';
+import { locateInRepository } from './pulled-models.ts';
 
 /** A model to verify. */
 export interface VerifyTarget {
@@ -138,7 +138,10 @@ async function readShards(location: string) {
 }
 
 /** Compares a file with its expected size and checksum. @returns the problem, if there is one */
-async function findChecksumProblem(path: string, { label, sizeBytes, kind, hex }: ExpectedChecksum): Promise<string | undefined> {
+async function findChecksumProblem(
+  path: string,
+  { label, sizeBytes, kind, hex }: ExpectedChecksum,
+): Promise<string | undefined> {
   try {
     const { size } = await stat(path);
     if (size !== sizeBytes) return `${label} has ${size} bytes, expected ${sizeBytes}; pull the model again`;

@@ -1,6 +1,6 @@
 import type { ModelDefaults } from '../../planes/model-store.ts';
-import { updateRecord, readRecord } from '../../pull/record.ts';
-import { locateInRepository } from '../models/pulled.ts';
+import { updateRecord, readRecord } from '../../pull/download-record.ts';
+import { locateInRepository } from '../models/pulled-models.ts';
 
 /**
  * Reads the defaults that a model was created with. They are in its folder's download record and are deleted with the

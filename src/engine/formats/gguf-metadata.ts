@@ -39,8 +39,22 @@ const numberTypes: ReadonlyMap<number, NumberType> = new Map<number, NumberType>
   [5, { bytes: 4, read: (reader) => reader.i32(), array: (buffer) => new Int32Array(buffer) }],
   [6, { bytes: 4, read: (reader) => reader.f32(), array: (buffer) => new Float32Array(buffer) }],
   [booleanType, { bytes: 1, read: (reader) => reader.u8() !== 0 }],
-  [10, { bytes: 8, read: (reader) => toNumberIfSafe(reader.u64()), array: (buffer) => new BigUint64Array(buffer) }],
-  [11, { bytes: 8, read: (reader) => toNumberIfSafe(reader.i64()), array: (buffer) => new BigInt64Array(buffer) }],
+  [
+    10,
+    {
+      bytes: 8,
+      read: (reader) => toNumberIfSafe(reader.u64()),
+      array: (buffer) => new BigUint64Array(buffer),
+    },
+  ],
+  [
+    11,
+    {
+      bytes: 8,
+      read: (reader) => toNumberIfSafe(reader.i64()),
+      array: (buffer) => new BigInt64Array(buffer),
+    },
+  ],
   [12, { bytes: 8, read: (reader) => reader.f64(), array: (buffer) => new Float64Array(buffer) }],
 ]);
 
@@ -67,7 +81,8 @@ export const readMetadata = async (reader: HeaderReader, count: number): Promise
   for (let index = 0; index < count; index++) {
     const key = await reader.readString(`the key of metadata entry ${index}`);
     const label = `metadata '${key}'`;
-    if (key === '') throw reader.createError('corrupt', `metadata entry ${index} has no key; the file is corrupt`);
+    if (key === '')
+      throw reader.createError('corrupt', `metadata entry ${index} has no key; the file is corrupt`);
     if (metadata.has(key)) throw reader.createError('corrupt', `${label} occurs twice; the file is corrupt`);
     await reader.ensure(4, label);
     metadata.set(key, await readValue(reader, reader.u32(), label, budget));
@@ -100,7 +115,10 @@ const readArray = async (
   { depth, budget }: { depth: number; budget: ArrayBudget },
 ): Promise<MetadataArray> => {
   if (depth > maxArrayDepth) {
-    throw reader.createError('corrupt', `${label} nests arrays deeper than ${maxArrayDepth}; the file is corrupt`);
+    throw reader.createError(
+      'corrupt',
+      `${label} nests arrays deeper than ${maxArrayDepth}; the file is corrupt`,
+    );
   }
   await reader.ensure(12, label);
   const type = reader.u32();

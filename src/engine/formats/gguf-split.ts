@@ -1,8 +1,8 @@
-import { summarizeList } from '../few.ts';
+import { summarizeList } from '../summarize-list.ts';
 import type { ByteSource } from '../platform.ts';
 import { type Metadata, ModelFileError, type TensorInfo } from './model-file.ts';
 import { listPartNames, type SplitName, parseSplitName } from './split-name.ts';
-import { mapInBatches } from './waves.ts';
+import { mapInBatches } from './map-in-batches.ts';
 
 /** One GGUF file: a whole model, or one part of a split model. */
 export interface GgufPart {

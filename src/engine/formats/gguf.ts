@@ -4,7 +4,7 @@ import { type GgufPart, openSplitSet } from './gguf-split.ts';
 import { readTensorTable } from './gguf-tensors.ts';
 import { HeaderReader } from './header-reader.ts';
 import { type ModelFile, ModelFileError } from './model-file.ts';
-import { describeForeignFile } from './recognise.ts';
+import { describeForeignFile } from './foreign-file.ts';
 import { bytesOfRow, checkRows } from './rows.ts';
 
 /** 'GGUF' as a little-endian u32, and its byte-swapped form. */

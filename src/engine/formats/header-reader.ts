@@ -15,7 +15,8 @@ const maxHeaderBytes = 256 << 20;
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** Formats a count or extent for a message. `HeaderReader.u64Length` returns Infinity above 2^53 - 1. */
-export const formatCount = (count: number): string => (Number.isFinite(count) ? String(count) : '2^53 or more');
+export const formatCount = (count: number): string =>
+  Number.isFinite(count) ? String(count) : '2^53 or more';
 
 /**
  * Reads a header sequentially through one buffer. `ensure` waits until bytes are buffered; the getters are synchronous
@@ -71,7 +72,11 @@ export class HeaderReader {
     const window = new Uint8Array(targetBytes);
     window.set(remaining);
     const position = this.position;
-    await this.#source.read(position + remainingBytes, targetBytes - remainingBytes, window.subarray(remainingBytes));
+    await this.#source.read(
+      position + remainingBytes,
+      targetBytes - remainingBytes,
+      window.subarray(remainingBytes),
+    );
     this.#window = window;
     this.#ascii = '';
     this.#asciiStart = 0;
@@ -185,7 +190,9 @@ export class HeaderReader {
       if ((this.#window[byte] ?? 0) > 127) return decoder.decode(this.#window.subarray(offset, end));
     }
     if (end > this.#asciiStart + this.#ascii.length) {
-      this.#ascii = decoder.decode(replaceNonAscii(this.#window.subarray(offset, Math.max(end, offset + asciiRunBytes))));
+      this.#ascii = decoder.decode(
+        replaceNonAscii(this.#window.subarray(offset, Math.max(end, offset + asciiRunBytes))),
+      );
       this.#asciiStart = offset;
     }
     return this.#ascii.substring(offset - this.#asciiStart, end - this.#asciiStart);

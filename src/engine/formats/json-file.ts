@@ -1,8 +1,8 @@
 import { isRecord, type Json } from '../../util/json.ts';
 import type { ByteSource, ModelFiles } from '../platform.ts';
 import { ModelFileError } from './model-file.ts';
-import { describeForeignFile } from './recognise.ts';
-import { exceedsMaxDepth } from './json-keys.ts';
+import { describeForeignFile } from './foreign-file.ts';
+import { exceedsMaxDepth } from './json-scan.ts';
 
 /** The largest JSON files are tokenizers of 260,000 tokens (35 MB). A byte of JSON may take 20 bytes in memory. */
 const maxFileBytes = 64 << 20;

@@ -17,4 +17,7 @@ const formatPartNumber = (value: number): string => String(value).padStart(5, '0
 
 /** The file names of all parts of a split model, in order. */
 export const listPartNames = ({ model, count }: SplitName): string[] =>
-  Array.from({ length: count }, (_, index) => `${model}-${formatPartNumber(index + 1)}-of-${formatPartNumber(count)}.gguf`);
+  Array.from(
+    { length: count },
+    (_, index) => `${model}-${formatPartNumber(index + 1)}-of-${formatPartNumber(count)}.gguf`,
+  );

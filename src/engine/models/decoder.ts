@@ -43,7 +43,12 @@ export interface DecoderTraits {
  * rows of gate first). A file that specifies a pooling gives a graph for embeddings.
  */
 export function buildDecoder(file: ModelFile, traits: DecoderTraits): Graph {
-  const { embeddingScale = 1, hasSandwichNorms = false, activation = 'silu', residualScale: scale = 1 } = traits;
+  const {
+    embeddingScale = 1,
+    hasSandwichNorms = false,
+    activation = 'silu',
+    residualScale: scale = 1,
+  } = traits;
   const embedding = readEmbedding(file, traits);
   const fileShape = readShape(file, {
     ropes: traits.ropes,

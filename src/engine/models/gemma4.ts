@@ -95,7 +95,13 @@ async function readGemma4Shape(file: ModelFile): Promise<Shape> {
   const localTheta = readNumber(file, 'rope.freq_base_swa', 10000);
   const localHeadDim = readNumber(file, 'attention.key_length_swa');
   const localRotary = readNumber(file, 'rope.dimension_count_swa', localHeadDim);
-  const localRope = { theta: localTheta, rotary: localRotary, style: globalRope.style, scale: 1, magnitude: 1 };
+  const localRope = {
+    theta: localTheta,
+    rotary: localRotary,
+    style: globalRope.style,
+    scale: 1,
+    magnitude: 1,
+  };
   const layerInput = readOptionalNumber(file, 'embedding_length_per_layer_input');
   const table = file.tensors.get(layerInputTable);
   const shape: Shape = {

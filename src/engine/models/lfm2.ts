@@ -50,8 +50,15 @@ function attentionLayer(
   };
 }
 
-function convolutionLayer(file: ModelFile, { width, headDim, feedForward }: Shape, layer: number): HybridLayer {
-  const kernel = readWhole(file, 'shortconv.l_cache', [Math.min(...supportedConvLengths), Math.max(...supportedConvLengths)]);
+function convolutionLayer(
+  file: ModelFile,
+  { width, headDim, feedForward }: Shape,
+  layer: number,
+): HybridLayer {
+  const kernel = readWhole(file, 'shortconv.l_cache', [
+    Math.min(...supportedConvLengths),
+    Math.max(...supportedConvLengths),
+  ]);
   const mixed = 3 * width;
   return {
     shape: { heads: 0, kvHeads: 0, headDim, feedForward, context: width, mixed },

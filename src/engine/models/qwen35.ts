@@ -84,7 +84,10 @@ function attentionLayer({ width, heads, kvHeads, headDim, feedForward }: Shape, 
 /** Sizes of the delta rule from the metadata. */
 function deltaSizes(file: ModelFile) {
   const max = 1 << 10;
-  const kernel = readWhole(file, 'ssm.conv_kernel', [Math.min(...supportedConvLengths), Math.max(...supportedConvLengths)]);
+  const kernel = readWhole(file, 'ssm.conv_kernel', [
+    Math.min(...supportedConvLengths),
+    Math.max(...supportedConvLengths),
+  ]);
   const keyDim = readWhole(file, 'ssm.state_size', [1, max]);
   const keyHeads = readWhole(file, 'ssm.group_count', [1, max]);
   const valueHeads = readWhole(file, 'ssm.time_step_rank', [1, max]);

@@ -9,7 +9,11 @@ export const qwen3moe: Architecture = {
   async build(file) {
     const window = readListedWindows(file);
     const ropes = [await readRope(file, 'neox')];
-    const experts = { shape: readExpertShape(file), shares: readShareMode(file), activation: 'silu' } as const;
+    const experts = {
+      shape: readExpertShape(file),
+      shares: readShareMode(file),
+      activation: 'silu',
+    } as const;
     return buildDecoder(file, {
       ropes,
       qkNorm: true,

@@ -88,7 +88,11 @@ async function readLongRope(file: ModelFile, baseRope: Rope): Promise<Rope> {
 function readYarn(file: ModelFile, baseRope: Rope, wholeByDefault: boolean): Rope {
   const { theta, rotary } = baseRope;
   const factor = readNumber(file, 'rope.scaling.factor');
-  const original = readNumber(file, 'rope.scaling.original_context_length', readNumber(file, 'context_length'));
+  const original = readNumber(
+    file,
+    'rope.scaling.original_context_length',
+    readNumber(file, 'context_length'),
+  );
   /** The pair that makes this many turns within the original context. */
   const pairTurning = (turns: number) =>
     (rotary * Math.log(original / (turns * 2 * Math.PI))) / (2 * Math.log(theta));

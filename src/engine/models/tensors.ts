@@ -79,7 +79,11 @@ export class Tensors {
   qkv(layer: number, rows: { q: number; k: number; v: number }, columns: number) {
     const name = (part: string) => `blk.${layer}.attn_${part}`;
     const parts = Object.entries(rows).map(([part, count]) => ({ part: name(part), rows: count }));
-    return this.stackedLinear(parts, { part: name('qkv'), isMerged: this.has(`${name('qkv')}.weight`) }, columns);
+    return this.stackedLinear(
+      parts,
+      { part: name('qkv'), isMerged: this.has(`${name('qkv')}.weight`) },
+      columns,
+    );
   }
 
   /** Gate and up of a layer: two matrices, or one with the rows of gate first (`ffn_up`). */

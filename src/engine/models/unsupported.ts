@@ -37,8 +37,16 @@ const features: readonly Feature[] = [
   { key: 'expert_count', description: 'experts', handledBy: ['gpt-oss', 'qwen3moe'] },
   { key: 'nextn_predict_layers', description: 'layers that predict further tokens', handledBy: ['qwen35'] },
   { key: 'embedding_length_per_layer_input', description: 'per-layer inputs', handledBy: ['gemma4'] },
-  { key: 'attention.shared_kv_layers', description: 'layers that share keys and values', handledBy: ['gemma4'] },
-  { key: 'attention.value_length', description: 'values and keys of different lengths', isUsed: differsFromKeys },
+  {
+    key: 'attention.shared_kv_layers',
+    description: 'layers that share keys and values',
+    handledBy: ['gemma4'],
+  },
+  {
+    key: 'attention.value_length',
+    description: 'values and keys of different lengths',
+    isUsed: differsFromKeys,
+  },
   {
     key: 'attention.scale',
     description: 'nonstandard scales of attention scores',

@@ -4,7 +4,7 @@ import { MergeListPairs, SymbolTable } from './merge-list.ts';
 import type { TextModel } from './text-model.ts';
 import { isSpecial, tokenType, type Vocabulary } from './vocabulary.ts';
 import { WordCache } from './word-cache.ts';
-import type { PreTokenizer } from './words.ts';
+import type { PreTokenizer } from './pre-tokenizer.ts';
 
 /** Byte-level BPE (`tokenizer.ggml.model` 'gpt2'): merges the bytes of each word in the order of a merge list. */
 export class BytePairModel implements TextModel {
@@ -54,7 +54,9 @@ export class BytePairModel implements TextModel {
     // A UTF-16 code unit takes at most 3 bytes in UTF-8.
     if (this.#scratch.length < word.length * 3) this.#scratch = new Int32Array(word.length * 3);
     const scratch = this.#scratch;
-    const length = this.#preTokenizer.usesByteAlphabet ? this.#fromByteAlphabet(word, scratch) : this.#toByteSymbols(word, scratch);
+    const length = this.#preTokenizer.usesByteAlphabet
+      ? this.#fromByteAlphabet(word, scratch)
+      : this.#toByteSymbols(word, scratch);
     if (this.#ignoreMerges && length > 1) {
       const id = this.#findWholeWord(scratch, length);
       if (id !== undefined) {

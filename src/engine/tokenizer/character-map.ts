@@ -66,7 +66,10 @@ export class CharacterMap {
   }
 
   /** Follows the UTF-8 bytes of a character: the node they lead to, and its value if an entry ends there. */
-  #followCharacter(startNode: number, point: number): { node: number; value: number | undefined } | undefined {
+  #followCharacter(
+    startNode: number,
+    point: number,
+  ): { node: number; value: number | undefined } | undefined {
     let node = startNode;
     let unit = 0;
     for (const byte of utf8Bytes(point)) {

@@ -29,7 +29,8 @@ export function createChatTemplate(metadata: Metadata, tokenizer: Tokenizer): Ch
   const tokenTextOf = (id: number | undefined) => (id === undefined ? '' : tokenizer.tokenText(id));
   const tokens = { bos_token: tokenTextOf(tokenizer.bosId), eos_token: tokenTextOf(tokenizer.eosId) };
   const defaultTemplate = new JinjaTemplate(source, tokens);
-  const toolTemplate = typeof toolTemplateSource === 'string' ? new JinjaTemplate(toolTemplateSource, tokens) : defaultTemplate;
+  const toolTemplate =
+    typeof toolTemplateSource === 'string' ? new JinjaTemplate(toolTemplateSource, tokens) : defaultTemplate;
   return {
     source,
     render: (input) => (input.tools?.length ? toolTemplate : defaultTemplate).render(input),
@@ -48,7 +49,10 @@ class JinjaTemplate {
   }
 
   render(input: RenderInput): string {
-    return this.#renderWithFallback({ ...input, messages: input.messages.map((message) => this.#adaptContent(message)) });
+    return this.#renderWithFallback({
+      ...input,
+      messages: input.messages.map((message) => this.#adaptContent(message)),
+    });
   }
 
   #renderWithFallback(input: RenderInput): string {
@@ -104,8 +108,12 @@ class JinjaTemplate {
       const texts = ['first-part-7f3a', 'second-part-7f3a'];
       const content = texts.map((text) => ({ type: 'text', text }));
       try {
-        const output = this.#renderWithFallback({ messages: [{ role: 'user', content }], addGenerationPrompt: true });
-        this.#readsContentParts = texts.every((text) => output.includes(text)) && !/["']text["']\s*:/.test(output);
+        const output = this.#renderWithFallback({
+          messages: [{ role: 'user', content }],
+          addGenerationPrompt: true,
+        });
+        this.#readsContentParts =
+          texts.every((text) => output.includes(text)) && !/["']text["']\s*:/.test(output);
       } catch {
         this.#readsContentParts = false;
       }

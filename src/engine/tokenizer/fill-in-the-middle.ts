@@ -23,7 +23,11 @@ const tokenTexts: Readonly<Record<keyof FillInTheMiddleTokens, readonly string[]
 };
 
 /** Tokens that start another file or repository, and therefore end a response. */
-export const endOfFileTokenTexts: readonly string[] = [...tokenTexts.pad, ...tokenTexts.repo, ...tokenTexts.separator];
+export const endOfFileTokenTexts: readonly string[] = [
+  ...tokenTexts.pad,
+  ...tokenTexts.repo,
+  ...tokenTexts.separator,
+];
 
 export const fillInTheMiddleTokenTexts: readonly string[] = Object.values(tokenTexts).flat();
 
@@ -33,9 +37,10 @@ export function findFillInTheMiddleTokens(
   findDeclaredId: (name: string) => number | undefined,
 ): FillInTheMiddleTokens | undefined {
   const findId = (part: keyof FillInTheMiddleTokens, ...keys: readonly string[]) =>
-    [...keys.map((key) => findDeclaredId(`${key}_token_id`)), ...tokenTexts[part].map((text) => ids.get(text))].find(
-      (id) => id !== undefined,
-    );
+    [
+      ...keys.map((key) => findDeclaredId(`${key}_token_id`)),
+      ...tokenTexts[part].map((text) => ids.get(text)),
+    ].find((id) => id !== undefined);
   // Files from before 2024-10 have the second keys.
   const prefix = findId('prefix', 'fim_pre', 'prefix');
   const suffix = findId('suffix', 'fim_suf', 'suffix');

@@ -2,7 +2,7 @@ import { type Metadata, ModelFileError } from '../formats/model-file.ts';
 import { BytePairModel } from './byte-pair.ts';
 import { CharacterMap } from './character-map.ts';
 import { createNormalizer } from './normalizer.ts';
-import { findPreTokenizerConfig } from './pre-tokenizers.ts';
+import { findPreTokenizerConfig } from './pre-tokenizer-configs.ts';
 import { SentencePieceModel } from './sentence-piece.ts';
 import { readSteps } from './steps.ts';
 import type { TextModel } from './text-model.ts';
@@ -12,7 +12,13 @@ import { UnigramModel } from './unigram.ts';
 import { readFlag, readIds, readString, readStrings, readVocabulary, type Vocabulary } from './vocabulary.ts';
 import { WordPieceModel } from './word-piece.ts';
 import { WordSplitter } from './word-splitter.ts';
-import { createSpaceMarkingPreTokenizer, createSplitPreTokenizer, createStepPreTokenizer, createSpaceCollapsingPreTokenizer, type PreTokenizer } from './words.ts';
+import {
+  createSpaceMarkingPreTokenizer,
+  createSplitPreTokenizer,
+  createStepPreTokenizer,
+  createSpaceCollapsingPreTokenizer,
+  type PreTokenizer,
+} from './pre-tokenizer.ts';
 
 export { ChatTemplateError, createChatTemplate } from './chat-template.ts';
 export type { ChatTemplate, Tokenizer } from './types.ts';
@@ -31,13 +37,18 @@ interface TokenizerParts {
 const partsByKind: Readonly<Record<string, (metadata: Metadata) => TokenizerParts>> = {
   gpt2(metadata) {
     const steps = readStepsUnder(metadata, 'pre_tokenizer');
-    const preTokenizerConfig = steps ? undefined : findPreTokenizerConfig(readString(metadata, 'pre') ?? 'default');
+    const preTokenizerConfig = steps
+      ? undefined
+      : findPreTokenizerConfig(readString(metadata, 'pre') ?? 'default');
     const vocabulary = readVocabulary(metadata);
-    const ignoreMerges = metadata.get('tokenizer.hugging_face.ignore_merges') ?? preTokenizerConfig?.ignoreMerges;
+    const ignoreMerges =
+      metadata.get('tokenizer.hugging_face.ignore_merges') ?? preTokenizerConfig?.ignoreMerges;
     const model = new BytePairModel({
       vocabulary,
       merges: readStrings(metadata, 'merges'),
-      preTokenizer: preTokenizerConfig ? createSplitPreTokenizer(new WordSplitter(preTokenizerConfig.steps)) : createStepPreTokenizer(steps ?? []),
+      preTokenizer: preTokenizerConfig
+        ? createSplitPreTokenizer(new WordSplitter(preTokenizerConfig.steps))
+        : createStepPreTokenizer(steps ?? []),
       ignoreMerges: ignoreMerges === true,
     });
     return { vocabulary, model, addBos: preTokenizerConfig?.addBos === true, addEos: false };
@@ -46,7 +57,9 @@ const partsByKind: Readonly<Record<string, (metadata: Metadata) => TokenizerPart
     const vocabulary = readVocabulary(metadata, { bosId: 1, eosId: 2, unknownId: 0 });
     // Some GGUF files have both merges and scores. Then the scores count.
     const usesScores = metadata.has('tokenizer.ggml.scores') || !metadata.has('tokenizer.ggml.merges');
-    const preTokenizer = readPreTokenizer(metadata) ?? createSpaceMarkingPreTokenizer(readFlag(metadata, 'add_space_prefix') ?? true);
+    const preTokenizer =
+      readPreTokenizer(metadata) ??
+      createSpaceMarkingPreTokenizer(readFlag(metadata, 'add_space_prefix') ?? true);
     const merges = usesScores ? undefined : readStrings(metadata, 'merges');
     return {
       vocabulary,
@@ -90,7 +103,11 @@ const partsByKind: Readonly<Record<string, (metadata: Metadata) => TokenizerPart
     const vocabulary = readVocabulary(metadata, { eosId: 1, unknownId: 2 });
     const spacePrefix = readFlag(metadata, 'add_space_prefix') ?? false;
     const collapsesSpaces = readFlag(metadata, 'remove_extra_whitespaces') ?? false;
-    const preTokenizer = readPreTokenizer(metadata) ?? (collapsesSpaces ? createSpaceCollapsingPreTokenizer(spacePrefix) : createSpaceMarkingPreTokenizer(spacePrefix));
+    const preTokenizer =
+      readPreTokenizer(metadata) ??
+      (collapsesSpaces
+        ? createSpaceCollapsingPreTokenizer(spacePrefix)
+        : createSpaceMarkingPreTokenizer(spacePrefix));
     const table = metadata.get('tokenizer.ggml.precompiled_charsmap');
     const charsMap = ArrayBuffer.isView(table)
       ? new CharacterMap(Uint8Array.from(table as Uint8Array))

@@ -23,7 +23,8 @@ const normalizerFactories: Readonly<Record<string, (step: TokenizerStep) => Norm
   Replace(step) {
     const { content } = step;
     const pattern = patternOf(step);
-    if (pattern === undefined || typeof content !== 'string') throw createUnsupportedStepError(stepKind, step);
+    if (pattern === undefined || typeof content !== 'string')
+      throw createUnsupportedStepError(stepKind, step);
     return createReplace(step, pattern, content);
   },
   Precompiled(step) {

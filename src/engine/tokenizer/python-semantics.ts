@@ -19,7 +19,14 @@ const functionNames = {
 };
 
 /** A value that the Jinja library passes to a function: list and object members are still wrapped. */
-type RuntimeValue = string | number | boolean | null | undefined | readonly WrappedValue[] | ReadonlyMap<string, WrappedValue>;
+type RuntimeValue =
+  | string
+  | number
+  | boolean
+  | null
+  | undefined
+  | readonly WrappedValue[]
+  | ReadonlyMap<string, WrappedValue>;
 interface WrappedValue {
   readonly type: string;
   readonly value: RuntimeValue;
@@ -89,7 +96,8 @@ function rewriteMembers(node: Node): void {
 function rewriteValue(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map(rewriteValue);
-  if (value instanceof Map) return new Map([...value].map(([key, item]) => [rewriteValue(key), rewriteValue(item)]));
+  if (value instanceof Map)
+    return new Map([...value].map(([key, item]) => [rewriteValue(key), rewriteValue(item)]));
   const node = value as Node;
   rewriteMembers(node);
   return rewriteRules[node.type]?.(node) ?? node;
@@ -126,7 +134,8 @@ const rewriteRules: Readonly<Record<string, (node: Node) => Node>> = {
   CallExpression(node) {
     const callee = node['callee'] as Node;
     const method = (callee['property'] as Node | undefined)?.['value'] as string;
-    if (callee.type !== 'MemberExpression' || callee['computed'] || !mappingMethods.includes(method)) return node;
+    if (callee.type !== 'MemberExpression' || callee['computed'] || !mappingMethods.includes(method))
+      return node;
     const filter = { ...node, callee: identifier(method) };
     return { type: 'FilterExpression', operand: callee['object'], filter };
   },

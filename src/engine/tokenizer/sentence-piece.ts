@@ -4,7 +4,7 @@ import { ByteFallback, pieceBytes, TokenBoundarySplitter } from './pieces.ts';
 import type { TextModel } from './text-model.ts';
 import type { Vocabulary } from './vocabulary.ts';
 import { WordCache } from './word-cache.ts';
-import type { PreTokenizer } from './words.ts';
+import type { PreTokenizer } from './pre-tokenizer.ts';
 
 /**
  * SentencePiece's BPE (`tokenizer.ggml.model` 'llama'): merges characters when the result is a token, the best score

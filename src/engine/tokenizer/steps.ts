@@ -1,5 +1,5 @@
 import { ModelFileError } from '../formats/model-file.ts';
-import { ExpressionError } from './expression.ts';
+import { ExpressionError } from './expression-parser.ts';
 
 /** An object of tokenizer.json with a `type`: a normalizer, a pre-tokenizer or a post-processor. */
 export interface TokenizerStep {

@@ -1,5 +1,5 @@
 import type { FillInTheMiddleTokens } from './fill-in-the-middle.ts';
-import { SpecialTokenMatcher } from './special-tokens.ts';
+import { SpecialTokenMatcher } from './special-token-matcher.ts';
 import type { TextModel } from './text-model.ts';
 import type { EncodeOptions, Tokenizer, TokenStream } from './types.ts';
 import { isSpecial, tokenType, type Vocabulary } from './vocabulary.ts';

@@ -3,7 +3,7 @@ import { ByteFallback, pieceBytes, TokenBoundarySplitter } from './pieces.ts';
 import type { TextModel } from './text-model.ts';
 import { tokenType, type Vocabulary } from './vocabulary.ts';
 import { WordCache } from './word-cache.ts';
-import type { PreTokenizer } from './words.ts';
+import type { PreTokenizer } from './pre-tokenizer.ts';
 
 /** How far the score of an unknown character is below the lowest token score. */
 const unknownPenalty = 10;

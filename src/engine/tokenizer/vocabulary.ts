@@ -1,7 +1,11 @@
 import { type Metadata, type MetadataArray, ModelFileError } from '../formats/model-file.ts';
 import { endTokenTexts, findEndTokens } from './end-tokens.ts';
-import { type FillInTheMiddleTokens, findFillInTheMiddleTokens, fillInTheMiddleTokenTexts } from './fill-in-the-middle.ts';
-import type { AddedTokenFlags } from './special-tokens.ts';
+import {
+  type FillInTheMiddleTokens,
+  findFillInTheMiddleTokens,
+  fillInTheMiddleTokenTexts,
+} from './fill-in-the-middle.ts';
+import type { AddedTokenFlags } from './special-token-matcher.ts';
 
 /** GGUF's numbers of `tokenizer.ggml.token_type`. */
 export const tokenType = {
@@ -138,7 +142,9 @@ export function readVocabulary(
     fim: findFillInTheMiddleTokens(ids, readTokenId),
     addedTokenFlags: {
       stripsLeft: new Set(readIds(metadata, 'strips_left')),
-      stripsRight: new Set(readIds(metadata, 'strips_right') ?? phi3RightStrippingTokens(metadata, ids, types)),
+      stripsRight: new Set(
+        readIds(metadata, 'strips_right') ?? phi3RightStrippingTokens(metadata, ids, types),
+      ),
       singleWords: new Set(readIds(metadata, 'single_words')),
     },
   };

@@ -82,7 +82,8 @@ export class WordPieceModel implements TextModel {
     let found: Role = characterRoles.letter;
     if (this.#options.dropsControlCharacters && droppedPattern.test(char)) found = characterRoles.dropped;
     else if (whitespacePattern.test(char)) found = characterRoles.space;
-    else if (punctuationPattern.test(char) || (this.#options.splitsHan && hanPattern.test(char))) found = characterRoles.isolated;
+    else if (punctuationPattern.test(char) || (this.#options.splitsHan && hanPattern.test(char)))
+      found = characterRoles.isolated;
     this.#roleCache[point] = found;
     return found;
   }

@@ -1,4 +1,4 @@
-import { ClassPattern } from './character-classes.ts';
+import { ClassPattern } from './class-pattern.ts';
 
 /** What happens to the matches of a split's expression. The names are those of tokenizer.json in snake case. */
 export type SplitBehavior =

@@ -70,7 +70,10 @@ export function createAuthenticator({
     return (await lookup).row;
   }
 
-  async function authenticateBy(header: (name: string) => string | undefined, isFresh: boolean): Promise<Caller> {
+  async function authenticateBy(
+    header: (name: string) => string | undefined,
+    isFresh: boolean,
+  ): Promise<Caller> {
     for (const secret of offeredKeys(header)) {
       const key = await findKey(secret, isFresh);
       // Expiry is checked for every request, also for cached keys.
@@ -98,7 +101,8 @@ function offeredKeys(header: (name: string) => string | undefined): string[] {
 /** Cache key of a hash. The full hash is then compared in constant time. */
 const cacheKeyOf = (hash: string): string => hash.slice(0, 16);
 
-const isEqualConstantTime = (a: string, b: string): boolean => timingSafeEqual(Buffer.from(a), Buffer.from(b));
+const isEqualConstantTime = (a: string, b: string): boolean =>
+  timingSafeEqual(Buffer.from(a), Buffer.from(b));
 
 const isUnexpired = ({ expiresAt }: KeyRow, now: Date): boolean =>
   expiresAt === undefined || Date.parse(expiresAt) > now.getTime();

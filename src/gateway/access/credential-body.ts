@@ -3,7 +3,7 @@ import { isRecord, type Json } from '../../util/json.ts';
 import type { Violation } from '../../http/error.ts';
 import type { ByokProvider } from '../config/types.ts';
 import { invalidRequest } from '../../wires/core/error.ts';
-import { AddressRefusedError, vetBaseUrl } from '../upstream/vetting.ts';
+import { AddressRefusedError, vetBaseUrl } from '../upstream/address-vetting.ts';
 
 /** A credential that a caller wants to store. */
 export interface CredentialInput {
@@ -97,7 +97,8 @@ function findKeyFault(key: unknown): string | undefined {
   if (key === '') return "is empty: the provider's key";
   if (key.length > maxKeyLength)
     return `has ${key.length} characters, more than the ${maxKeyLength} that a key may have`;
-  if (!keyPattern.test(key)) return 'contains spaces, line breaks or characters outside ASCII, which no key has';
+  if (!keyPattern.test(key))
+    return 'contains spaces, line breaks or characters outside ASCII, which no key has';
   return undefined;
 }
 

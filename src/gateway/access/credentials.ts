@@ -1,17 +1,17 @@
 import type { LRUCache } from 'lru-cache';
 import { didYouMean } from '../../words/nearest.ts';
-import { endpointPattern, endpointRule } from '../catalog/names.ts';
+import { endpointPattern, endpointRule } from '../catalog/model-names.ts';
 import type { ByokProvider } from '../config/types.ts';
 import { WireError, invalidRequest } from '../../wires/core/error.ts';
 import type { GatewayStore } from '../store/index.ts';
 import { parseCredentialBody, parseRegisteredEndpoint } from './credential-body.ts';
 import { EnvelopeError, type MasterKeys } from './envelope.ts';
 import { createExpiringCache } from './expiring-cache.ts';
-import { createRecord, decryptRecord } from './records.ts';
-import { type RotationResult, rotateMasterKey } from './rotate.ts';
+import { createRecord, decryptRecord } from './credential-records.ts';
+import { type RotationResult, rotateMasterKey } from './master-key-rotation.ts';
 import type { AccessTables, CredentialRow } from './tables.ts';
 import type { CredentialStore, ByokCredential } from './types.ts';
-import { type StatusProbe, verifyCredential } from './verification.ts';
+import { type StatusProbe, verifyCredential } from './credential-verification.ts';
 
 export interface CredentialsOptions {
   readonly store: GatewayStore;

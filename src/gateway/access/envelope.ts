@@ -32,7 +32,11 @@ const cipherName = 'aes-256-gcm';
 const [ivLength, tagLength, keyLength] = [12, 16, 32];
 
 /** Encrypts a secret with a new data key. @throws EnvelopeError when there is no master key */
-export function encryptSecret(masterKeys: MasterKeys, associatedData: AssociatedData, secret: string): Envelope {
+export function encryptSecret(
+  masterKeys: MasterKeys,
+  associatedData: AssociatedData,
+  secret: string,
+): Envelope {
   const dataKey = randomBytes(keyLength);
   try {
     const { iv, tag, encrypted } = encrypt(dataKey, secretAad(associatedData), Buffer.from(secret, 'utf8'));
@@ -49,7 +53,11 @@ export function encryptSecret(masterKeys: MasterKeys, associatedData: Associated
 }
 
 /** Decrypts a secret. @throws EnvelopeError */
-export function decryptSecret(masterKeys: MasterKeys, associatedData: AssociatedData, envelope: Envelope): string {
+export function decryptSecret(
+  masterKeys: MasterKeys,
+  associatedData: AssociatedData,
+  envelope: Envelope,
+): string {
   const dataKey = unwrapDataKey(masterKeys, associatedData, envelope);
   try {
     return openSecret(dataKey, associatedData, envelope);
@@ -71,7 +79,9 @@ export function rewrapDataKey(
   const dataKey = unwrapDataKey(masterKeys, associatedData, envelope);
   try {
     openSecret(dataKey, associatedData, envelope);
-    return envelope.kek_id === masterKeys[0]?.id ? undefined : wrapDataKey(masterKeys, associatedData, dataKey);
+    return envelope.kek_id === masterKeys[0]?.id
+      ? undefined
+      : wrapDataKey(masterKeys, associatedData, dataKey);
   } finally {
     dataKey.fill(0);
   }
@@ -114,7 +124,11 @@ function unwrapDataKey(
   return dataKey;
 }
 
-function openSecret(dataKey: Buffer, associatedData: AssociatedData, { iv, tag, ciphertext }: Envelope): string {
+function openSecret(
+  dataKey: Buffer,
+  associatedData: AssociatedData,
+  { iv, tag, ciphertext }: Envelope,
+): string {
   const [ivBytes, tagBytes] = [decodeBase64(iv, ivLength), decodeBase64(tag, tagLength)];
   const encrypted = Buffer.from(ciphertext, 'base64');
   const secret =
@@ -127,13 +141,16 @@ function openSecret(dataKey: Buffer, associatedData: AssociatedData, { iv, tag, 
 }
 
 /** The additional data is a JSON list, so that no two different lists have the same bytes. */
-const secretAad = (associatedData: AssociatedData): string => JSON.stringify(['secret', alg, ...associatedData]);
+const secretAad = (associatedData: AssociatedData): string =>
+  JSON.stringify(['secret', alg, ...associatedData]);
 const dataKeyAad = (associatedData: AssociatedData, kekId: string): string =>
   JSON.stringify(['key', alg, kekId, ...associatedData]);
 
 function encrypt(key: Buffer, aad: string, bytes: Buffer) {
   const iv = randomBytes(ivLength);
-  const encryptor = createCipheriv(cipherName, key, iv, { authTagLength: tagLength }).setAAD(Buffer.from(aad));
+  const encryptor = createCipheriv(cipherName, key, iv, { authTagLength: tagLength }).setAAD(
+    Buffer.from(aad),
+  );
   const encrypted = Buffer.concat([encryptor.update(bytes), encryptor.final()]);
   return { iv, tag: encryptor.getAuthTag(), encrypted };
 }

@@ -1,9 +1,12 @@
 import { type KeyLimits, limitError, createPermit } from './limits.ts';
-import { takeRequest, requestRateOf } from './pace.ts';
+import { takeRequest, requestRateOf } from './request-rate.ts';
 import type { Limiter } from './types.ts';
 
 /** A limiter in memory: each gateway process applies the limits on its own. */
-export function createMemoryLimiter(limits: KeyLimits, monotonicMs = (): number => performance.now()): Limiter {
+export function createMemoryLimiter(
+  limits: KeyLimits,
+  monotonicMs = (): number => performance.now(),
+): Limiter {
   const rate = requestRateOf(limits.requestsPerMinute);
   /** Ordered by last use. */
   const keys = new Map<string, { running: number; fullAt: number }>();

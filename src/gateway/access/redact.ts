@@ -34,7 +34,8 @@ export function createRedactor(...secrets: readonly (string | undefined)[]): Red
     const publicLength = publicPrefix.exec(encoding)?.[0].length ?? 0;
     for (let at = 0; at + length <= encoding.length; at++)
       // Pieces of the public prefix are skipped: they also occur in error codes.
-      if (publicLength === 0 || at + length >= publicLength + minSecretLength) pieceSet.add(encoding.slice(at, at + length));
+      if (publicLength === 0 || at + length >= publicLength + minSecretLength)
+        pieceSet.add(encoding.slice(at, at + length));
   }
   return (text) => {
     const ranges: Range[] = [];
@@ -78,7 +79,8 @@ function cutRanges(text: string, ranges: Range[]): string {
   let safe = '';
   let done = 0;
   for (const [from, to] of ranges) {
-    if (from >= done && !(from === done && safe.endsWith(replacement))) safe += text.slice(done, from) + replacement;
+    if (from >= done && !(from === done && safe.endsWith(replacement)))
+      safe += text.slice(done, from) + replacement;
     done = Math.max(done, to);
   }
   return safe + text.slice(done);

@@ -1,8 +1,8 @@
 import type { Connection } from '../../store/index.ts';
 import type { GatewayStore } from '../store/index.ts';
 import { type KeyLimits, limitError, createPermit, type LimitKind } from './limits.ts';
-import { takeRequest, isEmpty, type RequestRate, requestRateOf } from './pace.ts';
-import { createRateStatements } from './rate-rows.ts';
+import { takeRequest, isEmpty, type RequestRate, requestRateOf } from './request-rate.ts';
+import { createRateStatements } from './rate-statements.ts';
 import type { Caller, Limiter } from './types.ts';
 
 export interface SharedLimiterOptions {
@@ -82,7 +82,8 @@ export class SharedLimiter implements Limiter {
     const now = this.#nowMs();
     for (const [id, keyState] of this.#keys)
       if (keyState.running > 0) this.#changedKeys.add(id);
-      else if (!isEmpty(this.#rate, keyState.fullAt, now * 1000) && !this.#changedKeys.has(id)) this.#keys.delete(id);
+      else if (!isEmpty(this.#rate, keyState.fullAt, now * 1000) && !this.#changedKeys.has(id))
+        this.#keys.delete(id);
     await this.#flush();
     await this.#store
       .batch((connection) => this.#statements.deleteExpired(connection, [{ expires_at: BigInt(now) }]))
@@ -146,12 +147,12 @@ export class SharedLimiter implements Limiter {
     for (const id of [...changedKeys, ...requested.keys()]) running.set(id, this.#keys.get(id)?.running ?? 0);
 
     const decisions = await this.#store.batch(async (connection) => {
-      const decisions = await this.#decideAdmissions(connection, requested, running);
+      const admissions = await this.#decideAdmissions(connection, requested, running);
       await this.#writeRunning(
         connection,
-        [...running].map(([id, before]) => [id, before + (decisions.get(id)?.admitted ?? 0)]),
+        [...running].map(([id, before]) => [id, before + (admissions.get(id)?.admitted ?? 0)]),
       );
-      return decisions;
+      return admissions;
     });
 
     const admittedLeft = new Map([...decisions].map(([id, { admitted }]) => [id, admitted]));

@@ -78,4 +78,5 @@ export const toBalanceBody = ({
 const maxJsonNano = BigInt(Number.MAX_SAFE_INTEGER);
 
 /** Converts to a JSON number. Amounts above 2^53 - 1 nanodollars (nine million dollars) are shown as that limit. */
-export const nanodollarsToJson = (nano: Nano): number => Number(nano > maxJsonNano ? maxJsonNano : nano < -maxJsonNano ? -maxJsonNano : nano);
+export const nanodollarsToJson = (nano: Nano): number =>
+  Number(nano > maxJsonNano ? maxJsonNano : nano < -maxJsonNano ? -maxJsonNano : nano);

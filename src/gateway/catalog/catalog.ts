@@ -3,8 +3,8 @@ import type { GatewayConfig } from '../config/types.ts';
 import { WireError, invalidRequest } from '../../wires/core/error.ts';
 import type { KeyRow } from '../ledger/types.ts';
 import { nearestWord } from '../../words/nearest.ts';
-import { cloudDeploymentModel, endpointModel, deploymentPattern } from './callers-own.ts';
-import { cloudProviderId, parseEndpointModel, parseNamespacedName, residentAlias } from './names.ts';
+import { cloudDeploymentModel, endpointModel, deploymentPattern } from './byok-models.ts';
+import { cloudProviderId, parseEndpointModel, parseNamespacedName, residentAlias } from './model-names.ts';
 import type { Candidate, Model } from './types.ts';
 
 /** Looks up the caller's own credential for a provider or an endpoint `kind:slug`. */
@@ -74,7 +74,11 @@ export class Catalog {
     const found = await this.#find(requested, options);
     if (!found) throw await this.#notFound(requested, options);
     const { model, isAlias } = found;
-    const chain = [found, ...(await this.#requestFallbacks(options)), ...(await this.#configuredFallbacks(model, options))];
+    const chain = [
+      found,
+      ...(await this.#requestFallbacks(options)),
+      ...(await this.#configuredFallbacks(model, options)),
+    ];
     const candidates = chain.filter(
       (one, place) => chain.findIndex((other) => other.model.id === one.model.id) === place,
     );
@@ -114,7 +118,10 @@ export class Catalog {
   }
 
   /** The caller's own credential if there is one. The operator's is then not used, so that the caller is not charged. */
-  async #credential(model: Model, { findCredential }: CatalogScope): Promise<Candidate['credential'] | undefined> {
+  async #credential(
+    model: Model,
+    { findCredential }: CatalogScope,
+  ): Promise<Candidate['credential'] | undefined> {
     const { id, access, apiKey } = model.provider;
     const found = this.#config.byok.some((one) => one.id === id) ? await findCredential(id) : undefined;
     if (found) return { kind: 'byok', provider: id, apiKey: found.apiKey, ...baseUrlField(found.baseUrl) };
@@ -122,7 +129,10 @@ export class Catalog {
   }
 
   /** Finds a deployment of the caller's cloud resource, or a model of an endpoint registered for the account. */
-  async #findByokModel(name: string, { findCredential }: CatalogScope): Promise<Omit<ResolvedModel, 'isAlias'> | undefined> {
+  async #findByokModel(
+    name: string,
+    { findCredential }: CatalogScope,
+  ): Promise<Omit<ResolvedModel, 'isAlias'> | undefined> {
     const parsed = parseEndpointModel(name);
     if (parsed) {
       const endpoint = await findCredential(parsed.endpoint);

@@ -6,11 +6,11 @@ import type { Cost, Usage } from '../../wires/core/types.ts';
 const picoPerNano = 1000n;
 
 /** Upper limit of reported tokens, above any real request. Larger reports are cut to it. */
-const maxTokens = 1e9;
+const maxReportedTokens = 1e9;
 
 /** Billed tokens. Reports that are negative or not a number count as 0. */
 const billedTokens = (tokens: number): bigint =>
-  Number.isFinite(tokens) && tokens > 0 ? BigInt(Math.ceil(Math.min(tokens, maxTokens))) : 0n;
+  Number.isFinite(tokens) && tokens > 0 ? BigInt(Math.ceil(Math.min(tokens, maxReportedTokens))) : 0n;
 
 const ceilToNanodollars = (pico: bigint): bigint => (pico + picoPerNano - 1n) / picoPerNano;
 
@@ -70,7 +70,10 @@ const maxTokensPerImage = 49_152;
  * Upper limit of the input tokens of a request. A byte-level tokenizer makes at most one token per byte. Files are
  * compressed, so only the context window limits them. In a list of prompts each has a window of its own.
  */
-export function maxInputTokens({ contextWindow, family }: Omit<PricedModel, 'price'>, facts: CostFacts): bigint {
+export function maxInputTokens(
+  { contextWindow, family }: Omit<PricedModel, 'price'>,
+  facts: CostFacts,
+): bigint {
   const windows = billedTokens(contextWindow) * BigInt(Math.max(1, facts.answers));
   if (facts.fileBytes > 0) return windows;
   const text = facts.textBytes + tokensPerPart * facts.parts + tokensPerRequest;
@@ -83,7 +86,15 @@ export function maxInputTokens({ contextWindow, family }: Omit<PricedModel, 'pri
  * length.
  * @param maxTokens output limit of one answer
  */
-export function maxCost({ model, facts, maxTokens }: { model: PricedModel; facts: CostFacts; maxTokens: number }): bigint {
+export function maxCost({
+  model,
+  facts,
+  maxTokens,
+}: {
+  model: PricedModel;
+  facts: CostFacts;
+  maxTokens: number;
+}): bigint {
   const { price } = model;
   const input = maxInputTokens(model, facts);
   const rates = [price];

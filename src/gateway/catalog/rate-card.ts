@@ -47,12 +47,17 @@ export function formatUsdPerMtok(pico: bigint): string {
 /** Converts a rate card that `parsePicodollars` has accepted. @throws RangeError for a malformed price */
 export function priceOf(card: RateCard): { readonly price: Price; readonly pricing: Pricing } {
   const rates = parseRates(card);
-  const longContext = card.long_context && { over: card.long_context.over, rates: parseRates(card.long_context) };
+  const longContext = card.long_context && {
+    over: card.long_context.over,
+    rates: parseRates(card.long_context),
+  };
   const identity = `sha256:${createHash('sha256')
     .update(
       canonicalJson({
         ...toDecimalRates(rates),
-        ...(longContext && { long_context: { over: longContext.over, ...toDecimalRates(longContext.rates) } }),
+        ...(longContext && {
+          long_context: { over: longContext.over, ...toDecimalRates(longContext.rates) },
+        }),
       }),
     )
     .digest('hex')}`;
@@ -60,7 +65,9 @@ export function priceOf(card: RateCard): { readonly price: Price; readonly prici
   return {
     price: {
       ...rates,
-      ...(longContext && { longContext: { over: longContext.over, price: { ...longContext.rates, identity } } }),
+      ...(longContext && {
+        longContext: { over: longContext.over, price: { ...longContext.rates, identity } },
+      }),
       identity,
     },
     pricing,

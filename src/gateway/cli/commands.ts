@@ -144,7 +144,8 @@ function unknownCommand(words: readonly string[]): string {
   if (words.length === 0) return `there is no command; the commands are: ${commandNames.join(', ')}`;
   const [noun = ''] = words;
   const subcommands = commandNames.filter((name) => name.startsWith(`${noun} `));
-  if (subcommands.length > 0 && words.length === 1) return `'${noun}' needs a subcommand: ${subcommands.join(', ')}`;
+  if (subcommands.length > 0 && words.length === 1)
+    return `'${noun}' needs a subcommand: ${subcommands.join(', ')}`;
   const typed = words.slice(0, 2).join(' ');
   const suggestion = didYouMean(typed, commandNames, (name) => `'${name}'`);
   return `unknown command '${typed}'${suggestion || didYouMean(noun, commandNames, (name) => `'${name}'`)}; the commands are: ${commandNames.join(', ')}`;

@@ -62,7 +62,11 @@ export const flags = {
     read: parseDatabase,
   },
   host: { value: 'ADDRESS', help: 'address to listen on (default 127.0.0.1)', read: parseHost },
-  port: { value: 'N', help: 'port to listen on; 0 picks a free port (default 8090)', read: parseIntegerBetween(0, 65_535) },
+  port: {
+    value: 'N',
+    help: 'port to listen on; 0 picks a free port (default 8090)',
+    read: parseIntegerBetween(0, 65_535),
+  },
   'grace-secs': {
     value: 'N',
     help: 'after SIGTERM, SIGINT or SIGHUP, seconds that running requests get before they are aborted and settled (default 30)',
@@ -85,7 +89,11 @@ export const flags = {
     help: 'base URL of the endpoint, with its version: http://10.0.0.5:8000/v1',
     read: parseText,
   },
-  'api-key-file': { value: 'FILE', help: "file with the endpoint's API key, if it needs one", read: parseText },
+  'api-key-file': {
+    value: 'FILE',
+    help: "file with the endpoint's API key, if it needs one",
+    read: parseText,
+  },
 } as const satisfies Readonly<Record<string, Flag<unknown>>>;
 
 export type FlagName = keyof typeof flags;

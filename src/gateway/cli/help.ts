@@ -26,7 +26,9 @@ const overviewHelp = (version: string): string[] => [
   `Usage: ${program} COMMAND [options]`,
   '',
   'Commands:',
-  ...formatTable(commandNames.map((name) => [[name, ...commandRowOf(name).words].join(' '), commandRowOf(name).help])),
+  ...formatTable(
+    commandNames.map((name) => [[name, ...commandRowOf(name).words].join(' '), commandRowOf(name).help]),
+  ),
   '',
   'Options of every command:',
   ...formatTable(commonRows),

@@ -1,15 +1,15 @@
 import { printable } from '../../terminal/printable.ts';
 import { UsageError } from '../../config/usage.ts';
 import { errorMessage } from '../../util/error-message.ts';
-import { createAccount, creditAccount, listAccounts } from './accounts.ts';
-import { auditLedger, rotateSecrets } from './books.ts';
-import { checkCatalog } from './catalog-check.ts';
+import { createAccount, creditAccount, listAccounts } from './account-commands.ts';
+import { auditLedger, rotateSecrets } from './ledger-commands.ts';
+import { checkCatalog } from './catalog-commands.ts';
 import { type CommandName, parseGatewayArgs } from './commands.ts';
-import { addEndpoint, listEndpoints, removeEndpoint } from './endpoints.ts';
+import { addEndpoint, listEndpoints, removeEndpoint } from './endpoint-commands.ts';
 import { gatewayHelp } from './help.ts';
-import { createKey, listKeys, revokeKey } from './keys.ts';
-import { serve } from './serve.ts';
-import type { CommandContext } from './session.ts';
+import { createKey, listKeys, revokeKey } from './key-commands.ts';
+import { serve } from './serve-command.ts';
+import type { CommandContext } from './command-context.ts';
 import type { CliEnvironment } from './types.ts';
 
 const commandHandlers: Readonly<Record<CommandName, (session: CommandContext) => Promise<void>>> = {

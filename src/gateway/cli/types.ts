@@ -1,6 +1,6 @@
 import type { Terminal } from '../../cli/progress.ts';
 import type { SignalSource } from '../../terminal/stop-signals.ts';
-import type { RotationResult } from '../access/rotate.ts';
+import type { RotationResult } from '../access/master-key-rotation.ts';
 import type { CredentialStore } from '../access/types.ts';
 import type { GatewayConfig } from '../config/types.ts';
 import type { Ledger } from '../ledger/types.ts';

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { isPrivate } from '../../addresses/ranges.ts';
+import { isPrivate } from '../../addresses/address-ranges.ts';
 import { formatUsdPerMtok } from '../catalog/rate-card.ts';
 import type { Model } from '../catalog/types.ts';
 import { supportedEfforts } from '../../wires/chat/dialect.ts';

@@ -3,7 +3,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { KeyPath } from '../../config/toml-lines.ts';
 import type { GatewayConfig } from './types.ts';
-import type { ConfigFaults } from './faults.ts';
+import type { ConfigFaults } from './config-faults.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

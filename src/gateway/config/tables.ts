@@ -2,7 +2,7 @@ import type { KeyPath } from '../../config/toml-lines.ts';
 import { formatValue } from '../../config/usage.ts';
 import { isRecord, type Json } from '../../util/json.ts';
 import { didYouMean } from '../../words/nearest.ts';
-import type { ConfigFaults } from './faults.ts';
+import type { ConfigFaults } from './config-faults.ts';
 import {
   aliasSchemas,
   type ByokTable,
@@ -14,7 +14,7 @@ import {
   type SecretsTable,
   tableSchemas,
   topLevelSchemas,
-} from './shapes.ts';
+} from './schemas.ts';
 
 /** A valid part of the file and its path. */
 export interface Entry<T> {
@@ -54,9 +54,12 @@ export function parseTables(raw: Readonly<Record<string, unknown>>, faults: Conf
     (Array.isArray(raw[name]) ? raw[name] : []).flatMap((row: unknown) =>
       isTable(row) && typeof row['id'] === 'string' ? [row['id']] : [],
     );
-  const topLevel = (name: keyof typeof topLevelSchemas) => faults.parse(topLevelSchemas[name], raw[name], [name]);
+  const topLevel = (name: keyof typeof topLevelSchemas) =>
+    faults.parse(topLevelSchemas[name], raw[name], [name]);
   const secrets =
-    raw['secrets'] === undefined ? undefined : faults.parse(tableSchemas.secrets, raw['secrets'], ['secrets']);
+    raw['secrets'] === undefined
+      ? undefined
+      : faults.parse(tableSchemas.secrets, raw['secrets'], ['secrets']);
 
   return {
     database: topLevel('database'),
@@ -75,22 +78,35 @@ export function parseTables(raw: Readonly<Record<string, unknown>>, faults: Conf
       return id === undefined || parsed === undefined ? [] : [{ path, value: { ...parsed, id } }];
     }),
     secrets: secrets && { path: ['secrets'], value: secrets },
-    limits: faults.parse(tableSchemas.limits, raw['limits'] ?? {}, ['limits']) ?? tableSchemas.limits.parse({}),
+    limits:
+      faults.parse(tableSchemas.limits, raw['limits'] ?? {}, ['limits']) ?? tableSchemas.limits.parse({}),
     declaredIds: { providers: declaredIds('providers'), models: declaredIds('models') },
   };
 }
 
-function tableRows(raw: Readonly<Record<string, unknown>>, name: string, faults: ConfigFaults): Entry<unknown>[] {
+function tableRows(
+  raw: Readonly<Record<string, unknown>>,
+  name: string,
+  faults: ConfigFaults,
+): Entry<unknown>[] {
   const value = raw[name] ?? [];
   if (Array.isArray(value)) return value.map((row: unknown, index) => ({ path: [name, index], value: row }));
   faults.add([name], `expected tables [[${name}]], with two brackets, got ${formatValue(value)}`);
   return [];
 }
 
-function tableMembers(raw: Readonly<Record<string, unknown>>, name: 'aliases' | 'byok', faults: ConfigFaults) {
+function tableMembers(
+  raw: Readonly<Record<string, unknown>>,
+  name: 'aliases' | 'byok',
+  faults: ConfigFaults,
+) {
   const value = raw[name] ?? {};
   if (isTable(value))
-    return Object.entries(value).map(([member, memberValue]) => ({ path: [name, member], name: member, value: memberValue }));
+    return Object.entries(value).map(([member, memberValue]) => ({
+      path: [name, member],
+      name: member,
+      value: memberValue,
+    }));
   const expected =
     name === 'aliases' ? 'a table [aliases] of names and ids of models' : 'tables [byok.PROVIDER]';
   faults.add([name], `expected ${expected}, got ${formatValue(value)}`);

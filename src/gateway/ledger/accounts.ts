@@ -49,12 +49,20 @@ export class Accounts {
         .executeTakeFirst();
       if (known?.id === id) return accountRow(known);
       if (known)
-        throw new LedgerError('account_exists', `The account ${known.id} already has the name "${cleanName}".`);
+        throw new LedgerError(
+          'account_exists',
+          `The account ${known.id} already has the name "${cleanName}".`,
+        );
       const sums = { balance: credit + included, held: 0n, allowance: included, included };
       const row = { id, kind: 'user', name: cleanName, ...sums, created_at: this.#store.time() };
       await tx.insertInto('gateway_accounts').values(row).execute();
       await this.#postCredit(tx, { reference: creditReference, kind: 'credit', account: id, amount: credit });
-      await this.#postCredit(tx, { reference: includeReference, kind: 'include', account: id, amount: included });
+      await this.#postCredit(tx, {
+        reference: includeReference,
+        kind: 'include',
+        account: id,
+        amount: included,
+      });
       return accountRow(row);
     });
   }
@@ -84,7 +92,13 @@ export class Accounts {
             `Account ${id} has ${balance - held} nanodollars free; ${-amount} cannot be taken from it.`,
           );
         }
-        await this.#postCredit(tx, { reference, kind: 'credit', account: id, amount, ...(note ? { note } : {}) });
+        await this.#postCredit(tx, {
+          reference,
+          kind: 'credit',
+          account: id,
+          amount,
+          ...(note ? { note } : {}),
+        });
       }
       return accountRow(await this.#findAccount(tx, id));
     });
@@ -156,7 +170,8 @@ export class Accounts {
   async keys(account?: string): Promise<KeyRow[]> {
     return await this.#store.read(async (db) => {
       let query = db.selectFrom('gateway_keys').selectAll().orderBy('created_at').orderBy('id');
-      if (account !== undefined) query = query.where('account_id', '=', (await this.#findAccount(db, account)).id);
+      if (account !== undefined)
+        query = query.where('account_id', '=', (await this.#findAccount(db, account)).id);
       return (await query.execute()).map(keyRow);
     });
   }

@@ -26,7 +26,8 @@ const checks: readonly AuditCheck[] = [
     query: `select entry.kind || ' ' || entry.reference, entry.amount, 0 from gateway_entries as entry
       left join gateway_transactions as made on made.reference = entry.reference and made.kind = entry.kind
       where made.reference is null`,
-    describe: (subject, actual) => `An entry of ${actual} belongs to transaction ${subject}, which does not exist.`,
+    describe: (subject, actual) =>
+      `An entry of ${actual} belongs to transaction ${subject}, which does not exist.`,
   },
   {
     query: `select made.kind || ' ' || made.reference, count(entry.amount), 2
@@ -66,7 +67,8 @@ const checks: readonly AuditCheck[] = [
           left join (select ${column} as id, ${total('amount')} as amount from gateway_holds group by ${column}) as open
             on open.id = owner.id
           where owner.held <> coalesce(open.amount, 0)`,
-        describe: (subject, actual, expectedValue) => `${noun} ${subject} holds ${actual}; its open holds add up to ${expectedValue}.`,
+        describe: (subject, actual, expectedValue) =>
+          `${noun} ${subject} holds ${actual}; its open holds add up to ${expectedValue}.`,
       },
       {
         query: `select hold.request_id, hold.amount, 0 from gateway_holds as hold
@@ -84,14 +86,16 @@ const checks: readonly AuditCheck[] = [
   {
     query: `select id, spent + held, coalesce(cap, 0) from gateway_keys
       where spent < 0 or held < 0 or spent + held > cap`,
-    describe: (subject, actual, expectedValue) => `Key ${subject} has spent or held ${actual}; its cap is ${expectedValue}.`,
+    describe: (subject, actual, expectedValue) =>
+      `Key ${subject} has spent or held ${actual}; its cap is ${expectedValue}.`,
   },
   {
     query: `select api_key.id, api_key.spent, coalesce(paid.amount, 0) from gateway_keys as api_key
       left join (select key_id, ${total('charged')} as amount from gateway_requests group by key_id) as paid
         on paid.key_id = api_key.id
       where api_key.spent <> coalesce(paid.amount, 0)`,
-    describe: (subject, actual, expectedValue) => `Key ${subject} has spent ${actual}; its requests were charged ${expectedValue}.`,
+    describe: (subject, actual, expectedValue) =>
+      `Key ${subject} has spent ${actual}; its requests were charged ${expectedValue}.`,
   },
   {
     query: `select hold.request_id, hold.amount, 0 from gateway_holds as hold
@@ -108,14 +112,16 @@ const checks: readonly AuditCheck[] = [
         left join gateway_entries as entry
           on entry.reference = request.id and entry.kind = 'settle' and entry.account_id = ${account}
         where ${sum} <> ${sign}coalesce(entry.amount, 0)`,
-      describe: (subject, actual, expectedValue) => `Request ${subject} ${name} ${actual}; the ledger has ${expectedValue}.`,
+      describe: (subject, actual, expectedValue) =>
+        `Request ${subject} ${name} ${actual}; the ledger has ${expectedValue}.`,
     }),
   ),
   {
     query: `select id, cost, cost_fresh + cost_cache_write + cost_cache_read + cost_output from gateway_requests
       where cost <> cost_fresh + cost_cache_write + cost_cache_read + cost_output
         or cost <> charged + overrun or charged > amount`,
-    describe: (subject, actual, expectedValue) => `Request ${subject} cost ${actual}; its components add up to ${expectedValue}.`,
+    describe: (subject, actual, expectedValue) =>
+      `Request ${subject} cost ${actual}; its components add up to ${expectedValue}.`,
   },
   {
     query: `select made.reference, 1, 0 from gateway_transactions as made

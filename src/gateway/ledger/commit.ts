@@ -1,8 +1,15 @@
 import type { Connection, Database } from '../../store/index.ts';
 import { insertInto, type Statements, statementsOf } from '../store/index.ts';
 import type { OperationOutcome } from './batcher.ts';
-import { type AccountSums, LedgerBatch, type RowChanges, type ClaimRow, type KeySums, type LockedRows } from './book.ts';
-import { heartbeatStatement, type ownReplica } from './heart.ts';
+import {
+  type AccountSums,
+  LedgerBatch,
+  type RowChanges,
+  type ClaimRow,
+  type KeySums,
+  type LockedRows,
+} from './ledger-batch.ts';
+import { heartbeatStatement, type ownReplica } from './heartbeat.ts';
 import type { HoldRow, Operation, OperationResult } from './operations.ts';
 
 const value = { value: 'text' } as const;
@@ -118,7 +125,11 @@ export function createCommitter(kind: Database['kind']) {
 
 type CommitStatements = ReturnType<typeof prepareStatements>;
 
-async function readLockedRows(statements: CommitStatements, connection: Connection, operations: readonly Operation[]): Promise<LockedRows> {
+async function readLockedRows(
+  statements: CommitStatements,
+  connection: Connection,
+  operations: readonly Operation[],
+): Promise<LockedRows> {
   const requests = new Set<string>();
   const holds = new Map<string, HoldRow>();
   const claims: { account_id: string; key: string }[] = [];
@@ -136,7 +147,10 @@ async function readLockedRows(statements: CommitStatements, connection: Connecti
   const payers = [...holds.values()];
   // Accounts are locked first, and always in the order of their ids, which prevents deadlocks. Every change of a hold or
   // of a key's sums locks the account, so what is read after this stays valid until the commit.
-  const accounts = await statements.accounts(connection, toValueRows(payers.map(({ account_id }) => account_id)));
+  const accounts = await statements.accounts(
+    connection,
+    toValueRows(payers.map(({ account_id }) => account_id)),
+  );
   const states = (await statements.requests(connection, toValueRows(requests))).rows;
   return {
     accounts: accounts.rows,
@@ -153,7 +167,11 @@ function requestOf(operation: Exclude<Operation, { kind: 'beat' }>): string {
   return operation.kind === 'note' ? operation.request.id : operation.hold.request_id;
 }
 
-async function writeChanges(statements: CommitStatements, connection: Connection, changes: RowChanges): Promise<void> {
+async function writeChanges(
+  statements: CommitStatements,
+  connection: Connection,
+  changes: RowChanges,
+): Promise<void> {
   const { claims, claimEnds, closed, ...rest } = changes;
   const given = { ...rest, closed: closed.map((id) => ({ value: id })) };
   const changed = await statements.save(connection, given);

@@ -4,10 +4,10 @@ import { type GatewayStore, toStorableText } from '../store/index.ts';
 import { Accounts } from './accounts.ts';
 import { audit } from './audit.ts';
 import { Batcher, type OperationOutcome } from './batcher.ts';
-import { claimStatusOf, claimTtlMs, isExpired } from './book.ts';
+import { claimStatusOf, claimTtlMs, isExpired } from './ledger-batch.ts';
 import { createCommitter } from './commit.ts';
 import { LedgerError } from './errors.ts';
-import { deleteStaleReplicas, findOrphanedHolds, ownReplica } from './heart.ts';
+import { deleteStaleReplicas, findOrphanedHolds, ownReplica } from './heartbeat.ts';
 import {
   claimOutcomeFor,
   toRequestEndRow,
@@ -112,7 +112,8 @@ class StoredLedger implements Ledger {
         hold,
         bodyHash: idempotency?.bodyHash,
       })) as ReserveResult;
-      if (reserved.outcome === 'reserved' && !this.#ownHolds.has(requestId)) this.#ownHolds.set(requestId, hold);
+      if (reserved.outcome === 'reserved' && !this.#ownHolds.has(requestId))
+        this.#ownHolds.set(requestId, hold);
       return reserved;
     } catch (error) {
       // The request is refused; if the hold was written after all, it is removed later.
@@ -204,7 +205,11 @@ class StoredLedger implements Ledger {
     }
   }
 
-  async #finish(requestId: string, end: FinishOperation['end'], claim: FinishOperation['claim']): Promise<SettleResult> {
+  async #finish(
+    requestId: string,
+    end: FinishOperation['end'],
+    claim: FinishOperation['claim'],
+  ): Promise<SettleResult> {
     const known = this.#ownHolds.get(requestId) ?? this.#unsettled.get(requestId)?.hold;
     const hold = known ?? (await this.#findHold(requestId));
     const operation: FinishOperation = { kind: 'finish', requestId, hold, end, claim };
@@ -245,9 +250,12 @@ class StoredLedger implements Ledger {
     );
   }
 
-  async #commitWithRetry(operations: readonly Operation[]): Promise<readonly OperationOutcome<OperationResult>[]> {
+  async #commitWithRetry(
+    operations: readonly Operation[],
+  ): Promise<readonly OperationOutcome<OperationResult>[]> {
     const isHeartbeatDue =
-      Date.now() - this.#lastHeartbeatAt > 2 * this.#heartbeatMs || operations.some(({ kind }) => kind === 'beat');
+      Date.now() - this.#lastHeartbeatAt > 2 * this.#heartbeatMs ||
+      operations.some(({ kind }) => kind === 'beat');
     const replica = isHeartbeatDue ? ownReplica(this.#store.replicaId) : undefined;
     let unsureError: unknown;
     for (let attempt = 0; ; attempt++) {

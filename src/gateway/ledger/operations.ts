@@ -90,7 +90,10 @@ export function toRequestEndRow(
   const { fresh, cache_write, cache_read, output } = cost.components;
   const components = [fresh, cache_write, cache_read, output];
   if (components.reduce((sum, part) => sum + part, 0n) !== cost.total || components.some((part) => part < 0n))
-    throw invalid(requestId, `the components of its cost (${components.join(', ')}) must add up to ${cost.total}`);
+    throw invalid(
+      requestId,
+      `the components of its cost (${components.join(', ')}) must add up to ${cost.total}`,
+    );
   if (cost.total > maxMoney)
     throw invalid(requestId, `its cost must be at most ${maxMoney} nanodollars, got ${cost.total}`);
   return {
@@ -128,7 +131,8 @@ export function toRequestEndRow(
  * answer is stored.
  */
 export function claimOutcomeFor(answer: Settlement['answer'], charged: boolean): ClaimOutcome {
-  if (answer && answer.body.length <= maxAnswerChars) return { state: 'done', answer: JSON.stringify(answer) };
+  if (answer && answer.body.length <= maxAnswerChars)
+    return { state: 'done', answer: JSON.stringify(answer) };
   return { state: answer || charged ? 'gone' : 'free' };
 }
 

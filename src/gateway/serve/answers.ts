@@ -15,7 +15,11 @@ export const jsonAnswer = (
   body: string,
   extraHeaders: Readonly<Record<string, string>> = {},
 ): OutgoingResponse<string> =>
-  new OutgoingResponse(status, { 'content-type': jsonMediaType, ...noSniffHeaders, ...receiptHeaders(receipt), ...extraHeaders }, body);
+  new OutgoingResponse(
+    status,
+    { 'content-type': jsonMediaType, ...noSniffHeaders, ...receiptHeaders(receipt), ...extraHeaders },
+    body,
+  );
 
 export const streamHeaders = (receipt: Receipt): Record<string, string> => ({
   'content-type': 'text/event-stream; charset=utf-8',
@@ -36,7 +40,11 @@ export const openaiErrorBody: ErrorBody = (error) => ({ error: errorObject(error
 export const errorBodyForPath = (path: string): ErrorBody =>
   /^\/v1\/messages(?:\/|$)/.test(path) ? writeErrorBody : openaiErrorBody;
 
-export function errorAnswer(receipt: Receipt, error: WireError, errorBody: ErrorBody): OutgoingResponse<string> {
+export function errorAnswer(
+  receipt: Receipt,
+  error: WireError,
+  errorBody: ErrorBody,
+): OutgoingResponse<string> {
   // A stream that failed before its first frame: its error answer states a cost, as every buffered answer does.
   receipt.cost ??= zeroCost;
   return jsonAnswer(receipt, error.status, JSON.stringify(errorBody(error, receipt.requestId)), {

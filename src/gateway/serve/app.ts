@@ -5,13 +5,13 @@ import { type NodeBindings, openExchange } from '../../http/exchange.ts';
 import { mount } from '../../http/router.ts';
 import { WireError } from '../../wires/core/error.ts';
 import { errorAnswer, errorBodyForPath, openaiErrorBody } from './answers.ts';
-import type { IncomingRequest } from './asked.ts';
+import type { IncomingRequest } from './incoming-request.ts';
 import { stoppingError } from './in-flight.ts';
-import type { GatewayServices } from './parts.ts';
+import type { GatewayServices } from './services.ts';
 import { newReceipt } from './receipt.ts';
 import { gatewayRoutes } from './routes.ts';
-import { spanResultOf, spanResultOfStatus, clientGoneResult, startSpan } from './told.ts';
-import { internalError } from './work.ts';
+import { spanResultOf, spanResultOfStatus, clientGoneResult, startSpan } from './span.ts';
+import { internalError } from './request-context.ts';
 
 /** Creates the gateway's Hono app. @param basePath path prefix when the app is mounted in a host */
 export function createGatewayApp(services: GatewayServices, basePath = ''): Hono<NodeBindings> {
@@ -28,16 +28,28 @@ export function createGatewayApp(services: GatewayServices, basePath = ''): Hono
       const { requestId } = receipt;
       const exchange = openExchange(context, requestId);
       const span = priced && startSpan(services.tracer, priced, requestId, exchange.header('traceparent'));
-      const incoming: IncomingRequest = { ...exchange, receipt, arrivedAt: performance.now(), route: path, span };
+      const incoming: IncomingRequest = {
+        ...exchange,
+        receipt,
+        arrivedAt: performance.now(),
+        route: path,
+        span,
+      };
       const { disconnectSignal, outgoing } = exchange;
-      const delivery = { outgoing, disconnectSignal, onFault: (error: unknown) => services.onFault(requestId, error) };
+      const delivery = {
+        outgoing,
+        disconnectSignal,
+        onFault: (error: unknown) => services.onFault(requestId, error),
+      };
       try {
         if (services.inFlight.isStopping) throw stoppingError();
         const pending = answer(incoming, context.req.param());
         services.inFlight.add(pending, () => closeIncompleteUpload(incoming));
         const result = await pending;
         if (typeof result.body === 'string')
-          span?.end(disconnectSignal.aborted ? clientGoneResult(result.status) : spanResultOfStatus(result.status));
+          span?.end(
+            disconnectSignal.aborted ? clientGoneResult(result.status) : spanResultOfStatus(result.status),
+          );
         return deliver(result, delivery);
       } catch (error) {
         // Nobody receives this status: the connection is closed.

@@ -10,23 +10,27 @@ import type {
   Translation,
 } from '../../wires/core/wire.ts';
 import { OutgoingResponse } from '../../http/deliver.ts';
-import type { IncomingRequest } from './asked.ts';
-import { answerBuffered } from './buffered.ts';
-import { admitRequest } from './enter.ts';
-import type { GatewayServices } from './parts.ts';
+import type { IncomingRequest } from './incoming-request.ts';
+import { answerBuffered } from './buffered-answer.ts';
+import { admitRequest } from './admission.ts';
+import type { GatewayServices } from './services.ts';
 import type { JsonObjectBody } from './request-body.ts';
 import { AnswerTally, toUpstreamFailure } from './relay.ts';
-import { answerStreamed } from './streamed.ts';
-import { recordRequest, recordAnswer } from './told.ts';
+import { answerStreamed } from './streamed-answer.ts';
+import { recordRequest, recordAnswer } from './span.ts';
 import { type BackendAnswer, collectEvents } from '../../wires/core/backend.ts';
 import type { UpstreamReply } from '../upstream/types.ts';
 import type { AnswerEvent } from '../../wires/core/answer.ts';
-import { checkContextWindow } from './window.ts';
-import { rejectUnpricedFeatures } from './unpriced.ts';
-import type { RequestContext } from './work.ts';
+import { checkContextWindow } from './context-window.ts';
+import { rejectUnpricedFeatures } from './unpriced-features.ts';
+import type { RequestContext } from './request-context.ts';
 
 /** Answers a completion on any wire. @throws WireError @throws ClientGone */
-export async function answerCompletion(services: GatewayServices, wire: ClientWire, incoming: IncomingRequest): Promise<OutgoingResponse> {
+export async function answerCompletion(
+  services: GatewayServices,
+  wire: ClientWire,
+  incoming: IncomingRequest,
+): Promise<OutgoingResponse> {
   const admitted = await admitRequest(services, incoming, {
     wire: wire.name,
     facts: ({ value, text }) => wire.facts(value, text),
@@ -45,7 +49,12 @@ export async function answerCompletion(services: GatewayServices, wire: ClientWi
   const translationFor = ({ model }: Candidate): Translation => translationOf(wire, model.provider.wire);
   const created = Math.floor(Date.now() / 1000);
   const { requestId } = incoming.receipt;
-  const answerMetadata = ({ model }: Candidate): AnswerMetadata => ({ requestId, model: model.id, created, request });
+  const answerMetadata = ({ model }: Candidate): AnswerMetadata => ({
+    requestId,
+    model: model.id,
+    created,
+    request,
+  });
   const { stream } = facts;
   const context: RequestContext = {
     services,
@@ -135,7 +144,10 @@ function checkModel(wire: ClientWire, { model }: Candidate, facts: RequestFacts)
  * The request members that must fit the context window, each with its prompts: every prompt has a window of its own.
  * Empty when the provider may shorten the conversation.
  */
-function promptMembers({ name }: ClientWire, body: JsonObjectBody['value']): Record<string, readonly unknown[]> {
+function promptMembers(
+  { name }: ClientWire,
+  body: JsonObjectBody['value'],
+): Record<string, readonly unknown[]> {
   const { messages, prompt, input } = body;
   switch (name) {
     case 'completions': {
@@ -161,4 +173,7 @@ const defaultMaxTokens: Readonly<Record<ClientWire['name'], number>> = {
 
 /** Output limit of a request, in tokens. A default limit is reduced to leave room for the prompt. */
 const maxOutputTokensFor = ({ name }: ClientWire, facts: RequestFacts, { model }: Candidate): number =>
-  Math.min(facts.maxTokens ?? Math.min(defaultMaxTokens[name], estimateOutputRoom(model, facts)), model.maxOutputTokens);
+  Math.min(
+    facts.maxTokens ?? Math.min(defaultMaxTokens[name], estimateOutputRoom(model, facts)),
+    model.maxOutputTokens,
+  );

@@ -1,16 +1,19 @@
 import type { Candidate } from '../catalog/types.ts';
 import { unsupported } from '../../wires/core/error.ts';
 import { readEmbeddingsFacts, embeddingsTranslationOf } from '../../wires/embeddings/index.ts';
-import type { IncomingRequest } from './asked.ts';
+import type { IncomingRequest } from './incoming-request.ts';
 import { openaiErrorBody } from './answers.ts';
 import { OutgoingResponse } from '../../http/deliver.ts';
-import { answerBuffered } from './buffered.ts';
-import { admitRequest } from './enter.ts';
-import type { GatewayServices } from './parts.ts';
-import { checkContextWindow } from './window.ts';
+import { answerBuffered } from './buffered-answer.ts';
+import { admitRequest } from './admission.ts';
+import type { GatewayServices } from './services.ts';
+import { checkContextWindow } from './context-window.ts';
 
 /** Answers a request for embeddings. @throws WireError @throws ClientGone */
-export async function answerEmbeddings(services: GatewayServices, incoming: IncomingRequest): Promise<OutgoingResponse> {
+export async function answerEmbeddings(
+  services: GatewayServices,
+  incoming: IncomingRequest,
+): Promise<OutgoingResponse> {
   const admitted = await admitRequest(services, incoming, {
     wire: 'embeddings',
     facts: ({ value }) => readEmbeddingsFacts(value),
@@ -25,7 +28,9 @@ export async function answerEmbeddings(services: GatewayServices, incoming: Inco
   const { facts, text } = parsed;
   const request = { text, facts };
   for (const input of facts.inputs)
-    incoming.span?.addTranscriptEntry('user', () => (typeof input === 'string' ? input : JSON.stringify(input)));
+    incoming.span?.addTranscriptEntry('user', () =>
+      typeof input === 'string' ? input : JSON.stringify(input),
+    );
   const translationFor = ({ model }: Candidate) => embeddingsTranslationOf(model.provider.wire);
   return await answerBuffered(
     {

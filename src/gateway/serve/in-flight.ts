@@ -31,7 +31,8 @@ export class InFlight {
       this.#isStopping = true;
       for (const { stop } of this.#unfinished) stop();
     }, graceMs);
-    while (this.#unfinished.size > 0) await Promise.allSettled([...this.#unfinished].map(({ finished }) => finished));
+    while (this.#unfinished.size > 0)
+      await Promise.allSettled([...this.#unfinished].map(({ finished }) => finished));
     clearTimeout(timer);
     // Without an `await` since the last check: a request that began in between would find the ledger closed.
     this.#isStopping = true;

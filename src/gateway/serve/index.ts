@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { RunningGateway, ServeOptions } from '../cli/types.ts';
 import { openGateway } from '../open.ts';
 import { openTelemetry } from '../../telemetry/open.ts';
-import { noopTracer, Tracer } from '../../watch/index.ts';
+import { noopTracer, Tracer } from '../../tracing/index.ts';
 import { listen } from './listen.ts';
 
 /** Time to close the remaining connections after all requests are settled, in ms. */

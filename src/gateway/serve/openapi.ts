@@ -3,7 +3,7 @@ import { type Operation, writeDocument } from '../../http/openapi.ts';
 import type { DocumentedRoute } from '../../http/route.ts';
 import type { Endpoint } from '../../http/router.ts';
 import { openaiError } from '../../wires/core/error-schema.ts';
-import type { PricedOperation } from './told.ts';
+import type { PricedOperation } from './span.ts';
 
 /** A gateway route, as the OpenAPI document describes it. */
 export interface GatewayOperation extends Omit<DocumentedRoute, 'responses'> {

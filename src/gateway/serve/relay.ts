@@ -8,7 +8,8 @@ import type { RequestFacts, SseFrame, StreamTranslation, StreamWriter } from '..
 
 type Failure = Extract<AnswerEvent, { type: 'failure' }>;
 
-export const toUpstreamFailure = (failure: Failure): UpstreamFailure => new UpstreamFailure(faultInAnswer(failure));
+export const toUpstreamFailure = (failure: Failure): UpstreamFailure =>
+  new UpstreamFailure(faultInAnswer(failure));
 
 /** Size limit of recorded events, in bytes of text: an answer may be endless. */
 const maxKept = 4 * 1024 * 1024;
@@ -64,7 +65,13 @@ export class AnswerTally {
     const outputTokens = Math.ceil(this.#bytes / 4);
     const reportedUsage = this.usage;
     if (reportedUsage) return { ...reportedUsage, output: Math.max(reportedUsage.output, outputTokens) };
-    return { fresh: Math.ceil(textBytes / 4), cacheWrite: 0, cacheWrite1h: 0, cacheRead: 0, output: outputTokens };
+    return {
+      fresh: Math.ceil(textBytes / 4),
+      cacheWrite: 0,
+      cacheWrite1h: 0,
+      cacheRead: 0,
+      output: outputTokens,
+    };
   }
 }
 
@@ -80,7 +87,11 @@ export class Relay {
   readonly #redact: (text: string) => string;
 
   /** @param redact removes secrets from the translated text before it is sent */
-  constructor(frames: UpstreamFrames, stream: StreamTranslation, redact: (text: string) => string = (text) => text) {
+  constructor(
+    frames: UpstreamFrames,
+    stream: StreamTranslation,
+    redact: (text: string) => string = (text) => text,
+  ) {
     this.#source = frames;
     this.#frames = frames[Symbol.asyncIterator]();
     this.stream = stream;

@@ -1,7 +1,7 @@
 import { type BodySource, type JsonBody, type JsonRules, readJson } from '../../http/body.ts';
 import { isRecord, type Json } from '../../util/json.ts';
 import { invalidRequest, WireError } from '../../wires/core/error.ts';
-import type { BodyMemoryLease } from './body-shares.ts';
+import type { BodyMemoryLease } from './body-memory-limiter.ts';
 
 /** The gateway's limits for JSON bodies. */
 const jsonRules: JsonRules = {

@@ -2,7 +2,14 @@ import { z } from 'zod';
 import { renderDocsPage } from '../../api-docs/page.ts';
 import { htmlPage, openapi } from '../../api-docs/schema.ts';
 import { credentialRequestSchema, storedCredentialSchema } from '../access/credential-body.ts';
-import { balanceSchema, toBalanceBody, catalogListSchema, catalogModelSchema, toListBody, toModelBody } from '../catalog/bodies.ts';
+import {
+  balanceSchema,
+  toBalanceBody,
+  catalogListSchema,
+  catalogModelSchema,
+  toListBody,
+  toModelBody,
+} from '../catalog/bodies.ts';
 import { WireError } from '../../wires/core/error.ts';
 import { chatWire } from '../../wires/chat/client.ts';
 import { chatBody } from '../../wires/chat/request-schema.ts';
@@ -16,16 +23,19 @@ import { responsesWire } from '../../wires/responses/client.ts';
 import type { ClientWire } from '../../wires/core/wire.ts';
 import { jsonAnswer } from './answers.ts';
 import { type OutgoingResponse } from '../../http/deliver.ts';
-import type { IncomingRequest } from './asked.ts';
+import type { IncomingRequest } from './incoming-request.ts';
 import { answerCompletion } from './completion.ts';
 import { answerEmbeddings } from './embedding.ts';
 import { type GatewayOperation, openapiDocument } from './openapi.ts';
-import type { GatewayServices } from './parts.ts';
+import type { GatewayServices } from './services.ts';
 import { readJsonObject } from './request-body.ts';
 
 /** A gateway route. Its answer may reject with `WireError`, `StoreError` or `ClientGone`. */
 export interface GatewayRoute extends GatewayOperation {
-  readonly answer: (incoming: IncomingRequest, params: Readonly<Record<string, string>>) => Promise<OutgoingResponse>;
+  readonly answer: (
+    incoming: IncomingRequest,
+    params: Readonly<Record<string, string>>,
+  ) => Promise<OutgoingResponse>;
   readonly errorBody?: ClientWire['errorBody'];
 }
 

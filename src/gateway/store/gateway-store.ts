@@ -11,7 +11,7 @@ import {
 } from '../../store/index.ts';
 import { migrations } from './migrations/index.ts';
 import type { LedgerTables } from './tables.ts';
-import { createSerialQueue } from './turns.ts';
+import { createSerialQueue } from './serial-queue.ts';
 
 /** Query builder for reads. Other modules add their tables with `withTables`. */
 export type GatewayDb = Kysely<LedgerTables>;
@@ -58,12 +58,20 @@ export class GatewayStore {
     this.#reader = new Kysely({ dialect: createDialect(database.kind, database.readPool) });
     this.#writer = new Kysely({ dialect: createDialect(database.kind, database.writePool) });
     const writerQueue = createSerialQueue();
-    this.#queues = { batch: writerQueue, transaction: database.kind === 'sqlite' ? writerQueue : createSerialQueue() };
+    this.#queues = {
+      batch: writerQueue,
+      transaction: database.kind === 'sqlite' ? writerQueue : createSerialQueue(),
+    };
   }
 
   /** Opens the database and runs its migrations. Rejects with `StoreError`. */
   static async open({ url, replicaId, now = () => new Date(), onNotice }: GatewayStoreOptions) {
-    const options = { integerType: 'bigint', maxWriters: 2, cacheStatements: true, syncInBackground: true } as const;
+    const options = {
+      integerType: 'bigint',
+      maxWriters: 2,
+      cacheStatements: true,
+      syncInBackground: true,
+    } as const;
     const database = await openDatabase(url, (error) => onNotice?.(error.message), options);
     const store = new GatewayStore(database, replicaId, now);
     try {

@@ -62,7 +62,8 @@ const postgres: Statements = {
   prepareChange: <P extends ChangeParts>(parts: P): Change<P> => {
     const names = Object.keys(parts);
     const steps = Object.entries(parts).map(
-      ([name, { given, text }], index) => `${name} as (${expandForPostgres(text, given, index + 1)} returning 1)`,
+      ([name, { given, text }], index) =>
+        `${name} as (${expandForPostgres(text, given, index + 1)} returning 1)`,
     );
     const counts = names.map((name) => `(select count(*) from ${name}) as ${name}`);
     const sql = `with ${steps.join(', ')} select ${counts.join(', ')}`;
@@ -139,7 +140,9 @@ const expandForSqlite = (text: string, names: readonly string[]): string =>
     .replaceAll(/\bgiven\.(\w+)/g, (_, name: string) => `?${names.indexOf(name) + 1}`);
 
 const encode = (rows: readonly Readonly<Record<string, string | bigint | null>>[]): string =>
-  JSON.stringify(rows, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : toStorable(value)));
+  JSON.stringify(rows, (_, value: unknown) =>
+    typeof value === 'bigint' ? String(value) : toStorable(value),
+  );
 
 const toStorable = (value: unknown): unknown => (typeof value === 'string' ? toStorableText(value) : value);
 

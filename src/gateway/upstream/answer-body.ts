@@ -1,7 +1,7 @@
 import { exceedsJsonLimits } from '../../http/json-limits.ts';
 import type { SseFrame } from '../../wires/core/wire.ts';
 import { Deadlines } from './deadlines.ts';
-import type { ProviderFailures } from './faults.ts';
+import type { ProviderFailures } from './provider-failures.ts';
 import { OversizedEvent, SseParser } from '../../wires/core/sse-parser.ts';
 import type { UpstreamFrames } from './types.ts';
 import type { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
@@ -82,7 +82,9 @@ export class AnswerBody {
     this.#onEnd = onEnd;
     this.#maxBytes = limits.maxAnswerBytes;
     this.#deadlines = new Deadlines(limits, (limit) =>
-      this.#fail(limit === 'totalMs' ? failures.totalTimeout(limits.totalMs) : failures.idleTimeout(limits.idleMs)),
+      this.#fail(
+        limit === 'totalMs' ? failures.totalTimeout(limits.totalMs) : failures.idleTimeout(limits.idleMs),
+      ),
     );
   }
 
@@ -143,7 +145,8 @@ export class AnswerBody {
     const chunks = this.#chunks;
     this.#chunks = [];
     for (const chunk of chunks) if (!this.#parse(parser, chunk)) break;
-    if (this.#isEnded && this.#failure === undefined) for (const frame of parser.end()) this.#deliverFrame(frame);
+    if (this.#isEnded && this.#failure === undefined)
+      for (const frame of parser.end()) this.#deliverFrame(frame);
     this.#deadlines.stopWaiting();
     if (this.#unreadChars <= maxUnread) this.#resume();
     return {

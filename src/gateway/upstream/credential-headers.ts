@@ -28,7 +28,11 @@ export function providerHeaders(
   extraHeaders: Headers = {},
 ): Record<string, string> {
   // A caller's own endpoint may need no key.
-  const credential = !apiKey ? {} : isCloudResource ? { 'api-key': apiKey } : credentialHeaderByWire[wire](apiKey);
+  const credential = !apiKey
+    ? {}
+    : isCloudResource
+      ? { 'api-key': apiKey }
+      : credentialHeaderByWire[wire](apiKey);
   return {
     'user-agent': 'lathe-gateway',
     // Compressed streams are delayed until a block is full.

@@ -1,6 +1,6 @@
 import type { Candidate, Provider } from '../catalog/types.ts';
 import type { ByokProvider } from '../config/types.ts';
-import { type AddressMode, vetBaseUrl } from './vetting.ts';
+import { type AddressMode, vetBaseUrl } from './address-vetting.ts';
 
 /** Where the requests of a candidate are sent. */
 export type Destination =
@@ -30,7 +30,12 @@ export function destinationOf(
     const byokProvider = byok.get(credential.provider);
     if (credential.baseUrl === undefined) {
       const base = byokProvider?.baseUrl ?? provider.baseUrls[0] ?? '';
-      return { kind: 'url', mode: 'house', base: vetBaseUrl(base, { mode: 'house' }), isCloudResource: false };
+      return {
+        kind: 'url',
+        mode: 'house',
+        base: vetBaseUrl(base, { mode: 'house' }),
+        isCloudResource: false,
+      };
     }
     const isRegistered = !byokProvider && credential.provider.includes(':');
     return {

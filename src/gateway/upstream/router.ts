@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { sleep } from '../../util/pause.ts';
+import { sleep } from '../../util/sleep.ts';
 import type { Candidate } from '../catalog/types.ts';
 import type { Limits } from '../config/types.ts';
-import { CircuitBreaker, type BreakerTicket } from './breaker.ts';
+import { CircuitBreaker, type BreakerTicket } from './circuit-breaker.ts';
 import { providerNameOf } from './destination.ts';
-import { ProviderFailures } from './faults.ts';
+import { ProviderFailures } from './provider-failures.ts';
 import { type Attempt, type Router, UntranslatableRequest } from './types.ts';
 import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 
@@ -100,7 +100,10 @@ export class UpstreamRouter implements Router {
     if (last) throw last;
     if (!soonestRetry) throw new Error('no candidates');
     const { model } = soonestRetry.candidate;
-    throw new ProviderFailures(providerNameOf(soonestRetry.candidate)).breakerOpen(model.id, soonestRetry.retryInMs);
+    throw new ProviderFailures(providerNameOf(soonestRetry.candidate)).breakerOpen(
+      model.id,
+      soonestRetry.retryInMs,
+    );
   }
 
   /** Retry delay in ms: the provider's `Retry-After`, or exponential backoff; undefined when it would be too long. */

@@ -2,16 +2,16 @@ import { type ResolveHost, systemResolve } from '../../addresses/resolve.ts';
 import type { Backend } from '../../wires/core/backend.ts';
 import type { Provider } from '../catalog/types.ts';
 import type { ByokProvider } from '../config/types.ts';
-import { ConnectionPools } from './connections.ts';
+import { ConnectionPools } from './connection-pools.ts';
 import { providerHeaders } from './credential-headers.ts';
 import { type Destination, destinationOf, providerNameOf } from './destination.ts';
-import { sendRequest, type ExchangeContext } from './exchange.ts';
-import { asHostFailure, ProviderFailures } from './faults.ts';
+import { sendRequest, type ExchangeContext } from './upstream-exchange.ts';
+import { asHostFailure, ProviderFailures } from './provider-failures.ts';
 import { HostPool } from './host-pool.ts';
-import { sendLocal } from './local.ts';
+import { sendLocal } from './local-transport.ts';
 import type { UpstreamRequest, Transport, UpstreamReply } from './types.ts';
-import { AddressRefusedError } from './vetting.ts';
-import { vettedStatus } from './vetted-get.ts';
+import { AddressRefusedError } from './address-vetting.ts';
+import { vettedStatus } from './vetted-status.ts';
 
 export interface TransportLimits {
   /** Total time of a buffered answer. */

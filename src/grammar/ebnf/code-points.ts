@@ -45,4 +45,6 @@ export function complement(set: CodePoints): CodePoints {
 }
 
 export const codePointsOf = (text: string): CodePoints =>
-  normalizeRanges(Array.from(text, (character) => [character.codePointAt(0) ?? 0, character.codePointAt(0) ?? 0]));
+  normalizeRanges(
+    Array.from(text, (character) => [character.codePointAt(0) ?? 0, character.codePointAt(0) ?? 0]),
+  );

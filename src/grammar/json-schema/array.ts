@@ -1,11 +1,11 @@
-import { addCountedItems } from '../ebnf/counted.ts';
+import { addCountedItems } from '../ebnf/counted-items.ts';
 import { choice, empty, type Expression, never, repeat, rule, sequence } from '../ebnf/expression.ts';
-import type { GrammarBuilder } from '../ebnf/rules.ts';
-import type { Conjunction } from './alternatives.ts';
-import type { SchemaLocation, SchemaObject } from './document.ts';
+import type { GrammarBuilder } from '../ebnf/grammar-builder.ts';
+import type { Conjunction } from './schema-normalizer.ts';
+import type { SchemaLocation, SchemaObject } from './schema-document.ts';
 import { sortedJson, countOf, locationOf, locationsOf } from './keywords.ts';
-import { createUnsupportedError } from './refusal.ts';
-import { arrayBrackets, arrayEnd, valueLiteral, arrayStart } from './text.ts';
+import { createUnsupportedError } from './schema-errors.ts';
+import { arrayBrackets, arrayEnd, valueLiteral, arrayStart } from './json-syntax.ts';
 
 const maxItems = 10_000;
 
@@ -18,7 +18,10 @@ export interface ArraySchemaContext {
 }
 
 /** @returns undefined when no array matches */
-export function writeArray(context: ArraySchemaContext, locations: readonly SchemaLocation[]): Expression | undefined {
+export function writeArray(
+  context: ArraySchemaContext,
+  locations: readonly SchemaLocation[],
+): Expression | undefined {
   const lists = locations.map(readItemSchemas);
   const length = Math.max(0, ...lists.map(({ prefix }) => prefix.length));
   const itemAt = (index: number): Conjunction =>
@@ -27,12 +30,20 @@ export function writeArray(context: ArraySchemaContext, locations: readonly Sche
       return one ? [one] : [];
     });
   const minCount = Math.max(0, ...locations.map((location) => countOf(location, 'minItems') ?? 0));
-  const declaredMax = Math.min(...locations.map((location) => countOf(location, 'maxItems') ?? Number.POSITIVE_INFINITY));
-  if (minCount > maxItems) throw createUnsupportedError(locations[0]?.path ?? '', 'minItems', `more than ${maxItems} items`);
-  const maxCount = declaredMax === Number.POSITIVE_INFINITY ? declaredMax : Math.max(minCount, Math.min(declaredMax, maxItems));
+  const declaredMax = Math.min(
+    ...locations.map((location) => countOf(location, 'maxItems') ?? Number.POSITIVE_INFINITY),
+  );
+  if (minCount > maxItems)
+    throw createUnsupportedError(locations[0]?.path ?? '', 'minItems', `more than ${maxItems} items`);
+  const maxCount =
+    declaredMax === Number.POSITIVE_INFINITY
+      ? declaredMax
+      : Math.max(minCount, Math.min(declaredMax, maxItems));
   if (declaredMax < minCount) return undefined;
   const requiredItems = readContains(locations);
-  const uniqueLocation = locations.find((location) => (location.schema as SchemaObject)['uniqueItems'] === true);
+  const uniqueLocation = locations.find(
+    (location) => (location.schema as SchemaObject)['uniqueItems'] === true,
+  );
   if (uniqueLocation && maxCount > 1) {
     if (length > 0 || requiredItems.length > 0) throw createUniqueItemsError(uniqueLocation);
     return writeUniqueItems(context, itemAt(0), minCount, maxCount, uniqueLocation);
@@ -48,7 +59,10 @@ const createUniqueItemsError = (location: SchemaLocation) =>
   );
 
 /** The schemas of items: those of the first items, and the one of all others. */
-function readItemSchemas(location: SchemaLocation): { prefix: SchemaLocation[]; rest: SchemaLocation | undefined } {
+function readItemSchemas(location: SchemaLocation): {
+  prefix: SchemaLocation[];
+  rest: SchemaLocation | undefined;
+} {
   const schema = location.schema as SchemaObject;
   const usesLegacyItems = Array.isArray(schema['items']);
   const unevaluated = schema['unevaluatedItems'];
@@ -84,7 +98,10 @@ interface ListConstraints {
 
 const comma = rule('comma');
 
-function writeList({ builder, value }: ArraySchemaContext, { itemAt, length, minCount, maxCount, requiredItems }: ListConstraints): Expression {
+function writeList(
+  { builder, value }: ArraySchemaContext,
+  { itemAt, length, minCount, maxCount, requiredItems }: ListConstraints,
+): Expression {
   const [firstRequired] = requiredItems;
   const anyItem = value(itemAt(length));
   if (
@@ -95,7 +112,12 @@ function writeList({ builder, value }: ArraySchemaContext, { itemAt, length, min
     maxCount === Number.POSITIVE_INFINITY
   ) {
     const containedItem = value([...itemAt(0), firstRequired.location]);
-    return sequence(repeat(sequence(anyItem, comma), 0), containedItem, repeat(sequence(comma, anyItem), 0), arrayEnd);
+    return sequence(
+      repeat(sequence(anyItem, comma), 0),
+      containedItem,
+      repeat(sequence(comma, anyItem), 0),
+      arrayEnd,
+    );
   }
   // Require the first items to match `contains`. This allows fewer arrays, but all of them are valid.
   const prefixLength = Math.max(length, ...requiredItems.map(({ count }) => count));
@@ -103,7 +125,9 @@ function writeList({ builder, value }: ArraySchemaContext, { itemAt, length, min
   if (requiredCount > maxCount) return never;
   let expression = writeRest(builder, anyItem, prefixLength, minCount, maxCount);
   for (let index = Math.min(prefixLength, maxCount) - 1; index >= 0; index--) {
-    const containsSchemas = requiredItems.filter(({ count }) => index < count).map(({ location }) => location);
+    const containsSchemas = requiredItems
+      .filter(({ count }) => index < count)
+      .map(({ location }) => location);
     const item = value([...itemAt(index), ...containsSchemas]);
     const withItem = sequence(index > 0 ? comma : empty, item, rule(builder.add('items', expression)));
     expression = index < requiredCount ? withItem : choice(withItem, arrayEnd);
@@ -112,7 +136,13 @@ function writeList({ builder, value }: ArraySchemaContext, { itemAt, length, min
 }
 
 /** Writes what may follow after `itemCount` items, and the end. */
-function writeRest(builder: GrammarBuilder, item: Expression, itemCount: number, minCount: number, maxCount: number): Expression {
+function writeRest(
+  builder: GrammarBuilder,
+  item: Expression,
+  itemCount: number,
+  minCount: number,
+  maxCount: number,
+): Expression {
   if (itemCount >= maxCount) return arrayEnd;
   const [min, max] = [Math.max(0, minCount - itemCount), maxCount - itemCount];
   if (itemCount > 0) return writeFurtherItems(builder, item, min, max);
@@ -150,7 +180,11 @@ function writeUniqueItems(
     if (existing !== undefined) return rule(existing);
     const name = builder.reserve('set');
     names.set(key, name);
-    const withValue = sequence(countKey > 0 ? comma : empty, valueLiteral(distinctValues[index]), writeFrom(index + 1, countKey + 1));
+    const withValue = sequence(
+      countKey > 0 ? comma : empty,
+      valueLiteral(distinctValues[index]),
+      writeFrom(index + 1, countKey + 1),
+    );
     builder.define(name, choice(withValue, writeFrom(index + 1, countKey)));
     return rule(name);
   };

@@ -1,5 +1,5 @@
 import type { Expression } from '../ebnf/expression.ts';
-import { parseRegex } from '../regex/parse.ts';
+import { parseRegex } from '../regex/parse-regex.ts';
 
 /**
  * Patterns of string formats. They match texts that every validator accepts, often not all of them. XGrammar compiles a

@@ -1,9 +1,9 @@
 import { choice, type Expression, rule } from '../ebnf/expression.ts';
-import type { GrammarBuilder } from '../ebnf/rules.ts';
-import { SchemaNormalizer, type Conjunction } from './alternatives.ts';
+import type { GrammarBuilder } from '../ebnf/grammar-builder.ts';
+import { SchemaNormalizer, type Conjunction } from './schema-normalizer.ts';
 import { writeArray } from './array.ts';
-import { type SchemaLocation, SchemaDocument, type SchemaObject } from './document.ts';
-import { matchesSchema } from './evaluate.ts';
+import { type SchemaLocation, SchemaDocument, type SchemaObject } from './schema-document.ts';
+import { matchesSchema } from './matches-schema.ts';
 import { numberFormats } from './formats.ts';
 import {
   boundsOf,
@@ -17,9 +17,9 @@ import {
 } from './keywords.ts';
 import { writeNumber } from './number.ts';
 import { writeObject } from './object.ts';
-import { appendPointer, createUnsupportedError } from './refusal.ts';
+import { appendPointer, createUnsupportedError } from './schema-errors.ts';
 import { type StringConstraints, readStringConstraints, acceptsString, writeString } from './string.ts';
-import { addJsonRules, valueLiteral } from './text.ts';
+import { addJsonRules, valueLiteral } from './json-syntax.ts';
 
 const maxValues = 5000;
 
@@ -105,7 +105,9 @@ class SchemaTranslator {
     if (namedValues) return namedValues;
     const alternatives = this.#normalizer.toAlternatives(conjunction);
     const lists = alternatives.map(
-      (locations) => this.#enumerateValues(locations, conjunction) ?? valuesOfSmallTypes(locations, this.#document, conjunction),
+      (locations) =>
+        this.#enumerateValues(locations, conjunction) ??
+        valuesOfSmallTypes(locations, this.#document, conjunction),
     );
     return lists.every((list) => list !== undefined) ? lists.flat() : undefined;
   };
@@ -115,12 +117,16 @@ class SchemaTranslator {
       typeof location.schema === 'boolean' ? [] : [{ location, values: enumeratedValuesOf(location) }],
     );
     const shortest = lists
-      .filter((one): one is { location: SchemaLocation; values: readonly unknown[] } => one.values !== undefined)
+      .filter(
+        (one): one is { location: SchemaLocation; values: readonly unknown[] } => one.values !== undefined,
+      )
       .sort((a, b) => a.values.length - b.values.length)[0];
     if (!shortest) return undefined;
     if (shortest.values.length > maxValues)
       throw createUnsupportedError(shortest.location.path, 'enum', `more than ${maxValues} values`);
-    return shortest.values.filter((value) => conjunction.every((location) => matchesSchema(this.#document, location, value)));
+    return shortest.values.filter((value) =>
+      conjunction.every((location) => matchesSchema(this.#document, location, value)),
+    );
   }
 
   /** Writes all types but strings, whose constraints are only collected: how they are written depends on the others. */
@@ -134,9 +140,12 @@ class SchemaTranslator {
       const allowed = locations.map(allowedTypesOf).filter((types) => types !== undefined);
       const onlyIntegers = type === 'number' && allowed.some((types) => !types.has('number'));
       if (!allowed.every((types) => types.has(type) || (type === 'number' && types.has('integer')))) continue;
-      const relevantLocations = locations.filter(({ schema }) => constrainsType(schema as SchemaObject, type));
+      const relevantLocations = locations.filter(({ schema }) =>
+        constrainsType(schema as SchemaObject, type),
+      );
       const key = `${type} ${onlyIntegers} ${this.#normalizer.keyOf(relevantLocations)}`;
-      if (type === 'string' && !stringConstraints.has(key)) stringConstraints.set(key, readStringConstraints(relevantLocations));
+      if (type === 'string' && !stringConstraints.has(key))
+        stringConstraints.set(key, readStringConstraints(relevantLocations));
       if (type === 'string' || expressions.has(key)) continue;
       const expression = this.#writeType(type, relevantLocations, onlyIntegers, conjunction);
       if (expression) expressions.set(key, expression);
@@ -167,7 +176,9 @@ class SchemaTranslator {
         return this.#writeNumber(locations, onlyIntegers);
       case 'boolean':
       case 'null': {
-        const left = (type === 'null' ? [null] : [true, false]).filter((value) => !isExcluded(locations, value));
+        const left = (type === 'null' ? [null] : [true, false]).filter(
+          (value) => !isExcluded(locations, value),
+        );
         return left.length === 0 ? undefined : choice(...left.map(valueLiteral));
       }
     }
@@ -209,7 +220,9 @@ class SchemaTranslator {
 }
 
 const isUnconstrained = (schema: unknown): boolean =>
-  schema !== null && typeof schema === 'object' && Object.keys(schema).every((keyword) => annotationKeywords.has(keyword));
+  schema !== null &&
+  typeof schema === 'object' &&
+  Object.keys(schema).every((keyword) => annotationKeywords.has(keyword));
 
 /** Keywords that do not constrain values. */
 const annotationKeywords = new Set([
@@ -241,7 +254,11 @@ const isExcluded = (locations: Conjunction, value: unknown): boolean =>
 function rejectExcludedValues(locations: Conjunction, type: JsonType): void {
   for (const location of locations) {
     if (!excludedValues(location).some((value) => jsonTypeOf(value) === type)) continue;
-    throw createUnsupportedError(appendPointer(location.path, 'not'), 'not', `a grammar cannot exclude a single ${type}`);
+    throw createUnsupportedError(
+      appendPointer(location.path, 'not'),
+      'not',
+      `a grammar cannot exclude a single ${type}`,
+    );
   }
 }
 
@@ -278,12 +295,18 @@ const constrainsType = (schema: SchemaObject, type: JsonType): boolean =>
   typeof schema !== 'boolean' && keywords[type].some((keyword) => schema[keyword] !== undefined);
 
 /** All values when only null and booleans are allowed; otherwise undefined. */
-function valuesOfSmallTypes(locations: Conjunction, document: SchemaDocument, conjunction: Conjunction): readonly unknown[] | undefined {
+function valuesOfSmallTypes(
+  locations: Conjunction,
+  document: SchemaDocument,
+  conjunction: Conjunction,
+): readonly unknown[] | undefined {
   const types = locations.map(allowedTypesOf).filter((one) => one !== undefined);
   if (types.length === 0) return undefined;
   const left = jsonTypes.filter((type) =>
     types.every((one) => one.has(type) || (type === 'number' && one.has('integer'))),
   );
   if (left.some((type) => type !== 'boolean' && type !== 'null')) return undefined;
-  return [null, true, false].filter((value) => conjunction.every((location) => matchesSchema(document, location, value)));
+  return [null, true, false].filter((value) =>
+    conjunction.every((location) => matchesSchema(document, location, value)),
+  );
 }

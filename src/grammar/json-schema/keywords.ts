@@ -1,6 +1,6 @@
 import { isRecord } from '../../util/json.ts';
-import type { SchemaLocation, Schema, SchemaObject } from './document.ts';
-import { createMalformedError, appendPointer } from './refusal.ts';
+import type { SchemaLocation, Schema, SchemaObject } from './schema-document.ts';
+import { createMalformedError, appendPointer } from './schema-errors.ts';
 
 /** The JSON types; integers are numbers. */
 export const jsonTypes = ['object', 'array', 'string', 'number', 'boolean', 'null'] as const;
@@ -21,7 +21,10 @@ export function countOf(location: SchemaLocation, keyword: string): number | und
   const value = numberOf(location, keyword);
   if (value === undefined) return undefined;
   if (value < 0 || !Number.isInteger(value))
-    throw createMalformedError(appendPointer(location.path, keyword), `'${keyword}' must be a whole number >= 0`);
+    throw createMalformedError(
+      appendPointer(location.path, keyword),
+      `'${keyword}' must be a whole number >= 0`,
+    );
   return value;
 }
 
@@ -36,10 +39,14 @@ export function stringsOf({ schema, path }: SchemaLocation, keyword: string): re
 }
 
 /** Members of a keyword whose value is an object. */
-export function membersOf({ schema, path }: SchemaLocation, keyword: string): [name: string, value: unknown][] {
+export function membersOf(
+  { schema, path }: SchemaLocation,
+  keyword: string,
+): [name: string, value: unknown][] {
   const value = (schema as SchemaObject)[keyword];
   if (value === undefined) return [];
-  if (!isRecord(value)) throw createMalformedError(appendPointer(path, keyword), `'${keyword}' must be an object`);
+  if (!isRecord(value))
+    throw createMalformedError(appendPointer(path, keyword), `'${keyword}' must be an object`);
   return Object.entries(value);
 }
 
@@ -57,7 +64,10 @@ export function locationOf({ schema, path }: SchemaLocation, keyword: string): S
 }
 
 /** The types that `type` (and OpenAPI's `nullable`) allow; undefined when all are allowed. */
-export function allowedTypesOf({ schema, path }: SchemaLocation): ReadonlySet<JsonType | 'integer'> | undefined {
+export function allowedTypesOf({
+  schema,
+  path,
+}: SchemaLocation): ReadonlySet<JsonType | 'integer'> | undefined {
   const { type, nullable } = schema as SchemaObject;
   if (type === undefined) return undefined;
   const list: unknown[] = Array.isArray(type) ? type : [type];
@@ -80,7 +90,8 @@ export function enumeratedValuesOf({ schema, path }: SchemaLocation): readonly u
   if (Object.hasOwn(object, 'const')) return [object['const']];
   const values = object['enum'];
   if (values === undefined) return undefined;
-  if (!Array.isArray(values)) throw createMalformedError(appendPointer(path, 'enum'), "'enum' must be an array of values");
+  if (!Array.isArray(values))
+    throw createMalformedError(appendPointer(path, 'enum'), "'enum' must be an array of values");
   return values;
 }
 
@@ -89,12 +100,19 @@ export function boundsOf(location: SchemaLocation, side: 'least' | 'most') {
   const [keyword, exclusiveKeyword] =
     side === 'least' ? ['minimum', 'exclusiveMinimum'] : ['maximum', 'exclusiveMaximum'];
   const object = location.schema as SchemaObject;
-  const isExclusiveFlag = typeof object[exclusiveKeyword] === 'boolean' ? object[exclusiveKeyword] : undefined;
+  const isExclusiveFlag =
+    typeof object[exclusiveKeyword] === 'boolean' ? object[exclusiveKeyword] : undefined;
   const found: { value: number; isInclusive: boolean; path: string }[] = [];
   const value = numberOf(location, keyword);
-  if (value !== undefined) found.push({ value, isInclusive: isExclusiveFlag !== true, path: appendPointer(location.path, keyword) });
+  if (value !== undefined)
+    found.push({ value, isInclusive: isExclusiveFlag !== true, path: appendPointer(location.path, keyword) });
   const exclusiveBound = isExclusiveFlag === undefined ? numberOf(location, exclusiveKeyword) : undefined;
-  if (exclusiveBound !== undefined) found.push({ value: exclusiveBound, isInclusive: false, path: appendPointer(location.path, exclusiveKeyword) });
+  if (exclusiveBound !== undefined)
+    found.push({
+      value: exclusiveBound,
+      isInclusive: false,
+      path: appendPointer(location.path, exclusiveKeyword),
+    });
   return found;
 }
 

@@ -1,5 +1,5 @@
 import { isRecord } from '../../util/json.ts';
-import type { SchemaLocation, Schema, SchemaDocument, SchemaObject } from './document.ts';
+import type { SchemaLocation, Schema, SchemaDocument, SchemaObject } from './schema-document.ts';
 import {
   boundsOf,
   sortedJson,
@@ -12,7 +12,7 @@ import {
   allowedTypesOf,
   enumeratedValuesOf,
 } from './keywords.ts';
-import { appendPointer } from './refusal.ts';
+import { appendPointer } from './schema-errors.ts';
 
 const maxDepth = 20;
 
@@ -41,7 +41,10 @@ export function negations(document: SchemaDocument, location: SchemaLocation, de
   for (const name of stringsOf(location, 'required'))
     schemas.push({ type: 'object', properties: { [name]: false } });
   for (const [name, member] of membersOf(location, 'properties')) {
-    for (const one of negateInner({ schema: member as Schema, path: appendPointer(path, 'properties', name) }))
+    for (const one of negateInner({
+      schema: member as Schema,
+      path: appendPointer(path, 'properties', name),
+    }))
       schemas.push({ type: 'object', required: [name], properties: { [name]: one.schema } });
   }
   for (const { value, isInclusive: included } of boundsOf(location, 'least'))
@@ -61,7 +64,8 @@ export function negations(document: SchemaDocument, location: SchemaLocation, de
     schemas.push({ type: 'string', not: { type: 'string', pattern: schema['pattern'] } });
   const negated = locationOf(location, 'not');
   if (negated) schemas.push(negated.schema);
-  for (const one of locationsOf(location, 'allOf')) schemas.push(...negateInner(one).map((other) => other.schema));
+  for (const one of locationsOf(location, 'allOf'))
+    schemas.push(...negateInner(one).map((other) => other.schema));
   const anyOf = locationsOf(location, 'anyOf').map(negateInner);
   if (anyOf.length > 0 && anyOf.every((list) => list.length > 0))
     schemas.push({ allOf: anyOf.map((list) => ({ anyOf: list.map((one) => one.schema) })) });
@@ -82,7 +86,13 @@ interface Traits {
 export function traitsOf(document: SchemaDocument, location: SchemaLocation, depth = 0): Traits {
   const { schema, path } = location;
   if (!isRecord(schema) || depth > maxDepth)
-    return { types: undefined, values: undefined, required: new Set(), constants: new Map(), allowedProperties: undefined };
+    return {
+      types: undefined,
+      values: undefined,
+      required: new Set(),
+      constants: new Map(),
+      allowedProperties: undefined,
+    };
   const values = enumeratedValuesOf(location);
   const declaredTypes = allowedTypesOf(location);
   const ownTraits: Traits = {
@@ -138,7 +148,8 @@ export function areDisjoint(a: Traits, b: Traits): boolean {
     (name) => b.required.has(name) && areDisjointSets(a.constants.get(name), b.constants.get(name)),
   );
   const requiresDisallowed = (one: Traits, other: Traits) =>
-    other.allowedProperties !== undefined && [...one.required].some((name) => !other.allowedProperties?.has(name));
+    other.allowedProperties !== undefined &&
+    [...one.required].some((name) => !other.allowedProperties?.has(name));
   return haveDisjointConstants || requiresDisallowed(a, b) || requiresDisallowed(b, a);
 }
 

@@ -9,11 +9,17 @@ import {
   set,
   text,
 } from '../ebnf/expression.ts';
-import type { GrammarBuilder } from '../ebnf/rules.ts';
-import { type Automaton, intersectAutomata, acceptsNothing, complementAutomaton, toAutomaton } from '../regex/automaton.ts';
-import { writeAutomaton } from '../regex/write.ts';
+import type { GrammarBuilder } from '../ebnf/grammar-builder.ts';
+import {
+  type Automaton,
+  intersectAutomata,
+  acceptsNothing,
+  complementAutomaton,
+  toAutomaton,
+} from '../regex/automaton.ts';
+import { writeAutomaton } from '../regex/write-automaton.ts';
 import { greaterThan, toDecimal, equalTo, magnitude, integerMagnitude } from './decimal.ts';
-import { createUnsupportedError } from './refusal.ts';
+import { createUnsupportedError } from './schema-errors.ts';
 
 /** The combined constraints of a number. */
 export interface NumberConstraints {
@@ -39,7 +45,11 @@ const maxRemainders = 150;
 const maxListed = 500;
 
 /** @returns undefined when no number matches */
-export function writeNumber(builder: GrammarBuilder, constraints: NumberConstraints, path: string): Expression | undefined {
+export function writeNumber(
+  builder: GrammarBuilder,
+  constraints: NumberConstraints,
+  path: string,
+): Expression | undefined {
   const { isInteger, min, max, factors, excluded } = constraints;
   if (!min && !max && factors.length === 0 && excluded.length === 0)
     return rule(isInteger ? 'integer' : 'number');
@@ -56,7 +66,11 @@ export function writeNumber(builder: GrammarBuilder, constraints: NumberConstrai
   return builder.shared(key, 'number', () => writeConstrained(builder, constraints, path));
 }
 
-function writeConstrained(builder: GrammarBuilder, constraints: NumberConstraints, path: string): Expression | undefined {
+function writeConstrained(
+  builder: GrammarBuilder,
+  constraints: NumberConstraints,
+  path: string,
+): Expression | undefined {
   const { isInteger, min, max, factors, excluded } = constraints;
   const enumerated = listMultiples(constraints);
   if (enumerated) return enumerated;
@@ -67,7 +81,10 @@ function writeConstrained(builder: GrammarBuilder, constraints: NumberConstraint
     let automaton = toAutomaton(onlyIntegers ? integerMagnitude : magnitude);
     // Limit the digits, but leave enough for the digits of a bound.
     const digitLimit = needsExactDigits ? exactDigits : maxDigits;
-    automaton = intersectAutomata(automaton, toAutomaton(repeat(set([[0x2e, 0x39]]), 1, onlyIntegers ? digitLimit : digitLimit + 1)));
+    automaton = intersectAutomata(
+      automaton,
+      toAutomaton(repeat(set([[0x2e, 0x39]]), 1, onlyIntegers ? digitLimit : digitLimit + 1)),
+    );
     const add = (bound: Bound | undefined, isLowerBound: boolean) => {
       if (!bound) return;
       const value = toDecimal(bound.value);
@@ -80,14 +97,17 @@ function writeConstrained(builder: GrammarBuilder, constraints: NumberConstraint
       }
       automaton = intersectAutomata(
         automaton,
-        isMagnitudeMinimum ? toAutomaton(greaterThan(value, bound.isInclusive)) : complementAutomaton(toAutomaton(greaterThan(value, !bound.isInclusive))),
+        isMagnitudeMinimum
+          ? toAutomaton(greaterThan(value, bound.isInclusive))
+          : complementAutomaton(toAutomaton(greaterThan(value, !bound.isInclusive))),
       );
     };
     add(min, true);
     add(max, false);
     if (isNegative) automaton = intersectAutomata(automaton, toAutomaton(greaterThan(zero, false)));
     for (const value of excluded) {
-      if (value < 0 === isNegative) automaton = intersectAutomata(automaton, complementAutomaton(toAutomaton(equalTo(toDecimal(value)))));
+      if (value < 0 === isNegative)
+        automaton = intersectAutomata(automaton, complementAutomaton(toAutomaton(equalTo(toDecimal(value)))));
     }
     for (const factor of factors) automaton = intersectAutomata(automaton, multiplesOf(factor, path));
     return automaton;
@@ -173,7 +193,9 @@ function listMultiples({ min, max, factors, excluded }: NumberConstraints): Expr
 
 function binaryFractionAutomaton(parts: number): Automaton {
   const decimalPlaces = Math.log2(parts);
-  const fractions = Array.from({ length: parts }, (_, index) => (index / parts).toFixed(decimalPlaces).slice(2));
+  const fractions = Array.from({ length: parts }, (_, index) =>
+    (index / parts).toFixed(decimalPlaces).slice(2),
+  );
   const zeros = repeat(text('0'), 0, 6);
   const digits = repeat(range('0', '9'), 1);
   return toAutomaton(

@@ -1,17 +1,23 @@
 import { isRecord } from '../../util/json.ts';
 import { type CodePoints, allCodePoints, intersection } from '../ebnf/code-points.ts';
-import { addCountedItems } from '../ebnf/counted.ts';
+import { addCountedItems } from '../ebnf/counted-items.ts';
 import { choice, type Expression, repeat, rule, sequence, set, text } from '../ebnf/expression.ts';
-import { type Automaton, intersectAutomata, acceptsNothing, complementAutomaton, toAutomaton } from '../regex/automaton.ts';
-import { parseRegex } from '../regex/parse.ts';
-import { writeAutomaton } from '../regex/write.ts';
+import {
+  type Automaton,
+  intersectAutomata,
+  acceptsNothing,
+  complementAutomaton,
+  toAutomaton,
+} from '../regex/automaton.ts';
+import { parseRegex } from '../regex/parse-regex.ts';
+import { writeAutomaton } from '../regex/write-automaton.ts';
 import { GrammarError } from '../types.ts';
-import type { GrammarBuilder } from '../ebnf/rules.ts';
-import type { SchemaLocation, SchemaObject } from './document.ts';
+import type { GrammarBuilder } from '../ebnf/grammar-builder.ts';
+import type { SchemaLocation, SchemaObject } from './schema-document.ts';
 import { findStringFormat } from './formats.ts';
 import { countOf, enumeratedValuesOf } from './keywords.ts';
-import { appendPointer, createUnsupportedError } from './refusal.ts';
-import { toStringCharacter, jsonCharacter, toStringContent } from './text.ts';
+import { appendPointer, createUnsupportedError } from './schema-errors.ts';
+import { toStringCharacter, jsonCharacter, toStringContent } from './json-syntax.ts';
 
 const quote = text('"');
 /** Limit of states of a pattern with a length. */
@@ -44,7 +50,11 @@ export function readStringConstraints(locations: readonly SchemaLocation[]): Str
     if (typeof format === 'string') {
       const formatExpression = findStringFormat(format);
       if (formatExpression === 'beyond')
-        throw createUnsupportedError(appendPointer(location.path, 'format'), 'format', `a grammar cannot enforce '${format}'`);
+        throw createUnsupportedError(
+          appendPointer(location.path, 'format'),
+          'format',
+          `a grammar cannot enforce '${format}'`,
+        );
       if (formatExpression) expressions.set(`format ${format}`, formatExpression);
     }
     if (isRecord(negated)) {
@@ -56,7 +66,11 @@ export function readStringConstraints(locations: readonly SchemaLocation[]): Str
     }
   }
   if (minLength > maxSupportedLength)
-    throw createUnsupportedError(locations[0]?.path ?? '', 'minLength', `more than ${maxSupportedLength} characters`);
+    throw createUnsupportedError(
+      locations[0]?.path ?? '',
+      'minLength',
+      `more than ${maxSupportedLength} characters`,
+    );
   return { expressions, exclusions, minLength, maxLength };
 }
 
@@ -75,7 +89,11 @@ export function readPattern(pattern: string, path: string, keyword: string): Exp
  * @param isOnlyString whether no other string is possible here, so that a length mark is unambiguous
  * @returns undefined when no string matches
  */
-export function writeString(builder: GrammarBuilder, constraints: StringConstraints, isOnlyString: boolean): Expression | undefined {
+export function writeString(
+  builder: GrammarBuilder,
+  constraints: StringConstraints,
+  isOnlyString: boolean,
+): Expression | undefined {
   const { expressions, exclusions, minLength, maxLength } = constraints;
   if (minLength > maxLength) return undefined;
   const key = JSON.stringify([
@@ -89,7 +107,11 @@ export function writeString(builder: GrammarBuilder, constraints: StringConstrai
   return builder.shared(key, 'text', () => writeNewString(builder, constraints, isOnlyString));
 }
 
-function writeNewString(builder: GrammarBuilder, constraints: StringConstraints, isOnlyString: boolean): Expression | undefined {
+function writeNewString(
+  builder: GrammarBuilder,
+  constraints: StringConstraints,
+  isOnlyString: boolean,
+): Expression | undefined {
   const { expressions, exclusions, minLength, maxLength } = constraints;
   const characterRun = toCharacterRun(constraints);
   if (characterRun) return writeCharacterRun(builder, characterRun, isOnlyString);
@@ -108,7 +130,12 @@ interface CharacterRun {
   readonly maxLength: number;
 }
 
-function toCharacterRun({ expressions, exclusions, minLength, maxLength }: StringConstraints): CharacterRun | undefined {
+function toCharacterRun({
+  expressions,
+  exclusions,
+  minLength,
+  maxLength,
+}: StringConstraints): CharacterRun | undefined {
   if (exclusions.size > 0) return undefined;
   let characterRun: CharacterRun = { characters: allCodePoints, minLength, maxLength };
   for (const expression of expressions.values()) {
@@ -134,7 +161,11 @@ export function acceptsString(constraints: StringConstraints, value: string): bo
   );
 }
 
-function writeCharacterRun(builder: GrammarBuilder, { characters, minLength, maxLength }: CharacterRun, isOnlyString: boolean): Expression | undefined {
+function writeCharacterRun(
+  builder: GrammarBuilder,
+  { characters, minLength, maxLength }: CharacterRun,
+  isOnlyString: boolean,
+): Expression | undefined {
   if (minLength > maxLength || (characters.length === 0 && minLength > 0)) return undefined;
   if (characters.length === 0 || maxLength === 0) return text('""');
   const allowsAnyCharacter = characters.length === allCodePoints.length && characters.every(isFullRange);
@@ -142,12 +173,24 @@ function writeCharacterRun(builder: GrammarBuilder, { characters, minLength, max
   const rest = allowsAnyCharacter ? rule('rest_of_string') : writeRest(builder, characters, character);
   const isUnlimited = maxLength === Number.POSITIVE_INFINITY;
   if (isUnlimited && minLength === 0) return sequence(quote, rest);
-  if (isUnlimited && minLength === 1) return sequence(quote, rule(builder.add('some', sequence(character, rest))));
+  if (isUnlimited && minLength === 1)
+    return sequence(quote, rule(builder.add('some', sequence(character, rest))));
   // Limit very large bounds: a shorter string is valid too.
   const lengthLimit = isUnlimited ? maxLength : Math.max(minLength, Math.min(maxLength, maxSupportedLength));
-  const lengthMark = isOnlyString ? builder.createLengthMark({ minLength, maxLength: lengthLimit }) : undefined;
+  const lengthMark = isOnlyString
+    ? builder.createLengthMark({ minLength, maxLength: lengthLimit })
+    : undefined;
   if (lengthMark) return sequence(quote, lengthMark, rest);
-  return sequence(quote, addCountedItems(builder, character, minLength, isUnlimited ? minLength : lengthLimit, isUnlimited ? rest : quote));
+  return sequence(
+    quote,
+    addCountedItems(
+      builder,
+      character,
+      minLength,
+      isUnlimited ? minLength : lengthLimit,
+      isUnlimited ? rest : quote,
+    ),
+  );
 }
 
 const isFullRange = ([first, last]: CodePoints[number], index: number): boolean =>
@@ -179,16 +222,32 @@ const writeStringAutomaton = (builder: GrammarBuilder, automaton: Automaton): Ex
         writeAutomaton(builder, automaton, quote, ({ set: characters }) => toStringCharacter(characters)),
       );
 
-export function buildStringAutomaton({ expressions, exclusions, minLength, maxLength }: StringConstraints): Automaton {
+export function buildStringAutomaton({
+  expressions,
+  exclusions,
+  minLength,
+  maxLength,
+}: StringConstraints): Automaton {
   let automaton = toAutomaton(repeat(anyCharacter, 0));
-  for (const expression of expressions.values()) automaton = intersectAutomata(automaton, toAutomaton(expression));
-  if (exclusions.size > 0) automaton = intersectAutomata(automaton, complementAutomaton(toAutomaton(choice(...exclusions.values()))));
+  for (const expression of expressions.values())
+    automaton = intersectAutomata(automaton, toAutomaton(expression));
+  if (exclusions.size > 0)
+    automaton = intersectAutomata(
+      automaton,
+      complementAutomaton(toAutomaton(choice(...exclusions.values()))),
+    );
   if (minLength === 0 && maxLength === Number.POSITIVE_INFINITY) return automaton;
   // Every character of a long text costs a copy of the states. Limit the length: a shorter string is valid too.
   const lengthBudget = Math.max(minLength, Math.floor(maxPatternStates / automaton.edges.length), 1);
   return intersectAutomata(
     automaton,
-    toAutomaton(repeat(anyCharacter, minLength, maxLength > lengthBudget && maxLength !== Number.POSITIVE_INFINITY ? lengthBudget : maxLength)),
+    toAutomaton(
+      repeat(
+        anyCharacter,
+        minLength,
+        maxLength > lengthBudget && maxLength !== Number.POSITIVE_INFINITY ? lengthBudget : maxLength,
+      ),
+    ),
   );
 }
 
@@ -207,7 +266,10 @@ function lengthRange(expression: Expression): [least: number, most: number] {
       return expression.parts.map(lengthRange).reduce(([a, b], [c, d]) => [a + c, b + d], [0, 0]);
     case 'choice': {
       const ranges = expression.options.map(lengthRange);
-      return [Math.min(...ranges.map(([minLength]) => minLength)), Math.max(...ranges.map(([, maxLength]) => maxLength))];
+      return [
+        Math.min(...ranges.map(([minLength]) => minLength)),
+        Math.max(...ranges.map(([, maxLength]) => maxLength)),
+      ];
     }
     case 'repeat': {
       const [minLength, maxLength] = lengthRange(expression.of);

@@ -1,10 +1,10 @@
 import type { CompiledGrammar, GrammarMatcher } from '@mlc-ai/web-xgrammar';
 import { translateToXGrammar } from '../translate.ts';
 import type { GrammarSource } from '../types.ts';
-import type { LengthBounds } from '../ebnf/marks.ts';
-import type { XGrammarLibrary } from './matching.ts';
-import type { OpenString } from './token-lengths.ts';
-import type { TokenTable } from './tokens.ts';
+import type { LengthBounds } from '../ebnf/length-marks.ts';
+import type { XGrammarLibrary } from './grammar-runtime.ts';
+import type { OpenString } from './token-length-filter.ts';
+import type { TokenTable } from './token-table.ts';
 
 /** A token that the grammar does not allow at its position. */
 export class TokenRejectedError extends Error {}
@@ -34,9 +34,19 @@ export class CompiledSource {
   }
 
   /** @throws GrammarError */
-  static async compile(library: XGrammarLibrary, tokenTable: TokenTable, source: GrammarSource): Promise<CompiledSource> {
+  static async compile(
+    library: XGrammarLibrary,
+    tokenTable: TokenTable,
+    source: GrammarSource,
+  ): Promise<CompiledSource> {
     const { text, lengths } = translateToXGrammar(source, { allowLengthMarks: true });
-    return new CompiledSource(library, tokenTable, source, await tokenTable.compiler.compileGrammar(text), lengths);
+    return new CompiledSource(
+      library,
+      tokenTable,
+      source,
+      await tokenTable.compiler.compileGrammar(text),
+      lengths,
+    );
   }
 
   /** The same grammar without length marks, compiled on first use. */
@@ -121,7 +131,10 @@ export class TokenMatcher {
 
   /** Switches to the grammar without marks, because the same quote may start strings with different bounds. */
   async #switchToExactGrammar(): Promise<void> {
-    const { library, exactGrammar } = { library: this.#compiled.library, exactGrammar: await this.#compiled.exactGrammar() };
+    const { library, exactGrammar } = {
+      library: this.#compiled.library,
+      exactGrammar: await this.#compiled.exactGrammar(),
+    };
     const matcher = await library.GrammarMatcher.createGrammarMatcher(exactGrammar);
     this.#matcher.dispose();
     this.#matcher = matcher;

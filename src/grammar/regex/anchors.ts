@@ -58,7 +58,11 @@ export function concatenation(left: AnchoredPart, right: AnchoredPart): Anchored
       if (other.isFirst && !one.isNullable) continue;
       if (one.isLast && !other.isNullable) continue;
       const language = concatenate(other.isFirst ? undefined : one, one.isLast ? undefined : other);
-      branches.push({ ...language, isFirst: one.isFirst || other.isFirst, isLast: one.isLast || other.isLast });
+      branches.push({
+        ...language,
+        isFirst: one.isFirst || other.isFirst,
+        isLast: one.isLast || other.isLast,
+      });
     }
   }
   return mergeBranches(branches);
@@ -68,7 +72,12 @@ export function concatenation(left: AnchoredPart, right: AnchoredPart): Anchored
 export function repetition(part: AnchoredPart, min: number, max: number): AnchoredPart {
   const branchOf = (isFirst: boolean, isLast: boolean) =>
     part.find((one) => one.isFirst === isFirst && one.isLast === isLast);
-  const [free, first, last, both] = [branchOf(false, false), branchOf(true, false), branchOf(false, true), branchOf(true, true)];
+  const [free, first, last, both] = [
+    branchOf(false, false),
+    branchOf(true, false),
+    branchOf(false, true),
+    branchOf(true, true),
+  ];
   const branches: Branch[] = [];
   const add = (language: Language | undefined, isFirst: boolean, isLast: boolean) => {
     if (language) branches.push({ ...language, isFirst, isLast });
@@ -168,4 +177,5 @@ function measure(expression: Expression): Language {
   }
 }
 
-const sumNodes = (languages: readonly Language[]): number => languages.reduce((all, { nodes }) => all + nodes, 1);
+const sumNodes = (languages: readonly Language[]): number =>
+  languages.reduce((all, { nodes }) => all + nodes, 1);

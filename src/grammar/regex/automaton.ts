@@ -216,7 +216,10 @@ export function complementAutomaton({ edges, accepts }: Automaton): Automaton {
     return [...list, ...uncovered].sort((a, b) => a.first - b.first);
   });
   const allCharacters = allCodePoints.map(([first, last]) => ({ first, last, to: sinkState }));
-  return removeDeadStates({ edges: [...completeEdges, allCharacters], accepts: [...accepts.map((one) => !one), true] });
+  return removeDeadStates({
+    edges: [...completeEdges, allCharacters],
+    accepts: [...accepts.map((one) => !one), true],
+  });
 }
 
 export const acceptsNothing = ({ edges, accepts }: Automaton): boolean =>
@@ -234,7 +237,10 @@ export function acceptsText({ edges, accepts }: Automaton, text: string): boolea
 }
 
 /** The character ranges from a state to each of its successors. */
-export function transitionsFrom(automaton: Automaton, addState: number): [to: number, ranges: [number, number][]][] {
+export function transitionsFrom(
+  automaton: Automaton,
+  addState: number,
+): [to: number, ranges: [number, number][]][] {
   const found = new Map<number, [number, number][]>();
   for (const { first, last, to } of automaton.edges[addState] ?? []) {
     const list = found.get(to);

@@ -2,7 +2,7 @@ import { UsageError } from '../../config/options.ts';
 import { exitCodes, type CommandHandler } from '../context.ts';
 import { pluralize } from '../figures.ts';
 import { graphLines, partsLines } from '../graph-text.ts';
-import { groupByLayer } from '../groups.ts';
+import { groupByLayer } from '../layer-groups.ts';
 import { printable } from '../../terminal/printable.ts';
 
 export const graph: CommandHandler = async ({ client, print, look }) => {
@@ -17,7 +17,13 @@ export const parts: CommandHandler = async ({ client, print, look }) => {
   return exitCodes.fine;
 };
 
-export const bind: CommandHandler = async ({ client, words: [kernel = '', ...globs], flags: { span }, print, look }) => {
+export const bind: CommandHandler = async ({
+  client,
+  words: [kernel = '', ...globs],
+  flags: { span },
+  print,
+  look,
+}) => {
   if (globs.length > 0 === (span !== undefined))
     throw new UsageError([
       'bind needs KERNEL and either component globs or --span ID, for example: bind my_norm "layers.*.attn.norm"',

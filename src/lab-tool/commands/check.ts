@@ -1,11 +1,11 @@
 import { exitCodes, type CommandHandler } from '../context.ts';
 import { FileError } from '../../terminal/file-error.ts';
-import { registerLocalKernel, type GateOutcome, loadKernels } from '../gate.ts';
+import { registerLocalKernel, type GateOutcome, loadKernels } from '../register-kernel.ts';
 import { outcomeLines } from '../gate-text.ts';
 import { readKernelFlags } from '../kernel-flags.ts';
 import { pluralize } from '../figures.ts';
 import { UsageError } from '../../config/options.ts';
-import { whileWaiting } from '../waiting.ts';
+import { whileWaiting } from '../while-waiting.ts';
 
 /** Reads all files before sending the first, so that a wrong file name is reported at once. */
 export const check: CommandHandler = async ({ client, words: files, flags, print, look, environment }) => {
@@ -26,7 +26,13 @@ export const check: CommandHandler = async ({ client, words: files, flags, print
   const outcomes: GateOutcome[] = [];
   for (const { file, kernels } of loaded)
     for (const kernel of kernels)
-      outcomes.push(await whileWaiting(environment, `checking ${kernel.label}`, registerLocalKernel(client, file, kernel)));
+      outcomes.push(
+        await whileWaiting(
+          environment,
+          `checking ${kernel.label}`,
+          registerLocalKernel(client, file, kernel),
+        ),
+      );
   const accepted = outcomes.filter((outcome) => outcome.accepted).length;
   print({ ok: accepted === outcomes.length, kernels: outcomes.map(outcomeDocument) }, () => [
     ...outcomes.flatMap((outcome, index) => [...(index > 0 ? [''] : []), ...outcomeLines(outcome, look)]),

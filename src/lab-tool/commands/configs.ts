@@ -4,7 +4,7 @@ import { benchDiffLines, diffBenches } from '../bench-diff.ts';
 import { configDiffLines, diffConfigs } from '../config-diff.ts';
 import { exitCodes, type CommandHandler } from '../context.ts';
 import { findingLines } from '../findings-text.ts';
-import { readSaved } from '../saved.ts';
+import { readSaved } from '../read-saved.ts';
 import { printable } from '../../terminal/printable.ts';
 
 export const configs: CommandHandler = async ({ client, print }) => {

@@ -3,9 +3,9 @@ import { splitList } from '../../terminal/arguments.ts';
 import { benchLines } from '../bench-text.ts';
 import { exitCodes, type CommandHandler } from '../context.ts';
 import { pluralize, formatError, formatPercent } from '../figures.ts';
-import { groupByLayer } from '../groups.ts';
+import { groupByLayer } from '../layer-groups.ts';
 import { table } from '../../terminal/table.ts';
-import { whileWaiting } from '../waiting.ts';
+import { whileWaiting } from '../while-waiting.ts';
 
 const modes = ['strict', 'standard', 'off'] as const;
 

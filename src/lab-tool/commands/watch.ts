@@ -48,7 +48,12 @@ export const watch: CommandHandler = async ({ client, words, flags, look, enviro
     if (stdout.isTTY === true) for (const failure of event.failures) stderr.write(`lathe lab: ${failure}\n`);
   };
   try {
-    await new WatchSession(client, { files, flags: kernelFlags, span: flags.span }, viewWithCleanup, stop.signal).run();
+    await new WatchSession(
+      client,
+      { files, flags: kernelFlags, span: flags.span },
+      viewWithCleanup,
+      stop.signal,
+    ).run();
   } finally {
     screen.close();
   }

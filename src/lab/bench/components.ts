@@ -58,7 +58,10 @@ export const totalCost = (components: readonly OpCost[]): OpCost => ({
 });
 
 /** Rows for the components of the bound arm in dispatch order, then for those that only the baseline has. */
-export function componentTable({ baseline, bound }: TracedArms, peaks: AdapterPeaks): BenchResult['components'] {
+export function componentTable(
+  { baseline, bound }: TracedArms,
+  peaks: AdapterPeaks,
+): BenchResult['components'] {
   const baselineById = new Map(baseline.map((one) => [one.id, one]));
   const stepMs = bound.reduce((all, { ms }) => all + ms, 0);
   const rows = bound.map(({ id, kernel, ms, dispatches, flops, bytes }) => {

@@ -62,7 +62,11 @@ export async function measureCopyBandwidth(
       }
     }
     const method = best.kernel < best.copyBufferToBuffer ? 'kernel' : 'copyBufferToBuffer';
-    return { method, bytesPerSecond: (2 * size * copiesPerSubmit) / (best[method] / 1000), bufferBytes: size };
+    return {
+      method,
+      bytesPerSecond: (2 * size * copiesPerSubmit) / (best[method] / 1000),
+      bufferBytes: size,
+    };
   } finally {
     from.destroy();
     to.destroy();

@@ -73,7 +73,9 @@ export async function measureRounds(
     await round(times);
     const currentTimes = unitTimes(cells, times, newTokens);
     isSettled =
-      previousTimes?.every((ms, index) => Math.abs(Math.log((currentTimes[index] ?? ms) / ms)) < maxSettledChange) ?? false;
+      previousTimes?.every(
+        (ms, index) => Math.abs(Math.log((currentTimes[index] ?? ms) / ms)) < maxSettledChange,
+      ) ?? false;
     previousTimes = currentTimes;
     newTokens = decodeTokensFor(
       effort,
@@ -99,7 +101,12 @@ export async function measureRounds(
   while (!isDone(rounds)) {
     await round(times);
     rounds += 1;
-    onRound({ stage: 'round', round: rounds, ...effort.rounds, samples: lastRoundSamples(cells, times, newTokens) });
+    onRound({
+      stage: 'round',
+      round: rounds,
+      ...effort.rounds,
+      samples: lastRoundSamples(cells, times, newTokens),
+    });
   }
   return {
     cells: cells.map((cell, index) => ({ cell, times: times[index] as Times })),
@@ -111,7 +118,11 @@ export async function measureRounds(
 }
 
 /** Samples of the last finished round. */
-const lastRoundSamples = (cells: readonly Cell[], times: readonly Times[], newTokens: number): BenchRound['samples'] =>
+const lastRoundSamples = (
+  cells: readonly Cell[],
+  times: readonly Times[],
+  newTokens: number,
+): BenchRound['samples'] =>
   cells.map((cell, index) => {
     const last = (role: SampleRole) => roundSignificant(times[index]?.[role].at(-1) ?? 0);
     return {

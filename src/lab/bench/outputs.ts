@@ -61,7 +61,10 @@ export async function checkOutputs(
     if ((await port.prefill('baseline', tokens)).token === token) same += 1;
   }
   return {
-    teacherForced: { same: bound.filter((token, index) => token === baseline[index]).length, total: bound.length },
+    teacherForced: {
+      same: bound.filter((token, index) => token === baseline[index]).length,
+      total: bound.length,
+    },
     timedPrompts: { same, total: sampledPrompts.length },
     // Not possible with a recurrent state: after one arm decodes a token, the state already contains it.
     contexts: port.hasRecurrentState ? [] : await compareDecodes(port, contexts, { random, signal }),
@@ -119,6 +122,9 @@ export function judgeOutputs({ teacherForced, timedPrompts, contexts }: OutputCh
       `outputs: at context ${one.context}, the greedy tokens of the arms agree ${one.same} of ${one.total} times`,
     );
   }
-  const differs = fractionOf(teacherForced) < differsBelow || fractionOf(timedPrompts) < timedDiffersBelow || contexts.some((one) => fractionOf(one) < differsBelow);
+  const differs =
+    fractionOf(teacherForced) < differsBelow ||
+    fractionOf(timedPrompts) < timedDiffersBelow ||
+    contexts.some((one) => fractionOf(one) < differsBelow);
   return { differs, warnings };
 }

@@ -6,7 +6,7 @@ import { checkOutputs, judgeOutputs } from './outputs.ts';
 import type { BenchPort } from './port.ts';
 import { seededRandom } from './random.ts';
 import type { AdapterPeaks } from './roofline.ts';
-import { compareWithRoofs } from './roofs.ts';
+import { compareWithRoofs } from './roof-comparison.ts';
 import { estimateDrift, type Estimate, estimateRatio, median, type PairedTimes } from './statistics.ts';
 import { decideVerdict, minRounds } from './verdict.ts';
 
@@ -45,7 +45,10 @@ export async function runBench(
   const times = measured.cells.map((one) => one.times);
   const compare = (series: readonly PairedTimes[], beaten: boolean): Comparison => {
     const { control, ...bound } = estimateRatio(series, random);
-    const verdict = decideVerdict({ ...bound, control }, { rounds, isDoubtful: beaten || outputJudgment.differs });
+    const verdict = decideVerdict(
+      { ...bound, control },
+      { rounds, isDoubtful: beaten || outputJudgment.differs },
+    );
     return { ...roundEstimate(bound), control: roundEstimate(control), verdict };
   };
   const [prefill, ...decode] = times.map((one, cell) => compare([one], roofs.beaten[cell] ?? false));
@@ -54,7 +57,8 @@ export async function runBench(
   const beaten = roofs.isComponentBeaten || roofs.beaten.slice(1).includes(true);
   const [onlyContext] = decode;
   // With one context, reuse its result: resampling again would give a slightly different interval.
-  const overallDecode = decode.length === 1 && onlyContext && !beaten ? onlyContext : compare(decodeTimes, beaten);
+  const overallDecode =
+    decode.length === 1 && onlyContext && !beaten ? onlyContext : compare(decodeTimes, beaten);
 
   const speeds = (arm: 'baseline' | 'bound') => ({
     prefill_tps: tokensPerSecond(arm, [prefillTimes], effort.promptTokens),
@@ -63,7 +67,10 @@ export async function runBench(
   return {
     baseline: speeds('baseline'),
     bound: speeds('bound'),
-    delta: { prefill: roundTo5Decimals(prefill.ratio - 1), decode: roundTo5Decimals(overallDecode.ratio - 1) },
+    delta: {
+      prefill: roundTo5Decimals(prefill.ratio - 1),
+      decode: roundTo5Decimals(overallDecode.ratio - 1),
+    },
     ratio_ci95: [overallDecode.ci95.low, overallDecode.ci95.high],
     verdict: overallDecode.verdict,
     rounds,
@@ -85,7 +92,12 @@ export async function runBench(
       cached_gbps: roundSignificant(peaks.cachedGbps),
       gflops: roundSignificant(peaks.gflops),
     },
-    warnings: [...effortWarnings, ...warningsOf(measured, overallDecode), ...outputJudgment.warnings, ...roofs.warnings],
+    warnings: [
+      ...effortWarnings,
+      ...warningsOf(measured, overallDecode),
+      ...outputJudgment.warnings,
+      ...roofs.warnings,
+    ],
     fingerprint,
   };
 }

@@ -40,12 +40,18 @@ export function checkSignature(raw: object, envelope: ParsedEnvelope, context: V
   }
   if (ownKey !== undefined && !timingSafeEqual(ownKey, publicKey)) {
     return [
-      errorFinding('tampered', `signature.public_key is not the key of this host, although key_id is ${keyId}`),
+      errorFinding(
+        'tampered',
+        `signature.public_key is not the key of this host, although key_id is ${keyId}`,
+      ),
     ];
   }
   if (!isSignatureValid(raw, publicKey, value)) {
     return [
-      errorFinding('tampered', `The signature of ${keyId} is invalid: the config was changed after it was signed`),
+      errorFinding(
+        'tampered',
+        `The signature of ${keyId} is invalid: the config was changed after it was signed`,
+      ),
     ];
   }
   if (ownKey !== undefined || context.trustedKeys.includes(keyId)) return [];
@@ -73,7 +79,10 @@ export async function checkSafety(envelope: ParsedEnvelope, context: ValidationC
   for (const kernel of kernels) {
     const kernelFindings = await checkKernel(kernel, context);
     findings.push(
-      ...kernelFindings.map((finding) => ({ ...finding, message: `${quote(kernel.name)}: ${finding.message}` })),
+      ...kernelFindings.map((finding) => ({
+        ...finding,
+        message: `${quote(kernel.name)}: ${finding.message}`,
+      })),
     );
   }
   return findings;
@@ -135,5 +144,4 @@ export function checkEvidence({ kernels, evidence }: ParsedEnvelope, context: Va
   });
 }
 
-const quote = (text: string): string =>
-  JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}...` : text);
+const quote = (text: string): string => JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}...` : text);

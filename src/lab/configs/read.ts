@@ -15,7 +15,11 @@ export interface ParsedConfig {
   readonly config?: { readonly raw: object; readonly envelope: ParsedEnvelope };
 }
 
-export const errorFinding = (code: string, message: string): Finding => ({ code, severity: 'error', message });
+export const errorFinding = (code: string, message: string): Finding => ({
+  code,
+  severity: 'error',
+  message,
+});
 
 /**
  * The same finding for every path that is not a readable config, so that a caller cannot find out which files the host
@@ -76,7 +80,10 @@ export function readConfigValue(value: unknown): ParsedConfig {
   const issues = read.error.issues.slice(0, maxViolations);
   return {
     findings: issues.map(({ path, message }) =>
-      errorFinding('not_an_envelope', `${path.length > 0 ? `${path.map(String).join('.')}: ` : ''}${message}`),
+      errorFinding(
+        'not_an_envelope',
+        `${path.length > 0 ? `${path.map(String).join('.')}: ` : ''}${message}`,
+      ),
     ),
   };
 }

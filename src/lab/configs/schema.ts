@@ -23,7 +23,9 @@ const evidence = z.object({
   accepted: z.boolean(),
   unverified: z.boolean().optional(),
   stages: z.array(z.object({ stage: string, ok: z.boolean(), findings: z.array(finding) })),
-  parity: z.array(z.object({ case: string, ok: z.boolean(), nmse: nullableNumber, max_abs: nullableNumber })).optional(),
+  parity: z
+    .array(z.object({ case: string, ok: z.boolean(), nmse: nullableNumber, max_abs: nullableNumber }))
+    .optional(),
   tolerance: z
     .object({ nmse: number, scale: number, mode: z.enum(['strict', 'standard', 'off']) })
     .optional(),

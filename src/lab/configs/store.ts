@@ -81,7 +81,8 @@ export async function readRegularFile(path: string, maxBytes: number, flags = 0)
   try {
     const stats = await handle.stat();
     if (!stats.isFile()) throw new Error('it is not a regular file');
-    if (stats.size > maxBytes) throw new Error(`it has ${stats.size} bytes, more than the limit of ${maxBytes}`);
+    if (stats.size > maxBytes)
+      throw new Error(`it has ${stats.size} bytes, more than the limit of ${maxBytes}`);
     const bytes = new Uint8Array(stats.size + 1);
     let size = 0;
     while (size < bytes.length) {

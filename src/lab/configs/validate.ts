@@ -43,7 +43,11 @@ export async function validateConfig(
       continue;
     }
     const stageFindings = await check();
-    stages.push({ stage, ok: !stageFindings.some(({ severity }) => severity === 'error'), findings: stageFindings });
+    stages.push({
+      stage,
+      ok: !stageFindings.some(({ severity }) => severity === 'error'),
+      findings: stageFindings,
+    });
   }
   const ok = stages.every((stage) => stage.ok);
   return { report: { ok, stages }, ...(ok && config ? { envelope: config.raw as ConfigEnvelope } : {}) };

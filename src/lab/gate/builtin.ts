@@ -54,7 +54,9 @@ export async function prepareBuiltin(
   const bufferOf = (binding: BuiltinBinding): GPUBuffer => {
     if ('tensor' in binding) return tensor(binding.tensor);
     if ('data' in binding) return create('data', binding.data.byteLength, storageUsage, binding.data);
-    return getOrCreate(`scratch ${binding.scratch}`, () => create(binding.scratch, binding.bytes, storageUsage));
+    return getOrCreate(`scratch ${binding.scratch}`, () =>
+      create(binding.scratch, binding.bytes, storageUsage),
+    );
   };
 
   const dispatches = steps.map((step, index) => {
@@ -74,7 +76,8 @@ export async function prepareBuiltin(
         return [{ binding: number, resource: { buffer } }];
       }
       const builtinBinding = step.bindings[name];
-      if (!builtinBinding) throw new Error(`${contract.op}: no buffer for the binding ${name} of ${kernel.source}`);
+      if (!builtinBinding)
+        throw new Error(`${contract.op}: no buffer for the binding ${name} of ${kernel.source}`);
       return [{ binding: number, resource: { buffer: bufferOf(builtinBinding) } }];
     });
     return {

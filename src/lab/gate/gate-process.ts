@@ -1,4 +1,4 @@
-import { raceAbort } from '../../util/abort.ts';
+import { raceAbort } from '../../util/race-abort.ts';
 import { kernelDigest } from '../digest.ts';
 import { LabError } from '../types.ts';
 import type { Finding, KernelRegistrationReport, Stage, StageName } from '../types.ts';
@@ -126,7 +126,8 @@ export class GateProcess {
       if (outcome.kind === 'report') return { outcome, report: outcome.report };
       if (outcome.kind === 'failed') throw new LabError('lab_failed', `the gate failed: ${outcome.message}`);
       if (outcome.kind === 'aborted') throw abortSignal.reason;
-      const finding = outcome.kind === 'died' ? childExitFinding(outcome.death) : this.#deadlineFinding(outcome);
+      const finding =
+        outcome.kind === 'died' ? childExitFinding(outcome.death) : this.#deadlineFinding(outcome);
       const failed: Stage = { stage: reached, ok: false, findings: [finding] };
       const report = {
         kernel: job.registration.name,

@@ -41,7 +41,10 @@ export class GuardedBuffers {
     device: GPUDevice,
     contract: Contract,
     parityCase: ParityCase,
-    { contents, leadingCanaries }: { contents: Readonly<Record<string, Uint32Array>>; leadingCanaries: number },
+    {
+      contents,
+      leadingCanaries,
+    }: { contents: Readonly<Record<string, Uint32Array>>; leadingCanaries: number },
   ) {
     this.#device = device;
     const numbered = contract.bindings.map((binding, number) => ({ binding, number }));

@@ -5,7 +5,7 @@ import type { CaseVerdict, ExpectedOutput, Finding, ParityCase, Tolerance } from
 import { elementsOf } from './elements.ts';
 import { judgeOutput, type OutputRuns, buildOutputRuns } from './judge-output.ts';
 import type { CaseRun } from './run-case.ts';
-import { isLowPrecision, measureErrors, formatError } from './verdict.ts';
+import { isLowPrecision, measureErrors, formatError } from './output-errors.ts';
 
 export interface CaseJudgment {
   readonly verdict: CaseVerdict;
@@ -32,7 +32,10 @@ export function judgeCase(input: CaseRunInput): CaseJudgment {
 
   for (const { inputs, canaries } of [run.first, run.second]) {
     for (const { binding, word } of inputs) {
-      report('input_changed', `the input ${binding} was changed, first at word ${word}: do not write to inputs`);
+      report(
+        'input_changed',
+        `the input ${binding} was changed, first at word ${word}: do not write to inputs`,
+      );
     }
     for (const { binding, word } of canaries) {
       const where = word < 0 ? `${-word} words before` : `${word} words after`;
@@ -57,7 +60,9 @@ export function judgeCase(input: CaseRunInput): CaseJudgment {
       'warning',
     );
   }
-  const worst = outputs.reduce((a, b) => (relativeExcess(b, tolerance) > relativeExcess(a, tolerance) ? b : a));
+  const worst = outputs.reduce((a, b) =>
+    relativeExcess(b, tolerance) > relativeExcess(a, tolerance) ? b : a,
+  );
   const index = worst.errors.worstIndex;
   const verdict: CaseVerdict = {
     case: parityCase.name,

@@ -4,7 +4,15 @@ import { compileExpression, ExpressionError } from '../expression.ts';
 import type { ExpectedOutput, Finding, ParityCase, Tolerance } from '../types.ts';
 import { type Elements, elementsOf, poisonWord } from './elements.ts';
 import type { CaseRun } from './run-case.ts';
-import { formatError, describeExcess, measureErrors, type OutputErrors, isRowOverLimit, maxRowNmseFactor, formatValue } from './verdict.ts';
+import {
+  formatError,
+  describeExcess,
+  measureErrors,
+  type OutputErrors,
+  isRowOverLimit,
+  maxRowNmseFactor,
+  formatValue,
+} from './output-errors.ts';
 
 export interface OutputRuns {
   readonly binding: ContractBinding;
@@ -77,7 +85,10 @@ export function judgeOutput(
   const describeElement = (index: number) =>
     `${name}[${index}] (row ${Math.floor(index / output.rowLength)}, column ${index % output.rowLength})`;
 
-  const changedIndex = firstIndexWhere(count, (i) => isPreserved(expected, i) && !isUnchangedByBothRuns(output, i));
+  const changedIndex = firstIndexWhere(
+    count,
+    (i) => isPreserved(expected, i) && !isUnchangedByBothRuns(output, i),
+  );
   if (changedIndex >= 0) {
     report('kept_changed', `${describeElement(changedIndex)} was changed, but the op must not write it`);
   }
@@ -91,9 +102,13 @@ export function judgeOutput(
     );
     return;
   }
-  const faultOf = (elements: Elements) => findRunFault(output, elements, { tolerance, exact, describeElement });
+  const faultOf = (elements: Elements) =>
+    findRunFault(output, elements, { tolerance, exact, describeElement });
   const [firstFault, secondFault] = [faultOf(first), faultOf(second)];
-  const differingIndex = firstIndexWhere(count, (i) => isCompared(expected, i) && first.bits[i] !== second.bits[i]);
+  const differingIndex = firstIndexWhere(
+    count,
+    (i) => isCompared(expected, i) && first.bits[i] !== second.bits[i],
+  );
   if (firstFault) {
     const fault = output.worseRun === second ? (secondFault ?? firstFault) : firstFault;
     report(fault.code, fault.message);
@@ -129,7 +144,11 @@ export function judgeOutput(
 function findRunFault(
   output: OutputRuns,
   elements: Elements,
-  { tolerance, exact, describeElement }: { tolerance: Tolerance; exact: boolean; describeElement: (index: number) => string },
+  {
+    tolerance,
+    exact,
+    describeElement,
+  }: { tolerance: Tolerance; exact: boolean; describeElement: (index: number) => string },
 ): { code: string; message: string } | undefined {
   const { binding, expected } = output;
   const errors = elements === output.first ? output.firstErrors : output.secondErrors;
@@ -161,8 +180,10 @@ function findRunFault(
   };
 }
 
-const isPreserved = ({ preserved, unspecified }: ExpectedOutput, i: number): boolean => Boolean(preserved?.[i]) && !unspecified?.[i];
-const isCompared = ({ preserved, unspecified }: ExpectedOutput, i: number): boolean => !preserved?.[i] && !unspecified?.[i];
+const isPreserved = ({ preserved, unspecified }: ExpectedOutput, i: number): boolean =>
+  Boolean(preserved?.[i]) && !unspecified?.[i];
+const isCompared = ({ preserved, unspecified }: ExpectedOutput, i: number): boolean =>
+  !preserved?.[i] && !unspecified?.[i];
 
 /** Whether both runs left an element unchanged. */
 function isUnchangedByBothRuns({ binding, first, second, initial }: OutputRuns, i: number): boolean {

@@ -81,7 +81,11 @@ function gridOrFinding(gridFor: (parityCase: ParityCase) => Grid, parityCase: Pa
     return gridFor(parityCase);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
-    return { code: 'invalid_dispatch', severity: 'error', message: `${error.message}, case ${parityCase.name}` };
+    return {
+      code: 'invalid_dispatch',
+      severity: 'error',
+      message: `${error.message}, case ${parityCase.name}`,
+    };
   }
 }
 

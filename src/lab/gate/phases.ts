@@ -1,4 +1,4 @@
-import type { CalibrationKernel } from './known-kernel.ts';
+import type { CalibrationKernel } from './calibration-kernel.ts';
 import type { Phase } from './time-limits.ts';
 
 /** Reports the current phase of a registration to the host process, which applies a time limit to each phase. */

@@ -5,7 +5,7 @@ import type { LabOp } from '../ops/index.ts';
 import type { ExpectedOutput, ParityCase } from '../types.ts';
 import { prepareBuiltin, type PreparedBuiltin } from './builtin.ts';
 import { wordCountOf } from './elements.ts';
-import type { CalibrationKernel } from './known-kernel.ts';
+import type { CalibrationKernel } from './calibration-kernel.ts';
 
 /** GPU resources that the child keeps between jobs. */
 export interface GateDevice {
@@ -25,7 +25,10 @@ export class ReferenceCache {
   readonly #gateDevice: GateDevice;
   readonly #op: LabOp;
   readonly #references = new Map<ParityCase, Reference>();
-  readonly #builtinResults = new Map<ParityCase, Promise<Record<string, Uint32Array<ArrayBuffer>> | undefined>>();
+  readonly #builtinResults = new Map<
+    ParityCase,
+    Promise<Record<string, Uint32Array<ArrayBuffer>> | undefined>
+  >();
 
   constructor(gateDevice: GateDevice, op: LabOp) {
     this.#gateDevice = gateDevice;

@@ -95,7 +95,10 @@ export async function startCase(
 
   device.pushErrorScope('validation');
   device.pushErrorScope('out-of-memory');
-  const first = new GuardedBuffers(device, contract, parityCase, { contents: firstContents, leadingCanaries: 1 });
+  const first = new GuardedBuffers(device, contract, parityCase, {
+    contents: firstContents,
+    leadingCanaries: 1,
+  });
   const second = new GuardedBuffers(device, contract, parityCase, {
     contents: { ...perturbedInputs, ...poisonedOutputs('large') },
     leadingCanaries: 2,

@@ -87,7 +87,8 @@ export async function runGate(
   const gridFor = (overrides: Overrides) => {
     const values = overrideValues(reflection, { ...registration.overrides, ...overrides });
     const maxWorkgroups = device.limits.maxComputeWorkgroupsPerDimension;
-    return (one: ParityCase) => evaluateGrid(registration.dispatch, { ...values, ...one.dims }, maxWorkgroups);
+    return (one: ParityCase) =>
+      evaluateGrid(registration.dispatch, { ...values, ...one.dims }, maxWorkgroups);
   };
   const combinations: Combination[] = [];
   const isBuilt = await runStage('pipeline', async () => {
@@ -135,7 +136,11 @@ export async function runGate(
     ];
     if (all.length === 0)
       throw new Error(`no cases for ${op.contract.op}: at least one weight format is needed`);
-    const { supported: cases, missing } = selectSupportedCases(contract, declaredParams(contract, reflection), all);
+    const { supported: cases, missing } = selectSupportedCases(
+      contract,
+      declaredParams(contract, reflection),
+      all,
+    );
     const references = new ReferenceCache(gateDevice, op);
     // Measured again, because compiling can take long.
     await phases.measureLoad();

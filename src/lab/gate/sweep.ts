@@ -78,7 +78,9 @@ export async function tuneKernel(
   // If no combination passes, the errors of the first one are reported for the kernel.
   const warnings = [
     ...failures.slice(0, maxReportedFailures),
-    ...(failures.length > maxReportedFailures ? [omittedFailuresFinding(failures.length - maxReportedFailures)] : []),
+    ...(failures.length > maxReportedFailures
+      ? [omittedFailuresFinding(failures.length - maxReportedFailures)]
+      : []),
   ];
   return {
     verdicts: reportedResult?.verdicts ?? [],

@@ -27,7 +27,8 @@ const maxSlowdown = 2;
 /** All combinations of tunable values. */
 export function enumerateCombinations(tunables: Readonly<Record<string, readonly number[]>>): Overrides[] {
   return Object.entries(tunables).reduce<Overrides[]>(
-    (all, [name, values]) => all.flatMap((parityCase) => values.map((value) => ({ ...parityCase, [name]: value }))),
+    (all, [name, values]) =>
+      all.flatMap((parityCase) => values.map((value) => ({ ...parityCase, [name]: value }))),
     [{}],
   );
 }

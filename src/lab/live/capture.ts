@@ -1,5 +1,11 @@
 /** Captures the inputs and outputs of ops while the resident model runs a step. */
-import { greedySampling, type LabDispatch, type ObservedDispatch, type Plan, type Runner } from '../../engine/index.ts';
+import {
+  greedySampling,
+  type LabDispatch,
+  type ObservedDispatch,
+  type Plan,
+  type Runner,
+} from '../../engine/index.ts';
 import type { ParityCase, TensorData } from '../types.ts';
 import { extentOf, type StepExtent, tensorOf } from './extents.ts';
 
@@ -8,7 +14,11 @@ const slot = 0;
 const defaultContextTokens = 37;
 
 /** Prefills slot 0 with tokens, on non-contiguous pages with room for `reserveTokens` more tokens. Returns the extent. */
-async function prefillContext(runner: Runner, tokens: readonly number[], reserveTokens: number): Promise<StepExtent> {
+async function prefillContext(
+  runner: Runner,
+  tokens: readonly number[],
+  reserveTokens: number,
+): Promise<StepExtent> {
   const { capacity, maxPages } = runner.memory;
   const pages = Math.min(capacity.pages, maxPages, Math.ceil((tokens.length + reserveTokens) / 32));
   runner.setPages(
@@ -39,7 +49,10 @@ export async function observeStep(
 ): Promise<readonly { observed: ObservedDispatch; parityCase: ParityCase }[]> {
   const { capacity } = runner.memory;
   const maxContext = Math.min(capacity.context, capacity.pages * 32) - options.count;
-  const contextTokens = Math.max(0, Math.min(options.context ?? defaultContextTokens, maxContext, text.length - options.count));
+  const contextTokens = Math.max(
+    0,
+    Math.min(options.context ?? defaultContextTokens, maxContext, text.length - options.count),
+  );
   const filled = await prefillContext(runner, text.slice(0, contextTokens), options.count);
   const extent = { ...filled, tokens: options.count, positions: contextTokens + options.count };
   const step = runner.newStep();
@@ -67,7 +80,8 @@ export async function observeStep(
 }
 
 /** Whether the dispatch processes only the rows whose logits are needed. */
-const usesSampledRowsOnly = ({ target }: LabDispatch): boolean => !target.startsWith('layers.') && target !== 'embed';
+const usesSampledRowsOnly = ({ target }: LabDispatch): boolean =>
+  !target.startsWith('layers.') && target !== 'embed';
 
 function buildCase({ lab, before }: ObservedDispatch, extent: StepExtent): ParityCase {
   const tensors: Record<string, TensorData> = {};

@@ -11,7 +11,7 @@ import {
 } from '../../engine/index.ts';
 import { compileExpression } from '../expression.ts';
 import type { LabGraph, LabParts } from '../types.ts';
-import type { LiveTargets } from './shapes.ts';
+import type { LiveTargets } from './live-targets.ts';
 
 /** Step dims of one decoded token. */
 const oneTokenDims = {

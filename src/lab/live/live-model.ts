@@ -13,8 +13,8 @@ import type { AdapterPeaks } from '../bench/roofline.ts';
 import type { LiveShapes, ParityCase } from '../types.ts';
 import { observeStep } from './capture.ts';
 import { contractCost, nodeCost } from './describe.ts';
-import { stubKernel } from './kernel.ts';
-import { LiveTargets } from './shapes.ts';
+import { stubKernel } from './lab-kernel.ts';
+import { LiveTargets } from './live-targets.ts';
 import { truncateWeights } from './shrink.ts';
 
 /** English sample text, for realistic activations. */
@@ -108,11 +108,18 @@ export class LiveModel {
           try {
             const isSingleToken = kernel.contract.tokens === 'one';
             const count = isSingleToken ? 1 : capturedPrefillRows;
-            const observations = await observeStep(runner, isSingleToken ? plans.singleToken : plans.multiToken, this.sampleTokens(64), {
-              count,
-              wants: (lab) => lab.kernel === kernel,
-            });
-            cases.push(...observations.slice(0, 1).map(({ parityCase }) => truncateWeights(parityCase, maxWeights)));
+            const observations = await observeStep(
+              runner,
+              isSingleToken ? plans.singleToken : plans.multiToken,
+              this.sampleTokens(64),
+              {
+                count,
+                wants: (lab) => lab.kernel === kernel,
+              },
+            );
+            cases.push(
+              ...observations.slice(0, 1).map(({ parityCase }) => truncateWeights(parityCase, maxWeights)),
+            );
           } finally {
             plans.destroy();
           }

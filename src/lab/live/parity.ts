@@ -9,7 +9,7 @@ import {
 } from '../../engine/index.ts';
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import { elementsOf } from '../gate/elements.ts';
-import { describeExcess, measureErrors, isRowOverLimit } from '../gate/verdict.ts';
+import { describeExcess, measureErrors, isRowOverLimit } from '../gate/output-errors.ts';
 import { resolveTolerance } from '../ops/descriptor.ts';
 import { labOps } from '../ops/index.ts';
 import type { ParityCase, ParityMode, ParityRunResult, Tolerance } from '../types.ts';
@@ -84,9 +84,16 @@ function compareWithOracle(
     if (!output || !contents) continue;
     const { values } = elementsOf(binding.dtype ?? 'f32', paddedWords(contents));
     const rows = Math.max(1, parityCase.dims['tokens'] ?? 1);
-    const errors = measureErrors(output, values, Math.max(1, Math.floor(output.values.length / rows)), tolerance);
+    const errors = measureErrors(
+      output,
+      values,
+      Math.max(1, Math.floor(output.values.length / rows)),
+      tolerance,
+    );
     const ok =
-      describeExcess(errors, tolerance).length === 0 && !isRowOverLimit(errors, tolerance) && errors.nonFiniteIndex < 0;
+      describeExcess(errors, tolerance).length === 0 &&
+      !isRowOverLimit(errors, tolerance) &&
+      errors.nonFiniteIndex < 0;
     result = {
       nmse: Math.max(result.nmse, errors.nmse),
       max_abs: Math.max(result.max_abs, errors.maxAbs),
@@ -185,7 +192,9 @@ async function logitsOf(
   const continued = hasRecurrentState ? 1 : sequences;
   for (let n = 0; n < sequences; n++) {
     const isAtStart = n < sequences - continued;
-    const [at, slot] = hasRecurrentState ? [isAtStart ? 0 : farStart, isAtStart ? n : last] : [farStart + n, n];
+    const [at, slot] = hasRecurrentState
+      ? [isAtStart ? 0 : farStart, isAtStart ? n : last]
+      : [farStart + n, n];
     step.sample(step.decodeToken(tokens[at] ?? feedbackToken, at, slot), slot, at + 1, greedySampling);
   }
   await run();

@@ -20,7 +20,7 @@ import {
   smallMagnitude,
   stepDimsFor,
   requireWords,
-} from './draws.ts';
+} from './case-generation.ts';
 import { randomHalves, halvesOf, PagedCacheLayout, assignPages, type TokenRun } from './paged.ts';
 import { Random } from './random.ts';
 import type { BuiltinStep, CaseOptions, LabOp } from './types.ts';
@@ -51,7 +51,9 @@ export const attentionOps: readonly LabOp[] = ['attention', 'attention_decode'].
       return [
         ...list,
         ...liveShapes(random, contract, options),
-        ...windowShapes(random).map((shape) => (isSingleToken ? { ...shape, runs: shape.runs.slice(-1) } : shape)),
+        ...windowShapes(random).map((shape) =>
+          isSingleToken ? { ...shape, runs: shape.runs.slice(-1) } : shape,
+        ),
       ].map((shape) => makeCase(random, shape));
     },
     oracle,
@@ -60,7 +62,8 @@ export const attentionOps: readonly LabOp[] = ['attention', 'attention_decode'].
 });
 
 /** Runs of one token each. */
-const singleTokenRuns = (...positions: readonly number[]): TokenRun[] => positions.map((first) => ({ first, count: 1 }));
+const singleTokenRuns = (...positions: readonly number[]): TokenRun[] =>
+  positions.map((first) => ({ first, count: 1 }));
 
 function shapes(random: Random, { strict }: CaseOptions): Shape[] {
   const list: Shape[] = [
@@ -70,7 +73,10 @@ function shapes(random: Random, { strict }: CaseOptions): Shape[] {
       heads: 4,
       kvHeads: 2,
       headDim: 64,
-      runs: [{ first: 0, count: randomBetween(random, 3, 5) }, ...singleTokenRuns(randomBetween(random, 33, 60))],
+      runs: [
+        { first: 0, count: randomBetween(random, 3, 5) },
+        ...singleTokenRuns(randomBetween(random, 33, 60)),
+      ],
     },
     {
       kind: 'ragged',
@@ -99,12 +105,38 @@ function shapes(random: Random, { strict }: CaseOptions): Shape[] {
       headDim: 16,
       runs: [{ first: randomBetween(random, 10, 30), count: 33 }],
     },
-    { kind: 'ragged', heads: 2, kvHeads: 1, headDim: 16, runs: singleTokenRuns(randomBetween(random, 500, 700), 5) },
-    { kind: 'extreme', heads: 4, kvHeads: 2, headDim: 32, runs: singleTokenRuns(45, 20, 33), magnitude: 'large' },
+    {
+      kind: 'ragged',
+      heads: 2,
+      kvHeads: 1,
+      headDim: 16,
+      runs: singleTokenRuns(randomBetween(random, 500, 700), 5),
+    },
+    {
+      kind: 'extreme',
+      heads: 4,
+      kvHeads: 2,
+      headDim: 32,
+      runs: singleTokenRuns(45, 20, 33),
+      magnitude: 'large',
+    },
     { kind: 'extreme', heads: 3, kvHeads: 1, headDim: 32, runs: singleTokenRuns(38, 70), magnitude: 'small' },
-    { kind: 'one_row', heads: 8, kvHeads: 2, headDim: 64, runs: singleTokenRuns(randomBetween(random, 65, 100)), spareRows: 2 },
+    {
+      kind: 'one_row',
+      heads: 8,
+      kvHeads: 2,
+      headDim: 64,
+      runs: singleTokenRuns(randomBetween(random, 65, 100)),
+      spareRows: 2,
+    },
     { kind: 'random', heads: 1, kvHeads: 1, headDim: 8, runs: [{ first: 0, count: 130 }] },
-    { kind: 'ragged', heads: 5, kvHeads: 1, headDim: 8, runs: singleTokenRuns(randomBetween(random, 1500, 1700), 12) },
+    {
+      kind: 'ragged',
+      heads: 5,
+      kvHeads: 1,
+      headDim: 8,
+      runs: singleTokenRuns(randomBetween(random, 1500, 1700), 12),
+    },
   ];
   if (!strict) return list;
   return [
@@ -116,14 +148,40 @@ function shapes(random: Random, { strict }: CaseOptions): Shape[] {
       headDim: 128,
       runs: [{ first: randomBetween(random, 0, 90), count: 40 }],
     },
-    { kind: 'ragged', heads: 5, kvHeads: 5, headDim: 80, runs: singleTokenRuns(3, 200, 64, 95, 96), spareRows: 3 },
-    { kind: 'ragged', heads: 4, kvHeads: 1, headDim: 256, runs: singleTokenRuns(randomBetween(random, 1000, 2000), 0) },
-    { kind: 'extreme', heads: 8, kvHeads: 4, headDim: 64, runs: singleTokenRuns(300, 64, 150), magnitude: 'large' },
+    {
+      kind: 'ragged',
+      heads: 5,
+      kvHeads: 5,
+      headDim: 80,
+      runs: singleTokenRuns(3, 200, 64, 95, 96),
+      spareRows: 3,
+    },
+    {
+      kind: 'ragged',
+      heads: 4,
+      kvHeads: 1,
+      headDim: 256,
+      runs: singleTokenRuns(randomBetween(random, 1000, 2000), 0),
+    },
+    {
+      kind: 'extreme',
+      heads: 8,
+      kvHeads: 4,
+      headDim: 64,
+      runs: singleTokenRuns(300, 64, 150),
+      magnitude: 'large',
+    },
   ];
 }
 
 function decodeShapes(random: Random, { strict }: CaseOptions): Shape[] {
-  const makeShape = (kind: CaseKind, heads: number, kvHeads: number, headDim: number, position: number): Shape => ({
+  const makeShape = (
+    kind: CaseKind,
+    heads: number,
+    kvHeads: number,
+    headDim: number,
+    position: number,
+  ): Shape => ({
     kind,
     heads,
     kvHeads,
@@ -154,15 +212,26 @@ function decodeShapes(random: Random, { strict }: CaseOptions): Shape[] {
 function windowShapes(random: Random): Shape[] {
   const model = { kind: 'ragged' as const, heads: 4, kvHeads: 2, headDim: 16 };
   return [
-    { ...model, window: 1, runs: [{ first: 0, count: 3 }, ...singleTokenRuns(randomBetween(random, 40, 70))] },
+    {
+      ...model,
+      window: 1,
+      runs: [{ first: 0, count: 3 }, ...singleTokenRuns(randomBetween(random, 40, 70))],
+    },
     {
       ...model,
       window: randomBetween(random, 5, 30),
-      runs: [{ first: randomBetween(random, 20, 40), count: 35 }, ...singleTokenRuns(2, randomBetween(random, 200, 300))],
+      runs: [
+        { first: randomBetween(random, 20, 40), count: 35 },
+        ...singleTokenRuns(2, randomBetween(random, 200, 300)),
+      ],
       scale: 0.5,
     },
     { ...model, window: 32, runs: [{ first: 60, count: 6 }, ...singleTokenRuns(31, 32, 95)] },
-    { ...model, window: randomBetween(random, 90, 140), runs: singleTokenRuns(700, 96, 3, randomBetween(random, 400, 600)) },
+    {
+      ...model,
+      window: randomBetween(random, 90, 140),
+      runs: singleTokenRuns(700, 96, 3, randomBetween(random, 400, 600)),
+    },
     { ...model, window: 5000, runs: singleTokenRuns(7, randomBetween(random, 64, 90)) },
   ];
 }
@@ -182,7 +251,8 @@ function liveShapes(random: Random, contract: Contract, { live = [] }: CaseOptio
     const maxPosition = Math.max(8, (params['max_pages'] ?? 4) * pageTokens) - 6;
     const position = Math.min(maxPosition, (params['window'] ?? 0) + randomBetween(random, 66, 90));
     const alone = { ...common, runs: singleTokenRuns(position) };
-    if (contract.tokens === 'one') return [alone, { ...common, runs: singleTokenRuns(Math.min(maxPosition, 5)) }];
+    if (contract.tokens === 'one')
+      return [alone, { ...common, runs: singleTokenRuns(Math.min(maxPosition, 5)) }];
     const runs = [
       { first: Math.min(maxPosition, randomBetween(random, 20, 40)), count: 4 },
       ...singleTokenRuns(Math.min(maxPosition, 7)),
@@ -269,16 +339,17 @@ function shiftScores(
 
 function oracle(one: ParityCase): Readonly<Record<string, ExpectedOutput>> {
   const { tensors, params, dims } = one;
-  const [heads, kvHeads, headDim] = ['heads', 'kv_heads', 'head_dim'].map((name) => requireMember(params, name)) as [
-    number,
-    number,
-    number,
-  ];
+  const [heads, kvHeads, headDim] = ['heads', 'kv_heads', 'head_dim'].map((name) =>
+    requireMember(params, name),
+  ) as [number, number, number];
   const tokens = requireMember(dims, 'tokens');
   const qkv = requireFloats(tensors, 'qkv');
   const width = (heads + 2 * kvHeads) * headDim;
   const cache = new PagedCacheLayout(one);
-  const [keys, values] = [halvesOf(requireWords(tensors, 'k_cache')), halvesOf(requireWords(tensors, 'v_cache'))];
+  const [keys, values] = [
+    halvesOf(requireWords(tensors, 'k_cache')),
+    halvesOf(requireWords(tensors, 'v_cache')),
+  ];
   const values64 = new Float64Array((qkv.length / width) * heads * headDim);
   const preserved = new Uint8Array(values64.length).fill(1).fill(0, 0, tokens * heads * headDim);
   const window = params['window'] || Number.POSITIVE_INFINITY;
@@ -332,11 +403,9 @@ function builtin(one: ParityCase, caps: AdapterCaps): BuiltinStep[] | undefined 
   const { params, dims } = one;
   const isModelCase = /^(live|captured) /.test(one.name);
   if (!isModelCase || attentionLanes(caps, requireMember(params, 'head_dim')) === 0) return undefined;
-  const [heads, kvHeads, headDim] = ['heads', 'kv_heads', 'head_dim'].map((name) => requireMember(params, name)) as [
-    number,
-    number,
-    number,
-  ];
+  const [heads, kvHeads, headDim] = ['heads', 'kv_heads', 'head_dim'].map((name) =>
+    requireMember(params, name),
+  ) as [number, number, number];
   const model = { heads, kvHeads, headDim };
   const tiles = buildTiles(one, attentionTile(model).tile);
   const steps = [

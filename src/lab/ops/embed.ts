@@ -3,10 +3,18 @@ import { embed as embedKernel } from '../../../kernels/embed.ts';
 import { averageBlockBytes, blockColumns, weightFormat } from '../../../kernels/formats.ts';
 import type { ExpectedOutput, ParityCase } from '../types.ts';
 import { eraseStep } from './builtin.ts';
-import { randomBetween, caseName, type CaseKind, requireMember, smallMagnitude, stepDimsFor, requireWords } from './draws.ts';
+import {
+  randomBetween,
+  caseName,
+  type CaseKind,
+  requireMember,
+  smallMagnitude,
+  stepDimsFor,
+  requireWords,
+} from './case-generation.ts';
 import { Random } from './random.ts';
 import type { CaseOptions, LabOp } from './types.ts';
-import { type PackedWeights, randomWeights, WeightReader } from './weights.ts';
+import { type PackedWeights, randomWeights, WeightReader } from './random-weights.ts';
 
 /** Token id that stands for the token last sampled for the slot. */
 const lastSampled = 0xffffffff;
@@ -25,7 +33,12 @@ interface Shape {
 
 function shapes(random: Random, { strict }: CaseOptions): Shape[] {
   const list: Shape[] = [
-    { kind: 'random', tokens: randomBetween(random, 3, 5), vocabulary: randomBetween(random, 50, 99), columns: 96 },
+    {
+      kind: 'random',
+      tokens: randomBetween(random, 3, 5),
+      vocabulary: randomBetween(random, 50, 99),
+      columns: 96,
+    },
     { kind: 'ragged', tokens: 7, vocabulary: randomBetween(random, 101, 199), columns: 288, scale: 11.3137 },
     { kind: 'ragged', tokens: 2, vocabulary: 7, columns: 4128 },
     { kind: 'extreme', tokens: 4, vocabulary: 33, columns: 64, scale: 1e5 },

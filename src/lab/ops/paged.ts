@@ -1,6 +1,6 @@
 /** Token table of a step and the paged cache that it reads or writes, in the layout of the contracts. */
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
-import { randomBetween, requireMember, requireWords } from './draws.ts';
+import { randomBetween, requireMember, requireWords } from './case-generation.ts';
 import type { Random } from './random.ts';
 import type { ParityCase } from '../types.ts';
 
@@ -98,7 +98,8 @@ export class PagedCacheLayout {
   /** Index of the cache row (head_dim elements) of a key head at a position of a slot. */
   row(slot: number, position: number, kvHead: number): number {
     const page = requireMember(this.#params, 'page');
-    const number = this.#pageTable[slot * requireMember(this.#params, 'max_pages') + Math.floor(position / page)];
+    const number =
+      this.#pageTable[slot * requireMember(this.#params, 'max_pages') + Math.floor(position / page)];
     return ((number as number) * requireMember(this.#params, 'kv_heads') + kvHead) * page + (position % page);
   }
 }

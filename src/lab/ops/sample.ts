@@ -9,7 +9,15 @@ import {
 } from '../../../kernels/sample.ts';
 import type { ExpectedOutput, ParityCase } from '../types.ts';
 import { eraseStep } from './builtin.ts';
-import { randomBetween, caseName, requireFloats, type CaseKind, requireMember, stepDimsFor, requireWords } from './draws.ts';
+import {
+  randomBetween,
+  caseName,
+  requireFloats,
+  type CaseKind,
+  requireMember,
+  stepDimsFor,
+  requireWords,
+} from './case-generation.ts';
 import { Random } from './random.ts';
 import type { CaseOptions, LabOp } from './types.ts';
 
@@ -157,9 +165,11 @@ function countKeptTokens({ temperature, topK, topP, minP }: Rule, sorted: Float6
     const targetMass = topP * masses.reduce((sum, mass) => sum + mass, 0);
     let before = 0;
     let rank = 0;
-    while (rank + 1 < kept && before + (masses[rank] as number) < targetMass) before += masses[rank++] as number;
+    while (rank + 1 < kept && before + (masses[rank] as number) < targetMass)
+      before += masses[rank++] as number;
     const overshoot = before + (masses[rank] as number) - targetMass;
-    if (Math.min(overshoot, targetMass - before) < minClearGap * targetMass || gapAt(rank + 1) < minClearGap) return undefined;
+    if (Math.min(overshoot, targetMass - before) < minClearGap * targetMass || gapAt(rank + 1) < minClearGap)
+      return undefined;
     kept = rank + 1;
   }
   if (minP > 0) {
@@ -181,7 +191,8 @@ function evaluateSetup(
   if (temperature === 0) return { isClear: true, isDecided: true };
   let [best, second, bestOfAll] = [-Infinity, -Infinity, -Infinity];
   for (let rank = 0; rank < sorted.length; rank++) {
-    const perturbedLogit = (sorted[rank] as number) / temperature + gumbel(seed, position, order[rank] as number);
+    const perturbedLogit =
+      (sorted[rank] as number) / temperature + gumbel(seed, position, order[rank] as number);
     bestOfAll = Math.max(bestOfAll, perturbedLogit);
     if (rank >= kept) continue;
     if (perturbedLogit > best) [best, second] = [perturbedLogit, best];
@@ -208,7 +219,11 @@ function makeCase(random: Random, shape: Shape): ParityCase {
     // With penalties, the kernel counts the sampled token. Other flags concern other dispatches and must be ignored.
     const { bias, penalties: counted, mask, logprobs } = sampleFlags;
     const reportFlags = random.integerBelow(2) * (logprobs + (random.integerBelow(21) << topLogprobsShift));
-    const flags = random.integerBelow(2) * bias + random.integerBelow(2) * counted + random.integerBelow(2) * mask + reportFlags;
+    const flags =
+      random.integerBelow(2) * bias +
+      random.integerBelow(2) * counted +
+      random.integerBelow(2) * mask +
+      reportFlags;
     samples.set([row, slots[row] as number, flags, setup.seed, setup.position, setup.rule.topK], at);
     const { temperature, topP, minP } = setup.rule;
     const penalties = [1 + random.uniform(), random.uniform(), random.uniform()];

@@ -82,7 +82,11 @@ const fillColumns = (out: Float32Array, weight: (c: number) => number): void => 
 };
 
 /** Q4_K and Q5_K, with groups of `stride` words. @returns the factor of the block's codes, and what is subtracted */
-const scaleAndMinimumOf = ({ scales }: Views, block: number, stride: number): [scale: number, minimum: number] => {
+const scaleAndMinimumOf = (
+  { scales }: Views,
+  block: number,
+  stride: number,
+): [scale: number, minimum: number] => {
   const group = (block >> 3) * stride;
   const at = 4 * (group + 1) + 2 * (block & 7);
   return [
@@ -156,7 +160,10 @@ export const layouts: Readonly<Record<string, Layout>> = {
       const fifth = views.scales.words[2 * block] as number;
       const scale = views.scales.halves[4 * block + 2] as number;
       const minimum = views.scales.halves[4 * block + 3] as number;
-      fillColumns(out, (c) => fround((nibble(views, block, c) | (bitOfColumn(fifth, c) << 4)) * scale) + minimum);
+      fillColumns(
+        out,
+        (c) => fround((nibble(views, block, c) | (bitOfColumn(fifth, c) << 4)) * scale) + minimum,
+      );
     },
   },
   q2_k: {
@@ -198,7 +205,10 @@ export const layouts: Readonly<Record<string, Layout>> = {
     read(views, { block }, out) {
       const fifth = views.scales.words[(block >> 3) * 13 + 5 + (block & 7)] as number;
       const [scale, minimum] = scaleAndMinimumOf(views, block, 13);
-      fillColumns(out, (c) => fround(scale * (nibble(views, block, c) | (bitOfColumn(fifth, c) << 4))) - minimum);
+      fillColumns(
+        out,
+        (c) => fround(scale * (nibble(views, block, c) | (bitOfColumn(fifth, c) << 4))) - minimum,
+      );
     },
   },
   q6_k: {

@@ -3,7 +3,14 @@ import type { Contract, ContractBinding, ElementType } from '../../../kernels/co
 import type { Finding } from '../types.ts';
 import type { EntryPoint, Reflection, Variable } from '../wgsl/reflect.ts';
 import { locationOf } from '../wgsl/tokens.ts';
-import { structLayout, packedSizeBytes, typeComponents, strideOf, type CountOf, type ScalarName } from '../wgsl/types.ts';
+import {
+  structLayout,
+  packedSizeBytes,
+  typeComponents,
+  strideOf,
+  type CountOf,
+  type ScalarName,
+} from '../wgsl/types.ts';
 import { findReachableNames } from '../wgsl/uses.ts';
 import { createFinding } from './codes.ts';
 
@@ -21,7 +28,9 @@ export function checkBindings(
     if (!variable.isResource) continue;
     if (group !== 0) {
       const actual = group ?? 'one that is not known';
-      findings.push(createFinding('wrong_group', 'error', `${name}: expected group 0, got ${actual}`, variable));
+      findings.push(
+        createFinding('wrong_group', 'error', `${name}: expected group 0, got ${actual}`, variable),
+      );
       continue;
     }
     const binding = number === undefined ? undefined : contract.bindings[number];
@@ -99,7 +108,12 @@ function checkUniform(
   const bindingList = wanted.map(([member, scalar]) => `${member}: ${scalar}`).join(', ');
   if (type.kind !== 'struct') {
     return [
-      createFinding('uniform_type', 'error', `${name}: expected a struct of ${bindingList}, got ${typeText}`, typeLocation),
+      createFinding(
+        'uniform_type',
+        'error',
+        `${name}: expected a struct of ${bindingList}, got ${typeText}`,
+        typeLocation,
+      ),
     ];
   }
   const memberLayout = structLayout(type.struct, countOf);

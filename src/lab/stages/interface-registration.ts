@@ -90,7 +90,9 @@ function checkTunables(registration: KernelRegistration): Finding[] {
   const findings: Finding[] = [];
   for (const [name, values] of Object.entries(registration.tunables ?? {})) {
     if (values.length > 0) continue;
-    findings.push(createFinding('empty_tunable', 'error', `tunables.${name}: expected values to try, got none`));
+    findings.push(
+      createFinding('empty_tunable', 'error', `tunables.${name}: expected values to try, got none`),
+    );
   }
   const count = countCombinations(registration);
   if (count > maxCombinations) {
@@ -175,5 +177,7 @@ function checkFormats({ dtypes = [] }: KernelRegistration, contract: Contract): 
   const known: readonly string[] = formatNames;
   return dtypes
     .filter((dtype) => !known.includes(dtype))
-    .map((dtype) => createFinding('unknown_dtype', 'error', `dtypes: expected ${known.join(', ')}, got ${dtype}`));
+    .map((dtype) =>
+      createFinding('unknown_dtype', 'error', `dtypes: expected ${known.join(', ')}, got ${dtype}`),
+    );
 }

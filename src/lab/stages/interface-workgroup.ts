@@ -46,7 +46,8 @@ export function checkWorkgroup(
     const list = Object.entries(values).map(([name, value]) => `${name}=${value}`);
     const suffix = list.length > 0 ? ` with ${list.join(' ')}` : '';
     for (const { code, limit, text, location } of excesses) {
-      if (!findingsByLimit.has(limit)) findingsByLimit.set(limit, createFinding(code, severity, `${limit}: ${text}${suffix}`, location));
+      if (!findingsByLimit.has(limit))
+        findingsByLimit.set(limit, createFinding(code, severity, `${limit}: ${text}${suffix}`, location));
     }
   }
   return [...findingsByLimit.values()];

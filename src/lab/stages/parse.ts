@@ -37,7 +37,11 @@ export async function parseStage(
 
 function rejectSource(source: string): Finding | undefined {
   if (source.trim() === '') {
-    return createFinding('empty_source', 'error', 'expected WGSL with a compute entry point, got an empty source');
+    return createFinding(
+      'empty_source',
+      'error',
+      'expected WGSL with a compute entry point, got an empty source',
+    );
   }
   const bytes = new TextEncoder().encode(source).length;
   if (bytes > maxBytes) {
@@ -57,10 +61,16 @@ const kinds = {
 } as const;
 
 /** @param precedingMessage the message that a note belongs to; its text refers to it, because findings can be reordered */
-function findingOf(message: GPUCompilationMessage, precedingMessage: GPUCompilationMessage | undefined): Finding {
+function findingOf(
+  message: GPUCompilationMessage,
+  precedingMessage: GPUCompilationMessage | undefined,
+): Finding {
   const [code, severity] = kinds[message.type];
   const text = message.message.trim();
-  const note = precedingMessage && precedingMessage.lineNum > 0 ? `(to ${precedingMessage.lineNum}:${precedingMessage.linePos}) ${text}` : text;
+  const note =
+    precedingMessage && precedingMessage.lineNum > 0
+      ? `(to ${precedingMessage.lineNum}:${precedingMessage.linePos}) ${text}`
+      : text;
   if (message.lineNum === 0) return createFinding(code, severity, note);
   const { lineNum: line, linePos: column, length } = message;
   const location: SourceLocation = { line, column, length: Math.max(1, length) };

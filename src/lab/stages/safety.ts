@@ -39,7 +39,9 @@ function checkDirectives({ enables: enabled, requires }: Reflection): Finding[] 
   ) =>
     list
       .filter(({ name }) => !known.has(name))
-      .map((one) => createFinding(code, 'error', `expected one of ${[...known].join(', ')}, got ${one.name}`, one));
+      .map((one) =>
+        createFinding(code, 'error', `expected one of ${[...known].join(', ')}, got ${one.name}`, one),
+      );
   return [
     ...check('unsupported_enable', enabled, allowedExtensions),
     ...check('unsupported_requires', requires, allowedLanguageFeatures),

@@ -28,7 +28,11 @@ const precedenceLevels: readonly (readonly string[])[] = [
 const logicalOperators = new Set(['||', '&&', '==', '!=', '<', '>', '<=', '>=']);
 
 /** Returns undefined for unsupported expressions: vectors, arrays, most functions. */
-export function evaluateExpression(tokens: readonly Token[], range: Range, lookup: ConstantLookup): ConstantValue | undefined {
+export function evaluateExpression(
+  tokens: readonly Token[],
+  range: Range,
+  lookup: ConstantLookup,
+): ConstantValue | undefined {
   let at = range.from;
   const text = (): string | undefined => (at < range.to ? tokens[at]?.text : undefined);
 
@@ -36,7 +40,11 @@ export function evaluateExpression(tokens: readonly Token[], range: Range, looku
     const operators = precedenceLevels[level];
     if (!operators) return unary();
     let left = binary(level + 1);
-    for (let operator = text(); left && operator !== undefined && operators.includes(operator); operator = text()) {
+    for (
+      let operator = text();
+      left && operator !== undefined && operators.includes(operator);
+      operator = text()
+    ) {
       at++;
       const right = binary(level + 1);
       left = right && applyBinary(operator, left, right);

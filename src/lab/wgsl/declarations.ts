@@ -132,7 +132,9 @@ export function readDeclarations(tokens: readonly Token[]): Declarations {
         const isTemplate = open?.text === '<' && open.matchIndex > 0;
         const name = isTemplate ? open.matchIndex + 1 : start + 1;
         const template = isTemplate
-          ? splitRange(tokens, { from: start + 2, to: open.matchIndex }).map(({ from }) => tokens[from]?.text ?? '')
+          ? splitRange(tokens, { from: start + 2, to: open.matchIndex }).map(
+              ({ from }) => tokens[from]?.text ?? '',
+            )
           : [];
         variables.push({ name, attributes, template, ...readInitializer(tokens, name + 1, end) });
         break;

@@ -69,7 +69,8 @@ export function instrument(source: string, reflection: Reflection): Instrumented
       const open = tokens[step.openToken];
       const close = tokens[step.closeToken];
       if (length === undefined || !open || !close) continue;
-      const isLiteral = step.closeToken === step.openToken + 2 && tokens[step.openToken + 1]?.kind === 'number';
+      const isLiteral =
+        step.closeToken === step.openToken + 2 && tokens[step.openToken + 1]?.kind === 'number';
       if (isLiteral && length.fixed) continue; // checked by the compiler
       inserts.push(
         { offset: open.offset + 1, text: `lathe_index(${sites.length}u, u32(` },
@@ -91,7 +92,11 @@ export function instrument(source: string, reflection: Reflection): Instrumented
     text += source.slice(at, insert.offset) + insert.text;
     at = insert.offset;
   }
-  return { source: `${text}${source.slice(at)}${helperSource}`, sites, uncheckedFindings: findUncheckedPointers(reflection) };
+  return {
+    source: `${text}${source.slice(at)}${helperSource}`,
+    sites,
+    uncheckedFindings: findUncheckedPointers(reflection),
+  };
 }
 
 /** Findings for pointers to a whole storage buffer or to an array in it: accesses through them cannot be checked. */
@@ -102,7 +107,9 @@ export function findUncheckedPointers(reflection: Reflection): Finding[] {
     if (!isAddressOf(tokens, from - 1) || tokens[from - 3]?.text === 'arrayLength') return [];
     if (!type || !typeComponents(type).has('array')) return [];
     const message = `accesses through a pointer to ${variable.name} are not bounds-checked; index ${variable.name} directly`;
-    return [createFinding('unchecked_pointer', 'warning', message, locationOf(tokens, { from: from - 1, to }))];
+    return [
+      createFinding('unchecked_pointer', 'warning', message, locationOf(tokens, { from: from - 1, to })),
+    ];
   });
 }
 
@@ -131,7 +138,15 @@ function findNameConflicts({ tokens }: Reflection): Finding[] {
   });
 }
 
-const declarationKeywords: ReadonlySet<string> = new Set(['let', 'var', 'const', 'override', 'fn', 'struct', 'alias']);
+const declarationKeywords: ReadonlySet<string> = new Set([
+  'let',
+  'var',
+  'const',
+  'override',
+  'fn',
+  'struct',
+  'alias',
+]);
 
 function lengthOf(step: IndexStep, countOf: CountOf): { text: string; fixed: boolean } | undefined {
   const { indexedType: type, path } = step;

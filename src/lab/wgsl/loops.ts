@@ -99,7 +99,12 @@ function analyzeLoop(
   const called = [...namesIn(tokens, loop)].flatMap((name) => effects(name) ?? []);
 
   const dependenciesOf = (ranges: readonly Range[]): Dependencies => {
-    const dependencies: Dependencies = { assigned: new Set(), shared: new Set(), loads: new Set(), changesIndependently: false };
+    const dependencies: Dependencies = {
+      assigned: new Set(),
+      shared: new Set(),
+      loads: new Set(),
+      changesIndependently: false,
+    };
     const seen = new Set<string>();
     const queue = [...ranges];
     const addDependency = (name: string): void => {
@@ -107,7 +112,8 @@ function analyzeLoop(
       if (variable?.space === 'workgroup') dependencies.shared.add(name);
       else if (variable?.space === 'storage') {
         (variable.access === 'read' ? dependencies.loads : dependencies.shared).add(name);
-      } else if (addressTaken.has(name) || called.some(({ writes }) => writes.has(name))) dependencies.changesIndependently = true;
+      } else if (addressTaken.has(name) || called.some(({ writes }) => writes.has(name)))
+        dependencies.changesIndependently = true;
     };
     for (let range = queue.pop(); range; range = queue.pop()) {
       for (const name of namesIn(tokens, range)) {
@@ -143,7 +149,10 @@ function analyzeLoop(
 
   const exits = exitsOf(loop);
   const dependencies = exits.map(dependenciesOf);
-  if (exits.some((conditions) => conditions.length === 0) || dependencies.some(({ changesIndependently }) => changesIndependently)) {
+  if (
+    exits.some((conditions) => conditions.length === 0) ||
+    dependencies.some(({ changesIndependently }) => changesIndependently)
+  ) {
     return undefined;
   }
   const assigned = new Set(dependencies.flatMap((one) => [...one.assigned]));

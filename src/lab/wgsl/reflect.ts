@@ -1,7 +1,15 @@
 /** Reflects a WGSL module: its declarations with their source locations. */
 import { evaluateExpression, sourceTextOf, type ConstantValue } from './constants.ts';
 import { readDeclarations, type Attribute, type Declarations, type RawFunction } from './declarations.ts';
-import { findToken, locationOf, splitRange, tokenize, type SourceLocation, type Range, type Token } from './tokens.ts';
+import {
+  findToken,
+  locationOf,
+  splitRange,
+  tokenize,
+  type SourceLocation,
+  type Range,
+  type Token,
+} from './tokens.ts';
 import { sizeOf, typeText, type Member, type ScalarName, type Struct, type Type } from './types.ts';
 
 export interface NamedLocation extends SourceLocation {
@@ -234,7 +242,9 @@ function createEvaluator(tokens: readonly Token[], raw: Declarations): ValueOf {
       if (!declared) return undefined;
       const fallback = declared.value && evaluateExpression(tokens, declared.value, lookup);
       const declaredType = declared.type && tokens[declared.type.from]?.text;
-      const type = (scalars.has(declaredType ?? '') ? declaredType : fallback?.type) as ConstantValue['type'] | undefined;
+      const type = (scalars.has(declaredType ?? '') ? declaredType : fallback?.type) as
+        | ConstantValue['type']
+        | undefined;
       if (!type) return undefined;
       const overridden = override && Object.hasOwn(values, name) ? values[name] : undefined;
       const resultType = (override && concreteTypes[type]) ?? type;

@@ -45,7 +45,9 @@ interface Branch {
   readonly body: readonly Statement[];
 }
 
-const assignmentOperators: ReadonlySet<string> = new Set('= += -= *= /= %= &= |= ^= <<= >>= ++ --'.split(' '));
+const assignmentOperators: ReadonlySet<string> = new Set(
+  '= += -= *= /= %= &= |= ^= <<= >>= ++ --'.split(' '),
+);
 
 export function readStatements(tokens: readonly Token[], range: Range): Statement[] {
   const statements: Statement[] = [];

@@ -110,7 +110,8 @@ export function tokenize(source: string): Token[] {
       newLine(lineBreakText);
       continue;
     }
-    const skipped = code < 0x20 || isNonAscii ? match(blankPattern) : code === 0x2f ? match(lineCommentPattern) : undefined;
+    const skipped =
+      code < 0x20 || isNonAscii ? match(blankPattern) : code === 0x2f ? match(lineCommentPattern) : undefined;
     if (skipped !== undefined) {
       at += skipped.length;
       continue;

@@ -37,7 +37,9 @@ const scalarBytes: Readonly<Record<ScalarName, number>> = { f32: 4, f16: 2, u32:
 const roundUp = (value: number, to: number): number => Math.ceil(value / to) * to;
 
 /** Memoizes a computation for each struct: nested structs would otherwise take exponential time. */
-function memoize<T>(compute: (struct: Struct, countOf: CountOf) => T): (struct: Struct, countOf: CountOf) => T {
+function memoize<T>(
+  compute: (struct: Struct, countOf: CountOf) => T,
+): (struct: Struct, countOf: CountOf) => T {
   const cache = new WeakMap<Struct, { value: T }>();
   return (struct, countOf) => {
     const entry = cache.get(struct) ?? { value: compute(struct, countOf) };
@@ -103,18 +105,20 @@ const alignOfStruct = memoize((struct) =>
 );
 
 /** Offset and size of each member, in bytes. Lengths of arrays in structs cannot depend on overrides. */
-export const structLayout = memoize((struct, countOf): readonly { offset: number; size: number }[] | undefined => {
-  const members: { offset: number; size: number }[] = [];
-  let end = 0;
-  for (const member of struct.members) {
-    const size = member.size ?? sizeOf(member.type, countOf);
-    if (size === undefined) return undefined;
-    const offset = roundUp(end, member.align ?? alignOf(member.type));
-    members.push({ offset, size });
-    end = offset + size;
-  }
-  return members;
-});
+export const structLayout = memoize(
+  (struct, countOf): readonly { offset: number; size: number }[] | undefined => {
+    const members: { offset: number; size: number }[] = [];
+    let end = 0;
+    for (const member of struct.members) {
+      const size = member.size ?? sizeOf(member.type, countOf);
+      if (size === undefined) return undefined;
+      const offset = roundUp(end, member.align ?? alignOf(member.type));
+      members.push({ offset, size });
+      end = offset + size;
+    }
+    return members;
+  },
+);
 
 const packedStructBytes = memoize((struct, countOf): number | undefined => {
   let sum = 0;

@@ -1,7 +1,7 @@
 import { printable } from '../../terminal/printable.ts';
 import { table } from '../../terminal/table.ts';
 import { wrapText } from '../../terminal/text.ts';
-import type { CommandHandler } from '../context.ts';
+import type { CommandHandler } from '../command-context.ts';
 
 export const surfaces: CommandHandler = async ({ source, flags, style, print, printJson }) => {
   const { document, text } = await source.surfaces();

@@ -3,9 +3,9 @@ import { UsageError } from '../../config/usage.ts';
 import { HostError } from '../../host-client/errors.ts';
 import { ObserveError } from '../../observe/errors.ts';
 import { splitList } from '../../terminal/arguments.ts';
-import { ResultTable } from '../answer-table.ts';
+import { ResultTable } from '../result-table.ts';
 import type { Flags } from '../arguments.ts';
-import type { CommandContext, CommandHandler } from '../context.ts';
+import type { CommandContext, CommandHandler } from '../command-context.ts';
 import { buildQuery } from '../query-flags.ts';
 import { type NewRows, TailWindow } from '../tail-window.ts';
 

@@ -1,11 +1,11 @@
-import { timeCheckFunction } from '../readers/in-time.ts';
+import { timeCheckFunction } from '../readers/time-check.ts';
 import { toDialectSql } from '../surfaces/sql.ts';
 import { type AttachedRack, eventsSql } from '../surfaces/transcript.ts';
 import type { CompiledQuery } from '../types.ts';
 import { conditionSql } from './conditions.ts';
 import { afterSql, orderSql } from './paging.ts';
 import type { OutputColumn, CheckedQuery } from './types.ts';
-import { SqlWriter } from './writer.ts';
+import { SqlWriter } from './sql-writer.ts';
 
 export interface CompileOptions {
   /** SQL dialect of the reader. The surface `transcript` always uses SQLite. */
@@ -55,12 +55,20 @@ export function matchedSql(
  * Compiles a query. Rows have the columns `c0`, `c1`... in the order of `columns` (`rowOf` converts them to arrays),
  * and `o0`... for the cursor (`nextCursor`). One row more than `limit` is read, to see whether there is another page.
  */
-export function compile(query: CheckedQuery, options: CompileOptions): CompiledQuery & { readonly limit: number } {
+export function compile(
+  query: CheckedQuery,
+  options: CompileOptions,
+): CompiledQuery & { readonly limit: number } {
   const writer = createWriter(query, options);
   const body = query.grouped ? groupsSql(writer, query, options) : rowsSql(writer, query, options);
   const order = query.order.length > 0 ? ` order by ${orderSql(query.order, query.columns.length + 1)}` : '';
   const sql = `${body}${order} limit ${writer.bind(query.limit + 1, 'integer')}`;
-  return { sql, parameters: writer.parameters, columns: query.columns.map(toResultColumn), limit: query.limit };
+  return {
+    sql,
+    parameters: writer.parameters,
+    columns: query.columns.map(toResultColumn),
+    limit: query.limit,
+  };
 }
 
 function rowsSql(writer: SqlWriter, query: CheckedQuery, options: CompileOptions): string {

@@ -1,6 +1,6 @@
 import type { CheckedCondition } from './types.ts';
 import type { Value } from './values.ts';
-import type { SqlWriter } from './writer.ts';
+import type { SqlWriter } from './sql-writer.ts';
 
 const comparisonOperators = { eq: '=', ne: '<>', lt: '<', lte: '<=', gt: '>', gte: '>=' } as const;
 

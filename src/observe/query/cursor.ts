@@ -68,7 +68,8 @@ export function readCursor(
   const { query, now, after } = read.data;
   if (query !== digest)
     return 'belongs to another query: send it with the same query; only `limit` may differ';
-  const isValid = after.length === order.length && order.every(({ by }, n) => isValidCursorValue(by, after[n] ?? null));
+  const isValid =
+    after.length === order.length && order.every(({ by }, n) => isValidCursorValue(by, after[n] ?? null));
   return isValid
     ? { after, asOf: new Date(now) }
     : 'was modified: send the `next` of the previous page unchanged';

@@ -1,5 +1,5 @@
 import type { CursorValue, Order } from './types.ts';
-import type { SqlWriter } from './writer.ts';
+import type { SqlWriter } from './sql-writer.ts';
 
 /** Rows without a value come last, in both directions. */
 export const orderSql = (order: readonly Order[], firstPlace: number): string =>

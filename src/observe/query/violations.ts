@@ -33,7 +33,8 @@ function unknownMembers(path: readonly PropertyKey[], names: readonly string[]):
 export function toViolations(issue: z.core.$ZodIssue): ObserveViolation[] {
   if (issue.code === 'unrecognized_keys') return unknownMembers(issue.path, issue.keys);
   const branchIssues = issue.code === 'invalid_union' ? nearestBranch(issue.errors) : undefined;
-  if (branchIssues) return branchIssues.flatMap((one) => toViolations({ ...one, path: [...issue.path, ...one.path] }));
+  if (branchIssues)
+    return branchIssues.flatMap((one) => toViolations({ ...one, path: [...issue.path, ...one.path] }));
   return [{ path: pathOf(issue.path), message: issue.message }];
 }
 
@@ -52,7 +53,9 @@ function nearestBranch(
 
 export function invalidQuery(violations: readonly ObserveViolation[]): ObserveError {
   const reported = violations.slice(0, maxViolations);
-  const message = reported.map(({ path, message: what }) => (path === '' ? what : `${path}: ${what}`)).join('; ');
+  const message = reported
+    .map(({ path, message: what }) => (path === '' ? what : `${path}: ${what}`))
+    .join('; ');
   const more = violations.length > reported.length ? '; and more' : '';
   return new ObserveError('invalid', 'invalid_query', `${message}${more}.`, { violations: reported });
 }

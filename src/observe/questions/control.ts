@@ -1,9 +1,18 @@
 import { z } from 'zod';
-import { sinceParameter, textParameter, defineQuestion, sinceCondition, definedConditions } from './question.ts';
+import {
+  sinceParameter,
+  textParameter,
+  defineQuestion,
+  sinceCondition,
+  definedConditions,
+} from './question.ts';
 
 export const pendingByAge = defineQuestion('pending_by_age', {
   description: 'Changes that wait for a decision, oldest first.',
-  parameters: { agent: textParameter('Only this agent.'), risk: textParameter('Only this risk: low, medium or high.') },
+  parameters: {
+    agent: textParameter('Only this agent.'),
+    risk: textParameter('Only this risk: low, medium or high.'),
+  },
   query: (parameters) => ({
     surface: 'pending',
     select: [

@@ -1,4 +1,11 @@
-import { bucketParameter, sinceParameter, textParameter, defineQuestion, sinceCondition, definedConditions } from './question.ts';
+import {
+  bucketParameter,
+  sinceParameter,
+  textParameter,
+  defineQuestion,
+  sinceCondition,
+  definedConditions,
+} from './question.ts';
 
 export const costByGatewayKey = defineQuestion('cost_by_gateway_key', {
   description: 'Cost and tokens of each gateway key, most expensive first. Money is in nanodollars.',
@@ -30,10 +37,18 @@ export const costByGatewayKey = defineQuestion('cost_by_gateway_key', {
 
 export const gatewayProviders = defineQuestion('gateway_providers', {
   description: 'Providers of the gateway by period: requests, outcomes, latency and cost.',
-  parameters: { since: sinceParameter('-24h'), by: bucketParameter('day'), provider: textParameter('Only this provider.') },
+  parameters: {
+    since: sinceParameter('-24h'),
+    by: bucketParameter('day'),
+    provider: textParameter('Only this provider.'),
+  },
   query: (parameters) => ({
     surface: 'gateway_requests',
-    where: definedConditions(sinceCondition('ended_at', parameters.since), { column: 'provider', op: 'eq', value: parameters.provider }),
+    where: definedConditions(sinceCondition('ended_at', parameters.since), {
+      column: 'provider',
+      op: 'eq',
+      value: parameters.provider,
+    }),
     group_by: [{ column: 'ended_at', bucket: parameters.by }, 'provider', 'effective_model', 'outcome'],
     aggregate: [
       { fn: 'count', as: 'requests' },

@@ -10,12 +10,12 @@ import {
   measurementCoverage,
   slowestTurns,
   tokensByDayAndAgent,
-} from './answers.ts';
+} from './completions.ts';
 import { decisionTimes, pendingByAge, refusedActs, transcriptOf, whoActed } from './control.ts';
 import { costByGatewayKey, gatewayProviders } from './gateway.ts';
 import { kernelBenches, kernelVerdicts } from './lab.ts';
 import type { NamedQuestion } from './question.ts';
-import { failedRuns, failedTasks, failingSteps, gateWaits, vanishedSessions } from './work.ts';
+import { failedRuns, failedTasks, failingSteps, gateWaits, vanishedSessions } from './tasks-and-runs.ts';
 
 export const questions: readonly NamedQuestion[] = [
   slowestTurns,

@@ -1,4 +1,11 @@
-import { bucketParameter, sinceParameter, textParameter, defineQuestion, sinceCondition, definedConditions } from './question.ts';
+import {
+  bucketParameter,
+  sinceParameter,
+  textParameter,
+  defineQuestion,
+  sinceCondition,
+  definedConditions,
+} from './question.ts';
 
 export const kernelVerdicts = defineQuestion('kernel_verdicts', {
   description: 'Verdicts on kernels by period: how many passed, and the largest deviations.',

@@ -36,7 +36,8 @@ export const definedConditions = (
 
 export const sinceCondition = (column: string, value: string): Condition => ({ column, op: 'gte', value });
 
-const timeError = 'expected a time such as 2026-01-31T12:00:00Z, or a time before now such as -15m, -24h or -7d';
+const timeError =
+  'expected a time such as 2026-01-31T12:00:00Z, or a time before now such as -15m, -24h or -7d';
 const relativeTime = /^-\d{1,6}[smhd]$/;
 const instant = z.iso.datetime({ offset: true });
 /** Parameter for the start of the period. */

@@ -3,10 +3,10 @@ import { describeServer } from '../../store/postgres.ts';
 import { explainPostgres, isConnectionLost } from '../../store/postgres-errors.ts';
 import { raceTimeout } from '../../util/race-timeout.ts';
 import { ObserveError } from '../errors.ts';
-import { ConcurrencyLimiter } from '../turns.ts';
+import { ConcurrencyLimiter } from '../concurrency-limiter.ts';
 import type { CompiledQuery, Reader } from '../types.ts';
-import { databaseClosed, queryTimeout, unavailable } from './failures.ts';
-import { toJsonInteger, RowCollector } from './rows.ts';
+import { databaseClosed, queryTimeout, unavailable } from './errors.ts';
+import { toJsonInteger, RowCollector } from './row-collector.ts';
 
 const maxConcurrent = 2;
 const maxWaiting = 32;
@@ -82,7 +82,8 @@ export class PostgresReader implements Reader {
         lost = error instanceof ObserveError || isConnectionLost(error) || !(await tryRollback(client));
         if (error instanceof ObserveError) throw error;
         const isLate = performance.now() - begun >= budgetMs;
-        if ((error as { code?: string }).code === queryCanceled || (lost && isLate)) throw queryTimeout(budgetMs);
+        if ((error as { code?: string }).code === queryCanceled || (lost && isLate))
+          throw queryTimeout(budgetMs);
         throw this.#toObserveError(error);
       } finally {
         clearTimeout(timer);
@@ -118,7 +119,9 @@ export class PostgresReader implements Reader {
       (client) => client.release(),
       () => undefined,
     );
-    throw unavailable(`the ${this.#serverName} did not accept a connection within ${Math.round(timeoutMs)} ms`);
+    throw unavailable(
+      `the ${this.#serverName} did not accept a connection within ${Math.round(timeoutMs)} ms`,
+    );
   }
 
   #toObserveError(error: unknown): ObserveError {

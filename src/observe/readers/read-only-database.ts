@@ -1,10 +1,10 @@
 import { constants, DatabaseSync } from 'node:sqlite';
 import type { ReadableRack } from '../types.ts';
-import { queryTimeout, unavailable } from './failures.ts';
-import { timeCheckFunction } from './in-time.ts';
+import { queryTimeout, unavailable } from './errors.ts';
+import { timeCheckFunction } from './time-check.ts';
 import type { ReadRequest, ReaderThreadData } from './messages.ts';
 import { toObserveError, identityOf, openReadOnly, openWithFallback } from './read-only-file.ts';
-import { RowCollector } from './rows.ts';
+import { RowCollector } from './row-collector.ts';
 import { sqliteFunctions } from './sqlite-functions.ts';
 
 /** Attempts at reading a file that changes meanwhile. */
@@ -17,7 +17,9 @@ const maxAttempts = 3;
 export class ReadOnlyDatabase {
   readonly #path: string | null;
   readonly #untouched: boolean;
-  #openDatabase: { readonly db: DatabaseSync; readonly frozen: boolean; readonly identity: string } | undefined;
+  #openDatabase:
+    | { readonly db: DatabaseSync; readonly frozen: boolean; readonly identity: string }
+    | undefined;
   /** Deadline of the current statement, on the clock of `performance.now()`. */
   #deadline = Infinity;
 
@@ -41,7 +43,8 @@ export class ReadOnlyDatabase {
   #readOnce({ sql, parameters, racks, budgetMs }: ReadRequest): Record<string, unknown>[] | undefined {
     const db = this.#currentDatabase();
     const frozen = new Map<string, string>();
-    if (this.#path !== null && this.#openDatabase?.frozen) frozen.set(this.#path, this.#openDatabase.identity);
+    if (this.#path !== null && this.#openDatabase?.frozen)
+      frozen.set(this.#path, this.#openDatabase.identity);
     try {
       for (const rack of racks) {
         const identity = identityOf(rack.path, true);
@@ -119,7 +122,8 @@ class DeadlineExceeded extends Error {}
 /** Empty main database for reading racks only. */
 const openEmptyDatabase = () => new DatabaseSync(':memory:');
 
-const attachedDatabases = (db: DatabaseSync) => db.prepare('pragma database_list').all() as { name: string }[];
+const attachedDatabases = (db: DatabaseSync) =>
+  db.prepare('pragma database_list').all() as { name: string }[];
 
 /** @returns whether the file is opened as immutable */
 function attachRack(db: DatabaseSync, { rack, path }: ReadableRack, untouched: boolean): boolean {

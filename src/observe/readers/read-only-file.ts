@@ -2,9 +2,9 @@ import { statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { explainSqlite } from '../../store/sqlite-errors.ts';
-import { fileSize, type ReadOnlySqlite, readOnlyUriOf } from '../../store/sqlite-untouched.ts';
+import { fileSize, type ReadOnlySqlite, readOnlyUriOf } from '../../store/sqlite-read-only.ts';
 import { ObserveError } from '../errors.ts';
-import { unavailable } from './failures.ts';
+import { unavailable } from './errors.ts';
 
 /** Time limit for waiting for another process that holds the file. */
 const busyTimeoutMs = 200;
@@ -18,7 +18,11 @@ const errorCodes = { readOnly: 8, cannotOpen: 14 };
  * @param attempt opens the file and reads something
  * @param untouched do not create or repair side files
  */
-export function openWithFallback<T>(path: string, untouched: boolean, attempt: (way: ReadOnlySqlite) => T): T {
+export function openWithFallback<T>(
+  path: string,
+  untouched: boolean,
+  attempt: (way: ReadOnlySqlite) => T,
+): T {
   const uri = `${pathToFileURL(path).href}?mode=ro`;
   if (!fileSize(path)) throw unavailable(databaseMissing(path));
   if (untouched) return attemptUntouched(path, attempt);

@@ -1,4 +1,4 @@
-import { timeCheckFunction } from './in-time.ts';
+import { timeCheckFunction } from './time-check.ts';
 
 /** SQLite functions that statements can call: pure functions without side effects. */
 export const sqliteFunctions: ReadonlySet<string> = new Set(

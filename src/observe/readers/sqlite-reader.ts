@@ -1,9 +1,9 @@
 import { ObserveError } from '../errors.ts';
-import { ConcurrencyLimiter } from '../turns.ts';
+import { ConcurrencyLimiter } from '../concurrency-limiter.ts';
 import type { CompiledQuery, ReadableRack, Reader } from '../types.ts';
-import { databaseClosed, queryTimeout } from './failures.ts';
+import { databaseClosed, queryTimeout } from './errors.ts';
 import type { ReaderThreadData } from './messages.ts';
-import { ReaderThread } from './thread.ts';
+import { ReaderThread } from './reader-thread.ts';
 
 /** Maximum number of abandoned threads that still run a statement. */
 const maxAbandonedThreads = 2;

@@ -1,12 +1,12 @@
 import { didYouMean } from '../../words/nearest.ts';
 import { ObserveError } from '../errors.ts';
 import type { Surface } from '../types.ts';
-import { completions, gatewayRequests } from './answers.ts';
+import { completions, gatewayRequests } from './requests.ts';
 import { acts, pending, receipts } from './control.ts';
 import { bench, parity } from './lab.ts';
 import { sessions } from './sessions.ts';
 import { transcript } from './transcript.ts';
-import { runs, steps, tasks } from './work.ts';
+import { runs, steps, tasks } from './tasks-and-runs.ts';
 
 /** All surfaces, in the order in which they are listed. */
 export const surfaces: readonly Surface[] = [

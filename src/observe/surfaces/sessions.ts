@@ -91,7 +91,12 @@ const sessionColumns: readonly SessionColumn[] = [
     claimedValue('completion_tokens', 'engine'),
     claimed('completion'),
   ],
-  [text('engine', 'derived', 'Where the model runs: resident or gateway.'), 'engine', 'engine', nullLiterals.text],
+  [
+    text('engine', 'derived', 'Where the model runs: resident or gateway.'),
+    'engine',
+    'engine',
+    nullLiterals.text,
+  ],
   [text('model', 'derived', 'Model that answers.'), 'model', 'model', nullLiterals.text],
   [
     text('last_event', 'derived', 'Last event on one line; for an external session, how it ended.'),
@@ -106,8 +111,17 @@ const sessionColumns: readonly SessionColumn[] = [
     'last_event',
   ],
   [text('harness', 'claimed', 'Program of an external session.'), nullLiterals.text, nullLiterals.text],
-  [text('client', 'claimed', 'Client that an external session works for.'), nullLiterals.text, nullLiterals.text],
-  [text('title_claimed', 'claimed', 'Title of an external session.'), nullLiterals.text, nullLiterals.text, 'title'],
+  [
+    text('client', 'claimed', 'Client that an external session works for.'),
+    nullLiterals.text,
+    nullLiterals.text,
+  ],
+  [
+    text('title_claimed', 'claimed', 'Title of an external session.'),
+    nullLiterals.text,
+    nullLiterals.text,
+    'title',
+  ],
   [text('cwd', 'claimed', 'Folder named in the request.'), 'cwd', nullLiterals.text],
   [json('labels', 'claimed', 'Labels of an external session.'), nullLiterals.text, nullLiterals.text],
 ];

@@ -3,7 +3,8 @@ import type { Sql } from '../types.ts';
 /** SQL in each of the two dialects. */
 export type DialectSql = Exclude<Sql, string>;
 
-export const toDialectSql = (sql: Sql): DialectSql => (typeof sql === 'string' ? { sqlite: sql, postgres: sql } : sql);
+export const toDialectSql = (sql: Sql): DialectSql =>
+  typeof sql === 'string' ? { sqlite: sql, postgres: sql } : sql;
 
 /** Template tag that builds SQL from parts that may differ between the dialects. */
 export function sqlTemplate(parts: TemplateStringsArray, ...values: readonly Sql[]): DialectSql {
@@ -29,7 +30,10 @@ export const queryTime = ':now';
 /**
  * SQLite's row number of a table as the column `tick`, for sources that join or combine tables. PostgreSQL has none.
  */
-export const rowNumberColumn = (table: string): DialectSql => ({ sqlite: `, ${table}.rowid as tick`, postgres: '' });
+export const rowNumberColumn = (table: string): DialectSql => ({
+  sqlite: `, ${table}.rowid as tick`,
+  postgres: '',
+});
 
 const digits = (count: number) => '[0-9]'.repeat(count);
 const sqliteTime = `${digits(4)}-${digits(2)}-${digits(2)}T${digits(2)}:${digits(2)}:${digits(2)}.${digits(3)}Z`;

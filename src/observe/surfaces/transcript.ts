@@ -1,4 +1,4 @@
-import { racks } from '../../watch/index.ts';
+import { racks } from '../../tracing/index.ts';
 import type { ReadableRack, Surface } from '../types.ts';
 import { textLiteral } from './sql.ts';
 import { integer, json, required, text, time } from './columns.ts';

@@ -18,7 +18,9 @@ const sentAgent = jsonObject('expected an AgentSpec').meta({
 });
 const params = { name: 'Name of the agent.' };
 const notFoundResponse = errorResponse('No agent has this name.');
-const invalidResponse = errorResponse('The body, the name or the grants are invalid; every violation is listed.');
+const invalidResponse = errorResponse(
+  'The body, the name or the grants are invalid; every violation is listed.',
+);
 
 /** Routes for stored agents. */
 export function agentsRoutes(agentStore: StoredAgents): Route[] {
@@ -37,7 +39,11 @@ export function agentsRoutes(agentStore: StoredAgents): Route[] {
     operationId: 'createAgent',
     summary: 'Store a new agent',
     body: sentAgent,
-    responses: { 201: jsonResponse('The stored agent.', agentSpec), 400: invalidResponse, 409: errorResponse('The name is taken.') },
+    responses: {
+      201: jsonResponse('The stored agent.', agentSpec),
+      400: invalidResponse,
+      409: errorResponse('The name is taken.'),
+    },
     handle: async ({ body, by }) => Response.json(await agentStore.create(body, by), { status: 201 }),
   });
 
@@ -60,7 +66,8 @@ export function agentsRoutes(agentStore: StoredAgents): Route[] {
     params,
     body: sentAgent,
     responses: { 200: jsonResponse('The stored agent.', agentSpec), 400: invalidResponse },
-    handle: async ({ params: { name = '' }, body, by }) => Response.json(await agentStore.put(name, body, by)),
+    handle: async ({ params: { name = '' }, body, by }) =>
+      Response.json(await agentStore.put(name, body, by)),
   });
 
   const deleteAgent = defineRoute({

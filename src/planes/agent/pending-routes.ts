@@ -43,7 +43,10 @@ export function pendingRoutes({ changes, acts: journal }: PendingRoutesDeps): Ro
     operationId: 'getPendingChange',
     summary: 'Get a change in any state',
     params,
-    responses: { 200: jsonResponse('The change with its whole diff.', pendingChangeDetail), 404: notFoundResponse },
+    responses: {
+      200: jsonResponse('The change with its whole diff.', pendingChangeDetail),
+      404: notFoundResponse,
+    },
     handle: async ({ params: { id = '' } }) => Response.json(await changes.get(id)),
   });
 
@@ -93,7 +96,10 @@ export function pendingRoutes({ changes, acts: journal }: PendingRoutesDeps): Ro
       after: 'The `seq` of the last known act.',
       limit: 'Maximum number of acts: 1 to 1000, default 100.',
     },
-    responses: { 200: jsonResponse('The acts.', acts), 400: errorResponse('A parameter is out of range or not a number.') },
+    responses: {
+      200: jsonResponse('The acts.', acts),
+      400: errorResponse('A parameter is out of range or not a number.'),
+    },
     async handle({ query }) {
       const { after, limit } = readPage(query);
       return Response.json({ acts: await journal.list(limit, after) });

@@ -1,4 +1,4 @@
-import type { AgentHost } from '../../agent/open.ts';
+import type { AgentHost } from '../../agent/agent-host.ts';
 import type { Plane, Route } from '../../http/route.ts';
 import { agentsRoutes } from './agents-routes.ts';
 import { externalSessionsRoutes } from './external-sessions-routes.ts';

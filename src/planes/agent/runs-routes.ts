@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { runDetail, runEvent, runRecord } from '../../agent/shapes/run.ts';
-import { parseTraceparent } from '../../watch/index.ts';
+import { parseTraceparent } from '../../tracing/index.ts';
 import type { WorkflowRuns } from '../../agent/workflows/running/runs.ts';
 import { hostError } from '../error-schema.ts';
 import { type ResponseSpec, defineRoute, type Route } from '../../http/route.ts';
@@ -16,7 +16,7 @@ import {
   runRequest,
   signalled,
 } from './runs-schema.ts';
-import { readIntegerQuery } from './whole-query.ts';
+import { readIntegerQuery } from './integer-query.ts';
 
 const params = { id: 'Id of the run, such as r1700000000000000000.' };
 const limitRange = { min: 1, max: 1000, defaultValue: 100 };
@@ -25,7 +25,10 @@ const jsonResponse = (description: string, schema: z.ZodType): ResponseSpec => (
   content: { 'application/json': schema },
 });
 const errorResponse = (description: string) => jsonResponse(description, hostError);
-const lineStreamResponse = (description: string): ResponseSpec => ({ description, content: { [ndjsonType]: runEvent } });
+const lineStreamResponse = (description: string): ResponseSpec => ({
+  description,
+  content: { [ndjsonType]: runEvent },
+});
 const notFoundResponse = errorResponse('No run has this id.');
 
 /** Routes that start, read and control workflow runs. */
@@ -50,7 +53,9 @@ function startRoutes(runs: WorkflowRuns): Route[] {
       200: lineStreamResponse('The stream of the first segment.'),
       400: errorResponse('The body or the inputs are invalid; every violation is listed.'),
       404: errorResponse('No enabled workflow has this name.'),
-      409: errorResponse('A run is in flight, `retried_from` is not a failed run, or the workflow cannot be read.'),
+      409: errorResponse(
+        'A run is in flight, `retried_from` is not a failed run, or the workflow cannot be read.',
+      ),
     },
     beforeBody: async ({ params: { name = '' } }) => await runs.requireCallable(name),
     async handle({ params: { name = '' }, body, by, headers, signal, asHttpError }) {
@@ -123,7 +128,10 @@ function readRoutes(runs: WorkflowRuns): Route[] {
       404: notFoundResponse,
     },
     async handle({ params: { id = '' }, query, signal, asHttpError }) {
-      return await streamLines(await runs.events(id, readAfter(query), createReaderSignal(signal)), asHttpError);
+      return await streamLines(
+        await runs.events(id, readAfter(query), createReaderSignal(signal)),
+        asHttpError,
+      );
     },
   });
   return [listRuns, getRun, readEvents];

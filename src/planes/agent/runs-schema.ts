@@ -8,7 +8,10 @@ const maxInputChars = 1_000_000;
 export const runRequest = z
   .object(
     {
-      input: text.max(maxInputChars, `at most ${maxInputChars} characters`).optional().describe('Value of `{{input}}`.'),
+      input: text
+        .max(maxInputChars, `at most ${maxInputChars} characters`)
+        .optional()
+        .describe('Value of `{{input}}`.'),
       inputs: jsonObject('expected an object of inputs')
         .optional()
         .describe('Values of the inputs that the workflow declares, by name.'),

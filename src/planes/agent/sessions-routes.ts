@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { ReceiptStore, StoreSessions } from '../../agent/services.ts';
-import { type CancelOptions, cancelSession } from '../../agent/sessions/cancel.ts';
-import type { SessionFeed } from '../../agent/sessions/feed.ts';
+import { type CancelOptions, cancelSession } from '../../agent/sessions/cancel-session.ts';
+import type { SessionFeed } from '../../agent/sessions/session-feed.ts';
 import { controlAct } from '../../agent/shapes/control-act.ts';
 import { workReceipt } from '../../agent/shapes/receipt.ts';
 import { session } from '../../agent/shapes/session.ts';
@@ -9,7 +9,7 @@ import { StoreError } from '../../store/index.ts';
 import { hostError } from '../error-schema.ts';
 import { HttpError } from '../../http/error.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
-import { readIntegerQuery } from './whole-query.ts';
+import { readIntegerQuery } from './integer-query.ts';
 
 export interface SessionRoutesOptions extends CancelOptions {
   readonly feed: SessionFeed;

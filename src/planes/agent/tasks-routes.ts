@@ -1,5 +1,5 @@
-import { parseTraceparent } from '../../watch/index.ts';
-import type { TaskService } from '../../agent/tasks/index.ts';
+import { parseTraceparent } from '../../tracing/index.ts';
+import type { TaskService } from '../../agent/tasks/task-service.ts';
 import { taskDetail, taskRequest } from '../../agent/shapes/task.ts';
 import { turnEvent } from '../../agent/shapes/turn-event.ts';
 import { invalidBodyError } from '../../http/violations.ts';
@@ -71,7 +71,10 @@ export function tasksRoutes({ tasks }: { readonly tasks: TaskService }): Route[]
       404: errorResponse('No task has this id.'),
     },
     async handle({ params: { id = '' }, query, signal, asHttpError }) {
-      return await streamLines(await tasks.events(id, readAfter(query), createReaderSignal(signal)), asHttpError);
+      return await streamLines(
+        await tasks.events(id, readAfter(query), createReaderSignal(signal)),
+        asHttpError,
+      );
     },
   });
 

@@ -3,7 +3,7 @@ import { resourceName } from '../../agent/shapes/common.ts';
 import { peerScope } from '../../agent/shapes/peer-scope.ts';
 import type { Peers } from '../../agent/sessions/peers.ts';
 import type { RecorderService } from '../../recorder/services.ts';
-import { withRecorderHttpErrors } from '../recorder/refusal.ts';
+import { withRecorderHttpErrors } from '../recorder/http-errors.ts';
 import { strictObject } from '../../http/schema/strict.ts';
 import { withHttpErrors } from '../agent/plane.ts';
 import { hostError } from '../error-schema.ts';

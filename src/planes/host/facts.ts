@@ -1,6 +1,6 @@
-import type { WorkCounts } from '../../agent/sessions/observed.ts';
+import type { WorkCounts } from '../../agent/sessions/served-sessions.ts';
 import { modelLoadingError, type Resident } from '../resident.ts';
-import type { ServedCounters } from '../served.ts';
+import type { ServedCounters } from '../served-counters.ts';
 import type { HostHealth, HostTelemetry } from './schema.ts';
 
 /** The served model. @throws HttpError 503 while it loads */
@@ -22,7 +22,11 @@ const coverage =
   'Tokens of buffered (not streamed) answers of /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /chat/completions, /responses, /completion, /completions, /infill, /api/chat and /api/generate. Streamed completions and agent turns are counted as served and contribute no tokens. Embeddings are not counted.';
 
 /** Totals since startup. */
-export async function readTelemetry({ served, resident, countWork }: TelemetrySources): Promise<HostTelemetry> {
+export async function readTelemetry({
+  served,
+  resident,
+  countWork,
+}: TelemetrySources): Promise<HostTelemetry> {
   const counts = await countWork?.();
   return {
     since: served.since.toISOString(),

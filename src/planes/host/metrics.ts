@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import type { LiveSessionSource } from '../../agent/services.ts';
-import type { WorkCounts } from '../../agent/sessions/observed.ts';
-import { formatExposition, type MetricFamily, type Labels } from '../../telemetry/exposition.ts';
+import type { WorkCounts } from '../../agent/sessions/served-sessions.ts';
+import { formatExposition, type MetricFamily, type Labels } from '../../telemetry/prometheus-text.ts';
 import { raceTimeout } from '../../util/race-timeout.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
-import type { ServedCounters } from '../served.ts';
+import type { ServedCounters } from '../served-counters.ts';
 
 export interface MetricsOptions {
   readonly served: ServedCounters;
@@ -74,7 +74,9 @@ async function collectFamilies(options: MetricsOptions): Promise<MetricFamily[]>
     ),
     gauge('lathe_model_resident', 'Whether a model is resident.', engine ? 1 : 0),
     // Unknown where the database does not answer; the other metrics are served anyway.
-    ...(openSessions ? [gauge('lathe_external_sessions', 'External sessions that are open.', openSessions.length)] : []),
+    ...(openSessions
+      ? [gauge('lathe_external_sessions', 'External sessions that are open.', openSessions.length)]
+      : []),
     counter('lathe_completions_total', 'Completions served.', served.completions),
     ...(counts
       ? [

@@ -1,6 +1,6 @@
-import type { ChatModels } from '../../agent/planner.ts';
+import type { ChatModels } from '../../agent/chat-model.ts';
 import type { Toolbox } from '../../agent/services.ts';
-import type { WorkCounts } from '../../agent/sessions/observed.ts';
+import type { WorkCounts } from '../../agent/sessions/served-sessions.ts';
 import { rawPublicKey, type SigningKey } from '../../signing/ed25519.ts';
 import type { Store } from '../../store/index.ts';
 import { withHttpErrors } from '../agent/plane.ts';
@@ -8,7 +8,7 @@ import { hostError } from '../error-schema.ts';
 import { hostEnvelope } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute, type Plane } from '../../http/route.ts';
-import type { ServedCounters } from '../served.ts';
+import type { ServedCounters } from '../served-counters.ts';
 import { type HostHealth, hostHealth, hostTelemetry, type SubstrateInfo, substrateInfo } from './schema.ts';
 import { type HostReachability, servedRoutes } from './served-routes.ts';
 import { readHealth, readTelemetry } from './facts.ts';

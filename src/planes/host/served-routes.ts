@@ -1,4 +1,4 @@
-import { listHarnesses, listOpenSessions, listRecentTurns } from '../../agent/sessions/observed.ts';
+import { listHarnesses, listOpenSessions, listRecentTurns } from '../../agent/sessions/served-sessions.ts';
 import type { Store } from '../../store/index.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
@@ -32,9 +32,14 @@ export function servedRoutes({ store, resident, reachability, cancelledState }: 
     operationId: 'getHostSessions',
     summary: 'List open store sessions and the turns of the last ten minutes',
     gate: 'bearer',
-    responses: { 200: { description: 'Sessions and turns.', content: { 'application/json': servedSessions } } },
+    responses: {
+      200: { description: 'Sessions and turns.', content: { 'application/json': servedSessions } },
+    },
     async handle() {
-      const [sessions, turns] = [await listOpenSessions(store), await listRecentTurns(store, { cancelledState })];
+      const [sessions, turns] = [
+        await listOpenSessions(store),
+        await listRecentTurns(store, { cancelledState }),
+      ];
       return Response.json({ contract: 1, endpoint_id: store.endpointId, sessions, turns });
     },
   });

@@ -37,7 +37,12 @@ export const labGraph = z
       z.object({ from: z.string(), to: z.string(), tensor: z.string(), dtype: z.string(), shape }),
     ),
     spans: z.array(
-      z.object({ id: z.string(), op: z.string(), nodes: textArray, fused_kernel: z.string().exactOptional() }),
+      z.object({
+        id: z.string(),
+        op: z.string(),
+        nodes: textArray,
+        fused_kernel: z.string().exactOptional(),
+      }),
     ),
   })
   .meta({ id: 'LabGraph' }) satisfies z.ZodType<LabGraph>;
@@ -110,7 +115,12 @@ export const registrationReport = z
           max_abs: measuredNumber,
           max_rel: measuredNumber,
           matched_ratio: measuredNumber,
-          worst: z.object({ output: z.string(), index: z.int(), expected: measuredNumber, got: measuredNumber }),
+          worst: z.object({
+            output: z.string(),
+            index: z.int(),
+            expected: measuredNumber,
+            got: measuredNumber,
+          }),
           builtin: z.object({ nmse: measuredNumber, max_abs: measuredNumber }).exactOptional(),
         }),
       )

@@ -4,11 +4,13 @@ import { HttpError } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { configNames, configSaved, savedConfig, validationReport } from './answer-schema.ts';
-import { withHttpErrors } from './refusal.ts';
+import { withHttpErrors } from './http-errors.ts';
 import { saveConfigRequest, validateRequest } from './request-schema.ts';
 
 const errorResponse = (description: string) => ({ description, content: { 'application/json': hostError } });
-const unsafeNameResponse = errorResponse('The name is unsafe: empty, or it contains slashes or dot segments.');
+const unsafeNameResponse = errorResponse(
+  'The name is unsafe: empty, or it contains slashes or dot segments.',
+);
 
 /** Routes for configs: saved, signed sets of bindings with their kernels. */
 export function configRoutes(resident: Resident) {

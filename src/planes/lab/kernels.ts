@@ -1,4 +1,4 @@
-import { raceAbort } from '../../util/abort.ts';
+import { raceAbort } from '../../util/race-abort.ts';
 import { hostError } from '../error-schema.ts';
 import { HttpError } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
@@ -12,7 +12,7 @@ import {
   labStub,
   registrationReport,
 } from './answer-schema.ts';
-import { withHttpErrors } from './refusal.ts';
+import { withHttpErrors } from './http-errors.ts';
 import { bindRequest, kernelRegistration } from './request-schema.ts';
 
 const errorResponse = (description: string) => ({ description, content: { 'application/json': hostError } });

@@ -1,10 +1,10 @@
-import { raceAbort } from '../../util/abort.ts';
+import { raceAbort } from '../../util/race-abort.ts';
 import type { BenchProgress } from '../../lab/types.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { benchLine, benchResult, parityRunResult } from './answer-schema.ts';
 import { streamBench } from './bench-lines.ts';
-import { withHttpErrors } from './refusal.ts';
+import { withHttpErrors } from './http-errors.ts';
 import { benchRequest, parityMode } from './request-schema.ts';
 
 const modeResponse = { description: 'The parity mode.', content: { 'application/json': parityMode } };
@@ -31,7 +31,8 @@ export function measureRoutes(resident: Resident) {
       summary,
       body: parityMode,
       responses: { 200: modeResponse },
-      handle: async ({ body }) => Response.json(await withHttpErrors(() => resident.requireLab().setParityMode(body))),
+      handle: async ({ body }) =>
+        Response.json(await withHttpErrors(() => resident.requireLab().setParityMode(body))),
     });
 
   const runParity = defineRoute({

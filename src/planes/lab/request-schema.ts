@@ -187,7 +187,9 @@ export const benchRequest = (context: () => number) => {
   return z
     .object(
       {
-        prompt_tokens: contextBoundInteger.optional().describe('Length of the prompts whose prefill is measured.'),
+        prompt_tokens: contextBoundInteger
+          .optional()
+          .describe('Length of the prompts whose prefill is measured.'),
         new_tokens: contextBoundInteger.optional().describe('Tokens to decode per round.'),
         rounds: integer(1, 1000).optional(),
         contexts: list(contextBoundInteger, {

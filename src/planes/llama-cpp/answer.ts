@@ -3,16 +3,16 @@ import { invalidBodyError } from '../../http/violations.ts';
 import type { AnswerBatches } from '../../wires/core/backend.ts';
 import type { CompletionOptions } from '../../wires/llama-cpp/request-schema.ts';
 import { type LlamaCppAnswerMetadata, llamaCppWire } from '../../wires/llama-cpp/writer.ts';
-import { maxTokensPerAnswer } from '../turn/bounds.ts';
+import { maxTokensPerAnswer } from '../turn/answer-limits.ts';
 import { type GenerationResources, maxConcurrentAnswers } from '../turn/choices.ts';
 import { contextExceededError } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
 import { respond, type RouteCompletionContext } from '../turn/respond.ts';
-import { recordTexts } from '../turn/said.ts';
+import { recordTexts } from '../turn/transcript.ts';
 import { toStops } from '../turn/sampling.ts';
-import { runConcurrently } from '../turn/side-by-side.ts';
-import { AnswerTracer } from '../turn/watched.ts';
-import { type AnswerJob, generateAnswer } from './run.ts';
+import { runConcurrently } from '../turn/run-concurrently.ts';
+import { AnswerTracer } from '../turn/answer-tracer.ts';
+import { type AnswerJob, generateAnswer } from './generate-answer.ts';
 import { toSampling, toSettings } from './settings.ts';
 
 /** Prompts to answer, with the options. */
@@ -25,16 +25,22 @@ export interface AnswerRequest {
 }
 
 /** Answers all prompts, as one body or as server-sent events. */
-export async function answer(answerRequest: AnswerRequest, { signal, asHttpError, span }: RouteCompletionContext): Promise<Response> {
+export async function answer(
+  answerRequest: AnswerRequest,
+  { signal, asHttpError, span }: RouteCompletionContext,
+): Promise<Response> {
   const { resources, prompts, body, isArray } = answerRequest;
   const { engine } = resources;
   recordTexts(span, engine.tokenizer, prompts);
   const jobs = toJobs(answerRequest);
   const tracer = new AnswerTracer(span, { total: jobs.length, answersPerPrompt: body.n_cmpl ?? 1 });
-  const generations = jobs.map((job, choice) => () => generateAnswer(job, { resources, choice, tracer, signal }));
+  const generations = jobs.map(
+    (job, choice) => () => generateAnswer(job, { resources, choice, tracer, signal }),
+  );
   async function* events(): AnswerBatches {
     try {
-      for await (const event of runConcurrently(generations, maxConcurrentAnswers(engine), signal)) yield [event];
+      for await (const event of runConcurrently(generations, maxConcurrentAnswers(engine), signal))
+        yield [event];
     } finally {
       tracer.end();
     }

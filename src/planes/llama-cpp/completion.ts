@@ -3,12 +3,15 @@ import type { Resident } from '../resident.ts';
 import { type ResponseSpec, defineRoute } from '../../http/route.ts';
 import { completionBody, completionEvent } from '../../wires/llama-cpp/answer-schema.ts';
 import { prompts } from '../../wires/llama-cpp/prompt-schema.ts';
-import { errorResponse } from './refusals.ts';
+import { errorResponse } from './error-responses.ts';
 import { encodePrompt } from './prompt.ts';
 import { resolveAliases, completionMembers } from '../../wires/llama-cpp/request-schema.ts';
 import { answer } from './answer.ts';
 
-const completionRequest = requestBodySchema('LlamaCppCompletionRequest', { prompt: prompts, ...completionMembers });
+const completionRequest = requestBodySchema('LlamaCppCompletionRequest', {
+  prompt: prompts,
+  ...completionMembers,
+});
 
 export const completionResponses: Readonly<Record<number, ResponseSpec>> = {
   200: {

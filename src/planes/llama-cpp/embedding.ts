@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { invalidBodyError } from '../../http/violations.ts';
-import { unavailableResponses } from './refusals.ts';
+import { unavailableResponses } from './error-responses.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { embed } from '../turn/embedding.ts';
@@ -46,7 +46,11 @@ export function embeddingRoutes(resident: Resident) {
         const inputs = body.content ?? body.input;
         if (inputs === null || inputs === undefined)
           throw invalidBodyError([{ path: 'content', message: '"content" is required' }]);
-        const { engine } = await resident.acquire(body.model || undefined, { signal, finished, span }, 'embed');
+        const { engine } = await resident.acquire(
+          body.model || undefined,
+          { signal, finished, span },
+          'embed',
+        );
         const { vectors } = await embed(engine, inputs, { signal, span });
         return Response.json(vectors.map((vector, index) => ({ index, embedding: [vector] })));
       },

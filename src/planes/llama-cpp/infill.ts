@@ -4,7 +4,7 @@ import { list } from '../../http/schema/list.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { buildFimPrompt, requireFim } from '../turn/fim.ts';
-import { errorResponse } from './refusals.ts';
+import { errorResponse } from './error-responses.ts';
 import { completionResponses } from './completion.ts';
 import { resolveAliases, completionMembers } from '../../wires/llama-cpp/request-schema.ts';
 import { answer } from './answer.ts';
@@ -70,7 +70,8 @@ export function infillRoute(resident: Resident) {
       };
       const requestedTokens = body.n_predict ?? -1;
       // At most half of the context, so that the other half is left for the text around the gap.
-      const answerTokens = requestedTokens < 0 ? undefined : Math.min(requestedTokens, engine.model.contextLength >> 1);
+      const answerTokens =
+        requestedTokens < 0 ? undefined : Math.min(requestedTokens, engine.model.contextLength >> 1);
       const prompts = [buildFimPrompt(engine, parts, answerTokens)];
       return await answer({ resources, prompts, body, isArray: false }, context);
     },

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Engine } from '../../engine/index.ts';
-import { errorResponse, unavailableResponses } from './refusals.ts';
+import { errorResponse, unavailableResponses } from './error-responses.ts';
 import { HttpError } from '../../http/error.ts';
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
@@ -70,7 +70,10 @@ function modelsRoute(resident: Resident, store: ModelStore): Route {
     ...listModels,
     path: '/models',
     operationId: 'llamaCppModels',
-    responses: { ...(listResponse ? { 200: listResponse } : {}), 503: errorResponse('The model is loading.') },
+    responses: {
+      ...(listResponse ? { 200: listResponse } : {}),
+      503: errorResponse('The model is loading.'),
+    },
   };
 }
 
@@ -83,7 +86,11 @@ function toProps(engine: Engine, version: string): Props {
   return {
     default_generation_settings: {
       n_ctx: model.contextLength,
-      params: toSettings(defaultOptions, { sampling: toSampling(defaultOptions, engine, () => -1), stop: [], engine }),
+      params: toSettings(defaultOptions, {
+        sampling: toSampling(defaultOptions, engine, () => -1),
+        stop: [],
+        engine,
+      }),
     },
     total_slots: engine.stats().slots,
     model_alias: model.id,

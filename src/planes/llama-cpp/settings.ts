@@ -21,7 +21,11 @@ const disabledSamplers = {
 export function toSampling(body: CompletionOptions, engine: Engine, randomSeed: () => number): Sampling {
   const { enabled: used, isGreedy: likeliest } = body.samplers;
   const disabling = supportedSamplers.filter((name) => !used.has(name)).map((name) => disabledSamplers[name]);
-  const sampling = toEngineSampling(Object.assign({}, body, ...disabling) as CompletionOptions, samplingDefaults, randomSeed);
+  const sampling = toEngineSampling(
+    Object.assign({}, body, ...disabling) as CompletionOptions,
+    samplingDefaults,
+    randomSeed,
+  );
   return {
     ...sampling,
     temperature: likeliest ? 0 : Math.max(0, sampling.temperature),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { invalidBodyError } from '../../http/violations.ts';
 import { preparePrompt } from '../turn/chat.ts';
-import { unavailableResponses } from './refusals.ts';
+import { unavailableResponses } from './error-responses.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { findChatViolations, toChatInput } from '../v1/chat-input.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Tokenizer } from '../../engine/index.ts';
 import { invalidBodyError } from '../../http/violations.ts';
-import { unavailableResponses } from './refusals.ts';
+import { unavailableResponses } from './error-responses.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { flag, requestBodySchema, text, tokenIdList } from '../../wires/core/members.ts';

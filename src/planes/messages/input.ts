@@ -1,9 +1,14 @@
 import type { ChatInput, Thinking } from '../../chat/index.ts';
 import { invalidBodyError } from '../../http/violations.ts';
 import type { Violation } from '../../http/error.ts';
-import { TurnBuilder } from '../turn/conversation.ts';
+import { TurnBuilder } from '../turn/turn-builder.ts';
 import { toThinking } from '../turn/thinking.ts';
-import { refuseLargeTools, refuseNoTools, refuseDuplicateNames, refuseUnknownTool } from '../../wires/core/tool-checks.ts';
+import {
+  refuseLargeTools,
+  refuseNoTools,
+  refuseDuplicateNames,
+  refuseUnknownTool,
+} from '../../wires/core/tool-checks.ts';
 import type { AssistantBlock, Message, UserBlock } from '../../wires/messages/blocks-schema.ts';
 import { toToolChoice, toTool } from '../../wires/messages/conversation.ts';
 import type { CountRequest, MessageRequest } from '../../wires/messages/request-schema.ts';
@@ -17,7 +22,8 @@ export function toChatInput(body: CountRequest & Partial<Pick<MessageRequest, 'm
   refuseDuplicateNames(tools, violations);
   const { toolChoice = 'auto', parallelToolCalls = true } = toToolChoice(body.tool_choice) ?? {};
   if (toolChoice === 'required') refuseNoTools('tool_choice', tools, violations);
-  if (typeof toolChoice === 'object') refuseUnknownTool('tool_choice.name', toolChoice.name, tools, violations);
+  if (typeof toolChoice === 'object')
+    refuseUnknownTool('tool_choice.name', toolChoice.name, tools, violations);
   refuseTightBudget(body, violations);
   if (violations.length > 0) throw invalidBodyError(violations);
   const format = body.output_config?.format ?? body.output_format;

@@ -18,11 +18,14 @@ import { randomSeed } from '../turn/identity.ts';
 import { createAnswerMetadata, respond } from '../turn/respond.ts';
 import { toSampling } from '../turn/sampling.ts';
 import { findUnenforceableTool } from '../turn/strict-tools.ts';
-import { withGrammarMember } from '../v1/grammar-refusal.ts';
+import { withGrammarMember } from '../v1/grammar-error.ts';
 import { toChatInput } from './input.ts';
 
 const path = '/v1/messages';
-const errorResponse = (description: string) => ({ description, content: { 'application/json': messagesError } });
+const errorResponse = (description: string) => ({
+  description,
+  content: { 'application/json': messagesError },
+});
 const errorResponses = {
   404: errorResponse('No such model.'),
   503: errorResponse('No model is resident, the model is loading, or the GPU was lost.'),
@@ -84,7 +87,10 @@ function createRoute(resident: Resident): Route {
       const mayFillContext = prepared.prompt.length + body.max_tokens > model.contextLength;
       const answerStream = {
         events: mayFillContext ? markContextFull(events) : events,
-        metadata: { ...createAnswerMetadata(model, { body, facts: { includeUsage: true, answers: 1 } }), requestId },
+        metadata: {
+          ...createAnswerMetadata(model, { body, facts: { includeUsage: true, answers: 1 } }),
+          requestId,
+        },
       };
       return await respond(messagesWire, answerStream, { stream: body.stream, asHttpError });
     },

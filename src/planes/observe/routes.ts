@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import type { Observe } from '../../observe/open.ts';
+import type { Observe } from '../../observe/observe.ts';
 import { observeQuery } from '../../observe/query/shape.ts';
 import { hostError } from '../error-schema.ts';
 import { toJsonSchema } from '../../http/schema/list.ts';
 import { hostEnvelope } from '../../http/error.ts';
 import { defineRoute, type Plane } from '../../http/route.ts';
-import { withHttpErrors } from './refusal.ts';
+import { withHttpErrors } from './http-errors.ts';
 import { observeEnvelope, surfaceList, surfaceSchema } from './schema.ts';
 
 const jsonResponse = (description: string, schema: z.ZodType) => ({

@@ -9,7 +9,7 @@ import { createLoadedBody, type OllamaAnswerMetadata, ollamaWire } from '../../w
 import type { ModelDefaults, ModelStore } from '../model-store.ts';
 import type { ReadyModel, Resident } from '../resident.ts';
 import { respond, type RouteCompletionContext } from '../turn/respond.ts';
-import { AnswerClock } from './clock.ts';
+import { AnswerClock } from './answer-clock.ts';
 import { readModelDefaults, requireModelName, useModel } from './model.ts';
 import { type GenerationOptions, toGenerationOptions } from './options.ts';
 
@@ -20,7 +20,11 @@ interface AnswerRoute {
   /** The request member with the text. */
   readonly param: 'prompt' | 'messages';
   readonly formatPiece: OllamaAnswerMetadata['formatPiece'];
-  readonly start: (ready: ReadyModel, generation: GenerationOptions, defaults: ModelDefaults) => Promise<StartedAnswer>;
+  readonly start: (
+    ready: ReadyModel,
+    generation: GenerationOptions,
+    defaults: ModelDefaults,
+  ) => Promise<StartedAnswer>;
 }
 
 interface StartedAnswer extends Pick<OllamaAnswerMetadata, 'finalMembers'> {

@@ -47,7 +47,10 @@ export function blobRoutes(store: ModelStore) {
 }
 
 /** Fails when the upload is cut off, so that a partial file is discarded. */
-async function* untilAborted(bytes: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+async function* untilAborted(
+  bytes: AsyncIterable<Uint8Array>,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
   for await (const chunk of bytes) {
     signal.throwIfAborted();
     yield chunk;

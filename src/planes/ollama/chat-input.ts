@@ -53,7 +53,8 @@ function toTurns(messages: readonly OllamaMessage[]): ChatTurn[] {
       ({ id, function: { name, arguments: rawArguments } }): PastToolCall => ({
         id: id || `call_${callCount++}`,
         name,
-        arguments: typeof rawArguments === 'string' ? tryParseJson(rawArguments, rawArguments) : (rawArguments ?? {}),
+        arguments:
+          typeof rawArguments === 'string' ? tryParseJson(rawArguments, rawArguments) : (rawArguments ?? {}),
       }),
     );
     unansweredCalls = toolCalls;
@@ -67,5 +68,8 @@ function toTurns(messages: readonly OllamaMessage[]): ChatTurn[] {
 }
 
 /** The first call without a result, with the given name where there is one. */
-const findUnanswered = (unansweredCalls: readonly PastToolCall[], name: string | null | undefined): PastToolCall | undefined =>
+const findUnanswered = (
+  unansweredCalls: readonly PastToolCall[],
+  name: string | null | undefined,
+): PastToolCall | undefined =>
   name ? unansweredCalls.find((call) => call.name === name) : unansweredCalls[0];

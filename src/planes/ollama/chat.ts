@@ -6,7 +6,7 @@ import { chatLine } from '../../wires/ollama/line-schema.ts';
 import { formatChatPiece } from '../../wires/ollama/writer.ts';
 import { startChat } from '../turn/chat.ts';
 import { answer } from './answer.ts';
-import { modelErrorResponses } from './answers.ts';
+import { modelErrorResponses } from './error-responses.ts';
 import { toChatInput } from './chat-input.ts';
 import { truncateToContext } from './truncate.ts';
 
@@ -36,8 +36,12 @@ export function chatRoute(resident: Resident, store: ModelStore) {
           const fullInput = toChatInput(body, defaults);
           const { engine } = ready;
           const input =
-            body.truncate === false ? fullInput : await truncateToContext(engine, fullInput, drawing.maxTokens);
-          return { events: (await startChat(ready, { ...drawing, input }, context.signal, context.span)).events };
+            body.truncate === false
+              ? fullInput
+              : await truncateToContext(engine, fullInput, drawing.maxTokens);
+          return {
+            events: (await startChat(ready, { ...drawing, input }, context.signal, context.span)).events,
+          };
         },
       }),
   });

@@ -5,8 +5,15 @@ import type { ModelStore } from '../model-store.ts';
 import type { Violation } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { isEmptyList, flag, isOneOf, refusedMember, requestBodySchema, text } from '../../wires/core/members.ts';
-import { storeErrorResponses } from './answers.ts';
+import {
+  isEmptyList,
+  flag,
+  isOneOf,
+  refusedMember,
+  requestBodySchema,
+  text,
+} from '../../wires/core/members.ts';
+import { storeErrorResponses } from './error-responses.ts';
 import { progressLine } from './model-schema.ts';
 import { modelMembers, optionNames, options } from '../../wires/ollama/options-schema.ts';
 import { requireModelName, requireStoredOrResident } from './model.ts';
@@ -34,7 +41,10 @@ const createRequest = requestBodySchema('OllamaCreateRequest', {
     ),
   system: text.nullish().describe('Default system message.'),
   parameters: options.nullish().describe('Default options.'),
-  template: refusedMember("templates in Go's language are not rendered; the model's own is used", isOneOf('')),
+  template: refusedMember(
+    "templates in Go's language are not rendered; the model's own is used",
+    isOneOf(''),
+  ),
   license: z.unknown().optional().describe('Ignored.'),
   messages: refusedMember('stored conversations are not supported; send them with each request', isEmptyList),
   adapters: refusedMember('adapters are not supported; merge them into the model', isEmptyObject),
@@ -91,7 +101,9 @@ async function* createModel(
   const source = from
     ? await requireStoredOrResident(store, resident, from)
     : new Map(Object.entries(files ?? {}).map(([file, fileDigest]) => [file, fileDigest.toLowerCase()]));
-  const presentParameters = Object.entries(parameters ?? {}).filter(([, value]) => value !== null && value !== undefined);
+  const presentParameters = Object.entries(parameters ?? {}).filter(
+    ([, value]) => value !== null && value !== undefined,
+  );
   await store.create(name, {
     source,
     ...(system ? { system } : {}),

@@ -1,8 +1,8 @@
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { embed } from '../turn/embedding.ts';
-import { modelErrorResponses } from './answers.ts';
-import { AnswerClock } from './clock.ts';
+import { modelErrorResponses } from './error-responses.ts';
+import { AnswerClock } from './answer-clock.ts';
 import {
   embedAnswer,
   embeddingsAnswer,
@@ -57,7 +57,12 @@ export function embedRoutes(resident: Resident) {
       ...modelErrorResponses,
     },
     async handle({ body, signal, finished, span }) {
-      const { engine } = await useModel(resident, requireModelName(body), { signal, finished, span }, 'embed');
+      const { engine } = await useModel(
+        resident,
+        requireModelName(body),
+        { signal, finished, span },
+        'embed',
+      );
       const options = { truncate: true, signal, span };
       const { vectors } = body.prompt ? await embed(engine, body.prompt, options) : emptyResult;
       return Response.json({ embedding: vectors[0] ?? [] });

@@ -36,7 +36,8 @@ function refuseConflicts({ raw, suffix, context, system }: GenerateRequest): voi
   const violations: { path: string; message: string }[] = [];
   const hasContext = context !== null && context !== undefined && context.length > 0;
   const addViolation = (path: string, message: string) => violations.push({ path, message });
-  if (suffix && hasContext) addViolation('context', 'cannot be combined with `suffix`; leave one of them out');
+  if (suffix && hasContext)
+    addViolation('context', 'cannot be combined with `suffix`; leave one of them out');
   if (suffix && system) addViolation('system', 'cannot be combined with `suffix`; leave one of them out');
   if (raw && system) addViolation('system', 'cannot be combined with `raw`; write it into the prompt');
   if (violations.length > 0) throw invalidBodyError(violations);
@@ -84,7 +85,11 @@ const placeholderTurn = { question: 'q', answer: 'a' };
  * Prepares the next turn of a conversation that is only known by its tokens. What the template writes between an answer
  * and the next turn is found by rendering a conversation with and without that turn.
  */
-async function continueFromContext(engine: Engine, input: ChatInput, context: readonly number[]): Promise<PreparedChat> {
+async function continueFromContext(
+  engine: Engine,
+  input: ChatInput,
+  context: readonly number[],
+): Promise<PreparedChat> {
   const contextIds = requireKnownTokens(engine.tokenizer, context, 'context');
   const pastTurns = [
     { role: 'user' as const, content: placeholderTurn.question },
@@ -98,5 +103,8 @@ async function continueFromContext(engine: Engine, input: ChatInput, context: re
       "this model's template cannot go on from a context; send the conversation to POST /api/chat";
     throw new HttpError(400, 'unsupported_parameter', `context: ${message}`, { param: 'context' });
   }
-  return { ...withNextTurn, prompt: [...contextIds, ...withNextTurn.prompt.slice(withoutNextTurn.prompt.length)] };
+  return {
+    ...withNextTurn,
+    prompt: [...contextIds, ...withNextTurn.prompt.slice(withoutNextTurn.prompt.length)],
+  };
 }

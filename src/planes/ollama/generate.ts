@@ -6,9 +6,9 @@ import { generateLine } from '../../wires/ollama/line-schema.ts';
 import { formatGeneratePiece } from '../../wires/ollama/writer.ts';
 import { parseAnswers } from '../turn/chat.ts';
 import { type ChoiceEvent, startChoices } from '../turn/choices.ts';
-import { recordTexts } from '../turn/said.ts';
+import { recordTexts } from '../turn/transcript.ts';
 import { answer } from './answer.ts';
-import { modelErrorResponses } from './answers.ts';
+import { modelErrorResponses } from './error-responses.ts';
 import { preparePromptFor } from './generate-prompt.ts';
 
 export function generateRoute(resident: Resident, store: ModelStore) {
@@ -45,7 +45,10 @@ export function generateRoute(resident: Resident, store: ModelStore) {
           const choices = collectIds(await startChoices(ready, [request], signal), ids);
           const events = parseAnswers(choices, { prepared, tokenizer, span });
           if (body.raw || body.suffix) return { events };
-          return { events, finalMembers: () => ({ context: [...prompt, ...withoutEndToken(ids, tokenizer.endIds)] }) };
+          return {
+            events,
+            finalMembers: () => ({ context: [...prompt, ...withoutEndToken(ids, tokenizer.endIds)] }),
+          };
         },
       }),
   });

@@ -2,7 +2,7 @@ import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { requestBodySchema, text } from '../../wires/core/members.ts';
-import { storeErrorResponses } from './answers.ts';
+import { storeErrorResponses } from './error-responses.ts';
 import { modelMembers } from '../../wires/ollama/options-schema.ts';
 import { requireModelName, requireStoredOrResident, requireStoredModel } from './model.ts';
 

@@ -50,7 +50,9 @@ export async function requireStoredOrResident(
 
 /** The beginning of the message is Ollama's, because clients match it. */
 function notFoundError(requestedModel: string, resident?: string): HttpError {
-  const hint = hubNamePattern.test(requestedModel) ? 'pull it first, with POST /api/pull' : 'GET /api/tags lists the models';
+  const hint = hubNamePattern.test(requestedModel)
+    ? 'pull it first, with POST /api/pull'
+    : 'GET /api/tags lists the models';
   const residentText = resident === undefined ? '' : `the resident model is '${resident}'; `;
   const message = `model '${requestedModel.slice(0, 200)}' not found; ${residentText}${hint}`;
   return new HttpError(404, 'model_not_found', message, { param: 'model' });

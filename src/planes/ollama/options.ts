@@ -8,7 +8,8 @@ import type { Format, Options } from '../../wires/ollama/options-schema.ts';
 const samplingDefaults = { temperature: 0.8, top_k: 40, top_p: 0.9, min_p: 0, randomSeedValue: -1 };
 
 /** Generation options of an answer. */
-export interface GenerationOptions extends Pick<GenerateRequest, 'sampling' | 'stop' | 'ignoreEnd' | 'logprobs'> {
+export interface GenerationOptions
+  extends Pick<GenerateRequest, 'sampling' | 'stop' | 'ignoreEnd' | 'logprobs'> {
   /** Returns the maximum tokens of the answer for a prompt length. */
   readonly maxTokens: (promptTokens: number) => number;
 }
@@ -33,7 +34,9 @@ export function toGenerationOptions(
     maxTokens(promptTokens) {
       const remaining = contextLength - promptTokens;
       if (remaining < 1) throw contextExceededError(contextLength, `the prompt has ${promptTokens}`, param);
-      return typeof requestedTokens === 'number' && requestedTokens > 0 ? Math.min(requestedTokens, remaining) : remaining;
+      return typeof requestedTokens === 'number' && requestedTokens > 0
+        ? Math.min(requestedTokens, remaining)
+        : remaining;
     },
   };
 }

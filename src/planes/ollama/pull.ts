@@ -51,7 +51,10 @@ export function pullRoute(store: ModelStore) {
 }
 
 /** Models of Ollama's registry cannot be pulled; a stored name counts as up to date. */
-async function* confirmStored(store: ModelStore, name: string): AsyncGenerator<ProgressLine, void, undefined> {
+async function* confirmStored(
+  store: ModelStore,
+  name: string,
+): AsyncGenerator<ProgressLine, void, undefined> {
   if ((await store.find(name)) === undefined) throw unsupportedRegistryError(name);
   yield { status: 'already stored' };
   yield { status: 'success' };

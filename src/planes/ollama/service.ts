@@ -61,6 +61,16 @@ const unsupportedRoutes = [
     summary: 'Publish a model: not served',
     reason: 'This host cannot publish models; upload the file with the tools of the hub.',
   },
-  { path: '/api/me', operationId: 'ollamaMe', summary: 'The account: there is none', reason: noAccountsReason },
-  { path: '/api/signout', operationId: 'ollamaSignout', summary: 'The account: there is none', reason: noAccountsReason },
+  {
+    path: '/api/me',
+    operationId: 'ollamaMe',
+    summary: 'The account: there is none',
+    reason: noAccountsReason,
+  },
+  {
+    path: '/api/signout',
+    operationId: 'ollamaSignout',
+    summary: 'The account: there is none',
+    reason: noAccountsReason,
+  },
 ];

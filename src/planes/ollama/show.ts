@@ -4,7 +4,7 @@ import { HttpError } from '../../http/error.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { flag, requestBodySchema, text } from '../../wires/core/members.ts';
-import { storeErrorResponses } from './answers.ts';
+import { storeErrorResponses } from './error-responses.ts';
 import { type Capability, showAnswer } from './model-schema.ts';
 import { modelMembers } from '../../wires/ollama/options-schema.ts';
 import { requireModelName, requireStoredOrResident } from './model.ts';
@@ -84,7 +84,9 @@ function writeModelInfo({ metadata, parameters }: ModelCard): Record<string, unk
 function toJsonValue(value: unknown): unknown {
   if (typeof value === 'bigint') return Number(value);
   if (Array.isArray(value)) return value.map(toJsonValue);
-  return ArrayBuffer.isView(value) ? Array.from(value as unknown as Iterable<number | bigint>, toJsonValue) : value;
+  return ArrayBuffer.isView(value)
+    ? Array.from(value as unknown as Iterable<number | bigint>, toJsonValue)
+    : value;
 }
 
 /** The capabilities of a model. For a model that is not resident they are inferred from the template text. */
@@ -94,7 +96,9 @@ function detectCapabilities(card: ModelCard, { state }: Resident): Capability[] 
     state.kind === 'ready' && state.location === card.location ? getChatTraits(state.engine) : undefined;
   const template = findTemplate(card) ?? '';
   const supportsTools = traits ? traits.toolStyle !== undefined : /\btools\b/.test(template);
-  const supportsThinking = traits ? traits.reasoning : /<think>|enable_thinking|reasoning_content/.test(template);
+  const supportsThinking = traits
+    ? traits.reasoning
+    : /<think>|enable_thinking|reasoning_content/.test(template);
   return [
     'completion',
     ...(supportsTools ? (['tools'] as const) : []),

@@ -35,7 +35,9 @@ export function listRoutes(resident: Resident, store: ModelStore) {
     async handle() {
       const { state } = resident;
       if (state.kind !== 'ready') return Response.json({ models: [] });
-      const row = (await listUsableModels(resident, store)).find(({ location }) => location === state.location);
+      const row = (await listUsableModels(resident, store)).find(
+        ({ location }) => location === state.location,
+      );
       if (!row) return Response.json({ models: [] });
       const { sizeBytes, contextLength } = state.engine.model;
       const entry = {

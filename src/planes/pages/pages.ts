@@ -65,7 +65,8 @@ export class Pages {
   async answer(request: Request, authenticate: () => Promise<unknown>): Promise<Response | undefined> {
     const url = new URL(request.url);
     const { pathname } = url;
-    if (request.method === 'POST' && pathname === '/console/door') return await this.#signIn(request, authenticate);
+    if (request.method === 'POST' && pathname === '/console/door')
+      return await this.#signIn(request, authenticate);
     const accepts = request.headers.get('accept') ?? '*/*';
     const wantsPage = /\btext\/html\b/i.test(accepts);
     if (wantsPage) this.#refreshPaths();
@@ -73,7 +74,9 @@ export class Pages {
     if (file === undefined) return undefined;
     try {
       // A cookie replaces the bearer token only, not an operator credential sent with it.
-      const sessionCheck = request.headers.has('x-svc-operator') ? undefined : this.#findSession(request, url);
+      const sessionCheck = request.headers.has('x-svc-operator')
+        ? undefined
+        : this.#findSession(request, url);
       await (sessionCheck ?? authenticate)();
     } catch (error) {
       if (!(error instanceof HttpError && error.status === 401 && wantsPage)) throw error;
@@ -155,7 +158,8 @@ export class Pages {
     const cached = await this.#readFile(file);
     const { bytes, etag } = cached;
     const type = contentTypeOf(file);
-    const acceptsGzip = /\bgzip\b/.test(request.headers.get('accept-encoding') ?? '') && type !== contentTypes['gguf'];
+    const acceptsGzip =
+      /\bgzip\b/.test(request.headers.get('accept-encoding') ?? '') && type !== contentTypes['gguf'];
     const range = parseRange(request.headers.get('range'), request.headers.get('if-range'), cached);
     // The compressed bytes need a different tag, so that ranges of the two are not combined.
     const compressed = acceptsGzip && !range ? (cached.gzipBytes ??= gzipSync(bytes)) : undefined;

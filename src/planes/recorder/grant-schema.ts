@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Grant, ReviewEntry, WriteToken } from '../../recorder/types.ts';
-import { racks } from '../../watch/index.ts';
+import { racks } from '../../tracing/index.ts';
 import { envelopeSchema } from './envelope.ts';
 
 const time = z.iso.datetime();

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { racks } from '../../watch/index.ts';
+import { racks } from '../../tracing/index.ts';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { toJsonSchema } from '../../http/schema/list.ts';
 import { envelopeSchema } from './envelope.ts';
@@ -21,9 +21,11 @@ const text = (max: number) =>
     .max(max, `at most ${max} characters`);
 const fitsBytes = (value: string, max: number) => Buffer.byteLength(value) <= max;
 
-const content = z.string({ error: 'expected a text' }).refine((value) => fitsBytes(value, ingestLimits.content), {
-  error: `at most ${ingestLimits.content} bytes of UTF-8; send the rest as further events`,
-});
+const content = z
+  .string({ error: 'expected a text' })
+  .refine((value) => fitsBytes(value, ingestLimits.content), {
+    error: `at most ${ingestLimits.content} bytes of UTF-8; send the rest as further events`,
+  });
 const attributes = jsonObject('expected an object').refine(
   (value) => fitsBytes(JSON.stringify(value), ingestLimits.attributes),
   { error: `at most ${ingestLimits.attributes} bytes as JSON` },

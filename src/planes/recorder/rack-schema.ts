@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Rack, Tombstone } from '../../recorder/types.ts';
-import { racks } from '../../watch/index.ts';
+import { racks } from '../../tracing/index.ts';
 import { envelopeSchema } from './envelope.ts';
 import { strictObject } from '../../http/schema/strict.ts';
 

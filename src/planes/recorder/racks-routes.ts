@@ -1,6 +1,6 @@
 import type { RecorderService } from '../../recorder/services.ts';
 import type { Rack } from '../../recorder/types.ts';
-import { racks } from '../../watch/index.ts';
+import { racks } from '../../tracing/index.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
 import { createResponse, jsonResponse, errorResponse } from './envelope.ts';
 import { refusePeers } from './owner-only.ts';
@@ -46,7 +46,11 @@ export function racksRoutes(recorder: Pick<RecorderService, 'racks' | 'rack' | '
     params,
     beforeBody: refusePeers,
     body: rackChange,
-    responses: { 200: jsonResponse('The updated rack.', rackAnswer), 403: peersRefusedResponse, 404: notFoundResponse },
+    responses: {
+      200: jsonResponse('The updated rack.', rackAnswer),
+      403: peersRefusedResponse,
+      404: notFoundResponse,
+    },
     handle: async ({ params: { id = '' }, body, by }) => rackResponse(await recorder.change(id, body, by)),
   });
 
@@ -59,7 +63,11 @@ export function racksRoutes(recorder: Pick<RecorderService, 'racks' | 'rack' | '
       'The response is sent after the history was removed from the data directory and the removal was verified. The state of the rack does not change.',
     params,
     beforeBody: refusePeers,
-    responses: { 200: jsonResponse('The tombstone of the history.', tombstoneAnswer), 403: peersRefusedResponse, 404: notFoundResponse },
+    responses: {
+      200: jsonResponse('The tombstone of the history.', tombstoneAnswer),
+      403: peersRefusedResponse,
+      404: notFoundResponse,
+    },
     handle: async ({ params: { id = '' }, by }) => createResponse('rack', await recorder.purge(id, by)),
   });
 

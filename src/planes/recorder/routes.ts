@@ -1,13 +1,19 @@
-import { racks } from '../../watch/index.ts';
+import { racks } from '../../tracing/index.ts';
 import type { RecorderService } from '../../recorder/services.ts';
-import { readIntegerQuery } from '../agent/whole-query.ts';
+import { readIntegerQuery } from '../agent/integer-query.ts';
 import { defineRoute, type Plane } from '../../http/route.ts';
-import { createResponse, jsonResponse, recorderErrorSchema, recorderErrorEnvelope, errorResponse } from './envelope.ts';
+import {
+  createResponse,
+  jsonResponse,
+  recorderErrorSchema,
+  recorderErrorEnvelope,
+  errorResponse,
+} from './envelope.ts';
 import { grantsAnswer, reviewAnswer } from './grant-schema.ts';
 import { ingestAnswer, ingestLimits, ingestRequest } from './ingest-schema.ts';
 import { refusePeers } from './owner-only.ts';
 import { racksRoutes } from './racks-routes.ts';
-import { withHttpErrors } from './refusal.ts';
+import { withHttpErrors } from './http-errors.ts';
 
 const tokenHeader = 'x-svc-write-token';
 const rackQuery = { rack: `Only this rack: ${racks.join(', ')}.` };
@@ -35,7 +41,8 @@ export function createRecorderPlane(recorder: RecorderService): Plane {
       403: peersRefusedResponse,
       404: rackNotFoundResponse,
     },
-    handle: async ({ query }) => createResponse('grant', await recorder.grants(query.get('rack') ?? undefined)),
+    handle: async ({ query }) =>
+      createResponse('grant', await recorder.grants(query.get('rack') ?? undefined)),
   });
 
   const review = defineRoute({
@@ -58,7 +65,10 @@ export function createRecorderPlane(recorder: RecorderService): Plane {
     async handle({ query }) {
       const after = readIntegerQuery(query, 'after', afterRange);
       const limit = readIntegerQuery(query, 'limit', limitRange);
-      return createResponse('review', await recorder.review({ rack: query.get('rack') ?? undefined, after, limit }));
+      return createResponse(
+        'review',
+        await recorder.review({ rack: query.get('rack') ?? undefined, after, limit }),
+      );
     },
   });
 

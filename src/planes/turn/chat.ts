@@ -1,16 +1,16 @@
 import { type ChatInput, type PreparedChat, prepareChat } from '../../chat/index.ts';
 import type { Engine, Tokenizer } from '../../engine/index.ts';
-import type { TraceSpan } from '../../watch/index.ts';
+import type { TraceSpan } from '../../tracing/index.ts';
 import type { AnswerEvent, FinishReason } from '../../wires/core/answer.ts';
 import type { AnswerBatches } from '../../wires/core/backend.ts';
 import { toHttpError } from '../resident.ts';
 import { type GenerationResources, type ChoiceEvent, startChoices, type TextRequest } from './choices.ts';
 import { writeLogprobs } from './logprobs.ts';
-import { type ParsedDelta, AnswerParser } from './progress.ts';
-import { recordConversation } from './said.ts';
+import { type ParsedDelta, AnswerParser } from './answer-parser.ts';
+import { recordConversation } from './transcript.ts';
 import { toSharedTimings, toTimings } from './timings.ts';
 import { toUsage } from './usage.ts';
-import { AnswerTracer } from './watched.ts';
+import { AnswerTracer } from './answer-tracer.ts';
 
 /** Options for answering a conversation; `maxTokens` is computed once the prompt's length is known. */
 export interface ChatAnswerOptions

@@ -3,7 +3,7 @@ import type { Grammar, GrammarService, GrammarSource } from '../../grammar/types
 import { HttpError } from '../../http/error.ts';
 import { toHttpError } from '../resident.ts';
 import { generate } from './generation.ts';
-import { runConcurrently } from './side-by-side.ts';
+import { runConcurrently } from './run-concurrently.ts';
 import type { Timings } from '../../wires/core/answer.ts';
 import { AnswerStopwatch } from './timings.ts';
 

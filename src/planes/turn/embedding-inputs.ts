@@ -32,7 +32,8 @@ export async function encodeInputs(
     const path: InputParam = isSingle ? 'input' : `input.${index}`;
     const truncated = truncate ? element.slice(0, model.contextLength * charactersPerToken) : element;
     if (typeof truncated === 'string') {
-      if (!truncate) await refuseOverlong(tokenizer, truncated, model.contextLength, path, { parseSpecial: true });
+      if (!truncate)
+        await refuseOverlong(tokenizer, truncated, model.contextLength, path, { parseSpecial: true });
       characters += truncated.length;
       if (characters > charactersPerYield) {
         characters = 0;
@@ -40,9 +41,12 @@ export async function encodeInputs(
       }
     }
     const ids =
-      typeof truncated === 'string' ? tokenizer.encode(truncated, { addSpecial: true, parseSpecial: true }) : truncated;
+      typeof truncated === 'string'
+        ? tokenizer.encode(truncated, { addSpecial: true, parseSpecial: true })
+        : truncated;
     const unknownId = ids.find((id) => id >= model.vocabSize);
-    if (unknownId !== undefined) violations.push({ path, message: unknownTokenMessage(unknownId, model.vocabSize) });
+    if (unknownId !== undefined)
+      violations.push({ path, message: unknownTokenMessage(unknownId, model.vocabSize) });
     if (ids.length === 0) violations.push({ path, message: 'must contain at least one token' });
     const isLong = ids.length > model.contextLength;
     if (isLong && !truncate) tooLong.push({ path, count: ids.length });

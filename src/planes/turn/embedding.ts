@@ -1,11 +1,11 @@
 import type { Engine, ModelInfo } from '../../engine/index.ts';
-import { raceAbort } from '../../util/abort.ts';
+import { raceAbort } from '../../util/race-abort.ts';
 import { invalidBodyError } from '../../http/violations.ts';
 import type { TextsOrIds } from '../../wires/core/members.ts';
 import { toHttpError } from '../resident.ts';
 import { encodeInputs } from './embedding-inputs.ts';
 import type { CompletionContext } from './respond.ts';
-import { recordTexts } from './said.ts';
+import { recordTexts } from './transcript.ts';
 
 /** Vectors that are formatted before yielding to the event loop. */
 const vectorsPerYield = 32;
@@ -20,7 +20,10 @@ interface EmbedOptions extends Pick<CompletionContext, 'signal' | 'span'> {
   readonly truncate?: boolean;
 }
 
-function requireDimensions({ embeddingDimensions: maxDimensions = 0 }: ModelInfo, requested: Dimensions): void {
+function requireDimensions(
+  { embeddingDimensions: maxDimensions = 0 }: ModelInfo,
+  requested: Dimensions,
+): void {
   if (typeof requested !== 'number' || requested <= maxDimensions) return;
   const message = `expected at most ${maxDimensions}, which this model's embeddings have`;
   throw invalidBodyError([{ path: 'dimensions', message }]);

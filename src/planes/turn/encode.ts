@@ -1,4 +1,4 @@
-import { estimateTokensOverLimit } from '../../chat/overlong.ts';
+import { estimateTokensOverLimit } from '../../chat/estimate-tokens.ts';
 import type { Tokenizer } from '../../engine/index.ts';
 import { HttpError } from '../../http/error.ts';
 import { invalidBodyError } from '../../http/violations.ts';

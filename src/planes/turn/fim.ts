@@ -36,7 +36,10 @@ export function buildFimPrompt(engine: Engine, parts: FimParts, answer?: number)
   const fim = requireFim(engine);
   const answerTokens = Math.max(1, answer ?? Math.min(defaultAnswerTokens, model.contextLength >> 2));
   const middleInput = parts.middle ?? '';
-  const middle = typeof middleInput === 'string' ? encodeEnd(tokenizer, middleInput, model.contextLength + 1) : middleInput;
+  const middle =
+    typeof middleInput === 'string'
+      ? encodeEnd(tokenizer, middleInput, model.contextLength + 1)
+      : middleInput;
   const bos = encodeBos(tokenizer);
   const availableTokens = model.contextLength - answerTokens - bos.length - middle.length - 3;
   if (availableTokens < 0) {

@@ -1,5 +1,5 @@
 import type { Engine, GenerateRequest, GenerationEvent } from '../../engine/index.ts';
-import { raceAbort } from '../../util/abort.ts';
+import { raceAbort } from '../../util/race-abort.ts';
 import { toHttpError } from '../resident.ts';
 
 /**

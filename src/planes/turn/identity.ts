@@ -36,8 +36,13 @@ export function requireKind(
 export const hubNamePattern = /^(?:hf:|(?:https?:\/\/)?(?:hf\.co|huggingface\.co)\/)/i;
 
 /** @param listRoute the route that lists the names that a request may use */
-export function modelNotFoundError(requestedModel: string, resident: string | undefined, listRoute?: string): HttpError {
-  const residentText = resident === undefined ? 'no model is resident' : `the resident model is '${resident}'`;
+export function modelNotFoundError(
+  requestedModel: string,
+  resident: string | undefined,
+  listRoute?: string,
+): HttpError {
+  const residentText =
+    resident === undefined ? 'no model is resident' : `the resident model is '${resident}'`;
   const hint = hubNamePattern.test(requestedModel)
     ? ' Requests download nothing: pull it first, with POST /api/pull.'
     : listRoute === undefined

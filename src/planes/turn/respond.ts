@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { ModelInfo } from '../../engine/index.ts';
 import type { HttpError } from '../../http/error.ts';
-import type { TraceSpan } from '../../watch/index.ts';
+import type { TraceSpan } from '../../tracing/index.ts';
 import { eventStreamType, streamResponse } from '../../http/stream.ts';
 import type { AnswerEvent } from '../../wires/core/answer.ts';
 import type { AnswerMetadata, AnsweredRequest, StreamWriter } from '../../wires/core/wire.ts';
@@ -9,7 +9,10 @@ import { type AnswerBatches, collectEvents } from '../../wires/core/backend.ts';
 import { fingerprintOf } from './identity.ts';
 
 /** Metadata of an answer of the resident model. */
-export const createAnswerMetadata = (model: ModelInfo, request: AnsweredRequest): AnswerStream['metadata'] => ({
+export const createAnswerMetadata = (
+  model: ModelInfo,
+  request: AnsweredRequest,
+): AnswerStream['metadata'] => ({
   requestId: randomBytes(14).toString('hex'),
   model: model.id,
   created: Math.floor(Date.now() / 1000),

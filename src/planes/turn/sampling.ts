@@ -23,7 +23,11 @@ type SamplingMembers = Omit<SamplingBody, 'logit_bias' | 'stop'> & {
  * Converts the sampling members of a request, except for biases.
  * @param randomSeed called where the request has no seed
  */
-export function toEngineSampling(body: SamplingMembers, defaults: SamplingDefaults, randomSeed: () => number): Omit<Sampling, 'logitBias'> {
+export function toEngineSampling(
+  body: SamplingMembers,
+  defaults: SamplingDefaults,
+  randomSeed: () => number,
+): Omit<Sampling, 'logitBias'> {
   const penalties = body.repeat_last_n === 0 ? {} : body;
   return {
     temperature: body.temperature ?? defaults.temperature,
@@ -33,7 +37,10 @@ export function toEngineSampling(body: SamplingMembers, defaults: SamplingDefaul
     repetitionPenalty: penalties.repetition_penalty ?? penalties.repeat_penalty ?? 1,
     presencePenalty: penalties.presence_penalty ?? 0,
     frequencyPenalty: penalties.frequency_penalty ?? 0,
-    seed: typeof body.seed === 'number' && body.seed !== defaults.randomSeedValue ? foldSeed(body.seed) : randomSeed(),
+    seed:
+      typeof body.seed === 'number' && body.seed !== defaults.randomSeedValue
+        ? foldSeed(body.seed)
+        : randomSeed(),
   };
 }
 

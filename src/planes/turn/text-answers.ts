@@ -1,12 +1,12 @@
 import type { Tokenizer, TokenLogprob } from '../../engine/index.ts';
-import type { TraceSpan } from '../../watch/index.ts';
+import type { TraceSpan } from '../../tracing/index.ts';
 import { type AnswerEvent, concatLogprobs, type TextLogprobs } from '../../wires/core/answer.ts';
 import type { AnswerBatches } from '../../wires/core/backend.ts';
 import type { ChoiceEvent, TextRequest } from './choices.ts';
 import { countCodePoints, TextLogprobWriter } from './logprobs.ts';
 import { toSharedTimings, toTimings } from './timings.ts';
 import { toUsage } from './usage.ts';
-import { AnswerTracer } from './watched.ts';
+import { AnswerTracer } from './answer-tracer.ts';
 
 /** A prompt, and the text that `echo` prepends to its answers. */
 export interface TextJob {
@@ -52,7 +52,8 @@ class TextAnswerWriter {
     this.#writtenCount += countCodePoints(text);
     const parts = [this.#pending];
     if (this.#options.logprobs && prompt) parts.push(this.#promptLogprobs(prompt));
-    if (this.#options.logprobs && textEvent?.logprobs) parts.push(this.#writer.write(textEvent.ids, textEvent.logprobs));
+    if (this.#options.logprobs && textEvent?.logprobs)
+      parts.push(this.#writer.write(textEvent.ids, textEvent.logprobs));
     const logprobs = this.#withholdPending(concatLogprobs(parts), event);
     if (text === '' && logprobs.tokens.length === 0) return undefined;
     return { text, ...(logprobs.tokens.length > 0 ? { textLogprobs: logprobs } : {}) };
@@ -176,7 +177,9 @@ class BestOfSelector {
         .slice(prompt * generatedPerPrompt, (prompt + 1) * generatedPerPrompt)
         .sort((a, b) => meanLogprob(b) - meanLogprob(a))
         .slice(0, returnedPerPrompt)
-        .flatMap(({ events }, k) => events.map((event) => ({ ...event, choice: prompt * returnedPerPrompt + k }))),
+        .flatMap(({ events }, k) =>
+          events.map((event) => ({ ...event, choice: prompt * returnedPerPrompt + k })),
+        ),
     );
   }
 }

@@ -2,7 +2,7 @@ import { invalidBodyError } from '../../http/violations.ts';
 import { openaiErrorResponses } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { maxTokensPerAnswer } from '../turn/bounds.ts';
+import { maxTokensPerAnswer } from '../turn/answer-limits.ts';
 import { chatWire } from '../../wires/chat/client.ts';
 import { startChat } from '../turn/chat.ts';
 import { resolveMaxTokens } from '../turn/encode.ts';
@@ -13,7 +13,7 @@ import { findUnenforceableTool } from '../turn/strict-tools.ts';
 import { chatChunk, chatCompletion } from '../../wires/chat/answer-schema.ts';
 import { findChatViolations, toChatInput } from './chat-input.ts';
 import { type ChatRequest, chatRequest } from '../../wires/chat/server-schema.ts';
-import { withGrammarMember } from './grammar-refusal.ts';
+import { withGrammarMember } from './grammar-error.ts';
 import { toOutputConstraint } from './output.ts';
 import { progressOption } from '../../wires/core/sampling-schema.ts';
 
@@ -60,7 +60,8 @@ export async function answerChat(
       n,
       sampling: toSampling(body, tokenizer.vocabSize, randomSeed),
       stop: toStops(body.stop),
-      maxTokens: (prompt) => resolveMaxTokens(prompt, model.contextLength, 'messages', tokens, answerMaxTokens),
+      maxTokens: (prompt) =>
+        resolveMaxTokens(prompt, model.contextLength, 'messages', tokens, answerMaxTokens),
       ...(body.logprobs
         ? { logprobs: body.top_logprobs ?? 0, postSampling: body.post_sampling_probs ?? false }
         : {}),

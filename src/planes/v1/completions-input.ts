@@ -1,6 +1,6 @@
 import type { Engine } from '../../engine/index.ts';
 import { HttpError, type Violation } from '../../http/error.ts';
-import { type RequestedAnswers, maxTokensPerAnswer } from '../turn/bounds.ts';
+import { type RequestedAnswers, maxTokensPerAnswer } from '../turn/answer-limits.ts';
 import type { TextRequest } from '../turn/choices.ts';
 import { resolveMaxTokens, refuseOverlong, requireKnownTokens } from '../turn/encode.ts';
 import { buildFimPrompt } from '../turn/fim.ts';
@@ -34,7 +34,10 @@ export function findCompletionViolations(body: CompletionRequest): Violation[] {
     violations.push({ path: 'suffix', message: 'needs a prompt that is one text' });
   }
   if (body.suffix && body.echo && typeof body.logprobs === 'number') {
-    violations.push({ path: 'logprobs', message: 'not available for a prompt with a suffix; leave `echo` out' });
+    violations.push({
+      path: 'logprobs',
+      message: 'not available for a prompt with a suffix; leave `echo` out',
+    });
   }
   if (body.post_sampling_probs && body.echo && typeof body.logprobs === 'number') {
     const message = 'not available for a prompt, which is not sampled; leave `echo` out';
@@ -64,8 +67,15 @@ export async function toJobs(engine: Engine, body: CompletionRequest): Promise<T
       Array.isArray(body.prompt) && typeof body.prompt[0] !== 'number' ? `prompt.${index}` : 'prompt';
     const ids = await encodePrompt(engine, prompt, body, path);
     const defaultLimit = Math.min(defaultMaxTokens, answerMaxTokens);
-    const maxTokens = resolveMaxTokens(ids.length, model.contextLength, 'prompt', body.max_tokens, defaultLimit);
-    const echoText = () => (typeof prompt === 'string' ? prompt : tokenizer.decode(prompt, { special: true }));
+    const maxTokens = resolveMaxTokens(
+      ids.length,
+      model.contextLength,
+      'prompt',
+      body.max_tokens,
+      defaultLimit,
+    );
+    const echoText = () =>
+      typeof prompt === 'string' ? prompt : tokenizer.decode(prompt, { special: true });
     jobs.push({ request: { ...commonRequest, prompt: ids, maxTokens }, echo: body.echo ? echoText() : '' });
   }
   return jobs;
@@ -102,7 +112,8 @@ async function encodePrompt(
   if (typeof prompt !== 'string') {
     return requireKnownTokens(engine.tokenizer, prompt, path);
   }
-  if (suffix) return buildFimPrompt(engine, { prefix: prompt, suffix }, Math.max(1, tokens ?? defaultMaxTokens));
+  if (suffix)
+    return buildFimPrompt(engine, { prefix: prompt, suffix }, Math.max(1, tokens ?? defaultMaxTokens));
   return await encodeText(engine, prompt);
 }
 

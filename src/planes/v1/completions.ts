@@ -5,7 +5,7 @@ import { defineRoute } from '../../http/route.ts';
 import { startChoices } from '../turn/choices.ts';
 import { completionsWire } from '../../wires/completions/client.ts';
 import { createAnswerMetadata, type AnswerStream, respond, type CompletionContext } from '../turn/respond.ts';
-import { recordTexts } from '../turn/said.ts';
+import { recordTexts } from '../turn/transcript.ts';
 import { streamTextAnswers } from '../turn/text-answers.ts';
 import { generatedPerPrompt, findCompletionViolations, toJobs } from './completions-input.ts';
 import {
@@ -14,7 +14,7 @@ import {
   type CompletionRequest,
   completionRequest,
 } from '../../wires/completions/server-schema.ts';
-import { withGrammarMember } from './grammar-refusal.ts';
+import { withGrammarMember } from './grammar-error.ts';
 import { toOutputConstraint } from './output.ts';
 
 export function completionsRoute(resident: Resident) {
@@ -33,7 +33,9 @@ export function completionsRoute(resident: Resident) {
         content: { 'application/json': completion, 'text/event-stream': completionChunk },
       },
       ...openaiErrorResponses,
-      501: openaiErrorResponse('The request has a `suffix`, but the model does not support fill-in-the-middle.'),
+      501: openaiErrorResponse(
+        'The request has a `suffix`, but the model does not support fill-in-the-middle.',
+      ),
     },
     async handle({ body, asHttpError, ...context }) {
       const answerStream = await answerTexts(resident, body, context);
@@ -65,7 +67,20 @@ export async function answerTexts(
     throw withGrammarMember(error, () => toOutputConstraint(body)?.member ?? 'prompt');
   });
   const logprobs = typeof body.logprobs === 'number';
-  const events = streamTextAnswers(choices, { jobs, generatedPerPrompt: generatedCount, returnedPerPrompt, tokenizer, logprobs, span });
+  const events = streamTextAnswers(choices, {
+    jobs,
+    generatedPerPrompt: generatedCount,
+    returnedPerPrompt,
+    tokenizer,
+    logprobs,
+    span,
+  });
   const includeUsage = body.stream_options?.include_usage ?? false;
-  return { events, metadata: createAnswerMetadata(model, { body, facts: { includeUsage, answers: jobs.length * returnedPerPrompt } }) };
+  return {
+    events,
+    metadata: createAnswerMetadata(model, {
+      body,
+      facts: { includeUsage, answers: jobs.length * returnedPerPrompt },
+    }),
+  };
 }

@@ -47,7 +47,8 @@ function findConstraints(body: OutputBody): OutputConstraint[] {
   return constraints;
 }
 
-export const toOutputConstraint = (body: OutputBody): OutputConstraint | undefined => findConstraints(body)[0];
+export const toOutputConstraint = (body: OutputBody): OutputConstraint | undefined =>
+  findConstraints(body)[0];
 
 export function findOutputViolations(body: OutputBody): Violation[] {
   const format = body.response_format;

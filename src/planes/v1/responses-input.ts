@@ -2,7 +2,7 @@ import type { ChatInput, ChatTurn } from '../../chat/index.ts';
 import type { GrammarSource } from '../../grammar/types.ts';
 import { invalidBodyError } from '../../http/violations.ts';
 import type { Violation } from '../../http/error.ts';
-import { TurnBuilder } from '../turn/conversation.ts';
+import { TurnBuilder } from '../turn/turn-builder.ts';
 import { toThinking } from '../turn/thinking.ts';
 import { refuseLargeTools, refuseDuplicateNames } from '../../wires/core/tool-checks.ts';
 import { parseArguments, plainContent } from './chat-input.ts';

@@ -9,7 +9,7 @@ import { randomSeed } from '../turn/identity.ts';
 import { createAnswerMetadata, respond } from '../turn/respond.ts';
 import { toSampling, toStops } from '../turn/sampling.ts';
 import { findUnenforceableTool } from '../turn/strict-tools.ts';
-import { withGrammarMember } from './grammar-refusal.ts';
+import { withGrammarMember } from './grammar-error.ts';
 import { toChatInput } from './responses-input.ts';
 import { type ResponseRequest, responseRequest } from '../../wires/responses/server-schema.ts';
 import { responseEvent, responseObject } from '../../wires/responses/answer-schema.ts';

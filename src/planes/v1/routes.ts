@@ -42,7 +42,8 @@ export function v1Plane(resident: Resident, store: ModelStore): Plane {
       {
         method: 'POST',
         path: '/v1/responses/input_tokens',
-        reason: 'use POST /v1/messages/count_tokens to count the tokens of a conversation, or the usage of an answer',
+        reason:
+          'use POST /v1/messages/count_tokens to count the tokens of a conversation, or the usage of an answer',
       },
     ],
     routes: withUnprefixed([

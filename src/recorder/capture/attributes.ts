@@ -1,4 +1,4 @@
-import type { SpanAttributes, TraceSpan, TraceSpanKind } from '../../watch/index.ts';
+import type { SpanAttributes, TraceSpan, TraceSpanKind } from '../../tracing/index.ts';
 
 /**
  * Facts of each kind of span that are recorded as attributes: numbers and names. Facts that are not listed are not
@@ -57,7 +57,8 @@ export function spanAttributes(work: TraceSpan, subject: string): Record<string,
   for (const name of recordedFacts[work.kind]) {
     const value = facts[name];
     if (untrustedFacts.has(name) && typeof value === 'string' && !nameLike.test(value)) continue;
-    if (value !== undefined) attributes[snakeCase(name)] = typeof value === 'number' ? roundToMicroseconds(value) : value;
+    if (value !== undefined)
+      attributes[snakeCase(name)] = typeof value === 'number' ? roundToMicroseconds(value) : value;
   }
   return {
     ...attributes,

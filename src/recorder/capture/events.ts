@@ -1,4 +1,4 @@
-import type { SpanAttributes, TranscriptEntry, TraceSpan, TraceSpanKind } from '../../watch/index.ts';
+import type { SpanAttributes, TranscriptEntry, TraceSpan, TraceSpanKind } from '../../tracing/index.ts';
 import type { NewEvent } from '../types.ts';
 import { spanAttributes } from './attributes.ts';
 
@@ -37,7 +37,8 @@ function spanSubject({ kind, id, parent }: TraceSpan): string {
  * a run's segments share one, task numbers start again in a new database, and a model may give two tool calls the same
  * id.
  */
-const spanEventId = ({ kind, id, startedAt }: TraceSpan): string => `${spanKinds[kind]}:${id}:${startedAt.getTime()}`;
+const spanEventId = ({ kind, id, startedAt }: TraceSpan): string =>
+  `${spanKinds[kind]}:${id}:${startedAt.getTime()}`;
 
 function spanModel({ kind, attributes: facts }: TraceSpan): string | undefined {
   if (kind === 'gateway') return (facts as SpanAttributes['gateway']).effectiveModel;
@@ -54,7 +55,9 @@ const spanKinds: Readonly<Record<TraceSpanKind, string>> = {
   gateway: 'request',
 };
 
-const transcriptKinds: Readonly<Record<TranscriptEntry['role'], { readonly kind: string; readonly as: string }>> = {
+const transcriptKinds: Readonly<
+  Record<TranscriptEntry['role'], { readonly kind: string; readonly as: string }>
+> = {
   system: { kind: 'message', as: 'system' },
   user: { kind: 'message', as: 'user' },
   assistant: { kind: 'message', as: 'assistant' },

@@ -1,4 +1,4 @@
-import { type RackId, rackOf, type TraceSink } from '../../watch/index.ts';
+import { type RackId, rackOf, type TraceSink } from '../../tracing/index.ts';
 import type { ContentLevel, NewEvent } from '../types.ts';
 import { spanEvents } from './events.ts';
 

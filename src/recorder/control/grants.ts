@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Selectable } from 'kysely';
 import { generateSecret, verifySecret, hashSecret } from '../../signing/secret.ts';
-import type { RackId } from '../../watch/index.ts';
+import type { RackId } from '../../tracing/index.ts';
 import { RecorderError, type RecorderViolation } from '../errors.ts';
 import type { Grant, PeerIdentity, HistoryPosition, Verb, WriteToken } from '../types.ts';
 import type { ControlDatabase, ControlDb, ControlTx } from './database.ts';
@@ -244,7 +244,9 @@ export class Grants {
   /** The peers that now have the names in grants. */
   async #findHolders(rows: readonly GrantRow[]): Promise<Map<string, PeerIdentity | 'unknown' | undefined>> {
     const names = [...new Set(rows.map(({ to }) => to))];
-    return new Map(await Promise.all(names.map(async (to) => [to, await this.#findPeerIdentity(to)] as const)));
+    return new Map(
+      await Promise.all(names.map(async (to) => [to, await this.#findPeerIdentity(to)] as const)),
+    );
   }
 
   /** Undefined: not a peer, or peers are compared by name only. */

@@ -1,5 +1,5 @@
 import { errorMessage } from '../../util/error-message.ts';
-import type { RackId } from '../../watch/index.ts';
+import type { RackId } from '../../tracing/index.ts';
 import type { ReviewEntry } from '../types.ts';
 import type { ControlDatabase, ControlTx } from './database.ts';
 

@@ -1,4 +1,4 @@
-import { type RackId, racks } from '../../watch/index.ts';
+import { type RackId, racks } from '../../tracing/index.ts';
 import type { RackSettings } from '../histories/protocol.ts';
 import { mergePolicy } from '../policy.ts';
 import type { RackChange } from '../services.ts';

@@ -1,5 +1,5 @@
 import type { Generated } from 'kysely';
-import type { RackId } from '../../watch/index.ts';
+import type { RackId } from '../../tracing/index.ts';
 import type { ReviewEntry } from '../types.ts';
 
 type Time = string;

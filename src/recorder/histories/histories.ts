@@ -1,11 +1,11 @@
-import { type RackId, racks } from '../../watch/index.ts';
+import { type RackId, racks } from '../../tracing/index.ts';
 import { RecorderError } from '../errors.ts';
 import type { NewEvent } from '../types.ts';
-import { currentGeneration, currentPath, historyFiles, historyPath } from './files.ts';
+import { currentGeneration, currentPath, historyFiles, historyPath } from './history-files.ts';
 import type { HistoryPosition } from '../types.ts';
 import { emptyTotals, readLastSeq, readTotals, type HistoryTotals } from './history.ts';
 import type { AddResult, WriterResponses, WriterRequest, RackSettings } from './protocol.ts';
-import { HistoryThread } from './thread.ts';
+import { HistoryThread } from './history-thread.ts';
 
 interface Options {
   readonly folder: string;
@@ -132,4 +132,8 @@ export class Histories {
 const settingsRequest = (
   rack: RackId,
   { version, armed, policy }: RackSettings,
-): Extract<WriterRequest, { do: 'settings' }> => ({ do: 'settings', rack, settings: { version, armed, policy } });
+): Extract<WriterRequest, { do: 'settings' }> => ({
+  do: 'settings',
+  rack,
+  settings: { version, armed, policy },
+});

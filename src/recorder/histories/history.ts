@@ -3,7 +3,7 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { StoreError } from '../../store/index.ts';
 import { explainFile, explainSqlite } from '../../store/sqlite-errors.ts';
 import type { Retention } from '../types.ts';
-import { createHistoryFile } from './files.ts';
+import { createHistoryFile } from './history-files.ts';
 import type { StoredEvent } from './stored-event.ts';
 
 /** Totals of a history. `from` and `to`: when the host received the oldest and the newest event. */

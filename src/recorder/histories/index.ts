@@ -1,3 +1,3 @@
 /** Exports for the writer thread. */
-export { HistoryWriter } from './keeper.ts';
+export { HistoryWriter } from './history-writer.ts';
 export type { WriterCall, HistoryWriterData } from './protocol.ts';

@@ -1,4 +1,4 @@
-import type { RackId } from '../../watch/index.ts';
+import type { RackId } from '../../tracing/index.ts';
 import type { NewEvent, Policy } from '../types.ts';
 import type { HistoryTotals } from './history.ts';
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { ContentLevel, NewEvent } from '../types.ts';
-import type { TimeBudget } from '../redaction/allowance.ts';
+import type { TimeBudget } from '../redaction/time-budget.ts';
 import type { Redactor } from '../redaction/redactor.ts';
 
 /** A row of a history. */
@@ -60,7 +60,9 @@ export function toStoredEvent(
   const keepsMetadata = content !== 'none';
   const role = keepsMetadata ? redactOrNull(event.role) : null;
   const model = keepsMetadata ? redactOrNull(event.model) : null;
-  const attributes = keepsMetadata ? storedAttributes(event, content, redactor, redactText, () => redacted++) : null;
+  const attributes = keepsMetadata
+    ? storedAttributes(event, content, redactor, redactText, () => redacted++)
+    : null;
   const text = content === 'full' ? storedContent(event.content, redactText) : null;
   const at = normalizeTime(event.at, now);
   const bytes = [id, kind, subject, role, model, attributes, text, at, source].reduce(

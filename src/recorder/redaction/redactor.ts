@@ -1,8 +1,8 @@
 import { RE2JS } from 're2js';
-import type { TimeBudget } from './allowance.ts';
+import type { TimeBudget } from './time-budget.ts';
 import { base64Fragments } from './base64.ts';
 import { mintedSecrets, redactionSets } from './sets.ts';
-import { decodeEscapes } from './unescaped.ts';
+import { decodeEscapes } from './decode-escapes.ts';
 
 export const redactedMarker = '[redacted]';
 

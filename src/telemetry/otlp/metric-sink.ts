@@ -1,13 +1,15 @@
 import { type Attributes, type Counter, type Histogram, type Meter, ValueType } from '@opentelemetry/api';
-import type { SpanAttributes, TraceSink, TraceSpan, TraceSpanKind } from '../../watch/index.ts';
-import { errorTypeOf } from '../endings.ts';
-import { LabelNames } from '../names.ts';
+import type { SpanAttributes, TraceSink, TraceSpan, TraceSpanKind } from '../../tracing/index.ts';
+import { errorTypeOf } from '../error-type.ts';
+import { LabelNames } from '../label-names.ts';
 import { residentProvider, toProviderName } from '../providers.ts';
 import { providerOf } from '../spans.ts';
-import { perOutputTokenMs } from '../pace.ts';
+import { perOutputTokenMs } from '../per-output-token.ts';
 
 /** Bucket boundaries of the GenAI semantic conventions, in seconds. */
-const durationBuckets = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+const durationBuckets = [
+  0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
+];
 const firstTokens = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 const perTokenBuckets = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5];
 /** Bucket boundaries in tokens. */
@@ -37,7 +39,11 @@ export class MetricSink implements TraceSink {
       'Time per output token after the first, of successful requests.',
       perTokenBuckets,
     );
-    this.#operations = seconds('gen_ai.client.operation.duration', 'Duration of operations.', durationBuckets);
+    this.#operations = seconds(
+      'gen_ai.client.operation.duration',
+      'Duration of operations.',
+      durationBuckets,
+    );
     this.#tokens = meter.createHistogram('gen_ai.client.token.usage', {
       description: 'Input and output tokens.',
       unit: '{token}',
@@ -55,7 +61,10 @@ export class MetricSink implements TraceSink {
     const { kind } = traceSpan;
     if (isKind(traceSpan, 'completion')) {
       const { attributes: facts } = traceSpan;
-      this.#recordRequest(traceSpan, this.#attributesOf(traceSpan, residentProvider, facts.requestedModel, facts.model));
+      this.#recordRequest(
+        traceSpan,
+        this.#attributesOf(traceSpan, residentProvider, facts.requestedModel, facts.model),
+      );
     } else if (isKind(traceSpan, 'gateway')) {
       const { attributes: facts } = traceSpan;
       const provider = toProviderName(facts.provider);
@@ -64,11 +73,24 @@ export class MetricSink implements TraceSink {
       if (facts.costNanousd !== undefined && facts.costNanousd > 0n)
         this.#cost.add(Number(facts.costNanousd), attributes);
     } else if (isKind(traceSpan, 'turn')) {
-      const attributes = this.#attributesOf(traceSpan, providerOf(traceSpan.attributes), traceSpan.attributes.model, undefined);
+      const attributes = this.#attributesOf(
+        traceSpan,
+        providerOf(traceSpan.attributes),
+        traceSpan.attributes.model,
+        undefined,
+      );
       this.#recordOperation(traceSpan, attributes);
       this.#recordTokens(traceSpan.attributes, attributes);
     } else if (isKind(traceSpan, 'task')) {
-      this.#recordOperation(traceSpan, this.#attributesOf(traceSpan, providerOf(traceSpan.attributes), traceSpan.attributes.model, undefined));
+      this.#recordOperation(
+        traceSpan,
+        this.#attributesOf(
+          traceSpan,
+          providerOf(traceSpan.attributes),
+          traceSpan.attributes.model,
+          undefined,
+        ),
+      );
     } else if (kind === 'tool') {
       this.#recordOperation(traceSpan, this.#attributesOf(traceSpan, residentProvider, undefined, undefined));
     }
@@ -109,7 +131,8 @@ export class MetricSink implements TraceSink {
     const error = result && errorTypeOf(result);
     // A caller may request any name. Only a name that was not refused is known to be a model.
     const refused = result?.outcome === 'refused';
-    const modelLabel = (model: string) => (refused ? this.#models.labelOfUnverified(model) : this.#models.labelOf(model));
+    const modelLabel = (model: string) =>
+      refused ? this.#models.labelOfUnverified(model) : this.#models.labelOf(model);
     return {
       'gen_ai.operation.name': operationOf(traceSpan),
       'gen_ai.provider.name': provider,
@@ -120,7 +143,10 @@ export class MetricSink implements TraceSink {
   }
 }
 
-const isKind = <K extends TraceSpanKind>(traceSpan: TraceSpan, kind: K): traceSpan is TraceSpan<K> & TraceSpan => traceSpan.kind === kind;
+const isKind = <K extends TraceSpanKind>(
+  traceSpan: TraceSpan,
+  kind: K,
+): traceSpan is TraceSpan<K> & TraceSpan => traceSpan.kind === kind;
 
 function operationOf({ kind, attributes: facts }: TraceSpan): string {
   if (kind === 'task') return 'invoke_agent';

@@ -7,9 +7,9 @@ import {
   trace,
   type Tracer,
 } from '@opentelemetry/api';
-import { type RackId, rackOf, type TraceSink, type TraceSpan } from '../../watch/index.ts';
+import { type RackId, rackOf, type TraceSink, type TraceSpan } from '../../tracing/index.ts';
 import { toContentAttributes } from '../content.ts';
-import { errorTypeOf } from '../endings.ts';
+import { errorTypeOf } from '../error-type.ts';
 import { describeSpan, spanKindOf } from '../spans.ts';
 import { parseTraceparent, type TraceContext, formatTraceparent } from '../trace-context.ts';
 
@@ -41,9 +41,16 @@ export class SpanSink implements TraceSink {
       ? trace.setSpanContext(ROOT_CONTEXT, { ...parent, isRemote: !traceSpan.parent })
       : ROOT_CONTEXT;
     const startTime = toHrTime(traceSpan.startedAt.getTime());
-    const span = tracer.startSpan(traceSpan.kind, { kind: spanKinds[spanKindOf(traceSpan)], startTime }, context);
+    const span = tracer.startSpan(
+      traceSpan.kind,
+      { kind: spanKinds[spanKindOf(traceSpan)], startTime },
+      context,
+    );
     // Decided at the start: content recorded before it was allowed is not exported.
-    this.#spans.set(traceSpan, { span, hasContent: traceSpan.transcript !== undefined && contentAllowed(rackOf(traceSpan)) });
+    this.#spans.set(traceSpan, {
+      span,
+      hasContent: traceSpan.transcript !== undefined && contentAllowed(rackOf(traceSpan)),
+    });
     traceSpan.traceparent = formatTraceparent(span.spanContext());
   };
 
@@ -79,7 +86,8 @@ export class SpanSink implements TraceSink {
       const { contentAllowed, redact } = this.#options;
       const rack = rackOf(traceSpan);
       try {
-        if (contentAllowed(rack)) span.setAttributes(toContentAttributes(traceSpan, (text) => redact(text, rack)));
+        if (contentAllowed(rack))
+          span.setAttributes(toContentAttributes(traceSpan, (text) => redact(text, rack)));
       } catch {
         // Content that cannot be redacted is not exported.
         span.setAttribute('lathe.content.dropped', true);

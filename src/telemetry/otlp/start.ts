@@ -14,11 +14,11 @@ import {
 } from '@opentelemetry/sdk-trace';
 import { errorMessage } from '../../util/error-message.ts';
 import { raceTimeout } from '../../util/race-timeout.ts';
-import type { TraceSink, TraceSpan } from '../../watch/index.ts';
+import type { TraceSink, TraceSpan } from '../../tracing/index.ts';
 import type { Telemetry, TelemetryOptions } from '../open.ts';
 import type { ExportDestination, TelemetrySettings } from '../settings.ts';
 import { MetricSink } from './metric-sink.ts';
-import { ExportFailureNotifier } from './outage.ts';
+import { ExportFailureNotifier } from './export-failure-notifier.ts';
 import { SpanSink } from './span-sink.ts';
 
 const scope = 'lathe';
@@ -71,7 +71,10 @@ function startTraces(
   resource: Resource,
   { version, contentAllowed, redact, onNotice }: TelemetryOptions,
 ): SignalExporter {
-  const exporter = new OTLPTraceExporter({ ...exporterOptions(destination), concurrencyLimit: maxConcurrentRequests });
+  const exporter = new OTLPTraceExporter({
+    ...exporterOptions(destination),
+    concurrencyLimit: maxConcurrentRequests,
+  });
   const provider = new TracerProvider({
     resource,
     sampler: createSampler(settings),
@@ -126,7 +129,9 @@ function createSampler({ sampler, ratio }: TelemetrySettings): Sampler {
 }
 
 /** Wraps handlers so that their exceptions do not reach the observed work. Only the first is reported. */
-function createGuard(onNotice: (message: string) => void): (handler: (traceSpan: TraceSpan) => void) => (traceSpan: TraceSpan) => void {
+function createGuard(
+  onNotice: (message: string) => void,
+): (handler: (traceSpan: TraceSpan) => void) => (traceSpan: TraceSpan) => void {
   let wasReported = false;
   return (handler) => (traceSpan) => {
     try {

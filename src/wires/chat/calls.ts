@@ -37,7 +37,12 @@ export class ToolCallReader {
     const name = textOf(functionMember['name']);
     const call = this.#findCall(piece['index'], textOf(piece['id']), name);
     const rawArguments = functionMember['arguments'];
-    const args = typeof rawArguments === 'string' ? rawArguments : isRecord(rawArguments) ? JSON.stringify(rawArguments) : '';
+    const args =
+      typeof rawArguments === 'string'
+        ? rawArguments
+        : isRecord(rawArguments)
+          ? JSON.stringify(rawArguments)
+          : '';
     const isFirst = !call.isAnnounced;
     const events: AnswerEvent[] = [];
     if (!call.isAnnounced && name === '') call.pendingArguments += args;
@@ -52,7 +57,8 @@ export class ToolCallReader {
   }
 
   #findCall(index: unknown, id: string, name: string): Call {
-    const isNew = (existing: Call) => id !== '' && name !== '' && existing.id !== undefined && existing.id !== id;
+    const isNew = (existing: Call) =>
+      id !== '' && name !== '' && existing.id !== undefined && existing.id !== id;
     const existing =
       typeof index === 'number'
         ? this.#byIndex.get(index)
@@ -62,7 +68,12 @@ export class ToolCallReader {
       existing.id ??= id === '' ? undefined : id;
       return existing;
     }
-    const call: Call = { index: this.#calls.length, id: id === '' ? undefined : id, pendingArguments: '', isAnnounced: false };
+    const call: Call = {
+      index: this.#calls.length,
+      id: id === '' ? undefined : id,
+      pendingArguments: '',
+      isAnnounced: false,
+    };
     this.#calls.push(call);
     if (typeof index === 'number') this.#byIndex.set(index, call);
     return call;
@@ -72,7 +83,7 @@ export class ToolCallReader {
     call.isAnnounced = true;
     // The caller returns results by the id, so a missing id is generated.
     call.id ??= `call_${randomBytes(12).toString('hex')}`;
-    const { index: index, id } = call;
+    const { index, id } = call;
     return { type: 'tool_call', index, id, name, ...(signature === undefined ? {} : { signature }) };
   }
 }

@@ -43,7 +43,8 @@ export class ChoiceReader {
     const isInDetails =
       delta === message && details.some((detail) => isRecord(detail) && detail['type'] === 'reasoning.text');
     // Providers that send both members send the same text.
-    if (!isInDetails) this.#addReasoning(textOf(delta['reasoning_content']) || textOf(delta['reasoning']), events);
+    if (!isInDetails)
+      this.#addReasoning(textOf(delta['reasoning_content']) || textOf(delta['reasoning']), events);
     if (details.length > 0) this.#readDetails(details, isInDetails, events);
     const { content } = delta;
     const parts = Array.isArray(content) ? splitContentParts(content) : undefined;
@@ -71,13 +72,14 @@ export class ChoiceReader {
       const { type, text, signature, data, id } = detail;
       if (type === 'reasoning.text') {
         const isSigned = textOf(signature) !== '';
-        if (isInDetails || (isSigned && !this.#hasUnsignedReasoning)) this.#addReasoning(textOf(text), events);
+        if (isInDetails || (isSigned && !this.#hasUnsignedReasoning))
+          this.#addReasoning(textOf(text), events);
         if (!isSigned) continue;
         this.#hasUnsignedReasoning = false;
         events.push({ type: 'reasoning_signature', signature: textOf(signature) });
       } else if (type === 'reasoning.encrypted' && textOf(data) !== '')
         events.push({
-          type: 'sealed_reasoning',
+          type: 'encrypted_reasoning',
           data: textOf(data),
           ...(textOf(id) === '' ? {} : { id: textOf(id) }),
         });
@@ -87,7 +89,9 @@ export class ChoiceReader {
   finish(rawReason: string): AnswerEvent {
     this.isFinished = true;
     if (abortReasons.has(rawReason)) {
-      const { error, isRetryable } = faultInStream({ message: `The provider aborted the answer (${rawReason}).` });
+      const { error, isRetryable } = faultInStream({
+        message: `The provider aborted the answer (${rawReason}).`,
+      });
       return { type: 'failure', error, isRetryable };
     }
     const reason = finishReasons[rawReason] ?? 'stop';
@@ -104,7 +108,10 @@ export class ChoiceReader {
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
 
 /** Mistral's reasoning models write content as parts, including reasoning parts. */
-export function splitContentParts(parts: readonly unknown[]): { readonly text: string; readonly reasoning: string } {
+export function splitContentParts(parts: readonly unknown[]): {
+  readonly text: string;
+  readonly reasoning: string;
+} {
   let text = '';
   let reasoning = '';
   for (const part of parts) {

@@ -5,7 +5,7 @@ import { readConversation } from './conversation.ts';
 import { readFacts } from './facts.ts';
 import { writeChoice } from './message.ts';
 import { writeUsage } from './usage.ts';
-import { readResidentOptions, commonMembers } from './resident-form.ts';
+import { readResidentOptions, commonMembers } from './resident-answer-options.ts';
 import { ChunkWriter } from './writer.ts';
 
 /** OpenAI's chat completions as a client wire. */

@@ -124,7 +124,10 @@ class MessageReader {
   ): ImagePart[] {
     const source = parseImageSource(url);
     if (!source) {
-      this.#violations.add(path, 'expected an http(s) URL or a data URL in base64, as data:image/png;base64,...');
+      this.#violations.add(
+        path,
+        'expected an http(s) URL or a data URL in base64, as data:image/png;base64,...',
+      );
       return [];
     }
     return [{ type: 'image', source, ...toDetail(detail), ...cache }];
@@ -142,7 +145,10 @@ class MessageReader {
     }
     const source = parseFileSource(fileData);
     if (!source) {
-      this.#violations.add(path, 'expected base64 or a data URL in base64, as data:application/pdf;base64,...');
+      this.#violations.add(
+        path,
+        'expected base64 or a data URL in base64, as data:application/pdf;base64,...',
+      );
       return [];
     }
     return [{ type: 'file', ...source, ...omitNullish({ name: filename }), ...cache }];
@@ -211,7 +217,7 @@ class MessageReader {
 function toReasoningParts(detail: ReasoningDetail): Part[] {
   if (detail.type === 'reasoning.encrypted') {
     const { data, id } = detail as Extract<ReasoningDetail, { type: 'reasoning.encrypted' }>;
-    return [{ type: 'sealed_reasoning', data, ...omitNullish({ id }) }];
+    return [{ type: 'encrypted_reasoning', data, ...omitNullish({ id }) }];
   }
   if (detail.type !== 'reasoning.text') return [];
   const { text, signature } = detail as Extract<ReasoningDetail, { type: 'reasoning.text' }>;

@@ -4,9 +4,9 @@ import { describeType } from '../core/json.ts';
 import { optionalInteger } from '../core/members.ts';
 import { Violations } from '../core/violations.ts';
 import type { RequestFacts } from '../core/wire.ts';
-import { unknownSizeBytes } from '../core/measure.ts';
+import { unknownSizeBytes } from '../core/input-counter.ts';
 import { answerCount } from '../core/sampling-schema.ts';
-import { ChatInputCounter } from './measure.ts';
+import { ChatInputCounter } from './chat-input-counter.ts';
 import { routedFacts, routedMembers } from './request-schema.ts';
 
 const factsSchema = z.object({
@@ -19,7 +19,10 @@ const factsSchema = z.object({
 /** Reads what the gateway needs to know of a request; the provider checks the rest. @throws WireError 400 */
 export function readFacts(body: Json): RequestFacts {
   const violations = new Violations();
-  const tools = [...violations.list(body['tools'], 'tools'), ...violations.list(body['functions'], 'functions')];
+  const tools = [
+    ...violations.list(body['tools'], 'tools'),
+    ...violations.list(body['functions'], 'functions'),
+  ];
   const messages = checkMessages(body, violations);
   const members = violations.parse(factsSchema, body) ?? { model: '' };
   violations.throwIfAny();

@@ -44,8 +44,15 @@ function readMessage(fields: Json): string {
 }
 
 /** llama.cpp reports token counts in separate members. */
-function appendTokenCounts(message: string, { n_prompt_tokens: promptTokens, n_ctx: contextLength }: Json): string {
-  if (typeof promptTokens !== 'number' || typeof contextLength !== 'number' || message.includes(String(promptTokens)))
+function appendTokenCounts(
+  message: string,
+  { n_prompt_tokens: promptTokens, n_ctx: contextLength }: Json,
+): string {
+  if (
+    typeof promptTokens !== 'number' ||
+    typeof contextLength !== 'number' ||
+    message.includes(String(promptTokens))
+  )
     return message;
   return `${message} (${promptTokens} tokens, the context has ${contextLength})`;
 }

@@ -1,6 +1,6 @@
 import { isRecord, type Json } from '../../util/json.ts';
 import type { UpstreamModel } from '../core/types.ts';
-import { isTagged } from '../core/seals.ts';
+import { isTagged } from '../core/reasoning-signatures.ts';
 import type { UpstreamOptions } from '../core/wire.ts';
 import { refusesUnknownMembers } from './dialect.ts';
 
@@ -74,7 +74,11 @@ function omitForeignSignatures(message: unknown, family: string): unknown {
     ...message,
     ...(hasDetails ? { reasoning_details: details.filter((detail) => !hasForeignSignature(detail)) } : {}),
     ...(hasCalls
-      ? { tool_calls: calls.map((call) => (hasGoogleSignature(call) ? omitMembers(call, extraContentMember) : call)) }
+      ? {
+          tool_calls: calls.map((call) =>
+            hasGoogleSignature(call) ? omitMembers(call, extraContentMember) : call,
+          ),
+        }
       : {}),
   };
 }
@@ -84,7 +88,9 @@ const extraContentMember = new Set(['extra_content']);
 /** Whether the gateway tagged the signature, so it belongs to a provider on another wire. */
 const hasForeignSignature = (detail: unknown): boolean =>
   isRecord(detail) &&
-  [detail['signature'], detail['data']].some((signature) => typeof signature === 'string' && isTagged(signature));
+  [detail['signature'], detail['data']].some(
+    (signature) => typeof signature === 'string' && isTagged(signature),
+  );
 
 function hasGoogleSignature(call: unknown): boolean {
   const extra = isRecord(call) ? call['extra_content'] : undefined;

@@ -1,6 +1,6 @@
 import type { Json } from '../../util/json.ts';
 import type { AnswerEvent, FinishReason, TokenLogprob } from '../core/answer.ts';
-import { writeChoiceLogprobs, type ResidentAnswerOptions } from './resident-form.ts';
+import { writeChoiceLogprobs, type ResidentAnswerOptions } from './resident-answer-options.ts';
 
 export type Choice = Readonly<{ message: Json; finish: FinishReason; logprobs: Json | null }>;
 
@@ -15,7 +15,7 @@ export class ReasoningDetails {
   /** @returns the details that the event completes */
   add(event: AnswerEvent): readonly Json[] {
     if (event.type === 'reasoning') this.#unsignedText += event.text;
-    if (event.type !== 'reasoning_signature' && event.type !== 'sealed_reasoning') return [];
+    if (event.type !== 'reasoning_signature' && event.type !== 'encrypted_reasoning') return [];
     const details = this.#toDetails(event);
     this.#unsignedText = '';
     this.#hasSignatures = true;
@@ -23,7 +23,7 @@ export class ReasoningDetails {
     return details;
   }
 
-  #toDetails(event: Extract<AnswerEvent, { type: 'reasoning_signature' | 'sealed_reasoning' }>): Json[] {
+  #toDetails(event: Extract<AnswerEvent, { type: 'reasoning_signature' | 'encrypted_reasoning' }>): Json[] {
     const text = { type: 'reasoning.text', text: this.#unsignedText };
     if (event.type === 'reasoning_signature') return [{ ...text, signature: event.signature }];
     // The readable part of encrypted reasoning is returned with it.
@@ -35,7 +35,9 @@ export class ReasoningDetails {
   /** Undefined where nothing is signed, because the text alone is sufficient then. */
   get complete(): readonly Json[] | undefined {
     if (!this.#hasSignatures) return undefined;
-    return this.#unsignedText === '' ? this.all : [...this.all, { type: 'reasoning.text', text: this.#unsignedText }];
+    return this.#unsignedText === ''
+      ? this.all
+      : [...this.all, { type: 'reasoning.text', text: this.#unsignedText }];
   }
 }
 

@@ -143,7 +143,9 @@ export class ChunkReader extends StreamReader {
   protected get isFinished(): boolean {
     const otherChoices = [...this.#otherChoices.values()];
     return (
-      this.#choiceReader.isFinished && otherChoices.length + 1 >= this.#answerCount && otherChoices.every(({ isFinished: finished }) => finished)
+      this.#choiceReader.isFinished &&
+      otherChoices.length + 1 >= this.#answerCount &&
+      otherChoices.every(({ isFinished: finished }) => finished)
     );
   }
 }

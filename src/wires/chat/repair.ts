@@ -1,7 +1,7 @@
 import { isRecord } from '../../util/json.ts';
 import type { AnswerMetadata } from '../core/wire.ts';
 import { type ChoiceReader, splitContentParts, finishReasons } from './choices.ts';
-import { answerId } from './resident-form.ts';
+import { answerId } from './resident-answer-options.ts';
 
 /**
  * Repairs answers of providers that omit members, or write null where OpenAI's schema does not allow it. Every function
@@ -12,7 +12,13 @@ type MutableJson = Record<string, unknown>;
 const isMutableJson = (value: unknown): value is MutableJson => isRecord(value);
 
 /** Finish reasons in OpenAI's schema. */
-const knownFinishReasons = new Set<unknown>(['stop', 'length', 'tool_calls', 'content_filter', 'function_call']);
+const knownFinishReasons = new Set<unknown>([
+  'stop',
+  'length',
+  'tool_calls',
+  'content_filter',
+  'function_call',
+]);
 
 /** Repairs a complete answer. */
 export function repairBody(body: MutableJson, metadata: AnswerMetadata): boolean {
@@ -23,7 +29,8 @@ export function repairBody(body: MutableJson, metadata: AnswerMetadata): boolean
     changed = setDefault(choice, 'index', index) || changed;
     if (!knownFinishReasons.has(choice['finish_reason'])) {
       const rawReason = choice['finish_reason'];
-      choice['finish_reason'] = (typeof rawReason === 'string' ? finishReasons[rawReason] : undefined) ?? 'stop';
+      choice['finish_reason'] =
+        (typeof rawReason === 'string' ? finishReasons[rawReason] : undefined) ?? 'stop';
       changed = true;
     }
     changed = setDefault(choice, 'logprobs', null) || changed;

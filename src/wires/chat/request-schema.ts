@@ -85,12 +85,16 @@ const messages = messagesSchema([
   }),
   z.object({
     role: z.literal('user'),
-    content: contentSchema(contentPartsSchema([textPartWithCache, imagePart, filePart], 'text, image_url and file')),
+    content: contentSchema(
+      contentPartsSchema([textPartWithCache, imagePart, filePart], 'text, image_url and file'),
+    ),
     ...cacheMembers,
   }),
   z.object({
     ...assistantMembers,
-    content: contentSchema(contentPartsSchema([textPartWithCache, refusalPart], 'text and refusal')).nullish(),
+    content: contentSchema(
+      contentPartsSchema([textPartWithCache, refusalPart], 'text and refusal'),
+    ).nullish(),
     reasoning_details: list(reasoningDetail, { error: 'expected an array of details' }).nullish(),
     tool_calls: toolCalls(signedToolCall),
     ...cacheMembers,
@@ -123,7 +127,9 @@ export function readReasoning({
 }: z.infer<typeof effortSchema>): Reasoning | undefined {
   const maxTokens = reasoning?.max_tokens ?? undefined;
   const requestedEffort = reasoning?.effort ?? (maxTokens === undefined ? effortMember : undefined);
-  return requestedEffort || maxTokens !== undefined ? omitNullish({ effort: requestedEffort, maxTokens }) : undefined;
+  return requestedEffort || maxTokens !== undefined
+    ? omitNullish({ effort: requestedEffort, maxTokens })
+    : undefined;
 }
 
 const { temperature, top_p, stop, presence_penalty, frequency_penalty } = samplingMembers;

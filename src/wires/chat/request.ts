@@ -2,7 +2,13 @@ import type { Json } from '../../util/json.ts';
 import { unsupported } from '../core/error.ts';
 import type { AnswerFormat, Conversation, Message, Part, Tool } from '../core/conversation.ts';
 import type { UpstreamBody, UpstreamOptions } from '../core/wire.ts';
-import { alwaysReportsUsage, resolveEffort, refusesUnknownMembers, maxTokensMember, seedMember } from './dialect.ts';
+import {
+  alwaysReportsUsage,
+  resolveEffort,
+  refusesUnknownMembers,
+  maxTokensMember,
+  seedMember,
+} from './dialect.ts';
 import { signatureMember } from './message.ts';
 
 type PartOf<Type extends Part['type']> = Extract<Part, { type: Type }>;
@@ -150,7 +156,9 @@ function writeResults(parts: readonly Part[], options: UpstreamOptions): Json[] 
     ...results.map((result) => {
       const texts = result.parts.filter((part) => part.type === 'text');
       const hasOnlyImages = texts.length === 0 && result.parts.length > 0;
-      const content = hasOnlyImages ? 'The result is in the images that follow.' : writeContent(texts, options);
+      const content = hasOnlyImages
+        ? 'The result is in the images that follow.'
+        : writeContent(texts, options);
       return { role: 'tool', tool_call_id: result.id, content: isEmpty(content) ? '' : content };
     }),
     ...(images.length > 0 ? [{ role: 'user', content: writeContent(images, options) }] : []),
@@ -161,7 +169,11 @@ const isEmpty = (content: unknown): boolean => Array.isArray(content) && content
 
 const writeTool = (tool: Tool, options: UpstreamOptions): Json => {
   const { name, description, parameters, strict } = tool;
-  return { type: 'function', function: { name, description, parameters, strict }, ...cacheControlOf(tool, options) };
+  return {
+    type: 'function',
+    function: { name, description, parameters, strict },
+    ...cacheControlOf(tool, options),
+  };
 };
 
 function writeResponseFormat(format: AnswerFormat): Json | undefined {

@@ -1,7 +1,12 @@
 import { z } from 'zod';
 import type { Violation } from '../../http/error.ts';
 import { jsonObject } from '../../http/schema/json-object.ts';
-import { refuseLargeTools, refuseNoTools, refuseDuplicateNames, refuseUnknownTool } from '../core/tool-checks.ts';
+import {
+  refuseLargeTools,
+  refuseNoTools,
+  refuseDuplicateNames,
+  refuseUnknownTool,
+} from '../core/tool-checks.ts';
 import { flag, text, toolList, toolName, typeOf } from '../core/members.ts';
 
 const notAFunctionError = (type: string) =>

@@ -20,7 +20,8 @@ export function readUsage(usage: unknown): Usage | undefined {
   const cacheRead = Math.min(toCount(cachedTokens), toCount(prompt));
   const cacheWrite = Math.min(toCount(input['cache_write_tokens']), toCount(prompt) - cacheRead);
   const reasoning = toCount(output['reasoning_tokens']);
-  const isReasoningSeparate = reasoning > 0 && toCount(total) === toCount(prompt) + toCount(completion) + reasoning;
+  const isReasoningSeparate =
+    reasoning > 0 && toCount(total) === toCount(prompt) + toCount(completion) + reasoning;
   return {
     fresh: toCount(prompt) - cacheRead - cacheWrite,
     cacheWrite,

@@ -3,7 +3,13 @@ import type { HttpError } from '../../http/error.ts';
 import { errorObject } from '../core/error.ts';
 import type { AnswerMetadata, StreamWriter } from '../core/wire.ts';
 import { ReasoningDetails, signatureMember } from './message.ts';
-import { readResidentOptions, commonMembers, writeChoiceLogprobs, writeProgress, type ResidentAnswerOptions } from './resident-form.ts';
+import {
+  readResidentOptions,
+  commonMembers,
+  writeChoiceLogprobs,
+  writeProgress,
+  type ResidentAnswerOptions,
+} from './resident-answer-options.ts';
 import { writeUsage } from './usage.ts';
 
 export const sseFrame = (data: string): string => `data: ${data}\n\n`;
@@ -41,14 +47,23 @@ export class ChunkWriter implements StreamWriter {
         return this.#writeChunk(event, `"refusal":${JSON.stringify(event.text)}`);
       case 'reasoning': {
         const text = JSON.stringify(event.text);
-        return this.#writeChunk(event, `${this.#residentOptions ? `"reasoning_content":${text},` : ''}"reasoning":${text}`);
+        return this.#writeChunk(
+          event,
+          `${this.#residentOptions ? `"reasoning_content":${text},` : ''}"reasoning":${text}`,
+        );
       }
       case 'reasoning_signature':
-      case 'sealed_reasoning':
+      case 'encrypted_reasoning':
         return this.#writeChunk(event, `"reasoning_details":${JSON.stringify(details)}`);
       case 'tool_call': {
         const { index, id, name, signature } = event;
-        const call = { index, id, type: 'function', function: { name, arguments: '' }, ...signatureMember(signature) };
+        const call = {
+          index,
+          id,
+          type: 'function',
+          function: { name, arguments: '' },
+          ...signatureMember(signature),
+        };
         return this.#writeChunk(event, `"tool_calls":${JSON.stringify([call])}`);
       }
       case 'tool_arguments': {
@@ -69,7 +84,12 @@ export class ChunkWriter implements StreamWriter {
     }
   }
 
-  #writeChunk(event: AnswerEvent, delta: string, logprobs?: readonly TokenLogprob[], finish?: string): string {
+  #writeChunk(
+    event: AnswerEvent,
+    delta: string,
+    logprobs?: readonly TokenLogprob[],
+    finish?: string,
+  ): string {
     const { choice = 0, timings } = event;
     let members = delta;
     let role = '';
@@ -78,9 +98,13 @@ export class ChunkWriter implements StreamWriter {
       const content = event.type === 'tool_call' ? null : '';
       if (this.#residentOptions)
         // OpenAI sends the role in a separate first chunk.
-        role = this.#writeFrame(choice, `"role":"assistant","content":${JSON.stringify(content)},"refusal":null`, {
-          timings,
-        });
+        role = this.#writeFrame(
+          choice,
+          `"role":"assistant","content":${JSON.stringify(content)},"refusal":null`,
+          {
+            timings,
+          },
+        );
       else members = `"role":"assistant"${delta === '' ? ',"content":""' : `,${delta}`}`;
     }
     return role + this.#writeFrame(choice, members, { logprobs, finish, timings });
@@ -92,8 +116,14 @@ export class ChunkWriter implements StreamWriter {
     return this.#writeFrame(choice, '"role":"assistant","content":null', { timings, extraMembers });
   }
 
-  #writeFrame(choice: number, delta: string, { logprobs, finish, timings, extraMembers = '' }: ChunkMembers): string {
-    const logprobsJson = logprobs ? JSON.stringify(writeChoiceLogprobs(logprobs, this.#residentOptions)) : 'null';
+  #writeFrame(
+    choice: number,
+    delta: string,
+    { logprobs, finish, timings, extraMembers = '' }: ChunkMembers,
+  ): string {
+    const logprobsJson = logprobs
+      ? JSON.stringify(writeChoiceLogprobs(logprobs, this.#residentOptions))
+      : 'null';
     const reason = finish === undefined ? 'null' : `"${finish}"`;
     const hasTimings = timings && (finish !== undefined || this.#residentOptions?.includeTimings);
     const timingsMember = hasTimings ? `,"timings":${JSON.stringify(timings)}` : '';

@@ -1,7 +1,7 @@
 import { type AnswerEvent, concatLogprobs, type TextLogprobs } from '../core/answer.ts';
 import { errorObject, invalidRequest } from '../core/error.ts';
 import type { AnswerMetadata, ClientWire, StreamWriter } from '../core/wire.ts';
-import { readResidentOptions, commonMembers, writeProgress } from '../chat/resident-form.ts';
+import { readResidentOptions, commonMembers, writeProgress } from '../chat/resident-answer-options.ts';
 import { writeUsage } from '../chat/usage.ts';
 import { errorFrame, sseFrame, doneFrame } from '../chat/writer.ts';
 import { readFacts } from './facts.ts';
@@ -41,7 +41,8 @@ function writeBody(events: readonly AnswerEvent[], metadata: AnswerMetadata): ob
       if (event.textLogprobs) choice.logprobPieces.push(event.textLogprobs);
     }
   }
-  const hasLogprobs = typeof metadata.request.body['logprobs'] === 'number' && metadata.resident !== undefined;
+  const hasLogprobs =
+    typeof metadata.request.body['logprobs'] === 'number' && metadata.resident !== undefined;
   return {
     ...commonMembersOf(metadata),
     choices: choices.map(({ text, logprobPieces, finish }, index) =>
@@ -67,7 +68,12 @@ function createWriter(metadata: AnswerMetadata): StreamWriter {
   let usageEvent: Extract<AnswerEvent, { type: 'usage' }> | undefined;
   const chunk = (choice: object, extraMembers: object = {}) =>
     sseFrame(
-      JSON.stringify({ ...head, choices: [choice], ...(includeUsage ? { usage: null } : {}), ...extraMembers }),
+      JSON.stringify({
+        ...head,
+        choices: [choice],
+        ...(includeUsage ? { usage: null } : {}),
+        ...extraMembers,
+      }),
     );
   return {
     write(event) {
@@ -76,11 +82,20 @@ function createWriter(metadata: AnswerMetadata): StreamWriter {
       switch (event.type) {
         case 'progress':
           if (!residentOptions?.includeProgress) return '';
-          return chunk(writeChoice(index, '', {}), { ...timingsMember, prompt_progress: writeProgress(event) });
+          return chunk(writeChoice(index, '', {}), {
+            ...timingsMember,
+            prompt_progress: writeProgress(event),
+          });
         case 'text':
-          return chunk(writeChoice(index, event.text, { logprobs: event.textLogprobs ?? null }), timingsMember);
+          return chunk(
+            writeChoice(index, event.text, { logprobs: event.textLogprobs ?? null }),
+            timingsMember,
+          );
         case 'finish':
-          return chunk(writeChoice(index, '', { finish: toFinishReason(event.reason) }), timings ? { timings } : {});
+          return chunk(
+            writeChoice(index, '', { finish: toFinishReason(event.reason) }),
+            timings ? { timings } : {},
+          );
         case 'usage':
           usageEvent = event;
           return '';
@@ -89,8 +104,9 @@ function createWriter(metadata: AnswerMetadata): StreamWriter {
       }
     },
     end: () =>
-      (includeUsage && usageEvent ? sseFrame(JSON.stringify({ ...head, choices: [], ...usageMembersOf(usageEvent) })) : '') +
-      doneFrame,
+      (includeUsage && usageEvent
+        ? sseFrame(JSON.stringify({ ...head, choices: [], ...usageMembersOf(usageEvent) }))
+        : '') + doneFrame,
     fail: errorFrame,
   };
 }

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { list } from '../../http/schema/list.ts';
 import type { Json } from '../../util/json.ts';
 import { routedFacts, routedMembers } from '../chat/request-schema.ts';
-import { InputCounter } from '../core/measure.ts';
+import { InputCounter } from '../core/input-counter.ts';
 import { splitInputs, inputMessages, text, tokenIds, optionalInteger } from '../core/members.ts';
 import { answerCount } from '../core/sampling-schema.ts';
 import { parseOrThrow } from '../core/violations.ts';

@@ -73,7 +73,7 @@ export type AnswerEvent = EventBase &
     | { readonly type: 'reasoning'; readonly text: string; readonly logprobs?: readonly TokenLogprob[] }
     /** Signature of the reasoning since the previous signature. */
     | { readonly type: 'reasoning_signature'; readonly signature: string }
-    | { readonly type: 'sealed_reasoning'; readonly data: string; readonly id?: string }
+    | { readonly type: 'encrypted_reasoning'; readonly data: string; readonly id?: string }
     /** `index` counts tool calls only, from 0 without gaps. */
     | {
         readonly type: 'tool_call';

@@ -43,7 +43,7 @@ export type Part =
    */
   | { readonly type: 'reasoning'; readonly text: string; readonly signature?: string }
   /** Encrypted reasoning that only its provider can read, tagged with its issuer (`reasoning-signatures.ts`). */
-  | { readonly type: 'sealed_reasoning'; readonly data: string; readonly id?: string }
+  | { readonly type: 'encrypted_reasoning'; readonly data: string; readonly id?: string }
   | { readonly type: 'refusal'; readonly text: string }
   | ToolCallPart
   | {

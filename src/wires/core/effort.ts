@@ -32,7 +32,8 @@ const budgetFractions: Readonly<Record<Effort, number>> = {
 };
 
 /** Reasoning budget in tokens out of `maxTokens`; 0 disables reasoning. Leaves room for the answer. */
-export const budgetOf = (effort: Effort, maxTokens: number): number => Math.floor(maxTokens * budgetFractions[effort]);
+export const budgetOf = (effort: Effort, maxTokens: number): number =>
+  Math.floor(maxTokens * budgetFractions[effort]);
 
 /** The effort whose budget is nearest to `budget` out of `maxTokens`, the lower of two equally near. */
 export function effortOf(budget: number, maxTokens: number): Effort {

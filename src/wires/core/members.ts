@@ -117,7 +117,9 @@ export const tokenIds = tokenIdList(inputMessages);
  */
 export function textsOrIds(element: z.ZodString, max: { readonly count: number; readonly error: string }) {
   const several = { ...inputMessages, max };
-  return z.union([element, list(element, several), tokenIds, list(tokenIds, several)], { error: inputMessages.error });
+  return z.union([element, list(element, several), tokenIds, list(tokenIds, several)], {
+    error: inputMessages.error,
+  });
 }
 export type TextsOrIds = string | readonly number[] | readonly (string | readonly number[])[];
 

@@ -21,20 +21,20 @@ const schemaOrTextError = 'expected a JSON schema, or the text of one';
 const schemaOrText = z.union(
   [
     schema,
-    grammarText.transform((text, context) => {
-      const parsed = schema.safeParse(parseSchemaText(text));
+    grammarText.transform((json, context) => {
+      const parsed = schema.safeParse(parseSchemaText(json));
       if (parsed.success) return parsed.data;
-      context.issues.push({ code: 'custom', message: schemaOrTextError, input: text });
+      context.issues.push({ code: 'custom', message: schemaOrTextError, input: json });
       return z.NEVER;
     }),
   ],
   { error: schemaOrTextError },
 );
 
-function parseSchemaText(text: string): unknown {
-  refuseHeavyJson(text, jsonRules);
+function parseSchemaText(json: string): unknown {
+  refuseHeavyJson(json, jsonRules);
   try {
-    return JSON.parse(text) as unknown;
+    return JSON.parse(json) as unknown;
   } catch {
     return undefined;
   }

@@ -33,33 +33,53 @@ export function providerFault(
   }
   if (isRefusal(status) || status === 500) {
     if (isContextOverflow(fields)) {
-      const message = providerMessage === '' ? "The prompt exceeds the model's context window." : providerMessage;
-      return { error: upstreamError(422, 'context_length_exceeded', message), isRetryable: false, isUnhealthy: false };
+      const message =
+        providerMessage === '' ? "The prompt exceeds the model's context window." : providerMessage;
+      return {
+        error: upstreamError(422, 'context_length_exceeded', message),
+        isRetryable: false,
+        isUnhealthy: false,
+      };
     }
   }
   if (isRefusal(status)) {
     const code = safeIdentifier(fields.code);
     const param = safeIdentifier(fields.param);
-    const error = invalidRequest(providerMessage === '' ? 'The provider refused the request.' : providerMessage, {
-      ...(code === undefined ? {} : { code }),
-      ...(param === undefined ? {} : { param }),
-    });
+    const error = invalidRequest(
+      providerMessage === '' ? 'The provider refused the request.' : providerMessage,
+      {
+        ...(code === undefined ? {} : { code }),
+        ...(param === undefined ? {} : { param }),
+      },
+    );
     return { error, isRetryable: false, isUnhealthy: false };
   }
   switch (status) {
     case 401:
     case 403: {
       const message = "The provider rejected the credential; check the provider's key.";
-      return { error: upstreamError(502, 'provider_credential_rejected', message), isRetryable: false, isUnhealthy: false };
+      return {
+        error: upstreamError(502, 'provider_credential_rejected', message),
+        isRetryable: false,
+        isUnhealthy: false,
+      };
     }
     case 404: {
       const message = `The provider does not know the model or the address.${messageSuffix}`;
-      return { error: upstreamError(502, 'upstream_failed', message), isRetryable: false, isUnhealthy: false };
+      return {
+        error: upstreamError(502, 'upstream_failed', message),
+        isRetryable: false,
+        isUnhealthy: false,
+      };
     }
     case 408:
     case 504: {
       const message = `The provider did not answer in time; try again.${messageSuffix}`;
-      return { error: upstreamError(504, 'upstream_timeout', message), ...retryable, isUnhealthy: status === 504 };
+      return {
+        error: upstreamError(504, 'upstream_timeout', message),
+        ...retryable,
+        isUnhealthy: status === 504,
+      };
     }
     case 429: {
       const message = `The provider is rate limiting requests; try again later.${messageSuffix}`;
@@ -90,7 +110,10 @@ export function faultInStream(fields: ProviderErrorFields): UpstreamFault {
  * Classifies an error event of an answer with status 200. An error that is not retryable is caused by the request and
  * does not count against the provider's health.
  */
-export function faultInAnswer({ error, isRetryable }: Pick<UpstreamFault, 'error' | 'isRetryable'>): UpstreamFault {
+export function faultInAnswer({
+  error,
+  isRetryable,
+}: Pick<UpstreamFault, 'error' | 'isRetryable'>): UpstreamFault {
   const isExhausted = error.code === quotaExhaustedCode;
   return {
     error,

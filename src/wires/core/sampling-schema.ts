@@ -1,6 +1,16 @@
 import { z } from 'zod';
 import { dictionary } from '../../http/schema/list.ts';
-import { optionalNumberInRange, isEmptyList, flag, numberInRange, refusedMember, seed, stopTexts, text, optionalInteger } from './members.ts';
+import {
+  optionalNumberInRange,
+  isEmptyList,
+  flag,
+  numberInRange,
+  refusedMember,
+  seed,
+  stopTexts,
+  text,
+  optionalInteger,
+} from './members.ts';
 import { postSamplingProbs, progressMembers } from './timings-schema.ts';
 
 /** A known member that is not supported. It is refused rather than ignored. */
@@ -24,7 +34,9 @@ export const samplingMembers = {
   ),
   repeat_penalty: optionalNumberInRange(0.01, 10).describe('Alias of `repetition_penalty`.'),
   presence_penalty: optionalNumberInRange(-2, 2).describe('Applies to the answer; 0 disables it.'),
-  frequency_penalty: optionalNumberInRange(-2, 2).describe('Applies to the answer, for each occurrence; 0 disables it.'),
+  frequency_penalty: optionalNumberInRange(-2, 2).describe(
+    'Applies to the answer, for each occurrence; 0 disables it.',
+  ),
   logit_bias: dictionary(
     {
       error: 'expected an object of token ids to numbers from -100 to 100',

@@ -66,7 +66,8 @@ export class SseParser {
       if (text.charCodeAt(0) === 10) lineFrom = 1;
     }
     let cr = text.indexOf('\r', lineFrom);
-    if (cr === -1 && lineFrom === 0 && this.#raw === '') lineFrom = rawFrom = this.#parseDataEvents(text, frames);
+    if (cr === -1 && lineFrom === 0 && this.#raw === '')
+      lineFrom = rawFrom = this.#parseDataEvents(text, frames);
     let lf = text.indexOf('\n', lineFrom);
     while (lf !== -1 || cr !== -1) {
       let end: number;

@@ -49,7 +49,9 @@ export class Violations {
     for (const issue of result.error.issues.flatMap(leafIssues)) {
       const { path, message } = toViolation({ ...issue, path: [...at, ...issue.path] });
       // A schema's message states what it expected, not what it received.
-      const received = message.startsWith('expected ') ? `, got ${describeValue(valueAt(value, issue.path))}` : '';
+      const received = message.startsWith('expected ')
+        ? `, got ${describeValue(valueAt(value, issue.path))}`
+        : '';
       this[isUnsupported(issue) ? 'addUnsupported' : 'add'](path, message + received);
     }
     return undefined;
@@ -64,7 +66,10 @@ export class Violations {
 
   name(value: unknown, path: string): string {
     if (typeof value === 'string' && value !== '') return value;
-    this.add(path, `expected a text that is not empty, got ${value === '' ? 'an empty one' : describeType(value)}`);
+    this.add(
+      path,
+      `expected a text that is not empty, got ${value === '' ? 'an empty one' : describeType(value)}`,
+    );
     return '';
   }
 
@@ -87,7 +92,10 @@ export class Violations {
     if (isInRange && (!isInteger || Number.isSafeInteger(value))) return value;
     const upper = max === Number.POSITIVE_INFINITY ? '' : ` and at most ${max}`;
     const received = typeof value === 'number' ? String(value) : describeType(value);
-    this.add(path, `expected a ${isInteger ? 'whole ' : ''}number of at least ${min}${upper}, got ${received}`);
+    this.add(
+      path,
+      `expected a ${isInteger ? 'whole ' : ''}number of at least ${min}${upper}, got ${received}`,
+    );
     return undefined;
   }
 
@@ -129,4 +137,5 @@ const valueAt = (value: unknown, path: readonly PropertyKey[]): unknown =>
     value,
   );
 
-const describeValue = (value: unknown): string => (typeof value === 'number' ? String(value) : describeType(value));
+const describeValue = (value: unknown): string =>
+  typeof value === 'number' ? String(value) : describeType(value);

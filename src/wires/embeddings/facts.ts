@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Json } from '../../util/json.ts';
 import { routedMembers } from '../chat/request-schema.ts';
-import { InputCounter } from '../core/measure.ts';
+import { InputCounter } from '../core/input-counter.ts';
 import { splitInputs, text } from '../core/members.ts';
 import { parseOrThrow } from '../core/violations.ts';
 import { embeddingMembers } from './server-schema.ts';

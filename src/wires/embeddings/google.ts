@@ -35,7 +35,10 @@ export const googleEmbeddings: EmbeddingsTranslation = {
       if (!isVector(values)) throw createFailure('an embedding that is not a vector');
       return encoding === 'base64' ? toBase64(values) : values;
     });
-    const charge = computeCharge(isRecord(usageMetadata) ? usageMetadata['promptTokenCount'] : undefined, request);
+    const charge = computeCharge(
+      isRecord(usageMetadata) ? usageMetadata['promptTokenCount'] : undefined,
+      request,
+    );
     return { text: JSON.stringify(writeBody(vectors, model, charge.usage)), ...charge };
   },
   failure: google.failure,

@@ -25,7 +25,11 @@ export const openaiEmbeddings: EmbeddingsTranslation = {
     const count = isRecord(usage) ? (usage['prompt_tokens'] ?? usage['total_tokens']) : undefined;
     const charge = computeCharge(count, request);
     const { encoding } = request.facts;
-    if (charge.isReported && isComplete(body) && items.every((item, index) => hasRequestedEncoding(item, index, encoding)))
+    if (
+      charge.isReported &&
+      isComplete(body) &&
+      items.every((item, index) => hasRequestedEncoding(item, index, encoding))
+    )
       return { text, ...charge };
     const rewritten = writeBody(
       sortByIndex(items).map((item) => encodeVector(item['embedding'], encoding)),
@@ -34,7 +38,9 @@ export const openaiEmbeddings: EmbeddingsTranslation = {
     );
     // Other members of the provider are kept.
     const otherMembers = Object.entries(body).filter(([name]) => name !== 'data' && name !== 'object');
-    const keptMembers = Object.fromEntries(otherMembers.filter(([name]) => name !== 'usage' || isUsage(usage)));
+    const keptMembers = Object.fromEntries(
+      otherMembers.filter(([name]) => name !== 'usage' || isUsage(usage)),
+    );
     return { text: JSON.stringify({ ...rewritten, ...keptMembers }), ...charge };
   },
   failure: openaiChat.failure,

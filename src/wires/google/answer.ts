@@ -5,12 +5,12 @@ import type { AnswerEvent, FinishReason } from '../core/answer.ts';
 import { AnswerIdentity } from '../core/answer-identity.ts';
 import { parseExact } from '../core/json.ts';
 import { faultInAnswer } from '../core/provider-faults.ts';
-import { tagSignature } from '../core/seals.ts';
+import { tagSignature } from '../core/reasoning-signatures.ts';
 import type { SseFrame, UpstreamReader } from '../core/wire.ts';
 import { classifyStreamError } from './faults.ts';
 import { readLogprobs } from './logprobs.ts';
 import { PartialArguments } from './partial-arguments.ts';
-import { generateCallId } from './seals.ts';
+import { generateCallId } from './call-ids.ts';
 import { UsageReader } from './usage.ts';
 
 /** Reads a complete body. @throws UpstreamFailure where it is not an answer */
@@ -128,7 +128,8 @@ export class GoogleReader implements UpstreamReader {
       return;
     }
     if (isRecord(args)) this.#openCall.merge(args);
-    for (const piece of Array.isArray(partialArgs) ? (partialArgs as unknown[]) : []) this.#openCall.add(piece);
+    for (const piece of Array.isArray(partialArgs) ? (partialArgs as unknown[]) : [])
+      this.#openCall.add(piece);
     if (willContinue !== true) yield* this.#closeCall();
   }
 

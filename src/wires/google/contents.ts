@@ -1,7 +1,7 @@
 import { isRecord } from '../../util/json.ts';
 import type { ImagePart, Message, Part, ToolCallPart } from '../core/conversation.ts';
-import { untagSignature } from '../core/seals.ts';
-import { placeholderSignature, callIdMember } from './seals.ts';
+import { untagSignature } from '../core/reasoning-signatures.ts';
+import { placeholderSignature, callIdMember } from './call-ids.ts';
 
 type GooglePart = Record<string, unknown>;
 
@@ -29,7 +29,10 @@ export function writeContents(messages: readonly Message[], requiresSignatures: 
   for (const { role, parts: messageParts } of messages) {
     if (role === 'system') continue;
     const contentRole = role === 'assistant' ? 'model' : 'user';
-    const parts = contentRole === 'model' ? writeModelParts(messageParts, requiresSignatures) : messageParts.flatMap(writeUserParts);
+    const parts =
+      contentRole === 'model'
+        ? writeModelParts(messageParts, requiresSignatures)
+        : messageParts.flatMap(writeUserParts);
     if (parts.length === 0) continue;
     const last = contents.at(-1);
     // Pushed one by one, because spreading a hundred thousand parts would overflow the stack.
@@ -58,7 +61,9 @@ function writeUserParts(part: Part): GooglePart[] {
     case 'tool_result': {
       const texts = part.parts.flatMap((resultPart) => (resultPart.type === 'text' ? [resultPart.text] : []));
       const response = { [part.failed ? 'error' : 'output']: texts.join('\n') };
-      const images = part.parts.flatMap((resultPart) => (resultPart.type === 'image' ? [writeImage(resultPart)] : []));
+      const images = part.parts.flatMap((resultPart) =>
+        resultPart.type === 'image' ? [writeImage(resultPart)] : [],
+      );
       return [{ functionResponse: { ...callIdMember(part.id), name: part.name, response } }, ...images];
     }
     default:
@@ -89,11 +94,15 @@ function writeModelParts(messageParts: readonly Part[], requiresSignatures: bool
       pendingSignature = signature;
     } else if (part.type === 'text' || part.type === 'refusal') {
       if (part.text === '') continue;
-      parts.push({ text: part.text, ...(pendingSignature === undefined ? {} : { thoughtSignature: pendingSignature }) });
+      parts.push({
+        text: part.text,
+        ...(pendingSignature === undefined ? {} : { thoughtSignature: pendingSignature }),
+      });
       pendingSignature = undefined;
     } else if (part.type === 'tool_call') {
       // Of parallel calls only the first has a signature.
-      const signature = part.signature ?? (requiresSignatures && calls === 0 ? placeholderSignature : undefined);
+      const signature =
+        part.signature ?? (requiresSignatures && calls === 0 ? placeholderSignature : undefined);
       calls += 1;
       attachSignature();
       parts.push({

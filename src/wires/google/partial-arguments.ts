@@ -25,7 +25,11 @@ export class PartialArguments {
     });
     const previous = read(container, name);
     const text = piece['stringValue'];
-    write(container, name, typeof text === 'string' && typeof previous === 'string' ? previous + text : pieceValue(piece));
+    write(
+      container,
+      name,
+      typeof text === 'string' && typeof previous === 'string' ? previous + text : pieceValue(piece),
+    );
   }
 
   get text(): string {

@@ -18,7 +18,10 @@ export function writeRequestBody(conversation: Conversation, options: UpstreamOp
     ...writeContents(conversation.messages, hasThinkingLevels(options)),
     ...(tools.length === 0
       ? {}
-      : { tools: [{ functionDeclarations: tools.map(writeFunctionDeclaration) }], ...toolConfig(toolChoice) }),
+      : {
+          tools: [{ functionDeclarations: tools.map(writeFunctionDeclaration) }],
+          ...toolConfig(toolChoice),
+        }),
     generationConfig: generationConfig(conversation, options),
   };
 }

@@ -52,10 +52,16 @@ function reduceMembers(schema: Json): Json {
     const targetKeyword = schemaMapKeywords.get(keyword);
     if (copiedKeywords.has(keyword)) reduced[keyword] = value;
     else if (schemaKeywords.has(keyword)) reduced[keyword] = Array.isArray(value) ? {} : reduceSchema(value);
-    else if (schemaListKeywords.has(keyword) && Array.isArray(value)) reduced[keyword] = value.map(reduceSchema);
+    else if (schemaListKeywords.has(keyword) && Array.isArray(value))
+      reduced[keyword] = value.map(reduceSchema);
     else if (targetKeyword !== undefined && isRecord(value)) {
-      const members = Object.entries(value).map(([name, memberSchema]) => [name, reduceSchema(memberSchema)] as const);
-      reduced[targetKeyword] = { ...(reduced[targetKeyword] as Json | undefined), ...Object.fromEntries(members) };
+      const members = Object.entries(value).map(
+        ([name, memberSchema]) => [name, reduceSchema(memberSchema)] as const,
+      );
+      reduced[targetKeyword] = {
+        ...(reduced[targetKeyword] as Json | undefined),
+        ...Object.fromEntries(members),
+      };
     }
   }
   if (constValue !== undefined) reduced['enum'] = [constValue];

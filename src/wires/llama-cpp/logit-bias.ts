@@ -48,6 +48,7 @@ export const logitBias = z
       if (context.issues.length > maxViolations) break;
     }
     if (rawEntries.length > limits.entries) addIssue(undefined, `at most ${limits.entries} entries`);
-    if (characters > limits.characters) addIssue(undefined, `at most ${limits.characters} characters of text`);
+    if (characters > limits.characters)
+      addIssue(undefined, `at most ${limits.characters} characters of text`);
     return entries;
   });

@@ -2,7 +2,16 @@ import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { list } from '../../http/schema/list.ts';
 import { postSamplingProbs, progressMembers } from '../core/timings-schema.ts';
-import { optionalNumberInRange, isEmptyList, flag, isOneOf, refusedMember, stopTexts, text, optionalInteger } from '../core/members.ts';
+import {
+  optionalNumberInRange,
+  isEmptyList,
+  flag,
+  isOneOf,
+  refusedMember,
+  stopTexts,
+  text,
+  optionalInteger,
+} from '../core/members.ts';
 import { logitBias } from './logit-bias.ts';
 import { samplers } from './samplers.ts';
 
@@ -19,8 +28,12 @@ export const completionMembers = {
   n_cmpl: optionalInteger(1, 128).describe('Number of answers per prompt. Default 1.'),
   n: optionalInteger(1, 128).describe('Alias of `n_cmpl`, which takes precedence.'),
   stream: flag.nullish().describe('Send the answer as server-sent events.'),
-  temperature: optionalNumberInRange(-1, 100).describe('0 and less select the most likely token. Default 0.8.'),
-  top_k: optionalInteger(-1, 2 ** 31).describe('Keeps this many of the most likely tokens; 0 keeps all. Default 40.'),
+  temperature: optionalNumberInRange(-1, 100).describe(
+    '0 and less select the most likely token. Default 0.8.',
+  ),
+  top_k: optionalInteger(-1, 2 ** 31).describe(
+    'Keeps this many of the most likely tokens; 0 keeps all. Default 40.',
+  ),
   top_p: optionalNumberInRange(0, 1).describe(
     'Keeps the most likely tokens up to this cumulative probability. Default 0.95.',
   ),
@@ -33,10 +46,18 @@ export const completionMembers = {
     .meta({ type: 'integer' })
     .nullish()
     .describe('The low 32 bits are used; -1 is random. Default -1.'),
-  repeat_penalty: optionalNumberInRange(0.01, 10).describe('Applies to prompt and answer; 1 disables it. Default 1.'),
-  repeat_last_n: optionalInteger(-1).describe('Penalties always apply to the whole text; 0 disables them. Default -1.'),
-  presence_penalty: optionalNumberInRange(-10, 10).describe('Applies to the answer; 0 disables it. Default 0.'),
-  frequency_penalty: optionalNumberInRange(-10, 10).describe('Applies to the answer, for each occurrence. Default 0.'),
+  repeat_penalty: optionalNumberInRange(0.01, 10).describe(
+    'Applies to prompt and answer; 1 disables it. Default 1.',
+  ),
+  repeat_last_n: optionalInteger(-1).describe(
+    'Penalties always apply to the whole text; 0 disables them. Default -1.',
+  ),
+  presence_penalty: optionalNumberInRange(-10, 10).describe(
+    'Applies to the answer; 0 disables it. Default 0.',
+  ),
+  frequency_penalty: optionalNumberInRange(-10, 10).describe(
+    'Applies to the answer, for each occurrence. Default 0.',
+  ),
   stop: stopTexts(64),
   ignore_eos: flag.nullish().describe("Continue after the model's end token."),
   logit_bias: logitBias,
@@ -72,7 +93,10 @@ export const completionMembers = {
   dry_multiplier: refusedMember(samplerUnsupported('dry'), isOneOf(0)),
   typical_p: refusedMember(samplerUnsupported('typical_p'), isOneOf(1)),
   top_n_sigma: refusedMember(samplerUnsupported('top_n_sigma'), atMost(0)),
-  adaptive_target: refusedMember(samplerUnsupported('adaptive_p'), (value) => typeof value === 'number' && value < 0),
+  adaptive_target: refusedMember(
+    samplerUnsupported('adaptive_p'),
+    (value) => typeof value === 'number' && value < 0,
+  ),
   min_keep: refusedMember('min_keep is not supported; leave it out', isOneOf(0, 1)),
   grammar_lazy: refusedMember('lazy grammars are not supported; leave it out', isOneOf(false)),
   lora: refusedMember('adapters are not supported; leave it out', isEmptyList),

@@ -41,7 +41,9 @@ export const samplers = z
       else if (order > last) enabled.add(supportedSamplers[(last = order)] as Sampler);
       else if (order !== -1) addIssue(`the order of the samplers is fixed: ${supportedSamplers.join(', ')}`);
       else if (!ignoredSamplers.has(name))
-        addIssue(`there is no sampler '${name.slice(0, 40)}' here; there are ${supportedSamplers.join(', ')}`);
+        addIssue(
+          `there is no sampler '${name.slice(0, 40)}' here; there are ${supportedSamplers.join(', ')}`,
+        );
     }
     return { enabled, isGreedy };
   });

@@ -1,5 +1,5 @@
 import type { HttpError } from '../../http/error.ts';
-import { writeProgress, toProbabilities } from '../chat/resident-form.ts';
+import { writeProgress, toProbabilities } from '../chat/resident-answer-options.ts';
 import { sseFrame } from '../chat/writer.ts';
 import type { AnswerEvent, Timings } from '../core/answer.ts';
 import type { StreamWriter } from '../core/wire.ts';
@@ -56,7 +56,10 @@ class EventWriter implements StreamWriter {
         const { text, ids = [] } = event;
         if (text.includes('\n')) this.#withLineBreak.add(choice);
         if (text === '' && ids.length === 0) return '';
-        return jsonFrame({ ...this.#writePart(event, text, ids), ...writeProbabilities([event], this.#metadata) });
+        return jsonFrame({
+          ...this.#writePart(event, text, ids),
+          ...writeProbabilities([event], this.#metadata),
+        });
       }
       case 'finish':
         // The content was already sent.

@@ -21,7 +21,8 @@ const contentError = 'expected a text or an array of blocks';
 
 const contentSchema = <Block extends z.ZodType>(block: Block) =>
   z.union([text, list(block, { error: contentError })], { error: contentError });
-const textContentSchema = (role: string) => contentSchema(z.discriminatedUnion('type', [textBlock], unsupportedBlock(role)));
+const textContentSchema = (role: string) =>
+  contentSchema(z.discriminatedUnion('type', [textBlock], unsupportedBlock(role)));
 
 export const system = textContentSchema('the system prompt');
 

@@ -1,7 +1,7 @@
 import { isRecord, type Json } from '../../util/json.ts';
 import type { CacheBreakpoint, ImagePart, Part } from '../core/conversation.ts';
 import type { Violations } from '../core/violations.ts';
-import { readSignature } from './seals.ts';
+import { readSignature } from './reasoning-signatures.ts';
 
 type TextPart = Extract<Part, { type: 'text' }>;
 
@@ -30,7 +30,8 @@ export class BlockReader {
   }
 
   #readBlock(block: unknown, path: string): Part[] {
-    if (!isRecord(block)) return this.#addViolation(path, "expected a block such as {type: 'text', text: '...'}");
+    if (!isRecord(block))
+      return this.#addViolation(path, "expected a block such as {type: 'text', text: '...'}");
     const cache = toCacheBreakpoint(block);
     switch (block.type) {
       case 'text':
@@ -41,7 +42,8 @@ export class BlockReader {
       case 'document':
         return this.#readDocument(block, path);
       case 'thinking':
-        if (typeof block.thinking !== 'string') return this.#addViolation(`${path}.thinking`, 'expected a text');
+        if (typeof block.thinking !== 'string')
+          return this.#addViolation(`${path}.thinking`, 'expected a text');
         return [
           {
             type: 'reasoning',
@@ -53,7 +55,7 @@ export class BlockReader {
         ];
       case 'redacted_thinking':
         if (typeof block.data !== 'string') return this.#addViolation(`${path}.data`, 'expected a text');
-        return [{ type: 'sealed_reasoning', data: readSignature(block.data) }];
+        return [{ type: 'encrypted_reasoning', data: readSignature(block.data) }];
       case 'tool_use': {
         const { id, name, input } = block;
         if (typeof id !== 'string' || typeof name !== 'string' || !isRecord(input))
@@ -80,7 +82,10 @@ export class BlockReader {
       (part): part is ImagePart | TextPart => part.type === 'image' || part.type === 'text',
     );
     if (readable.length < parts.length)
-      this.violations.addUnsupported(`${path}.content`, 'tool results for this model may contain only text and images');
+      this.violations.addUnsupported(
+        `${path}.content`,
+        'tool results for this model may contain only text and images',
+      );
     return [
       {
         type: 'tool_result',
@@ -121,8 +126,12 @@ export class BlockReader {
 
   /** Refuses a source that refers to a URL or to a file stored at the provider. */
   #refuseReference(source: unknown, path: string): Part[] {
-    if (!isRecord(source)) return this.#addViolation(path, 'expected a source such as {type, media_type, data}');
-    this.violations.addUnsupported(path, 'this model only accepts content sent with the request; send it as base64');
+    if (!isRecord(source))
+      return this.#addViolation(path, 'expected a source such as {type, media_type, data}');
+    this.violations.addUnsupported(
+      path,
+      'this model only accepts content sent with the request; send it as base64',
+    );
     return [];
   }
 

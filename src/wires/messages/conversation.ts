@@ -112,7 +112,9 @@ export function toToolChoice(
   const parallelMember = typeof disableParallel === 'boolean' ? { parallelToolCalls: !disableParallel } : {};
   if (type === 'auto' || type === 'none') return { toolChoice: type, ...parallelMember };
   if (type === 'any') return { toolChoice: 'required', ...parallelMember };
-  return type === 'tool' && typeof name === 'string' ? { toolChoice: { name }, ...parallelMember } : undefined;
+  return type === 'tool' && typeof name === 'string'
+    ? { toolChoice: { name }, ...parallelMember }
+    : undefined;
 }
 
 function readReasoning({ thinking, output_config: config }: Json): Reasoning | undefined {
@@ -136,11 +138,17 @@ function readAnswerFormat(body: Json): AnswerFormat {
 }
 
 /** Applies a cache breakpoint of the whole request to the last part that can have one. */
-function markLast(messages: readonly Message[], breakpoint: { readonly cache?: CacheBreakpoint }): readonly Message[] {
+function markLast(
+  messages: readonly Message[],
+  breakpoint: { readonly cache?: CacheBreakpoint },
+): readonly Message[] {
   const last = messages.at(-1);
   const part = last?.parts.at(-1);
   if (!breakpoint.cache || !last || !part) return messages;
-  if (part.type === 'reasoning' || part.type === 'sealed_reasoning' || part.type === 'refusal')
+  if (part.type === 'reasoning' || part.type === 'encrypted_reasoning' || part.type === 'refusal')
     return messages;
-  return [...messages.slice(0, -1), { ...last, parts: [...last.parts.slice(0, -1), { ...part, ...breakpoint }] }];
+  return [
+    ...messages.slice(0, -1),
+    { ...last, parts: [...last.parts.slice(0, -1), { ...part, ...breakpoint }] },
+  ];
 }

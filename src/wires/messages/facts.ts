@@ -1,5 +1,5 @@
 import { isRecord, type Json } from '../../util/json.ts';
-import { InputCounter } from '../core/measure.ts';
+import { InputCounter } from '../core/input-counter.ts';
 import { invalidRequest } from '../core/error.ts';
 import type { RequestFacts } from '../core/wire.ts';
 import { Violations } from '../core/violations.ts';

@@ -2,7 +2,7 @@ import { isRecord, type Json } from '../../util/json.ts';
 import { WireError } from '../core/error.ts';
 import type { AnswerEvent } from '../core/answer.ts';
 import { faultInStream } from '../core/provider-faults.ts';
-import { tagSignature } from '../core/seals.ts';
+import { tagSignature } from '../core/reasoning-signatures.ts';
 import type { SseFrame, UpstreamReader } from '../core/wire.ts';
 import { parseExact } from '../core/json.ts';
 import { readRefusalExplanation, readStop } from './stop-reasons.ts';
@@ -118,7 +118,7 @@ export class MessagesReader implements UpstreamReader {
       }
       case 'redacted_thinking':
         return typeof block.data === 'string'
-          ? [{ type: 'sealed_reasoning', data: tagSignature('anthropic', block.data) }]
+          ? [{ type: 'encrypted_reasoning', data: tagSignature('anthropic', block.data) }]
           : [];
       case 'tool_use': {
         const call: OpenCall = {

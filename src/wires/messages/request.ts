@@ -60,7 +60,10 @@ export function writeRequest(
 function refuseUnsupported(conversation: Conversation, violations: Violations): void {
   const { topLogprobs, presencePenalty, frequencyPenalty, stop, seed } = conversation;
   if (topLogprobs !== undefined)
-    violations.addUnsupported('logprobs', "this model's provider does not support log probabilities; leave it out");
+    violations.addUnsupported(
+      'logprobs',
+      "this model's provider does not support log probabilities; leave it out",
+    );
   if (presencePenalty)
     violations.addUnsupported(
       'presence_penalty',
@@ -74,7 +77,10 @@ function refuseUnsupported(conversation: Conversation, violations: Violations): 
   if (seed !== undefined)
     violations.addUnsupported('seed', "this model's provider does not support a seed; leave it out");
   if (stop.some((text) => text.trim() === ''))
-    violations.addUnsupported('stop', 'this model does not support stop texts of white space only; leave it out');
+    violations.addUnsupported(
+      'stop',
+      'this model does not support stop texts of white space only; leave it out',
+    );
 }
 
 function writeSystem(system: readonly Block[]): string | readonly Block[] {
@@ -150,8 +156,11 @@ function writeToolChoice(choice: Conversation['toolChoice'], parallel: boolean |
   if (choice === 'none') return { tool_choice: { type: 'none' } };
   const parallelMember = parallel === false ? { disable_parallel_tool_use: true } : {};
   if (choice === 'required') return { tool_choice: { type: 'any', ...parallelMember } };
-  if (typeof choice === 'object') return { tool_choice: { type: 'tool', name: choice.name, ...parallelMember } };
-  return choice === undefined && parallel !== false ? {} : { tool_choice: { type: 'auto', ...parallelMember } };
+  if (typeof choice === 'object')
+    return { tool_choice: { type: 'tool', name: choice.name, ...parallelMember } };
+  return choice === undefined && parallel !== false
+    ? {}
+    : { tool_choice: { type: 'auto', ...parallelMember } };
 }
 
 /**

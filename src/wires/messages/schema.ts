@@ -24,7 +24,13 @@ const schemaListKeywords = new Map([
   ['allOf', 'allOf'],
 ]);
 /** Keywords that do not constrain the value. */
-const ignoredKeywords = new Set(['$schema', '$id', '$comment', 'additionalProperties', 'unevaluatedProperties']);
+const ignoredKeywords = new Set([
+  '$schema',
+  '$id',
+  '$comment',
+  'additionalProperties',
+  'unevaluatedProperties',
+]);
 
 /** An object schema with arbitrary members, which the provider cannot enforce. */
 export class OpenObjectError extends Error {
@@ -86,7 +92,9 @@ export function toPortableSchema(schema: Json, path = ''): Json {
   if (describedConstraints.length > 0) {
     const constraintText = `{${describedConstraints.join(', ')}}`;
     portable.description =
-      typeof portable.description === 'string' ? `${portable.description}\n\n${constraintText}` : constraintText;
+      typeof portable.description === 'string'
+        ? `${portable.description}\n\n${constraintText}`
+        : constraintText;
   }
   return portable;
 }

@@ -3,15 +3,16 @@ import type { AnswerEvent, FinishReason } from '../core/answer.ts';
 
 type Finish = Extract<AnswerEvent, { type: 'finish' }>;
 
-const finishReasons: ReadonlyMap<string, { readonly reason: FinishReason; readonly hasDetail?: true }> = new Map([
-  ['end_turn', { reason: 'stop' }],
-  ['stop_sequence', { reason: 'stop' }],
-  ['max_tokens', { reason: 'length' }],
-  ['tool_use', { reason: 'tool_calls' }],
-  ['pause_turn', { reason: 'stop', hasDetail: true }],
-  ['refusal', { reason: 'content_filter', hasDetail: true }],
-  ['model_context_window_exceeded', { reason: 'length', hasDetail: true }],
-]);
+const finishReasons: ReadonlyMap<string, { readonly reason: FinishReason; readonly hasDetail?: true }> =
+  new Map([
+    ['end_turn', { reason: 'stop' }],
+    ['stop_sequence', { reason: 'stop' }],
+    ['max_tokens', { reason: 'length' }],
+    ['tool_use', { reason: 'tool_calls' }],
+    ['pause_turn', { reason: 'stop', hasDetail: true }],
+    ['refusal', { reason: 'content_filter', hasDetail: true }],
+    ['model_context_window_exceeded', { reason: 'length', hasDetail: true }],
+  ]);
 
 /** Reads the stop members of a message; an unknown stop reason becomes `stop` with a detail. */
 export function readStop(members: {

@@ -1,5 +1,12 @@
-import type { CacheBreakpoint, Conversation, FilePart, ImagePart, Message, Part } from '../core/conversation.ts';
-import { untagSignature } from '../core/seals.ts';
+import type {
+  CacheBreakpoint,
+  Conversation,
+  FilePart,
+  ImagePart,
+  Message,
+  Part,
+} from '../core/conversation.ts';
+import { untagSignature } from '../core/reasoning-signatures.ts';
 import { parseToolInput } from './input.ts';
 import type { Violations } from '../core/violations.ts';
 
@@ -46,7 +53,10 @@ export function toTurns({ messages }: Conversation, violations: Violations): Tur
       (block.type === 'tool_result' ? turn?.results : turn?.otherBlocks)?.push(block);
     }
   });
-  const turns: Turn[] = openTurns.map(({ role, results, otherBlocks }) => ({ role, content: [...results, ...otherBlocks] }));
+  const turns: Turn[] = openTurns.map(({ role, results, otherBlocks }) => ({
+    role,
+    content: [...results, ...otherBlocks],
+  }));
   // At least one turn is required, so instructions alone become a user turn.
   if (turns.length === 0 && system.length > 0)
     return { system: [], turns: [{ role: 'user', content: system }] };
@@ -84,7 +94,7 @@ function toBlocks(part: Part, context: BlockContext): Block[] {
       const signature = untagSignature('anthropic', part.signature);
       return signature ? [{ type: 'thinking', thinking: part.text, signature }] : [];
     }
-    case 'sealed_reasoning': {
+    case 'encrypted_reasoning': {
       const data = untagSignature('anthropic', part.data);
       return data === undefined ? [] : [{ type: 'redacted_thinking', data }];
     }
@@ -152,7 +162,10 @@ function fileBlocks({ mediaType, data, name, cache }: FilePart, { violations, pa
     const source = { type: 'text', media_type: 'text/plain', data: text };
     return [{ type: 'document', source, ...title, ...cacheControlOf(cache) }];
   }
-  violations.addUnsupported(path, `files of type '${mediaType}' cannot be read by this model; it reads PDF and text`);
+  violations.addUnsupported(
+    path,
+    `files of type '${mediaType}' cannot be read by this model; it reads PDF and text`,
+  );
   return [];
 }
 

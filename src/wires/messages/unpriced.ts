@@ -13,12 +13,14 @@ const unpricedMembers: readonly {
   {
     name: 'mcp_servers',
     isHarmless: (value) => Array.isArray(value) && value.length === 0,
-    reason: 'tools that the provider calls itself have no bound on their cost here; call them yourself and define them in tools',
+    reason:
+      'tools that the provider calls itself have no bound on their cost here; call them yourself and define them in tools',
   },
   {
     name: 'fallbacks',
     isHarmless: (value) => Array.isArray(value) && value.length === 0,
-    reason: 'another model than the one asked for would answer at another price; name fallbacks in the header x-svc-fallback-models',
+    reason:
+      'another model than the one asked for would answer at another price; name fallbacks in the header x-svc-fallback-models',
   },
   {
     name: 'speed',

@@ -5,10 +5,7 @@ import type { Usage } from '../core/types.ts';
 export const noUsage: Usage = { fresh: 0, cacheWrite: 0, cacheWrite1h: 0, cacheRead: 0, output: 0 };
 
 /** Usage of an evaluated prompt before the first token of its answer. */
-export const promptUsage = ({
-  promptTokens,
-  cached,
-}: Extract<AnswerEvent, { type: 'progress' }>): Usage => ({
+export const promptUsage = ({ promptTokens, cached }: Extract<AnswerEvent, { type: 'progress' }>): Usage => ({
   ...noUsage,
   fresh: promptTokens - cached,
   cacheRead: cached,

@@ -5,7 +5,7 @@ import type { AnswerEvent } from '../core/answer.ts';
 import type { AnswerMetadata, StreamReceipt, StreamWriter } from '../core/wire.ts';
 import { errorFrame, sseFrame, receiptFrame } from './frames.ts';
 import { parseToolInput } from './input.ts';
-import { writeSignature } from './seals.ts';
+import { writeSignature } from './reasoning-signatures.ts';
 import { writeStopMembers } from './stop-reasons.ts';
 import { promptUsage, noUsage, writeUsage } from './usage.ts';
 
@@ -81,7 +81,7 @@ export class MessagesWriter implements StreamWriter {
         const { block, begun: startFrames } = this.#ensureThinking();
         return startFrames + this.#sign(block, writeSignature(event.signature)) + this.#close();
       }
-      case 'sealed_reasoning':
+      case 'encrypted_reasoning':
         return (
           this.#close() +
           this.#begin({ type: 'redacted_thinking', data: writeSignature(event.data) }) +
@@ -197,7 +197,9 @@ export class MessagesWriter implements StreamWriter {
   #beginCall(call: Call): string {
     const startFrame = this.#begin(call.block);
     this.#openCall = call;
-    return call.text === '' ? startFrame : startFrame + this.#delta('input_json_delta', 'partial_json', call.text);
+    return call.text === ''
+      ? startFrame
+      : startFrame + this.#delta('input_json_delta', 'partial_json', call.text);
   }
 
   #addArguments(index: number, text: string): string {
@@ -213,7 +215,8 @@ export class MessagesWriter implements StreamWriter {
     this.#content.push(block);
     this.#openBlock = block;
     return (
-      startFrame + sseFrame({ type: 'content_block_start', index: this.#content.length - 1, content_block: block })
+      startFrame +
+      sseFrame({ type: 'content_block_start', index: this.#content.length - 1, content_block: block })
     );
   }
 

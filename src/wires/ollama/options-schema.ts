@@ -1,6 +1,16 @@
 import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
-import { optionalNumberInRange, isEmptyList, flag, isOneOf, refusedMember, seed, stopTexts, text, optionalInteger } from '../core/members.ts';
+import {
+  optionalNumberInRange,
+  isEmptyList,
+  flag,
+  isOneOf,
+  refusedMember,
+  seed,
+  stopTexts,
+  text,
+  optionalInteger,
+} from '../core/members.ts';
 
 /** Members that name the model. */
 export const modelMembers = {
@@ -23,14 +33,20 @@ export const options = z.object(
       'Maximum tokens of prompt and answer together, up to the context of the host; 0 means that context.',
     ),
     seed: seed.describe('The same seed and request give the same text. Default and -1: random.'),
-    temperature: optionalNumberInRange(0, 100).describe('0 always selects the most likely token. Default 0.8.'),
+    temperature: optionalNumberInRange(0, 100).describe(
+      '0 always selects the most likely token. Default 0.8.',
+    ),
     top_k: optionalInteger(-1, 2 ** 31).describe('0 or -1 keeps all. Default 40.'),
     top_p: optionalNumberInRange(0, 1).describe('1 keeps all. Default 0.9.'),
     min_p: optionalNumberInRange(0, 1).describe('0 keeps all. Default 0.'),
-    repeat_penalty: optionalNumberInRange(0.01, 10).describe('Applies to prompt and answer. Default 1: disabled.'),
+    repeat_penalty: optionalNumberInRange(0.01, 10).describe(
+      'Applies to prompt and answer. Default 1: disabled.',
+    ),
     repeat_last_n: optionalInteger(-1).describe('Penalties always apply to the whole text; 0 disables them.'),
     presence_penalty: optionalNumberInRange(-2, 2).describe('Applies to the answer. Default 0.'),
-    frequency_penalty: optionalNumberInRange(-2, 2).describe('Applies to the answer, for each occurrence. Default 0.'),
+    frequency_penalty: optionalNumberInRange(-2, 2).describe(
+      'Applies to the answer, for each occurrence. Default 0.',
+    ),
     stop: stopTexts(64),
     mirostat: refusedMember('mirostat is not supported; use temperature and top_p', isOneOf(0)),
     typical_p: refusedMember('typical_p is not supported; use top_p or min_p', isOneOf(1, 0)),

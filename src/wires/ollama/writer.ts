@@ -64,7 +64,10 @@ export const ollamaWire = {
  * The body of the answer to a request without a prompt, which only loads the model. The host keeps the model even on an
  * unload request.
  */
-export const createLoadedBody = ({ model, clock, formatPiece }: OllamaAnswerMetadata, isUnload: boolean): object => ({
+export const createLoadedBody = (
+  { model, clock, formatPiece }: OllamaAnswerMetadata,
+  isUnload: boolean,
+): object => ({
   model,
   created_at: clock.now(),
   ...formatPiece({}),
@@ -147,7 +150,17 @@ class LineWriter implements StreamWriter {
 }
 
 /** Converts a completed call; a call with truncated arguments is written as text. */
-function toCallPiece({ index, id, name, text }: { index: number; id: string; name: string; text: string }): Piece {
+function toCallPiece({
+  index,
+  id,
+  name,
+  text,
+}: {
+  index: number;
+  id: string;
+  name: string;
+  text: string;
+}): Piece {
   const value = text === '' ? {} : tryParseJson(text);
   return isRecord(value)
     ? { calls: [{ id, function: { index, name, arguments: value } }] }

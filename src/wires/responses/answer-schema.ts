@@ -132,7 +132,11 @@ export const responseEvent = z
     event('response.output_text.done', { ...partReference, text: z.string(), logprobs: z.array(logprob) }),
     event('response.content_part.done', { ...partReference, part }),
     event('response.function_call_arguments.delta', { ...itemReference, delta: z.string() }),
-    event('response.function_call_arguments.done', { ...itemReference, name: z.string(), arguments: z.string() }),
+    event('response.function_call_arguments.done', {
+      ...itemReference,
+      name: z.string(),
+      arguments: z.string(),
+    }),
     event('response.output_item.done', { output_index: z.int(), item: outputItem }),
     event('response.completed', { response: responseObject }),
     event('response.incomplete', { response: responseObject }),

@@ -3,7 +3,7 @@ import type { HttpError } from '../../http/error.ts';
 import { errorObject } from '../core/error.ts';
 import type { AnswerEvent, FinishReason } from '../core/answer.ts';
 import type { AnswerMetadata } from '../core/wire.ts';
-import { writeCommonMembers } from './head.ts';
+import { writeCommonMembers } from './common-members.ts';
 import {
   type UnnumberedEvent,
   OpenCall,
@@ -116,14 +116,15 @@ export class ResponseEvents {
         item.signature({ form: 'signature', signature: event.signature });
         return [...begun, ...this.#closeOpen('completed')];
       }
-      case 'sealed_reasoning': {
+      case 'encrypted_reasoning': {
         const { data, id } = event;
         return this.#addSignatureItem({ form: 'sealed', data, ...(id === undefined ? {} : { id }) });
       }
       case 'tool_call': {
         const { index, id: callId, name, signature } = event;
         // The signature of a call is written in an item before it, because calls have no member for it.
-        const signatureEvents = signature === undefined ? [] : this.#addSignatureItem({ form: 'call', callId, signature });
+        const signatureEvents =
+          signature === undefined ? [] : this.#addSignatureItem({ form: 'call', callId, signature });
         const closed = [...signatureEvents, ...this.#closeOpen('completed'), ...this.#closeCompleteCalls()];
         const outputIndex = this.#outputIndex();
         const item = new OpenCall(outputIndex, { callId, name }, this.#isResident);
@@ -199,7 +200,9 @@ export class ResponseEvents {
   #closeAll(status: ItemStatus): UnnumberedEvent[] {
     // Clients expect a message, even an empty one.
     const message = this.#items.length === 0 ? this.#ensureMessage().begun : [];
-    const calls = [...this.#openCalls.values()].flatMap(({ outputIndex, item }) => this.#close(outputIndex, item, status));
+    const calls = [...this.#openCalls.values()].flatMap(({ outputIndex, item }) =>
+      this.#close(outputIndex, item, status),
+    );
     this.#openCalls.clear();
     return [...message, ...calls, ...this.#closeOpen(status)];
   }

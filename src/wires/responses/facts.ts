@@ -4,7 +4,7 @@ import { optionalInteger } from '../core/members.ts';
 import type { RequestFacts } from '../core/wire.ts';
 import { routedFacts, routedMembers } from '../chat/request-schema.ts';
 import { describeType } from '../core/json.ts';
-import { InputCounter, unknownSizeBytes } from '../core/measure.ts';
+import { InputCounter, unknownSizeBytes } from '../core/input-counter.ts';
 
 import { Violations } from '../core/violations.ts';
 
@@ -77,7 +77,10 @@ const textPartTypes = new Set(['input_text', 'output_text', 'text', 'summary_tex
 function countItem(counter: InputCounter, item: unknown, index: number, violations: Violations): void {
   const path = `input.${index}`;
   if (!isRecord(item)) {
-    violations.add(path, `expected an item such as {role: 'user', content: '...'}, got ${describeType(item)}`);
+    violations.add(
+      path,
+      `expected an item such as {role: 'user', content: '...'}, got ${describeType(item)}`,
+    );
     return;
   }
   const { type } = item;
@@ -85,7 +88,8 @@ function countItem(counter: InputCounter, item: unknown, index: number, violatio
     violations.addUnsupported(path, 'this gateway stores no items to refer to; send the item itself');
     return;
   }
-  if (type == null || type === 'message') countContent(counter, item['content'], `${path}.content`, violations);
+  if (type == null || type === 'message')
+    countContent(counter, item['content'], `${path}.content`, violations);
   else if (type === 'function_call') {
     counter.addPart(item['name']);
     counter.addText(item['arguments']);

@@ -1,7 +1,7 @@
 import { isRecord, type Json } from '../../util/json.ts';
 import type { CacheBreakpoint, ImagePart, Message, Part } from '../core/conversation.ts';
 import { toDetail, parseFileSource, parseImageSource } from '../core/data-url.ts';
-import { decodeReasoning } from './sealed.ts';
+import { decodeReasoning } from './encrypted-content.ts';
 import { describeType } from '../core/json.ts';
 import { type Violations } from '../core/violations.ts';
 
@@ -45,7 +45,8 @@ class InputItemReader {
     for (const { type, encrypted_content: encrypted } of items) {
       if (type !== 'reasoning' || typeof encrypted !== 'string') continue;
       const decoded = decodeReasoning(encrypted);
-      if (typeof decoded === 'object' && decoded.form === 'call') this.#callSignatures.set(decoded.callId, decoded.signature);
+      if (typeof decoded === 'object' && decoded.form === 'call')
+        this.#callSignatures.set(decoded.callId, decoded.signature);
     }
     for (const [index, item] of items.entries()) this.#readItem(item, `input.${index}`);
   }
@@ -113,7 +114,7 @@ class InputItemReader {
     if (typeof decoded === 'string' || decoded.form === 'call') return reasoningPart;
     if (decoded.form === 'signature') return [{ type: 'reasoning', text, signature: decoded.signature }];
     const { data, id } = decoded;
-    return [...reasoningPart, { type: 'sealed_reasoning', data, ...(id === undefined ? {} : { id }) }];
+    return [...reasoningPart, { type: 'encrypted_reasoning', data, ...(id === undefined ? {} : { id }) }];
   }
 
   #readTexts(parts: unknown, path: string): string[] {
@@ -167,13 +168,17 @@ class InputItemReader {
     const url = this.#violations.name(part['image_url'], `${path}.image_url`);
     const source = parseImageSource(url);
     if (source) return { type: 'image', source, ...toDetail(part['detail']) };
-    if (url !== '') this.#violations.add(`${path}.image_url`, 'expected a URL of http, https or data in base64');
+    if (url !== '')
+      this.#violations.add(`${path}.image_url`, 'expected a URL of http, https or data in base64');
     return undefined;
   }
 
   #readFile(part: Json, path: string, cacheMember: { readonly cache?: CacheBreakpoint }): Part | undefined {
     if (typeof part['file_url'] === 'string') {
-      this.#violations.addUnsupported(`${path}.file_url`, 'files are not fetched for this model; send file_data');
+      this.#violations.addUnsupported(
+        `${path}.file_url`,
+        'files are not fetched for this model; send file_data',
+      );
       return undefined;
     }
     const text = this.#violations.name(part['file_data'], `${path}.file_data`);

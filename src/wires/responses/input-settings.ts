@@ -6,7 +6,8 @@ import { typeOf } from '../core/members.ts';
 import { type Violations } from '../core/violations.ts';
 import { selectTools, functionTool, toolChoice } from './tools-schema.ts';
 
-const hostedToolReason = 'only models of OpenAI itself can use it; send tools of type function and run them yourself';
+const hostedToolReason =
+  'only models of OpenAI itself can use it; send tools of type function and run them yourself';
 
 /** Reads the tools that may be called and the tool choice. */
 export function readTools(body: Json, violations: Violations): Pick<Conversation, 'tools' | 'toolChoice'> {

@@ -11,14 +11,20 @@ export function readConversation({ body }: Pick<ClientRequest, 'body'>): Convers
   const violations = new Violations();
   for (const member of ['context_management', 'moderation'])
     if (body[member] !== undefined && body[member] !== null)
-      violations.addUnsupported(member, 'only models of providers that speak this wire themselves can do this');
+      violations.addUnsupported(
+        member,
+        'only models of providers that speak this wire themselves can do this',
+      );
   const messages = readMessages(body, violations);
   const tools = readTools(body, violations);
   const format = readFormat(body, violations);
   const reasoning = readReasoning(violations.parse(effortSchema, body) ?? {});
   const readNumber = (member: string, min: number, max: number) =>
     violations.number(body[member], member, { min, max });
-  const maxTokens = violations.number(body['max_output_tokens'], 'max_output_tokens', { min: 1, isInteger: true });
+  const maxTokens = violations.number(body['max_output_tokens'], 'max_output_tokens', {
+    min: 1,
+    isInteger: true,
+  });
   const topLogprobs = readTopLogprobs(body, violations);
   const parallelToolCalls = violations.flag(body['parallel_tool_calls'], 'parallel_tool_calls');
   const user = body['user'] ?? body['safety_identifier'];

@@ -1,6 +1,6 @@
 import { isRecord, type Json } from '../../util/json.ts';
 import type { AnswerEvent, FinishReason, TokenLogprob } from '../core/answer.ts';
-import { tagSignature } from '../core/seals.ts';
+import { tagSignature } from '../core/reasoning-signatures.ts';
 
 const toRecords = (list: unknown): Json[] => (Array.isArray(list) ? list.filter(isRecord) : []);
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
@@ -77,7 +77,9 @@ export class OutputItemReader {
   #readPart(part: Json, partIndex: number): AnswerEvent[] {
     if (this.#partsWithDeltas.has(partIndex)) return [];
     if (part['type'] === 'refusal') return this.addRefusal(partIndex, textOf(part['refusal']));
-    return part['type'] === 'output_text' ? this.addText(partIndex, textOf(part['text']), part['logprobs']) : [];
+    return part['type'] === 'output_text'
+      ? this.addText(partIndex, textOf(part['text']), part['logprobs'])
+      : [];
   }
 
   #readReasoning(item: Json): AnswerEvent[] {
@@ -93,7 +95,9 @@ function readEncryptedReasoning(item: Json): AnswerEvent[] {
   const encrypted = textOf(item['encrypted_content']);
   if (encrypted === '') return [];
   const data = tagSignature('openai', encrypted);
-  return [{ type: 'sealed_reasoning', data, ...(typeof item['id'] === 'string' ? { id: item['id'] } : {}) }];
+  return [
+    { type: 'encrypted_reasoning', data, ...(typeof item['id'] === 'string' ? { id: item['id'] } : {}) },
+  ];
 }
 
 function readLogprob(entry: Json): TokenLogprob {

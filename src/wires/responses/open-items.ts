@@ -1,7 +1,7 @@
 import { isJson } from '../../util/json.ts';
 import type { TokenLogprob } from '../core/answer.ts';
-import { createId } from './head.ts';
-import { encodeReasoning, type EncodedReasoning } from './sealed.ts';
+import { createId } from './common-members.ts';
+import { encodeReasoning, type EncodedReasoning } from './encrypted-content.ts';
 
 /** An event without its sequence number. */
 export interface UnnumberedEvent {
@@ -108,7 +108,10 @@ const writeLogprob = ({ token, logprob, bytes, top_logprobs: top }: TokenLogprob
   token,
   logprob,
   bytes: bytes ?? [...Buffer.from(token)],
-  top_logprobs: top.map((alternative) => ({ ...alternative, bytes: alternative.bytes ?? [...Buffer.from(alternative.token)] })),
+  top_logprobs: top.map((alternative) => ({
+    ...alternative,
+    bytes: alternative.bytes ?? [...Buffer.from(alternative.token)],
+  })),
 });
 
 /**
@@ -149,7 +152,11 @@ export class OpenReasoning implements OpenItem {
     const item = done(this.#index, this.item(status));
     if (this.#text === '') return [item];
     const { done: type, partDone } = this.#format;
-    return [{ type, ...reference, text: this.#text }, { type: partDone, ...reference, part: this.#part() }, item];
+    return [
+      { type, ...reference, text: this.#text },
+      { type: partDone, ...reference, part: this.#part() },
+      item,
+    ];
   }
 
   item(status: ItemStatus): object {

@@ -61,7 +61,10 @@ export class ResponseReader implements UpstreamReader {
     const outputIndex = typeof index === 'number' ? index : Math.max(0, this.#itemReaders.size - 1);
     const existing = this.#itemReaders.get(outputIndex);
     if (existing) return existing;
-    const itemReader = new OutputItemReader(item['type'], item['type'] === 'function_call' ? this.#callCount++ : undefined);
+    const itemReader = new OutputItemReader(
+      item['type'],
+      item['type'] === 'function_call' ? this.#callCount++ : undefined,
+    );
     this.#itemReaders.set(outputIndex, itemReader);
     return itemReader;
   }
@@ -125,7 +128,9 @@ export class ResponseReader implements UpstreamReader {
    * least as many items of the type were streamed, the item in the same order is used, so that nothing is read twice.
    */
   #findOutputIndex({ type }: Json, index: number, items: readonly Json[]): number {
-    const streamed = [...this.#itemReaders].filter(([, item]) => item.type === type).map(([outputIndex]) => outputIndex);
+    const streamed = [...this.#itemReaders]
+      .filter(([, item]) => item.type === type)
+      .map(([outputIndex]) => outputIndex);
     if (streamed.length >= items.filter((item) => item['type'] === type).length)
       return streamed[items.slice(0, index).filter((item) => item['type'] === type).length] ?? index;
     const existing = this.#itemReaders.get(index);
@@ -149,7 +154,8 @@ export function toFailureEvent(errorFields: Json): Failure {
   return { type: 'failure', error, isRetryable };
 }
 
-const brokenStreamFailure = (problem: string): Failure => createFailure(`The provider's stream had ${problem}`);
+const brokenStreamFailure = (problem: string): Failure =>
+  createFailure(`The provider's stream had ${problem}`);
 
 function createFailure(problem: string): Failure {
   const error = new WireError(502, 'upstream_error', `${problem}; try again.`, { code: 'upstream_failed' });
@@ -171,16 +177,21 @@ const readers: ReadonlyMap<string, EventReader> = new Map<string, EventReader>([
   [
     'response.output_text.delta',
     (reader, event) =>
-      reader.itemAt(event).addText(toPartIndex(event['content_index']), textOf(event['delta']), event['logprobs']),
+      reader
+        .itemAt(event)
+        .addText(toPartIndex(event['content_index']), textOf(event['delta']), event['logprobs']),
   ],
   [
     'response.refusal.delta',
-    (reader, event) => reader.itemAt(event).addRefusal(toPartIndex(event['content_index']), textOf(event['delta'])),
+    (reader, event) =>
+      reader.itemAt(event).addRefusal(toPartIndex(event['content_index']), textOf(event['delta'])),
   ],
   [
     'response.reasoning_summary_text.delta',
     (reader, event) =>
-      reader.itemAt(event).addReasoning('summary', toPartIndex(event['summary_index']), textOf(event['delta'])),
+      reader
+        .itemAt(event)
+        .addReasoning('summary', toPartIndex(event['summary_index']), textOf(event['delta'])),
   ],
   ['response.reasoning_text.delta', readReasoningDelta],
   // The event name in Open Responses.

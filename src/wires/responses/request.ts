@@ -3,7 +3,7 @@ import type { UpstreamModel } from '../core/types.ts';
 import { unsupported } from '../core/error.ts';
 import { resolveEffort } from '../chat/dialect.ts';
 import type { AnswerFormat, Conversation, FilePart, ImagePart, Message, Part } from '../core/conversation.ts';
-import { untagSignature } from '../core/seals.ts';
+import { untagSignature } from '../core/reasoning-signatures.ts';
 import type { UpstreamBody, UpstreamOptions } from '../core/wire.ts';
 
 /**
@@ -85,7 +85,8 @@ function writeFormat(format: AnswerFormat): Json {
 
 function writeItems({ role, parts }: Message): Json[] {
   if (role === 'assistant') return writeAssistantItems(parts);
-  if (role === 'tool') return parts.flatMap((part) => (part.type === 'tool_result' ? [writeResult(part)] : []));
+  if (role === 'tool')
+    return parts.flatMap((part) => (part.type === 'tool_result' ? [writeResult(part)] : []));
   const content = parts.flatMap((part) => writeContent(part) ?? []);
   return content.length === 0 ? [] : [{ type: 'message', role, content }];
 }
@@ -96,7 +97,8 @@ function writeAssistantItems(parts: readonly Part[]): Json[] {
   let messageContent: Json[] = [];
   let summary: Json[] = [];
   const closeMessage = () => {
-    if (messageContent.length > 0) items.push({ type: 'message', role: 'assistant', content: messageContent });
+    if (messageContent.length > 0)
+      items.push({ type: 'message', role: 'assistant', content: messageContent });
     messageContent = [];
   };
   for (const part of parts) {
@@ -112,7 +114,7 @@ function writeAssistantItems(parts: readonly Part[]): Json[] {
         // not accepted.
         if (part.signature === undefined) summary.push({ type: 'summary_text', text: part.text });
         break;
-      case 'sealed_reasoning': {
+      case 'encrypted_reasoning': {
         const encrypted = untagSignature('openai', part.data);
         closeMessage();
         if (encrypted !== undefined && part.id !== undefined)

@@ -65,7 +65,9 @@ export const responseRequest = requestBodySchema('ResponseRequest', {
     'Maximum tokens of the answer, reasoning included. Default: the remaining context.',
   ),
   ...samplingMembers,
-  top_logprobs: optionalInteger(0, 20).describe('Number of most likely tokens to report at each position of the text.'),
+  top_logprobs: optionalInteger(0, 20).describe(
+    'Number of most likely tokens to report at each position of the text.',
+  ),
   include: list(text, { error: 'expected an array of texts' })
     .nullish()
     .describe('`message.output_text.logprobs` is supported; other values have no effect.'),

@@ -42,7 +42,10 @@ function readAnswer(text: string): AnswerEvent[] {
   let callCount = 0;
   for (const item of Array.isArray(output) ? output : []) {
     if (!isRecord(item)) continue;
-    const reader = new OutputItemReader(item['type'], item['type'] === 'function_call' ? callCount++ : undefined);
+    const reader = new OutputItemReader(
+      item['type'],
+      item['type'] === 'function_call' ? callCount++ : undefined,
+    );
     events.push(...reader.begin(item), ...reader.end(item));
   }
   const usage = readUsage(response['usage']);
@@ -50,7 +53,9 @@ function readAnswer(text: string): AnswerEvent[] {
   const { status, error } = response;
   const hasEnded = status === undefined || status === 'completed' || status === 'incomplete';
   events.push(
-    hasEnded && !isRecord(error) ? createFinishEvent(response, callCount) : toFailureEvent(isRecord(error) ? error : {}),
+    hasEnded && !isRecord(error)
+      ? createFinishEvent(response, callCount)
+      : toFailureEvent(isRecord(error) ? error : {}),
   );
   return events;
 }

@@ -324,7 +324,15 @@ describe('as many rows as the largest vocabularies', () => {
     Variant,
     MatmulParams
   >[];
-  const dims = { tokens: 1, decodeRows: 1, samples: 1, splits: 1, singleTiles: 0, wideTiles: 0, sequenceRuns: 1 };
+  const dims = {
+    tokens: 1,
+    decodeRows: 1,
+    samples: 1,
+    splits: 1,
+    singleTiles: 0,
+    wideTiles: 0,
+    sequenceRuns: 1,
+  };
 
   it.each([65_535 * 4, 262_144, 262_208])('%i fit a dispatch of every kernel', (rows) => {
     for (const kernel of kernels) {

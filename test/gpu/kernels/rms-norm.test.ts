@@ -96,7 +96,9 @@ async function runHeads(variant: RmsNormVariant, seed: number): Promise<void> {
     const weight = randomValues(columns, next);
     const stride = all * columns;
     // The second of three tokens is alone in its tile, so attention handles it.
-    const marks = Uint32Array.from({ length: tokens * 4 }, (_, word) => (word % 12 === 7 ? singleTileFlag : 0));
+    const marks = Uint32Array.from({ length: tokens * 4 }, (_, word) =>
+      word % 12 === 7 ? singleTileFlag : 0,
+    );
     const skipped = (token: number) => variant.PROMPT && token % 3 === 1;
     const out = await harness.run(
       rmsNorm,

@@ -7,7 +7,7 @@ import { expect } from 'vitest';
 import { Credentials } from '../../../src/gateway/access/credentials.ts';
 import type { MasterKeys } from '../../../src/gateway/access/envelope.ts';
 import type { AccessTables } from '../../../src/gateway/access/tables.ts';
-import type { StatusProbe } from '../../../src/gateway/access/verification.ts';
+import type { StatusProbe } from '../../../src/gateway/access/credential-verification.ts';
 import type { ByokProvider } from '../../../src/gateway/config/types.ts';
 import type { WireError } from '../../../src/wires/core/error.ts';
 import { GatewayStore } from '../../../src/gateway/store/index.ts';

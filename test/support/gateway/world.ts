@@ -5,7 +5,7 @@ import type { GatewayConfig, Limits } from '../../../src/gateway/config/types.ts
 import type { Row } from '../../../src/gateway/store/index.ts';
 import { openGateway, type GatewaySetup } from '../../../src/gateway/open.ts';
 import { listen } from '../../../src/gateway/serve/listen.ts';
-import type { Tracer } from '../../../src/watch/index.ts';
+import type { Tracer } from '../../../src/tracing/index.ts';
 import { freshSqlite } from '../databases.ts';
 import { ledgerOn, type OpenLedger } from '../ledger.ts';
 import { type FakeProvider, fakeProvider } from './provider.ts';

@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import { expect } from 'vitest';
-import { verifyReceipts } from '../../../src/agent/receipts/verify.ts';
+import { verifyReceipts } from '../../../src/agent/receipts/verify-receipts.ts';
 import type { Store } from '../../../src/store/index.ts';
 
 /** What is true of the database of a host that is quiet, whatever was killed. */

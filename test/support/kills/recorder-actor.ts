@@ -4,7 +4,7 @@
  */
 import { writeSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { Recorder } from '../../../src/recorder/open.ts';
+import { Recorder } from '../../../src/recorder/recorder.ts';
 import { anEvent, armed } from '../recorded.ts';
 
 const [folder = '', name = ''] = process.argv.slice(2);

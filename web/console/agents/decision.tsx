@@ -8,7 +8,7 @@ import { Badge, Button, DiffView, Facts, FaultNote, Loading, Panel, Row } from '
 import css from './agents.module.css';
 import { DiscardDialog } from './discard-dialog.tsx';
 import { RelativeTime, IdLink, StateBadge, ValueView } from './parts.tsx';
-import type { PendingChange, PendingChangeDetail } from './shapes.ts';
+import type { PendingChange, PendingChangeDetail } from './schemas.ts';
 
 export const RiskBadge = ({ risk }: Pick<PendingChange, 'risk'>) => (
   <Badge tone={risk === 'high' ? 'bad' : risk === 'medium' ? 'warn' : undefined}>{risk} risk</Badge>
@@ -37,7 +37,9 @@ export function Decision({ id }: { id: string }) {
   });
   const discard = useMutation({
     mutationFn: (note: string) =>
-      unwrap(api.POST('/agent/v1/pending/{id}/discard', { params, body: note.trim() === '' ? {} : { note } })),
+      unwrap(
+        api.POST('/agent/v1/pending/{id}/discard', { params, body: note.trim() === '' ? {} : { note } }),
+      ),
     onSuccess: () => setDiscarding(false),
     onSettled: refresh,
   });

@@ -2,7 +2,7 @@ import { useState } from 'react';
 import { asFault } from '../api/fault.ts';
 import { Button, FaultNote, Field, Row } from '../parts/index.tsx';
 import css from './agents.module.css';
-import { type DeclaredField, initialText, parseField } from './declared.ts';
+import { type DeclaredField, initialText, parseField } from './declared-fields.ts';
 
 /** Form for declared fields: a control by type for each one, with its validation message. */
 export function DeclaredForm(props: {
@@ -40,7 +40,9 @@ export function DeclaredForm(props: {
         if (parsedFields.some(({ parsed }) => 'fault' in parsed)) return;
         onSubmit(
           Object.fromEntries(
-            parsedFields.flatMap(({ field, parsed }) => ('value' in parsed ? [[field.name, parsed.value]] : [])),
+            parsedFields.flatMap(({ field, parsed }) =>
+              'value' in parsed ? [[field.name, parsed.value]] : [],
+            ),
           ),
         );
       }}

@@ -5,7 +5,7 @@ import { formatRelativeTime, formatMs, formatTime } from '../parts/format.ts';
 import { Badge } from '../parts/index.tsx';
 import css from './agents.module.css';
 import { useTimedText } from './clock.ts';
-import type { Session, Tool, WaitingOn } from './shapes.ts';
+import type { Session, Tool, WaitingOn } from './schemas.ts';
 
 export { css as agentsCss };
 

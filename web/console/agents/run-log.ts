@@ -1,4 +1,4 @@
-import type { RunEvent, TurnEvent } from './shapes.ts';
+import type { RunEvent, TurnEvent } from './schemas.ts';
 
 type EventOf<Type extends RunEvent['type']> = Extract<RunEvent, { type: Type }>;
 
@@ -40,7 +40,8 @@ export function buildRunLog(events: readonly RunEvent[]): readonly RunPart[] {
       if (interrupted) interrupted.isCut = true;
       addPart(event);
     } else if (event.type === 'step_waiting') parts.push({ kind: 'waiting', seq, event });
-    else if (event.type === 'step_event') (findOpenPart(event.step) ?? addPart(event)).turns.push(event.event);
+    else if (event.type === 'step_event')
+      (findOpenPart(event.step) ?? addPart(event)).turns.push(event.event);
     // A skipped step has no start event.
     else if (event.type === 'step_end') (findOpenPart(event.step) ?? addPart(event)).end = event;
     else parts.push({ kind: 'end', seq, event });

@@ -1,4 +1,4 @@
-import type { Tool } from './shapes.ts';
+import type { Tool } from './schemas.ts';
 
 /** Whether a grant's glob matches a tool name; `*` matches any characters. */
 export function matchesGlob(glob: string, name: string): boolean {

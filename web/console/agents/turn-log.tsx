@@ -3,7 +3,7 @@ import { formatMs, formatNumber } from '../parts/format.ts';
 import { Badge } from '../parts/index.tsx';
 import css from './agents.module.css';
 import { consolePath, ValueView } from './parts.tsx';
-import { type LogBlock, summarizeArguments, type TurnLogData } from './turns.ts';
+import { type LogBlock, summarizeArguments, type TurnLogData } from './turn-log-data.ts';
 
 /** The turns of a task or of a step of a run: text, reasoning, tool calls and results. */
 export const TurnLog = ({ log, label }: { log: TurnLogData; label: string }) => (
@@ -87,7 +87,9 @@ function Call({ call, result, staged }: Extract<LogBlock, { kind: 'call' }>) {
 const Staged = ({ pending_id, summary }: { pending_id: string; summary: string }) => (
   <div className={`${css['end']} ${css['waits']}`}>
     <span className={css['prose']}>{summary}</span>
-    <Link href={consolePath.pending(pending_id)}>Review {pending_id}: nothing changes until you approve it</Link>
+    <Link href={consolePath.pending(pending_id)}>
+      Review {pending_id}: nothing changes until you approve it
+    </Link>
   </div>
 );
 

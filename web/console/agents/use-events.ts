@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from 'react';
-import { sleep } from '../../../src/util/pause.ts';
+import { sleep } from '../../../src/util/sleep.ts';
 import type { Fault } from '../api/fault.ts';
 import { fetchRaw } from '../api/client.ts';
-import { followEvents } from './follow.ts';
+import { followEvents } from './follow-events.ts';
 
 export interface EventStream<Event> {
   readonly events: readonly Event[];
@@ -28,7 +28,11 @@ export function useEvents<Event extends { readonly seq: number }>(
 ): EventStream<Event> {
   const reloadKey = isOpen ? '' : version;
   const cache = useRef<{ path: string; events: Event[] }>({ path: '', events: [] });
-  const [stream, setTold] = useState<EventStream<Event>>({ events: [], disconnectFault: undefined, fault: undefined });
+  const [stream, setTold] = useState<EventStream<Event>>({
+    events: [],
+    disconnectFault: undefined,
+    fault: undefined,
+  });
   useEffect(() => {
     if (cache.current.path !== path) cache.current = { path, events: [] };
     const { events } = cache.current;

@@ -34,7 +34,8 @@ export class Fault extends Error {
 
 type Open = Readonly<Record<string, unknown>>;
 const isRecord = (value: unknown): value is Open => typeof value === 'object' && value !== null;
-const stringOrUndefined = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+const stringOrUndefined = (value: unknown): string | undefined =>
+  typeof value === 'string' ? value : undefined;
 
 /** Converts an error response; it reads the error envelopes of all planes. */
 export function faultOf(response: Response, body: unknown): Fault {

@@ -14,7 +14,7 @@ import {
   lineNumbers,
 } from '@codemirror/view';
 import type { CodeEditorProps } from './code-editor.tsx';
-import { editorTheme } from './code-mirror-look.ts';
+import { editorTheme } from './code-mirror-theme.ts';
 import { wgslMode } from './wgsl-mode.ts';
 
 const languages: Readonly<Record<CodeEditorProps['language'], Extension>> = {
@@ -39,7 +39,11 @@ export function editorExtensions(options: {
   const nonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content;
   return [
     nonce ? EditorView.cspNonce.of(nonce) : [],
-    EditorView.contentAttributes.of({ 'aria-label': options.label, 'aria-describedby': options.hint, tabindex: '0' }),
+    EditorView.contentAttributes.of({
+      'aria-label': options.label,
+      'aria-describedby': options.hint,
+      tabindex: '0',
+    }),
     lineNumbers(),
     lintGutter(),
     highlightSpecialChars(),
@@ -62,7 +66,13 @@ export function editorExtensions(options: {
     ),
     options.isReadOnly
       ? []
-      : [history(), indentOnInput(), keymap.of([...historyKeymap, indentWithTab]), escapeHandler, replaceSelectionHandler],
+      : [
+          history(),
+          indentOnInput(),
+          keymap.of([...historyKeymap, indentWithTab]),
+          escapeHandler,
+          replaceSelectionHandler,
+        ],
     keymap.of(defaultKeymap),
   ];
 }

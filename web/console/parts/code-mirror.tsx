@@ -6,7 +6,13 @@ import { Badge, partsCss } from './index.tsx';
 import type { CodeEditorProps } from './code-editor.tsx';
 import css from './code-mirror.module.css';
 import { editorExtensions } from './code-mirror-setup.ts';
-import { type Diagnostic, placedDiagnostics, type PlacedDiagnostic, offsetOf, toEditorDiagnostics } from './diagnostics.ts';
+import {
+  type Diagnostic,
+  placedDiagnostics,
+  type PlacedDiagnostic,
+  offsetOf,
+  toEditorDiagnostics,
+} from './diagnostics.ts';
 
 const severityTones = { error: 'bad', warning: 'warn', info: undefined } as const;
 
@@ -22,7 +28,10 @@ export default function CodeMirror(props: CodeEditorProps) {
   // The editor outlives the callbacks of a single render.
   const callbacks = useRef({ onChange, onRun });
   callbacks.current = { onChange, onRun };
-  const [{ list, at }, setFound] = useState<{ list: readonly PlacedDiagnostic[]; at: number }>({ list: [], at: 0 });
+  const [{ list, at }, setFound] = useState<{ list: readonly PlacedDiagnostic[]; at: number }>({
+    list: [],
+    at: 0,
+  });
 
   useLayoutEffect(() => {
     if (!frame.current) return;

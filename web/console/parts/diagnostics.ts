@@ -41,7 +41,10 @@ interface TrackedDiagnostic extends Lint {
   readonly isAtLineEnd: boolean;
 }
 
-export const toEditorDiagnostics = (state: EditorState, diagnostics: readonly Diagnostic[]): readonly Lint[] =>
+export const toEditorDiagnostics = (
+  state: EditorState,
+  diagnostics: readonly Diagnostic[],
+): readonly Lint[] =>
   // Duplicates are removed.
   [...new Map(diagnostics.map((one) => [JSON.stringify(one), one])).values()]
     .map(({ line, column, endColumn, severity, message, source }): TrackedDiagnostic => {

@@ -166,7 +166,8 @@ export const Loading = ({ what }: { what: string }) => (
 export function FaultNote({ error, retry }: { error: unknown; retry?: () => void }) {
   const { message, code, violations, status, requestId } = asFault(error);
   // Planes also join the violations into the message; those are shown only once.
-  const hasListedViolations = violations.length > 0 && violations.every(({ message: text }) => message.includes(text));
+  const hasListedViolations =
+    violations.length > 0 && violations.every(({ message: text }) => message.includes(text));
   return (
     <div className={css['fault']} role="alert">
       <strong>{hasListedViolations ? 'The host refused this:' : message}</strong>

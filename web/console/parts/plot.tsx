@@ -4,11 +4,11 @@ import uPlot from 'uplot';
 import type { ChartProps } from './plot/types.ts';
 import { Empty } from './index.tsx';
 import { Legend } from './plot/legend.tsx';
-import { nearestPoint, type HoveredPoint } from './plot/nearest.ts';
-import { alignedData, plotOptions, type SortedData, sortData } from './plot/options.ts';
+import { nearestPoint, type HoveredPoint } from './plot/nearest-point.ts';
+import { alignedData, plotOptions, type SortedData, sortData } from './plot/plot-options.ts';
 import css from './plot/plot.module.css';
-import { Tooltip } from './plot/tip.tsx';
-import { ValuesTable } from './plot/values.tsx';
+import { Tooltip } from './plot/tooltip.tsx';
+import { ValuesTable } from './plot/values-table.tsx';
 
 /** A uPlot chart with a legend and its values as a table. */
 export default function Plot(props: ChartProps) {

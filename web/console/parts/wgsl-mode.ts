@@ -125,7 +125,8 @@ function token(stream: StringStream, state: State): string | null {
     if (kind !== 'modifier') state.addressSpaceState = /^(?:var|ptr)$/.test(text) ? 'opening' : 'none';
     return kind;
   }
-  if (stream.match(operatorPattern) || stream.match(/^[{}()[\],;:.@]/)) return signStyle(stream.current(), state);
+  if (stream.match(operatorPattern) || stream.match(/^[{}()[\],;:.@]/))
+    return signStyle(stream.current(), state);
   stream.next();
   return 'invalid';
 }

@@ -5,7 +5,7 @@ import { Button, Empty, FaultNote, Loading, Page } from '../parts/index.tsx';
 import { Home } from '../views/home/index.tsx';
 import { Navigation } from './navigation.tsx';
 import css from './shell.module.css';
-import { SignInDialog } from './sign-in.tsx';
+import { SignInDialog } from './sign-in-dialog.tsx';
 import { views } from './views.ts';
 
 /** Routes `/console` and below. */

@@ -38,7 +38,11 @@ export function openWebLlm(): WebLlm {
     });
     newWorker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => handleMessage(data));
     newWorker.addEventListener('error', ({ message }) => {
-      handleMessage({ kind: 'failed', message: message || 'web-llm could not be loaded.', blocked: undefined });
+      handleMessage({
+        kind: 'failed',
+        message: message || 'web-llm could not be loaded.',
+        blocked: undefined,
+      });
     });
     return newWorker;
   }

@@ -61,7 +61,12 @@ export const fsDelete = (confinement: Confinement, changes: FileChanges): Change
   verify: (payload) => changes.verify(payload as StagedFile),
 });
 
-async function inspectTarget(folder: Folder, name: string, shown: string, signal: AbortSignal): Promise<DeletionTarget> {
+async function inspectTarget(
+  folder: Folder,
+  name: string,
+  shown: string,
+  signal: AbortSignal,
+): Promise<DeletionTarget> {
   const kind = await folder.kind(name);
   if (kind === undefined || name === '') throw new Refusal(`${shown}: there is no such file or folder.`);
   if (kind === 'link') throw new Refusal(`${shown} is a link; only files and empty folders can be deleted.`);

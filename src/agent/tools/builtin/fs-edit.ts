@@ -16,7 +16,10 @@ interface Args {
 
 const editSchema = objectSchema(
   {
-    old_text: textSchema('Exactly as it stands in the file, with its blanks; it must occur once.', maxTextBytes),
+    old_text: textSchema(
+      'Exactly as it stands in the file, with its blanks; it must occur once.',
+      maxTextBytes,
+    ),
     new_text: textSchema('What takes its place.', maxTextBytes),
   },
   ['old_text', 'new_text'],
@@ -27,10 +30,10 @@ export const fsEdit = (confinement: Confinement, changes: FileChanges): ChangeTo
   name: 'fs_edit',
   description: 'Replaces parts of a text file, one after the other. Each old text must occur exactly once.',
   source: 'builtin',
-  inputSchema: changeSchema({ path: pathSchema, edits: listSchema(editSchema, 1, 20, 'Applied in this order.') }, [
-    'path',
-    'edits',
-  ]),
+  inputSchema: changeSchema(
+    { path: pathSchema, edits: listSchema(editSchema, 1, 20, 'Applied in this order.') },
+    ['path', 'edits'],
+  ),
   propose: (args, context) =>
     withRefusalAsOutput(async () => {
       const { path: argument, edits } = args as unknown as Args;

@@ -110,7 +110,8 @@ export async function visitSubfolder(
   try {
     inner = await folder.openFolder(name);
   } catch (error) {
-    if (error instanceof PathSwapped || error instanceof Refusal || systemErrorCode(error) !== undefined) return;
+    if (error instanceof PathSwapped || error instanceof Refusal || systemErrorCode(error) !== undefined)
+      return;
     throw error;
   }
   try {

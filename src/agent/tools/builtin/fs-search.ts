@@ -121,7 +121,9 @@ class Search {
   output(): ToolOutput {
     const notes = [
       ...(this.#stopReason === undefined ? [] : [this.#stopReason]),
-      ...(this.#skippedFiles === 0 ? [] : [`${this.#skippedFiles} binary, large or closed files were skipped`]),
+      ...(this.#skippedFiles === 0
+        ? []
+        : [`${this.#skippedFiles} binary, large or closed files were skipped`]),
     ];
     const lines = this.#lines.length === 0 ? ['[no matches]'] : this.#lines;
     return {
@@ -137,12 +139,14 @@ class Search {
       if (this.#stopReason !== undefined) return;
       if (name === undefined || name === '.git') continue;
       const path = prefix + shown;
-      if (kind === 'file' && this.#options.matchesPath(prefix + name)) await this.#searchFile(folder, name, path);
+      if (kind === 'file' && this.#options.matchesPath(prefix + name))
+        await this.#searchFile(folder, name, path);
       if (kind !== 'folder') continue;
       if (depth === maxDepth) this.#skippedFiles += 1;
       else await visitSubfolder(folder, name, (inner) => this.#searchFolder(inner, `${path}/`, depth + 1));
     }
-    if (more) this.#stopReason ??= `a folder has more than ${maxEntries} entries; the others were not searched`;
+    if (more)
+      this.#stopReason ??= `a folder has more than ${maxEntries} entries; the others were not searched`;
   }
 
   async #searchFile(folder: Folder, name: string, shown: string): Promise<void> {
@@ -160,7 +164,8 @@ class Search {
       }
     } catch (error) {
       // Too large, replaced meanwhile, or not readable by the host.
-      if (!(error instanceof Refusal || error instanceof PathSwapped) && systemErrorCode(error) === undefined) throw error;
+      if (!(error instanceof Refusal || error instanceof PathSwapped) && systemErrorCode(error) === undefined)
+        throw error;
       if (this.#options.signal.aborted) throw error;
       this.#skippedFiles += 1;
     }

@@ -16,10 +16,10 @@ export const fsWrite = (confinement: Confinement, changes: FileChanges): ChangeT
   description:
     'Writes a whole text file: a new one (folders that are missing are made), or in the place of the old one.',
   source: 'builtin',
-  inputSchema: changeSchema({ path: pathSchema, content: textSchema('All that the file is to hold.', maxTextBytes) }, [
-    'path',
-    'content',
-  ]),
+  inputSchema: changeSchema(
+    { path: pathSchema, content: textSchema('All that the file is to hold.', maxTextBytes) },
+    ['path', 'content'],
+  ),
   propose: (args, context) =>
     withRefusalAsOutput(async () => {
       const { path: argument, content } = args as unknown as Args;

@@ -11,7 +11,10 @@ const defaultLimits: FetchLimits = {
   maxBytes: 48 * 1024,
 };
 
-export const httpGet = (resolve: ResolveHost = systemResolve, limits: Partial<FetchLimits> = {}): ReadTool => ({
+export const httpGet = (
+  resolve: ResolveHost = systemResolve,
+  limits: Partial<FetchLimits> = {},
+): ReadTool => ({
   kind: 'read',
   name: 'http_get',
   description: 'Fetches a text from the web (GET over http or https), from hosts that were granted.',

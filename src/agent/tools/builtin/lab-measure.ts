@@ -1,6 +1,13 @@
 import type { ReadTool } from '../../tool.ts';
 import { withRefusalAsOutput, Refusal } from '../refusal.ts';
-import { withLabErrorsAsRefusals, type GetLab, type LabRegistration, toLinesOutput, formatNumber, labUnavailableReason } from './lab-reader.ts';
+import {
+  withLabErrorsAsRefusals,
+  type GetLab,
+  type LabRegistration,
+  toLinesOutput,
+  formatNumber,
+  labUnavailableReason,
+} from './lab-reader.ts';
 import { listSchema, integerSchema, textSchema, objectSchema, enumSchema } from './schema.ts';
 
 type Definition = Pick<ReadTool, 'name' | 'description' | 'inputSchema' | 'run'>;
@@ -113,7 +120,8 @@ export function labMeasureTools(lab: GetLab): ReadTool[] {
             `bound: ${rate(result.bound)}`,
             `prefill: ${formatNumber(result.prefill.ratio)} times, ${result.prefill.verdict}`,
             ...result.decode.map(
-              ({ context, ratio, verdict }) => `decode at ${context}: ${formatNumber(ratio)} times, ${verdict}`,
+              ({ context, ratio, verdict }) =>
+                `decode at ${context}: ${formatNumber(ratio)} times, ${verdict}`,
             ),
             ...slowest.map(
               ({ id, kernel, gpu_ms: ms, baseline_ms: before, peak_fraction: peak, hint }) =>

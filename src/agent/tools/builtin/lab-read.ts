@@ -1,7 +1,13 @@
 import type { ReadTool } from '../../tool.ts';
 import { globMatches } from '../glob.ts';
 import { withRefusalAsOutput } from '../refusal.ts';
-import { withLabErrorsAsRefusals, type GetLab, toLinesOutput, formatNumber, labUnavailableReason } from './lab-reader.ts';
+import {
+  withLabErrorsAsRefusals,
+  type GetLab,
+  toLinesOutput,
+  formatNumber,
+  labUnavailableReason,
+} from './lab-reader.ts';
 import { textSchema, objectSchema, enumSchema } from './schema.ts';
 
 type Definition = Pick<ReadTool, 'name' | 'description' | 'inputSchema' | 'run'>;
@@ -105,7 +111,10 @@ export function labReadTools(lab: GetLab): ReadTool[] {
       name: 'lab_configs',
       description: 'Names of the saved sets of bound kernels.',
       inputSchema: objectSchema({}, []),
-      run: () => withRefusalAsOutput(async () => toLinesOutput(await withLabErrorsAsRefusals(() => lab().configNames()))),
+      run: () =>
+        withRefusalAsOutput(async () =>
+          toLinesOutput(await withLabErrorsAsRefusals(() => lab().configNames())),
+        ),
     },
   ];
   return definitions.map((one) => ({ kind: 'read', source: 'builtin', unavailable, ...one }));

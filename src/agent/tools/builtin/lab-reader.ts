@@ -147,7 +147,10 @@ export async function withLabErrorsAsRefusals<Answer>(run: () => Answer | Promis
 const maxShown = 24 * 1024;
 
 /** Joins lines to an output. Lines beyond the limits are left out, and their number is appended. */
-export function toLinesOutput(all: readonly string[], maxLines = 200): { ok: true; output: string; truncated: boolean } {
+export function toLinesOutput(
+  all: readonly string[],
+  maxLines = 200,
+): { ok: true; output: string; truncated: boolean } {
   const kept: string[] = [];
   let length = 0;
   for (const line of all) {

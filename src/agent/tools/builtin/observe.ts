@@ -45,7 +45,11 @@ export function observeTools(reader: ObserveReader): ReadTool[] {
       description: 'Receipts of work that ended, newest first.',
       inputSchema: limitSchema,
       run: async (args) =>
-        toRowsOutput(await reader.receipts(readLimit(args)), readLimit(args), ['signature', 'prev_digest', 'contract']),
+        toRowsOutput(await reader.receipts(readLimit(args)), readLimit(args), [
+          'signature',
+          'prev_digest',
+          'contract',
+        ]),
     },
     {
       name: 'observe_pending',

@@ -1,11 +1,11 @@
 import { statSync } from 'node:fs';
 import type { ChangeTool, Proposal, ToolOutput } from '../../tool.ts';
 import type { Confinement } from '../paths/confinement.ts';
-import { resolvePath, UnresolvedPath } from '../paths/resolve.ts';
-import { isAllowed, resolveGrantRoots, type PathGrants } from '../paths/roots.ts';
+import { resolvePath, UnresolvedPath } from '../paths/resolve-path.ts';
+import { isAllowed, resolveGrantRoots, type PathGrants } from '../paths/grant-roots.ts';
 import { withRefusalAsOutput, baseMovedError, escapeLine, Refusal } from '../refusal.ts';
 import type { Bubblewrap, SandboxLimits } from '../sandbox/bubblewrap.ts';
-import { runSandboxed } from '../sandbox/run.ts';
+import { runSandboxed } from '../sandbox/run-sandboxed.ts';
 import { changeSchema, listSchema, integerSchema, pathSchema, textSchema } from './schema.ts';
 import { readIntent } from './staged-file.ts';
 
@@ -65,7 +65,10 @@ export const runCommand = ({ confinement, sandbox, limits }: CommandOptions): Ch
           `argv: more than ${maxShown} characters, which is more than a person can approve; write a script to a file and run that.`,
         );
       const requestedCwd = argument ?? context.cwd;
-      const cwd = requestedCwd === undefined ? '/tmp' : (await confinement.resolveAllowed(requestedCwd, context, 'read')).path;
+      const cwd =
+        requestedCwd === undefined
+          ? '/tmp'
+          : (await confinement.resolveAllowed(requestedCwd, context, 'read')).path;
       if (cwd !== '/tmp' && !isFolder(cwd)) throw new Refusal(`cwd: ${escapeLine(cwd)} is no folder.`);
       const { read, write } = context.grants;
       const payload: StagedCommand = { argv, cwd, grants: { read, write }, timeout_secs: timeout };
@@ -81,7 +84,8 @@ export const runCommand = ({ confinement, sandbox, limits }: CommandOptions): Ch
   async apply(payload, signal): Promise<ToolOutput> {
     const { argv, cwd, grants, timeout_secs: timeout } = payload as StagedCommand;
     if (typeof sandbox === 'string') return { ok: false, output: sandbox, truncated: false };
-    if (await confinement.isHostDataMoved()) return { ok: false, output: hostDataMovedMessage, truncated: false };
+    if (await confinement.isHostDataMoved())
+      return { ok: false, output: hostDataMovedMessage, truncated: false };
     const roots = await resolveGrantRoots(grants);
     if (cwd !== '/tmp' && (!isAllowed(roots, cwd, 'read') || !(await isRealFolder(cwd))))
       throw baseMovedError(

@@ -19,7 +19,12 @@ export const integerSchema = (minimum: number, maximum: number, description: str
   maximum,
   description,
 });
-export const listSchema = (items: SchemaMember, minItems: number, maxItems: number, description: string): SchemaMember => ({
+export const listSchema = (
+  items: SchemaMember,
+  minItems: number,
+  maxItems: number,
+  description: string,
+): SchemaMember => ({
   type: 'array',
   items,
   minItems,
@@ -41,8 +46,13 @@ export const objectSchema = (
  * The last member of every change tool, shown to the person who decides. It is last because a small model that gives
  * its reasons first gets path and contents wrong (3 of 120 right instead of 69).
  */
-const intentSchema = textSchema('Why you make this change, in one sentence for the person who decides about it.', 500);
-export const changeSchema = (properties: Readonly<Record<string, SchemaMember>>, required: readonly string[]): SchemaMember =>
-  objectSchema({ ...properties, intent: intentSchema }, [...required, 'intent']);
+const intentSchema = textSchema(
+  'Why you make this change, in one sentence for the person who decides about it.',
+  500,
+);
+export const changeSchema = (
+  properties: Readonly<Record<string, SchemaMember>>,
+  required: readonly string[],
+): SchemaMember => objectSchema({ ...properties, intent: intentSchema }, [...required, 'intent']);
 
 export const pathSchema = textSchema('Absolute, or relative to the working folder.', 4096);

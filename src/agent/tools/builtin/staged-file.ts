@@ -16,8 +16,16 @@ import {
   readWholeFile,
   withFile,
 } from '../paths/files.ts';
-import { baseMovedError, systemErrorCode, toFileRefusal, escapeLine, Refusal, refusedOutput, okOutput } from '../refusal.ts';
-import { invisibleCharactersWarning } from '../unseen.ts';
+import {
+  baseMovedError,
+  systemErrorCode,
+  toFileRefusal,
+  escapeLine,
+  Refusal,
+  refusedOutput,
+  okOutput,
+} from '../refusal.ts';
+import { invisibleCharactersWarning } from '../invisible-characters.ts';
 
 /** Maximum bytes of a text that is written or edited, before and after. */
 export const maxTextBytes = 1024 * 1024;
@@ -115,7 +123,10 @@ export class FileChanges {
     const scope = { grants: { read: [], write: [...write] }, cwd: undefined };
     const allowed = await this.#confinement.resolveAllowed(path, scope, 'write', false);
     if (allowed.path !== path) return 'unknown';
-    const currentHash = await this.#readCurrentHash(allowed, 'remove' in change && change.remove === 'empty_folder');
+    const currentHash = await this.#readCurrentHash(
+      allowed,
+      'remove' in change && change.remove === 'empty_folder',
+    );
     const wantedHash = 'contents' in change ? hashBytes(Buffer.from(change.contents)) : absentHash;
     if (currentHash === wantedHash) return 'applied';
     return currentHash === base ? 'not_applied' : 'unknown';

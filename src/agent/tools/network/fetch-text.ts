@@ -2,7 +2,7 @@ import http from 'node:http';
 import https from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
 import { type Address, respondToLookup, type ResolveHost } from '../../../addresses/resolve.ts';
-import { raceAbort } from '../../../util/abort.ts';
+import { raceAbort } from '../../../util/race-abort.ts';
 import { systemErrorCode, escapeLine, Refusal } from '../refusal.ts';
 import { readText, type TextLimits } from './read-text.ts';
 import { allowedAddresses, toTarget } from './hosts.ts';
@@ -36,7 +36,13 @@ interface FetchRequest {
  * the addresses that the grant allows. The connection goes only to these addresses.
  * @throws Refusal
  */
-export async function fetchText({ url: startUrl, grants, resolve, limits, signal }: FetchRequest): Promise<Fetched> {
+export async function fetchText({
+  url: startUrl,
+  grants,
+  resolve,
+  limits,
+  signal,
+}: FetchRequest): Promise<Fetched> {
   const timeout = AbortSignal.timeout(limits.timeoutMs);
   const combinedSignal = AbortSignal.any([signal, timeout]);
   try {
@@ -73,7 +79,9 @@ export async function fetchText({ url: startUrl, grants, resolve, limits, signal
         },
       );
     if (error instanceof Refusal || systemErrorCode(error) === undefined) throw error;
-    throw new Refusal(`${escapeLine(startUrl)} cannot be fetched: ${systemErrorCode(error)}.`, { cause: error });
+    throw new Refusal(`${escapeLine(startUrl)} cannot be fetched: ${systemErrorCode(error)}.`, {
+      cause: error,
+    });
   }
 }
 
@@ -114,7 +122,11 @@ async function checkAddresses(
   return addresses;
 }
 
-async function resolveHost(host: string, resolve: ResolveHost, signal: AbortSignal): Promise<readonly Address[]> {
+async function resolveHost(
+  host: string,
+  resolve: ResolveHost,
+  signal: AbortSignal,
+): Promise<readonly Address[]> {
   // Name resolution cannot be aborted; after the signal its result is ignored.
   return await raceAbort(resolve(host), signal);
 }

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { domainToASCII } from 'node:url';
-import { isLoopback, isPublic } from '../../../addresses/ranges.ts';
+import { isLoopback, isPublic } from '../../../addresses/address-ranges.ts';
 
 /** Host and port of a URL, as its parser writes them: addresses in dotted decimal, names in ASCII. */
 export interface UrlTarget {
@@ -57,10 +57,14 @@ export function allowedAddresses(
   grants: readonly string[],
   target: UrlTarget,
 ): ((address: string) => boolean) | undefined {
-  const matching = grants.flatMap((entry) => parseHostGrant(entry) ?? []).filter((one) => matchesGrant(one, target));
+  const matching = grants
+    .flatMap((entry) => parseHostGrant(entry) ?? [])
+    .filter((one) => matchesGrant(one, target));
   if (matching.length === 0) return undefined;
   if (isIP(target.host) !== 0)
-    return matching.some(({ host }) => host === target.host) ? (address) => address === target.host : isPublic;
+    return matching.some(({ host }) => host === target.host)
+      ? (address) => address === target.host
+      : isPublic;
   const isLocal = target.host === 'localhost' || target.host.endsWith('.localhost');
   if (isLocal) return matching.some(({ host }) => host === target.host) ? isLoopback : undefined;
   return isPublic;

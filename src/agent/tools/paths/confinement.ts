@@ -1,8 +1,8 @@
 import { dirname, isAbsolute, join, resolve, sep } from 'node:path';
 import { toFileRefusal, escapeLine, Refusal } from '../refusal.ts';
 import { Folder, ForbiddenFolders, PathSwapped } from './folder.ts';
-import { isWithin, type Resolved, resolvePath, UnresolvedPath } from './resolve.ts';
-import { isAllowed, resolveGrantRoots, type PathGrants } from './roots.ts';
+import { isWithin, type Resolved, resolvePath, UnresolvedPath } from './resolve-path.ts';
+import { isAllowed, resolveGrantRoots, type PathGrants } from './grant-roots.ts';
 
 const maxAttempts = 8;
 
@@ -114,7 +114,8 @@ export async function retryWhenSwapped<Answer>(shown: string, run: () => Promise
       return await run();
     } catch (error) {
       if (!(error instanceof PathSwapped)) throw toFileRefusal(error, shown);
-      if (attemptsLeft === 1) throw new Refusal(`${shown} changes while it is being opened; try again later.`);
+      if (attemptsLeft === 1)
+        throw new Refusal(`${shown} changes while it is being opened; try again later.`);
     }
   }
 }

@@ -94,7 +94,11 @@ export async function replaceFile(
   await checkBase(folder, name, base, signal);
   const temporary = folder.entryPath(`.lathe-${randomBytes(8).toString('hex')}.tmp`);
   const existing = base === absentHash ? undefined : await lstat(folder.entryPath(name));
-  const file = await open(temporary, O_WRONLY | O_CREAT | O_EXCL | (O_NOFOLLOW ?? 0), existing ? 0o600 : 0o666);
+  const file = await open(
+    temporary,
+    O_WRONLY | O_CREAT | O_EXCL | (O_NOFOLLOW ?? 0),
+    existing ? 0o600 : 0o666,
+  );
   try {
     try {
       await file.writeFile(contents);
@@ -149,7 +153,8 @@ export async function removeEmptyFolder(folder: Folder, name: string): Promise<v
     await rmdir(folder.entryPath(name));
   } catch (error) {
     const code = systemErrorCode(error) ?? '';
-    if (['ENOENT', 'ENOTDIR', 'ENOTEMPTY', 'EEXIST'].includes(code)) throw new BaseMoved(code, { cause: error });
+    if (['ENOENT', 'ENOTDIR', 'ENOTEMPTY', 'EEXIST'].includes(code))
+      throw new BaseMoved(code, { cause: error });
     throw error;
   }
   await folder.sync();

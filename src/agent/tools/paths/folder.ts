@@ -2,7 +2,7 @@ import { constants, type Dirent, statSync } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, opendir, readlink } from 'node:fs/promises';
 import { join, parse, sep } from 'node:path';
 import { systemErrorCode, escapeLine, Refusal } from '../refusal.ts';
-import { resolvePath } from './resolve.ts';
+import { resolvePath } from './resolve-path.ts';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
 
@@ -219,7 +219,8 @@ export class Folder {
     const ownId = own ?? (await this.#handle.stat({ bigint: true }));
     const { real, missing } = await resolvePath(this.path);
     if (missing.length > 0 || real !== this.path) throw new PathSwapped(this.path);
-    if (toFolderId(await lstat(real, { bigint: true })) !== toFolderId(ownId)) throw new PathSwapped(this.path);
+    if (toFolderId(await lstat(real, { bigint: true })) !== toFolderId(ownId))
+      throw new PathSwapped(this.path);
   }
 }
 

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { mountArguments, type Mounts } from './mounts.ts';
-import { ProcessCgroup } from './process-group.ts';
+import { ProcessCgroup } from './process-cgroup.ts';
 
 const runFile = promisify(execFile);
 
@@ -53,7 +53,9 @@ export class Bubblewrap {
   /** Control group for one command; undefined when control groups are not used. */
   createGroup({ processes }: SandboxLimits): ProcessCgroup | undefined {
     // Above the monitored limit, so that the monitor reports the reason.
-    return this.#cgroupParent === undefined ? undefined : ProcessCgroup.create(this.#cgroupParent, processes + 16);
+    return this.#cgroupParent === undefined
+      ? undefined
+      : ProcessCgroup.create(this.#cgroupParent, processes + 16);
   }
 
   /** Checks bubblewrap by running `true` in a sandbox. @returns the reason as a sentence when it does not work */

@@ -1,7 +1,7 @@
 import { existsSync, lstatSync, readlinkSync, realpathSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { isWithin } from '../paths/resolve.ts';
-import type { GrantRoot } from '../paths/roots.ts';
+import { isWithin } from '../paths/resolve-path.ts';
+import type { GrantRoot } from '../paths/grant-roots.ts';
 
 /** Entries of /etc that programs need: library paths, user names and certificates. They contain no secrets. */
 const etcEntries = [
@@ -54,7 +54,9 @@ export function mountArguments({ roots, forbidden }: Mounts, scratchBytes: numbe
   const hasRootGrant = rootGrants.length > 0;
   const rootMount = { of: '/', at: '/', write: rootGrants.some(({ write }) => write) };
   const mounts = roots
-    .filter(({ path }) => path !== '/' && ![...sandboxOwned, ...hiddenPaths].some((one) => isWithin(one, path)))
+    .filter(
+      ({ path }) => path !== '/' && ![...sandboxOwned, ...hiddenPaths].some((one) => isWithin(one, path)),
+    )
     .filter(({ path }) => existsSync(path))
     .sort((a, b) => a.path.length - b.path.length || Number(a.write) - Number(b.write))
     .flatMap((root) => toMounts(root, hasRootGrant));
@@ -113,7 +115,8 @@ const systemMounts = (): string[] =>
 
 /** Whether a path inside the sandbox is used for something else. */
 const isTaken = (granted: string, hasRootGrant: boolean): boolean =>
-  hasRootGrant || ['/usr', '/etc', ...programFolders, ...sandboxOwned].some((path) => isWithin(path, granted));
+  hasRootGrant ||
+  ['/usr', '/etc', ...programFolders, ...sandboxOwned].some((path) => isWithin(path, granted));
 
 /** Covers hidden paths with an empty read-only folder. */
 const hideArguments = (view: Mount, hiddenPaths: readonly string[]): string[] =>

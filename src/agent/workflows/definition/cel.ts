@@ -1,5 +1,5 @@
 import { type ASTNode, Environment, type ParseError } from '@marcbachmann/cel-js';
-import { compileLinearPattern, computePatternCost } from './pattern.ts';
+import { compileLinearPattern, computePatternCost } from './linear-pattern.ts';
 
 export interface CelFault {
   readonly message: string;
@@ -66,8 +66,9 @@ function createEnvironment(kind: CelKind): Environment {
     celEnvironment.registerOperator(`int ${sign} double: double`, handler);
     celEnvironment.registerOperator(`double ${sign} int: double`, handler);
   }
-  return celEnvironment.registerFunction('string.matchesLinear(string): bool', (text: string, pattern: string) =>
-    compileLinearPattern(pattern)(text),
+  return celEnvironment.registerFunction(
+    'string.matchesLinear(string): bool',
+    (text: string, pattern: string) => compileLinearPattern(pattern)(text),
   );
 }
 
@@ -75,7 +76,10 @@ function createEnvironment(kind: CelKind): Environment {
 export function compileCel(expression: string, kind: CelKind): CompiledCel {
   const emptyResult = { references: [], nodes: 0, loops: 0, splits: false, patterns: 0, run: undefined };
   if (expression.length > maxExpressionLength)
-    return { ...emptyResult, faults: [{ message: `an expression has at most ${maxExpressionLength} characters` }] };
+    return {
+      ...emptyResult,
+      faults: [{ message: `an expression has at most ${maxExpressionLength} characters` }],
+    };
   try {
     const parsed = environments[kind].parse(expression);
     const survey = new ExpressionSurvey(availableRoots(kind));

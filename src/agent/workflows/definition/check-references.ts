@@ -28,7 +28,8 @@ export function checkReferences(
     };
     const checkCondition = (text: string | undefined, at: Path, kind: CelKind) => {
       const { faults, references } = compileCel(text ?? 'true', kind);
-      for (const { message, within } of faults) findings.error('bad_condition', at, message, toPointer(within));
+      for (const { message, within } of faults)
+        findings.error('bad_condition', at, message, toPointer(within));
       for (const names of references) {
         const fault = memberFault(names, scope, conditionMembers);
         if (fault !== undefined) findings.error('bad_reference', at, fault, toPointer(names[1] ?? names[0]));
@@ -59,7 +60,11 @@ const templateMembers = ['output'];
 const conditionMembers = ['output', 'state', 'error'];
 const runMembers = ['id', 'started_at'];
 
-function templateFault(names: readonly string[], scope: ReferenceScope, isPrompt: boolean): string | undefined {
+function templateFault(
+  names: readonly string[],
+  scope: ReferenceScope,
+  isPrompt: boolean,
+): string | undefined {
   const [root = '', first] = names;
   if (!templateRoots.includes(root))
     return `there is no '${root.slice(0, 64)}' here: use ${templateRoots.join(', ')}`;
@@ -68,7 +73,9 @@ function templateFault(names: readonly string[], scope: ReferenceScope, isPrompt
   if (root === 'gate') {
     const { gate } = scope.step;
     const providesData = gate?.kind === 'input' || gate?.kind === 'event';
-    return isPrompt && providesData ? undefined : 'only the prompt of a step with an input or event gate has it';
+    return isPrompt && providesData
+      ? undefined
+      : 'only the prompt of a step with an input or event gate has it';
   }
   if (first === undefined && (root === 'inputs' || root === 'steps' || root === 'run'))
     return `name a member of '${root}'`;
@@ -76,7 +83,11 @@ function templateFault(names: readonly string[], scope: ReferenceScope, isPrompt
 }
 
 /** Fault of a reference to `inputs`, `steps`, `run` or `host`, in a template or condition. */
-function memberFault(names: readonly string[], scope: ReferenceScope, members: readonly string[]): string | undefined {
+function memberFault(
+  names: readonly string[],
+  scope: ReferenceScope,
+  members: readonly string[],
+): string | undefined {
   const [root, name = '', member, ...restPath] = names;
   if (root === 'run' && (!runMembers.includes(name) || member !== undefined))
     return `'run' has ${runMembers.join(' and ')}`;
@@ -92,7 +103,8 @@ function memberFault(names: readonly string[], scope: ReferenceScope, members: r
   if (!ids.includes(name))
     return `there is no step '${name.slice(0, 64)}'${suggestName(name, ids) || dashHint(name, ids)}`;
   if (name === scope.step.id) return 'a step cannot read itself';
-  if (!scope.endedSteps.has(name)) return `step '${name}' may not have ended by then: add needs = ["${name}"]`;
+  if (!scope.endedSteps.has(name))
+    return `step '${name}' may not have ended by then: add needs = ["${name}"]`;
   if (member === undefined || !members.includes(member))
     return `of a step there is ${members.map((one) => `steps.${name}.${one}`).join(', ')}`;
   return member === 'output'
@@ -137,7 +149,11 @@ const dashHint = (name: string, known: readonly string[]) => {
   return suggestion === undefined ? '' : `; a name with dashes is written ["${suggestion}"]`;
 };
 
-function warnUnusedInputs({ inputs, document }: Draft, usedInputs: ReadonlySet<string>, findings: Findings): void {
+function warnUnusedInputs(
+  { inputs, document }: Draft,
+  usedInputs: ReadonlySet<string>,
+  findings: Findings,
+): void {
   const workspace = document.value['workspace'] as { input?: unknown } | undefined;
   for (const name of inputs.keys())
     if (!usedInputs.has(name) && workspace?.input !== name)

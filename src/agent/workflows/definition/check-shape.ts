@@ -37,9 +37,14 @@ function readMember(value: unknown, path: Path): unknown {
 export function checkNames({ inputs, agents }: Draft, findings: Findings): void {
   for (const name of inputs.keys())
     if (!shapes.identifier.safeParse(name).success)
-      findings.error('bad_name', ['inputs', name], `the name '${name.slice(0, 80)}': ${shapes.identifierRule}`, {
-        at: 'key',
-      });
+      findings.error(
+        'bad_name',
+        ['inputs', name],
+        `the name '${name.slice(0, 80)}': ${shapes.identifierRule}`,
+        {
+          at: 'key',
+        },
+      );
   for (const [name, agent] of agents) {
     const path = ['agents', name];
     if (!namePattern.test(name))
@@ -71,7 +76,8 @@ export function checkUnknownKeys(draft: Draft, findings: Findings): void {
     checkTable(entry, entryShapes[entry['kind']], ['entry']);
   checkTable(value['workspace'], shapes.workspace.shape, ['workspace']);
   checkTable(value['output'], shapes.output.shape, ['output']);
-  for (const [name, one] of tableEntries(value['inputs'])) checkTable(one, shapes.input.shape, ['inputs', name]);
+  for (const [name, one] of tableEntries(value['inputs']))
+    checkTable(one, shapes.input.shape, ['inputs', name]);
   for (const [name, one] of tableEntries(value['agents'])) {
     const path = ['agents', name];
     checkTable(one, shapes.inlineAgent.shape, path);

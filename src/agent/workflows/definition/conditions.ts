@@ -46,7 +46,10 @@ export function evaluateCondition(expression: string, view: ConditionContext | W
   const [fault] = compiled.faults;
   if (compiled.run === undefined) throw conditionError(expression, fault?.message ?? 'it cannot be read');
   const values = new CelValueConverter();
-  const referenced = { inputs: pickReferenced(view.inputs, compiled, 'inputs'), steps: pickReferenced(view.steps, compiled, 'steps') };
+  const referenced = {
+    inputs: pickReferenced(view.inputs, compiled, 'inputs'),
+    steps: pickReferenced(view.steps, compiled, 'steps'),
+  };
   const context = {
     input: values.toCel(view.input),
     workflow: view.workflow,

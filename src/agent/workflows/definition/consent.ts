@@ -19,7 +19,8 @@ export function summarizeConsent(
   tools: readonly KnownTool[],
   now: Date,
 ): Consent {
-  const collect = (pick: (agent: AgentRights) => readonly string[]) => [...new Set(agents.flatMap(pick))].toSorted();
+  const collect = (pick: (agent: AgentRights) => readonly string[]) =>
+    [...new Set(agents.flatMap(pick))].toSorted();
   const changeTools = (agent: AgentRights) =>
     tools.filter(
       ({ name, destructive }) => destructive && agent.grants.tools.some((glob) => globMatches(glob, name)),
@@ -41,7 +42,10 @@ export function summarizeConsent(
     models: collect(({ model }) => [model]),
     ...(workspace ? { workspace: workspace.input } : {}),
     schedule: entry?.kind === 'schedule' ? summarizeSchedule(entry.cron, entry.tz, now) : null,
-    destructive: changeToolNames.map((tool) => ({ tool, approval: isAutomatic(tool) ? 'automatic' : 'person' })),
+    destructive: changeToolNames.map((tool) => ({
+      tool,
+      approval: isAutomatic(tool) ? 'automatic' : 'person',
+    })),
   };
 }
 

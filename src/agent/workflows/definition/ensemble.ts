@@ -10,7 +10,9 @@ export const reservedNames = ['runs', 'builtins', 'fork'];
 
 export const identifierRule = 'expected a letter and then up to 63 letters, digits, dashes and underscores';
 /** Names of inputs and ids of steps, as templates and conditions use them. */
-export const identifier = z.string({ error: identifierRule }).regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, identifierRule);
+export const identifier = z
+  .string({ error: identifierRule })
+  .regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, identifierRule);
 
 const tableError = (what: string) => ({ error: `expected a table: ${what}` });
 const secondsBetween = (least: number, most: number) => {

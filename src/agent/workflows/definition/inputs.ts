@@ -43,7 +43,8 @@ export function resolveInputs(
     const value = Object.hasOwn(givenInputs, name) ? givenInputs[name] : input.default;
     const fault = value === undefined ? undefined : findInputFault(input, value);
     if (value !== undefined) resolved[name] = value;
-    else if (input.required) addFault(name, `is required${input.description ? `: ${input.description}` : ''}`);
+    else if (input.required)
+      addFault(name, `is required${input.description ? `: ${input.description}` : ''}`);
     if (fault !== undefined) addFault(name, fault);
   }
   const folder = workspace && resolved[workspace.input];

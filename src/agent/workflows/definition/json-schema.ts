@@ -2,8 +2,8 @@ import type { ErrorObject } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import type { Fault } from '../../errors.ts';
-import { TimeLimitExceeded, runWithTimeLimit } from '../../within-time.ts';
-import { compileLinearPattern, computePatternCost } from './pattern.ts';
+import { TimeLimitExceeded, runWithTimeLimit } from '../../time-limit.ts';
+import { compileLinearPattern, computePatternCost } from './linear-pattern.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
 
@@ -45,7 +45,8 @@ function prepareMetaValidator(): void {
 
 function compileSchema(schema: Schema) {
   const { $schema: _, ...withoutSchemaUri } = schema;
-  if (metaValidator.validateSchema(withoutSchemaUri) !== true) throw new Error(metaValidator.errorsText(metaValidator.errors, { dataVar: '' }));
+  if (metaValidator.validateSchema(withoutSchemaUri) !== true)
+    throw new Error(metaValidator.errorsText(metaValidator.errors, { dataVar: '' }));
   const ajv = new Ajv2020({
     allErrors: true,
     strict: false,

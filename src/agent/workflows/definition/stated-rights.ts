@@ -17,7 +17,9 @@ export function readStatedRights({ document, steps }: Draft): StatedRights {
     !Array.isArray(list) ||
     list.length > steps.length ||
     steps.some((step) => step.has('agent') && step.agent === undefined);
-  const usedAgents = tableEntries(agents).filter(([name]) => isUnreadable || steps.some((step) => step.agent === name));
+  const usedAgents = tableEntries(agents).filter(
+    ([name]) => isUnreadable || steps.some((step) => step.agent === name),
+  );
   const input = readText(workspace, 'input');
   const cron = readText(entry, 'kind') === 'schedule' ? readText(entry, 'cron') : undefined;
   return {

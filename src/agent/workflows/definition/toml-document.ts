@@ -75,7 +75,9 @@ export class TomlDocument {
     let ranges: MemberRanges | undefined = this.#root;
     for (const name of path) ranges = ranges?.members.get(name);
     const [from, to] = ranges?.value ?? [];
-    return from === undefined || to === undefined ? undefined : [from + this.#bomLength, to + this.#bomLength];
+    return from === undefined || to === undefined
+      ? undefined
+      : [from + this.#bomLength, to + this.#bomLength];
   }
 
   #readTop(node: AST.TOMLKeyValue | AST.TOMLTable): void {

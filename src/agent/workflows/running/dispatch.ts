@@ -1,11 +1,11 @@
 import type { EventLog } from '../../event-log.ts';
 import type { NewRunEvent } from '../../shapes/run.ts';
 import type { Tx } from '../../../store/index.ts';
-import { type RunOutcome, runEndEvent, endRun } from './ending.ts';
-import type { GateOpening } from './opening.ts';
+import { type RunOutcome, runEndEvent, endRun } from './end-run.ts';
+import type { GateOpening } from './wait-for-gate.ts';
 import { updateRun, currentCycle, type RunRow } from './rows.ts';
 import { parseGate } from './stored-gate.ts';
-import type { RunServices } from './world.ts';
+import type { RunServices } from './run-services.ts';
 
 /** A stored segment whose execution has not started. */
 export interface DispatchedSegment {
@@ -37,12 +37,16 @@ export async function dispatchSegment(
       suspend_kind: null,
       gate: null,
       ...(gate?.step === undefined
-        ? { wrapper_cycle: currentCycle(suspended) + 1, last_event: `cycle ${currentCycle(suspended) + 1} began` }
+        ? {
+            wrapper_cycle: currentCycle(suspended) + 1,
+            last_event: `cycle ${currentCycle(suspended) + 1} began`,
+          }
         : { last_event: `continued at '${gate.step}' (${gate.kind})` }),
     });
     if (!row) return undefined;
     if (gate?.step !== undefined) {
-      const change = failure === undefined ? { state: 'running' as const } : failedColumns(failure, store.time());
+      const change =
+        failure === undefined ? { state: 'running' as const } : failedColumns(failure, store.time());
       await tx
         .updateTable('run_steps')
         .set({ ...change, ...(inputs === undefined ? {} : { gate_inputs: JSON.stringify(inputs) }) })

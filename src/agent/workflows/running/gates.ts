@@ -1,4 +1,4 @@
-import { raceAbort } from '../../../util/abort.ts';
+import { raceAbort } from '../../../util/race-abort.ts';
 import { evaluateCondition } from '../definition/conditions.ts';
 import type { Gate, Step } from '../definition/ensemble.ts';
 import { renderTemplate } from '../definition/templates.ts';
@@ -7,7 +7,7 @@ import { updateRun, upsertStep } from './rows.ts';
 import type { Segment } from './segment.ts';
 import { createStepGate, parseGate, type StoredGate } from './stored-gate.ts';
 import { nextStepRow } from './step-rows.ts';
-import { toConditionContext, toRunContext } from './view.ts';
+import { toConditionContext, toRunContext } from './run-context.ts';
 
 type GatedStep = Step & { readonly gate: Gate };
 export const hasGate = (step: Step): step is GatedStep => step.gate !== undefined;

@@ -1,25 +1,36 @@
-import { sleep } from '../../../util/pause.ts';
+import { sleep } from '../../../util/sleep.ts';
 import { AgentError } from '../../errors.ts';
 import { StoreError } from '../../../store/index.ts';
-import type { TraceSpan } from '../../../watch/index.ts';
-import { parseEnsemble } from '../definition/parse.ts';
-import { CancelledMeanwhile, RunAlreadyEnded, runEndEvent, type RunOutcome, endRun, shortenMessage } from './ending.ts';
-import { RunRequests } from './orders.ts';
+import type { TraceSpan } from '../../../tracing/index.ts';
+import { parseEnsemble } from '../definition/parse-ensemble.ts';
+import {
+  CancelledMeanwhile,
+  RunAlreadyEnded,
+  runEndEvent,
+  type RunOutcome,
+  endRun,
+  shortenMessage,
+} from './end-run.ts';
+import { RunRequests } from './run-requests.ts';
 import { nextStep, runResult } from './progress.ts';
 import { askWhetherToRerun, discardAllStaged } from './questions.ts';
 import { updateRun, currentCycle, findSteps, type RunRow } from './rows.ts';
 import type { UnnumberedRunEvent, Segment } from './segment.ts';
-import { advanceStep } from './step.ts';
+import { advanceStep } from './run-step.ts';
 import type { StoredGate } from './stored-gate.ts';
-import { nextEntryGate, suspendRun, RunAlreadySuspended, type SuspendKind } from './suspending.ts';
-import type { StreamWriter } from '../../event-log/writer.ts';
-import type { RunServices } from './world.ts';
+import { nextEntryGate, suspendRun, RunAlreadySuspended, type SuspendKind } from './suspend-run.ts';
+import type { StreamWriter } from '../../event-log/stream-writer.ts';
+import type { RunServices } from './run-services.ts';
 
 /** Result of a segment. `stopped`: the host stops, and its next start continues the run. */
 export type SegmentResult =
   | { readonly kind: 'ended'; readonly outcome: RunOutcome['outcome'] }
   /** With the outcome of the cycle, if one has ended. */
-  | { readonly kind: 'suspended'; readonly gate: StoredGate; readonly outcome: RunOutcome['outcome'] | undefined }
+  | {
+      readonly kind: 'suspended';
+      readonly gate: StoredGate;
+      readonly outcome: RunOutcome['outcome'] | undefined;
+    }
   | { readonly kind: 'stopped' };
 
 interface LiveRunOptions {
@@ -53,7 +64,11 @@ export class LiveRun {
     this.#options = options;
     this.#paused = row.state === 'paused';
     const cancel = row.requested === 'cancel' ? unknownActor : undefined;
-    this.requests = new RunRequests({ pause: row.requested === 'pause', cancel }, services.clock, services.timings.maxClockCheckMs);
+    this.requests = new RunRequests(
+      { pause: row.requested === 'pause', cancel },
+      services.clock,
+      services.timings.maxClockCheckMs,
+    );
   }
 
   /** Ends the pause. The database must already have the new state. */
@@ -84,7 +99,16 @@ export class LiveRun {
     const { services, span, row, writer, stopping } = this.#options;
     const ensemble = parseEnsemble(row.source);
     const records = await services.store.read((db) => findSteps(db, row.id, currentCycle(row)));
-    const segment: Segment = { services, span, row, ensemble, writer, records, requests: this.requests, stopping };
+    const segment: Segment = {
+      services,
+      span,
+      row,
+      ensemble,
+      writer,
+      records,
+      requests: this.requests,
+      stopping,
+    };
     this.#segment = segment;
     const suspended = this.#options.recovered && (await this.#recoverStep(segment));
     if (suspended) return suspended;
@@ -152,7 +176,11 @@ export class LiveRun {
     });
     // A cancellation came first; wait for its notification.
     if (!paused)
-      await this.requests.waitUntil(() => this.requests.cancel !== undefined, services.timings.storeRetryMs, stopping);
+      await this.requests.waitUntil(
+        () => this.requests.cancel !== undefined,
+        services.timings.storeRetryMs,
+        stopping,
+      );
     this.requests.pause = false;
     this.#paused = paused;
   }
@@ -179,7 +207,12 @@ export class LiveRun {
     return await this.#suspend(segment, gate, 'entry_gate', runOutcome);
   }
 
-  async #suspend(segment: Segment, gate: StoredGate, kind: SuspendKind, cycleOutcome?: RunOutcome): Promise<SegmentResult> {
+  async #suspend(
+    segment: Segment,
+    gate: StoredGate,
+    kind: SuspendKind,
+    cycleOutcome?: RunOutcome,
+  ): Promise<SegmentResult> {
     try {
       await suspendRun(segment, gate, kind, cycleOutcome);
       return { kind: 'suspended', gate, outcome: cycleOutcome?.outcome };

@@ -20,7 +20,10 @@ interface QuestionServices {
 }
 
 /** Staged changes and questions of a run, or of one of its steps. */
-async function listStaged(store: Store, { runId, step }: StagedFilter): Promise<{ id: string; tool: string }[]> {
+async function listStaged(
+  store: Store,
+  { runId, step }: StagedFilter,
+): Promise<{ id: string; tool: string }[]> {
   return await store.read((db) => {
     const rows = db
       .selectFrom('pending')
@@ -39,7 +42,10 @@ export async function askOnce({ store, changes }: QuestionServices, question: Qu
 }
 
 /** Asks a person whether to rerun an interrupted step that may have had side effects. */
-export async function askWhetherToRerun({ services, row, ensemble }: Segment, step: string): Promise<StoredGate> {
+export async function askWhetherToRerun(
+  { services, row, ensemble }: Segment,
+  step: string,
+): Promise<StoredGate> {
   const pending_id = await askOnce(services, {
     tool: 'rerun_step',
     runId: row.id,
@@ -52,7 +58,12 @@ export async function askWhetherToRerun({ services, row, ensemble }: Segment, st
 }
 
 /** Discards a question or change. @returns false when it was decided in the meantime */
-export async function discardStaged({ changes }: QuestionServices, id: string, by: string, note: string): Promise<boolean> {
+export async function discardStaged(
+  { changes }: QuestionServices,
+  id: string,
+  by: string,
+  note: string,
+): Promise<boolean> {
   try {
     await changes.discard(id, by, note);
     return true;
@@ -63,7 +74,12 @@ export async function discardStaged({ changes }: QuestionServices, id: string, b
 }
 
 /** Discards all staged questions and changes of a run, or of one of its steps. */
-export async function discardAllStaged(services: QuestionServices, filter: StagedFilter, by: string, note: string): Promise<void> {
+export async function discardAllStaged(
+  services: QuestionServices,
+  filter: StagedFilter,
+  by: string,
+  note: string,
+): Promise<void> {
   for (const { id } of await listStaged(services.store, filter)) await discardStaged(services, id, by, note);
 }
 

@@ -10,7 +10,11 @@ export async function findRun(db: StoreReader | Tx, id: string): Promise<RunRow 
 }
 
 /** The step rows of one cycle, by step id. */
-export async function findSteps(db: StoreReader | Tx, runId: string, cycle: number): Promise<Map<string, StepRow>> {
+export async function findSteps(
+  db: StoreReader | Tx,
+  runId: string,
+  cycle: number,
+): Promise<Map<string, StepRow>> {
   const rows = await db
     .selectFrom('run_steps')
     .selectAll()

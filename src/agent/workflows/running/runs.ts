@@ -2,14 +2,14 @@ import type { EventLog } from '../../event-log.ts';
 import type { LiveSessionSource } from '../../services.ts';
 import type { RunDetail, RunRecord } from '../../shapes/run.ts';
 import type { Session } from '../../shapes/session.ts';
-import { RunControl } from './control.ts';
-import { toRunDetail, toRunRecord, toRunSession } from './records.ts';
-import { runNotFound } from './refusals.ts';
+import { RunControl } from './run-control.ts';
+import { toRunDetail, toRunRecord, toRunSession } from './run-records.ts';
+import { runNotFound } from './errors.ts';
 import { currentCycle, findRun, listLiveRuns, type RunRow } from './rows.ts';
 import { RunIdGenerator } from './run-ids.ts';
-import { RunExecutor } from './runner.ts';
-import { type CallableWorkflows, type StartedRun, type StartRequest, RunStarter } from './starting.ts';
-import { type RunServices, defaultTimings } from './world.ts';
+import { RunExecutor } from './run-executor.ts';
+import { type CallableWorkflows, type StartedRun, type StartRequest, RunStarter } from './run-starter.ts';
+import { type RunServices, defaultTimings } from './run-services.ts';
 
 export interface RunsOptions extends Omit<RunServices, 'timings'> {
   readonly workflows: CallableWorkflows;
@@ -65,7 +65,12 @@ export class WorkflowRuns implements LiveSessionSource {
    * @throws AgentError workflow_not_found; invalid: `invalid_inputs`; conflict: `run_in_flight`,
    * `invalid_retried_from`, `invalid_workflow`
    */
-  async start(workflow: string, request: StartRequest, by: string, traceparent?: string): Promise<StartedRun> {
+  async start(
+    workflow: string,
+    request: StartRequest,
+    by: string,
+    traceparent?: string,
+  ): Promise<StartedRun> {
     return await this.#runStarter.start(workflow, request, by, traceparent);
   }
 

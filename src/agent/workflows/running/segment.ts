@@ -1,11 +1,11 @@
 import type { NewRunEvent, RunEvent } from '../../shapes/run.ts';
 import type { NewTurnEvent } from '../../shapes/turn-event.ts';
-import type { TraceSpan } from '../../../watch/index.ts';
-import type { StreamWriter } from '../../event-log/writer.ts';
+import type { TraceSpan } from '../../../tracing/index.ts';
+import type { StreamWriter } from '../../event-log/stream-writer.ts';
 import type { Ensemble } from '../definition/ensemble.ts';
-import type { RunRequests } from './orders.ts';
+import type { RunRequests } from './run-requests.ts';
 import type { RunRow, StepRow } from './rows.ts';
-import type { RunServices } from './world.ts';
+import type { RunServices } from './run-services.ts';
 
 /** An event of a run before the log numbers it and its inner event. */
 export type UnnumberedRunEvent =

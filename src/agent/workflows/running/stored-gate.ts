@@ -37,7 +37,11 @@ interface GateCreation {
 }
 
 /** Creates the stored gate of a step, starting now. */
-export function createStepGate(step: Step, gate: Gate, { now, lastSignal, message }: GateCreation): StoredGate {
+export function createStepGate(
+  step: Step,
+  gate: Gate,
+  { now, lastSignal, message }: GateCreation,
+): StoredGate {
   const commonMembers = {
     step: step.id,
     since_at: now.toISOString(),

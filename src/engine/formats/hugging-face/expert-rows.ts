@@ -157,7 +157,8 @@ export const readExpertBiases =
     const values = new Float32Array(rows * selection.rows);
     for (let row = 0; row < rows; row++) {
       for (let i = 0; i < selection.rows; i++) {
-        values[row * selection.rows + i] = stored[row * selection.storedRows + selection.first + i * selection.step]!;
+        values[row * selection.rows + i] =
+          stored[row * selection.storedRows + selection.first + i * selection.step]!;
       }
     }
     const out = outputBuffer(values.byteLength, into);

@@ -1,4 +1,4 @@
-import { summarizeList } from '../../few.ts';
+import { summarizeList } from '../../summarize-list.ts';
 import { type FloatType, isFloatType } from '../float-bytes.ts';
 import { type TensorType, tensorTypes } from '../model-file.ts';
 import { bytesOfRow } from '../rows.ts';
@@ -13,7 +13,7 @@ import {
   readTransposedExperts,
 } from './expert-rows.ts';
 import type { ExpertLayout, ModelFamily } from './family.ts';
-import type { ConvertedTensor } from './present.ts';
+import type { ConvertedTensor } from './convert-tensors.ts';
 import type { RowReader } from './tensor-rows.ts';
 import type { LocatedTensor } from './weight-files.ts';
 
@@ -120,12 +120,16 @@ class ExpertConverter {
     const experts: LocatedTensor[] = [];
     for (const { expert, tensor } of expertTensors) experts[expert as number] = tensor;
     const [{ tensor: first }] = expertTensors as [ExpertTensor];
-    const missing = Array.from({ length: Math.min(this.#experts, expertTensors.length + 1) }, (_, n) => n).filter(
-      (n) => !experts[n],
-    );
+    const missing = Array.from(
+      { length: Math.min(this.#experts, expertTensors.length + 1) },
+      (_, n) => n,
+    ).filter((n) => !experts[n]);
     if (missing.length > 0 || expertTensors.length !== this.#experts) {
       const which = missing.length > 0 ? `, without expert ${summarizeList(missing.map(String))}` : '';
-      this.#addProblem(first, `is one of ${expertTensors.length} experts, but config.json says ${this.#experts}${which}`);
+      this.#addProblem(
+        first,
+        `is one of ${expertTensors.length} experts, but config.json says ${this.#experts}${which}`,
+      );
       return;
     }
     const { dtype, shape } = first;
@@ -134,7 +138,9 @@ class ExpertConverter {
       this.#addProblem(first, `is ${dtype} ${formatShape(shape)}, not a matrix of F32, F16 or BF16`);
       return;
     }
-    const other = experts.find((candidate) => candidate.dtype !== dtype || formatShape(candidate.shape) !== formatShape(shape));
+    const other = experts.find(
+      (candidate) => candidate.dtype !== dtype || formatShape(candidate.shape) !== formatShape(shape),
+    );
     if (other) {
       this.#addProblem(
         other,
@@ -157,7 +163,8 @@ class ExpertConverter {
     const [experts, first, second] = expertTensor.tensor.shape;
     const [storedRows, columns] = columnsFirst ? [second, first] : [first, second];
     const type = this.#floatTypeOf(expertTensor, 3);
-    if (!type || experts !== this.#experts || !storedRows || !columns) return this.#addShapeProblem(expertTensor);
+    if (!type || experts !== this.#experts || !storedRows || !columns)
+      return this.#addShapeProblem(expertTensor);
     for (const { name, selection } of this.#listSelections(expertTensor, storedRows, 'weight')) {
       const rowLayout = { type, columns, selection };
       const read = columnsFirst
@@ -173,7 +180,12 @@ class ExpertConverter {
     if (!type || experts !== this.#experts || !storedRows) return this.#addShapeProblem(expertTensor);
     for (const { name, selection } of this.#listSelections(expertTensor, storedRows, 'bias')) {
       const shape = [experts, selection.rows] as const;
-      this.#add(name, expertTensor.tensor, { type: 'F32', shape }, readExpertBiases(expertTensor.tensor, type, selection));
+      this.#add(
+        name,
+        expertTensor.tensor,
+        { type: 'F32', shape },
+        readExpertBiases(expertTensor.tensor, type, selection),
+      );
     }
   }
 
@@ -182,15 +194,22 @@ class ExpertConverter {
     const expected = expertTensor.kind === 'blocks' ? 'scales' : 'blocks';
     const other = all.find(
       ({ layer, part, kind, expert }) =>
-        layer === expertTensor.layer && part === expertTensor.part && kind === expected && expert === undefined,
+        layer === expertTensor.layer &&
+        part === expertTensor.part &&
+        kind === expected &&
+        expert === undefined,
     )?.tensor;
     if (!other) return this.#addProblem(expertTensor.tensor, `has no matching ${expected} tensor`);
     if (expertTensor.kind === 'scales') return;
     const { tensor: blocks } = expertTensor;
     const [experts, storedRows, blocksPerRow, bytes] = blocks.shape;
     const fits = blocks.dtype === 'U8' && blocks.shape.length === 4 && bytes === 16;
-    if (!fits || experts !== this.#experts || !storedRows || !blocksPerRow) return this.#addShapeProblem(expertTensor);
-    if (other.dtype !== 'U8' || formatShape(other.shape) !== formatShape([experts, storedRows, blocksPerRow])) {
+    if (!fits || experts !== this.#experts || !storedRows || !blocksPerRow)
+      return this.#addShapeProblem(expertTensor);
+    if (
+      other.dtype !== 'U8' ||
+      formatShape(other.shape) !== formatShape([experts, storedRows, blocksPerRow])
+    ) {
       return this.#addProblem(
         other,
         `is ${other.dtype} ${formatShape(other.shape)}, but its blocks are ${formatShape(blocks.shape)}`,
@@ -204,9 +223,14 @@ class ExpertConverter {
   }
 
   /** Lists the matrices that a tensor holds and the rows of each. */
-  #listSelections({ layer, part }: ExpertTensor, storedRows: number, kind: string): { name: string; selection: ExpertRowSelection }[] {
+  #listSelections(
+    { layer, part }: ExpertTensor,
+    storedRows: number,
+    kind: string,
+  ): { name: string; selection: ExpertRowSelection }[] {
     const name = (matrix: string) => `blk.${layer}.ffn_${matrix}_exps.${kind}`;
-    if (part !== 'gate_up') return [{ name: name(part), selection: { storedRows, first: 0, step: 1, rows: storedRows } }];
+    if (part !== 'gate_up')
+      return [{ name: name(part), selection: { storedRows, first: 0, step: 1, rows: storedRows } }];
     const rows = storedRows / 2;
     const [step, second] = this.#layout.gateUpOrder === 'turns' ? [2, 1] : [1, rows];
     return [
@@ -241,7 +265,10 @@ class ExpertConverter {
       blocks: `U8 [${this.#experts}, ., ., 16]`,
       scales: `U8 [${this.#experts}, ., .]`,
     }[kind];
-    this.#addProblem(tensor, `is ${tensor.dtype} ${formatShape(tensor.shape)}, not ${expected} for all experts`);
+    this.#addProblem(
+      tensor,
+      `is ${tensor.dtype} ${formatShape(tensor.shape)}, not ${expected} for all experts`,
+    );
   }
 
   #addProblem({ name }: LocatedTensor, problem: string): void {

@@ -1,7 +1,7 @@
 import type { Json } from '../../../util/json.ts';
 import type { ModelConfig } from './config.ts';
-import type { MetadataWriter } from './keys.ts';
-import type { HeadOrder } from './turned-rows.ts';
+import type { MetadataWriter } from './metadata-writer.ts';
+import type { HeadOrder } from './head-order.ts';
 
 /** How a checkpoint tensor is converted to a GGUF tensor: its name and changes to its values. */
 export interface TargetTensor {

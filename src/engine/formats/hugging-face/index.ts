@@ -6,9 +6,9 @@ import { readChatTemplates } from './chat-templates.ts';
 import { ModelConfig } from './config.ts';
 import { findFamily } from './families/registry.ts';
 import { readJsonFile, readJsonObjectFile } from '../json-file.ts';
-import { MetadataWriter } from './keys.ts';
-import { countEmbeddingRows, type ConvertedTensor, convertTensors } from './present.ts';
-import { readSentenceModules } from './sentence.ts';
+import { MetadataWriter } from './metadata-writer.ts';
+import { countEmbeddingRows, type ConvertedTensor, convertTensors } from './convert-tensors.ts';
+import { readSentenceModules } from './sentence-modules.ts';
 import { tokenizerMetadata } from './tokenizer.ts';
 import { readWeightFiles } from './weight-files.ts';
 
@@ -93,7 +93,11 @@ const rejectQuantizedWeights = (
 };
 
 /** Checks that a model with untied embeddings has an output matrix. */
-const assertOutputTensor = ({ name }: ModelFiles, config: ModelConfig, tensors: ReadonlyMap<string, ConvertedTensor>): void => {
+const assertOutputTensor = (
+  { name }: ModelFiles,
+  config: ModelConfig,
+  tensors: ReadonlyMap<string, ConvertedTensor>,
+): void => {
   if (tensors.has('output.weight') || config.get('tie_word_embeddings') !== false) return;
   // Base models have no output matrix.
   const [architecture] = (config.get('architectures') ?? []) as unknown[];

@@ -1,8 +1,8 @@
 import { isRecord } from '../../../util/json.ts';
 import type { ByteSource } from '../../platform.ts';
 import { ModelFileError } from '../model-file.ts';
-import { describeForeignFile } from '../recognise.ts';
-import { exceedsMaxDepth, topLevelKeys } from '../json-keys.ts';
+import { describeForeignFile } from '../foreign-file.ts';
+import { exceedsMaxDepth, topLevelKeys } from '../json-scan.ts';
 
 /** A tensor in a safetensors file. */
 export interface StoredTensor {
@@ -70,7 +70,10 @@ const readHeader = async (
 ): Promise<{ bytes: number; entries: Record<string, unknown> }> => {
   const size = source.sizeBytes;
   if (size < lengthBytes) {
-    throw createError('truncated', `the file has ${size} bytes, fewer than a header needs; download it again`);
+    throw createError(
+      'truncated',
+      `the file has ${size} bytes, fewer than a header needs; download it again`,
+    );
   }
   const head = await source.read(0, Math.min(64, size));
   const bytes = Number(new DataView(head.buffer, head.byteOffset).getBigUint64(0, true));
@@ -99,7 +102,10 @@ const readHeader = async (
   try {
     entries = JSON.parse(text);
   } catch (error) {
-    throw createError('corrupt', `the header is not JSON (${(error as Error).message}); download the file again`);
+    throw createError(
+      'corrupt',
+      `the header is not JSON (${(error as Error).message}); download the file again`,
+    );
   }
   if (!isRecord(entries)) {
     throw createError('corrupt', 'the header is not a JSON object; download the file again');
@@ -120,14 +126,23 @@ const rejectDuplicateNames = (header: string, createError: CreateError): void =>
 const isExtent = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 const areExtents = (value: unknown): value is number[] => Array.isArray(value) && value.every(isExtent);
 
-const parseTensor = (name: string, entry: unknown, dataStart: number, createError: CreateError): StoredTensor => {
+const parseTensor = (
+  name: string,
+  entry: unknown,
+  dataStart: number,
+  createError: CreateError,
+): StoredTensor => {
   const { dtype, shape, data_offsets: offsets } = (entry ?? {}) as Record<string, unknown>;
   const label = `tensor '${name}'`;
   const invalidValue = (key: string, expected: string, actual: unknown) =>
-    createError('corrupt', `${label} has ${key} ${JSON.stringify(actual)}, not ${expected}; the file is corrupt`);
+    createError(
+      'corrupt',
+      `${label} has ${key} ${JSON.stringify(actual)}, not ${expected}; the file is corrupt`,
+    );
   if (typeof dtype !== 'string') throw invalidValue('dtype', 'a name', dtype);
   if (!areExtents(shape)) throw invalidValue('shape', 'an array of whole numbers', shape);
-  if (!areExtents(offsets) || offsets.length !== 2) throw invalidValue('data_offsets', 'two offsets', offsets);
+  if (!areExtents(offsets) || offsets.length !== 2)
+    throw invalidValue('data_offsets', 'two offsets', offsets);
   const [begin = 0, end = 0] = offsets;
   if (end < begin) throw invalidValue('data_offsets', 'a range', offsets);
   const elements = shape.reduce((product, extent) => product * extent, 1);
@@ -141,12 +156,18 @@ const parseTensor = (name: string, entry: unknown, dataStart: number, createErro
   return { name, dtype, shape, offset: dataStart + begin, sizeBytes: end - begin };
 };
 
-const assertTensorLayout = (tensors: StoredTensor[], dataStart: number, fileBytes: number, createError: CreateError): void => {
+const assertTensorLayout = (
+  tensors: StoredTensor[],
+  dataStart: number,
+  fileBytes: number,
+  createError: CreateError,
+): void => {
   tensors.sort((a, b) => a.offset - b.offset || a.sizeBytes - b.sizeBytes);
   let end = dataStart;
   let previousLabel = 'the header';
   for (const { name, offset, sizeBytes } of tensors) {
-    if (offset < end) throw createError('corrupt', `${previousLabel} and tensor '${name}' overlap; the file is corrupt`);
+    if (offset < end)
+      throw createError('corrupt', `${previousLabel} and tensor '${name}' overlap; the file is corrupt`);
     if (offset > end) {
       const gap = `${offset - end} bytes between ${previousLabel} and tensor '${name}'`;
       throw createError('corrupt', `the ${gap} belong to no tensor; the file is corrupt`);

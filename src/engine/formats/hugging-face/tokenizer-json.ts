@@ -46,7 +46,8 @@ export function createUnsupportedError(what: string): ModelFileError {
 
 /** Checks the structure of a parsed tokenizer.json. The readers of the vocabulary and merges check those. */
 export function readTokenizerJson(value: unknown): TokenizerJson {
-  if (!isRecord(value)) throw createInvalidError(`expected an object, found ${value === null ? 'null' : typeof value}`);
+  if (!isRecord(value))
+    throw createInvalidError(`expected an object, found ${value === null ? 'null' : typeof value}`);
   const { model } = value;
   if (!isRecord(model)) throw createInvalidError("'model' must be an object");
   // Files from before 2021 have no type.

@@ -45,8 +45,10 @@ export function specialTokenEntries(
     const [first, ...moreBefore] = frame.leading;
     const [last, ...moreAfter] = frame.trailing;
     // GGUF can only express one leading BOS and one trailing EOS.
-    const isBosFrame = first !== undefined && moreBefore.length === 0 && (idsByRole.get('bos') ?? first) === first;
-    const isEosFrame = last !== undefined && moreAfter.length === 0 && (idsByRole.get('eos') ?? last) === last;
+    const isBosFrame =
+      first !== undefined && moreBefore.length === 0 && (idsByRole.get('bos') ?? first) === first;
+    const isEosFrame =
+      last !== undefined && moreAfter.length === 0 && (idsByRole.get('eos') ?? last) === last;
     if (isBosFrame) idsByRole.set('bos', first);
     if (isEosFrame) idsByRole.set('eos', last);
     entries.push(['tokenizer.ggml.add_bos_token', isBosFrame], ['tokenizer.ggml.add_eos_token', isEosFrame]);

@@ -1,6 +1,11 @@
 import type { MetadataArray, MetadataScalar } from '../model-file.ts';
-import { gpt2Expression, preTokenizerConfigs } from '../../tokenizer/pre-tokenizers.ts';
-import { type TokenizerKind, type TokenizerStep, type TokenizerJson, createUnsupportedError } from './tokenizer-json.ts';
+import { gpt2Expression, preTokenizerConfigs } from '../../tokenizer/pre-tokenizer-configs.ts';
+import {
+  type TokenizerKind,
+  type TokenizerStep,
+  type TokenizerJson,
+  createUnsupportedError,
+} from './tokenizer-json.ts';
 
 type Entry = readonly [name: string, value: MetadataScalar | MetadataArray];
 
@@ -51,13 +56,16 @@ function byteLevelEntries(json: TokenizerJson): Entry[] {
     : stepEntries('normalizer', normalizers);
   const ignoreMerges = model['ignore_merges'] === true;
   const expressions = JSON.stringify(steps.flatMap(splitExpression));
-  const matchingNames = ggufPreTokenizerNames.filter((name) => JSON.stringify(preTokenizerConfigs[name]?.steps) === expressions);
+  const matchingNames = ggufPreTokenizerNames.filter(
+    (name) => JSON.stringify(preTokenizerConfigs[name]?.steps) === expressions,
+  );
   const ignoresMerges = (name: string | undefined) =>
     name !== undefined && preTokenizerConfigs[name]?.ignoreMerges === true;
   const name = matchingNames.find((found) => ignoresMerges(found) === ignoreMerges) ?? matchingNames[0];
   if (name === undefined) entries.push(...stepEntries('pre_tokenizer', steps, true));
   else entries.push(['tokenizer.ggml.pre', name]);
-  if (ignoresMerges(name) !== ignoreMerges) entries.push(['tokenizer.hugging_face.ignore_merges', ignoreMerges]);
+  if (ignoresMerges(name) !== ignoreMerges)
+    entries.push(['tokenizer.hugging_face.ignore_merges', ignoreMerges]);
   return entries;
 }
 
@@ -121,7 +129,9 @@ function detectSpacePrefix(json: TokenizerJson): boolean | undefined {
     replace['content'] === spaceMark &&
     more.length === 0;
   // Gemma also splits at spaces, which has no effect because none is left.
-  const splitsFurther = json.preTokenizers.some((step) => step.type !== 'Split' || patternString(step) !== ' ');
+  const splitsFurther = json.preTokenizers.some(
+    (step) => step.type !== 'Split' || patternString(step) !== ' ',
+  );
   return replacesSpaces && !splitsFurther ? prepends : undefined;
 }
 

@@ -119,7 +119,8 @@ function readVocabulary(model: TokenizerStep): DeclaredVocabulary {
 }
 
 function readUnigramVocabulary(vocab: unknown): DeclaredVocabulary {
-  if (!Array.isArray(vocab)) throw createInvalidError("'model.vocab' must be an array of [text, score] pairs");
+  if (!Array.isArray(vocab))
+    throw createInvalidError("'model.vocab' must be an array of [text, score] pairs");
   const texts = vocab.map((entry: unknown, id) => {
     const [text, score]: unknown[] = Array.isArray(entry) ? entry : [];
     if (typeof text !== 'string' || typeof score !== 'number') {
@@ -174,7 +175,10 @@ function modelEntries(model: TokenizerStep, kind: TokenizerKind, tokens: TokenTa
     entries.push(['tokenizer.ggml.scores', unigramScores(model, tokens.texts.length)]);
   } else {
     const maxWordCharacters = model['max_input_chars_per_word'];
-    entries.push(['tokenizer.hugging_face.longest_word', typeof maxWordCharacters === 'number' ? maxWordCharacters : 100]);
+    entries.push([
+      'tokenizer.hugging_face.longest_word',
+      typeof maxWordCharacters === 'number' ? maxWordCharacters : 100,
+    ]);
   }
   return entries;
 }

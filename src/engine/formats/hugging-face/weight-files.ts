@@ -1,9 +1,9 @@
 import { isRecord } from '../../../util/json.ts';
-import { summarizeList } from '../../few.ts';
+import { summarizeList } from '../../summarize-list.ts';
 import type { ByteSource, ModelFiles } from '../../platform.ts';
-import { assertSafePath } from '../file-name.ts';
+import { assertSafePath } from '../safe-path.ts';
 import { ModelFileError } from '../model-file.ts';
-import { mapInBatches } from '../waves.ts';
+import { mapInBatches } from '../map-in-batches.ts';
 import { readJsonObjectFile } from '../json-file.ts';
 import { readSafetensors, type StoredTensor } from './safetensors.ts';
 
@@ -63,18 +63,23 @@ const readIndex = async (files: ModelFiles): Promise<Map<string, string[]> | und
   const fileTensors = await readJsonObjectFile(files, indexFileName);
   if (!fileTensors) return undefined;
   const map = fileTensors.weight_map;
-  if (!isRecord(map)) throw new ModelFileError('corrupt', `${files.name}: ${indexFileName} has no weight_map`);
+  if (!isRecord(map))
+    throw new ModelFileError('corrupt', `${files.name}: ${indexFileName} has no weight_map`);
   const shards = new Map<string, string[]>();
   for (const [tensor, shard] of Object.entries(map)) {
     if (typeof shard !== 'string') {
-      throw new ModelFileError('corrupt', `${files.name}: ${indexFileName} names no file for tensor '${tensor}'`);
+      throw new ModelFileError(
+        'corrupt',
+        `${files.name}: ${indexFileName} names no file for tensor '${tensor}'`,
+      );
     }
     assertSafePath(files.name, shard);
     const tensors = shards.get(shard);
     if (tensors) tensors.push(tensor);
     else shards.set(shard, [tensor]);
   }
-  if (shards.size === 0) throw new ModelFileError('corrupt', `${files.name}: ${indexFileName} names no tensors`);
+  if (shards.size === 0)
+    throw new ModelFileError('corrupt', `${files.name}: ${indexFileName} names no tensors`);
   return shards;
 };
 

@@ -4,16 +4,16 @@ import { readChatTemplates } from '../hugging-face/chat-templates.ts';
 import { ModelConfig } from '../hugging-face/config.ts';
 import { findFamily } from '../hugging-face/families/registry.ts';
 import { readJsonFile, readJsonObjectFile } from '../json-file.ts';
-import { MetadataWriter } from '../hugging-face/keys.ts';
-import { countEmbeddingRows } from '../hugging-face/present.ts';
+import { MetadataWriter } from '../hugging-face/metadata-writer.ts';
+import { countEmbeddingRows } from '../hugging-face/convert-tensors.ts';
 import { tokenizerMetadata } from '../hugging-face/tokenizer.ts';
 import { type MetadataArray, type MetadataScalar, type ModelFile, ModelFileError } from '../model-file.ts';
 import { checkRows } from '../rows.ts';
 import { configFileName, readMlcConfig } from './config.ts';
-import { createConversationTemplate } from './conversation.ts';
-import { readArrays } from './records.ts';
-import { readStoredTensors } from './stored.ts';
-import { convertStoredTensors } from './tensors.ts';
+import { createConversationTemplate } from './conversation-template.ts';
+import { readArrays } from './tensor-cache.ts';
+import { readStoredTensors } from './stored-tensors.ts';
+import { convertStoredTensors } from './convert-stored.ts';
 
 /**
  * Opens a folder of MLC weights (`mlc-chat-config.json`, `tensor-cache.json` and its shards) with the metadata and
@@ -92,7 +92,8 @@ const readTokenizer = async (
   const tokenizerConfig = await readJsonObjectFile(files, 'tokenizer_config.json');
   const metadata = tokenizerMetadata({ tokenizer, tokenizerConfig, config });
   const templates = await readChatTemplates(files, tokenizerConfig);
-  const conversationTemplate = templates.size === 0 ? createConversationTemplate(conversation, config['bos_token_id']) : undefined;
+  const conversationTemplate =
+    templates.size === 0 ? createConversationTemplate(conversation, config['bos_token_id']) : undefined;
   if (conversationTemplate !== undefined) templates.set('tokenizer.chat_template', conversationTemplate);
   return new Map([...metadata, ...templates]);
 };

@@ -1,5 +1,5 @@
 import { ModelFileError, type TensorType } from '../model-file.ts';
-import type { MlcArray } from './records.ts';
+import type { MlcArray } from './tensor-cache.ts';
 
 /** How matrices are quantized: 4 or 3 bits in groups along a row, or not at all. */
 export interface Quantization {
@@ -18,7 +18,10 @@ interface QuantizationGroup {
 /** 32-bit words per group in every supported quantization: 32 * 4 bits, or 40 * 3 bits (30 bits used per word). */
 export const groupWords = 4;
 
-const group4Bit: QuantizationGroup = { columns: 32, types: { F16: 'Q4_0', F32: 'MLC_Q4F32', BF16: 'MLC_Q4F32' } };
+const group4Bit: QuantizationGroup = {
+  columns: 32,
+  types: { F16: 'Q4_0', F32: 'MLC_Q4F32', BF16: 'MLC_Q4F32' },
+};
 const group3Bit: QuantizationGroup = { columns: 40, types: { F16: 'MLC_Q3F16' } };
 
 /**

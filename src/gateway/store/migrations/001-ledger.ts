@@ -13,7 +13,8 @@ interface Table {
   readonly isWithoutRowid?: boolean;
 }
 
-const requestColumns = 'account_id key_id requested_model effective_model provider wire replica_id reserved_at';
+const requestColumns =
+  'account_id key_id requested_model effective_model provider wire replica_id reserved_at';
 
 /** Only texts and integers, which both databases treat alike. `tables.ts` documents the columns. */
 const tables: Readonly<Record<string, Table>> = {

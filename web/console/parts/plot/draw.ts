@@ -1,7 +1,7 @@
 /** Draws what uPlot does not: bands, bars, whiskers and points of different shapes. */
 import uPlot from 'uplot';
 import type { Series } from './types.ts';
-import { cornersOf, type Shape } from './marks.ts';
+import { cornersOf, type Shape } from './series-style.ts';
 
 /** A series sorted by x, with its color and shape. */
 export interface DrawnSeries {
@@ -21,7 +21,8 @@ export function drawBackground(plot: uPlot, x: readonly number[], drawnSeries: r
       if (!series.band || (series.draw ?? 'line') !== 'line') continue;
       context.fillStyle = color;
       context.globalAlpha = 0.18;
-      for (const run of definedRanges(series.band.low, series.band.high)) fillBand(plot, context, x, series.band, run);
+      for (const run of definedRanges(series.band.low, series.band.high))
+        fillBand(plot, context, x, series.band, run);
     }
     context.globalAlpha = 0.85;
     bars.forEach(({ series, color }, place) => {
@@ -43,7 +44,12 @@ export function drawBackground(plot: uPlot, x: readonly number[], drawnSeries: r
 }
 
 /** Draws whiskers and points, above the lines. Points at the edge are not clipped. */
-export function drawMarks(plot: uPlot, x: readonly number[], drawnSeries: readonly DrawnSeries[], background: string): void {
+export function drawMarks(
+  plot: uPlot,
+  x: readonly number[],
+  drawnSeries: readonly DrawnSeries[],
+  background: string,
+): void {
   const bars = drawnSeries.filter(({ series }) => series.draw === 'bars');
   const context = plot.ctx;
   context.save();
@@ -118,7 +124,12 @@ function fillBand(
  * Position of a bar when the bars of several series are side by side. @returns offset from the x position, and width,
  * in canvas pixels
  */
-function barPosition(plot: uPlot, x: readonly number[], place: number, count: number): readonly [number, number] {
+function barPosition(
+  plot: uPlot,
+  x: readonly number[],
+  place: number,
+  count: number,
+): readonly [number, number] {
   let spacing = plot.bbox.width / Math.max(1, x.length);
   for (let at = 1; at < x.length; at++) {
     const gap = plot.valToPos(x[at] ?? 0, 'x', true) - plot.valToPos(x[at - 1] ?? 0, 'x', true);

@@ -1,5 +1,5 @@
 import type { Series } from './types.ts';
-import { colorVariable, cornersOf, dashOf, shapeOf } from './marks.ts';
+import { colorVariable, cornersOf, dashOf, shapeOf } from './series-style.ts';
 import css from './plot.module.css';
 
 const Swatch = ({ series, item, index }: { series: readonly Series[]; item: Series; index: number }) => {

@@ -18,7 +18,12 @@ export interface CompletionRequest {
 }
 
 /** Streams a completion. Yields the answer so far after each chunk; the last one is complete. @throws Fault */
-export async function* streamCompletion({ id, messages, sampling, signal }: CompletionRequest): AsyncGenerator<AssistantTurn> {
+export async function* streamCompletion({
+  id,
+  messages,
+  sampling,
+  signal,
+}: CompletionRequest): AsyncGenerator<AssistantTurn> {
   const sentAt = performance.now();
   const elapsedMs = () => performance.now() - sentAt;
   const body = { messages, ...sampling, stream: true, stream_options: { include_usage: true } };

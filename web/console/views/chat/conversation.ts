@@ -53,7 +53,8 @@ export const conversation = {
   edit(id: number, text: string, sampling: SamplingBody): void {
     conversation.stop();
     const at = state.turns.findIndex((turn) => turn.id === id);
-    if (at >= 0) void generateAnswer([...state.turns.slice(0, at), { id: ++lastId, role: 'user', text }], sampling);
+    if (at >= 0)
+      void generateAnswer([...state.turns.slice(0, at), { id: ++lastId, role: 'user', text }], sampling);
   },
 
   /** Regenerates the answer `id` and removes the turns after it. */

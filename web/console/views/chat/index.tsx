@@ -6,7 +6,7 @@ import type { Turn } from './answer.ts';
 import css from './chat.module.css';
 import { Composer } from './composer.tsx';
 import { conversation, isBusy as isBusyNow, useConversation } from './conversation.ts';
-import { ContextUsage } from './context-use.tsx';
+import { ContextUsage } from './context-usage.tsx';
 import { samplingBody } from './sampling.ts';
 import { SamplingForm } from './sampling-form.tsx';
 import { AssistantTurnView, UserTurnView } from './turn.tsx';

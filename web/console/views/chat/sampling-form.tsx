@@ -1,13 +1,7 @@
 import type { Fault } from '../../api/fault.ts';
 import { Button, Field } from '../../parts/index.tsx';
 import css from './chat.module.css';
-import {
-  alternativeChoices,
-  faultAt,
-  type Sampling,
-  type SamplingName,
-  samplingFields,
-} from './sampling.ts';
+import { alternativeChoices, faultAt, type Sampling, type SamplingName, samplingFields } from './sampling.ts';
 
 /** Form for sampling parameters. Empty fields use the defaults of the host. */
 export function SamplingForm(props: {

@@ -1,13 +1,19 @@
 import { memo, useRef, useState } from 'react';
 import { type AssistantTurn, probability, confidenceOf, type Token } from './answer.ts';
 import css from './chat.module.css';
-import { TokenDetails } from './token-facts.tsx';
+import { TokenDetails } from './token-details.tsx';
 
 /**
  * The tokens of an answer, colored by probability. They are one tab stop, and the arrow keys move between them; details
  * of the selected token are shown below.
  */
-export function Tokens({ answer, onSelect }: { answer: AssistantTurn; onSelect: (index: number | undefined) => void }) {
+export function Tokens({
+  answer,
+  onSelect,
+}: {
+  answer: AssistantTurn;
+  onSelect: (index: number | undefined) => void;
+}) {
   const { tokens } = answer;
   const [hovered, setPointed] = useState<number>();
   const [selected, setKept] = useState<number>();

@@ -2,7 +2,7 @@ import { useState } from 'react';
 import { Badge, Button, Field, FaultNote, Row } from '../../parts/index.tsx';
 import { type AssistantTurn, isAnswering, type UserTurn } from './answer.ts';
 import css from './chat.module.css';
-import { Timeline } from './time-line.tsx';
+import { Timeline } from './timeline.tsx';
 import { Tokens } from './tokens.tsx';
 
 export function UserTurnView(props: { turn: UserTurn; isBusy: boolean; onEdit: (text: string) => void }) {
@@ -87,7 +87,9 @@ export function AssistantTurnView(props: { turn: AssistantTurn; isBusy: boolean;
           </Button>
         )}
         {state === 'done' && finishReason !== undefined && (
-          <small className={css['muted']}>Finish reason: {finishReasonTexts[finishReason] ?? finishReason}.</small>
+          <small className={css['muted']}>
+            Finish reason: {finishReasonTexts[finishReason] ?? finishReason}.
+          </small>
         )}
       </Row>
     </article>

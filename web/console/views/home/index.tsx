@@ -4,7 +4,7 @@ import css from './home.module.css';
 import { useInfo } from './info.ts';
 import { ModelPanel } from './model-panel.tsx';
 import { describePlane } from './planes.ts';
-import { UsagePanel } from './served-panel.tsx';
+import { UsagePanel } from './usage-panel.tsx';
 
 const tierTexts = {
   none: 'none: commands of agents are not sandboxed',

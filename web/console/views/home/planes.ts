@@ -10,7 +10,10 @@ const planes: Readonly<Record<string, Plane>> = {
   messages: { description: 'Anthropic API: messages.' },
   ollama: { description: 'Ollama API.' },
   'llama-cpp': { description: 'llama.cpp server API.' },
-  lab: { description: 'Write, compare, bind and measure kernels of the resident model.', path: '/console/lab' },
+  lab: {
+    description: 'Write, compare, bind and measure kernels of the resident model.',
+    path: '/console/lab',
+  },
   agent: {
     description: 'Tasks, pending changes, workflows and runs.',
     path: '/console/tasks',
@@ -21,4 +24,5 @@ const planes: Readonly<Record<string, Plane>> = {
 };
 
 /** A host may have planes that this page does not know; the default text covers them. */
-export const describePlane = (name: string): Plane => planes[name] ?? { description: 'See the API reference at /docs.' };
+export const describePlane = (name: string): Plane =>
+  planes[name] ?? { description: 'See the API reference at /docs.' };

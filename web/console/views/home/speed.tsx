@@ -4,7 +4,7 @@ import { Link } from 'wouter';
 import { api, unwrap } from '../../api/client.ts';
 import { bearer } from '../../api/token.ts';
 import { formatMs, formatNumber } from '../../parts/format.ts';
-import { protectedQueryOptions, ProtectedRouteFault } from '../../parts/gated.tsx';
+import { protectedQueryOptions, ProtectedRouteFault } from '../../parts/protected-route.tsx';
 import { Button, Facts } from '../../parts/index.tsx';
 
 /** Speed of recent completions as measured by the host. It needs the bearer token, so it is loaded on request. */

@@ -55,7 +55,8 @@ export function BenchRunsProvider({ children }: { children: ReactNode }) {
         });
         for await (const line of readJsonLines<BenchLine>(response)) {
           if ('error' in line) throw faultOf(response, line);
-          if (line.stage === 'round') updateRun(({ rounds }) => ({ stage: 'round', rounds: [...rounds, line] }));
+          if (line.stage === 'round')
+            updateRun(({ rounds }) => ({ stage: 'round', rounds: [...rounds, line] }));
           else updateRun({ stage: line.stage, ...(line.stage === 'done' ? { result: line.result } : {}) });
         }
       } catch (error) {

@@ -60,16 +60,23 @@ export function chartOf(
   const at = (name: string) => columns.findIndex((column) => column.name === name);
   const y = columns[at(choice.y)];
   if (!y) return undefined;
-  const groupNames = (query.group_by ?? []).map((group) => (typeof group === 'string' ? group : group.column));
+  const groupNames = (query.group_by ?? []).map((group) =>
+    typeof group === 'string' ? group : group.column,
+  );
   const groupColumns = groupNames.filter((name) => name !== choice.x && at(name) >= 0);
-  const nameOf = (row: readonly unknown[]) => groupColumns.map((name) => displayName(row[at(name)])).join(' · ');
+  const nameOf = (row: readonly unknown[]) =>
+    groupColumns.map((name) => displayName(row[at(name)])).join(' · ');
   const yLabel = y.unit === undefined ? y.name : `${y.name} (${y.unit})`;
   const x = columns[at(choice.x)];
   const labels = { yLabel, label: `${y.name} of ${rows.length} rows${x ? ` by ${x.name}` : ''}` };
   if (!x) {
     const firstText = columns.find(({ type }) => type === 'text' || type === 'flag');
     const names = rows.map((row, index) =>
-      groupColumns.length > 0 ? nameOf(row) : firstText ? displayName(row[at(firstText.name)]) : String(index + 1),
+      groupColumns.length > 0
+        ? nameOf(row)
+        : firstText
+          ? displayName(row[at(firstText.name)])
+          : String(index + 1),
     );
     return {
       ...labels,

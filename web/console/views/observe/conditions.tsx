@@ -1,4 +1,4 @@
-import type { Draft } from './draft.ts';
+import type { Draft } from './query-draft.ts';
 import { LineSelect, ListEditor } from './list-editor.tsx';
 import css from './observe.module.css';
 import type { SurfaceColumn } from './types.ts';

@@ -1,4 +1,4 @@
-import type { Draft } from './draft.ts';
+import type { Draft } from './query-draft.ts';
 import { LineSelect, ListEditor } from './list-editor.tsx';
 import css from './observe.module.css';
 import type { SurfaceColumn } from './types.ts';
@@ -65,7 +65,10 @@ export function GroupsEditor(props: {
               of={[['', 'all rows'], ...columns.map((column) => column.name)]}
               choose={(column) => {
                 const allowed = columnOf(column)?.aggregates ?? ['count'];
-                set({ column, fn: allowed.includes(aggregate.fn) ? aggregate.fn : (allowed.at(-1) ?? 'count') });
+                set({
+                  column,
+                  fn: allowed.includes(aggregate.fn) ? aggregate.fn : (allowed.at(-1) ?? 'count'),
+                });
               }}
             />
             <LineSelect

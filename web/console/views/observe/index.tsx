@@ -1,7 +1,7 @@
 import { Link, Route, Switch, useLocation } from 'wouter';
-import { ProtectedRouteFault } from '../../parts/gated.tsx';
+import { ProtectedRouteFault } from '../../parts/protected-route.tsx';
 import { Empty, Loading, Page, Panel, Tabs } from '../../parts/index.tsx';
-import { useSurfaces } from './asking.ts';
+import { useSurfaces } from './queries.ts';
 import css from './observe.module.css';
 import { QueryView } from './query-view.tsx';
 import { QuestionView } from './question-view.tsx';
@@ -27,7 +27,11 @@ export default function Observe() {
       {surfacesQuery.isPending && <Loading what="the surfaces" />}
       {surfacesQuery.isError && (
         <Panel>
-          <ProtectedRouteFault what="the recorded activity" error={surfacesQuery.error} retry={() => void surfacesQuery.refetch()} />
+          <ProtectedRouteFault
+            what="the recorded activity"
+            error={surfacesQuery.error}
+            retry={() => void surfacesQuery.refetch()}
+          />
         </Panel>
       )}
       {surfacesQuery.data && (
@@ -40,7 +44,9 @@ export default function Observe() {
           <div className={css['tab']}>
             <Switch>
               <Route path="/console/observe/questions/:name">
-                {({ name }) => <QuestionPage key={name} name={name} questions={surfacesQuery.data.questions} />}
+                {({ name }) => (
+                  <QuestionPage key={name} name={name} questions={surfacesQuery.data.questions} />
+                )}
               </Route>
               <Route path="/console/observe/questions">
                 <QuestionList questions={surfacesQuery.data.questions} />

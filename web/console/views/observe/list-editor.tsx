@@ -58,7 +58,9 @@ export function LineSelect(props: {
   choose: (value: string) => void;
 }) {
   const { label, value, of: choices, choose } = props;
-  const options = choices.map((itemName) => (typeof itemName === 'string' ? ([itemName, itemName] as const) : itemName));
+  const options = choices.map((itemName) =>
+    typeof itemName === 'string' ? ([itemName, itemName] as const) : itemName,
+  );
   const isListed = options.some(([name]) => name === value);
   return (
     <select
@@ -68,9 +70,9 @@ export function LineSelect(props: {
       onChange={({ target }) => choose(target.value)}
     >
       {!isListed && <option value={value}>{value === '' ? 'choose ...' : value}</option>}
-      {options.map(([name, label]) => (
+      {options.map(([name, text]) => (
         <option key={name} value={name}>
-          {label}
+          {text}
         </option>
       ))}
     </select>

@@ -3,13 +3,13 @@ import { useSearchParams } from 'wouter';
 import { errorMessage } from '../../../../src/util/error-message.ts';
 import { asFault } from '../../api/fault.ts';
 import { CodeEditor, type Diagnostic } from '../../parts/code-editor.tsx';
-import { ProtectedRouteFault } from '../../parts/gated.tsx';
+import { ProtectedRouteFault } from '../../parts/protected-route.tsx';
 import { Button, Field, Loading, Panel, Row } from '../../parts/index.tsx';
 import { useUrlState } from '../../parts/url-state.ts';
-import { useResult, useSchema } from './asking.ts';
-import { QueryForm } from './builder.tsx';
-import { draftOf, emptyDraft, queryOf } from './draft.ts';
-import { narrowerQueries } from './narrow.ts';
+import { useResult, useSchema } from './queries.ts';
+import { QueryForm } from './query-form.tsx';
+import { draftOf, emptyDraft, queryOf } from './query-draft.ts';
+import { narrowerQueries } from './narrower-queries.ts';
 import css from './observe.module.css';
 import { Result } from './result.tsx';
 import type { Query, Surface } from './types.ts';
@@ -33,11 +33,15 @@ export function QueryView({ surfaces }: { surfaces: readonly Surface[] }) {
   const urlQueryParsed = urlQuery === null ? undefined : parseJson(urlQuery);
   const [draft, setDraft] = useState(() => {
     const initialDraft = draftOf(urlQueryParsed?.value);
-    return initialDraft.surface === '' ? emptyDraft(search.get('surface') ?? surfaces[0]?.name ?? '') : initialDraft;
+    return initialDraft.surface === ''
+      ? emptyDraft(search.get('surface') ?? surfaces[0]?.name ?? '')
+      : initialDraft;
   });
   const [text, setText] = useState(() => formatJson(urlQueryParsed?.value ?? { surface: draft.surface }));
   const schema = useSchema(draft.surface);
-  const result = useResult(urlQueryParsed?.value === undefined ? undefined : { query: urlQueryParsed.value as Query });
+  const result = useResult(
+    urlQueryParsed?.value === undefined ? undefined : { query: urlQueryParsed.value as Query },
+  );
   const fault = result.error ? asFault(result.error) : undefined;
   const isJson = form === 'json';
   const parsedText = parseJson(text);
@@ -121,9 +125,15 @@ export function QueryView({ surfaces }: { surfaces: readonly Surface[] }) {
             </Field>
             {schema.isLoading && <Loading what="the columns" />}
             {schema.isError && (
-              <ProtectedRouteFault what="the columns" error={schema.error} retry={() => void schema.refetch()} />
+              <ProtectedRouteFault
+                what="the columns"
+                error={schema.error}
+                retry={() => void schema.refetch()}
+              />
             )}
-            {schema.data && <QueryForm draft={draft} schema={schema.data} onChange={setDraft} fault={fault} />}
+            {schema.data && (
+              <QueryForm draft={draft} schema={schema.data} onChange={setDraft} fault={fault} />
+            )}
             {/* Enter in a field runs the query. */}
             <button type="submit" hidden>
               Run
@@ -149,7 +159,11 @@ export function QueryView({ surfaces }: { surfaces: readonly Surface[] }) {
         result={result}
         tooLargeHint={
           urlQueryParsed?.value !== undefined && (
-            <NarrowerQueries query={urlQueryParsed.value as Query} time={schema.data?.time} runQuery={runQuery} />
+            <NarrowerQueries
+              query={urlQueryParsed.value as Query}
+              time={schema.data?.time}
+              runQuery={runQuery}
+            />
           )
         }
       />
@@ -164,7 +178,11 @@ function diagnosticsOf(error: string | undefined): Diagnostic[] {
   return [{ line: Number(line ?? 1), column: Number(column ?? 1), severity: 'error', message: error }];
 }
 
-function NarrowerQueries(props: { query: Query; time: string | undefined; runQuery: (query: Query) => void }) {
+function NarrowerQueries(props: {
+  query: Query;
+  time: string | undefined;
+  runQuery: (query: Query) => void;
+}) {
   const { query, time, runQuery } = props;
   if (time === undefined) return null;
   return (

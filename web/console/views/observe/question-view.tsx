@@ -2,7 +2,7 @@ import { useState } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import { asFault } from '../../api/fault.ts';
 import { Button, Empty, Field, Panel } from '../../parts/index.tsx';
-import { useResult } from './asking.ts';
+import { useResult } from './queries.ts';
 import css from './observe.module.css';
 import { Result } from './result.tsx';
 import type { Parameter, Query, Question } from './types.ts';

@@ -1,7 +1,14 @@
 import { Chart } from '../../parts/chart.tsx';
 import { Empty, Field } from '../../parts/index.tsx';
 import { useUrlState } from '../../parts/url-state.ts';
-import { axisColumns, chartOf, type ChartChoice, numericColumns, maxLines, defaultChart } from './chart-data.ts';
+import {
+  axisColumns,
+  chartOf,
+  type ChartChoice,
+  numericColumns,
+  maxLines,
+  defaultChart,
+} from './chart-data.ts';
 import css from './observe.module.css';
 import type { Query, ResultColumn } from './types.ts';
 

@@ -1,9 +1,9 @@
 import type { ReactNode } from 'react';
 import { asFault } from '../../api/fault.ts';
-import { ProtectedRouteFault } from '../../parts/gated.tsx';
+import { ProtectedRouteFault } from '../../parts/protected-route.tsx';
 import { Button, Empty, Loading, Panel, Row, Tabs } from '../../parts/index.tsx';
 import { useUrlState } from '../../parts/url-state.ts';
-import type { ResultQuery } from './asking.ts';
+import type { ResultQuery } from './queries.ts';
 import { Coverage } from './coverage.tsx';
 import css from './observe.module.css';
 import { ResultChart } from './result-chart.tsx';

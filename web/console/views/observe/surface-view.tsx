@@ -1,7 +1,7 @@
 import { Link } from 'wouter';
-import { ProtectedRouteFault } from '../../parts/gated.tsx';
+import { ProtectedRouteFault } from '../../parts/protected-route.tsx';
 import { Badge, Facts, Loading, Panel, Table } from '../../parts/index.tsx';
-import { useSchema } from './asking.ts';
+import { useSchema } from './queries.ts';
 import css from './observe.module.css';
 import type { Surface } from './types.ts';
 
@@ -41,7 +41,9 @@ export function SurfaceView({ name }: { name: string }) {
   const schema = useSchema(name);
   if (schema.isPending) return <Loading what="the schema" />;
   if (schema.isError)
-    return <ProtectedRouteFault what="the columns" error={schema.error} retry={() => void schema.refetch()} />;
+    return (
+      <ProtectedRouteFault what="the columns" error={schema.error} retry={() => void schema.refetch()} />
+    );
   const { description, time, key, columns } = schema.data;
   return (
     <Panel

@@ -4,7 +4,7 @@ import { RelativeTime, agentsCss as css, consolePath, SubNav } from '../../agent
 import { api, unwrap } from '../../api/client.ts';
 import { Badge, Empty, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
 import { Decision, RiskBadge } from '../../agents/decision.tsx';
-import { ActionJournal } from './acts.tsx';
+import { ActionJournal } from './action-journal.tsx';
 
 const links = [
   { href: '/console/pending', title: 'Changes' },

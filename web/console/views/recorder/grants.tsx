@@ -1,5 +1,5 @@
 import { formatRelativeTime, formatTime } from '../../parts/format.ts';
-import { ProtectedRouteFault } from '../../parts/gated.tsx';
+import { ProtectedRouteFault } from '../../parts/protected-route.tsx';
 import { Badge, Empty, Loading, Panel, Table } from '../../parts/index.tsx';
 import { useGrants } from './recorder.ts';
 import css from './recorder.module.css';
@@ -87,7 +87,15 @@ export function Grants() {
   );
 }
 
-function GrantStateBadge({ grant }: { grant: { readonly expires_at: string; readonly revoked_at: string | null } }) {
+function GrantStateBadge({
+  grant,
+}: {
+  grant: { readonly expires_at: string; readonly revoked_at: string | null };
+}) {
   if (grant.revoked_at !== null) return <Badge tone="bad">revoked</Badge>;
-  return Date.parse(grant.expires_at) < Date.now() ? <Badge>expired</Badge> : <Badge tone="good">active</Badge>;
+  return Date.parse(grant.expires_at) < Date.now() ? (
+    <Badge>expired</Badge>
+  ) : (
+    <Badge tone="good">active</Badge>
+  );
 }

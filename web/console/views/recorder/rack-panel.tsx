@@ -46,7 +46,9 @@ export function RackPanel({ rack }: { rack: Rack }) {
               : `${formatNumber(events)} events, ${formatBytes(bytes)}${oldest && newest ? `, ${formatTime(oldest)} to ${formatTime(newest)}` : ''}`,
           ],
           ...(rack.changed_at !== null
-            ? ([['Changed', `${formatRelativeTime(rack.changed_at)} by ${rack.changed_by ?? 'unknown'}`]] as const)
+            ? ([
+                ['Changed', `${formatRelativeTime(rack.changed_at)} by ${rack.changed_by ?? 'unknown'}`],
+              ] as const)
             : []),
         ]}
       />

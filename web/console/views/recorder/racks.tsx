@@ -1,4 +1,4 @@
-import { ProtectedRouteFault } from '../../parts/gated.tsx';
+import { ProtectedRouteFault } from '../../parts/protected-route.tsx';
 import { Badge, Loading } from '../../parts/index.tsx';
 import { RackPanel } from './rack-panel.tsx';
 import { useRacks } from './recorder.ts';

@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { formatNumber, formatTime } from '../../parts/format.ts';
-import { ProtectedRouteFault } from '../../parts/gated.tsx';
+import { ProtectedRouteFault } from '../../parts/protected-route.tsx';
 import { Badge, Button, Empty, Field, Loading, Panel, Table } from '../../parts/index.tsx';
 import { useUrlState } from '../../parts/url-state.ts';
 import { useReview } from './recorder.ts';
@@ -70,7 +70,8 @@ export function Review() {
         {chosen.length > shown && (
           <div>
             <Button onClick={() => setShown(shown + pageSize)}>
-              Show {formatNumber(Math.min(pageSize, chosen.length - shown))} more of {formatNumber(chosen.length)}
+              Show {formatNumber(Math.min(pageSize, chosen.length - shown))} more of{' '}
+              {formatNumber(chosen.length)}
             </Button>
           </div>
         )}

@@ -2,7 +2,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
 import { agentsCss as css, consolePath } from '../../agents/parts.tsx';
-import type { RunDetail } from '../../agents/shapes.ts';
+import type { RunDetail } from '../../agents/schemas.ts';
 import { startRun } from '../../agents/start-run.ts';
 import { api, unwrap } from '../../api/client.ts';
 import { Button, Confirm, FaultNote, Row } from '../../parts/index.tsx';

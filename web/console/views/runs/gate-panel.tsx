@@ -1,10 +1,10 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { schemaFields } from '../../agents/declared.ts';
+import { schemaFields } from '../../agents/declared-fields.ts';
 import { DeclaredForm } from '../../agents/declared-form.tsx';
 import { Decision } from '../../agents/decision.tsx';
 import { RelativeTime, agentsCss as css } from '../../agents/parts.tsx';
-import type { Gate, RunDetail } from '../../agents/shapes.ts';
+import type { Gate, RunDetail } from '../../agents/schemas.ts';
 import { api, unwrap } from '../../api/client.ts';
 import { formatTime } from '../../parts/format.ts';
 import { Button, FaultNote, Panel, Row } from '../../parts/index.tsx';

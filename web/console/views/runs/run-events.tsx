@@ -1,9 +1,16 @@
 import { Link } from 'wouter';
-import { agentsCss as css, ReconnectNotice, consolePath, StateBadge, ValueView, waitingTexts } from '../../agents/parts.tsx';
+import {
+  agentsCss as css,
+  ReconnectNotice,
+  consolePath,
+  StateBadge,
+  ValueView,
+  waitingTexts,
+} from '../../agents/parts.tsx';
 import { type RunPart, buildRunLog } from '../../agents/run-log.ts';
-import type { Gate, RunDetail, RunEvent } from '../../agents/shapes.ts';
+import type { Gate, RunDetail, RunEvent } from '../../agents/schemas.ts';
 import { TurnLog } from '../../agents/turn-log.tsx';
-import { buildTurnLog } from '../../agents/turns.ts';
+import { buildTurnLog } from '../../agents/turn-log-data.ts';
 import { useEvents } from '../../agents/use-events.ts';
 import { formatTime } from '../../parts/format.ts';
 import { FaultNote, Loading, Panel } from '../../parts/index.tsx';

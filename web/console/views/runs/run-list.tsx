@@ -1,6 +1,13 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { RelativeTime, agentsCss as css, FilterSelect, consolePath, StateBadge, Duration } from '../../agents/parts.tsx';
+import {
+  RelativeTime,
+  agentsCss as css,
+  FilterSelect,
+  consolePath,
+  StateBadge,
+  Duration,
+} from '../../agents/parts.tsx';
 import { api, unwrap } from '../../api/client.ts';
 import { Empty, FaultNote, Loading, Page, Panel, Table } from '../../parts/index.tsx';
 import { useUrlState } from '../../parts/url-state.ts';

@@ -1,7 +1,14 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { RelativeTime, agentsCss as css, consolePath, StateBadge, Duration, ValueView } from '../../agents/parts.tsx';
-import type { RunDetail } from '../../agents/shapes.ts';
+import {
+  RelativeTime,
+  agentsCss as css,
+  consolePath,
+  StateBadge,
+  Duration,
+  ValueView,
+} from '../../agents/parts.tsx';
+import type { RunDetail } from '../../agents/schemas.ts';
 import { api, unwrap } from '../../api/client.ts';
 import { formatNumber, formatTime } from '../../parts/format.ts';
 import { Facts, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';

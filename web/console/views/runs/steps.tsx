@@ -1,5 +1,5 @@
 import { agentsCss as css, RelativeTime, StateBadge, Duration, ValueView } from '../../agents/parts.tsx';
-import type { RunDetail } from '../../agents/shapes.ts';
+import type { RunDetail } from '../../agents/schemas.ts';
 import { Empty, Panel, Table } from '../../parts/index.tsx';
 
 /** The steps so far, in order of execution. */

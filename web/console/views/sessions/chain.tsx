@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { formatTime } from '../../parts/format.ts';
-import { protectedQueryOptions, ProtectedRouteFault } from '../../parts/gated.tsx';
+import { protectedQueryOptions, ProtectedRouteFault } from '../../parts/protected-route.tsx';
 import { Badge, Button, Empty, Field, Loading, Panel, Table } from '../../parts/index.tsx';
 import { useUrlState } from '../../parts/url-state.ts';
 import { useInfo } from '../home/info.ts';
@@ -53,7 +53,11 @@ export function Chain() {
       </div>
       {chain.isPending && <Loading what="the receipts" />}
       {chain.isError && (
-        <ProtectedRouteFault what="the chain of receipts" error={chain.error} retry={() => void chain.refetch()} />
+        <ProtectedRouteFault
+          what="the chain of receipts"
+          error={chain.error}
+          retry={() => void chain.refetch()}
+        />
       )}
       {chain.data &&
         (chain.data.length === 0 ? (

@@ -107,7 +107,8 @@ async function checkSignature(receipt: SignedReceipt, key: ReceiptKey | undefine
   const check = 'Signature';
   const { digest, signature } = receipt;
   if (!key) return { check, ok: undefined, detail: 'It cannot be checked without the key.' };
-  if (signature.alg !== 'ed25519') return { check, ok: false, detail: `It is ${signature.alg}, not ed25519.` };
+  if (signature.alg !== 'ed25519')
+    return { check, ok: false, detail: `It is ${signature.alg}, not ed25519.` };
   let imported: CryptoKey;
   try {
     imported = await crypto.subtle.importKey('raw', bytesOf(key.public_key), 'Ed25519', false, ['verify']);

@@ -127,7 +127,8 @@ function FeedTable({ rows }: { rows: readonly Session[] }) {
   );
 }
 
-export const formatDuration = (from: string, to: string): string => formatMs(Date.parse(to) - Date.parse(from));
+export const formatDuration = (from: string, to: string): string =>
+  formatMs(Date.parse(to) - Date.parse(from));
 
 /** Measured tokens, or those that the client claims, marked as claimed. */
 function formatTokens({ tokens, tokens_claimed: claimedTokens }: Session): string {

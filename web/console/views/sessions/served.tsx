@@ -3,7 +3,7 @@ import { type ReactNode, useState } from 'react';
 import { Link } from 'wouter';
 import { api, unwrap } from '../../api/client.ts';
 import { formatRelativeTime, formatTime } from '../../parts/format.ts';
-import { protectedQueryOptions, ProtectedRouteFault } from '../../parts/gated.tsx';
+import { protectedQueryOptions, ProtectedRouteFault } from '../../parts/protected-route.tsx';
 import { Badge, Button, Empty, Facts, Loading, Panel, Table } from '../../parts/index.tsx';
 import { RevokePanel } from './revoke.tsx';
 import css from './sessions.module.css';
@@ -29,7 +29,13 @@ export function Served() {
   });
   if (servedQuery.isPending) return <Loading what="the served sessions" />;
   if (servedQuery.isError)
-    return <ProtectedRouteFault what="the served sessions" error={servedQuery.error} retry={() => void servedQuery.refetch()} />;
+    return (
+      <ProtectedRouteFault
+        what="the served sessions"
+        error={servedQuery.error}
+        retry={() => void servedQuery.refetch()}
+      />
+    );
   const { sessions, turns, offer, harnesses } = servedQuery.data;
   return (
     <>
@@ -57,7 +63,9 @@ export function Served() {
                 {
                   key: 'opened',
                   head: 'Opened',
-                  cell: ({ opened_at: at }) => <span className={css['nowrap']}>{formatRelativeTime(at)}</span>,
+                  cell: ({ opened_at: at }) => (
+                    <span className={css['nowrap']}>{formatRelativeTime(at)}</span>
+                  ),
                 },
                 {
                   key: 'revoked',

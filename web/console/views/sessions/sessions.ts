@@ -14,7 +14,10 @@ export const stateTone = (state: string): 'good' | 'warn' | 'bad' | undefined =>
   return state === 'running' ? undefined : 'warn';
 };
 
-export const matchesFilter = (session: Session, filter: { kind: string; state: string; text: string }): boolean =>
+export const matchesFilter = (
+  session: Session,
+  filter: { kind: string; state: string; text: string },
+): boolean =>
   (filter.kind === '' || session.kind === filter.kind) &&
   (filter.state === '' || session.state === filter.state) &&
   [session.id, session.title, session.harness, session.client, session.cwd, session.last_event]

@@ -1,4 +1,4 @@
-import type { AgentSpec } from '../../agents/shapes.ts';
+import type { AgentSpec } from '../../agents/schemas.ts';
 
 /** The agent form as typed; lists have one entry per line. */
 export interface AgentDraft {
@@ -31,9 +31,9 @@ const numberText = (value: number | undefined) => (value === undefined ? '' : St
 
 export function draftOf(spec: Partial<AgentSpec>): AgentDraft {
   const { name = '', description = '', instructions = '', model = 'resident' } = spec;
-  const grantEntry = (name: (typeof grantLists)[number]) => [name, (spec.grants?.[name] ?? []).join('\n')];
-  const samplingEntry = (name: (typeof samplingNames)[number]) => [name, numberText(spec.sampling?.[name])];
-  const limitEntry = (name: (typeof limits)[number]) => [name, numberText(spec.limits?.[name])];
+  const grantEntry = (key: (typeof grantLists)[number]) => [key, (spec.grants?.[key] ?? []).join('\n')];
+  const samplingEntry = (key: (typeof samplingNames)[number]) => [key, numberText(spec.sampling?.[key])];
+  const limitEntry = (key: (typeof limits)[number]) => [key, numberText(spec.limits?.[key])];
   const choice = spec.tool_choice;
   return {
     name,
@@ -41,7 +41,11 @@ export function draftOf(spec: Partial<AgentSpec>): AgentDraft {
     instructions,
     model,
     tool_choice: typeof choice === 'object' ? choice.name : (choice ?? ''),
-    ...Object.fromEntries([...grantLists.map(grantEntry), ...samplingNames.map(samplingEntry), ...limits.map(limitEntry)]),
+    ...Object.fromEntries([
+      ...grantLists.map(grantEntry),
+      ...samplingNames.map(samplingEntry),
+      ...limits.map(limitEntry),
+    ]),
   } as AgentDraft;
 }
 

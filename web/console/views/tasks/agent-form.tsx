@@ -107,7 +107,12 @@ export function AgentForm(props: {
           {textAreaField('read', 'Read paths', 'grants.read', hints.read)}
           {textAreaField('write', 'Write paths', 'grants.write', hints.write)}
           {textAreaField('network', 'Network hosts', 'grants.network', hints.network)}
-          {textAreaField('auto_approve', 'Applied without approval', 'grants.auto_approve', hints.auto_approve)}
+          {textAreaField(
+            'auto_approve',
+            'Applied without approval',
+            'grants.auto_approve',
+            hints.auto_approve,
+          )}
         </Panel>
       </div>
       {error !== null && error !== undefined && <FaultNote error={error} />}
@@ -126,7 +131,9 @@ function Tools(props: {
   const tools = useTools();
   const globs = splitLines(draft.tools);
   const grantedNow = tools.data?.filter(({ name }) => globs.some((glob) => matchesGlob(glob, name))) ?? [];
-  const unmatchedGlobs = tools.data ? globs.filter((glob) => !tools.data.some(({ name }) => matchesGlob(glob, name))) : [];
+  const unmatchedGlobs = tools.data
+    ? globs.filter((glob) => !tools.data.some(({ name }) => matchesGlob(glob, name)))
+    : [];
   const names = new Set(['auto', 'required', ...grantedNow.map(({ name }) => name)]);
   return (
     <>

@@ -2,7 +2,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { agentsCss as css } from '../../agents/parts.tsx';
-import type { AgentSpec } from '../../agents/shapes.ts';
+import type { AgentSpec } from '../../agents/schemas.ts';
 import { api, unwrap } from '../../api/client.ts';
 import { Button, Confirm, FaultNote, Loading, Page, Panel, Row } from '../../parts/index.tsx';
 import { type AgentDraft, draftOf, specOf } from './agent-draft.ts';

@@ -2,14 +2,14 @@ import { useMutation } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { agentsCss as css, consolePath } from '../../agents/parts.tsx';
-import type { TurnEvent } from '../../agents/shapes.ts';
+import type { TurnEvent } from '../../agents/schemas.ts';
 import { grantedTools } from '../../agents/tools.ts';
 import { fetchRaw } from '../../api/client.ts';
 import { asFault } from '../../api/fault.ts';
 import { readJsonLines } from '../../api/lines.ts';
 import { Button, FaultNote, Field, Panel, Row } from '../../parts/index.tsx';
 import { useUrlState } from '../../parts/url-state.ts';
-import { TaskOptions } from './budgets.tsx';
+import { TaskOptions } from './task-options.tsx';
 import { emptyDraft, type DraftFaults, buildTaskRequest, type TaskDraft } from './task-request.ts';
 import { ToolChoice } from './tool-choice.tsx';
 import { useAgents, useTools } from './use-agents.ts';
@@ -120,7 +120,13 @@ export function StartTaskForm() {
               />
             )}
           </Field>
-          <TaskOptions draft={draft} onChange={updateDraft} faults={faults} hostFault={hostFault} limits={agent?.limits} />
+          <TaskOptions
+            draft={draft}
+            onChange={updateDraft}
+            faults={faults}
+            hostFault={hostFault}
+            limits={agent?.limits}
+          />
         </div>
         <div className={css['form']}>
           <ToolChoice agent={agent} tools={agentTools} withheld={withheld} onWithhold={setWithheld} />

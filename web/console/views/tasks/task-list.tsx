@@ -1,6 +1,13 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { RelativeTime, agentsCss as css, FilterSelect, consolePath, StateBadge, Duration } from '../../agents/parts.tsx';
+import {
+  RelativeTime,
+  agentsCss as css,
+  FilterSelect,
+  consolePath,
+  StateBadge,
+  Duration,
+} from '../../agents/parts.tsx';
 import { api, unwrap } from '../../api/client.ts';
 import { formatNumber } from '../../parts/format.ts';
 import { Empty, FaultNote, Loading, Panel, Table } from '../../parts/index.tsx';

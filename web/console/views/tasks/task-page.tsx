@@ -1,9 +1,16 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { RelativeTime, agentsCss as css, ReconnectNotice, consolePath, StateBadge, Duration } from '../../agents/parts.tsx';
-import type { TurnEvent } from '../../agents/shapes.ts';
+import {
+  RelativeTime,
+  agentsCss as css,
+  ReconnectNotice,
+  consolePath,
+  StateBadge,
+  Duration,
+} from '../../agents/parts.tsx';
+import type { TurnEvent } from '../../agents/schemas.ts';
 import { TurnLog } from '../../agents/turn-log.tsx';
-import { buildTurnLog } from '../../agents/turns.ts';
+import { buildTurnLog } from '../../agents/turn-log-data.ts';
 import { useEvents } from '../../agents/use-events.ts';
 import { api, unwrap } from '../../api/client.ts';
 import type { components } from '../../api/schema.d.ts';
@@ -49,7 +56,13 @@ export function TaskPage({ id }: { id: string }) {
   );
 }
 
-function TaskDetails({ task, usageTotals }: { task: TaskDetail; usageTotals: ReturnType<typeof buildTurnLog>['usageTotals'] }) {
+function TaskDetails({
+  task,
+  usageTotals,
+}: {
+  task: TaskDetail;
+  usageTotals: ReturnType<typeof buildTurnLog>['usageTotals'];
+}) {
   const info = useQuery({ queryKey: ['info'], queryFn: () => unwrap(api.GET('/host/v1/info')) });
   const agents = useAgents();
   const limits = agents.data?.find(({ name }) => name === task.agent)?.limits;

@@ -1,6 +1,6 @@
 import { Link } from 'wouter';
 import { agentsCss as css, ToolBadge } from '../../agents/parts.tsx';
-import type { AgentSpec, Tool } from '../../agents/shapes.ts';
+import type { AgentSpec, Tool } from '../../agents/schemas.ts';
 import { matchesGlob } from '../../agents/tools.ts';
 
 /** The tools of an agent, each of which can be withheld from the task. */

@@ -16,7 +16,10 @@ export function ToolList() {
   const [state, setState] = useUrlState('state');
   const shown = tools.data?.filter(({ availability }) => state === '' || availability === state);
   return (
-    <Panel title="Catalog" tools={<FilterSelect label="State" value={state} onChoose={setState} options={states} />}>
+    <Panel
+      title="Catalog"
+      tools={<FilterSelect label="State" value={state} onChoose={setState} options={states} />}
+    >
       <p className={css['quiet']}>
         An <em>available</em> tool runs immediately. A <em>gated</em> tool stages a change that a person must
         approve. An <em>unavailable</em> tool cannot run.

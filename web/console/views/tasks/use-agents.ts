@@ -5,4 +5,8 @@ export const useAgents = () =>
   useQuery({ queryKey: ['agents'], queryFn: () => unwrap(api.GET('/agent/v1/agents')) });
 
 export const useTools = () =>
-  useQuery({ queryKey: ['tools'], queryFn: () => unwrap(api.GET('/agent/v1/tools')), refetchInterval: 15_000 });
+  useQuery({
+    queryKey: ['tools'],
+    queryFn: () => unwrap(api.GET('/agent/v1/tools')),
+    refetchInterval: 15_000,
+  });

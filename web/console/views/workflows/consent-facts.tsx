@@ -1,5 +1,5 @@
 import { agentsCss as css } from '../../agents/parts.tsx';
-import type { Consent } from '../../agents/shapes.ts';
+import type { Consent } from '../../agents/schemas.ts';
 import { formatRelativeTime, formatTime } from '../../parts/format.ts';
 import { Badge, Facts } from '../../parts/index.tsx';
 

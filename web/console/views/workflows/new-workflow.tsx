@@ -5,7 +5,7 @@ import { agentsCss as css, consolePath } from '../../agents/parts.tsx';
 import { Button, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
 import { ConsentFacts } from './consent-facts.tsx';
 import { SourcePanel } from './source-panel.tsx';
-import { lintReportOf, storeWorkflow } from './store.ts';
+import { lintReportOf, storeWorkflow } from './store-workflow.ts';
 import { useLint } from './use-lint.ts';
 
 const template = `[ensemble]

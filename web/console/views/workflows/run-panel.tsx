@@ -34,7 +34,7 @@ export const RunPanel = (props: {
 
 /** The TOML parser is loaded on first use. */
 const RunForm = lazy(async () => {
-  const { parseWorkflowInputs: declaredIn } = await import('./declared-inputs.ts');
+  const { parseWorkflowInputs: declaredIn } = await import('./workflow-inputs.ts');
   return {
     default: function Form({ name, source, isChanged }: Parameters<typeof RunPanel>[0]) {
       const [input, setInput] = useState('');

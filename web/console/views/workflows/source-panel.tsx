@@ -1,9 +1,9 @@
 import type { ReactNode } from 'react';
 import { agentsCss as css } from '../../agents/parts.tsx';
-import type { LintReport } from '../../agents/shapes.ts';
+import type { LintReport } from '../../agents/schemas.ts';
 import { CodeEditor } from '../../parts/code-editor.tsx';
 import { FaultNote, Panel, Row } from '../../parts/index.tsx';
-import { lintDiagnostics, lintSummary } from './findings.ts';
+import { lintDiagnostics, lintSummary } from './lint-diagnostics.ts';
 import type { useLint } from './use-lint.ts';
 
 /** Editor for the source of a workflow, with lint findings. */

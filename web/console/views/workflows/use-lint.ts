@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
-import type { LintReport } from '../../agents/shapes.ts';
+import type { LintReport } from '../../agents/schemas.ts';
 import { api, unwrap } from '../../api/client.ts';
 
 const debounceMs = 350;

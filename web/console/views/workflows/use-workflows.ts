@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import type { BuiltinWorkflow, Ensemble } from '../../agents/shapes.ts';
+import type { BuiltinWorkflow, Ensemble } from '../../agents/schemas.ts';
 import { api, unwrap } from '../../api/client.ts';
 
 export const useWorkflows = () =>

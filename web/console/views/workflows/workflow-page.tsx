@@ -2,7 +2,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, Redirect, useLocation } from 'wouter';
 import { agentsCss as css, consolePath } from '../../agents/parts.tsx';
-import type { Ensemble } from '../../agents/shapes.ts';
+import type { Ensemble } from '../../agents/schemas.ts';
 import { api, unwrap } from '../../api/client.ts';
 import { asFault } from '../../api/fault.ts';
 import { formatTime } from '../../parts/format.ts';
@@ -10,8 +10,8 @@ import { Badge, Button, Confirm, Facts, FaultNote, Loading, Page, Panel } from '
 import { ConsentFacts } from './consent-facts.tsx';
 import { RunPanel } from './run-panel.tsx';
 import { SourcePanel } from './source-panel.tsx';
-import { lintReportOf, storeWorkflow } from './store.ts';
-import { useUnsavedChangesWarning } from './use-kept-changes.ts';
+import { lintReportOf, storeWorkflow } from './store-workflow.ts';
+import { useUnsavedChangesWarning } from './use-unsaved-changes-warning.ts';
 import { useLint } from './use-lint.ts';
 import { useBuiltins } from './use-workflows.ts';
 
@@ -74,7 +74,8 @@ function StoredWorkflow({ workflow }: { workflow: Ensemble }) {
   });
   const remove = useMutation({
     // The response has no body.
-    mutationFn: () => unwrap<unknown>(api.DELETE('/agent/v1/workflows/{name}', { params: { path: { name } } })),
+    mutationFn: () =>
+      unwrap<unknown>(api.DELETE('/agent/v1/workflows/{name}', { params: { path: { name } } })),
     async onSuccess() {
       navigate('/console/workflows');
       queries.removeQueries({ queryKey: ['workflows', name] });

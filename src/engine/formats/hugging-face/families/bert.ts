@@ -1,6 +1,6 @@
 import type { ModelConfig } from '../config.ts';
 import type { ModelFamily } from '../family.ts';
-import type { MetadataWriter } from '../keys.ts';
+import type { MetadataWriter } from '../metadata-writer.ts';
 import { writeCommon, writeRope } from './common.ts';
 
 const writeMetadata = (config: ModelConfig, writer: MetadataWriter): void => {

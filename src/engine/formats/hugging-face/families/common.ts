@@ -1,5 +1,5 @@
 import type { ModelConfig } from '../config.ts';
-import type { MetadataWriter } from '../keys.ts';
+import type { MetadataWriter } from '../metadata-writer.ts';
 import { fullRope, slidingRope } from './rope.ts';
 
 /** RoPE types without `rope.scaling` metadata. Llama 3's scaling is a vector of divisors instead. */
@@ -15,7 +15,10 @@ export const writeCommon = (config: ModelConfig, writer: MetadataWriter): void =
   writer.set('attention.head_count_kv', config.optionalCount('num_key_value_heads'));
   if (config.get('is_causal') === false) writer.set('attention.causal', false);
   writer.setFloat('attention.layer_norm_rms_epsilon', config.optionalNumber('rms_norm_eps'));
-  writer.setFloat('attention.layer_norm_epsilon', config.optionalNumber('layer_norm_eps', 'layer_norm_epsilon'));
+  writer.setFloat(
+    'attention.layer_norm_epsilon',
+    config.optionalNumber('layer_norm_eps', 'layer_norm_epsilon'),
+  );
   const headDim = config.optionalCount('head_dim');
   writer.set('attention.key_length', headDim);
   writer.set('attention.value_length', headDim);
@@ -50,7 +53,10 @@ export const writeRope = (config: ModelConfig, writer: MetadataWriter): void => 
 
 const writeYarn = (config: ModelConfig, rope: ModelConfig, writer: MetadataWriter): void => {
   const trainedContext = rope.optionalNumber('original_max_position_embeddings');
-  writer.set('rope.scaling.original_context_length', trainedContext ?? config.count('max_position_embeddings'));
+  writer.set(
+    'rope.scaling.original_context_length',
+    trainedContext ?? config.count('max_position_embeddings'),
+  );
   const truncate = rope.get('truncate');
   if (typeof truncate === 'boolean') writer.set('rope.scaling.yarn_truncate', truncate);
   writer.setFloat('rope.scaling.yarn_ext_factor', rope.optionalNumber('extrapolation_factor'));

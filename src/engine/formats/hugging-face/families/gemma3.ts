@@ -1,6 +1,6 @@
 import type { ModelConfig } from '../config.ts';
 import type { ModelFamily, TargetTensor } from '../family.ts';
-import type { MetadataWriter } from '../keys.ts';
+import type { MetadataWriter } from '../metadata-writer.ts';
 import { writeCommon, writeRope } from './common.ts';
 import { decoderTensors, multimodalPrefixes } from './decoder-tensors.ts';
 
@@ -39,7 +39,8 @@ const writeMetadata = (config: ModelConfig, writer: MetadataWriter): void => {
   writeRope(config, writer);
   // Attention is scaled by the head width in all models but the 27B one.
   const queryScaleDim = config.number('query_pre_attn_scalar');
-  if (queryScaleDim !== config.number('head_dim')) writer.setFloat('attention.scale', 1 / Math.sqrt(queryScaleDim));
+  if (queryScaleDim !== config.number('head_dim'))
+    writer.setFloat('attention.scale', 1 / Math.sqrt(queryScaleDim));
   writer.setFloat('final_logit_softcapping', config.optionalNumber('final_logit_softcapping'));
   writer.set('attention.sliding_window', config.count('sliding_window'));
 };

@@ -1,7 +1,7 @@
 import { isRecord, type Json } from '../../../../util/json.ts';
 import type { ModelConfig } from '../config.ts';
 import type { ModelFamily } from '../family.ts';
-import type { MetadataWriter } from '../keys.ts';
+import type { MetadataWriter } from '../metadata-writer.ts';
 import { maxHeadDim, writeCommon } from './common.ts';
 import { decoderTensors, headNorms, multimodalPrefixes } from './decoder-tensors.ts';
 import { layerKindsOf, layerCountOf } from './layer-kinds.ts';
@@ -16,7 +16,9 @@ const slidingLayers = (config: ModelConfig): readonly boolean[] => {
   const kinds = layerKindsOf(config, [slidingKind, fullKind]);
   return Array.from(
     { length: layers },
-    (_, layer) => layer !== layers - 1 && (kinds ? kinds[layer] === slidingKind : (layer + 1) % fullAttentionPeriod !== 0),
+    (_, layer) =>
+      layer !== layers - 1 &&
+      (kinds ? kinds[layer] === slidingKind : (layer + 1) % fullAttentionPeriod !== 0),
   );
 };
 
@@ -39,7 +41,8 @@ const writeRopes = (config: ModelConfig, writer: MetadataWriter): void => {
   fullRope.allowOnly('rope_type', 'proportional');
   fullRope.allowOnly('factor', 1);
   const rotatedFraction = fullRope.number('partial_rotary_factor');
-  if (rotatedFraction < 0 || rotatedFraction > 1) fullRope.addProblem(`partial_rotary_factor must be from 0 to 1, got ${rotatedFraction}`);
+  if (rotatedFraction < 0 || rotatedFraction > 1)
+    fullRope.addProblem(`partial_rotary_factor must be from 0 to 1, got ${rotatedFraction}`);
   writer.setFloat('rope.freq_base', fullRope.number('rope_theta'));
   writer.setFloat('rope.freq_base_swa', slidingRope.number('rope_theta'));
 };

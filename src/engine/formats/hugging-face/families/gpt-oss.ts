@@ -2,7 +2,7 @@ import type { ModelConfig } from '../config.ts';
 import type { ModelFamily } from '../family.ts';
 import { writeDecoder } from './common.ts';
 import { decoderPrefixes, decoderTensors } from './decoder-tensors.ts';
-import { writeExperts } from './experts.ts';
+import { writeExperts } from './write-experts.ts';
 import { fullRope } from './rope.ts';
 
 /** Checks that layers alternate, starting with a sliding window. GGUF has no key for this order. */

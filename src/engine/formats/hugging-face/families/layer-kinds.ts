@@ -17,12 +17,21 @@ export const layerCountOf = (config: ModelConfig): number => {
  * The kind of each layer from `layer_types`; undefined when the configuration has no such list.
  * @param allowedKinds kinds that the family supports
  */
-export const layerKindsOf = (config: ModelConfig, allowedKinds: readonly string[]): readonly string[] | undefined => {
+export const layerKindsOf = (
+  config: ModelConfig,
+  allowedKinds: readonly string[],
+): readonly string[] | undefined => {
   const kinds = config.get('layer_types');
   if (kinds === undefined) return undefined;
   const layers = layerCountOf(config);
-  if (!Array.isArray(kinds) || kinds.length !== layers || !kinds.every((kind) => allowedKinds.includes(kind))) {
-    config.addProblem(`layer_types must be an array with ${allowedKinds.join(' or ')} for each of the ${layers} layers`);
+  if (
+    !Array.isArray(kinds) ||
+    kinds.length !== layers ||
+    !kinds.every((kind) => allowedKinds.includes(kind))
+  ) {
+    config.addProblem(
+      `layer_types must be an array with ${allowedKinds.join(' or ')} for each of the ${layers} layers`,
+    );
     return [];
   }
   return kinds as string[];

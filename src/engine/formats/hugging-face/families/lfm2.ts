@@ -1,6 +1,6 @@
 import type { ModelConfig } from '../config.ts';
 import type { ModelFamily } from '../family.ts';
-import type { MetadataWriter } from '../keys.ts';
+import type { MetadataWriter } from '../metadata-writer.ts';
 import { writeCommon, writeRope } from './common.ts';
 import { decoderPrefixes } from './decoder-tensors.ts';
 import { layerKindsOf, layerCountOf } from './layer-kinds.ts';
@@ -14,7 +14,9 @@ const attentionLayers = (config: ModelConfig): readonly boolean[] => {
   if (listed === undefined) return layers.map(() => true);
   const isLayer = (layer: unknown) => layers.includes(layer as number);
   if (!Array.isArray(listed) || !listed.every(isLayer)) {
-    config.addProblem(`full_attn_idxs must list layers below ${layers.length}, got ${JSON.stringify(listed)}`);
+    config.addProblem(
+      `full_attn_idxs must list layers below ${layers.length}, got ${JSON.stringify(listed)}`,
+    );
     return [];
   }
   return layers.map((layer) => listed.includes(layer));

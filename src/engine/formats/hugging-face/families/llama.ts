@@ -1,6 +1,6 @@
 import type { ModelConfig } from '../config.ts';
 import type { ModelFamily, TargetTensor } from '../family.ts';
-import type { MetadataWriter } from '../keys.ts';
+import type { MetadataWriter } from '../metadata-writer.ts';
 import { headDimOf, maxHeadDim, slidingWindowOf, writeDecoder } from './common.ts';
 import { decoderPrefixes, decoderTensors } from './decoder-tensors.ts';
 import { llama3Divisors } from './rope.ts';

@@ -10,8 +10,11 @@ const longRopeTypes: readonly unknown[] = ['longrope', 'su', 'yarn'];
 const trainedContext = (config: ModelConfig): number => config.count('original_max_position_embeddings');
 
 const rotaryDimensionOf = (config: ModelConfig): number => {
-  const rotatedFraction = fullRope(config).optionalNumber('partial_rotary_factor') ?? config.number('partial_rotary_factor');
-  return Math.floor(Math.floor(rotatedFraction * config.number('hidden_size')) / config.number('num_attention_heads'));
+  const rotatedFraction =
+    fullRope(config).optionalNumber('partial_rotary_factor') ?? config.number('partial_rotary_factor');
+  return Math.floor(
+    Math.floor(rotatedFraction * config.number('hidden_size')) / config.number('num_attention_heads'),
+  );
 };
 
 /**
@@ -29,7 +32,11 @@ const longFactors = (config: ModelConfig): { long: Float32Array; short: Float32A
   const count = rotaryDimensionOf(config) / 2;
   const factors = (key: string): Float32Array => {
     const values = rope.get(key);
-    if (Array.isArray(values) && values.length === count && values.every((value) => typeof value === 'number')) {
+    if (
+      Array.isArray(values) &&
+      values.length === count &&
+      values.every((value) => typeof value === 'number')
+    ) {
       return new Float32Array(values);
     }
     const actual = Array.isArray(values) ? `${values.length}` : (JSON.stringify(values) ?? 'nothing');

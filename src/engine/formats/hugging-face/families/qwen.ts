@@ -1,9 +1,9 @@
 import type { ModelConfig } from '../config.ts';
 import type { ModelFamily } from '../family.ts';
-import type { MetadataWriter } from '../keys.ts';
+import type { MetadataWriter } from '../metadata-writer.ts';
 import { slidingWindowOf, writeDecoder } from './common.ts';
 import { decoderPrefixes, decoderTensors, headNorms } from './decoder-tensors.ts';
-import { writeExperts } from './experts.ts';
+import { writeExperts } from './write-experts.ts';
 import { layerKindsOf, layerCountOf } from './layer-kinds.ts';
 
 const defaults = {
@@ -25,7 +25,11 @@ const slidingLayers = (config: ModelConfig): boolean[] => {
 };
 
 /** llama.cpp's converter drops the window. This writes it with the keys of models with alternating layers. */
-const writeQwen = (config: ModelConfig, writer: MetadataWriter, findSlidingLayers: (config: ModelConfig) => boolean[]): void => {
+const writeQwen = (
+  config: ModelConfig,
+  writer: MetadataWriter,
+  findSlidingLayers: (config: ModelConfig) => boolean[],
+): void => {
   writeDecoder(config, writer);
   const window = config.get('use_sliding_window') === true ? slidingWindowOf(config) : undefined;
   if (window === undefined) return;
@@ -33,7 +37,8 @@ const writeQwen = (config: ModelConfig, writer: MetadataWriter, findSlidingLayer
   writer.set('attention.sliding_window_pattern', findSlidingLayers(config));
 };
 
-const writeMetadata = (config: ModelConfig, writer: MetadataWriter): void => writeQwen(config, writer, slidingLayers);
+const writeMetadata = (config: ModelConfig, writer: MetadataWriter): void =>
+  writeQwen(config, writer, slidingLayers);
 
 export const qwen2: ModelFamily = {
   architecture: 'qwen2',

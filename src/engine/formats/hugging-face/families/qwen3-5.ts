@@ -1,8 +1,8 @@
 import { isRecord } from '../../../../util/json.ts';
 import type { ModelConfig } from '../config.ts';
 import type { ModelFamily, TargetTensor } from '../family.ts';
-import type { MetadataWriter } from '../keys.ts';
-import type { HeadOrder } from '../turned-rows.ts';
+import type { MetadataWriter } from '../metadata-writer.ts';
+import type { HeadOrder } from '../head-order.ts';
 import { headDimOf, writeDecoder } from './common.ts';
 import { decoderTensors, headNorms, multimodalPrefixes } from './decoder-tensors.ts';
 import { layerKindsOf, layerCountOf } from './layer-kinds.ts';
@@ -39,7 +39,13 @@ const valueHeadOrder =
     const heads = linearHeads(config);
     const headsPerGroup = heads.valueHeads / heads.keyHeads;
     if (headsPerGroup === 1) return undefined;
-    return { axis, first: rowsBefore(heads), groups: heads.keyHeads, headsPerGroup, headSize: headSizeOf(heads) };
+    return {
+      axis,
+      first: rowsBefore(heads),
+      groups: heads.keyHeads,
+      headsPerGroup,
+      headSize: headSizeOf(heads),
+    };
   };
 
 const oneRow = () => 1;
@@ -73,7 +79,9 @@ const writeMetadata = (config: ModelConfig, writer: MetadataWriter): void => {
   const ropeParameters = isRecord(rope) ? rope : {};
   const rotatedFraction = ropeParameters.partial_rotary_factor ?? config.get('partial_rotary_factor') ?? 0.25;
   if (typeof rotatedFraction !== 'number' || !(rotatedFraction > 0 && rotatedFraction <= 1)) {
-    config.addProblem(`partial_rotary_factor must be above 0 and at most 1, got ${JSON.stringify(rotatedFraction)}`);
+    config.addProblem(
+      `partial_rotary_factor must be above 0 and at most 1, got ${JSON.stringify(rotatedFraction)}`,
+    );
   } else writer.set('rope.dimension_count', Math.trunc(headDimOf(config) * rotatedFraction));
   writer.set('rope.dimension_sections', sectionsOf(ropeParameters.mrope_section));
   const heads = linearHeads(config);
@@ -88,7 +96,10 @@ const writeMetadata = (config: ModelConfig, writer: MetadataWriter): void => {
   writer.set('ssm.time_step_rank', heads.valueHeads);
   writer.set('ssm.inner_size', heads.valueHeads * heads.valueDim);
   writer.set('attention.recurrent_layers', recurrentLayers(config));
-  writer.set('full_attention_interval', config.optionalCount('full_attention_interval') ?? fullAttentionPeriod);
+  writer.set(
+    'full_attention_interval',
+    config.optionalCount('full_attention_interval') ?? fullAttentionPeriod,
+  );
 };
 
 /**
@@ -139,7 +150,10 @@ export const qwen3_5: ModelFamily = {
       reorderHeads: valueHeadOrder('rows', valueDim, queriesAndKeys),
     },
     'layers.#.linear_attn.norm': 'blk.#.ssm_norm',
-    'layers.#.linear_attn.out_proj': { name: 'blk.#.ssm_out', reorderHeads: valueHeadOrder('columns', valueDim) },
+    'layers.#.linear_attn.out_proj': {
+      name: 'blk.#.ssm_out',
+      reorderHeads: valueHeadOrder('columns', valueDim),
+    },
   },
   unsuffixedTensors: {
     'layers.#.linear_attn.A_log': { ...headRows('blk.#.ssm_a'), mapValue: (value) => -Math.exp(value) },

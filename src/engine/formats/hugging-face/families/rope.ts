@@ -7,20 +7,29 @@ import type { ModelConfig } from '../config.ts';
  */
 export const fullRope = (config: ModelConfig): ModelConfig => {
   const parameters = config.object('rope_scaling', 'rope_parameters') ?? {};
-  const ownParameters = isPerLayerKind(parameters) ? (isRecord(parameters.full_attention) ? parameters.full_attention : {}) : parameters;
-  return config.section('rope_scaling', { rope_theta: config.get('rope_theta', 'rotary_emb_base'), ...ownParameters });
+  const ownParameters = isPerLayerKind(parameters)
+    ? isRecord(parameters.full_attention)
+      ? parameters.full_attention
+      : {}
+    : parameters;
+  return config.section('rope_scaling', {
+    rope_theta: config.get('rope_theta', 'rotary_emb_base'),
+    ...ownParameters,
+  });
 };
 
 /** RoPE parameters of the layers with a sliding window; undefined when they equal those of the other layers. */
 export const slidingRope = (config: ModelConfig): ModelConfig | undefined => {
   const parameters = config.object('rope_scaling', 'rope_parameters') ?? {};
-  const ownParameters = isPerLayerKind(parameters) && isRecord(parameters.sliding_attention) ? parameters.sliding_attention : {};
+  const ownParameters =
+    isPerLayerKind(parameters) && isRecord(parameters.sliding_attention) ? parameters.sliding_attention : {};
   const theta = config.get('rope_local_base_freq');
   if (theta === undefined && ownParameters.rope_theta === undefined) return undefined;
   return config.section('rope_scaling', { rope_theta: theta, ...ownParameters });
 };
 
-const isPerLayerKind = (parameters: Json): boolean => 'full_attention' in parameters || 'sliding_attention' in parameters;
+const isPerLayerKind = (parameters: Json): boolean =>
+  'full_attention' in parameters || 'sliding_attention' in parameters;
 
 /**
  * Llama 3's RoPE scaling as frequency divisors, [headDim / 2]: long wavelengths are divided by `factor`, short ones by
@@ -38,7 +47,8 @@ export const llama3Divisors = (config: ModelConfig, headDim: number): Float32Arr
   const divisors = new Float32Array(headDim / 2);
   for (let pair = 0; pair < divisors.length; pair++) {
     const wavelength = 2 * Math.PI * theta ** ((2 * pair) / headDim);
-    const smooth = (trainedContext / wavelength - lowFrequencyFactor) / (highFrequencyFactor - lowFrequencyFactor);
+    const smooth =
+      (trainedContext / wavelength - lowFrequencyFactor) / (highFrequencyFactor - lowFrequencyFactor);
     if (wavelength < trainedContext / highFrequencyFactor) divisors[pair] = 1;
     else if (wavelength > trainedContext / lowFrequencyFactor) divisors[pair] = factor;
     else divisors[pair] = 1 / ((1 - smooth) / factor + smooth);

@@ -2,9 +2,9 @@ import { formatMs } from '../../../parts/format.ts';
 import { type Column, Table } from '../../../parts/index.tsx';
 import type { BenchResult } from './runs.ts';
 import css from './bench.module.css';
-import { formatShare, kernelName, slotOf } from '../graph/model.ts';
+import { formatShare, kernelName, slotOf } from '../graph/graph-model.ts';
 import type { Component } from './roofline.ts';
-import { formatFigure } from './words.ts';
+import { formatFigure } from './verdict-text.ts';
 
 /** The components of one slot and kernel in all layers. */
 interface SlotGroup {
@@ -88,7 +88,9 @@ export function ComponentTables({ result: { components } }: { result: BenchResul
 }
 
 function groupOf(members: readonly Component[]): SlotGroup {
-  const slowest = members.reduce((slowestSoFar, one) => (one.gpu_ms > slowestSoFar.gpu_ms ? one : slowestSoFar));
+  const slowest = members.reduce((slowestSoFar, one) =>
+    one.gpu_ms > slowestSoFar.gpu_ms ? one : slowestSoFar,
+  );
   const before = members.flatMap(({ baseline_ms: ms }) => ms ?? []);
   return {
     slot: slotOf(slowest.id),

@@ -3,11 +3,11 @@ import { useState } from 'react';
 import { api, unwrap } from '../../../api/client.ts';
 import { bearer } from '../../../api/token.ts';
 import { formatTime } from '../../../parts/format.ts';
-import { protectedQueryOptions, ProtectedRouteFault } from '../../../parts/gated.tsx';
+import { protectedQueryOptions, ProtectedRouteFault } from '../../../parts/protected-route.tsx';
 import { Badge, Button, Empty, Loading, Panel, Table } from '../../../parts/index.tsx';
 import { useBenchRuns } from '../bench-runs.tsx';
 import type { BenchRun } from './runs.ts';
-import { formatChange, formatRange, isVerdict, verdictTones, verdictLabels } from './words.ts';
+import { formatChange, formatRange, isVerdict, verdictTones, verdictLabels } from './verdict-text.ts';
 
 interface BenchRecord {
   readonly id: string;

@@ -6,7 +6,7 @@ import { Button, Empty, FaultNote, Loading, Panel } from '../../../parts/index.t
 import { useBenchRuns } from '../bench-runs.tsx';
 import { latestResult } from './runs.ts';
 import css from './bench.module.css';
-import { CurrentBindings } from './bound-now.tsx';
+import { CurrentBindings } from './current-bindings.tsx';
 import { History } from './history.tsx';
 import { Outcome } from './outcome.tsx';
 import { RooflineChart } from './roofline-chart.tsx';

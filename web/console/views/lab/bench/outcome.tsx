@@ -3,7 +3,7 @@ import { Badge, Facts, Table } from '../../../parts/index.tsx';
 import type { BenchResult } from './runs.ts';
 import css from './bench.module.css';
 import { IntervalsChart } from './intervals-chart.tsx';
-import { explainVerdict, formatChange, formatRange, verdictTones, verdictLabels } from './words.ts';
+import { explainVerdict, formatChange, formatRange, verdictTones, verdictLabels } from './verdict-text.ts';
 
 /** Result of a bench: verdict, chart and table. */
 export function Outcome({ result }: { result: BenchResult }) {

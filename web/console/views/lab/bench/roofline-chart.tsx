@@ -2,9 +2,9 @@ import { useMemo } from 'react';
 import { Chart } from '../../../parts/chart.tsx';
 import { formatMs } from '../../../parts/format.ts';
 import type { BenchResult } from './runs.ts';
-import { formatShare, kernelName } from '../graph/model.ts';
+import { formatShare, kernelName } from '../graph/graph-model.ts';
 import { ComponentTables } from './component-tables.tsx';
-import { formatFigure } from './words.ts';
+import { formatFigure } from './verdict-text.ts';
 import { rooflineOf } from './roofline.ts';
 
 /** The components of a decoded token relative to the measured peak rates of the adapter. */
@@ -16,8 +16,9 @@ export function RooflineChart({ result }: { result: BenchResult }) {
       <p>
         Measured on this adapter: {formatFigure(peaks.gbps)} GB/s of memory,{' '}
         {peaks.cached_gbps > peaks.gbps * 1.02 && `${formatFigure(peaks.cached_gbps)} GB/s of cache, `}
-        {formatFigure(peaks.gflops)} GFLOP/s of f32 multiply-adds. A point under the slope is limited by memory
-        bandwidth, a point under the flat part by arithmetic. The distance to the line is the possible gain.
+        {formatFigure(peaks.gflops)} GFLOP/s of f32 multiply-adds. A point under the slope is limited by
+        memory bandwidth, a point under the flat part by arithmetic. The distance to the line is the possible
+        gain.
       </p>
       <Chart
         label="Roofline: operations per second of each component by operations per byte, with the measured peaks."

@@ -1,7 +1,7 @@
 /** Roofline data: operations per byte against operations per second. */
 import type { Series } from '../../../parts/plot/types.ts';
 import type { BenchResult } from './runs.ts';
-import { slotOf } from '../graph/model.ts';
+import { slotOf } from '../graph/graph-model.ts';
 
 export type Component = BenchResult['components'][number];
 

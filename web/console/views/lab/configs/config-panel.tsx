@@ -4,7 +4,7 @@ import { api, unwrap } from '../../../api/client.ts';
 import { formatTime } from '../../../parts/format.ts';
 import { Badge, Button, Confirm, Facts, FaultNote, Loading, Panel, Table } from '../../../parts/index.tsx';
 import { summarizeComponents, useRefreshLab } from '../kernels/queries.ts';
-import { applyConfig, type ApplyStep } from './apply.ts';
+import { applyConfig, type ApplyStep } from './apply-config.ts';
 import type { Config } from './config-text.ts';
 import css from './configs.module.css';
 import { useConfig } from './queries.ts';
@@ -58,7 +58,11 @@ export function ConfigPanel({ name }: { name: string }) {
         columns={[
           { key: 'kernel', head: 'Kernel', cell: ({ kernel }) => <strong>{kernel}</strong> },
           { key: 'op', head: 'Op', cell: ({ kernel }) => kernels.find((each) => each.name === kernel)?.op },
-          { key: 'components', head: 'Components', cell: ({ components }) => summarizeComponents(components) },
+          {
+            key: 'components',
+            head: 'Components',
+            cell: ({ components }) => summarizeComponents(components),
+          },
           {
             key: 'evidence',
             head: 'Evidence',

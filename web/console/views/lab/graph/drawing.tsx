@@ -12,10 +12,10 @@ import {
 } from '@xyflow/react';
 import { createContext, use, useCallback, useEffect, useMemo, useRef } from 'react';
 import { Button } from '../../../parts/index.tsx';
-import { type ColorMode, type BoxStyle, boxStyle } from './colours.ts';
+import { type ColorMode, type BoxStyle, boxStyle } from './colors.ts';
 import css from './graph.module.css';
 import { type Item, type Layout, layoutGraph, pathOf, type Rect } from './layout.ts';
-import { foldGraph, type KernelName, type LabGraph, shortId, type Times } from './model.ts';
+import { foldGraph, type KernelName, type LabGraph, shortId, type Times } from './graph-model.ts';
 
 export interface DrawingProps {
   readonly graph: LabGraph;
@@ -116,7 +116,15 @@ export default function Drawing(props: DrawingProps) {
 const zIndices = { layer: -3, unit: -2, node: 1, fold: 1, entry: 1 } as const;
 
 /** Zoom and pan buttons, and the initial viewport. */
-function ViewportControls({ layout, viewKey, selected }: { layout: Layout; viewKey: string; selected: string }) {
+function ViewportControls({
+  layout,
+  viewKey,
+  selected,
+}: {
+  layout: Layout;
+  viewKey: string;
+  selected: string;
+}) {
   const flow = useReactFlow();
   const reveal = useReveal();
   const latest = useRef(layout);

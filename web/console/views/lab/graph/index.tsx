@@ -6,10 +6,10 @@ import { Button, Empty, FaultNote, Loading, Panel } from '../../../parts/index.t
 import { useUrlState } from '../../../parts/url-state.ts';
 import { useBenchRuns } from '../bench-runs.tsx';
 import { stageText } from '../bench/runs.ts';
-import type { ColorMode } from './colours.ts';
+import type { ColorMode } from './colors.ts';
 import css from './graph.module.css';
 import { Legend } from './legend.tsx';
-import { kernelsOf, type LabGraph, layerOf, layersOf, timesOf } from './model.ts';
+import { kernelsOf, type LabGraph, layerOf, layersOf, timesOf } from './graph-model.ts';
 import { NodeList } from './node-list.tsx';
 import { NodePanel } from './node-panel.tsx';
 

@@ -4,7 +4,7 @@
  * contents.
  */
 import dagre from '@dagrejs/dagre';
-import { type Fold, type FoldedGraph, type GraphNode, type LabGraph, layerOf } from './model.ts';
+import { type Fold, type FoldedGraph, type GraphNode, type LabGraph, layerOf } from './graph-model.ts';
 
 export interface Rect {
   readonly x: number;
@@ -124,7 +124,9 @@ function layerBlock({ layer, nodes }: NonNullable<FoldedGraph['open']>, edges: E
   const sources = [...new Set(entering.map(([from]) => from))];
   const entry = `entry ${layer}`;
   if (sources.length > 0) {
-    blocks.unshift(singleBlock({ kind: 'entry', id: entry, from: sources, rect: { x: 0, y: 0, ...entrySize } }));
+    blocks.unshift(
+      singleBlock({ kind: 'entry', id: entry, from: sources, rect: { x: 0, y: 0, ...entrySize } }),
+    );
     for (const source of sources) ownerOf.set(source, entry);
   }
   const inner = arrange(blocks, blockEdges(edges, ownerOf), 30);

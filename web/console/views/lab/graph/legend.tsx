@@ -1,6 +1,6 @@
-import { type ColorMode, kernelColor, timeColor } from './colours.ts';
+import { type ColorMode, kernelColor, timeColor } from './colors.ts';
 import css from './graph.module.css';
-import { formatShare, type KernelName, type Times } from './model.ts';
+import { formatShare, type KernelName, type Times } from './graph-model.ts';
 
 const rampSteps = 5;
 
@@ -25,7 +25,10 @@ export function Legend(props: { colorMode: ColorMode; times: Times; kernels: rea
         Share of GPU time per decoded token: 0 %
         <span className={css['ramp']}>
           {Array.from({ length: rampSteps }, (_, step) => (
-            <i key={step} style={{ background: timeColor((times.maxShare * step) / (rampSteps - 1), times) }} />
+            <i
+              key={step}
+              style={{ background: timeColor((times.maxShare * step) / (rampSteps - 1), times) }}
+            />
           ))}
         </span>
         {formatShare(times.maxShare)}

@@ -10,7 +10,7 @@ import {
   type LabGraph,
   shortId,
   type Times,
-} from './model.ts';
+} from './graph-model.ts';
 
 /** The graph as tables by layer, for narrow screens and screen readers. */
 export function NodeList(props: {
@@ -23,7 +23,8 @@ export function NodeList(props: {
 }) {
   const { graph, layer, openLayer, ...rest } = props;
   const layers = layersOf(graph);
-  const nodesOfLayer = (layerIndex: number | undefined) => graph.nodes.filter(({ id }) => layerOf(id) === layerIndex);
+  const nodesOfLayer = (layerIndex: number | undefined) =>
+    graph.nodes.filter(({ id }) => layerOf(id) === layerIndex);
   const outside = nodesOfLayer(undefined);
   // In graph order: nodes before the layers, then nodes after them.
   const firstInside = graph.nodes.findIndex(({ id }) => layerOf(id) !== undefined);

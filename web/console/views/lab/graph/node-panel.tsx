@@ -2,9 +2,16 @@ import { Link } from 'wouter';
 import { Badge, Button, Facts, Panel } from '../../../parts/index.tsx';
 import { formatBytes, formatMs, formatNumber } from '../../../parts/format.ts';
 import type { Parts } from '../bindings.tsx';
-import { BindNodeForm } from './bind-here.tsx';
+import { BindNodeForm } from './bind-node-form.tsx';
 import css from './graph.module.css';
-import { formatShare, type GraphNode, kernelName, type LabGraph, shortId, type Times } from './model.ts';
+import {
+  formatShare,
+  type GraphNode,
+  kernelName,
+  type LabGraph,
+  shortId,
+  type Times,
+} from './graph-model.ts';
 
 /** Details of a node: op, kernel, GPU time and kernels that can be bound. */
 export function NodePanel(props: {

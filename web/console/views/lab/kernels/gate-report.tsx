@@ -2,7 +2,7 @@ import { Badge, Button, Facts, Panel, Row, Table } from '../../../parts/index.ts
 import { formatMs } from '../../../parts/format.ts';
 import type { Report } from './drafts.ts';
 import css from './kernels.module.css';
-import { formatError } from './parity-map.tsx';
+import { formatError } from './parity-heat-map.tsx';
 import { ParityTable } from './parity-table.tsx';
 
 const stages = ['parse', 'interface', 'safety', 'pipeline', 'parity'] as const;

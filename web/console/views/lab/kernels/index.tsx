@@ -5,7 +5,7 @@ import { isChanged, readDraft } from './drafts.ts';
 import css from './kernels.module.css';
 import { ModelParity } from './model-parity.tsx';
 import { type Op, type Parts, useOps, useParts } from './queries.ts';
-import { RegisteredKernels } from './registered.tsx';
+import { RegisteredKernels } from './registered-kernels.tsx';
 import { Workbench } from './workbench.tsx';
 
 /** `/console/lab/kernels/<op>`: write, check and bind kernels. */

@@ -4,7 +4,7 @@ import { api, unwrap } from '../../../api/client.ts';
 import type { components } from '../../../api/schema.d.ts';
 import { Badge, Button, Facts, FaultNote, Field, Loading, Panel, Table } from '../../../parts/index.tsx';
 import css from './kernels.module.css';
-import { formatLimitShare, formatError, ParityHeatMap } from './parity-map.tsx';
+import { formatLimitShare, formatError, ParityHeatMap } from './parity-heat-map.tsx';
 
 type Mode = components['schemas']['ParityMode'];
 type ParityRunResult = components['schemas']['ParityRunResult'];
@@ -52,7 +52,11 @@ function ParityResultView({ result }: { result: ParityRunResult }) {
   const { components: rows, logits, ok, seed, mode, tolerance_scale: scale } = result;
   const cells = rows.map(({ id, nmse, nmse_limit: limit }) => {
     const limitShare = nmse === null || nmse > 1e300 ? Number.POSITIVE_INFINITY : nmse / limit;
-    return { name: id, limitShare, text: `NMSE ${formatError(nmse)}, ${formatLimitShare(limitShare)} of the limit` };
+    return {
+      name: id,
+      limitShare,
+      text: `NMSE ${formatError(nmse)}, ${formatLimitShare(limitShare)} of the limit`,
+    };
   });
   return (
     <>
@@ -99,7 +103,13 @@ function ParityModeForm() {
   const current = useQuery({ queryKey: ['lab', 'parity'], queryFn: () => unwrap(api.GET('/lab/v1/parity')) });
   if (current.error) return <FaultNote error={current.error} retry={() => void current.refetch()} />;
   if (!current.data) return <Loading what="the parity mode" />;
-  return <ParityModeFields key={JSON.stringify(current.data)} current={current.data} onChange={() => void current.refetch()} />;
+  return (
+    <ParityModeFields
+      key={JSON.stringify(current.data)}
+      current={current.data}
+      onChange={() => void current.refetch()}
+    />
+  );
 }
 
 function ParityModeFields({ current, onChange }: { current: Mode; onChange: () => void }) {

@@ -1,6 +1,6 @@
 import { Badge, Table } from '../../../parts/index.tsx';
 import type { Report } from './drafts.ts';
-import { formatLimitShare, type Cell, formatError, ParityHeatMap } from './parity-map.tsx';
+import { formatLimitShare, type Cell, formatError, ParityHeatMap } from './parity-heat-map.tsx';
 
 type Verdict = NonNullable<Report['parity']>[number];
 
@@ -30,10 +30,20 @@ export function ParityTable({ report }: { report: Report }) {
           { key: 'case', head: 'Case', cell: ({ case: name }) => name },
           { key: 'nmse', head: 'NMSE', number: true, cell: ({ nmse }) => formatError(nmse) },
           { key: 'limit', head: 'Limit', number: true, cell: (one) => formatError(one.nmse_limit) },
-          { key: 'builtin', head: 'Built-in', number: true, cell: ({ builtin }) => formatError(builtin?.nmse) },
+          {
+            key: 'builtin',
+            head: 'Built-in',
+            number: true,
+            cell: ({ builtin }) => formatError(builtin?.nmse),
+          },
           { key: 'abs', head: 'Max abs', number: true, cell: (one) => formatError(one.max_abs) },
           { key: 'rel', head: 'Max rel', number: true, cell: (one) => formatError(one.max_rel) },
-          { key: 'matched', head: 'Matched', number: true, cell: (one) => formatLimitShare(one.matched_ratio ?? 0) },
+          {
+            key: 'matched',
+            head: 'Matched',
+            number: true,
+            cell: (one) => formatLimitShare(one.matched_ratio ?? 0),
+          },
           { key: 'worst', head: 'Worst element', cell: ({ worst }) => worstText(worst) },
         ]}
       />
@@ -49,7 +59,11 @@ export function ParityTable({ report }: { report: Report }) {
 
 function errorCell({ case: name, nmse_limit: limit }: Verdict, nmse: number | null): Cell {
   const limitShare = nmse === null || nmse > 1e300 ? Number.POSITIVE_INFINITY : nmse === 0 ? 0 : nmse / limit;
-  return { name, limitShare, text: `NMSE ${formatError(nmse)}, ${formatLimitShare(limitShare)} of the limit` };
+  return {
+    name,
+    limitShare,
+    text: `NMSE ${formatError(nmse)}, ${formatLimitShare(limitShare)} of the limit`,
+  };
 }
 
 /** @param least minimum share of elements that must match, 0 to 1 */

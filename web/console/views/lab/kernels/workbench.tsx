@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'react';
 import { api, unwrap } from '../../../api/client.ts';
 import { CodeEditor, type Diagnostic } from '../../../parts/code-editor.tsx';
 import { Button, Confirm, Field, FaultNote, Loading, Panel, Row } from '../../../parts/index.tsx';
-import { BindForm } from './bind-to.tsx';
+import { BindForm } from './bind-form.tsx';
 import { type Draft, isChanged, saveDraft, saveSentKernel, readDraft, type Report } from './drafts.ts';
 import { GateReport, verdictOf } from './gate-report.tsx';
 import css from './kernels.module.css';
@@ -165,8 +165,8 @@ export function Workbench({ op }: { op: Op }) {
         }}
       >
         <p>
-          The stub ({confirmTarget}) replaces your draft for {op.op}. You can undo this in the editor until you leave
-          the page.
+          The stub ({confirmTarget}) replaces your draft for {op.op}. You can undo this in the editor until
+          you leave the page.
         </p>
       </Confirm>
     </>

@@ -1,0 +1,187 @@
+import type { BuiltinWorkflows } from './workflows/builtin-workflows.ts';
+import type { SigningKey } from '../signing/ed25519.ts';
+import type { Store } from '../store/index.ts';
+import { noopTracer, type Tracer } from '../tracing/index.ts';
+import { StoredAgents } from './agents/stored-agents.ts';
+import type { Clock } from './clock.ts';
+import { AgentError } from './errors.ts';
+import { EventLog } from './event-log.ts';
+import { type McpServerConfig, McpServers } from './mcp/index.ts';
+import { ActJournal } from './pending/act-journal.ts';
+import { PendingChanges } from './pending/pending-changes.ts';
+import type { ChatModels } from './chat-model.ts';
+import { ReceiptChain } from './receipts/receipt-chain.ts';
+import { ExternalSessions } from './sessions/external-sessions.ts';
+import { SessionFeed } from './sessions/session-feed.ts';
+import { Peers } from './sessions/peers.ts';
+import { StoredSessions } from './sessions/store-sessions.ts';
+import { StoredSignals } from './signals.ts';
+import { TaskService } from './tasks/task-service.ts';
+import { builtinTools } from './tools/builtin/builtin-tools.ts';
+import type { GetLab } from './tools/builtin/lab-reader.ts';
+import type { ObserveReader } from './tools/builtin/observe.ts';
+import { Bubblewrap } from './tools/sandbox/bubblewrap.ts';
+import { CombinedToolbox } from './tools/toolbox.ts';
+import { TurnLoop } from './turns/turn-loop.ts';
+import { Ensembles } from './workflows/ensembles.ts';
+import type { HostState } from './workflows/definition/conditions.ts';
+import { WorkflowRuns } from './workflows/running/runs.ts';
+
+/** How often overdue changes and orphaned tasks are looked for. */
+const sweepIntervalMs = 60_000;
+
+export interface AgentHostOptions {
+  readonly store: Store;
+  /** Signs receipts. */
+  readonly key: SigningKey;
+  readonly clock: Clock;
+  readonly version: string;
+  readonly chatModels: ChatModels;
+  readonly lab: GetLab;
+  /** Host data for the tools that observe the host. */
+  readonly observe: Pick<ObserveReader, 'telemetry' | 'health'>;
+  /** Host state that workflow conditions read and the agent plane does not know. */
+  readonly served: () => Pick<HostState, 'completions_served' | 'model'>;
+  readonly mcp: readonly McpServerConfig[];
+  readonly builtins: BuiltinWorkflows;
+  /** Absolute paths that no agent may access, whatever its grants. */
+  readonly forbidden: readonly string[];
+  readonly operatorHash: string | undefined;
+  /** Which workflows may be run by name. */
+  readonly isEnabled: (name: string) => boolean;
+  /** False: cancelled runs are shown as failed. */
+  readonly cancelledState: boolean;
+  readonly external: { readonly heartbeatSecs: number; readonly maxSessions: number };
+  /** Receives spans of tasks, runs, turns and tool calls. */
+  readonly tracer?: Tracer;
+  /** Called with unexpected errors. */
+  readonly onFault: (where: string, error: unknown) => void;
+  readonly onNotice: (message: string) => void;
+}
+
+/** The agent plane of one host, with all of its services. */
+export class AgentHost {
+  readonly agents: StoredAgents;
+  readonly toolbox: CombinedToolbox;
+  readonly changes: PendingChanges;
+  readonly acts: ActJournal;
+  readonly tasks: TaskService;
+  readonly ensembles: Ensembles;
+  readonly runs: WorkflowRuns;
+  readonly external: ExternalSessions;
+  readonly sessions: StoredSessions;
+  readonly receipts: ReceiptChain;
+  readonly feed: SessionFeed;
+  readonly peers: Peers;
+  readonly #mcp: McpServers;
+  readonly #stopping = new AbortController();
+  readonly #onFault: AgentHostOptions['onFault'];
+  #sweepTimer: NodeJS.Timeout | undefined;
+  #isResumed = false;
+
+  private constructor(options: AgentHostOptions, sandbox: Bubblewrap | string) {
+    const {
+      store,
+      key,
+      clock,
+      chatModels,
+      tracer = noopTracer,
+      onFault,
+      cancelledState,
+      isEnabled,
+    } = options;
+    this.#onFault = onFault;
+    const shared = { store, clock, chatModels, tracer, onFault };
+    const log = new EventLog(store);
+    const signals = new StoredSignals(store);
+    const receipts = new ReceiptChain({ store, key });
+    const sessions = new StoredSessions({ store, operatorHash: options.operatorHash });
+    this.#mcp = new McpServers(options.mcp, { version: options.version, clock, onNotice: options.onNotice });
+    const observe: ObserveReader = {
+      ...options.observe,
+      sessions: () => this.feed.listRows(200),
+      receipts: (limit) => receipts.newest(limit),
+      pending: () => this.changes.list(),
+    };
+    const builtin = builtinTools({ forbidden: options.forbidden, sandbox, lab: options.lab, observe });
+    const toolbox = new CombinedToolbox([builtin, this.#mcp], typeof sandbox !== 'string');
+    const agents = new StoredAgents({ store, tools: toolbox });
+    const changes = new PendingChanges({
+      ...shared,
+      signals,
+      tools: toolbox,
+      stopping: this.#stopping.signal,
+    });
+    const turnRunner = new TurnLoop({ ...shared, toolbox, changes, sessions });
+    const runServices = { ...shared, log, agents, turnRunner, sessions, receipts, signals };
+    this.tasks = new TaskService(runServices);
+    this.ensembles = new Ensembles({ store, builtins: options.builtins, toolbox, agents, isEnabled });
+    const host = async (): Promise<HostState> => ({
+      ...options.served(),
+      pending: await changes.count(),
+      tasks_running: this.tasks.running,
+      external_sessions: this.external.size,
+    });
+    this.runs = new WorkflowRuns({
+      ...runServices,
+      changes,
+      cancelledState,
+      readHostState: host,
+      workflows: this.ensembles,
+    });
+    this.external = new ExternalSessions({
+      ...options.external,
+      store,
+      receipts,
+      signals,
+      clock,
+      onFault: (error) => onFault('external sessions', error),
+    });
+    const { tasks, runs, external } = this;
+    this.feed = new SessionFeed({ store, tasks, runs, external, cancelledState, startedAt: clock.now() });
+    this.peers = new Peers({ store });
+    this.acts = new ActJournal(store);
+    this.agents = agents;
+    this.toolbox = toolbox;
+    this.changes = changes;
+    this.sessions = sessions;
+    this.receipts = receipts;
+  }
+
+  /** Creates the services and recovers what the previous process of this host left unfinished. */
+  static async open(options: AgentHostOptions): Promise<AgentHost> {
+    const agentHost = new AgentHost(options, await Bubblewrap.probe());
+    await agentHost.#sweep();
+    await agentHost.external.start();
+    agentHost.#mcp.start();
+    agentHost.#sweepTimer = setInterval(() => void agentHost.#sweep(), sweepIntervalMs);
+    agentHost.#sweepTimer.unref();
+    return agentHost;
+  }
+
+  /** Errors are reported; the next sweep tries again. */
+  async #sweep(): Promise<void> {
+    await this.changes.sweep().catch((error: unknown) => this.#onFault('pending changes', error));
+    await this.tasks.recover().catch((error: unknown) => this.#onFault('tasks', error));
+  }
+
+  /** Continues interrupted runs. Call it when the model is loaded, or when it is known that there is none. */
+  async resume(): Promise<void> {
+    await this.runs.recover();
+    this.#isResumed = true;
+  }
+
+  /** @throws AgentError unavailable while the host is starting */
+  requireResumed(): void {
+    if (this.#isResumed) return;
+    throw new AgentError('unavailable', 'starting', 'The host is starting; send it again in a moment.');
+  }
+
+  /** Ends running tasks and suspends or ends runs, and stores the outcome. */
+  async close(): Promise<void> {
+    clearInterval(this.#sweepTimer);
+    this.#stopping.abort();
+    await Promise.all([this.tasks.stop(), this.runs.close(), this.external.stop(), this.#mcp.close()]);
+    await this.changes.whenIdle();
+  }
+}

@@ -1,0 +1,89 @@
+import { readErrorFields } from '../../wires/chat/failure.ts';
+import { isContextOverflow, safeMessage } from '../../wires/core/provider-faults.ts';
+import { AgentError } from '../errors.ts';
+
+/** Bytes of an error body that are read. */
+const maxErrorBytes = 64 * 1024;
+
+/** The connection failed before a response came. */
+export const unreachableError = (url: string, cause: unknown): AgentError => {
+  const host = URL.canParse(url) ? new URL(url).host : 'its address';
+  const message = `The gateway at ${host} cannot be reached. Check [gateway] url in the configuration.`;
+  return new AgentError('unavailable', 'gateway_unreachable', message, { cause });
+};
+
+/** The stream ended without a finish reason. */
+export const interruptedError = (cause?: unknown): AgentError =>
+  new AgentError('unavailable', 'gateway_broke_off', 'The gateway did not complete its answer.', { cause });
+
+/** Reads the body of an error response, as far as it arrives. */
+export async function readErrorBody(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of response.body ?? []) {
+      chunks.push(chunk);
+      bytes += chunk.byteLength;
+      if (bytes > maxErrorBytes) break;
+    }
+  } catch {
+    // The part that arrived is enough.
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/**
+ * Whether the server wants `max_completion_tokens`. Read from the message, because not all servers set `code` or
+ * `param`.
+ */
+export const wantsMaxCompletionTokens = (body: string): boolean =>
+  String(readErrorFields(body)['message']).includes('max_completion_tokens');
+
+/** Maps status and body of an error response to an error. The key is redacted if the gateway repeats it. */
+export function toAgentError(
+  status: number,
+  body: string,
+  model: string,
+  key: string | undefined,
+): AgentError {
+  const errorFields = readErrorFields(body);
+  const message = typeof errorFields['message'] === 'string' ? errorFields['message'] : '';
+  const serverMessage = safeMessage(
+    key === undefined || key === '' ? message : message.replaceAll(key, '(key)'),
+  );
+  const detail = serverMessage === '' ? '' : ` It says: ${serverMessage}`;
+  if (isContextOverflow(errorFields))
+    return new AgentError(
+      'invalid',
+      'context_length_exceeded',
+      `The conversation is too long for '${model}'.${detail}`,
+    );
+  switch (status) {
+    case 401:
+    case 403:
+      return new AgentError(
+        'unavailable',
+        'gateway_unauthorized',
+        'The gateway refused the key. Check [gateway] key_file or key_env in the configuration.',
+      );
+    case 404:
+      return new AgentError(
+        'unavailable',
+        'gateway_model_not_found',
+        `The gateway has no model '${model}'.${detail}`,
+      );
+    case 402:
+      return new AgentError(
+        'unavailable',
+        'gateway_payment_required',
+        `The gateway requires payment (402).${detail}`,
+      );
+    case 429:
+    case 502:
+    case 503:
+    case 529:
+      return new AgentError('too_many', 'gateway_busy', `The gateway is busy (${status}).${detail}`);
+    default:
+      return new AgentError('unavailable', 'gateway_failed', `The gateway failed (${status}).${detail}`);
+  }
+}

@@ -1,0 +1,75 @@
+import type { Insertable } from 'kysely';
+import type { Store, Tables, Tx } from '../../store/index.ts';
+import { AgentError } from '../errors.ts';
+import type { EventLog } from '../event-log.ts';
+import type { StoreSessions } from '../services.ts';
+import type { Route } from '../shapes/common.ts';
+import type { TaskRequest } from '../shapes/task.ts';
+import { taskTitle } from './task-texts.ts';
+
+export interface NewTask {
+  readonly request: TaskRequest;
+  readonly route: Route;
+  readonly idempotencyKey: string | undefined;
+  readonly digest: string;
+}
+
+/** A created task. The capability is returned only here. */
+export interface StartedTask {
+  readonly id: string;
+  readonly sessionId: string;
+  readonly capability: string;
+}
+
+/** Inserts the row, the first event and the store session of a task. */
+export async function insertTask(
+  { store, log, sessions }: { store: Store; log: EventLog; sessions: Pick<StoreSessions, 'open'> },
+  tx: Tx,
+  { request, route, idempotencyKey, digest }: NewTask,
+): Promise<StartedTask> {
+  const n = await store.nextNumber(tx, 'task');
+  const id = `t${n}`;
+  const { id: sessionId, capability } = await sessions.open(tx, 'task', id);
+  const row: Insertable<Tables['tasks']> = {
+    id,
+    n,
+    endpoint_id: store.endpointId,
+    agent: request.agent,
+    title: taskTitle(request.prompt),
+    request: JSON.stringify(request),
+    cwd: request.cwd ?? null,
+    ...route,
+    state: 'running',
+    outcome: null,
+    started_at: store.time(),
+    ended_at: null,
+    last_event: null,
+    result: null,
+    turns: 0,
+    prompt_tokens: null,
+    completion_tokens: null,
+    idempotency_key: idempotencyKey ?? null,
+    request_digest: digest,
+    session_id: sessionId,
+  };
+  await tx.insertInto('tasks').values(row).execute();
+  await log.insert(tx, id, 0, { type: 'start', task_id: id, agent: request.agent, session_id: sessionId });
+  return { id, sessionId, capability };
+}
+
+/** Finds the task that was created with an idempotency key. Throws when its request was a different one. */
+export async function findTaskByKey(store: Store, key: string, digest: string) {
+  const row = await store.read((db) =>
+    db
+      .selectFrom('tasks')
+      .select(['id', 'session_id', 'request_digest'])
+      .where('idempotency_key', '=', key)
+      .executeTakeFirst(),
+  );
+  if (!row || row.request_digest === digest) return row;
+  throw new AgentError(
+    'conflict',
+    'idempotency_conflict',
+    `This Idempotency-Key was sent with another body before, for ${row.id}. Send a new key with a new request.`,
+  );
+}

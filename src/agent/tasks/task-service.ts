@@ -1,0 +1,244 @@
+import type { Store } from '../../store/index.ts';
+import type { Tracer } from '../../tracing/index.ts';
+import { AgentError } from '../errors.ts';
+import type { EventLog } from '../event-log.ts';
+import type { ChatModels } from '../chat-model.ts';
+import type { AgentStore, LiveSessionSource, StoreSessions, TurnRunner } from '../services.ts';
+import type { Route } from '../shapes/common.ts';
+import type { Session } from '../shapes/session.ts';
+import type { TaskDetail, TaskRequest } from '../shapes/task.ts';
+import type { NewTurnEvent } from '../shapes/turn-event.ts';
+import type { TaskEndServices } from './end-task.ts';
+import { type TaskPlan, planTask } from './plan-task.ts';
+import { endOrphanedTask, listOrphanedTasks } from './recovery.ts';
+import { type TaskRow, toTaskSession } from './rows.ts';
+import { RunningTask } from './running-task.ts';
+import { requestDigest } from './request-digest.ts';
+import { findTaskByKey, insertTask, type StartedTask } from './insert-task.ts';
+import { readStoredEvents } from './stored-events.ts';
+import { summarizeTurns } from './turn-summary.ts';
+
+/** Maximum concurrent tasks. */
+const maxAtOnce = 32;
+
+export interface TaskServiceOptions extends TaskEndServices {
+  readonly store: Store;
+  readonly log: EventLog;
+  readonly agents: AgentStore;
+  readonly chatModels: Pick<ChatModels, 'find'>;
+  readonly turnRunner: TurnRunner;
+  readonly sessions: Pick<StoreSessions, 'open' | 'close'>;
+  readonly tracer: Tracer;
+  /** Called with unexpected errors. */
+  readonly onFault: (where: string, error: unknown) => void;
+}
+
+/** A created task. Members beyond the id may be missing when an earlier request with the same key created it. */
+export type CreatedTask = Pick<StartedTask, 'id'> & Partial<StartedTask>;
+
+/** Client of a task, as in `acts.by`, and its W3C trace context. */
+export interface TaskOrigin {
+  readonly by?: string;
+  readonly traceparent?: string | undefined;
+}
+
+/**
+ * Runs tasks: one prompt each, which an agent works on until it has an answer. A task outlives its client's connection.
+ */
+export class TaskService implements LiveSessionSource {
+  readonly #options: TaskServiceOptions;
+  readonly #running = new Map<string, { readonly task: RunningTask; readonly done: Promise<void> }>();
+  readonly #stopping = new AbortController();
+  /** Transactions that create tasks. */
+  readonly #starting = new Set<Promise<unknown>>();
+  /** Tasks of the previous process that have no stored end yet. */
+  #orphanedTaskIds: Set<string> | undefined;
+  #served = 0;
+
+  constructor(options: TaskServiceOptions) {
+    this.#options = options;
+  }
+
+  /** Tasks started since the start of the host. */
+  get served(): number {
+    return this.#served;
+  }
+
+  /** Running tasks. */
+  get running(): number {
+    return this.#running.size;
+  }
+
+  /**
+   * Ends the tasks that the previous process left running. Call it first, and again until none is left: a full disk
+   * must not keep the host from starting.
+   * @returns the number of ended tasks
+   */
+  async recover(): Promise<number> {
+    this.#orphanedTaskIds ??= new Set(await listOrphanedTasks(this.#options));
+    let ended = 0;
+    for (const id of this.#orphanedTaskIds) {
+      try {
+        await endOrphanedTask(this.#options, id);
+        this.#orphanedTaskIds.delete(id);
+        ended += 1;
+      } catch (error) {
+        this.#options.onFault(`the end of ${id}`, error);
+        break;
+      }
+    }
+    return ended;
+  }
+
+  /**
+   * Creates a task; it is stored with its first event when this resolves. A known idempotency key returns the task that
+   * was created with it.
+   * @throws AgentError
+   */
+  async create(request: TaskRequest, idempotencyKey?: string, origin: TaskOrigin = {}): Promise<CreatedTask> {
+    const { store, agents } = this.#options;
+    const digest = requestDigest(request);
+    const findExisting = () => findTaskByKey(store, idempotencyKey ?? '', digest);
+    if (idempotencyKey !== undefined) {
+      const existing = await findExisting();
+      if (existing) return toCreatedTask(existing);
+    }
+    const plan = await planTask(request, agents);
+    try {
+      return await this.#start(request, plan, { idempotencyKey, digest }, origin);
+    } catch (error) {
+      // The same request may have arrived twice at once.
+      const existing = idempotencyKey === undefined ? undefined : await findExisting();
+      if (existing) return toCreatedTask(existing);
+      throw error;
+    }
+  }
+
+  async #start(
+    request: TaskRequest,
+    plan: TaskPlan,
+    key: { readonly idempotencyKey: string | undefined; readonly digest: string },
+    origin: TaskOrigin,
+  ): Promise<StartedTask> {
+    this.#requireCapacity();
+    const { store, chatModels } = this.#options;
+    const { route } = chatModels.find(plan.agent.model);
+    const starting = store
+      .transaction((tx) => insertTask(this.#options, tx, { request, route, ...key }))
+      .then((started) => {
+        this.#run(started, plan, route, origin);
+        return started;
+      });
+    this.#starting.add(starting);
+    try {
+      return await starting;
+    } finally {
+      this.#starting.delete(starting);
+    }
+  }
+
+  #requireCapacity(): void {
+    if (this.#stopping.signal.aborted)
+      throw new AgentError('unavailable', 'shutting_down', 'The host is being stopped; send it again later.');
+    if (this.#running.size + this.#starting.size < maxAtOnce) return;
+    const message = `${maxAtOnce} tasks are running, which is the maximum; send it again when one of them has ended.`;
+    throw new AgentError('too_many', 'too_many_tasks', message);
+  }
+
+  #run({ id, sessionId }: StartedTask, plan: TaskPlan, route: Route, { by, traceparent }: TaskOrigin): void {
+    const attributes = { agent: plan.agent.name, ...(by === undefined ? {} : { by }), ...route };
+    const span = this.#options.tracer.startSpan('task', id, attributes, { traceparent });
+    const writer = this.#options.log.open<NewTurnEvent>(id, { nextSeq: 1 });
+    const task = new RunningTask({
+      ...this.#options,
+      id,
+      span,
+      writer,
+      request: {
+        ...plan,
+        owner: { taskId: id, sessionId },
+        trace: { span, idPrefix: id },
+        onStaged: 'go_on',
+      },
+      stopping: this.#stopping.signal,
+    });
+    const done = task.run().then(() => {
+      this.#running.delete(id);
+    });
+    this.#running.set(id, { task, done });
+    this.#served += 1;
+  }
+
+  /** The events of a task after a `seq`, up to the final one. @throws AgentError not_found */
+  async events(
+    id: string,
+    after: number,
+    signal: AbortSignal,
+  ): Promise<AsyncGenerator<string, void, undefined>> {
+    await this.#row(id);
+    const isComplete = async () => !this.#isRunning(await this.#row(id));
+    return this.#options.log.read(id, { after, signal, isComplete });
+  }
+
+  /** @throws AgentError not_found */
+  async detail(id: string): Promise<TaskDetail> {
+    const row = await this.#row(id);
+    const result = (row.result === null ? {} : JSON.parse(row.result)) as { text?: string; message?: string };
+    return {
+      ...this.#session(row),
+      ok: row.state !== 'failed',
+      agent: row.agent,
+      ...(row.outcome === null ? {} : { outcome: row.outcome }),
+      ...(result.text === undefined ? {} : { answer: result.text }),
+      ...(result.message === undefined ? {} : { message: result.message }),
+      ...(row.session_id === null ? {} : { session_id: row.session_id }),
+      turns: await summarizeTurns(readStoredEvents(this.#options.store, id)),
+    };
+  }
+
+  /** Whether a task runs here; a running task cannot be cancelled. */
+  isLive(id: string): boolean {
+    return this.#running.has(id);
+  }
+
+  async live(): Promise<Session[]> {
+    const ids = [...this.#running.keys()];
+    if (ids.length === 0) return [];
+    const rows = await this.#options.store.read((db) =>
+      db.selectFrom('tasks').selectAll().where('id', 'in', ids).orderBy('n', 'desc').execute(),
+    );
+    return rows.filter(({ state }) => state === 'running').map((row) => this.#session(row));
+  }
+
+  /** Ends all tasks, and resolves when their ends are stored. No task can be created afterwards. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await Promise.allSettled(this.#starting);
+    await Promise.all([...this.#running.values()].map(({ done }) => done));
+  }
+
+  #session(row: TaskRow): Session {
+    const running = row.state === 'running' ? this.#running.get(row.id) : undefined;
+    return { ...toTaskSession(row), ...(running ? { last_event: running.task.lastEvent } : {}) };
+  }
+
+  /** Whether a task runs here, or on another host as far as the database shows. */
+  #isRunning({ id, state, endpoint_id }: TaskRow): boolean {
+    return state === 'running' && (endpoint_id !== this.#options.store.endpointId || this.isLive(id));
+  }
+
+  async #row(id: string): Promise<TaskRow> {
+    const row = await this.#options.store.read((db) =>
+      db.selectFrom('tasks').selectAll().where('id', '=', id).executeTakeFirst(),
+    );
+    if (row) return row;
+    const hint = id.startsWith('r') ? ` A run is at GET /agent/v1/runs/${id.slice(0, 40)}.` : '';
+    const message = `There is no task '${id.slice(0, 100)}'.${hint}`;
+    throw new AgentError('not_found', 'unknown_task', message);
+  }
+}
+
+const toCreatedTask = ({ id, session_id }: { id: string; session_id: string | null }): CreatedTask => ({
+  id,
+  ...(session_id === null ? {} : { sessionId: session_id }),
+});

@@ -1,0 +1,117 @@
+import { spawn } from 'node:child_process';
+import os from 'node:os';
+import type { Readable } from 'node:stream';
+import { type Bubblewrap, sandboxEnvironment, type SandboxLimits } from './bubblewrap.ts';
+import type { Mounts } from './mounts.ts';
+import { CommandOutput } from './command-output.ts';
+import { monitorLimits } from './monitor-limits.ts';
+
+export interface CommandResult {
+  /** Exit code; undefined when the command was ended by the host. */
+  readonly code: number | undefined;
+  /** Why the host ended the command. */
+  readonly endReason: string | undefined;
+  readonly output: string;
+  readonly truncated: boolean;
+}
+
+export interface SandboxCommand {
+  readonly argv: readonly string[];
+  readonly mounts: Mounts;
+  readonly cwd: string;
+  readonly timeoutMs: number;
+}
+
+const outputPartBytes = 16 * 1024;
+const infoFd = 3;
+
+/** Runs a command in the sandbox, and leaves no process behind. Stdout and stderr are merged in order. */
+export async function runSandboxed(
+  bubblewrap: Bubblewrap,
+  { argv, mounts, cwd, timeoutMs }: SandboxCommand,
+  limits: SandboxLimits,
+  signal: AbortSignal,
+): Promise<CommandResult> {
+  signal.throwIfAborted();
+  const group = bubblewrap.createGroup(limits);
+  const commandLine = bubblewrap.buildCommand(argv, mounts, { ...limits, cwd }, infoFd);
+  const [program = '', ...args] = [...(group?.commandPrefix ?? []), ...commandLine];
+  const child = spawn(program, args, { env: sandboxEnvironment, stdio: ['ignore', 'pipe', 'pipe', 'pipe'] });
+  const output = new CommandOutput(outputPartBytes);
+  let endReason: string | undefined;
+  let sandboxPid: number | undefined;
+  let stopMonitor = () => {};
+  const end = (reason: string) => {
+    endReason ??= reason;
+    // Killing the first process of the namespace ends all others. Its pid is valid while bwrap runs.
+    if (sandboxPid !== undefined && child.exitCode === null && child.signalCode === null)
+      killProcess(sandboxPid);
+    child.kill('SIGKILL');
+  };
+  const streams = [child.stdout, child.stderr] as Readable[];
+  for (const stream of streams) {
+    stream.on('data', (bytes: Buffer) => {
+      output.add(bytes);
+      if (output.bytes > limits.printedBytes) end(`it printed more than ${limits.printedBytes} bytes`);
+    });
+    stream.on('error', () => undefined);
+  }
+  let info = '';
+  const infoStream = child.stdio[infoFd] as Readable;
+  infoStream.on('error', () => undefined);
+  infoStream.on('data', (bytes: Buffer) => {
+    info += bytes.toString('latin1');
+    const id = /"child-pid":\s*(\d+)/.exec(info)?.[1];
+    if (id === undefined || sandboxPid !== undefined) return;
+    sandboxPid = Number(id);
+    stopMonitor = monitorLimits(sandboxPid, limits, end);
+  });
+  const timer = setTimeout(() => end(`it did not end within ${timeoutMs / 1000} seconds`), timeoutMs);
+  const abort = () => end('the host stopped it');
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    const code = await new Promise<number | null>((resolve, reject) => {
+      child.on('error', reject);
+      child.on('spawn', () => lowerPriority(child.pid));
+      child.on('exit', resolve);
+    });
+    // All processes have ended with the namespace, so the pipes will close.
+    await Promise.all(streams.map(waitForClose));
+    signal.throwIfAborted();
+    return {
+      code: endReason === undefined && code !== null ? code : undefined,
+      endReason: endReason ?? (code === null ? 'it was killed' : undefined),
+      output: output.text(),
+      truncated: output.truncated,
+    };
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', abort);
+    stopMonitor();
+    for (const stream of [...streams, infoStream]) stream.destroy();
+    await group?.remove();
+  }
+}
+
+/** Lowers the priority of the sandbox below that of the host. */
+function lowerPriority(pid: number | undefined): void {
+  try {
+    if (pid !== undefined) os.setPriority(pid, 10);
+  } catch {
+    // The process has already ended.
+  }
+}
+
+function killProcess(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // The process has already ended.
+  }
+}
+
+const waitForClose = (stream: Readable): Promise<void> =>
+  new Promise((resolve) => {
+    if (stream.readableEnded || stream.destroyed) resolve();
+    else stream.once('close', resolve).once('end', resolve);
+  });

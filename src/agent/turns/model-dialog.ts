@@ -1,0 +1,167 @@
+import { sleep } from '../../util/sleep.ts';
+import { AgentError } from '../errors.ts';
+import type { ChatModel, ChatModelToolCall, ChatModelRequest } from '../chat-model.ts';
+import type { TurnLoopRequest } from '../services.ts';
+import type { NewTurnEvent } from '../shapes/turn-event.ts';
+import type { Tool } from '../tool.ts';
+import { AgentAbortError } from './agent-abort-error.ts';
+import { type ModelAnswer, readAnswer } from './read-answer.ts';
+import { MessageHistory } from './message-history.ts';
+import type { TurnBudget } from './limits.ts';
+import { describeFormatErrors } from './response-format.ts';
+import type { TracedRequest, TurnTracer } from './turn-tracer.ts';
+
+/** Delays before a busy model is asked again. */
+const retryDelaysMs = [500, 1000, 2000, 4000];
+/** Consecutive answers that are cut off or have the wrong format. */
+const maxUnusableAnswers = 3;
+/** Characters of such an answer that stay in the conversation. */
+const maxAbbreviatedLength = 300;
+/** Tool calls of one answer. */
+const maxCalls = 32;
+
+export interface ModelDialogOptions {
+  readonly chatModel: ChatModel;
+  readonly request: TurnLoopRequest;
+  readonly tools: readonly Tool[];
+  readonly budget: TurnBudget;
+  readonly emit: (event: NewTurnEvent) => Promise<void>;
+  readonly turnTracer: TurnTracer;
+  readonly signal: AbortSignal;
+}
+
+/** Dialog with the model, turn by turn. */
+export class ModelDialog {
+  readonly #options: ModelDialogOptions;
+  readonly #history: MessageHistory;
+  readonly #callIds = new Set<string>();
+  #unusableAnswers = 0;
+  /** Text of the final answer. */
+  text = '';
+
+  constructor(options: ModelDialogOptions) {
+    this.#options = options;
+    this.#history = new MessageHistory(options.request);
+    options.turnTracer.recordMessages(this.#history.messages);
+  }
+
+  /**
+   * Runs one turn.
+   * @returns the tool calls to run; an empty list when the model must answer again; undefined when `text` is the final
+   * answer
+   */
+  async turn(): Promise<readonly ChatModelToolCall[] | undefined> {
+    const { chatModel, budget, emit, request, turnTracer } = this.#options;
+    const n = budget.startTurn();
+    await emit({ type: 'turn', n });
+    const maxTokens = budget.maxAnswerTokens;
+    const answer = await turnTracer.traceTurn(n, chatModel.route, (traced) =>
+      this.#generateAnswer(n, traced),
+    );
+    const { text, finish, usage } = answer;
+    budget.add(usage, answer.writtenLength);
+    if (usage) {
+      const { promptTokens, completionTokens } = usage;
+      await emit({ type: 'usage', prompt_tokens: promptTokens, completion_tokens: completionTokens });
+    }
+    if (budget.tokensLeft < 0 || (finish === 'length' && budget.tokensLeft === 0))
+      throw budget.tokenBudgetError();
+    const calls = this.#withUniqueIds(answer.calls, n);
+    if (finish === 'length') {
+      // Cut off before its token limit: the context is full.
+      if (usage && usage.completionTokens < maxTokens) this.#history.shorten();
+      return this.#askAgain(text, cutOffMessage);
+    }
+    if (calls.length > 0) {
+      this.#unusableAnswers = 0;
+      this.#history.addAssistantMessage(text, calls);
+      return calls;
+    }
+    const fault = describeFormatErrors(request.responseFormat, text);
+    if (fault !== undefined) return this.#askAgain(text, fault);
+    this.text = text;
+    return undefined;
+  }
+
+  addToolResult(call: ChatModelToolCall, output: string): void {
+    this.#history.addToolResult(call, output);
+  }
+
+  async #generateAnswer(n: number, { emit, traceparent }: TracedRequest): Promise<ModelAnswer> {
+    const { chatModel, signal } = this.#options;
+    for (let attempts = 0; ; ) {
+      signal.throwIfAborted();
+      try {
+        return await readAnswer(chatModel, this.#request(n, traceparent), emit, signal);
+      } catch (error) {
+        if (signal.aborted || !(error instanceof AgentError)) throw error;
+        if (error.code === 'context_length_exceeded') {
+          if (!this.#history.shorten()) throw contextTooLongError(this.#options.tools.length);
+          continue;
+        }
+        const ms = error.kind === 'too_many' ? retryDelaysMs[attempts] : undefined;
+        if (ms === undefined) throw error;
+        attempts += 1;
+        await sleep(ms, signal);
+      }
+    }
+  }
+
+  #request(n: number, traceparent: string | undefined): ChatModelRequest {
+    const { request, tools, budget } = this.#options;
+    const { agent, responseFormat } = request;
+    return {
+      messages: this.#history.messages,
+      tools: tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
+      toolChoice: n === 1 ? (agent.tool_choice ?? 'auto') : 'auto',
+      ...(responseFormat ? { responseFormat } : {}),
+      sampling: agent.sampling ?? {},
+      maxTokens: budget.maxAnswerTokens,
+      ...(traceparent === undefined ? {} : { traceparent }),
+    };
+  }
+
+  /** Asks the model to answer again. */
+  #askAgain(text: string, reason: string): readonly ChatModelToolCall[] {
+    this.#unusableAnswers += 1;
+    if (this.#unusableAnswers >= maxUnusableAnswers)
+      throw new AgentAbortError(
+        'error',
+        `The model gave ${maxUnusableAnswers} unusable answers in a row. The last one: ${reason}`,
+      );
+    this.#history.addAssistantMessage(abbreviate(text), []);
+    this.#history.addUserMessage(reason);
+    this.#options.turnTracer.recordMessages(this.#history.messages.slice(-1));
+    return [];
+  }
+
+  /** Makes the ids of calls unique within the task. */
+  #withUniqueIds(calls: readonly ChatModelToolCall[], n: number): readonly ChatModelToolCall[] {
+    if (calls.length > maxCalls)
+      throw new AgentAbortError(
+        'budget',
+        `The model made ${calls.length} calls in one answer; at most ${maxCalls} are made.`,
+      );
+    return calls.map((call, index) => {
+      let id = call.id.slice(0, 200);
+      if (id === '' || this.#callIds.has(id)) id = `call_${n}_${index + 1}`;
+      while (this.#callIds.has(id)) id += '_';
+      this.#callIds.add(id);
+      return { ...call, id };
+    });
+  }
+}
+
+/** An unusable answer takes little room in the conversation. */
+const abbreviate = (text: string) =>
+  text.length > maxAbbreviatedLength ? `${text.slice(0, maxAbbreviatedLength)} ...` : text;
+
+const cutOffMessage = 'Your answer was cut off because it was too long. Answer again, and more briefly.';
+
+const contextTooLongError = (tools: number) =>
+  new AgentAbortError(
+    'error',
+    tools === 0
+      ? 'The conversation does not fit the context of the model: give it less to read, or the agent fewer tools.'
+      : `The conversation, with the ${tools === 1 ? 'description of its tool' : `descriptions of its ${tools} tools`}, does not fit the context of the model: grant fewer tools, give it less to read, or start the host with a model of a larger context.`,
+  );

@@ -1,0 +1,165 @@
+import { raceAbort } from '../../util/race-abort.ts';
+import { isRecord } from '../../util/json.ts';
+import type { TraceSpan } from '../../tracing/index.ts';
+import { globMatches } from '../agents/name-glob.ts';
+import { StoreError } from '../../store/index.ts';
+import { AgentError } from '../errors.ts';
+import type { ChatModelToolCall } from '../chat-model.ts';
+import type { PendingChangeService, StoreSessions, TurnLoopRequest } from '../services.ts';
+import type { NewTurnEvent } from '../shapes/turn-event.ts';
+import type { ChangeTool, Proposal, Tool, ToolContext } from '../tool.ts';
+import { AgentAbortError } from './agent-abort-error.ts';
+import { describeArgumentErrors, type ToolArguments, parseArguments } from './tool-arguments.ts';
+import { truncateOutput } from './truncate-output.ts';
+import type { Deadline } from './limits.ts';
+import type { ToolCallOutcome, TurnTracer } from './turn-tracer.ts';
+
+/** Consecutive failures of the same call that end the work. */
+const maxFailures = 4;
+
+export interface ToolCallExecutorOptions {
+  readonly changes: Pick<PendingChangeService, 'stage' | 'applyNow' | 'decision'>;
+  readonly sessions: Pick<StoreSessions, 'isRevoked'>;
+  readonly request: TurnLoopRequest;
+  /** Tools that the agent may call, by name. */
+  readonly tools: ReadonlyMap<string, Tool>;
+  readonly deadline: Deadline;
+  readonly emit: (event: NewTurnEvent) => Promise<void>;
+  readonly turnTracer: TurnTracer;
+  /** Aborted when the host stops. */
+  readonly hostSignal: AbortSignal;
+  /** Aborted when the host stops or the deadline passes. */
+  readonly signal: AbortSignal;
+  readonly onFault: (error: unknown) => void;
+}
+
+/** Runs the model's tool calls within the agent's grants, and emits their events. */
+export class ToolCallExecutor {
+  readonly #options: ToolCallExecutorOptions;
+  readonly #context: ToolContext;
+  /** Consecutive failures by call. */
+  readonly #failures = new Map<string, number>();
+
+  constructor(options: ToolCallExecutorOptions) {
+    this.#options = options;
+    const { request, signal } = options;
+    const { agent, owner, cwd } = request;
+    this.#context = { ...owner, agent: agent.name, grants: agent.grants, cwd, signal };
+  }
+
+  /** Runs a call. @returns the output for the model. Throws `AgentAbortError` when the work must end. */
+  async execute(call: ChatModelToolCall): Promise<string> {
+    const { emit, turnTracer, tools } = this.#options;
+    const args = parseArguments(call.arguments);
+    await emit({ type: 'tool_call', call_id: call.id, tool: call.name, arguments: args });
+    const revoked = await this.#isRevoked();
+    const { ok, output, truncated } = await turnTracer.traceToolCall(
+      call,
+      tools.get(call.name),
+      async (span) =>
+        truncateOutput(
+          revoked
+            ? refusedOutcome('session_revoked', revokedMessage)
+            : await this.#runCall(call.name, args, span),
+        ),
+    );
+    await emit({ type: 'tool_result', call_id: call.id, ok, output, truncated });
+    if (revoked) throw new AgentAbortError('error', revokedMessage);
+    this.#countFailure(call, ok);
+    return output;
+  }
+
+  async #isRevoked(): Promise<boolean> {
+    const { sessions, request } = this.#options;
+    const { sessionId } = request.owner;
+    return sessionId !== undefined && (await sessions.isRevoked(sessionId));
+  }
+
+  async #runCall(name: string, args: unknown, span: TraceSpan<'tool'>): Promise<ToolCallOutcome> {
+    const { tools, signal, onFault } = this.#options;
+    const tool = tools.get(name);
+    if (!tool) return refusedOutcome('unknown_tool', unknownToolMessage(name, tools));
+    const reason = tool.unavailable?.();
+    if (reason !== undefined)
+      return failedOutcome('tool_unavailable', `${name} cannot run at the moment: ${reason}`);
+    const argumentErrors = describeArgumentErrors(tool, args);
+    if (argumentErrors !== undefined || !isRecord(args))
+      return refusedOutcome('invalid_arguments', argumentErrors ?? '');
+    try {
+      return await this.#invokeTool(tool, args, span);
+    } catch (error) {
+      // When the store fails nothing can be recorded, so the work ends.
+      if (signal.aborted || error instanceof AgentAbortError || error instanceof StoreError) throw error;
+      if (error instanceof AgentError)
+        return (isRetryable(error) ? failedOutcome : refusedOutcome)(error.code, error.message);
+      onFault(error);
+      return failedOutcome('internal_error', `${name} failed; the host's log says why.`);
+    }
+  }
+
+  async #invokeTool(tool: Tool, args: ToolArguments, span: TraceSpan<'tool'>): Promise<ToolCallOutcome> {
+    const { request, changes, signal } = this.#options;
+    if (tool.kind === 'read') return await raceAbort(tool.run(args, this.#context), signal);
+    const proposal = await raceAbort(tool.propose(args, this.#context), signal);
+    if ('output' in proposal) return proposal;
+    const isAutoApproved = request.agent.grants.auto_approve.some((glob) => globMatches(glob, tool.name));
+    if (!isAutoApproved) return await this.#stage(tool, proposal, span);
+    await request.beforeEffect?.();
+    return await raceAbort(changes.applyNow(tool, proposal, this.#context), signal);
+  }
+
+  async #stage(tool: ChangeTool, proposal: Proposal, span: TraceSpan<'tool'>): Promise<ToolCallOutcome> {
+    const { request, changes, deadline, emit, hostSignal } = this.#options;
+    const waitsForDecision = request.onStaged === 'wait';
+    // A staged change may be applied at any time.
+    if (waitsForDecision) await request.beforeEffect?.();
+    // Not interruptible: the event of a staged change must be emitted, so that the change can be withdrawn later.
+    const { id, summary } = await changes.stage(tool, proposal, this.#context);
+    span.attributes.staged = true;
+    await emit({ type: 'staged', pending_id: id, tool: tool.name, summary });
+    if (!waitsForDecision) return { ok: true, output: stagedOutput(id), truncated: false };
+    const { state, output } = await deadline.pauseWhile(() =>
+      raceAbort(changes.decision(id, hostSignal), hostSignal),
+    );
+    if (state === 'applied') return output ?? { ok: true, output: 'Done.', truncated: false };
+    if (state === 'discarded')
+      return refusedOutcome('declined', 'A person declined this change; it was not made.');
+    if (state === 'expired')
+      return refusedOutcome('expired', 'Nobody decided on this change in time; it was not made.');
+    return output ?? failedOutcome('apply_failed', 'This change was approved, but it could not be made.');
+  }
+
+  #countFailure({ name, arguments: args }: ChatModelToolCall, ok: boolean): void {
+    const key = `${name} ${args}`;
+    const failures = ok ? 0 : (this.#failures.get(key) ?? 0) + 1;
+    this.#failures.set(key, failures);
+    if (failures < maxFailures) return;
+    const message = `The model made the same call of ${name.slice(0, 100)} ${failures} times, and it always failed.`;
+    throw new AgentAbortError('budget', message);
+  }
+}
+
+const errorOutcome =
+  (outcome: 'refused' | 'failed') =>
+  (code: string, output: string): ToolCallOutcome => ({
+    ok: false,
+    output,
+    truncated: false,
+    spanResult: { outcome, code },
+  });
+const refusedOutcome = errorOutcome('refused');
+const failedOutcome = errorOutcome('failed');
+
+/** Whether the same call may succeed later. */
+const isRetryable = ({ kind }: AgentError): boolean => kind === 'unavailable' || kind === 'too_many';
+
+const revokedMessage = 'The session was revoked: nothing more is done for it.';
+
+/** Short JSON without host paths, which small models handle well. */
+const stagedOutput = (id: string) => `{"status": "waits for a person", "id": "${id}", "done": false}`;
+
+/** Lists only the tools that the agent may call. */
+function unknownToolMessage(name: string, tools: ReadonlyMap<string, Tool>): string {
+  const known = [...tools.keys()].slice(0, 50).join(', ');
+  return `There is no tool '${name.slice(0, 100)}' for you. ${known === '' ? 'You have no tools.' : `Your tools: ${known}.`}`;
+}

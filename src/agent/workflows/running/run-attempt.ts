@@ -1,0 +1,135 @@
+import { AgentError } from '../../errors.ts';
+import type { TurnLoopRequest, TurnLoopResult } from '../../services.ts';
+import type { AgentSpec } from '../../shapes/agent-spec.ts';
+import type { NewTurnEvent } from '../../shapes/turn-event.ts';
+import type { Step } from '../definition/ensemble.ts';
+import { resolveGrants, resolveWorkspace } from '../definition/inputs.ts';
+import { validateWithDefaults } from '../definition/json-schema.ts';
+import { renderTemplate } from '../definition/templates.ts';
+import { DecisionWait } from './decision-wait.ts';
+import type { Segment } from './segment.ts';
+import { toStepPromptContext } from './run-context.ts';
+
+export type AttemptResult =
+  | { readonly kind: 'completed'; readonly output: unknown; readonly usage?: Usage }
+  | { readonly kind: 'failed'; readonly error: string; readonly usage?: Usage }
+  /** Cancelled while it waited for a decision. */
+  | { readonly kind: 'cancelled'; readonly usage?: Usage }
+  | { readonly kind: 'stopped'; readonly usage?: Usage };
+type Usage = NonNullable<TurnLoopResult['usage']>;
+
+type AgentStep = Step & { readonly agent: string; readonly prompt: string };
+export const hasAgent = (step: Step): step is AgentStep =>
+  step.agent !== undefined && step.prompt !== undefined;
+
+/**
+ * The agent of a step: an inline agent of the workflow with its workspace resolved, or the current stored agent.
+ * @throws AgentError not_found
+ */
+export async function resolveAgent(segment: Segment, step: AgentStep): Promise<AgentSpec> {
+  const { ensemble, services } = segment;
+  const inline = Object.hasOwn(ensemble.agents, step.agent) ? ensemble.agents[step.agent] : undefined;
+  return inline ? resolveGrants(inline, workspaceFolder(segment)) : await services.agents.get(step.agent);
+}
+
+const workspaceFolder = ({ ensemble, row }: Segment): string | undefined =>
+  resolveWorkspace(ensemble, JSON.parse(row.inputs) as Record<string, unknown>);
+
+/** Runs one attempt of a step's agent. Failures are results. */
+export async function runAttempt(
+  segment: Segment,
+  step: AgentStep,
+  agent: AgentSpec,
+  trace: TurnLoopRequest['trace'],
+): Promise<AttemptResult> {
+  const { services, row, writer, stopping } = segment;
+  const decisionWait = new DecisionWait(segment, step.id);
+  const signal = AbortSignal.any([stopping, decisionWait.cancelled]);
+  const emit = async (event: NewTurnEvent) => {
+    await decisionWait.onEvent(event);
+    await writer.append({ type: 'step_event', step: step.id, event });
+    if (event.type === 'staged') await decisionWait.begin(event.pending_id);
+  };
+  const { output_schema: schema } = step;
+  try {
+    const prompt = renderTemplate(step.prompt, toStepPromptContext(row, segment.records, step.id));
+    const result = await services.turnRunner.run(
+      {
+        agent,
+        prompt,
+        cwd: workspaceFolder(segment),
+        ...(schema ? { responseFormat: { type: 'json_schema', schema } } : {}),
+        limits: { ...step.limits, timeout_secs: attemptTimeoutSecs(step, agent) },
+        owner: {
+          runId: row.id,
+          step: step.id,
+          ...(row.session_id === null ? {} : { sessionId: row.session_id }),
+        },
+        trace,
+        onStaged: 'wait',
+        beforeEffect: () => markSideEffects(segment, step.id),
+      },
+      emit,
+      signal,
+    );
+    return toAttemptResult(result, schema, {
+      isStopped: stopping.aborted,
+      isCancelled: decisionWait.cancelled.aborted,
+    });
+  } catch (error) {
+    if (error instanceof AgentError) return { kind: 'failed', error: error.message };
+    throw error;
+  } finally {
+    await decisionWait.end();
+  }
+}
+
+/** The shortest of the configured timeouts. */
+const attemptTimeoutSecs = ({ timeout_secs, limits }: Step, agent: AgentSpec): number =>
+  Math.min(timeout_secs, limits?.timeout_secs ?? agent.limits?.timeout_secs ?? timeout_secs);
+
+function toAttemptResult(
+  result: TurnLoopResult,
+  schema: Step['output_schema'],
+  { isStopped, isCancelled }: { isStopped: boolean; isCancelled: boolean },
+): AttemptResult {
+  const usage = result.usage ? { usage: result.usage } : {};
+  if (result.kind === 'answer') return { ...parseAnswer(result.text, schema), ...usage };
+  if (isStopped) return { kind: 'stopped', ...usage };
+  if (isCancelled) return { kind: 'cancelled', ...usage };
+  return { kind: 'failed', error: `${result.reason}: ${result.message}`, ...usage };
+}
+
+/** Validates the answer, because a model without constrained output may return any text. */
+function parseAnswer(text: string, schema: Step['output_schema']): AttemptResult {
+  if (!schema) return { kind: 'completed', output: text };
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return { kind: 'failed', error: 'The answer is not JSON, which output_schema requires.' };
+  }
+  const { faults } = validateWithDefaults(schema, value);
+  if (faults.length === 0) return { kind: 'completed', output: value };
+  const messages = faults
+    .slice(0, 5)
+    .map(({ path, message }) => (path === '' ? message : `${path}: ${message}`));
+  return { kind: 'failed', error: `The answer does not fit output_schema: ${messages.join('; ')}.` };
+}
+
+/** Stored before the side effect, so that after a crash the step is rerun only with approval. */
+async function markSideEffects({ services, records, row }: Segment, step: string): Promise<void> {
+  const record = records.get(step);
+  if (!record) throw new Error(`the step '${step}' has not begun`);
+  if (record.side_effects === 1) return;
+  await services.store.transaction((tx) =>
+    tx
+      .updateTable('run_steps')
+      .set({ side_effects: 1 })
+      .where('run_id', '=', row.id)
+      .where('cycle', '=', record.cycle)
+      .where('step', '=', step)
+      .execute(),
+  );
+  records.set(step, { ...record, side_effects: 1 });
+}

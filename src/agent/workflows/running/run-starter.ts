@@ -1,0 +1,200 @@
+import type { Store } from '../../../store/index.ts';
+import { AgentError } from '../../errors.ts';
+import type { NewRunEvent } from '../../shapes/run.ts';
+import type { Ensemble } from '../definition/ensemble.ts';
+import { resolveInputs } from '../definition/inputs.ts';
+import { parseEnsemble } from '../definition/parse-ensemble.ts';
+import { runStartEvent } from './dispatch.ts';
+import { presentState } from './run-records.ts';
+import { runInFlight, workflowNotCallable, notRetriableError } from './errors.ts';
+import { findRun, type RunRow } from './rows.ts';
+import { type RunIdGenerator, runIdPattern } from './run-ids.ts';
+import type { RunExecutor } from './run-executor.ts';
+import type { StoredGate } from './stored-gate.ts';
+import { nextEntryGate } from './suspend-run.ts';
+import type { RunServices } from './run-services.ts';
+
+export interface StartRequest {
+  readonly input?: string | undefined;
+  readonly inputs?: Readonly<Record<string, unknown>> | undefined;
+  readonly retried_from?: string | undefined;
+}
+
+export interface StartedRun {
+  readonly id: string;
+  readonly sessionId: string;
+  /** Capability of the store session; returned only here. */
+  readonly capability: string;
+}
+
+interface RunStarterOptions {
+  readonly services: RunServices;
+  readonly executor: RunExecutor;
+  readonly ids: RunIdGenerator;
+  readonly workflows: CallableWorkflows;
+}
+
+interface WorkflowSource {
+  readonly source: string;
+  readonly digest: string;
+}
+
+/**
+ * Looks up workflows that may be run by name. Names that are not enabled are not looked up, to leak nothing by timing.
+ */
+export interface CallableWorkflows {
+  findRunnable(name: string): Promise<WorkflowSource | undefined>;
+}
+
+/** Starts runs. */
+export class RunStarter {
+  readonly #options: RunStarterOptions;
+
+  constructor(options: RunStarterOptions) {
+    this.#options = options;
+  }
+
+  /** The current source of a workflow. @throws AgentError the same one for unknown and not enabled names */
+  async callable(workflow: string): Promise<WorkflowSource> {
+    const source = await this.#options.workflows.findRunnable(workflow);
+    if (!source) throw workflowNotCallable();
+    return source;
+  }
+
+  async start(
+    workflow: string,
+    request: StartRequest,
+    by: string,
+    traceparent?: string,
+  ): Promise<StartedRun> {
+    const { executor, ids } = this.#options;
+    const workflowSource = await this.callable(workflow);
+    const ensemble = parseStored(workflowSource.source);
+    const inputs = resolveInputs(ensemble, request.inputs ?? {});
+    if (request.retried_from !== undefined) await this.#requireFailed(request.retried_from, workflow);
+    const id = ids.next();
+    const { holder } = executor.slot;
+    if (holder !== undefined || !executor.slot.tryAcquire(id)) throw runInFlight(holder ?? '');
+    let inserted: InsertedRun | undefined;
+    try {
+      inserted = await this.#insert(id, { workflow, ensemble, workflowSource, inputs, request, by });
+    } finally {
+      if (inserted?.gate || !inserted) executor.slot.release(id);
+    }
+    const { row, nextSeq, gate, sessionId, capability } = inserted;
+    if (gate) executor.waitAtGate(id, gate);
+    else executor.startSegment({ row, nextSeq, traceparent });
+    return { id, sessionId, capability };
+  }
+
+  /** Checks `retried_from` against the state that clients see. */
+  async #requireFailed(id: string, workflow: string): Promise<void> {
+    const { services } = this.#options;
+    const row = runIdPattern.test(id) ? await services.store.read((db) => findRun(db, id)) : undefined;
+    if (!row) throw notRetriableError(id, 'is not in the run journal');
+    if (row.workflow !== workflow)
+      throw notRetriableError(id, `is a run of the workflow '${row.workflow}', not of '${workflow}'`);
+    const state = presentState(row.state, services);
+    if (state !== 'failed') throw notRetriableError(id, `is ${state}`);
+  }
+
+  /** Stores the run. A scheduled or armed workflow starts suspended at its entry gate. */
+  async #insert(id: string, data: NewRunData): Promise<InsertedRun> {
+    const { services } = this.#options;
+    const { store, log, sessions } = services;
+    const { entry } = data.ensemble;
+    const gate = entry && nextEntryGate(entry, services.clock.now(), undefined);
+    return await store.transaction(async (tx) => {
+      const session = await sessions.open(tx, 'run', id);
+      const row: RunRow = { ...newRunRow(id, data, store), session_id: session.id, ...entryColumns(gate) };
+      await tx.insertInto('runs').values(row).execute();
+      await log.insert(tx, id, 0, runStartEvent(row));
+      if (gate) await log.insert(tx, id, 1, runSuspendedEvent(gate));
+      const { retried_from } = row;
+      const verb = retried_from === null ? 'run.start' : 'run.retry';
+      const details = JSON.stringify({
+        workflow: row.workflow,
+        ...(retried_from === null ? {} : { retried_from }),
+      });
+      await store.appendAct(tx, { verb, target: id, by: data.by, outcome: 'applied', details });
+      return { row, nextSeq: 1, gate, sessionId: session.id, capability: session.capability };
+    });
+  }
+}
+
+interface NewRunData {
+  readonly workflow: string;
+  readonly ensemble: Ensemble;
+  readonly workflowSource: WorkflowSource;
+  readonly inputs: Readonly<Record<string, unknown>>;
+  readonly request: StartRequest;
+  readonly by: string;
+}
+
+interface InsertedRun extends Omit<StartedRun, 'id'> {
+  readonly row: RunRow;
+  readonly nextSeq: number;
+  /** Entry gate of a scheduled or armed workflow. */
+  readonly gate: StoredGate | undefined;
+}
+
+const newRunRow = (
+  id: string,
+  { workflow, workflowSource, inputs, request }: NewRunData,
+  store: Store,
+): RunRow => ({
+  id,
+  endpoint_id: store.endpointId,
+  workflow,
+  source: workflowSource.source,
+  digest: workflowSource.digest,
+  state: 'running',
+  outcome: null,
+  waiting_on: null,
+  suspend_kind: null,
+  wrapper_cycle: null,
+  gate: null,
+  resumed: 0,
+  requested: null,
+  input: request.input ?? null,
+  inputs: JSON.stringify(inputs),
+  retried_from: request.retried_from ?? null,
+  started_at: store.time(),
+  ended_at: null,
+  last_event: 'started',
+  result: null,
+  engine: null,
+  model: null,
+  prompt_tokens: null,
+  completion_tokens: null,
+  session_id: null,
+});
+
+const runSuspendedEvent = ({ kind }: StoredGate): NewRunEvent => ({
+  type: 'run_end',
+  outcome: 'suspended',
+  waiting_on: kind,
+});
+
+const entryColumns = (gate: StoredGate | undefined): Partial<RunRow> =>
+  gate
+    ? {
+        state: 'suspended',
+        waiting_on: gate.kind,
+        suspend_kind: 'entry_gate',
+        wrapper_cycle: 0,
+        gate: JSON.stringify(gate),
+        last_event: `waits at the entry (${gate.kind})`,
+      }
+    : {};
+
+/** Parses a stored source, which may come from an older host and be invalid for this one. */
+function parseStored(source: string): Ensemble {
+  try {
+    return parseEnsemble(source);
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    const { code, message, faults } = error;
+    throw new AgentError('conflict', code, `${message} Replace it with PUT.`, faults ? { faults } : {});
+  }
+}

@@ -1,0 +1,234 @@
+import { toSpanResult } from '../../to-span-result.ts';
+import { AgentError } from '../../errors.ts';
+import type { AgentSpec } from '../../shapes/agent-spec.ts';
+import type { Tx } from '../../../store/index.ts';
+import type { SpanResult, TraceSpan } from '../../../tracing/index.ts';
+import { sql } from 'kysely';
+import { evaluateCondition } from '../definition/conditions.ts';
+import type { Step } from '../definition/ensemble.ts';
+import { shortenMessage } from './end-run.ts';
+import { enterGate, hasGate } from './gates.ts';
+import { areAllNeedsSkipped } from './progress.ts';
+import { updateRun, currentCycle, upsertStep, type StepRow } from './rows.ts';
+import type { Segment } from './segment.ts';
+import { nextStepRow } from './step-rows.ts';
+import { resolveAgent, hasAgent, runAttempt, type AttemptResult } from './run-attempt.ts';
+import type { StoredGate } from './stored-gate.ts';
+import { toConditionContext, toRunContext } from './run-context.ts';
+
+export type StepResult =
+  /** The step has ended or passed its gate; continue at the next step boundary. */
+  | { readonly kind: 'go_on' }
+  | { readonly kind: 'failed'; readonly error: string }
+  | { readonly kind: 'cancelled' }
+  | { readonly kind: 'suspended'; readonly gate: StoredGate }
+  | { readonly kind: 'stopped' };
+
+/** Maximum backoff between attempts, which doubles each time. */
+const maxBackoffSecs = 3600;
+
+/** Advances a step: skips it, takes it through its gate, or runs it to its end. */
+export async function advanceStep(segment: Segment, step: Step): Promise<StepResult> {
+  try {
+    const record = segment.records.get(step.id);
+    // Its failure was stored before the host stopped, or a person refused its rerun.
+    if (record?.state === 'failed') return { kind: 'failed', error: record.error ?? 'failed' };
+    if (!record && (await isSkipped(segment, step))) return await endStep(segment, step, 'skipped', {});
+    if (!hasGate(step) || (record && record.state !== 'waiting')) return await runInSpan(segment, step);
+    const result = await enterGate(segment, step);
+    if (result.kind === 'suspended') return result;
+    if (result.kind === 'cancelled') return await endStep(segment, step, 'cancelled', {});
+    if (result.kind === 'failed') return await endStep(segment, step, 'failed', result);
+    return { kind: 'go_on' };
+  } catch (error) {
+    // Error of its condition, or of its gate's template.
+    if (error instanceof AgentError) return await endStep(segment, step, 'failed', { error: error.message });
+    throw error;
+  }
+}
+
+async function isSkipped({ row, records, services }: Segment, step: Step): Promise<boolean> {
+  if (areAllNeedsSkipped(step, records)) return true;
+  if (step.when === undefined) return false;
+  return !evaluateCondition(step.when, await toConditionContext(services, toRunContext(row, records)));
+}
+
+/** Runs all attempts of a step in a span. */
+async function runInSpan(segment: Segment, step: Step): Promise<StepResult> {
+  const { services, span: parent, row, stopping } = segment;
+  const { id, agent } = step;
+  const attributes = { workflow: row.workflow, step: id, ...(agent === undefined ? {} : { agent }) };
+  const span = services.tracer.startSpan('step', `${row.id}:${id}`, attributes, { parent });
+  try {
+    const result = await runAttempts(segment, step, span);
+    span.end(spanResults[result.kind]);
+    return result;
+  } catch (error) {
+    span.end(toSpanResult(error, stopping));
+    throw error;
+  }
+}
+
+const spanResults: Readonly<Record<StepResult['kind'], SpanResult>> = {
+  go_on: { outcome: 'ok' },
+  suspended: { outcome: 'ok' },
+  failed: { outcome: 'failed', code: 'step_failed' },
+  cancelled: { outcome: 'abandoned', code: 'cancelled' },
+  stopped: { outcome: 'failed', code: 'shutdown' },
+};
+
+async function runAttempts(segment: Segment, step: Step, span: TraceSpan<'step'>): Promise<StepResult> {
+  const { requests, stopping, records } = segment;
+  let attempt = records.get(step.id)?.attempts ?? 0;
+  // An interrupted attempt is repeated, whatever the number of attempts.
+  let attemptsLeft = Math.max(1, step.retry.attempts - attempt);
+  for (let backoff = step.retry.backoff_secs; ; backoff = Math.min(backoff * 2, maxBackoffSecs)) {
+    attempt += 1;
+    attemptsLeft -= 1;
+    span.attributes.attempts = attempt;
+    const result = await tryAttempt(segment, step, attempt, span);
+    if (result.kind === 'completed') return await endStep(segment, step, 'completed', result);
+    if (result.kind === 'cancelled') return await endStep(segment, step, 'cancelled', result);
+    if (result.kind === 'stopped') return await storeInterruption(segment, step, result);
+    if (attemptsLeft === 0 || requests.cancel !== undefined)
+      return await endStep(segment, step, 'failed', result);
+    await storeFailure(segment, step, result);
+    if (await requests.waitUntil(() => requests.cancel !== undefined, backoff * 1000, stopping))
+      return await endStep(segment, step, 'cancelled', {});
+  }
+}
+
+async function tryAttempt(
+  segment: Segment,
+  step: Step,
+  attempt: number,
+  span: TraceSpan<'step'>,
+): Promise<AttemptResult> {
+  let agent: AgentSpec | undefined;
+  let agentError: string | undefined;
+  try {
+    agent = hasAgent(step) ? await resolveAgent(segment, step) : undefined;
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    agentError = error.message;
+  }
+  await startAttempt(segment, step, attempt, agent);
+  if (agentError !== undefined) return { kind: 'failed', error: agentError };
+  if (agent && hasAgent(step)) {
+    const ids = `${segment.row.id}:${currentCycle(segment.row)}:${step.id}:${attempt}`;
+    return await runAttempt(segment, step, agent, { span: span, idPrefix: ids });
+  }
+  const gateInputs = segment.records.get(step.id)?.gate_inputs ?? null;
+  return { kind: 'completed', output: gateInputs === null ? true : (JSON.parse(gateInputs) as unknown) };
+}
+
+async function startAttempt(
+  segment: Segment,
+  step: Step,
+  attempt: number,
+  agent: AgentSpec | undefined,
+): Promise<void> {
+  const { services, row, writer, records } = segment;
+  const record: StepRow = {
+    ...nextStepRow(row, step, records, services.store.time(), 'running'),
+    attempts: attempt,
+    error: null,
+  };
+  await writer.appendWith({ type: 'step_start', step: step.id, attempt }, async (tx) => {
+    await upsertStep(tx, record);
+    await updateRun(tx, row.id, ['running'], agent ? currentRoute(segment, agent) : { waiting_on: null });
+  });
+  records.set(step.id, record);
+}
+
+/** Route of the model that the run uses now. */
+function currentRoute({ services }: Segment, { model }: AgentSpec) {
+  try {
+    return { waiting_on: null, ...services.chatModels.find(model).route };
+  } catch (error) {
+    // The model is unavailable; the step reports the error.
+    if (error instanceof AgentError) return { waiting_on: null };
+    throw error;
+  }
+}
+
+type Usage = NonNullable<AttemptResult['usage']>;
+interface StepOutput {
+  readonly output?: unknown;
+  readonly error?: string;
+  readonly usage?: Usage;
+}
+
+/** Stores the end of a step. */
+async function endStep(
+  segment: Segment,
+  step: Step,
+  outcome: 'completed' | 'failed' | 'skipped' | 'cancelled',
+  { output, error, usage }: StepOutput,
+): Promise<StepResult> {
+  const { services, row, writer, records } = segment;
+  const now = services.store.time();
+  const record: StepRow = {
+    ...nextStepRow(row, step, records, now, outcome),
+    ended_at: now,
+    output: output === undefined ? null : JSON.stringify(output),
+    error: error ?? null,
+  };
+  const event = {
+    type: 'step_end',
+    step: step.id,
+    outcome,
+    ...(output === undefined ? {} : { output }),
+    ...(error === undefined ? {} : { error }),
+  } as const;
+  await writer.appendWith(event, async (tx) => {
+    await upsertStep(tx, record);
+    await updateRun(tx, row.id, ['running'], { waiting_on: null, gate: null });
+    if (usage) await addUsage(tx, row.id, usage);
+  });
+  records.set(step.id, record);
+  if (outcome === 'failed') return { kind: 'failed', error: error ?? 'failed' };
+  return { kind: outcome === 'cancelled' ? 'cancelled' : 'go_on' };
+}
+
+async function storeFailure(segment: Segment, step: Step, { error, usage }: StepOutput): Promise<void> {
+  await updateStep(segment, step, { error: shortenMessage(error ?? '') }, async (tx) => {
+    if (usage) await addUsage(tx, segment.row.id, usage);
+  });
+}
+
+/** Stores that the stop of the host interrupted the step. */
+async function storeInterruption(segment: Segment, step: Step, { usage }: StepOutput): Promise<StepResult> {
+  const { row } = segment;
+  await updateStep(segment, step, { state: 'interrupted', error: 'shutdown' }, async (tx) => {
+    const last_event = `interrupted in '${step.id}': the host was stopped`;
+    await updateRun(tx, row.id, ['running'], { last_event, waiting_on: null });
+    if (usage) await addUsage(tx, row.id, usage);
+  });
+  return { kind: 'stopped' };
+}
+
+async function updateStep(
+  { services, row, records }: Segment,
+  step: Step,
+  values: Partial<StepRow>,
+  alsoWrite: (tx: Tx) => Promise<void>,
+): Promise<void> {
+  const record = { ...nextStepRow(row, step, records, services.store.time(), 'running'), ...values };
+  await services.store.transaction(async (tx) => {
+    await upsertStep(tx, record);
+    await alsoWrite(tx);
+  });
+  records.set(step.id, record);
+}
+
+async function addUsage(tx: Tx, id: string, { prompt_tokens, completion_tokens }: Usage): Promise<void> {
+  await tx
+    .updateTable('runs')
+    .set({
+      prompt_tokens: sql`coalesce(prompt_tokens, 0) + ${prompt_tokens}`,
+      completion_tokens: sql`coalesce(completion_tokens, 0) + ${completion_tokens}`,
+    })
+    .where('id', '=', id)
+    .execute();
+}

@@ -1,0 +1,82 @@
+import { formatTable } from '../../cli/models/format-table.ts';
+import { StartError } from '../../cli/start-error.ts';
+import { UsageError } from '../../config/usage.ts';
+import { toBalanceBody, nanodollarsToJson } from '../catalog/bodies.ts';
+import { LedgerError } from '../ledger/errors.ts';
+import type { AccountRow } from '../ledger/types.ts';
+import { formatDollars, parseNanodollars } from './money.ts';
+import {
+  findAccount,
+  writeResult,
+  writeNote,
+  type CommandContext,
+  describeDatabase,
+  withDatabase,
+  positional,
+} from './command-context.ts';
+
+const toAccountBody = ({ id, name, createdAt, balance, held }: AccountRow) => ({
+  id,
+  name,
+  created_at: createdAt,
+  balance: toBalanceBody(balance),
+  held_nanodollars: nanodollarsToJson(held),
+});
+
+export function createAccount(session: CommandContext): Promise<void> {
+  const { 'credit-usd': credit, 'included-usd': included } = session.command.flags;
+  return withDatabase(session, async ({ ledger }) => {
+    const row = await ledger.createAccount(positional(session, 0), {
+      ...(credit === undefined ? {} : { credit }),
+      ...(included === undefined ? {} : { included }),
+    });
+    writeResult(
+      session,
+      toAccountBody(row),
+      `the account ${row.name} is ${row.id}, with ${formatDollars(row.balance.remaining)}\n`,
+    );
+  });
+}
+
+export function creditAccount(session: CommandContext): Promise<void> {
+  const { note: reason } = session.command.flags;
+  const amount = parseAmount(positional(session, 1));
+  return withDatabase(session, async ({ ledger }) => {
+    const { id, name } = await findAccount(session, ledger, positional(session, 0));
+    const row = await ledger.credit(id, amount, reason).catch(async (error: unknown) => {
+      if (!(error instanceof LedgerError) || error.code !== 'balance_too_low') throw error;
+      const { balance } = await findAccount(session, ledger, id);
+      throw new StartError(
+        `${name} has ${formatDollars(balance.remaining)} free; ${formatDollars(-amount)} cannot be taken from it`,
+      );
+    });
+    writeResult(session, toAccountBody(row), `${row.name} has ${formatDollars(row.balance.remaining)} now\n`);
+  });
+}
+
+export function listAccounts(session: CommandContext): Promise<void> {
+  return withDatabase(session, async ({ ledger }) => {
+    const rows = await ledger.accounts();
+    if (rows.length === 0) writeNote(session, `there are no accounts ${await describeDatabase(session)}`);
+    const cells = rows.map(({ id, name, createdAt, balance, held }) => [
+      name,
+      id,
+      formatDollars(balance.remaining),
+      formatDollars(balance.allowanceRemaining),
+      formatDollars(balance.creditsRemaining),
+      formatDollars(held),
+      createdAt.slice(0, 10),
+    ]);
+    const headings = ['NAME', 'ID', 'REMAINING', 'ALLOWANCE', 'CREDITS', 'HELD', 'CREATED'];
+    writeResult(session, { data: rows.map(toAccountBody) }, formatTable(headings, cells));
+  });
+}
+
+function parseAmount(text: string): bigint {
+  try {
+    return parseNanodollars(text);
+  } catch (error) {
+    if (error instanceof RangeError) throw new UsageError([`USD: ${error.message}`]);
+    throw error;
+  }
+}

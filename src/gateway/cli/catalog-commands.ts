@@ -1,0 +1,78 @@
+import { formatTable } from '../../cli/models/format-table.ts';
+import { printable } from '../../terminal/printable.ts';
+import { StartError } from '../../cli/start-error.ts';
+import { UsageError } from '../../config/usage.ts';
+import { pluralize } from '../../words/count.ts';
+import { toModelBody } from '../catalog/bodies.ts';
+import type { Model, Provider } from '../catalog/types.ts';
+import { findAssumptions, findRemarks } from '../config/remarks.ts';
+import type { GatewayConfig } from '../config/types.ts';
+import { writeResult, readConfig, writeNote, type CommandContext } from './command-context.ts';
+
+/** `catalog check`: shows what a gateway with this configuration serves. Faults are its result, so they exit with 1, not 2. */
+export async function checkCatalog(context: CommandContext): Promise<void> {
+  let config: GatewayConfig;
+  try {
+    config = await (await readConfig(context)).config();
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    const { faults } = error;
+    writeResult(context, { ok: false, faults }, `${faults.map(printable).join('\n')}\n`);
+    throw new StartError(`the configuration has ${pluralize(faults.length, 'fault')}`);
+  }
+  const { models, providers, aliases, fallbacks, byok, masterKeys } = config;
+  const body = {
+    ok: true,
+    providers: providers.map((provider) => ({
+      id: provider.id,
+      wire: provider.wire,
+      base_urls: provider.baseUrls,
+      credential: keyStateOf(provider),
+    })),
+    models: models.map((model) => ({ ...toModelBody(model), pricing_identity: model.price.identity })),
+    aliases: Object.fromEntries(aliases),
+    fallbacks: Object.fromEntries(fallbacks),
+    byok: byok.map(({ id }) => id),
+    master_keys: masterKeys.map(({ id }) => id),
+    remarks: [...findRemarks(config), ...findAssumptions(config)],
+  };
+  writeResult(context, body, catalogTable(config));
+  for (const remark of body.remarks) writeNote(context, printable(remark));
+}
+
+function catalogTable({ models, providers, aliases, fallbacks, byok, masterKeys }: GatewayConfig): string {
+  const headings = ['MODEL', 'PROVIDER', 'KEY', 'IN', 'OUT', 'READ', 'WRITE', 'CONTEXT', 'OUTPUT', 'CAPS'];
+  const lines = [
+    ...[...aliases].map(([name, to]) => `${name} is ${to}`),
+    ...[...fallbacks].map(([model, to]) => `${model} falls back to ${to.join(', then ')}`),
+    ...(byok.length > 0 ? [`callers may bring keys for ${byok.map(({ id }) => id).join(', ')}`] : []),
+    ...(masterKeys.length > 0 ? [`master keys: ${masterKeys.map(({ id }) => id).join(', ')}`] : []),
+    `${pluralize(models.length, 'model')} of ${pluralize(providers.length, 'provider')}; prices in USD per million tokens`,
+  ];
+  return `${formatTable(headings, models.map(modelCells))}\n${lines.map(printable).join('\n')}\n`;
+}
+
+const modelCells = ({
+  id,
+  provider,
+  pricing,
+  price,
+  contextWindow,
+  maxOutputTokens,
+  caps,
+}: Model): string[] => [
+  id,
+  provider.id,
+  keyStateOf(provider),
+  pricing.in_usd_per_mtok + (price.longContext ? '+' : ''),
+  pricing.out_usd_per_mtok + (price.longContext ? '+' : ''),
+  pricing.cache_read_usd_per_mtok,
+  pricing.cache_write_usd_per_mtok,
+  String(contextWindow),
+  maxOutputTokens === 0 ? '-' : String(maxOutputTokens),
+  [...caps].join(','),
+];
+
+/** Whether a provider has a key, never its value. */
+const keyStateOf = ({ access, apiKey }: Provider): 'set' | 'none' | "callers'" =>
+  access === 'byok' ? "callers'" : apiKey === undefined ? 'none' : 'set';

@@ -1,0 +1,30 @@
+import { randomUUID } from 'node:crypto';
+import { Credentials } from '../access/credentials.ts';
+import { openLedger } from '../ledger/index.ts';
+import { GatewayStore } from '../store/index.ts';
+import type { GatewayDatabase, GatewayDatabaseOptions } from './types.ts';
+
+/** Opens a gateway's database for commands. No request is sent to a provider. */
+export async function openGatewayDatabase({
+  database,
+  masterKeys,
+  onNotice,
+}: GatewayDatabaseOptions): Promise<GatewayDatabase> {
+  const store = await GatewayStore.open({ url: database, replicaId: `command-${randomUUID()}`, onNotice });
+  try {
+    const ledger = await openLedger({ store, onFault: onNotice });
+    const probe = () => Promise.reject(new Error('commands cannot verify credentials'));
+    const credentials = new Credentials({ store, byok: [], masterKeys, probe });
+    return {
+      ledger,
+      credentials,
+      async close() {
+        await ledger.close();
+        await store.close();
+      },
+    };
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}

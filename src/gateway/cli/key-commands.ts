@@ -1,0 +1,99 @@
+import { formatTable } from '../../cli/models/format-table.ts';
+import { UsageError } from '../../config/usage.ts';
+import { didYouMean } from '../../words/nearest.ts';
+import { nanodollarsToJson } from '../catalog/bodies.ts';
+import { parseEndpointModel, parseNamespacedName } from '../catalog/model-names.ts';
+import type { KeyRow } from '../ledger/types.ts';
+import { formatDollars } from './money.ts';
+import {
+  findAccount,
+  writeResult,
+  readConfigIfPresent,
+  requireFlag,
+  writeNote,
+  type CommandContext,
+  withDatabase,
+  positional,
+} from './command-context.ts';
+
+const toKeyBody = (row: KeyRow) => ({
+  id: row.id,
+  account: row.accountId,
+  label: row.label ?? null,
+  last4: row.last4,
+  cap_nanodollars: row.cap === undefined ? null : nanodollarsToJson(row.cap),
+  spent_nanodollars: nanodollarsToJson(row.spent),
+  held_nanodollars: nanodollarsToJson(row.held),
+  models: row.models ?? null,
+  created_at: row.createdAt,
+  expires_at: row.expiresAt ?? null,
+  revoked_at: row.revokedAt ?? null,
+});
+
+/** `key create`: prints only the key to stdout, so that a script can capture it. */
+export async function createKey(context: CommandContext): Promise<void> {
+  const { account, label, 'cap-usd': cap, expires, models } = context.command.flags;
+  const now = context.environment.now();
+  const expiresAt = expires?.(now);
+  if (expiresAt && expiresAt <= now)
+    throw new UsageError([`--expires: ${expiresAt.toISOString()} is in the past`]);
+  const file = await readConfigIfPresent(context);
+  const ids = (await file?.modelIds()) ?? [];
+  for (const name of models ?? [])
+    if (ids.length > 0 && !ids.includes(name) && !parseEndpointModel(name) && !parseNamespacedName(name))
+      writeNote(
+        context,
+        `the configuration has no model '${name}'${didYouMean(name, ids, (near) => `'${near}'`)}`,
+      );
+  await withDatabase(
+    context,
+    async ({ ledger }) => {
+      const { id, name } = await findAccount(context, ledger, requireFlag(account, 'account'));
+      const { row, secret } = await ledger.createKey({
+        account: id,
+        ...(label === undefined ? {} : { label }),
+        ...(cap === undefined ? {} : { cap }),
+        ...(expiresAt === undefined ? {} : { expiresAt: expiresAt.toISOString() }),
+        ...(models === undefined ? {} : { models }),
+      });
+      if (!context.command.json)
+        writeNote(context, `created ${row.id} for the account ${name}; the key is shown only once`);
+      writeResult(context, { ...toKeyBody(row), key: secret }, `${secret}\n`);
+    },
+    { file },
+  );
+}
+
+export function revokeKey(context: CommandContext): Promise<void> {
+  return withDatabase(context, async ({ ledger }) => {
+    const row = await ledger.revokeKey(positional(context, 0));
+    writeResult(context, toKeyBody(row), `${row.id} is revoked; it spent ${formatDollars(row.spent)}\n`);
+  });
+}
+
+export function listKeys(context: CommandContext): Promise<void> {
+  const { account } = context.command.flags;
+  return withDatabase(context, async ({ ledger }) => {
+    const accountId = account === undefined ? undefined : (await findAccount(context, ledger, account)).id;
+    const names = new Map((await ledger.accounts()).map(({ id, name }) => [id, name]));
+    const rows = await ledger.keys(accountId);
+    const cells = rows.map((row) => [
+      row.id,
+      names.get(row.accountId) ?? row.accountId,
+      `...${row.last4}`,
+      formatDollars(row.spent),
+      row.cap === undefined ? '-' : formatDollars(row.cap),
+      row.models?.join(',') ?? 'all',
+      keyState(row, context.environment.now()),
+      row.label ?? '',
+    ]);
+    const headings = ['ID', 'ACCOUNT', 'KEY', 'SPENT', 'CAP', 'MODELS', 'STATE', 'LABEL'];
+    writeResult(context, { data: rows.map(toKeyBody) }, formatTable(headings, cells));
+  });
+}
+
+function keyState({ revokedAt, expiresAt }: KeyRow, now: Date): string {
+  if (revokedAt !== undefined) return `revoked ${revokedAt.slice(0, 10)}`;
+  if (expiresAt === undefined) return 'active';
+  return `${new Date(expiresAt) <= now ? 'expired' : 'until'} ${expiresAt.slice(0, 10)}`;
+}

@@ -1,0 +1,74 @@
+import { portError } from '../../cli/port-error.ts';
+import { printable } from '../../terminal/printable.ts';
+import { interruptedExitCode, onStopSignals, type SignalSource } from '../../terminal/stop-signals.ts';
+import { pluralize } from '../../words/count.ts';
+import { findRemarks } from '../config/remarks.ts';
+import { resolveDatabaseUrl, readConfig, writeNote, type CommandContext } from './command-context.ts';
+
+const [defaultHost, defaultPort, defaultGraceSecs] = ['127.0.0.1', 8090, 30];
+/** Time limit of closing after all requests are aborted, in ms. */
+const closeTimeoutMs = 15_000;
+
+/** `serve`: starts the gateway; resolves when it listens. */
+export async function serve(context: CommandContext): Promise<void> {
+  const { environment: world, command } = context;
+  const {
+    host = defaultHost,
+    port = defaultPort,
+    'grace-secs': graceSecs = defaultGraceSecs,
+  } = command.flags;
+  const file = await readConfig(context);
+  const config = await file.config();
+  const database = await resolveDatabaseUrl(context, file);
+  for (const remark of findRemarks(config)) writeNote(context, printable(remark));
+  const onNotice = (text: string) => writeNote(context, printable(text));
+  const { env } = world;
+  const version = await world.version();
+  const running = await world
+    .serve({ config, database, host, port, env, version, onNotice })
+    .catch((error: unknown) => {
+      throw isListenError(error) ? portError(error, host, port, '--port') : error;
+    });
+  const url = `http://${host.includes(':') ? `[${host}]` : host}:${running.port}`;
+  world.stdout.write(
+    command.json
+      ? `${JSON.stringify({ url, models: config.models.length })}\n`
+      : `lathe gateway ready on ${url}: ${pluralize(config.models.length, 'model')} of ${pluralize(config.providers.length, 'provider')}\n`,
+  );
+  stopOnSignals(world.signals, (graceMs) => running.stop(graceMs), {
+    graceMs: graceSecs * 1000,
+    exit: world.exit,
+    report: onNotice,
+  });
+}
+
+const isListenError = (error: unknown): boolean =>
+  error instanceof Error && 'syscall' in error && error.syscall === 'listen';
+
+/**
+ * Handles stop signals. The first SIGINT, SIGTERM or SIGHUP lets running requests finish; a second SIGINT or SIGTERM aborts
+ * them; a third exits at once.
+ */
+export function stopOnSignals(
+  source: SignalSource,
+  stop: (graceMs: number) => Promise<void>,
+  {
+    graceMs,
+    exit,
+    report,
+  }: { graceMs: number; exit: (code: number) => void; report: (text: string) => void },
+): void {
+  onStopSignals(source, (request) => {
+    if (request > 2) {
+      exit(interruptedExitCode);
+      return;
+    }
+    const timeoutMs = request === 1 ? graceMs : 0;
+    report(`stopping; running requests have ${timeoutMs / 1000} s to finish`);
+    setTimeout(() => exit(1), timeoutMs + closeTimeoutMs).unref();
+    void stop(timeoutMs).then(
+      () => exit(0),
+      () => exit(1),
+    );
+  });
+}

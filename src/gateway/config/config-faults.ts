@@ -1,0 +1,72 @@
+import type { z } from 'zod';
+import type { KeyLines, KeyPath } from '../../config/toml-lines.ts';
+import { formatKeyPath } from '../../config/toml-lines.ts';
+import { formatValue, UsageError } from '../../config/usage.ts';
+import { didYouMean } from '../../words/nearest.ts';
+import { knownKeysByTable, secretMembers } from './schemas.ts';
+
+/** Collects the faults of a file, to report all of them at once, in the order of the file. */
+export class ConfigFaults {
+  readonly #name: string;
+  readonly #lines: KeyLines;
+  readonly #entries: { readonly line: number; readonly text: string }[] = [];
+
+  constructor(name: string, lines: KeyLines) {
+    this.#name = name;
+    this.#lines = lines;
+  }
+
+  add(path: KeyPath, message: string): void {
+    const line = this.#lines.lineOf(path);
+    this.#entries.push({ line, text: `${this.#name}:${line}: ${formatKeyPath(path)}: ${message}` });
+  }
+
+  /** @throws UsageError with all faults, if there are any */
+  throwIfAny(): void {
+    if (this.#entries.length === 0) return;
+    throw new UsageError(this.#entries.sort((a, b) => a.line - b.line).map(({ text }) => text));
+  }
+
+  /** Parses a value; if it is invalid, adds its faults and returns undefined. */
+  parse<T extends z.ZodType>(schema: T, value: unknown, path: KeyPath): z.infer<T> | undefined {
+    const result = schema.safeParse(value);
+    if (result.success) return result.data;
+    for (const issue of result.error.issues) this.#issue(issue, value, path);
+    return undefined;
+  }
+
+  #issue(issue: z.core.$ZodIssue, value: unknown, path: KeyPath): void {
+    // Of the members of a union, the one that matched furthest has the most useful message.
+    if (issue.code === 'invalid_union') {
+      const inner = issue.errors.find((branch) => branch.some(({ code }) => code !== 'invalid_type'));
+      if (inner) {
+        for (const one of inner) this.#issue({ ...one, path: [...issue.path, ...one.path] }, value, path);
+        return;
+      }
+    }
+    const inside = issue.path.map((part) => (typeof part === 'symbol' ? String(part) : part));
+    const at = [...path, ...inside];
+    if (issue.code === 'unrecognized_keys') {
+      const known = knownKeysByTable[tableOf(at)] ?? [];
+      for (const key of issue.keys)
+        this.add([...at, key], `unknown key${didYouMean(key.replaceAll('-', '_'), known, (near) => near)}`);
+      return;
+    }
+    const received = valueAt(value, inside);
+    if (received === undefined) this.add(at, `is missing; ${issue.message}`);
+    else if (at.some((part) => secretMembers.includes(String(part)))) this.add(at, issue.message);
+    else this.add(at, `${issue.message}, got ${formatValue(received)}`);
+  }
+}
+
+/** The table of a path: `models.long_context` for `models[3].long_context`, `byok` for `byok.azure`. */
+function tableOf(path: KeyPath): string {
+  const names = path.filter((part) => typeof part === 'string');
+  return names[0] === 'byok' ? 'byok' : names.join('.');
+}
+
+function valueAt(value: unknown, path: KeyPath): unknown {
+  let at = value;
+  for (const part of path) at = (at as Record<string | number, unknown> | undefined)?.[part];
+  return at;
+}

@@ -1,0 +1,201 @@
+import { readFile } from 'node:fs/promises';
+import { basename, dirname, resolve } from 'node:path';
+import { parse, TomlError } from 'smol-toml';
+import { KeyLines } from '../../config/toml-lines.ts';
+import { UsageError } from '../../config/usage.ts';
+import { cloudProviderId, residentAlias } from '../catalog/model-names.ts';
+import { priceOf } from '../catalog/rate-card.ts';
+import type { Model, Provider } from '../catalog/types.ts';
+import { efforts as allEfforts } from '../../wires/core/effort.ts';
+import { checkReferences } from './cross-checks.ts';
+import { ConfigFaults } from './config-faults.ts';
+import { type Environment, SecretSources } from './secret-sources.ts';
+import type { ModelTable } from './schemas.ts';
+import { type Tables, parseTables } from './tables.ts';
+import type { ByokProvider, GatewayConfig } from './types.ts';
+
+export interface LoadOptions {
+  readonly env: Environment;
+  /** Ids of models that the catalog has in addition to those of the file: the host's own. */
+  readonly residentIds?: readonly string[];
+  /** The flag that names the file, for messages. Default: `--config`. */
+  readonly flagName?: string;
+}
+
+/** A `gateway.toml`. Secrets are read when they are needed; all faults are reported at once. */
+export class GatewayFile {
+  readonly #source: string;
+  readonly #context: FileContext;
+
+  /**
+   * @param source the text of the file
+   * @param place the file's name for messages, its folder (base of relative paths), and the options
+   */
+  constructor(source: string, context: FileContext) {
+    this.#source = source;
+    this.#context = context;
+  }
+
+  static async read(path: string, options: LoadOptions): Promise<GatewayFile> {
+    return new GatewayFile(await readSource(path, options.flagName ?? '--config'), {
+      ...options,
+      name: basename(path),
+      folder: dirname(resolve(path)),
+    });
+  }
+
+  /** The whole configuration. Rejects with `UsageError`, with every fault as `FILE:LINE: KEY: message`. */
+  config(): Promise<GatewayConfig> {
+    return this.#parseAndCheck(async (tables, sources) => {
+      await readDatabaseUrl(tables, sources, this.#context.folder);
+      const providers: Provider[] = [];
+      for (const { path, value } of tables.providers) {
+        const { id, wire, api_key_env: env, api_key_file: file, base_url: url, access = 'house' } = value;
+        const at = { env: [...path, 'api_key_env'], file: [...path, 'api_key_file'] };
+        const apiKey = await sources.read(env, file, at);
+        providers.push({ id, wire, baseUrls: [url].flat().map(withoutTrailingSlash), apiKey, access });
+      }
+      return {
+        providers,
+        models: tables.models.flatMap(({ value }) => {
+          const provider = providers.find(({ id }) => id === value.provider);
+          return provider ? [toModel(value, provider)] : [];
+        }),
+        aliases: new Map(tables.aliases.map(({ value }) => [value.name, value.to])),
+        fallbacks: new Map(tables.fallbacks.map(({ value }) => [value.model, value.to])),
+        byok: toByokProviders(tables, providers),
+        limits: toLimits(tables),
+        masterKeys: await readMasterKeys(tables, sources),
+      };
+    });
+  }
+
+  /** The master keys only; providers' keys may be missing. Rejects with `UsageError`. */
+  masterKeys(): Promise<GatewayConfig['masterKeys']> {
+    return this.#parseAndCheck(readMasterKeys);
+  }
+
+  /** The database URL, if the file has one. Rejects with `UsageError`. */
+  database(): Promise<string | undefined> {
+    return this.#parseAndCheck((tables, sources) => readDatabaseUrl(tables, sources, this.#context.folder));
+  }
+
+  /** The ids of the file's models and of the host's own. Rejects with `UsageError`. */
+  modelIds(): Promise<string[]> {
+    return this.#parseAndCheck(({ declaredIds: named }) =>
+      Promise.resolve([...named.models, ...(this.#context.residentIds ?? [])]),
+    );
+  }
+
+  async #parseAndCheck<T>(make: (tables: Tables, sources: SecretSources) => Promise<T>): Promise<T> {
+    const { name, folder, env } = this.#context;
+    const residentIds = [residentAlias, ...(this.#context.residentIds ?? [])];
+    const raw = parseToml(this.#source, name);
+    const faults = new ConfigFaults(name, new KeyLines(this.#source));
+    const tables = parseTables(raw, faults);
+    checkReferences(tables, residentIds, faults);
+    const result = await make(tables, new SecretSources(env, folder, faults));
+    faults.throwIfAny();
+    return result;
+  }
+}
+
+interface FileContext extends LoadOptions {
+  readonly name: string;
+  readonly folder: string;
+}
+
+async function readSource(path: string, flagName: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    const known: Readonly<Record<string, string>> = {
+      ENOENT: `there is no such file; copy gateway.example.toml, or name yours with ${flagName} FILE`,
+      EISDIR: 'it is a directory; name the file in it',
+      EACCES: "not allowed to read it; check the file's owner and mode",
+    };
+    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+    throw new UsageError([`${flagName} ${path}: ${known[code] ?? `cannot be read (${code})`}`]);
+  }
+}
+
+function parseToml(source: string, name: string): Record<string, unknown> {
+  try {
+    return parse(source, { integersAsBigInt: 'asNeeded' });
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    const what = (error.message.split('\n')[0] ?? '').replace(/^Invalid TOML document: /, '');
+    throw new UsageError([`${name}:${error.line}:${error.column}: not valid TOML: ${what}`]);
+  }
+}
+
+async function readDatabaseUrl(
+  { database, databaseEnv }: Tables,
+  sources: SecretSources,
+  folder: string,
+): Promise<string | undefined> {
+  const url = database ?? (await sources.read(databaseEnv, undefined, { env: ['database_env'], file: [] }));
+  const path = /^sqlite:(.+)$/s.exec(url ?? '')?.[1];
+  return path === undefined ? url : `sqlite:${resolve(folder, path)}`;
+}
+
+const toLimits = ({ limits }: Tables): GatewayConfig['limits'] => ({
+  concurrency: limits.concurrency,
+  requestsPerMinute: limits.requests_per_minute,
+  shared: limits.shared,
+  maxBodyBytes: limits.max_body_bytes,
+  retries: limits.retries,
+  breakerFailures: limits.breaker_failures,
+  breakerSecs: limits.breaker_secs,
+  drainSecs: limits.drain_secs,
+  drainIdleSecs: limits.drain_idle_secs,
+});
+
+async function readMasterKeys(
+  { secrets }: Tables,
+  sources: SecretSources,
+): Promise<GatewayConfig['masterKeys']> {
+  if (!secrets) return [];
+  const { path, value } = secrets;
+  const at = { env: [...path, 'master_key_env'], file: [...path, 'master_key_file'] };
+  const keys = [await sources.masterKey(value.master_key_env, value.master_key_file, at)];
+  for (const [index, { env, file }] of (value.previous ?? []).entries()) {
+    const keyPath = [...path, 'previous', index];
+    keys.push(await sources.masterKey(env, file, { env: [...keyPath, 'env'], file: [...keyPath, 'file'] }));
+  }
+  return keys.filter((key) => key !== undefined);
+}
+
+function toModel(table: ModelTable, provider: Provider): Model {
+  return {
+    id: table.id,
+    provider,
+    upstream: table.upstream ?? table.id,
+    family: table.family,
+    caps: new Set(table.caps),
+    contextWindow: table.context_window,
+    maxOutputTokens: table.max_output_tokens ?? 0,
+    ...priceOf({ ...table, out_usd_per_mtok: table.out_usd_per_mtok ?? '0' }),
+    displayName: table.display_name ?? table.id,
+    embeddingDimensions: table.embedding_dimensions,
+    efforts: table.efforts && allEfforts.filter((level) => table.efforts?.includes(level)),
+  };
+}
+
+/** Resolves the [byok] tables. Defaults come from the provider of the same id, or are those of the cloud provider. */
+function toByokProviders({ byok }: Tables, providers: readonly Provider[]): ByokProvider[] {
+  return byok.map(({ value: { id, wire, base_url: url, host_suffixes: suffixes, base_path: basePath } }) => {
+    const provider = providers.find((one) => one.id === id);
+    const isCloud = id === cloudProviderId && url === undefined;
+    const baseUrl = url ?? (suffixes || isCloud ? undefined : provider?.baseUrls[0]);
+    return {
+      id,
+      wire: wire ?? provider?.wire ?? 'openai-chat',
+      baseUrl: baseUrl === undefined ? undefined : withoutTrailingSlash(baseUrl),
+      hostSuffixes: suffixes ?? (isCloud ? ['.openai.azure.com'] : []),
+      basePath: basePath ?? (isCloud ? '/openai/v1' : ''),
+    };
+  });
+}
+
+const withoutTrailingSlash = (url: string): string => url.replace(/\/+$/, '');

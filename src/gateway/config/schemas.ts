@@ -1,0 +1,185 @@
+/** Schemas of the tables of `gateway.toml`, with the member names of the file. */
+import { z } from 'zod';
+import { parsePicodollars } from '../catalog/rate-card.ts';
+import { caps } from '../../wires/core/types.ts';
+import { efforts } from '../../wires/core/effort.ts';
+
+const textSchema = z.string({ error: 'expected a text' });
+const nonEmptyText = textSchema.min(1, 'must not be empty');
+const integerBetween = (min: number, max: number, unit: string) => {
+  const error = `expected a whole number from ${min} to ${max}${unit}`;
+  return z.int({ error }).min(min, error).max(max, error);
+};
+const enumOf = <const T extends string>(names: readonly T[]) =>
+  z.enum(names, { error: `expected one of ${names.join(', ')}` });
+const arrayOf = <T extends z.ZodType>(of: T, what: string) =>
+  z.array(of, { error: `expected a list of ${what}` });
+
+const variableName = textSchema.regex(
+  /^[A-Za-z_][A-Za-z0-9_]*$/,
+  'expected the name of an environment variable: letters, digits and _',
+);
+const webUrl = textSchema.superRefine((value, context) => {
+  const url = /^https?:\/\//i.test(value) && URL.canParse(value) ? new URL(value) : undefined;
+  if (url === undefined) context.addIssue('expected an http:// or https:// URL');
+  else if (url.username !== '' || url.password !== '')
+    context.addIssue('must not hold a user or password; name the key with api_key_env or api_key_file');
+  else if (url.search !== '' || url.hash !== '') context.addIssue('must end with its path, without ? and #');
+});
+export const providerId = textSchema.regex(
+  /^[a-z][a-z0-9-]{0,31}$/,
+  'expected a lower-case letter and up to 31 lower-case letters, digits and dashes',
+);
+const modelId = textSchema.regex(
+  /^[A-Za-z0-9][\w.:/@+-]{0,127}$/,
+  'expected up to 128 letters, digits and . _ - : / @ +, a letter or digit first',
+);
+
+const price = z
+  .string({
+    error: ({ input }) =>
+      typeof input === 'number' || typeof input === 'bigint'
+        ? `expected decimal text in quotes, as "${input}": a number is binary floating point, which cannot hold most prices exactly`
+        : 'expected US dollars a million tokens as decimal text, as "0.075"',
+  })
+  .superRefine((value, context) => {
+    const pico = parsePicodollars(value);
+    if (typeof pico === 'string') context.addIssue(pico);
+  });
+const rates = {
+  in_usd_per_mtok: price,
+  cache_read_usd_per_mtok: price.optional(),
+  cache_write_usd_per_mtok: price.optional(),
+  cache_write_1h_usd_per_mtok: price.optional(),
+};
+
+export const wireNames = [
+  'openai-chat',
+  'openai-responses',
+  'anthropic-messages',
+  'google',
+  'lathe',
+] as const;
+const maxTokens = 100_000_000;
+
+const provider = z.strictObject({
+  id: providerId,
+  wire: enumOf(wireNames),
+  base_url: z.union([webUrl, z.array(webUrl).min(1, 'must name at least one URL')], {
+    error: ({ input }) =>
+      Array.isArray(input)
+        ? 'expected a list of http:// or https:// URLs'
+        : 'expected an http:// or https:// URL, or for the wire lathe a list of them',
+  }),
+  api_key_env: variableName.optional(),
+  api_key_file: nonEmptyText.optional(),
+  access: enumOf(['house', 'byok']).optional(),
+});
+
+const model = z.strictObject({
+  id: modelId,
+  provider: nonEmptyText,
+  upstream: nonEmptyText.optional(),
+  family: nonEmptyText,
+  caps: arrayOf(enumOf(caps), 'capabilities').min(1, `must name at least one of ${caps.join(', ')}`),
+  context_window: integerBetween(1, maxTokens, ' tokens'),
+  max_output_tokens: integerBetween(1, maxTokens, ' tokens').optional(),
+  ...rates,
+  out_usd_per_mtok: price.optional(),
+  long_context: z
+    .strictObject(
+      { over: integerBetween(1, maxTokens, ' tokens'), ...rates, out_usd_per_mtok: price },
+      { error: 'expected a table { over = TOKENS, in_usd_per_mtok = "...", out_usd_per_mtok = "..." }' },
+    )
+    .optional(),
+  display_name: nonEmptyText.optional(),
+  embedding_dimensions: integerBetween(1, 1_000_000, '').optional(),
+  efforts: arrayOf(enumOf(efforts), 'levels of effort').optional(),
+});
+
+const fallback = z.strictObject({
+  model: nonEmptyText,
+  to: arrayOf(nonEmptyText, 'ids of models')
+    .min(1, 'must name at least one model')
+    .max(3, 'must name at most 3 models'),
+});
+
+const byok = z.strictObject({
+  wire: enumOf(wireNames).optional(),
+  base_url: webUrl.optional(),
+  host_suffixes: arrayOf(
+    textSchema.regex(
+      /^\.[a-z0-9-]+(?:\.[a-z0-9-]+)+$/,
+      'expected the end of a host name, as ".openai.azure.com"',
+    ),
+    'ends of host names',
+  )
+    .min(1, 'must name at least one')
+    .optional(),
+  base_path: textSchema.regex(/^(?:\/[\w.-]+)+$/, 'expected a path, as "/openai/v1"').optional(),
+});
+
+const secretSource = z.strictObject(
+  { env: variableName.optional(), file: nonEmptyText.optional() },
+  { error: 'expected { env = "NAME" } or { file = "PATH" }' },
+);
+const secrets = z.strictObject({
+  master_key_env: variableName.optional(),
+  master_key_file: nonEmptyText.optional(),
+  previous: arrayOf(secretSource, 'earlier keys, { env = "NAME" } or { file = "PATH" }').optional(),
+});
+
+const limits = z.strictObject({
+  concurrency: integerBetween(1, 100_000, ' requests').default(128),
+  requests_per_minute: integerBetween(1, 10_000_000, ' requests').default(6000),
+  shared: z.boolean({ error: 'expected true or false' }).default(false),
+  max_body_bytes: integerBetween(1024, 1_073_741_824, ' bytes').default(33_554_432),
+  retries: integerBetween(0, 10, '').default(2),
+  breaker_failures: integerBetween(1, 1000, ' failures').default(5),
+  breaker_secs: integerBetween(1, 3600, ' seconds').default(15),
+  drain_secs: integerBetween(0, 2400, ' seconds').default(60),
+  drain_idle_secs: integerBetween(1, 120, ' seconds').default(20),
+});
+
+const database = textSchema.regex(
+  /^(?:sqlite:.+|postgres(?:ql)?:\/\/.+)$/,
+  'expected sqlite:PATH or postgres://...',
+);
+
+export type ProviderTable = z.infer<typeof provider>;
+export type ModelTable = z.infer<typeof model>;
+export type FallbackTable = z.infer<typeof fallback>;
+export type ByokTable = z.infer<typeof byok>;
+export type SecretsTable = z.infer<typeof secrets>;
+export type LimitsTable = z.infer<typeof limits>;
+
+/** Schemas by table name. */
+export const tableSchemas = {
+  providers: provider,
+  models: model,
+  fallbacks: fallback,
+  byok,
+  secrets,
+  limits,
+};
+/** Top-level members, before the first table. */
+export const topLevelSchemas = { database: database.optional(), database_env: variableName.optional() };
+export const aliasSchemas = { name: modelId, to: nonEmptyText };
+
+/** Known keys of each table, for suggestions; `models.long_context` is a table within a model. */
+export const knownKeysByTable: Readonly<Record<string, readonly string[]>> = {
+  ...Object.fromEntries(
+    Object.entries(tableSchemas).map(([name, shape]) => [name, Object.keys(shape.shape)]),
+  ),
+  'models.long_context': Object.keys(tableSchemas.models.shape.long_context.unwrap().shape),
+  'secrets.previous': Object.keys(secretSource.shape),
+};
+/** Members whose values may be secrets; messages do not repeat their values. */
+export const secretMembers: readonly string[] = [
+  'api_key_env',
+  'master_key_env',
+  'database',
+  'database_env',
+  'base_url',
+  'env',
+];

@@ -1,0 +1,258 @@
+import type { Caller } from '../access/types.ts';
+import { maxCost, costOf, estimateMinCost } from '../catalog/price.ts';
+import type { Candidate } from '../catalog/types.ts';
+import type { Cost, Usage } from '../../wires/core/types.ts';
+import { WireError, invalidRequest } from '../../wires/core/error.ts';
+import { maxMoney } from '../ledger/index.ts';
+import type { Ledger, Reservation, Settlement, StoredAnswer } from '../ledger/types.ts';
+import type { RequestFacts } from '../../wires/core/wire.ts';
+import type { OutgoingResponse } from '../../http/deliver.ts';
+import type { IncomingRequest } from './incoming-request.ts';
+import { type IdempotencyKey, replayAnswer } from './idempotency.ts';
+import { capCost, zeroCost } from './receipt.ts';
+
+/** What a hold is placed for. */
+export interface HoldRequest {
+  readonly caller: Caller;
+  readonly facts: RequestFacts;
+  readonly wire: string;
+  /** The models that may serve the request, in order of preference. */
+  readonly candidates: readonly Candidate[];
+  /** Output limit of one answer of a candidate, in tokens. */
+  readonly maxTokensOf: (candidate: Candidate) => number;
+  readonly idempotency: IdempotencyKey | undefined;
+}
+
+/** How a request ended, for its row in the request log. */
+export type HoldOutcome = Pick<Settlement, 'status' | 'outcome'> & { readonly answer?: StoredAnswer };
+
+const isByok = ({ credential }: Candidate) => credential.kind === 'byok';
+
+/** The maximum cost of a candidate for the caller, in nanodollars. */
+const maxCostOf = (candidate: Candidate, { facts, maxTokensOf }: HoldRequest): bigint =>
+  isByok(candidate) ? 0n : maxCost({ model: candidate.model, facts, maxTokens: maxTokensOf(candidate) });
+
+/** Parses `x-svc-max-cost-nanousd`, in whole nanodollars. @throws WireError 400 */
+function parseCostCeiling(header: string | undefined): bigint | undefined {
+  if (header === undefined) return undefined;
+  if (!/^\d{1,18}$/.test(header.trim()))
+    throw invalidRequest(
+      `x-svc-max-cost-nanousd must be a whole number of nanodollars, got '${header.slice(0, 60)}'.`,
+      { param: 'x-svc-max-cost-nanousd' },
+    );
+  return BigInt(header);
+}
+
+/** The hold of one request. It is settled or released once. */
+export class Hold {
+  readonly candidates: readonly Candidate[];
+  readonly #ledger: Ledger;
+  readonly #incoming: IncomingRequest;
+  readonly #holdRequest: HoldRequest;
+  readonly #held: bigint;
+  #firstByteMs: number | undefined;
+  /** The last computed cost: the cost in the receipt is computed first and settled right after. */
+  #lastCost: { readonly candidate: Candidate; readonly usage: Usage; readonly cost: Cost } | undefined;
+
+  private constructor(
+    ledger: Ledger,
+    incoming: IncomingRequest,
+    holdRequest: HoldRequest,
+    { candidates, held }: { candidates: readonly Candidate[]; held: bigint },
+  ) {
+    this.#ledger = ledger;
+    this.#incoming = incoming;
+    this.#holdRequest = holdRequest;
+    this.#held = held;
+    this.candidates = candidates;
+  }
+
+  get accountId(): string {
+    return this.#holdRequest.caller.accountId;
+  }
+
+  get keyId(): string {
+    return this.#holdRequest.caller.key.id;
+  }
+
+  /** Whether the answer is stored for its idempotency key. */
+  get storesAnswer(): boolean {
+    return this.#holdRequest.idempotency !== undefined;
+  }
+
+  /**
+   * Holds the maximum cost of the request. Fallbacks that cost more than the ceiling or the balance allows are left out.
+   * @returns an answer when the request's idempotency key already has one
+   * @throws WireError 402 of three kinds: balance, key cap, ceiling
+   */
+  static async place(
+    ledger: Ledger,
+    incoming: IncomingRequest,
+    holdRequest: HoldRequest,
+  ): Promise<Hold | OutgoingResponse> {
+    const { facts, caller } = holdRequest;
+    const maxCosts = new Map(holdRequest.candidates.map((one) => [one, maxCostOf(one, holdRequest)]));
+    const maxOf = (candidate: Candidate) => maxCosts.get(candidate) ?? 0n;
+    const costCeiling = parseCostCeiling(incoming.header('x-svc-max-cost-nanousd'));
+    const [first] = holdRequest.candidates;
+    if (!first) throw new Error('a hold needs at least one candidate');
+    const affordable = holdRequest.candidates.filter(
+      (one) => costCeiling === undefined || maxOf(one) <= costCeiling,
+    );
+    const reservationFor = (candidates: readonly Candidate[]): Reservation => {
+      const [chosen = first] = candidates;
+      const maxAmount = candidates.map(maxOf).reduce((a, b) => (a > b ? a : b), 0n);
+      const estimatedAmount = isByok(chosen) ? 0n : estimateMinCost({ model: chosen.model, facts });
+      return {
+        requestId: incoming.receipt.requestId,
+        accountId: caller.accountId,
+        keyId: caller.key.id,
+        amount: maxAmount,
+        estimate: estimatedAmount < maxAmount ? estimatedAmount : maxAmount,
+        requestedModel: facts.model,
+        effectiveModel: chosen.model.id,
+        provider: chosen.model.provider.id,
+        wire: holdRequest.wire,
+        stream: facts.stream,
+        byok: isByok(chosen),
+        ...(holdRequest.idempotency ? { idempotency: holdRequest.idempotency } : {}),
+      };
+    };
+    const refuse = (error: WireError) => {
+      const end = { status: error.status, outcome: 'failed' as const };
+      const totalMs = performance.now() - incoming.arrivedAt;
+      ledger.recordRefusal(reservationFor([first]), {
+        ...settlementFields(incoming, first, 0),
+        ...end,
+        totalMs,
+      });
+      return error;
+    };
+    if (affordable[0] !== first)
+      throw refuse(
+        new WireError(
+          402,
+          'cost_ceiling_exceeded',
+          `This request could cost ${maxOf(first)} nanodollars, more than the ${costCeiling} of x-svc-max-cost-nanousd. Ask for fewer tokens or raise the ceiling.`,
+        ),
+      );
+    let candidates = affordable;
+    let reservation = reservationFor(candidates);
+    let result = await ledger.reserve(reservation);
+    if (
+      result.outcome !== 'reserved' &&
+      result.outcome !== 'idempotency' &&
+      maxOf(first) < reservation.amount
+    ) {
+      candidates = candidates.filter((one) => maxOf(one) <= maxOf(first));
+      reservation = reservationFor(candidates);
+      result = await ledger.reserve(reservation);
+    }
+    const needed = reservation.amount;
+    switch (result.outcome) {
+      case 'reserved':
+        return new Hold(ledger, incoming, holdRequest, { candidates, held: needed });
+      case 'idempotency':
+        return replayAnswer(result.claim);
+      case 'insufficient_allowance':
+        throw refuse(
+          new WireError(
+            402,
+            'insufficient_allowance',
+            `This request could cost ${needed} nanodollars, and the balance has ${result.balance} left. Add credits or ask for fewer tokens.`,
+            { code: 'insufficient_quota', extraMembers: { balance_nanodollars: Number(result.balance) } },
+          ),
+        );
+      case 'key_spend_cap_exceeded':
+        throw refuse(
+          new WireError(
+            402,
+            'key_spend_cap_exceeded',
+            `This request could cost ${needed} nanodollars, and this API key may spend ${result.remaining} more. Raise the key's cap or use another key.`,
+          ),
+        );
+      case 'key_invalid':
+        throw new InvalidKeyError();
+    }
+  }
+
+  /** Records the time of the answer's first byte. */
+  markFirstByte(): void {
+    this.#firstByteMs ??= performance.now() - this.#incoming.arrivedAt;
+  }
+
+  /** What the caller pays: never more than the held amount. The operator pays the rest. */
+  cappedCost(candidate: Candidate, usage: Usage): Cost {
+    const cost = this.#uncappedCost(candidate, usage);
+    return capCost(cost, cost.total < this.#held ? cost.total : this.#held);
+  }
+
+  /** Charges the usage. @returns what the caller paid, in nanodollars */
+  async settle(
+    candidate: Candidate,
+    candidateIndex: number,
+    usage: Usage,
+    end: HoldOutcome,
+  ): Promise<bigint> {
+    const settlement = this.#settlement(candidate, candidateIndex, end);
+    const cost = this.#uncappedCost(candidate, usage);
+    return this.#recordCharge(await this.#ledger.settle(this.#requestId, { ...settlement, cost, usage }));
+  }
+
+  /** Returns the whole hold. @returns what the caller paid: more than 0 only if the request was already settled */
+  async release(candidate: Candidate, candidateIndex: number, end: HoldOutcome): Promise<bigint> {
+    const settlement = this.#settlement(candidate, candidateIndex, end);
+    return this.#recordCharge(await this.#ledger.release(this.#requestId, settlement));
+  }
+
+  #recordCharge({ charged }: { readonly charged: bigint }): bigint {
+    const { span } = this.#incoming;
+    if (span) span.attributes.costNanousd = charged;
+    return charged;
+  }
+
+  #uncappedCost(candidate: Candidate, usage: Usage): Cost {
+    if (isByok(candidate)) return zeroCost;
+    const last = this.#lastCost;
+    if (last?.candidate === candidate && last.usage === usage) return last.cost;
+    // A provider may report any usage; the ledger stores amounts up to `maxMoney`.
+    const cost = capCost(costOf(candidate.model.price, usage), maxMoney);
+    this.#lastCost = { candidate, usage, cost };
+    return cost;
+  }
+
+  get #requestId(): string {
+    return this.#incoming.receipt.requestId;
+  }
+
+  #settlement(
+    candidate: Candidate,
+    candidateIndex: number,
+    { answer, ...end }: HoldOutcome,
+  ): Omit<Settlement, 'cost' | 'usage'> {
+    return {
+      ...settlementFields(this.#incoming, candidate, candidateIndex),
+      ...end,
+      ...(this.#holdRequest.idempotency && answer ? { answer } : {}),
+      totalMs: performance.now() - this.#incoming.arrivedAt,
+      firstByteMs: this.#firstByteMs,
+    };
+  }
+}
+
+/** The key was revoked or expired between the request's arrival and its reservation. */
+export class InvalidKeyError extends Error {}
+
+export const endpointOf = ({ credential }: Candidate): string =>
+  credential.kind === 'byok' ? `byok:${credential.provider}` : 'credits';
+
+function settlementFields({ receipt }: IncomingRequest, candidate: Candidate, candidateIndex: number) {
+  return {
+    effectiveModel: candidate.model.id,
+    provider: candidate.model.provider.id,
+    reason: candidateIndex > 0 ? ('provider_failover' as const) : receipt.reason,
+    endpoint: endpointOf(candidate),
+    pricingIdentity: candidate.model.price.identity,
+    firstByteMs: undefined,
+  };
+}

@@ -1,0 +1,32 @@
+import type { Authenticator, CredentialStore, Limiter } from '../access/types.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import type { Limits } from '../config/types.ts';
+import type { Ledger } from '../ledger/types.ts';
+import type { Tracer } from '../../tracing/index.ts';
+import type { Router, Transport } from '../upstream/types.ts';
+import type { BodyMemoryLimiter } from './body-memory-limiter.ts';
+import type { UpstreamDrains } from './upstream-drains.ts';
+import type { InFlight } from './in-flight.ts';
+
+/** The services that request handlers use. */
+export interface GatewayServices {
+  readonly catalog: Catalog;
+  readonly ledger: Ledger;
+  readonly authenticator: Authenticator;
+  readonly limiter: Limiter;
+  readonly credentials: CredentialStore;
+  readonly transport: Transport;
+  readonly router: Router;
+  readonly limits: Limits;
+  readonly bodyMemory: BodyMemoryLimiter;
+  readonly inFlight: InFlight;
+  readonly upstreamDrains: UpstreamDrains;
+  /** Receives a span for each request that costs money. */
+  readonly tracer: Tracer;
+  /** How long a caller may leave a stream unread while more is ready, in ms. */
+  readonly stallTimeoutMs: number;
+  /** Readiness check: rejects while requests cannot be served. */
+  readonly checkReady: () => Promise<void>;
+  /** Called for internal errors, with the request id. */
+  readonly onFault: (requestId: string, error: unknown) => void;
+}

@@ -1,0 +1,137 @@
+import { isRecord, type Json } from '../../util/json.ts';
+import type { Candidate } from '../catalog/types.ts';
+import { Violations } from '../../wires/core/violations.ts';
+import type { ClientWireName } from '../../wires/core/wire.ts';
+
+type IsHarmless = (value: unknown) => boolean;
+
+const toList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+
+const isOff: IsHarmless = (value) => value === false || (Array.isArray(value) && value.length === 0);
+const isOne: IsHarmless = (value) => value === 1 || value === false;
+const isText: IsHarmless = (value) => toList(value).every((each) => each === 'text') && Array.isArray(value);
+
+const searchReason = 'the provider bills searches in addition to tokens, without a limit; leave it out';
+const routingReason =
+  'it could route the request to a model with another price; name fallbacks in the header x-svc-fallback-models';
+const audioReason = 'audio has no price here; leave it out';
+const lengthReason = 'it sets the output length in addition to max_tokens; use max_tokens';
+const answerCountReason = 'it produces more answers than n; use n';
+
+type Rules = Readonly<Record<string, readonly [why: string, isHarmless?: IsHarmless]>>;
+
+const commonRules: Rules = {
+  models: [routingReason, isOff],
+  route: [routingReason],
+  provider: [routingReason],
+  fallbacks: [routingReason, isOff],
+  plugins: [searchReason, isOff],
+  mcp_servers: [searchReason, isOff],
+  web_search_options: [searchReason],
+  search_parameters: [searchReason],
+  enable_search: [searchReason, isOff],
+  data_sources: [searchReason, isOff],
+  documents: ['its tokens are not part of the cost calculation; put it into a message', isOff],
+  chat_template: ['the prompt length of a custom template has no known limit; leave it out'],
+  modalities: [audioReason, isText],
+  audio: [audioReason],
+  prediction: ['rejected prediction tokens are billed beyond max_tokens; leave it out'],
+  use_beam_search: [answerCountReason, isOne],
+  num_beams: [answerCountReason, isOne],
+  n_predict: [lengthReason],
+  num_predict: [lengthReason],
+  max_new_tokens: [lengthReason],
+  max_length: [lengthReason],
+};
+
+const toRuleMap = (rules: Rules) => new Map(Object.entries(rules));
+
+const rulesByWire: Readonly<Record<ClientWireName, ReturnType<typeof toRuleMap>>> = {
+  chat: toRuleMap({ ...commonRules, best_of: [answerCountReason, isOne], max_output_tokens: [lengthReason] }),
+  completions: toRuleMap({
+    ...commonRules,
+    max_output_tokens: [lengthReason],
+    max_completion_tokens: [lengthReason],
+  }),
+  responses: toRuleMap({
+    ...commonRules,
+    context_management: [
+      "the provider's summaries are billed in addition to the answer; shorten the conversation yourself",
+      isOff,
+    ],
+    max_tokens: ['on this wire it is called max_output_tokens'],
+    max_completion_tokens: ['on this wire it is called max_output_tokens'],
+  }),
+  // The schema of this wire already rejects unpriced members, for all credentials.
+  messages: toRuleMap({}),
+};
+
+/** Types of tools that the caller runs, so the provider bills nothing for them. */
+const runByCaller: ReadonlySet<unknown> = new Set([
+  'function',
+  'custom',
+  'namespace',
+  'tool_search',
+  'local_shell',
+  'apply_patch',
+  'computer',
+  'computer_use_preview',
+]);
+
+/**
+ * Rejects features that cannot be used with the operator's provider credential: those without a price in the rate card,
+ * because no ceiling would hold, and files and voices stored in the operator's provider account, where one caller could
+ * read another's. A caller with a credential of its own may use all of them.
+ * @throws WireError 400 that lists every violation
+ */
+export function rejectUnpricedFeatures(wire: ClientWireName, { credential }: Candidate, body: Json): void {
+  if (credential.kind === 'byok') return;
+  const faults = new Violations();
+  const rules = rulesByWire[wire];
+  // Most requests have none of these members, so their few members are looked up in the rules, not the reverse.
+  if (Object.keys(body).some((name) => rules.has(name)))
+    for (const [name, [reason, isHarmless]] of rules) {
+      const value = body[name];
+      if (value !== undefined && value !== null && isHarmless?.(value) !== true)
+        faults.addUnsupported(name, reason);
+    }
+  if (wire !== 'messages')
+    toList(body['tools']).forEach((tool, index) => {
+      if (!isRecord(tool) || isRunByCaller(tool)) return;
+      faults.addUnsupported(
+        `tools.${index}.type`,
+        'it runs at the provider and is billed in addition to tokens; use functions that you run yourself',
+      );
+    });
+  toList(body['messages']).forEach((message, index) => {
+    if (!isRecord(message)) return;
+    if (isRecord(message['audio'])) faults.addUnsupported(`messages.${index}.audio`, audioReason);
+    if (Array.isArray(message['content']))
+      checkContentParts(message['content'], `messages.${index}.content`, faults);
+  });
+  faults.throwIfAny();
+}
+
+const isRunByCaller = ({ type, environment }: Json): boolean =>
+  type === undefined ||
+  runByCaller.has(type) ||
+  (type === 'shell' && isRecord(environment) && environment['type'] === 'local');
+
+const providerFileReason = "files in this gateway's provider account cannot be used; send the file itself";
+
+function checkContentParts(content: unknown, path: string, faults: Violations): void {
+  toList(content).forEach((part, index) => {
+    if (!isRecord(part)) return;
+    const at = `${path}.${index}`;
+    const { type, file, source, content: inner } = part;
+    if (type === 'input_audio') faults.addUnsupported(at, audioReason);
+    if (type === 'container_upload') faults.addUnsupported(at, providerFileReason);
+    if (isRecord(file) && file['file_id'] !== undefined && file['file_id'] !== null)
+      faults.addUnsupported(`${at}.file.file_id`, providerFileReason);
+    if (isRecord(source)) {
+      if (source['type'] === 'file') faults.addUnsupported(`${at}.source`, providerFileReason);
+      checkContentParts(source['content'], `${at}.source.content`, faults);
+    }
+    checkContentParts(inner, `${at}.content`, faults);
+  });
+}

@@ -1,0 +1,120 @@
+/** Helpers to generate parity cases, shared by the ops. */
+import type { StepDims } from '../../../kernels/define.ts';
+import type { Dims } from '../types.ts';
+import type { Random } from './random.ts';
+
+/** Kind of input of a case; the first word of its name. */
+export type CaseKind = 'random' | 'ragged' | 'extreme' | 'one_row' | 'live';
+
+/** Name of a case, for example `ragged 3x64x96 q8_0`. */
+export function caseName(kind: string, dims: Dims, shape: readonly string[], format?: string): string {
+  const sizes = shape.map((dim) => dims[dim]).join('x');
+  return [kind, sizes, ...(format === undefined ? [] : [format])].join(' ');
+}
+
+/** Random integer from `low` to `high`, inclusive. */
+export const randomBetween = (random: Random, low: number, high: number): number =>
+  low + random.integerBelow(high - low + 1);
+
+/**
+ * `ordinary`: about 1. `large`: one in 30 elements about 1e5, the others about 1. `small`: about 1e-6, too small for
+ * f16.
+ */
+export type Magnitude = 'ordinary' | 'large' | 'small';
+
+export const smallMagnitude = 1e-6;
+const largeMagnitude = 1e5;
+/** One in this many elements is large. */
+const largeInterval = 30;
+
+/**
+ * Random rows of a magnitude; with `spread`, each row has a different scale. Rows that are not `ordinary` contain -0,
+ * and the last of three or more such rows is all zeros.
+ */
+export function randomActivations(
+  random: Random,
+  rows: number,
+  columns: number,
+  { magnitude = 'ordinary', spread = false }: { magnitude?: Magnitude; spread?: boolean } = {},
+): Float32Array<ArrayBuffer> {
+  const values = random.normals(rows * columns, magnitude === 'small' ? smallMagnitude : 1);
+  for (let r = 0; r < rows; r++) {
+    const row = values.subarray(r * columns, (r + 1) * columns);
+    if (spread) {
+      const scale = 0.2 + 4 * random.uniform();
+      for (let c = 0; c < columns; c++) row[c] = (row[c] as number) * scale;
+    }
+    if (magnitude === 'ordinary') continue;
+    if (magnitude === 'large') {
+      const count = Math.max(1, Math.round(columns / largeInterval));
+      for (let i = 0; i < count; i++) {
+        row[random.integerBelow(columns)] =
+          largeMagnitude * (0.5 + random.uniform()) * (random.integerBelow(2) ? 1 : -1);
+      }
+    }
+    row[random.integerBelow(columns)] = -0;
+    if (rows > 2 && r === rows - 1) row.fill(0);
+  }
+  return values;
+}
+
+/** Random norm weights near 1. */
+export const randomNormWeights = (random: Random, count: number): Float32Array<ArrayBuffer> =>
+  random.normals(count, 0.3).map((value) => 1 + value);
+
+/** Step dims of `tokens` rows, for the built-in kernels. */
+export const stepDimsFor = (tokens: number, overrides: Partial<StepDims> = {}): StepDims => ({
+  tokens,
+  decodeRows: tokens === 1 ? 1 : 0,
+  samples: tokens,
+  singleTiles: 0,
+  wideTiles: 0,
+  sequenceRuns: 0,
+  splits: 1,
+  needsLogitAdjustment: false,
+  needsLogprobs: false,
+  ...overrides,
+});
+
+/** Copies the rows of a strided matrix to a contiguous one. */
+export function contiguousRows(
+  values: Float32Array,
+  rows: number,
+  stride: number,
+  columns: number,
+  offset = 0,
+): Float32Array<ArrayBuffer> {
+  const out = new Float32Array(rows * columns);
+  for (let r = 0; r < rows; r++) {
+    const start = r * stride + offset;
+    out.set(values.subarray(start, start + columns), r * columns);
+  }
+  return out;
+}
+
+/** Value of a required member of `params` or `dims`. */
+export function requireMember(values: Readonly<Record<string, number>>, name: string): number {
+  const value = values[name];
+  if (value === undefined) throw new Error(`${name} is missing`);
+  return value;
+}
+
+/** Contents of a required f32 binding. */
+export function requireFloats(
+  tensors: Readonly<Record<string, unknown>>,
+  name: string,
+): Float32Array<ArrayBuffer> {
+  const data = tensors[name];
+  if (!(data instanceof Float32Array)) throw new Error(`${name}: expected f32 contents`);
+  return data as Float32Array<ArrayBuffer>;
+}
+
+/** Contents of a required binding of 32-bit words. */
+export function requireWords(
+  tensors: Readonly<Record<string, unknown>>,
+  name: string,
+): Uint32Array<ArrayBuffer> {
+  const data = tensors[name];
+  if (!(data instanceof Uint32Array)) throw new Error(`${name}: expected 32-bit words`);
+  return data as Uint32Array<ArrayBuffer>;
+}

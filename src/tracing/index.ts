@@ -1,0 +1,18 @@
+/** Spans of the work that the planes do, and the sinks that receive them. Lowest layer: it imports nothing. */
+export { parseTraceparent } from './traceparent.ts';
+export { rackOf, type TraceSink, noopTracer, Tracer, TraceSpan, type SpanOptions } from './tracer.ts';
+export {
+  type CompletionAttributes,
+  type SpanResult,
+  type SpanAttributes,
+  type GatewayAttributes,
+  racks,
+  type RackId,
+  type RunAttributes,
+  type TranscriptEntry,
+  type StepAttributes,
+  type TaskAttributes,
+  type ToolCallAttributes,
+  type TurnAttributes,
+  type TraceSpanKind,
+} from './span-attributes.ts';

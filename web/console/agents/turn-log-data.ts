@@ -1,0 +1,103 @@
+import type { TurnEvent } from './schemas.ts';
+
+type EventOf<Type extends TurnEvent['type']> = Extract<TurnEvent, { type: Type }>;
+
+/** A unit of a displayed turn log: text deltas are joined, and a tool call has its result. */
+export type LogBlock =
+  | { readonly kind: 'turn'; readonly seq: number; readonly n: number; usage?: EventOf<'usage'> }
+  | { readonly kind: 'text' | 'reasoning'; readonly seq: number; text: string }
+  | {
+      readonly kind: 'call';
+      readonly seq: number;
+      readonly call: EventOf<'tool_call'>;
+      result?: EventOf<'tool_result'>;
+      staged?: EventOf<'staged'>;
+    }
+  | { readonly kind: 'staged'; readonly seq: number; readonly staged: EventOf<'staged'> }
+  | { readonly kind: 'end'; readonly seq: number; readonly end: EventOf<'answer' | 'aborted'> };
+
+export interface TurnLogData {
+  readonly blocks: readonly LogBlock[];
+  readonly start: EventOf<'start'> | undefined;
+  readonly end: EventOf<'answer' | 'aborted'> | undefined;
+  /** Usage of all turns so far. */
+  readonly usageTotals: { readonly turns: number; readonly prompt: number; readonly completion: number };
+}
+
+/** @param events of one task, or of one step of a run, in their order */
+export function buildTurnLog(events: readonly TurnEvent[]): TurnLogData {
+  const blocks: LogBlock[] = [];
+  let start: TurnLogData['start'];
+  let end: TurnLogData['end'];
+  const usageTotals = { turns: 0, prompt: 0, completion: 0 };
+  const lastBlock = <Kind extends LogBlock['kind']>(kind: Kind) =>
+    blocks.findLast((block): block is Extract<LogBlock, { kind: Kind }> => block.kind === kind);
+  for (const event of events) {
+    const { seq } = event;
+    switch (event.type) {
+      case 'start':
+        start = event;
+        break;
+      case 'turn':
+        usageTotals.turns = event.n;
+        blocks.push({ kind: 'turn', seq, n: event.n });
+        break;
+      case 'delta':
+      case 'reasoning': {
+        const kind = event.type === 'delta' ? 'text' : 'reasoning';
+        const last = blocks.at(-1);
+        if (last?.kind === kind) last.text += event.text;
+        else blocks.push({ kind, seq, text: event.text });
+        break;
+      }
+      case 'usage': {
+        usageTotals.prompt += event.prompt_tokens;
+        usageTotals.completion += event.completion_tokens;
+        const turn = lastBlock('turn');
+        if (turn) turn.usage = event;
+        break;
+      }
+      case 'tool_call':
+        blocks.push({ kind: 'call', seq, call: event });
+        break;
+      case 'staged': {
+        const open = lastBlock('call');
+        if (open && !open.result && !open.staged) open.staged = event;
+        else blocks.push({ kind: 'staged', seq, staged: event });
+        break;
+      }
+      case 'tool_result': {
+        const call = blocks.findLast(
+          (block) => block.kind === 'call' && block.call.call_id === event.call_id && !block.result,
+        );
+        if (call?.kind === 'call') call.result = event;
+        break;
+      }
+      case 'answer': {
+        end = event;
+        // The text was streamed as deltas before.
+        const last = blocks.at(-1);
+        if (last?.kind === 'text' && last.text.trim() === event.text.trim()) blocks.pop();
+        blocks.push({ kind: 'end', seq, end: event });
+        break;
+      }
+      case 'aborted':
+        end = event;
+        blocks.push({ kind: 'end', seq, end: event });
+        break;
+    }
+  }
+  return { blocks, start, end, usageTotals };
+}
+
+/** The arguments of a call in one line; long values are shortened. */
+export function summarizeArguments(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return value === undefined ? '' : JSON.stringify(value);
+  return Object.entries(value)
+    .map(([name, one]) => {
+      const text = typeof one === 'string' ? one : JSON.stringify(one);
+      const line = text.replaceAll(/\s+/g, ' ');
+      return `${name}: ${line.length > 60 ? `${line.slice(0, 57)}...` : line}`;
+    })
+    .join(', ');
+}

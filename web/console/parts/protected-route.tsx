@@ -1,0 +1,51 @@
+import { useEffect, useRef } from 'react';
+import { asFault } from '../api/fault.ts';
+import { bearer } from '../api/token.ts';
+import { Button, Empty, FaultNote } from './index.tsx';
+
+/**
+ * Query options for routes that need the bearer token. Without retries, a dismissed sign-in dialog does not open again.
+ */
+export const protectedQueryOptions = {
+  retry: false,
+  refetchOnWindowFocus: false,
+  refetchOnReconnect: false,
+} as const;
+
+/**
+ * Error of a route that needs the bearer token. If the token is missing, offers to enter it.
+ * @param what object of the sentence "A bearer token is required to see WHAT.", for example `the racks`
+ */
+export function ProtectedRouteFault({
+  error,
+  retry,
+  what,
+}: {
+  error: unknown;
+  retry: () => void;
+  what: string;
+}) {
+  const isTokenMissing = asFault(error).status === 401;
+  const latestRetry = useRef(retry);
+  useEffect(() => {
+    latestRetry.current = retry;
+  });
+  // The token may be entered in another part of the page.
+  useEffect(() => {
+    if (!isTokenMissing) return;
+    return bearer.subscribe(() => {
+      if (bearer.token !== undefined) latestRetry.current();
+    });
+  }, [isTokenMissing]);
+  if (!isTokenMissing) return <FaultNote error={error} retry={retry} />;
+  return (
+    <Empty title={`A bearer token is required to see ${what}.`}>
+      <p>
+        The token is in the file <code>bearer.token</code> of the host's data directory.
+      </p>
+      <Button kind="primary" onClick={retry}>
+        Enter the bearer token
+      </Button>
+    </Empty>
+  );
+}
