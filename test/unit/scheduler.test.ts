@@ -377,7 +377,7 @@ describe('random requests', () => {
                   }
                   // The progress of a prompt before the first text agrees with the final usage.
                   if (events === 0) expect(told?.processed).toBe(progress ? one.prompt.length : undefined);
-                  if (sequence.phase === 'parked') stalledReaders += 1;
+                  if (sequence.phase === 'awaiting_reader') stalledReaders += 1;
                   if (reading !== undefined) await turns(reading);
                   if (event.type === 'text') {
                     ids.push(...event.ids);

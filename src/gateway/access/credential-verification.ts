@@ -52,7 +52,7 @@ export async function verifyCredential(
   throw unverifiedError(id, isCloudResource, `it answered with status ${status}`);
 }
 
-/** @param byCaller whether the caller chose the URL; otherwise the operator did */
+/** @param isCallersUrl whether the caller chose the URL; otherwise the operator did */
 function unverifiedError(id: string, isCallersUrl: boolean, reason: string): WireError {
   const advice = isCallersUrl ? 'Check base_url, or try again later.' : 'Try again later.';
   return new WireError(

@@ -23,7 +23,7 @@ export interface UrlRules {
 
 /**
  * Checks the text of a URL. The addresses of its host name are checked for every connection (`createVettedConnector`).
- * @throws AddressRefused
+ * @throws AddressRefusedError
  */
 export function vetUrl(text: string, { mode, hostSuffixes = [] }: UrlRules): URL {
   if (!URL.canParse(text))
@@ -49,7 +49,7 @@ export function vetUrl(text: string, { mode, hostSuffixes = [] }: UrlRules): URL
 /**
  * Checks a base URL in the same way. The result has no trailing slash; that of a cloud resource ends in `basePath`.
  * @param basePath path below a cloud resource, such as `/openai/v1`; for mode `public`
- * @throws AddressRefused
+ * @throws AddressRefusedError
  */
 export function vetBaseUrl(text: string, { basePath = '', ...rules }: UrlRules & { basePath?: string }): URL {
   const url = vetUrl(text, rules);
@@ -90,7 +90,7 @@ function addressRuleFor(mode: AddressMode, protocol: string): AddressRule {
   };
 }
 
-/** Requires every address to be allowed: one internal address among them is an SSRF attempt. @throws AddressRefused */
+/** Requires every address to be allowed: one internal address among them is an SSRF attempt. @throws AddressRefusedError */
 function vetAddresses(
   addresses: readonly Address[],
   { isAllowed, refusal }: AddressRule,

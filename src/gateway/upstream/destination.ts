@@ -20,7 +20,7 @@ export const providerNameOf = ({ model, credential }: Candidate): string =>
 /**
  * Determines the destination of a candidate. URLs of the operator may lead anywhere. A URL that belongs to a credential is
  * that of a cloud resource, or of an endpoint that was registered on the command line (`kind:slug`).
- * @throws AddressRefused
+ * @throws AddressRefusedError
  */
 export function destinationOf(
   { model: { provider }, credential }: Candidate,

@@ -17,7 +17,7 @@ export interface VettedGetOptions extends UrlRules {
 
 /**
  * GETs a URL for its status only: the body is not read, redirects are not followed, and the connection is not reused.
- * @throws AddressRefused, or UpstreamFailure when there is no answer
+ * @throws AddressRefusedError, or UpstreamFailure when there is no answer
  */
 export async function vettedStatus(
   urlText: string,

@@ -12,7 +12,7 @@ interface Exporter<Items> {
 /** Minimum interval between two notices about the same signal. */
 const noticeIntervalMs = 600_000;
 
-/** Notifies the operator that exports of a signal fail, at most once per `quietMs`. */
+/** Notifies the operator that exports of a signal fail, at most once per `noticeIntervalMs`. */
 export class ExportFailureNotifier {
   readonly #signal: string;
   readonly #origin: string;
