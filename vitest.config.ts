@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config';
 
-/** Of `test/http`: those that start hosts with a model on the adapter. */
+/** Files of `test/http` that start hosts with a model on the adapter. */
 const withModel = (
   'access agent-full-disk agent-load agent-tasks-resident command compatibility control-plane crowd draft-model host ' +
   'lab-host lab-tool llama-cpp-host models ollama-client openai-host planes quantize swap-host tutorials'

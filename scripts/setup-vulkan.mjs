@@ -19,7 +19,7 @@ import {
 const askScript = fileURLToPath(new URL('./ask-adapter.mjs', import.meta.url));
 const askLimitMs = 60_000;
 /** Limit of installations: the loader for an NVIDIA GPU and one driver package. More would be an endless loop. */
-const mostInstalls = 2;
+const maxInstalls = 2;
 
 const say = (line) => process.stderr.write(`${line}\n`);
 
@@ -31,7 +31,7 @@ export function setUpVulkan() {
       if (installs > 0) say(`Vulkan: ready (${step.note}).`);
       return true;
     }
-    if (step.kind === 'refuse' || installs === mostInstalls) {
+    if (step.kind === 'refuse' || installs === maxInstalls) {
       say(
         `Vulkan: ${step.kind === 'refuse' ? step.message : 'the drivers were installed, but Dawn finds no adapter.'}`,
       );

@@ -4,7 +4,7 @@
  */
 
 /** Dawn refuses Mesa 22.3, the version in Debian 12. */
-const leastMesa = 23;
+const minMesaMajor = 23;
 const sourceFile = '/etc/apt/sources.list.d/lathe-backports.list';
 const archiveKeys = '/usr/share/keyrings/debian-archive-keyring.gpg';
 /** Debian mirror for machines that have none configured. */
@@ -27,7 +27,7 @@ export function decide(facts) {
     );
   }
 
-  const complete = facts.loader && facts.lavapipe && majorOf(facts.mesa) >= leastMesa;
+  const complete = facts.loader && facts.lavapipe && majorOf(facts.mesa) >= minMesaMajor;
   if (complete) {
     return refuse(
       `Mesa ${facts.mesa} and the Vulkan loader are installed, but Dawn finds no adapter.`,

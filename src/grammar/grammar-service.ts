@@ -178,10 +178,10 @@ class WorkerGrammarService implements GrammarService {
     if (this.#client !== client) return;
     for (const slowWorker of this.#slowWorkers) this.#endIfIdle(slowWorker);
     if (this.#slowWorkers.size >= maxSlowWorkers) {
-      const { slowAfterMs: patienceMs } = this.#timeouts;
+      const { slowAfterMs } = this.#timeouts;
       client.shortenTimeout(
-        2 * patienceMs,
-        createTimeoutError(3 * patienceMs, ' while other slow grammars were running'),
+        2 * slowAfterMs,
+        createTimeoutError(3 * slowAfterMs, ' while other slow grammars were running'),
       );
       return;
     }

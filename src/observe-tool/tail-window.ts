@@ -160,8 +160,12 @@ export class TailWindow {
   }
 
   #selectColumns(columns: readonly ResultColumn[], rows: NewRows['rows'], asOf: string): NewRows {
-    const asked = this.#selected.length;
-    return { columns: columns.slice(0, asked), rows: rows.map((row) => row.slice(0, asked)), asOf };
+    const columnCount = this.#selected.length;
+    return {
+      columns: columns.slice(0, columnCount),
+      rows: rows.map((row) => row.slice(0, columnCount)),
+      asOf,
+    };
   }
 }
 

@@ -29,14 +29,14 @@ export const runInForeground = (command, args, { ownSession = false, hold = fals
       stream.on('data', (bytes) => held.push(bytes));
     }
     const last = new Map();
-    let told = false;
+    let isNotified = false;
     const listeners = signals.map((signal) => {
       const listener = () => {
         const now = performance.now();
         const repeated = now - (last.get(signal) ?? Number.NEGATIVE_INFINITY) < sameSignalMs;
         last.set(signal, now);
         if (!windows && !repeated) child.kill(signal);
-        told ||= signal === 'SIGHUP' || signal === 'SIGTERM';
+        isNotified ||= signal === 'SIGHUP' || signal === 'SIGTERM';
       };
       process.on(signal, listener);
       return () => process.removeListener(signal, listener);
@@ -48,7 +48,7 @@ export const runInForeground = (command, args, { ownSession = false, hold = fals
     const watch = setInterval(() => {
       if (process.env.npm_lifecycle_event === undefined || process.ppid === parent) return;
       clearInterval(watch);
-      if (!told) child.kill('SIGTERM');
+      if (!isNotified) child.kill('SIGTERM');
     }, parentCheckMs);
     const end = (code) => {
       clearInterval(watch);

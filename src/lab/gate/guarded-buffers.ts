@@ -10,7 +10,7 @@ interface GuardedBuffer {
   readonly binding: ContractBinding;
   readonly number: number;
   readonly buffer: GPUBuffer;
-  /** Of the bound range, in bytes, like `size`. */
+  /** Offset of the bound range; bytes, like `size`. */
   readonly offset: number;
   readonly size: number;
   /** Contents of the whole buffer before the run. */

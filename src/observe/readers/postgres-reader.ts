@@ -97,7 +97,7 @@ export class PostgresReader implements Reader {
     if (unknown.length === 0) return true;
     const rows = await this.read(
       {
-        sql: 'select name from json_array_elements_text($1::json) as asked(name) where to_regclass(quote_ident(name)) is not null',
+        sql: 'select name from json_array_elements_text($1::json) as requested(name) where to_regclass(quote_ident(name)) is not null',
         parameters: [JSON.stringify(unknown)],
       },
       { budgetMs: 1000 },

@@ -54,7 +54,7 @@ export function ListEditor<Item>(props: {
 export function LineSelect(props: {
   label: string;
   value: string;
-  of: readonly (string | readonly [value: string, said: string])[];
+  of: readonly (string | readonly [value: string, text: string])[];
   choose: (value: string) => void;
 }) {
   const { label, value, of: choices, choose } = props;

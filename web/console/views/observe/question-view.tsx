@@ -82,8 +82,8 @@ export function QuestionView({ question }: { question: Question }) {
 }
 
 /** Path of the query view for a query, without its page cursor. */
-function queryPath(asked: Query): string {
-  const { cursor: _, ...query } = asked;
+function queryPath(fullQuery: Query): string {
+  const { cursor: _, ...query } = fullQuery;
   return `/console/observe?q=${encodeURIComponent(JSON.stringify(query))}`;
 }
 
