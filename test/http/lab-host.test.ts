@@ -73,8 +73,17 @@ async function stubOf(op: string, name: string, change = (source: string) => sou
   return registration;
 }
 
-const register = (registration: KernelRegistration): Promise<Answer<KernelRegistrationReport>> =>
-  call('POST', '/lab/v1/kernels', registration);
+/** `lab_busy` is no verdict: it asks for another attempt. */
+async function register(registration: KernelRegistration): Promise<Answer<KernelRegistrationReport>> {
+  for (;;) {
+    const answer: Answer<KernelRegistrationReport & { error?: { code: string } }> = await call(
+      'POST',
+      '/lab/v1/kernels',
+      registration,
+    );
+    if (answer.status !== 503 || answer.body.error?.code !== 'lab_busy') return answer;
+  }
+}
 
 async function registerStub(op: string, name: string, change?: (source: string) => string) {
   const { status, body } = await register(await stubOf(op, name, change));

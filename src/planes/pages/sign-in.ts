@@ -6,11 +6,11 @@ import { createHash } from 'node:crypto';
  */
 const script = `
 const form = document.querySelector('form');
-const alert = document.querySelector('[role=alert]');
+const alertLine = document.querySelector('[role=alert]');
 form.addEventListener('submit', async (event) => {
   event.preventDefault();
   const token = form.elements.token.value.trim();
-  alert.textContent = '';
+  alertLine.textContent = '';
   try {
     if (!/^[\\x21-\\x7e]+$/.test(token)) throw new Error('A token has no spaces and only ASCII.');
     const headers = { authorization: 'Bearer ' + token };
@@ -28,7 +28,7 @@ form.addEventListener('submit', async (event) => {
       document.head.append(Object.assign(document.createElement('link'), { rel: 'stylesheet', href }));
     for (const { src } of page.querySelectorAll('script[src]')) await import(src);
   } catch (error) {
-    alert.textContent = error instanceof TypeError ? 'The host does not answer.' : error.message;
+    alertLine.textContent = error instanceof TypeError ? 'The host does not answer.' : error.message;
   }
 });
 `;
