@@ -8,7 +8,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { consoleDocument, fingerprint } from '../web/console-document.ts';
+import { consoleDocument, documentFingerprint } from '../web/console-document.ts';
 
 const url = process.argv[2] ?? 'http://127.0.0.1:8080';
 const out = fileURLToPath(new URL('../web/console/api/schema.d.ts', import.meta.url));
@@ -27,7 +27,7 @@ try {
   const written = readFileSync(out, 'utf8');
   writeFileSync(
     out,
-    `// Made by npm run console:types, from the document ${fingerprint(document)}.\n${written}`,
+    `// Made by npm run console:types, from the document ${documentFingerprint(document)}.\n${written}`,
   );
   spawnSync('npm', ['exec', '--', 'biome', 'format', '--write', out], { stdio: 'inherit' });
 } finally {
