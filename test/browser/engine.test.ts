@@ -168,8 +168,10 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     // A dozen answers, each generated twice, on a software adapter.
   });
 
-  it('runs the example of docs/browser.md', async () => {
-    const example = /```html\n(.*?)```/s.exec(readFileSync(join(repository, 'docs/browser.md'), 'utf8'))?.[1];
+  it('runs the page of docs/tutorials/first-page.md', async () => {
+    const example = /```html\n(.*?)```/s.exec(
+      readFileSync(join(repository, 'docs/tutorials/first-page.md'), 'utf8'),
+    )?.[1];
     writeFileSync(join(built, 'example.html'), example ?? '');
     watched = await browser.page({ url: `${site.url}example.html` });
     const { page } = watched;
