@@ -5,7 +5,7 @@ import { createContext, Script } from 'node:vm';
 export class TimeLimitExceeded extends Error {
   constructor() {
     super('it takes too long');
-    this.name = 'TookTooLong';
+    this.name = 'TimeLimitExceeded';
   }
 }
 

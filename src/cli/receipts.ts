@@ -61,7 +61,7 @@ async function verifyChain(
     return {
       verdict: { ...verdict, key_id },
       summary: ok
-        ? `${receipts} receipts, all valid, signed by ${key_id}`
+        ? `${receipts} ${receipts === 1 ? 'receipt' : 'receipts'}, all valid, signed by ${key_id}`
         : `the chain of receipts is broken at receipt ${bad}: ${reason}. The ${receipts} receipts before it are valid.`,
     };
   } finally {

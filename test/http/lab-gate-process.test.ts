@@ -324,7 +324,7 @@ describe('the child process', () => {
     const script = `
       import { GateProcess } from ${JSON.stringify(new URL('../../src/lab/gate/gate-process.ts', import.meta.url).href)};
       const gate = new GateProcess({ childPath: ${JSON.stringify(childPath)} });
-      await gate.warm();
+      await gate.warmUp();
       gate.register(${JSON.stringify(hanging)});
       setTimeout(() => console.log(gate.pid), 500);
     `;
@@ -344,7 +344,7 @@ describe('the child process', () => {
       import { GateProcess } from ${JSON.stringify(new URL('../../src/lab/gate/gate-process.ts', import.meta.url).href)};
       const gate = new GateProcess({ childPath: ${JSON.stringify(childPath)} });
       const keep = setInterval(() => {}, 1000);
-      await gate.warm();
+      await gate.warmUp();
       const report = await gate.register(${JSON.stringify(good)});
       console.log(gate.pid, report.accepted);
       clearInterval(keep);

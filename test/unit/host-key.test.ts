@@ -33,7 +33,7 @@ test('hosts that start at once get the same key', async () => {
 
 test('so do processes', async () => {
   const module = new URL('../../src/signing/host-key.ts', import.meta.url).href;
-  const script = `const { hostKey } = await import(${JSON.stringify(module)}); console.log((await hostKey(${JSON.stringify(dataDir)})).keyId);`;
+  const script = `const { loadHostKey } = await import(${JSON.stringify(module)}); console.log((await loadHostKey(${JSON.stringify(dataDir)})).keyId);`;
   const run = promisify(execFile);
   const starts = Array.from({ length: 4 }, () =>
     run(process.execPath, ['--input-type=module', '--eval', script]),

@@ -260,8 +260,8 @@ describe('whether a host has a data directory', () => {
       lock.release();
       const { spawn } = await import('node:child_process');
       const looker = spawn(process.execPath, ['--input-type=module', '-e',
-        \`import { holderOf } from ${JSON.stringify(join(repository, 'src/cli/data-dir-lock.ts'))};
-         console.log('looking'); for (;;) holderOf(${JSON.stringify(dataDir)});\`], { stdio: ['ignore', 'pipe', 'inherit'] });
+        \`import { lockHolder } from ${JSON.stringify(join(repository, 'src/cli/data-dir-lock.ts'))};
+         console.log('looking'); for (;;) lockHolder(${JSON.stringify(dataDir)});\`], { stdio: ['ignore', 'pipe', 'inherit'] });
       await new Promise((resolve) => looker.stdout.once('data', resolve));
       try {
         for (let n = 0; n < 300; n++) lockDataDir(${JSON.stringify(dataDir)}).release();

@@ -27,9 +27,9 @@ async function loaded(
       env: process.env, version: '1', instanceId: 'i',
       contentAllowed: () => false, redact: String, onNotice: (text) => { throw new Error(text); },
     });
-    const work = { kind: 'run', id: 'r', facts: { workflow: 'w' }, startedAt: new Date() };
-    telemetry?.sink.began(work);
-    telemetry?.sink.ended(work);
+    const work = { kind: 'run', id: 'r', attributes: { workflow: 'w' }, startedAt: new Date() };
+    telemetry?.sink.onStart(work);
+    telemetry?.sink.onEnd(work);
     await telemetry?.close();
     console.log(JSON.stringify({ opened: telemetry !== undefined, urls }));`;
   const { PATH = '' } = process.env;

@@ -7,7 +7,7 @@ const windowMs = 1000;
 export class McpTransportError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
-    this.name = 'WireError';
+    this.name = 'McpTransportError';
   }
 }
 

@@ -15,7 +15,7 @@ export interface TaskEndServices {
 export class TaskAlreadyEnded extends Error {
   constructor(id: string) {
     super(`the task ${id} has ended already`);
-    this.name = 'EndedAlready';
+    this.name = 'TaskAlreadyEnded';
   }
 }
 

@@ -15,7 +15,7 @@ export class LintError extends Error {
   readonly report: LintReport;
   constructor(report: LintReport) {
     super(report.errors[0]?.message ?? 'the workflow does not lint');
-    this.name = 'LintRefusal';
+    this.name = 'LintError';
     this.report = report;
   }
 }

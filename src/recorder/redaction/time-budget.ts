@@ -6,7 +6,7 @@ export class RedactionTimeoutError extends Error {
     super(
       `the redaction patterns of the rack's policy took more than ${ms} ms; simplify them so that no match can extend to the end of a text, or send less at once`,
     );
-    this.name = 'TooSlow';
+    this.name = 'RedactionTimeoutError';
   }
 }
 

@@ -39,7 +39,7 @@ export class OpenObjectError extends Error {
 
   constructor(path: string) {
     super(`an object without fixed properties at '${path}'`);
-    this.name = 'OpenObject';
+    this.name = 'OpenObjectError';
     this.path = path;
   }
 }

@@ -20,7 +20,7 @@ export class UnresolvedPath extends Error {
   readonly code: string;
   constructor(code: string, reachedFolder: string) {
     super(`${code} in ${reachedFolder}`);
-    this.name = 'Unresolved';
+    this.name = 'UnresolvedPath';
     this.code = code;
     this.reachedFolder = reachedFolder;
   }

@@ -22,7 +22,7 @@ export class CancelledMeanwhile extends Error {
 export class RunAlreadyEnded extends Error {
   constructor(id: string) {
     super(`the run ${id} has ended already`);
-    this.name = 'EndedAlready';
+    this.name = 'RunAlreadyEnded';
   }
 }
 

@@ -37,7 +37,7 @@ export class RunAlreadySuspended extends Error {
   readonly gate: StoredGate;
   constructor(gate: StoredGate) {
     super('the run is suspended already');
-    this.name = 'SuspendedAlready';
+    this.name = 'RunAlreadySuspended';
     this.gate = gate;
   }
 }
