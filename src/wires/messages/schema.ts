@@ -47,7 +47,7 @@ export class OpenObjectError extends Error {
 /**
  * Converts a schema to the provider's dialect: objects are closed, and unsupported constraints (lengths, ranges,
  * patterns) are added to the description, which the model reads.
- * @throws OpenObject where an object may have arbitrary members
+ * @throws OpenObjectError where an object may have arbitrary members
  */
 export function toPortableSchema(schema: Json, path = ''): Json {
   // Only definitions may be next to a reference.
