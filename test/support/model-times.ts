@@ -1,4 +1,4 @@
-/** How long steps take on the adapter: what docs/models.md tells beside the proofs. */
+/** Step times on the adapter, for docs/models.md. */
 import { openRunner } from '../../src/engine/open-runner.ts';
 import { type ModelFile, tensorTypes, type TensorType } from '../../src/engine/formats/model-file.ts';
 import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
@@ -14,9 +14,9 @@ import { tinyModel } from './tiny-model.ts';
 
 /** Medians, in ms. */
 export interface StepTimes {
-  /** Of one decoded token behind the prompt. */
+  /** Time of one decoded token after the prompt. */
   readonly token: number;
-  /** Of a prompt of 64 tokens, or of as many as a step or the context holds. */
+  /** Time of a prompt of 64 tokens, or of as many as a step or the context holds. */
   readonly prompt: number;
 }
 
@@ -49,7 +49,7 @@ export async function stepTimes(runner: Runner): Promise<StepTimes> {
   return { token: median(tokens), prompt: median(prompts) };
 }
 
-/** Of a model for embeddings: texts of one token, and of 64. */
+/** Times of an embedding model: texts of one token, and of 64. */
 export async function embedTimes(engine: Pick<Engine, 'embed'>): Promise<StepTimes> {
   const timed = async (length: number): Promise<number> => {
     const input = Array.from({ length }, (_, i) => 5 + (i % 200));
