@@ -676,7 +676,10 @@ describe('the provider of this process', () => {
     expect(thrown.error.message).not.toContain('sk-secret');
     const busy = new HttpError(429, 'queue_full', 'The queue is full.', { headers: { 'retry-after': '1' } });
     const full = transport({ local: backend(() => Promise.reject(busy)).made });
-    expect(await failure(full.send(aSending(local)))).toMatchObject({ again: true, retryAfterMs: 1000 });
+    expect(await failure(full.send(aSending(local)))).toMatchObject({
+      isRetryable: true,
+      retryAfterMs: 1000,
+    });
     const wrong = new HttpError(400, 'invalid_value', 'messages: must not be empty.', { param: 'messages' });
     const refusing = transport({ local: backend(() => Promise.reject(wrong)).made });
     expect((await failure(refusing.send(aSending(local)))).error).toMatchObject({
@@ -715,8 +718,8 @@ describe('the provider of this process', () => {
     for (const answer of [() => Promise.reject(refusal), begun])
       expect(await failure(asked(answer))).toMatchObject({
         error: { status: shown, message: expect.stringContaining('Not now.') as string },
-        again: retryAfter !== undefined,
-        unwell: status === 503,
+        isRetryable: retryAfter !== undefined,
+        isUnhealthy: status === 503,
         ...(retryAfter === undefined ? {} : { retryAfterMs: 1000 }),
       });
   });

@@ -40,7 +40,7 @@ describeDatabases('runs over HTTP', (url) => {
     expect(id).toMatch(/^r\d{19}$/);
     expect(turns.requests[0]).toMatchObject({
       onStaged: 'wait',
-      about: { runId: id, step: 'first', sessionId: response.headers.get('x-svc-session') },
+      owner: { runId: id, step: 'first', sessionId: response.headers.get('x-svc-session') },
       limits: { timeout_secs: 600 },
     });
     expect(await detail(id)).toMatchObject({

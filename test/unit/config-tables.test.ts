@@ -251,9 +251,9 @@ describe('secrets', async () => {
           transport: { kind: 'http', url: 'http://h/mcp', headers: { X: '1', Authorization: 'Bearer z' } },
         },
       ],
-      texts: ['b-token', 'k-1', 'one\ntwo', 'Bearer z', '1', 'Bearer z'],
+      redactedTexts: ['b-token', 'k-1', 'one\ntwo', 'Bearer z', '1', 'Bearer z'],
     });
-    expect(await resolveSecrets({}, {})).toEqual({ mcp: [], texts: [] });
+    expect(await resolveSecrets({}, {})).toEqual({ mcp: [], redactedTexts: [] });
   });
 
   test('missing, empty and multi-line secrets are reported at once, with advice, and not repeated', async () => {

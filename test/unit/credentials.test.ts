@@ -27,7 +27,7 @@ test('both are made once, for the owner only, and kept', async () => {
   expect(bearer).toMatch(/^lathe_bearer_[\w-]{43}$/);
   expect(operator).toMatch(/^lathe_operator_[\w-]{43}$/);
   const hashes = { bearerHash: hashSecret(bearer), operatorHash: hashSecret(operator) };
-  expect(made).toEqual({ ...hashes, texts: [bearer, operator] });
+  expect(made).toEqual({ ...hashes, tokens: [bearer, operator] });
   expect(await open()).toEqual(made);
   expect(notices).toEqual([]);
 });

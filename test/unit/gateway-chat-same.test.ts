@@ -332,7 +332,7 @@ describe('a chat stream of a provider of the same wire', () => {
   ])('that is %s is a failure, once', (_, frames) => {
     const { text, events } = run(frames);
     expect(events.filter(({ type }) => type === 'failure')).toMatchObject([
-      { again: true, error: { status: 502 } },
+      { isRetryable: true, error: { status: 502 } },
     ]);
     expect(text).not.toContain('[DONE]');
     expect(payloadsOf(text).at(-1)).toHaveProperty('error.type', 'upstream_error');

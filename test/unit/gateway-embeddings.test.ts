@@ -132,7 +132,7 @@ describe('embeddings', () => {
       expect(base64.body).toEqual(openaiBody(coded, coded));
       const float = answerOf(openai, openaiBody(sent, sent), { input: ['a', 'b'] });
       expect(float.body).toEqual(openaiBody(vector, vector));
-      expect(float).toMatchObject({ counted: true, usage: { fresh: 5, output: 0 } });
+      expect(float).toMatchObject({ isReported: true, usage: { fresh: 5, output: 0 } });
     }
   });
 
@@ -259,7 +259,7 @@ describeShared('embeddings as OpenAI recorded them', [cassettesPath('openai'), o
       const answer = translation.answer(response, asked, model);
       expect(answer.text).toBe(response);
       const { usage, data } = JSON.parse(response) as { usage: { prompt_tokens: number }; data: unknown[] };
-      expect(answer).toMatchObject({ counted: true, usage: { fresh: usage.prompt_tokens } });
+      expect(answer).toMatchObject({ isReported: true, usage: { fresh: usage.prompt_tokens } });
       expect(data).toHaveLength(asked.facts.inputs.length);
       // No text has more tokens than bytes: what the bound rests on.
       expect(usage.prompt_tokens).toBeLessThanOrEqual(asked.facts.textBytes);

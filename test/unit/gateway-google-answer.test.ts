@@ -96,7 +96,7 @@ describeShared('what Google answered', [cassettesPath('google')], () => {
 
   it('too many requests, with the retry delay', () => {
     const fault = google.failure(429, recordedBody('google/google-429-retry-info'), {});
-    expect(fault).toMatchObject({ again: true, unwell: false, retryAfterMs: 34_400 });
+    expect(fault).toMatchObject({ isRetryable: true, isUnhealthy: false, retryAfterMs: 34_400 });
     expect(fault.error).toMatchObject({ status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded' });
   });
 });
@@ -230,7 +230,10 @@ describe('an answer of Google', () => {
       ),
     ]) {
       expect(events.filter(({ type }) => type === 'failure')).toHaveLength(1);
-      expect(events.at(-1)).toMatchObject({ again: true, error: { status: 502, code: 'upstream_failed' } });
+      expect(events.at(-1)).toMatchObject({
+        isRetryable: true,
+        error: { status: 502, code: 'upstream_failed' },
+      });
       expect(only(events, 'finish')).toEqual([]);
     }
     for (const text of ['<html>', '{}', '[]', '{"candidates":[]}'])
@@ -248,7 +251,7 @@ describe('an answer of Google', () => {
     const error = { code: 503, message: 'The model is overloaded.', status: 'UNAVAILABLE' };
     const events = chunks(candidate([{ text: 'a' }]), { error }, candidate([{ text: 'b' }], 'STOP'));
     expect(textOf(events)).toBe('a');
-    expect(events.at(-1)).toMatchObject({ type: 'failure', again: true, error: { status: 502 } });
+    expect(events.at(-1)).toMatchObject({ type: 'failure', isRetryable: true, error: { status: 502 } });
     const named = chunks({ error: { status: 'RESOURCE_EXHAUSTED', message: 'slow down' } });
     expect(named.at(-1)).toMatchObject({ error: { status: 429 } });
   });
@@ -291,7 +294,7 @@ describe('a refusal of Google', () => {
 
   it('without a message does not repeat the page of a proxy', () => {
     const fault = google.failure(503, '<html>secret stuff</html>', {});
-    expect(fault).toMatchObject({ again: true, unwell: true });
+    expect(fault).toMatchObject({ isRetryable: true, isUnhealthy: true });
     expect(fault.error.message).not.toContain('secret stuff');
   });
 });

@@ -396,7 +396,7 @@ describeDatabases('the ledger', (url) => {
       time += day - 1;
       expect(await ledger.findClaim(payer.accountId, 'again', 'b1')).toEqual(done);
       const again = () => ledger.reserve(reservation(payer, 10n, { idempotency: claim }));
-      expect(await again()).toEqual({ outcome: 'idempotency', found: done });
+      expect(await again()).toEqual({ outcome: 'idempotency', claim: done });
       time += 1;
       expect(await ledger.findClaim(payer.accountId, 'again', 'b1')).toBeUndefined();
       expect(await again()).toEqual({ outcome: 'reserved' });

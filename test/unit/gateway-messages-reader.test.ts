@@ -171,7 +171,7 @@ describeShared("anthropic's recorded streams", [folder], () => {
     for (const length of [0, 1, Math.floor(stop / 2), stop]) {
       const reader = anthropicMessages.reader();
       const events = [...frames.slice(0, length).flatMap((one) => reader.push(one)), ...reader.end()];
-      expect(events.at(-1)).toMatchObject({ type: 'failure', again: true });
+      expect(events.at(-1)).toMatchObject({ type: 'failure', isRetryable: true });
       expect(reader.end()).toEqual([]);
     }
   });
@@ -428,7 +428,7 @@ describe('faults', () => {
     ['invalid_request_error', 400, false],
   ])('%s in the stream', (type, status, again) => {
     const events = read(start({ input_tokens: 3 }), error(type), stop);
-    expect(events.at(-1)).toMatchObject({ type: 'failure', error: { status }, again });
+    expect(events.at(-1)).toMatchObject({ type: 'failure', error: { status }, isRetryable: again });
     expect(JSON.stringify(events)).not.toContain('SECRET');
   });
 
@@ -450,8 +450,14 @@ describe('faults', () => {
   });
 
   it('nonsense in the stream', () => {
-    expect(read(start({}), frame('{"type":"conte')).at(-1)).toMatchObject({ type: 'failure', again: true });
-    expect(read(start({}), frame('<html>', 'error')).at(-1)).toMatchObject({ type: 'failure', again: true });
+    expect(read(start({}), frame('{"type":"conte')).at(-1)).toMatchObject({
+      type: 'failure',
+      isRetryable: true,
+    });
+    expect(read(start({}), frame('<html>', 'error')).at(-1)).toMatchObject({
+      type: 'failure',
+      isRetryable: true,
+    });
   });
 
   it('a body that is not a message', () => {
@@ -469,7 +475,7 @@ describe('faults', () => {
     'input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000, decrease input length or `max_tokens` and try again',
   ])('the window is exceeded: %s', (message) => {
     const fault = failure(400, 'invalid_request_error', message);
-    expect(fault).toMatchObject({ again: false, unwell: false });
+    expect(fault).toMatchObject({ isRetryable: false, isUnhealthy: false });
     expect(fault.error).toMatchObject({
       status: 422,
       type: 'upstream_error',
@@ -491,7 +497,11 @@ describe('faults', () => {
     const fault = failure(status, 'some_error', 'No, sk-ant-api03-SECRETSECRETSECRET', {
       'retry-after': '7',
     });
-    expect(fault).toMatchObject({ error: { status: answered, type }, again, unwell });
+    expect(fault).toMatchObject({
+      error: { status: answered, type },
+      isRetryable: again,
+      isUnhealthy: unwell,
+    });
     if (again) expect(fault.retryAfterMs).toBe(7000);
     expect(fault.error.message).not.toContain('SECRET');
   });

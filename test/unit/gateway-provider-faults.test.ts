@@ -27,7 +27,7 @@ describe('faults of providers', () => {
     [418, 502, 'upstream_error', 'upstream_failed', true, true],
   ])('status %i is a %i %s to the caller', (status, answer, type, code, again, unwell) => {
     const fault = providerFault(status, { message: 'Some words.' });
-    expect(fault).toMatchObject({ again, unwell });
+    expect(fault).toMatchObject({ isRetryable: again, isUnhealthy: unwell });
     expect(fault.error).toMatchObject({ status: answer, type });
     expect(fault.error.code).toBe(code);
     if (status !== 401 && status !== 403) expect(fault.error.message).toContain('Some words.');
@@ -142,7 +142,11 @@ describe('faults of providers', () => {
     ['xAI', 403, { message: 'Your newly created team has used all available credits.' }],
   ])('an account without credit at %s is not retried there', (_, status, words) => {
     const fault = providerFault(status, words, { 'retry-after': '1' });
-    expect(fault).toMatchObject({ again: true, unwell: false, retryAfterMs: Number.POSITIVE_INFINITY });
+    expect(fault).toMatchObject({
+      isRetryable: true,
+      isUnhealthy: false,
+      retryAfterMs: Number.POSITIVE_INFINITY,
+    });
     expect(fault.error).toMatchObject({
       status: 502,
       code: 'provider_quota_exhausted',
@@ -151,7 +155,7 @@ describe('faults of providers', () => {
     if (status === 429)
       expect(faultInAnswer(faultInStream(words))).toMatchObject({
         error: { code: 'provider_quota_exhausted' },
-        unwell: false,
+        isUnhealthy: false,
         retryAfterMs: Number.POSITIVE_INFINITY,
       });
   });

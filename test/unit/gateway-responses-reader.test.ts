@@ -193,7 +193,7 @@ describe('a stream of responses, read', () => {
     const [failure, ...more] = read(...events, text('nothing after'));
     expect(failure).toMatchObject({
       type: 'failure',
-      again: true,
+      isRetryable: true,
       error: { status: 429, code: 'rate_limit_exceeded' },
     });
     expect((failure as { error: Error }).error.message).toContain('Slow down.');
@@ -228,7 +228,11 @@ describe('a stream of responses, read', () => {
     ['holds no JSON', [text('a'), '{"type":']],
     ['holds no object', ['7']],
   ])('a stream that %s failed', (_, events) => {
-    expect(read(...events).at(-1)).toMatchObject({ type: 'failure', again: true, error: { status: 502 } });
+    expect(read(...events).at(-1)).toMatchObject({
+      type: 'failure',
+      isRetryable: true,
+      error: { status: 502 },
+    });
   });
 
   test('events without output indices are read', () => {
@@ -355,7 +359,7 @@ describe('a whole response, read', () => {
     };
     expect(openaiResponses.answer(JSON.stringify(body))).toMatchObject([
       usage,
-      { type: 'failure', again: true },
+      { type: 'failure', isRetryable: true },
     ]);
     expect(openaiResponses.answer(JSON.stringify({ output: [], status: 'cancelled' }))).toMatchObject([
       { type: 'failure' },

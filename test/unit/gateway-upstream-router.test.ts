@@ -69,7 +69,7 @@ describe('a router', () => {
   it('tries the first candidate, and no other if it answers', async () => {
     const { run, reports } = world();
     expect(await run([a, b], [undefined])).toBe('a00');
-    expect(reports).toEqual([{ candidate: a, n: 0, place: 0 }]);
+    expect(reports).toEqual([{ candidate: a, attemptNumber: 0, candidateIndex: 0 }]);
   });
 
   it('retries with growing delays, then tries the next candidate', async () => {

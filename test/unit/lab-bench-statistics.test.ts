@@ -148,7 +148,8 @@ describe('drift', () => {
     expect(found).toBeLessThan(25);
   });
 
-  it('of two rounds is none', () => expect(estimateDrift([1, 2])).toEqual({ change: 0, significant: false }));
+  it('of two rounds is none', () =>
+    expect(estimateDrift([1, 2])).toEqual({ change: 0, isSignificant: false }));
 });
 
 describe('the schedule', () => {

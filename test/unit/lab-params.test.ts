@@ -39,10 +39,10 @@ describe('members of params that were added later', () => {
 
   it('a kernel without them is checked on the cases that do not need them', () => {
     const drawn = [caseOf('random all', 0), caseOf('random few', 7)];
-    expect(selectSupportedCases(attention, 6, drawn)).toEqual({ told: [drawn[0]], missing: [] });
+    expect(selectSupportedCases(attention, 6, drawn)).toEqual({ supported: [drawn[0]], missing: [] });
     const live = [...drawn, caseOf('live few', 7)];
-    expect(selectSupportedCases(attention, 6, live)).toEqual({ told: [drawn[0]], missing: ['window'] });
-    expect(selectSupportedCases(attention, 7, live)).toEqual({ told: live, missing: [] });
+    expect(selectSupportedCases(attention, 6, live)).toEqual({ supported: [drawn[0]], missing: ['window'] });
+    expect(selectSupportedCases(attention, 7, live)).toEqual({ supported: live, missing: [] });
   });
 
   it('and cannot be bound elsewhere; the error gives the reason', () => {

@@ -23,20 +23,26 @@ describe('errors of an output', () => {
   it('of f32 rounding are far below every tolerance', () => {
     const errors = judge(Float32Array.from(expected));
     expect(errors.nmse).toBeLessThan(1e-14);
-    expect(errors).toMatchObject({ matchedRatio: 1, notFinite: -1, compared: rows * columns });
+    expect(errors).toMatchObject({ matchedRatio: 1, nonFiniteIndex: -1, compared: rows * columns });
     expect(describeExcess(errors, tolerance)).toEqual([]);
     expect(isRowOverLimit(errors, tolerance)).toBe(false);
   });
 
   it('are those of the definition', () => {
     const errors = measureErrors({ values: Float64Array.of(3, 4) }, [3, 4.5], 2, tolerance);
-    expect(errors).toMatchObject({ nmse: 0.25 / 25, maxAbs: 0.5, maxPart: 0.125, maxRel: 0.125, worst: 1 });
+    expect(errors).toMatchObject({
+      nmse: 0.25 / 25,
+      maxAbs: 0.5,
+      maxAbsRelative: 0.125,
+      maxRel: 0.125,
+      worstIndex: 1,
+    });
     expect(errors.matchedRatio).toBe(0.5);
   });
 
   it.each([Number.NaN, Number.POSITIVE_INFINITY])('%s is never near a finite value', (value) => {
     const errors = judge(changed(130, value));
-    expect(errors).toMatchObject({ notFinite: 130, worst: 130, nmse: Number.POSITIVE_INFINITY });
+    expect(errors).toMatchObject({ nonFiniteIndex: 130, worstIndex: 130, nmse: Number.POSITIVE_INFINITY });
     expect(describeExcess(errors, tolerance)).not.toEqual([]);
   });
 

@@ -118,7 +118,7 @@ describe('reflection', () => {
       line: 24,
       column: 4,
       builtins: ['workgroup_id', 'global_invocation_id'],
-      workgroupPlace: { line: 23, column: 1, length: 29 },
+      workgroupLocation: { line: 23, column: 1, length: 29 },
     });
     expect(workgroupSize(reflection, entry('main'))).toEqual([64, 6, 1]);
     expect(workgroupSize(reflection, entry('main'), { WG: 8 })).toEqual([8, 6, 1]);

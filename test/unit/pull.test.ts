@@ -46,7 +46,7 @@ describe('pull', () => {
 
   it('does not fetch a file again that is there and right, and replaces one that is wrong', async () => {
     const { path } = await run();
-    expect(await run()).toEqual({ path, alreadyThere: true });
+    expect(await run()).toEqual({ path, alreadyPresent: true });
     expect(ranges()).toHaveLength(1);
     await writeFile(path, new Uint8Array(content.length));
     await run();
@@ -104,7 +104,7 @@ describe('a pull of several files', () => {
       part: { digest: expect.stringMatching(/^sha256:[0-9a-f]{64}$/), done: 150_000, total: 150_000 },
     });
     expect(seen.map(({ done }) => done)).toEqual(seen.map(({ done }) => done).sort((a, b) => a - b));
-    expect(await run()).toEqual({ path, alreadyThere: true });
+    expect(await run()).toEqual({ path, alreadyPresent: true });
   });
 
   it('goes on with the part it was cut in, and keeps the whole ones', async () => {

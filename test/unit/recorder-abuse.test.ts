@@ -77,7 +77,9 @@ describe('slow patterns', () => {
   it('time out for texts that leave the host by another way', async () => {
     const { recorder } = await open('slow-elsewhere');
     await armed(recorder, 'external', { content: 'full', redact });
-    expect(() => recorder.redact(endless, 'external')).toThrow(expect.objectContaining({ name: 'RedactionTimeoutError' }));
+    expect(() => recorder.redact(endless, 'external')).toThrow(
+      expect.objectContaining({ name: 'RedactionTimeoutError' }),
+    );
     expect(recorder.redact('xbx', 'external')).toBe('x[redacted]x');
   });
 

@@ -58,8 +58,8 @@ describe('the resident model as a function', () => {
     expect(resident.fingerprint).toMatch(/^fp_\w{10}$/);
     expect(ended).toMatchObject([
       {
-        facts: { wire: 'chat', operation: 'chat', by: 'local', stream: true, completionTokens: 2 },
-        ending: { outcome: 'ok', status: 200 },
+        attributes: { wire: 'chat', operation: 'chat', by: 'local', stream: true, completionTokens: 2 },
+        result: { outcome: 'ok', status: 200 },
       },
     ]);
     await swapped();
@@ -84,7 +84,7 @@ describe('the resident model as a function', () => {
     const lost = world({ fail: { after: 1, error: new EngineError('device_lost', 'The GPU was lost.') } });
     const { events } = await lost.backend.answer('chat', asked, never);
     await expect(collectEvents(events)).rejects.toMatchObject({ status: 503, code: 'device_lost' });
-    expect(lost.ended).toMatchObject([{ ending: { outcome: 'failed', status: 200, code: 'device_lost' } }]);
+    expect(lost.ended).toMatchObject([{ result: { outcome: 'failed', status: 200, code: 'device_lost' } }]);
     const broken = world({ fail: { after: 1, error: new Error('a path') } });
     const answer = await broken.backend.answer('chat', asked, never);
     await expect(collectEvents(answer.events)).rejects.toMatchObject({
@@ -153,7 +153,7 @@ describe('the resident model as a function', () => {
     const { backend, ended } = world({ fail: { after, error } });
     const { events } = await backend.answer('chat', { ...asked, stream }, never);
     await expect(collectEvents(events)).rejects.toMatchObject({ code: 'device_lost' });
-    expect(ended).toMatchObject([{ ending: { outcome: 'failed', status, code: 'device_lost' } }]);
+    expect(ended).toMatchObject([{ result: { outcome: 'failed', status, code: 'device_lost' } }]);
   });
 
   it('refuses requests when the host stops', async () => {

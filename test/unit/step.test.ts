@@ -57,10 +57,10 @@ describe('StepInput', () => {
   it('counts decoded and verified rows separately from prompt rows', () => {
     const step = newStep();
     step.prefillTokens([1, 2, 3], 0, 3, 0);
-    expect(step.dims).toMatchObject({ tokens: 3, answers: 0 });
+    expect(step.dims).toMatchObject({ tokens: 3, decodeRows: 0 });
     step.verifyTokens(1, [2, 3], 4, 1);
     step.decodeToken(1, 9, 2);
-    expect(step.dims).toMatchObject({ tokens: 7, answers: 4 });
+    expect(step.dims).toMatchObject({ tokens: 7, decodeRows: 4 });
     step.clear();
     expect(step.dims.decodeRows).toBe(0);
   });
@@ -70,7 +70,7 @@ describe('StepInput', () => {
     expect(step.decodeToken(feedbackToken, 511, 2)).toBe(0);
     expect(step.dims).toMatchObject({ tokens: 1, singleTiles: 1, wideTiles: 0, splits: 1 });
     expect(step.decodeToken(7, 512, 0)).toBe(1);
-    expect(step.dims).toMatchObject({ tokens: 2, answers: 2, singleTiles: 2, splits: 2 });
+    expect(step.dims).toMatchObject({ tokens: 2, decodeRows: 2, singleTiles: 2, splits: 2 });
     expect(records(step, layout.tokens, 2, 4)).toEqual([
       [feedbackToken, 511, 2, singleTileFlag],
       [7, 512, 0, singleTileFlag],
@@ -135,7 +135,7 @@ describe('StepInput', () => {
     expect([...new Float32Array(Uint32Array.from(record).buffer).slice(6)]).toEqual([
       0.5, 0.25, 0.125, 1.5, -0.5, 0.75,
     ]);
-    expect(step.dims).toMatchObject({ samples: 1, adjust: true });
+    expect(step.dims).toMatchObject({ samples: 1, needsLogitAdjustment: true });
   });
 
   it('records the optional features of a sample, and the kernels they require', () => {
@@ -143,11 +143,11 @@ describe('StepInput', () => {
     const constraint = { next: () => Promise.resolve(undefined), close() {} };
     expect(requestFlagsOf({})).toBe(0);
     expect(step.sample(0, 1, 9, greedySampling, requestFlagsOf({ logprobs: 5 }))).toBe(0);
-    expect(step.dims).toMatchObject({ adjust: false, logprobs: true });
+    expect(step.dims).toMatchObject({ needsLogitAdjustment: false, needsLogprobs: true });
     expect(
       step.sample(1, 2, 9, { ...greedySampling, presencePenalty: 1 }, requestFlagsOf({ constraint })),
     ).toBe(1);
-    expect(step.dims).toMatchObject({ samples: 2, adjust: true, logprobs: true });
+    expect(step.dims).toMatchObject({ samples: 2, needsLogitAdjustment: true, needsLogprobs: true });
     const flags = records(step, layout.samples, 2, sampleWords).map((record) => record[2]);
     expect(flags).toEqual([0x508, sampleFlags.penalties | sampleFlags.mask]);
   });
@@ -166,7 +166,7 @@ describe('StepInput', () => {
       0,
       0,
     ]);
-    expect(step.dims).toMatchObject({ samples: 2, adjust: false, logprobs: true });
+    expect(step.dims).toMatchObject({ samples: 2, needsLogitAdjustment: false, needsLogprobs: true });
   });
 
   it('top_k 1 is greedy', () => {
@@ -186,14 +186,14 @@ describe('StepInput', () => {
     expect(step.pageCopies).toEqual([]);
     expect(step.dims).toEqual({
       tokens: 0,
-      answers: 0,
+      decodeRows: 0,
       samples: 0,
       singleTiles: 0,
       wideTiles: 0,
-      spans: 0,
+      sequenceRuns: 0,
       splits: 1,
-      adjust: false,
-      logprobs: false,
+      needsLogitAdjustment: false,
+      needsLogprobs: false,
     });
     expect(step.decodeToken(1, 0, 0)).toBe(0);
     expect(step.bytes().byteLength).toBe(layout.tokens + 16);
