@@ -90,14 +90,14 @@ export class StepInput {
     this.stateCopies.length = 0;
     Object.assign(this.dims, {
       tokens: 0,
-      answers: 0,
+      decodeRows: 0,
       samples: 0,
       singleTiles: 0,
       wideTiles: 0,
-      spans: 0,
+      sequenceRuns: 0,
       splits: 1,
-      adjust: false,
-      logprobs: false,
+      needsLogitAdjustment: false,
+      needsLogprobs: false,
     });
   }
 

@@ -377,7 +377,7 @@ describeDatabases('the ledger', (url) => {
       );
       expect(found.filter(({ outcome }) => outcome === 'reserved')).toHaveLength(1);
       const others = found.filter(({ outcome }) => outcome !== 'reserved');
-      const waits = { outcome: 'idempotency', found: { state: 'in_progress' } };
+      const waits = { outcome: 'idempotency', claim: { state: 'in_progress' } };
       expect(others).toEqual([waits, waits, waits]);
       expect(await two.ledger.findClaim(payer.accountId, 'again', 'b1')).toEqual({ state: 'in_progress' });
       expect(await two.ledger.findClaim(payer.accountId, 'again', 'b2')).toEqual({ state: 'conflict' });
