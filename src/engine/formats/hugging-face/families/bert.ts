@@ -14,7 +14,7 @@ const ignoredTensors = /^(bert\.)?(pooler|cls)\.|\bembeddings\.position_ids$/;
 
 const embeddings = {
   'embeddings.word_embeddings': 'token_embd',
-  'embeddings.token_type_embeddings': { name: 'token_types', float: true },
+  'embeddings.token_type_embeddings': { name: 'token_types', asFloat: true },
 } as const;
 
 /** BERT: bge, MiniLM, e5, gte. */
