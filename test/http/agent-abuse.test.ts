@@ -109,7 +109,7 @@ describe('the agent plane under abuse', () => {
         }
     }
     expect(tried).toBeGreaterThan(100);
-    // Other verbs and JSON are asked about first, and nobody is allowed.
+    // Other verbs and JSON need a preflight request, which is refused for every origin.
     const about = { origin: 'http://evil.example', 'access-control-request-method': 'DELETE' };
     expect(await send({ method: 'OPTIONS', path: '/agent/v1/agents/pest', headers: about })).toMatchObject({
       status: 405,

@@ -202,19 +202,16 @@ function loops<T extends Message | Item>(title: string, all: readonly [string, T
       expect(lastRequest().text.split(sealOf(model)).length - 1, 'of both answers').toBe(2);
     });
 
-    it.each(sealing)(
-      "nobody else gets the seals of %s, which gets them when it's its turn again",
-      async (model) => {
-        let history = [question as T, ...(await turn(model, [question as T]))];
-        for (const other of models.filter((each) => each !== model)) {
-          history = [...history, ...(await turn(other, history))];
-          expect(sealsSent(), other).toEqual([]);
-        }
-        await turn(model, history);
-        expect(sealsSent()).toEqual([model]);
-        expectReturned(model);
-      },
-    );
+    it.each(sealing)('encrypted reasoning of %s is returned to it alone, in its next turn', async (model) => {
+      let history = [question as T, ...(await turn(model, [question as T]))];
+      for (const other of models.filter((each) => each !== model)) {
+        history = [...history, ...(await turn(other, history))];
+        expect(sealsSent(), other).toEqual([]);
+      }
+      await turn(model, history);
+      expect(sealsSent()).toEqual([model]);
+      expectReturned(model);
+    });
   });
 }
 

@@ -39,7 +39,7 @@ type Step =
       readonly pair: number;
       readonly stream: boolean;
       readonly reply: keyof typeof replies;
-      /** Of few, so that some come again. */
+      /** From a small range, so that some keys repeat. */
       readonly key: number | undefined;
     }
   | { readonly do: 'go on' | 'leave'; readonly which: number }

@@ -131,7 +131,7 @@ describePostgres('three gateways and three hosts', (url) => {
     await reach(0.25);
     doomed.kill('SIGKILL');
     await doomed.exit;
-    // Callers go on asking it for a while: nobody is there.
+    // For a while callers still send requests to it, although it is gone.
     await reach(0.4);
     alive = others;
     lost.kill();

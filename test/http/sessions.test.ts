@@ -218,7 +218,7 @@ describeDatabases('revoking', (url) => {
       'x-svc-session-secret': other.capability,
     });
     expect(await both.json()).toMatchObject({ target: other.id, by: 'operator', outcome: 'applied' });
-    // Over a restart, and for one that nobody knows.
+    // Also after a restart, and for an unknown session.
     const restarted = await host({ url: where });
     expect(await restarted.plane.sessions.isRevoked(mine.id)).toBe(true);
     expect(await restarted.plane.sessions.isRevoked('sdeadbeef-1')).toBe(true);

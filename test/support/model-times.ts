@@ -14,15 +14,15 @@ import { tinyModel } from './tiny-model.ts';
 
 /** Medians, in ms. */
 export interface StepTimes {
-  /** Of one decoded token behind the prompt. */
+  /** Time of one decoded token after the prompt. */
   readonly token: number;
-  /** Of a prompt of 64 tokens, or of as many as a step or the context holds. */
+  /** Time of a prompt of 64 tokens, or of as many as a step or the context holds. */
   readonly prompt: number;
 }
 
 const rounds = 15;
 
-/** Of slot 0, which has its pages. */
+/** Times of steps of slot 0, which has its pages. */
 export async function stepTimes(runner: Runner): Promise<StepTimes> {
   const { vocabulary } = runner.graph.shape;
   const { stepTokens, context } = runner.memory.capacity;
@@ -49,7 +49,7 @@ export async function stepTimes(runner: Runner): Promise<StepTimes> {
   return { token: median(tokens), prompt: median(prompts) };
 }
 
-/** Of a model for embeddings: texts of one token, and of 64. */
+/** Times of an embedding model: texts of one token, and of 64. */
 export async function embedTimes(engine: Pick<Engine, 'embed'>): Promise<StepTimes> {
   const timed = async (length: number): Promise<number> => {
     const input = Array.from({ length }, (_, i) => 5 + (i % 200));

@@ -7,7 +7,7 @@ import type { StepTimes } from './model-times.ts';
 
 /** What a comparison with transformers found. */
 export interface Comparison {
-  /** Of the fixture, and what was asked of it: `gemma3, whole context`. */
+  /** The fixture and the comparison: `gemma3, whole context`. */
   readonly name: string;
   readonly exact: number;
   readonly rounded: number;
@@ -19,9 +19,9 @@ export interface Comparison {
 export interface Found {
   readonly adapters: readonly string[];
   readonly comparisons: readonly Comparison[];
-  /** Of the tiny models, by fixture. */
+  /** Times of the tiny models, by fixture. */
   readonly times: ReadonlyMap<string, StepTimes>;
-  /** Of one larger model in each type. */
+  /** Times of one larger model in each type. */
   readonly types: ReadonlyMap<TensorType, StepTimes>;
   /** Its weights. */
   readonly typeWeights: number;

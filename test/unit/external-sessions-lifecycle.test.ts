@@ -108,7 +108,7 @@ test('a heartbeat that comes while its session is being closed keeps it', async 
   expect(host.faults).toEqual([]);
 });
 
-test('time in which the host itself did not run is held against nobody', async () => {
+test('time in which the host itself did not run counts against no session', async () => {
   const host = await plane({ url: freshSqlite() });
   const { id } = await register(host);
   await pass(host, 10_000);

@@ -223,7 +223,7 @@ describe('events captured from the planes', () => {
 describe('captured events in the histories', () => {
   const openRecorder = recorders();
 
-  /** What a rack's file holds, after all that was said is in it. */
+  /** What a rack's file holds after every event is written. */
   async function historyOf({ recorder, folder }: Awaited<ReturnType<typeof openRecorder>>, rack: RackId) {
     await recorder.close();
     const path = currentPath(folder, rack);

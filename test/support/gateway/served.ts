@@ -141,9 +141,9 @@ export interface Answer {
   readonly headers: Headers;
   readonly text: string;
   readonly isStream: boolean;
-  /** Of a body. */
+  /** The body of an answer that is not a stream. */
   readonly json: Loose;
-  /** Of a stream, without `[DONE]`. */
+  /** The events of a stream, without `[DONE]`. */
   readonly events: readonly { readonly event: string | undefined; readonly data: Loose }[];
 }
 

@@ -101,7 +101,7 @@ export async function expectInvariants(store: Store, key: KeyObject, about: stri
   expect(await verifyReceipts(store, key), about).toEqual({ ok: true, receipts: receipts.length });
 }
 
-/** A run is told in segments, one after the other; only the last is open, and only while it is live. */
+/** The events of a run form consecutive segments; only the last may be open, and only while the run is live. */
 function expectSegments(rows: readonly { readonly event: string }[], state: string, message: string): void {
   const marks = rows
     .map(({ event }) => JSON.parse(event) as { type: string; outcome?: string })
