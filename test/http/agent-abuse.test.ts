@@ -174,7 +174,7 @@ describe('the agent plane under abuse', () => {
           const answer = await send(
             bare ? asked : { ...asked, headers: { 'content-type': content }, body: text },
           );
-          // A task of the default agent is fit to begin, but this host has no model of its own.
+          // A task of the default agent is valid, but this host has no model.
           if (answer.status === 503) expect(answer.text).toContain('"code":"no_resident_model"');
           else expect(answer.status, answer.text).toBeLessThan(500);
         },

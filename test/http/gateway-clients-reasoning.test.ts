@@ -24,7 +24,7 @@ afterAll(async () => {
   expect(wrong).toEqual([]);
 });
 
-/** A seal of its own for each provider, with what base64 and JSON have to say of it. */
+/** Encrypted reasoning that differs per provider and contains characters special to base64 and JSON. */
 const sealOf = (model: string): string => `Eq+/${model.replace('upstream-', '')}+seal==`;
 const thought = 'Oslo it is. Let me look.';
 let calls = 0;
@@ -45,7 +45,7 @@ const models = ['chat', 'copy', 'responses', 'claude', 'gemini', 'host'] as cons
 const sealing = ['responses', 'claude', 'gemini'] as const;
 
 const lastRequest = () => world.provider.requests.at(-1) as ProviderRequest;
-/** Whose seals the provider was sent, wherever they stood. */
+/** Models whose encrypted reasoning the last request contains, at any place. */
 const sealsSent = (): string[] => models.filter((model) => lastRequest().text.includes(sealOf(model)));
 const turns = (member: string) => lastRequest().body[member] as Record<string, unknown>[];
 

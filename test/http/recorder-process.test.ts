@@ -320,7 +320,7 @@ describeDatabases('a host that is stopped while it is asked, sent to and listene
       expect(answered.filter((id) => !fed.has(id))).toEqual([]);
       const captured = (await idsIn(again, 'completions')).join(' ');
       expect(answered.filter((id) => !captured.includes(`completion:${id}:`))).toEqual([]);
-      // Racks are files of the host's own disk, whatever the database is.
+      // Racks are files on the host's disk, also with another database.
       const planted = `planted in ${kind}`;
       expect(again.filesWith(planted).length).toBeGreaterThan(0);
       if (kind === 'postgres') expect(await tablesWith(database, planted)).toEqual([]);

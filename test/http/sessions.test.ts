@@ -29,7 +29,7 @@ async function host(given: Parameters<typeof openSessionPlane>[0]) {
   const revoke = (id: string, headers: Record<string, string> = {}) =>
     send('POST', `/agent/v1/sessions/${id}/revoke`, undefined, headers);
   const cancel = (id: string) => send('POST', `/agent/v1/sessions/${id}/cancel`);
-  /** A store session of its own. */
+  /** A separate store session. */
   const opened = (subject = 't1') =>
     plane.store.transaction((tx) => plane.sessions.open(tx, 'task', subject));
   return { plane, send, faults, feed, revoke, cancel, opened };

@@ -106,7 +106,7 @@ export interface Script {
   embeds?: number;
 }
 
-/** An engine without a model: fixed texts, delays and failures, and a record of what it was asked. */
+/** An engine without a model: fixed texts, delays and failures, and a record of its requests. */
 export class ScriptedEngine implements Engine {
   readonly model: ModelInfo;
   readonly adapter: AdapterFacts = {

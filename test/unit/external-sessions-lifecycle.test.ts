@@ -186,7 +186,7 @@ describe('whatever happens', () => {
           expect(live.map(({ id }) => id).sort()).toEqual([...expected].sort());
           for (const { id, stale } of live) expect(stale).toBe((silent[ids.indexOf(id)] ?? 0) >= 30);
         }
-        // Whatever is over has its one receipt, and nothing else has.
+        // Every ended request has exactly one receipt, and no other has one.
         const receipts = await host.store.read((db) => db.selectFrom('receipts').select('id').execute());
         const over = ids.filter((_, index) => silent[index] === undefined);
         expect(receipts.map(({ id }) => id).sort()).toEqual(over.sort());

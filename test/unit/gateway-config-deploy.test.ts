@@ -49,7 +49,7 @@ const manifest = (name: string): Manifest => {
   return found;
 };
 
-/** The longest stream, in seconds, and what closing may take beside what is asked for. */
+/** The longest stream, and the time that closing may take in addition, in seconds. */
 const [streamSecs, closeSecs] = [2400, 15];
 const graceOf = (args: readonly string[]): number => {
   const command = parseGatewayArgs(args);

@@ -133,7 +133,7 @@ describeDatabases('a reader', (freshUrl, kind) => {
   });
 });
 
-/** What somebody might try who had a way to put a statement of theirs through. */
+/** Statements that an attacker might inject. */
 const harmful = {
   sqlite: [
     'insert into t values (2)',

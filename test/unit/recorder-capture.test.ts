@@ -104,7 +104,7 @@ describe('events captured from the planes', () => {
     const { watch, kept } = capturing({ agent: 'full', gateway: 'full' });
     const work = watch.startSpan('completion', 'c', { ...asked });
     work.addTranscriptEntry('user', () => {
-      throw new Error('made for nobody');
+      throw new Error('made without a consumer');
     });
     work.end({ outcome: 'ok' });
     expect(kept).toEqual([]);

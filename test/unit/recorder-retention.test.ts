@@ -97,7 +97,7 @@ describe('data deleted by a sweep is in no byte of the files', () => {
     const reader = new DatabaseSync(join(path, 'agent.db'), { readOnly: true });
     reader.exec('begin');
     reader.prepare('select count(*) from events').get();
-    // Somebody who reads keeps the log from being emptied.
+    // An open reader prevents the truncation of the log.
     expect(() => sweep(history, { ...endless, events: 1 }, '2030-01-01T00:00:00.000Z')).toThrow(
       /cannot truncate the WAL/,
     );

@@ -58,7 +58,7 @@ export interface ProviderRequest {
   readonly body: Readonly<Record<string, unknown>>;
   readonly model: string;
   readonly stream: boolean;
-  /** The credential, from whichever header it was in. */
+  /** The credential, from any of the headers that may hold it. */
   readonly key: string | undefined;
 }
 

@@ -203,7 +203,7 @@ export async function servedGateway(limits = '') {
     /** The last request that the provider got. */
     asked() {
       const last = provider.requests.at(-1);
-      if (!last) throw new Error('the provider was not asked');
+      if (!last) throw new Error('the provider received no request');
       return { ...last, body: last.body as Loose };
     },
     /** Direct access to callers' credentials, without verification by a provider. */

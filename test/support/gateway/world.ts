@@ -119,7 +119,7 @@ export const configOf = (
   };
 };
 
-/** Somebody with money and a key. */
+/** A customer with money and a key. */
 export interface Customer {
   readonly accountId: string;
   readonly keyId: string;

@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import { verifyReceipts } from '../../../src/agent/receipts/verify-receipts.ts';
 import type { Store } from '../../../src/store/index.ts';
 
-/** What is true of the database of a host that is quiet, whatever was killed. */
+/** Invariants of the database of an idle host after any kills. */
 export async function expectInvariants(store: Store, key: KeyObject, about: string): Promise<void> {
   const found = await store.transaction(async (tx) => ({
     tasks: await tx.selectFrom('tasks').select(['id', 'n', 'state', 'session_id']).orderBy('n').execute(),
