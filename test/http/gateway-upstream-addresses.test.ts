@@ -35,7 +35,7 @@ beforeEach(async () => {
   const server = await serve((request, response) => {
     reached.push(`${request.headers.host} ${request.url} ${JSON.stringify(request.headers)}`);
     response.writeHead(request.url?.includes('redirect') ? 302 : 200, { location: '/elsewhere' });
-    response.end('a secret of the house');
+    response.end('a secret of the local network');
   });
   house = server.url;
   port = Number(new URL(house).port);
@@ -144,7 +144,7 @@ describe('a registered endpoint', () => {
   it('is used on this machine and in private networks over plain http', async () => {
     for (const host of ['127.0.0.1', '0x7f.1', '2130706433', 'box.lan']) {
       const reply = await transport(answering(['127.0.0.1']).resolve).send(at(host));
-      expect(await reply.text()).toBe('a secret of the house');
+      expect(await reply.text()).toBe('a secret of the local network');
     }
     expect(reached).toHaveLength(4);
     expect(reached[3]).toContain(`box.lan:${port} /v1/chat/completions`);
@@ -209,7 +209,7 @@ describe("the operator's providers", () => {
     const way = new UndiciTransport({ byok: [{ ...openai, baseUrl: url }], resolve });
     closing.push(() => way.close());
     for (const candidate of [aCandidate(url), ownCandidate('openai')])
-      expect(await (await way.send(aSending(candidate))).text()).toBe('a secret of the house');
+      expect(await (await way.send(aSending(candidate))).text()).toBe('a secret of the local network');
     expect(reached[1]).toContain('"authorization":"Bearer sk-own"');
   });
 });
