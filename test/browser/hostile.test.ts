@@ -14,7 +14,7 @@ const withTexts = (value: unknown, text: (old: string) => string): unknown => {
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, withTexts(member, text)]));
 };
 
-/** Answers of routes, as somebody else would write them. Stops with the page. */
+/** Scripted answers of routes. Stops with the page. */
 const rewriting = (page: Page, rewrite: (body: unknown) => unknown): Promise<unknown> =>
   page.route(
     ({ pathname }) => /^\/(agent|host|lab|observe|recorder|v1)\//.test(pathname),

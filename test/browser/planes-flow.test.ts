@@ -14,7 +14,7 @@ async function say(page: Page, text: string): Promise<void> {
   await page.getByRole('button', { name: 'Send' }).click();
 }
 
-/** That the page had to ask for the token is told by Chromium, and no fault. */
+/** Drops the 401 that Chromium logs when the page asks for the token; it is not a fault. */
 const butAsking = (faults: readonly string[]) => faults.filter((fault) => !/status of 401/.test(fault));
 
 describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder ${noBrowser ?? ''}`, () => {

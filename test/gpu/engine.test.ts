@@ -360,7 +360,7 @@ describe('close', () => {
     const running = answer(request(story, { maxTokens: 900, ignoreEnd: true }), own);
     const closed = own.close(600_000);
     await expect(running).rejects.toMatchObject({ code: 'shutting_down' });
-    // As soon as nothing runs; the grace period is ten minutes.
+    // It stops as soon as nothing runs; the grace period is ten minutes.
     await closed;
     expect(refusal(() => own.generate(request('Hi'))).code).toBe('shutting_down');
   });

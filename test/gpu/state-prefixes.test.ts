@@ -58,7 +58,7 @@ describe.each(['lfm2', 'qwen35'] as const)('%s', (architecture) => {
   });
 
   const answer = (one: GenerateRequest) => read(engine.generate(one));
-  /** Of an engine without retained states. */
+  /** The answer of an engine without retained states. */
   const cold = async (one: GenerateRequest): Promise<Answer> => {
     other.forgetPrefixes();
     const got = await read(other.generate(one));

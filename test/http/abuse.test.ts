@@ -16,7 +16,7 @@ interface Target {
   readonly plane: Plane;
   readonly route: Route;
   readonly path: string;
-  /** Of the body. */
+  /** Members of the body. */
   readonly members: readonly string[];
 }
 

@@ -109,7 +109,7 @@ describe('the agent plane under abuse', () => {
         }
     }
     expect(tried).toBeGreaterThan(100);
-    // Other verbs and JSON are asked about first, and nobody is allowed.
+    // Other verbs and JSON need a preflight request, which is refused for every origin.
     const about = { origin: 'http://evil.example', 'access-control-request-method': 'DELETE' };
     expect(await send({ method: 'OPTIONS', path: '/agent/v1/agents/pest', headers: about })).toMatchObject({
       status: 405,
@@ -174,7 +174,7 @@ describe('the agent plane under abuse', () => {
           const answer = await send(
             bare ? asked : { ...asked, headers: { 'content-type': content }, body: text },
           );
-          // A task of the default agent is fit to begin, but this host has no model of its own.
+          // A task of the default agent is valid, but this host has no model.
           if (answer.status === 503) expect(answer.text).toContain('"code":"no_resident_model"');
           else expect(answer.status, answer.text).toBeLessThan(500);
         },

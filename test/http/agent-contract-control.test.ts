@@ -251,7 +251,7 @@ describe('every route', () => {
   });
 });
 
-/** The status of a request whose body is said to be larger than any may be, and never comes. */
+/** The status of a request that declares a body over the limit and never sends it. */
 function announce(method: string, path: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const headers = {

@@ -333,7 +333,7 @@ test('500 the run journal cannot be read: loudly, never half-empty', async () =>
 });
 
 describe('over time', () => {
-  // Beats of two seconds, so that two and four missed ones are waited for, and told apart on a slow machine.
+  // Heartbeats of two seconds: a slow machine can tell two missed beats from four.
   const flags = ['--enable-all-workflows', '--heartbeat-secs', '2'];
   let host: ContractHost;
   beforeAll(async () => {

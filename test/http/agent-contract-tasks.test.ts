@@ -89,7 +89,7 @@ describe('POST /agent/v1/tasks', () => {
     });
   });
 
-  test('the stream is told again from any seq, also while it grows; a bad after is a 400', async () => {
+  test('the stream replays from any seq, also while it grows; a bad after is a 400', async () => {
     const live = await at.open<TurnEvent[]>('POST', '/agent/v1/tasks', {
       body: { prompt: '#hold-stream', agent: 'writer' },
     });

@@ -208,7 +208,7 @@ describe('POST {name}/runs', () => {
     });
   });
 
-  test('the stream is told again from any seq; a bad after is a 400, an unknown run a 404', async () => {
+  test('the stream replays from any seq; a bad after is a 400, an unknown run a 404', async () => {
     const { json } = await run('open');
     const events = (after: number | string) =>
       at.get(`/agent/v1/runs/${runIdOf(json)}/events?after=${after}`);

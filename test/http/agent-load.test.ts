@@ -207,10 +207,10 @@ describe('load', () => {
     for (const session of others) await finish(session);
   });
 
-  it('stalled readers delay nobody, cost no memory and miss no event', async () => {
+  it('stalled readers delay no other reader, cost no memory and miss no event', async () => {
     const resident = () =>
       Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${host.pid}/status`, 'utf8'))?.[1] ?? 0) / 1024;
-    // What the host takes for the task itself, and gives back when it likes, is no matter of readers.
+    // Memory that the host allocates for the task itself does not count against the readers.
     await readAll(await begin('/agent/v1/tasks', { agent: 'flooding', prompt: 'Go.' }, 'task_id'));
     const before = resident();
     const id = await begin('/agent/v1/tasks', { agent: 'flooding', prompt: 'Go.' }, 'task_id');

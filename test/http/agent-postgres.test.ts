@@ -135,7 +135,7 @@ describe.skipIf(postgresPrograms() === undefined)('hosts on their own PostgreSQL
         secret: string;
       };
       const secret = { 'x-svc-session-secret': session.secret };
-      // Its client beats all the time, whatever it is answered: only so it is still there afterwards.
+      // Its client sends heartbeats all the time, whatever the answers, so that the session still exists afterwards.
       const beating = setInterval(
         () =>
           void ask('POST', `/agent/v1/sessions/${session.id}/heartbeat`, {}, secret).catch(() => undefined),

@@ -5,7 +5,7 @@ import { type HostProcess, startSource } from '../support/host.ts';
 let host: HostProcess | undefined;
 afterEach(async () => await host?.end());
 
-it('ends streams of an unfinished run with the reason when the host stops, and cuts nobody off', async () => {
+it('ends streams of an unfinished run with the reason when the host stops, and cuts off no reader', async () => {
   host = startSource(['--port', '0', '--enable-all-workflows']);
   const base = `${await host.url()}/agent/v1`;
   const source = '[ensemble]\nname = "ask"\n\n[[steps]]\nid = "a"\ngate = { kind = "approval" }\n';

@@ -438,7 +438,7 @@ describe('tasks of a gateway', () => {
     expect(last).toMatchObject({ type: 'answer', text: 'a cat' });
     const [first, ...others] = gateway.requests.map(({ body }) => body);
     expect(first).not.toHaveProperty('max_completion_tokens');
-    // It is asked once a task, not once a turn.
+    // It is called once a task, not once a turn.
     expect(others).toHaveLength(2);
     for (const body of others) expect(body).not.toHaveProperty('max_tokens');
     const { max_tokens: limit, ...same } = first ?? { max_tokens: 0 };

@@ -281,7 +281,7 @@ describe('bad input', () => {
     }
   });
 
-  test('a body over the limit is 413, told by its length or counted', async () => {
+  test('a body over the limit is 413, by Content-Length or by counting', async () => {
     const { post, get } = await serve();
     const big = 'x'.repeat(33 * 1024 * 1024);
     expect((await post(chat, big)).status).toBe(413);

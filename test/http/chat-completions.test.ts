@@ -151,7 +151,7 @@ describe('several answers', () => {
   });
 
   test('a failure of one choice is reported in the stream, and the others stop', async () => {
-    const error = new EngineError('reader_stalled', 'nobody read the answer');
+    const error = new EngineError('reader_stalled', 'the answer was not read');
     const { post, engine } = await serve({ fail: { after: 3, error } });
     const frames = await readEvents(await post(chat, { ...hi, n: 2, stream: true }));
     expect(frames).not.toContain('[DONE]');

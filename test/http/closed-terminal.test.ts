@@ -1,4 +1,4 @@
-/** A host and a gateway whose terminal closes: SIGHUP, more than once, and nobody who reads their output. */
+/** A host and a gateway whose terminal closes: repeated SIGHUP, and output that is not read. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
@@ -34,7 +34,7 @@ it('a host ends in order at SIGHUP: its streams say why, and host.pid is gone', 
   expect(existsSync(join(dataDir, 'host.pid'))).toBe(false);
 });
 
-it('a host whose output nobody reads any more ends in order, too', async () => {
+it('a host whose output is no longer read also shuts down cleanly', async () => {
   const dataDir = freshDataDir();
   const host = ended(startSource(['--port', '0', '--data-dir', dataDir]));
   await host.url();
@@ -44,7 +44,7 @@ it('a host whose output nobody reads any more ends in order, too', async () => {
   expect(existsSync(join(dataDir, 'host.pid'))).toBe(false);
 });
 
-it('a gateway ends in order at SIGHUP, also where nobody reads its output', async () => {
+it('a gateway shuts down cleanly at SIGHUP, also when its output is not read', async () => {
   const gateway = await gatewayProcess(
     writeConfig([{ id: 'small', wire: 'openai-chat', baseUrls: ['http://127.0.0.1:9/v1'] }]),
     `sqlite:${join(freshDataDir(), 'gateway.db')}`,

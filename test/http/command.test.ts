@@ -42,7 +42,7 @@ const refuses = async (url: string) =>
   );
 
 describe('start-up', () => {
-  test('the last line names URL, model, adapter and time; the embedded limits are told before it', async () => {
+  test('the last line names URL, model, adapter and time; the notice about the embedded model comes before it', async () => {
     const host = start(['--gpu', '--port', '0']);
     await host.url();
     const lines = host.output.stdout.trimEnd().split('\n');
@@ -167,7 +167,7 @@ describe('start-up', () => {
     }
   });
 
-  test('wrong usage is told whole, with exit code 2', async () => {
+  test('every usage error is reported, with exit code 2', async () => {
     const host = start(['--prot', '1', '--context', 'x']);
     expect(await host.exit).toEqual({ code: 2, signal: null });
     expect(host.output.stderr).toContain('unknown flag --prot (did you mean --port?)');
@@ -175,7 +175,7 @@ describe('start-up', () => {
     expect(host.output.stdout).toBe('');
   });
 
-  test('a bind beyond loopback is open to nobody but who brings the bearer', async () => {
+  test('a bind beyond loopback serves only requests with the bearer token', async () => {
     const host = start(['--host', '0.0.0.0', '--port', '0']);
     const url = await host.url();
     expect((await fetch(`${url}/health`)).status).toBe(200);
@@ -215,7 +215,7 @@ describe('start-up', () => {
     expect(statSync(folder).mode & 0o777).toBe(0o700);
   });
 
-  test('a data directory that cannot be used is told', async () => {
+  test('a data directory that cannot be used is reported', async () => {
     const host = start(['--port', '0', '--data-dir', '/proc/nothing']);
     expect((await host.exit).code).toBe(1);
     expect(host.output.stderr).toMatch(

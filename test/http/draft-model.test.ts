@@ -32,7 +32,7 @@ describe('a host with --draft', () => {
     await Promise.all([plain?.end(), drafted?.end()]);
   });
 
-  test('says what guesses', () => {
+  test('names the model that drafts tokens', () => {
     expect(drafted?.output.stderr).toMatch(/^lathe-tiny drafts tokens \(speculative decoding\)$/m);
   });
 
@@ -84,7 +84,7 @@ describe('a host with --draft', () => {
     const back = await complete(url, { ...bodies[1], model: 'lathe-tiny' });
     expect(back.choices).toEqual((await complete(plainUrl, bodies[1]!)).choices);
     expect((await removal()).status).toBe(409);
-    // With another one resident, nobody needs it.
+    // It is not in use while another model is resident.
     await complete(url, { model: 'toy', prompt: 'x', max_tokens: 4 });
     expect((await removal()).status).toBe(200);
   });
@@ -105,7 +105,7 @@ describe('a host with a draft model of no use', () => {
     );
   });
 
-  test('that nobody knows, or with --no-speculation, likewise', async () => {
+  test('that is unknown, or given with --no-speculation, prevents the start', async () => {
     expect((await refusal('--draft', 'no-such-model')).stderr).toMatch(/no pulled model 'no-such-model'/);
     expect((await refusal('--draft', 'lathe-tiny', '--no-speculation')).stderr).toMatch(
       /--draft: a draft model cannot be combined with --no-speculation/,

@@ -34,7 +34,7 @@ const folders = [
 ] as const satisfies readonly { on: readonly CallerWire[]; [more: string]: unknown }[];
 type Upstream = (typeof folders)[number]['upstream'];
 
-/** What rate cards have no price for is refused before it is asked. */
+/** Features without a price in the rate cards; they are refused before the provider is called. */
 const unpriced = /audio|web-search/;
 /** Speech to text is none of the gateway's. */
 const foreign = /transcription/;

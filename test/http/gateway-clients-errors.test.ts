@@ -61,7 +61,7 @@ const failures: readonly (readonly [string, ProviderReply, ErrorClass, number, s
     'context_length_exceeded',
   ],
   [
-    "the house's credential",
+    "the operator's credential",
     { status: 401, message: 'Wrong key {key}.' },
     'InternalServerError',
     502,

@@ -251,7 +251,7 @@ describe('what passes where both sides speak the same', () => {
     });
   });
 
-  // They ask for base64 unless told otherwise.
+  // These clients request base64 by default.
   it.each(['openai 7', 'openai 6'] as const)('embeddings with %s', async (version) => {
     const vectors = [
       [0.5, -0.25, 1],

@@ -279,7 +279,7 @@ describe.each(['anthropic 1', 'anthropic 0'] as const)('messages with %s', (vers
   });
 });
 
-/** What a provider was told of the results of tools, in order, on whatever wire. */
+/** The tool results that a provider received, in order, on any wire. */
 function resultsTold(body: unknown): unknown[] {
   const found: unknown[] = [];
   const walk = (value: unknown): void => {

@@ -24,7 +24,7 @@ afterAll(async () => {
   expect(wrong).toEqual([]);
 });
 
-/** A seal of its own for each provider, with what base64 and JSON have to say of it. */
+/** Encrypted reasoning that differs per provider and contains characters special to base64 and JSON. */
 const sealOf = (model: string): string => `Eq+/${model.replace('upstream-', '')}+seal==`;
 const thought = 'Oslo it is. Let me look.';
 let calls = 0;
@@ -45,7 +45,7 @@ const models = ['chat', 'copy', 'responses', 'claude', 'gemini', 'host'] as cons
 const sealing = ['responses', 'claude', 'gemini'] as const;
 
 const lastRequest = () => world.provider.requests.at(-1) as ProviderRequest;
-/** Whose seals the provider was sent, wherever they stood. */
+/** Models whose encrypted reasoning the last request contains, at any place. */
 const sealsSent = (): string[] => models.filter((model) => lastRequest().text.includes(sealOf(model)));
 const turns = (member: string) => lastRequest().body[member] as Record<string, unknown>[];
 
@@ -202,19 +202,16 @@ function loops<T extends Message | Item>(title: string, all: readonly [string, T
       expect(lastRequest().text.split(sealOf(model)).length - 1, 'of both answers').toBe(2);
     });
 
-    it.each(sealing)(
-      "nobody else gets the seals of %s, which gets them when it's its turn again",
-      async (model) => {
-        let history = [question as T, ...(await turn(model, [question as T]))];
-        for (const other of models.filter((each) => each !== model)) {
-          history = [...history, ...(await turn(other, history))];
-          expect(sealsSent(), other).toEqual([]);
-        }
-        await turn(model, history);
-        expect(sealsSent()).toEqual([model]);
-        expectReturned(model);
-      },
-    );
+    it.each(sealing)('encrypted reasoning of %s is returned to it alone, in its next turn', async (model) => {
+      let history = [question as T, ...(await turn(model, [question as T]))];
+      for (const other of models.filter((each) => each !== model)) {
+        history = [...history, ...(await turn(other, history))];
+        expect(sealsSent(), other).toEqual([]);
+      }
+      await turn(model, history);
+      expect(sealsSent()).toEqual([model]);
+      expectReturned(model);
+    });
   });
 }
 

@@ -48,7 +48,7 @@ const errorOf = ({ status, json }: Answer) => ({ status, ...json.error }) as Rec
 
 describe('model', () => {
   it.each(Object.keys(paths) as Wire[])(
-    '%s: an unknown id is 404, and no provider hears of it',
+    '%s: an unknown id is 404, and no provider receives a request',
     async (wire) => {
       const before = served.provider.requests.length;
       for (const model of [
@@ -308,7 +308,7 @@ describe('tools', () => {
 describe('reasoning', () => {
   const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
   type Mapped = readonly [model: string, told: (body: Loose) => unknown, expected: readonly unknown[]];
-  /** What the providers are told, for each effort, of 4096 tokens. */
+  /** What the providers receive for each effort, with 4096 tokens. */
   const mapped: readonly Mapped[] = [
     // Levels low, medium, high.
     ['full', (body) => body.reasoning_effort, ['low', 'low', 'low', 'medium', 'high', 'high', 'high']],
@@ -524,7 +524,7 @@ describe('usage and its price', () => {
 });
 
 describe('streams', () => {
-  it.each(pairs)('%s, %s: accepted, and told in pieces', async (wire, model) => {
+  it.each(pairs)('%s, %s: accepted, and streamed in pieces', async (wire, model) => {
     const words = 'One two three four five six seven eight.';
     served.replies({ say: { text: words, piece: 8 } });
     const answer = await on(wire, model, { stream: true });

@@ -4,7 +4,7 @@ import { type Answer, type Asking, houseKey, ownKey, servedGateway } from '../su
 
 type Served = Awaited<ReturnType<typeof servedGateway>>;
 let served: Served;
-/** Of an account that stored nothing yet, and has no money. */
+/** The key of an account without stored credentials and without money. */
 let key: string;
 let accountId: string;
 
@@ -36,7 +36,7 @@ const azure: ByokProvider = {
   hostSuffixes: ['.resources.invalid'],
   basePath: '/openai/v1',
 };
-/** Stored as after a good look at the provider, which is nowhere. */
+/** Stores the credential as if the check at the provider had passed; this provider does not exist. */
 const storeResource = () =>
   served
     .credentials([azure])

@@ -31,7 +31,7 @@ async function start(options?: WorldOptions) {
 const soon = { 'retry-after-ms': '1' };
 
 describe('a gateway that stops', () => {
-  /** A request of which the last bytes are sent by hand. */
+  /** A request whose last bytes the test sends. */
   function slowly(url: string, secret: string) {
     const text = JSON.stringify(wires.chat.body('chat', false));
     const sent = httpRequest(`${url}${wires.chat.path}`, {
@@ -102,7 +102,7 @@ describe('a caller that disconnects', () => {
       const limits = { concurrency: 4, shared, drainSecs: 600, drainIdleSecs: 600 };
       const { leave, goOn, rows, witness } = await startHeld({ limits });
       for (let round = 0; round < 4; round += 1) expect(await leave()).toBe(200);
-      // As soon as the gateway has heard of it.
+      // As soon as the gateway has noticed the disconnects.
       await expect.poll(leave, { timeout: 30_000, interval: 20 }).toBe(200);
       // The provider's stream has not ended: nothing is settled yet.
       const held = await witness.openHolds();

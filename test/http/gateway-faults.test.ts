@@ -56,7 +56,7 @@ async function chat(stream: boolean, more: { headers?: Record<string, string>; m
   return { response, text, row: await world.witness.row(idOf(response)) };
 }
 
-/** Of OpenAI's chat wire, made at once: 21 tokens in, 9 out. @param pieces of 50 KB */
+/** A stream on OpenAI's chat wire, made at once: 21 tokens in, 9 out. @param pieces of 50 KB */
 function longStream(pieces: number): string {
   const chunk = (choices: object[], more: object = {}) =>
     `data: ${JSON.stringify({ id: 'a', object: 'chat.completion.chunk', created: 1, model: 'm', choices, ...more })}\n\n`;
@@ -74,7 +74,7 @@ function longStream(pieces: number): string {
 
 describe('a stream that its provider breaks off', () => {
   const say = { text: 'One two three four five six.', usage: { input: 11, output: 7 } };
-  // Of OpenAI's chat wire: a role, three pieces, why it ended, the usage, [DONE].
+  // Frames on OpenAI's chat wire: a role, three pieces, the finish reason, the usage, [DONE].
   it.each<[string, ProviderReply, bigint]>([
     ['in the middle costs nothing', { cutAfter: 3 }, 0n],
     ['in the middle, in good order, costs nothing', { endAfter: 3 }, 0n],

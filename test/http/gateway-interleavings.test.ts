@@ -39,7 +39,7 @@ type Step =
       readonly pair: number;
       readonly stream: boolean;
       readonly reply: keyof typeof replies;
-      /** Of few, so that some come again. */
+      /** From a small range, so that some keys repeat. */
       readonly key: number | undefined;
     }
   | { readonly do: 'go on' | 'leave'; readonly which: number }
@@ -65,7 +65,7 @@ const underKey: readonly Partial<Extract<Step, { do: 'ask' }>>[] = [
   { pair: 6, stream: true, reply: 'well' },
   { pair: 8, stream: true, reply: 'cut' },
   { pair: 3, stream: false, reply: 'ill' },
-  // Whatever comes: mostly a conflict.
+  // Any status; mostly a conflict.
   {},
 ];
 /** The same idempotency key always has the same request. */
@@ -194,7 +194,7 @@ class World {
     const [wire, model] = pairs[pair] ?? ['chat', 'chat'];
     const customer = this.customers[who];
     const gateway = this.#gateways[at];
-    if (!customer || !gateway) throw new Error('nobody asks');
+    if (!customer || !gateway) throw new Error('no customer to send the request');
     const { path, body } = wires[wire];
     const headers = key === undefined ? {} : { 'idempotency-key': `key-${key}` };
     const leaving = new AbortController();

@@ -1,4 +1,4 @@
-/** A caller's credential that no configured master key opens: who hears what. */
+/** A caller's credential that no configured master key opens: what the caller and the operator see. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Credentials } from '../../src/gateway/access/credentials.ts';
 import { ownKey, servedGateway } from '../support/gateway/served.ts';

@@ -100,14 +100,14 @@ describeDatabases('a gateway process with running requests', (url) => {
   });
 
   it.each([
-    ['told twice', []],
-    ['out of patience', ['--grace-secs', '1']],
+    ['stopped twice', []],
+    ['past its grace period', ['--grace-secs', '1']],
   ] as const)('cuts them when it is %s: they end in-band, and are settled', async (how, more) => {
     const { gateway, witness, begin } = await atWork(await url(), more);
     const { buffered, streams } = await begin();
     gateway.kill('SIGTERM');
     await gateway.waitFor('stderr', /stopping/);
-    if (how === 'told twice') gateway.kill('SIGTERM');
+    if (how === 'stopped twice') gateway.kill('SIGTERM');
     for (const response of await Promise.all(buffered)) {
       expect(response.status).toBe(503);
       expect(response.headers.get('x-svc-cost-nanousd')).toBe('0');

@@ -8,7 +8,7 @@ import { freshDataDir, startScriptedHost } from '../support/host.ts';
 import { randomFrom } from '../support/kills/process.ts';
 import { ledgerOn } from '../support/ledger.ts';
 
-/** All of a host but the adapter, in a process of its own. */
+/** A whole host without the adapter, in its own process. */
 const startHost = (port: string) =>
   startScriptedHost(['--gpu', '--port', port, '--data-dir', freshDataDir()], { pieces: 12, delayMs: 4 });
 
@@ -38,7 +38,7 @@ describePostgres('three gateways before three hosts, each a process', (url) => {
 
     const [doomed, ...others] = gateways;
     const [lost] = hosts;
-    if (!doomed || !lost) throw new Error('nobody to kill');
+    if (!doomed || !lost) throw new Error('no gateway or host to kill');
     let alive = gateways;
     const total = 120;
     const load = new Load({

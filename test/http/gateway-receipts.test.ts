@@ -81,7 +81,7 @@ describeDatabases('thousands of random requests on all wires', (url, kind) => {
     const paidUnder = new Map(
       rows.filter(({ charged }) => charged > 0n).map((row) => [row.idempotency_key, row]),
     );
-    // What streams do not say of themselves, the ledger says; whoever left saw nothing.
+    // The ledger has the cost of streams that do not state it and of callers that disconnected.
     const seen = load.bought.reduce(
       (sum, { key, cost }) => sum + (cost ?? paidUnder.get(key)?.charged ?? 0n),
       0n,

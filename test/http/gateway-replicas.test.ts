@@ -80,7 +80,7 @@ describePostgres('three gateways and three hosts', (url) => {
     const credit = 10n ** 12n;
     const customers = await Promise.all([1, 2, 3].map(() => customerOf(witness.books, { credit })));
 
-    /** Which host each prefix is served by, whichever gateway is asked. */
+    /** The host that serves each prefix, for requests to any gateway. */
     const homes = async (at: readonly { url: string }[]) => {
       const found: number[] = [];
       for (let prefix = 0; prefix < 9; prefix++) {
@@ -89,7 +89,7 @@ describePostgres('three gateways and three hosts', (url) => {
           const before = hosts.map(({ host }) => host.requests.length);
           const asked = wires.chat.body('pool', index % 2 === 0, `${prefixOf(prefix)} And then ${index}?`);
           const customer = customers[0];
-          if (!customer) throw new Error('nobody asks');
+          if (!customer) throw new Error('no customer to send the request');
           const response = await ask(gateway.url, wires.chat.path, { customer, body: asked });
           await response.text();
           expect(response.status).toBe(200);
@@ -110,7 +110,7 @@ describePostgres('three gateways and three hosts', (url) => {
 
     const [doomed, ...others] = gateways;
     const lost = hosts[calm[0] ?? 0];
-    if (!doomed || !lost) throw new Error('nobody to kill');
+    if (!doomed || !lost) throw new Error('no gateway or host to kill');
     let alive = gateways;
     const load = new Load({
       customers,
@@ -131,7 +131,7 @@ describePostgres('three gateways and three hosts', (url) => {
     await reach(0.25);
     doomed.kill('SIGKILL');
     await doomed.exit;
-    // Callers go on asking it for a while: nobody is there.
+    // For a while callers still send requests to it, although it is gone.
     await reach(0.4);
     alive = others;
     lost.kill();

@@ -125,7 +125,7 @@ const requests: readonly (readonly [name: string, path: string, body: object])[]
   ['embeddings', '/v1/embeddings', { model: 'of-oai', input: 'x' }],
 ];
 
-/** How providers, and whatever stands before them, tell a key. */
+/** How providers, and proxies before them, repeat a key in their errors. */
 const spoken = (secret: string): readonly string[] => [
   `Incorrect API key provided: ${secret}.`,
   `bad key ${secret.slice(0, 12)}...${secret.slice(-4)}`,

@@ -294,7 +294,7 @@ describe('spans of refused and failed gateway requests', () => {
 describe('texts of requests at the gateway', () => {
   const look = { name: 'look', arguments: { at: 'it' } };
   it.each(pairs.filter(([wire]) => wire !== 'completions'))(
-    'are told where somebody keeps them (%s by way of %s)',
+    'are reported when they are recorded (%s, provider wire %s)',
     async (wire, model) => {
       const { provider, ask, customer, told, endings } = await start({}, ['gateway']);
       provider.script([

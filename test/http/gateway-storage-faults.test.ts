@@ -96,7 +96,7 @@ describe.each([
         .catch(() => undefined);
       await all.promise;
       leaving.abort();
-      // Until its connection is closed there, nobody knows that it left.
+      // The gateway notices the disconnect only when the connection is closed on its side.
       await until(() => world.left() === 1);
       await frail.breaks();
       goOn.resolve();

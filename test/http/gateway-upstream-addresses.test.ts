@@ -26,7 +26,7 @@ const openai: ByokProvider = {
 };
 
 const closing: (() => Promise<unknown>)[] = [];
-/** What reached a machine of the house. */
+/** What reached a machine of the local network. */
 let reached: string[] = [];
 let house = '';
 let port = 0;
@@ -35,7 +35,7 @@ beforeEach(async () => {
   const server = await serve((request, response) => {
     reached.push(`${request.headers.host} ${request.url} ${JSON.stringify(request.headers)}`);
     response.writeHead(request.url?.includes('redirect') ? 302 : 200, { location: '/elsewhere' });
-    response.end('a secret of the house');
+    response.end('a secret of the local network');
   });
   house = server.url;
   port = Number(new URL(house).port);
@@ -125,7 +125,7 @@ describe('a cloud resource of a caller', () => {
       expect(refused, url).toMatchObject(refusal);
       expect(refused.error.message).not.toMatch(/sk-|evil/);
     }
-    // A provider whose URL is fixed takes none of a caller, and nor does one that nobody knows.
+    // A provider with a fixed URL accepts no URL from a caller, and an unknown provider does not either.
     for (const provider of ['openai', 'unknown'])
       expect(
         await failure(
@@ -144,7 +144,7 @@ describe('a registered endpoint', () => {
   it('is used on this machine and in private networks over plain http', async () => {
     for (const host of ['127.0.0.1', '0x7f.1', '2130706433', 'box.lan']) {
       const reply = await transport(answering(['127.0.0.1']).resolve).send(at(host));
-      expect(await reply.text()).toBe('a secret of the house');
+      expect(await reply.text()).toBe('a secret of the local network');
     }
     expect(reached).toHaveLength(4);
     expect(reached[3]).toContain(`box.lan:${port} /v1/chat/completions`);
@@ -178,13 +178,13 @@ describe('a registered endpoint', () => {
 
 describe('DNS rebinding', () => {
   it('has no effect: each connection goes to the addresses that were checked for it', async () => {
-    // Looked at: this machine, which is allowed. A second look would find metadata.
+    // The check sees this machine, which is allowed. A second lookup would return the metadata address.
     const { resolve, asked } = answering(['127.0.0.1'], ['169.254.169.254']);
     const way = transport(resolve);
     const candidate = ownCandidate('ollama:box', `http://box.lan:${port}/v1`);
     expect((await way.send(aSending(candidate))).status).toBe(200);
     expect(asked).toEqual(['box.lan']);
-    // The next connection is looked at anew.
+    // The next connection resolves and checks again.
     expect(await failure(way.send(aSending(candidate)))).toMatchObject(refusal);
     expect(asked).toEqual(['box.lan', 'box.lan']);
     expect(reached).toHaveLength(1);
@@ -209,7 +209,7 @@ describe("the operator's providers", () => {
     const way = new UndiciTransport({ byok: [{ ...openai, baseUrl: url }], resolve });
     closing.push(() => way.close());
     for (const candidate of [aCandidate(url), ownCandidate('openai')])
-      expect(await (await way.send(aSending(candidate))).text()).toBe('a secret of the house');
+      expect(await (await way.send(aSending(candidate))).text()).toBe('a secret of the local network');
     expect(reached[1]).toContain('"authorization":"Bearer sk-own"');
   });
 });

@@ -623,7 +623,7 @@ describe('the provider of this process', () => {
   const resident = { fingerprint: 'fp' };
   const text = (said: string): AnswerEvent => ({ type: 'text', text: said });
   type Call = { wire: string; request: BackendRequest; signal: AbortSignal };
-  /** A model in this process, and what it was asked. */
+  /** A model in this process that records its calls. */
   function backend(answer: (call: Call) => AnswerBatches | Promise<AnswerBatches>) {
     const calls: Call[] = [];
     const asked = async (call: Call) => {

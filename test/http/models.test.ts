@@ -250,7 +250,7 @@ describe('models verify', () => {
     const told = Object.keys(digests).map(async (name) => [name, await shown(name)] as const);
     expect(Object.fromEntries(await Promise.all(told))).toEqual(digests);
 
-    // The same content, written again: nobody can tell that without reading it.
+    // The same content, written again: only reading it can show that it is the same.
     writeFileSync(join(folder, 'models', 'top.gguf'), tiny);
     expect(await shown('top')).toMatch(/^not computed yet/);
     expect(await shown('o/x')).toBe(digests['o--x/tiny']);

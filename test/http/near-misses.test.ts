@@ -41,7 +41,7 @@ describe('a wrong base address gets a hint with the right path', () => {
   });
 
   it.each(['/v1', '/v1/v1', '/', '/nothing', '/v1/nothing', `/v1${'/v1'.repeat(5000)}/chat/completions`])(
-    'a path that means no other one gets no guess (%#)',
+    'a path that resembles no route gets no suggestion (%#)',
     async (path) => {
       const host = await serve();
       const text = await (await host.app.request(path, { method: 'PATCH' })).text();

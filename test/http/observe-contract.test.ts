@@ -350,7 +350,7 @@ describeDatabases('the observe plane of a host', (databaseUrl, kind) => {
     expect(told).toHaveLength(driven.completions.length + agents.length + 2);
   });
 
-  it('gateway_requests: what their receipts said', async () => {
+  it('gateway_requests: the values of their receipts', async () => {
     const rows = await at.rows({ surface: 'gateway_requests' });
     expect(rows).toHaveLength(driven.gateway.answers.length);
     for (const { model, stream, status, headers } of driven.gateway.answers) {
@@ -385,7 +385,7 @@ describeDatabases('the observe plane of a host', (databaseUrl, kind) => {
     ]);
   });
 
-  it('transcript: what was said on every plane, in racks that may be read', async () => {
+  it('transcript: conversations of every plane, in racks that may be read', async () => {
     for (const [rack, text] of [
       ['completions', answered.join('')],
       ['agent', 'All is well.'],
@@ -455,7 +455,7 @@ describeDatabases('the observe plane of a host', (databaseUrl, kind) => {
     for (const name of [...surfaces, 'acts;', "acts'--"])
       await at.asked('GET', `/observe/v1/surfaces/${name}/schema`);
     expect(await tables()).toEqual(before);
-    // Reading what was said is told, rack by rack.
+    // Each read of conversation content is recorded, rack by rack.
     const now = await at.review();
     expect(now.slice(reviewed).map(({ act }) => act)).toEqual(Array<string>(read).fill('read'));
   });

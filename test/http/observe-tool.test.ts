@@ -173,7 +173,7 @@ describe('beside a host that runs', () => {
     });
   });
 
-  test('the host is not where it looks: it says so, and sends its token to nobody', async () => {
+  test('when another server is at the address, it says so and does not send its token', async () => {
     const heard: (string | undefined)[] = [];
     const other = createServer((request, response) => {
       heard.push(request.headers.authorization);
@@ -207,7 +207,7 @@ describe('beside a host that runs', () => {
 });
 
 describe('tail', () => {
-  test('shows each row once, also over a host that starts anew, and ends with Ctrl-C', async () => {
+  test('shows each row once, also across a restart of the host, and ends with Ctrl-C', async () => {
     const at = new URL(url).port;
     const one = launch([
       'tail',

@@ -491,7 +491,7 @@ describeDatabases('pending changes', (url) => {
   });
 
   describe('expire', () => {
-    it('when nobody decides in time, on all hosts', async () => {
+    it('without a decision in time, on all hosts', async () => {
       let now = Date.parse('2026-01-01T00:00:00Z');
       const at = await url();
       const tool = new FakeTool('fs_write');

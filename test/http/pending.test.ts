@@ -122,7 +122,7 @@ describeDatabases('pending changes over HTTP', (url) => {
     ['an empty object', {}, undefined],
     ['a note', { note: 'not now' }, 'not now'],
     ['an empty note', { note: '' }, ''],
-    ['members that nobody knows', { why: 1, note: 'later' }, 'later'],
+    ['unknown members', { why: 1, note: 'later' }, 'later'],
     ['2000 characters of two UTF-16 units each', { note: '😀'.repeat(2000) }, '😀'.repeat(2000)],
   ])('discards with %s', async (_, body, note) => {
     const { json, stage, acts, tool } = await world();
@@ -135,7 +135,7 @@ describeDatabases('pending changes over HTTP', (url) => {
     const [act] = await acts();
     expect(act).toMatchObject({ verb: 'discard', target: 'p1', by: 'local', outcome: 'applied' });
     expect(act?.['note']).toBe(note);
-    // The note is in the journal, and nowhere else.
+    // The note is in the journal only.
     expect((await json('GET', 'pending/p1')).body).toMatchObject({ state: 'discarded' });
     if (note) expect(JSON.stringify((await json('GET', 'pending/p1')).body)).not.toContain(note);
     expect((await json('POST', 'pending/p1/discard')).status).toBe(200);

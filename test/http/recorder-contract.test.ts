@@ -133,7 +133,7 @@ describe('a rack, from being armed to being purged', () => {
     expect(at.filesWith(planted)).toEqual([]);
   });
 
-  it('keeps what is said, but nothing of what its policy or the credentials of the host say', async () => {
+  it('stores content, but nothing that its policy or the credentials of the host match', async () => {
     await at.putRack('completions', {
       armed: true,
       policy: { content: 'full', redact: ['@credentials', 'Project \\w+', 'zq-\\d{4}-\\d{4}'] },
@@ -223,7 +223,7 @@ describe('a rack, from being armed to being purged', () => {
     for (const text of [planted, secret, token]) expect(JSON.stringify(entries)).not.toContain(text);
   });
 
-  it('is gone from every file when a purge is answered, and is kept anew after it', async () => {
+  it('is gone from every file when a purge is answered, and is stored again after it', async () => {
     const { events } = (await at.asked('GET', '/recorder/v1/racks/completions')).json['data'] as {
       events: number;
     };

@@ -106,7 +106,7 @@ describe('ingest', () => {
     const stored = (await idsIn(at, 'external')).filter((id) => id.startsWith('much.'));
     const taken = answers.filter(({ status }) => status === 200).map(({ n }) => `much.${n}`);
     expect(stored.toSorted()).toEqual(taken.toSorted());
-    // When it is asked again, as it said.
+    // Retry after the time that it stated.
     await pause(1000);
     for (const { n } of refused.slice(0, 20))
       expect(await ingest([event(`much.${n}`)])).toMatchObject({ status: 200, accepted: 1 });
@@ -124,7 +124,7 @@ describe('ingest', () => {
     expect((await rack()).events).toBe(before);
   });
 
-  it('whoever left in the middle of it has sent nothing', async () => {
+  it('a client that disconnects in the middle has sent nothing', async () => {
     const before = (await rack()).events;
     const body = JSON.stringify({ events: [event('left')] });
     await new Promise<void>((resolve) => {
@@ -303,7 +303,7 @@ describeDatabases('a host that is stopped while it is asked, sent to and listene
     try {
       const sent = new Set(await idsIn(again, 'external'));
       expect(acknowledged.filter((id) => !sent.has(id))).toEqual([]);
-      // What was answered was told to the feed and to the recorder before the host closed them.
+      // Every acknowledged event reached the feed and the recorder before the host closed them.
       const fed = new Set<unknown>();
       for (let cursor: string | undefined, first = true; first || cursor !== undefined; first = false) {
         const page: ObserveEnvelope = (
@@ -320,7 +320,7 @@ describeDatabases('a host that is stopped while it is asked, sent to and listene
       expect(answered.filter((id) => !fed.has(id))).toEqual([]);
       const captured = (await idsIn(again, 'completions')).join(' ');
       expect(answered.filter((id) => !captured.includes(`completion:${id}:`))).toEqual([]);
-      // Racks are files of the host's own disk, whatever the database is.
+      // Racks are files on the host's disk, also with another database.
       const planted = `planted in ${kind}`;
       expect(again.filesWith(planted).length).toBeGreaterThan(0);
       if (kind === 'postgres') expect(await tablesWith(database, planted)).toEqual([]);

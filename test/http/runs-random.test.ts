@@ -101,7 +101,7 @@ describeDatabases('random runs', (url) => {
   });
 });
 
-/** Eventually does whatever a waiting run needs to continue. */
+/** Eventually gives a waiting run what it needs to continue. */
 async function helpOn(host: RunHost, id: string, dice: fc.Stream<number>): Promise<void> {
   const { state, waiting_on } = await host.detail(id);
   for (const { id: question } of await host.pending())

@@ -54,7 +54,7 @@ describeDatabases('runs over restarts', (url) => {
   });
 
   it.each(endings)(
-    'parks and asks where the step may have had effects; approved, it runs again (%s)',
+    'pauses for approval when the step may have had effects; approved, it runs again (%s)',
     async (ending) => {
       const { outside, host, next } = await world();
       outside.define('effects', holding('effect\nhold x'));

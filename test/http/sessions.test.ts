@@ -29,7 +29,7 @@ async function host(given: Parameters<typeof openSessionPlane>[0]) {
   const revoke = (id: string, headers: Record<string, string> = {}) =>
     send('POST', `/agent/v1/sessions/${id}/revoke`, undefined, headers);
   const cancel = (id: string) => send('POST', `/agent/v1/sessions/${id}/cancel`);
-  /** A store session of its own. */
+  /** A separate store session. */
   const opened = (subject = 't1') =>
     plane.store.transaction((tx) => plane.sessions.open(tx, 'task', subject));
   return { plane, send, faults, feed, revoke, cancel, opened };
@@ -218,7 +218,7 @@ describeDatabases('revoking', (url) => {
       'x-svc-session-secret': other.capability,
     });
     expect(await both.json()).toMatchObject({ target: other.id, by: 'operator', outcome: 'applied' });
-    // Over a restart, and for one that nobody knows.
+    // Also after a restart, and for an unknown session.
     const restarted = await host({ url: where });
     expect(await restarted.plane.sessions.isRevoked(mine.id)).toBe(true);
     expect(await restarted.plane.sessions.isRevoked('sdeadbeef-1')).toBe(true);

@@ -238,7 +238,7 @@ describe('with --swap', () => {
     const other = post('/api/chat', ask('b'));
     gone.abort();
     expect(await textOf(await other)).toBe('b');
-    // The engine may be told to stop and closed right after.
+    // The engine may be stopped and closed right after.
     hosts[0]?.overlaps.splice(0);
   });
 

@@ -15,7 +15,7 @@ export interface ToolWorld {
   readonly tools: readonly Tool[];
   tool(name: string): Tool;
   context(changes?: Partial<Grants>, signal?: AbortSignal): ToolContext;
-  /** Of a tool that only reads. */
+  /** Runs a tool that only reads. */
   run(name: string, args: object, context?: ToolContext): Promise<ToolOutput>;
   propose(name: string, args: object, context?: ToolContext): Promise<Proposal | ToolOutput>;
   /** @throws where it was refused */

@@ -153,13 +153,13 @@ export async function startContractHost({
 
 export type ContractHost = Awaited<ReturnType<typeof startContractHost>>;
 
-/** Of a refusal: the status and the code. */
+/** The status and the error code of a refusal. */
 export const refusal = ({ status, json }: Checked) => [
   status,
   (json as { error?: { code?: string } } | undefined)?.error?.code,
 ];
 
-/** Of a refusal: what it says. */
+/** The error message of a refusal. */
 export const saying = ({ json }: Checked) => (json as { error: { message: string } }).error.message;
 
 /** Lines whose `seq` begins at a number and has no holes. */

@@ -1,4 +1,4 @@
-/** A server that speaks the endpoints of a Hugging Face Hub that `pull` uses, and can be told to fail. */
+/** A server that speaks the endpoints of a Hugging Face Hub that `pull` uses; tests can make it fail. */
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { rangeOf, serve } from './local-server.ts';

@@ -16,7 +16,7 @@ const limitsModule = new URL('./long-limits.ts', import.meta.url).href;
 
 /** Builds `dist/` where it is missing or older than its sources. */
 export function buildHost(): void {
-  if (!buildIfNeeded()) throw new Error('the build failed; it said why');
+  if (!buildIfNeeded()) throw new Error('the build failed; see its output');
 }
 
 interface Exit {
@@ -87,7 +87,7 @@ function startProcess(file: string, args: readonly string[], env: Readonly<Recor
     /** The address of the ready line. */
     url: async () => (await waitFor('stdout', /ready (?:at|on) (http:\/\/\S*[^\s:])/))[1] ?? '',
     kill: (signal: NodeJS.Signals) => child.kill(signal),
-    /** What it writes from now on goes to nobody, as after its terminal was closed. */
+    /** Closes the read ends of its output, as when its terminal closes. */
     closeOutput() {
       child.stdout.destroy();
       child.stderr.destroy();

@@ -22,7 +22,7 @@ const common = [
   [],
 ] as const;
 
-/** What a number of a model file's metadata, or a list of them, may be where somebody means ill. */
+/** Hostile values for a number, or a list of numbers, in the metadata of a model file. */
 export const hostileNumbers: readonly unknown[] = [
   ...common,
   4,

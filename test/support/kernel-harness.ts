@@ -141,7 +141,7 @@ export function nmse(got: ArrayLike<number>, expected: ArrayLike<number>): numbe
   return power === 0 ? error : error / power;
 }
 
-/** Close on average and nowhere far off; a poisoned or missing value fails both. */
+/** Checks the mean error and the largest error; a poisoned or missing value fails both. */
 export function expectClose(
   got: ArrayLike<number>,
   expected: ArrayLike<number>,

@@ -76,7 +76,7 @@ function tensorsOf(
   takeAll('ffn_down', [dim, hidden]); // w2
   takeAll('ffn_up', [hidden, dim]); // w3
   take('output_norm.weight', [dim]);
-  offset += context * headDim * 4; // tables of cosines and sines, nobody needs them
+  offset += context * headDim * 4; // tables of cosines and sines, not needed
   if (!tied) take('output.weight', [vocab, dim]);
   if (offset !== checkpoint.length) {
     throw new Error(`the checkpoint holds ${checkpoint.length} bytes, its header says ${offset}`);

@@ -8,7 +8,7 @@ export interface LocalServer {
 }
 
 export const serve = async (listener: RequestListener): Promise<LocalServer> => {
-  // A test that reckons for seconds must not come back to a connection that was given up meanwhile.
+  // A test that computes for seconds must not find its connection closed by the keep-alive timeout.
   const server = createServer({ keepAliveTimeout: 120_000 }, listener);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;

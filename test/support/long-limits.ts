@@ -1,6 +1,6 @@
 /**
- * Loaded into a process before its program (`longLimits` in host.ts): makes its time limits so long that nobody waits for
- * one. A process that still ends has not been ended by a limit, however slow the machine is.
+ * Loaded into a process before its program (`longLimits` in host.ts): makes its time limits so long that none is
+ * reached. A process that still ends was not ended by a limit, however slow the machine is.
  */
 const from = Number(process.env['LATHE_TEST_LONG_FROM']);
 const plain = globalThis.setTimeout;

@@ -1,4 +1,4 @@
-/** A server over stdio, as a program of its own: `node mcp-child.ts MODE [DESCRIPTION]`. */
+/** A server over stdio, as a separate program: `node mcp-child.ts MODE [DESCRIPTION]`. */
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
 import { toolServer } from './mcp-tools.ts';
 

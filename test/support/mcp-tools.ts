@@ -45,7 +45,7 @@ export interface ToolServerOptions {
   readonly write?: (text: string) => void;
 }
 
-/** A server with tools good and bad, over any transport; each connection has notes of its own. */
+/** A server with valid and invalid tools, over any transport; each connection has its own notes. */
 export function toolServer({ description, write }: ToolServerOptions = {}): Server {
   const tools = initialTools();
   const reading = tools[0];

@@ -22,7 +22,7 @@ export interface StepTimes {
 
 const rounds = 15;
 
-/** Of slot 0, which has its pages. */
+/** Times of steps of slot 0, which has its pages. */
 export async function stepTimes(runner: Runner): Promise<StepTimes> {
   const { vocabulary } = runner.graph.shape;
   const { stepTokens, context } = runner.memory.capacity;

@@ -8,7 +8,7 @@ import { texts, times } from './observe-rows.ts';
 type Where = NonNullable<ObserveQuery['where']>[number];
 type Aggregate = NonNullable<ObserveQuery['aggregate']>[number];
 
-/** What somebody would try who wants to be part of a statement, or to break it. */
+/** Texts that try to inject SQL into a statement, or to break it. */
 export const hostile = fc.oneof(
   fc.constantFrom(
     "'; drop table tasks; --",

@@ -1,7 +1,7 @@
 import { racks } from '../../src/tracing/index.ts';
 import type { Cell, ObservedDatabase, TestRow } from './observe-databases.ts';
 
-/** What is hard on databases and on those who write SQL by hand: order, case, quotes, wildcards, pairs of surrogates. */
+/** Texts that are difficult for databases and handwritten SQL: order, case, quotes, wildcards, surrogate pairs. */
 export const texts = [
   '',
   ' a',

@@ -21,7 +21,7 @@ export interface SeenSpan {
   readonly name: string;
   /** 1 internal, 2 server, 3 client. */
   readonly kind: number;
-  /** Of the trace; 0x200: the parent is another process's. */
+  /** Trace flags; 0x200: the parent is in another process. */
   readonly flags: number;
   readonly seconds: number;
   readonly attributes: Json;
@@ -87,7 +87,7 @@ export class OtlpCollector {
     );
   }
 
-  /** As last told. */
+  /** The metrics of the last export. */
   metrics(): Map<string, SeenMetric> {
     const last = this.#bodies('/v1/metrics').at(-1) ?? {};
     const metrics = list(last['resourceMetrics']).flatMap(({ scopeMetrics }) =>

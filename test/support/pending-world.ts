@@ -41,7 +41,7 @@ export class FakeTool implements ChangeTool {
   readonly unavailable = () => this.unavailableReason;
 
   propose(): Promise<Proposal> {
-    throw new Error('nobody asks for it');
+    throw new Error('not expected in this test');
   }
 
   write({ path, base, contents }: Payload) {

@@ -117,7 +117,7 @@ function endingWithParent(): string[] {
   return status === 0 ? ['setpriv', '--pdeathsig', 'QUIT'] : [];
 }
 
-/** Of test runs that were killed: their servers are gone, their folders are not. */
+/** Removes folders of test runs that were killed; their servers no longer run. */
 function removeLeftovers(): void {
   for (const name of readdirSync(tmpdir()).filter((entry) => entry.startsWith(prefix))) {
     const folder = join(tmpdir(), name);

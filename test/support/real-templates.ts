@@ -4,7 +4,7 @@ import type { ChatTemplate } from '../../src/engine/tokenizer/types.ts';
 import { ScriptedEngine } from './scripted-engine.ts';
 import { bpeMetadata, readJson } from './tokenizer-files.ts';
 
-/** Of a model that knows no words: conversations of real templates are looked at as texts. */
+/** A tokenizer without merges: conversations of real templates are compared as texts. */
 export const tokenizer = createTokenizer(
   bpeMetadata({
     pre: 'default',

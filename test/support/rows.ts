@@ -17,6 +17,6 @@ export function meanDifference(a: Rows, b: Rows): number {
 
 export const argmax = (row: Float32Array): number => row.indexOf(Math.max(...row));
 
-/** Of vectors of unit length, pair by pair. */
+/** Cosines of vectors of unit length, pair by pair. */
 export const cosines = (a: Rows, b: Rows): number[] =>
   a.map((row, n) => row.reduce((sum, value, i) => sum + value * (b[n]?.[i] ?? Number.NaN), 0));

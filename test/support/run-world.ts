@@ -196,7 +196,7 @@ function http(send: Send) {
     const first = events[0];
     return { response, events, id: first?.type === 'run_start' ? first.run_id : '' };
   };
-  /** A run whose stream nobody reads. */
+  /** Starts a run whose stream is not read. */
   const begin = async (name: string, body?: unknown): Promise<string> => {
     const response = await send('POST', `/agent/v1/workflows/${name}/runs`, body);
     const reader = response.body?.getReader();

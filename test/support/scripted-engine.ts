@@ -91,7 +91,7 @@ export interface Script {
   hold?: (piece: number) => Promise<void> | undefined;
   /** Thrown after so many pieces. */
   fail?: { after: number; error: Error };
-  /** Of prompt tokens: in the prefix cache. */
+  /** Prompt tokens in the prefix cache. */
   cached?: number;
   /** Requests at a time; the next one is refused with `queue_full`. */
   capacity?: number;
@@ -106,7 +106,7 @@ export interface Script {
   embeds?: number;
 }
 
-/** An engine without a model: fixed texts, delays and failures, and a record of what it was asked. */
+/** An engine without a model: fixed texts, delays and failures, and a record of its requests. */
 export class ScriptedEngine implements Engine {
   readonly model: ModelInfo;
   readonly adapter: AdapterFacts = {

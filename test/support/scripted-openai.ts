@@ -62,7 +62,7 @@ export type OpenAiScript =
 
 const one = (header: string | string[] | undefined) => (Array.isArray(header) ? header[0] : header);
 
-/** A local server of OpenAI's chat completions that says what it is told to. */
+/** A local server of OpenAI's chat completions with scripted answers. */
 export async function scriptedOpenAi(script: OpenAiScript) {
   const requests: ScriptedRequest[] = [];
   let left = 0;

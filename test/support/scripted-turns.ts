@@ -43,7 +43,7 @@ export class CountingTool implements ChangeTool {
   applied = 0;
 
   propose(): never {
-    throw new Error('nobody asks for it');
+    throw new Error('not expected in this test');
   }
 
   apply() {

@@ -1,4 +1,4 @@
-/** A model that takes the time it is told to, on a machine with noise: what benches are tested with. */
+/** A simulated model with given times, on a machine with noise, for tests of benchmarks. */
 import type { Arm, BenchPort, TracedDispatch } from '../../src/lab/bench/port.ts';
 import { type Random, seededRandom } from '../../src/lab/bench/random.ts';
 import type { AdapterPeaks } from '../../src/lab/bench/roofline.ts';

@@ -36,7 +36,7 @@ function tryDisk(size: string) {
       try {
         writeFileSync(ballast, Buffer.alloc(Math.max(0, room - bytes)));
       } catch (error) {
-        // Somebody took some of it meanwhile: it is full either way.
+        // Another writer may have taken some of the space: the disk is full either way.
         if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
       }
     },

@@ -87,7 +87,7 @@ export async function swappingHost({
     resident,
     loads,
     looked,
-    /** Requests that came to an end, whatever it was. */
+    /** Requests that ended, with any outcome. */
     ended,
     engines,
     overlaps,

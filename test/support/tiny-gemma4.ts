@@ -20,12 +20,12 @@ export interface TinyGemma4 {
   readonly width?: number;
   readonly heads?: number;
   readonly kvHeads?: number;
-  /** Of layers with full attention. */
+  /** Head size of layers with full attention. */
   readonly headDim?: number;
-  /** Of layers with a sliding window. */
+  /** Head size of layers with a sliding window. */
   readonly nearDim?: number;
   readonly feedForward?: number;
-  /** Of the last layers, which share keys and values; 64 more. */
+  /** Feed-forward size of the last layers, which share keys and values; by default 64 more. */
   readonly sharedFeedForward?: number;
   readonly vocab?: number;
   readonly context?: number;

@@ -48,7 +48,7 @@ const hasStates = (architecture: string): boolean => architecture === 'lfm2' || 
 const attends = ({ architecture, state }: Pick<Sizes, 'architecture' | 'state'>, layer: number): boolean =>
   !hasStates(architecture) || (state?.attending?.includes(layer) ?? (layer + 1) % (state?.every ?? 2) === 0);
 
-/** Of a layer with a state; undefined for one with attention. */
+/** Tensors of a layer with a state; undefined for a layer with attention. */
 export function stateTensors(model: Sizes, layer: number): TinyTensor[] | undefined {
   if (attends(model, layer)) return undefined;
   const { architecture, width, state = {} } = model;

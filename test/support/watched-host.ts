@@ -24,7 +24,7 @@ export async function tokenByCommand(dataDir: string, rack: string): Promise<Wri
   return await recorderCommand(dataDir, `token --rack ${rack}`);
 }
 
-/** What the command does, without a process of its own. */
+/** Opens the recorder in this process, as its command does. */
 async function beside<Value>(dataDir: string, work: (recorder: Recorder) => Promise<Value>): Promise<Value> {
   const quiet = { onFault: () => undefined, onNotice: () => undefined };
   const recorder = await Recorder.open({ folder: join(dataDir, 'recorder'), secrets: [], ...quiet });

@@ -176,7 +176,7 @@ describeDatabases('the event log', (url) => {
       const lines = await all('t1');
       expect(lines.map(({ seq }) => seq)).toEqual(lines.map((_, index) => index));
       const types = lines.map(({ type }) => type);
-      // Of two on their way at once, the first may have gone alone.
+      // Of two concurrent writes, the first may have been sent alone.
       if (!saved) expect(types).toEqual(['one', 'end', 'more']);
       else expect(types.filter((type) => type !== 'three')).toEqual(['one', 'two', 'end', 'more']);
     },

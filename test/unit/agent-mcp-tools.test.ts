@@ -218,7 +218,7 @@ describe('the intent member', () => {
 const marks = fc.constantFrom(
   ...'a \u202e \u0007 \u200b \u{e0041} 😀 \n \r \t \u009b \ufeff \ud800 \udc00'.split(' '),
 );
-/** Of those, what is neither seen nor a line or a tab. */
+/** Invisible characters among them, except line breaks and tabs. */
 const hidden = /[\u202e\u200b\ufeff\u{e0041}]|(?![\t\n])\p{Cc}/u;
 
 test('texts are cut between characters; JSON escapes invisible characters', () => {

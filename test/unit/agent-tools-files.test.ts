@@ -151,7 +151,7 @@ describe('fs_read', () => {
     });
   });
 
-  it('stops when it is told to', async () => {
+  it('stops when its signal aborts', async () => {
     const world = await newWorld();
     await writeFile(join(world.granted, 'file'), 'text');
     const within = world.context({}, AbortSignal.abort(new Error('stopped')));
@@ -207,7 +207,7 @@ describe('fs_search', () => {
     expect(ticks).toBeGreaterThan(0);
   });
 
-  it('stops when it is told to', async () => {
+  it('stops when its signal aborts', async () => {
     const world = await newWorld();
     await writeFile(join(world.granted, 'file'), 'text');
     const stopping = new AbortController();

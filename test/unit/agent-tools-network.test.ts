@@ -130,7 +130,7 @@ describe('http_get', () => {
   });
 
   it('connects to the checked address, even if the name resolves differently later', async () => {
-    const port = await serve((_, response) => response.end('the house'));
+    const port = await serve((_, response) => response.end('the local network'));
     let asked = 0;
     const rebinding: ResolveHost = async () => {
       asked += 1;
@@ -157,7 +157,7 @@ describe('http_get', () => {
   });
 
   it('refuses a name if one of its addresses is not public', async () => {
-    const port = await serve((_, response) => response.end('the house'));
+    const port = await serve((_, response) => response.end('the local network'));
     const mixed: ResolveHost = async () => [
       { address: '8.8.8.8', family: 4 },
       { address: '::1', family: 6 },

@@ -61,7 +61,7 @@ it('every random script ends once, within its limits, with a result for every ca
         expect(types.at(-1)).toBe(result.kind);
         expect(types.filter((type) => type === 'turn').length).toBe(result.turns);
         expect(result.turns).toBeLessThanOrEqual(limits.max_turns);
-        // What is left when an answer is asked for is never more than the budget less what was counted.
+        // The remaining tokens of a request never exceed the budget minus the counted tokens.
         const left = world.chatModel.requests.map(({ maxTokens }) => maxTokens);
         for (const tokens of left) expect(tokens).toBeGreaterThan(0);
         expect(left).toEqual(left.toSorted((a, b) => b - a));

@@ -179,7 +179,7 @@ describe('a model on a web server', () => {
     expect(await code(openHttpFile(await serveFile(bytes, fault), quick))).toBe(expected);
   });
 
-  /** Answers to the opening and to what follows, by their headers; `size` is told as the file's. */
+  /** Answers the first request and those that follow with these headers; `size` is sent as the size of the file. */
   const twoAnswers = (first: Headers, then: Headers): Promise<string> =>
     serveFile(bytes, (request, response, count) => {
       const range = rangeOf(request.headers.range, bytes.length);

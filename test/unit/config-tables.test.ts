@@ -9,7 +9,7 @@ import { parseSettings } from '../../src/config/toml.ts';
 
 const toml = (source: string) => parseSettings(source, 'host.toml', '/etc/lathe');
 
-/** Of a refused start; empty where there is none. */
+/** Faults of a refused start; empty when the start succeeds. */
 async function faults(run: () => unknown): Promise<readonly string[]> {
   try {
     await run();

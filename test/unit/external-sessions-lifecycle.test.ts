@@ -108,7 +108,7 @@ test('a heartbeat that comes while its session is being closed keeps it', async 
   expect(host.faults).toEqual([]);
 });
 
-test('time in which the host itself did not run is held against nobody', async () => {
+test('time in which the host itself did not run counts against no session', async () => {
   const host = await plane({ url: freshSqlite() });
   const { id } = await register(host);
   await pass(host, 10_000);
@@ -186,7 +186,7 @@ describe('whatever happens', () => {
           expect(live.map(({ id }) => id).sort()).toEqual([...expected].sort());
           for (const { id, stale } of live) expect(stale).toBe((silent[ids.indexOf(id)] ?? 0) >= 30);
         }
-        // Whatever is over has its one receipt, and nothing else has.
+        // Every ended request has exactly one receipt, and no other has one.
         const receipts = await host.store.read((db) => db.selectFrom('receipts').select('id').execute());
         const over = ids.filter((_, index) => silent[index] === undefined);
         expect(receipts.map(({ id }) => id).sort()).toEqual(over.sort());

@@ -220,7 +220,7 @@ describeDatabases('the feed', (url) => {
         reason: 'database_failed',
       },
     ]);
-    // The next time is heard of again.
+    // The next failure is reported again.
     state.broken = new Error('away again');
     feed.onEnd(completion('last'));
     await feed.flush();

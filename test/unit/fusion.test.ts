@@ -144,7 +144,7 @@ describe('what a plan fuses', () => {
   it('gemma4 decodes a layer with eleven, also without keys; the kernel that adds a norm scales the sum', async () => {
     const { units } = await buildGraph(await openSource(memorySource(tinyGemma4({}))));
     const works = fuse(units, everything);
-    // Of six layers, the last three have no keys. Layer 0 begins with a norm that cannot be fused.
+    // There are six layers; the last three have no keys. Layer 0 begins with a norm that cannot be fused.
     for (const layer of [0, 2, 3, 5]) {
       expect(decodedInLayer(works, layer).map(({ unit }) => unit.op)).toEqual([
         ...(layer === 0 ? ['rms_norm'] : []),

@@ -296,7 +296,7 @@ describe('the cache', () => {
 });
 
 describeDatabases('with the ledger itself', (url) => {
-  it('a key works from its creation until it is revoked, and is stored nowhere in clear', async () => {
+  it('a key works from its creation until it is revoked, and is never stored in clear text', async () => {
     const database = await AccessWorld.open(await url());
     const { store, clock } = database;
     const ledger = await openLedger({ store });

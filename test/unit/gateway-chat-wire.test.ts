@@ -237,7 +237,7 @@ const conversation = fc
 
 describe('conversations on the chat wire', () => {
   it('are read as they were written', () => {
-    // Of a model that takes all of it: thoughts and breakpoints.
+    // With a model that accepts reasoning and cache breakpoints.
     const model = modelOf('openai-chat', { family: 'anthropic' });
     fc.assert(
       fc.property(conversation, fc.boolean(), (said, stream) => {

@@ -49,7 +49,7 @@ const manifest = (name: string): Manifest => {
   return found;
 };
 
-/** The longest stream, in seconds, and what closing may take beside what is asked for. */
+/** The longest stream, and the time that closing may take in addition, in seconds. */
 const [streamSecs, closeSecs] = [2400, 15];
 const graceOf = (args: readonly string[]): number => {
   const command = parseGatewayArgs(args);
@@ -110,7 +110,7 @@ describe('the manifests', () => {
     expect(ports).toContainEqual({ name: 'http', containerPort: 8090 });
   });
 
-  test('runs as nobody, writes nothing and has resource limits', () => {
+  test('runs as user nobody, writes nothing and has resource limits', () => {
     expect(template.spec['automountServiceAccountToken']).toBe(false);
     expect(template.spec['securityContext']).toMatchObject({
       runAsNonRoot: true,
@@ -181,7 +181,7 @@ describe('the compose file', () => {
     expect(conf).toContain('client_max_body_size 32m;');
   });
 
-  test('pins every image, bounds and watches every service; what is ours is nobody and writes nothing', () => {
+  test('pins every image, bounds and watches every service; our services run as user nobody and write nothing', () => {
     for (const [name, service] of Object.entries(services)) {
       expect(service.image, name).toMatch(pinned);
       expect(Object.keys(service.deploy.resources.limits).sort(), name).toEqual(['cpus', 'memory']);
@@ -199,7 +199,7 @@ describe('the compose file', () => {
       expect(read('.env.example')).toMatch(new RegExp(`^${variable[1]}=$`, 'm'));
   });
 
-  test('the image has a pinned Node and runs as nobody', () => {
+  test('the image has a pinned Node and runs as user nobody', () => {
     const lines = read('Dockerfile').split('\n');
     for (const line of lines.filter((one) => one.startsWith('FROM ')))
       expect(line.split(' ')[1]).toMatch(pinned);

@@ -325,7 +325,7 @@ to = []
       [/aliases\.b: 'a' is an alias itself/],
     ],
     [
-      'fallbacks that lead nowhere',
+      'fallbacks to unknown models',
       `${provider}${model('m')}[aliases]\na = "m"\n[[fallbacks]]\nmodel = "n"\nto = ["a", "m", "m"]`,
       [/\.model: there is no model 'n'/, /\.to\[0\]: 'a' is an alias/, /\.to\[2\]: 'm' is named twice/],
     ],
@@ -354,7 +354,7 @@ to = []
       [/byok\.p: needs \[secrets\] master_key_env/],
     ],
     [
-      "callers' keys of nobody",
+      "callers' keys of unknown providers",
       '[byok.other]\n[secrets]\nmaster_key_env = "MASTER"',
       [/byok\.other: needs wire/, /byok\.other: needs base_url/],
     ],

@@ -64,7 +64,7 @@ describeDatabases('a ledger whose database fails', (url) => {
     const idempotency = { key: 'k', bodyHash: 'b' };
     fates.push('saved', 'lost', 'lost', 'lost', 'refused', 'lost');
     const asked = reservation(payer, 100n, { idempotency });
-    // A beat may take a fate of its own: what counts is that it failed, and that nothing stays held.
+    // A heartbeat may fail in its own way; the test requires that it fails and that nothing stays held.
     await ledger.reserve(asked).catch((error: unknown) => expect(error).toBeInstanceOf(StoreError));
     const row = await ledger.audit();
     if (row.openHolds === 1 && (await free()) === 900n) await until(async () => (await free()) === 1000n);

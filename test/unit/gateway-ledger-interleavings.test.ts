@@ -71,7 +71,7 @@ class World {
   readonly #payers: { accountId: string; keyId: string }[] = [];
   readonly #credit = new Map<string, bigint>();
   readonly #asked: Reservation[] = [];
-  /** What each request was said to come to; the same every time. */
+  /** The settled result of each request; every settlement returns the same. */
   readonly #receipts = new Map<string, SettleResult>();
 
   constructor(replicas: readonly OpenLedger[]) {

@@ -22,7 +22,7 @@ describeDatabases('a gateway that is killed while it reserves and settles', (url
     let left = 0;
     for (let round = 0; round < kills; round++) {
       const about = `seed ${seed}, round ${round}`;
-      // Of two at once one is killed: the other one's commits go on, and its holds are nobody else's.
+      // Of two processes, one is killed: the other one goes on to commit and keeps its holds.
       const children = Array.from({ length: round % 2 === 0 ? 1 : 2 }, () =>
         spawn(process.execPath, [program, at, payer.accountId, payer.keyId], {
           stdio: ['ignore', 'pipe', 'pipe'],
@@ -75,7 +75,7 @@ async function expectWhole({ ledger }: OpenLedger, about: string): Promise<void>
   expect((await ledger.audit()).faults, about).toEqual([]);
 }
 
-/** Every acknowledged settlement is there as it was said; every acknowledged hold came to an end, and was paid for. */
+/** Every acknowledged settlement is stored as acknowledged; every acknowledged hold was settled and paid. */
 async function expectSettled(
   opened: OpenLedger,
   { held, paid }: { held: ReadonlySet<string>; paid: ReadonlyMap<string, bigint> },

@@ -246,7 +246,7 @@ describe('usage in a stream', () => {
       { fresh: 10, cacheRead: 5, cacheWrite: 7, cacheWrite1h: 0, output: 30 },
     ],
     [
-      'knows both lives of a write, said at the beginning only',
+      'knows both lifetimes of a cache write, reported at the start only',
       {
         input_tokens: 10,
         cache_creation_input_tokens: 100,

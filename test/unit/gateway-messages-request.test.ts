@@ -550,7 +550,7 @@ describe('a conversation is read back from its request', () => {
           maxTokens: 4096,
           messages: system.length > 0 ? [{ role: 'system', parts: system }, ...joined] : joined,
         });
-        // What was asked once is asked alike again.
+        // A repeated translation gives the same request.
         expect(ask(back)).toEqual(body);
       }),
     );

@@ -126,7 +126,7 @@ describe('a stream of responses, read', () => {
   });
 
   test.each(['response.reasoning_text.delta', 'response.reasoning.delta'])(
-    '%s is a thought, told once',
+    '%s is reasoning, reported once',
     (type) => {
       const summary = {
         type: 'response.reasoning_summary_text.delta',
@@ -436,7 +436,7 @@ describeShared('recorded traffic of responses', [cassettes], (folder) => {
         const unnamed = events.flatMap((event) => nameless.push(frame(event)));
         expect(unnamed).toEqual(named);
         const whole = read(events.at(-1) ?? {});
-        // OpenAI seals the same thoughts anew for each event.
+        // OpenAI encrypts the same reasoning again for each event.
         const contents = (list: readonly AnswerEvent[]) =>
           merged(list)
             .filter(({ type }) => type !== 'start')

@@ -52,7 +52,7 @@ describeShared(
       expect(told && told.fresh + told.cacheRead + told.cacheWrite).toBe(
         used && used.fresh + used.cacheRead + used.cacheWrite + used.cacheWrite1h,
       );
-      // All calls, and the seals that they and the thoughts came with, come back with the items.
+      // The items contain all calls, and the encrypted parts of the calls and of the reasoning.
       const last = written.at(-1) as { response: { output: unknown[] } };
       const parts = responsesWire
         .conversation(asked({ model: 'm', input: last.response.output }))

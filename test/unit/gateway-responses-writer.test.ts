@@ -314,7 +314,7 @@ describe('whatever the answer', () => {
         const { messages } = responsesWire.conversation(asked({ model: 'm', input: output }));
         const back = messages.flatMap(({ parts }) => parts);
         const said = partsOf(events);
-        // Where nothing was said there is an empty message.
+        // Without content there is one empty message.
         expect(back).toEqual(said.length > 0 ? said : [{ type: 'text', text: '' }]);
       }),
       { numRuns: 300 },

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { statementsOf } from '../../src/gateway/store/index.ts';
 import type { Connection } from '../../src/store/index.ts';
 
-/** Says what it is asked, and has changed a row with each statement. */
+/** Records its statements; each one reports one changed row. */
 function connection() {
   const asked: (readonly [sql: string, ...parameters: unknown[]])[] = [];
   const run = (sql: string, parameters: readonly unknown[]) => {

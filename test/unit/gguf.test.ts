@@ -208,7 +208,7 @@ describe('a model of random weights', () => {
         const values = dequantize(type, await model.readRows(down, 0, 256), 256 * 512);
         const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
         const power = values.reduce((sum, value) => sum + value * value, 0) / values.length;
-        // Of the order of 1 / sqrt(columns), on both sides of zero.
+        // The values are about 1 / sqrt(columns), on both sides of zero.
         expect(Math.sqrt(power * 512)).toBeGreaterThan(0.3);
         expect(Math.sqrt(power * 512)).toBeLessThan(3);
         expect(Math.abs(mean)).toBeLessThan(0.3 * Math.sqrt(power));

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Of one line, or of several; what is only for the compiler is erased before it runs. */
+/** An import or export statement of one or more lines; type-only ones are erased before the code runs. */
 const statement = /^(?:import|export)\s+(?!type\b)(?:[^'";]*?\sfrom\s+)?'([^']+)'/gm;
 const required = /\brequire\('([^']+)'\)/g;
 

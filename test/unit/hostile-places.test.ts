@@ -1,4 +1,4 @@
-/** Folders, hubs and names that somebody else made: nothing leads out, waits for ever or speaks to the terminal. */
+/** Hostile folders, hubs and names: nothing escapes the folder, hangs or writes control sequences to the terminal. */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';

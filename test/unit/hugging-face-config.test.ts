@@ -333,7 +333,7 @@ describe('chat templates', () => {
 });
 
 describe('a sliding window', () => {
-  /** Of each layer, as the model that is built has it. */
+  /** The window of each attention layer of the built model. */
   const windows = async (contents: Contents) => {
     const { units } = await buildGraph(await open(contents));
     return units.flatMap((unit) => (unit.op === 'attention' ? [unit.window] : []));

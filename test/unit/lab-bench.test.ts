@@ -287,7 +287,7 @@ describe('a bench suspects', () => {
     expect(result.warnings.join()).toMatch(/greedy tokens of the arms agree at 0 of 25 positions/);
     const equal = await bench({ answer: (token) => token + 1 });
     expect(equal.result.verdict).toBe('no_difference');
-    // Of one text, of the timed prompts, and of each context.
+    // One warning for the text, one for the timed prompts, and one for each context.
     expect(equal.result.warnings).toHaveLength(2 + equal.result.decode.length);
   });
 

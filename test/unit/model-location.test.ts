@@ -91,7 +91,7 @@ describe('the model that a name means', () => {
     await expect(locate('o/tiny')).rejects.toThrow(/called 'o\/tiny': o--tiny\/t-Q4_0, o--tiny\/t-Q8_0/);
   });
 
-  it('that is unknown is told beside those there are, each by a name that is its own', async () => {
+  it('that is unknown is an error that lists the known models, each by a unique name', async () => {
     await put('a--x/m.gguf', 'b--x/m.gguf', 'b--x/n.gguf', 'c--x/lathe-tiny.gguf');
     await expect(locate('zzz')).rejects.toThrow(/Known models: lathe-tiny, a--x\/m, b--x\/m, n\. Download/);
   });

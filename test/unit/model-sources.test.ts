@@ -115,7 +115,7 @@ describe('a folder on a web server', () => {
     await readsRight(await webFiles(`${server.url}/models/${part}`, quick));
   });
 
-  it('may refuse what is not there, as buckets do that nobody may list', async () => {
+  it('may answer 403 for a missing file, as buckets without list permission do', async () => {
     const given = new Map<string, Uint8Array<ArrayBuffer>>();
     const bucket = await serve((request, response) => {
       const content = given.get((request.url ?? '').replace('/models/', ''));
@@ -293,7 +293,7 @@ describe('what a hub lists of a file', () => {
     await expect(files.open('config.json')).rejects.toMatchObject({ code: 'checksum' });
   });
 
-  it('is told when the model is loaded', async () => {
+  it('is reported as a notice when the model is loaded', async () => {
     const files = await open([gguf], { wholeBytes: 16 });
     const notices: string[] = [];
     const platform = { ...nodePlatform(), modelFiles: async () => files };

@@ -171,7 +171,7 @@ describeDatabases('the observe plane', (freshUrl, kind) => {
     );
     expect(refusal.message).toContain('"column": "started_at", "op": "gte"');
     expect(refusal.message).toMatch(/leave out p95_total_ms; or group by fewer columns\.$/);
-    // What is left of so little time may not do for counting what it is about, which is then said.
+    // The remaining time may be too short to count the denominator; a warning then says so.
     const { rows, coverage, warnings } = await again(() => host.observe.query(light, 'operator'));
     expect(rows).toHaveLength(2);
     if (coverage.denominator === null) expect(warnings.join()).toContain('no time left to count');
@@ -256,7 +256,7 @@ describeDatabases('the observe plane', (freshUrl, kind) => {
     expect(reads.length - before.length).toBe(2);
     expect(reads.at(-1)).toMatchObject({ details: { rows: 4 } });
 
-    // Nobody else was granted it.
+    // No other principal has the grant.
     expect((await said('peer:laptop')).rows).toEqual([]);
     // What is purged is gone for the next query, though the thread has read it.
     await recorder.purge('agent', 'operator');

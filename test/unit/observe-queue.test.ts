@@ -10,7 +10,7 @@ import { hashSecret } from '../../src/signing/secret.ts';
 
 const bearer = 'lathe_bearer_of-the-tests-only';
 
-/** The plane over queries that end when they are told to. */
+/** The plane over queries that the test ends. */
 function serving(waitMs: number) {
   const turns = new ConcurrencyLimiter({ maxConcurrent: 1, maxWaiting: 2, waitMs });
   const begun: (() => void)[] = [];
@@ -42,7 +42,7 @@ function serving(waitMs: number) {
 }
 
 test.each(['query', 'questions/load'])(
-  'POST %s: whoever waits too long gets 503 observe_busy with Retry-After',
+  'POST %s: a request that waits too long gets 503 observe_busy with Retry-After',
   async (path) => {
     const { ask, begun, running } = serving(20);
     const first = ask();
@@ -56,7 +56,7 @@ test.each(['query', 'questions/load'])(
     });
     begun[0]?.();
     expect((await first).status).toBe(200);
-    // The place of the one that left is free, and nobody is served for it.
+    // The place of the client that disconnected is free, and no query runs for it.
     const next = ask();
     await running(2);
     begun[1]?.();

@@ -38,7 +38,7 @@ function readerOf(url: string): Reader {
   return reader;
 }
 
-/** By whoever owns the database. */
+/** Writes as the owner of the database. */
 async function write(url: string, sql: string): Promise<void> {
   if (!url.startsWith('sqlite:')) return void (await administer(sql, databaseOf(url)));
   const db = new DatabaseSync(pathOf(url));
@@ -106,7 +106,7 @@ describeDatabases('a reader', (freshUrl, kind) => {
     });
   });
 
-  it('answers whoever waits, one after the other, and refuses when too many do', async () => {
+  it('answers waiting callers one after the other, and refuses when too many wait', async () => {
     const url = await freshUrl();
     await write(url, 'create table t (a bigint)');
     const reader = readerOf(url);
@@ -133,7 +133,7 @@ describeDatabases('a reader', (freshUrl, kind) => {
   });
 });
 
-/** What somebody might try who had a way to put a statement of theirs through. */
+/** Statements that an attacker might inject. */
 const harmful = {
   sqlite: [
     'insert into t values (2)',
@@ -348,7 +348,7 @@ describe('racks', () => {
     const options = { budgetMs: 60_000, racks: [rack] };
     expect(await reader.read(events, options)).toEqual([{ content: 'purged' }]);
     for (const ending of ['', '-wal', '-shm']) rmSync(rack.path + ending, { force: true });
-    // Nobody holds the removed file, which would keep what was in it.
+    // No process holds the removed file open, which would keep its content on the disk.
     if (process.platform === 'linux')
       expect(
         readdirSync('/proc/self/fd')
@@ -361,7 +361,7 @@ describe('racks', () => {
   });
 });
 
-describeDisks(title('a database on a disk that nobody can write to'), () => {
+describeDisks(title('a database on a read-only disk'), () => {
   const diskWith = async (prepare: (path: string) => void | Promise<void>) => {
     const disk = smallDisk('4m');
     undo.push(disk.remove);

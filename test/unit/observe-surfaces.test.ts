@@ -15,7 +15,7 @@ import {
 import { fill, texts, times } from '../support/observe-rows.ts';
 
 describe('surfaces', () => {
-  it('are all there, with names that nobody else has', () => {
+  it('are all there, with unique names', () => {
     expect(surfaces.map(({ name }) => name)).toEqual(
       'sessions tasks runs steps receipts completions pending acts parity bench gateway_requests transcript'.split(
         ' ',
@@ -105,7 +105,7 @@ describe('every column of every surface', () => {
     for (const database of databases) await database.close();
   });
 
-  /** Of each database that the surface is in; all the same. */
+  /** The answer of each database that has the surface; all are equal. */
   const everywhere = async (surface: Surface, asked: object) => {
     const of = surface.source === 'racks' ? databases.slice(0, 1) : databases;
     const [first, ...rest] = await Promise.all(

@@ -11,7 +11,7 @@ const choose = (paths: readonly string[], wanted?: string) => chosen(paths, want
 const filesOf = (paths: readonly string[], wanted?: string) =>
   chosen(paths, wanted).files.map(({ path }) => path);
 
-describe('the file that pull takes without being told', () => {
+describe('the file that pull takes by default', () => {
   it.each<[string, string[], string]>([
     ['Q8_0 before everything', ['m-f16.gguf', 'm-q4_0.gguf', 'm-q8_0.gguf', 'm-q4_k_m.gguf'], 'm-q8_0.gguf'],
     ['Q6_K before Q5_K_M', ['m.Q5_K_M.gguf', 'm.Q6_K.gguf', 'm.Q4_K_M.gguf'], 'm.Q6_K.gguf'],
@@ -64,7 +64,7 @@ describe('the file that pull takes without being told', () => {
   });
 });
 
-describe('the file that pull is told to take', () => {
+describe('the file that pull is asked for', () => {
   const paths = [
     'm-Q8_0.gguf',
     'sub/m-Q4_0.gguf',

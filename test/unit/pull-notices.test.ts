@@ -1,4 +1,4 @@
-/** Who hears that a download waits: the command line, the start output, and clients of Ollama's wire. */
+/** Notices that a download waits: on the command line, in the start output, and for clients of Ollama's wire. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

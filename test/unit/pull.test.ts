@@ -223,7 +223,7 @@ describe('a pull that is cut mid-file', () => {
     expect(await left()).toEqual(['.lathe.json', 'tiny-Q8_0.gguf']);
   });
 
-  it('begins anew when the file changed on the hub meanwhile', async () => {
+  it('starts over when the file changed on the hub meanwhile', async () => {
     cut(1);
     await expect(run({ retry: { ...quick, attempts: 1 } })).rejects.toMatchObject({ code: 'interrupted' });
     const changed = new Uint8Array(randomBytes(300_000));
@@ -420,7 +420,7 @@ describe('a pull that cannot succeed', () => {
     await other.close();
   });
 
-  it('says why when nobody answers', async () => {
+  it('says why when the hub does not answer', async () => {
     const { url } = hub;
     await hub.close();
     await expect(run({ endpoint: url })).rejects.toMatchObject({
@@ -496,7 +496,7 @@ const mountSmallDisk = (path: string): boolean =>
   spawnSync('sh', ['-c', 'mount -t tmpfs -o size=256k tmpfs "$0"', path]).status === 0;
 
 describe('a disk that fills up while the file comes', () => {
-  it('is told as such; what came is kept, and the next run goes on', async (context) => {
+  it('is reported as a full disk; the part is kept, and the next run resumes', async (context) => {
     const disk = join(folder, 'disk');
     await mkdir(disk);
     if (!mountSmallDisk(disk)) return context.skip('no right to mount a small disk here');

@@ -185,7 +185,7 @@ describe('a sequence with a slow reader', () => {
   });
 });
 
-it('a short output that nobody reads is not paused', async () => {
+it('a short output that is not read is not paused', async () => {
   const { add, scheduler } = world();
   const sequence = add(long(1, 100));
   await turns(rest);

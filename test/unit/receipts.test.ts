@@ -25,7 +25,7 @@ async function chain(url: string, endpointId = 'e0') {
   const add = (id: string, more: Partial<ReceiptBody> = {}) =>
     store.transaction((tx) => receipts.add(tx, { ...body(id), ...more }));
   const verify = () => verifyReceipts(store, key.publicKey);
-  /** As somebody who can write to the database. */
+  /** Changes a receipt as an attacker with write access to the database could. */
   const tamper = (seq: number, columns: Partial<Tables['receipts']>) =>
     store.transaction((tx) => tx.updateTable('receipts').set(columns).where('seq', '=', seq).execute());
   const row = (seq: number) =>

@@ -151,7 +151,7 @@ describe('the review', () => {
 });
 
 describe('files that are deleted while a host uses them', () => {
-  it('control database: grants that nobody could revoke any more are refused', async () => {
+  it('control database: grants that could not be revoked later are refused', async () => {
     const { recorder, folder } = await open('without-rules');
     const token = await armed(recorder, 'agent');
     const path = join(folder, 'recorder.db');

@@ -104,7 +104,7 @@ describe('events captured from the planes', () => {
     const { watch, kept } = capturing({ agent: 'full', gateway: 'full' });
     const work = watch.startSpan('completion', 'c', { ...asked });
     work.addTranscriptEntry('user', () => {
-      throw new Error('made for nobody');
+      throw new Error('made without a consumer');
     });
     work.end({ outcome: 'ok' });
     expect(kept).toEqual([]);
@@ -223,7 +223,7 @@ describe('events captured from the planes', () => {
 describe('captured events in the histories', () => {
   const openRecorder = recorders();
 
-  /** What a rack's file holds, after all that was said is in it. */
+  /** What a rack's file holds after every event is written. */
   async function historyOf({ recorder, folder }: Awaited<ReturnType<typeof openRecorder>>, rack: RackId) {
     await recorder.close();
     const path = currentPath(folder, rack);

@@ -11,7 +11,7 @@ const refusal = (kind: string, code: string) =>
   expect.objectContaining({ name: 'RecorderError', kind, code });
 
 describe('a new recorder', () => {
-  it('stores nothing: racks are disarmed, nobody can read, files are private to their owner', async () => {
+  it('stores nothing: racks are disarmed, no one can read, files are private to their owner', async () => {
     const { recorder, folder } = await open('new');
     const racks = await recorder.racks();
     expect(racks.map(({ id, armed: is, events }) => [id, is, events])).toEqual(
@@ -373,7 +373,7 @@ describe('grants and tokens', () => {
       to: 'peer:p',
       includesPast: true,
     } as const;
-    // By a recorder that knows no peers, as an older one was: its grants are of whoever had the name then.
+    // An older recorder without peers: its grants belong to the peer that had the name at that time.
     const { recorder: before } = await open('identities', { worker: undefined, now: clock.now });
     await before.grant(request, 'operator');
     await before.close();
@@ -385,7 +385,7 @@ describe('grants and tokens', () => {
     expect(await recorder.ingest(written, [anEvent('b')], 'peer:p')).toMatchObject({ accepted: 1 });
 
     clock.pass(1000);
-    // Nobody told this recorder that the first one was revoked, as where hosts share a database.
+    // This recorder got no notice that the first one was revoked, as when hosts share a database.
     peers.set('p', { id: 'p2', minted_at: clock.now().toISOString() });
     expect(await racksOf('peer:p')).toEqual([]);
     await expect(recorder.ingest(written, [anEvent('c')], 'peer:p')).rejects.toMatchObject({

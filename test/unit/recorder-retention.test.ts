@@ -18,7 +18,7 @@ const folder = mkdtempSync(join(tmpdir(), 'lathe-retention-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const day = 86_400_000;
-/** Of histories in which copies are left where nothing is done about them. */
+/** Seeds of histories in which copies remain unless they are removed. */
 const seeds = [1, 2, 4, 5];
 const redactor = new Redactor([], []);
 const endless: Retention = { days: 3650, bytes: 2 ** 36, events: 1e8 };
@@ -34,7 +34,7 @@ const marksIn = (path: string) =>
 describe('data deleted by a sweep is in no byte of the files', () => {
   const now = '2030-01-01T00:00:00.000Z';
   it.each([
-    ['small files, which are written anew', Infinity],
+    ['small files, which are rewritten', Infinity],
     ['large files, of which the edge is', 0],
   ])('%s', (_, largestRewritten) => {
     for (const seed of seeds) {
@@ -42,7 +42,7 @@ describe('data deleted by a sweep is in no byte of the files', () => {
       const part = () => random(1e6) / 1e6;
       const path = mkdtempSync(join(folder, 'bytes-'));
       const history = History.open(join(path, 'agent.db'));
-      // Nobody is killed here.
+      // No process is killed here.
       history.run((db) => db.exec('pragma synchronous = off'));
       const there: string[] = [];
       const gone: string[] = [];
@@ -97,7 +97,7 @@ describe('data deleted by a sweep is in no byte of the files', () => {
     const reader = new DatabaseSync(join(path, 'agent.db'), { readOnly: true });
     reader.exec('begin');
     reader.prepare('select count(*) from events').get();
-    // Somebody who reads keeps the log from being emptied.
+    // An open reader prevents the truncation of the log.
     expect(() => sweep(history, { ...endless, events: 1 }, '2030-01-01T00:00:00.000Z')).toThrow(
       /cannot truncate the WAL/,
     );
@@ -144,7 +144,7 @@ describe('bounds', () => {
       rack: 'agent',
       details: { events: 1 },
     });
-    // Of a disarmed rack, too.
+    // Events of a disarmed rack expire, too.
     await recorder.change('agent', { armed: false }, 'bearer');
     clock.pass(day);
     await recorder.sweep();

@@ -15,7 +15,7 @@ import { recorders } from '../support/recorders.ts';
 
 const bearer = 'lathe_bearer_of-the-tests-only';
 const openRecorder = recorders();
-/** Of the tests that change nothing. */
+/** The recorder of the tests that change nothing. */
 const shared = openRecorder('shared');
 const tomorrow = () => new Date(Date.now() + 86_400_000);
 

@@ -25,7 +25,7 @@ const keyLine = pem.split('\n')[1] ?? '';
 const seed = Buffer.from(privateKey.export({ format: 'jwk' }).d ?? '', 'base64url');
 
 const minted = secretKinds.map(generateSecret);
-/** What must be found nowhere: also not in another spelling of the same bytes. */
+/** What must not be found, also not in another encoding of the same bytes. */
 const unwanted = [
   ...minted,
   ...minted.flatMap((secret) => base64Fragments(Buffer.from(secret))),
@@ -68,7 +68,7 @@ function foundIn(folder: string): string[] {
   return found;
 }
 
-describe("the host's own secrets are stored nowhere", () => {
+describe("the host's own secrets are never stored", () => {
   const open = recorders();
   const policies: readonly (readonly string[])[] = [[], ['@credentials'], ['@emails'], ['ACME-[0-9]{6}']];
 
@@ -93,7 +93,7 @@ describe("the host's own secrets are stored nowhere", () => {
             }),
           );
           await recorder.ingest(token, events, 'bearer');
-          // What the planes say themselves, which nobody waits for.
+          // Events that the planes record themselves, for which no caller waits.
           recorder.record(
             rack,
             told.map((text, n) => anEvent(`own ${content} ${n}`, { content: text, model: text })),
@@ -119,7 +119,7 @@ describe("the host's own secrets are stored nowhere", () => {
     }
   });
 
-  it('from when the recorder hears of one, also in a history that is open already', async () => {
+  it('from when a secret is added, also in a history that is already open', async () => {
     const { recorder, folder } = await open('later');
     const token = await armed(recorder, 'agent', { content: 'full', redact: [] });
     await recorder.ingest(token, [anEvent('a', { content: 'some-key-of-a-provider' })], 'bearer');
@@ -212,6 +212,6 @@ it('what the host is configured with counts as its own: keys, headers, passwords
       seed.toString('base64url'),
     ]),
   );
-  // Words would be taken out of everything that is said.
+  // Else these words would be redacted in every text.
   for (const word of ['true', 'Bearer', env.PATH]) expect(own).not.toContain(word);
 });

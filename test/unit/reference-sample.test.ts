@@ -95,7 +95,7 @@ describe('filters', () => {
   });
 
   it('top_p looks at what top_k left, renormalised', () => {
-    // Of 0.4 and 0.3 the first has 0.571: enough for 0.55, though it is only 0.4 of the whole.
+    // 0.4 of 0.4 + 0.3 is 0.571: enough for 0.55, though it is only 0.4 of the whole.
     expect(kept(filteredDistribution(p, rule({ topK: 2, topP: 0.55 }), nothing))).toEqual([1]);
   });
 

@@ -6,8 +6,8 @@ import { ManualClock } from '../support/manual-clock.ts';
 
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-describe("the host's one place for a run", () => {
-  it('is taken at once where it is free, and by nobody else', () => {
+describe("the host's single run slot", () => {
+  it('is taken at once when it is free, and by one holder only', () => {
     const slot = new RunSlot();
     expect(slot.tryAcquire('r1')).toBe(true);
     expect(slot.holder).toBe('r1');

@@ -146,7 +146,7 @@ describe('too few pages', () => {
     for (const { end } of answers) expect(end.usage.cached_tokens).toBeLessThan(3);
   });
 
-  it('preempts nobody while another sequence only waits for its last token', async () => {
+  it('preempts no sequence while another only waits for its last token', async () => {
     const { answer, counts } = world({ pages: 5, slots: 2 });
     // When the first needs its third page, the second has three and has sampled all its tokens.
     const requests = [long(1, 60, run(1, 20)), long(2, 43, run(2, 33))];

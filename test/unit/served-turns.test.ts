@@ -24,7 +24,7 @@ describeDatabases('served turns', (url) => {
     await plane.close();
   });
 
-  test('cancelled runs are shown as failed where the host was told to', async () => {
+  test('cancelled runs are shown as failed when the host is configured so', async () => {
     const plane = await openSessionPlane({ url: await url() });
     await journal(plane.store, [{ id: 'r4', state: 'cancelled', at: plane.clock.now().toISOString() }]);
     const states = async (cancelledState: boolean) =>

@@ -117,7 +117,7 @@ describe.skipIf(process.platform === 'win32')('a program that is run in the fore
     expect(await says('end')).toContain('end 2');
   });
 
-  it('ends in order when npm is told to end, which tells only the shell between', async () => {
+  it('shuts down cleanly when npm is stopped, which signals only the shell between', async () => {
     const shell = spawn('sh', ['-c', `'${process.execPath}' launcher.mjs program.mjs; :`], {
       cwd: folder,
       env: { ...process.env, npm_lifecycle_event: 'start' },

@@ -126,7 +126,7 @@ describe('a machine with a GPU that Dawn does not find', () => {
     ]);
   });
 
-  it("is told that NVIDIA's driver lacks Vulkan, and how to go on without it", () => {
+  it("gets a message that NVIDIA's driver lacks Vulkan, and how to go on without it", () => {
     const message = refusalFor({ gpus: ['/dev/nvidia0', '/dev/dri/renderD128'], loader: true });
     expect(message).toContain('/dev/nvidia0');
     expect(message).toContain('NVIDIA_DRIVER_CAPABILITIES');
@@ -135,13 +135,13 @@ describe('a machine with a GPU that Dawn does not find', () => {
 });
 
 describe('a machine that has everything but no adapter', () => {
-  it("is told Dawn's own words, not sent in a circle", () => {
+  it("gets Dawn's own message and no repeated instructions", () => {
     const message = refusalFor(complete);
     expect(message).toContain('Mesa 25.0.7-2~bpo12+1');
     expect(message).toContain('Dawn says: Found no drivers!');
   });
 
-  it('is told of variables that hide the drivers', () => {
+  it('gets a message about variables that hide the drivers', () => {
     expect(refusalFor({ ...complete, driverFiles: '/nope.json' })).toMatch(
       /restricts the drivers to \/nope\.json; unset/,
     );

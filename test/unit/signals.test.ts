@@ -7,7 +7,7 @@ afterEach(() => void vi.useRealTimers());
 
 const never = () => new Promise<void>(() => undefined);
 
-describe('a host that is told to stop', () => {
+describe('a host that receives a stop signal', () => {
   it('exits with 0 within five seconds, even if stopping never ends', () => {
     const source = new EventEmitter();
     const codes: number[] = [];

@@ -43,7 +43,7 @@ it('a host that a closing terminal tells twice ends in order', async () => {
   expect(await exit.promise).toBe(0);
 });
 
-it('a gateway that a closing terminal tells twice gives requests under way their grace', async () => {
+it('a gateway that a closing terminal signals twice still gives running requests their grace period', async () => {
   const source = new EventEmitter();
   const exit = Promise.withResolvers<number>();
   const graces: number[] = [];

@@ -221,11 +221,11 @@ describePostgres('PostgreSQL', (url) => {
 describe('a server that cannot be reached', () => {
   it.each([
     [
-      'nobody listens',
+      'no server listens',
       'postgres://lathe:hunter2@127.0.0.1:1/x',
       /"x" at 127\.0\.0\.1:1 cannot be reached .*ECONNREFUSED/,
     ],
-    ['nobody listens at any of its addresses', 'postgres://lathe:hunter2@localhost:1/x', /ECONNREFUSED/],
+    ['no server listens at any of its addresses', 'postgres://lathe:hunter2@localhost:1/x', /ECONNREFUSED/],
     [
       'no such host',
       'postgres://lathe:hunter2@no-such-host.invalid/x',

@@ -36,7 +36,7 @@ async function opened() {
   return { path, log, insert, read };
 }
 
-/** Delays syncs until `go`; `asked` counts the requested ones. */
+/** Delays syncs until `go`, and counts the requested ones. */
 function slowed(log: SqliteLog) {
   const state = { asked: 0, go: () => undefined as unknown };
   let syncing: Promise<void> | undefined;

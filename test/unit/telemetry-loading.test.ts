@@ -1,4 +1,4 @@
-/** OpenTelemetry's SDK is loaded where a collector is named, and nowhere else: as written, and as it is built. */
+/** OpenTelemetry's SDK is loaded only when a collector is configured, from the sources and from the build. */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -468,7 +468,7 @@ describe('conversation content', () => {
 describe('a collector that', () => {
   const faults: Record<string, OtlpCollector['answer']> = {
     'answers 500': (response) => void response.writeHead(500).end('<h1>no</h1>'),
-    'answers 503 and asks for patience': (response) =>
+    'answers 503 with Retry-After': (response) =>
       void response.writeHead(503, { 'retry-after': '3600' }).end(),
     'sends to another place': (response) =>
       void response.writeHead(302, { location: 'http://127.0.0.1:1' }).end(),

@@ -20,7 +20,7 @@ function faults(env: Record<string, string>, option?: string): readonly string[]
 describe('nothing is exported', () => {
   test.each<[string, string | undefined, Record<string, string>]>([
     [
-      'where nobody names a collector',
+      'without a configured collector',
       undefined,
       { OTEL_SERVICE_NAME: 'x', OTEL_TRACES_SAMPLER: 'never-read' },
     ],

@@ -26,7 +26,7 @@ const expected = (size: number): number[] => {
 };
 
 describe('heads in turns', () => {
-  // Of small heads and of such as are read one by one.
+  // Small heads, and heads that are read one by one.
   it.each([
     [1, 3],
     [4, 3],

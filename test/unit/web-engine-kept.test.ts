@@ -140,7 +140,7 @@ describe('a model at a URL', () => {
     ['another ETag', { etag: '"two"', modified: undefined }, size],
     ['another date', { etag: undefined, modified: 'Sun, 22 Nov 2026 08:00:00 GMT' }, size],
     ['another length', { etag: '"one"', modified: undefined }, size - 5000],
-  ])('begins anew when the server has another version by now: %s', async (_, version, length) => {
+  ])('starts over when the server has another version by now: %s', async (_, version, length) => {
     const disk = new PrivateFiles();
     cuts = [30_000, 0, 0];
     await expect(pageOf(disk).load()).rejects.toThrow(/interrupted after/);

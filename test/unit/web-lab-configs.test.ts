@@ -20,7 +20,7 @@ const config = (name: string, source: string, components: string[], digest = 'sh
   }) as unknown as Config;
 
 describe('the difference of configs', () => {
-  it('is empty when they bind the same, whoever saved them and when', () => {
+  it('is empty when they bind the same, regardless of author and time', () => {
     const one = sideOfConfig(config('one', 'fn main() {}', ['b', 'a']));
     const two = sideOfConfig({ ...config('two', 'fn main() {}', ['a', 'b']), created_at: 'later' });
     expect(configDiff(one, two)).toBeUndefined();

@@ -82,7 +82,7 @@ describe('the cost of an expression', () => {
     ['a long list', `1 in [${Array.from({ length: 300 }, () => '1').join(',')}]`],
     ['names that double what they hold', 'cel.bind(a, inputs.topic + inputs.topic, a == "")'],
     ['patterns that are made', 'inputs.topic.matches(inputs.topic)'],
-    ['patterns that nobody can match in linear time', 'inputs.topic.matches("(a)\\\\1")'],
+    ['patterns that cannot be matched in linear time', 'inputs.topic.matches("(a)\\\\1")'],
     ['patterns that are long when written out', 'inputs.topic.matches("((abc){9}d{9}){90}{9}")'],
     ['all inputs', 'inputs.size() > 1'],
     ['computed steps', 'steps[inputs.topic].state == "completed"'],

@@ -259,7 +259,11 @@ const errors: [string, string, string[]][] = [
     workflow({ rest: 'grants = {read = ["."]}\n[workspace]\ninput = "x"\n[inputs.x]\ntype = "number"' }),
     ['8:9 wrong_type workspace.input'],
   ],
-  ['output of nobody', workflow({ rest: '[output]\nfrom = "onyl"' }), ['7:8 unknown_step output.from']],
+  [
+    'output of an unknown step',
+    workflow({ rest: '[output]\nfrom = "onyl"' }),
+    ['7:8 unknown_step output.from'],
+  ],
   ['an entry of no kind', workflow({ rest: '[entry]\nkind = "cron"' }), ['7:8 wrong_type entry.kind']],
   [
     'a schedule without cron',
@@ -345,15 +349,11 @@ const warnings: [string, string, string[]][] = [
   ],
   ['an unknown table', workflow({ rest: '[agnets.x]\na = 1' }), ['6:2 unknown_key agnets']],
   [
-    'an agent that nobody uses',
+    'an unused agent',
     workflow({ rest: '[agents.idle]\ninstructions = ""' }),
     ['6:9 unused_agent agents.idle'],
   ],
-  [
-    'an input that nobody reads',
-    workflow({ rest: '[inputs.x]\ntype = "string"' }),
-    ['6:9 unused_input inputs.x'],
-  ],
+  ['an unused input', workflow({ rest: '[inputs.x]\ntype = "string"' }), ['6:9 unused_input inputs.x']],
   [
     'an unknown tool',
     workflow({ rest: 'grants = {tools = ["fs_raed"]}' }),
@@ -373,7 +373,7 @@ const warnings: [string, string, string[]][] = [
     ['8:12 needless_required inputs.x.required'],
   ],
   [
-    'a workspace for nobody',
+    'an unused workspace',
     workflow({ rest: '[workspace]\ninput = "x"\n[inputs.x]\ntype = "string"' }),
     ['6:2 unused_workspace workspace'],
   ],

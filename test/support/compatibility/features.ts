@@ -116,7 +116,7 @@ export async function checkFreed(places: Places, servedBefore: number): Promise<
   await until(async () => {
     const slots = (await (await fetch(`${places.url}/slots`)).json()) as { is_processing: boolean }[];
     return slots.every(({ is_processing }) => !is_processing);
-  }, 'the model works for nobody that left');
+  }, 'the model stops after the client disconnects');
   const served = await servedAnswers(places);
-  if (served !== servedBefore) throw new Error('the answer ran to its end though nobody read it');
+  if (served !== servedBefore) throw new Error('the answer ran to its end although the client disconnected');
 }

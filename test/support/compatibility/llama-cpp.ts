@@ -26,7 +26,7 @@ const call = async (url: string, path: string, body: unknown) =>
 const prompted = async ({ url }: Places, content: string) =>
   (await call(url, '/apply-template', { messages: [{ role: 'user', content }] }))['prompt'] as string;
 
-/** No published client speaks this wire from Node, so it is spoken by hand. */
+/** There is no published client of this wire for Node, so the requests are written by hand. */
 export const llamaCpp: Client = {
   name: 'llama.cpp wire',
   checks: {

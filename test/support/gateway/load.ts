@@ -81,7 +81,7 @@ export class Load {
     };
     this.bought.push(bought);
     const customer = customers[random(customers.length)];
-    if (!customer) throw new Error('nobody asks');
+    if (!customer) throw new Error('no customer to send the request');
     const { path, body } = wires[wire];
     const asked = body(model, stream, content?.(n) ?? 'word '.repeat(1 + random(60)));
     const leaves = random(100) < leaving;

@@ -58,7 +58,7 @@ export interface ProviderRequest {
   readonly body: Readonly<Record<string, unknown>>;
   readonly model: string;
   readonly stream: boolean;
-  /** The credential, from whichever header it was in. */
+  /** The credential, from any of the headers that may hold it. */
   readonly key: string | undefined;
 }
 
@@ -246,7 +246,7 @@ async function answer(
   response.end();
 }
 
-/** Of the wires of chunks, and of messages, a last frame says only that it is one. */
+/** Whether a frame holds content: the last frame of the chat and messages wires marks only the end. */
 const saysMore = ({ data, event }: SseFrame): boolean => data !== '[DONE]' && event !== 'message_stop';
 
 function contentOf(reply: ProviderReply, speech: Speech, request: ProviderRequest) {

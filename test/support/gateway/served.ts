@@ -141,9 +141,9 @@ export interface Answer {
   readonly headers: Headers;
   readonly text: string;
   readonly isStream: boolean;
-  /** Of a body. */
+  /** The body of an answer that is not a stream. */
   readonly json: Loose;
-  /** Of a stream, without `[DONE]`. */
+  /** The events of a stream, without `[DONE]`. */
   readonly events: readonly { readonly event: string | undefined; readonly data: Loose }[];
 }
 
@@ -203,7 +203,7 @@ export async function servedGateway(limits = '') {
     /** The last request that the provider got. */
     asked() {
       const last = provider.requests.at(-1);
-      if (!last) throw new Error('the provider was not asked');
+      if (!last) throw new Error('the provider received no request');
       return { ...last, body: last.body as Loose };
     },
     /** Direct access to callers' credentials, without verification by a provider. */

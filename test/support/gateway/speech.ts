@@ -1,7 +1,7 @@
 import type { SseFrame } from '../../../src/wires/core/wire.ts';
 import { frame } from './frames.ts';
 
-/** An answer in nobody's words, which the fake provider says on any wire; everything has a default. */
+/** A provider-neutral answer, which the fake provider sends on any wire; every member has a default. */
 export interface Say {
   readonly text?: string;
   readonly reasoning?: string;

@@ -18,7 +18,7 @@ export const rates: RateCard = {
   cache_write_usd_per_mtok: '0.1543',
   cache_write_1h_usd_per_mtok: '0.246914',
 };
-/** Of `chat-other`, which stands in for `chat`. */
+/** Rates of `chat-other`, the fallback of `chat`. */
 export const otherRates: RateCard = { in_usd_per_mtok: '0.5', out_usd_per_mtok: '3.000001' };
 
 /** The nanodollars of tokens, rounded up once. */
@@ -98,7 +98,7 @@ export const soldAt = ({ baseUrl }: FakeProvider): readonly Sold[] => [
   { id: 'claude', wire: 'anthropic-messages', baseUrls: [baseUrl('anthropic-messages')] },
   { id: 'gemini', wire: 'google', baseUrls: [baseUrl('google')] },
   { id: 'host', wire: 'lathe', baseUrls: [baseUrl('lathe')] },
-  // Of somebody who copied OpenAI's wire.
+  // A provider that copied OpenAI's wire.
   { id: 'copy', wire: 'openai-chat', baseUrls: [baseUrl('openai-chat')], family: 'copied' },
 ];
 
@@ -119,7 +119,7 @@ export const configOf = (
   };
 };
 
-/** Somebody with money and a key. */
+/** A customer with money and a key. */
 export interface Customer {
   readonly accountId: string;
   readonly keyId: string;
@@ -255,7 +255,7 @@ export async function gatewayWorld({
     listener,
     witness,
     url,
-    /** What the gateway told its log. */
+    /** What the gateway wrote to its log. */
     faults,
     customer: (money?: Parameters<typeof customerOf>[1]) => customerOf(witness.books, money),
     ask: (path: string, asking: Asking) => ask(url, path, asking),

@@ -6,7 +6,7 @@ import { pause } from './process.ts';
 
 type Decided = 'approving' | 'approved' | 'discarding' | 'discarded';
 
-/** What may have become of a change. Whether one whose end nobody saw was applied is looked up in its file. */
+/** The states that a change may have. If its end was not observed, its file shows whether it was applied. */
 const possible: Readonly<Record<Decided, readonly string[]>> = {
   approving: ['staged', 'applied'],
   approved: ['applied'],

@@ -3,7 +3,7 @@ import type { Store } from '../../../src/store/index.ts';
 import type { Actor, HostClient } from './host-client.ts';
 import { pause } from './process.ts';
 
-/** Of a peer: what was acknowledged, and what was asked for and not answered. */
+/** State of a peer: what was acknowledged, and what was requested and not answered. */
 interface PeerState {
   certain: 'minted' | 'revoked' | undefined;
   asked?: 'minted' | 'revoked';

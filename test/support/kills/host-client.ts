@@ -25,7 +25,7 @@ export interface Actor {
 
 /** A host that is one process after the other. */
 export class HostClient {
-  /** Of the process of the moment. */
+  /** URL of the current process. */
   url = '';
   /** Its control socket. */
   control = '';

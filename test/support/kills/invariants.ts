@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import { verifyReceipts } from '../../../src/agent/receipts/verify-receipts.ts';
 import type { Store } from '../../../src/store/index.ts';
 
-/** What is true of the database of a host that is quiet, whatever was killed. */
+/** Invariants of the database of an idle host after any kills. */
 export async function expectInvariants(store: Store, key: KeyObject, about: string): Promise<void> {
   const found = await store.transaction(async (tx) => ({
     tasks: await tx.selectFrom('tasks').select(['id', 'n', 'state', 'session_id']).orderBy('n').execute(),
@@ -101,7 +101,7 @@ export async function expectInvariants(store: Store, key: KeyObject, about: stri
   expect(await verifyReceipts(store, key), about).toEqual({ ok: true, receipts: receipts.length });
 }
 
-/** A run is told in segments, one after the other; only the last is open, and only while it is live. */
+/** The events of a run form consecutive segments; only the last may be open, and only while the run is live. */
 function expectSegments(rows: readonly { readonly event: string }[], state: string, message: string): void {
   const marks = rows
     .map(({ event }) => JSON.parse(event) as { type: string; outcome?: string })

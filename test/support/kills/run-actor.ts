@@ -22,10 +22,10 @@ interface Row {
 export class RunActor implements Actor {
   readonly #client: HostClient;
   readonly #steered = new Map<string, Steered>();
-  /** Runs that waited for the event when it was told. */
+  /** Runs that waited for the event when it was sent. */
   readonly #told = new Set<string>();
   #lastSignal = -1;
-  /** The armed run, while nobody has asked anything of it. */
+  /** The armed run, until it receives its first request. */
   #next: Row | undefined;
   #checks = 0;
   #count = 0;

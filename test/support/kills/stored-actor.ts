@@ -7,7 +7,7 @@ interface Kept {
   asked?: string | null;
 }
 
-/** Of a greedy agent: what the embedded model samples may end at no word at all. */
+/** A workflow with a greedy agent: sampled, the answer of the embedded model may be empty. */
 export function workflowSource(name: string, model: string, gate = '', entry = ''): string {
   const agent = `[agents.worker]\ninstructions = "Work."\nmodel = "${model}"\nsampling = { temperature = 0 }\n`;
   const step = (id: string, more: string) =>
@@ -59,7 +59,7 @@ export class StoredActor implements Actor {
       await this.#keep(this.#workflows, name, null, () => this.#client.ask('DELETE', path));
   }
 
-  /** Of a copy only the name is known beforehand. */
+  /** Only the name of a copy is known beforehand. */
   async #fork(): Promise<void> {
     const as = `fork${this.#count++ % 3}`;
     const { status } = await this.#client.ask('POST', '/agent/v1/workflows/release-notes/fork', { as });
