@@ -14,7 +14,7 @@ const toRead = `a file says ${markup}\n`;
 
 /** Keyed by a word of the prompt, with an answer for each turn. */
 const model: OpenAiScript = ({ body: { messages } }) => {
-  const asked = messages.findLast(({ role }) => role === 'user')?.content ?? '';
+  const lastUserText = messages.findLast(({ role }) => role === 'user')?.content ?? '';
   const turn = messages.filter(({ role }) => role === 'tool').length;
   const turns = {
     READ: [{ calls: [{ name: 'fs_read', arguments: { path: 'read.txt' } }] }],
@@ -26,9 +26,9 @@ const model: OpenAiScript = ({ body: { messages } }) => {
       },
     ],
     DRAFT: [{ text: `a draft, ${markup}` }],
-    IMPROVE: [{ text: `better by ${/by (\w+)/.exec(asked)?.[1] ?? '?'}` }],
+    IMPROVE: [{ text: `better by ${/by (\w+)/.exec(lastUserText)?.[1] ?? '?'}` }],
   };
-  const [, steps = []] = Object.entries(turns).find(([word]) => asked.includes(word)) ?? [];
+  const [, steps = []] = Object.entries(turns).find(([word]) => lastUserText.includes(word)) ?? [];
   return steps[turn] ?? { text: `the answer is ${markup}` };
 };
 

@@ -95,24 +95,24 @@ describe.skipIf(noBrowser !== undefined)(`models with other layer types in a pag
     const expected = await expectedOf(join(fixtures, name, 'model.gguf'));
     expect(expected.reduce((sum, { tokens }) => sum + tokens, 0)).toBeGreaterThan(8);
     const found = await lathe.evaluate(
-      async ({ createChat }, { model, asked }) => {
+      async ({ createChat }, { model, prompts }) => {
         const chat = await createChat({ model, cache: false });
         const texts: string[] = [];
-        for (const { content, tokens } of asked) {
+        for (const { content, tokens } of prompts) {
           const { choices } = await chat.chat.completions.create({
             messages: [{ role: 'user', content }],
             temperature: 0,
             max_tokens: tokens,
             stream: false,
           });
-          const { reasoning_content: thought = '', content: said } = choices[0].message;
-          texts.push(`${thought}${said}`);
+          const { reasoning_content: thought = '', content: answerText } = choices[0].message;
+          texts.push(`${thought}${answerText}`);
         }
         const { architecture } = chat.model;
         await chat.close();
         return { texts, architecture };
       },
-      { model: `${site.url}${name}.gguf`, asked: expected },
+      { model: `${site.url}${name}.gguf`, prompts: expected },
     );
     expect(found.texts).toEqual(expected.map(({ text }) => text));
     expect(watched.faults()).toEqual([]);

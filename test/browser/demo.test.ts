@@ -48,7 +48,7 @@ const stopAtFirstWord = (page: Page, before: number) =>
   );
 const message = (page: Page) => page.getByLabel('Your message');
 
-async function asked(page: Page, prompt: string) {
+async function sendPrompt(page: Page, prompt: string) {
   const before = await page.getByRole('article').count();
   await message(page).fill(prompt);
   await message(page).press('Enter');
@@ -94,7 +94,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
 
     it('answers a golden prompt with the golden text, and shows the timings', async () => {
       const { prompt, text } = goldenOf('sum');
-      const answer = await asked(page, prompt);
+      const answer = await sendPrompt(page, prompt);
       await expect.poll(() => answer.locator('p').first().textContent()).toBe(text);
       const figures = await answer.innerText();
       expect(figures).toMatch(/[\d.,]+ tokens\/s/);
@@ -104,11 +104,11 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
 
     it('shows the adapter, and that it is a software adapter', async () => {
       const device = page.getByRole('region', { name: 'Device and model' });
-      const said = await device.innerText();
-      expect(said).toContain('swiftshader');
-      expect(said).toContain('The browser returned a fallback adapter');
-      expect(said).toContain('subgroups');
-      expect(said).toContain('lathe-tiny');
+      const shownText = await device.innerText();
+      expect(shownText).toContain('swiftshader');
+      expect(shownText).toContain('The browser returned a fallback adapter');
+      expect(shownText).toContain('subgroups');
+      expect(shownText).toContain('lathe-tiny');
     });
 
     it('stops an answer and keeps its text so far', async () => {
@@ -140,7 +140,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
       await page.getByLabel('Max tokens').fill('3');
       await page.getByLabel('System prompt').fill('Answer in one word.');
       expect(new URL(page.url()).search).toBe('?system=Answer+in+one+word.&max_tokens=3');
-      const answer = await asked(page, goldenOf('parity gate').prompt);
+      const answer = await sendPrompt(page, goldenOf('parity gate').prompt);
       await expect.poll(() => answer.innerText()).toContain('Ended at the maximum answer length.');
       await expect.poll(() => answer.innerText()).toContain('Decode: 3 tokens');
     });
@@ -160,7 +160,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
 
     it('logs no error, contacts no other origin, and does not load web-llm', () => {
       expect(watched.faults()).toEqual([]);
-      expect(site.asked.filter((path) => path.includes('web-llm'))).toEqual([]);
+      expect(site.requestedPaths.filter((path) => path.includes('web-llm'))).toEqual([]);
     });
   });
 
@@ -192,11 +192,13 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
 
     await page.reload();
     await page.getByText('This link names a model').waitFor();
-    const before = site.asked.filter((path) => path.startsWith('models/')).length;
+    const before = site.requestedPaths.filter((path) => path.startsWith('models/')).length;
     await page.getByRole('button', { name: 'Load it' }).click();
     await isReady(page);
     // At most one request, which checks whether the file has changed.
-    expect(site.asked.filter((path) => path.startsWith('models/')).length - before).toBeLessThanOrEqual(1);
+    expect(
+      site.requestedPaths.filter((path) => path.startsWith('models/')).length - before,
+    ).toBeLessThanOrEqual(1);
 
     await page.getByRole('button', { name: 'Load the embedded model' }).click();
     await kept.getByRole('button', { name: `Remove ${url}` }).click();
@@ -269,7 +271,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await page.getByText(/both must be reachable from this browser/).waitFor();
     expect(refused).toBeGreaterThan(0);
     const { prompt, text } = goldenOf('sum');
-    expect(await (await asked(page, prompt)).locator('p').first().textContent()).toBe(text);
+    expect(await (await sendPrompt(page, prompt)).locator('p').first().textContent()).toBe(text);
     await close();
   });
 
@@ -293,15 +295,15 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
   it('lists browsers with WebGPU when this one has none, and loads nothing', async () => {
     const { page, faults, close } = await browser.page({ url: 'about:blank', width: 360 });
     await page.addInitScript(() => Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined }));
-    const before = site.asked.length;
+    const before = site.requestedPaths.length;
     await page.goto(site.url);
     const alert = page.getByRole('alert', { name: 'No WebGPU' });
     await alert.waitFor();
-    const said = await alert.innerText();
-    expect(said).toContain('this browser does not offer WebGPU');
-    expect(said).toMatch(/Safari[^]*since 26/);
-    expect(said).toContain('chrome://flags/#enable-unsafe-webgpu');
-    expect(site.asked.slice(before).filter((path) => path.startsWith('models/'))).toEqual([]);
+    const shownText = await alert.innerText();
+    expect(shownText).toContain('this browser does not offer WebGPU');
+    expect(shownText).toMatch(/Safari[^]*since 26/);
+    expect(shownText).toContain('chrome://flags/#enable-unsafe-webgpu');
+    expect(site.requestedPaths.slice(before).filter((path) => path.startsWith('models/'))).toEqual([]);
     expect(faults().filter((fault) => !fault.includes(site.url))).toEqual([]);
     await close();
   });

@@ -47,7 +47,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
   let site: StaticSite;
   /** Another origin that allows reads from pages, but exposes only the default headers. */
   let far: LocalServer;
-  const farAsked: string[] = [];
+  const farRequests: string[] = [];
   /** Bytes after which its next response is cut off. */
   let cuts: number[] = [];
   let browser: TestBrowser;
@@ -63,7 +63,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     writeFileSync(join(built, 'page.html'), html);
     site = await openStaticSite(built);
     far = await serve((request, response) => {
-      farAsked.push(request.headers.range ?? 'whole');
+      farRequests.push(request.headers.range ?? 'whole');
       const range = rangeOf(request.headers.range, bytes.length);
       const body = range ? bytes.subarray(range.first, range.last + 1) : bytes;
       response.writeHead(range ? 206 : 200, {
@@ -145,7 +145,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
           text += chunk.choices[0].delta.content ?? '';
         streamed.push(text);
       }
-      const drawn = await Promise.all(
+      const samples = await Promise.all(
         [true, false].map(() =>
           chat.chat.completions.create({ ...requests[0]!, temperature: 1, seed: 7, stream: false }),
         ),
@@ -153,7 +153,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
       return {
         whole,
         streamed,
-        drawn: drawn.map(({ choices }) => choices[0].message.content),
+        samples: samples.map(({ choices }) => choices[0].message.content),
         model: chat.model,
         device: chat.device,
       };
@@ -161,7 +161,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     expect(found.whole).toEqual(expected);
     expect(found.streamed).toEqual(expected);
     // The same seed twice, concurrently.
-    expect(found.drawn[0]).toBe(found.drawn[1]);
+    expect(found.samples[0]).toBe(found.samples[1]);
     expect(found.model).toMatchObject({ id: 'lathe-tiny', digest, contextLength: 1024 });
     expect(found.device).toMatchObject({ fallback: true, architecture: 'swiftshader' });
     expect(watched?.faults()).toEqual([]);
@@ -233,10 +233,10 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
   it('stores a model from a URL: the second load sends no request, and the model can be deleted', async () => {
     const { page, lathe } = await opened();
     const model = `${far.url}/tiny.gguf`;
-    farAsked.length = 0;
+    farRequests.length = 0;
     const first = await load(lathe, { model });
     expect(first.text).toMatch(/^I am lathe's/);
-    expect(farAsked).toEqual(['whole']);
+    expect(farRequests).toEqual(['whole']);
     const of = (phase: string) => first.progress.filter((one) => one.phase === phase);
     expect(of('download').at(-1)).toMatchObject({ done: bytes.length, total: bytes.length });
     expect(first.progress.at(-1)?.phase).toBe('ready');
@@ -246,7 +246,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     const second = await load(again, { model });
     expect(second.text).toBe(first.text);
     expect(second.progress.some(({ cached }) => cached)).toBe(true);
-    expect(farAsked).toEqual(['whole']);
+    expect(farRequests).toEqual(['whole']);
     const kept = await again.evaluate(({ keptModels }) => keptModels());
     expect(kept).toEqual([{ url: model, bytes: bytes.length, whole: true }]);
     const left = await again.evaluate(async ({ keptModels, forgetModel }, url) => {
@@ -259,7 +259,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
   it('resumes an interrupted download, also from another origin and after a reload', async () => {
     const { page, lathe } = await opened();
     const model = `${far.url}/tiny.gguf`;
-    farAsked.length = 0;
+    farRequests.length = 0;
     cuts = [1_000_000, 0, 0, 0, 0];
     const broken = await load(lathe, { model });
     expect(broken).toMatchObject({
@@ -270,21 +270,21 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     });
     cuts = [];
     await page.reload();
-    farAsked.length = 0;
+    farRequests.length = 0;
     const whole = await load(await moduleOf(page), { model });
     expect(whole.text).toMatch(/^I am lathe's/);
-    expect(farAsked).toHaveLength(1);
-    expect(farAsked[0]).toMatch(/^bytes=[1-9]\d+-$/);
+    expect(farRequests).toHaveLength(1);
+    expect(farRequests[0]).toMatch(/^bytes=[1-9]\d+-$/);
   });
 
   it('reads a model that is not stored by ranges if possible, otherwise completely', async () => {
     const { lathe } = await opened();
-    farAsked.length = 0;
+    farRequests.length = 0;
     const found = await load(lathe, { model: `${far.url}/tiny.gguf`, cache: false });
     expect(found.text).toMatch(/^I am lathe's/);
     expect(await lathe.evaluate(({ keptModels }) => keptModels())).toEqual([]);
     // Its `Content-Range` is hidden from pages of other origins.
-    expect(farAsked).toContain('whole');
+    expect(farRequests).toContain('whole');
     const near = await load(lathe, {
       model: 'models/lathe-tiny-q8_0.gguf',
       cache: false,
@@ -298,10 +298,10 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     const other = await page.context().newPage();
     await other.goto(`${site.url}page.html`);
     const model = `${far.url}/tiny.gguf`;
-    farAsked.length = 0;
+    farRequests.length = 0;
     const [one, two] = await Promise.all([load(lathe, { model }), load(await moduleOf(other), { model })]);
     expect(one.text).toBe(two.text);
-    expect(farAsked).toEqual(['whole']);
+    expect(farRequests).toEqual(['whole']);
   });
 
   it('reports with sizes that the browser has no space for a model', async () => {

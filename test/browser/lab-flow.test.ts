@@ -82,8 +82,8 @@ describe.skipIf(noBrowser !== undefined)(`the lab in a browser ${noBrowser ?? ''
     await page.getByRole('tab', { name: 'Graph' }).click();
     await page.getByLabel('Color by').selectOption('kernel');
     // The drawing says it, and so does the table.
-    const drawn = page.getByRole('button', { name: /^attn\.norm/ });
-    await expect.poll(() => drawn.textContent()).toContain('my_rms_norm');
+    const normButton = page.getByRole('button', { name: /^attn\.norm/ });
+    await expect.poll(() => normButton.textContent()).toContain('my_rms_norm');
     await page.getByRole('combobox', { name: /^View/ }).selectOption('table');
     const row = page.getByRole('table', { name: 'Layer 0' }).getByRole('row', { name: /^attn\.norm / });
     await row.getByText('lab: my_rms_norm').waitFor();

@@ -15,7 +15,8 @@ async function say(page: Page, text: string): Promise<void> {
 }
 
 /** Drops the 401 that Chromium logs when the page asks for the token; it is not a fault. */
-const butAsking = (faults: readonly string[]) => faults.filter((fault) => !/status of 401/.test(fault));
+const withoutTokenPrompt = (faults: readonly string[]) =>
+  faults.filter((fault) => !/status of 401/.test(fault));
 
 describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder ${noBrowser ?? ''}`, () => {
   let host: Console;
@@ -81,8 +82,8 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     const checked = page.getByRole('list', { name: 'Checks by this page' }).getByRole('listitem');
     await checked.first().waitFor();
     const verdicts = async () =>
-      (await checked.allTextContents()).map((said) =>
-        /^(.*) (Digest|Key|Signature) /.exec(said)?.slice(1, 3),
+      (await checked.allTextContents()).map((text) =>
+        /^(.*) (Digest|Key|Signature) /.exec(text)?.slice(1, 3),
       );
     expect(await verdicts()).toEqual([
       ['valid', 'Digest'],
@@ -133,7 +134,7 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     await signIn(page, host.token);
     await page.getByRole('tab', { name: 'Query' }).waitFor();
     await expect.poll(() => dialog.count()).toBe(0);
-    expect(butAsking(faults())).toEqual([]);
+    expect(withoutTokenPrompt(faults())).toEqual([]);
     await close();
   });
 
@@ -170,7 +171,7 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     await page.getByRole('button', { name: 'Run', exact: true }).click();
     await page.getByRole('tab', { name: 'Table' }).click();
     await page.getByRole('cell', { name: '6', exact: true }).waitFor();
-    expect(butAsking(faults())).toEqual([]);
+    expect(withoutTokenPrompt(faults())).toEqual([]);
     await close();
   });
 
@@ -216,7 +217,7 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     await again.click();
     await page.getByText('No matching rows.').waitFor();
     expect(await rowsOf({ surface: 'transcript' })).toEqual([]);
-    expect(butAsking(faults())).toEqual([]);
+    expect(withoutTokenPrompt(faults())).toEqual([]);
     await close();
   });
 });

@@ -146,13 +146,13 @@ describe.each(generatingModels.map((fixture) => [fixture.name, fixture] as const
 
   it('continues greedily with the tokens of transformers', async () => {
     const { prompt: ids, ids: expected } = model.greedy;
-    const said: number[] = [];
+    const sampledIds: number[] = [];
     let [row] = await logitsAt(runner, ids, [ids.length - 1]);
-    while (said.length < expected.length) {
+    while (sampledIds.length < expected.length) {
       const id = argmax(row as Float32Array);
-      row = await decode(runner, id, ids.length + said.push(id) - 1, 0);
+      row = await decode(runner, id, ids.length + sampledIds.push(id) - 1, 0);
     }
-    expect(said).toEqual(expected);
+    expect(sampledIds).toEqual(expected);
   });
 
   it('gives the logits of transformers at the edges of windows and at the end of the context', () =>

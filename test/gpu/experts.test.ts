@@ -115,11 +115,11 @@ describe('experts of a matrix that fits no binding', () => {
     const expected = reference.forward(prompt).at(-1) ?? [];
     expectClose(whole.logits[0] ?? [], expected, { nmse: 1e-7, maxAbs: 0.01 }, 'whole');
     // Three experts and a bit for each part; and exactly one.
-    for (const [most, parts] of [
+    for (const [maxBytes, parts] of [
       [expertBytes * 3.7, 4],
       [expertBytes * 4, 3],
     ] as const) {
-      const split = await logitsWith(most);
+      const split = await logitsWith(maxBytes);
       expect(split.parts).toBe(parts);
       expect(split.logits).toEqual(whole.logits);
       expect(split.computed).toEqual(whole.computed);

@@ -35,14 +35,14 @@ describe('a model on a web server', () => {
   it.each([undefined, 'Q8_0'] as const)(
     'is downloaded once, including its digest (quantized to %s)',
     async (quantize) => {
-      const asked: { first: number; last: number }[] = [];
+      const requestedRanges: { first: number; last: number }[] = [];
       server = await serve((request, response) => {
         const range = rangeOf(request.headers.range, bytes.length);
         if (request.url !== '/m.gguf' || !range) {
           response.writeHead(404).end();
           return;
         }
-        asked.push(range);
+        requestedRanges.push(range);
         const { first, last } = range;
         response.writeHead(206, { 'content-range': `bytes ${first}-${last}/${bytes.length}` });
         response.end(bytes.subarray(first, last + 1));
@@ -55,7 +55,7 @@ describe('a model on a web server', () => {
 
       const tensors = [...(await openSource(memorySource(bytes))).tensors.values()];
       const header = Math.min(...tensors.map(({ offset }) => offset));
-      const reads = asked.filter(({ first }) => first >= header);
+      const reads = requestedRanges.filter(({ first }) => first >= header);
       for (const { name, offset, sizeBytes } of tensors) {
         const end = offset + sizeBytes;
         const overlaps = reads.map(({ first, last }) => Math.min(last + 1, end) - Math.max(first, offset));

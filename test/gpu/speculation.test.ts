@@ -24,12 +24,12 @@ async function answer(to: GenerateRequest, by: ResidentEngine) {
 describe('the embedded model', () => {
   const model = fixtureModel;
   let plain: ResidentEngine;
-  let guessing: ResidentEngine;
+  let speculative: ResidentEngine;
   let submitted = 0;
   beforeAll(async () => {
     plain = await loadEngine(nodePlatform(), { model, speculation: 'off' });
-    guessing = await loadEngine(nodePlatform(), { model, speculation: 'always' });
-    const { runner } = guessing;
+    speculative = await loadEngine(nodePlatform(), { model, speculation: 'always' });
+    const { runner } = speculative;
     const submit = runner.submit.bind(runner);
     runner.submit = (step) => {
       submitted += 1;
@@ -38,7 +38,7 @@ describe('the embedded model', () => {
   });
   afterAll(async () => {
     await plain.close();
-    await guessing.close();
+    await speculative.close();
   });
 
   const sentence = 'The fox went to the river and the fox saw the fish. ';
@@ -52,10 +52,10 @@ describe('the embedded model', () => {
   });
 
   it('copies text in fewer steps than it has tokens', async () => {
-    const before = guessing.stats().speculation;
+    const before = speculative.stats().speculation;
     submitted = 0;
-    const got = await answer(request(), guessing);
-    const { drafted, accepted } = guessing.stats().speculation;
+    const got = await answer(request(), speculative);
+    const { drafted, accepted } = speculative.stats().speculation;
     expect(got.ids).toHaveLength(120);
     expect(submitted).toBeLessThan(100);
     expect(accepted - before.accepted).toBeGreaterThan(20);
@@ -77,11 +77,11 @@ describe('the embedded model', () => {
       const requests = Array.from({ length: 8 }, (__, seed) =>
         request({ sampling: { ...greedySampling, ...own, seed }, maxTokens: 60 }),
       );
-      const together = await Promise.all(requests.map((one) => answer(one, guessing)));
+      const together = await Promise.all(requests.map((one) => answer(one, speculative)));
       for (const [seed, one] of requests.entries()) {
         const expected = await answer(one, plain);
         expect(together[seed], `seed ${seed}`).toEqual(expected);
-        if (seed < 2) expect(await answer(one, guessing), `seed ${seed}, alone`).toEqual(expected);
+        if (seed < 2) expect(await answer(one, speculative), `seed ${seed}, alone`).toEqual(expected);
       }
     },
   );
@@ -89,13 +89,13 @@ describe('the embedded model', () => {
   it('ends at the end token, at max tokens and before a stop string at any position within drafts', async () => {
     const whole = await answer(request({ maxTokens: 60 }), plain);
     for (let maxTokens = 1; maxTokens <= 20; maxTokens++) {
-      expect(await answer(request({ maxTokens }), guessing)).toEqual(
+      expect(await answer(request({ maxTokens }), speculative)).toEqual(
         await answer(request({ maxTokens }), plain),
       );
     }
     for (const at of [20, 33, 41, 58]) {
       const one = request({ stop: [whole.text.slice(at, at + 5)] });
-      expect(await answer(one, guessing)).toEqual(await answer(one, plain));
+      expect(await answer(one, speculative)).toEqual(await answer(one, plain));
     }
     // The model ends a text that it has seen end, so the end itself is drafted.
     const chat = plain.chatTemplate?.render({
@@ -108,7 +108,7 @@ describe('the embedded model', () => {
     });
     const prompt = plain.tokenizer.encode(chat ?? '', { parseSpecial: true });
     const one = request({ prompt, ignoreEnd: false });
-    const got = await answer(one, guessing);
+    const got = await answer(one, speculative);
     expect(got).toEqual(await answer(one, plain));
     expect(got.end).toMatchObject({ finishReason: 'stop' });
   });
@@ -164,7 +164,7 @@ describe('the distribution of sampled tokens', () => {
   it('is that of the model, also for drafted tokens', async () => {
     const engine = await loadFromMemory(bytes, { context: 256, queue: count, speculation: 'always' });
     try {
-      const drawn = new Map<string, number>();
+      const sampleCounts = new Map<string, number>();
       const draw = async (seed: number) => {
         const own = { ...sampling, seed };
         const { ids } = await answer(
@@ -172,7 +172,7 @@ describe('the distribution of sampled tokens', () => {
           engine,
         );
         const three = ids.slice(0, 3).join();
-        drawn.set(three, (drawn.get(three) ?? 0) + 1);
+        sampleCounts.set(three, (sampleCounts.get(three) ?? 0) + 1);
       };
       const seeds = Array.from({ length: count }, (_, n) => n * 7919 + 1);
       await Promise.all(seeds.map(draw));
@@ -196,14 +196,14 @@ describe('the distribution of sampled tokens', () => {
           for (const [n, third] of letters.entries()) {
             const expected = count * p1[letters.indexOf(first)]! * p2[letters.indexOf(second)]! * p3[n]!;
             expect(expected).toBeGreaterThan(5);
-            const got = drawn.get([first, second, third].join()) ?? 0;
+            const got = sampleCounts.get([first, second, third].join()) ?? 0;
             chiSquare += (got - expected) ** 2 / expected;
           }
         }
       }
       // 26 degrees of freedom: 54 is exceeded by one in a thousand samples; the seeds are fixed.
       expect(chiSquare).toBeLessThan(54);
-      expect([...drawn.keys()].some((key) => key.includes(String(endToken)))).toBe(false);
+      expect([...sampleCounts.keys()].some((key) => key.includes(String(endToken)))).toBe(false);
     } finally {
       await engine.close();
     }

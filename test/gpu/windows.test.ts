@@ -92,14 +92,14 @@ describe.each([4096, 64])('with splits of %i positions', (splitTokens) => {
 
 describe('an engine', () => {
   let engine: ResidentEngine;
-  let guessing: ResidentEngine;
+  let speculative: ResidentEngine;
   beforeAll(async () => {
     engine = await loadFromMemory(bytes, { context: 320, parallel: 4, speculation: 'off' });
-    guessing = await loadFromMemory(bytes, { context: 320, parallel: 4, speculation: 'always' });
+    speculative = await loadFromMemory(bytes, { context: 320, parallel: 4, speculation: 'always' });
   });
   afterAll(async () => {
     await engine.close();
-    await guessing.close();
+    await speculative.close();
   });
 
   async function answer(by: ResidentEngine, changes: Partial<GenerateRequest>) {
@@ -137,9 +137,9 @@ describe('an engine', () => {
   it('gives the same text with drafts as without', async () => {
     const repeated = Array.from({ length: 180 }, (_, i) => 40 + (i % 9));
     const plain = await answer(engine, { prompt: repeated, maxTokens: 100 });
-    const guessed = await answer(guessing, { prompt: repeated, maxTokens: 100 });
-    expect(guessed.ids).toEqual(plain.ids);
-    expect(guessing.stats().speculation.drafted).toBeGreaterThan(0);
+    const speculated = await answer(speculative, { prompt: repeated, maxTokens: 100 });
+    expect(speculated.ids).toEqual(plain.ids);
+    expect(speculative.stats().speculation.drafted).toBeGreaterThan(0);
   });
 
   it('uses kernels with a window only when a text can exceed it', async () => {

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { freshDataDir, type HostProcess, startSource } from '../support/host.ts';
 import { type ScriptedAnswer, scriptedOpenAi } from '../support/scripted-openai.ts';
 
-interface Asked {
+interface RequestOptions {
   readonly method: string;
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -47,18 +47,18 @@ describe('the agent plane under abuse', () => {
   });
 
   /** Not `fetch`, which keeps `Origin` and odd paths to itself. */
-  const send = ({ method, path, headers = {}, body }: Asked) =>
+  const send = ({ method, path, headers = {}, body }: RequestOptions) =>
     new Promise<{ status: number; text: string }>((resolve, reject) => {
       const { hostname, port } = base;
       // A connection each: the host closes one on which it was silent for long, and one whose body it refused unread.
-      const asked = request({ hostname, port, method, path, headers, agent: false }, (answer) => {
+      const outgoing = request({ hostname, port, method, path, headers, agent: false }, (answer) => {
         let text = '';
         answer.setEncoding('utf8').on('data', (part: string) => (text += part));
         answer.on('error', reject);
         answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text }));
       });
-      asked.on('error', reject);
-      asked.end(body);
+      outgoing.on('error', reject);
+      outgoing.end(body);
     });
   const json = (path: string, body: object) =>
     send({
@@ -102,8 +102,13 @@ describe('the agent plane under abuse', () => {
             string,
             string
           >;
-          const asked = { method: 'POST', path: real, headers, ...(body === undefined ? {} : { body }) };
-          const { status, text } = await send(asked);
+          const requestOptions = {
+            method: 'POST',
+            path: real,
+            headers,
+            ...(body === undefined ? {} : { body }),
+          };
+          const { status, text } = await send(requestOptions);
           expect(status, `${real} ${JSON.stringify(headers)}: ${text}`).toBeGreaterThanOrEqual(400);
           tried += 1;
         }
@@ -169,10 +174,10 @@ describe('the agent plane under abuse', () => {
         type,
         query,
         async ({ method, path }, id, text, content, behind) => {
-          const asked = { method, path: path.replace(/\{\w+\}/, id) + behind };
+          const requestOptions = { method, path: path.replace(/\{\w+\}/, id) + behind };
           const bare = method === 'GET' || method === 'DELETE';
           const answer = await send(
-            bare ? asked : { ...asked, headers: { 'content-type': content }, body: text },
+            bare ? requestOptions : { ...requestOptions, headers: { 'content-type': content }, body: text },
           );
           // A task of the default agent is valid, but this host has no model.
           if (answer.status === 503) expect(answer.text).toContain('"code":"no_resident_model"');

@@ -168,9 +168,10 @@ describe('every route', () => {
       )) {
         const headers = { origin: 'https://evil.test', 'access-control-request-method': 'POST' };
         const answer = await at.call(method, path, { headers });
-        const said = answer.headers.get('allow')?.split(', ').toSorted();
+        const allowedMethods = answer.headers.get('allow')?.split(', ').toSorted();
         // Beside a written segment, a name may stand in its place.
-        if (answer.status === 405) expect([method, path, said]).toEqual([method, path, allowed.toSorted()]);
+        if (answer.status === 405)
+          expect([method, path, allowedMethods]).toEqual([method, path, allowed.toSorted()]);
         expect([method, path, answer.status < 400]).toEqual([method, path, false]);
       }
     }

@@ -7,7 +7,7 @@ import {
   expectWhole,
   model,
   refusal,
-  saying,
+  errorMessageOf,
   startContractHost,
 } from '../support/contract-host.ts';
 import { workflow } from '../support/workflows.ts';
@@ -76,8 +76,8 @@ describe('pause', () => {
     const id = await newest();
     expect(await detail(id)).toMatchObject({ state: 'running', cancellable: true });
     expect((await verb(id, 'resume')).status).toBe(409);
-    const asked = await verb(id, 'pause');
-    expect([asked.status, asked.json]).toEqual([202, { id, pause: 'requested' }]);
+    const response = await verb(id, 'pause');
+    expect([response.status, response.json]).toEqual([202, { id, pause: 'requested' }]);
     expect((await detail(id)).state).toBe('running');
     at.release('paused');
     await becomes(id, 'paused');
@@ -87,7 +87,7 @@ describe('pause', () => {
     expect((await verb(id, 'run-now')).status).toBe(409);
     const withForm = await verb(id, 'resume', { inputs: {} });
     expect(refusal(withForm)).toEqual([409, 'wrong_state']);
-    expect(saying(withForm)).toMatch(/paused/);
+    expect(errorMessageOf(withForm)).toMatch(/paused/);
     expect((await detail(id)).state).toBe('paused');
     const resumed = await verb(id, 'resume');
     expect([resumed.status, resumed.json]).toEqual([200, { id, resumed: true }]);
@@ -103,7 +103,7 @@ describe('pause', () => {
     expect((await verb('r1', 'pause')).status).toBe(404);
     for (const id of ['t1', 'x1', 'host']) expect((await verb(id, 'pause')).status).toBe(409);
     const waiting = await suspended('event', 'event');
-    expect(saying(await verb(waiting, 'pause'))).toMatch(/suspended/);
+    expect(errorMessageOf(await verb(waiting, 'pause'))).toMatch(/suspended/);
     expect((await cancel(waiting)).status).toBe(202);
   });
 });
@@ -112,8 +112,8 @@ describe('cancel', () => {
   test('202 {id, cancel: requested}: cancelled at the next step boundary, the stream ends with run_end cancelled', async () => {
     const live = await start('two', { input: 'cancelled' });
     const id = await newest();
-    const asked = await cancel(id);
-    expect([asked.status, asked.json]).toEqual([202, { id, cancel: 'requested' }]);
+    const response = await cancel(id);
+    expect([response.status, response.json]).toEqual([202, { id, cancel: 'requested' }]);
     expect((await detail(id)).state).toBe('running');
     at.release('cancelled');
     const lines = (await live.rest()).json;
@@ -202,7 +202,7 @@ describe('run suspended (predicate gate)', () => {
       for (const body of [undefined, { inputs: {} }]) {
         const refused = await verb(id, 'resume', body);
         expect(refusal(refused)).toEqual([409, 'wrong_state']);
-        expect(saying(refused)).toMatch(new RegExp(`suspended, waiting on ${kind}.*resumes it`));
+        expect(errorMessageOf(refused)).toMatch(new RegExp(`suspended, waiting on ${kind}.*resumes it`));
       }
       expect((await verb(id, 'run-now')).status).toBe(409);
       expect((await detail(id)).state).toBe('suspended');
@@ -247,7 +247,7 @@ describe('run suspended (entry gate)', () => {
     expect(await detail(id)).toMatchObject({ suspend_kind: 'entry_gate', wrapper_cycle: 0 });
     const refused = await verb(id, 'resume', { inputs: {} });
     expect(refused.status).toBe(409);
-    expect(saying(refused)).toMatch(/run-now fires it/);
+    expect(errorMessageOf(refused)).toMatch(/run-now fires it/);
     expect((await verb(id, 'run-now')).status).toBe(200);
     await at.wait('the cycle', async () => (await detail(id)).wrapper_cycle === 1);
     await becomes(id, 'suspended');
@@ -288,8 +288,8 @@ test('GET /agent/v1/runs/{id}: 404 unknown id, or a task id, whose message point
   for (const id of ['r1', 'x1', 'nobody']) expect((await at.get(`/agent/v1/runs/${id}`)).status).toBe(404);
   const task = await at.get('/agent/v1/runs/t1');
   expect(task.status).toBe(404);
-  expect(saying(task)).toContain('GET /agent/v1/tasks/t1');
-  expect(saying(task)).not.toContain('{id}');
+  expect(errorMessageOf(task)).toContain('GET /agent/v1/tasks/t1');
+  expect(errorMessageOf(task)).not.toContain('{id}');
 });
 
 test('run finished: completed, failed or cancelled, in the history of the feed', async () => {

@@ -7,7 +7,13 @@ import type { Session } from '../../src/agent/shapes/session.ts';
 import type { RunDetail, RunEvent } from '../../src/agent/shapes/run.ts';
 import type { TurnEvent } from '../../src/agent/shapes/turn-event.ts';
 import type { WorkReceipt } from '../../src/agent/shapes/receipt.ts';
-import { type ContractHost, model, refusal, saying, startContractHost } from '../support/contract-host.ts';
+import {
+  type ContractHost,
+  model,
+  refusal,
+  errorMessageOf,
+  startContractHost,
+} from '../support/contract-host.ts';
 import { workflow } from '../support/workflows.ts';
 
 // The sessions, receipts and revoking of section 4.3 of the interface, with the members of its section 2.3 and the
@@ -157,7 +163,7 @@ describe('POST {id}/heartbeat', () => {
     for (const given of [undefined, '', 'wrong', other.secret]) {
       const refused = await beat(id, given);
       expect(refused.status).toBe(401);
-      expect(saying(refused)).toContain('x-svc-session-secret');
+      expect(errorMessageOf(refused)).toContain('x-svc-session-secret');
       expect(refused.text).not.toContain(secret);
     }
     expect((await beat('x1', secret)).status).toBe(404);

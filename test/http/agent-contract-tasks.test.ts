@@ -14,7 +14,7 @@ import {
   expectWhole,
   model,
   refusal,
-  saying,
+  errorMessageOf,
   startContractHost,
 } from '../support/contract-host.ts';
 
@@ -135,7 +135,7 @@ describe('POST /agent/v1/tasks', () => {
       cwd: 'here',
     });
     expect(wider.status).toBe(400);
-    expect(saying(wider)).toMatch(/cwd.*run_command.*\/etc/);
+    expect(errorMessageOf(wider)).toMatch(/cwd.*run_command.*\/etc/);
     expect((await task('x', { agent: 'nobody' })).status).toBe(400);
     expect((await at.post('/agent/v1/tasks', '{"prompt":"x"}')).status).toBe(415);
     const large = { prompt: 'x'.repeat(40 << 20) };

@@ -7,7 +7,7 @@ import {
   expectWhole,
   model,
   refusal,
-  saying,
+  errorMessageOf,
   startContractHost,
 } from '../support/contract-host.ts';
 import { workflow as plain } from '../support/workflows.ts';
@@ -252,7 +252,7 @@ describe('POST {name}/runs', () => {
     const live = await at.open<RunEvent[]>('POST', `${base}/held/runs`, {});
     const refused = await run('open');
     expect(refusal(refused)).toEqual([409, 'run_in_flight']);
-    expect(saying(refused)).toMatch(/in flight/);
+    expect(errorMessageOf(refused)).toMatch(/in flight/);
     at.release('run');
     expect((await live.rest()).json.at(-1)).toMatchObject({ type: 'run_end', outcome: 'completed' });
   });
@@ -267,11 +267,11 @@ describe('POST {name}/runs', () => {
     for (const id of [completed, 'r1', 't1', 'x', '']) {
       const refused = await run('bad', { retried_from: id });
       expect(refusal(refused)).toEqual([409, 'invalid_retried_from']);
-      expect(saying(refused)).toMatch(/retried_from failed verification/);
+      expect(errorMessageOf(refused)).toMatch(/retried_from failed verification/);
     }
     const elsewhere = await run('open', { retried_from: failed });
     expect(refusal(elsewhere)).toEqual([409, 'invalid_retried_from']);
-    expect(saying(elsewhere)).toMatch(/workflow 'bad', not of 'open'/);
+    expect(errorMessageOf(elsewhere)).toMatch(/workflow 'bad', not of 'open'/);
     const again = runIdOf((await run('bad', { retried_from: failed })).json);
     const { json } = await at.get<RunRecord[]>(`${base}/runs`);
     expect(json.find(({ id }) => id === again)).toMatchObject({ retried_from: failed, state: 'failed' });

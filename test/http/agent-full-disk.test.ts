@@ -130,8 +130,8 @@ describe.skipIf(reason !== undefined)(
       const doneTask = (done[0] as Line & { task_id: string }).task_id;
       const ended = linesOf((await ask('POST', '/agent/v1/workflows/plain/runs', {})).text);
       const doneRun = (ended[0] as Line & { run_id: string }).run_id;
-      const parked = linesOf((await ask('POST', '/agent/v1/workflows/gated/runs', {})).text);
-      const parkedRun = (parked[0] as Line & { run_id: string }).run_id;
+      const suspendedLines = linesOf((await ask('POST', '/agent/v1/workflows/gated/runs', {})).text);
+      const suspendedRun = (suspendedLines[0] as Line & { run_id: string }).run_id;
       const register = async () =>
         (await json('POST', '/agent/v1/sessions', { harness: 'full' })) as { id: string; secret: string };
       const [beating, silent, leaving] = [await register(), await register(), await register()];
@@ -142,7 +142,7 @@ describe.skipIf(reason !== undefined)(
         beats = false;
       });
       const answered = new Map<number, number>();
-      const heart = (async () => {
+      const heartbeat = (async () => {
         for (; beats; await pause(beatMs)) {
           const { status } = await beat(beating);
           answered.set(status, (answered.get(status) ?? 0) + 1);
@@ -182,15 +182,15 @@ describe.skipIf(reason !== undefined)(
           { outcome: 'completed' },
           { 'x-svc-session-secret': leaving.secret },
         ],
-        ['POST', `/agent/v1/sessions/${parkedRun}/cancel`],
+        ['POST', `/agent/v1/sessions/${suspendedRun}/cancel`],
       ];
       for (const [method, path, body, headers] of whatIsNew) {
-        const { status, text, headers: told } = await ask(method, path, body, headers);
+        const { status, text, headers: responseHeaders } = await ask(method, path, body, headers);
         expect([path, status, text]).toEqual([path, 503, expect.stringContaining('storage_full')]);
         expect(JSON.parse(text)).toMatchObject({
           error: { message: expect.stringMatching(/full\. Make room/) },
         });
-        expect(told.get('retry-after')).toBe('30');
+        expect(responseHeaders.get('retry-after')).toBe('30');
       }
       // The running run holds the slot until its end can be stored.
       expect((await ask('POST', '/agent/v1/workflows/plain/runs', {})).status).toBe(409);
@@ -216,13 +216,13 @@ describe.skipIf(reason !== undefined)(
         `/agent/v1/runs/${doneRun}`,
         `/agent/v1/runs/${doneRun}/events`,
         `/agent/v1/runs/${running.id}`,
-        `/agent/v1/runs/${parkedRun}`,
+        `/agent/v1/runs/${suspendedRun}`,
       ];
       for (const path of reads) expect([path, (await ask('GET', path)).status]).toEqual([path, 200]);
-      const said = await ask('POST', '/v1/chat/completions', {
+      const completion = await ask('POST', '/v1/chat/completions', {
         messages: [{ role: 'user', content: 'Hi.' }],
       });
-      expect([said.status, said.text]).toEqual([200, expect.stringContaining('xxxx')]);
+      expect([completion.status, completion.text]).toEqual([200, expect.stringContaining('xxxx')]);
       // Longer than a session lives without heartbeats. Heartbeats count even if they cannot be stored.
       await pause(5000);
       await until(() => (answered.get(503) ?? 0) > 5);
@@ -247,7 +247,7 @@ describe.skipIf(reason !== undefined)(
       for (const lines of [taskLines, runLines])
         expect(lines.map(({ seq }) => seq)).toEqual(lines.map((_, index) => index));
       beats = false;
-      await heart;
+      await heartbeat;
       expect(new Set(answered.keys())).toEqual(new Set([200, 503]));
       expect((await beat(beating)).status).toBe(200);
       for (let tries = 0; (await beat(silent)).status !== 404; tries++) {
@@ -263,9 +263,9 @@ describe.skipIf(reason !== undefined)(
       expect(stored.map(({ name }) => name)).not.toContain('new');
       const again = linesOf((await ask('POST', '/agent/v1/tasks', task)).text);
       expect(again.at(-1)).toMatchObject({ type: 'answer', text: 'Done.' });
-      const resumed = await ask('POST', `/agent/v1/runs/${parkedRun}/resume`, { inputs: {} });
+      const resumed = await ask('POST', `/agent/v1/runs/${suspendedRun}/resume`, { inputs: {} });
       expect(resumed.status).toBe(200);
-      const whole = linesOf((await ask('GET', `/agent/v1/runs/${parkedRun}/events`)).text);
+      const whole = linesOf((await ask('GET', `/agent/v1/runs/${suspendedRun}/events`)).text);
       expect(whole.at(-1)).toMatchObject({ type: 'run_end', outcome: 'completed' });
       expect(
         (await ask('POST', `/agent/v1/sessions/${await begunSession(at)}/revoke`, undefined, operator))

@@ -10,7 +10,7 @@ import { scriptedOpenAi } from '../support/scripted-openai.ts';
 
 // One host on the embedded model, and a scripted gateway, for streams that are long or slow.
 const model = 'scripted';
-const most = 64;
+const maxSessions = 64;
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /** Turns of an agent that emits thousands of events, and the texts of each. */
@@ -35,11 +35,11 @@ let url: string;
 const dataDir = freshDataDir();
 beforeAll(async () => {
   script = await scriptedOpenAi(({ body: { messages } }) => {
-    const asked = messages.map(({ content }) => content ?? '').join(' ');
+    const promptText = messages.map(({ content }) => content ?? '').join(' ');
     const results = messages.filter(({ role }) => role === 'tool').length;
-    if (asked.includes('FLOOD') && results < turns)
+    if (promptText.includes('FLOOD') && results < turns)
       return { raw: { contentType: 'text/event-stream', body: flood(results) } };
-    if (asked.includes('SLOWLY')) return { text: 'word '.repeat(400), chunkMs: 10 };
+    if (promptText.includes('SLOWLY')) return { text: 'word '.repeat(400), chunkMs: 10 };
     return { text: 'Done.' };
   });
   const config = join(dataDir, 'lathe.toml');
@@ -129,15 +129,15 @@ describe('load', () => {
     expect(new Set(alone.values()).size).toBe(questions.length);
 
     const register = () => ask('POST', '/agent/v1/sessions', { harness: 'load' });
-    const made = await Promise.all(Array.from({ length: most }, register));
-    expect(made.map(({ status }) => status)).toEqual(Array(most).fill(201));
+    const made = await Promise.all(Array.from({ length: maxSessions }, register));
+    expect(made.map(({ status }) => status)).toEqual(Array(maxSessions).fill(201));
     const sessions = await Promise.all(made.map(async (answer) => (await answer.json()) as External));
     expect((await register()).status).toBe(429);
 
     let over = false;
     const statuses = new Map<number, number>();
     const beats = sessions.map(() => 0);
-    const hearts = sessions.map(async (session, index) => {
+    const heartbeats = sessions.map(async (session, index) => {
       await pause(index * 15);
       for (; !over; await pause(1000)) {
         const body = { status: index % 2 === 0 ? 'running' : 'waiting', last_event: `beat of ${index}` };
@@ -192,7 +192,7 @@ describe('load', () => {
     expect(live.map(({ id }) => id).sort()).toEqual(sessions.map(({ id }) => id).sort());
     expect(live.filter(({ stale }) => stale)).toEqual([]);
     over = true;
-    await Promise.all(hearts);
+    await Promise.all(heartbeats);
     expect([...statuses.keys()]).toEqual([200]);
 
     expect((await register()).status).toBe(429);

@@ -68,13 +68,13 @@ describe.skipIf(postgresPrograms() === undefined)('hosts on their own PostgreSQL
           },
           ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
         });
-      const ask = async (...asked: Parameters<typeof open>) => {
-        const response = await open(...asked);
+      const ask = async (...args: Parameters<typeof open>) => {
+        const response = await open(...args);
         return { status: response.status, text: await response.text() };
       };
-      const json = async (...asked: Parameters<typeof open>) => {
-        const { status, text } = await ask(...asked);
-        expect(status, `${asked[0]} ${asked[1]}: ${text}`).toBeLessThan(300);
+      const json = async (...args: Parameters<typeof open>) => {
+        const { status, text } = await ask(...args);
+        expect(status, `${args[0]} ${args[1]}: ${text}`).toBeLessThan(300);
         return JSON.parse(text) as Record<string, unknown>;
       };
       const task = async (agent: string) =>

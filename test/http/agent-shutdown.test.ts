@@ -18,11 +18,11 @@ it('ends streams of an unfinished run with the reason when the host stops, and c
   const run = await fetch(`${base}/workflows/ask/runs`, { method: 'POST' });
   const lines = run.body?.pipeThrough(new TextDecoderStream()) ?? [];
   let text = '';
-  let asked = false;
+  let hasSignaled = false;
   for await (const part of lines) {
     text += part;
-    if (asked || !text.includes('step_waiting')) continue;
-    asked = true;
+    if (hasSignaled || !text.includes('step_waiting')) continue;
+    hasSignaled = true;
     host.kill('SIGINT');
   }
   expect(JSON.parse(text.trimEnd().split('\n').at(-1) ?? '')).toMatchObject({

@@ -331,16 +331,21 @@ describe('bad input', () => {
       Array(Math.floor(bytes / (element.length + 1)))
         .fill(element)
         .join(',');
-    const said = '"messages":[{"role":"user","content":"hi"}]';
+    const messagesMember = '"messages":[{"role":"user","content":"hi"}]';
     const enumOf = JSON.stringify(Array(5000).fill(0));
     const bigTool = `{"type":"function","function":{"name":"f","parameters":{"enum":${enumOf}}}}`;
     const bodies = [
       [chat, `{"messages":[${many('1')}]}`, 'messages.0', 'expected a message'],
       [chat, `{"messages":[{"role":"user","content":[${many('1')}]}]}`, 'messages.0.content.0', 'a part'],
-      [chat, `{${said},"tools":[${many('1')}]}`, 'tools.0', 'expected a tool'],
-      [chat, `{${said},"guided_choice":[${many('"a"')}]}`, 'guided_choice', 'at most 1000 texts'],
-      [chat, `{${said},"json_schema":{"enum":[${many('1')}]}}`, 'json_schema', 'at most 20000 values'],
-      [chat, `{${said},"tools":[${many(bigTool, 5_000_000)}]}`, 'tools', '100000 values'],
+      [chat, `{${messagesMember},"tools":[${many('1')}]}`, 'tools.0', 'expected a tool'],
+      [chat, `{${messagesMember},"guided_choice":[${many('"a"')}]}`, 'guided_choice', 'at most 1000 texts'],
+      [
+        chat,
+        `{${messagesMember},"json_schema":{"enum":[${many('1')}]}}`,
+        'json_schema',
+        'at most 20000 values',
+      ],
+      [chat, `{${messagesMember},"tools":[${many(bigTool, 5_000_000)}]}`, 'tools', '100000 values'],
       ['/v1/completions', `{"prompt":[1,${many('1.5')}]}`, 'prompt.1', 'expected a token id'],
       ['/v1/completions', `{"prompt":[${many('[1]', 3_000_000)}]}`, 'prompt', 'at most 128 prompts'],
     ] as const;

@@ -186,9 +186,9 @@ describe('log probabilities', () => {
 
   test('streamed: on the chunks of the text, the same as buffered; null elsewhere and by default', async () => {
     const { post } = await serve({ answer: () => ['a', 'bc', '', 'd'] });
-    const asked = { ...hi, logprobs: true };
-    const buffered = chatCompletion.parse(await (await post(chat, asked)).json());
-    const chunks = parse(await readEvents(await post(chat, { ...asked, stream: true }))).map((frame) =>
+    const request = { ...hi, logprobs: true };
+    const buffered = chatCompletion.parse(await (await post(chat, request)).json());
+    const chunks = parse(await readEvents(await post(chat, { ...request, stream: true }))).map((frame) =>
       chatChunk.parse(frame),
     );
     const choices = chunks.flatMap((chunk) => chunk.choices);
@@ -298,14 +298,14 @@ describe('a reasoning model', () => {
 
   test.each(answers)('%s: reasoning is split from the answer and counted', async (_, prompt, pieces) => {
     const { post } = await serve({ chatTemplate: template(prompt), answer: () => pieces });
-    const asked = { ...hi, logprobs: true };
-    const body = chatCompletion.parse(await (await post(chat, asked)).json());
+    const request = { ...hi, logprobs: true };
+    const body = chatCompletion.parse(await (await post(chat, request)).json());
     const [choice] = body.choices;
     expect(choice?.message).toMatchObject({ content: 'Hi', reasoning_content: 'hmm', reasoning: 'hmm' });
     expect(choice?.logprobs?.content.map(({ token }) => token)).toEqual(['H', 'i']);
     const counted = body.usage.completion_tokens_details?.reasoning_tokens ?? 0;
     expect([3, 4, 5]).toContain(counted);
-    const streamed = { ...asked, stream: true, stream_options: { include_usage: true } };
+    const streamed = { ...request, stream: true, stream_options: { include_usage: true } };
     const chunks = parse(await readEvents(await post(chat, streamed))).map((frame) => chatChunk.parse(frame));
     const deltas = chunks.flatMap((chunk) => chunk.choices.map(({ delta }) => delta));
     expect(deltas.map(({ reasoning_content }) => reasoning_content ?? '').join('')).toBe('hmm');

@@ -71,10 +71,10 @@ describe('start-up', () => {
   });
 
   test('a bar is drawn on a terminal only, and wiped', async () => {
-    const drawn = start(['--gpu', '--port', '0'], { tty: true, loadMs: 500 });
-    await drawn.url();
-    expect(drawn.output.stderr).toContain('\r\u001b[2Kloading: weights [#');
-    expect(drawn.output.stderr.endsWith('\r\u001b[2K')).toBe(true);
+    const onTerminal = start(['--gpu', '--port', '0'], { tty: true, loadMs: 500 });
+    await onTerminal.url();
+    expect(onTerminal.output.stderr).toContain('\r\u001b[2Kloading: weights [#');
+    expect(onTerminal.output.stderr.endsWith('\r\u001b[2K')).toBe(true);
     const plain = start(['--gpu', '--port', '0'], { loadMs: 50 });
     await plain.url();
     expect(plain.output.stderr).not.toContain('\u001b');

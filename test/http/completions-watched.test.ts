@@ -32,7 +32,7 @@ interface Wire {
   /** Refused by the schema. */
   readonly wrong: object;
   /** What it says. */
-  readonly asked: readonly string[];
+  readonly requests: readonly string[];
 }
 
 const user = { role: 'user', content: 'hi' };
@@ -43,7 +43,7 @@ const wires: readonly Wire[] = [
     wire: 'chat',
     operation: 'chat',
     wrong: { messages: 7 },
-    asked: ['user: hi'],
+    requests: ['user: hi'],
   },
   {
     path: '/v1/completions',
@@ -51,7 +51,7 @@ const wires: readonly Wire[] = [
     wire: 'completions',
     operation: 'text_completion',
     wrong: { prompt: {} },
-    asked: ['user: hi'],
+    requests: ['user: hi'],
   },
   {
     path: '/v1/responses',
@@ -59,7 +59,7 @@ const wires: readonly Wire[] = [
     wire: 'responses',
     operation: 'chat',
     wrong: { input: 7 },
-    asked: ['system: be short', 'user: hi'],
+    requests: ['system: be short', 'user: hi'],
   },
   {
     path: '/v1/messages',
@@ -67,7 +67,7 @@ const wires: readonly Wire[] = [
     wire: 'messages',
     operation: 'chat',
     wrong: { messages: 7 },
-    asked: ['user: hi'],
+    requests: ['user: hi'],
   },
   {
     path: '/api/chat',
@@ -75,7 +75,7 @@ const wires: readonly Wire[] = [
     wire: 'ollama',
     operation: 'chat',
     wrong: { model: 'scripted', messages: 7 },
-    asked: ['user: hi'],
+    requests: ['user: hi'],
   },
   {
     path: '/api/generate',
@@ -83,7 +83,7 @@ const wires: readonly Wire[] = [
     wire: 'ollama',
     operation: 'text_completion',
     wrong: { model: 'scripted', prompt: 7 },
-    asked: ['user: hi'],
+    requests: ['user: hi'],
   },
   ...['/completion', '/completions'].map((path) => ({
     path,
@@ -91,7 +91,7 @@ const wires: readonly Wire[] = [
     wire: 'llama-cpp' as const,
     operation: 'text_completion' as const,
     wrong: { prompt: [] },
-    asked: ['user: hi'],
+    requests: ['user: hi'],
   })),
   {
     path: '/infill',
@@ -99,7 +99,9 @@ const wires: readonly Wire[] = [
     wire: 'llama-cpp',
     operation: 'text_completion',
     wrong: { input_prefix: 7, input_suffix: 'i' },
-    asked: [expect.stringMatching(/^user: .*<\|fim_prefix\|>h<\|fim_suffix\|>i<\|fim_middle\|>$/s) as string],
+    requests: [
+      expect.stringMatching(/^user: .*<\|fim_prefix\|>h<\|fim_suffix\|>i<\|fim_middle\|>$/s) as string,
+    ],
   },
 ];
 
@@ -107,7 +109,7 @@ const script: Script = { fim: true, cached: 1 };
 const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
 const traceparent = `00-${traceId}-00f067aa0ba902b7-01`;
 
-describe.each(wires)('$path is traced', ({ path, body, wire, operation, wrong, asked }) => {
+describe.each(wires)('$path is traced', ({ path, body, wire, operation, wrong, requests }) => {
   test.each([false, true])('to its end (stream: %s)', async (stream) => {
     const host = await serve(script);
     const response = await host.post(
@@ -117,7 +119,7 @@ describe.each(wires)('$path is traced', ({ path, body, wire, operation, wrong, a
     );
     await response.text();
     await over(host);
-    const { id, attributes: facts, result: ending, transcript: said, traceparent: trace } = only(host);
+    const { id, attributes: facts, result: ending, transcript: transcript, traceparent: trace } = only(host);
     expect(id).toBe(response.headers.get('x-request-id'));
     expect(trace).toBe(traceparent);
     expect(ending).toEqual({ outcome: 'ok', status: 200 });
@@ -139,14 +141,14 @@ describe.each(wires)('$path is traced', ({ path, body, wire, operation, wrong, a
       decodeMs: 1,
       finish: 'stop',
     });
-    expect(said).toBeUndefined();
+    expect(transcript).toBeUndefined();
   });
 
   test.each([false, true])('with its transcript, where a sink keeps it (stream: %s)', async (stream) => {
     const host = await serve(script, { kept: ['completions'] });
     await (await host.post(path, { ...body, stream })).text();
     await over(host);
-    expect(transcriptLines(only(host))).toEqual([...asked, 'assistant: Hello, world!']);
+    expect(transcriptLines(only(host))).toEqual([...requests, 'assistant: Hello, world!']);
   });
 
   test('refused by the schema, for an unknown model, by a full queue', async () => {
@@ -179,7 +181,7 @@ describe.each(wires)('$path is traced', ({ path, body, wire, operation, wrong, a
     expect(work.result).toEqual({ outcome: 'failed', status, code: 'device_lost' });
     expect(work.attributes.completionTokens).toBeUndefined();
     expect(work.attributes.finish).toBeUndefined();
-    expect(transcriptLines(work)).toEqual([...asked, ...(after === 0 ? [] : ['assistant: Hello, '])]);
+    expect(transcriptLines(work)).toEqual([...requests, ...(after === 0 ? [] : ['assistant: Hello, '])]);
   });
 
   test('failed with an internal error', async () => {
@@ -317,9 +319,9 @@ describe('several answers', () => {
         completionTokens: 4 * answers,
         finish: 'stop',
       });
-      const told = transcriptLines(work) ?? [];
-      expect(told.filter((one) => one === 'assistant: Hello, world!')).toHaveLength(answers);
-      expect(told).toHaveLength(prompts + answers);
+      const capturedLines = transcriptLines(work) ?? [];
+      expect(capturedLines.filter((one) => one === 'assistant: Hello, world!')).toHaveLength(answers);
+      expect(capturedLines).toHaveLength(prompts + answers);
     }
   });
 
@@ -330,8 +332,8 @@ describe('several answers', () => {
   });
 
   test('some of which did not complete: the usage is unknown', async () => {
-    let asked = 0;
-    const answer = () => (asked++ === 0 ? ['done'] : Array.from({ length: 2000 }, () => 'on'));
+    let requests = 0;
+    const answer = () => (requests++ === 0 ? ['done'] : Array.from({ length: 2000 }, () => 'on'));
     const host = await serve({ answer, delayMs: 5 });
     const leave = new AbortController();
     const headers = { 'content-type': 'application/json' };

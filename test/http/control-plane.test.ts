@@ -136,9 +136,9 @@ describe('the control plane', () => {
     expect((await remove('bob')).status).toBe(404);
     for (let again = 0; again < 2; again += 1) expect((await remove('ann')).status).toBe(200);
     expect(await roster()).toEqual({ contract: 1, peers: [{ ...rest, revoked: true }] });
-    const anew = await post(peers(), { name: 'ann' }, at.operator);
-    expect(anew.status).toBe(201);
-    expect(((await anew.json()) as { token: string }).token).not.toBe(token);
+    const reminted = await post(peers(), { name: 'ann' }, at.operator);
+    expect(reminted.status).toBe(201);
+    expect(((await reminted.json()) as { token: string }).token).not.toBe(token);
   });
 
   test('metrics in the text format of Prometheus, on the control socket', async () => {

@@ -46,19 +46,19 @@ interface Wire {
   readonly text: (frame: Frame) => string | undefined;
 }
 
-const said = (content: string) => [{ role: 'user', content }];
+const userMessages = (content: string) => [{ role: 'user', content }];
 const rendered = async (content: string) =>
-  (await (await post('/apply-template', { messages: said(content) })).json()) as { prompt: string };
+  (await (await post('/apply-template', { messages: userMessages(content) })).json()) as { prompt: string };
 
 const wires: readonly [Wire, ...Wire[]] = [
   {
     path: '/v1/chat/completions',
-    body: (content) => ({ messages: said(content), temperature: 0 }),
+    body: (content) => ({ messages: userMessages(content), temperature: 0 }),
     text: ({ choices }) => choices?.[0]?.delta?.content,
   },
   {
     path: '/v1/messages',
-    body: (content) => ({ messages: said(content), temperature: 0, max_tokens: 200 }),
+    body: (content) => ({ messages: userMessages(content), temperature: 0, max_tokens: 200 }),
     text: ({ delta }) => (typeof delta === 'object' ? delta.text : undefined),
   },
   {
@@ -69,7 +69,7 @@ const wires: readonly [Wire, ...Wire[]] = [
   },
   {
     path: '/api/chat',
-    body: (content) => ({ model, messages: said(content), options: { temperature: 0 } }),
+    body: (content) => ({ model, messages: userMessages(content), options: { temperature: 0 } }),
     text: ({ message }) => message?.content,
   },
   {

@@ -65,10 +65,10 @@ describe('POST /v1/embeddings', () => {
 
   test('base64 contains the same floats as the numbers, bit for bit', async () => {
     const { post } = await serve();
-    const asked = { input: ['xyz', 'A'] };
-    const floats = embeddingList.parse(await (await post(path, asked)).json());
+    const requestBody = { input: ['xyz', 'A'] };
+    const floats = embeddingList.parse(await (await post(path, requestBody)).json());
     const coded = embeddingList.parse(
-      await (await post(path, { ...asked, encoding_format: 'base64' })).json(),
+      await (await post(path, { ...requestBody, encoding_format: 'base64' })).json(),
     );
     for (const [index, { embedding }] of coded.data.entries()) {
       const raw = Buffer.from(embedding as string, 'base64');

@@ -115,7 +115,9 @@ test('invalid data after a request does not get into the response in progress', 
     writeRefusal: ({ code }) => ({ headers: {}, body: code }),
   });
   const open = await bindServer(server, { host: '127.0.0.1', port: 0 });
-  const said = await sendRaw(open.port, `${head('GET / HTTP/1.1', local)}no HTTP\r\n\r\n`).catch(() => '');
-  expect(said).not.toContain('bad_request');
+  const received = await sendRaw(open.port, `${head('GET / HTTP/1.1', local)}no HTTP\r\n\r\n`).catch(
+    () => '',
+  );
+  expect(received).not.toContain('bad_request');
   await open.close();
 });

@@ -21,9 +21,9 @@ const completion = { model: 'full', max_tokens: 16, prompt: 'Hello' };
 const post = (path: string, body: object | string) => gateway.ask(path, { body });
 const ofJson = (body: object, more: string) => `${JSON.stringify(body).slice(0, -1)},${more}}`;
 
-function expectRefused({ status, json }: Answer, code: string, asked: number): void {
+function expectRefused({ status, json }: Answer, code: string, requestsBefore: number): void {
   expect({ status, code: json.error.code }).toEqual({ status: 400, code });
-  expect(gateway.provider.requests.length).toBe(asked);
+  expect(gateway.provider.requests.length).toBe(requestsBefore);
 }
 
 describe('requests that could cost more than their bound', () => {
@@ -55,9 +55,9 @@ describe('requests that could cost more than their bound', () => {
     ['messages', [{ role: 'user', content: [{ type: 'file', file: { file_id: 'file-1' } }] }]],
     ['messages', [{ role: 'assistant', audio: { id: 'audio_1' } }]],
   ])('%s is refused on the chat wire: %j', async (member, value) => {
-    const asked = gateway.provider.requests.length;
+    const requestsBefore = gateway.provider.requests.length;
     const answer = await post('/v1/chat/completions', { ...chat, [member]: value });
-    expectRefused(answer, 'unsupported_parameter', asked);
+    expectRefused(answer, 'unsupported_parameter', requestsBefore);
     expect(answer.json.error.param).toMatch(new RegExp(`^${member}`));
   });
 
@@ -70,41 +70,41 @@ describe('requests that could cost more than their bound', () => {
     { tools: [{ type: 'custom', custom: { name: 'f' } }] },
   ])('members that disable a feature pass: %j', async (more) => {
     expect((await post('/v1/chat/completions', { ...chat, ...more })).status).toBe(200);
-    expect(gateway.asked().body).toMatchObject(more);
+    expect(gateway.lastProviderRequest().body).toMatchObject(more);
   });
 
   test.each(['web_search', 'file_search', 'code_interpreter', 'image_generation', 'mcp', 'advisor_20260301'])(
     'tools of the provider are refused on the responses wire: %s',
     async (type) => {
-      const asked = gateway.provider.requests.length;
+      const requestsBefore = gateway.provider.requests.length;
       expectRefused(
         await post('/v1/responses', { ...responses, tools: [{ type }] }),
         'unsupported_parameter',
-        asked,
+        requestsBefore,
       );
     },
   );
 
   test('files and summaries of the provider are refused on the other wires', async () => {
-    const asked = gateway.provider.requests.length;
+    const requestsBefore = gateway.provider.requests.length;
     const source = { type: 'file', file_id: 'file_1' };
     const result = { type: 'tool_result', tool_use_id: 't', content: [{ type: 'image', source }] };
     for (const content of [[{ type: 'document', source }], [result]])
       expectRefused(
         await post('/v1/messages', { ...claude, messages: [{ role: 'user', content }] }),
         'unsupported_parameter',
-        asked,
+        requestsBefore,
       );
     const context_management = [{ type: 'compaction', compact_threshold: 1000 }];
     expectRefused(
       await post('/v1/responses', { ...responses, context_management }),
       'unsupported_parameter',
-      asked,
+      requestsBefore,
     );
     expectRefused(
       await post('/v1/completions', { ...completion, max_completion_tokens: 8000 }),
       'unsupported_parameter',
-      asked,
+      requestsBefore,
     );
   });
 
@@ -115,22 +115,26 @@ describe('requests that could cost more than their bound', () => {
       ['/v1/completions', completion],
     ] as const) {
       expect((await post(path, { ...body, service_tier })).status).toBe(200);
-      expect(gateway.asked().body).not.toHaveProperty('service_tier');
+      expect(gateway.lastProviderRequest().body).not.toHaveProperty('service_tier');
     }
   });
 
   test.each(['MAX_TOKENS', 'Max_Tokens', 'max_to\u212Aens', 'N', 'ſtream', 'MODEL', 'Messages'])(
     'names that some providers take for others are refused: %s',
     async (name) => {
-      const asked = gateway.provider.requests.length;
-      expectRefused(await post('/v1/chat/completions', { ...chat, [name]: 7000 }), 'unknown_member', asked);
+      const requestsBefore = gateway.provider.requests.length;
+      expectRefused(
+        await post('/v1/chat/completions', { ...chat, [name]: 7000 }),
+        'unknown_member',
+        requestsBefore,
+      );
     },
   );
 
   test('of duplicate members, only the validated ones are sent', async () => {
     const twice = `{"model":"spare","max_tokens":8000,"n":9,"messages":[],"m\\u006fdel":"full","max_token\\u0073":5,"n":1,"messages":${JSON.stringify(messages)}}`;
     expect((await post('/v1/chat/completions', twice)).status).toBe(200);
-    const { text, body } = gateway.asked();
+    const { text, body } = gateway.lastProviderRequest();
     expect(body).toEqual({ model: 'up-full', n: 1, messages, max_completion_tokens: 5 });
     for (const name of [/"m(o|\\u006f)del"/g, /"n"/g, /"messages"/g, /max_[\w\\]+/g])
       expect(text.match(name)).toHaveLength(1);
@@ -138,7 +142,11 @@ describe('requests that could cost more than their bound', () => {
 
   test('of two limits, the validated one is sent', async () => {
     await post('/v1/chat/completions', { ...chat, max_tokens: 7000, max_completion_tokens: 7 });
-    expect(gateway.asked().body).toEqual({ model: 'up-full', messages, max_completion_tokens: 7 });
+    expect(gateway.lastProviderRequest().body).toEqual({
+      model: 'up-full',
+      messages,
+      max_completion_tokens: 7,
+    });
   });
 });
 
@@ -161,8 +169,8 @@ describe('usage that a provider reports', () => {
           finish_reason: 'stop',
           [stream ? 'delta' : 'message']: { role: 'assistant', content: 'ok' },
         };
-        const said = JSON.stringify({ id: 'x', object: 'chat.completion', choices: [choice], usage });
-        gateway.replies({ raw: { body: stream ? `data: ${said}\n\ndata: [DONE]\n\n` : said } });
+        const payload = JSON.stringify({ id: 'x', object: 'chat.completion', choices: [choice], usage });
+        gateway.replies({ raw: { body: stream ? `data: ${payload}\n\ndata: [DONE]\n\n` : payload } });
         const { status, headers, text } = await gateway.ask('/v1/chat/completions', {
           key: secret,
           body: { ...chat, stream },
@@ -230,7 +238,7 @@ describe('a stream whose caller pauses until the provider disconnects', () => {
     `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content } }] })}\n\n`;
   // More than all buffers between the provider and the caller hold; the second half never comes.
   const many = chunk('word '.repeat(4000)).repeat(1600);
-  const few = chunk('word '.repeat(4000)).repeat(16);
+  const largeChunks = chunk('word '.repeat(4000)).repeat(16);
 
   async function taken(frames: string, pauses: number) {
     const world = await gatewayWorld({ readerMs, limits: { retries: 0 } });
@@ -258,7 +266,7 @@ describe('a stream whose caller pauses until the provider disconnects', () => {
   }
 
   test('is charged for what was read; one that the provider broke off by itself is free', async () => {
-    expect(await taken(few, 0)).toEqual({ ended: 'released', charged: 0n });
+    expect(await taken(largeChunks, 0)).toEqual({ ended: 'released', charged: 0n });
     const { ended, charged } = await taken(many, 26);
     expect(ended).toBe('settled');
     expect(charged).toBeGreaterThan(0n);
@@ -275,11 +283,23 @@ describe('bodies', () => {
     ['/v1/completions', completion],
     ['/v1/embeddings', { model: 'embedder', input: 'x' }],
   ])('on %s: too deep, too many values, wrong in too many places', async (path, body) => {
-    const asked = gateway.provider.requests.length;
+    const requestsBefore = gateway.provider.requests.length;
     for (const member of ['tools', 'response_format', 'x', 'messages', 'input', 'prompt'])
-      expectRefused(await post(path, ofJson(body, `"${member}":${deep(100_000)}`)), 'json_too_deep', asked);
-    expectRefused(await post(path, ofJson(body, `"x":[${'1,'.repeat(500_000)}1]`)), 'json_too_large', asked);
-    expectRefused(await post(path, ofJson(body, `"x":[${'{},'.repeat(300_000)}1]`)), 'json_too_large', asked);
+      expectRefused(
+        await post(path, ofJson(body, `"${member}":${deep(100_000)}`)),
+        'json_too_deep',
+        requestsBefore,
+      );
+    expectRefused(
+      await post(path, ofJson(body, `"x":[${'1,'.repeat(500_000)}1]`)),
+      'json_too_large',
+      requestsBefore,
+    );
+    expectRefused(
+      await post(path, ofJson(body, `"x":[${'{},'.repeat(300_000)}1]`)),
+      'json_too_large',
+      requestsBefore,
+    );
     for (const member of ['tools', 'messages', 'input', 'prompt']) {
       const { status, text } = await post(path, ofJson(body, `"${member}":[${'true,'.repeat(50_000)}true]`));
       if (status !== 200) expect(status).toBe(400);
@@ -294,12 +314,12 @@ describe('bodies', () => {
   ])('the maximum number of parts causes no internal error: %s %#', async (path, body, member) => {
     const type = member === 'input' ? 'input_text' : 'text';
     const parts = Array.from({ length: 130_000 }, () => ({ type, text: '' }));
-    for (const said of [
+    for (const payload of [
       [{ role: 'user', content: parts }],
       [{ role: 'system', content: parts }, ...messages],
       Array.from({ length: 60_000 }, () => messages[0]),
     ]) {
-      const { status, text } = await post(path, { ...body, [member]: said });
+      const { status, text } = await post(path, { ...body, [member]: payload });
       expect([200, 400], text).toContain(status);
     }
   });
@@ -325,13 +345,13 @@ describe('bodies', () => {
       Array.from({ length: 6 }, async () => {
         const socket = connect(Number(port), '127.0.0.1');
         socket.on('error', () => undefined).write(head + half);
-        let said = '';
+        let received = '';
         // The ones that fit wait for the rest of their body.
         const over = new Promise<void>((resolve) => {
-          socket.on('data', (bytes) => (said += String(bytes)) && resolve());
+          socket.on('data', (bytes) => (received += String(bytes)) && resolve());
           socket.on('close', resolve);
         });
-        return { socket, over, said: () => said };
+        return { socket, over, received: () => received };
       }),
     );
     await Promise.any(answers.map(({ over }) => over));
@@ -344,11 +364,11 @@ describe('malformed HTTP requests', () => {
   const raw = (text: string): Promise<string> =>
     new Promise((resolve, reject) => {
       const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1');
-      let said = '';
+      let received = '';
       socket.on('data', (bytes) => {
-        said += String(bytes);
+        received += String(bytes);
       });
-      socket.on('close', () => resolve(said));
+      socket.on('close', () => resolve(received));
       socket.on('error', reject);
       socket.end(text);
     });
@@ -370,20 +390,20 @@ describe('malformed HTTP requests', () => {
     ],
     ['an unknown version', `GET /v1/catalog HTTP/9.9\r\nhost: x\r\n\r\n${smuggled}`],
   ])('%s: rejected, and nothing after it is answered', async (_, text) => {
-    const said = await raw(text);
-    expect(said.match(/HTTP\/1\.1 \d/g)?.length ?? 0).toBeLessThanOrEqual(1);
-    expect(said).not.toMatch(/HTTP\/1\.1 2/);
+    const payload = await raw(text);
+    expect(payload.match(/HTTP\/1\.1 \d/g)?.length ?? 0).toBeLessThanOrEqual(1);
+    expect(payload).not.toMatch(/HTTP\/1\.1 2/);
   });
 
   test('pipelined requests are answered in order, each with its own receipt', async () => {
     const one = 'GET /v1/catalog HTTP/1.1\r\nhost: x\r\n\r\n';
     const last = 'GET /v1/models HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n';
-    const said = await raw(one.repeat(20) + last);
-    expect(said.match(/HTTP\/1\.1 \d+/g)).toEqual([
+    const payload = await raw(one.repeat(20) + last);
+    expect(payload.match(/HTTP\/1\.1 \d+/g)).toEqual([
       ...Array.from({ length: 20 }, () => 'HTTP/1.1 200'),
       'HTTP/1.1 401',
     ]);
-    expect(new Set(said.match(/^x-svc-request-id: .+/gm)).size).toBe(21);
+    expect(new Set(payload.match(/^x-svc-request-id: .+/gm)).size).toBe(21);
   });
 
   test('any model name is safe in headers', async () => {

@@ -21,7 +21,7 @@ afterAll(async () => {
 const odd = String.raw`"zz_unknown":{"b":1.0,"a":12345678901234567890,"c":-0,"d":1e400,"e":"é\/","10":1,"2":2},`;
 const hi = String.raw`[ {"role":"user","content":"Hi \u263A"} ]`;
 
-const asked = {
+const requests = {
   'chat at chat': [
     '/v1/chat/completions',
     (model: string) => `{ "model" : "${model}", ${odd}\n "messages":${hi}, "max_completion_tokens":9 }`,
@@ -50,7 +50,7 @@ const asked = {
 } as const;
 
 const usage = `"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5,"zz":1.0}`;
-const answers: Readonly<Record<keyof typeof asked, string>> = {
+const answers: Readonly<Record<keyof typeof requests, string>> = {
   'chat at chat': `{${odd}"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"\\u00e9","refusal":null},"logprobs":null,"finish_reason":"stop"}],${usage}}`,
   'chat at copy': `{${odd}"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"\\u00e9","refusal":null},"logprobs":null,"finish_reason":"stop"}],${usage}}`,
   'chat at host': `{${odd}"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"\\u00e9","refusal":null},"logprobs":null,"finish_reason":"stop"}],${usage}}`,
@@ -68,8 +68,8 @@ const send = async (path: string, text: string) => {
   return { status: response.status, text: await response.text() };
 };
 
-describe.each(Object.keys(asked) as (keyof typeof asked)[])('%s', (title) => {
-  const [path, body] = asked[title];
+describe.each(Object.keys(requests) as (keyof typeof requests)[])('%s', (title) => {
+  const [path, body] = requests[title];
   const model = title.split(' ').at(-1) ?? '';
 
   it('a request is the same to the byte, but for the name of the model', async () => {
@@ -192,11 +192,13 @@ describe('servers that copied the wire and leave members out', () => {
     );
     const frames = framesOf(text).map(({ data }) => data);
     expect(frames.at(-1)).toBe('[DONE]');
-    const told = frames.slice(0, -1).map((data) => JSON.parse(data) as Chunk);
-    expect(told.map(({ choices }) => choices[0]?.delta.content ?? '').join('')).toBe('Hi');
-    expect(told[0]?.choices[0]?.delta['role']).toBe('assistant');
-    expect(told.at(-1)).toMatchObject({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 2 } });
-    expect(told.every(({ id, created }) => typeof id === 'string' && Number.isInteger(created))).toBe(true);
+    const payloads = frames.slice(0, -1).map((data) => JSON.parse(data) as Chunk);
+    expect(payloads.map(({ choices }) => choices[0]?.delta.content ?? '').join('')).toBe('Hi');
+    expect(payloads[0]?.choices[0]?.delta['role']).toBe('assistant');
+    expect(payloads.at(-1)).toMatchObject({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 2 } });
+    expect(payloads.every(({ id, created }) => typeof id === 'string' && Number.isInteger(created))).toBe(
+      true,
+    );
   });
 });
 

@@ -44,7 +44,7 @@ describe.each(models)('images and files at %s', (model) => {
       messages: [{ role: 'user', content }],
     });
     expect(choices[0]?.message.content).toBe('A cat.');
-    for (const told of ['What is this?', url, png, pdf]) expect(sent()).toContain(told);
+    for (const expectedPart of ['What is this?', url, png, pdf]) expect(sent()).toContain(expectedPart);
   });
 
   it('on the responses wire', async () => {
@@ -64,7 +64,7 @@ describe.each(models)('images and files at %s', (model) => {
       ],
     });
     expect(output_text).toBe('A cat.');
-    for (const told of ['What is this?', url, png, pdf]) expect(sent()).toContain(told);
+    for (const expectedPart of ['What is this?', url, png, pdf]) expect(sent()).toContain(expectedPart);
   });
 });
 

@@ -55,17 +55,17 @@ describe.each(matrix)('chat with %s at %s', (version, model) => {
       total_tokens: 48,
       prompt_tokens_details: { cached_tokens: 8 },
     });
-    const told: OpenAI.ChatCompletionChunk[] = [];
+    const chunks: OpenAI.ChatCompletionChunk[] = [];
     for await (const chunk of await openai().chat.completions.create({ ...ask, stream: true }))
-      told.push(chunk);
-    expect(told.map(({ choices: [choice] }) => choice?.delta.content ?? '').join('')).toBe(text);
-    expect(told[0]?.choices[0]?.delta.role).toBe('assistant');
-    expect(told.at(-1)?.choices[0]?.finish_reason).toBe('stop');
+      chunks.push(chunk);
+    expect(chunks.map(({ choices: [choice] }) => choice?.delta.content ?? '').join('')).toBe(text);
+    expect(chunks[0]?.choices[0]?.delta.role).toBe('assistant');
+    expect(chunks.at(-1)?.choices[0]?.finish_reason).toBe('stop');
     expect(
-      told.some((chunk) => chunk.usage),
+      chunks.some((chunk) => chunk.usage),
       'usage was not asked for',
     ).toBe(false);
-    expect(new Set(told.map(({ id }) => id)).size).toBe(1);
+    expect(new Set(chunks.map(({ id }) => id)).size).toBe(1);
     const final = await openai()
       .chat.completions.stream({ ...ask, stream_options: { include_usage: true } })
       .finalChatCompletion();
@@ -95,7 +95,7 @@ describe.each(matrix)('chat with %s at %s', (version, model) => {
     const messages = [...hi, message as OpenAI.ChatCompletionMessageParam, ...results];
     const last = await openai().chat.completions.create({ ...asking, messages });
     expect(last.choices[0]?.message.content).toBe(text);
-    expect(resultsTold(world.provider.requests.at(-1)?.body)).toEqual([
+    expect(receivedResults(world.provider.requests.at(-1)?.body)).toEqual([
       '0 degrees',
       '1 degrees',
       '2 degrees',
@@ -144,12 +144,12 @@ describe.each(matrix)('responses with %s at %s', (version, model) => {
       input_tokens_details: { cached_tokens: 8 },
     });
     const numbers: number[] = [];
-    let said = '';
+    let streamedText = '';
     for await (const event of await openai().responses.create({ ...ask, stream: true })) {
       numbers.push(event.sequence_number);
-      if (event.type === 'response.output_text.delta') said += event.delta;
+      if (event.type === 'response.output_text.delta') streamedText += event.delta;
     }
-    expect(said).toBe(text);
+    expect(streamedText).toBe(text);
     expect(numbers).toEqual(numbers.map((_, index) => index));
     const final = await openai().responses.stream(ask).finalResponse();
     expect(final.output_text).toBe(text);
@@ -185,7 +185,7 @@ describe.each(matrix)('responses with %s at %s', (version, model) => {
       ],
     });
     expect(last.output_text).toBe(text);
-    expect(resultsTold(world.provider.requests.at(-1)?.body)).toEqual([
+    expect(receivedResults(world.provider.requests.at(-1)?.body)).toEqual([
       '0 degrees',
       '1 degrees',
       '2 degrees',
@@ -252,7 +252,7 @@ describe.each(['anthropic 1', 'anthropic 0'] as const)('messages with %s', (vers
       ...asking,
       messages: [...hi, { role: 'assistant', content: final.content }, { role: 'user', content: results }],
     });
-    expect(resultsTold(world.provider.requests.at(-1)?.body)).toEqual([
+    expect(receivedResults(world.provider.requests.at(-1)?.body)).toEqual([
       '0 degrees',
       '1 degrees',
       '2 degrees',
@@ -280,7 +280,7 @@ describe.each(['anthropic 1', 'anthropic 0'] as const)('messages with %s', (vers
 });
 
 /** The tool results that a provider received, in order, on any wire. */
-function resultsTold(body: unknown): unknown[] {
+function receivedResults(body: unknown): unknown[] {
   const found: unknown[] = [];
   const walk = (value: unknown): void => {
     if (typeof value !== 'object' || value === null) return;

@@ -25,7 +25,7 @@ afterAll(async () => {
 });
 
 /** Encrypted reasoning that differs per provider and contains characters special to base64 and JSON. */
-const sealOf = (model: string): string => `Eq+/${model.replace('upstream-', '')}+seal==`;
+const encryptedReasoningOf = (model: string): string => `Eq+/${model.replace('upstream-', '')}+seal==`;
 const thought = 'Oslo it is. Let me look.';
 let calls = 0;
 let text = 'Looking.';
@@ -34,7 +34,7 @@ let text = 'Looking.';
 const thinking = ({ model }: ProviderRequest): ProviderReply => ({
   say: {
     reasoning: thought,
-    signature: sealOf(model),
+    signature: encryptedReasoningOf(model),
     text,
     calls: [{ id: `call_${calls++}`, name: 'weather', arguments: { city: 'Oslo' } }],
     piece: 5,
@@ -46,14 +46,15 @@ const sealing = ['responses', 'claude', 'gemini'] as const;
 
 const lastRequest = () => world.provider.requests.at(-1) as ProviderRequest;
 /** Models whose encrypted reasoning the last request contains, at any place. */
-const sealsSent = (): string[] => models.filter((model) => lastRequest().text.includes(sealOf(model)));
+const modelsWithReasoningSent = (): string[] =>
+  models.filter((model) => lastRequest().text.includes(encryptedReasoningOf(model)));
 const turns = (member: string) => lastRequest().body[member] as Record<string, unknown>[];
 
 /** The first answer as the provider got it back. */
 function expectReturned(model: (typeof sealing)[number]): void {
   if (model === 'claude')
     expect(turns('messages')[1]?.['content']).toEqual([
-      { type: 'thinking', thinking: thought, signature: sealOf(model) },
+      { type: 'thinking', thinking: thought, signature: encryptedReasoningOf(model) },
       { type: 'text', text: 'Looking.' },
       expect.objectContaining({ type: 'tool_use', input: { city: 'Oslo' } }),
     ]);
@@ -62,11 +63,11 @@ function expectReturned(model: (typeof sealing)[number]): void {
       type: 'reasoning',
       id: 'rs_1',
       summary: [{ type: 'summary_text', text: thought }],
-      encrypted_content: sealOf(model),
+      encrypted_content: encryptedReasoningOf(model),
     });
   if (model === 'gemini')
     expect(turns('contents')[1]?.['parts']).toEqual([
-      { text: 'Looking.', thoughtSignature: sealOf(model) },
+      { text: 'Looking.', thoughtSignature: encryptedReasoningOf(model) },
       { functionCall: expect.objectContaining({ name: 'weather', args: { city: 'Oslo' } }) as unknown },
     ]);
 }
@@ -137,7 +138,7 @@ async function addedUp(
   return { ...message, tool_calls: made } as unknown as OpenAI.ChatCompletionMessage;
 }
 
-const asked = {
+const params = {
   tools: [
     { type: 'function' as const, name: 'weather', parameters: weather().function.parameters, strict: true },
   ],
@@ -156,12 +157,12 @@ const responsesTurns = (openai: () => OpenAI): [string, Turn<Item>][] => [
   [
     'whole',
     async (model, input) =>
-      handedBack(await openai().responses.create({ ...asked, model, input: [...input] })),
+      handedBack(await openai().responses.create({ ...params, model, input: [...input] })),
   ],
   [
     "added up by the client's helper",
     async (model, input) => {
-      const stream = openai().responses.stream({ ...asked, model, input: [...input] });
+      const stream = openai().responses.stream({ ...params, model, input: [...input] });
       return handedBack(await stream.finalResponse());
     },
   ],
@@ -169,7 +170,7 @@ const responsesTurns = (openai: () => OpenAI): [string, Turn<Item>][] => [
     'items as they were done',
     async (model, input) => {
       const output: OpenAI.Responses.ResponseOutputItem[] = [];
-      const stream = await openai().responses.create({ ...asked, model, input: [...input], stream: true });
+      const stream = await openai().responses.create({ ...params, model, input: [...input], stream: true });
       for await (const event of stream)
         if (event.type === 'response.output_item.done') output.push(event.item);
       return handedBack({ output });
@@ -196,20 +197,20 @@ function loops<T extends Message | Item>(title: string, all: readonly [string, T
     it.each(sealing)('%s gets its own seals back', async (model) => {
       const first = [question as T, ...(await turn(model, [question as T]))];
       const second = [...first, ...(await turn(model, first))];
-      expect(sealsSent()).toEqual([model]);
+      expect(modelsWithReasoningSent()).toEqual([model]);
       expectReturned(model);
       await turn(model, second);
-      expect(lastRequest().text.split(sealOf(model)).length - 1, 'of both answers').toBe(2);
+      expect(lastRequest().text.split(encryptedReasoningOf(model)).length - 1, 'of both answers').toBe(2);
     });
 
     it.each(sealing)('encrypted reasoning of %s is returned to it alone, in its next turn', async (model) => {
       let history = [question as T, ...(await turn(model, [question as T]))];
       for (const other of models.filter((each) => each !== model)) {
         history = [...history, ...(await turn(other, history))];
-        expect(sealsSent(), other).toEqual([]);
+        expect(modelsWithReasoningSent(), other).toEqual([]);
       }
       await turn(model, history);
-      expect(sealsSent()).toEqual([model]);
+      expect(modelsWithReasoningSent()).toEqual([model]);
       expectReturned(model);
     });
   });
@@ -231,12 +232,12 @@ describe('a seal on a call', () => {
       expect(turns('contents')[1]?.['parts']).toEqual([
         expect.objectContaining({
           functionCall: expect.objectContaining({ args: { city: 'Oslo' } }) as unknown,
-          thoughtSignature: sealOf('gemini'),
+          thoughtSignature: encryptedReasoningOf('gemini'),
         }),
       ]);
       for (const other of models.filter((each) => each !== 'gemini')) {
         await turn(other, history);
-        expect(sealsSent(), other).toEqual([]);
+        expect(modelsWithReasoningSent(), other).toEqual([]);
       }
     } finally {
       text = 'Looking.';

@@ -82,17 +82,17 @@ describe('model', () => {
     ['oai/plain', 'plain', 'as_requested'],
     ['a/b:c', 'a/b:c', 'as_requested'],
     ['oai/a/b:c', 'a/b:c', 'as_requested'],
-  ])('%s is served by %s, %s', async (asked, effective, reason) => {
+  ])('%s is served by %s, %s', async (requestedModel, effective, reason) => {
     for (const stream of [false, true]) {
       served.replies({ say: { text: 'Hello.' } });
-      const { status, headers } = await on('chat', asked, { stream });
+      const { status, headers } = await on('chat', requestedModel, { stream });
       expect(status).toBe(200);
-      expect(headers.get('x-svc-requested-model')).toBe(asked);
+      expect(headers.get('x-svc-requested-model')).toBe(requestedModel);
       expect(headers.get('x-svc-effective-model')).toBe(effective);
       expect(headers.get('x-svc-receipt-reason')).toBe(reason);
       expect(headers.get('x-svc-endpoint')).toBe('credits');
-      expect(served.asked().model).toBe(`up-${effective}`);
-      expect(served.asked().key).toBe(houseKey);
+      expect(served.lastProviderRequest().model).toBe(`up-${effective}`);
+      expect(served.lastProviderRequest().key).toBe(houseKey);
     }
   });
 
@@ -143,19 +143,19 @@ describe('max_tokens', () => {
     served.replies({ say: { text: 'x' } });
     for (const stream of [false, true]) {
       await on('chat', model, { stream });
-      expect(sent[model]?.(served.asked().body)).toBe(4096);
+      expect(sent[model]?.(served.lastProviderRequest().body)).toBe(4096);
     }
     await on('chat', model, { max_tokens: 77 });
-    expect(sent[model]?.(served.asked().body)).toBe(77);
+    expect(sent[model]?.(served.lastProviderRequest().body)).toBe(77);
     await on('chat', model, { max_completion_tokens: 78 });
-    expect(sent[model]?.(served.asked().body)).toBe(78);
+    expect(sent[model]?.(served.lastProviderRequest().body)).toBe(78);
     await on('chat', model, { max_tokens: null });
-    expect(sent[model]?.(served.asked().body)).toBe(4096);
+    expect(sent[model]?.(served.lastProviderRequest().body)).toBe(4096);
   });
 
   it("absent, for a model with a lower limit: the model's limit", async () => {
     await on('chat', 'brief');
-    expect(served.asked().body.max_tokens).toBe(300);
+    expect(served.lastProviderRequest().body.max_tokens).toBe(300);
   });
 
   it('is required on the messages wire', async () => {
@@ -277,7 +277,7 @@ describe('tools', () => {
       served.replies({ say: { calls: [call] } });
       const answer = await on(wire, model, { tools: of[wire], stream });
       expect(answer.status).toBe(200);
-      expect(served.asked().text).toContain('look_up');
+      expect(served.lastProviderRequest().text).toContain('look_up');
       expect(answer.text).toContain('look_up');
       expect(answer.text).toContain('q');
     }
@@ -342,13 +342,13 @@ describe('reasoning', () => {
     const heard: Record<string, unknown[]> = { named: [], object: [], responses: [], alias: [] };
     for (const effort of efforts) {
       await on('chat', model, { ...limit, reasoning_effort: effort });
-      heard['named']?.push(told(served.asked().body));
+      heard['named']?.push(told(served.lastProviderRequest().body));
       await on('chat', model, { ...limit, reasoning: { effort } });
-      heard['object']?.push(told(served.asked().body));
+      heard['object']?.push(told(served.lastProviderRequest().body));
       await on('responses', model, { max_output_tokens: 4096, reasoning: { effort } });
-      heard['responses']?.push(told(served.asked().body));
+      heard['responses']?.push(told(served.lastProviderRequest().body));
       await on('responses', model, { max_output_tokens: 4096, reasoning_effort: effort });
-      heard['alias']?.push(told(served.asked().body));
+      heard['alias']?.push(told(served.lastProviderRequest().body));
     }
     expect(heard).toEqual({ named: expected, object: expected, responses: expected, alias: expected });
   });
@@ -361,8 +361,8 @@ describe('reasoning', () => {
   ])('%s gets max_tokens', async (model, told, expected) => {
     served.replies({ say: { text: 'x' } });
     await on('chat', model, { max_tokens: 3000, reasoning: { max_tokens: 1500 } });
-    expect(told(served.asked().body)).toEqual(expected);
-    expect(served.asked().text).not.toContain('"reasoning":{"max_tokens"');
+    expect(told(served.lastProviderRequest().body)).toEqual(expected);
+    expect(served.lastProviderRequest().text).not.toContain('"reasoning":{"max_tokens"');
   });
 
   it('that leaves no room for the answer is refused, naming both', async () => {
@@ -491,7 +491,7 @@ describe('usage and its price', () => {
     const control = { type: 'ephemeral' };
     const system = [{ type: 'text', text: 'Long.', cache_control: control }];
     const answer = await on('messages', 'claude', { system });
-    expect(served.asked().body.system[0].cache_control).toEqual(control);
+    expect(served.lastProviderRequest().body.system[0].cache_control).toEqual(control);
     expect(answer.json.usage).toMatchObject({
       input_tokens: 400,
       cache_creation_input_tokens: 300,
@@ -566,7 +566,7 @@ describe('streams', () => {
         type: 'response.completed',
         response: { usage: { input_tokens: 7, output_tokens: 3, total_tokens: 10 } },
       });
-      expect(served.asked().text).not.toMatch(/"path":"\/responses".*include_usage/);
+      expect(served.lastProviderRequest().text).not.toMatch(/"path":"\/responses".*include_usage/);
     },
   );
 
@@ -605,9 +605,9 @@ describe('the version header of the messages wire', () => {
     async (version) => {
       served.replies({ say: { text: 'x' } });
       await on('messages', 'claude', {}, { 'anthropic-version': version });
-      expect(served.asked().headers['anthropic-version']).toBe(version);
+      expect(served.lastProviderRequest().headers['anthropic-version']).toBe(version);
       await on('messages', 'claude');
-      expect(served.asked().headers['anthropic-version']).toBe('2023-06-01');
+      expect(served.lastProviderRequest().headers['anthropic-version']).toBe('2023-06-01');
     },
   );
 });

@@ -167,7 +167,7 @@ describe("the caller's own credential", () => {
       const answer = await chat('theirs-only', { stream }, { 'x-svc-max-cost-nanousd': '0' });
       expect([answer.status, endpoint(answer)]).toEqual([200, 'byok:theirs']);
       expect(answer.headers.get('x-svc-cost-nanousd')).toBe(stream ? null : '0');
-      expect(served.asked().key).toBe(ownKey);
+      expect(served.lastProviderRequest().key).toBe(ownKey);
     }
     expect((await ask('/v1/balance')).json.remaining_nanodollars).toBe(0);
   });
@@ -176,7 +176,7 @@ describe("the caller's own credential", () => {
     const rich = await served.customer();
     key = rich.secret;
     const house = await chat('plain');
-    expect([endpoint(house), served.asked().key]).toEqual(['credits', houseKey]);
+    expect([endpoint(house), served.lastProviderRequest().key]).toEqual(['credits', houseKey]);
     expect((await put('oai', { api_key: ownKey })).status).toBe(200);
     const own = await chat('plain');
     expect([own.status, endpoint(own), own.headers.get('x-svc-cost-nanousd')]).toEqual([
@@ -184,7 +184,7 @@ describe("the caller's own credential", () => {
       'byok:oai',
       '0',
     ]);
-    expect(served.asked().key).toBe(ownKey);
+    expect(served.lastProviderRequest().key).toBe(ownKey);
 
     served.replies({ status: 401 });
     const before = served.provider.requests.length;
@@ -261,7 +261,7 @@ describe('the cloud resource provider', () => {
     await storeResource();
     const answer = await chat('plain');
     expect([answer.status, endpoint(answer)]).toEqual([200, 'credits']);
-    expect(served.asked()).toMatchObject({ model: 'up-plain', key: houseKey });
+    expect(served.lastProviderRequest()).toMatchObject({ model: 'up-plain', key: houseKey });
   });
 });
 
@@ -274,12 +274,12 @@ describe('a registered endpoint', () => {
     for (const stream of [false, true]) {
       const answer = await chat('vllm:lab/some/model', { stream });
       expect([answer.status, endpoint(answer)]).toEqual([200, 'byok:vllm:lab']);
-      expect(served.asked()).toMatchObject({ model: 'some/model', key: ownKey });
+      expect(served.lastProviderRequest()).toMatchObject({ model: 'some/model', key: ownKey });
       // The name that all such servers know: some would ignore the other, and never end.
-      expect(served.asked().body).toMatchObject({ max_tokens: 50 });
+      expect(served.lastProviderRequest().body).toMatchObject({ max_tokens: 50 });
     }
     await chat('vllm:lab/some/model', { reasoning_effort: 'minimal' });
-    expect(served.asked().body.reasoning_effort).toBe('minimal');
+    expect(served.lastProviderRequest().body.reasoning_effort).toBe('minimal');
     expect((await ids()).filter((id) => id.includes(':lab'))).toEqual([]);
     expect(await list()).toMatchObject([{ provider: 'vllm:lab', base_url: `${served.provider.url}/v1` }]);
     key = (await served.customer()).secret;

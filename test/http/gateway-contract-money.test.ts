@@ -9,14 +9,16 @@ import {
 } from '../support/gateway/served.ts';
 
 type Served = Awaited<ReturnType<typeof servedGateway>>;
-const most = { concurrency: 3, perMinute: 40 };
+const limits = { concurrency: 3, perMinute: 40 };
 let served: Served;
 /** One that no other test uses up. */
 let key: string;
 let accountId: string;
 
 beforeAll(async () => {
-  served = await servedGateway(`concurrency = ${most.concurrency}\nrequests_per_minute = ${most.perMinute}`);
+  served = await servedGateway(
+    `concurrency = ${limits.concurrency}\nrequests_per_minute = ${limits.perMinute}`,
+  );
 });
 afterAll(() => served.close());
 beforeEach(async () => {
@@ -136,7 +138,7 @@ describe('429', () => {
     const gate = Promise.withResolvers<void>();
     served.replies({ say: { text: 'Hello.' }, hold: (frame) => (frame === 2 ? gate.promise : undefined) });
     const open = await Promise.all(
-      Array.from({ length: most.concurrency }, () => served.begin(...asking('chat', { stream: true }))),
+      Array.from({ length: limits.concurrency }, () => served.begin(...asking('chat', { stream: true }))),
     );
     for (const route of all) {
       const answer = await ask(route);
@@ -157,8 +159,8 @@ describe('429', () => {
     do {
       answer = await ask('embeddings');
       if (answer.status === 200) served200++;
-    } while (answer.status === 200 && served200 < 3 * most.perMinute);
-    expect(served200).toBeGreaterThanOrEqual(most.perMinute);
+    } while (answer.status === 200 && served200 < 3 * limits.perMinute);
+    expect(served200).toBeGreaterThanOrEqual(limits.perMinute);
     expect(errorOf(answer)).toMatchObject(refusal);
     expect(answer.headers.get('retry-after')).toBe('1');
     // What costs nothing is not counted.

@@ -132,14 +132,14 @@ describe('a caller that disconnects', () => {
 
   it('during a retry delay owes nothing', async () => {
     const { provider, asks, rows } = await start({ limits: { drainSecs: 0, retries: 1 } });
-    const asked = Promise.withResolvers<void>();
+    const requestReceived = Promise.withResolvers<void>();
     provider.script(() => {
-      asked.resolve();
+      requestReceived.resolve();
       return { status: 500, headers: { 'retry-after': '10' } };
     });
     const leaving = new AbortController();
     asks('claude', false, { signal: leaving.signal }).catch(() => undefined);
-    await asked.promise;
+    await requestReceived.promise;
     await until(() => provider.open === 0);
     await eventLoopTurns();
     leaving.abort();

@@ -289,7 +289,7 @@ describe('usage', () => {
   const say = { text: 'Some words to be paid for.' };
 
   describe.each(pairs)('on the %s wire from %s', (wire, model) => {
-    const asked = async (stream: boolean) => {
+    const request = async (stream: boolean) => {
       const { path, body } = wires[wire];
       const response = await world.ask(path, { customer, body: body(model, stream) });
       const text = await response.text();
@@ -302,7 +302,7 @@ describe('usage', () => {
       'is billed once when it comes %s',
       async (usageAt) => {
         world.provider.script([{ say: { ...say, usage: caching, usageAt } }]);
-        const { row, text } = await asked(true);
+        const { row, text } = await request(true);
         expect(row.cost, text).toBe(expected(model));
         expect(row.charged).toBe(row.cost);
       },
@@ -310,7 +310,7 @@ describe('usage', () => {
 
     it('is billed the same in one piece', async () => {
       world.provider.script([{ say: { ...say, usage: caching } }]);
-      const { response, row } = await asked(false);
+      const { response, row } = await request(false);
       expect(costOf(response)).toBe(expected(model));
       expect(row.cost).toBe(expected(model));
     });
@@ -318,7 +318,7 @@ describe('usage', () => {
     it('is estimated when the provider does not report it, and is never zero', async () => {
       for (const stream of [true, false]) {
         world.provider.script([{ say: { ...say, usageAt: 'missing' } }]);
-        const { row } = await asked(stream);
+        const { row } = await request(stream);
         expect(row.cost).toBeGreaterThan(0n);
         expect(row.tokens_output).toBe(BigInt(Math.ceil(say.text.length / 4)));
       }
@@ -327,7 +327,7 @@ describe('usage', () => {
     it('of zero for an answer with text is estimated too', async () => {
       for (const stream of [true, false]) {
         world.provider.script([{ say: { ...say, usage: { input: 0, output: 0, reasoning: 0 } } }]);
-        const { row } = await asked(stream);
+        const { row } = await request(stream);
         expect(row.tokens_output).toBe(BigInt(Math.ceil(say.text.length / 4)));
         expect(row.tokens_fresh).toBeGreaterThan(0n);
       }
@@ -336,7 +336,7 @@ describe('usage', () => {
     it('with a zero in one of its counts is settled as reported', async () => {
       for (const stream of [true, false]) {
         world.provider.script([{ say: { ...say, usage: { input: 9, output: 0, reasoning: 0 } } }]);
-        const { row } = await asked(stream);
+        const { row } = await request(stream);
         expect(row.cost).toBe(nanoOf({ fresh: 9 }));
       }
     });
@@ -370,8 +370,8 @@ describe('a caller that disconnects', () => {
     const someone = await at.customer();
     const leaving = new AbortController();
     const { path, body } = wires.chat;
-    const asked = at.ask(path, { customer: someone, body: body('chat', stream), signal: leaving.signal });
-    asked.then((response) => response.text()).catch(() => undefined);
+    const answering = at.ask(path, { customer: someone, body: body('chat', stream), signal: leaving.signal });
+    answering.then((response) => response.text()).catch(() => undefined);
     await leave;
     const before = at.left();
     leaving.abort();
@@ -469,11 +469,15 @@ describe('a caller that disconnects', () => {
       });
       const someone = await world.customer();
       const { path, body } = wires.chat;
-      const asked = { customer: someone, body: body('chat', stream), headers: { 'idempotency-key': 'mine' } };
+      const request = {
+        customer: someone,
+        body: body('chat', stream),
+        headers: { 'idempotency-key': 'mine' },
+      };
       const leaving = new AbortController();
-      world.ask(path, { ...asked, signal: leaving.signal }).catch(() => undefined);
+      world.ask(path, { ...request, signal: leaving.signal }).catch(() => undefined);
       await came.promise;
-      const early = await world.ask(path, asked);
+      const early = await world.ask(path, request);
       expect(early.status).toBe(409);
       expect(await early.text()).toContain('request_in_progress');
       const before = world.left();
@@ -481,7 +485,7 @@ describe('a caller that disconnects', () => {
       await until(() => world.left() > before);
       goOn.resolve();
       expect((await world.witness.rowOf(someone)).cost).toBe(real);
-      const again = await world.ask(path, asked);
+      const again = await world.ask(path, request);
       expect(again.headers.get('x-svc-idempotent-replay')).toBe('true');
       const text = await again.text();
       expect(text).toContain('six seven');
@@ -499,16 +503,16 @@ describe('a caller that disconnects', () => {
     hasty.provider.script([{ say: { ...say, text: 'word '.repeat(1000), piece: 4 }, frameMs: 40, hold }]);
     const someone = await hasty.customer();
     const { path, body } = wires.chat;
-    const asked = { customer: someone, body: body('chat', true), headers: { 'idempotency-key': 'mine' } };
+    const request = { customer: someone, body: body('chat', true), headers: { 'idempotency-key': 'mine' } };
     const leaving = new AbortController();
     hasty
-      .ask(path, { ...asked, signal: leaving.signal })
+      .ask(path, { ...request, signal: leaving.signal })
       .then((response) => response.text())
       .catch(() => undefined);
     await sent.promise;
     leaving.abort();
     await hasty.witness.rowOf(someone);
-    const again = await hasty.ask(path, asked);
+    const again = await hasty.ask(path, request);
     expect(again.status).toBe(409);
     expect(again.headers.get('x-should-retry')).toBe('false');
     expect(await again.text()).toContain('idempotency_answer_lost');

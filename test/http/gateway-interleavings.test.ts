@@ -92,7 +92,7 @@ const steps = fc.array(
 /** Room for some three requests at once. */
 const credit = 1_300_000n;
 
-interface Asked {
+interface SentRequest {
   readonly who: number;
   readonly reply: keyof typeof replies;
   readonly key: string | undefined;
@@ -106,7 +106,7 @@ class World {
   readonly witness: Witness;
   readonly customers: Customer[] = [];
   readonly credits = [credit, credit];
-  readonly asked: Asked[] = [];
+  readonly requests: SentRequest[] = [];
   readonly seen = createSpanRecorder();
   #waiting: (() => void)[] = [];
   #open = false;
@@ -166,7 +166,7 @@ class World {
         this.#waiting.splice(step.which % Math.max(1, this.#waiting.length), 1)[0]?.();
         break;
       case 'leave':
-        this.asked[step.which % Math.max(1, this.asked.length)]?.leave();
+        this.requests[step.which % Math.max(1, this.requests.length)]?.leave();
         break;
       case 'stop': {
         const next = this.gateway();
@@ -208,7 +208,7 @@ class World {
       () => undefined,
     );
     answer.catch(() => undefined);
-    this.asked.push({
+    this.requests.push({
       who,
       reply,
       key: key === undefined ? undefined : `${who} key-${key}`,
@@ -221,7 +221,7 @@ class World {
   async over(): Promise<void> {
     this.#open = true;
     for (const goOn of this.#waiting.splice(0)) goOn();
-    await Promise.all(this.asked.map(({ answer }) => answer));
+    await Promise.all(this.requests.map(({ answer }) => answer));
     await Promise.all(this.#gateways.splice(0).map((gateway) => gateway.over()));
     await expect.poll(() => this.witness.openHolds()).toBe(0);
   }
@@ -236,7 +236,7 @@ class World {
 }
 
 /** Every request has one span, which agrees with the ledger. */
-async function expectTold({ seen, witness }: World): Promise<void> {
+async function expectSpans({ seen, witness }: World): Promise<void> {
   await expect.poll(() => seen.ended.length).toBe(seen.started.length);
   seen.expectAllEnded();
   const rows = new Map((await witness.rows()).map((row) => [row.id, row]));
@@ -252,7 +252,7 @@ async function expectTold({ seen, witness }: World): Promise<void> {
   }
 }
 
-async function expectSound({ witness, asked, customers, credits }: World): Promise<void> {
+async function expectSound({ witness, requests, customers, credits }: World): Promise<void> {
   expect(await witness.faults()).toEqual([]);
   const rows = await witness.rows();
   const byId = new Map(rows.map((row) => [row.id, row]));
@@ -268,7 +268,7 @@ async function expectSound({ witness, asked, customers, credits }: World): Promi
     );
   }
   for (const row of rows) if (row.ended !== 'settled') expect(row.charged).toBe(0n);
-  for (const { reply, answer } of asked) {
+  for (const { reply, answer } of requests) {
     const got = await answer;
     if (!got) continue;
     const { response, text } = got;
@@ -285,7 +285,7 @@ async function expectSound({ witness, asked, customers, credits }: World): Promi
     if (reply === 'silent' && row?.outcome === 'completed') expect(row.charged > 0n).toBe(true);
   }
   const answers = Map.groupBy(
-    (await Promise.all(asked.map(async ({ key, answer }) => ({ key, got: await answer })))).filter(
+    (await Promise.all(requests.map(async ({ key, answer }) => ({ key, got: await answer })))).filter(
       ({ key, got }) => key !== undefined && got?.response.status === 200 && !/error/.test(got.text),
     ),
     ({ key }) => key,
@@ -305,7 +305,7 @@ describeDatabases('random interleavings over two gateways', (url) => {
           for (const step of taken) await world.do(step);
           await world.over();
           await expectSound(world);
-          await expectTold(world);
+          await expectSpans(world);
         } finally {
           await world.close();
         }

@@ -36,9 +36,9 @@ describePostgres('three gateways before three hosts, each a process', (url) => {
     const credit = 10n ** 12n;
     const customers = await Promise.all([1, 2].map(() => customerOf(witness.books, { credit })));
 
-    const [doomed, ...others] = gateways;
+    const [killedGateway, ...others] = gateways;
     const [lost] = hosts;
-    if (!doomed || !lost) throw new Error('no gateway or host to kill');
+    if (!killedGateway || !lost) throw new Error('no gateway or host to kill');
     let alive = gateways;
     const total = 120;
     const load = new Load({
@@ -58,13 +58,13 @@ describePostgres('three gateways before three hosts, each a process', (url) => {
     await reach(0.2);
     lost.kill('SIGKILL');
     await reach(0.4);
-    doomed.kill('SIGKILL');
-    await doomed.exit;
+    killedGateway.kill('SIGKILL');
+    await killedGateway.exit;
     alive = others;
     await reach(0.6);
     const back = startHost(new URL(urls[0] ?? '').port);
     undo.push(() => back.end());
-    await letBeatsStop(witness.books, doomed.pid);
+    await letBeatsStop(witness.books, killedGateway.pid);
     await witness.books.ledger.recoverOrphanedHolds();
     await load.over();
     await expect.poll(() => witness.openHolds()).toBe(0);

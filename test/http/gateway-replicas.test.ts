@@ -87,10 +87,14 @@ describePostgres('three gateways and three hosts', (url) => {
         const served = new Set<number>();
         for (const [index, gateway] of at.entries()) {
           const before = hosts.map(({ host }) => host.requests.length);
-          const asked = wires.chat.body('pool', index % 2 === 0, `${prefixOf(prefix)} And then ${index}?`);
+          const requestBody = wires.chat.body(
+            'pool',
+            index % 2 === 0,
+            `${prefixOf(prefix)} And then ${index}?`,
+          );
           const customer = customers[0];
           if (!customer) throw new Error('no customer to send the request');
-          const response = await ask(gateway.url, wires.chat.path, { customer, body: asked });
+          const response = await ask(gateway.url, wires.chat.path, { customer, body: requestBody });
           await response.text();
           expect(response.status).toBe(200);
           served.add(hosts.findIndex(({ host }, n) => host.requests.length > (before[n] ?? 0)));
@@ -108,9 +112,9 @@ describePostgres('three gateways and three hosts', (url) => {
     });
     expect(new Set(calm).size, 'prefixes are spread over the hosts').toBeGreaterThan(1);
 
-    const [doomed, ...others] = gateways;
+    const [killedGateway, ...others] = gateways;
     const lost = hosts[calm[0] ?? 0];
-    if (!doomed || !lost) throw new Error('no gateway or host to kill');
+    if (!killedGateway || !lost) throw new Error('no gateway or host to kill');
     let alive = gateways;
     const load = new Load({
       customers,
@@ -129,8 +133,8 @@ describePostgres('three gateways and three hosts', (url) => {
     load.start(24, total);
     const reach = (part: number) => expect.poll(() => load.bought.length).toBeGreaterThan(total * part);
     await reach(0.25);
-    doomed.kill('SIGKILL');
-    await doomed.exit;
+    killedGateway.kill('SIGKILL');
+    await killedGateway.exit;
     // For a while callers still send requests to it, although it is gone.
     await reach(0.4);
     alive = others;
@@ -138,7 +142,7 @@ describePostgres('three gateways and three hosts', (url) => {
     await reach(0.6);
     expect((await witness.books.ledger.audit()).faults).toEqual([]);
     await lost.comeBack();
-    await letBeatsStop(witness.books, doomed.pid);
+    await letBeatsStop(witness.books, killedGateway.pid);
     await witness.books.ledger.recoverOrphanedHolds();
     await load.over();
     await expect.poll(() => witness.openHolds()).toBe(0);

@@ -126,7 +126,7 @@ const requests: readonly (readonly [name: string, path: string, body: object])[]
 ];
 
 /** How providers, and proxies before them, repeat a key in their errors. */
-const spoken = (secret: string): readonly string[] => [
+const errorTextsOf = (secret: string): readonly string[] => [
   `Incorrect API key provided: ${secret}.`,
   `bad key ${secret.slice(0, 12)}...${secret.slice(-4)}`,
   `key=${secret.slice(4, 24)} and then ${secret.slice(20)}`,
@@ -136,38 +136,46 @@ const spoken = (secret: string): readonly string[] => [
   `token ${Buffer.from(secret).toString('latin1').slice(8)}`,
 ];
 
-const bodies = (said: string): readonly string[] => [
-  JSON.stringify({ error: { message: said, type: said, code: said, param: said } }),
+const bodies = (secretText: string): readonly string[] => [
+  JSON.stringify({ error: { message: secretText, type: secretText, code: secretText, param: secretText } }),
   JSON.stringify({
     type: 'error',
-    error: { type: 'invalid_request_error', message: said },
-    request_id: said,
+    error: { type: 'invalid_request_error', message: secretText },
+    request_id: secretText,
   }),
-  JSON.stringify([{ error: { code: 400, message: said, status: said, details: [{ reason: said }] } }]),
-  JSON.stringify({ detail: [{ loc: ['body', said], msg: said }], message: said, error: said }),
-  `<html><title>${said}</title></html>`,
-  said,
+  JSON.stringify([
+    { error: { code: 400, message: secretText, status: secretText, details: [{ reason: secretText }] } },
+  ]),
+  JSON.stringify({
+    detail: [{ loc: ['body', secretText], msg: secretText }],
+    message: secretText,
+    error: secretText,
+  }),
+  `<html><title>${secretText}</title></html>`,
+  secretText,
 ];
 
-const inBand = (said: string, isGoogle: boolean): readonly string[] => [
-  `data: ${JSON.stringify({ error: { message: said, code: said, type: said } })}\n\n`,
-  `event: error\ndata: ${JSON.stringify({ type: 'error', message: said, code: said, param: said, error: { type: said, message: said } })}\n\n`,
-  `event: response.failed\ndata: ${JSON.stringify({ type: 'response.failed', sequence_number: 1, response: { id: 'r', object: 'response', status: 'failed', error: { code: said, message: said }, output: [] } })}\n\n`,
+const inBand = (secretText: string, isGoogle: boolean): readonly string[] => [
+  `data: ${JSON.stringify({ error: { message: secretText, code: secretText, type: secretText } })}\n\n`,
+  `event: error\ndata: ${JSON.stringify({ type: 'error', message: secretText, code: secretText, param: secretText, error: { type: secretText, message: secretText } })}\n\n`,
+  `event: response.failed\ndata: ${JSON.stringify({ type: 'response.failed', sequence_number: 1, response: { id: 'r', object: 'response', status: 'failed', error: { code: secretText, message: secretText }, output: [] } })}\n\n`,
   ...(isGoogle
-    ? [`data: ${JSON.stringify({ promptFeedback: { blockReason: said, blockReasonMessage: said } })}\n\n`]
+    ? [
+        `data: ${JSON.stringify({ promptFeedback: { blockReason: secretText, blockReasonMessage: secretText } })}\n\n`,
+      ]
     : []),
-  `data: ${said}\n\n`,
+  `data: ${secretText}\n\n`,
 ];
 
 describe('a credential that a provider echoes is redacted', () => {
   test.each(requests)('errors on the wire of %s', async (_, path, body) => {
-    const said = spoken('');
-    let asked = 0;
-    for (const [index] of said.entries())
+    const secretBodies = errorTextsOf('');
+    let requestCount = 0;
+    for (const [index] of secretBodies.entries())
       for (const [form] of bodies('').entries()) {
-        const status = [302, 400, 401, 404, 422, 429, 500, 503][asked++ % 8] ?? 400;
+        const status = [302, 400, 401, 404, 422, 429, 500, 503][requestCount++ % 8] ?? 400;
         provider.script(({ key: credential = '' }: ProviderRequest) => {
-          const text = spoken(credential)[index] ?? '';
+          const text = errorTextsOf(credential)[index] ?? '';
           const header = encodeURIComponent(text).slice(0, 200);
           return {
             status,
@@ -191,11 +199,12 @@ describe('a credential that a provider echoes is redacted', () => {
   test.each(requests.filter(([name]) => name !== 'embeddings'))(
     'faults within a stream of %s',
     async (name, path, body) => {
-      for (const [index] of spoken('').entries())
+      for (const [index] of errorTextsOf('').entries())
         for (const [form] of inBand('', name === 'chat at Google').entries())
           for (const begun of [false, true]) {
             provider.script(({ key: credential = '' }) => {
-              const fault = inBand(spoken(credential)[index] ?? '', name === 'chat at Google')[form] ?? '';
+              const fault =
+                inBand(errorTextsOf(credential)[index] ?? '', name === 'chat at Google')[form] ?? '';
               return begun
                 ? { say: { text: 'Hello there.' }, endAfter: 2, extra: fault }
                 : { raw: { body: fault, contentType: 'text/event-stream' } };

@@ -24,13 +24,13 @@ async function start(options: WorldOptions = {}, kept?: Parameters<typeof create
     const { path, body: usual } = wires.chat;
     return await world.ask(path, { customer, body: { ...usual(model, stream), ...body }, ...more });
   };
-  const told = () => seen.spansOf('gateway');
+  const gatewaySpans = () => seen.spansOf('gateway');
   /** As soon as all of them are over. */
   const endings = async (count: number) => {
     await expect.poll(() => seen.ended.length).toBe(count);
     return seen.spanResults('gateway');
   };
-  return { ...seen, ...world, customer, newCustomer: world.customer, asks, told, endings };
+  return { ...seen, ...world, customer, newCustomer: world.customer, asks, gatewaySpans, endings };
 }
 
 const trace = (span: number) => `00-${'a'.repeat(32)}-${String(span).padStart(16, '0')}-01`;
@@ -39,19 +39,27 @@ const usage = { input: 40, output: 7, cacheRead: 15 };
 
 describe('spans of gateway requests', () => {
   it('have all known facts, on every wire', async () => {
-    const { provider, ask, customer, told, endings, witness, expectAllEnded: expectWhole } = await start();
+    const {
+      provider,
+      ask,
+      customer,
+      gatewaySpans,
+      endings,
+      witness,
+      expectAllEnded: expectWhole,
+    } = await start();
     provider.script([{ say: { text: 'Hello there, you.', usage } }]);
-    const asked: { readonly wire: string; readonly stream: boolean; readonly id: string }[] = [];
+    const issued: { readonly wire: string; readonly stream: boolean; readonly id: string }[] = [];
     for (const [wire, model] of pairs)
       for (const stream of both) {
         const { path, body } = wires[wire];
         const response = await ask(path, { customer, body: body(model, stream) });
         await response.text();
-        asked.push({ wire, stream, id: response.headers.get('x-svc-request-id') ?? '' });
+        issued.push({ wire, stream, id: response.headers.get('x-svc-request-id') ?? '' });
       }
-    expect(await endings(asked.length)).toEqual(asked.map(() => 'ok'));
-    for (const [index, { wire, stream, id }] of asked.entries()) {
-      const work = told()[index];
+    expect(await endings(issued.length)).toEqual(issued.map(() => 'ok'));
+    for (const [index, { wire, stream, id }] of issued.entries()) {
+      const work = gatewaySpans()[index];
       const model = pairs[Math.floor(index / 2)]?.[1] ?? '';
       expect([work?.id, work?.result?.status], id).toEqual([id, 200]);
       expect(work?.attributes, `${wire} ${model} ${stream}`).toEqual({
@@ -77,12 +85,12 @@ describe('spans of gateway requests', () => {
   });
 
   it('for embeddings too', async () => {
-    const { ask, customer, told, endings, provider } = await start();
+    const { ask, customer, gatewaySpans, endings, provider } = await start();
     provider.script([{ say: { vectors: [[1, 2, 3]], usage: { input: 9 } } }]);
     const { path, body } = wires.embeddings;
     await (await ask(path, { customer, body: body('chat', false) })).text();
     expect(await endings(1)).toEqual(['ok']);
-    expect(told()[0]?.attributes).toEqual({
+    expect(gatewaySpans()[0]?.attributes).toEqual({
       wire: 'embeddings',
       operation: 'embeddings',
       stream: false,
@@ -97,11 +105,11 @@ describe('spans of gateway requests', () => {
   });
 
   it('have no tokens that a provider did not report, but the cost', async () => {
-    const { provider, asks, told, endings } = await start();
+    const { provider, asks, gatewaySpans, endings } = await start();
     provider.script([{ say: { text: 'Hello there.', usageAt: 'missing' } }]);
     for (const stream of both) await (await asks('chat', stream)).text();
     expect(await endings(2)).toEqual(['ok', 'ok']);
-    for (const { attributes: facts } of told()) {
+    for (const { attributes: facts } of gatewaySpans()) {
       expect(facts).not.toHaveProperty('promptTokens');
       expect(facts).not.toHaveProperty('completionTokens');
       expect(facts.costNanousd).toBeGreaterThan(0n);
@@ -109,7 +117,7 @@ describe('spans of gateway requests', () => {
   });
 
   it('name the effective model and provider when a fallback served', async () => {
-    const { provider, asks, told, endings } = await start({
+    const { provider, asks, gatewaySpans, endings } = await start({
       limits: { retries: 0 },
       fallbacks: new Map([['chat', ['chat-other']]]),
     });
@@ -118,7 +126,7 @@ describe('spans of gateway requests', () => {
     );
     await (await asks('auto', true)).text();
     expect(await endings(1)).toEqual(['ok']);
-    expect(told()[0]?.attributes).toMatchObject({
+    expect(gatewaySpans()[0]?.attributes).toMatchObject({
       requestedModel: 'auto',
       effectiveModel: 'chat-other',
       provider: 'at-chat-other',
@@ -137,7 +145,7 @@ describe('spans of gateway requests', () => {
 describe('spans of refused and failed gateway requests', () => {
   it('that are refused before the upstream request', async () => {
     const world = await start({ limits: { maxBodyBytes: 2000 } });
-    const { ask, asks, customer: rich, url, told, endings } = world;
+    const { ask, asks, customer: rich, url, gatewaySpans, endings } = world;
     const poor = await world.newCustomer({ credit: 1n });
     const { path, body } = wires.chat;
     await fetch(url + path, { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } });
@@ -158,16 +166,16 @@ describe('spans of refused and failed gateway requests', () => {
       'refused body_too_large',
       'refused unsupported_media_type',
     ]);
-    expect(told().map(({ result: ending }) => ending?.status)).toEqual([
+    expect(gatewaySpans().map(({ result: ending }) => ending?.status)).toEqual([
       401, 401, 404, 400, 402, 402, 413, 415,
     ]);
-    expect(told().map(({ attributes: facts }) => facts.keyId)).toEqual([
+    expect(gatewaySpans().map(({ attributes: facts }) => facts.keyId)).toEqual([
       undefined,
       undefined,
       ...[rich, rich, poor, rich, rich, rich].map(({ keyId }) => keyId),
     ]);
-    for (const { attributes: facts } of told()) expect(facts).not.toHaveProperty('provider');
-    expect(told()[2]?.attributes.requestedModel).toBe('nothing');
+    for (const { attributes: facts } of gatewaySpans()) expect(facts).not.toHaveProperty('provider');
+    expect(gatewaySpans()[2]?.attributes.requestedModel).toBe('nothing');
   });
 
   it('that are rate limited', async () => {
@@ -179,7 +187,7 @@ describe('spans of refused and failed gateway requests', () => {
   });
 
   it('that a provider refuses or fails', async () => {
-    const { provider, asks, told, endings } = await start({ limits: { retries: 0 } });
+    const { provider, asks, gatewaySpans, endings } = await start({ limits: { retries: 0 } });
     for (const stream of both) {
       provider.script([{ status: 400 }]);
       await (await asks('chat', stream)).text();
@@ -193,37 +201,42 @@ describe('spans of refused and failed gateway requests', () => {
       expect.stringMatching(/^refused [a-z_]+$/),
       expect.stringMatching(/^failed [a-z_]+$/),
     ]);
-    expect(told().map(({ result: ending }) => ending?.status)).toEqual([400, 502, 400, 502]);
-    for (const { attributes: facts } of told()) {
+    expect(gatewaySpans().map(({ result: ending }) => ending?.status)).toEqual([400, 502, 400, 502]);
+    for (const { attributes: facts } of gatewaySpans()) {
       expect(facts).toMatchObject({ provider: 'at-chat', effectiveModel: 'chat', costNanousd: 0n });
       expect(facts).not.toHaveProperty('completionTokens');
     }
   });
 
   it.each([...pairs])('a stream that breaks off (%s by way of %s)', async (wire, model) => {
-    const { provider, ask, customer, told, endings } = await start({ limits: { retries: 0 } }, ['gateway']);
+    const { provider, ask, customer, gatewaySpans, endings } = await start({ limits: { retries: 0 } }, [
+      'gateway',
+    ]);
     provider.script([
       { say: { text: 'One two three four five six seven. '.repeat(10), usage }, cutAfter: 8 },
     ]);
     const { path, body } = wires[wire];
     await (await ask(path, { customer, body: body(model, true) })).text().catch(() => undefined);
     expect(await endings(1)).toEqual([expect.stringMatching(/^failed [a-z_]+$/)]);
-    expect(told()[0]?.result?.status).toBe(200);
-    expect(told()[0]?.attributes).toMatchObject({ costNanousd: 0n, firstTokenMs: expect.any(Number) });
-    expect(told()[0]?.attributes).not.toHaveProperty('completionTokens');
-    expect(told().map(transcriptLines)).toEqual([
+    expect(gatewaySpans()[0]?.result?.status).toBe(200);
+    expect(gatewaySpans()[0]?.attributes).toMatchObject({
+      costNanousd: 0n,
+      firstTokenMs: expect.any(Number),
+    });
+    expect(gatewaySpans()[0]?.attributes).not.toHaveProperty('completionTokens');
+    expect(gatewaySpans().map(transcriptLines)).toEqual([
       [expect.stringMatching(/^user: .*Hello there\./), expect.stringMatching(/^assistant: One/)],
     ]);
   });
 
   it('whose caller disconnects: before the answer, during it, and during the upload', async () => {
-    const { provider, asks, url, customer, told, endings, rows } = await startLeaving();
+    const { provider, asks, url, customer, gatewaySpans, endings, rows } = await startLeaving();
     provider.script([{ say: { text: 'Hello.', usage }, stallAfter: 'head' }]);
     const early = new AbortController();
-    const asked = asks('chat', false, { signal: early.signal }).catch(() => undefined);
+    const issued = asks('chat', false, { signal: early.signal }).catch(() => undefined);
     await expect.poll(() => provider.requests.length).toBe(1);
     early.abort();
-    await asked;
+    await issued;
     await endings(1);
     provider.script([{ say: { text: 'Hello there, you all.', usage }, frameMs: 20 }]);
     const late = new AbortController();
@@ -241,17 +254,20 @@ describe('spans of refused and failed gateway requests', () => {
     });
     sent.on('error', () => undefined);
     sent.write('{');
-    await expect.poll(() => told().length).toBe(3);
+    await expect.poll(() => gatewaySpans().length).toBe(3);
     sent.destroy();
     expect(await endings(3)).toEqual([
       'abandoned client_gone',
       'abandoned client_gone',
       'abandoned client_gone',
     ]);
-    expect(told().map(({ result: ending }) => ending?.status)).toEqual([499, 200, 499]);
+    expect(gatewaySpans().map(({ result: ending }) => ending?.status)).toEqual([499, 200, 499]);
     // Read to its end, and paid for.
-    expect(told()[1]?.attributes).toMatchObject({ completionTokens: 7, finish: 'stop' });
-    expect(told().map(({ attributes: facts }) => facts.costNanousd ?? 0n)).toEqual([...(await rows()), 0n]);
+    expect(gatewaySpans()[1]?.attributes).toMatchObject({ completionTokens: 7, finish: 'stop' });
+    expect(gatewaySpans().map(({ attributes: facts }) => facts.costNanousd ?? 0n)).toEqual([
+      ...(await rows()),
+      0n,
+    ]);
   });
   async function startLeaving() {
     const world = await start({ limits: { drainSecs: 5 } });
@@ -263,7 +279,7 @@ describe('spans of refused and failed gateway requests', () => {
   }
 
   it('that run when the gateway stops', async () => {
-    const { provider, asks, gateway, told, endings, expectAllEnded: expectWhole } = await start();
+    const { provider, asks, gateway, gatewaySpans, endings, expectAllEnded: expectWhole } = await start();
     provider.script([{ say: { text: 'Hello there.' }, stallAfter: 2 }]);
     const streamed = (await asks('chat', true)).text().catch(() => undefined);
     const buffered = asks('chat', false).catch(() => undefined);
@@ -271,23 +287,23 @@ describe('spans of refused and failed gateway requests', () => {
     await gateway.close(0);
     await Promise.all([streamed, buffered]);
     expect(await endings(2)).toEqual(['failed gateway_stopping', 'failed gateway_stopping']);
-    expect(told().map(({ result: ending }) => ending?.status)).toEqual([200, 503]);
+    expect(gatewaySpans().map(({ result: ending }) => ending?.status)).toEqual([200, 503]);
     expectWhole();
   });
 
   it('that replay a stored answer, free of charge', async () => {
-    const { provider, asks, told, endings } = await start();
+    const { provider, asks, gatewaySpans, endings } = await start();
     provider.script([{ say: { text: 'Hello.', usage } }]);
     const headers = { 'idempotency-key': 'k' };
     for (const stream of both) await (await asks('chat', stream, { headers })).text();
     await (await asks('chat', false, { headers })).text();
     expect(await endings(3)).toEqual(['ok', 'refused idempotency_conflict', 'ok']);
-    expect(told().map(({ attributes: facts }) => facts.costNanousd)).toEqual([
+    expect(gatewaySpans().map(({ attributes: facts }) => facts.costNanousd)).toEqual([
       nanoOf({ fresh: 25, cacheRead: 15, output: 7 }),
       undefined,
       undefined,
     ]);
-    expect(told()[2]?.attributes).not.toHaveProperty('promptTokens');
+    expect(gatewaySpans()[2]?.attributes).not.toHaveProperty('promptTokens');
   });
 });
 
@@ -296,7 +312,7 @@ describe('texts of requests at the gateway', () => {
   it.each(pairs.filter(([wire]) => wire !== 'completions'))(
     'are reported when they are recorded (%s, provider wire %s)',
     async (wire, model) => {
-      const { provider, ask, customer, told, endings } = await start({}, ['gateway']);
+      const { provider, ask, customer, gatewaySpans, endings } = await start({}, ['gateway']);
       provider.script([
         { say: { reasoning: 'Hm, hm, hm, hm.', text: 'Let me see, and see.', calls: [look, look] } },
       ]);
@@ -312,7 +328,7 @@ describe('texts of requests at the gateway', () => {
         expect(response.status, await response.text()).toBe(200);
       }
       await endings(2);
-      const said = [
+      const transcript = [
         'user: Look.',
         'reasoning: Hm, hm, hm, hm.',
         'assistant: Let me see, and see.',
@@ -320,12 +336,12 @@ describe('texts of requests at the gateway', () => {
         'tool_call look: {"at":"it"}',
       ];
       // Chat completions have no word for what a model thinks; some providers have one all the same.
-      for (const work of told()) expect(transcriptLines(work)).toEqual(said);
+      for (const work of gatewaySpans()) expect(transcriptLines(work)).toEqual(transcript);
     },
   );
 
   it('with the whole conversation', async () => {
-    const { asks, told, endings } = await start({}, ['gateway']);
+    const { asks, gatewaySpans, endings } = await start({}, ['gateway']);
     const call = { id: 'c1', type: 'function', function: { name: 'look', arguments: '{}' } };
     const messages = [
       { role: 'system', content: 'Be brief.' },
@@ -335,7 +351,7 @@ describe('texts of requests at the gateway', () => {
     ];
     await (await asks('chat', false, { body: { messages } })).text();
     await endings(1);
-    expect(told().map(transcriptLines)).toEqual([
+    expect(gatewaySpans().map(transcriptLines)).toEqual([
       [
         'system: Be brief.',
         'user: Look.',
@@ -348,39 +364,46 @@ describe('texts of requests at the gateway', () => {
   });
 
   it('unchanged, when the gateway only passes them on', async () => {
-    const { ask, customer, told, endings } = await start({}, ['gateway']);
+    const { ask, customer, gatewaySpans, endings } = await start({}, ['gateway']);
     const { path, body } = wires.completions;
     const sent = body('chat', false, 'Once upon');
     await (await ask(path, { customer, body: sent })).text();
     await endings(1);
-    expect(told().map(transcriptLines)).toEqual([[`user: ${JSON.stringify(sent)}`, 'assistant: Hello.']]);
+    expect(gatewaySpans().map(transcriptLines)).toEqual([
+      [`user: ${JSON.stringify(sent)}`, 'assistant: Hello.'],
+    ]);
   });
 
   it('for embeddings, each', async () => {
-    const { ask, customer, told, endings, provider } = await start({}, ['gateway']);
+    const { ask, customer, gatewaySpans, endings, provider } = await start({}, ['gateway']);
     provider.script([{ say: { vectors: [[1], [2]] } }]);
     const { path } = wires.embeddings;
     await (await ask(path, { customer, body: { model: 'chat', input: ['one', 'two'] } })).text();
     await endings(1);
-    expect(told().map(transcriptLines)).toEqual([['user: one', 'user: two']]);
+    expect(gatewaySpans().map(transcriptLines)).toEqual([['user: one', 'user: two']]);
   });
 
   it('are not recorded for a sink of other racks', async () => {
-    const { asks, told, endings } = await start({}, ['agent', 'completions', 'workflows']);
+    const { asks, gatewaySpans, endings } = await start({}, ['agent', 'completions', 'workflows']);
     for (const stream of both) await (await asks('chat', stream)).text();
     await endings(2);
-    expect(told().map(({ transcript: said }) => said)).toEqual([undefined, undefined]);
+    expect(gatewaySpans().map(({ transcript: transcript }) => transcript)).toEqual([undefined, undefined]);
   });
 });
 
 it('propagates the trace context to the provider', async () => {
-  const { provider, asks, told, endings } = await start();
+  const { provider, asks, gatewaySpans, endings } = await start();
   await (await asks('chat', false, { headers: { traceparent: trace(1) } })).text();
   await (await asks('claude', true, { headers: { traceparent: trace(2) } })).text();
   await (await asks('chat', true)).text();
   await (await asks('chat', false, { headers: { traceparent: 'none' } })).text();
   await endings(4);
-  expect(told().map(({ traceparent }) => traceparent)).toEqual([trace(1), trace(2), undefined, undefined]);
+  expect(gatewaySpans().map(({ traceparent }) => traceparent)).toEqual([
+    trace(1),
+    trace(2),
+    undefined,
+    undefined,
+  ]);
   expect(provider.requests.map(({ headers }) => headers['traceparent'])).toEqual([
     trace(1),
     trace(2),

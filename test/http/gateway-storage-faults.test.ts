@@ -56,9 +56,9 @@ describe.each([
   it.skipIf(reason !== undefined)(
     `refuses clearly, loses no money, and goes on by itself${reason ? `: skipped, ${reason}` : ''}`,
     async () => {
-      const frail = await open();
-      undo.push(frail.remove);
-      const world = await gatewayWorld({ database: frail.database });
+      const faultyDatabase = await open();
+      undo.push(faultyDatabase.remove);
+      const world = await gatewayWorld({ database: faultyDatabase.database });
       undo.push(() => world.close());
       const { provider, witness, ask } = world;
       const { path, body } = wires.chat;
@@ -98,7 +98,7 @@ describe.each([
       leaving.abort();
       // The gateway notices the disconnect only when the connection is closed on its side.
       await until(() => world.left() === 1);
-      await frail.breaks();
+      await faultyDatabase.breaks();
       goOn.resolve();
 
       const refused = await whole;
@@ -121,7 +121,7 @@ describe.each([
       await next.text();
       expect(provider.requests.length, 'nothing is asked that cannot be paid').toBe(before);
 
-      await frail.mends();
+      await faultyDatabase.mends();
       provider.script([{ say }]);
       // The two that were refused cost nothing and may be asked again; the one that left is paid.
       await expect.poll(() => witness.openHolds().catch(() => -1), { interval: 100 }).toBe(0);

@@ -28,7 +28,7 @@ const openai: ByokProvider = {
 const closing: (() => Promise<unknown>)[] = [];
 /** What reached a machine of the local network. */
 let reached: string[] = [];
-let house = '';
+let localUrl = '';
 let port = 0;
 beforeEach(async () => {
   reached = [];
@@ -37,8 +37,8 @@ beforeEach(async () => {
     response.writeHead(request.url?.includes('redirect') ? 302 : 200, { location: '/elsewhere' });
     response.end('a secret of the local network');
   });
-  house = server.url;
-  port = Number(new URL(house).port);
+  localUrl = server.url;
+  port = Number(new URL(localUrl).port);
   closing.push(() => server.close());
 });
 afterEach(async () => {
@@ -46,13 +46,16 @@ afterEach(async () => {
 });
 
 /** Answers in turn, the last one again and again. */
-function answering(...answers: readonly (readonly string[])[]): { resolve: ResolveHost; asked: string[] } {
-  const asked: string[] = [];
+function answering(...answers: readonly (readonly string[])[]): {
+  resolve: ResolveHost;
+  resolvedHosts: string[];
+} {
+  const resolvedHosts: string[] = [];
   return {
-    asked,
+    resolvedHosts,
     resolve: async (host) => {
-      const addresses = answers[Math.min(asked.length, answers.length - 1)] ?? [];
-      asked.push(host);
+      const addresses = answers[Math.min(resolvedHosts.length, answers.length - 1)] ?? [];
+      resolvedHosts.push(host);
       return addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
     },
   };
@@ -70,7 +73,7 @@ async function failure(promise: Promise<unknown>): Promise<UpstreamFailure> {
   expect(error).toBeInstanceOf(UpstreamFailure);
   return error as UpstreamFailure;
 }
-const refusal = { again: false, unwell: false, error: { status: 502, code: 'upstream_failed' } };
+const refusal = { isRetryable: false, isUnhealthy: false, error: { status: 502, code: 'upstream_failed' } };
 
 /** Nothing may be sent there; they are spelled as resolvers answer. */
 const inside = [
@@ -98,11 +101,11 @@ describe('a cloud resource of a caller', () => {
 
   it.each(inside)('gets no request when its name resolves to %s', async (address) => {
     for (const addresses of [[address], ['1.1.1.1', address], [address, '1.1.1.1']]) {
-      const { resolve, asked } = answering(addresses);
+      const { resolve, resolvedHosts } = answering(addresses);
       const refused = await failure(transport(resolve).send(aSending(candidate)));
       expect(refused).toMatchObject(refusal);
       expect(refused.error.message).not.toContain(address);
-      expect(asked).toEqual(['mine.openai.azure.com']);
+      expect(resolvedHosts).toEqual(['mine.openai.azure.com']);
     }
     expect(reached).toEqual([]);
   });
@@ -112,9 +115,9 @@ describe('a cloud resource of a caller', () => {
   });
 
   it('must be one', async () => {
-    const { resolve, asked } = answering(['1.1.1.1']);
+    const { resolve, resolvedHosts } = answering(['1.1.1.1']);
     for (const url of [
-      house,
+      localUrl,
       `https://127.0.0.1:${port}`,
       'https://evil.example',
       'http://mine.openai.azure.com',
@@ -132,7 +135,7 @@ describe('a cloud resource of a caller', () => {
           transport(resolve).send(aSending(ownCandidate(provider, 'https://x.openai.azure.com'))),
         ),
       ).toMatchObject(refusal);
-    expect(asked).toEqual([]);
+    expect(resolvedHosts).toEqual([]);
     expect(reached).toEqual([]);
   });
 });
@@ -179,26 +182,26 @@ describe('a registered endpoint', () => {
 describe('DNS rebinding', () => {
   it('has no effect: each connection goes to the addresses that were checked for it', async () => {
     // The check sees this machine, which is allowed. A second lookup would return the metadata address.
-    const { resolve, asked } = answering(['127.0.0.1'], ['169.254.169.254']);
+    const { resolve, resolvedHosts } = answering(['127.0.0.1'], ['169.254.169.254']);
     const way = transport(resolve);
     const candidate = ownCandidate('ollama:box', `http://box.lan:${port}/v1`);
     expect((await way.send(aSending(candidate))).status).toBe(200);
-    expect(asked).toEqual(['box.lan']);
+    expect(resolvedHosts).toEqual(['box.lan']);
     // The next connection resolves and checks again.
     expect(await failure(way.send(aSending(candidate)))).toMatchObject(refusal);
-    expect(asked).toEqual(['box.lan', 'box.lan']);
+    expect(resolvedHosts).toEqual(['box.lan', 'box.lan']);
     expect(reached).toHaveLength(1);
   });
 
   it('cannot use a pooled connection of another address mode to reach internal hosts', async () => {
-    const { resolve, asked } = answering(['127.0.0.1'], ['1.1.1.1']);
+    const { resolve, resolvedHosts } = answering(['127.0.0.1'], ['1.1.1.1']);
     const way = transport(resolve);
     // The operator's own connection to the same host and port stays open.
     await (await way.send(aSending(aCandidate(`http://box.lan:${port}/v1`)))).text();
     expect(
       await failure(way.send(aSending(ownCandidate('ollama:box', `http://box.lan:${port}/v1`)))),
     ).toMatchObject(refusal);
-    expect(asked).toHaveLength(2);
+    expect(resolvedHosts).toHaveLength(2);
   });
 });
 
@@ -231,7 +234,7 @@ describe('vettedGet', () => {
     });
 
   it('returns the status and reads no body', async () => {
-    expect(await get(`${house}/v1/models?limit=1`, 'house')).toEqual({ status: 200 });
+    expect(await get(`${localUrl}/v1/models?limit=1`, 'house')).toEqual({ status: 200 });
     expect(reached[0]).toContain('/v1/models?limit=1');
     expect(reached[0]).toContain('"authorization":"Bearer sk-own"');
     expect(
@@ -240,7 +243,7 @@ describe('vettedGet', () => {
   });
 
   it('follows no redirect', async () => {
-    expect(await get(`${house}/redirect`, 'house')).toEqual({ status: 302 });
+    expect(await get(`${localUrl}/redirect`, 'house')).toEqual({ status: 302 });
     expect(reached).toHaveLength(1);
   });
 
@@ -248,7 +251,7 @@ describe('vettedGet', () => {
     for (const [url, mode, addresses] of [
       ['https://mine.openai.azure.com/openai/v1/models', 'public', ['127.0.0.1']],
       ['https://mine.openai.azure.com/openai/v1/models', 'public', ['1.1.1.1', '10.0.0.1']],
-      [`${house}/models`, 'public', []],
+      [`${localUrl}/models`, 'public', []],
       [`https://127.0.0.1:${port}/models`, 'registered', []],
       [`http://box.lan:${port}/models`, 'registered', ['8.8.8.8']],
       ['nowhere', 'house', []],

@@ -169,8 +169,8 @@ describe('a pool of lathe hosts', () => {
       failures.push(await way.send(aSending(candidate)).catch((error: unknown) => error));
     for (const failure of failures) expect(failure).toBeInstanceOf(UpstreamFailure);
     expect(failures.at(-1)).toMatchObject({
-      again: true,
-      unwell: true,
+      isRetryable: true,
+      isUnhealthy: true,
       error: { status: 502, code: 'upstream_failed' },
     });
     expect((failures.at(-1) as Error).message).toBe(

@@ -72,21 +72,21 @@ async function failure(promise: Promise<unknown>): Promise<UpstreamFailure> {
 }
 const summary = ({
   error: { status, type, code },
-  isRetryable: again,
-  isUnhealthy: unwell,
+  isRetryable: isRetryable,
+  isUnhealthy: isUnhealthy,
 }: UpstreamFailure) => ({
   status,
   type,
   code,
-  again,
-  unwell,
+  isRetryable,
+  isUnhealthy,
 });
 const failed = {
   status: 502,
   type: 'upstream_error',
   code: 'upstream_failed',
-  again: true,
-  unwell: true,
+  isRetryable: true,
+  isUnhealthy: true,
 };
 const late = { ...failed, status: 504, code: 'upstream_timeout' };
 
@@ -205,10 +205,10 @@ describe('a request to a provider', () => {
     const refused = await failure(
       transport().send(aSending(aCandidate(baseUrl, { apiKey: 'sk-secret\nx: y' }))),
     );
-    expect(summary(refused)).toEqual({ ...failed, again: false, unwell: false });
-    const nowhere = await failure(transport().send(aSending(aCandidate('not a url with sk-secret'))));
-    expect(summary(nowhere)).toEqual({ ...failed, again: false, unwell: false });
-    for (const { error } of [refused, nowhere]) expect(error.message).not.toContain('sk-secret');
+    expect(summary(refused)).toEqual({ ...failed, isRetryable: false, isUnhealthy: false });
+    const invalidUrl = await failure(transport().send(aSending(aCandidate('not a url with sk-secret'))));
+    expect(summary(invalidUrl)).toEqual({ ...failed, isRetryable: false, isUnhealthy: false });
+    for (const { error } of [refused, invalidUrl]) expect(error.message).not.toContain('sk-secret');
     expect(seen).toEqual([]);
   });
 });
@@ -483,9 +483,9 @@ describe('a provider that fails', () => {
     expect(summary(await failure(read('/middle')))).toEqual(late);
     expect(summary(await failure(read('/drip')))).toEqual(late);
     // A whole answer has one limit, and a long one is no sign of bad health.
-    expect(summary(await failure(send('/head', false)))).toEqual({ ...late, unwell: false });
+    expect(summary(await failure(send('/head', false)))).toEqual({ ...late, isUnhealthy: false });
     const dripping = async () => (await send('/drip', false)).text();
-    expect(summary(await failure(dripping()))).toEqual({ ...late, unwell: false });
+    expect(summary(await failure(dripping()))).toEqual({ ...late, isUnhealthy: false });
   });
 
   it('is read while it sends something now and then, up to the total limit', async () => {
@@ -505,7 +505,7 @@ describe('a provider that fails', () => {
       );
     expect(await all(await send('/ends', 60_000))).toEqual(['2', '4', '6', '8', '10', '12', '14']);
     const endless = async () => all(await send('/endless', 500));
-    expect(summary(await failure(endless()))).toEqual({ ...late, unwell: false });
+    expect(summary(await failure(endless()))).toEqual({ ...late, isUnhealthy: false });
   });
 });
 
@@ -600,7 +600,7 @@ describe('aborting', () => {
     const next = frames.next();
     cut.cut();
     cut.cut();
-    expect(summary(await failure(next))).toEqual({ ...failed, again: false, unwell: false });
+    expect(summary(await failure(next))).toEqual({ ...failed, isRetryable: false, isUnhealthy: false });
     await expect.poll(() => open).toBe(0);
   });
 
@@ -621,17 +621,17 @@ describe('aborting', () => {
 describe('the provider of this process', () => {
   const local = aCandidate([], { id: 'local', wire: 'openai-chat', apiKey: undefined });
   const resident = { fingerprint: 'fp' };
-  const text = (said: string): AnswerEvent => ({ type: 'text', text: said });
+  const text = (content: string): AnswerEvent => ({ type: 'text', text: content });
   type Call = { wire: string; request: BackendRequest; signal: AbortSignal };
   /** A model in this process that records its calls. */
   function backend(answer: (call: Call) => AnswerBatches | Promise<AnswerBatches>) {
     const calls: Call[] = [];
-    const asked = async (call: Call) => {
+    const answerCall = async (call: Call) => {
       calls.push(call);
       return { events: await answer(call), resident };
     };
     const made: Backend = {
-      answer: (wire, request, signal) => asked({ wire, request, signal }),
+      answer: (wire, request, signal) => answerCall({ wire, request, signal }),
       embed: async (request) => ({ embedded: request.body }),
     };
     return { made, calls };
@@ -694,8 +694,8 @@ describe('the provider of this process', () => {
     expect(summary(await failure(events(await lost.send(aSending(local, streaming)))))).toEqual(failed);
     expect(summary(await failure(transport().send(aSending(local))))).toEqual({
       ...failed,
-      again: false,
-      unwell: false,
+      isRetryable: false,
+      isUnhealthy: false,
     });
   });
 

@@ -18,22 +18,22 @@ describe('a host', () => {
     ['as a stream', true],
   ])('answers %s, even after a while', async (_, stream) => {
     const { port } = await serve({ answer: () => Array<string>(40).fill('x'), delayMs: 30 });
-    const said = await sendAndShut(port, postBytes(chat, { messages, stream }));
-    const { line, headers, body } = readRaw(said);
+    const received = await sendAndShut(port, postBytes(chat, { messages, stream }));
+    const { line, headers, body } = readRaw(received);
     expect(line).toBe('HTTP/1.1 200 OK');
     expect(headers.get('x-request-id')).toMatch(/^req_/);
     if (stream) expect(body).toContain('data: [DONE]');
     else expect(JSON.parse(body)).toMatchObject({ choices: [{ message: { content: 'x'.repeat(40) } }] });
-    expect(said.match(/HTTP\/1\.1 /g)).toHaveLength(1);
+    expect(received.match(/HTTP\/1\.1 /g)).toHaveLength(1);
   });
 
   test('streams with gaps are valid for clients', async () => {
     const { port } = await serve({ answer: () => Array<string>(6).fill('x'), delayMs: 200 });
     const body = JSON.stringify({ messages, stream: true });
     const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) };
-    const asked = request({ port, path: chat, method: 'POST', headers, agent: false });
-    asked.end(body, () => asked.socket?.end());
-    const [response] = (await once(asked, 'response')) as [IncomingMessage];
+    const outgoing = request({ port, path: chat, method: 'POST', headers, agent: false });
+    outgoing.end(body, () => outgoing.socket?.end());
+    const [response] = (await once(outgoing, 'response')) as [IncomingMessage];
     let text = '';
     for await (const part of response.setEncoding('utf8')) text += String(part);
     expect(text.match(/"content":"x"/g)).toHaveLength(6);
@@ -91,22 +91,22 @@ describe('pipelined requests', () => {
   test('invalid data after a request does not get into the response in progress', async () => {
     const { port } = await serve({ answer: () => Array<string>(1_000_000).fill('x'), delayMs: 5 });
     const socket = connect({ port, host: '127.0.0.1' }).setEncoding('utf8');
-    let said = '';
-    socket.on('data', (text: string) => (said += text));
+    let received = '';
+    socket.on('data', (text: string) => (received += text));
     const closed = new Promise((resolve) => socket.once('close', resolve));
     socket.write(stream);
-    await until(() => said.includes('data: '));
+    await until(() => received.includes('data: '));
     socket.write(`${stream}no HTTP at all\r\n\r\n`);
     await closed;
-    expect(said.match(/HTTP\/1\.1 /g)).toHaveLength(1);
+    expect(received.match(/HTTP\/1\.1 /g)).toHaveLength(1);
   });
 
   test('the second response is complete where the first one ended before', async () => {
     const { port } = await serve({ answer: () => Array<string>(20).fill('x'), delayMs: 20 });
     const get = 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n';
-    const said = await sendAndShut(port, get + stream);
-    expect(said.match(/HTTP\/1\.1 200 OK/g)).toHaveLength(2);
-    expect(said).toContain('data: [DONE]');
+    const received = await sendAndShut(port, get + stream);
+    expect(received.match(/HTTP\/1\.1 200 OK/g)).toHaveLength(2);
+    expect(received).toContain('data: [DONE]');
   });
 });
 
@@ -127,9 +127,11 @@ describe('a gateway', () => {
     });
     const { secret } = await gateway.customer();
     const port = Number(new URL(gateway.url).port);
-    const asked = postBytes(chat, { model: 'chat', messages, stream }, [`Authorization: Bearer ${secret}`]);
-    const said = await sendAndShut(port, asked);
-    const { line, headers, body } = readRaw(said);
+    const outgoing = postBytes(chat, { model: 'chat', messages, stream }, [
+      `Authorization: Bearer ${secret}`,
+    ]);
+    const received = await sendAndShut(port, outgoing);
+    const { line, headers, body } = readRaw(received);
     expect(line).toBe('HTTP/1.1 200 OK');
     expect(headers.get('x-request-id')).toMatch(/^req_/);
     expect(body).toContain('Hello');

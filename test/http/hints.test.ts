@@ -89,8 +89,8 @@ test('an invalid value is refused by name, and the answer reports the applied va
   expect(await chat.json()).toMatchObject({ error: { param: 'verbosity', code: 'invalid_value' } });
   const loud = await host.post('/v1/responses', { input: 'Hello', text: { verbosity: 'loud' } });
   expect(await loud.json()).toMatchObject({ error: { param: 'text.verbosity', code: 'invalid_value' } });
-  const asked = { input: 'Hello', text: { verbosity: 'high' }, store: true, service_tier: 'flex' };
-  const done = await host.post('/v1/responses', asked);
+  const requestBody = { input: 'Hello', text: { verbosity: 'high' }, store: true, service_tier: 'flex' };
+  const done = await host.post('/v1/responses', requestBody);
   expect(await done.json()).toMatchObject({
     text: { verbosity: 'medium' },
     store: false,

@@ -352,10 +352,10 @@ describe('the child process', () => {
     const host = spawn(process.execPath, ['--input-type=module', '-e', script], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
-    let said = '';
-    host.stdout.on('data', (text: Buffer) => (said += text.toString()));
+    let output = '';
+    host.stdout.on('data', (text: Buffer) => (output += text.toString()));
     const code = await new Promise((resolve) => host.once('close', resolve));
-    const [pid, accepted] = said.trim().split(' ');
+    const [pid, accepted] = output.trim().split(' ');
     expect([code, accepted]).toEqual([0, 'true']);
     await waitUntilGone(Number(pid));
   });

@@ -212,8 +212,8 @@ describe('tunables', () => {
     const [shape] = body.tuning ?? [];
     expect(shape?.shape).toContain('columns=256');
     expect(shape?.tried.map(({ overrides }) => overrides['WG']).sort()).toEqual([16, 32, 64]);
-    const least = Math.min(...(shape?.tried.map(({ ms }) => ms) ?? []));
-    expect(shape?.best_ms).toBe(least);
+    const fastestMs = Math.min(...(shape?.tried.map(({ ms }) => ms) ?? []));
+    expect(shape?.best_ms).toBe(fastestMs);
     await call('POST', '/lab/v1/bindings', { kernel: 'walk.tuned', components: ['layers.0.attn.norm'] });
     const bench: Answer<BenchResult> = await call('POST', '/lab/v1/bench', {
       rounds: 6,

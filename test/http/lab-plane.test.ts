@@ -238,14 +238,14 @@ describe('responses', () => {
     const answer = await send('POST', '/bench', { rounds: 3, stream: true });
     expect(answer.headers.get('content-type')).toBe('application/x-ndjson');
     const lines = (await answer.text()).trimEnd().split('\n');
-    const told = lines.map((line) => benchLine.parse(JSON.parse(line)));
-    expect(told.map((line) => ('stage' in line ? line.stage : 'error'))).toEqual([
+    const progressLines = lines.map((line) => benchLine.parse(JSON.parse(line)));
+    expect(progressLines.map((line) => ('stage' in line ? line.stage : 'error'))).toEqual([
       'waiting',
       'round',
       'done',
     ]);
-    expect(told[1]).toMatchObject({ round: 1, most: 8, samples: [{ context: 32, bound_ms: 2 }] });
-    expect(told[2]).toMatchObject({ result: { verdict: 'faster', rounds: 8 } });
+    expect(progressLines[1]).toMatchObject({ round: 1, most: 8, samples: [{ context: 32, bound_ms: 2 }] });
+    expect(progressLines[2]).toMatchObject({ result: { verdict: 'faster', rounds: 8 } });
     expect(lab.calls).toEqual([['bench', { rounds: 3 }]]);
   });
 

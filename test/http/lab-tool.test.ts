@@ -110,7 +110,7 @@ describe('from stub to saved config', () => {
       code: 0,
       stdout: expect.stringContaining('✓ k.wgsl  k (rms_norm)  accepted'),
     });
-    expect(lab.asked.at(-1)?.body).toEqual({
+    expect(lab.requests.at(-1)?.body).toEqual({
       name: 'k',
       op: 'rms_norm',
       source: stubSource,
@@ -163,7 +163,7 @@ describe('from stub to saved config', () => {
       kernel: 'k',
       components: expect.arrayContaining(['layers.0.attn.norm']),
     });
-    const benched = lab.asked.find(({ path }) => path === '/bench')?.body;
+    const benched = lab.requests.find(({ path }) => path === '/bench')?.body;
     expect(benched).toEqual({ mode: 'full', rounds: 4, contexts: [64, 128] });
   });
 
@@ -192,7 +192,7 @@ describe('from stub to saved config', () => {
 
   test('a span is bound by its id', async () => {
     await run(['bind', 'k', '--span', 'output.norm']);
-    expect(lab.asked.at(-1)?.body).toEqual({ kernel: 'k', span: 'output.norm' });
+    expect(lab.requests.at(-1)?.body).toEqual({ kernel: 'k', span: 'output.norm' });
     expect((await run(['bind', 'k'])).code).toBe(2);
     expect((await run(['bind', 'k', 'a', '--span', 'b'])).code).toBe(2);
   });
@@ -235,7 +235,7 @@ export default defineKernel({ name: 'mine', op: 'rms_norm', dispatch: 'tokens', 
     const { code, stdout } = await runProcess(['check', 'k.ts']);
     expect(code).toBe(1);
     expect(stdout).toMatch(/k\.wgsl:3:13 error\[out_of_bounds\]/);
-    expect(lab.asked.at(-1)?.body).toMatchObject({
+    expect(lab.requests.at(-1)?.body).toMatchObject({
       name: 'mine',
       dispatch: { x: 'tokens' },
       overrides: { WG: 64 },
@@ -255,7 +255,7 @@ export default defineKernel({ name: 'mine', op: 'rms_norm', dispatch: 'tokens', 
   test('a function can generate the source from the overrides', async () => {
     write('k.ts', module('({ WG }) => `// ${WG}`'));
     expect((await runProcess(['check', 'k.ts'])).code).toBe(0);
-    expect(lab.asked.at(-1)?.body).toMatchObject({ source: '// 64' });
+    expect(lab.requests.at(-1)?.body).toMatchObject({ source: '// 64' });
   });
 
   test('a list of kernels, with all errors of an invalid one', async () => {
@@ -280,10 +280,10 @@ export default defineKernel({ name: 'mine', op: 'rms_norm', dispatch: 'tokens', 
     ['syntax.ts', 'export default {\n  a b\n};', 'syntax.ts:2:5 error[module]'],
     ['throws.ts', 'const x: never = null as never;\nexport default (x as { y: 1 }).y;', 'throws.ts:2:'],
     ['empty.mjs', 'export const a = 1;', 'no default export'],
-  ])('%s is an error of the file', async (name, text, said) => {
+  ])('%s is an error of the file', async (name, text, expectedText) => {
     const { code, stdout } = await runProcess(['check', write(name, text)]);
     expect(code).toBe(1);
-    expect(stdout).toContain(said);
+    expect(stdout).toContain(expectedText);
   });
 });
 
@@ -299,9 +299,9 @@ describe('errors', () => {
   test.each([
     ['no_resident_model', '--gpu'],
     ['model_loading', 'still loading'],
-  ])('503 %s', async (code, said) => {
+  ])('503 %s', async (code, expectedText) => {
     lab.override = () => refusal(503, code, 'no');
-    expect(await run(['ops'])).toMatchObject({ code: 3, stderr: expect.stringContaining(said) });
+    expect(await run(['ops'])).toMatchObject({ code: 3, stderr: expect.stringContaining(expectedText) });
   });
 
   test('another server, and a host with different responses', async () => {
@@ -354,7 +354,7 @@ describe('errors', () => {
     expect(code).toBe(2);
     expect(stderr).toContain('nothing.wgsl: there is no such file');
     expect(stderr).toContain('dir: it is a directory');
-    expect(lab.asked).toEqual([]);
+    expect(lab.requests).toEqual([]);
     expect((await run(['watch', 'nothing.wgsl'])).code).toBe(2);
   });
 
@@ -364,7 +364,7 @@ describe('errors', () => {
     await run(['ops', '--token-file', 'token']);
     await run(['ops'], { LATHE_TOKEN: 'from-env' });
     await run(['ops']);
-    expect(lab.asked.map(({ authorization }) => authorization)).toEqual([
+    expect(lab.requests.map(({ authorization }) => authorization)).toEqual([
       'Bearer from-flag',
       'Bearer from-file',
       'Bearer from-env',
@@ -443,12 +443,12 @@ describe('watch', () => {
     write('k.wgsl', good);
     const tool = watching('k.wgsl');
     await tool.next('gate');
-    const before = lab.asked.length;
+    const before = lab.requests.length;
     for (let save = 0; save < 30; save++) write('k.wgsl', `${good}// ${save}\n`);
-    const lastSent = () => lab.asked.findLast(({ path }) => path === '/kernels')?.body;
+    const lastSent = () => lab.requests.findLast(({ path }) => path === '/kernels')?.body;
     await tool.next('gate', () => JSON.stringify(lastSent()).includes('// 29'));
     // Written much faster than two polls of the file, but a slow machine may detect several saves.
-    expect(lab.asked.slice(before).filter(({ path }) => path === '/kernels').length).toBeLessThan(30);
+    expect(lab.requests.slice(before).filter(({ path }) => path === '/kernels').length).toBeLessThan(30);
     expect(await tool.stop()).toBe(0);
   });
 
@@ -469,7 +469,7 @@ describe('watch', () => {
   });
 
   test('a previously bound span is restored as a span', async () => {
-    const asked: unknown[] = [];
+    const requestBodies: unknown[] = [];
     const members = ['norm', 'q', 'k', 'v'].map((node) => ({
       id: `layers.1.attn.${node}`,
       component: 'layers.1.attn.norm_qkv',
@@ -478,14 +478,14 @@ describe('watch', () => {
     lab.override = ({ method, path, body }) => {
       if (path === '/graph') return { body: { nodes: members, spans: [] } };
       if (path !== '/bindings' || method !== 'POST') return undefined;
-      asked.push(body);
+      requestBodies.push(body);
       return { body: { bound: true, components: ['layers.0.attn.norm'], replaced: [] } };
     };
     write('k.wgsl', good);
     const tool = watching('k.wgsl', '--bind', 'layers.*.attn.norm');
     await tool.next('bench');
     expect(await tool.stop()).toBe(0);
-    expect(asked.at(-1)).toEqual({ kernel: 'older', components: ['layers.1.attn.norm_qkv'] });
+    expect(requestBodies.at(-1)).toEqual({ kernel: 'older', components: ['layers.1.attn.norm_qkv'] });
   });
 
   test('a kernel without components is not bound, and nothing is unbound', async () => {

@@ -107,11 +107,11 @@ describe('the options of /completion', () => {
     const host = await serve(script);
     const response = await host.post('/completion', { prompt: 'abcd', ...body });
     const answer = (await response.json()) as Record<string, unknown> & { error?: { message: string } };
-    return { status: response.status, answer, engine: host.engine, asked: host.engine.requests[0] };
+    return { status: response.status, answer, engine: host.engine, engineRequest: host.engine.requests[0] };
   };
 
   test("llama.cpp's defaults reach the engine, and the options of a request override them", async () => {
-    expect((await post({})).asked).toMatchObject({
+    expect((await post({})).engineRequest).toMatchObject({
       maxTokens: 4092,
       stop: [],
       sampling: { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05, repetitionPenalty: 1 },
@@ -131,8 +131,8 @@ describe('the options of /completion', () => {
       n_probs: 3,
       stop: 'y',
     };
-    const { asked, answer } = await post(given);
-    expect(asked).toMatchObject({
+    const { engineRequest, answer } = await post(given);
+    expect(engineRequest).toMatchObject({
       maxTokens: 2,
       ignoreEnd: true,
       logprobs: 3,
@@ -170,22 +170,22 @@ describe('the options of /completion', () => {
   });
 
   test('BOS precedes a leading text, but not leading token ids', async () => {
-    expect((await post({ prompt: 'a' }, { bosId: 256 })).asked?.prompt).toEqual([256, 97]);
-    expect((await post({ prompt: ['a', 98] }, { bosId: 256 })).asked?.prompt).toEqual([256, 97, 98]);
-    expect((await post({ prompt: [98, 'a'] }, { bosId: 256 })).asked?.prompt).toEqual([98, 97]);
-    expect((await post({ prompt: '' }, { bosId: 256 })).asked?.prompt).toEqual([256]);
+    expect((await post({ prompt: 'a' }, { bosId: 256 })).engineRequest?.prompt).toEqual([256, 97]);
+    expect((await post({ prompt: ['a', 98] }, { bosId: 256 })).engineRequest?.prompt).toEqual([256, 97, 98]);
+    expect((await post({ prompt: [98, 'a'] }, { bosId: 256 })).engineRequest?.prompt).toEqual([98, 97]);
+    expect((await post({ prompt: '' }, { bosId: 256 })).engineRequest?.prompt).toEqual([256]);
     expect((await post({ prompt: '' })).status).toBe(400);
   });
 
   test('n_predict: the remaining context, or only the prompt', async () => {
     const small = { contextLength: 7 };
     for (const n_predict of [-1, -2, 100]) {
-      const { asked, answer } = await post({ n_predict }, small);
-      expect(asked?.maxTokens).toBe(3);
+      const { engineRequest, answer } = await post({ n_predict }, small);
+      expect(engineRequest?.maxTokens).toBe(3);
       expect(answer).toMatchObject({ truncated: true, stop_type: 'limit', content: 'Hello, world' });
     }
-    const { answer, asked } = await post({ n_predict: 0 });
-    expect(asked?.maxTokens).toBe(1);
+    const { answer, engineRequest } = await post({ n_predict: 0 });
+    expect(engineRequest?.maxTokens).toBe(1);
     expect(answer).toMatchObject({
       content: '',
       tokens_predicted: 0,
@@ -239,7 +239,7 @@ describe('the options of /completion', () => {
 
   test('all forms of logit_bias', async () => {
     const bias = async (logit_bias: unknown) =>
-      Object.fromEntries((await post({ logit_bias })).asked?.sampling.logitBias ?? []);
+      Object.fromEntries((await post({ logit_bias })).engineRequest?.sampling.logitBias ?? []);
     expect(
       await bias([
         [97, 1.5],
@@ -275,7 +275,7 @@ describe('the options of /completion', () => {
 
   test('samplers: absent ones are disabled, infill selects the most likely token', async () => {
     const sampling = async (samplers: unknown) =>
-      (await post({ samplers, repeat_penalty: 2 })).asked?.sampling;
+      (await post({ samplers, repeat_penalty: 2 })).engineRequest?.sampling;
     const usual = [
       'penalties',
       'dry',
@@ -349,9 +349,9 @@ describe('the options of /completion', () => {
 
   test('a penalty window applies to the whole text, and is reported as such', async () => {
     const used = async (members: object) => {
-      const { asked, answer } = await post({ repeat_penalty: 1.1, ...members });
+      const { engineRequest, answer } = await post({ repeat_penalty: 1.1, ...members });
       const settings = answer.generation_settings as { repeat_last_n: number };
-      return [asked?.sampling.repetitionPenalty, settings.repeat_last_n];
+      return [engineRequest?.sampling.repetitionPenalty, settings.repeat_last_n];
     };
     expect(await used({ repeat_last_n: 64 })).toEqual([1.1, -1]);
     expect(await used({ repeat_last_n: 4096 })).toEqual([1.1, -1]);
@@ -360,11 +360,11 @@ describe('the options of /completion', () => {
   });
 
   test('members have aliases', async () => {
-    const { asked, answer } = await post({ max_tokens: 3, logprobs: 2, t_max_predict_ms: -1 });
-    expect(asked).toMatchObject({ maxTokens: 3, logprobs: 2 });
+    const { engineRequest, answer } = await post({ max_tokens: 3, logprobs: 2, t_max_predict_ms: -1 });
+    expect(engineRequest).toMatchObject({ maxTokens: 3, logprobs: 2 });
     expect(answer.generation_settings).toMatchObject({ n_predict: 3, max_tokens: 3, n_probs: 2 });
     const first = await post({ n_predict: 2, max_tokens: 3, n_probs: 1, logprobs: 2 });
-    expect(first.asked).toMatchObject({ maxTokens: 2, logprobs: 1 });
+    expect(first.engineRequest).toMatchObject({ maxTokens: 2, logprobs: 1 });
     expect((await post({ n: 2 })).answer).toHaveLength(2);
   });
 

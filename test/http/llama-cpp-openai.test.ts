@@ -95,8 +95,8 @@ describe.each([chat, completions])('$path as llama.cpp serves it', ({ path, body
       const response_format = { type: 'json_schema', json_schema: { schema, ...name } };
       expect((await post(path, { ...body, response_format })).status).toBe(200);
     }
-    const asked = { kind: 'json_schema', schema };
-    expect(grammars.compiled).toEqual([asked, asked, asked]);
+    const constraint = { kind: 'json_schema', schema };
+    expect(grammars.compiled).toEqual([constraint, constraint, constraint]);
   });
 });
 

@@ -102,9 +102,9 @@ describe('messages with the official @anthropic-ai/sdk client', () => {
   test("its tool runner completes the loop, and a tool's failure is sent to the model", async () => {
     const { anthropic, host } = await client({
       answer: ({ prompt }) => {
-        const said = Buffer.from(prompt.filter((id) => id < 256)).toString();
-        if (said.includes('rain')) return ['It rains.'];
-        return Array.from(call('weather', said.includes('Error: ') ? 'Oslo' : 'Nowhere'));
+        const promptText = Buffer.from(prompt.filter((id) => id < 256)).toString();
+        if (promptText.includes('rain')) return ['It rains.'];
+        return Array.from(call('weather', promptText.includes('Error: ') ? 'Oslo' : 'Nowhere'));
       },
     });
     const tool = betaZodTool({

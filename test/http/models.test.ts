@@ -247,8 +247,8 @@ describe('models verify', () => {
     expect(digests['top']).toBe(digests['o--x/tiny']);
     const shown = async (name: string) =>
       /^digest +(.*)$/m.exec((await run(folder, 'show', name)).stdout)?.[1] ?? 'no line';
-    const told = Object.keys(digests).map(async (name) => [name, await shown(name)] as const);
-    expect(Object.fromEntries(await Promise.all(told))).toEqual(digests);
+    const digestEntries = Object.keys(digests).map(async (name) => [name, await shown(name)] as const);
+    expect(Object.fromEntries(await Promise.all(digestEntries))).toEqual(digests);
 
     // The same content, written again: only reading it can show that it is the same.
     writeFileSync(join(folder, 'models', 'top.gguf'), tiny);

@@ -74,12 +74,12 @@ describeDatabases('the observe plane of a host', (databaseUrl, kind) => {
   afterAll(() => at?.end());
 
   it('tells of itself: its surfaces with schemas, and the questions with their parameters', async () => {
-    const { status, json } = await at.asked('GET', '/observe/v1/surfaces');
+    const { status, json } = await at.send('GET', '/observe/v1/surfaces');
     expect(status).toBe(200);
     const listed = json['surfaces'] as { name: string; columns: number; time: string }[];
     expect(listed.map(({ name }) => name).toSorted()).toEqual(surfaces.toSorted());
     for (const { name, columns, time } of listed) {
-      const schema = await at.asked('GET', `/observe/v1/surfaces/${name}/schema`);
+      const schema = await at.send('GET', `/observe/v1/surfaces/${name}/schema`);
       expect(schema.json).toMatchObject({ contract: 1, surface: name, time });
       expect(schema.json['columns']).toHaveLength(columns);
     }
@@ -112,8 +112,8 @@ describeDatabases('the observe plane of a host', (databaseUrl, kind) => {
   it('refuses what is no query, with all that is wrong with it, and what is unknown', async () => {
     const wrong = await at.query({ surface: 'tasks', select: ['titel'], limit: 0, more: 1 });
     expect(refusal(wrong)).toEqual([400, 'invalid_query']);
-    expect((await at.asked('GET', '/observe/v1/surfaces/task/schema')).status).toBe(404);
-    expect((await at.asked('POST', '/observe/v1/questions/failed_task', { body: {} })).status).toBe(404);
+    expect((await at.send('GET', '/observe/v1/surfaces/task/schema')).status).toBe(404);
+    expect((await at.send('POST', '/observe/v1/questions/failed_task', { body: {} })).status).toBe(404);
     expect((await at.query({ surface: 'task' })).status).toBe(400);
     const text = await at.call('POST', '/observe/v1/query', { body: '{}', headers: at.bearer });
     expect(refusal(text)).toEqual([415, 'unsupported_media_type']);
@@ -126,10 +126,10 @@ describeDatabases('the observe plane of a host', (databaseUrl, kind) => {
   });
 
   it('answers every question of what happened here', async () => {
-    const { json } = await at.asked('GET', '/observe/v1/surfaces');
+    const { json } = await at.send('GET', '/observe/v1/surfaces');
     for (const { name } of json['questions'] as { name: string }[]) {
       const body = name === 'said_about' ? { parameters: { subject: driven.tasks.look.id } } : {};
-      const answer = await at.asked('POST', `/observe/v1/questions/${name}`, { body });
+      const answer = await at.send('POST', `/observe/v1/questions/${name}`, { body });
       expect([name, answer.status, answer.json['warnings']]).toEqual([name, 200, []]);
       const { rows } = answer.json as { rows: unknown[] };
       expect([name, rows.length > 0]).toEqual([name, true]);
@@ -314,11 +314,11 @@ describeDatabases('the observe plane of a host', (databaseUrl, kind) => {
   });
 
   it('completions: one for each request on each wire, and for each answer of an agent', async () => {
-    const told = await at.rows({ surface: 'completions' });
-    const agents = told.filter(({ wire }) => wire === 'agent');
+    const rows = await at.rows({ surface: 'completions' });
+    const agents = rows.filter(({ wire }) => wire === 'agent');
     for (const { wire, stream, id, status } of driven.completions) {
       const ok = status === 200;
-      expect(told.filter((row) => row['id'] === id)).toEqual([
+      expect(rows.filter((row) => row['id'] === id)).toEqual([
         expect.objectContaining({
           wire,
           status,
@@ -347,7 +347,7 @@ describeDatabases('the observe plane of a host', (databaseUrl, kind) => {
     for (const id of [driven.runs.asking, driven.runs.failing])
       expect(agents.some(({ subject }) => subject === id)).toBe(true);
     // Those that the gateway of the host asked the resident model for, too; nothing else.
-    expect(told).toHaveLength(driven.completions.length + agents.length + 2);
+    expect(rows).toHaveLength(driven.completions.length + agents.length + 2);
   });
 
   it('gateway_requests: the values of their receipts', async () => {
@@ -392,8 +392,8 @@ describeDatabases('the observe plane of a host', (databaseUrl, kind) => {
       ['workflows', 'To Ann'],
       ['gateway', 'From afar.'],
     ] as const) {
-      const said = (await at.transcript(rack)).map(({ content }) => content);
-      expect([rack, said.includes(text)]).toEqual([rack, true]);
+      const contents = (await at.transcript(rack)).map(({ content }) => content);
+      expect([rack, contents.includes(text)]).toEqual([rack, true]);
     }
   });
 
@@ -444,16 +444,16 @@ describeDatabases('the observe plane of a host', (databaseUrl, kind) => {
       { since: ';' },
       { by: 'day)' },
     ];
-    const { json } = await at.asked('GET', '/observe/v1/surfaces');
+    const { json } = await at.send('GET', '/observe/v1/surfaces');
     const names = (json['questions'] as { name: string }[]).map(({ name }) => name);
     for (const name of [...names, "x' or 1=1", '%00', '..%2f..%2fhistory', 'failed_tasks; drop table acts'])
       for (const body of [{}, ...parameters.map((given) => ({ parameters: given }))]) {
-        const answer = await at.asked('POST', `/observe/v1/questions/${name}`, { body });
+        const answer = await at.send('POST', `/observe/v1/questions/${name}`, { body });
         expect([name, answer.status < 500]).toEqual([name, true]);
         if (answer.status === 200 && answer.json['surface'] === 'transcript') read += kept.length;
       }
     for (const name of [...surfaces, 'acts;', "acts'--"])
-      await at.asked('GET', `/observe/v1/surfaces/${name}/schema`);
+      await at.send('GET', `/observe/v1/surfaces/${name}/schema`);
     expect(await tables()).toEqual(before);
     // Each read of conversation content is recorded, rack by rack.
     const now = await at.review();

@@ -174,9 +174,9 @@ describe('beside a host that runs', () => {
   });
 
   test('when another server is at the address, it says so and does not send its token', async () => {
-    const heard: (string | undefined)[] = [];
+    const authorizations: (string | undefined)[] = [];
     const other = createServer((request, response) => {
-      heard.push(request.headers.authorization);
+      authorizations.push(request.headers.authorization);
       response.setHeader('content-type', 'application/json').end('{"endpoint_id":"another"}');
     }).listen(0, '127.0.0.1');
     await new Promise((go) => other.once('listening', go));
@@ -187,7 +187,7 @@ describe('beside a host that runs', () => {
     expect(lost.stderr).toMatch(
       /^lathe observe: a host \(process \d+\) runs on the data directory .* the host at .* is another one: name its address with --url\n$/,
     );
-    expect(heard).toEqual([undefined]);
+    expect(authorizations).toEqual([undefined]);
     const away = await run(['query', 'acts', '--data-dir', dataDir], { LATHE_URL: address });
     expect(away).toMatchObject({
       code: 1,

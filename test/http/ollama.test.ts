@@ -209,22 +209,22 @@ describe('answers', () => {
       chatTemplate: thinkingTemplate,
       answer: () => ['<think>\nHm', '.</think>\n\n', 'Hel', 'lo'],
     });
-    const said = (line: Record<string, unknown>) => {
+    const columnsOf = (line: Record<string, unknown>) => {
       const { content, thinking } = (line['message'] ?? line) as { content?: string; thinking?: string };
       return [thinking ?? '', content ?? (line['response'] as string)];
     };
     for (const think of [undefined, true, 'high']) {
       const all = await lines(await post(path, { ...hi, ...ask, think }));
       for (const line of all) (path === '/api/chat' ? chatLine : generateLine).strict().parse(line);
-      const columns = all.map(said);
+      const columns = all.map(columnsOf);
       expect(columns.map(([thinking]) => thinking).join('')).toBe('Hm.');
       expect(columns.map(([, content]) => content).join('')).toBe('Hello');
       const whole = (await (await post(path, { ...hi, ...ask, think, stream: false })).json()) as object;
-      expect(said({ ...whole })).toEqual(['Hm.', 'Hello']);
+      expect(columnsOf({ ...whole })).toEqual(['Hm.', 'Hello']);
     }
     const bound = await post(path, { ...hi, ...ask, think: true, format: 'json', stream: false });
     expect(bound.status).toBe(200);
-    expect(said((await bound.json()) as Record<string, unknown>)[0]).toBe('Hm.');
+    expect(columnsOf((await bound.json()) as Record<string, unknown>)[0]).toBe('Hm.');
     // Reasoning is not JSON: the grammar of the answer allows it before the JSON.
     expect(JSON.stringify(grammars.compiled.at(-1))).toContain('think');
   });

@@ -90,8 +90,8 @@ describe('the official openai client', () => {
       baseURL: `${host.url}/v1`,
       apiKey: 'none',
       maxRetries: 2,
-      fetch: async (...asked) => {
-        const response = await fetch(...asked);
+      fetch: async (...args) => {
+        const response = await fetch(...args);
         if (response.status === 429) {
           refused.push(response.status);
           held.resolve();
@@ -131,10 +131,10 @@ describe('the official openai client', () => {
 
   test('several answers with log probabilities, streamed as buffered', async () => {
     const { openai } = await client({ answer: ({ sampling }) => ['a', String(sampling.seed)] });
-    const asked = { ...hi, n: 3, seed: 4, logprobs: true, top_logprobs: 1 };
-    const buffered = await openai.chat.completions.create(asked);
+    const params = { ...hi, n: 3, seed: 4, logprobs: true, top_logprobs: 1 };
+    const buffered = await openai.chat.completions.create(params);
     expect(buffered.choices.map(({ message }) => message.content)).toEqual(['a4', 'a5', 'a6']);
-    const final = await openai.chat.completions.stream(asked).finalChatCompletion();
+    const final = await openai.chat.completions.stream(params).finalChatCompletion();
     const shown = ({ choices }: typeof buffered) =>
       choices
         .toSorted((a, b) => a.index - b.index)
@@ -147,14 +147,14 @@ describe('the official openai client', () => {
     Object.assign(host.engine.tokenizer, { fim: { prefix: 256, suffix: 257, middle: 258 } });
     const filled = await openai.completions.create({ model: 'scripted', prompt: 'a', suffix: 'b' });
     expect(filled.choices[0]?.text).toBe('Hello, world!');
-    const told = await openai.completions.create({
+    const completion = await openai.completions.create({
       model: 'scripted',
       prompt: ['a', 'b'],
       logprobs: 1,
       echo: true,
       max_tokens: 0,
     });
-    expect(told.choices.map(({ text, logprobs }) => [text, logprobs?.tokens])).toEqual([
+    expect(completion.choices.map(({ text, logprobs }) => [text, logprobs?.tokens])).toEqual([
       ['a', ['a']],
       ['b', ['b']],
     ]);
@@ -182,13 +182,13 @@ describe('structured answers', () => {
 
   test('parse returns the type of a zod schema, and the schema constrains the answer', async () => {
     const { openai, host } = await client({ answer: () => ['{"name": "Ulm",', ' "people": 1}'] });
-    const asked = { ...hi, response_format: zodResponseFormat(city, 'city') };
-    const answer = await openai.chat.completions.parse(asked);
+    const params = { ...hi, response_format: zodResponseFormat(city, 'city') };
+    const answer = await openai.chat.completions.parse(params);
     expect(answer.choices[0]?.message.parsed).toEqual({ name: 'Ulm', people: 1 });
     expect(host.grammars.compiled).toMatchObject([
       { kind: 'json_schema', schema: { type: 'object', required: ['name', 'people'] } },
     ]);
-    const streamed = await openai.chat.completions.stream(asked).finalChatCompletion();
+    const streamed = await openai.chat.completions.stream(params).finalChatCompletion();
     expect(streamed.choices[0]?.message.parsed).toEqual({ name: 'Ulm', people: 1 });
   });
 });
@@ -203,8 +203,8 @@ describe('tools', () => {
   test('two calls after a text: parsed, streamed as buffered', async () => {
     const text = `Let me look.\n${call('weather', 'Ulm')}\n${call('weather', 'Bonn')}`;
     const { openai } = await client({ answer: () => pieces(text) });
-    const asked = { ...hi, tools: [zodFunction(weather)] };
-    const answer = await openai.chat.completions.parse(asked);
+    const params = { ...hi, tools: [zodFunction(weather)] };
+    const answer = await openai.chat.completions.parse(params);
     const [choice] = answer.choices;
     expect(choice?.finish_reason).toBe('tool_calls');
     expect(choice?.message.content?.trim()).toBe('Let me look.');
@@ -216,7 +216,7 @@ describe('tools', () => {
       ['weather', { city: 'Ulm' }],
       ['weather', { city: 'Bonn' }],
     ]);
-    const final = await openai.chat.completions.stream(asked).finalChatCompletion();
+    const final = await openai.chat.completions.stream(params).finalChatCompletion();
     expect(shown(final.choices[0]?.message)).toEqual(shown());
     const ids = final.choices[0]?.message.tool_calls?.map(({ id }) => id) ?? [];
     expect(new Set(ids).size).toBe(2);
@@ -230,9 +230,9 @@ describe('tools', () => {
         answer: ({ prompt }) =>
           promptOf(prompt).includes('rain') ? ['It rains.'] : pieces(call('weather', 'Ulm')),
       });
-      const asked: unknown[] = [];
+      const params: unknown[] = [];
       const run = (args: { city: string }) => {
-        asked.push(args);
+        params.push(args);
         return 'rain';
       };
       const tools = [
@@ -251,7 +251,7 @@ describe('tools', () => {
         ? openai.chat.completions.runTools({ ...hi, tools, stream })
         : openai.chat.completions.runTools({ ...hi, tools });
       expect(await runner.finalContent()).toBe('It rains.');
-      expect(asked).toEqual([{ city: 'Ulm' }]);
+      expect(params).toEqual([{ city: 'Ulm' }]);
       expect(host.engine.requests.length).toBe(2);
     },
   );
@@ -268,12 +268,12 @@ describe('tools', () => {
 
   test('a choice of an undefined tool is refused at tool_choice', async () => {
     const { openai } = await client();
-    const asked = {
+    const params = {
       ...hi,
       tools: [zodFunction(weather)],
       tool_choice: { type: 'function' as const, function: { name: 'time' } },
     };
-    await expect(openai.chat.completions.create(asked)).rejects.toMatchObject({
+    await expect(openai.chat.completions.create(params)).rejects.toMatchObject({
       constructor: OpenAI.BadRequestError,
       param: 'tool_choice',
     });

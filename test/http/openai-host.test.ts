@@ -41,8 +41,8 @@ const tools = ['get_weather', 'get_time'].map((name) => ({
 describe('tools', () => {
   test('a question that needs a tool gets a call, and its result an answer', async () => {
     const question = ask('What is the weather in Rome?');
-    const asked = { ...question, tools: tools.slice(0, 1) };
-    const { choices } = await openai.chat.completions.create(asked);
+    const params = { ...question, tools: tools.slice(0, 1) };
+    const { choices } = await openai.chat.completions.create(params);
     const [choice] = choices;
     expect(choice?.finish_reason).toBe('tool_calls');
     const [call] = choice?.message.tool_calls ?? [];
@@ -55,7 +55,7 @@ describe('tools', () => {
       content: '{"temperature": 21, "sky": "sunny"}',
     };
     const messages = [...question.messages, choice.message, result];
-    const answer = await openai.chat.completions.create({ ...asked, messages });
+    const answer = await openai.chat.completions.create({ ...params, messages });
     expect(answer.choices[0]).toMatchObject({ finish_reason: 'stop' });
     expect(answer.choices[0]?.message.content).toMatch(/sunny/i);
   });
@@ -64,8 +64,8 @@ describe('tools', () => {
     'where one must be called it is, with arguments that fit, whatever is asked: %j',
     async (tool_choice) => {
       for (const seed of [1, 2, 3]) {
-        const asked = { ...ask('Hello!'), temperature: 1.5, seed, tools, tool_choice, max_tokens: 200 };
-        const answer = await openai.chat.completions.create(asked);
+        const params = { ...ask('Hello!'), temperature: 1.5, seed, tools, tool_choice, max_tokens: 200 };
+        const answer = await openai.chat.completions.create(params);
         const [choice] = answer.choices;
         const calls = choice?.message.tool_calls ?? [];
         if (choice?.finish_reason === 'length') continue;
@@ -77,7 +77,7 @@ describe('tools', () => {
           if (typeof tool_choice === 'object') expect(call.function.name).toBe('get_time');
           expect(ajv.validate(place, JSON.parse(call.function.arguments))).toBe(true);
         }
-        const final = await openai.chat.completions.stream(asked).finalChatCompletion();
+        const final = await openai.chat.completions.stream(params).finalChatCompletion();
         const shown = (one = choice?.message) =>
           one?.tool_calls?.map((each) => each.type === 'function' && each.function.arguments);
         expect(shown(final.choices[0]?.message)).toEqual(shown());
@@ -172,14 +172,14 @@ describe('log probabilities', () => {
 
   test('an echoed prompt without an answer is scored like the answer it repeats', async () => {
     const prompt = 'Once upon a time';
-    const said = await openai.completions.create({
+    const completion = await openai.completions.create({
       model,
       prompt,
       temperature: 0,
       max_tokens: 8,
       logprobs: 0,
     });
-    const text = prompt + (said.choices[0]?.text ?? '');
+    const text = prompt + (completion.choices[0]?.text ?? '');
     const scored = await openai.completions.create({
       model,
       prompt: text,
@@ -187,7 +187,7 @@ describe('log probabilities', () => {
       logprobs: 2,
       max_tokens: 0,
     });
-    const [first] = said.choices;
+    const [first] = completion.choices;
     const [again] = scored.choices;
     expect(again?.text).toBe(text);
     expect(again?.logprobs?.token_logprobs?.[0]).toBe(null);
@@ -204,11 +204,11 @@ describe('log probabilities', () => {
   });
 
   test('the best of several is at least as likely as the first of them', async () => {
-    const asked = { model, prompt: 'Once upon', temperature: 1, seed: 11, max_tokens: 12, logprobs: 0 };
+    const params = { model, prompt: 'Once upon', temperature: 1, seed: 11, max_tokens: 12, logprobs: 0 };
     const mean = (values: readonly number[] = []) =>
       values.reduce((sum, value) => sum + value, 0) / values.length;
-    const best = await openai.completions.create({ ...asked, best_of: 4 });
-    const all = await openai.completions.create({ ...asked, n: 4 });
+    const best = await openai.completions.create({ ...params, best_of: 4 });
+    const all = await openai.completions.create({ ...params, n: 4 });
     const means = all.choices.map(({ logprobs }) => mean(logprobs?.token_logprobs));
     expect(mean(best.choices[0]?.logprobs?.token_logprobs)).toBeCloseTo(Math.max(...means), 3);
     expect(best.usage?.completion_tokens).toBe(all.usage?.completion_tokens);
@@ -216,7 +216,7 @@ describe('log probabilities', () => {
 });
 
 test('several prompts and answers, streamed and buffered, are the same', async () => {
-  const asked = {
+  const params = {
     model,
     prompt: ['Once upon', 'The little'],
     n: 2,
@@ -224,11 +224,11 @@ test('several prompts and answers, streamed and buffered, are the same', async (
     max_tokens: 10,
     stream_options: { include_usage: true },
   };
-  const { stream_options: _, ...plain } = asked;
+  const { stream_options: _, ...plain } = params;
   const buffered = await openai.completions.create(plain);
   const texts = ['', '', '', ''];
   let total = 0;
-  for await (const { choices, usage } of await openai.completions.create({ ...asked, stream: true })) {
+  for await (const { choices, usage } of await openai.completions.create({ ...params, stream: true })) {
     for (const { index, text } of choices) texts[index] += text;
     total = usage?.total_tokens ?? total;
   }

@@ -51,8 +51,8 @@ describe.skipIf(file === undefined)("OpenAI's published schemas (skipped where .
   test.each(conversations)('accept every chunk of it: %s', async (_, answer, members) => {
     const { post } = await serve({ answer: () => answer });
     for (const include_usage of [false, true]) {
-      const asked = { ...chat, ...members, stream: true, stream_options: { include_usage } };
-      const frames = await readEvents(await post('/v1/chat/completions', asked));
+      const requestBody = { ...chat, ...members, stream: true, stream_options: { include_usage } };
+      const frames = await readEvents(await post('/v1/chat/completions', requestBody));
       expect(frames.at(-1)).toBe('[DONE]');
       for (const frame of frames.slice(0, -1))
         expect(faults('CreateChatCompletionStreamResponse', JSON.parse(frame))).toEqual([]);
@@ -65,8 +65,8 @@ describe.skipIf(file === undefined)("OpenAI's published schemas (skipped where .
     expect(response.status).toBe(200);
     expect(faults('CreateCompletionResponse', await response.json())).toEqual([]);
     if ('best_of' in members) return;
-    const asked = { ...members, stream: true, stream_options: { include_usage: true } };
-    for (const frame of (await readEvents(await post('/v1/completions', asked))).slice(0, -1)) {
+    const requestBody = { ...members, stream: true, stream_options: { include_usage: true } };
+    for (const frame of (await readEvents(await post('/v1/completions', requestBody))).slice(0, -1)) {
       // The schema is shared with chunks, but does not allow the nulls that chunks have.
       const chunk = JSON.parse(frame) as Json;
       if (chunk['usage'] === null) delete chunk['usage'];
@@ -77,8 +77,10 @@ describe.skipIf(file === undefined)("OpenAI's published schemas (skipped where .
 
   test('accept the log probabilities of a prompt, except for the null of its first token', async () => {
     const { post } = await serve();
-    const asked = { prompt: 'ab', echo: true, logprobs: 1, max_tokens: 0 };
-    const body = (await (await post('/v1/completions', asked)).json()) as { choices: { logprobs: Json }[] };
+    const requestBody = { prompt: 'ab', echo: true, logprobs: 1, max_tokens: 0 };
+    const body = (await (await post('/v1/completions', requestBody)).json()) as {
+      choices: { logprobs: Json }[];
+    };
     const logprobs = body.choices[0]?.logprobs as { token_logprobs: unknown[]; top_logprobs: unknown[] };
     expect([logprobs.token_logprobs.shift(), logprobs.top_logprobs.shift()]).toEqual([null, null]);
     expect(faults('CreateCompletionResponse', body)).toEqual([]);

@@ -463,12 +463,12 @@ describeDatabases('pending changes', (url) => {
       ],
       ['full', fileProposal, () => Promise.reject(diskFull()), 'no space left on device'],
       ['lost', execProposal, () => Promise.reject(new Error('lost')), 'It may have been applied'],
-    ])('report a failure to the model: %s', async (_, propose, apply, said) => {
+    ])('report a failure to the model: %s', async (_, propose, apply, expectedText) => {
       const tool = new FakeTool('some_tool');
       tool.apply = apply;
       const { changes, acts } = await host(await url(), { tools: [tool] });
       const output = await changes.applyNow(tool, propose(file(), 'x'), context());
-      expect([output.ok, output.output.includes(said)]).toEqual([false, true]);
+      expect([output.ok, output.output.includes(expectedText)]).toEqual([false, true]);
       expect(await changes.get('p1')).toMatchObject({ state: 'failed' });
       expect((await acts.list(10)).map(({ outcome }) => outcome)).toEqual(['applied', 'refused']);
     });
@@ -651,8 +651,8 @@ describe('pending changes in random situations', () => {
           if (what === 'approve_b') {
             const { state } = await a.changes.get(id);
             const before = effects.size;
-            const told = await approve(b.changes);
-            if (state === 'staged') expect(told).toBe('staged_elsewhere');
+            const outcome = await approve(b.changes);
+            if (state === 'staged') expect(outcome).toBe('staged_elsewhere');
             expect([await a.changes.get(id), effects.size]).toMatchObject([{ state }, before]);
           } else if (what !== 'discard') await approve(a.changes);
           await codeOf(b.changes.decision(id, AbortSignal.timeout(1)));

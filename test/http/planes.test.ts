@@ -95,8 +95,10 @@ describe('what the telemetry measures', () => {
     const body = { ...hi, model: 'scripted', max_tokens: 4, stream: false };
     const other = { prompt: 'hi', input_prefix: 'a', input_suffix: 'b' };
     for (const [index, path] of completions.entries()) {
-      const asked = path.endsWith('/responses') ? { input: 'hi', stream: false } : { ...body, ...other };
-      const answer = await post(path, asked);
+      const requestBody = path.endsWith('/responses')
+        ? { input: 'hi', stream: false }
+        : { ...body, ...other };
+      const answer = await post(path, requestBody);
       expect([path, answer.status, await answer.text()]).toEqual([path, 200, expect.any(String)]);
       const { measured_completions, tokens } = await total();
       expect([path, measured_completions]).toEqual([path, index + 1]);

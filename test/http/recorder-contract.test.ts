@@ -77,13 +77,13 @@ describe('every route', () => {
         expect(Math.abs(Date.now() - Date.parse(time))).toBeLessThan(60_000);
       }
     }
-    const nothing = await at.asked('GET', '/recorder/v1/grnts');
+    const nothing = await at.send('GET', '/recorder/v1/grnts');
     expect(nothing.json).toMatchObject({ noun: 'rack', error: { code: 'not_found' } });
   });
 
   it('has the statuses that it is documented with', async () => {
     const statusOf = async (method: string, path: string, body?: unknown, headers = {}) =>
-      refusal(await at.asked(method, `/recorder/v1${path}`, { body, headers }));
+      refusal(await at.send(method, `/recorder/v1${path}`, { body, headers }));
     expect(await statusOf('GET', '/racks')).toEqual([200, undefined]);
     expect(await statusOf('GET', '/racks/nobody')).toEqual([404, 'unknown_rack']);
     expect(await statusOf('PUT', '/racks/nobody', { armed: true })).toEqual([404, 'unknown_rack']);
@@ -127,7 +127,7 @@ describe('a rack, from being armed to being purged', () => {
   it('keeps nothing while it is disarmed', async () => {
     await complete(at, `Before: ${planted}`);
     await letRead(at.dataDir, 'completions');
-    expect(await at.asked('GET', '/recorder/v1/racks/completions')).toMatchObject({
+    expect(await at.send('GET', '/recorder/v1/racks/completions')).toMatchObject({
       json: { data: { armed: false, events: 0 } },
     });
     expect(at.filesWith(planted)).toEqual([]);
@@ -139,9 +139,9 @@ describe('a rack, from being armed to being purged', () => {
       policy: { content: 'full', redact: ['@credentials', 'Project \\w+', 'zq-\\d{4}-\\d{4}'] },
     });
     const own = [at.bearer.authorization.slice('Bearer '.length), at.operator['x-svc-operator']];
-    const said = `${planted}; the key is ${secret}, of ${codename}; ${own.join(' and ')}`;
-    const whole = await complete(at, said);
-    const streamed = await complete(at, said, true);
+    const content = `${planted}; the key is ${secret}, of ${codename}; ${own.join(' and ')}`;
+    const whole = await complete(at, content);
+    const streamed = await complete(at, content, true);
     await at.wait('both are kept', async () => (await keptOf(whole.id)) && (await keptOf(streamed.id)));
     // The files of the host's own credentials have them, of course.
     const secrets = [secret, codename, splitSecret, ...own];
@@ -190,9 +190,9 @@ describe('a rack, from being armed to being purged', () => {
     // No other surface and no other route has it.
     const elsewhere = await Promise.all([
       at.query({ surface: 'completions' }, bob.headers),
-      at.asked('GET', '/recorder/v1/racks/completions'),
-      at.asked('GET', '/recorder/v1/review?limit=1000'),
-      at.asked('GET', '/recorder/v1/grants'),
+      at.send('GET', '/recorder/v1/racks/completions'),
+      at.send('GET', '/recorder/v1/review?limit=1000'),
+      at.send('GET', '/recorder/v1/grants'),
     ]);
     for (const { text } of elsewhere) expect(text).not.toContain(planted);
     const { grants } = await recorderCommand<{ grants: { id: string; to: string }[] }>(at.dataDir, 'grants');
@@ -224,10 +224,10 @@ describe('a rack, from being armed to being purged', () => {
   });
 
   it('is gone from every file when a purge is answered, and is stored again after it', async () => {
-    const { events } = (await at.asked('GET', '/recorder/v1/racks/completions')).json['data'] as {
+    const { events } = (await at.send('GET', '/recorder/v1/racks/completions')).json['data'] as {
       events: number;
     };
-    const purged = await at.asked('DELETE', '/recorder/v1/racks/completions/history');
+    const purged = await at.send('DELETE', '/recorder/v1/racks/completions/history');
     expect(at.filesWith(planted)).toEqual([]);
     expect(purged.json).toMatchObject({
       noun: 'rack',

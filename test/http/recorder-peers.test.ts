@@ -28,7 +28,7 @@ const read = async (headers: Headers) => {
 };
 const send = async (token: string, headers: Headers, ...ids: string[]) =>
   refusal(
-    await at.asked('POST', '/recorder/v1/ingest', {
+    await at.send('POST', '/recorder/v1/ingest', {
       body: { events: ids.map((id) => event(id, { content: id })) },
       headers: { 'x-svc-write-token': token, ...headers },
     }),
@@ -72,7 +72,7 @@ describe('grants of a peer', () => {
   });
 
   it('show all of a history that was begun after them by a purge', async () => {
-    expect((await at.asked('DELETE', '/recorder/v1/racks/external/history')).status).toBe(200);
+    expect((await at.send('DELETE', '/recorder/v1/racks/external/history')).status).toBe(200);
     expect(await send(token, ann.headers, 'four')).toEqual([200, undefined]);
     for (const headers of [ann.headers, {}]) expect((await read(headers)).ids).toEqual(['four']);
   });

@@ -78,7 +78,7 @@ describe('ingest', () => {
     return { status, headers, ...(json as unknown as Ingested).data };
   };
   const rack = async () =>
-    (await at.asked('GET', '/recorder/v1/racks/external')).json['data'] as { events: number; bytes: number };
+    (await at.send('GET', '/recorder/v1/racks/external')).json['data'] as { events: number; bytes: number };
 
   it('stores an event once, however often and from however many it comes at once', async () => {
     const events = Array.from({ length: 50 }, (_, n) => event(`once.${n}`, { content: `text ${n}` }));
@@ -144,7 +144,7 @@ describe('ingest', () => {
   });
 
   it('keeps to bounds that got tighter when the change is answered', async () => {
-    await at.asked('DELETE', '/recorder/v1/racks/external/history');
+    await at.send('DELETE', '/recorder/v1/racks/external/history');
     const events = Array.from({ length: 100 }, (_, n) => event(`kept.${n}`, { content: `the ${n}th sedge` }));
     expect(await ingest(events)).toMatchObject({ status: 200, accepted: 100 });
     const retention = async (bounds: object) =>
@@ -180,7 +180,7 @@ describe('ingest', () => {
     const of = await tokenFor(at.dataDir, 'gateway', 'peer:ann');
     const sent = async (headers: Record<string, string>) =>
       refusal(
-        await at.asked('POST', '/recorder/v1/ingest', {
+        await at.send('POST', '/recorder/v1/ingest', {
           body: { events: [event(crypto.randomUUID())] },
           headers: { 'x-svc-write-token': of.token, ...headers },
         }),
@@ -195,7 +195,7 @@ describe('ingest', () => {
     const { token: one, id } = await tokenFor(at.dataDir, 'external');
     const { token: two, grant } = await tokenFor(at.dataDir, 'external');
     const ids = { tokens: [{ id, revoked_at: null }, { grant }], grants: [{ id: grant }] };
-    const listed = await at.asked('GET', '/recorder/v1/grants?rack=external');
+    const listed = await at.send('GET', '/recorder/v1/grants?rack=external');
     for (const text of [token, one, two]) expect(listed.text).not.toContain(text);
     expect(listed.json['data']).toEqual({
       tokens: expect.arrayContaining(ids.tokens.map((part) => expect.objectContaining(part))),
@@ -249,7 +249,7 @@ it(`a host that is killed while it takes events, ${kills} times, has all that it
     expect([seed, await lost(at)]).toEqual([seed, []]);
     const kept = await at.putRack('agent', { policy: { retention: { events: 5 } } });
     expect(kept).toMatchObject({ events: 5, armed: true });
-    const purged = await at.asked('DELETE', '/recorder/v1/racks/agent/history');
+    const purged = await at.send('DELETE', '/recorder/v1/racks/agent/history');
     expect(purged.json).toMatchObject({ data: { events: 5, verified: true } });
     expect(at.filesWith(...acknowledged.slice(-200).map((id) => `${id} x`))).toEqual([]);
     expect((await at.ingest(tokens[0] ?? '', [event('after all')])).status).toBe(200);
@@ -324,7 +324,7 @@ describeDatabases('a host that is stopped while it is asked, sent to and listene
       const planted = `planted in ${kind}`;
       expect(again.filesWith(planted).length).toBeGreaterThan(0);
       if (kind === 'postgres') expect(await tablesWith(database, planted)).toEqual([]);
-      expect((await again.asked('DELETE', '/recorder/v1/racks/completions/history')).status).toBe(200);
+      expect((await again.send('DELETE', '/recorder/v1/racks/completions/history')).status).toBe(200);
       expect(again.filesWith(planted)).toEqual([]);
     } finally {
       await again.end();

@@ -117,7 +117,7 @@ function found(): string[] {
 }
 
 const eventCounts = async () => {
-  const { json } = await at.asked('GET', '/recorder/v1/racks');
+  const { json } = await at.send('GET', '/recorder/v1/racks');
   const all = json['data'] as { id: string; events: number }[];
   return Object.fromEntries(all.map(({ id, events }) => [id, events]));
 };
@@ -128,10 +128,10 @@ it('no secret of the host gets into a file of the recorder or onto its surface, 
     for (const content of ['full', 'metadata', 'none']) {
       for (const rack of racks) await at.putRack(rack, { armed: true, policy: { content, redact } });
       const before = await eventCounts();
-      const said = `Say this again: ${secrets.join(' ')} ${JSON.stringify(secrets)} ${secrets
+      const prompt = `Say this again: ${secrets.join(' ')} ${JSON.stringify(secrets)} ${secrets
         .map((secret) => Buffer.from(`:${secret}`).toString('base64'))
         .join(' ')}`;
-      const messages = [{ role: 'user', content: said }];
+      const messages = [{ role: 'user', content: prompt }];
       const post = async (path: string, body: object, headers: Record<string, string> = {}) => {
         const response = await fetch(at.url + path, {
           method: 'POST',
@@ -142,7 +142,7 @@ it('no secret of the host gets into a file of the recorder or onto its surface, 
       };
       for (const stream of [false, true])
         await post('/v1/chat/completions', { model: 'scripted', messages, stream });
-      await post('/agent/v1/tasks', { prompt: said });
+      await post('/agent/v1/tasks', { prompt: prompt });
       for (const model of ['of-far', 'of-theirs'])
         await post(
           '/gateway/v1/chat/completions',
@@ -155,7 +155,7 @@ it('no secret of the host gets into a file of the recorder or onto its surface, 
           secrets.map((secret) =>
             event(`${n++} ${secret}`, {
               subject: secret.slice(0, 200),
-              content: said,
+              content: prompt,
               attributes: { [secret]: secret },
             }),
           ),

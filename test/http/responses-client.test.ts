@@ -110,8 +110,8 @@ describe('responses with the official openai client', () => {
   test.each([true, false])('its tool runner completes the loop (stream: %s)', async (stream) => {
     const { openai, host } = await client({
       answer: ({ prompt }) => {
-        const said = Buffer.from(prompt.filter((id) => id < 256)).toString();
-        return said.includes('rain') ? ['It rains.'] : Array.from(call('weather', 'Oslo'));
+        const promptText = Buffer.from(prompt.filter((id) => id < 256)).toString();
+        return promptText.includes('rain') ? ['It rains.'] : Array.from(call('weather', 'Oslo'));
       },
     });
     const cities: unknown[] = [];

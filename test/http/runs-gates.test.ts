@@ -30,8 +30,8 @@ describeDatabases('gates of runs', (url) => {
     expect(summarizeEvents(first.events).slice(-2)).toEqual(['step_waiting g', 'run_end suspended']);
     expect(first.events.at(-1)).toMatchObject({ waiting_on: 'input' });
     const { id } = first;
-    const parked = await detail(id);
-    expect(parked).toMatchObject({
+    const suspended = await detail(id);
+    expect(suspended).toMatchObject({
       state: 'suspended',
       waiting_on: 'input',
       suspend_kind: 'interior_gate',
@@ -49,7 +49,7 @@ describeDatabases('gates of runs', (url) => {
       expect(refused.status).toBe(400);
       const { violations } = refused.body['error'] as { violations: { path: string }[] };
       expect(violations.map(({ path }) => path).sort()).toEqual(paths);
-      expect(await detail(id)).toEqual(parked);
+      expect(await detail(id)).toEqual(suspended);
     }
     expect(await json('POST', `runs/${id}/resume`, { inputs: { size: 4 } })).toEqual({
       status: 200,
@@ -201,12 +201,12 @@ describeDatabases('gates of runs', (url) => {
     let cancelled = false;
     store.transaction = async (work) => {
       const value = await real(work);
-      const parked = await store.read((db) =>
+      const suspended = await store.read((db) =>
         db.selectFrom('runs').select('id').where('state', '=', 'suspended').executeTakeFirst(),
       );
-      if (parked && !cancelled) {
+      if (suspended && !cancelled) {
         cancelled = true;
-        expect((await json('POST', `sessions/${parked.id}/cancel`)).status).toBe(202);
+        expect((await json('POST', `sessions/${suspended.id}/cancel`)).status).toBe(202);
       }
       return value;
     };

@@ -291,14 +291,14 @@ describeDatabases('runs over restarts', (url) => {
     const { outside, host, setting } = await world();
     outside.define('plain', holding('hold x'));
     outside.define('gate', agents + step('a', 'say x', 'gate = { kind = "input" }'));
-    const parked = await host.run('gate');
+    const suspended = await host.run('gate');
     const id = await host.begin('plain');
     const other = await open(outside, { ...setting, endpointId: 'host-b' });
     for (const path of [
       `runs/${id}/pause`,
       `sessions/${id}/cancel`,
-      `runs/${parked.id}/resume`,
-      `sessions/${parked.id}/cancel`,
+      `runs/${suspended.id}/resume`,
+      `sessions/${suspended.id}/cancel`,
     ])
       expect(await other.code('POST', path)).toEqual([409, 'other_host']);
     expect((await other.detail(id)).state).toBe('running');

@@ -121,13 +121,13 @@ describeDatabases('runs over HTTP', (url) => {
       outcome: 'failed',
       error: expect.stringContaining('badly') as string,
     });
-    const told_ = await detail(bad.id);
-    expect(told_).toMatchObject({
+    const failedRun = await detail(bad.id);
+    expect(failedRun).toMatchObject({
       state: 'failed',
       step_records: [{ id: 'a', state: 'failed', attempts: 3 }],
     });
-    expect(told_.last_event).toMatch(/^failed: The step 'a' failed: .*badly/);
-    expect(told_).not.toHaveProperty('result');
+    expect(failedRun.last_event).toMatch(/^failed: The step 'a' failed: .*badly/);
+    expect(failedRun).not.toHaveProperty('result');
   });
 
   it('limits each attempt by the shortest timeout', async () => {
@@ -151,8 +151,8 @@ describeDatabases('runs over HTTP', (url) => {
       `${agents}${step('a', 'say {"n":3}', schema)}${step('b', 'say {{steps.a.output.n}}', 'needs = ["a"]')}`,
     );
     expect((await run('json')).events.at(-1)).toMatchObject({ result: '3' });
-    for (const said of ['say {"n":"3"}', 'say no JSON']) {
-      outside.define('bad', agents + step('a', said, schema));
+    for (const stepPrompt of ['say {"n":"3"}', 'say no JSON']) {
+      outside.define('bad', agents + step('a', stepPrompt, schema));
       expect((await run('bad')).events.at(-1)).toMatchObject({ outcome: 'failed' });
     }
   });

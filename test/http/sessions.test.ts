@@ -316,8 +316,8 @@ describe('cancel', () => {
       },
     });
     const { id } = await plane.external.register({ harness: 'h' }, 'local');
-    const asked = await cancel('r1');
-    expect([asked.status, await asked.json()]).toEqual([202, { id: 'r1', cancel: 'requested' }]);
+    const response = await cancel('r1');
+    expect([response.status, await response.json()]).toEqual([202, { id: 'r1', cancel: 'requested' }]);
     expect(cancelled).toEqual(['r1 local']);
     for (const [other, status] of [
       ['r2', 409],

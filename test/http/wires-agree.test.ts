@@ -94,17 +94,19 @@ describe('one conversation on every wire', () => {
     ] as const) {
       expect((await post(path, body)).status).toBe(200);
     }
-    const asked = engine.requests.map(({ prompt, maxTokens, stop, visible, constraint, sampling }) => ({
-      prompt,
-      maxTokens,
-      stop,
-      visible,
-      bound: constraint !== undefined,
-      sampling: { ...sampling, seed: 0 },
-    }));
-    expect(asked).toHaveLength(3);
-    expect(asked[1]).toEqual(asked[0]);
-    expect(asked[2]).toEqual(asked[0]);
+    const engineRequests = engine.requests.map(
+      ({ prompt, maxTokens, stop, visible, constraint, sampling }) => ({
+        prompt,
+        maxTokens,
+        stop,
+        visible,
+        bound: constraint !== undefined,
+        sampling: { ...sampling, seed: 0 },
+      }),
+    );
+    expect(engineRequests).toHaveLength(3);
+    expect(engineRequests[1]).toEqual(engineRequests[0]);
+    expect(engineRequests[2]).toEqual(engineRequests[0]);
     expect(grammars.compiled[1]).toEqual(grammars.compiled[0]);
     expect(grammars.compiled[2]).toEqual(grammars.compiled[0]);
   });

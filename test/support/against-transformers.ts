@@ -47,10 +47,10 @@ export const comparisons = (): { comparisons: readonly Comparison[]; adapters: r
   adapters: [...adapters],
 });
 
-function expectWithin(errors: Errors, most: Errors): void {
-  expect(errors.exact).toBeLessThan(most.exact);
-  expect(errors.rounded).toBeLessThan(most.rounded);
-  expect(errors.mean).toBeLessThan(most.mean);
+function expectWithin(errors: Errors, max: Errors): void {
+  expect(errors.exact).toBeLessThan(max.exact);
+  expect(errors.rounded).toBeLessThan(max.rounded);
+  expect(errors.mean).toBeLessThan(max.mean);
 }
 
 /** @param got the whole vocabulary's logits for each position of the run */

@@ -73,9 +73,9 @@ export class TestBrowser {
     });
     page.on('pageerror', (error) => faults.push(`exception: ${error.message}`));
     page.on('request', (request) => {
-      const asked = request.url();
-      if (!/^(?:data|blob):/.test(asked) && new URL(asked).origin !== origin)
-        faults.push(`request: ${asked}`);
+      const requestUrl = request.url();
+      if (!/^(?:data|blob):/.test(requestUrl) && new URL(requestUrl).origin !== origin)
+        faults.push(`request: ${requestUrl}`);
     });
     await page.goto(url);
     return {

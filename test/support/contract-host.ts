@@ -17,7 +17,7 @@ interface HostOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-export interface Asked {
+export interface RequestOptions {
   /** JSON, unless it is a text. */
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
@@ -51,10 +51,10 @@ export async function startContractHost({
     return known;
   };
   const gateway = await scriptedOpenAi(async ({ body: { messages } }) => {
-    const asked = messages.filter(({ role }) => role === 'user').map(({ content }) => content ?? '');
-    const held = /#hold-(\w+)/.exec(asked.at(-1) ?? '')?.[1];
+    const userTexts = messages.filter(({ role }) => role === 'user').map(({ content }) => content ?? '');
+    const held = /#hold-(\w+)/.exec(userTexts.at(-1) ?? '')?.[1];
     if (held !== undefined) await hold(held).promise;
-    const name = /#(?!hold-)([\w-]+)/.exec(asked.at(-1) ?? '')?.[1] ?? '';
+    const name = /#(?!hold-)([\w-]+)/.exec(userTexts.at(-1) ?? '')?.[1] ?? '';
     const turns = says[name] ?? [{ text: 'Said.' }];
     return turns[messages.filter(({ role }) => role === 'assistant').length] ?? turns.at(-1) ?? {};
   });
@@ -79,7 +79,12 @@ export async function startContractHost({
     return known(method, path, response, text);
   };
 
-  const fetched = (base: string, method: string, path: string, { body, headers = {} }: Asked = {}) => {
+  const fetched = (
+    base: string,
+    method: string,
+    path: string,
+    { body, headers = {} }: RequestOptions = {},
+  ) => {
     const isText = typeof body === 'string';
     const type = { 'content-type': isText ? 'text/plain' : 'application/json' };
     return fetch(base + path, {
@@ -109,8 +114,8 @@ export async function startContractHost({
     ) as Body;
     return { status, headers, text, json };
   };
-  const call = async <Body>(method: string, path: string, asked?: Asked) =>
-    checked<Body>(url, method, path, await fetched(url, method, path, asked));
+  const call = async <Body>(method: string, path: string, options?: RequestOptions) =>
+    checked<Body>(url, method, path, await fetched(url, method, path, options));
   const wait = async (what: string, isSo: () => Promise<boolean>) => {
     try {
       await until(isSo, what);
@@ -133,11 +138,11 @@ export async function startContractHost({
     post: <Body>(path: string, body?: unknown, headers: Record<string, string> = {}) =>
       call<Body>('POST', path, { body, headers }),
     /** On the control socket. */
-    controlled: async <Body>(method: string, path: string, asked?: Asked) =>
-      checked<Body>(control, method, path, await fetched(control, method, path, asked)),
+    controlled: async <Body>(method: string, path: string, options?: RequestOptions) =>
+      checked<Body>(control, method, path, await fetched(control, method, path, options)),
     /** As soon as the head is there; `rest` reads and checks what follows. */
-    async open<Body>(method: string, path: string, asked?: Asked) {
-      const response = await fetched(url, method, path, asked);
+    async open<Body>(method: string, path: string, options?: RequestOptions) {
+      const response = await fetched(url, method, path, options);
       return {
         status: response.status,
         headers: response.headers,
@@ -160,7 +165,7 @@ export const refusal = ({ status, json }: Checked) => [
 ];
 
 /** The error message of a refusal. */
-export const saying = ({ json }: Checked) => (json as { error: { message: string } }).error.message;
+export const errorMessageOf = ({ json }: Checked) => (json as { error: { message: string } }).error.message;
 
 /** Lines whose `seq` begins at a number and has no holes. */
 export function expectWhole(lines: readonly { seq: number }[], from = 0): void {

@@ -50,13 +50,13 @@ export async function administer(sql: string, database = 'postgres'): Promise<pg
 
 const urlOf = async (database: string) => `postgres:///${database}?host=${await serverFolder()}&user=lathe`;
 
-let asked: Promise<string> | undefined;
+let folderRequest: Promise<string> | undefined;
 /** Where the socket of the run's server is. */
 export function serverFolder(): Promise<string> {
-  asked ??= text(connect(inject('postgresDoor'))).then((answer) => {
+  folderRequest ??= text(connect(inject('postgresDoor'))).then((answer) => {
     const { folder, failure } = JSON.parse(answer) as { folder?: string; failure?: string };
     if (folder === undefined) throw new Error(failure);
     return folder;
   });
-  return asked;
+  return folderRequest;
 }

@@ -44,10 +44,10 @@ export function documentChecks(document: Document) {
     const value = parsed(text);
     if (value === undefined) return [`no JSON: ${text.slice(0, 200)}`];
     if (validate(value)) return [];
-    const said = (validate.errors ?? []).map(
+    const violations = (validate.errors ?? []).map(
       ({ instancePath, message, params }) => `${instancePath} ${message} ${JSON.stringify(params)}`,
     );
-    return [...said, text.slice(0, 500)];
+    return [...violations, text.slice(0, 500)];
   };
 
   return (method: string, path: string, response: Response, text: string): string[] => {
@@ -86,15 +86,15 @@ function headFaults({ headers, status }: Response): string[] {
 
 /** The one whose path and method fit; written segments count before parameters. */
 function operationOf({ paths }: Document, method: string, path: string): Operation | undefined {
-  const asked = (path.split('?')[0] ?? '').split('/');
+  const requestParts = (path.split('?')[0] ?? '').split('/');
   const written = (template: string) => template.split('/').filter((part) => !part.startsWith('{')).length;
   const operation = (template: string) =>
     paths[template]?.[method.toLowerCase()] ?? (method === 'HEAD' ? paths[template]?.['get'] : undefined);
   const fits = (template: string) => {
     const parts = template.split('/');
     return (
-      parts.length === asked.length &&
-      parts.every((part, index) => part.startsWith('{') || part === asked[index])
+      parts.length === requestParts.length &&
+      parts.every((part, index) => part.startsWith('{') || part === requestParts[index])
     );
   };
   return Object.keys(paths)

@@ -101,12 +101,12 @@ const lastOf = ({ json }: Checked<readonly (TurnEvent | RunEvent)[]>) => json.at
 /** Tasks, a failed one too; changes that were approved, discarded and left; by their names. */
 export async function driveTasks(at: WholeHost) {
   const task = async (prompt: string, agent = 'writer') => {
-    const told = await at.post<TurnEvent[]>('/agent/v1/tasks', { prompt, agent });
-    const [first] = told.json;
-    const staged = told.json.find(({ type }) => type === 'staged');
+    const response = await at.post<TurnEvent[]>('/agent/v1/tasks', { prompt, agent });
+    const [first] = response.json;
+    const staged = response.json.find(({ type }) => type === 'staged');
     return {
       id: first?.type === 'start' ? first.task_id : '',
-      last: lastOf(told)?.type,
+      last: lastOf(response)?.type,
       change: staged?.type === 'staged' ? staged.pending_id : '',
     };
   };
@@ -131,9 +131,9 @@ export async function driveTasks(at: WholeHost) {
 /** A run that asked and went on, one that waits, one that failed. */
 export async function driveRuns(at: WholeHost) {
   const run = async (name: keyof typeof workflows) => {
-    const told = await at.post<RunEvent[]>(`/agent/v1/workflows/${name}/runs`, {});
-    const [first] = told.json;
-    return { id: first?.type === 'run_start' ? first.run_id : '', last: lastOf(told) };
+    const response = await at.post<RunEvent[]>(`/agent/v1/workflows/${name}/runs`, {});
+    const [first] = response.json;
+    return { id: first?.type === 'run_start' ? first.run_id : '', last: lastOf(response) };
   };
   const asking = await run('asking');
   expect(asking.last).toMatchObject({ type: 'run_end', outcome: 'suspended', waiting_on: 'input' });
@@ -173,7 +173,7 @@ export async function driveExternal(at: WholeHost) {
   return { ended: ended.id, lost: lost.id };
 }
 
-interface Asked {
+interface CompletionCall {
   readonly wire: string;
   readonly path: string;
   readonly stream: boolean;
@@ -193,8 +193,8 @@ const wires = [
 ] as const;
 
 /** On each wire: whole, piece by piece, refused. */
-export async function driveCompletions(at: WatchedHost): Promise<Asked[]> {
-  const asked: Asked[] = [];
+export async function driveCompletions(at: WatchedHost): Promise<CompletionCall[]> {
+  const calls: CompletionCall[] = [];
   const ask = async (wire: string, path: string, body: object, stream: boolean) => {
     const response = await fetch(at.url + path, {
       method: 'POST',
@@ -204,7 +204,7 @@ export async function driveCompletions(at: WatchedHost): Promise<Asked[]> {
     const text = await response.text();
     if (response.ok && !stream) expect(text).toContain(answered.join(''));
     const id = response.headers.get('x-request-id') ?? '';
-    asked.push({ wire, path, stream, id, status: response.status });
+    calls.push({ wire, path, stream, id, status: response.status });
   };
   for (const [wire, path, body, wrong] of wires) {
     await ask(wire, path, body, false);
@@ -213,7 +213,7 @@ export async function driveCompletions(at: WatchedHost): Promise<Asked[]> {
   }
   // The model makes texts only.
   await ask('embeddings', '/v1/embeddings', { input: 'Hello?' }, false);
-  return asked;
+  return calls;
 }
 
 /** Requests at the gateway: of the resident model, of a provider's, and one that was not let through. */
@@ -222,7 +222,7 @@ export async function driveGateway(at: WholeHost) {
   const { secret, accountId } = await customerOf(books);
   await books.close();
   const answers: { model: string; stream: boolean; status: number; headers: Headers }[] = [];
-  for (const [asked, stream, more] of [
+  for (const [requestedModel, stream, more] of [
     ['scripted', false, {}],
     ['scripted', true, {}],
     ['far-1', false, {}],
@@ -232,10 +232,10 @@ export async function driveGateway(at: WholeHost) {
     const response = await fetch(`${at.url}/gateway/v1/chat/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', authorization: `Bearer ${secret}`, ...more },
-      body: JSON.stringify({ model: asked, messages, stream, max_tokens: 50 }),
+      body: JSON.stringify({ model: requestedModel, messages, stream, max_tokens: 50 }),
     });
     await response.text();
-    answers.push({ model: asked, stream, status: response.status, headers: response.headers });
+    answers.push({ model: requestedModel, stream, status: response.status, headers: response.headers });
   }
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 402]);
   return { accountId, answers };

@@ -32,9 +32,9 @@ export async function expectFailClosed(at: WatchedHost, doors: readonly Door[]):
   };
   for (const headers of wrong) await tried(headers);
   for (const [method, path, body] of doors) {
-    const asked = { ...(body === undefined ? {} : { body }), headers: peer.headers };
+    const options = { ...(body === undefined ? {} : { body }), headers: peer.headers };
     // Behind it, ingest asks for another credential.
-    const entered = await at.call(method, path, asked);
+    const entered = await at.call(method, path, options);
     expect([method, path, entered.headers.get('www-authenticate')]).toEqual([method, path, null]);
   }
   await peer.revoke();

@@ -17,7 +17,7 @@ interface Answer {
   readonly html?: string;
 }
 
-export interface Asked {
+export interface ReceivedRequest {
   readonly method: string;
   readonly path: string;
   readonly body: unknown;
@@ -26,9 +26,12 @@ export interface Asked {
 
 /** The lab's routes with the shapes of src/lab/types.ts and made-up figures. */
 export interface FakeLab extends LocalServer {
-  readonly asked: Asked[];
+  readonly requests: ReceivedRequest[];
   /** Answers in the place of the routes; undefined leaves it to them. */
-  override: (asked: Asked, response: ServerResponse) => Answer | undefined | Promise<Answer | undefined>;
+  override: (
+    request: ReceivedRequest,
+    response: ServerResponse,
+  ) => Answer | undefined | Promise<Answer | undefined>;
   readonly registered: Map<string, KernelRegistrationReport>;
   /** Component to kernel. */
   readonly bound: Map<string, string>;
@@ -179,7 +182,7 @@ export const config = (
 });
 
 export async function fakeLab(): Promise<FakeLab> {
-  const asked: Asked[] = [];
+  const requests: ReceivedRequest[] = [];
   const registered: FakeLab['registered'] = new Map();
   const bound: FakeLab['bound'] = new Map();
   const configs = new Map<string, unknown>();
@@ -325,13 +328,13 @@ export async function fakeLab(): Promise<FakeLab> {
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const text = Buffer.concat(chunks).toString('utf8');
     const { method = '', url = '', headers } = request;
-    const one: Asked = {
+    const one: ReceivedRequest = {
       method,
       path: url.replace(/^\/lab\/v1/, ''),
       body: text === '' ? undefined : JSON.parse(text),
       authorization: headers.authorization,
     };
-    asked.push(one);
+    requests.push(one);
     const path = one.path.split('?')[0] ?? '';
     const key = Object.keys(routes).find((route) =>
       new RegExp(`^${route.replaceAll('*', '([^/]+)')}$`).test(`${method} ${path}`),
@@ -350,5 +353,5 @@ export async function fakeLab(): Promise<FakeLab> {
     response.end(html ?? JSON.stringify(body));
   };
   const server = await serve((request, response) => void answer(request, response));
-  return Object.assign(lab, server, { asked, registered, bound });
+  return Object.assign(lab, server, { requests, registered, bound });
 }

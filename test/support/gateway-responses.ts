@@ -43,7 +43,7 @@ export const testModel = (
   };
 };
 
-export const asked = (body: Record<string, unknown> | string): ClientRequest => {
+export const clientRequest = (body: Record<string, unknown> | string): ClientRequest => {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
   const parsed = JSON.parse(text) as Record<string, unknown>;
   return { text, body: parsed, facts: responsesWire.facts(parsed, text), header: () => undefined };
@@ -53,7 +53,7 @@ export const aboutOf = (body: Record<string, unknown> = { model: 'm', input: 'hi
   requestId: 'req_1',
   model: 'house/model',
   created: 1_790_000_000,
-  request: asked(body),
+  request: clientRequest(body),
 });
 
 export const receipt: StreamReceipt = {

@@ -99,11 +99,11 @@ const floatBytes = (values: Float32Array, dtype: string, cut: boolean): Uint8Arr
 };
 
 /** One group: its scale, and the code of each weight. */
-const quantizeGroup = (group: Float32Array, most: number, round: (scale: number) => number) => {
+const quantizeGroup = (group: Float32Array, maxQuant: number, round: (scale: number) => number) => {
   const greatest = group.reduce((sofar, value) => Math.max(sofar, Math.abs(value)), 0);
-  const scale = round(greatest / most);
+  const scale = round(greatest / maxQuant);
   const quants = Array.from(group, (value) =>
-    Math.min(2 * most, Math.max(0, Math.round(scale === 0 ? 0 : value / scale) + most)),
+    Math.min(2 * maxQuant, Math.max(0, Math.round(scale === 0 ? 0 : value / scale) + maxQuant)),
   );
   return { scale, quants };
 };
@@ -127,16 +127,16 @@ export const mlcRoundTrip = (
       ? new Float32Array(new Uint32Array(row.slice().buffer).map((bits) => bits & 0xffff0000).buffer)
       : row;
   const [bits, width] = quantization === 'q3f16_1' ? [3, 40] : [4, 32];
-  const most = 2 ** (bits - 1) - 1;
+  const maxQuant = 2 ** (bits - 1) - 1;
   const out = new Float32Array(row.length);
   for (let at = 0; at < row.length; at += width) {
     const { scale, quants } = quantizeGroup(
       row.subarray(at, at + width),
-      most,
+      maxQuant,
       scaleRounding(quantization, cutFloats),
     );
     quants.forEach((quant, index) => {
-      out[at + index] = (quant - most) * scale;
+      out[at + index] = (quant - maxQuant) * scale;
     });
   }
   return out;

@@ -92,8 +92,8 @@ const conditionOf = (column: ColumnDescription): fc.Arbitrary<Where> =>
 const isExact = ({ fn }: Aggregate, column: ColumnDescription | undefined): boolean =>
   ['count', 'count_distinct', 'min', 'max'].includes(fn) || (fn === 'sum' && column?.type !== 'number');
 
-const unlike = <T>(list: fc.Arbitrary<T>, most: number, name: (one: T) => string) =>
-  fc.uniqueArray(list, { minLength: 1, maxLength: most, selector: name });
+const unlike = <T>(list: fc.Arbitrary<T>, maxCount: number, name: (one: T) => string) =>
+  fc.uniqueArray(list, { minLength: 1, maxLength: maxCount, selector: name });
 const direction = fc.option(fc.constantFrom('asc', 'desc'), { nil: undefined });
 const ordered = (column: string, given: 'asc' | 'desc' | undefined) => ({
   column,

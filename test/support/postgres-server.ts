@@ -79,20 +79,20 @@ async function startServer(
   options: { readonly cwd: string; readonly uid?: number; readonly gid?: number },
 ) {
   const child = spawn(program, args, { ...options, stdio: ['ignore', 'ignore', 'pipe'] });
-  let said = '';
+  let errorOutput = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    said = (said + text).slice(-4000);
+    errorOutput = (errorOutput + text).slice(-4000);
   });
   const ended = new Promise<void>((resolve) => {
     child.on('error', () => resolve()).on('close', () => resolve());
   });
   const ready = new Promise<boolean>((resolve) => {
     child.stderr.on('data', () => {
-      if (said.includes('ready to accept connections')) resolve(true);
+      if (errorOutput.includes('ready to accept connections')) resolve(true);
     });
     void ended.then(() => resolve(false));
   });
-  if (!(await ready)) throw new Error(`PostgreSQL did not start: ${said}`);
+  if (!(await ready)) throw new Error(`PostgreSQL did not start: ${errorOutput}`);
   return {
     async end(signal: NodeJS.Signals) {
       child.kill(signal);

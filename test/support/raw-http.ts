@@ -11,21 +11,21 @@ export const sendAndShut = (port: number, text: string): Promise<string> =>
 function conversation(port: number, begin: (socket: Socket) => void): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true }, () => begin(socket));
-    let said = '';
+    let received = '';
     socket.setEncoding('utf8').on('data', (text: string) => {
-      said += text;
+      received += text;
     });
     socket.on('end', () => {
       socket.destroy();
-      resolve(said);
+      resolve(received);
     });
     socket.on('error', reject);
   });
 }
 
 /** An HTTP answer as it came. */
-export function readRaw(said: string) {
-  const [head = '', ...rest] = said.split('\r\n\r\n');
+export function readRaw(received: string) {
+  const [head = '', ...rest] = received.split('\r\n\r\n');
   const [line = '', ...fields] = head.split('\r\n');
   const headers = new Map(
     fields.map((field) => {

@@ -207,7 +207,7 @@ export class ScriptedEngine implements Engine {
     index: number,
   ) {
     if (logprobs === undefined) return { type: 'text', text, ids: [index] } as const;
-    const told = (id: number) => ({
+    const tokenLogprob = (id: number) => ({
       id,
       logprob: postSampling ? -Math.LN2 : -id / 64,
       top: postSampling
@@ -219,9 +219,9 @@ export class ScriptedEngine implements Engine {
       type: 'text',
       text,
       ids,
-      logprobs: ids.map(told),
+      logprobs: ids.map(tokenLogprob),
       ...(promptLogprobs && index === 0
-        ? { prompt: prompt.map((id, at) => (at === 0 ? null : told(id))) }
+        ? { prompt: prompt.map((id, at) => (at === 0 ? null : tokenLogprob(id))) }
         : {}),
     } as const;
   }

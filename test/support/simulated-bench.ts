@@ -42,7 +42,7 @@ export const machines = {
 
 export interface SimulatedModel {
   /** Each decoded token goes into a state, so that the next one at its position has another answer. */
-  readonly keepsState?: boolean;
+  readonly hasState?: boolean;
   readonly machine?: Machine;
   readonly seed?: number;
   /** The bound arm's speed as a multiple of the baseline's. */
@@ -123,7 +123,7 @@ export function simulatedPort(model: SimulatedModel = {}): BenchPort & { readonl
     maxContext: model.maxContext ?? 2048,
     vocabulary: 1000,
     stepTokens: 128,
-    hasRecurrentState: model.keepsState ?? false,
+    hasRecurrentState: model.hasState ?? false,
     async prefill(arm, tokens) {
       calls.push({ what: 'prefill', arm, tokens, context: 0, count: 0 });
       taken = tokens.at(-1) ?? 0;
@@ -134,13 +134,13 @@ export function simulatedPort(model: SimulatedModel = {}): BenchPort & { readonl
     },
     async decode(arm, context, count, first) {
       calls.push({ what: 'decode', arm, tokens: [first], context, count });
-      const drawn: number[] = [];
-      for (let last = first; drawn.length < count; last = drawn.at(-1) ?? 0) {
-        const read = model.keepsState ? [taken, last] : [last];
+      const tokens: number[] = [];
+      for (let last = first; tokens.length < count; last = tokens.at(-1) ?? 0) {
+        const read = model.hasState ? [taken, last] : [last];
         taken = last;
-        drawn.push(answered(arm, tokenAfter(read), count === 1, context));
+        tokens.push(answered(arm, tokenAfter(read), count === 1, context));
       }
-      return { ms: took(arm, count * tokenMs), tokens: drawn };
+      return { ms: took(arm, count * tokenMs), tokens: tokens };
     },
     async trace(arm, context) {
       calls.push({ what: 'trace', arm, tokens: [], context, count: 0 });

@@ -24,14 +24,14 @@ export function spanWords(spans: readonly Span[]): Uint32Array<ArrayBuffer> {
 /**
  * The steps that process texts of these lengths: each step a part of some texts, each limited to this many tokens.
  */
-export function randomSteps(lengths: readonly number[], most: number, next: () => number): Span[][] {
+export function randomSteps(lengths: readonly number[], maxSpan: number, next: () => number): Span[][] {
   const done = lengths.map(() => 0);
   const steps: Span[][] = [];
   while (done.some((count, slot) => count < (lengths[slot] as number))) {
     const spans = lengths.flatMap((length, slot): Span[] => {
       const position = done[slot] as number;
       if (position === length || next() < 0.3) return [];
-      const count = Math.min(length - position, next() < 0.3 ? 1 : 1 + Math.floor(next() * most));
+      const count = Math.min(length - position, next() < 0.3 ? 1 : 1 + Math.floor(next() * maxSpan));
       done[slot] = position + count;
       return [{ slot, position, count }];
     });

@@ -13,7 +13,7 @@ const types: Readonly<Record<string, string>> = {
 
 export interface StaticSite extends LocalServer {
   /** Paths that were asked for, below the site. */
-  readonly asked: readonly string[];
+  readonly requestedPaths: readonly string[];
   /** `Range` headers of requests. */
   readonly ranges: readonly string[];
 }
@@ -43,13 +43,13 @@ export async function openStaticSite(
   folder: string,
   { below = '/', headers = {}, held }: StaticSiteOptions = {},
 ): Promise<StaticSite> {
-  const asked: string[] = [];
+  const requestedPaths: string[] = [];
   const ranges: string[] = [];
   const server = await serve((request, response) => {
     const { pathname } = new URL(request.url ?? '/', 'http://site');
     const inSite = pathname.startsWith(below) ? normalize(pathname.slice(below.length)) : undefined;
     if (inSite === undefined || inSite.startsWith('..')) return response.writeHead(404).end();
-    asked.push(inSite);
+    requestedPaths.push(inSite);
     if (request.headers.range !== undefined) ranges.push(request.headers.range);
     const path = join(folder, inSite === '.' || inSite.endsWith('/') ? join(inSite, 'index.html') : inSite);
     stat(path).then(
@@ -71,5 +71,5 @@ export async function openStaticSite(
       () => response.writeHead(404).end(),
     );
   });
-  return { ...server, url: `${server.url}${below}`, asked, ranges };
+  return { ...server, url: `${server.url}${below}`, requestedPaths, ranges };
 }

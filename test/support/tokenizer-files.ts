@@ -32,7 +32,7 @@ export function bpeMetadata(options: {
   more?: Readonly<Record<string, number | boolean>>;
 }): Metadata {
   const ids = { ...options.vocabulary, ...options.special };
-  const size = Object.values(ids).reduce((most, id) => Math.max(most, id), 0) + 1;
+  const size = Object.values(ids).reduce((max, id) => Math.max(max, id), 0) + 1;
   const tokens = Array.from({ length: size }, (_, id) => `[unused ${id}]`);
   const types = new Int32Array(size).fill(1);
   for (const [text, id] of Object.entries(ids)) tokens[id] = text;

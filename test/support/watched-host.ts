@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import type { ObserveEnvelope } from '../../src/observe/types.ts';
 import { Recorder } from '../../src/recorder/recorder.ts';
 import type { Grant, Verb, WriteToken } from '../../src/recorder/types.ts';
-import { type Asked, startContractHost } from './contract-host.ts';
+import { type RequestOptions, startContractHost } from './contract-host.ts';
 import { startSource } from './host.ts';
 import { filesWith } from './recorded.ts';
 
@@ -67,7 +67,7 @@ const noHistory = 'there is no rack that you can read';
 /** A host of the contract tests, and what the observe and recorder planes are asked with. */
 export async function startWatchedHost(options: Options) {
   const at = await startContractHost(options);
-  const asked = (method: string, path: string, { body, headers }: Asked = {}) =>
+  const send = (method: string, path: string, { body, headers }: RequestOptions = {}) =>
     at.call<Row>(method, path, {
       ...(body === undefined ? {} : { body }),
       headers: { ...at.bearer, ...headers },
@@ -84,19 +84,19 @@ export async function startWatchedHost(options: Options) {
   };
   return {
     ...at,
-    asked,
+    send,
     query,
     rows,
     /** By its id. */
     one: async (surface: string, id: string) =>
       (await rows({ surface, where: [{ column: 'id', op: 'eq', value: id }] }))[0],
     putRack: async (rack: string, body: unknown) => {
-      const put = await asked('PUT', `/recorder/v1/racks/${rack}`, { body });
+      const put = await send('PUT', `/recorder/v1/racks/${rack}`, { body });
       expect([put.status, put.text]).toEqual([200, expect.any(String)]);
       return put.json['data'] as Row;
     },
     ingest: (token: string, events: unknown) =>
-      asked('POST', '/recorder/v1/ingest', { body: { events }, headers: { 'x-svc-write-token': token } }),
+      send('POST', '/recorder/v1/ingest', { body: { events }, headers: { 'x-svc-write-token': token } }),
     /** Reads a rack's events, the oldest first. */
     transcript: (rack: string) =>
       rows({
@@ -117,7 +117,7 @@ export async function startWatchedHost(options: Options) {
         order_by: [{ column: 'seq' }],
       }),
     review: async () => {
-      const { json } = await asked('GET', '/recorder/v1/review?limit=1000');
+      const { json } = await send('GET', '/recorder/v1/review?limit=1000');
       return (json['data'] as { entries: { act: string; by: string; rack: string; details: Row }[] }).entries;
     },
     /** A token of a peer with this name. */

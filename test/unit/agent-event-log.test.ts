@@ -103,8 +103,8 @@ describeDatabases('the event log', (url) => {
     await writer.end();
     const lines = await all('r1');
     expect(lines.map(({ seq }) => seq)).toEqual([5, 6, 7, 8, 9, 10]);
-    const told = lines.flatMap(({ event }) => (event ? [event as Event & { seq: number }] : []));
-    expect(told.map(({ seq, type, text }) => [seq, type, text])).toEqual([
+    const loggedEvents = lines.flatMap(({ event }) => (event ? [event as Event & { seq: number }] : []));
+    expect(loggedEvents.map(({ seq, type, text }) => [seq, type, text])).toEqual([
       [0, 'turn', undefined],
       [1, 'delta', 'xy'],
       [2, 'answer', undefined],

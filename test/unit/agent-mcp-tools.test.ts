@@ -225,9 +225,9 @@ test('texts are cut between characters; JSON escapes invisible characters', () =
   expect(cutText('ab😀', 3)).toBe('ab…');
   expect(cutText('ab😀c', 4)).toBe('ab…');
   fc.assert(
-    fc.property(fc.string({ unit: marks }), fc.integer({ min: 1, max: 20 }), (text, most) => {
-      const clean = cleanText(text, most);
-      expect(clean.length).toBeLessThanOrEqual(most);
+    fc.property(fc.string({ unit: marks }), fc.integer({ min: 1, max: 20 }), (text, maxLength) => {
+      const clean = cleanText(text, maxLength);
+      expect(clean.length).toBeLessThanOrEqual(maxLength);
       expect(clean.isWellFormed()).toBe(true);
       expect(clean).not.toMatch(hidden);
       const shown = visibleJson({ text });
@@ -274,11 +274,11 @@ test('only an event stream of short events may be long', async () => {
     for (let at = 0; at < 10; at++) response.write(events ? `data: ${chunk}\n\n` : chunk);
     response.end();
   });
-  const told: Error[] = [];
-  const fetching = limitedFetch((error) => told.push(error));
+  const errors: Error[] = [];
+  const fetching = limitedFetch((error) => errors.push(error));
   expect((await (await fetching(`${server.url}/events`)).text()).length).toBe(10 * (chunk.length + 8));
-  expect(told).toEqual([]);
+  expect(errors).toEqual([]);
   await expect((await fetching(`${server.url}/json`)).text()).rejects.toThrow('more than 8388608 bytes');
-  expect(told).toHaveLength(1);
+  expect(errors).toHaveLength(1);
   await server.close();
 });

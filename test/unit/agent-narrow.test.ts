@@ -50,10 +50,16 @@ const grants = fc.record({
   network: some(pattern),
   auto_approve: some(glob),
 });
-const few = <Value>(one: fc.Arbitrary<Value>) => fc.array(one, { maxLength: 1 });
+const optionalList = <Value>(one: fc.Arbitrary<Value>) => fc.array(one, { maxLength: 1 });
 /** Mostly one or two members, because larger requests are rarely within the agent's grants. */
-const asked = fc.record(
-  { tools: few(glob), read: few(path), write: few(path), network: few(pattern), auto_approve: few(glob) },
+const requestedGrants = fc.record(
+  {
+    tools: optionalList(glob),
+    read: optionalList(path),
+    write: optionalList(path),
+    network: optionalList(pattern),
+    auto_approve: optionalList(glob),
+  },
   { requiredKeys: [] },
 );
 
@@ -96,7 +102,7 @@ describe('narrow', () => {
     fc.assert(
       fc.property(
         grants,
-        asked,
+        requestedGrants,
         fc.array(fc.tuple(toolName, path, hostName, port), { minLength: 10, maxLength: 20 }),
         (own, less, probes) => {
           const left = narrowGrants(own, less, asWritten).grants;

@@ -117,12 +117,12 @@ describe('observe tools', () => {
       created_at: '2026-01-01T00:00:00.000Z',
       expires_at: '2026-01-02T00:00:00.000Z',
     };
-    const asked: number[] = [];
+    const limits: number[] = [];
     const world = await newWorld({
       observe: {
         sessions: async () => Array.from({ length: 500 }, (_, index) => session(index)),
         receipts: async (limit) => {
-          asked.push(limit);
+          limits.push(limit);
           return [];
         },
         pending: async () => [change],
@@ -139,7 +139,7 @@ describe('observe tools', () => {
     ]);
     expect((await world.run('observe_sessions', { limit: 200 })).output.length).toBeLessThan(26_000);
     expect((await world.run('observe_receipts', {})).output).toBe('[nothing]');
-    expect(asked).toEqual([20]);
+    expect(limits).toEqual([20]);
     const pending = await world.run('observe_pending', {});
     expect(pending.output).toContain('"id":"p1"');
     expect(pending.output).not.toContain('very long');

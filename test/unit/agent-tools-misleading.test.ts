@@ -26,8 +26,8 @@ describe('the proposal that a person reads before approval', () => {
   it('has the intent on one line', async () => {
     const world = await newWorld();
     const intent = 'mend it\r\n\nSummary: nothing\u001b[8m\u202e';
-    const { intent: told } = await world.proposed('fs_write', { path: 'a', content: 'x', intent });
-    expect(told).toBe('mend it Summary: nothing\\u{1b}[8m\\u{202e}');
+    const { intent: shownIntent } = await world.proposed('fs_write', { path: 'a', content: 'x', intent });
+    expect(shownIntent).toBe('mend it Summary: nothing\\u{1b}[8m\\u{202e}');
   });
 
   it('warns of added invisible characters', async () => {

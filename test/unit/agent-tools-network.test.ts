@@ -83,9 +83,9 @@ describe('http_get', () => {
   });
 
   it('refuses hosts that no grant names', async () => {
-    let asked = 0;
+    let calls = 0;
     const port = await serve((_, response) => {
-      asked += 1;
+      calls += 1;
       response.end('reached');
     });
     const named: ResolveHost = async () => [{ address: '127.0.0.1', family: 4 }];
@@ -108,7 +108,7 @@ describe('http_get', () => {
       const get = await getter(grants, named);
       expect((await get(url)).ok, `${grants.join()} ${url}`).toBe(false);
     }
-    expect(asked).toBe(0);
+    expect(calls).toBe(0);
   });
 
   it('refuses anything but plain http and https URLs', async () => {
@@ -131,14 +131,14 @@ describe('http_get', () => {
 
   it('connects to the checked address, even if the name resolves differently later', async () => {
     const port = await serve((_, response) => response.end('the local network'));
-    let asked = 0;
+    let calls = 0;
     const rebinding: ResolveHost = async () => {
-      asked += 1;
-      return [{ address: asked === 1 ? '192.0.2.1' : '127.0.0.1', family: 4 }];
+      calls += 1;
+      return [{ address: calls === 1 ? '192.0.2.1' : '127.0.0.1', family: 4 }];
     };
     const get = await getter(['rebind.example'], rebinding);
     expect((await get(`http://rebind.example:${port}/`)).ok).toBe(false);
-    expect(asked).toBe(1);
+    expect(calls).toBe(1);
   });
 
   it.skipIf(process.platform !== 'linux')('uses only the given resolver', async () => {
@@ -146,14 +146,14 @@ describe('http_get', () => {
     servers.push(server);
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.2', resolve));
     const { port } = server.address() as AddressInfo;
-    let asked = 0;
+    let calls = 0;
     const get = await getter(['localhost'], async () => {
-      asked += 1;
+      calls += 1;
       return [{ address: '127.0.0.2', family: 4 }];
     });
     // The system's own answer, 127.0.0.1, has no such server.
     expect((await get(`http://localhost:${port}/`)).output).toMatch(new RegExp(`\n\nlocalhost:${port}$`));
-    expect(asked).toBe(1);
+    expect(calls).toBe(1);
   });
 
   it('refuses a name if one of its addresses is not public', async () => {

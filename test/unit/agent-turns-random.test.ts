@@ -66,9 +66,9 @@ it('every random script ends once, within its limits, with a result for every ca
         for (const tokens of left) expect(tokens).toBeGreaterThan(0);
         expect(left).toEqual(left.toSorted((a, b) => b - a));
         expect(left[0] ?? 0).toBeLessThanOrEqual(limits.max_tokens);
-        const asked = world.events.flatMap((one) => (one.type === 'tool_call' ? [one.call_id] : []));
-        expect(new Set(asked).size).toBe(asked.length);
-        expect(world.results().map(({ call_id }) => call_id)).toEqual(asked);
+        const callIds = world.events.flatMap((one) => (one.type === 'tool_call' ? [one.call_id] : []));
+        expect(new Set(callIds).size).toBe(callIds.length);
+        expect(world.results().map(({ call_id }) => call_id)).toEqual(callIds);
         expect(world.results().some(({ output }) => output === 'hidden')).toBe(false);
         for (const request of world.chatModel.requests)
           expect(request.tools.map(({ name }) => name)).not.toContain('hidden');

@@ -16,8 +16,8 @@ describe('the confidence interval of a median', () => {
     let covered = 0;
     for (let bench = 0; bench < 2000; bench++) {
       const values = Array.from({ length: 41 }, () => Math.exp(4 * random()));
-      const [least, most] = medianInterval(values);
-      if (least <= Math.exp(2) && Math.exp(2) <= most) covered++;
+      const [lower, upper] = medianInterval(values);
+      if (lower <= Math.exp(2) && Math.exp(2) <= upper) covered++;
     }
     expect(covered / 2000).toBeGreaterThan(0.94);
     expect(covered / 2000).toBeLessThan(0.99);

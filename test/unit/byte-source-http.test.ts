@@ -92,9 +92,9 @@ describe('a model on a web server', () => {
   });
 
   it('resumes after a closed connection, without requesting received bytes again', async () => {
-    const asked: string[] = [];
+    const requests: string[] = [];
     const url = await serveFile(bytes, (request, response) => {
-      asked.push(request.headers.range ?? '');
+      requests.push(request.headers.range ?? '');
       const range = rangeOf(request.headers.range, bytes.length);
       // Every answer to a long request dies after 30,000 bytes.
       if (!range || range.last - range.first < 30_000) return false;
@@ -106,7 +106,7 @@ describe('a model on a web server', () => {
     });
     const source = await openHttpFile(url, quick);
     expect(await source.read(0, bytes.length)).toEqual(bytes);
-    expect(asked).toEqual([
+    expect(requests).toEqual([
       'bytes=0-0',
       'bytes=0-99999',
       'bytes=30000-99999',
@@ -127,12 +127,12 @@ describe('a model on a web server', () => {
 
   it('reports a server that stalls in a body, and gives up after several attempts with little progress', async () => {
     const notices: string[] = [];
-    let asked = 0;
+    let requests = 0;
     const url = await serveFile(bytes, (request, response) => {
       const range = rangeOf(request.headers.range, bytes.length);
       // Opening it asks for its first byte.
       if (!range || range.last === 0) return false;
-      asked += 1;
+      requests += 1;
       response.writeHead(206, { ...contentRange(range, bytes.length), etag: '"1"' });
       response.write(bytes.subarray(range.first, range.first + 10));
       return true;
@@ -146,22 +146,22 @@ describe('a model on a web server', () => {
       onNotice,
     });
     await expect(source.read(0, 1000)).rejects.toThrow(`${url}: no data for 0.3 s (3 attempts)`);
-    expect(asked).toBe(3);
+    expect(requests).toBe(3);
     const dropped = 'the connection is dropped after 0.3 s without any';
     expect(notices).toContain(`${url}: no data for 0.02 s; ${dropped} (attempt 1 of 3)`);
     expect(notices).toContain(`${url}: no data for 0.3 s; connecting again (attempt 3 of 3)`);
   });
 
   it('gives up after the maximum number of attempts, with the reason', async () => {
-    let asked = 0;
+    let requests = 0;
     const url = await serveFile(bytes, (_, response, count) => {
-      asked = count;
+      requests = count;
       if (count > 1) response.writeHead(503).end();
       return count > 1;
     });
     const source = await openHttpFile(url, quick);
     await expect(source.read(0, 10)).rejects.toThrow(`${url}: HTTP 503 (3 attempts)`);
-    expect(asked).toBe(4);
+    expect(requests).toBe(4);
   });
 
   it.each<[string, string, Answer]>([

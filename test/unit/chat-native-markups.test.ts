@@ -80,8 +80,8 @@ describe.each(Object.entries(sources))('%s', (_, [style, source]) => {
   });
 
   it('parses what its template renders, in any chunks', async () => {
-    const asked = { messages: conversation, tools: [...tools.values()] };
-    const { text } = await prepareChat({ tokenizer, chatTemplate, model }, asked);
+    const chatInput = { messages: conversation, tools: [...tools.values()] };
+    const { text } = await prepareChat({ tokenizer, chatTemplate, model }, chatInput);
     const from = text.indexOf('SAYING');
     const answer = text.slice(from, text.indexOf('<|result|>', from));
     const whole = parse([answer], reading(style));

@@ -53,8 +53,8 @@ describe("the prompt of the embedded model's conversations", () => {
           return { role, content, ...(toolCalls ? { toolCalls } : {}) };
         }),
       };
-      const asked = tools ? { ...input, tools: tools.map((tool) => tool.function) } : input;
-      expect((await prepareChat(engine, asked)).prompt).toEqual(ids);
+      const chatInput = tools ? { ...input, tools: tools.map((tool) => tool.function) } : input;
+      expect((await prepareChat(engine, chatInput)).prompt).toEqual(ids);
     }
   });
 

@@ -68,10 +68,10 @@ const unreadable: Readonly<Record<string, readonly string[]>> = {
  * Start of the answer in the later prompt: after the first prompt, or where that opened reasoning, which is not
  * repeated.
  */
-function answerStart(asked: string, later: string, reasoning: ReasoningDelimiters | undefined) {
-  if (later.startsWith(asked) || !reasoning) return { start: asked.length, isOpen: false };
-  const start = Math.max(...reasoning.open.map((open) => asked.lastIndexOf(open.trim())));
-  return { start, isOpen: !reasoning.close.some((close) => asked.trimEnd().endsWith(close)) };
+function answerStart(promptText: string, later: string, reasoning: ReasoningDelimiters | undefined) {
+  if (later.startsWith(promptText) || !reasoning) return { start: promptText.length, isOpen: false };
+  const start = Math.max(...reasoning.open.map((open) => promptText.lastIndexOf(open.trim())));
+  return { start, isOpen: !reasoning.close.some((close) => promptText.trimEnd().endsWith(close)) };
 }
 
 describeShared('whole turns of real templates', ['data/chat/golden-chat.json'], (path) => {
@@ -97,14 +97,14 @@ describeShared('whole turns of real templates', ['data/chat/golden-chat.json'], 
           callId: id(index),
         }),
       );
-      const asked = await prepared(chatTemplate, { messages: [user], tools });
+      const question = await prepared(chatTemplate, { messages: [user], tools });
       const later = await prepared(chatTemplate, { messages: [user, turn, ...results], tools });
-      const { start, isOpen } = answerStart(asked.text, later.text, reasoning);
-      expect(later.text.slice(0, start), round).toBe(asked.text.slice(0, start));
+      const { start, isOpen } = answerStart(question.text, later.text, reasoning);
+      expect(later.text.slice(0, start), round).toBe(question.text.slice(0, start));
       const thought = isOpen ? `so ${reasoning?.close[0]}` : '';
       const written = thought + later.text.slice(start, later.text.indexOf('RESULT0'));
       for (const pieces of [[written], letters(written)]) {
-        const read = collected(asked.parser(), pieces);
+        const read = collected(question.parser(), pieces);
         const got = read.calls.map((one) => ({
           name: one.name,
           arguments: JSON.parse(one.arguments) as unknown,

@@ -62,12 +62,13 @@ it('gives the template the variables that transformers gives', () => {
 
 it('has the date with strftime_now', () => {
   vi.useFakeTimers({ now: new Date(2025, 0, 9, 12) });
-  const told = (pattern: string) => template(`{{ strftime_now('${pattern}') }}`).render({ messages: [] });
-  expect(told('%d %b %Y')).toBe('09 Jan 2025');
-  expect(told('%A %B %-d, %y, %I:%M:%S %p, day %j, %H %%')).toBe(
+  const formatTime = (pattern: string) =>
+    template(`{{ strftime_now('${pattern}') }}`).render({ messages: [] });
+  expect(formatTime('%d %b %Y')).toBe('09 Jan 2025');
+  expect(formatTime('%A %B %-d, %y, %I:%M:%S %p, day %j, %H %%')).toBe(
     'Thursday January 9, 25, 12:00:00 PM, day 009, 12 %',
   );
-  expect(() => told('%Q')).toThrow(/strftime_now does not support '%Q'/);
+  expect(() => formatTime('%Q')).toThrow(/strftime_now does not support '%Q'/);
 });
 
 it("writes JSON as Python's transformers does", () => {

@@ -110,10 +110,10 @@ describe('a constrained sequence', () => {
   it('constraints of one step compute their masks concurrently', async () => {
     const { add } = world();
     let pendingMasks = 0;
-    let most = 0;
+    let maxPending = 0;
     const think = async () => {
       pendingMasks += 1;
-      most = Math.max(most, pendingMasks);
+      maxPending = Math.max(maxPending, pendingMasks);
       await turns(5);
       pendingMasks -= 1;
       return undefined;
@@ -121,7 +121,7 @@ describe('a constrained sequence', () => {
     await Promise.all(
       [1, 2, 3, 4].map((seed) => read(add({ ...long(seed, 10), constraint: new Scripted(think) }))),
     );
-    expect(most).toBe(4);
+    expect(maxPending).toBe(4);
   });
 
   it('gets no drafts', async () => {

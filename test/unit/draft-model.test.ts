@@ -158,19 +158,19 @@ describe('a draft model', () => {
       return ids;
     };
     const submit = runner.submit.bind(runner);
-    let most = 0;
+    let maxId = 0;
     runner.submit = (step) => {
       const words = step.bytes();
       for (let row = 0; row < step.dims.tokens; row++) {
         const id = words[step.layout.tokens / 4 + row * 4]!;
         // The token of a plain step stays on the GPU; a draft is never taken from there.
-        if (step.dims.singleTiles === 0) most = Math.max(most, id);
+        if (step.dims.singleTiles === 0) maxId = Math.max(maxId, id);
       }
       return submit(step);
     };
     const one = fresh(1, 100);
     expect((await answer(one)).ids).toEqual(outputAlone(one));
-    expect(most).toBeLessThan(259);
+    expect(maxId).toBeLessThan(259);
     expect(counts.byModel.accepted).toBeGreaterThan(10);
     expect(counts.byModel.accepted).toBe(counts.byModel.drafted);
   });
@@ -206,11 +206,11 @@ describe('a draft model', () => {
 
 describe('measured drafting', () => {
   /** Outputs one after the other, and several at once; returns the total time. */
-  async function time(draft: { wrong: number } | undefined, stepMs: number, most = 40) {
+  async function time(draft: { wrong: number } | undefined, stepMs: number, rounds = 40) {
     const { runner, drafter, answer, counts } = world({ speculation: 'auto', pages: 200, draft });
     runner.cost = (rows, prompt) => 20 + 0.2 * rows + 0.5 * prompt;
     if (drafter) drafter.cost = (rows, prompt) => stepMs + 0.05 * rows + 0.1 * prompt;
-    for (let seed = 0; seed < most; seed++) {
+    for (let seed = 0; seed < rounds; seed++) {
       const one = fresh(seed, 100);
       expect((await answer(one)).ids).toEqual(outputAlone(one));
     }
@@ -259,16 +259,16 @@ describe('a draft of the model', () => {
         fc.array(fc.nat(3), { minLength: 1, maxLength: 10 }),
         fc.array(fc.nat(3), { maxLength: 7 }),
         fc.array(fc.nat(3), { maxLength: 10 }),
-        (text, guess, more) => {
+        (text, draftTokens, more) => {
           const tokens = [...text];
           const one = new ModelDrafter(tokens, 0.5);
-          one.setDraft(guess);
+          one.setDraft(draftTokens);
           let right = true;
           for (const [n, id] of more.entries()) {
-            const expected = right ? guess[n] : undefined;
-            expect(one.availableTokens).toBe(right ? Math.max(0, guess.length - n) : 0);
-            expect(one.propose(0, 9)).toEqual(right ? guess.slice(n) : []);
-            expect(one.propose(1, 2)).toEqual(right ? guess.slice(n + 1, n + 3) : []);
+            const expected = right ? draftTokens[n] : undefined;
+            expect(one.availableTokens).toBe(right ? Math.max(0, draftTokens.length - n) : 0);
+            expect(one.propose(0, 9)).toEqual(right ? draftTokens.slice(n) : []);
+            expect(one.propose(1, 2)).toEqual(right ? draftTokens.slice(n + 1, n + 3) : []);
             tokens.push(id);
             const { acceptance } = one;
             const hit = one.observe();

@@ -55,8 +55,8 @@ describe('the capacity of an embedding model', () => {
 
   it('the default context is at most 2048', () => {
     expect(chooseEmbeddingCapacity(request(whole, 8192), whole).context).toBe(2048);
-    const asked = chooseEmbeddingCapacity(request(whole, 8192, { context: 8192 }), whole);
-    expect(asked).toMatchObject({ context: 8192, stepTokens: 8192 });
+    const requested = chooseEmbeddingCapacity(request(whole, 8192, { context: 8192 }), whole);
+    expect(requested).toMatchObject({ context: 8192, stepTokens: 8192 });
     expect(() => chooseEmbeddingCapacity(request(whole, 512, { context: 513 }), whole)).toThrow(/513.*512/);
   });
 
@@ -108,8 +108,8 @@ describe('the capacity of an embedding model', () => {
   });
 
   it('leaves the limit to a device whose memory size is unknown', () => {
-    const asked = { context: 8192, slots: 4096, weightBytes: 2 ** 45, maxBindingBytes: 2 ** 50 };
-    expect(chooseEmbeddingCapacity(request(whole, 8192, asked), whole).context).toBe(8192);
+    const requested = { context: 8192, slots: 4096, weightBytes: 2 ** 45, maxBindingBytes: 2 ** 50 };
+    expect(chooseEmbeddingCapacity(request(whole, 8192, requested), whole).context).toBe(8192);
   });
 
   it('respects --kv-cache-bytes', () => {

@@ -125,9 +125,9 @@ describeDatabases("providers' credentials", (url) => {
         api_key: key,
         ...(provider === 'azure' ? { base_url: resource } : {}),
       });
-      expect(world.asked).toHaveLength(1);
-      const [asked, options] = world.asked[0] ?? [];
-      expect([asked, options?.mode, options?.name]).toEqual([at, mode, provider]);
+      expect(world.probeCalls).toHaveLength(1);
+      const [probed, options] = world.probeCalls[0] ?? [];
+      expect([probed, options?.mode, options?.name]).toEqual([at, mode, provider]);
       expect(options?.headers).toMatchObject(headers);
       const secrets = Object.values(options?.headers ?? {}).filter((value) => value.includes(key));
       expect(secrets).toHaveLength(1);
@@ -143,14 +143,14 @@ describeDatabases("providers' credentials", (url) => {
     ])('%s says %i: 422, and nothing is stored or changed', async (provider, status) => {
       const { world, credentials } = await open();
       world.answer = status;
-      const said = await refusalOf(put(credentials, provider, { api_key: key }));
-      expect(said).toMatchObject({
+      const refusal = await refusalOf(put(credentials, provider, { api_key: key }));
+      expect(refusal).toMatchObject({
         status: 422,
         type: 'upstream_error',
         code: 'credential_rejected',
         param: 'api_key',
       });
-      expect(said.message).toContain(`${provider} rejects this key (status ${status})`);
+      expect(refusal.message).toContain(`${provider} rejects this key (status ${status})`);
       expect(await world.rows()).toEqual([]);
       world.answer = 200;
       await put(credentials, provider, { api_key: 'the-one-before-1111' });
@@ -178,8 +178,8 @@ describeDatabases("providers' credentials", (url) => {
     it('an address that is not allowed is reported to the author of the URL', async () => {
       const { world, credentials } = await open();
       world.answer = new AddressRefusedError('Its host has an address that is not on the public internet.');
-      const said = await refusalOf(put(credentials, 'azure', { api_key: key, base_url: resource }));
-      expect(said).toMatchObject({
+      const refusal = await refusalOf(put(credentials, 'azure', { api_key: key, base_url: resource }));
+      expect(refusal).toMatchObject({
         status: 422,
         message: expect.stringContaining('not on the public internet'),
       });
@@ -204,10 +204,10 @@ describeDatabases("providers' credentials", (url) => {
       [{ api_key: ['x'], base_url: resource }, ['api_key', 'base_url']],
     ])('%#: all that is wrong at once', async (body, paths) => {
       const { world, credentials } = await open();
-      const said = await refusalOf(put(credentials, 'openai', body));
-      expect(said).toMatchObject({ status: 400, type: 'invalid_request_error' });
-      expect((said.violations as { path: string }[]).map(({ path }) => path)).toEqual(paths);
-      expect(world.asked).toEqual([]);
+      const refusal = await refusalOf(put(credentials, 'openai', body));
+      expect(refusal).toMatchObject({ status: 400, type: 'invalid_request_error' });
+      expect((refusal.violations as { path: string }[]).map(({ path }) => path)).toEqual(paths);
+      expect(world.probeCalls).toEqual([]);
     });
 
     it.each([
@@ -235,12 +235,12 @@ describeDatabases("providers' credentials", (url) => {
       'file:///etc/passwd',
     ])('a resource at %s', async (base_url) => {
       const { world, credentials } = await open();
-      const said = await refusalOf(put(credentials, 'azure', { base_url }));
-      expect((said.violations as { path: string }[]).map(({ path }) => path)).toEqual([
+      const refusal = await refusalOf(put(credentials, 'azure', { base_url }));
+      expect((refusal.violations as { path: string }[]).map(({ path }) => path)).toEqual([
         'api_key',
         'base_url',
       ]);
-      expect(world.asked).toEqual([]);
+      expect(world.probeCalls).toEqual([]);
     });
 
     it.each([
@@ -252,7 +252,7 @@ describeDatabases("providers' credentials", (url) => {
     ])('but not one at %s, which all are the same', async (base_url) => {
       const { world, credentials } = await open();
       await put(credentials, 'azure', { api_key: key, base_url });
-      expect(world.asked[0]?.[0]).toBe(`${resource}/openai/v1/models`);
+      expect(world.probeCalls[0]?.[0]).toBe(`${resource}/openai/v1/models`);
       expect((await credentials.find('a_1', 'azure'))?.baseUrl).toBe(resource);
     });
 
@@ -272,23 +272,23 @@ describeDatabases("providers' credentials", (url) => {
 
     it('any provider, when none is configured', async () => {
       const { world } = await open();
-      const said = await refusalOf(put(world.credentials(masters, []), 'openai', { api_key: key }));
-      expect(said).toMatchObject({ status: 404, message: expect.stringContaining('[byok.<provider>]') });
+      const refusal = await refusalOf(put(world.credentials(masters, []), 'openai', { api_key: key }));
+      expect(refusal).toMatchObject({ status: 404, message: expect.stringContaining('[byok.<provider>]') });
     });
 
     it('without a master key, with the setting that is missing', async () => {
       const { world } = await open();
       const credentials = world.credentials([]);
-      const said = await refusalOf(put(credentials, 'openai', { api_key: key }));
-      expect(said).toMatchObject({ status: 503, type: 'server_error', code: 'master_key_missing' });
-      expect(said.message).toMatch(/master_key_env or master_key_file in \[secrets\] of gateway\.toml/);
+      const refusal = await refusalOf(put(credentials, 'openai', { api_key: key }));
+      expect(refusal).toMatchObject({ status: 503, type: 'server_error', code: 'master_key_missing' });
+      expect(refusal.message).toMatch(/master_key_env or master_key_file in \[secrets\] of gateway\.toml/);
       const registering = credentials.register('a_1', 'vllm:lab', {
         apiKey: key,
         baseUrl: 'https://x.test/v1',
       });
       expect((await refusalOf(registering)).code).toBe('master_key_missing');
       expect((await refusalOf(credentials.rotate())).code).toBe('master_key_missing');
-      expect(world.asked).toEqual([]);
+      expect(world.probeCalls).toEqual([]);
       // An endpoint without a key works.
       await credentials.register('a_1', 'vllm:lab', { baseUrl: 'https://x.test/v1' });
       expect(await credentials.list('a_1')).toHaveLength(1);
@@ -300,7 +300,7 @@ describeDatabases("providers' credentials", (url) => {
       const { world, credentials } = await open();
       await credentials.register('a_1', 'vllm:lab', { apiKey: key, baseUrl: 'http://192.168.1.5:8000/v1/' });
       await credentials.register('a_1', 'llama-cpp:mine', { baseUrl: 'https://models.test' });
-      expect(world.asked).toEqual([]);
+      expect(world.probeCalls).toEqual([]);
       expect(await credentials.find('a_1', 'vllm:lab')).toEqual({
         provider: 'vllm:lab',
         apiKey: key,
@@ -411,9 +411,9 @@ describeDatabases("providers' credentials", (url) => {
       };
       for (const [column, value] of Object.entries(changes)) {
         await world.change(row.id, { [column]: value });
-        const said = await refusalOf(world.credentials(masters).find('a_1', 'azure'));
-        expect([column, said.status, said.code]).toEqual([column, 500, 'credential_unreadable']);
-        expect(said.message).toContain('PUT /v1/keys/azure');
+        const refusal = await refusalOf(world.credentials(masters).find('a_1', 'azure'));
+        expect([column, refusal.status, refusal.code]).toEqual([column, 500, 'credential_unreadable']);
+        expect(refusal.message).toContain('PUT /v1/keys/azure');
         await world.change(column === 'id' ? value : row.id, {
           [column]: row[column as keyof typeof row],
         });

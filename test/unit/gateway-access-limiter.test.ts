@@ -14,18 +14,18 @@ const caller = (id: string) => ({ accountId: 'a_1', key: { id } }) as Caller;
 /** The decision of a limiter: `in`, or the first words of its error. */
 async function entering(limiter: Limiter, id = 'k_1') {
   try {
-    return { said: 'in', ...(await limiter.acquire(caller(id))) };
+    return { outcome: 'in', ...(await limiter.acquire(caller(id))) };
   } catch (error) {
     const { message } = error as Error;
-    const said = /at once/.test(message) ? 'concurrency' : /in a minute/.test(message) ? 'rate' : message;
-    return { said, release: () => undefined };
+    const outcome = /at once/.test(message) ? 'concurrency' : /in a minute/.test(message) ? 'rate' : message;
+    return { outcome, release: () => undefined };
   }
 }
-const saidTo = async (limiter: Limiter, id = 'k_1') => (await entering(limiter, id)).said;
+const outcomeOf = async (limiter: Limiter, id = 'k_1') => (await entering(limiter, id)).outcome;
 const rounds = <T>(count: number, work: () => Promise<T>) => Promise.all(Array.from({ length: count }, work));
-const counted = (said: readonly string[]) => ({
-  in: said.filter((one) => one === 'in').length,
-  out: said.filter((one) => one !== 'in').length,
+const counted = (outcomes: readonly string[]) => ({
+  in: outcomes.filter((one) => one === 'in').length,
+  out: outcomes.filter((one) => one !== 'in').length,
 });
 
 describe('the request rate of a key', () => {
@@ -85,54 +85,54 @@ function promises(make: (limits: KeyLimits) => Promise<{ limiter: Limiter; clock
   it('limits concurrency, and admits the next request when one has left', async () => {
     const { limiter } = await make({ concurrency: 2, requestsPerMinute: 1000 });
     const [first, second] = [await entering(limiter), await entering(limiter)];
-    expect([first.said, second.said, await saidTo(limiter)]).toEqual(['in', 'in', 'concurrency']);
+    expect([first.outcome, second.outcome, await outcomeOf(limiter)]).toEqual(['in', 'in', 'concurrency']);
     await expect(limiter.acquire(caller('k_1'))).rejects.toMatchObject(
       refusal('This key has 2 requests running, which is its limit: wait for one of them to end.'),
     );
     first.release();
     first.release();
-    expect([await saidTo(limiter), await saidTo(limiter)]).toEqual(['in', 'concurrency']);
+    expect([await outcomeOf(limiter), await outcomeOf(limiter)]).toEqual(['in', 'concurrency']);
   });
 
   it('limits the rate, refilling one request at a time', async () => {
     const { limiter, clock } = await make({ concurrency: 100, requestsPerMinute: 6 });
-    const said = [];
-    for (let n = 0; n < 8; n++) said.push(await saidTo(limiter));
-    expect(said).toEqual([...Array.from({ length: 6 }, () => 'in'), 'rate', 'rate']);
+    const outcome = [];
+    for (let n = 0; n < 8; n++) outcome.push(await outcomeOf(limiter));
+    expect(outcome).toEqual([...Array.from({ length: 6 }, () => 'in'), 'rate', 'rate']);
     await expect(limiter.acquire(caller('k_1'))).rejects.toMatchObject(
       refusal('This key has sent 6 requests in a minute, which is its limit: send them more slowly.'),
     );
     clock.pass(9999);
-    expect(await saidTo(limiter)).toBe('rate');
+    expect(await outcomeOf(limiter)).toBe('rate');
     clock.pass(1);
-    expect([await saidTo(limiter), await saidTo(limiter)]).toEqual(['in', 'rate']);
+    expect([await outcomeOf(limiter), await outcomeOf(limiter)]).toEqual(['in', 'rate']);
     clock.pass(60_000);
-    expect(counted(await rounds(10, () => saidTo(limiter)))).toEqual({ in: 6, out: 4 });
+    expect(counted(await rounds(10, () => outcomeOf(limiter)))).toEqual({ in: 6, out: 4 });
   });
 
   it('counts each key separately', async () => {
     const { limiter } = await make({ concurrency: 1, requestsPerMinute: 10 });
     expect([
-      await saidTo(limiter, 'k_1'),
-      await saidTo(limiter, 'k_2'),
-      await saidTo(limiter, 'k_1'),
+      await outcomeOf(limiter, 'k_1'),
+      await outcomeOf(limiter, 'k_2'),
+      await outcomeOf(limiter, 'k_1'),
     ]).toEqual(['in', 'in', 'concurrency']);
   });
 
   it('does not count refused requests', async () => {
     const { limiter } = await make({ concurrency: 1, requestsPerMinute: 3 });
     for (let n = 0; n < 3; n++) {
-      const { said, release: leave } = await entering(limiter);
-      expect(said).toBe('in');
-      for (let m = 0; m < 5; m++) expect(await saidTo(limiter)).toBe('concurrency');
+      const { outcome, release: leave } = await entering(limiter);
+      expect(outcome).toBe('in');
+      for (let m = 0; m < 5; m++) expect(await outcomeOf(limiter)).toBe('concurrency');
       leave();
     }
-    expect(await saidTo(limiter)).toBe('rate');
+    expect(await outcomeOf(limiter)).toBe('rate');
   });
 
   it('admits exactly the limit of simultaneous requests', async () => {
     const { limiter } = await make({ concurrency: 7, requestsPerMinute: 1000 });
-    expect(counted(await rounds(50, () => saidTo(limiter)))).toEqual({ in: 7, out: 43 });
+    expect(counted(await rounds(50, () => outcomeOf(limiter)))).toEqual({ in: 7, out: 43 });
   });
 }
 
@@ -177,9 +177,9 @@ describe('the limiter of one gateway', () => {
                   : bucket.tokens < interval
                     ? 'rate'
                     : 'in';
-              const { said, release: leave } = await entering(limiter, step.key);
-              expect(said).toBe(expected);
-              if (said !== 'in') continue;
+              const { outcome, release: leave } = await entering(limiter, step.key);
+              expect(outcome).toBe(expected);
+              if (outcome !== 'in') continue;
               bucket.tokens -= interval;
               running.push({ key: step.key, leave });
             }
@@ -222,29 +222,29 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
   it('limits concurrency over all of them', async () => {
     const { first, second } = await several({ concurrency: 3, requestsPerMinute: 1000 }, 2);
     const places = [await entering(first), await entering(first), await entering(second)];
-    expect([await saidTo(first), await saidTo(second)]).toEqual(['concurrency', 'concurrency']);
+    expect([await outcomeOf(first), await outcomeOf(second)]).toEqual(['concurrency', 'concurrency']);
     places[0]?.release();
     // Ended requests are reported to the others with the next write.
     await first.heartbeat();
-    expect([await saidTo(second), await saidTo(first)]).toEqual(['in', 'concurrency']);
+    expect([await outcomeOf(second), await outcomeOf(first)]).toEqual(['in', 'concurrency']);
   });
 
   it('limits the rate over all of them', async () => {
     const { first, second, clock } = await several({ concurrency: 100, requestsPerMinute: 6 }, 2);
-    const said = [];
-    for (let n = 0; n < 4; n++) said.push(await saidTo(first), await saidTo(second));
-    expect(counted(said)).toEqual({ in: 6, out: 2 });
+    const outcome = [];
+    for (let n = 0; n < 4; n++) outcome.push(await outcomeOf(first), await outcomeOf(second));
+    expect(counted(outcome)).toEqual({ in: 6, out: 2 });
     clock.pass(10_000);
-    expect([await saidTo(first), await saidTo(second)]).toEqual(['in', 'rate']);
+    expect([await outcomeOf(first), await outcomeOf(second)]).toEqual(['in', 'rate']);
   });
 
   it('admits exactly the limit of simultaneous requests over all gateways', async () => {
     const { limiters } = await several({ concurrency: 10, requestsPerMinute: 1000 });
-    const asked = limiters.flatMap((limiter) => Array.from({ length: 20 }, () => saidTo(limiter)));
-    expect(counted(await Promise.all(asked))).toEqual({ in: 10, out: 50 });
+    const attempts = limiters.flatMap((limiter) => Array.from({ length: 20 }, () => outcomeOf(limiter)));
+    expect(counted(await Promise.all(attempts))).toEqual({ in: 10, out: 50 });
     const rate = await several({ concurrency: 1000, requestsPerMinute: 10 });
     const others = rate.limiters.flatMap((limiter) =>
-      Array.from({ length: 40 }, (_, n) => saidTo(limiter, `k_${n % 2}`)),
+      Array.from({ length: 40 }, (_, n) => outcomeOf(limiter, `k_${n % 2}`)),
     );
     expect(counted(await Promise.all(others))).toEqual({ in: 20, out: 100 });
   });
@@ -254,11 +254,11 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
     const { first, second, clock } = await several(limits, 2);
     await entering(first);
     await entering(first);
-    expect(await saidTo(second)).toBe('concurrency');
+    expect(await outcomeOf(second)).toBe('concurrency');
     clock.pass(29_999);
-    expect(await saidTo(second)).toBe('concurrency');
+    expect(await outcomeOf(second)).toBe('concurrency');
     clock.pass(1);
-    expect(counted(await rounds(3, () => saidTo(second)))).toEqual({ in: 2, out: 1 });
+    expect(counted(await rounds(3, () => outcomeOf(second)))).toEqual({ in: 2, out: 1 });
   });
 
   it('keeps counting the requests of a living gateway, however long they take', async () => {
@@ -267,11 +267,11 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
     for (let n = 0; n < 12; n++) {
       clock.pass(10_000);
       await first.heartbeat();
-      expect(await saidTo(second)).toBe('concurrency');
+      expect(await outcomeOf(second)).toBe('concurrency');
     }
     leave();
     await first.heartbeat();
-    expect(await saidTo(second)).toBe('in');
+    expect(await outcomeOf(second)).toBe('in');
   });
 
   it('deletes the rows of dead gateways', async () => {
@@ -306,23 +306,23 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
             ['k_2', 0],
           ]);
           const change = (key: string, by: number) => running.set(key, (running.get(key) ?? 0) + by);
-          let most = 0;
+          let maxRunning = 0;
           await Promise.all(
             acts.map(async ({ gateway: nth, key, leaves }) => {
-              const { said, release: leave } = await entering(limiters[nth] as SharedLimiter, key);
-              if (said !== 'in') return;
+              const { outcome, release: leave } = await entering(limiters[nth] as SharedLimiter, key);
+              if (outcome !== 'in') return;
               change(key, 1);
-              most = Math.max(most, running.get(key) ?? 0);
+              maxRunning = Math.max(maxRunning, running.get(key) ?? 0);
               await new Promise((resolve) => setImmediate(resolve));
               if (!leaves) return;
               change(key, -1);
               leave();
             }),
           );
-          expect(most).toBeLessThanOrEqual(4);
+          expect(maxRunning).toBeLessThanOrEqual(4);
           for (const limiter of limiters) await limiter.heartbeat();
           for (const key of running.keys())
-            expect(counted(await rounds(6, () => saidTo(limiters[0] as SharedLimiter, key))).in).toBe(
+            expect(counted(await rounds(6, () => outcomeOf(limiters[0] as SharedLimiter, key))).in).toBe(
               4 - (running.get(key) ?? 0),
             );
           for (const { limiter, store } of opened.splice(0)) {
@@ -360,14 +360,14 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
       const places = await rounds(4, () => entering(other));
       for (const { release: leave } of places) leave();
       await other.heartbeat();
-      return counted(places.map(({ said }) => said)).in;
+      return counted(places.map(({ outcome }) => outcome)).in;
     };
     const places = [await entering(limiter), await entering(limiter)];
     expect(await roomElsewhere()).toBe(1);
 
     const batch = store.batch.bind(store);
     store.batch = () => Promise.reject(new Error('the database is away'));
-    expect(await saidTo(limiter)).toBe('the database is away');
+    expect(await outcomeOf(limiter)).toBe('the database is away');
     places[0]?.release();
     await limiter.heartbeat();
     expect(heard).toContain('Error: the database is away');
@@ -382,7 +382,7 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
       store.batch = batch;
       throw new Error('saved, but nobody heard');
     };
-    expect(await saidTo(limiter)).toBe('saved, but nobody heard');
+    expect(await outcomeOf(limiter)).toBe('saved, but nobody heard');
     await limiter.heartbeat();
     expect(await roomElsewhere()).toBe(3);
   });

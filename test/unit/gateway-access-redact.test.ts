@@ -35,8 +35,8 @@ describe('secrets are redacted', () => {
     const safe = createRedactor(`${start}stop${key.slice(18)}`);
     for (const code of ['gateway_stopping', 'a lathe_gateway_sto', 'lathe_gateway_']) {
       // A piece has at least four secret characters; `gateway_stop` has them.
-      const told = code === 'gateway_stopping' ? createRedactor(`${start}stoX${key.slice(18)}`) : safe;
-      expect(told(code)).toBe(code);
+      const redact = code === 'gateway_stopping' ? createRedactor(`${start}stoX${key.slice(18)}`) : safe;
+      expect(redact(code)).toBe(code);
     }
     expect(safe(`${start}stop`)).not.toContain('stop');
   });
@@ -63,9 +63,9 @@ describe('secrets are redacted', () => {
     ['sk-proj-4f[masked]', '[redacted]'],
     ['"sk-p****"', '"[redacted]"'],
   ])('masked as %s', (masked, left) => {
-    const said = (key: string) =>
+    const errorText = (key: string) =>
       `Incorrect API key provided: ${key}. You can find your key at https://x.test.`;
-    expect(createRedactor(provider)(said(masked))).toBe(said(left));
+    expect(createRedactor(provider)(errorText(masked))).toBe(errorText(left));
   });
 
   it('masked in any way that shows at least four characters of the ends', () => {

@@ -7,13 +7,13 @@ import { completionsWire } from '../../src/wires/completions/client.ts';
 import { completionsPassthrough } from '../../src/wires/completions/passthrough.ts';
 import { composeTranslation } from '../../src/wires/core/compose-translation.ts';
 import { cassettesPath, interactions, recordedBody, recordedFrames } from '../support/gateway/cassettes.ts';
-import { aboutOf, askedOn, contentsOf, through } from '../support/gateway/chat.ts';
+import { aboutOf, clientRequestOn, contentsOf, through } from '../support/gateway/chat.ts';
 import { framesOf, payloadsOf } from '../support/gateway/frames.ts';
 import { openApiDocument, schemaFaults } from '../support/gateway/schemas.ts';
 import { describeShared } from '../support/shared.ts';
 
 const request = (includeUsage: boolean) =>
-  askedOn(chatWire, {
+  clientRequestOn(chatWire, {
     model: 'm',
     stream: true,
     messages: [{ role: 'user', content: 'hi' }],
@@ -63,10 +63,10 @@ describeShared('recorded chat streams', [cassettesPath(), openApiDocument], () =
         const usage = usageOf(events);
         if (counted && usage) expect(totalOf(usage)).toBe(counted.total_tokens);
         else expect(usage).toBeUndefined();
-        const told = chunks.filter(({ usage: each }) => each);
-        expect(told.length).toBe(includeUsage && counted ? 1 : 0);
-        for (const chunk of told) expect(chunk.choices).toEqual([]);
-        if (told.length > 0) expect(chunks.at(-1)).toBe(told[0]);
+        const usageChunks = chunks.filter(({ usage: each }) => each);
+        expect(usageChunks.length).toBe(includeUsage && counted ? 1 : 0);
+        for (const chunk of usageChunks) expect(chunk.choices).toEqual([]);
+        if (usageChunks.length > 0) expect(chunks.at(-1)).toBe(usageChunks[0]);
         if (includeUsage) for (const chunk of chunks) expect(chunk).toHaveProperty('usage');
 
         const again = openaiChat.reader();
@@ -132,8 +132,8 @@ describeShared('recorded chat bodies', [cassettesPath(), openApiDocument], () =>
       else {
         const { error } = openaiChat.failure(status, response, headers);
         expect(error.status).toBe(status === 404 ? 502 : 400);
-        const said = (JSON.parse(response) as { error: { message: string } }).error.message;
-        expect(error.message).toContain(said.slice(0, 40));
+        const providerMessage = (JSON.parse(response) as { error: { message: string } }).error.message;
+        expect(error.message).toContain(providerMessage.slice(0, 40));
       }
     }
   });
@@ -175,14 +175,14 @@ describeShared('recorded text completions', [cassettesPath(), openApiDocument], 
         );
         continue;
       }
-      const asked = askedOn(completionsWire, JSON.parse(text) as object);
-      const about = aboutOf(asked);
-      if (!asked.facts.stream) {
+      const clientRequest = clientRequestOn(completionsWire, JSON.parse(text) as object);
+      const about = aboutOf(clientRequest);
+      if (!clientRequest.facts.stream) {
         const answer = completionsPassthrough.answer(response, about);
         expect(JSON.parse(answer.text)).toEqual(JSON.parse(response));
         const recorded = JSON.parse(response) as { usage: Counted; choices: unknown[] };
         expect(totalOf(usageOf(answer.events) as Usage)).toBe(recorded.usage.total_tokens);
-        expect(recorded.choices.length).toBe(asked.facts.answers);
+        expect(recorded.choices.length).toBe(clientRequest.facts.answers);
         continue;
       }
       const { text: passed, events } = through(completionsPassthrough.stream(about), framesOf(response));

@@ -13,7 +13,7 @@ afterEach(() => {
 async function answer(
   listener: RequestListener,
   timeoutMs = 120_000,
-  asked: Partial<ChatModelRequest> = {},
+  overrides: Partial<ChatModelRequest> = {},
 ): Promise<ChatModelEvent[]> {
   const server = createServer(listener);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -23,7 +23,7 @@ async function answer(
   });
   const { port } = server.address() as AddressInfo;
   const planner = new GatewayChatModel({ url: `http://127.0.0.1:${port}/v1`, timeoutMs }, 'm');
-  const request = { messages: [], tools: [], sampling: {}, maxTokens: 10, ...asked };
+  const request = { messages: [], tools: [], sampling: {}, maxTokens: 10, ...overrides };
   const events: ChatModelEvent[] = [];
   for await (const event of planner.streamAnswer(request, new AbortController().signal)) events.push(event);
   return events;

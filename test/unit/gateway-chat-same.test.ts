@@ -9,12 +9,12 @@ import { openaiChat } from '../../src/wires/chat/upstream.ts';
 import { completionsWire } from '../../src/wires/completions/client.ts';
 import { completionsPassthrough } from '../../src/wires/completions/passthrough.ts';
 import type { ClientRequest } from '../../src/wires/core/wire.ts';
-import { aboutOf, askedOn, contentsOf, through } from '../support/gateway/chat.ts';
+import { aboutOf, clientRequestOn, contentsOf, through } from '../support/gateway/chat.ts';
 import { frame, payloadsOf } from '../support/gateway/frames.ts';
 import { modelOf } from '../support/gateway/models.ts';
 
 const messages = [{ role: 'user', content: 'hi' }];
-const ask = (more: object) => askedOn(chatWire, { model: 'm', messages, ...more });
+const ask = (more: object) => clientRequestOn(chatWire, { model: 'm', messages, ...more });
 const efforts: Effort[] = ['low', 'high'];
 const sent = (request: ClientRequest, model: Model, maxTokens = request.facts.maxTokens ?? 4096) =>
   chatPassthrough.request(request, { model, stream: request.facts.stream, maxTokens }).text;
@@ -130,8 +130,8 @@ describe('a chat request to a provider of the same wire', () => {
       { role: 'assistant', content: 'y', reasoning: 'r', reasoning_details: [] },
     ];
     const request = ask({ messages: history, max_completion_tokens: 1 });
-    const { messages: told } = JSON.parse(sent(request, gpt)) as { messages: unknown };
-    expect(told).toEqual([
+    const { messages: translated } = JSON.parse(sent(request, gpt)) as { messages: unknown };
+    expect(translated).toEqual([
       { role: 'user', content: [{ type: 'text', text: 'x' }] },
       { role: 'assistant', content: 'y' },
     ]);
@@ -146,16 +146,28 @@ describe('a chat request to a provider of the same wire', () => {
     ];
     const call = { id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } };
     const sealed = { ...call, extra_content: { google: { thought_signature: 'sig' } } };
-    const said = { role: 'assistant', content: 'y', reasoning: 'r' };
-    const told = (message: object, model: Model) => {
+    const answerMessage = { role: 'assistant', content: 'y', reasoning: 'r' };
+    const translated = (message: object, model: Model) => {
       const request = ask({ messages: [{ role: 'user', content: 'x' }, message], max_tokens: 1 });
       return (JSON.parse(sent(request, model)) as { messages: unknown[] }).messages[1];
     };
-    const foreign = { ...said, reasoning_details: [own, ...others], tool_calls: [sealed] };
-    expect(told(foreign, plain)).toEqual({ ...said, reasoning_details: [own], tool_calls: [call] });
-    expect(told(foreign, lathe)).toEqual({ ...said, reasoning_details: [own], tool_calls: [call] });
+    const foreign = { ...answerMessage, reasoning_details: [own, ...others], tool_calls: [sealed] };
+    expect(translated(foreign, plain)).toEqual({
+      ...answerMessage,
+      reasoning_details: [own],
+      tool_calls: [call],
+    });
+    expect(translated(foreign, lathe)).toEqual({
+      ...answerMessage,
+      reasoning_details: [own],
+      tool_calls: [call],
+    });
     const gemini = { ...plain, family: 'google' };
-    expect(told(foreign, gemini)).toEqual({ ...said, reasoning_details: [own], tool_calls: [sealed] });
+    expect(translated(foreign, gemini)).toEqual({
+      ...answerMessage,
+      reasoning_details: [own],
+      tool_calls: [sealed],
+    });
     // Byte by byte where there is nothing of that kind.
     const mine = ask({ max_tokens: 1 });
     const text = `{"messages":[{"role":"assistant","reasoning_details":[${JSON.stringify(own)}],"n":1.0}]}`;
@@ -434,7 +446,7 @@ describe('faults of providers of the chat wire', () => {
 });
 
 describe('text completions', () => {
-  const asked = (more: object) => askedOn(completionsWire, { model: 'm', ...more });
+  const completionsRequest = (more: object) => clientRequestOn(completionsWire, { model: 'm', ...more });
 
   it.each<[object, number, number]>([
     [{ prompt: 'abé' }, 1, 4],
@@ -443,7 +455,7 @@ describe('text completions', () => {
     [{ prompt: [[1, 2], [3]], suffix: 'x' }, 2, 4],
     [{}, 1, 0],
   ])('%j are %i answers of %i bytes', (more, answers, textBytes) => {
-    expect(asked(more).facts).toMatchObject({ answers, textBytes });
+    expect(completionsRequest(more).facts).toMatchObject({ answers, textBytes });
   });
 
   it.each([
@@ -453,11 +465,11 @@ describe('text completions', () => {
     [{ prompt: {} }],
     [{ best_of: 21 }],
   ])('refuse %j', (more) => {
-    expect(() => asked(more)).toThrow(expect.objectContaining({ status: 400 }) as Error);
+    expect(() => completionsRequest(more)).toThrow(expect.objectContaining({ status: 400 }) as Error);
   });
 
   it('are requested with a limit and with usage, which is not sent unless requested', () => {
-    const request = asked({ prompt: 'a', stream: true });
+    const request = completionsRequest({ prompt: 'a', stream: true });
     const { path, text } = completionsPassthrough.request(request, {
       model: plain,
       stream: true,
@@ -484,9 +496,10 @@ describe('text completions', () => {
     ]);
     expect(passed).toBe(one.raw + done.raw);
     expect(events.map(({ type }) => type)).toEqual(['start', 'text', 'finish', 'usage']);
-    const cut = through(completionsPassthrough.stream(aboutOf(asked({ prompt: ['a', 'b'], stream: true }))), [
-      one,
-    ]);
+    const cut = through(
+      completionsPassthrough.stream(aboutOf(completionsRequest({ prompt: ['a', 'b'], stream: true }))),
+      [one],
+    );
     expect(cut.events.at(-1)?.type).toBe('failure');
   });
 });

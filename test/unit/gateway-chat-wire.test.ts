@@ -5,14 +5,14 @@ import type { AnswerEvent } from '../../src/wires/core/answer.ts';
 import { chatWire } from '../../src/wires/chat/client.ts';
 import { openaiChat } from '../../src/wires/chat/upstream.ts';
 import type { Conversation, Message, Part } from '../../src/wires/core/conversation.ts';
-import { aboutOf, askedOn, contentsOf } from '../support/gateway/chat.ts';
+import { aboutOf, clientRequestOn, contentsOf } from '../support/gateway/chat.ts';
 import { framesOf, payloadsOf } from '../support/gateway/frames.ts';
 import { modelOf } from '../support/gateway/models.ts';
 import { openApiDocument, schemaFaults } from '../support/gateway/schemas.ts';
 import { describeShared } from '../support/shared.ts';
 
 const hello = { model: 'm', messages: [{ role: 'user', content: 'hi' }] };
-const ask = (more: object) => askedOn(chatWire, { ...hello, ...more });
+const ask = (more: object) => clientRequestOn(chatWire, { ...hello, ...more });
 
 const text = fc.string({ minLength: 1, maxLength: 12 });
 const word = fc.stringMatching(/^[a-z]{3,8}$/);
@@ -204,14 +204,14 @@ const conversation = fc
   .map(({ system, turns, settings, stop, format, tool, choice, parallelToolCalls }): Conversation => {
     let n = 0;
     const messages: Message[] = [{ role: 'system', parts: system }];
-    for (const { user, thoughts, answer: said, refusal, calls: called } of turns) {
+    for (const { user, thoughts, answer: answerText, refusal, calls: called } of turns) {
       messages.push({ role: 'user', parts: user });
       const made = called.map(({ name, result }) => ({ id: `call_${n++}`, name, result }));
       messages.push({
         role: 'assistant',
         parts: [
           ...(thoughts === undefined ? [] : [{ type: 'reasoning' as const, text: thoughts }]),
-          ...(said ? [said] : []),
+          ...(answerText ? [answerText] : []),
           ...(refusal === undefined ? [] : [{ type: 'refusal' as const, text: refusal }]),
           ...made.map(({ id, name }) => ({ type: 'tool_call' as const, id, name, arguments: '{}' })),
         ],
@@ -240,12 +240,16 @@ describe('conversations on the chat wire', () => {
     // With a model that accepts reasoning and cache breakpoints.
     const model = modelOf('openai-chat', { family: 'anthropic' });
     fc.assert(
-      fc.property(conversation, fc.boolean(), (said, stream) => {
-        const { text: written } = openaiChat.request(said, { model, stream, maxTokens: said.maxTokens ?? 1 });
+      fc.property(conversation, fc.boolean(), (conversationMessages, stream) => {
+        const { text: written } = openaiChat.request(conversationMessages, {
+          model,
+          stream,
+          maxTokens: conversationMessages.maxTokens ?? 1,
+        });
         const body = JSON.parse(written) as Record<string, unknown>;
-        expect(body).toMatchObject({ model: 'upstream-model', max_tokens: said.maxTokens });
+        expect(body).toMatchObject({ model: 'upstream-model', max_tokens: conversationMessages.maxTokens });
         expect(body['stream_options']).toEqual(stream ? { include_usage: true } : undefined);
-        expect(chatWire.conversation(askedOn(chatWire, body))).toEqual(said);
+        expect(chatWire.conversation(clientRequestOn(chatWire, body))).toEqual(conversationMessages);
       }),
       { numRuns: 300 },
     );

@@ -54,22 +54,22 @@ interface Ran {
 }
 
 async function run(args: readonly string[], more: Partial<CliEnvironment> = {}): Promise<Ran> {
-  const said = { out: '', err: '', code: 0 };
+  const result = { out: '', err: '', code: 0 };
   await gatewayMain({
     args,
     env,
     home: folder,
     version: () => Promise.resolve('1.2.3'),
-    stdout: { write: (text: string) => (said.out += text) },
-    stderr: { write: (text: string) => (said.err += text) },
+    stdout: { write: (text: string) => (result.out += text) },
+    stderr: { write: (text: string) => (result.err += text) },
     signals: { on: () => undefined },
-    exit: (code) => (said.code = code),
+    exit: (code) => (result.code = code),
     now: () => new Date('2026-11-22T00:00:00.000Z'),
     serve: () => Promise.reject(new Error('not served here')),
     openDatabase: openGatewayDatabase,
     ...more,
   });
-  return said;
+  return result;
 }
 const onBooks = (...args: string[]) => run([...args, '--database', database]);
 const json = async (...args: string[]) => {

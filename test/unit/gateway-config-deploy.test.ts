@@ -170,10 +170,10 @@ describe('the compose file', () => {
   test('has three gateways behind the load balancer', () => {
     expect(gateways).toHaveLength(3);
     const conf = read('nginx.conf');
-    for (const [name, { command = [], stop_grace_period: patience = '' }] of gateways) {
+    for (const [name, { command = [], stop_grace_period: stopGracePeriod = '' }] of gateways) {
       expect(conf).toContain(`server ${name}:8090 `);
       expect(services['balancer']?.depends_on).toHaveProperty(name);
-      expect(Number.parseInt(patience, 10)).toBeGreaterThanOrEqual(graceOf(command) + closeSecs);
+      expect(Number.parseInt(stopGracePeriod, 10)).toBeGreaterThanOrEqual(graceOf(command) + closeSecs);
     }
     // The pauses that a gateway may make, and the size that it takes.
     expect(conf).toContain('proxy_read_timeout 300s;');
@@ -219,8 +219,8 @@ describe('docs/gateway.md', () => {
     // The message alone: in the page it stands in a longer file.
     const quoted = /^gateway\.toml:21: (.*)$/m.exec(page)?.[1] ?? '';
     const faulty = source.replace('in_usd_per_mtok = "0.02"', 'in_usd_per_mtok = 0.15');
-    const told = new GatewayFile(faulty, place).config();
-    await expect(told).rejects.toThrow(quoted);
+    const loaded = new GatewayFile(faulty, place).config();
+    await expect(loaded).rejects.toThrow(quoted);
     expect(quoted).toMatch(/^models\[0\]\.in_usd_per_mtok: expected decimal text/);
   });
 

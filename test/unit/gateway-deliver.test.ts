@@ -57,10 +57,10 @@ async function served(body: FrameSource | string) {
     server.closeAllConnections();
     server.close();
   });
-  const asked = httpRequest({ port: (server.address() as AddressInfo).port });
-  const answer = new Promise<IncomingMessage>((resolve) => asked.on('response', resolve));
-  asked.end();
-  return { asked, answer: await answer, faults };
+  const clientRequest = httpRequest({ port: (server.address() as AddressInfo).port });
+  const answer = new Promise<IncomingMessage>((resolve) => clientRequest.on('response', resolve));
+  clientRequest.end();
+  return { clientRequest, answer: await answer, faults };
 }
 
 const textOf = async (answer: AsyncIterable<Buffer>) => {
@@ -97,10 +97,10 @@ describe('a response written directly to Node', () => {
   it('is canceled when the client disconnects', async () => {
     const { frames, push, state } = framesOf();
     push('one');
-    const { asked, answer } = await served(frames);
+    const { clientRequest, answer } = await served(frames);
     await new Promise((resolve) => answer.once('data', resolve));
     answer.on('error', () => undefined);
-    asked.destroy();
+    clientRequest.destroy();
     await expect.poll(() => state.left).toBe(1);
   });
 

@@ -15,9 +15,9 @@ interface Body {
 }
 
 /** What is sent to a provider for each effort that is requested on each of OpenAI's wires. */
-function told(wire: WireKind, more: Partial<Model>, member: (body: Body) => unknown) {
+function mapEfforts(wire: WireKind, more: Partial<Model>, member: (body: Body) => unknown) {
   const model = modelOf(wire, { efforts: undefined, ...more });
-  const said = (client: typeof chatWire, body: Record<string, unknown>) => {
+  const mapEffort = (client: typeof chatWire, body: Record<string, unknown>) => {
     const text = JSON.stringify(body);
     const facts = client.facts(body, text);
     const request = { text, body, facts, header: () => undefined };
@@ -26,9 +26,9 @@ function told(wire: WireKind, more: Partial<Model>, member: (body: Body) => unkn
   };
   const messages = [{ role: 'user', content: 'Hi' }];
   return {
-    chat: efforts.map((reasoning_effort) => said(chatWire, { model: 'm', messages, reasoning_effort })),
+    chat: efforts.map((reasoning_effort) => mapEffort(chatWire, { model: 'm', messages, reasoning_effort })),
     responses: efforts.map((effort) =>
-      said(responsesWire, { model: 'm', input: 'Hi', reasoning: { effort } }),
+      mapEffort(responsesWire, { model: 'm', input: 'Hi', reasoning: { effort } }),
     ),
   };
 }
@@ -38,19 +38,19 @@ const named = (body: Body) => body.reasoning_effort;
 
 describe('reasoning_effort for a model without configured levels', () => {
   it('is mapped to the nearest of the levels assumed for its wire', () => {
-    expect(told('openai-chat', {}, named)).toEqual(both(usual));
-    expect(told('openai-responses', {}, (body) => body.reasoning?.effort)).toEqual(both(usual));
+    expect(mapEfforts('openai-chat', {}, named)).toEqual(both(usual));
+    expect(mapEfforts('openai-responses', {}, (body) => body.reasoning?.effort)).toEqual(both(usual));
   });
 
   it('is passed unchanged to a lathe host, which supports all levels', () => {
-    expect(told('lathe', {}, named)).toEqual(both(efforts));
+    expect(mapEfforts('lathe', {}, named)).toEqual(both(efforts));
   });
 
   it('is omitted when the model supports none, or when its provider rejects unknown levels', () => {
     const none = both(efforts.map(() => undefined));
-    expect(told('openai-chat', { efforts: [] }, named)).toEqual(none);
-    expect(told('openai-chat', { caps: new Set(['chat']) }, named)).toEqual(none);
-    expect(told('openai-chat', { family: 'mistral' }, named)).toEqual(none);
+    expect(mapEfforts('openai-chat', { efforts: [] }, named)).toEqual(none);
+    expect(mapEfforts('openai-chat', { caps: new Set(['chat']) }, named)).toEqual(none);
+    expect(mapEfforts('openai-chat', { family: 'mistral' }, named)).toEqual(none);
   });
 
   it('`catalog check` reports the assumed levels', () => {

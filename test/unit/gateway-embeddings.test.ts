@@ -143,9 +143,9 @@ describe('embeddings', () => {
     const client = new Client({
       apiKey: 'k',
       fetch: async (_url: unknown, init?: { body?: unknown }) => {
-        const asked = JSON.parse(init?.body as string) as Record<string, unknown>;
-        expect(asked['encoding_format']).toBe('base64');
-        const { text } = answerOf(openai, openaiBody(vector), asked);
+        const requestBody = JSON.parse(init?.body as string) as Record<string, unknown>;
+        expect(requestBody['encoding_format']).toBe('base64');
+        const { text } = answerOf(openai, openaiBody(vector), requestBody);
         return new Response(text, { headers: { 'content-type': 'application/json' } });
       },
     });
@@ -168,7 +168,7 @@ describe('embeddings', () => {
     const {
       body,
       usage,
-      isReported: counted,
+      isReported: isReported,
     } = answerOf(openai, { data, id: 'x' }, { input: ['abcdefgh', 'ä'] });
     expect(body).toEqual({
       object: 'list',
@@ -180,7 +180,7 @@ describe('embeddings', () => {
       usage: { prompt_tokens: 3, total_tokens: 3 },
       id: 'x',
     });
-    expect(counted).toBe(false);
+    expect(isReported).toBe(false);
     expect(usage.fresh).toBe(3);
   });
 
@@ -254,20 +254,20 @@ describeShared('embeddings as OpenAI recorded them', [cassettesPath('openai'), o
       const body = JSON.parse(request) as Record<string, unknown>;
       const model = modelOf('openai-chat', { upstream: String(body['model']) });
       const translation = embeddingsTranslationOf('openai-chat');
-      const asked = requestOf(body, request);
-      expect(translation.request(asked, model).text).toBe(request);
-      const answer = translation.answer(response, asked, model);
+      const clientRequest = requestOf(body, request);
+      expect(translation.request(clientRequest, model).text).toBe(request);
+      const answer = translation.answer(response, clientRequest, model);
       expect(answer.text).toBe(response);
       const { usage, data } = JSON.parse(response) as { usage: { prompt_tokens: number }; data: unknown[] };
       expect(answer).toMatchObject({ isReported: true, usage: { fresh: usage.prompt_tokens } });
-      expect(data).toHaveLength(asked.facts.inputs.length);
+      expect(data).toHaveLength(clientRequest.facts.inputs.length);
       // No text has more tokens than bytes: what the bound rests on.
-      expect(usage.prompt_tokens).toBeLessThanOrEqual(asked.facts.textBytes);
+      expect(usage.prompt_tokens).toBeLessThanOrEqual(clientRequest.facts.textBytes);
 
-      const other = asked.facts.encoding === 'base64' ? 'float' : 'base64';
+      const other = clientRequest.facts.encoding === 'base64' ? 'float' : 'base64';
       const turned = translation.answer(response, requestOf({ ...body, encoding_format: other }), model);
       expect(schemaFaults('embeddings', 'body', turnedToFloats(turned.text))).toEqual([]);
-      const back = translation.answer(turned.text, asked, model);
+      const back = translation.answer(turned.text, clientRequest, model);
       expect(vectorsOf(back.text)).toEqual(vectorsOf(response));
     }
   });

@@ -9,7 +9,7 @@ import { cassettesPath, recordedBody, recordedFrames } from '../support/gateway/
 import { frame } from '../support/gateway/frames.ts';
 import { modelOf } from '../support/gateway/models.ts';
 import { googleSpeech } from '../support/gateway/speech-google.ts';
-import { type Say, said } from '../support/gateway/speech.ts';
+import { type Say, resolveAnswer } from '../support/gateway/speech.ts';
 import { describeShared } from '../support/shared.ts';
 import type { SseFrame } from '../../src/wires/core/wire.ts';
 
@@ -325,7 +325,7 @@ describe('any answer of Google', () => {
   it('is read the same, streamed or buffered, with the same usage', () => {
     fc.assert(
       fc.property(anySay, (say) => {
-        const spoken = said(say, 'm');
+        const spoken = resolveAnswer(say, 'm');
         const stream = streamed(googleSpeech.frames(spoken, {}));
         const body = google.answer(JSON.stringify(googleSpeech.body(spoken, {})));
         for (const events of [stream, body]) {

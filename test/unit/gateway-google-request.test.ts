@@ -11,12 +11,12 @@ type Body = Record<string, unknown> & {
   generationConfig: Record<string, unknown>;
 };
 
-const said = (role: Message['role'], ...parts: Part[]): Message => ({ role, parts });
+const message = (role: Message['role'], ...parts: Part[]): Message => ({ role, parts });
 const text = (words: string): Part => ({ type: 'text', text: words });
 
 const ask = (more: Partial<Conversation> = {}, model: Partial<Model> = {}, maxTokens = 1000): Body => {
   const conversation: Conversation = {
-    messages: [said('user', text('hi'))],
+    messages: [message('user', text('hi'))],
     tools: [],
     stop: [],
     format: { type: 'text' },
@@ -42,13 +42,13 @@ describe('a request to Google', () => {
 
   it('puts system messages first, and joins turns of one role', () => {
     const messages = [
-      said('system', text('Be brief.')),
-      said('user', text('a'), text('b')),
-      said('user', text('c')),
-      said('system', text('And kind.')),
-      said('assistant', text('d')),
-      said('user', text('')),
-      said('user', text('e')),
+      message('system', text('Be brief.')),
+      message('user', text('a'), text('b')),
+      message('user', text('c')),
+      message('system', text('And kind.')),
+      message('assistant', text('d')),
+      message('user', text('')),
+      message('user', text('e')),
     ];
     expect(ask({ messages })).toMatchObject({
       systemInstruction: { parts: [{ text: 'Be brief.' }, { text: 'And kind.' }] },
@@ -61,14 +61,14 @@ describe('a request to Google', () => {
   });
 
   it('is a user turn where there are only system messages', () => {
-    const body = ask({ messages: [said('system', text('Tell a joke.'))] });
+    const body = ask({ messages: [message('system', text('Tell a joke.'))] });
     expect(body).not.toHaveProperty('systemInstruction');
     expect(body.contents).toEqual([{ role: 'user', parts: [{ text: 'Tell a joke.' }] }]);
   });
 
   it('carries images and files', () => {
     const contents = contentsOf(
-      said(
+      message(
         'user',
         { type: 'image', source: { mediaType: 'image/png', data: 'AAAA' } },
         { type: 'image', source: { url: 'https://x.test/a.webp?b=c' } },
@@ -102,10 +102,10 @@ describe('a request to Google', () => {
     });
     const made = 'call_g_00000000000000000000000000000000';
     const contents = contentsOf(
-      said('user', text('x')),
-      said('assistant', call('c1', '{"a":1}', 'SEAL'), call(made, ''), call('c3', 'no json')),
-      said('tool', result('c1', 'one')),
-      said('tool', result(made, 'two', true)),
+      message('user', text('x')),
+      message('assistant', call('c1', '{"a":1}', 'SEAL'), call(made, ''), call('c3', 'no json')),
+      message('tool', result('c1', 'one')),
+      message('tool', result(made, 'two', true)),
     );
     expect(contents.slice(1)).toEqual([
       {
@@ -130,7 +130,7 @@ describe('a request to Google', () => {
 
   it('sends the placeholder signature where one is required and missing, on the first of parallel calls', () => {
     const call: Part = { type: 'tool_call', id: 'c', name: 'f', arguments: '{}' };
-    const messages = [said('assistant', call, call)];
+    const messages = [message('assistant', call, call)];
     const functionCall = { id: 'c', name: 'f', args: {} };
     expect(ask({ messages }, { efforts: ['low', 'high'] }).contents[0]?.parts).toEqual([
       { functionCall, thoughtSignature: 'skip_thought_signature_validator' },
@@ -142,7 +142,7 @@ describe('a request to Google', () => {
   it("returns reasoning signatures on their part, and only Google's", () => {
     const seal = (signature: string): Part => ({ type: 'reasoning', text: 'thought', signature });
     const call: Part = { type: 'tool_call', id: 'c', name: 'f', arguments: '{}', signature: 'C' };
-    const parts = (...all: Part[]) => contentsOf(said('assistant', ...all))[0]?.parts;
+    const parts = (...all: Part[]) => contentsOf(message('assistant', ...all))[0]?.parts;
     expect(parts(seal('google:A'), text('x'))).toEqual([{ text: 'x', thoughtSignature: 'A' }]);
     expect(parts(text('x'), seal('google:A'))).toEqual([{ text: 'x', thoughtSignature: 'A' }]);
     expect(parts(text('x'), seal('google:A'), text('y'))).toEqual([

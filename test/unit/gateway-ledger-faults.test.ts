@@ -48,12 +48,15 @@ describeDatabases('a ledger whose database fails', (url) => {
     'finds out what became of a commit that was %s %s %s, and does it once',
     async (...given) => {
       const { ledger, payer, fates, free } = await start();
-      const asked = reservation(payer, 100n, { idempotency: { key: 'k', bodyHash: 'b' } });
+      const requested = reservation(payer, 100n, { idempotency: { key: 'k', bodyHash: 'b' } });
       fates.push(...given);
-      expect(await ledger.reserve(asked)).toEqual({ outcome: 'reserved' });
+      expect(await ledger.reserve(requested)).toEqual({ outcome: 'reserved' });
       expect(await free()).toBe(900n);
       fates.push(...given);
-      expect(await ledger.settle(asked.requestId, settlement(30n))).toEqual({ charged: 30n, overrun: 0n });
+      expect(await ledger.settle(requested.requestId, settlement(30n))).toEqual({
+        charged: 30n,
+        overrun: 0n,
+      });
       expect(await free()).toBe(970n);
       expect((await ledger.audit()).faults).toEqual([]);
     },
@@ -63,9 +66,9 @@ describeDatabases('a ledger whose database fails', (url) => {
     const { ledger, payer, fates, free } = await start(20);
     const idempotency = { key: 'k', bodyHash: 'b' };
     fates.push('saved', 'lost', 'lost', 'lost', 'refused', 'lost');
-    const asked = reservation(payer, 100n, { idempotency });
+    const requested = reservation(payer, 100n, { idempotency });
     // A heartbeat may fail in its own way; the test requires that it fails and that nothing stays held.
-    await ledger.reserve(asked).catch((error: unknown) => expect(error).toBeInstanceOf(StoreError));
+    await ledger.reserve(requested).catch((error: unknown) => expect(error).toBeInstanceOf(StoreError));
     const row = await ledger.audit();
     if (row.openHolds === 1 && (await free()) === 900n) await until(async () => (await free()) === 1000n);
     expect(await ledger.findClaim(payer.accountId, 'k', 'b')).toBeUndefined();
@@ -75,7 +78,7 @@ describeDatabases('a ledger whose database fails', (url) => {
   it('rejects every operation of a failed commit, applies none, and retries settlements later', async () => {
     const { ledger, store, payer, fates, free } = await start(20);
     const [one, two] = [reservation(payer, 100n), reservation(payer, 200n)];
-    for (const asked of [one, two]) await ledger.reserve(asked);
+    for (const requested of [one, two]) await ledger.reserve(requested);
     fates.push(...Array<Fate>(12).fill('refused'));
     const results = await Promise.allSettled([
       ledger.settle(one.requestId, settlement(10n)),
@@ -92,11 +95,11 @@ describeDatabases('a ledger whose database fails', (url) => {
 
   it('retries a settlement after an internal error', async () => {
     const { ledger, payer, store, free } = await start(20);
-    const asked = reservation(payer, 100n);
-    await ledger.reserve(asked);
+    const requested = reservation(payer, 100n);
+    await ledger.reserve(requested);
     const real = store.batch.bind(store);
     store.batch = () => Promise.reject(new TypeError('of undefined'));
-    await expect(ledger.settle(asked.requestId, settlement(30n))).rejects.toThrow(/of undefined/);
+    await expect(ledger.settle(requested.requestId, settlement(30n))).rejects.toThrow(/of undefined/);
     store.batch = real;
     await until(async () => (await free()) === 970n);
     expect((await ledger.audit()).faults).toEqual([]);
@@ -104,10 +107,10 @@ describeDatabases('a ledger whose database fails', (url) => {
 
   it('retries unsettled operations before it closes', async () => {
     const { ledger, payer, fates, free } = await start();
-    const asked = reservation(payer, 100n);
-    await ledger.reserve(asked);
+    const requested = reservation(payer, 100n);
+    await ledger.reserve(requested);
     fates.push('refused');
-    await expect(ledger.settle(asked.requestId, settlement(10n))).rejects.toThrow(/away/);
+    await expect(ledger.settle(requested.requestId, settlement(10n))).rejects.toThrow(/away/);
     expect(await free()).toBe(900n);
     await ledger.close();
     expect(await free()).toBe(990n);
@@ -127,10 +130,10 @@ describe.skipIf(reason !== undefined)(
       const payer = await payerOf(ledger, { credit: 100_000n });
       const free = async () => (await ledger.balance(payer.accountId)).remaining;
       try {
-        const asked = Array.from({ length: 40 }, () => reservation(payer, 10n));
-        for (const one of asked) await ledger.reserve(one);
+        const requested = Array.from({ length: 40 }, () => reservation(payer, 10n));
+        for (const one of requested) await ledger.reserve(one);
         disk.fill();
-        const held = [...asked];
+        const held = [...requested];
         let refused = 0;
         for (let count = 0; refused === 0; count++) {
           expect(count).toBeLessThan(100_000);
@@ -145,7 +148,7 @@ describe.skipIf(reason !== undefined)(
         }
         expect(await free()).toBe(100_000n - 10n * BigInt(held.length));
         const settled = await Promise.allSettled(
-          asked.map(({ requestId }) => ledger.settle(requestId, settlement(4n))),
+          requested.map(({ requestId }) => ledger.settle(requestId, settlement(4n))),
         );
         for (const one of settled)
           if (one.status === 'rejected') expect(one.reason).toMatchObject({ code: 'storage_full' });

@@ -70,7 +70,7 @@ class World {
   readonly #replicas: readonly OpenLedger[];
   readonly #payers: { accountId: string; keyId: string }[] = [];
   readonly #credit = new Map<string, bigint>();
-  readonly #asked: Reservation[] = [];
+  readonly #reservations: Reservation[] = [];
   /** The settled result of each request; every settlement returns the same. */
   readonly #receipts = new Map<string, SettleResult>();
 
@@ -92,29 +92,32 @@ class World {
       case 'reserve': {
         const { amount, key } = one;
         const idempotency = key === null ? {} : { idempotency: { key: String(key), bodyHash: 'b' } };
-        const asked = reservation(this.#payer(one.payer), BigInt(amount), idempotency);
-        const { outcome } = await ledger.reserve(asked);
-        if (outcome === 'reserved') this.#asked.push(asked);
+        const requested = reservation(this.#payer(one.payer), BigInt(amount), idempotency);
+        const { outcome } = await ledger.reserve(requested);
+        if (outcome === 'reserved') this.#reservations.push(requested);
         else if (outcome !== 'idempotency')
-          ledger.recordRefusal(asked, ending({ status: 402, outcome: 'failed' }));
+          ledger.recordRefusal(requested, ending({ status: 402, outcome: 'failed' }));
         return;
       }
       case 'reserve again': {
-        const asked = this.#of(one.which);
-        if (asked) expect(await ledger.reserve(asked)).toEqual({ outcome: 'reserved' });
+        const requested = this.#of(one.which);
+        if (requested) expect(await ledger.reserve(requested)).toEqual({ outcome: 'reserved' });
         return;
       }
       case 'settle': {
-        const asked = this.#of(one.which);
-        if (!asked) return;
-        const cost = (asked.amount * BigInt(one.share)) / 100n;
+        const requested = this.#of(one.which);
+        if (!requested) return;
+        const cost = (requested.amount * BigInt(one.share)) / 100n;
         const more = one.answered ? { answer } : {};
-        this.#hears(asked.requestId, await ledger.settle(asked.requestId, settlement(cost, more)));
+        this.#recordReceipt(
+          requested.requestId,
+          await ledger.settle(requested.requestId, settlement(cost, more)),
+        );
         return;
       }
       case 'release': {
-        const asked = this.#of(one.which);
-        if (asked) await ledger.release(asked.requestId, ending(one.answered ? { answer } : {}));
+        const requested = this.#of(one.which);
+        if (requested) await ledger.release(requested.requestId, ending(one.answered ? { answer } : {}));
         return;
       }
       case 'note':
@@ -167,14 +170,14 @@ class World {
 
   async end(): Promise<void> {
     await Promise.all(
-      this.#asked.map(async ({ requestId, amount }, index) => {
-        this.#hears(requestId, await this.#one(index).ledger.settle(requestId, settlement(amount)));
+      this.#reservations.map(async ({ requestId, amount }, index) => {
+        this.#recordReceipt(requestId, await this.#one(index).ledger.settle(requestId, settlement(amount)));
       }),
     );
     await this.check(true);
   }
 
-  #hears(requestId: string, receipt: SettleResult): void {
+  #recordReceipt(requestId: string, receipt: SettleResult): void {
     expect(receipt).toEqual(this.#receipts.get(requestId) ?? receipt);
     this.#receipts.set(requestId, receipt);
   }
@@ -192,7 +195,7 @@ class World {
   }
 
   #of(which: number): Reservation | undefined {
-    return this.#asked[which % this.#asked.length];
+    return this.#reservations[which % this.#reservations.length];
   }
 }
 
@@ -228,9 +231,9 @@ describeDatabases('random concurrent operations of several gateways', (url, kind
     const [first] = replicas;
     if (!first) throw new Error('no replicas');
     const payer = await payerOf(first.ledger, { credit: 1000n });
-    const asked = Array.from({ length: 300 }, () => reservation(payer, 7n, { requestId: newRequest() }));
+    const requested = Array.from({ length: 300 }, () => reservation(payer, 7n, { requestId: newRequest() }));
     const outcomes = await Promise.all(
-      asked.map(async (one, index) => await replicas[index % replicas.length]?.ledger.reserve(one)),
+      requested.map(async (one, index) => await replicas[index % replicas.length]?.ledger.reserve(one)),
     );
     expect(outcomes.filter((one) => one?.outcome === 'reserved')).toHaveLength(142);
     expect((await first.ledger.balance(payer.accountId)).remaining).toBe(6n);

@@ -41,11 +41,14 @@ describeDatabases('the ledger', (url) => {
     it('holds an amount, is charged its cost, and frees the rest', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 1000n, cap: 900n });
-      const asked = reservation(payer, 400n);
-      expect(await ledger.reserve(asked)).toEqual({ outcome: 'reserved' });
+      const requested = reservation(payer, 400n);
+      expect(await ledger.reserve(requested)).toEqual({ outcome: 'reserved' });
       expect((await ledger.balance(payer.accountId)).remaining).toBe(600n);
       expect((await ledger.keys())[0]).toMatchObject({ spent: 0n, held: 400n });
-      expect(await ledger.settle(asked.requestId, settlement(150n))).toEqual({ charged: 150n, overrun: 0n });
+      expect(await ledger.settle(requested.requestId, settlement(150n))).toEqual({
+        charged: 150n,
+        overrun: 0n,
+      });
       expect((await ledger.balance(payer.accountId)).remaining).toBe(850n);
       expect((await ledger.keys())[0]).toMatchObject({ spent: 150n, held: 0n });
       await expectSound(ledger);
@@ -54,16 +57,19 @@ describeDatabases('the ledger', (url) => {
     it('is settled once; later calls return the first result', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 1000n });
-      const asked = reservation(payer, 400n);
-      await ledger.reserve(asked);
-      const both = [settlement(150n), settlement(390n)].map((one) => ledger.settle(asked.requestId, one));
+      const requested = reservation(payer, 400n);
+      await ledger.reserve(requested);
+      const both = [settlement(150n), settlement(390n)].map((one) => ledger.settle(requested.requestId, one));
       expect(await Promise.all(both)).toEqual([
         { charged: 150n, overrun: 0n },
         { charged: 150n, overrun: 0n },
       ]);
-      await ledger.release(asked.requestId, ending());
-      expect(await ledger.reserve(asked)).toEqual({ outcome: 'reserved' });
-      expect(await ledger.settle(asked.requestId, settlement(1n))).toEqual({ charged: 150n, overrun: 0n });
+      await ledger.release(requested.requestId, ending());
+      expect(await ledger.reserve(requested)).toEqual({ outcome: 'reserved' });
+      expect(await ledger.settle(requested.requestId, settlement(1n))).toEqual({
+        charged: 150n,
+        overrun: 0n,
+      });
       expect((await ledger.balance(payer.accountId)).remaining).toBe(850n);
       await expectSound(ledger);
     });
@@ -71,13 +77,16 @@ describeDatabases('the ledger', (url) => {
     it('that is reserved twice has one hold', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 1000n });
-      const asked = reservation(payer, 600n);
-      const other = { ...asked, amount: 300n };
-      const twice = await Promise.all([ledger.reserve(asked), ledger.reserve(other)]);
+      const requested = reservation(payer, 600n);
+      const other = { ...requested, amount: 300n };
+      const twice = await Promise.all([ledger.reserve(requested), ledger.reserve(other)]);
       expect(twice).toEqual([{ outcome: 'reserved' }, { outcome: 'reserved' }]);
       expect(await ledger.reserve(other)).toEqual({ outcome: 'reserved' });
       expect((await ledger.balance(payer.accountId)).remaining).toBe(400n);
-      expect(await ledger.settle(asked.requestId, settlement(500n))).toEqual({ charged: 500n, overrun: 0n });
+      expect(await ledger.settle(requested.requestId, settlement(500n))).toEqual({
+        charged: 500n,
+        overrun: 0n,
+      });
       expect((await ledger.keys())[0]).toMatchObject({ spent: 500n, held: 0n });
       await expectSound(ledger);
     });
@@ -86,15 +95,18 @@ describeDatabases('the ledger', (url) => {
       const opened = await start();
       const { ledger } = opened;
       const payer = await payerOf(ledger, { credit: 1000n, cap: 400n });
-      const asked = reservation(payer, 400n);
-      await ledger.reserve(asked);
-      expect(await ledger.settle(asked.requestId, settlement(450n))).toEqual({ charged: 400n, overrun: 50n });
+      const requested = reservation(payer, 400n);
+      await ledger.reserve(requested);
+      expect(await ledger.settle(requested.requestId, settlement(450n))).toEqual({
+        charged: 400n,
+        overrun: 50n,
+      });
       expect((await ledger.balance(payer.accountId)).remaining).toBe(600n);
       const entries = await opened.store.read((db) =>
         db
           .selectFrom('gateway_entries')
           .select(['account_id', 'amount'])
-          .where('reference', '=', asked.requestId)
+          .where('reference', '=', requested.requestId)
           .orderBy('amount')
           .execute(),
       );
@@ -110,13 +122,13 @@ describeDatabases('the ledger', (url) => {
       const opened = await start();
       const { ledger } = opened;
       const payer = await payerOf(ledger, { credit: 1000n });
-      const asked = reservation(payer, 400n);
-      await ledger.reserve(asked);
-      await ledger.release(asked.requestId, ending({ status: 502, outcome: 'failed' }));
-      await ledger.release(asked.requestId, ending());
-      expect(await ledger.settle(asked.requestId, settlement(9n))).toEqual({ charged: 0n, overrun: 0n });
+      const requested = reservation(payer, 400n);
+      await ledger.reserve(requested);
+      await ledger.release(requested.requestId, ending({ status: 502, outcome: 'failed' }));
+      await ledger.release(requested.requestId, ending());
+      expect(await ledger.settle(requested.requestId, settlement(9n))).toEqual({ charged: 0n, overrun: 0n });
       expect((await ledger.balance(payer.accountId)).remaining).toBe(1000n);
-      expect(await requestRow(opened, asked.requestId)).toMatchObject({
+      expect(await requestRow(opened, requested.requestId)).toMatchObject({
         ended: 'released',
         status: 502n,
         cost: 0n,
@@ -128,14 +140,14 @@ describeDatabases('the ledger', (url) => {
     it('has all of its facts in its row', async () => {
       const opened = await start();
       const payer = await payerOf(opened.ledger, { credit: 1000n });
-      const asked = reservation(payer, 400n, { requestedModel: 'a\0b\uD800', stream: true });
-      await opened.ledger.reserve(asked);
+      const requested = reservation(payer, 400n, { requestedModel: 'a\0b\uD800', stream: true });
+      await opened.ledger.reserve(requested);
       await opened.ledger.settle(
-        asked.requestId,
+        requested.requestId,
         settlement(151n, { effectiveModel: 'two', provider: 'other', reason: 'provider_failover' }),
       );
-      expect(await requestRow(opened, asked.requestId)).toEqual({
-        id: asked.requestId,
+      expect(await requestRow(opened, requested.requestId)).toEqual({
+        id: requested.requestId,
         account_id: payer.accountId,
         key_id: payer.keyId,
         requested_model: 'a\uFFFDb\uFFFD',
@@ -178,13 +190,16 @@ describeDatabases('the ledger', (url) => {
       const at = await url();
       const first = await start(at);
       const payer = await payerOf(first.ledger, { credit: 10n });
-      const asked = reservation(payer, 400n);
-      expect(await first.ledger.reserve(asked)).toEqual({ outcome: 'insufficient_allowance', balance: 10n });
-      first.ledger.recordRefusal(asked, ending({ status: 402, outcome: 'failed' }));
-      first.ledger.recordRefusal(asked, ending({ status: 402, outcome: 'failed' }));
+      const requested = reservation(payer, 400n);
+      expect(await first.ledger.reserve(requested)).toEqual({
+        outcome: 'insufficient_allowance',
+        balance: 10n,
+      });
+      first.ledger.recordRefusal(requested, ending({ status: 402, outcome: 'failed' }));
+      first.ledger.recordRefusal(requested, ending({ status: 402, outcome: 'failed' }));
       await first.ledger.close();
       const second = await start(at);
-      const row = await requestRow(second, asked.requestId);
+      const row = await requestRow(second, requested.requestId);
       expect(row).toMatchObject({ ended: 'refused', status: 402n, cost: 0n });
       expect(first.faults).toEqual([]);
       await expectSound(second.ledger);
@@ -193,11 +208,11 @@ describeDatabases('the ledger', (url) => {
     it('without a reservation cannot be settled, and does not affect others in its commit', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 1000n });
-      const asked = reservation(payer, 400n);
-      await ledger.reserve(asked);
+      const requested = reservation(payer, 400n);
+      await ledger.reserve(requested);
       const [wrong, right] = await Promise.allSettled([
         ledger.settle(newRequest(), settlement(1n)),
-        ledger.settle(asked.requestId, settlement(2n)),
+        ledger.settle(requested.requestId, settlement(2n)),
       ]);
       expect(wrong).toMatchObject({ status: 'rejected', reason: { code: 'unknown_request' } });
       expect(right).toEqual({ status: 'fulfilled', value: { charged: 2n, overrun: 0n } });
@@ -206,11 +221,11 @@ describeDatabases('the ledger', (url) => {
     it('whose cost components do not add up is refused before it reaches the database', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 1000n });
-      const asked = reservation(payer, 400n);
-      await ledger.reserve(asked);
+      const requested = reservation(payer, 400n);
+      await ledger.reserve(requested);
       const components = { fresh: 1n, cache_write: 0n, cache_read: 0n, output: 0n };
       const wrong = settlement(2n, { cost: { total: 2n, components } });
-      await expect(ledger.settle(asked.requestId, wrong)).rejects.toThrow(/must add up to 2/);
+      await expect(ledger.settle(requested.requestId, wrong)).rejects.toThrow(/must add up to 2/);
       await expect(ledger.reserve(reservation(payer, -1n))).rejects.toThrow(/amount must be from 0/);
     });
 
@@ -219,9 +234,9 @@ describeDatabases('the ledger', (url) => {
       const credit = 9_007_199_254_740_993n;
       const payer = await payerOf(ledger, { credit });
       await ledger.credit(payer.accountId, credit);
-      const asked = reservation(payer, 10n ** 15n);
-      await ledger.reserve(asked);
-      await ledger.settle(asked.requestId, settlement(999_999_999_999_999n));
+      const requested = reservation(payer, 10n ** 15n);
+      await ledger.reserve(requested);
+      await ledger.settle(requested.requestId, settlement(999_999_999_999_999n));
       expect((await ledger.balance(payer.accountId)).remaining).toBe(2n * credit - 999_999_999_999_999n);
       await expectSound(ledger);
     });
@@ -280,9 +295,9 @@ describeDatabases('the ledger', (url) => {
     it('no request that is free of charge', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { cap: 0n });
-      const asked = reservation(payer, 0n, { byok: true });
-      expect(await ledger.reserve(asked)).toEqual({ outcome: 'reserved' });
-      expect(await ledger.settle(asked.requestId, settlement(0n))).toEqual({ charged: 0n, overrun: 0n });
+      const requested = reservation(payer, 0n, { byok: true });
+      expect(await ledger.reserve(requested)).toEqual({ outcome: 'reserved' });
+      expect(await ledger.settle(requested.requestId, settlement(0n))).toEqual({ charged: 0n, overrun: 0n });
       await expectSound(ledger);
     });
   });
@@ -292,10 +307,10 @@ describeDatabases('the ledger', (url) => {
       const { ledger } = await start();
       const { accountId, keyId } = await payerOf(ledger, { credit: 100n, included: 50n });
       const spend = async (cost: bigint) => {
-        const asked = reservation({ accountId, keyId }, cost);
-        await ledger.reserve(asked);
+        const requested = reservation({ accountId, keyId }, cost);
+        await ledger.reserve(requested);
         const held = await ledger.balance(accountId);
-        await ledger.settle(asked.requestId, settlement(cost));
+        await ledger.settle(requested.requestId, settlement(cost));
         expect(await ledger.balance(accountId)).toEqual(held);
         return held;
       };
@@ -389,9 +404,9 @@ describeDatabases('the ledger', (url) => {
     it('returns the stored answer for a day', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 1000n });
-      const asked = reservation(payer, 10n, { idempotency: claim });
-      await ledger.reserve(asked);
-      await ledger.settle(asked.requestId, settlement(5n, { answer }));
+      const requested = reservation(payer, 10n, { idempotency: claim });
+      await ledger.reserve(requested);
+      await ledger.settle(requested.requestId, settlement(5n, { answer }));
       const done = { state: 'done', answer };
       time += day - 1;
       expect(await ledger.findClaim(payer.accountId, 'again', 'b1')).toEqual(done);
@@ -417,7 +432,7 @@ describeDatabases('the ledger', (url) => {
         reservation(payer, 10n, { idempotency: { key, bodyHash: 'b' } }),
       );
       if (!one || !two || !three) throw new Error('three');
-      for (const asked of [one, two, three]) await ledger.reserve(asked);
+      for (const requested of [one, two, three]) await ledger.reserve(requested);
       await ledger.release(one.requestId, ending());
       await ledger.settle(two.requestId, settlement(1n));
       const long = { ...answer, body: 'x'.repeat(4 * 1024 * 1024 + 1) };
@@ -432,10 +447,10 @@ describeDatabases('the ledger', (url) => {
     it('stores an answer of 4 MiB', async () => {
       const { ledger } = await start();
       const payer = await payerOf(ledger, { credit: 100n });
-      const asked = reservation(payer, 10n, { idempotency: claim });
-      await ledger.reserve(asked);
+      const requested = reservation(payer, 10n, { idempotency: claim });
+      await ledger.reserve(requested);
       const long = { ...answer, body: 'ä'.repeat(4 * 1024 * 1024) };
-      await ledger.settle(asked.requestId, settlement(1n, { answer: long }));
+      await ledger.settle(requested.requestId, settlement(1n, { answer: long }));
       const found = await ledger.findClaim(payer.accountId, 'again', 'b1');
       expect(found?.state === 'done' && found.answer.body === long.body).toBe(true);
     });
@@ -456,11 +471,11 @@ describeDatabases('the ledger', (url) => {
       const [dead, alive, other] = [await start(at), await start(at), await start(at)];
       const payer = await payerOf(dead.ledger, { credit: 1000n });
       const claim = { key: 'k', bodyHash: 'b' };
-      const asked = [
+      const requested = [
         reservation(payer, 100n, { idempotency: claim }),
         reservation(payer, 10n, { estimate: 99n }),
       ];
-      for (const one of asked) await dead.ledger.reserve(one);
+      for (const one of requested) await dead.ledger.reserve(one);
       expect(await alive.ledger.recoverOrphanedHolds()).toEqual({ settled: 0 });
       await die(dead);
       const both = await Promise.all([
@@ -470,11 +485,11 @@ describeDatabases('the ledger', (url) => {
       expect(both.map(({ settled }) => settled).reduce((a, b) => a + b)).toBe(2);
       // 25 by estimate, never more than the hold.
       expect((await alive.ledger.balance(payer.accountId)).remaining).toBe(965n);
-      const row = await requestRow(alive, asked[0]?.requestId ?? '');
+      const row = await requestRow(alive, requested[0]?.requestId ?? '');
       expect(row).toMatchObject({ ended: 'crash', charged: 25n, cost_fresh: 25n, status: null });
       expect(await alive.ledger.findClaim(payer.accountId, 'k', 'b')).toMatchObject({ state: 'gone' });
       // It was only slow: its settlement comes too late and returns the first result.
-      const late = await dead.ledger.settle(asked[0]?.requestId ?? '', settlement(77n));
+      const late = await dead.ledger.settle(requested[0]?.requestId ?? '', settlement(77n));
       expect(late).toEqual({ charged: 25n, overrun: 0n });
       await expectSound(alive.ledger);
     });
@@ -532,7 +547,7 @@ describeDatabases('the ledger', (url) => {
       const opened = await start();
       const payer = await payerOf(opened.ledger, { credit: 1000n, cap: 1000n });
       const [done, left] = [reservation(payer, 100n), reservation(payer, 50n)];
-      for (const asked of [done, left]) await opened.ledger.reserve(asked);
+      for (const requested of [done, left]) await opened.ledger.reserve(requested);
       await opened.ledger.settle(done.requestId, settlement(120n));
       const { ok, accounts, transactions, entries, openHolds } = await opened.ledger.audit();
       expect({ ok, accounts, transactions, entries, openHolds }).toEqual({

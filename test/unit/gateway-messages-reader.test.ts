@@ -426,9 +426,9 @@ describe('faults', () => {
     ['timeout_error', 504, true],
     ['rate_limit_error', 429, true],
     ['invalid_request_error', 400, false],
-  ])('%s in the stream', (type, status, again) => {
+  ])('%s in the stream', (type, status, isRetryable) => {
     const events = read(start({ input_tokens: 3 }), error(type), stop);
-    expect(events.at(-1)).toMatchObject({ type: 'failure', error: { status }, isRetryable: again });
+    expect(events.at(-1)).toMatchObject({ type: 'failure', error: { status }, isRetryable: isRetryable });
     expect(JSON.stringify(events)).not.toContain('SECRET');
   });
 
@@ -493,16 +493,16 @@ describe('faults', () => {
     [429, 429, 'rate_limit_error', true, false],
     [500, 502, 'upstream_error', true, true],
     [529, 502, 'upstream_error', true, true],
-  ])('status %d becomes %d', (status, answered, type, again, unwell) => {
+  ])('status %d becomes %d', (status, answered, type, isRetryable, isUnhealthy) => {
     const fault = failure(status, 'some_error', 'No, sk-ant-api03-SECRETSECRETSECRET', {
       'retry-after': '7',
     });
     expect(fault).toMatchObject({
       error: { status: answered, type },
-      isRetryable: again,
-      isUnhealthy: unwell,
+      isRetryable: isRetryable,
+      isUnhealthy: isUnhealthy,
     });
-    if (again) expect(fault.retryAfterMs).toBe(7000);
+    if (isRetryable) expect(fault.retryAfterMs).toBe(7000);
     expect(fault.error.message).not.toContain('SECRET');
   });
 });

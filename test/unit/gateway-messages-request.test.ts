@@ -485,9 +485,9 @@ const thoughts = fc.oneof(
 /** A round of an agent: a question, an answer with calls, their results. */
 const rounds = fc.record({
   system: fc.array(textParts, { maxLength: 2 }),
-  asked: fc.array(fc.oneof(textParts, imageParts), { minLength: 1, maxLength: 3 }),
+  userParts: fc.array(fc.oneof(textParts, imageParts), { minLength: 1, maxLength: 3 }),
   thought: fc.array(thoughts, { maxLength: 2 }),
-  said: fc.array(textParts, { maxLength: 2 }),
+  answerParts: fc.array(textParts, { maxLength: 2 }),
   calls: fc.array(
     fc.tuple(fc.constantFrom('f', 'g'), fc.dictionary(texts, fc.jsonValue(), { maxKeys: 3 }), fc.boolean()),
     {
@@ -503,7 +503,7 @@ describe('a conversation is read back from its request', () => {
         const messages: Message[] = [];
         const expected: Message[] = [];
         const system: Part[] = [];
-        all.forEach(({ system: instructions, asked, thought, said, calls }, n) => {
+        all.forEach(({ system: instructions, userParts, thought, answerParts, calls }, n) => {
           const called = calls.map(
             ([name, args], m): Part => ({
               type: 'tool_call',
@@ -524,9 +524,9 @@ describe('a conversation is read back from its request', () => {
           system.push(...instructions);
           for (const part of instructions) messages.push({ role: 'system', parts: [part] });
           // One message a part on the way in; joined on the way out.
-          for (const part of asked) messages.push({ role: 'user', parts: [part] });
-          expected.push({ role: 'user', parts: asked });
-          const answer = [...thought, ...said, ...called];
+          for (const part of userParts) messages.push({ role: 'user', parts: [part] });
+          expected.push({ role: 'user', parts: userParts });
+          const answer = [...thought, ...answerParts, ...called];
           messages.push({ role: 'assistant', parts: answer });
           if (answer.length > 0) expected.push({ role: 'assistant', parts: answer });
           for (const part of results) messages.push({ role: 'tool', parts: [part] });

@@ -8,11 +8,11 @@ const routes = gatewayRoutes({} as GatewayServices, '/gateway');
 
 it('describes every route of the gateway, where it is mounted', () => {
   const { paths } = openapiDocument(routes, '/gateway');
-  const told = Object.entries(paths).flatMap(([path, verbs]) =>
+  const documented = Object.entries(paths).flatMap(([path, verbs]) =>
     Object.keys(verbs).map((verb) => `${verb.toUpperCase()} ${path}`),
   );
-  expect(told.sort()).toEqual(routes.map(({ method, path }) => `${method} /gateway${path}`).sort());
-  expect(told).toContain('POST /gateway/v1/chat/completions');
+  expect(documented.sort()).toEqual(routes.map(({ method, path }) => `${method} /gateway${path}`).sort());
+  expect(documented).toContain('POST /gateway/v1/chat/completions');
 });
 
 it('and fails for a route without a description', () => {

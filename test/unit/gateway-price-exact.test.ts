@@ -229,8 +229,8 @@ describe('the bound', () => {
         fc.nat(5000),
         fc.array(fc.nat(1_000_000), { minLength: 4, maxLength: 4 }),
         fc.double({ min: 0, max: 1, noNaN: true }),
-        (model, asked, maxTokens, shares, share) => {
-          const input = Number(maxInputTokens(model, asked));
+        (model, requestFacts, maxTokens, shares, share) => {
+          const input = Number(maxInputTokens(model, requestFacts));
           const whole = Math.max(
             1,
             shares.reduce((a, b) => a + b, 0),
@@ -239,14 +239,14 @@ describe('the bound', () => {
             Math.floor((input * one) / whole),
           );
           const used = { fresh, cacheWrite, cacheWrite1h, cacheRead };
-          const output = Math.floor(maxTokens * asked.answers * share);
-          const most = maxCost({ model, facts: asked, maxTokens });
-          expect(costOf(model.price, { ...used, output }).total <= most).toBe(true);
+          const output = Math.floor(maxTokens * requestFacts.answers * share);
+          const costLimit = maxCost({ model, facts: requestFacts, maxTokens });
+          expect(costOf(model.price, { ...used, output }).total <= costLimit).toBe(true);
           expect(
-            costOf(model.price, { ...usage({ fresh: input }), output: maxTokens * asked.answers }).total <=
-              most,
+            costOf(model.price, { ...usage({ fresh: input }), output: maxTokens * requestFacts.answers })
+              .total <= costLimit,
           ).toBe(true);
-          expect(estimateMinCost({ model, facts: asked }) >= 0n).toBe(true);
+          expect(estimateMinCost({ model, facts: requestFacts }) >= 0n).toBe(true);
         },
       ),
       { numRuns: 500 },

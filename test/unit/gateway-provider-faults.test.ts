@@ -25,9 +25,9 @@ describe('faults of providers', () => {
     [503, 502, 'upstream_error', 'upstream_failed', true, true],
     [529, 502, 'upstream_error', 'upstream_failed', true, true],
     [418, 502, 'upstream_error', 'upstream_failed', true, true],
-  ])('status %i is a %i %s to the caller', (status, answer, type, code, again, unwell) => {
+  ])('status %i is a %i %s to the caller', (status, answer, type, code, isRetryable, isUnhealthy) => {
     const fault = providerFault(status, { message: 'Some words.' });
-    expect(fault).toMatchObject({ isRetryable: again, isUnhealthy: unwell });
+    expect(fault).toMatchObject({ isRetryable: isRetryable, isUnhealthy: isUnhealthy });
     expect(fault.error).toMatchObject({ status: answer, type });
     expect(fault.error.code).toBe(code);
     if (status !== 401 && status !== 403) expect(fault.error.message).toContain('Some words.');
@@ -93,14 +93,14 @@ describe('faults of providers', () => {
     ['Groq', 'Please reduce the length of the messages or completion.', 'context_length_exceeded'],
   ])('recognizes the context overflow of %s, and keeps its counts', (_, message, code) => {
     for (const status of [400, 422, 413]) {
-      const { error, isRetryable: again } = providerFault(status, { message, code });
+      const { error, isRetryable: isRetryable } = providerFault(status, { message, code });
       expect(error).toMatchObject({
         status: 422,
         type: 'upstream_error',
         code: 'context_length_exceeded',
         message,
       });
-      expect(again).toBe(false);
+      expect(isRetryable).toBe(false);
     }
   });
 

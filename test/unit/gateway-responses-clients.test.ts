@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WireError } from '../../src/wires/core/error.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
 import { responsesWire } from '../../src/wires/responses/client.ts';
-import { aboutOf, asked, receipt } from '../support/gateway-responses.ts';
+import { aboutOf, clientRequest, receipt } from '../support/gateway-responses.ts';
 import { type LocalServer, serve } from '../support/local-server.ts';
 
 const usage = { fresh: 7, cacheWrite: 0, cacheWrite1h: 0, cacheRead: 4, output: 9, reasoning: 5 };
@@ -28,7 +28,7 @@ const fault = new WireError(502, 'upstream_error', 'The provider broke off.', { 
 
 /** Answers as the gateway does: `model` says how. */
 const answerTo = (body: Record<string, unknown>) => {
-  const request = asked(body);
+  const request = clientRequest(body);
   const about = { ...aboutOf(), request };
   if (body['stream'] !== true) return JSON.stringify(responsesWire.body(answer, about));
   const writer = responsesWire.writer(about);
@@ -125,7 +125,7 @@ describe.each([7, 6] as const)('the official openai client of version %i', (vers
       output: 'rain',
     }));
     const body = { model: 'm', input: [{ role: 'user', content: 'Weather?' }, ...output, ...results] };
-    const { messages } = responsesWire.conversation(asked(body));
+    const { messages } = responsesWire.conversation(clientRequest(body));
     expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool']);
     expect(messages[1]?.parts).toEqual([
       { type: 'reasoning', text: 'Let me see.', signature: 's1' },

@@ -5,9 +5,10 @@ import type { Conversation, Message, Part } from '../../src/wires/core/conversat
 import { responsesWire } from '../../src/wires/responses/client.ts';
 import { encodeReasoning } from '../../src/wires/responses/encrypted-content.ts';
 import { openaiResponses } from '../../src/wires/responses/upstream.ts';
-import { asked, testModel } from '../support/gateway-responses.ts';
+import { clientRequest, testModel } from '../support/gateway-responses.ts';
 
-const read = (body: Record<string, unknown>) => responsesWire.conversation(asked({ model: 'm', ...body }));
+const read = (body: Record<string, unknown>) =>
+  responsesWire.conversation(clientRequest({ model: 'm', ...body }));
 const messagesIn = (body: Record<string, unknown>) => read(body).messages;
 const fault = (body: Record<string, unknown>): WireError => {
   try {
@@ -271,7 +272,7 @@ describe('a request to responses, read', () => {
     fc.assert(
       fc.property(fc.dictionary(key, value), (body) => {
         try {
-          responsesWire.conversation(asked({ model: 'm', ...body }));
+          responsesWire.conversation(clientRequest({ model: 'm', ...body }));
         } catch (error) {
           expect(error).toBeInstanceOf(WireError);
         }
@@ -300,7 +301,7 @@ const filePart = fc.record({
 /** A turn of the model with its calls, and the results of all of them. */
 const turn = fc
   .record({
-    said: fc.array(
+    answerParts: fc.array(
       fc.oneof(textPart, fc.record({ type: fc.constant('refusal' as const), text: fc.string() })),
       {
         minLength: 1,
@@ -316,7 +317,7 @@ const turn = fc
       { maxLength: 3 },
     ),
   })
-  .map(({ said: parts, calls }) => ({ parts, calls }));
+  .map(({ answerParts: parts, calls }) => ({ parts, calls }));
 const conversations = fc
   .record({
     system: fc.string(),
@@ -367,11 +368,11 @@ const conversations = fc
         arguments: text,
       }));
       messages.push({ role: 'assistant', parts: [...parts, ...made] });
-      const results: Part[] = calls.map(({ name, parts: said }, index) => ({
+      const results: Part[] = calls.map(({ name, parts: resultParts }, index) => ({
         type: 'tool_result',
         id: ids[index] ?? '',
         name,
-        parts: said,
+        parts: resultParts,
         failed: false,
       }));
       messages.push(results.length > 0 ? { role: 'tool', parts: results } : { role: 'user', parts: user });
@@ -398,7 +399,7 @@ describe('a conversation as a request of OpenAI', () => {
   test('and back is the same', () => {
     fc.assert(
       fc.property(conversations, (conversation) => {
-        const back = responsesWire.conversation(asked(written(conversation)));
+        const back = responsesWire.conversation(clientRequest(written(conversation)));
         expect(back).toEqual(conversation);
       }),
       { numRuns: 300 },

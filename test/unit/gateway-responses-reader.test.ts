@@ -69,15 +69,15 @@ describe('a stream of responses, read', () => {
       output_index: index,
       item: { type: 'function_call', call_id: name, name, arguments: '' },
     });
-    const delta = (index: number, said: string) => ({
+    const delta = (index: number, content: string) => ({
       type: 'response.function_call_arguments.delta',
       output_index: index,
-      delta: said,
+      delta: content,
     });
-    const done = (index: number, name: string, said: string) => ({
+    const done = (index: number, name: string, content: string) => ({
       type: 'response.output_item.done',
       output_index: index,
-      item: { type: 'function_call', call_id: name, name, arguments: said },
+      item: { type: 'function_call', call_id: name, name, arguments: content },
     });
     expect(
       read(
@@ -97,11 +97,11 @@ describe('a stream of responses, read', () => {
   });
 
   test('reasoning summaries are separated; the encrypted content comes with the complete item', () => {
-    const delta = (index: number, said: string) => ({
+    const delta = (index: number, content: string) => ({
       type: 'response.reasoning_summary_text.delta',
       output_index: 0,
       summary_index: index,
-      delta: said,
+      delta: content,
     });
     const item = {
       type: 'reasoning',
@@ -254,7 +254,10 @@ describe('a stream of responses, read', () => {
 });
 
 describe('whatever a server sends', () => {
-  const message = (said: string) => ({ type: 'message', content: [{ type: 'output_text', text: said }] });
+  const message = (content: string) => ({
+    type: 'message',
+    content: [{ type: 'output_text', text: content }],
+  });
   const call = (id: string) => ({ type: 'function_call', call_id: id, name: id, arguments: '{}' });
 
   test('nothing is read twice where the stream is numbered differently from the complete answer', () => {
@@ -405,11 +408,11 @@ describeShared('recorded traffic of responses', [cassettes], (folder) => {
     const calls = items.filter(({ type }) => type === 'function_call').length;
     expect(events.filter(({ type }) => type === 'tool_call')).toHaveLength(calls);
     expect(events.at(-1)).toEqual({ type: 'finish', reason: calls > 0 ? 'tool_calls' : 'stop' });
-    const said = items
+    const content = items
       .filter(({ type }) => type === 'message')
       .flatMap(({ content }) => (content as Json[]).map((part) => part['text']))
       .join('');
-    expect(textIn(events)).toBe(said);
+    expect(textIn(events)).toBe(content);
   });
 
   test.each(files.filter((name) => name.endsWith('.chunks.txt') && !name.startsWith('parallel')))(
@@ -455,11 +458,11 @@ describeShared('recorded traffic of responses', [cassettes], (folder) => {
   test('a refusal of the provider keeps its message', () => {
     const {
       error,
-      isRetryable: again,
-      isUnhealthy: unwell,
+      isRetryable: isRetryable,
+      isUnhealthy: isUnhealthy,
     } = openaiResponses.failure(400, recorded('reasoning-model-temperature-error.json'), {});
     expect(error).toMatchObject({ status: 400, type: 'invalid_request_error', param: 'temperature' });
     expect(error.message).toBe("Unsupported parameter: 'temperature' is not supported with this model.");
-    expect([again, unwell]).toEqual([false, false]);
+    expect([isRetryable, isUnhealthy]).toEqual([false, false]);
   });
 });

@@ -7,14 +7,14 @@ import { responsesPassthrough } from '../../src/wires/responses/passthrough.ts';
 import type { SseFrame, UpstreamOptions } from '../../src/wires/core/wire.ts';
 import { frame, payloadsOf } from '../support/gateway/frames.ts';
 import { openApiDocument, schemaFaults } from '../support/gateway/schemas.ts';
-import { aboutOf, asked, receipt, testModel } from '../support/gateway-responses.ts';
+import { aboutOf, clientRequest, receipt, testModel } from '../support/gateway-responses.ts';
 import { describeShared } from '../support/shared.ts';
 
 type Json = Record<string, unknown>;
 
 const options: UpstreamOptions = { model: testModel(), stream: false, maxTokens: 900 };
 const sent = (text: string, more: Partial<UpstreamOptions> = {}): string =>
-  responsesPassthrough.request(asked(text), { ...options, ...more }).text;
+  responsesPassthrough.request(clientRequest(text), { ...options, ...more }).text;
 const sentBody = (body: Json, more: Partial<UpstreamOptions> = {}) =>
   JSON.parse(sent(JSON.stringify(body), more)) as Json;
 
@@ -23,7 +23,7 @@ describe('a request that passes through', () => {
     const text =
       '{ "input" : "h\\u00e9",\n "model":"house/model","temperature":1.0, "seed":12345678901234567890, "store":false,"max_output_tokens":900,"x":{"a" :[1e2]}}';
     expect(sent(text)).toBe(text.replace('"house/model"', '"gpt-upstream"'));
-    expect(responsesPassthrough.request(asked(text), options)).toMatchObject({
+    expect(responsesPassthrough.request(clientRequest(text), options)).toMatchObject({
       path: '/responses',
       headers: {},
     });
@@ -158,8 +158,8 @@ describe('a stream that passes through', () => {
     const { stream, events, text } = relay([created, delta].map(named));
     const failure = events.at(-1);
     if (failure?.type !== 'failure') throw new Error('no failure');
-    const told = payloadsOf(text + stream.fail(failure.error));
-    expect(told.slice(2)).toMatchObject([
+    const reported = payloadsOf(text + stream.fail(failure.error));
+    expect(reported.slice(2)).toMatchObject([
       { type: 'error', sequence_number: 2, error: { type: 'upstream_error', code: 'upstream_failed' } },
       {
         type: 'response.failed',
@@ -205,8 +205,8 @@ describe('a stream that passes through', () => {
   test('a stream that failed before the first event is replaced by an error stream', () => {
     const { stream, text } = relay([named(error)]);
     expect(text).toBe('');
-    const told = payloadsOf(stream.fail(new WireError(502, 'upstream_error', 'Down.')));
-    expect(told.map(({ type }) => type)).toEqual([
+    const reported = payloadsOf(stream.fail(new WireError(502, 'upstream_error', 'Down.')));
+    expect(reported.map(({ type }) => type)).toEqual([
       'response.created',
       'response.in_progress',
       'error',
@@ -248,9 +248,9 @@ describeShared('recorded traffic that passes through', [folderName, openApiDocum
     const { text, events } = responsesPassthrough.answer(body, aboutOf());
     expect(text).toBe(body);
     const used = (JSON.parse(body) as { usage: Json }).usage;
-    const told = events.find((event) => event.type === 'usage');
-    if (!told) throw new Error('no usage');
-    const { fresh, cacheRead, output } = told.usage;
+    const reported = events.find((event) => event.type === 'usage');
+    if (!reported) throw new Error('no usage');
+    const { fresh, cacheRead, output } = reported.usage;
     expect([fresh + cacheRead, output]).toEqual([used['input_tokens'], used['output_tokens']]);
   });
 

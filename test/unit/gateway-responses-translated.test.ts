@@ -9,7 +9,7 @@ import { openaiResponses } from '../../src/wires/responses/upstream.ts';
 import { recordedFrames } from '../support/gateway/cassettes.ts';
 import { framesOf, payloadsOf } from '../support/gateway/frames.ts';
 import { openApiDocument, schemaFaults } from '../support/gateway/schemas.ts';
-import { asked, merged, streamed } from '../support/gateway-responses.ts';
+import { clientRequest, merged, streamed } from '../support/gateway-responses.ts';
 import { describeShared } from '../support/shared.ts';
 
 const root = 'data/cassettes';
@@ -40,22 +40,22 @@ describeShared(
       for (const event of written) expect(schemaFaults('responses', 'chunk', event)).toEqual([]);
       const again = openaiResponses.reader();
       const read = framesOf(text).flatMap((frame) => again.push(frame));
-      const said = (list: readonly AnswerEvent[], type: AnswerEvent['type']) =>
+      const contentOf = (list: readonly AnswerEvent[], type: AnswerEvent['type']) =>
         merged(list)
           .flatMap((event) => (event.type === type && 'text' in event ? [event.text] : []))
           .join('');
       for (const type of ['text', 'refusal', 'reasoning'] as const)
-        expect(said(read, type)).toBe(said(events, type));
+        expect(contentOf(read, type)).toBe(contentOf(events, type));
       const used = events.findLast((event) => event.type === 'usage')?.usage;
-      const told = read.find((event) => event.type === 'usage')?.usage;
-      expect(told?.output).toBe(used?.output);
-      expect(told && told.fresh + told.cacheRead + told.cacheWrite).toBe(
+      const reportedUsage = read.find((event) => event.type === 'usage')?.usage;
+      expect(reportedUsage?.output).toBe(used?.output);
+      expect(reportedUsage && reportedUsage.fresh + reportedUsage.cacheRead + reportedUsage.cacheWrite).toBe(
         used && used.fresh + used.cacheRead + used.cacheWrite + used.cacheWrite1h,
       );
       // The items contain all calls, and the encrypted parts of the calls and of the reasoning.
       const last = written.at(-1) as { response: { output: unknown[] } };
       const parts = responsesWire
-        .conversation(asked({ model: 'm', input: last.response.output }))
+        .conversation(clientRequest({ model: 'm', input: last.response.output }))
         .messages.flatMap((message) => message.parts);
       const seals = (list: readonly object[]) =>
         list

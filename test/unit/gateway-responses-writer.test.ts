@@ -7,7 +7,7 @@ import { responsesWire } from '../../src/wires/responses/client.ts';
 import { openaiResponses } from '../../src/wires/responses/upstream.ts';
 import { framesOf, payloadsOf } from '../support/gateway/frames.ts';
 import { openApiDocument, schemaFaults } from '../support/gateway/schemas.ts';
-import { aboutOf, asked, merged, receipt, streamed } from '../support/gateway-responses.ts';
+import { aboutOf, clientRequest, merged, receipt, streamed } from '../support/gateway-responses.ts';
 import { describeShared } from '../support/shared.ts';
 
 type Json = Record<string, unknown>;
@@ -162,7 +162,7 @@ describe('the events of a response', () => {
   test.each([
     ['length', 'max_output_tokens'],
     ['content_filter', 'content_filter'],
-  ] as const)('an answer cut by %s is incomplete', (reason, told) => {
+  ] as const)('an answer cut by %s is incomplete', (reason, incompleteReason) => {
     const cut = payloadsOf(
       streamed([
         { type: 'text', text: 'so far' },
@@ -174,7 +174,7 @@ describe('the events of a response', () => {
       type: 'response.incomplete',
       response: {
         status: 'incomplete',
-        incomplete_details: { reason: told },
+        incomplete_details: { reason: incompleteReason },
         completed_at: null,
         output: [{ type: 'message', status: 'incomplete' }],
         usage: { output_tokens: 9 },
@@ -311,11 +311,11 @@ describe('whatever the answer', () => {
     fc.assert(
       fc.property(answers, (events) => {
         const { output } = responsesWire.body(events, aboutOf()) as { output: unknown[] };
-        const { messages } = responsesWire.conversation(asked({ model: 'm', input: output }));
+        const { messages } = responsesWire.conversation(clientRequest({ model: 'm', input: output }));
         const back = messages.flatMap(({ parts }) => parts);
-        const said = partsOf(events);
+        const parts = partsOf(events);
         // Without content there is one empty message.
-        expect(back).toEqual(said.length > 0 ? said : [{ type: 'text', text: '' }]);
+        expect(back).toEqual(parts.length > 0 ? parts : [{ type: 'text', text: '' }]);
       }),
       { numRuns: 300 },
     );

@@ -82,13 +82,13 @@ async function gatewayWith(settle: (real: Ledger) => Ledger['settle'], stream = 
   const row = await witness.row(response.headers.get('x-svc-request-id') ?? '');
   expect(await witness.faults()).toEqual([]);
   await expect.poll(() => seen.ended.length).toBe(1);
-  const [told] = seen.spansOf('gateway');
+  const [span] = seen.spansOf('gateway');
   return {
     response,
     text,
     row,
     cost: BigInt(response.headers.get('x-svc-cost-nanousd') ?? '-1'),
-    told: { cost: told?.attributes.costNanousd, ...told?.result },
+    span: { cost: span?.attributes.costNanousd, ...span?.result },
   };
 }
 
@@ -100,7 +100,7 @@ it('returns the answer when the settlement was saved, although its outcome was u
   expect(given.response.status).toBe(200);
   expect(given.cost).toBe(cost);
   expect(given.row.charged).toBe(cost);
-  expect(given.told).toEqual({ cost, outcome: 'ok', status: 200 });
+  expect(given.span).toEqual({ cost, outcome: 'ok', status: 200 });
 });
 
 it('charges nothing when it returns no answer', async () => {
@@ -108,7 +108,7 @@ it('charges nothing when it returns no answer', async () => {
   expect(given.response.status).toBe(503);
   expect(given.cost).toBe(0n);
   expect(given.row).toMatchObject({ ended: 'released', charged: 0n });
-  expect(given.told).toEqual({ cost: 0n, outcome: 'failed', status: 503, code: 'storage_unsure' });
+  expect(given.span).toEqual({ cost: 0n, outcome: 'failed', status: 503, code: 'storage_unsure' });
 });
 
 it('charges nothing when a stream ends with an internal error', async () => {
@@ -116,7 +116,7 @@ it('charges nothing when a stream ends with an internal error', async () => {
   expect(given.response.status).toBe(200);
   expect(given.text).toContain('storage_unsure');
   expect(given.row).toMatchObject({ ended: 'released', charged: 0n });
-  expect(given.told).toEqual({ cost: 0n, outcome: 'failed', status: 200, code: 'storage_unsure' });
+  expect(given.span).toEqual({ cost: 0n, outcome: 'failed', status: 200, code: 'storage_unsure' });
 });
 
 it('reports the charged amount when another gateway considered it dead and settled first', async () => {
@@ -130,5 +130,5 @@ it('reports the charged amount when another gateway considered it dead and settl
   expect(given.response.status).toBe(200);
   expect(given.cost).toBe(5n);
   expect(given.row.charged).toBe(5n);
-  expect(given.told).toEqual({ cost: 5n, outcome: 'ok', status: 200 });
+  expect(given.span).toEqual({ cost: 5n, outcome: 'ok', status: 200 });
 });

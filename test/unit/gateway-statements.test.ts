@@ -4,12 +4,12 @@ import type { Connection } from '../../src/store/index.ts';
 
 /** Records its statements; each one reports one changed row. */
 function connection() {
-  const asked: (readonly [sql: string, ...parameters: unknown[]])[] = [];
+  const executed: (readonly [sql: string, ...parameters: unknown[]])[] = [];
   const run = (sql: string, parameters: readonly unknown[]) => {
-    asked.push([sql.replaceAll(/\s+/g, ' ').trim(), ...parameters]);
-    return { rows: [{ n: asked.length, first: 1n }], numAffectedRows: 1n };
+    executed.push([sql.replaceAll(/\s+/g, ' ').trim(), ...parameters]);
+    return { rows: [{ n: executed.length, first: 1n }], numAffectedRows: 1n };
   };
-  return { asked, connection: { run } as unknown as Connection };
+  return { executed, connection: { run } as unknown as Connection };
 }
 
 const given = { id: 'text', more: 'integer' } as const;
@@ -22,10 +22,10 @@ const rows = [
 
 describe('a statement for many rows', () => {
   it('runs synchronously, row by row, in SQLite', () => {
-    const { asked, connection: to } = connection();
+    const { executed, connection: to } = connection();
     const done = statementsOf('sqlite').prepare(given, update)(to, rows);
     const text = 'update t as one set n = one.n + ?2 where one.id = ?1 and one.n + ?2 > 0';
-    expect(asked).toEqual([
+    expect(executed).toEqual([
       [text, 'a\uFFFD', 2n],
       [text, 'b', -1n],
     ]);
@@ -33,9 +33,9 @@ describe('a statement for many rows', () => {
   });
 
   it('is one statement in PostgreSQL, with all rows in one parameter', async () => {
-    const { asked, connection: to } = connection();
+    const { executed, connection: to } = connection();
     await statementsOf('postgres').prepare(given, update)(to, rows);
-    expect(asked).toEqual([
+    expect(executed).toEqual([
       [
         'update t as one set n = one.n + given.more from json_to_recordset($1::json) as given(id text, more bigint) where one.id = given.id and one.n + given.more > 0',
         '[{"id":"a\uFFFD","more":"2"},{"id":"b","more":"-1"}]',
@@ -64,19 +64,19 @@ describe('a statement for many rows', () => {
         ],
       ],
     ] as const) {
-      const { asked, connection: to } = connection();
+      const { executed, connection: to } = connection();
       for (const text of texts) await statementsOf(kind).prepare({ id: 'text' }, text)(to, [{ id: 'a' }]);
-      expect(asked.map(([text]) => text)).toEqual(expected);
+      expect(executed.map(([text]) => text)).toEqual(expected);
     }
   });
 
   it('does not run when there are no rows', async () => {
     for (const kind of ['sqlite', 'postgres'] as const) {
-      const { asked, connection: to } = connection();
+      const { executed, connection: to } = connection();
       expect(await statementsOf(kind).prepare(given, update)(to, [])).toEqual({ rows: [], changed: 0 });
       const change = statementsOf(kind).prepareChange({ first: { given, text: update } });
       expect(await change(to, { first: [] })).toEqual({ first: 0 });
-      expect(asked).toEqual([]);
+      expect(executed).toEqual([]);
     }
   });
 
@@ -85,10 +85,10 @@ describe('a statement for many rows', () => {
       ['sqlite', 2],
       ['postgres', 1],
     ] as const) {
-      const { asked, connection: to } = connection();
+      const { executed, connection: to } = connection();
       const change = statementsOf(kind).prepareChange({ first: { given, text: update } });
       expect(await change(to, { first: rows })).toEqual({ first: kind === 'sqlite' ? 2 : 1 });
-      expect(asked).toHaveLength(statements);
+      expect(executed).toHaveLength(statements);
     }
   });
 });

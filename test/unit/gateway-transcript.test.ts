@@ -5,7 +5,7 @@ import type { AnswerEvent } from '../../src/wires/core/answer.ts';
 import { transcriptLines, createSpanRecorder } from '../support/span-recorder.ts';
 
 it('several answers are recorded separately, even when their chunks are interleaved', () => {
-  const told = startSpan(
+  const span = startSpan(
     createSpanRecorder(['gateway']).tracer,
     { wire: 'chat', operation: 'chat' },
     'r',
@@ -15,13 +15,13 @@ it('several answers are recorded separately, even when their chunks are interlea
     { type: 'tool_call', choice, index: 0, id: name, name },
     { type: 'tool_arguments', choice, index: 0, text: '{}' },
   ];
-  const text = (choice: number, said: string): AnswerEvent => ({ type: 'text', choice, text: said });
+  const text = (choice: number, content: string): AnswerEvent => ({ type: 'text', choice, text: content });
   const tally = new AnswerTally();
   tally.recordedEvents = [];
   tally.add([text(0, 'Good '), text(1, 'Bon'), text(0, 'day.'), ...call(1, 'b'), text(1, 'jour.')]);
   tally.add(call(0, 'a'));
-  recordAnswer(told, tally);
-  expect(transcriptLines(told)).toEqual([
+  recordAnswer(span, tally);
+  expect(transcriptLines(span)).toEqual([
     'assistant: Good day.',
     'tool_call a: {}',
     'assistant: Bonjour.',

@@ -85,14 +85,14 @@ describe('SseParser', () => {
       },
       { event: undefined, data: 'x', raw: 'data: x\r\r' },
     ]);
-    const said = whole.map(({ event, data }) => ({ event, data }));
+    const events = whole.map(({ event, data }) => ({ event, data }));
     for (let cut = 1; cut < bytes.length; cut += 1)
-      expect(parsed(bytes, [cut]).map(({ event, data }) => ({ event, data }))).toEqual(said);
+      expect(parsed(bytes, [cut]).map(({ event, data }) => ({ event, data }))).toEqual(events);
     const each = parsed(
       bytes,
       Array.from({ length: bytes.length }, (_, n) => n),
     );
-    expect(each.map(({ event, data }) => ({ event, data }))).toEqual(said);
+    expect(each.map(({ event, data }) => ({ event, data }))).toEqual(events);
   });
 
   it('accepts a last event without its empty line, and completes its text', () => {

@@ -140,11 +140,11 @@ describe('regular expressions', () => {
   });
 
   it('as grammars, random patterns with anchors allow what the runtime matches', async () => {
-    const drawn = fc.sample(fc.tuple(anchored, fc.array(shortTexts, { maxLength: 4 })), {
+    const samples = fc.sample(fc.tuple(anchored, fc.array(shortTexts, { maxLength: 4 })), {
       numRuns: 60,
       seed: 3,
     });
-    for (const [pattern, some] of drawn) {
+    for (const [pattern, some] of samples) {
       for (const [kind, expression] of [
         ['regex', new RegExp(`^(?:${pattern})$`, 'u')],
         ['pattern', new RegExp(pattern, 'u')],

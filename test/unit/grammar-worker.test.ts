@@ -29,7 +29,7 @@ afterEach(async () => {
 /** Grammars over bytes that record the requests to their workers. */
 function open(options: Partial<GrammarServiceOptions> = {}) {
   const workers: GrammarWorker[] = [];
-  const asked: GrammarRequest[] = [];
+  const requests: GrammarRequest[] = [];
   const grammars = createGrammarService({
     tokenizer,
     vocabSize: tokenizer.vocabSize,
@@ -41,7 +41,7 @@ function open(options: Partial<GrammarServiceOptions> = {}) {
       return {
         ...worker,
         post(message, transfer) {
-          asked.push(message.question);
+          requests.push(message.question);
           worker.post(message, transfer);
         },
       };
@@ -49,7 +49,7 @@ function open(options: Partial<GrammarServiceOptions> = {}) {
     ...options,
   });
   opened = grammars;
-  const count = (kind: GrammarRequest['kind']) => asked.filter((one) => one.kind === kind).length;
+  const count = (kind: GrammarRequest['kind']) => requests.filter((one) => one.kind === kind).length;
   return { grammars, workers, count };
 }
 

@@ -109,19 +109,19 @@ describe('weights in shards', () => {
     );
     const files = memoryFiles(contents);
     let open = 0;
-    let most = 0;
+    let maxOpen = 0;
     const slow: ModelFiles = {
       ...files,
       async open(name) {
         open += 1;
-        most = Math.max(most, open);
+        maxOpen = Math.max(maxOpen, open);
         await new Promise((resolve) => setImmediate(resolve));
         open -= 1;
         return files.open(name);
       },
     };
     await (await openHuggingFace(slow)).close();
-    expect(most).toBe(8);
+    expect(maxOpen).toBe(8);
   });
 
   it('are rejected when the index does not match, naming every tensor', async () => {

@@ -41,16 +41,16 @@ describe('a bench', () => {
   });
 
   it('reports its progress and the times of every round', async () => {
-    const told: BenchProgress[] = [];
+    const reported: BenchProgress[] = [];
     const port = simulatedPort({ speedup: 1.25 });
-    const onProgress = (progress: BenchProgress) => void told.push(progress);
+    const onProgress = (progress: BenchProgress) => void reported.push(progress);
     const options = { seed: 7, signal: never, peaks, fingerprint, onProgress };
     const { rounds } = await runBench(port, { contexts: [32] }, options);
     const round = Array.from({ length: rounds }, () => 'round');
-    expect(told.map(({ stage }) => stage)).toEqual(['warm_up', ...round, 'outputs', 'components']);
-    const numbers = told.flatMap((one) => (one.stage === 'round' ? [one.round] : []));
+    expect(reported.map(({ stage }) => stage)).toEqual(['warm_up', ...round, 'outputs', 'components']);
+    const numbers = reported.flatMap((one) => (one.stage === 'round' ? [one.round] : []));
     expect(numbers).toEqual(Array.from({ length: rounds }, (_, index) => index + 1));
-    expect(told[1]).toEqual({
+    expect(reported[1]).toEqual({
       stage: 'round',
       round: 1,
       least: 8,
@@ -235,7 +235,7 @@ describe('a bench warns', () => {
 });
 
 it('a model with recurrent state is compared along a text, not by decoding at the same position twice', async () => {
-  const { result } = await bench({ keepsState: true, speedup: 1.25 }, { contexts: [32, 128] });
+  const { result } = await bench({ hasState: true, speedup: 1.25 }, { contexts: [32, 128] });
   expect(result).toMatchObject({ verdict: 'faster', warnings: [] });
 });
 

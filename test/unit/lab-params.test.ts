@@ -38,10 +38,10 @@ describe('members of params that were added later', () => {
   });
 
   it('a kernel without them is checked on the cases that do not need them', () => {
-    const drawn = [caseOf('random all', 0), caseOf('random few', 7)];
-    expect(selectSupportedCases(attention, 6, drawn)).toEqual({ supported: [drawn[0]], missing: [] });
-    const live = [...drawn, caseOf('live few', 7)];
-    expect(selectSupportedCases(attention, 6, live)).toEqual({ supported: [drawn[0]], missing: ['window'] });
+    const cases = [caseOf('random all', 0), caseOf('random few', 7)];
+    expect(selectSupportedCases(attention, 6, cases)).toEqual({ supported: [cases[0]], missing: [] });
+    const live = [...cases, caseOf('live few', 7)];
+    expect(selectSupportedCases(attention, 6, live)).toEqual({ supported: [cases[0]], missing: ['window'] });
     expect(selectSupportedCases(attention, 7, live)).toEqual({ supported: live, missing: [] });
   });
 

@@ -20,12 +20,12 @@ for (const op of ['matmul', 'matmul_add', 'gated_matmul', 'norm_matmul']) {
       expect(part.dims['rows']).toBe(4);
       expect(part.tensors['quants']?.length).toBe(((whole.tensors['quants']?.length ?? 0) / rows) * 4);
       const oracle = labOps.get(op)?.oracle;
-      const [all, few] = [oracle?.(whole)['y']?.values, oracle?.(part)['y']?.values];
+      const [all, partial] = [oracle?.(whole)['y']?.values, oracle?.(part)['y']?.values];
       const { y_stride: stride = 0, y_offset: offset = 0 } = whole.params;
       for (let t = 0; t < tokens; t++) {
         for (let r = 0; r < 4; r++) {
           const at = t * stride + offset + r;
-          expect(few?.[at]).toBe(all?.[at]);
+          expect(partial?.[at]).toBe(all?.[at]);
         }
       }
     });

@@ -50,9 +50,9 @@ const withLine = (line: number, text: string): string =>
 describe('interface stage', () => {
   it('good kernels have no findings', () => {
     expect(check(good)).toEqual([]);
-    const least =
+    const minimalKernel =
       '@group(0) @binding(2) var<storage, read_write> y: array<f32>;\n@compute @workgroup_size(1) fn main() { y[0] = 1; }';
-    expect(check(least)).toEqual([]);
+    expect(check(minimalKernel)).toEqual([]);
   });
 
   it('entry points', () => {

@@ -77,9 +77,9 @@ fn main(@builtin(local_invocation_index) i: u32) {
 
   it('source over 256 KiB is rejected, exactly 256 KiB is not; counted in bytes', async () => {
     const shader = '@compute @workgroup_size(1) fn main() {}\n//';
-    const most = shader + '-'.repeat(256 * 1024 - shader.length);
-    expect(await findingsOf(most)).toEqual([]);
-    expect(await findingsOf(`${most}-`)).toEqual([
+    const largestSource = shader + '-'.repeat(256 * 1024 - shader.length);
+    expect(await findingsOf(largestSource)).toEqual([]);
+    expect(await findingsOf(`${largestSource}-`)).toEqual([
       {
         code: 'source_too_long',
         severity: 'error',

@@ -68,10 +68,10 @@ describe('stubs', () => {
           (error: unknown) => String(error),
         );
       const failure = (await device.popErrorScope())?.message ?? pipeline;
-      const said = messages
+      const messageTexts = messages
         .filter(({ type }) => type !== 'info')
         .map(({ lineNum, message }) => `${lineNum} ${message}`);
-      for (const problem of [...said, ...(failure === undefined ? [] : [failure])]) {
+      for (const problem of [...messageTexts, ...(failure === undefined ? [] : [failure])]) {
         problems.push(`${op} ${target} ${format}: ${problem}`);
       }
     }

@@ -336,9 +336,9 @@ describe('bench', () => {
   test('warns if nothing was bound', () => {
     const result = benchResult();
     const components = result.components.map((each) => ({ ...each, kernel: 'builtin:matmul.wgsl' }));
-    const said = '! no kernel is bound';
-    expect(benchLines({ ...result, components }, look).join('\n')).toContain(said);
-    expect(benchLines(result, look).join('\n')).not.toContain(said);
+    const warning = '! no kernel is bound';
+    expect(benchLines({ ...result, components }, look).join('\n')).toContain(warning);
+    expect(benchLines(result, look).join('\n')).not.toContain(warning);
   });
 
   test.each([

@@ -254,8 +254,10 @@ describe('built-in kernels', () => {
             ({ name, binding, space, access }) =>
               `${binding} ${name} ${space === 'uniform' ? space : access}`,
           );
-        const said = kernel.bindings(variant).flatMap((one, n) => (one ? [`${n} ${one[0]} ${one[1]}`] : []));
-        expect(found.sort(), kernel.source).toEqual(said.sort());
+        const declared = kernel
+          .bindings(variant)
+          .flatMap((one, n) => (one ? [`${n} ${one[0]} ${one[1]}`] : []));
+        expect(found.sort(), kernel.source).toEqual(declared.sort());
         const [x] = made.entryPoints[0] ? workgroupSize(made, made.entryPoints[0]) : [];
         expect(x, kernel.source).toBeGreaterThan(0);
         for (const variable of made.variables.filter(({ space }) => space === 'workgroup')) {

@@ -84,11 +84,11 @@ describe('a folder on disk', () => {
 
 describe('a folder on a web server', () => {
   let server: LocalServer;
-  const asked: string[] = [];
+  const requestedPaths: string[] = [];
   beforeAll(async () => {
     server = await serve((request, response) => {
       const { pathname, search } = new URL(request.url ?? '/', 'http://web');
-      asked.push(`${pathname}${search}`);
+      requestedPaths.push(`${pathname}${search}`);
       const content = contents[decodeURIComponent(pathname).replace('/models/', '')];
       if (content) sendFile({ path: pathname, content }, request, response);
       else response.writeHead(404).end();
@@ -105,13 +105,13 @@ describe('a folder on a web server', () => {
       expect(await files.open('nothing.json')).toBeUndefined();
       await leavesAlone(files);
     }
-    expect(asked).toContain(`/models/${part}?key=1`);
+    expect(requestedPaths).toContain(`/models/${part}?key=1`);
   });
 
   it('is not asked for when a file is named; parts of a split set are found beside it', async () => {
-    asked.length = 0;
+    requestedPaths.length = 0;
     await readsRight(await webFiles(`${server.url}/models/tiny.gguf`, quick));
-    expect(new Set(asked)).toEqual(new Set(['/models/tiny.gguf']));
+    expect(new Set(requestedPaths)).toEqual(new Set(['/models/tiny.gguf']));
     await readsRight(await webFiles(`${server.url}/models/${part}`, quick));
   });
 

@@ -64,12 +64,12 @@ describe('a PostgreSQL that hangs', () => {
     });
     const { port } = server.address() as AddressInfo;
     const reader = new PostgresReader(`postgres://lathe@127.0.0.1:${port}/x`);
-    const asked = Array.from({ length: 6 }, () =>
+    const queries = Array.from({ length: 6 }, () =>
       reader.read({ sql: 'select 1', parameters: [] }, { budgetMs: 50 }),
     );
-    const told = await Promise.allSettled(asked);
-    expect(told.map(({ status }) => status)).toEqual(asked.map(() => 'rejected'));
-    for (const one of told)
+    const results = await Promise.allSettled(queries);
+    expect(results.map(({ status }) => status)).toEqual(queries.map(() => 'rejected'));
+    for (const one of results)
       expect(one).toMatchObject({ reason: { name: 'ObserveError', code: 'database_unavailable' } });
   });
 });

@@ -199,8 +199,9 @@ describeDatabases('the observe plane', (freshUrl, kind) => {
   it('reads racks as far as granted, and records the read in the review', async () => {
     const { recorder } = await makeRecorder(`${kind}-racks`);
     const host = await observing(await freshUrl(), undo, { transcripts: recorder.transcripts });
-    const said = (by = 'bearer') => host.observe.ask('said_about', { parameters: { subject: 't1' } }, by);
-    const nothing = await said();
+    const readTranscript = (by = 'bearer') =>
+      host.observe.ask('said_about', { parameters: { subject: 't1' } }, by);
+    const nothing = await readTranscript();
     expect(nothing).toMatchObject({ rows: [], redactions: expect.arrayContaining([]) as unknown });
     expect(nothing.redactions).toHaveLength(5);
 
@@ -229,7 +230,7 @@ describeDatabases('the observe plane', (freshUrl, kind) => {
     ]);
     await write('external', ['from elsewhere']);
     const before = (await recorder.review({ limit: 100 })).entries.filter(({ act }) => act === 'read');
-    const answer = await said();
+    const answer = await readTranscript();
     expect(column(answer, 'rack')).toEqual(['agent', 'external', 'agent', 'agent']);
     expect(column(answer, 'content')).toEqual([
       'good morning',
@@ -257,10 +258,10 @@ describeDatabases('the observe plane', (freshUrl, kind) => {
     expect(reads.at(-1)).toMatchObject({ details: { rows: 4 } });
 
     // No other principal has the grant.
-    expect((await said('peer:laptop')).rows).toEqual([]);
+    expect((await readTranscript('peer:laptop')).rows).toEqual([]);
     // What is purged is gone for the next query, though the thread has read it.
     await recorder.purge('agent', 'operator');
-    const after = await said();
+    const after = await readTranscript();
     expect(column(after, 'content')).toEqual(['from elsewhere']);
   });
 });
@@ -335,9 +336,9 @@ describe('the observe plane', () => {
         const query = checkQuery({ surface, ...(where ? { where } : {}) });
         const { sql, parameters } = compile(query, { kind: 'sqlite', now });
         const steps = db.prepare(`explain query plan ${sql}`).all(...parameters);
-        const told = steps.map(({ detail }) => String(detail));
-        expect(told.filter((step) => step.endsWith('TEMP B-TREE FOR ORDER BY'))).toEqual([]);
-        expect(told[0]).toContain('USING INDEX');
+        const planSteps = steps.map(({ detail }) => String(detail));
+        expect(planSteps.filter((step) => step.endsWith('TEMP B-TREE FOR ORDER BY'))).toEqual([]);
+        expect(planSteps[0]).toContain('USING INDEX');
       }
     },
   );

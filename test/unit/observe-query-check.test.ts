@@ -10,7 +10,7 @@ const faults = (body: unknown) =>
 
 describe('a query', () => {
   it('is refused with all violations at once, each with its path and the nearest name', () => {
-    const told = faults({
+    const violations = faults({
       surface: 'tasks',
       selekt: ['id'],
       select: ['id', 'stat', 'id', 7],
@@ -35,7 +35,7 @@ describe('a query', () => {
       order_by: [{ column: 'agent', direction: 'down' }],
       limit: 5000,
     });
-    expect(Object.keys(told).sort()).toEqual(
+    expect(Object.keys(violations).sort()).toEqual(
       [
         'selekt',
         'select',
@@ -63,14 +63,16 @@ describe('a query', () => {
         'limit',
       ].sort(),
     );
-    expect(told['selekt']).toContain("did you mean 'select'?");
-    expect(told['select[1]']).toContain("did you mean 'state'?");
-    expect(told['where[0].op']).toContain('expected eq, ne, in, not_in, contains, starts_with, is_null');
-    expect(told['where[2].value']).toContain('-15m');
-    expect(told['where[5].colum']).toContain("did you mean 'column'?");
-    expect(told['group_by[0]']).toContain("did you mean 'agent'?");
-    expect(told['aggregate[3].column']).toContain("did you mean 'duration_ms'?");
-    expect(told['limit']).toContain('1000');
+    expect(violations['selekt']).toContain("did you mean 'select'?");
+    expect(violations['select[1]']).toContain("did you mean 'state'?");
+    expect(violations['where[0].op']).toContain(
+      'expected eq, ne, in, not_in, contains, starts_with, is_null',
+    );
+    expect(violations['where[2].value']).toContain('-15m');
+    expect(violations['where[5].colum']).toContain("did you mean 'column'?");
+    expect(violations['group_by[0]']).toContain("did you mean 'agent'?");
+    expect(violations['aggregate[3].column']).toContain("did you mean 'duration_ms'?");
+    expect(violations['limit']).toContain('1000');
   });
 
   it.each([

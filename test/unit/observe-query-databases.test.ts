@@ -268,10 +268,10 @@ describe('rows', () => {
 
 describe('figures', () => {
   it('reported by a gateway are never in the column of those counted by the host', async () => {
-    const said = { engine: 'gateway', wire: 'agent', prompt_tokens: 20, completion_tokens: 2 };
+    const agentUsage = { engine: 'gateway', wire: 'agent', prompt_tokens: 20, completion_tokens: 2 };
     await insert('completions', [
       completion(1, { prompt_tokens: 10, completion_tokens: 1 }),
-      completion(2, said),
+      completion(2, agentUsage),
     ]);
     const figures = [
       'prompt_tokens',
@@ -294,14 +294,16 @@ describe('groups', () => {
     );
     const sum = { surface: 'completions', aggregate: [{ fn: 'sum', column: 'prompt_tokens' }] };
     expect(await answer(sum)).toEqual([[String(9n * (2n ** 53n - 1n))]]);
-    const most = 2n ** 62n;
+    const largeCount = 2n ** 62n;
     await insert(
       'completions',
-      Array.from({ length: 9 }, (_, n) => completion(n, { prompt_tokens: most, model: n < 4 ? 'a' : 'b' })),
+      Array.from({ length: 9 }, (_, n) =>
+        completion(n, { prompt_tokens: largeCount, model: n < 4 ? 'a' : 'b' }),
+      ),
     );
     for (const database of databases) {
       const { rows } = await ask(database, sum);
-      expect(Number(rows[0]?.[0])).toBeCloseTo(Number(9n * most), -6);
+      expect(Number(rows[0]?.[0])).toBeCloseTo(Number(9n * largeCount), -6);
       const body = { ...sum, group_by: ['model'], order_by: [{ column: 'sum_prompt_tokens' }] };
       const groups = await askAll(database, body, 1);
       expect(groups.map(([model]) => model)).toEqual(['a', 'b']);

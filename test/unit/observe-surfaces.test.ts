@@ -106,12 +106,12 @@ describe('every column of every surface', () => {
   });
 
   /** The answer of each database that has the surface; all are equal. */
-  const everywhere = async (surface: Surface, asked: object) => {
+  const everywhere = async (surface: Surface, query: object) => {
     const of = surface.source === 'racks' ? databases.slice(0, 1) : databases;
     const [first, ...rest] = await Promise.all(
-      of.map((database) => ask(database, { surface: surface.name, limit: 1000, ...asked })),
+      of.map((database) => ask(database, { surface: surface.name, limit: 1000, ...query })),
     );
-    for (const other of rest) alike(other.rows, first?.rows, asked);
+    for (const other of rest) alike(other.rows, first?.rows, query);
     return first?.rows ?? [];
   };
 

@@ -30,16 +30,16 @@ afterEach(async () => {
 });
 
 const source = (): Source => {
-  const told = <T>(document: T) => ({ document, text: '' });
+  const withText = <T>(document: T) => ({ document, text: '' });
   return {
-    surfaces: async () => told(observe.surfaces()),
-    schema: async (name) => told(observe.schema(name)),
+    surfaces: async () => withText(observe.surfaces()),
+    schema: async (name) => withText(observe.schema(name)),
     async query(body) {
       left -= 1;
       if (left < 0) throw new Error('away');
-      return told(await observe.query(body, 'operator'));
+      return withText(await observe.query(body, 'operator'));
     },
-    ask: async (name, body) => told(await observe.ask(name, body, 'operator')),
+    ask: async (name, body) => withText(await observe.ask(name, body, 'operator')),
     close: () => Promise.resolve(),
   };
 };

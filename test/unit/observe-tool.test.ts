@@ -141,12 +141,12 @@ describe('the command line', () => {
 
   test('violations of the plane are reported with the flags that caused them', () => {
     const flags = flagsOf('query', 'acts', '--where', 'a eq 1', '--where', 'b eq 2', '--group-by', 'x,y');
-    const told = (path: string) => describeViolation({ path, message: 'is wrong' }, flags);
-    expect(told('where[1].value[0]')).toBe("--where 'b eq 2': is wrong");
-    expect(told('group_by[1].column')).toBe("--group-by 'y': is wrong");
-    expect(told('where')).toBe('--where: is wrong');
-    expect(told('limit')).toBe('--limit: is wrong');
-    expect(told('parameters.since')).toBe('--param since: is wrong');
+    const describeAt = (path: string) => describeViolation({ path, message: 'is wrong' }, flags);
+    expect(describeAt('where[1].value[0]')).toBe("--where 'b eq 2': is wrong");
+    expect(describeAt('group_by[1].column')).toBe("--group-by 'y': is wrong");
+    expect(describeAt('where')).toBe('--where: is wrong');
+    expect(describeAt('limit')).toBe('--limit: is wrong');
+    expect(describeAt('parameters.since')).toBe('--param since: is wrong');
     const file = flagsOf('query', '--file', 'q.json');
     expect(describeViolation({ path: 'where[1].value', message: 'is wrong' }, file)).toBe(
       'where[1].value: is wrong',

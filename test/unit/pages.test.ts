@@ -51,8 +51,8 @@ async function get(
     method,
     headers: { accept: 'text/html', ...headers },
   });
-  const asked = { method, path, headers: request.headers, remoteAddress: '10.0.0.7' };
-  return await pages.answer(request, () => access.authenticate(asked));
+  const incoming = { method, path, headers: request.headers, remoteAddress: '10.0.0.7' };
+  return await pages.answer(request, () => access.authenticate(incoming));
 }
 const statusOf = async (answer: ReturnType<typeof get>) => (await answer)?.status;
 
@@ -195,9 +195,9 @@ describe('pages of a listener that requires the bearer token', () => {
 
   it('are refused like every route; navigations get the sign-in page', async () => {
     for (const path of ['/', '/console/lab', '/demo/']) {
-      const asked = await get(path, { bind });
-      expect([asked?.status, asked?.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
-      expect(await asked?.text()).toMatch(/<form>/);
+      const response = await get(path, { bind });
+      expect([response?.status, response?.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
+      expect(await response?.text()).toMatch(/<form>/);
     }
     for (const path of ['/assets/console-1a.js', '/engine/lathe.js', '/models/tiny.gguf'])
       await expect(get(path, { bind, headers: { accept: '*/*' } })).rejects.toThrow(HttpError);

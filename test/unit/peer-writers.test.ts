@@ -96,12 +96,12 @@ describe("Ollama's wire", () => {
 });
 
 describe("llama.cpp's wire", () => {
-  const about = (body: object, several = false) =>
+  const about = (body: object, isArray = false) =>
     ({
       model: 'm',
       body,
-      several,
-      asked: (choice: number) => ({ prompt: `p${choice}`, generation_settings: {} }),
+      isArray,
+      requestMembers: (choice: number) => ({ prompt: `p${choice}`, generation_settings: {} }),
     }) as unknown as LlamaCppAnswerMetadata;
   const entry = { id: 7, token: 'a', bytes: [97], logprob: 0, top_logprobs: [] };
   const events: AnswerEvent[] = [
@@ -150,7 +150,10 @@ describe("llama.cpp's wire", () => {
   });
 
   it('says what broke, with a type that goes with the status', () => {
-    const [told] = dataOf<object>(llamaCppWire.writer(about({})).fail(gone));
-    expect(llamaError.strict().parse(told).error).toMatchObject({ code: 503, type: 'unavailable_error' });
+    const [errorData] = dataOf<object>(llamaCppWire.writer(about({})).fail(gone));
+    expect(llamaError.strict().parse(errorData).error).toMatchObject({
+      code: 503,
+      type: 'unavailable_error',
+    });
   });
 });

@@ -11,12 +11,12 @@ const end = (reason: 'stop' | 'tool_calls', reasoning = 0): AnswerEvent[] => [
   },
   { choice: 0, type: 'finish', reason },
 ];
-const told = [{ token: 'a', logprob: -1, bytes: [97], top_logprobs: [] }];
+const tokenLogprobs = [{ token: 'a', logprob: -1, bytes: [97], top_logprobs: [] }];
 /** Reasoning, a text and two calls whose arguments are interleaved. */
 const all: AnswerEvent[] = [
-  { choice: 0, type: 'reasoning', text: 'Hm', logprobs: told },
+  { choice: 0, type: 'reasoning', text: 'Hm', logprobs: tokenLogprobs },
   { choice: 0, type: 'reasoning', text: 'm' },
-  { choice: 0, type: 'text', text: 'a', logprobs: told },
+  { choice: 0, type: 'text', text: 'a', logprobs: tokenLogprobs },
   { choice: 0, type: 'tool_call', index: 0, id: 'call_a', name: 'f' },
   { choice: 0, type: 'tool_arguments', index: 0, text: '{"x":' },
   { choice: 0, type: 'tool_call', index: 1, id: 'call_b', name: 'g' },
@@ -31,7 +31,7 @@ const untold = all.map(
       ? { choice: 0, type: event.type, text: event.text }
       : event,
 );
-const asked = { logprobs: true };
+const withLogprobs = { logprobs: true };
 const written = (events: readonly AnswerEvent[], body = {}) =>
   chatWire.body(events, residentAbout(body)) as ChatCompletion;
 const streamed = (events: readonly AnswerEvent[], body = {}) => {
@@ -101,9 +101,9 @@ describe("a conversation's answer on OpenAI's wire", () => {
 
   test('log probabilities cover the text but not the reasoning, and only where requested', () => {
     const entry = { token: 'a', logprob: -1, bytes: [97], top_logprobs: [] };
-    const { choices } = written(all, asked);
+    const { choices } = written(all, withLogprobs);
     expect(choices[0]?.logprobs).toEqual({ content: [entry], refusal: null });
-    const logprobs = streamed(all, asked).map((choice) => choice.logprobs);
+    const logprobs = streamed(all, withLogprobs).map((choice) => choice.logprobs);
     expect(logprobs.filter((one) => one !== null)).toEqual([{ content: [entry], refusal: null }]);
     expect(streamed(untold).every((choice) => choice.logprobs === null)).toBe(true);
   });

@@ -38,7 +38,7 @@ const end = (stopText?: string): ChoiceEvent => ({
 const bytes = (written: string) => tokenizer.encode(written);
 
 /** The body of one answer; the stream adds up to the same. */
-async function told(events: readonly ChoiceEvent[]) {
+async function collectChoice(events: readonly ChoiceEvent[]) {
   const answer = await collectEvents(streamTextAnswers(played(events), form));
   const about = residentAbout({ logprobs: 0 });
   const [choice] = (completionsWire.body(answer, about) as Completion).choices;
@@ -57,21 +57,21 @@ async function told(events: readonly ChoiceEvent[]) {
 describe('the tokens of a text', () => {
   test('are those of the text: tokens of a stop text are dropped, and tokens of held-back text are withheld', async () => {
     const events = [text('ab', bytes('ab')), text('. c', bytes('. c')), text('d', bytes('d. d')), end('. d')];
-    const choice = await told(events);
+    const choice = await collectChoice(events);
     expect(choice?.text).toBe('ab. cd');
     expect(choice?.logprobs?.tokens.join('')).toBe('ab. cd');
-    const late = await told([text('a', bytes('a.')), text('.b', bytes('b')), end()]);
+    const late = await collectChoice([text('a', bytes('a.')), text('.b', bytes('b')), end()]);
     expect(late?.logprobs?.tokens.join('')).toBe('a.b');
   });
 
   test('end with the end token where the model ended the answer', async () => {
-    const choice = await told([text('a', bytes('a')), text('', [257]), end()]);
+    const choice = await collectChoice([text('a', bytes('a')), text('', [257]), end()]);
     expect(choice?.logprobs).toMatchObject({ tokens: ['a', '<|im_end|>'], text_offset: [0, 1] });
   });
 
   test('begin at a character of the text, however many bytes and UTF-16 units those before it have', async () => {
     const ids = bytes('é🦊x');
-    const choice = await told([text('é', ids.slice(0, 2)), text('🦊x', ids.slice(2)), end()]);
+    const choice = await collectChoice([text('é', ids.slice(0, 2)), text('🦊x', ids.slice(2)), end()]);
     expect(choice?.text).toBe('é🦊x');
     expect(choice?.logprobs?.text_offset.at(-1)).toBe(2);
   });

@@ -59,7 +59,7 @@ describe('answers side by side', () => {
 
   test('choices are numbered across requests; no more run at a time than the engine has slots', async () => {
     const on = answering({ capacity: 3, delayMs: 1 });
-    let most = 0;
+    let maxRunning = 0;
     const events = await startChoices(
       on,
       Array.from({ length: 5 }, () => ({ ...request, n: 2 })),
@@ -67,11 +67,11 @@ describe('answers side by side', () => {
     );
     const ended: number[] = [];
     for await (const event of events) {
-      most = Math.max(most, on.engine.running);
+      maxRunning = Math.max(maxRunning, on.engine.running);
       if (event.type === 'end') ended.push(event.choice);
     }
     expect(ended.sort((a, b) => a - b)).toEqual([...Array(10).keys()]);
-    expect(most).toBe(3);
+    expect(maxRunning).toBe(3);
   });
 
   test('a queue filled by others delays later answers; the call is refused only where no answer was accepted', async () => {
@@ -126,38 +126,38 @@ describe('answers side by side', () => {
     await expect(
       startChoices({ engine: on.engine, grammars: undefined }, [{ ...request, grammar }], never),
     ).rejects.toMatchObject({ status: 501, code: 'not_supported' });
-    const asked = { ...request, prompt: [97, 98], maxTokens: 0, logprobs: 0, promptLogprobs: true };
-    const [first] = await all(generate(on.engine, asked, never));
+    const turnRequest = { ...request, prompt: [97, 98], maxTokens: 0, logprobs: 0, promptLogprobs: true };
+    const [first] = await all(generate(on.engine, turnRequest, never));
     expect(first).toMatchObject({ type: 'text', text: '', prompt: [null, { id: 98 }] });
   });
 });
 
 describe('the tokens of a piece of text', () => {
   const tokenizer = new ByteTokenizer();
-  const told = (id: number): TokenLogprob => ({ id, logprob: -id, top: [] });
-  const trailOf = (text: string, visible = new Set<number>()) => {
-    const trail = new TokenAligner(tokenizer, visible);
+  const tokenLogprob = (id: number): TokenLogprob => ({ id, logprob: -id, top: [] });
+  const alignerOf = (text: string, visible = new Set<number>()) => {
+    const aligner = new TokenAligner(tokenizer, visible);
     const ids = tokenizer.encode(text, { parseSpecial: true });
-    for (const id of ids) trail.push(id, told(id));
-    return trail;
+    for (const id of ids) aligner.push(id, tokenLogprob(id));
+    return aligner;
   };
   const textOf = (logprobs: readonly TokenLogprob[]) => tokenizer.decode(logprobs.map(({ id }) => id));
 
   test('are aligned with it: markup before it belongs to no piece, later tokens wait', () => {
-    const trail = trailOf('<think>ab</think>\n\ncd<tool');
+    const aligner = alignerOf('<think>ab</think>\n\ncd<tool');
     for (const text of ['ab', 'c', 'd']) {
-      const { tokens, logprobs } = trail.align(text);
+      const { tokens, logprobs } = aligner.align(text);
       expect([tokens, textOf(logprobs)]).toEqual([text.length, text]);
     }
-    expect(textOf(trail.align('<tool').logprobs)).toBe('<tool');
+    expect(textOf(aligner.align('<tool').logprobs)).toBe('<tool');
   });
 
   test('characters of several tokens have all of them; hidden control tokens have no text', () => {
-    const trail = trailOf('aé🦊<|im_end|>b');
-    expect(trail.align('a').tokens).toBe(1);
-    expect(trail.align('é🦊').logprobs.map(({ id }) => id)).toEqual([...new TextEncoder().encode('é🦊')]);
-    expect(trail.align('b').tokens).toBe(1);
-    const seen = trailOf('x<|im_end|>', new Set([257]));
+    const aligner = alignerOf('aé🦊<|im_end|>b');
+    expect(aligner.align('a').tokens).toBe(1);
+    expect(aligner.align('é🦊').logprobs.map(({ id }) => id)).toEqual([...new TextEncoder().encode('é🦊')]);
+    expect(aligner.align('b').tokens).toBe(1);
+    const seen = alignerOf('x<|im_end|>', new Set([257]));
     expect(seen.align('x<|im_end|>').tokens).toBe(2);
   });
 
@@ -165,19 +165,16 @@ describe('the tokens of a piece of text', () => {
     const words = ['ab<', 'tool', '>c'];
     const worded = new ByteTokenizer();
     worded.stream = () => ({ push: (id: number) => words[id] ?? '', flush: () => '' });
-    const trail = new TokenAligner(worded, new Set());
-    for (const id of [0, 1, 2]) trail.push(id, told(id));
-    expect(['ab', '<tool', '>', 'c'].map((text) => trail.align(text).logprobs.map(({ id }) => id))).toEqual([
-      [0],
-      [1],
-      [2],
-      [],
-    ]);
+    const aligner = new TokenAligner(worded, new Set());
+    for (const id of [0, 1, 2]) aligner.push(id, tokenLogprob(id));
+    expect(['ab', '<tool', '>', 'c'].map((text) => aligner.align(text).logprobs.map(({ id }) => id))).toEqual(
+      [[0], [1], [2], []],
+    );
   });
 
   test('are all remaining ones where the parser changed the text', () => {
-    expect(trailOf('abc').align('xyz').tokens).toBe(3);
-    const passed = trailOf('abcab');
+    expect(alignerOf('abc').align('xyz').tokens).toBe(3);
+    const passed = alignerOf('abcab');
     passed.skip('xyz');
     passed.skip('abc');
     expect(textOf(passed.align('b').logprobs)).toBe('b');
@@ -191,17 +188,17 @@ describe('the tokens of a piece of text', () => {
     });
     fc.assert(
       fc.property(fc.array(piece), (parts) => {
-        const trail = new TokenAligner(tokenizer, new Set());
+        const aligner = new TokenAligner(tokenizer, new Set());
         let at = 0;
         const push = (text: string) =>
           tokenizer.encode(text).map((id) => {
-            trail.push(id, { id, logprob: at, top: [] });
+            aligner.push(id, { id, logprob: at, top: [] });
             return at++;
           });
         for (const { markup, text } of parts) {
           push(markup);
           const own = push(text);
-          expect(trail.align(text).logprobs.map(({ logprob }) => logprob)).toEqual(own);
+          expect(aligner.align(text).logprobs.map(({ logprob }) => logprob)).toEqual(own);
         }
       }),
     );
@@ -233,8 +230,8 @@ test('however an answer is split into tokens, its pieces add up to the text and 
         );
         const on = answering({ chatTemplate: chat, answer: () => cut });
         const input = { messages: [{ role: 'user' as const, content: 'x' }], tools: [{ name: 'f' }] };
-        const asked = { input, sampling: greedySampling, stop: [], logprobs: 0, maxTokens: () => 500 };
-        const { events } = await startChat(on, asked, never);
+        const turnRequest = { input, sampling: greedySampling, stop: [], logprobs: 0, maxTokens: () => 500 };
+        const { events } = await startChat(on, turnRequest, never);
         const answer = await wholeOf(events);
         const bytes = answer.logprobs.flatMap((one) => one.bytes ?? []);
         expect(new TextDecoder().decode(new Uint8Array(bytes))).toBe(answer.content);
@@ -281,12 +278,15 @@ describe('an answer with calls', () => {
     const on = answering({ chatTemplate: chat });
     const prepared = await prepareChat(on.engine, input);
     await fc.assert(
-      fc.asyncProperty(word, word, cuts, async (thought, said, sizes) => {
-        const text = `<think>${thought}</think>${said}`;
+      fc.asyncProperty(word, word, cuts, async (thought, answerText, sizes) => {
+        const text = `<think>${thought}</think>${answerText}`;
         const events = heldEvents(text, sizes);
         const { tokenizer } = on.engine;
         const answer = await wholeOf(parseAnswers(events, { prepared, tokenizer }));
-        const own = Array.from({ length: said.length }, (_, index) => text.length - said.length + index);
+        const own = Array.from(
+          { length: answerText.length },
+          (_, index) => text.length - answerText.length + index,
+        );
         expect(answer.logprobs.map(({ logprob }) => logprob)).toEqual(own);
         expect([answer.reasoning, answer.reasoningTokens]).toEqual([thought, thought.length]);
       }),
@@ -302,17 +302,17 @@ async function* heldEvents(
   sizes: readonly { readonly ids: number; readonly held: number }[],
 ): AsyncGenerator<ChoiceEvent, void, undefined> {
   const usage = { prompt_tokens: 1, completion_tokens: text.length, cached_tokens: 0 };
-  let told = 0;
+  let sentLength = 0;
   for (let at = 0, event = 0; at < text.length; event++) {
     const { ids: count, held } = sizes[event % sizes.length] as (typeof sizes)[number];
     const ids = Array.from(text.slice(at, at + count), (char) => char.charCodeAt(0));
     const logprobs = ids.map((id, index) => ({ id, logprob: at + index, top: [] }));
     at = Math.min(text.length, at + count);
-    const to = Math.max(told, at - held);
-    yield { choice: 0, type: 'text', text: text.slice(told, to), ids, logprobs };
-    told = to;
+    const to = Math.max(sentLength, at - held);
+    yield { choice: 0, type: 'text', text: text.slice(sentLength, to), ids, logprobs };
+    sentLength = to;
   }
-  yield { choice: 0, type: 'text', text: text.slice(told), ids: [], logprobs: [] };
+  yield { choice: 0, type: 'text', text: text.slice(sentLength), ids: [], logprobs: [] };
   const timings = { queued_ms: 0, prefill_ms: 0, decode_ms: 0 };
   yield { choice: 0, type: 'end', finishReason: 'stop', usage, timings };
 }

@@ -77,10 +77,10 @@ describe('PromptLookup', () => {
           tokens.push(id);
           expect(lookup.observe()).toBe(expected === undefined ? undefined : expected === id);
           if (lookup.availableTokens === 0) continue;
-          const guess = lookup.propose(skip, count);
-          expect(guess).toHaveLength(count);
-          expect(guess.every((one) => tokens.includes(one))).toBe(true);
-          expect(lookup.propose(0, skip + count).slice(skip)).toEqual(guess);
+          const draft = lookup.propose(skip, count);
+          expect(draft).toHaveLength(count);
+          expect(draft.every((one) => tokens.includes(one))).toBe(true);
+          expect(lookup.propose(0, skip + count).slice(skip)).toEqual(draft);
         }
       }),
     );

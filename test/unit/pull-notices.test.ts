@@ -25,7 +25,7 @@ describe('a notice of a download', () => {
       stderr: { write: (text: string) => (written += text) },
       async pull({ onNotice }: Parameters<CliContext['pull']>[0]) {
         onNotice(notice);
-        return { path: 'x', alreadyThere: false };
+        return { path: 'x', alreadyPresent: false };
       },
     } as unknown as CliContext;
     try {

@@ -89,11 +89,11 @@ describe('a pull of several files', () => {
   it('fetches every part of a split set, reports them as one, and serves the first', async () => {
     hub.files = [...parts, { path: 'README.md', content }];
     const seen: { file: string; done: number; total: number }[] = [];
-    const { path, alreadyPresent: alreadyThere } = await run({
+    const { path, alreadyPresent: alreadyPresent } = await run({
       onProgress: (progress) => seen.push(progress),
     });
     expect(path).toBe(join(home(), part(1)));
-    expect(alreadyThere).toBe(false);
+    expect(alreadyPresent).toBe(false);
     for (const one of parts)
       expect(new Uint8Array(await readFile(join(home(), one.path)))).toEqual(one.content);
     expect(await left()).toEqual(['.lathe.json', 'q8']);
@@ -274,12 +274,12 @@ describe('a pull that is cut mid-file', () => {
       ),
     });
     expect(ranges()).toHaveLength(3);
-    const told = notices.join('\n');
+    const noticeText = notices.join('\n');
     for (const attempt of [1, 2, 3])
-      expect(told).toContain(
+      expect(noticeText).toContain(
         `no data for 0.02 s; the connection is dropped after 0.3 s without any (attempt ${attempt} of 3)`,
       );
-    expect(told).toMatch(/^tiny-Q8_0.gguf, .* of 293 KiB: no data for 0.3 s; connecting again/m);
+    expect(noticeText).toMatch(/^tiny-Q8_0.gguf, .* of 293 KiB: no data for 0.3 s; connecting again/m);
     // What came is kept.
     hub.fault = () => false;
     expect(new Uint8Array(await readFile((await run()).path))).toEqual(content);

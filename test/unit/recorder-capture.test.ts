@@ -26,13 +26,18 @@ function capturing(armed: Partial<Record<RackId, ContentLevel>>) {
 }
 
 const now = new Date('2030-01-31T12:00:00.000Z');
-const asked: CompletionAttributes = { wire: 'chat', operation: 'chat', by: 'local', stream: true };
+const completionAttributes: CompletionAttributes = {
+  wire: 'chat',
+  operation: 'chat',
+  by: 'local',
+  stream: true,
+};
 
 function chat(watch: Tracer, id = 'chatcmpl-1') {
   const work = watch.startSpan(
     'completion',
     id,
-    { ...asked, requestedModel: 'tiny', model: 'lathe-tiny' },
+    { ...completionAttributes, requestedModel: 'tiny', model: 'lathe-tiny' },
     { now },
   );
   work.addTranscriptEntry('system', () => 'be brief');
@@ -102,7 +107,7 @@ describe('events captured from the planes', () => {
 
   it('are none if the rack is disarmed, and no transcript is built', () => {
     const { watch, kept } = capturing({ agent: 'full', gateway: 'full' });
-    const work = watch.startSpan('completion', 'c', { ...asked });
+    const work = watch.startSpan('completion', 'c', { ...completionAttributes });
     work.addTranscriptEntry('user', () => {
       throw new Error('made without a consumer');
     });
@@ -112,7 +117,7 @@ describe('events captured from the planes', () => {
 
   it('are none if the rack was disarmed meanwhile', () => {
     const { watch, kept, armed } = capturing({ completions: 'full' });
-    const work = watch.startSpan('completion', 'c', { ...asked }, { now });
+    const work = watch.startSpan('completion', 'c', { ...completionAttributes }, { now });
     work.addTranscriptEntry('user', () => 'hush');
     delete armed.completions;
     work.end({ outcome: 'ok' });
@@ -198,12 +203,12 @@ describe('events captured from the planes', () => {
       'tool_call',
       'tool',
     ];
-    const said = fc.tuple(fc.constantFrom(...roles), fc.string());
+    const message = fc.tuple(fc.constantFrom(...roles), fc.string());
     fc.assert(
       fc.property(
         fc.constantFrom(...kinds),
         fc.constantFrom<ContentLevel>('metadata', 'full'),
-        fc.array(said),
+        fc.array(message),
         (kind, content, texts) => {
           const { watch, kept } = capturing(Object.fromEntries(racks.map((rack) => [rack, content])));
           const work = watch.startSpan(kind, 'id', { prompt: 'SAID in a fact' } as never);
@@ -282,7 +287,7 @@ describe('captured events in the histories', () => {
     async (content) => {
       const open = await openRecorder(`later-${content}`);
       await open.recorder.change('completions', { armed: true, policy: { content: 'full' } }, 'bearer');
-      const work = new Tracer([open.recorder.sink]).startSpan('completion', 'c', { ...asked });
+      const work = new Tracer([open.recorder.sink]).startSpan('completion', 'c', { ...completionAttributes });
       work.addTranscriptEntry('user', () => 'hush');
       await open.recorder.change('completions', { policy: { content } }, 'bearer');
       work.end({ outcome: 'ok' });

@@ -48,7 +48,7 @@ describe('a new recorder', () => {
 });
 
 describe('recorded content', () => {
-  const told = anEvent('e1', {
+  const sampleEvent = anEvent('e1', {
     subject: 't1',
     role: 'user',
     model: 'm',
@@ -59,13 +59,13 @@ describe('recorded content', () => {
   it('none: only that the event happened', async () => {
     const { recorder, folder } = await open('none');
     const token = await armed(recorder, 'agent', { content: 'none' });
-    await recorder.ingest(token, [told], 'bearer');
+    await recorder.ingest(token, [sampleEvent], 'bearer');
     expect(await eventsOf(recorder, 'agent')).toEqual([
       expect.objectContaining({
         event_id: 'e1',
         kind: 'message',
         subject: 't1',
-        at: told.at,
+        at: sampleEvent.at,
         role: null,
         model: null,
         attributes: null,
@@ -78,7 +78,7 @@ describe('recorded content', () => {
   it('metadata: attributes and size, no text', async () => {
     const { recorder, folder } = await open('metadata');
     const token = await armed(recorder, 'agent', { content: 'metadata' });
-    await recorder.ingest(token, [told], 'bearer');
+    await recorder.ingest(token, [sampleEvent], 'bearer');
     const [row] = await eventsOf(recorder, 'agent');
     expect(row).toMatchObject({
       role: 'user',
@@ -115,7 +115,7 @@ describe('recorded content', () => {
         authorization: 'whatever it is',
       },
     });
-    const answer = await recorder.ingest(token, [dirty, told], 'bearer');
+    const answer = await recorder.ingest(token, [dirty, sampleEvent], 'bearer');
     expect(answer).toEqual({ rack: 'agent', accepted: 2, duplicates: 0, redacted: 12 });
     expect(filesWith(folder, key, 'swordfish', 'the-host-bearer', 'hunter22', 'whatever')).toEqual([]);
     const [row, other] = await eventsOf(recorder, 'agent');

@@ -86,8 +86,8 @@ class Model {
       this.events.push({ ...event, received: now });
       if (event.content?.includes(event.mark)) this.gone.delete(event.mark);
     }
-    const { bytes, events: most } = this.policy.retention;
-    if (this.events.length > most * 1.25 || this.bytes > bytes * 1.25) this.sweep(now);
+    const { bytes, events: maxEvents } = this.policy.retention;
+    if (this.events.length > maxEvents * 1.25 || this.bytes > bytes * 1.25) this.sweep(now);
     return fresh.length;
   }
 
@@ -159,13 +159,13 @@ async function ingest(
     const mark = `planted${n}!`;
     return { id: `e${n}`, mark, text: mark + 'y'.repeat(length) };
   });
-  const asked = recorder.ingest(
+  const ingesting = recorder.ingest(
     token,
     given.map(({ id, text }) => anEvent(id, { content: text })),
     'bearer',
   );
   if (!model.armed) {
-    await expect(asked).rejects.toMatchObject({ code: 'rack_disarmed' });
+    await expect(ingesting).rejects.toMatchObject({ code: 'rack_disarmed' });
     return;
   }
   const { content, redact } = model.policy;
@@ -179,7 +179,7 @@ async function ingest(
       model.gone.add(mark);
     return { id, mark, content: kept, bytes };
   });
-  const { accepted, duplicates } = await asked;
+  const { accepted, duplicates } = await ingesting;
   const fresh = model.add(events, now);
   expect([accepted, duplicates]).toEqual([fresh, ids.length - fresh]);
 }

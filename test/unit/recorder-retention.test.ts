@@ -54,8 +54,8 @@ describe('data deleted by a sweep is in no byte of the files', () => {
           return stored(mark, mark + 'text'.repeat(length / 4) + mark);
         });
         history.add(added, now);
-        const few = part() < 0.5;
-        const removed = few ? random(20) : Math.floor(there.length * part() * part() * 1.5);
+        const isSmallRemoval = part() < 0.5;
+        const removed = isSmallRemoval ? random(20) : Math.floor(there.length * part() * part() * 1.5);
         gone.push(...there.splice(0, removed));
         sweep(history, { ...endless, events: there.length }, now, largestRewritten);
         const found = marksIn(path);

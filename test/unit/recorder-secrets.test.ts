@@ -39,7 +39,7 @@ const unwanted = [
 const escaped = (text: string) => Buffer.from(text).toString('hex').replaceAll(/../g, '\\u00$&');
 const percent = (text: string) => Buffer.from(text).toString('hex').replaceAll(/../g, '%$&');
 /** All secrets in all the spellings in which a text may have them. */
-const told = [
+const secretTexts = [
   ...minted,
   ...minted.map((secret) => Buffer.from(secret).toString('base64')),
   ...minted.map((secret) => Buffer.from(`u:${secret}`).toString('base64')),
@@ -82,7 +82,7 @@ describe("the host's own secrets are never stored", () => {
       for (const rack of racks)
         for (const content of contents) {
           const token = await armed(recorder, rack, { content, redact });
-          const events = told.map((text, n) =>
+          const events = secretTexts.map((text, n) =>
             anEvent(`${content} ${n} ${text}`, {
               kind: text,
               subject: `about ${text}`,
@@ -96,14 +96,14 @@ describe("the host's own secrets are never stored", () => {
           // Events that the planes record themselves, for which no caller waits.
           recorder.record(
             rack,
-            told.map((text, n) => anEvent(`own ${content} ${n}`, { content: text, model: text })),
+            secretTexts.map((text, n) => anEvent(`own ${content} ${n}`, { content: text, model: text })),
           );
         }
       expect(foundIn(folder)).toEqual([]);
       for (const rack of racks) {
         const { events } = await recorder.rack(rack);
         expect([rack, events]).toEqual([rack, expect.any(Number)]);
-        expect(events).toBeGreaterThanOrEqual(told.length * contents.length);
+        expect(events).toBeGreaterThanOrEqual(secretTexts.length * contents.length);
       }
       await recorder.close();
       expect([faults, foundIn(folder)]).toEqual([[], []]);
@@ -113,7 +113,7 @@ describe("the host's own secrets are never stored", () => {
   it('in texts that leave for a collector', async () => {
     const { recorder } = await open('telemetry', { secrets: privateKeyEncodings(key) });
     await recorder.change('agent', { armed: true, policy: { content: 'full', redact: [] } }, 'bearer');
-    for (const text of told) {
+    for (const text of secretTexts) {
       const clean = recorder.redact(text, 'agent');
       expect(unwanted.filter((secret) => clean.includes(secret))).toEqual([]);
     }

@@ -11,7 +11,7 @@ import {
 
 const finite = (limit: number) => fc.float({ min: -limit, max: limit, noNaN: true });
 const block = fc.float32Array({ minLength: 32, maxLength: 32, min: -100, max: 100, noNaN: true });
-const greatest = (values: Float32Array) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+const greatest = (values: Float32Array) => values.reduce((max, value) => Math.max(max, Math.abs(value)), 0);
 
 describe('16-bit floats', () => {
   it('every binary16 pattern survives the way to a number and back', () => {
@@ -91,10 +91,10 @@ describe('quantize and dequantize', () => {
   it('Q8_0 is off by at most half a step, and the f16 rounding of the scale', () => {
     fc.assert(
       fc.property(block, (values) => {
-        const most = greatest(values);
-        const step = most / 127;
+        const maxAbs = greatest(values);
+        const step = maxAbs / 127;
         const back = dequantize('Q8_0', quantize('Q8_0', values), 32);
-        const bound = step * 0.5001 + most * 2 ** -11 + 127 * 2 ** -25;
+        const bound = step * 0.5001 + maxAbs * 2 ** -11 + 127 * 2 ** -25;
         for (const [i, value] of values.entries())
           expect(Math.abs(back[i]! - value)).toBeLessThanOrEqual(bound);
       }),
@@ -104,13 +104,13 @@ describe('quantize and dequantize', () => {
   it('Q4_0 is off by at most half a step, a whole one at the end that lacks +8', () => {
     fc.assert(
       fc.property(block, (values) => {
-        const most = greatest(values);
-        const step = most / 8;
-        const farthest = values.find((value) => Math.abs(value) === most)!;
+        const maxAbs = greatest(values);
+        const step = maxAbs / 8;
+        const farthest = values.find((value) => Math.abs(value) === maxAbs)!;
         const back = dequantize('Q4_0', quantize('Q4_0', values), 32);
         for (const [i, value] of values.entries()) {
           const lacking = Math.sign(value) === -Math.sign(farthest) && Math.abs(value) > 7.5 * step;
-          const bound = step * (lacking ? 1.001 : 0.5001) + most * 2 ** -11 + 8 * 2 ** -25;
+          const bound = step * (lacking ? 1.001 : 0.5001) + maxAbs * 2 ** -11 + 8 * 2 ** -25;
           expect(Math.abs(back[i]! - value)).toBeLessThanOrEqual(bound);
         }
       }),

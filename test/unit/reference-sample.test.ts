@@ -121,8 +121,8 @@ describe('filters', () => {
         expect(out.reduce((sum, value) => sum + value, 0)).toBeCloseTo(1, 10);
         expect(Math.max(...ids.map((id) => values[id]!))).toBeCloseTo(Math.max(...values), 9);
         if (changes.topK > 0) expect(ids.length).toBeLessThanOrEqual(changes.topK);
-        const least = Math.min(...ids.map((id) => values[id]!));
-        for (const [id, value] of values.entries()) if (value > least + 1e-9) expect(ids).toContain(id);
+        const minKept = Math.min(...ids.map((id) => values[id]!));
+        for (const [id, value] of values.entries()) if (value > minKept + 1e-9) expect(ids).toContain(id);
         const mass = ids.reduce((sum, id) => sum + whole[id]!, 0);
         for (const id of ids) expect(out[id]).toBeCloseTo(whole[id]! / mass, 9);
       }),

@@ -10,7 +10,7 @@ import { transcriptLines } from '../support/span-recorder.ts';
 
 const never = new AbortController().signal;
 const body = { messages: [{ role: 'user', content: 'Go.' }], max_tokens: 50 };
-const asked = { body, stream: true, traceparent: undefined };
+const request = { body, stream: true, traceparent: undefined };
 
 /** A resident model that may be swapped, called as a function. */
 function world(script: Script = {}) {
@@ -23,12 +23,12 @@ function world(script: Script = {}) {
   });
   resident.setReady(engine, { grammars: new ScriptedGrammars(), location: '/scripted' });
   const ended: TraceSpan[] = [];
-  const said: (string[] | undefined)[] = [];
+  const transcripts: (string[] | undefined)[] = [];
   const sink: TraceSink = {
     wantsTranscript: () => true,
     onEnd: (work) => {
       ended.push(work);
-      said.push(transcriptLines(work));
+      transcripts.push(transcriptLines(work));
     },
   };
   const faults: unknown[] = [];
@@ -41,13 +41,13 @@ function world(script: Script = {}) {
   });
   /** Resolves when no lease on the model is held. */
   const swapped = () => resident.acquire('other', { signal: never, finished: Promise.resolve() }, 'generate');
-  return { engine, backend, ended, said, faults, stopping, swapped };
+  return { engine, backend, ended, transcripts, faults, stopping, swapped };
 }
 
 describe('the resident model as a function', () => {
   it('yields the events of an answer, and is traced like a request of a plane', async () => {
     const { backend, ended, swapped } = world();
-    const { events, resident } = await backend.answer('chat', asked, never);
+    const { events, resident } = await backend.answer('chat', request, never);
     const all = await collectEvents(events);
     expect(all.map((event) => (event.type === 'text' ? event.text : event.type))).toEqual([
       'one ',
@@ -67,26 +67,26 @@ describe('the resident model as a function', () => {
 
   it('refuses what the host refuses, with the same message', async () => {
     const { backend, ended } = world();
-    const wrong = { ...asked, body: { messages: [], temperature: 9 } };
+    const wrong = { ...request, body: { messages: [], temperature: 9 } };
     await expect(backend.answer('chat', wrong, never)).rejects.toMatchObject({
       status: 400,
       violations: [{ path: 'messages' }, { path: 'temperature' }],
     });
-    const noPrompt = { ...asked, body: { prompt: 5 } };
+    const noPrompt = { ...request, body: { prompt: 5 } };
     await expect(backend.answer('completions', noPrompt, never)).rejects.toMatchObject({ param: 'prompt' });
-    await expect(backend.embed({ ...asked, body: { input: 'x' } }, never)).rejects.toMatchObject({
+    await expect(backend.embed({ ...request, body: { input: 'x' } }, never)).rejects.toMatchObject({
       code: 'unsupported_capability',
     });
-    expect(ended.map(({ result: ending }) => ending?.outcome)).toEqual(['refused', 'refused', 'refused']);
+    expect(ended.map(({ result: result }) => result?.outcome)).toEqual(['refused', 'refused', 'refused']);
   });
 
   it('reports an engine error mid-stream, and an internal error without its message', async () => {
     const lost = world({ fail: { after: 1, error: new EngineError('device_lost', 'The GPU was lost.') } });
-    const { events } = await lost.backend.answer('chat', asked, never);
+    const { events } = await lost.backend.answer('chat', request, never);
     await expect(collectEvents(events)).rejects.toMatchObject({ status: 503, code: 'device_lost' });
     expect(lost.ended).toMatchObject([{ result: { outcome: 'failed', status: 200, code: 'device_lost' } }]);
     const broken = world({ fail: { after: 1, error: new Error('a path') } });
-    const answer = await broken.backend.answer('chat', asked, never);
+    const answer = await broken.backend.answer('chat', request, never);
     await expect(collectEvents(answer.events)).rejects.toMatchObject({
       status: 500,
       message: expect.not.stringContaining('a path') as string,
@@ -101,13 +101,13 @@ describe('the resident model as a function', () => {
       const leaving = new AbortController();
       const { events } = await backend.answer(
         'chat',
-        { ...asked, body: { ...body, max_tokens: 900 } },
+        { ...request, body: { ...body, max_tokens: 900 } },
         leaving.signal,
       );
       if (when === 'between events') await events.next();
       leaving.abort(new Error('gone'));
       await expect
-        .poll(() => ended.map(({ result: ending }) => ending))
+        .poll(() => ended.map(({ result: result }) => result))
         .toMatchObject([{ outcome: 'abandoned' }]);
       // Aborting must not depend on whether events are read.
       await events.return();
@@ -117,25 +117,25 @@ describe('the resident model as a function', () => {
   );
 
   it('records the transcript of an aborted answer', async () => {
-    const { backend, said } = world({ answer: () => ['one ', 'two ', 'three'] });
+    const { backend, transcripts } = world({ answer: () => ['one ', 'two ', 'three'] });
     const leaving = new AbortController();
-    const { events } = await backend.answer('chat', asked, leaving.signal);
+    const { events } = await backend.answer('chat', request, leaving.signal);
     await events.next();
     await events.next();
     leaving.abort(new Error('gone'));
-    await expect.poll(() => said).toEqual([['user: Go.', 'assistant: one two ']]);
+    await expect.poll(() => transcripts).toEqual([['user: Go.', 'assistant: one two ']]);
   });
 
   it('releases the model where its caller aborts while the answer begins, or never reads it', async () => {
     const { backend, engine, ended, swapped } = world();
     const leaving = new AbortController();
-    const answer = backend.answer('chat', asked, leaving.signal);
+    const answer = backend.answer('chat', request, leaving.signal);
     leaving.abort(new Error('gone'));
     await answer.catch(() => undefined);
-    const unread = await backend.answer('chat', asked, never);
+    const unread = await backend.answer('chat', request, never);
     await unread.events.return();
     await expect
-      .poll(() => ended.map(({ result: ending }) => ending))
+      .poll(() => ended.map(({ result: result }) => result))
       .toEqual([1, 2].map(() => ({ outcome: 'abandoned', code: 'client_gone' })));
     expect(engine.requests).toHaveLength(0);
     await swapped();
@@ -151,7 +151,7 @@ describe('the resident model as a function', () => {
     const { stream, after, status } = broken;
     const error = new EngineError('device_lost', 'The GPU was lost.');
     const { backend, ended } = world({ fail: { after, error } });
-    const { events } = await backend.answer('chat', { ...asked, stream }, never);
+    const { events } = await backend.answer('chat', { ...request, stream }, never);
     await expect(collectEvents(events)).rejects.toMatchObject({ code: 'device_lost' });
     expect(ended).toMatchObject([{ result: { outcome: 'failed', status, code: 'device_lost' } }]);
   });
@@ -159,7 +159,7 @@ describe('the resident model as a function', () => {
   it('refuses requests when the host stops', async () => {
     const { backend, stopping, ended } = world();
     stopping.abort(new EngineError('shutting_down', 'The host stops.'));
-    await expect(backend.answer('chat', asked, never)).rejects.toMatchObject({ status: 500 });
+    await expect(backend.answer('chat', request, never)).rejects.toMatchObject({ status: 500 });
     expect(ended).toHaveLength(1);
   });
 });

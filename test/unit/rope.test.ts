@@ -106,8 +106,8 @@ describe('the rotary embedding of a file', () => {
     expect([64, 65].map((positions) => turnsOf(one, positions).magnitude)).toEqual(
       near([magnitude, magnitude]),
     );
-    const told = { 'rope.scaling.original_context_length': 64, 'rope.scaling.attn_factor': 1.25 };
-    expect((await rope(told, factors)).magnitude).toBe(1.25);
+    const metadata = { 'rope.scaling.original_context_length': 64, 'rope.scaling.attn_factor': 1.25 };
+    expect((await rope(metadata, factors)).magnitude).toBe(1.25);
   });
 
   it.each([

@@ -330,7 +330,7 @@ describe('random requests', () => {
     let accepted = 0;
     let cached = 0;
     let stalledReaders = 0;
-    let asked = 0;
+    let constraintCalls = 0;
     let scored = 0;
     await fc.assert(
       fc.asyncProperty(
@@ -359,7 +359,7 @@ describe('random requests', () => {
               const ids: number[] = [];
               const reported: TokenLogprob[] = [];
               let events = 0;
-              let told: PromptProgress | undefined;
+              let lastProgress: PromptProgress | undefined;
               const alone = newSequence(one, runner);
               const wanted = outputAlone(one, grammar);
               for (const id of wanted) alone.acceptToken(id, 0);
@@ -372,11 +372,12 @@ describe('random requests', () => {
                   if (event.type === 'prompt') {
                     expect(progress && events === 0).toBe(true);
                     expect(event.cached).toBeLessThanOrEqual(event.processed);
-                    told = event;
+                    lastProgress = event;
                     continue;
                   }
                   // The progress of a prompt before the first text agrees with the final usage.
-                  if (events === 0) expect(told?.processed).toBe(progress ? one.prompt.length : undefined);
+                  if (events === 0)
+                    expect(lastProgress?.processed).toBe(progress ? one.prompt.length : undefined);
                   if (sequence.phase === 'awaiting_reader') stalledReaders += 1;
                   if (reading !== undefined) await turns(reading);
                   if (event.type === 'text') {
@@ -391,7 +392,7 @@ describe('random requests', () => {
                     }
                   } else {
                     cached += event.usage.cached_tokens;
-                    if (told) expect(told.cached).toBe(event.usage.cached_tokens);
+                    if (lastProgress) expect(lastProgress.cached).toBe(event.usage.cached_tokens);
                     expect(event.usage.cached_tokens).toBeLessThan(one.prompt.length);
                     if (promptLogprobs) expect(event.usage.cached_tokens).toBe(0);
                     expect(event.usage.completion_tokens).toBe(ids.length);
@@ -409,7 +410,7 @@ describe('random requests', () => {
               const after = scores.slice(one.prompt.length, one.prompt.length + ids.length);
               expect(reported).toEqual(logprobs === undefined ? [] : after);
               if (!follower) return;
-              asked += follower.calls;
+              constraintCalls += follower.calls;
               expect(follower.closed).toBe(1);
               expect(wanted.slice(0, follower.accepted.length)).toEqual(follower.accepted);
             };
@@ -434,7 +435,7 @@ describe('random requests', () => {
     expect(accepted).toBeGreaterThan(500);
     expect(cached).toBeGreaterThan(1000);
     expect(stalledReaders).toBeGreaterThan(500);
-    expect(asked).toBeGreaterThan(1000);
+    expect(constraintCalls).toBeGreaterThan(1000);
     expect(scored).toBeGreaterThan(1000);
   });
 });

@@ -55,8 +55,8 @@ async function proxied(url: string) {
   });
   return {
     url: `postgres://lathe:hunter2@127.0.0.1:${port}/${nameOf(url)}`,
-    onSent(hear: typeof onSent) {
-      onSent = hear;
+    onSent(listener: typeof onSent) {
+      onSent = listener;
     },
     silence(yes: boolean) {
       silent = yes;

@@ -38,11 +38,11 @@ async function opened() {
 
 /** Delays syncs until `go`, and counts the requested ones. */
 function slowed(log: SqliteLog) {
-  const state = { asked: 0, go: () => undefined as unknown };
+  const state = { requestedSyncs: 0, go: () => undefined as unknown };
   let syncing: Promise<void> | undefined;
   Object.defineProperty(log, 'syncing', { get: () => syncing });
   log.sync = () => {
-    state.asked++;
+    state.requestedSyncs++;
     syncing = new Promise((resolve) => {
       state.go = () => {
         syncing = undefined;
@@ -65,7 +65,7 @@ describe("SQLite's commits, synced from another thread", () => {
       done = true;
     });
     await later();
-    expect({ done, asked: slow.asked }).toEqual({ done: false, asked: 1 });
+    expect({ done, requestedSyncs: slow.requestedSyncs }).toEqual({ done: false, requestedSyncs: 1 });
     slow.go();
     await inserting;
   });

@@ -67,30 +67,30 @@ describeDatabases('the store', (url) => {
   it('returns consecutive numbers to concurrent callers of two stores on one database', async () => {
     const at = await url();
     const stores = [await open(at, 'one'), await open(at, 'two')];
-    const asked = Array.from({ length: 40 }, (_, index) => {
+    const writes = Array.from({ length: 40 }, (_, index) => {
       const store = stores[index % 2] as Store;
       return store.transaction((tx) => store.nextNumber(tx, 'pending'));
     });
-    const numbers = await Promise.all(asked);
+    const numbers = await Promise.all(writes);
     expect(numbers.sort((a, b) => a - b)).toEqual(Array.from({ length: 40 }, (_, index) => index + 1));
   });
 
   it('isolates a transaction from other writers between its reads and writes', async () => {
     const at = await url();
     const stores = [await open(at, 'one'), await open(at, 'two')];
-    const most = 5;
-    const asked = Array.from({ length: 30 }, (_, index) =>
+    const maxNames = 5;
+    const writes = Array.from({ length: 30 }, (_, index) =>
       (stores[index % 2] as Store).transaction(async (tx) => {
         const there = await tx.selectFrom('agents').select('name').execute();
-        if (there.length < most)
+        if (there.length < maxNames)
           await tx
             .insertInto('agents')
             .values(agent(`a${index}`))
             .execute();
       }),
     );
-    await Promise.all(asked);
-    expect(await names(stores[0] as Store)).toHaveLength(most);
+    await Promise.all(writes);
+    expect(await names(stores[0] as Store)).toHaveLength(maxNames);
   });
 
   it('chains rows of two hosts each without gaps', async () => {

@@ -25,14 +25,14 @@ const info: TensorInfo = {
 function world(options: { cacheBytes?: number; read?: (row: number) => Promise<void> } = {}) {
   const reads: number[] = [];
   let underWay = 0;
-  let most = 0;
+  let maxConcurrent = 0;
   const file = {
     name: 'a file',
     async readRows(tensor: TensorInfo, firstRow: number, rows: number, into: Uint8Array) {
       expect(tensor).toBe(info);
       expect(rows).toBe(1);
       reads.push(firstRow);
-      most = Math.max(most, ++underWay);
+      maxConcurrent = Math.max(maxConcurrent, ++underWay);
       try {
         await (options.read?.(firstRow) ?? Promise.resolve());
       } finally {
@@ -65,7 +65,7 @@ function world(options: { cacheBytes?: number; read?: (row: number) => Promise<v
     expect(written.get('table.step.quants')).toEqual(bytes(quants).slice());
     expect(written.get('table.step.scales')).toEqual(scales && bytes(scales).slice());
   };
-  return { rows, reads, written, expectRows, underWay: () => underWay, most: () => most };
+  return { rows, reads, written, expectRows, underWay: () => underWay, maxConcurrent: () => maxConcurrent };
 }
 
 const fill = (rows: StreamedRows, ids: readonly number[]) => rows.load(Uint32Array.from(ids));
@@ -86,14 +86,14 @@ describe('streamed rows', () => {
   it('are read concurrently, but with a limit', async () => {
     let release = () => {};
     const gate = new Promise<void>((resolve) => (release = resolve));
-    const { rows, expectRows, underWay, most } = world({ read: () => gate });
+    const { rows, expectRows, underWay, maxConcurrent } = world({ read: () => gate });
     const ids = Array.from({ length: 24 }, (_, n) => n);
     const filled = fill(rows, ids);
     await Promise.resolve();
     expect(underWay()).toBe(16);
     release();
     await filled;
-    expect(most()).toBe(16);
+    expect(maxConcurrent()).toBe(16);
     expectRows(ids);
   });
 

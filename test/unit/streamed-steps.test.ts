@@ -20,12 +20,12 @@ function streaming(options: Parameters<typeof world>[0] & { fails?: (step: numbe
   const { runner } = made;
   const forward = runner.forward.bind(runner);
   const sample = runner.sample.bind(runner);
-  const state = { steps: 0, reading: 0, most: 0, held: undefined as Promise<void> | undefined };
+  const state = { steps: 0, reading: 0, maxReading: 0, held: undefined as Promise<void> | undefined };
   const readRows = async (step: StepInput): Promise<void> => {
     const ids = step.tokenIds();
     expect(ids).not.toContain(feedbackToken);
     const n = state.steps++;
-    state.most = Math.max(state.most, ++state.reading);
+    state.maxReading = Math.max(state.maxReading, ++state.reading);
     await turns(n % 3);
     await state.held;
     state.reading -= 1;
@@ -59,7 +59,7 @@ describe('when the token ids of a step must be known on the CPU', () => {
     const answers = await Promise.all(requests.map((one) => answer(one)));
     for (const [index, { ids }] of answers.entries())
       expect(ids).toEqual(outputAlone(requests[index] as (typeof requests)[number]));
-    expect(state.most).toBe(1);
+    expect(state.maxReading).toBe(1);
   });
 
   it('so do constrained sequences among others, also with drafts', async () => {
@@ -75,7 +75,7 @@ describe('when the token ids of a step must be known on the CPU', () => {
       const alone = requests[index] as (typeof requests)[number];
       expect(ids).toEqual(outputAlone(alone, index % 2 === 0 ? toyGrammar(index) : undefined));
     }
-    expect(state.most).toBe(1);
+    expect(state.maxReading).toBe(1);
   });
 
   it('a client that leaves during a read does not affect others', async () => {

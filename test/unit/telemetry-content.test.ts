@@ -7,7 +7,7 @@ type Role = TranscriptEntry['role'];
 const roles: Role[] = ['system', 'user', 'assistant', 'reasoning', 'tool_call', 'tool'];
 
 function work(
-  said: readonly (readonly [Role, string])[],
+  entries: readonly (readonly [Role, string])[],
   kind: 'completion' | 'turn' = 'completion',
 ): TraceSpan {
   const watch = new Tracer([{ wantsTranscript: () => true }]);
@@ -16,7 +16,7 @@ function work(
   const begun = (kind === 'turn'
     ? watch.startSpan(kind, '1', { ...turn })
     : watch.startSpan(kind, '1', { ...facts })) as unknown as TraceSpan;
-  for (const [role, text] of said)
+  for (const [role, text] of entries)
     begun.addTranscriptEntry(role, () => text, role === 'tool_call' ? 'look' : undefined);
   return begun;
 }
@@ -26,8 +26,8 @@ interface Message {
   parts: { type: string; [member: string]: string }[];
   finish_reason?: string;
 }
-function messages(said: readonly (readonly [Role, string])[], redact = (text: string) => text) {
-  const content = toContentAttributes(work(said), redact);
+function messages(entries: readonly (readonly [Role, string])[], redact = (text: string) => text) {
+  const content = toContentAttributes(work(entries), redact);
   const read = (name: string) => JSON.parse(content[name] ?? '[]') as Message[];
   return { input: read('gen_ai.input.messages'), output: read('gen_ai.output.messages') };
 }
@@ -120,10 +120,10 @@ describe('no part of a secret is exported', () => {
     });
     fc.assert(
       fc.property(texts, (conversation) => {
-        const said = conversation.map(
+        const entries = conversation.map(
           ([role, fillers]) => [role, fillers.map((n) => '.'.repeat(n)).join(secret)] as const,
         );
-        const sent = Object.values(toContentAttributes(work(said), redact)).join('');
+        const sent = Object.values(toContentAttributes(work(entries), redact)).join('');
         expect(sent).not.toMatch(partOf);
         expect(sent.length).toBeLessThan(2 * 17_000);
       }),
@@ -135,8 +135,8 @@ describe('no part of a secret is exported', () => {
 test('content is always valid JSON without broken characters', () => {
   const text = fc.string({ unit: 'binary', maxLength: 40_000 });
   fc.assert(
-    fc.property(fc.array(fc.tuple(fc.constantFrom(...roles), text), { maxLength: 5 }), (said) => {
-      for (const sent of Object.values(toContentAttributes(work(said), String))) {
+    fc.property(fc.array(fc.tuple(fc.constantFrom(...roles), text), { maxLength: 5 }), (entries) => {
+      for (const sent of Object.values(toContentAttributes(work(entries), String))) {
         expect(Array.isArray(JSON.parse(sent))).toBe(true);
         expect(sent.isWellFormed()).toBe(true);
       }

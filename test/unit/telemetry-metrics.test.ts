@@ -37,8 +37,8 @@ test('every kind of work is counted in its metrics', () => {
   watch.startSpan('tool', '1', { ...tool, tool: 'read_file' }).end({ outcome: 'refused' });
   watch.startSpan('gateway', '1', { ...gateway, ...used, costNanousd: 2n ** 60n }).end({ outcome: 'ok' });
   watch.startSpan('gateway', '2', { ...gateway, costNanousd: 2n ** 60n + 1n }).end({ outcome: 'ok' });
-  const { provider: _, ...nowhere } = gateway;
-  watch.startSpan('gateway', '3', nowhere).end({ outcome: 'refused' });
+  const { provider: _, ...withoutProvider } = gateway;
+  watch.startSpan('gateway', '3', withoutProvider).end({ outcome: 'refused' });
   watch.startSpan('task', '1', { agent: 'a', engine: 'resident', model: 'm' }).end({ outcome: 'ok' });
   const found = read();
   const durations = found.get('lathe_completion_duration_seconds')?.samples ?? [];

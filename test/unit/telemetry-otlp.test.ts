@@ -393,8 +393,8 @@ describe('conversation content', () => {
         Object.keys(attributes).some((name) => /messages|tool\.call\.[ar]/.test(name)),
       );
     expect(telling).toHaveLength(1);
-    const said = JSON.parse(telling[0]?.attributes['gen_ai.input.messages'] as string) as unknown;
-    expect(said).toEqual([
+    const inputMessages = JSON.parse(telling[0]?.attributes['gen_ai.input.messages'] as string) as unknown;
+    expect(inputMessages).toEqual([
       { role: 'system', parts: [{ type: 'text', content: 'system: [redacted completions]' }] },
       { role: 'user', parts: [{ type: 'text', content: 'user: [redacted completions]' }] },
       {

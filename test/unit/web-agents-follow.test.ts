@@ -27,15 +27,15 @@ function bodyOf(chunks: readonly string[], breaks: boolean): Response {
 
 /** Follows one body per connection. Connections after the last body get a finished stream. */
 async function followed(bodies: readonly (() => Response)[], isOpen = true) {
-  const told: number[] = [];
-  const asked: number[] = [];
+  const reportedSeqs: number[] = [];
+  const requestedAfter: number[] = [];
   const breaks: (string | undefined)[] = [];
   const pauses: number[] = [];
   const stop = new AbortController();
   const left = [...bodies];
   await followEvents<Line>({
     read: async (after) => {
-      asked.push(after);
+      requestedAfter.push(after);
       const next = left.shift();
       if (!next) stop.abort();
       return next?.() ?? bodyOf([], false);
@@ -43,21 +43,21 @@ async function followed(bodies: readonly (() => Response)[], isOpen = true) {
     after: -1,
     isOpen,
     signal: stop.signal,
-    onEvent: ({ seq }) => told.push(seq),
+    onEvent: ({ seq }) => reportedSeqs.push(seq),
     onDisconnect: (fault) => breaks.push(fault?.message),
     pause: async (ms) => pauses.push(ms),
   });
-  return { told, asked, breaks, pauses };
+  return { reportedSeqs, requestedAfter, breaks, pauses };
 }
 
 describe('following a stream of the agent plane', () => {
   it('resumes after the last received line when the connection fails', async () => {
-    const { told, asked, breaks } = await followed([
+    const { reportedSeqs, requestedAfter, breaks } = await followed([
       () => bodyOf([lineOf(0), lineOf(1)], true),
       () => bodyOf([lineOf(2)], false),
     ]);
-    expect(told).toEqual([0, 1, 2]);
-    expect(asked).toEqual([-1, 1, 2]);
+    expect(reportedSeqs).toEqual([0, 1, 2]);
+    expect(requestedAfter).toEqual([-1, 1, 2]);
     expect(breaks).toEqual(['The host does not answer. Is it still running?', undefined]);
   });
 
@@ -67,17 +67,17 @@ describe('following a stream of the agent plane', () => {
   });
 
   it('ends when a finished stream ends', async () => {
-    const { told, asked } = await followed([() => bodyOf([lineOf(0)], false)], false);
-    expect([told, asked]).toEqual([[0], [-1]]);
+    const { reportedSeqs, requestedAfter } = await followed([() => bodyOf([lineOf(0)], false)], false);
+    expect([reportedSeqs, requestedAfter]).toEqual([[0], [-1]]);
   });
 
   it('treats an error in the last line as a failed connection', async () => {
     const failure = '{"error":{"code":"internal","message":"The disk is full."}}\n';
-    const { told, breaks } = await followed([
+    const { reportedSeqs, breaks } = await followed([
       () => bodyOf([lineOf(0), failure], false),
       () => bodyOf([lineOf(1)], false),
     ]);
-    expect([told, breaks]).toEqual([
+    expect([reportedSeqs, breaks]).toEqual([
       [0, 1],
       ['The disk is full.', undefined],
     ]);
@@ -85,8 +85,8 @@ describe('following a stream of the agent plane', () => {
 
   it('does not treat a failed step as a failed connection', async () => {
     const step = '{"seq":0,"type":"step_end","error":"budget"}\n';
-    const { told, breaks } = await followed([() => bodyOf([step], false)]);
-    expect([told, breaks]).toEqual([[0], []]);
+    const { reportedSeqs, breaks } = await followed([() => bodyOf([step], false)]);
+    expect([reportedSeqs, breaks]).toEqual([[0], []]);
   });
 
   it('stops when the host refuses the request', async () => {
@@ -100,21 +100,21 @@ describe('following a stream of the agent plane', () => {
 
   it('yields each line once and in order, wherever connections fail and whatever is sent twice', async () => {
     const connection = fc.record({
-      most: fc.integer({ min: 0, max: 6 }),
+      maxEvents: fc.integer({ min: 0, max: 6 }),
       breaks: fc.boolean(),
       cut: fc.nat(20),
     });
     await fc.assert(
       fc.asyncProperty(fc.array(connection), fc.integer({ min: 1, max: 12 }), async (connections, count) => {
-        const told: number[] = [];
+        const reportedSeqs: number[] = [];
         const stop = new AbortController();
         const left = [...connections];
         await followEvents<Line>({
           read: async (after) => {
-            const { most, breaks, cut } = left.shift() ?? { most: count, breaks: false, cut: 0 };
+            const { maxEvents, breaks, cut } = left.shift() ?? { maxEvents: count, breaks: false, cut: 0 };
             // A line may be sent again.
             const from = Math.max(0, after);
-            const text = Array.from({ length: Math.min(most, count - from) }, (_, at) =>
+            const text = Array.from({ length: Math.min(maxEvents, count - from) }, (_, at) =>
               lineOf(from + at),
             ).join('');
             return bodyOf([text.slice(0, cut), text.slice(cut)], breaks);
@@ -123,13 +123,13 @@ describe('following a stream of the agent plane', () => {
           isOpen: true,
           signal: stop.signal,
           onEvent: ({ seq }) => {
-            told.push(seq);
+            reportedSeqs.push(seq);
             if (seq === count - 1) stop.abort();
           },
           onDisconnect: () => undefined,
           pause: () => Promise.resolve(),
         });
-        expect(told).toEqual(Array.from({ length: count }, (_, seq) => seq));
+        expect(reportedSeqs).toEqual(Array.from({ length: count }, (_, seq) => seq));
       }),
     );
   });

@@ -117,7 +117,7 @@ describe('rows as a chart', () => {
   const day = (n: number) => `2026-01-0${n}T00:00:00.000Z`;
 
   it('has a line per group, with gaps where a group has no row', () => {
-    const drawn = chartOf(
+    const chart = chartOf(
       { group_by: [{ column: 'at', bucket: 'day' }, 'wire'] },
       [time, wire, ms],
       [
@@ -128,18 +128,18 @@ describe('rows as a chart', () => {
       ],
       { x: 'at', y: 'p95', draw: 'line' },
     );
-    expect(drawn?.x).toEqual([day(1), day(2)].map(Date.parse));
-    expect(drawn?.series.map(({ name, values }) => [name, values])).toEqual([
+    expect(chart?.x).toEqual([day(1), day(2)].map(Date.parse));
+    expect(chart?.series.map(({ name, values }) => [name, values])).toEqual([
       ['chat', [10, 20]],
       ['ollama', [null, 5]],
       ['none', [null, null]],
     ]);
-    expect(drawn).toMatchObject({ xKind: 'time', yLabel: 'p95 (ms)', omitted: 0 });
+    expect(chart).toMatchObject({ xKind: 'time', yLabel: 'p95 (ms)', omitted: 0 });
   });
 
   it('names rows without a time by their groups', () => {
     expect(defaultChart([wire, ms])).toEqual({ x: '', y: 'p95', draw: 'bars' });
-    const drawn = chartOf(
+    const chart = chartOf(
       { group_by: ['wire'] },
       [wire, ms],
       [
@@ -148,19 +148,19 @@ describe('rows as a chart', () => {
       ],
       { x: '', y: 'p95', draw: 'bars' },
     );
-    expect(drawn?.xNames).toEqual(['chat', 'ollama']);
-    expect(drawn?.series[0]?.values).toEqual([Number('12345678901234567890'), 1]);
+    expect(chart?.xNames).toEqual(['chat', 'ollama']);
+    expect(chart?.series[0]?.values).toEqual([Number('12345678901234567890'), 1]);
   });
 
   it('reports how many groups are not drawn', () => {
     const rows = Array.from({ length: 9 }, (_, n) => [day(1), `w${n}`, n]);
-    const drawn = chartOf({ group_by: ['at', 'wire'] }, [time, wire, ms], rows, {
+    const chart = chartOf({ group_by: ['at', 'wire'] }, [time, wire, ms], rows, {
       x: 'at',
       y: 'p95',
       draw: 'line',
     });
-    expect(drawn?.series.map(({ name }) => name)).toEqual(['w8', 'w7', 'w6', 'w5', 'w4', 'w3']);
-    expect(drawn?.omitted).toBe(3);
+    expect(chart?.series.map(({ name }) => name)).toEqual(['w8', 'w7', 'w6', 'w5', 'w4', 'w3']);
+    expect(chart?.omitted).toBe(3);
     expect(defaultChart([time, wire])).toBeUndefined();
   });
 });

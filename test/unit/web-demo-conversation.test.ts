@@ -89,14 +89,14 @@ describe('a conversation of the demo', () => {
   it('keeps the partial answer when stopped, and does not start the next engine', async () => {
     const { store, ask, stop } = createConversation();
     const received: (readonly Message[])[] = [];
-    const asked = ask('x', {
+    const answering = ask('x', {
       system: '',
       sampling,
       backends: [endless, scripted('web-llm', ['B'], received)],
     });
     await new Promise((resolve) => setTimeout(resolve));
     stop();
-    await asked;
+    await answering;
     expect(received).toEqual([]);
     expect(store.get()).toMatchObject({
       isBusy: false,
@@ -125,11 +125,11 @@ describe('a conversation of the demo', () => {
 
   it('is empty after it was cleared, even during an answer', async () => {
     const { store, ask, clear } = createConversation();
-    const asked = ask('x', { system: '', sampling, backends: [endless] });
+    const answering = ask('x', { system: '', sampling, backends: [endless] });
     await new Promise((resolve) => setTimeout(resolve));
     clear();
     expect(store.get()).toEqual({ turns: [], isBusy: true });
-    await asked;
+    await answering;
     expect(store.get()).toEqual({ turns: [], isBusy: false });
   });
 });

@@ -281,8 +281,8 @@ describe('a chat', () => {
       ['failed', (worker: ScriptedWorker) => worker.crash('out of memory')],
     ] as const) {
       const { chat, worker } = chatOf({ hang: true });
-      const asked = chat.chat.completions.create(ask);
-      const refused = expect(asked).rejects.toMatchObject({ code });
+      const completion = chat.chat.completions.create(ask);
+      const refused = expect(completion).rejects.toMatchObject({ code });
       await new Promise((resolve) => setTimeout(resolve, 5));
       end(worker);
       await refused;

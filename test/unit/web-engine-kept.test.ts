@@ -23,7 +23,7 @@ interface Served {
 }
 const files = new Map<string, Served>();
 /** `path range` of every request. */
-const asked: string[] = [];
+const requests: string[] = [];
 /** Responds instead of the server when it returns true. */
 let fault: (request: IncomingMessage, response: ServerResponse) => boolean = () => false;
 /** Bytes after which each of the next responses is cut off. */
@@ -35,7 +35,7 @@ let server: LocalServer;
 beforeAll(async () => {
   server = await serve((request, response) => {
     const path = (request.url ?? '').slice(1);
-    asked.push(`${path} ${request.headers.range ?? 'whole'}`);
+    requests.push(`${path} ${request.headers.range ?? 'whole'}`);
     if (fault(request, response)) return;
     const file = files.get(path);
     if (!file) {
@@ -60,7 +60,7 @@ afterAll(() => server.close());
 beforeEach(() => {
   files.clear();
   files.set('a.gguf', { content: random(1), etag: '"one"', modified: undefined });
-  asked.length = 0;
+  requests.length = 0;
   cuts = [];
   fault = () => false;
   ranges = true;
@@ -71,10 +71,10 @@ const url = (path = 'a.gguf') => `${server.url}/${path}`;
 
 /** A page of an origin with this private file system. */
 const pageOf = (disk: PrivateFiles, changes: Partial<ModelCacheOptions> = {}) => {
-  const told: string[] = [];
+  const progress: string[] = [];
   const locks = changes.locks ?? lockManager();
   return {
-    told,
+    progress,
     locks,
     /** May be called repeatedly; returns the first file of the model. */
     load: async (path = 'a.gguf', finish = true) => {
@@ -84,7 +84,7 @@ const pageOf = (disk: PrivateFiles, changes: Partial<ModelCacheOptions> = {}) =>
         room: disk.room,
         attempts: 2,
         retryDelayMs: 1,
-        onBytes: (file, done, total) => told.push(`${file.split('/').at(-1)} ${done}/${total ?? '?'}`),
+        onBytes: (file, done, total) => progress.push(`${file.split('/').at(-1)} ${done}/${total ?? '?'}`),
         ...changes,
       });
       const source = await kept.files.open(kept.files.entry ?? 'config.json');
@@ -102,9 +102,9 @@ describe('a model at a URL', () => {
     const disk = new PrivateFiles();
     const page = pageOf(disk);
     expect((await page.load()).bytes).toEqual(random(1));
-    expect(asked).toEqual(['a.gguf whole']);
-    expect(page.told[0]).toBe(`a.gguf 0/${size}`);
-    expect(page.told.at(-1)).toBe(`a.gguf ${size}/${size}`);
+    expect(requests).toEqual(['a.gguf whole']);
+    expect(page.progress[0]).toBe(`a.gguf 0/${size}`);
+    expect(page.progress.at(-1)).toBe(`a.gguf ${size}/${size}`);
     // Also by another page, without a server.
     fault = (_, response) => {
       response.destroy();
@@ -113,7 +113,7 @@ describe('a model at a URL', () => {
     const later = await pageOf(disk).load();
     expect(later.bytes).toEqual(random(1));
     expect(later.files.remote).toBe(false);
-    expect(asked).toEqual(['a.gguf whole']);
+    expect(requests).toEqual(['a.gguf whole']);
     expect(await page.list()).toEqual([{ url: url(), bytes: size, whole: true }]);
   });
 
@@ -126,14 +126,14 @@ describe('a model at a URL', () => {
         /interrupted after 29\.3 KiB of 97\.7 KiB .* load the model again/,
       ) as string,
     });
-    expect(asked).toEqual(['a.gguf whole', 'a.gguf bytes=30000-']);
+    expect(requests).toEqual(['a.gguf whole', 'a.gguf bytes=30000-']);
     expect(await pageOf(disk).list()).toEqual([{ url: url(), bytes: 30_000, whole: false }]);
-    asked.length = 0;
+    requests.length = 0;
     cuts = [20_000];
     const page = pageOf(disk);
     expect((await page.load()).bytes).toEqual(random(1));
-    expect(asked).toEqual(['a.gguf bytes=30000-', 'a.gguf bytes=50000-']);
-    expect(page.told[0]).toBe(`a.gguf 30000/${size}`);
+    expect(requests).toEqual(['a.gguf bytes=30000-', 'a.gguf bytes=50000-']);
+    expect(page.progress[0]).toBe(`a.gguf 30000/${size}`);
   });
 
   it.each([
@@ -146,9 +146,9 @@ describe('a model at a URL', () => {
     await expect(pageOf(disk).load()).rejects.toThrow(/interrupted after/);
     const content = random(2).subarray(0, length);
     files.set('a.gguf', { content, ...version });
-    asked.length = 0;
+    requests.length = 0;
     expect((await pageOf(disk).load()).bytes).toEqual(content);
-    expect(asked).toEqual(['a.gguf bytes=30000-', 'a.gguf whole']);
+    expect(requests).toEqual(['a.gguf bytes=30000-', 'a.gguf whole']);
   });
 
   it('starts again when the server supports no ranges or reports no length', async () => {
@@ -158,9 +158,9 @@ describe('a model at a URL', () => {
       lengths = what !== 'length';
       cuts = [30_000];
       await expect(pageOf(disk, { attempts: 1 }).load()).rejects.toThrow(/interrupted after 29.3 KiB/);
-      asked.length = 0;
+      requests.length = 0;
       expect((await pageOf(disk).load()).bytes, what).toEqual(random(1));
-      expect(asked).toEqual([ranges ? 'a.gguf whole' : 'a.gguf bytes=30000-']);
+      expect(requests).toEqual([ranges ? 'a.gguf whole' : 'a.gguf bytes=30000-']);
     }
   });
 
@@ -168,7 +168,7 @@ describe('a model at a URL', () => {
     ranges = false;
     cuts = Array.from({ length: 40 }, (_, index) => 40_000 - index * 100);
     await expect(pageOf(new PrivateFiles()).load()).rejects.toMatchObject({ code: 'unreadable' });
-    expect(asked.filter((one) => one.endsWith('whole')).length).toBeLessThan(4);
+    expect(requests.filter((one) => one.endsWith('whole')).length).toBeLessThan(4);
   });
 
   it('has the length that its server reports, whatever the length of the parts', async () => {
@@ -310,7 +310,7 @@ describe('storage space', () => {
         /97\.7 KiB of 97\.7 KiB must still be downloaded, but .* left of .* 48\.8 KiB .*forgetModel/,
       ) as string,
     });
-    expect(page.told).toEqual([]);
+    expect(page.progress).toEqual([]);
   });
 
   it.each([true, false])(
@@ -347,7 +347,7 @@ describe('two pages', () => {
     const pages = [1, 2, 3].map(() => pageOf(disk, { locks, onWait: () => (waits += 1) }));
     const loaded = await Promise.all(pages.map((page) => page.load()));
     for (const { bytes } of loaded) expect(bytes).toEqual(random(1));
-    expect(asked).toEqual(['a.gguf whole']);
+    expect(requests).toEqual(['a.gguf whole']);
     expect(waits).toBeGreaterThan(0);
   });
 
@@ -361,7 +361,7 @@ describe('two pages', () => {
     ]);
     expect(first.status).toBe('rejected');
     expect(second.status).toBe('fulfilled');
-    expect(asked).toEqual(['a.gguf whole', 'a.gguf bytes=30000-', 'a.gguf bytes=30000-']);
+    expect(requests).toEqual(['a.gguf whole', 'a.gguf bytes=30000-', 'a.gguf bytes=30000-']);
   });
 });
 
@@ -485,9 +485,9 @@ describe('models of several files', () => {
       };
       const format = await open();
       expect((await listCachedModels(disk.root))[0]).toMatchObject({ url: url(path), whole: true });
-      asked.length = 0;
+      requests.length = 0;
       expect(await open()).toBe(format);
-      expect(asked, path).toEqual([]);
+      expect(requests, path).toEqual([]);
     }
   });
 });
@@ -497,12 +497,12 @@ describe('models that are not stored', () => {
     put({ 'tiny.gguf': ggufBytes(model) });
     for (const withRanges of [true, false]) {
       ranges = withRanges;
-      asked.length = 0;
+      requests.length = 0;
       const found = await streamedFiles(url('tiny.gguf'), () => {}, { attempts: 1 });
       const file = await openModelFile(found);
       expect(file.tensors.size).toBe(3);
       await file.close();
-      expect(asked.some((one) => one.endsWith('whole'))).toBe(!withRanges);
+      expect(requests.some((one) => one.endsWith('whole'))).toBe(!withRanges);
     }
   });
 

@@ -569,7 +569,7 @@ describe('frequent mistakes', () => {
       /each step begins with \[\[steps\]\]/,
     ],
     ['curl -d', workflow().replaceAll('\n', ''), /--data-binary/],
-  ])('%s: says what to write', async (_, source, said) => {
-    expect(await firstError(source)).toMatch(said);
+  ])('%s: says what to write', async (_, source, expected) => {
+    expect(await firstError(source)).toMatch(expected);
   });
 });

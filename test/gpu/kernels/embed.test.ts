@@ -126,8 +126,8 @@ describe('embed equals the oracle', () => {
         { rows: 1, columns: 32, ids: [0] },
         { rows: 57, columns: 992, ids: [56, 0, 3, 3, 55] },
         { rows: 300, columns: 160, ids: Array.from({ length: 33 }, (_, t) => (t * 97) % 300) },
-      ])('bit for bit: $rows x $columns', async ({ rows, columns: least, ids }) => {
-        const columns = wholeColumns(type, least);
+      ])('bit for bit: $rows x $columns', async ({ rows, columns: minColumns, ids }) => {
+        const columns = wholeColumns(type, minColumns);
         const from = table(type, rows, columns, rows);
         const before = poisoned((ids.length + 2) * columns);
         const y = await runPart(from, { ids, rows, y: before });

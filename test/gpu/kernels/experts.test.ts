@@ -112,11 +112,11 @@ describe('route.wgsl', () => {
   });
 
   it('orders NaN last, and infinities correctly', async () => {
-    const { NaN: none, POSITIVE_INFINITY: most, NEGATIVE_INFINITY: least } = Number;
+    const { NaN: none, POSITIVE_INFINITY: positiveInfinity, NEGATIVE_INFINITY: negativeInfinity } = Number;
     const rows = [
       [none, 1, none, -5],
       [none, none, none, none],
-      [least, none, 3, most],
+      [negativeInfinity, none, 3, positiveInfinity],
     ];
     const shape = { tokens: rows.length, experts: 4, used: 3 };
     const { chosen } = await routed(Float32Array.from(rows.flat()), shape);

@@ -235,7 +235,7 @@ function halves(rows: ArrayLike<number>, tokens: number, width: number, activati
 /** Cases of a variant that has its flags as constants: those flags, and no others. */
 function fixedCases(flags: number): Case[] {
   const has = (flag: number) => (flags & flag) !== 0;
-  const asked = {
+  const options = {
     bias: has(matmulFlags.bias),
     add: has(matmulFlags.add),
     sampled: has(matmulFlags.sampled),
@@ -244,11 +244,11 @@ function fixedCases(flags: number): Case[] {
     gated: has(matmulFlags.gated),
     geluTanh: has(matmulFlags.geluTanh),
   };
-  const strided = asked.normOut ? {} : { stride: 411, offset: 7 };
+  const strided = options.normOut ? {} : { stride: 411, offset: 7 };
   return [
-    { tokens: 1, rows: 2, columns: 32, ...asked },
-    { tokens: 1, rows: 58, columns: 992, ...asked },
-    { tokens: 1, rows: 300, columns: 96, ...asked, ...strided, ...(asked.gated ? {} : { scale: 0.22 }) },
+    { tokens: 1, rows: 2, columns: 32, ...options },
+    { tokens: 1, rows: 58, columns: 992, ...options },
+    { tokens: 1, rows: 300, columns: 96, ...options, ...strided, ...(options.gated ? {} : { scale: 0.22 }) },
   ];
 }
 

@@ -72,7 +72,7 @@ async function runJoin(
   const rows = dequantizeRows(type, raw, { rows: tokens, columns: elements });
   const end = tokens * elements;
   const expected = joinOracle(y.subarray(0, end), rows, weight, traits);
-  const largest = rows.reduce((most, value) => Math.max(most, Math.abs(value)), 1);
+  const largest = rows.reduce((max, value) => Math.max(max, Math.abs(value)), 1);
   const what = `${tokens} x ${layers} x ${columns}`;
   expectClose(
     new Float32Array(out['y'] as ArrayBuffer).subarray(0, end),

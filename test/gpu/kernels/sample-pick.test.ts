@@ -77,9 +77,9 @@ function margin(logits: Float32Array, rule: SamplingRule, draw: { seed: number; 
     }
   }
   if (rule.minP > 0) {
-    const least = (scaled[order[0] as number] as number) + Math.log(rule.minP);
+    const threshold = (scaled[order[0] as number] as number) + Math.log(rule.minP);
     for (const value of order.slice(1).map((id) => scaled[id] as number))
-      margins.push(Math.abs(value - least) * 10);
+      margins.push(Math.abs(value - threshold) * 10);
   }
   const noisy = [...filteredDistribution(logits, rule, nothing)]
     .flatMap((p, id) => (p > 0 ? [Math.log(p) + gumbel(draw.seed, draw.position, id)] : []))

@@ -19,7 +19,7 @@ beforeAll(async () => {
 
 const nothing = { prompt: [], answer: [] };
 /** Lower than any logit: for tokens that are cut off. */
-const least = -3.4028234663852886e38;
+const maskedLogit = -3.4028234663852886e38;
 type Variant = (typeof sampledLogits.variants)[number];
 
 const rules: Record<string, Partial<SamplingRule>> = {
@@ -58,7 +58,7 @@ async function run(
   variant: Variant,
   rows: readonly Float32Array[],
   records: readonly SampleRecord[],
-  drawn: number[],
+  sampledIds: number[],
 ) {
   const vocabulary = rows[0]?.length ?? 0;
   const before = poisoned((rows.length + 1) * vocabulary);
@@ -71,7 +71,7 @@ async function run(
       buffers: {
         samples: sampleRecords(records),
         logits: Float32Array.from(rows.flatMap((row) => [...row])),
-        results: Uint32Array.from(drawn),
+        results: Uint32Array.from(sampledIds),
         raw: before,
       },
     },
@@ -103,7 +103,7 @@ for (const variant of sampledLogits.variants) {
           const wrong = [...expected].flatMap((weight, id) => {
             const got = found[r]?.[id] ?? Number.NaN;
             const isRight =
-              weight === 0 ? got === Math.fround(least) : Math.abs(got - Math.log(weight / top)) < 2e-5;
+              weight === 0 ? got === Math.fround(maskedLogit) : Math.abs(got - Math.log(weight / top)) < 2e-5;
             return isRight ? [] : [{ id, got, weight }];
           });
           expect(wrong, name).toEqual([]);
@@ -117,11 +117,11 @@ for (const variant of sampledLogits.variants) {
       const flags = sampleFlags.afterSampling;
       const [found] = await run(variant, [row], [{ slot: 0, flags, rule: noRule }], [17]);
       expect(found?.[17]).toBe(0);
-      expect(found?.filter((logit) => logit === Math.fround(least)).length).toBe(299);
+      expect(found?.filter((logit) => logit === Math.fround(maskedLogit)).length).toBe(299);
     });
 
     it('a forbidden token has no weight', async () => {
-      const row = Float32Array.of(2, least, 1, least);
+      const row = Float32Array.of(2, maskedLogit, 1, maskedLogit);
       const rule = { ...noRule, temperature: 0.5 };
       const [found] = await run(variant, [row], [{ slot: 0, flags: sampleFlags.afterSampling, rule }], [0]);
       expect([...(found ?? [])].map((logit) => Math.exp(logit))).toEqual([1, 0, Math.exp(-2), 0]);

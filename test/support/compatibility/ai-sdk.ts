@@ -30,7 +30,7 @@ function clientOf({ version, sdk, create }: (typeof aiSdks)[number]): Client {
   const inputSchema = sdk.jsonSchema<{ city: string }>(weather.parameters);
   const { description } = weather;
   /** Without what would run it, the call is the answer. */
-  const asked = { [weather.name]: { description, inputSchema } };
+  const tools = { [weather.name]: { description, inputSchema } };
   const run = { [weather.name]: sdk.tool({ description, inputSchema, execute: () => weatherResult }) };
   const structured = (url: string) => ({
     ...ask(url, personQuestion),
@@ -61,11 +61,11 @@ function clientOf({ version, sdk, create }: (typeof aiSdks)[number]): Client {
         expect(usage.totalTokens).toBe((usage.inputTokens ?? 0) + (usage.outputTokens ?? 0));
       },
       async tool({ url }) {
-        const { toolCalls } = await sdk.generateText({ ...ask(url, weatherQuestion), tools: asked });
+        const { toolCalls } = await sdk.generateText({ ...ask(url, weatherQuestion), tools: tools });
         checkWeatherCall(toolCalls[0]?.toolName, toolCalls[0]?.input);
       },
       async toolStreamed({ url }) {
-        const result = sdk.streamText({ ...ask(url, 'Hello!'), tools: asked, toolChoice: 'required' });
+        const result = sdk.streamText({ ...ask(url, 'Hello!'), tools: tools, toolChoice: 'required' });
         const [call] = await result.toolCalls;
         checkWeatherCall(call?.toolName, call?.input);
       },

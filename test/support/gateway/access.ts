@@ -63,7 +63,7 @@ export class AccessWorld {
   readonly clock = new ManualClock();
   readonly url: string;
   readonly store: GatewayStore;
-  readonly asked: Parameters<StatusProbe>[] = [];
+  readonly probeCalls: Parameters<StatusProbe>[] = [];
   answer: number | Error = 200;
 
   private constructor(url: string, store: GatewayStore) {
@@ -80,8 +80,8 @@ export class AccessWorld {
       store: this.store,
       byok: providers,
       masterKeys,
-      probe: (...asked) => {
-        this.asked.push(asked);
+      probe: (...call) => {
+        this.probeCalls.push(call);
         return this.answer instanceof Error
           ? Promise.reject(this.answer)
           : Promise.resolve({ status: this.answer });

@@ -8,7 +8,7 @@ import type {
 import type { SseFrame } from '../../../src/wires/core/wire.ts';
 
 /** A request as the gateway passes it on. */
-export function askedOn(wire: ClientWire, body: object): ClientRequest {
+export function clientRequestOn(wire: ClientWire, body: object): ClientRequest {
   const text = JSON.stringify(body);
   const parsed = JSON.parse(text) as Record<string, unknown>;
   return { text, body: parsed, facts: wire.facts(parsed, text), header: () => undefined };

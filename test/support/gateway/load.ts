@@ -32,7 +32,7 @@ export interface LoadOptions {
 }
 
 /** Clients have their own timeout; a later answer is stored for the idempotency key. */
-const patienceMs = 20_000;
+const requestTimeoutMs = 20_000;
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /** Callers that retry with the same idempotency key after retryable errors, as OpenAI's clients do. */
@@ -83,13 +83,13 @@ export class Load {
     const customer = customers[random(customers.length)];
     if (!customer) throw new Error('no customer to send the request');
     const { path, body } = wires[wire];
-    const asked = body(model, stream, content?.(n) ?? 'word '.repeat(1 + random(60)));
+    const requestBody = body(model, stream, content?.(n) ?? 'word '.repeat(1 + random(60)));
     const leaves = random(100) < leaving;
     for (let attempt = 0; attempt < attempts; attempt++) {
       const gateways = this.#options.gateways();
       const at = gateways[random(Math.max(1, gateways.length))];
       const end =
-        at === undefined ? undefined : await this.#try(at, { path, asked, customer, leaves }, bought);
+        at === undefined ? undefined : await this.#try(at, { path, requestBody, customer, leaves }, bought);
       if (end) {
         bought.end = end;
         return;
@@ -101,15 +101,20 @@ export class Load {
   /** @returns undefined when a retry may succeed */
   async #try(
     at: string,
-    { path, asked, customer, leaves }: { path: string; asked: object; customer: Customer; leaves: boolean },
+    {
+      path,
+      requestBody,
+      customer,
+      leaves,
+    }: { path: string; requestBody: object; customer: Customer; leaves: boolean },
     bought: Bought,
   ): Promise<Bought['end'] | undefined> {
     const leaving = new AbortController();
     if (leaves) setTimeout(() => leaving.abort(), this.#options.random(60));
     try {
       const headers = { 'idempotency-key': bought.key };
-      const signal = AbortSignal.any([leaving.signal, AbortSignal.timeout(patienceMs)]);
-      const response = await ask(at, path, { customer, body: asked, headers, signal });
+      const signal = AbortSignal.any([leaving.signal, AbortSignal.timeout(requestTimeoutMs)]);
+      const response = await ask(at, path, { customer, body: requestBody, headers, signal });
       const { status } = response;
       if (status === 200) bought.ids.add(response.headers.get('x-svc-request-id') ?? '');
       const text = await response.text();

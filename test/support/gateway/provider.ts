@@ -8,7 +8,7 @@ import { anthropicSpeech } from './speech-anthropic.ts';
 import { googleEmbeddingsSpeech, googleSpeech } from './speech-google.ts';
 import { chatSpeech, completionsSpeech, embeddingsSpeech } from './speech-openai.ts';
 import { responsesSpeech } from './speech-responses.ts';
-import { type Say, type Speech, said } from './speech.ts';
+import { type Say, type Speech, resolveAnswer } from './speech.ts';
 
 /** The reply to one request: `say` (the default), a `cassette`, an error, or bytes; and how it is sent. */
 export interface ProviderReply {
@@ -269,7 +269,7 @@ function contentOf(reply: ProviderReply, speech: Speech, request: ProviderReques
     const message = fill(reply.message ?? `scripted ${status}`, request);
     return { status, contentType: json, body: JSON.stringify(speech.error(status, message)) };
   }
-  const say = said(reply.say ?? {}, request.model);
+  const say = resolveAnswer(reply.say ?? {}, request.model);
   return request.stream
     ? {
         status,
@@ -280,7 +280,7 @@ function contentOf(reply: ProviderReply, speech: Speech, request: ProviderReques
 }
 
 const spliced = (speech: Speech, { before }: ProviderReply, request: ProviderRequest): readonly SseFrame[] =>
-  before ? speech.frames(said(before.say, request.model), request.body).slice(0, before.frames) : [];
+  before ? speech.frames(resolveAnswer(before.say, request.model), request.body).slice(0, before.frames) : [];
 
 const extended = (frames: readonly SseFrame[], { extra }: ProviderReply): readonly SseFrame[] =>
   extra === undefined ? frames : [...frames, { event: undefined, data: extra, raw: extra }];

@@ -201,7 +201,7 @@ export async function servedGateway(limits = '') {
     /** Sets the provider's replies. */
     replies: (...script: ProviderReply[]) => provider.script(script),
     /** The last request that the provider got. */
-    asked() {
+    lastProviderRequest() {
       const last = provider.requests.at(-1);
       if (!last) throw new Error('the provider received no request');
       return { ...last, body: last.body as Loose };

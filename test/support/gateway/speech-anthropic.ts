@@ -1,7 +1,7 @@
 import { frame } from './frames.ts';
-import type { Said, Speech } from './speech.ts';
+import type { ResolvedAnswer, Speech } from './speech.ts';
 
-const inputOf = ({ usage }: Said) => ({
+const inputOf = ({ usage }: ResolvedAnswer) => ({
   input_tokens: usage.input - usage.cacheRead - usage.cacheWrite - usage.cacheWrite1h,
   cache_creation_input_tokens: usage.cacheWrite + usage.cacheWrite1h,
   cache_read_input_tokens: usage.cacheRead,
@@ -10,15 +10,15 @@ const inputOf = ({ usage }: Said) => ({
     ephemeral_1h_input_tokens: usage.cacheWrite1h,
   },
 });
-const outputOf = ({ usage }: Said) => ({
+const outputOf = ({ usage }: ResolvedAnswer) => ({
   output_tokens: usage.output,
   output_tokens_details: { thinking_tokens: usage.reasoning },
 });
 
-const stopReason = (say: Said): string =>
+const stopReason = (say: ResolvedAnswer): string =>
   ({ stop: 'end_turn', length: 'max_tokens', tool_calls: 'tool_use', content_filter: 'refusal' })[say.finish];
 
-const blocksOf = (say: Said): Record<string, unknown>[] => [
+const blocksOf = (say: ResolvedAnswer): Record<string, unknown>[] => [
   ...(say.reasoning === ''
     ? []
     : [{ type: 'thinking', thinking: say.reasoning, signature: say.signature ?? 'sig' }]),
@@ -31,7 +31,7 @@ const blocksOf = (say: Said): Record<string, unknown>[] => [
   })),
 ];
 
-const message = (say: Said, more: object) => ({
+const message = (say: ResolvedAnswer, more: object) => ({
   id: say.id,
   type: 'message',
   role: 'assistant',
@@ -87,7 +87,7 @@ export const anthropicSpeech: Speech = {
   },
 };
 
-function blockEvents(say: Said, block: Record<string, unknown>, index: number): { type: string }[] {
+function blockEvents(say: ResolvedAnswer, block: Record<string, unknown>, index: number): { type: string }[] {
   const start = (empty: object) => ({
     type: 'content_block_start',
     index,

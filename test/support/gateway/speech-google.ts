@@ -1,6 +1,6 @@
-import { plainFrames, type Said, type Speech, withUsage } from './speech.ts';
+import { plainFrames, type ResolvedAnswer, type Speech, withUsage } from './speech.ts';
 
-const usageOf = ({ usage }: Said) => ({
+const usageOf = ({ usage }: ResolvedAnswer) => ({
   usageMetadata: {
     promptTokenCount: usage.input,
     candidatesTokenCount: usage.output - usage.reasoning,
@@ -10,10 +10,10 @@ const usageOf = ({ usage }: Said) => ({
   },
 });
 
-const finishOf = (say: Said) =>
+const finishOf = (say: ResolvedAnswer) =>
   ({ stop: 'STOP', tool_calls: 'STOP', length: 'MAX_TOKENS', content_filter: 'SAFETY' })[say.finish];
 
-const partsOf = (say: Said, pieces: (text: string) => string[]): Record<string, unknown>[] => {
+const partsOf = (say: ResolvedAnswer, pieces: (text: string) => string[]): Record<string, unknown>[] => {
   const parts: Record<string, unknown>[] = [
     ...pieces(say.reasoning).map((text) => ({ text, thought: true })),
     ...pieces(say.text).map((text) => ({ text })),
@@ -27,7 +27,7 @@ const partsOf = (say: Said, pieces: (text: string) => string[]): Record<string, 
   );
 };
 
-const chunk = (say: Said, parts: readonly object[], finish?: string) => ({
+const chunk = (say: ResolvedAnswer, parts: readonly object[], finish?: string) => ({
   candidates: [
     {
       content: { parts, role: 'model' },
@@ -68,12 +68,12 @@ export const googleSpeech: Speech = {
       ...partsOf(say, say.pieces).map((part) => chunk(say, [part])),
       chunk(say, [{ text: '' }], finishOf(say)),
     ];
-    const told = withUsage(say, chunks, {
+    const chunksWithUsage = withUsage(say, chunks, {
       on: (each) => ({ ...each, ...usageOf(say) }),
       alone: () => ({ ...usageOf(say), modelVersion: say.model, responseId: say.id }),
       usual: 'always',
     });
-    return plainFrames(told);
+    return plainFrames(chunksWithUsage);
   },
 };
 

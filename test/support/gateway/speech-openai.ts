@@ -1,7 +1,7 @@
 import { frame } from './frames.ts';
-import { plainFrames, type Said, type Speech, withUsage } from './speech.ts';
+import { plainFrames, type ResolvedAnswer, type Speech, withUsage } from './speech.ts';
 
-const usageOf = ({ usage }: Said) => ({
+const usageOf = ({ usage }: ResolvedAnswer) => ({
   prompt_tokens: usage.input,
   completion_tokens: usage.output,
   total_tokens: usage.input + usage.output,
@@ -9,7 +9,7 @@ const usageOf = ({ usage }: Said) => ({
   completion_tokens_details: { reasoning_tokens: usage.reasoning },
 });
 
-const callsOf = ({ calls }: Said) =>
+const callsOf = ({ calls }: ResolvedAnswer) =>
   calls.map(({ id, name, arguments: text }) => ({
     id,
     type: 'function',
@@ -73,17 +73,17 @@ export const chatSpeech: Speech = {
       ]),
       chunk({}, say.finish),
     ];
-    const told = withUsage(wanted ? say : { ...say, usageAt: 'missing' }, chunks, {
+    const chunksWithUsage = withUsage(wanted ? say : { ...say, usageAt: 'missing' }, chunks, {
       on: (each) => ({ ...each, usage: usageOf(say) }),
       alone: () => ({ ...chunk({}), choices: [], usage: usageOf(say) }),
       usual: 'alone',
     });
-    return [...plainFrames(told), frame('[DONE]')];
+    return [...plainFrames(chunksWithUsage), frame('[DONE]')];
   },
 };
 
 /** This wire knows no tools. */
-const finishOf = ({ finish }: Said) => (finish === 'tool_calls' ? 'stop' : finish);
+const finishOf = ({ finish }: ResolvedAnswer) => (finish === 'tool_calls' ? 'stop' : finish);
 
 export const completionsSpeech: Speech = {
   error: openAiError,
@@ -106,12 +106,12 @@ export const completionsSpeech: Speech = {
       ...(wanted ? { usage: null } : {}),
     });
     const chunks: object[] = [...say.pieces(say.text).map((text) => chunk(text)), chunk('', finishOf(say))];
-    const told = withUsage(wanted ? say : { ...say, usageAt: 'missing' }, chunks, {
+    const chunksWithUsage = withUsage(wanted ? say : { ...say, usageAt: 'missing' }, chunks, {
       on: (each) => ({ ...each, usage: usageOf(say) }),
       alone: () => ({ ...chunk(''), choices: [], usage: usageOf(say) }),
       usual: 'alone',
     });
-    return [...plainFrames(told), frame('[DONE]')];
+    return [...plainFrames(chunksWithUsage), frame('[DONE]')];
   },
 };
 

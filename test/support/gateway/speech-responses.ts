@@ -1,8 +1,8 @@
 import { frame } from './frames.ts';
 import { openAiError } from './speech-openai.ts';
-import type { Said, Speech } from './speech.ts';
+import type { ResolvedAnswer, Speech } from './speech.ts';
 
-const usageOf = ({ usage }: Said) => ({
+const usageOf = ({ usage }: ResolvedAnswer) => ({
   input_tokens: usage.input,
   input_tokens_details: { cached_tokens: usage.cacheRead, cache_write_tokens: usage.cacheWrite },
   output_tokens: usage.output,
@@ -13,7 +13,7 @@ const usageOf = ({ usage }: Said) => ({
 const textPart = (text: string) => ({ type: 'output_text', text, annotations: [], logprobs: [] });
 
 /** The items of the answer, whole. */
-const itemsOf = (say: Said): Record<string, unknown>[] => [
+const itemsOf = (say: ResolvedAnswer): Record<string, unknown>[] => [
   ...(say.reasoning === ''
     ? []
     : [
@@ -48,7 +48,7 @@ const itemsOf = (say: Said): Record<string, unknown>[] => [
   })),
 ];
 
-function response(say: Said, state: 'in_progress' | 'ended'): Record<string, unknown> {
+function response(say: ResolvedAnswer, state: 'in_progress' | 'ended'): Record<string, unknown> {
   const cut = { length: 'max_output_tokens', content_filter: 'content_filter' }[say.finish as string];
   return {
     id: say.id,
@@ -86,7 +86,11 @@ export const responsesSpeech: Speech = {
   },
 };
 
-function itemEvents(say: Said, item: Record<string, unknown>, index: number): Record<string, unknown>[] {
+function itemEvents(
+  say: ResolvedAnswer,
+  item: Record<string, unknown>,
+  index: number,
+): Record<string, unknown>[] {
   const place = { item_id: item['id'], output_index: index };
   const added = (start: Record<string, unknown>) => ({
     type: 'response.output_item.added',

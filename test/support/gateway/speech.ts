@@ -12,7 +12,7 @@ export interface Say {
   /** Default: `tool_calls` where there are calls, else `stop`. */
   readonly finish?: 'stop' | 'length' | 'tool_calls' | 'content_filter';
   /** Default: 10 in, and one token out for each four characters. */
-  readonly usage?: Partial<SaidUsage>;
+  readonly usage?: Partial<ResolvedUsage>;
   /**
    * How a stream tells it. `usual`: as the wire's documentation has it; `missing`; `twice`: the same once more;
    * `late`: only at the very end (on Anthropic nothing in the start; on Google in a chunk of its own);
@@ -27,7 +27,7 @@ export interface Say {
 }
 
 /** All of `input` is the whole of it. */
-export interface SaidUsage {
+export interface ResolvedUsage {
   readonly input: number;
   readonly cacheRead: number;
   readonly cacheWrite: number;
@@ -38,7 +38,7 @@ export interface SaidUsage {
 }
 
 /** What all wires say. */
-export interface Said {
+export interface ResolvedAnswer {
   readonly id: string;
   readonly model: string;
   readonly text: string;
@@ -47,13 +47,13 @@ export interface Said {
   readonly refusal: string | undefined;
   readonly calls: readonly { readonly id: string; readonly name: string; readonly arguments: string }[];
   readonly finish: NonNullable<Say['finish']>;
-  readonly usage: SaidUsage;
+  readonly usage: ResolvedUsage;
   readonly usageAt: NonNullable<Say['usageAt']>;
   readonly pieces: (text: string) => string[];
   readonly vectors: NonNullable<Say['vectors']> | undefined;
 }
 
-export function said(say: Say, model: string): Said {
+export function resolveAnswer(say: Say, model: string): ResolvedAnswer {
   const { text = '', reasoning = '', piece = 12, usage = {} } = say;
   const calls = (say.calls ?? []).map(({ id, name, arguments: args = {} }, index) => ({
     id: id ?? `call_${index}`,
@@ -93,15 +93,15 @@ export function said(say: Say, model: string): Said {
 }
 
 export interface Speech {
-  readonly body: (said: Said, request: Readonly<Record<string, unknown>>) => unknown;
-  readonly frames: (said: Said, request: Readonly<Record<string, unknown>>) => SseFrame[];
+  readonly body: (answer: ResolvedAnswer, request: Readonly<Record<string, unknown>>) => unknown;
+  readonly frames: (answer: ResolvedAnswer, request: Readonly<Record<string, unknown>>) => SseFrame[];
   /** An error as the provider words it. */
   readonly error: (status: number, message: string) => unknown;
 }
 
 /** Frames of one wire with the usage in the places asked for; the last of `frames` says why it ended. */
 export function withUsage<T extends object>(
-  { usageAt }: Said,
+  { usageAt }: ResolvedAnswer,
   chunks: readonly T[],
   { on, alone, usual }: { on: (chunk: T) => T; alone: () => T; usual: 'alone' | 'always' },
 ): T[] {

@@ -6,7 +6,7 @@ import { pause } from './process.ts';
 /** State of a peer: what was acknowledged, and what was requested and not answered. */
 interface PeerState {
   certain: 'minted' | 'revoked' | undefined;
-  asked?: 'minted' | 'revoked';
+  requested?: 'minted' | 'revoked';
   token?: string;
 }
 
@@ -59,13 +59,13 @@ export class CredentialActor implements Actor {
         .execute(),
     );
     const revoked = new Set(rows.map(({ id }) => id));
-    const told = new Set(acts.map(({ target }) => target));
+    const journaled = new Set(acts.map(({ target }) => target));
     for (const id of this.#revoked) {
       expect(revoked.has(id), `${id} was revoked (${this.#client.about})`).toBe(true);
-      expect(told.has(id), `the journal has no revoke of ${id} (${this.#client.about})`).toBe(true);
+      expect(journaled.has(id), `the journal has no revoke of ${id} (${this.#client.about})`).toBe(true);
     }
     // One transaction: neither is there without the other.
-    expect([...revoked].sort(), this.#client.about).toEqual([...told].sort());
+    expect([...revoked].sort(), this.#client.about).toEqual([...journaled].sort());
   }
 
   async #revoke(): Promise<void> {
@@ -100,27 +100,27 @@ export class CredentialActor implements Actor {
     this.#peers.set(name, state);
     const { operator } = this.#client;
     if (state.certain === 'minted') {
-      state.asked = 'revoked';
+      state.requested = 'revoked';
       const gone = await this.#client.ask('DELETE', `${this.#roster}/${name}`, undefined, operator);
       expect(gone.status, `revoke of ${name} (${this.#client.about})`).toBe(200);
     } else {
-      state.asked = 'minted';
+      state.requested = 'minted';
       delete state.token;
       const minted = await this.#client.ask('POST', this.#roster, { name }, operator);
       expect(minted.status, `mint of ${name} (${this.#client.about})`).toBe(201);
       state.token = this.#client.once((JSON.parse(minted.text) as { token: string }).token);
     }
-    state.certain = state.asked;
-    delete state.asked;
+    state.certain = state.requested;
+    delete state.requested;
     // It is fast, and the others want their turn.
     await pause(50);
   }
 
   async #checkPeer(name: string, state: PeerState, found: 'minted' | 'revoked' | undefined): Promise<void> {
-    const possible = state.asked === undefined ? [state.certain] : [state.certain, state.asked];
+    const possible = state.requested === undefined ? [state.certain] : [state.certain, state.requested];
     expect(possible, `${name} (${this.#client.about})`).toContain(found);
     state.certain = found;
-    delete state.asked;
+    delete state.requested;
     if (state.token === undefined) return;
     const headers = { authorization: `Bearer ${state.token}` };
     const { status } = await this.#client.ask('GET', '/host/v1/served', undefined, headers);

@@ -7,7 +7,7 @@ interface Steered {
   certain?: 'cancelled' | 'resumed';
   /** Cycles that were fired: acknowledged, and asked for. */
   fired: number;
-  asked: number;
+  requested: number;
 }
 
 interface Row {
@@ -23,7 +23,7 @@ export class RunActor implements Actor {
   readonly #client: HostClient;
   readonly #steered = new Map<string, Steered>();
   /** Runs that waited for the event when it was sent. */
-  readonly #told = new Set<string>();
+  readonly #signaled = new Set<string>();
   #lastSignal = -1;
   /** The armed run, until it receives its first request. */
   #next: Row | undefined;
@@ -34,7 +34,7 @@ export class RunActor implements Actor {
     this.#client = client;
   }
 
-  readonly acts = [() => this.#fire(), () => this.#steer(), () => this.#tell()];
+  readonly acts = [() => this.#fire(), () => this.#steer(), () => this.#sendEvent()];
 
   async check(): Promise<void> {
     for (const [id, steered] of this.#steered) await this.#checkOne(id, steered);
@@ -43,7 +43,7 @@ export class RunActor implements Actor {
     for (const { id, state } of await this.#runs())
       if (state === 'paused') await this.#client.ask('POST', `/agent/v1/runs/${id}/resume`);
     const until = performance.now() + 300_000;
-    for (const id of this.#told)
+    for (const id of this.#signaled)
       for (;;) {
         const { state, waiting_on } = await this.#run(id);
         if (state !== 'suspended' || waiting_on !== 'event') break;
@@ -51,7 +51,7 @@ export class RunActor implements Actor {
         expect(performance.now(), message).toBeLessThan(until);
         await pause(50);
       }
-    this.#told.clear();
+    this.#signaled.clear();
     // Every other time it is fired before anybody else takes the place of the one run.
     this.#checks += 1;
     if (!(await this.#armed())) await this.#start('armed');
@@ -67,12 +67,12 @@ export class RunActor implements Actor {
     const { id } = waiting;
     if (!next && this.#count++ % 5 === 4) return await this.#cancel(id);
     const steered = this.#of(id, waiting.wrapper_cycle ?? 0);
-    steered.asked += 1;
+    steered.requested += 1;
     const { status } = await this.#client.ask('POST', `/agent/v1/runs/${id}/run-now`);
     expect([200, 409], `run-now of ${id} (${this.#client.about})`).toContain(status);
     if (status === 200) steered.fired += 1;
     else {
-      steered.asked -= 1;
+      steered.requested -= 1;
       await pause(10);
     }
   }
@@ -90,7 +90,7 @@ export class RunActor implements Actor {
     if (resumed === 200) this.#of(id).certain = 'resumed';
   }
 
-  async #tell(): Promise<void> {
+  async #sendEvent(): Promise<void> {
     const runs = await this.#runs();
     const waiting = runs.filter(({ state, waiting_on }) => state === 'suspended' && waiting_on === 'event');
     if (waiting.length < 2) await this.#start('awaiting');
@@ -102,7 +102,7 @@ export class RunActor implements Actor {
     const { seq } = JSON.parse(text) as { seq: number };
     expect(seq, `the number of an event (${this.#client.about})`).toBeGreaterThan(this.#lastSignal);
     this.#lastSignal = seq;
-    for (const { id } of waiting) this.#told.add(id);
+    for (const { id } of waiting) this.#signaled.add(id);
     await pause(40);
   }
 
@@ -128,18 +128,18 @@ export class RunActor implements Actor {
     return status;
   }
 
-  async #checkOne(id: string, { certain, fired, asked }: Steered): Promise<void> {
+  async #checkOne(id: string, { certain, fired, requested }: Steered): Promise<void> {
     const { state, wrapper_cycle: cycle = 0 } = await this.#run(id);
     const message = `${id}, ${certain ?? 'fired'}, is ${state} in cycle ${cycle} (${this.#client.about})`;
     if (certain === 'cancelled') expect(state, message).toBe('cancelled');
     if (certain === 'resumed') expect(state, message).not.toBe('paused');
-    if (asked === 0) return;
+    if (requested === 0) return;
     expect(cycle, message).toBeGreaterThanOrEqual(fired);
-    expect(cycle, message).toBeLessThanOrEqual(asked);
+    expect(cycle, message).toBeLessThanOrEqual(requested);
   }
 
   #of(id: string, cycle = 0): Steered {
-    const steered = this.#steered.get(id) ?? { fired: cycle, asked: cycle };
+    const steered = this.#steered.get(id) ?? { fired: cycle, requested: cycle };
     this.#steered.set(id, steered);
     return steered;
   }

@@ -4,7 +4,7 @@ import type { Actor, Answer, HostClient } from './host-client.ts';
 /** What was acknowledged, and what was asked for and not answered. Null: there is none. */
 interface Kept {
   certain: string | null;
-  asked?: string | null;
+  requested?: string | null;
 }
 
 /** A workflow with a greedy agent: sampled, the answer of the embedded model may be empty. */
@@ -75,17 +75,17 @@ export class StoredActor implements Actor {
   ): Promise<void> {
     const kept = map.get(name) ?? { certain: null };
     map.set(name, kept);
-    kept.asked = to;
+    kept.requested = to;
     const { status } = await ask();
     if (status < 300) kept.certain = to;
-    delete kept.asked;
+    delete kept.requested;
   }
 
   #settle(kept: Kept, found: string | null, name: string): void {
-    const possible = kept.asked === undefined ? [kept.certain] : [kept.certain, kept.asked];
+    const possible = kept.requested === undefined ? [kept.certain] : [kept.certain, kept.requested];
     expect(possible, `${name} (${this.#client.about})`).toContain(found);
     kept.certain = found;
-    delete kept.asked;
+    delete kept.requested;
   }
 
   async #found(path: string, member: string): Promise<string | null> {

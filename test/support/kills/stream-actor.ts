@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import type { Actor, HostClient } from './host-client.ts';
 import { pause } from './process.ts';
 
-interface Asked {
+interface SentTask {
   readonly body: object;
   /** Where its first line was seen. */
   id?: string;
@@ -14,7 +14,7 @@ export class StreamActor implements Actor {
   /** Lines that were seen, of streams that are not over. */
   readonly #seen = new Map<string, string[]>();
   /** Tasks, by their keys. */
-  readonly #asked = new Map<string, Asked>();
+  readonly #sent = new Map<string, SentTask>();
   #count = 0;
 
   constructor(client: HostClient) {
@@ -30,27 +30,27 @@ export class StreamActor implements Actor {
 
   async check(): Promise<void> {
     for (const [id, lines] of this.#seen) await this.#checkStream(id, lines);
-    for (const [key, { body, id }] of this.#asked) {
+    for (const [key, { body, id }] of this.#sent) {
       const first = await this.#idOf(body, key);
       // The same request again is the same task, whether its answer ever came or not.
       expect(await this.#idOf(body, key), this.#client.about).toBe(id ?? first);
-      this.#asked.delete(key);
+      this.#sent.delete(key);
     }
   }
 
   async #task(agent: 'worker' | 'writer'): Promise<void> {
     const key = crypto.randomUUID();
-    const asked: Asked = { body: { agent, prompt: `Do ${key}.` } };
-    this.#asked.set(key, asked);
-    const response = await this.#client.open('POST', '/agent/v1/tasks', asked.body, {
+    const sent: SentTask = { body: { agent, prompt: `Do ${key}.` } };
+    this.#sent.set(key, sent);
+    const response = await this.#client.open('POST', '/agent/v1/tasks', sent.body, {
       'idempotency-key': key,
     });
     expect(response.status, `a task (${this.#client.about})`).toBe(200);
     await this.#read(response, 'task_id', (id) => {
-      asked.id = id;
+      sent.id = id;
     });
     // It is over, and read to its end.
-    this.#asked.delete(key);
+    this.#sent.delete(key);
   }
 
   async #run(): Promise<void> {
