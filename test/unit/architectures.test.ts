@@ -361,7 +361,12 @@ describe('gemma4', () => {
       '',
       /shared_kv_layers' must be a whole number from 0 to 5, got 6/,
     ],
-    ['no layer to share with', { 'attention.shared_kv_layers': 4 }, '', /layer 2 has no keys and values/],
+    [
+      'no layer to share with',
+      { 'attention.shared_kv_layers': 4 },
+      '',
+      /layer 2 shares keys and values .* no layer before 2 has the same/,
+    ],
     ['an odd input', { embedding_length_per_layer_input: 40 }, '', /multiple of 32, got 40/],
     ['heads that share unevenly', { 'attention.head_count_kv': 3 }, '', /multiple of head_count_kv 3/],
     ['no size of narrow heads', { 'attention.key_length_swa': 'x' }, '', /key_length_swa' must be a number/],

@@ -79,7 +79,7 @@ describe('assemble', () => {
     expect(() => one('x', { WG: 1.5 })).toThrow(
       'WG: expected an integer >= 0 (names of floats end in _F), got 1.5',
     );
-    expect(() => one('x', { WG: -1 })).toThrow('WG=-1');
+    expect(() => one('x', { WG: -1 })).toThrow('WG: expected an integer >= 0');
   });
 
   it.each([

@@ -79,11 +79,11 @@ describe('receipts verify FILE', () => {
   });
 
   it.each([
-    ['no file', ['/none/there.json', '--key', strangerKey], 'the receipt /none/there.json cannot be read'],
+    ['no file', ['/none/there.json', '--key', strangerKey], 'cannot read the receipt /none/there.json'],
     ['no key of 32 bytes', ['FILE', '--key', 'c2hvcnQ='], '--key: expected the base64 of 32 bytes'],
     ['no key at all', ['FILE'], 'there is no host.key in'],
     ['no JSON', ['TEXT', '--key', strangerKey], 'is not JSON'],
-    ['no receipt', ['LIST', '--key', strangerKey], 'it is no JSON object'],
+    ['no receipt', ['LIST', '--key', strangerKey], 'it is not a JSON object'],
   ])('refuses %s in one line', async (_, words, message) => {
     const files: Readonly<Record<string, unknown>> = { FILE: receipts[0], TEXT: 'no', LIST: [] };
     const args: string[] = [];

@@ -60,7 +60,9 @@ describe('a draft model', () => {
       { kind: 'pages', kvHeads: 2, headDim: 64 } as const,
       { kind: 'state', floats: 64 } as const,
     ];
-    expect(() => requireDraftModel('small', { ...shape, caches })).toThrow(/layers of small keep a state/);
+    expect(() => requireDraftModel('small', { ...shape, caches })).toThrow(
+      /layers of small keep a recurrent state/,
+    );
     expect(() => requireDraftModel('small', { ...shape, layerInput: 32 })).toThrow(
       /reads its file for every token/,
     );

@@ -182,7 +182,7 @@ describeDatabases('the lab as the feed sees it', (url) => {
     resident.setReady(new ScriptedEngine(), { lab: () => lab });
     await createPinnedLab(resident).register(kernel, never);
     const route = createLabPlane(resident).routes.find(({ operationId }) => operationId === 'runLabParity');
-    await route?.handle({ signal: never, over: Promise.resolve() } as never);
+    await route?.handle({ signal: never, finished: Promise.resolve() } as never);
     expect((await rows('parity')).map(({ source }) => source).toSorted()).toEqual(['gate', 'run']);
   });
 });

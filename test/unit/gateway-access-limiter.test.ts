@@ -17,7 +17,11 @@ async function entering(limiter: Limiter, id = 'k_1') {
     return { outcome: 'in', ...(await limiter.acquire(caller(id))) };
   } catch (error) {
     const { message } = error as Error;
-    const outcome = /at once/.test(message) ? 'concurrency' : /in a minute/.test(message) ? 'rate' : message;
+    const outcome = /requests? running/.test(message)
+      ? 'concurrency'
+      : /in a minute/.test(message)
+        ? 'rate'
+        : message;
     return { outcome, release: () => undefined };
   }
 }

@@ -283,7 +283,7 @@ describe('serve', () => {
 
   test.each([
     ['EADDRINUSE', 'port 80 on 127.0.0.1 is in use; choose another with --port N'],
-    ['EACCES', 'port 80 needs more rights; choose one above 1023'],
+    ['EACCES', 'no permission to listen on port 80; choose one above 1023'],
     ['EADDRNOTAVAIL', 'this machine has no address 127.0.0.1'],
   ])('says what to do where the port is not to be had: %s', async (code, message) => {
     const error = Object.assign(new Error(`listen ${code}: as Node says it`), { code, syscall: 'listen' });
@@ -358,7 +358,7 @@ describe('invalid command lines', () => {
     ['account credit a five', /USD: expected US dollars/],
     ['key create --account a --expires soon', /--expires: expected a duration such as 90d/],
     ['key create --account a --expires 2030-13-01', /--expires/],
-    ['key create --account a --expires 2030-02-31', /--expires: expected a time from now/],
+    ['key create --account a --expires 2030-02-31', /--expires: expected a duration/],
     ['key create --account a --expires 2020-01-01', /--expires: 2020-01-01T00:00:00\.000Z is in the past/],
     ['key create --account a --models ,', /--models: expected ids of models/],
     ['endpoint add VLLM --account a --base-url http://x', /expected KIND:SLUG/],

@@ -145,7 +145,7 @@ describe('the destination of a candidate', () => {
     kind: 'url',
     mode,
     base: new URL(href),
-    cloudResource,
+    isCloudResource: cloudResource,
   });
 
   it('depends on the author of the URL', () => {

@@ -382,7 +382,7 @@ describe('JSON schemas', () => {
       /'pattern'.*lookahead/,
     ],
     ['a negation that cannot be expressed', { not: { items: { type: 'string' } } }, '/not', /'not'/],
-    ['one object among all', { not: { const: {} } }, '/not', /'not'.*one object/],
+    ['one object among all', { not: { const: {} } }, '/not', /'not'.*a single object/],
     ['an expression as a format', { type: 'string', format: 'regex' }, '/format', /'format'/],
     ['a type that is none', { type: 'text' }, '/type', /'type' must be one of/],
     ['a bound that is no number', { minimum: '3' }, '/minimum', /'minimum' must be a number/],

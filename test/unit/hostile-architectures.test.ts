@@ -164,10 +164,10 @@ describe('more layers than any model has', () => {
 
 describe('numbers that do not fit 32 bits', () => {
   it.each([
-    ['gpt-oss', { 'rope.scaling.yarn_attn_factor': 1e300 }, 'attn_factor must be a number that a float'],
+    ['gpt-oss', { 'rope.scaling.yarn_attn_factor': 1e300 }, 'attn_factor must fit a 32-bit float'],
     ['gemma4', { final_logit_softcapping: 1e300 }, 'final_logit_softcapping'],
-    ['gemma4', { final_logit_softcapping: -1 }, 'must be above 0'],
-    ['qwen3moe', { 'attention.layer_norm_rms_epsilon': 1e300 }, 'epsilon of norms must be a number'],
+    ['gemma4', { final_logit_softcapping: -1 }, 'must be greater than 0'],
+    ['qwen3moe', { 'attention.layer_norm_rms_epsilon': 1e300 }, 'epsilon of norms must fit a 32-bit float'],
   ] as const)('%s with %o is rejected', async (name, changes, message) => {
     expect(await refusal(withMetadata(await fileOf(name), changes))).toContain(message);
   });

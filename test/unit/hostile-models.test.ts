@@ -43,7 +43,7 @@ describe('numbers of a GGUF file', () => {
     ['qwen2', { 'rope.freq_base': 0 }, 'rope.freq_base must be above 0, got 0'],
     ['gemma3', { 'rope.freq_base_swa': -5 }, 'rope.freq_base must be above 0, got -5'],
     ['qwen3', { 'rope.scaling.factor': -2 }, 'rope.scaling.factor must be above 0, got -2'],
-    ['llama', { ...yarn, 'rope.scaling.factor': 0 }, 'divisors that are not above 0'],
+    ['llama', { ...yarn, 'rope.scaling.factor': 0 }, 'divisors that are not greater than 0'],
     ['llama', { ...yarn, 'rope.scaling.yarn_attn_factor': -1 }, 'attn_factor must be above 0, got -1'],
     ['llama', { ...yarn, 'rope.dimension_count': 1e9 }, 'from 1 to 65536, got 1000000000'],
     [

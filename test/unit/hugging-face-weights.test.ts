@@ -153,7 +153,7 @@ describe('a folder without its files', () => {
       ...without('model.safetensors'),
       'pytorch_model.bin': new Uint8Array(1),
     });
-    expect(message).toContain('there are pytorch_model.bin');
+    expect(message).toContain('pytorch_model.bin');
   });
 
   it.each([
@@ -232,7 +232,7 @@ describe('a safetensors file', () => {
       'a tensor larger than its place',
       withHeader({ a: f32(0, 8, 3) }, 8),
       'corrupt',
-      /'a' is F32 \[3\], that is 12 bytes, but has 8/,
+      /'a' is F32 \[3\] and needs 12 bytes, but has 8/,
     ],
     [
       'overlapping tensors',

@@ -87,7 +87,7 @@ describe('the ratio of two arms', () => {
   });
 
   it('of no rounds is an error', () => {
-    expect(() => estimateRatio([], seededRandom(1))).toThrow('no rounds');
+    expect(() => estimateRatio([], seededRandom(1))).toThrow('expected at least one');
   });
 });
 
@@ -191,5 +191,5 @@ describe('the schedule', () => {
 it('the median of an even number of values is the mean of the middle two; of no values, an error', () => {
   expect(median([4, 1, 3, 10])).toBe(3.5);
   expect(median([3, 1, 2])).toBe(2);
-  expect(() => median([])).toThrow('nothing');
+  expect(() => median([])).toThrow('expected at least one value');
 });

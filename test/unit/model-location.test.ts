@@ -88,7 +88,9 @@ describe('the model that a name means', () => {
     expect(await locate('O--Tiny')).toBe('o--tiny/t-Q8_0.gguf');
     expect(await locate('o/f')).toBe('o--f');
     await put('o--tiny/t-Q4_0.gguf');
-    await expect(locate('o/tiny')).rejects.toThrow(/called 'o\/tiny': o--tiny\/t-Q4_0, o--tiny\/t-Q8_0/);
+    await expect(locate('o/tiny')).rejects.toThrow(
+      /'o\/tiny' matches several pulled models: o--tiny\/t-Q4_0, o--tiny\/t-Q8_0/,
+    );
   });
 
   it('that is unknown is an error that lists the known models, each by a unique name', async () => {

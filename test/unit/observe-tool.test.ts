@@ -111,12 +111,12 @@ describe('the command line', () => {
         }),
       ),
     ).toEqual([
-      "--where 'total_ms': expected 'COLUMN OP VALUE', as 'total_ms > 1000'",
+      "--where 'total_ms': expected 'COLUMN OP VALUE', for example 'total_ms > 1000'",
       "--where 'total_ms gtt 5': 'gtt' is not an operator (did you mean 'gt'?)",
       "--where 'total_ms gt': gt needs a value",
       "--group-by 'started_at:hours': 'hours' is not a bucket (did you mean 'hour'?)",
       "--aggregate 'p96(total_ms)': 'p96' is not an aggregate (did you mean 'p95'?)",
-      "--aggregate 'p95 total_ms': expected 'FN(COLUMN)', as 'p95(total_ms)' or 'count as answers'",
+      "--aggregate 'p95 total_ms': expected 'FN(COLUMN)', for example 'p95(total_ms)' or 'count as answers'",
       "--order-by 'model:down': 'down' is not a direction: expected asc, desc",
     ]);
     expect(faultsOf(() => parseParameters(['since', '=x']))).toHaveLength(2);

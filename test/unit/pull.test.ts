@@ -101,9 +101,15 @@ describe('a pull of several files', () => {
       file: part(3),
       done: 300_000,
       total: 300_000,
-      part: { digest: expect.stringMatching(/^sha256:[0-9a-f]{64}$/), done: 150_000, total: 150_000 },
+      part: {
+        digest: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
+        doneBytes: 150_000,
+        totalBytes: 150_000,
+      },
     });
-    expect(seen.map(({ done }) => done)).toEqual(seen.map(({ done }) => done).sort((a, b) => a - b));
+    expect(seen.map(({ done }) => done)).toEqual(
+      seen.map(({ doneBytes }) => doneBytes).sort((a, b) => a - b),
+    );
     expect(await run()).toEqual({ path, alreadyPresent: true });
   });
 
@@ -295,7 +301,7 @@ describe('a pull that is cut mid-file', () => {
     const retry = { ...quick, idleMs: 300, noticeMs: 20 };
     await expect(run({ retry, onNotice: (notice) => void notices.push(notice) })).rejects.toMatchObject({
       code: 'server',
-      message: `${hub.url} cannot be reached: no data for 0.3 s`,
+      message: `cannot reach ${hub.url}: no data for 0.3 s`,
     });
     expect(notices.join()).toContain(`${hub.url}: no data for 0.02 s`);
   });
@@ -485,7 +491,7 @@ describe('a pull that cannot succeed', () => {
     };
     await expect(run()).rejects.toMatchObject({
       code: 'disk_full',
-      message: expect.stringMatching(/needs 1125899906842624 more bytes, but the disk has \d+ free/),
+      message: expect.stringMatching(/needs 1125899906842624 more bytes, but the disk has only \d+ free/),
     });
     expect(ranges()).toEqual([]);
   });

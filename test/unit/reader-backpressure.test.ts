@@ -146,7 +146,7 @@ describe('a sequence with a slow reader', () => {
     expect(await take(events, 11)).toEqual(outputAlone(long(1, 100)).slice(0, 11));
     await expect(events.next()).rejects.toMatchObject({
       code: 'reader_stalled',
-      message: expect.stringContaining('11 tokens'),
+      message: expect.stringContaining('11 output tokens'),
     });
   });
 

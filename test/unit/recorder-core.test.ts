@@ -272,7 +272,7 @@ describe('grants and tokens', () => {
       recorder.grant({ rack: 'agent', verbs: ['write'], expiresAt: expiresAt(days), to }, 'operator');
     const mint = (to: string) => recorder.mintToken({ rack: 'agent', to }, 'operator');
     await grant(9, 'bearer');
-    await expect(mint('peer:p')).rejects.toThrow(/No grant of peer:p to write .* --to peer:p/);
+    await expect(mint('peer:p')).rejects.toThrow(/no active grant to peer:p to write .* --to peer:p/);
     const { id } = await grant(1, 'peer:p');
     const { token, grant: under } = await mint('peer:p');
     expect(under).toBe(id);

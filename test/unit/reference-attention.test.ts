@@ -110,7 +110,7 @@ describe('RoPE', () => {
     for (const rotaryDim of [3, 10]) {
       expect(() =>
         applyRope(new Float64Array(8), [0], one, { style: 'neox', theta: 1e4, rotaryDim }),
-      ).toThrow(`rotaryDim ${rotaryDim}`);
+      ).toThrow(`up to headDim 8, got ${rotaryDim}`);
     }
   });
 });
@@ -176,7 +176,9 @@ describe('attention', () => {
   it('a position beyond the cache and heads that do not divide are refused', () => {
     const shape = { heads: 1, kvHeads: 1, headDim: 1, scale: 1 };
     const two = new Float64Array(2);
-    expect(() => attention(Float64Array.of(1), [2], two, two, shape)).toThrow('position 2');
+    expect(() => attention(Float64Array.of(1), [2], two, two, shape)).toThrow(
+      'expected positions below 2, got 2',
+    );
     expect(() => attention(new Float64Array(3), [0], two, two, { ...shape, heads: 3, kvHeads: 2 })).toThrow(
       'cannot share',
     );

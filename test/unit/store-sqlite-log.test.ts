@@ -40,7 +40,7 @@ async function opened() {
 function slowed(log: SqliteLog) {
   const state = { requestedSyncs: 0, go: () => undefined as unknown };
   let syncing: Promise<void> | undefined;
-  Object.defineProperty(log, 'syncing', { get: () => syncing });
+  Object.defineProperty(log, 'runningSync', { get: () => syncing });
   log.sync = () => {
     state.requestedSyncs++;
     syncing = new Promise((resolve) => {

@@ -91,7 +91,7 @@ describe('the web-llm adapter of the demo', () => {
     current().say({ kind: 'text', text: '!' });
     current().say({ kind: 'answered', finish: 'stop', measured: undefined });
     await reading;
-    expect(pieces).toEqual([{ text: 'Hi' }, { text: '!' }, { finish: 'stop' }]);
+    expect(pieces).toEqual([{ text: 'Hi' }, { text: '!' }, { finishReason: 'stop' }]);
   });
 
   it('stops an answer', async () => {

@@ -307,7 +307,7 @@ describe('storage space', () => {
     await expect(page.load()).rejects.toMatchObject({
       code: 'quota_exceeded',
       message: expect.stringMatching(
-        /97\.7 KiB of 97\.7 KiB must still be downloaded, but .* left of .* 48\.8 KiB .*forgetModel/,
+        /97\.7 KiB of 97\.7 KiB must still be downloaded, but .* left of .*quota of 48\.8 KiB.*forgetModel/,
       ) as string,
     });
     expect(page.progress).toEqual([]);

@@ -12,7 +12,7 @@ export interface KeyLimits {
 export function limitError(limit: LimitKind, { concurrency, requestsPerMinute }: KeyLimits): WireError {
   const message =
     limit === 'concurrency'
-      ? `This key has ${concurrency} requests running, which is its limit: wait for one of them to end.`
+      ? `This key has ${concurrency} ${concurrency === 1 ? 'request' : 'requests'} running, which is its limit: wait for one of them to end.`
       : `This key has sent ${requestsPerMinute} requests in a minute, which is its limit: send them more slowly.`;
   return new WireError(429, 'rate_limit_error', message, {
     code: 'rate_limit_exceeded',
