@@ -130,7 +130,7 @@ describeDatabases('gates of runs', (url) => {
     const { monotonic } = clock;
     const { promise: waits, resolve } = Promise.withResolvers<void>();
     const read = vi.spyOn(clock, 'monotonic').mockImplementation(() => {
-      if (new Error().stack?.includes('untilTime') === true) resolve();
+      if (new Error().stack?.includes('waitForTime') === true) resolve();
       return monotonic();
     });
     const { id } = await run('duration');

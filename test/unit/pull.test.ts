@@ -108,7 +108,7 @@ describe('a pull of several files', () => {
       },
     });
     expect(seen.map(({ done }) => done)).toEqual(
-      seen.map(({ doneBytes }) => doneBytes).sort((a, b) => a - b),
+      seen.map(({ done }) => done).sort((a, b) => a - b),
     );
     expect(await run()).toEqual({ path, alreadyPresent: true });
   });
