@@ -107,9 +107,7 @@ describe('a pull of several files', () => {
         totalBytes: 150_000,
       },
     });
-    expect(seen.map(({ done }) => done)).toEqual(
-      seen.map(({ done }) => done).sort((a, b) => a - b),
-    );
+    expect(seen.map(({ done }) => done)).toEqual(seen.map(({ done }) => done).sort((a, b) => a - b));
     expect(await run()).toEqual({ path, alreadyPresent: true });
   });
 
