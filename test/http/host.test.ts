@@ -326,7 +326,7 @@ describe('a model file that cannot be used is one clear line and exit code 1', (
   };
 
   test.each([
-    ['absent', () => '/nowhere/model.gguf', /no model file/],
+    ['absent', () => '/nowhere/model.gguf', /there is no file or folder .nowhere.model\.gguf/],
     ['empty', () => damaged('empty.gguf', (path) => truncateSync(path, 0)), /empty\.gguf/],
     ['truncated', () => damaged('short.gguf', (path) => truncateSync(path, 1_000_000)), /short\.gguf/],
     [
