@@ -127,7 +127,7 @@ it('fails when the granted tools do not fit the context', async () => {
     type: 'aborted',
     reason: 'error',
     message: expect.stringMatching(
-      /\d+ tools .* does not fit the context of the model: grant fewer tools/,
+      /\d+ tools, does not fit the context of the model: grant fewer tools/,
     ) as string,
   });
 });
