@@ -45,7 +45,10 @@ for (const content of [
   await post('/v1/chat/completions', { messages: [{ role: 'user', content }], temperature: 0 });
 
 const browser = await TestBrowser.open();
+/** Views named as arguments; without any, all. */
+const requested = process.argv.slice(2);
 for (const [name, path] of Object.entries(views)) {
+  if (requested.length > 0 && !requested.includes(name)) continue;
   for (const [width, dark] of [
     [1440, false],
     [1440, true],
@@ -69,6 +72,11 @@ for (const [name, path] of Object.entries(views)) {
         .getByRole('button', { name: /measure/i })
         .first()
         .click();
+    if (name === 'lab-kernels') {
+      await page.getByLabel('Op', { exact: true }).selectOption('rms_norm');
+      await page.getByRole('button', { name: 'Check and register' }).click();
+      await page.getByRole('heading', { name: /accepted/ }).waitFor();
+    }
     if (name === 'demo') await page.getByText(/ready/i).first().waitFor();
     // Drawings and charts render shortly after the last response.
     await page.waitForLoadState('networkidle');
@@ -76,6 +84,15 @@ for (const [name, path] of Object.entries(views)) {
     if (await page.getByText('This view failed').count()) throw new Error(`${name} broke`);
     const file = join(folder, `${name}-${width}-${dark ? 'dark' : 'light'}.jpg`);
     await page.screenshot({ path: file, type: 'jpeg', quality: 72, fullPage: width > 400 });
+    // The picture of README.md: the source and the gate's verdict.
+    if (name === 'lab-kernels' && width > 400 && !dark)
+      await page.screenshot({
+        path: join(folder, 'workbench.jpg'),
+        type: 'jpeg',
+        quality: 72,
+        fullPage: true,
+        clip: { x: 0, y: 0, width, height: 1280 },
+      });
     await close();
   }
   process.stdout.write(`${name}\n`);
