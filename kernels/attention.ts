@@ -76,7 +76,7 @@ export const attention = defineKernel({
     ['max_splits', 'u32'],
     ['out_stride', 'u32'],
     ['scale', 'f32'],
-    ['many', 'u32'],
+    ['loop_limit', 'u32'],
     ['rotary', 'u32'],
     ['eps', 'f32'],
     ['window', 'u32'],

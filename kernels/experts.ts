@@ -24,7 +24,7 @@ const paramNames = [
   ['order_at', 'u32'],
   ['tiles_at', 'u32'],
   ['computed_at', 'u32'],
-  ['many', 'u32'],
+  ['loop_limit', 'u32'],
   // Experts of the model; the weights of this dispatch can be a part of them.
   ['all_experts', 'u32'],
 ] as const;

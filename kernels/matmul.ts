@@ -33,7 +33,7 @@ const paramNames = [
   ['width', 'f32'],
   ['eps', 'f32'],
   // Loop limit: larger than every loop count. It hides loop bounds from the compiler, to prevent costly unrolling.
-  ['many', 'u32'],
+  ['loop_limit', 'u32'],
   ['scale', 'f32'],
 ] as const;
 export type MatmulParams = Record<(typeof paramNames)[number][0], number>;

@@ -25,7 +25,7 @@ export const positionEmbed = defineKernel({
     ['rows', 'u32'],
     ['first_row', 'u32'],
     ['blocks', 'u32'],
-    ['typed', 'u32'],
+    ['has_token_type', 'u32'],
   ],
   grid: (variant, params: { blocks: number } & Record<string, number>, dims) => [
     ceilDiv(params.blocks * 8, variant.WG),

@@ -42,14 +42,14 @@ export const routeGroups = defineKernel({
   params: [
     ['experts', 'u32'],
     ['used', 'u32'],
-    ['few', 'u32'],
+    ['max_direct_tokens', 'u32'],
     ['order_at', 'u32'],
     ['tiles_at', 'u32'],
   ],
   grid: (
     _: { WG: number; TILE: number },
-    { experts, few }: { experts: number; few: number } & Record<string, number>,
+    { experts, max_direct_tokens }: { experts: number; max_direct_tokens: number } & Record<string, number>,
     { tokens },
-  ) => [tokens > few ? experts : 0, 1, 1],
+  ) => [tokens > max_direct_tokens ? experts : 0, 1, 1],
   variants: cartesianProduct({ WG: [64], TILE: supportedTileSizes }),
 });

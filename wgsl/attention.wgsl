@@ -23,7 +23,7 @@ struct Params {
   max_splits: u32,
   out_stride: u32,    // of out, elements per token
   scale: f32,
-  many: u32,          // loop limit: larger than QROWS
+  loop_limit: u32,          // loop limit: larger than QROWS
   rotary: u32,        // ROPE: rotated elements of a head
   eps: f32,           // QK_NORM
   window: u32,        // WINDOW
@@ -95,7 +95,7 @@ var<workgroup> turned: array<f32, QROWS * HEAD_DIM>;
 fn head_scale(base: u32, lane: u32) -> f32 {
   //#if QK_NORM
   var squares = 0.0;
-  for (var e = lane; e < min(HEAD_DIM, params.many); e += LANES) {
+  for (var e = lane; e < min(HEAD_DIM, params.loop_limit); e += LANES) {
     squares = fma(qkv[base + e], qkv[base + e], squares);
   }
   return inverseSqrt(workgroup_sum(squares, lane) / f32(HEAD_DIM) + params.eps);
@@ -179,9 +179,9 @@ fn main(
   //#endif
   if (params.writes != 0u && end == tile.w + 1u) {
     let own = cache_row(tile.z, tile.w, kv_head);
-    for (var eight = lane; eight < min(HEAD_DIM / 8u, params.many); eight += LANES) {
+    for (var eight = lane; eight < min(HEAD_DIM / 8u, params.loop_limit); eight += LANES) {
       var words = vec4<u32>();
-      for (var w = 0u; w < min(4u, params.many); w++) {
+      for (var w = 0u; w < min(4u, params.loop_limit); w++) {
         let e = eight * 8u + 2u * w;
         words[w] = pack2x16float(vec2(
           rotated(k_start, e, tile.w, k_scale, HEAD_DIM),
@@ -190,7 +190,7 @@ fn main(
       }
       k_cache[own / 4u + eight] = words;
     }
-    for (var w = lane; w < min(HEAD_DIM / 2u, params.many); w += LANES) {
+    for (var w = lane; w < min(HEAD_DIM / 2u, params.loop_limit); w += LANES) {
       var pair = vec2(qkv[v_start + 2u * w], qkv[v_start + 2u * w + 1u]);
       //#if QK_NORM
       if (params.v_norm != 0u) {
@@ -200,10 +200,10 @@ fn main(
       v_cache[own + w] = pack2x16float(pair);
     }
   }
-  for (var r = 0u; r < min(QROWS, params.many); r++) {
+  for (var r = 0u; r < min(QROWS, params.loop_limit); r++) {
     let start = tile.x * q_stride + (head0 + r) * HEAD_DIM;
     let q_scale = head_scale(start, lane);
-    for (var e = lane; e < min(HEAD_DIM, params.many); e += LANES) {
+    for (var e = lane; e < min(HEAD_DIM, params.loop_limit); e += LANES) {
       turned[r * HEAD_DIM + e] = rotated(start, e, tile.w, q_scale, 0u) * params.scale;
     }
   }
@@ -240,7 +240,7 @@ fn main(
     let width = HEAD_DIM;
     //#else
     // A loop bound that the compiler does not know: compiling the unrolled loop takes a minute on a software adapter.
-    let width = min(HEAD_DIM, params.many);
+    let width = min(HEAD_DIM, params.loop_limit);
     //#endif
     for (var d = 0u; d < width; d += 8u) {
       let eight = k_cache[(row + d / 2u) / 4u];
@@ -276,7 +276,7 @@ fn main(
     }
     let lanes = LANES;
     //#else
-    let lanes = min(LANES, params.many);
+    let lanes = min(LANES, params.loop_limit);
     workgroupBarrier();
     for (var r = 0u; r < QROWS; r++) {
       let seen = sees(position, tile.w + r / GROUP, end);
@@ -335,7 +335,7 @@ fn main(
   var sums = sum;
   var masses = total;
   var tops = largest;
-  for (var r = 0u; r < min(QROWS, params.many); r++) {
+  for (var r = 0u; r < min(QROWS, params.loop_limit); r++) {
     let t = r / GROUP;
     if (t >= tile.y) {
       break;

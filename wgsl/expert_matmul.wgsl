@@ -68,7 +68,7 @@ fn main(
       }
     }
     //#else
-    for (var j = 0u; j < min(8u, params.many); j++) {
+    for (var j = 0u; j < min(8u, params.loop_limit); j++) {
       for (var r = 0u; r < ROWS; r++) {
         let quad = load_quad(row_of(tile, row0 + r * WG) * params.blocks + b, j);
         for (var c = 0u; c < COLS; c++) {
@@ -85,7 +85,7 @@ fn main(
   }
   // A copy, and a loop bound that the compiler does not know: unrolled stores would dominate the compile time.
   var results = sum;
-  for (var i = 0u; i < min(COLS * ROWS, params.many); i++) {
+  for (var i = 0u; i < min(COLS * ROWS, params.loop_limit); i++) {
     let row = row0 + (i % ROWS) * WG;
     if (row < params.rows && i / ROWS < tile.count) {
       write_result(tile, pair_of(tile, i / ROWS), row, results[i]);

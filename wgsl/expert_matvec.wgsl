@@ -64,13 +64,13 @@ fn main(
     lane_sums[i * LANES + lane] = sum[i];
   }
   workgroupBarrier();
-  for (var i = 0u; i < min(COLS * ROWS, params.many); i++) {
-    for (var n = 0u; n < min(LANES, params.many); n++) {
+  for (var i = 0u; i < min(COLS * ROWS, params.loop_limit); i++) {
+    for (var n = 0u; n < min(LANES, params.loop_limit); n++) {
       results[i] += lane_sums[i * LANES + n];
     }
   }
   //#endif
-  for (var base = 0u; base < min(COLS * ROWS, params.many); base += LANES) {
+  for (var base = 0u; base < min(COLS * ROWS, params.loop_limit); base += LANES) {
     let i = base + lane;
     let row = row0 + i % ROWS;
     if (i < COLS * ROWS && row < params.rows && i / ROWS < tile.count) {

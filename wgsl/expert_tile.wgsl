@@ -69,7 +69,7 @@ fn main(
       }
     }
     workgroupBarrier();
-    for (var k = 0u; k < min(32u, params.many); k++) {
+    for (var k = 0u; k < min(32u, params.loop_limit); k++) {
       let four_rows = vec4<f32>(weight_tile[k * ROW_GROUPS + mine_row]);
       let four_pairs = vec4<f32>(pair_tile[k * PAIR_GROUPS + mine_pair]);
       for (var t = 0u; t < 4u; t++) {
@@ -79,7 +79,7 @@ fn main(
   }
   // A copy: constant and dynamic indices into one array keep it out of registers.
   var results = sum;
-  for (var t = 0u; t < min(4u, params.many); t++) {
+  for (var t = 0u; t < min(4u, params.loop_limit); t++) {
     let c = mine_pair * 4u + t;
     if (c >= tile.count) {
       break;

@@ -65,7 +65,7 @@ fn main(
       }
     }
     //#else
-    for (var j = 0u; j < min(8u, params.many); j++) {
+    for (var j = 0u; j < min(8u, params.loop_limit); j++) {
       for (var r = 0u; r < ROWS; r++) {
         let quad = load_quad(row_of(row0, r, WG) * params.blocks + b, j);
         for (var c = 0u; c < COLS; c++) {
@@ -97,7 +97,7 @@ fn main(
   // A copy, and a loop bound that the compiler does not know: unrolled stores would dominate the compile time.
   var results = sum;
   let across = ROWS >> pair;
-  for (var i = 0u; i < min(COLS * across, params.many); i++) {
+  for (var i = 0u; i < min(COLS * across, params.loop_limit); i++) {
     let token = token0 + i / across;
     let row = row0 + (i % across) * WG;
     let inside = row < out_rows() && token < tokens;

@@ -110,7 +110,7 @@ fn main(
       }
     }
     workgroupBarrier();
-    for (var k = 0u; k < min(32u, params.many); k++) {
+    for (var k = 0u; k < min(32u, params.loop_limit); k++) {
       let four_rows = vec4<f32>(weight_tile[k * GROUPS + mine_row]);
       let four_tokens = vec4<f32>(token_tile[k * GROUPS + mine_token]);
       for (var t = 0u; t < 4u; t++) {

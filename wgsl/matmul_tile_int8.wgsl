@@ -67,7 +67,7 @@ fn main(
     }
     workgroupBarrier();
     var part = array<vec4<i32>, 4>();
-    for (var w = 0u; w < min(8u, params.many); w++) {
+    for (var w = 0u; w < min(8u, params.loop_limit); w++) {
       let rows = vec4<u32>(
         weight_tile[mine_row * 4u * STRIDE + w],
         weight_tile[(mine_row * 4u + 1u) * STRIDE + w],

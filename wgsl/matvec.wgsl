@@ -73,14 +73,14 @@ fn main(
   }
   workgroupBarrier();
   var results = array<f32, COLS * ROWS>();
-  for (var i = 0u; i < min(COLS * ROWS, params.many); i++) {
-    for (var n = 0u; n < min(LANES, params.many); n++) {
+  for (var i = 0u; i < min(COLS * ROWS, params.loop_limit); i++) {
+    for (var n = 0u; n < min(LANES, params.loop_limit); n++) {
       results[i] += lane_sums[i * LANES + n];
     }
   }
   //#endif
   let tokens = matmul_tokens();
-  for (var base = 0u; base < min(COLS * across, params.many); base += LANES) {
+  for (var base = 0u; base < min(COLS * across, params.loop_limit); base += LANES) {
     let i = base + lane;
     let token = token0 + i / across;
     let row = row0 + i % across;

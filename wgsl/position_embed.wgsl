@@ -5,7 +5,7 @@ struct Params {
   rows: u32,       // of this part of P
   first_row: u32,
   blocks: u32,     // columns / 32
-  typed: u32,      // 1: add the vector of the token type, which is the same for all tokens
+  has_token_type: u32, // 1: add the vector of the token type, which is the same for all tokens
 }
 
 @group(0) @binding(0) var<storage, read_write> y: array<vec4<f32>>;
@@ -29,7 +29,7 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
     return;
   }
   var sum = vec4<f32>();
-  if (params.typed != 0u) {
+  if (params.has_token_type != 0u) {
     sum = token_type[quad];
   }
   //#if POSITIONS

@@ -4,7 +4,7 @@
 struct Params {
   experts: u32,
   used: u32,
-  few: u32,      // steps with at most this many tokens need no groups
+  max_direct_tokens: u32, // steps with at most this many tokens need no groups
   order_at: u32, // word of routes: pairs,
   tiles_at: u32, // and tiles of (expert, index of the first pair, pairs, 0)
 }

@@ -88,7 +88,7 @@ export async function planAttention(
     max_pages: memory.maxPages,
     out_stride: outStride,
     scale: unit.scale,
-    many: loopLimit,
+    loop_limit: loopLimit,
     rotary,
     eps,
     window,

@@ -15,14 +15,14 @@ export async function planPositions(
   unit: UnitOf<'position_embed'>,
 ): Promise<PlannedDispatch[]> {
   const { memory, graph } = context;
-  const typed = unit.tokenType === undefined ? 0 : 1;
+  const hasTokenType = unit.tokenType === undefined ? 0 : 1;
   const buffers = {
     y: memory.buffers.hidden,
     token_type: unit.tokenType === undefined ? memory.dummyRead : vectorOf(context, unit.tokenType),
   };
   if (unit.positions === undefined) {
     const variant = { POSITIONS: false, FORMAT: '', WG: 64 };
-    const params = { rows: 0, first_row: 0, blocks: graph.shape.width / 32, typed };
+    const params = { rows: 0, first_row: 0, blocks: graph.shape.width / 32, has_token_type: hasTokenType };
     return [await planDispatch(context, unit.id, singleOption(positionEmbed, variant), params, buffers)];
   }
   return await Promise.all(
@@ -36,7 +36,7 @@ export async function planPositions(
           rows: part.rows,
           first_row: part.firstRow,
           blocks: part.blocks,
-          typed: index === 0 ? typed : 0,
+          has_token_type: index === 0 ? hasTokenType : 0,
         },
         { ...buffers, quants: part.quants, scales: part.scales },
       ),

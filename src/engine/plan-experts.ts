@@ -41,7 +41,7 @@ export async function planRoute(context: PlanContext, unit: UnitOf<'route'>): Pr
       {
         experts: count,
         used,
-        few: maxDirectTokens(context.family, experts),
+        max_direct_tokens: maxDirectTokens(context.family, experts),
         order_at: memory.orderAt,
         tiles_at: memory.tilesAt,
       },
@@ -82,7 +82,7 @@ export function planExpertMatmul(
           order_at: memory.orderAt,
           tiles_at: memory.tilesAt,
           computed_at: expertRoles.indexOf(unit.role) * count,
-          many: loopLimit,
+          loop_limit: loopLimit,
           all_experts: count,
         },
         {

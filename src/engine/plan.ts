@@ -278,7 +278,7 @@ function planMatmul(context: PlanContext, unit: MatmulUnit, fusedOp: FusedOp): P
         parts: Math.ceil(width / (family.rowsPerPartialSum || 4)),
         width,
         eps,
-        many: loopLimit,
+        loop_limit: loopLimit,
         scale: unit.scale,
       },
       { quants: part.quants, scales: part.scales, ...buffers },

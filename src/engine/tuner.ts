@@ -242,7 +242,7 @@ async function encoderFor(
     parts: 0,
     width: 1,
     eps: 0,
-    many: 1024,
+    loop_limit: 1024,
     scale: 1,
   };
   const { pipeline, layout } = await pipelines.get(kernel, variant);

@@ -10,7 +10,7 @@ struct Params {
   order_at: u32,     // word of routes: the pairs by expert,
   tiles_at: u32,     // and their tiles
   computed_at: u32,  // of this kind of product
-  many: u32,         // loop limit: larger than the results of a thread
+  loop_limit: u32,         // loop limit: larger than the results of a thread
   all_experts: u32,
 }
 

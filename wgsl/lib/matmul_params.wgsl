@@ -13,7 +13,7 @@ struct Params {
   parts: u32,       // partial sums of squares of each token
   width: f32,       // number of squared elements
   eps: f32,
-  many: u32,        // loop limit: larger than the results of a thread
+  loop_limit: u32,  // loop limit: larger than the results of a thread
   scale: f32,       // of the results
 }
 

@@ -43,7 +43,7 @@ fn finish_tile(sums: array<vec4<f32>, 4>, row0: u32, token0: u32, local: u32) {
   // A copy: constant and dynamic indices into one array keep it out of registers.
   var results = sum;
   let across = 4u >> pair;
-  for (var t = 0u; t < min(4u, params.many); t++) {
+  for (var t = 0u; t < min(4u, params.loop_limit); t++) {
     let token = token0 + mine_token * 4u + t;
     let row = row0 + mine_row * across;
     if (token >= tokens || row >= out_rows()) {

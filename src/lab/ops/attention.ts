@@ -425,7 +425,7 @@ function builtin(one: ParityCase, caps: AdapterCaps): BuiltinStep[] | undefined 
           max_splits: 1,
           out_stride: heads * headDim,
           scale: requireMember(params, 'scale'),
-          many: 1024,
+          loop_limit: 1024,
           rotary: 0,
           eps: 0,
           window: params['window'] ?? 0,

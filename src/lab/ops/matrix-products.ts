@@ -419,7 +419,7 @@ function builtin(one: ParityCase, traits: Traits, caps: AdapterCaps): BuiltinSte
         parts: 1,
         width: columns,
         eps: requireMember(params, 'eps'),
-        many: 1024,
+        loop_limit: 1024,
         scale: params['scale'] ?? 1,
       },
       bindings: {

@@ -171,7 +171,7 @@ async function grouped(chosen: Uint32Array, shape: Routing, tile: number) {
       params: {
         experts: shape.experts,
         used: shape.used,
-        few: 0,
+        max_direct_tokens: 0,
         order_at: made.orderAt,
         tiles_at: made.tilesAt,
       },
@@ -277,7 +277,7 @@ async function runCase(
         order_at: made.orderAt,
         tiles_at: made.tilesAt,
         computed_at: 1,
-        many: 1024,
+        loop_limit: 1024,
         all_experts: experts,
       },
       dims: { tokens },

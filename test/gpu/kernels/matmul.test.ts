@@ -144,7 +144,7 @@ async function runCase<V extends Variant>(
         parts,
         width: widthOfNorm,
         eps,
-        many: 1024,
+        loop_limit: 1024,
         scale,
       },
       // If a kernel used the other kind of rows, it would write too far.
@@ -388,7 +388,7 @@ async function sameTokens<V extends Variant>(
           parts: 0,
           width: 1,
           eps,
-          many: 1024,
+          loop_limit: 1024,
           scale: 1,
         },
         dims: { tokens: 8 },

@@ -64,7 +64,7 @@ describe('position_embed equals the oracle', () => {
         quants: quants.slice(),
         scales: scales.slice(),
       };
-      const params = { rows, first_row: first, blocks, typed: index === 0 ? 1 : 0 };
+      const params = { rows, first_row: first, blocks, has_token_type: index === 0 ? 1 : 0 };
       const made = await harness.run(
         positionEmbed,
         variant as NonNullable<typeof variant>,
@@ -82,7 +82,7 @@ describe('position_embed equals the oracle', () => {
 
   it('without a table: the token type only', async () => {
     const variant = { POSITIONS: false, FORMAT: '', WG: 64 };
-    const params = { rows: 0, first_row: 0, blocks, typed: 1 };
+    const params = { rows: 0, first_row: 0, blocks, has_token_type: 1 };
     const buffers = { y, token_type: tokenType };
     const out = await harness.run(positionEmbed, variant, { params, dims: { tokens }, buffers }, ['y']);
     expectRows(out['y'] as ArrayBuffer, (_, c) => tokenType[c] as number);
