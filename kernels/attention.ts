@@ -66,7 +66,7 @@ export const attention = defineKernel({
     ['out', 'read_write'],
     ['params', 'uniform'],
     ROPE ? ['table', 'read'] : undefined,
-    QK_NORM ? ['gain', 'read'] : SINKS ? ['sinks', 'read'] : undefined,
+    QK_NORM ? ['norm_weight', 'read'] : SINKS ? ['sinks', 'read'] : undefined,
   ],
   params: [
     ['heads', 'u32'],

@@ -173,7 +173,7 @@ function productContract(op: string, isSingleToken: boolean, { norm, gated, add 
       ]),
       step,
       input('bias', 'f32', ['rows'], 'added when params.has_bias is 1'),
-      ...(norm ? [input('gain', 'f32', ['columns'], 'norm weight')] : []),
+      ...(norm ? [input('norm_weight', 'f32', ['columns'], 'norm weight')] : []),
     ],
     exactness: 'quantised',
     dispatch: { x: 'ceil(rows / ROWS)', y: 'tokens' },
@@ -266,13 +266,13 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
     },
     {
       op: 'rms_norm',
-      summary: 'y[t] = x[t] / sqrt(mean(x[t]^2) + eps) * gain',
+      summary: 'y[t] = x[t] / sqrt(mean(x[t]^2) + eps) * norm_weight',
       tokens: 'any' as const,
       covers: ['rms_norm'],
       dims: [tokens, columns(4)],
       bindings: [
         input('x', 'f32', ['tokens', 'columns'], 'rows'),
-        input('gain', 'f32', ['columns'], 'weight'),
+        input('norm_weight', 'f32', ['columns'], 'weight'),
         output('y', 'f32', ['tokens', 'columns'], 'rows'),
         params([
           ['columns', 'u32'],
@@ -287,13 +287,13 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
     },
     {
       op: 'norm_add',
-      summary: 'y[t] += x[t] / sqrt(mean(x[t]^2) + eps) * gain',
+      summary: 'y[t] += x[t] / sqrt(mean(x[t]^2) + eps) * norm_weight',
       tokens: 'any' as const,
       covers: ['rms_norm', 'add'],
       dims: [tokens, columns(4)],
       bindings: [
         input('x', 'f32', ['tokens', 'columns'], 'a projection'),
-        input('gain', 'f32', ['columns'], 'weight'),
+        input('norm_weight', 'f32', ['columns'], 'weight'),
         inout('y', 'f32', ['tokens', 'columns'], 'the residual stream'),
         params([
           ['columns', 'u32'],
@@ -318,7 +318,7 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
       ],
       bindings: [
         inout('qkv', 'f32', ['tokens', 'stride'], '`count` heads from offset on are normalized'),
-        input('gain', 'f32', ['head_dim'], 'weight'),
+        input('norm_weight', 'f32', ['head_dim'], 'weight'),
         params([
           ['count', 'u32'],
           ['head_dim', 'u32'],

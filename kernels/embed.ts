@@ -3,7 +3,7 @@ import { formatNames } from './formats.ts';
 
 /**
  * y[t, c] = W[id[t], c] * scale. The id can refer to the token last sampled for the slot. With `norm`, also writes
- * scaled = y * gain and a sum of squares for every PART columns, for the next norm.
+ * scaled = y * norm_weight and a sum of squares for every PART columns, for the next norm.
  */
 export const embed = defineKernel({
   op: 'embed',
@@ -17,7 +17,7 @@ export const embed = defineKernel({
     ['params', 'uniform'],
     ['step', 'uniform'],
     ['squares', 'read_write'],
-    ['gain', 'read'],
+    ['norm_weight', 'read'],
     ['scaled', 'read_write'],
   ],
   params: [

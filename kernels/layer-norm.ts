@@ -5,7 +5,7 @@ export interface LayerNormVariant extends Record<string, number | boolean | stri
   WG: number;
 }
 
-/** y[t, c] = (y[t, c] - mean) / sqrt(variance + eps) * gain[c] + bias[c], in place, one row for each token. */
+/** y[t, c] = (y[t, c] - mean) / sqrt(variance + eps) * weight[c] + bias[c], in place, one row for each token. */
 export const layerNorm = defineKernel({
   op: 'layer_norm',
   source: 'layer_norm.wgsl',

@@ -27,7 +27,7 @@ const paramNames = [
   ['out_offset', 'u32'],
   ['flags', 'u32'],
   ['bias_offset', 'u32'],
-  ['gain_offset', 'u32'],
+  ['norm_weight_offset', 'u32'],
   ['half', 'u32'],
   ['parts', 'u32'],
   ['width', 'f32'],

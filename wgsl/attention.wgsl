@@ -39,7 +39,7 @@ struct Params {
 @group(0) @binding(4) var<storage, read_write> v_cache: array<u32>;
 @group(0) @binding(7) var<storage, read> table: array<vec2<f32>>;
 //#if QK_NORM
-@group(0) @binding(8) var<storage, read> gain: array<f32>; // of q's heads, then of k's, then of v's
+@group(0) @binding(8) var<storage, read> norm_weight: array<f32>; // of q's heads, then of k's, then of v's
 //#endif
 //#else
 @group(0) @binding(3) var<storage, read> k_cache: array<vec4<u32>>;
@@ -104,17 +104,17 @@ fn head_scale(base: u32, lane: u32) -> f32 {
   //#endif
 }
 
-fn normalised(base: u32, e: u32, scale: f32, gains: u32) -> f32 {
+fn normalised(base: u32, e: u32, scale: f32, weight_offset: u32) -> f32 {
   //#if QK_NORM
-  return qkv[base + e] * scale * gain[gains + e];
+  return qkv[base + e] * scale * norm_weight[weight_offset + e];
   //#else
   return qkv[base + e];
   //#endif
 }
 
 // Element e of a head of q or k, rotated as in rope_kv_write.
-fn rotated(base: u32, e: u32, position: u32, scale: f32, gains: u32) -> f32 {
-  let own = normalised(base, e, scale, gains);
+fn rotated(base: u32, e: u32, position: u32, scale: f32, weight_offset: u32) -> f32 {
+  let own = normalised(base, e, scale, weight_offset);
   if (e >= params.rotary) {
     return own;
   }
@@ -128,7 +128,7 @@ fn rotated(base: u32, e: u32, position: u32, scale: f32, gains: u32) -> f32 {
   let other = e ^ 1u;
   let turn = table[position * half + e / 2u];
   //#endif
-  let its = normalised(base, other, scale, gains);
+  let its = normalised(base, other, scale, weight_offset);
   return select(its * turn.y + own * turn.x, own * turn.x - its * turn.y, low);
 }
 //#endif
@@ -194,7 +194,7 @@ fn main(
       var pair = vec2(qkv[v_start + 2u * w], qkv[v_start + 2u * w + 1u]);
       //#if QK_NORM
       if (params.v_norm != 0u) {
-        pair *= v_scale * vec2(gain[2u * HEAD_DIM + 2u * w], gain[2u * HEAD_DIM + 2u * w + 1u]);
+        pair *= v_scale * vec2(norm_weight[2u * HEAD_DIM + 2u * w], norm_weight[2u * HEAD_DIM + 2u * w + 1u]);
       }
       //#endif
       v_cache[own + w] = pack2x16float(pair);

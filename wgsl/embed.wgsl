@@ -1,5 +1,5 @@
 // y[t, c] = W[id[t], c] * scale: one thread for PART columns. Rows in other parts of a split table are skipped.
-// With params.norm, also writes the input of the next norm: scaled = y * gain, and the sum of squares of PART columns.
+// With params.norm, also writes the input of the next norm: scaled = y * norm_weight, and the sum of squares of PART columns.
 
 struct Params {
   rows: u32,       // of this part of the table
@@ -17,7 +17,7 @@ struct Params {
 @group(0) @binding(5) var<uniform> params: Params;
 @group(0) @binding(6) var<uniform> step: Step;
 @group(0) @binding(7) var<storage, read_write> squares: array<f32>;
-@group(0) @binding(8) var<storage, read> gain: array<vec4<f32>>;
+@group(0) @binding(8) var<storage, read> norm_weight: array<vec4<f32>>;
 @group(0) @binding(9) var<storage, read_write> scaled: array<vec4<f32>>;
 
 //#include "lib/step.wgsl"
@@ -45,7 +45,7 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
     let at = t * (params.blocks * 8u) + quad;
     y[at] = value;
     if (params.norm != 0u) {
-      scaled[at] = value * gain[quad];
+      scaled[at] = value * norm_weight[quad];
       squared += dot(value, value);
     }
   }

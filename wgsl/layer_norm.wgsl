@@ -1,4 +1,4 @@
-// y[t, c] = (y[t, c] - mean) / sqrt(variance + eps) * gain[c] + bias[c], over the columns of a row. One workgroup for each row.
+// y[t, c] = (y[t, c] - mean) / sqrt(variance + eps) * weight[c] + bias[c], over the columns of a row. One workgroup for each row.
 // The variance is summed around the mean, because the difference of two sums of squares would lose all precision.
 //#if SUBGROUPS
 enable subgroups;
@@ -9,7 +9,7 @@ struct Params {
   eps: f32,
 }
 
-@group(0) @binding(0) var<storage, read> affine: array<f32>; // gain, then bias
+@group(0) @binding(0) var<storage, read> affine: array<f32>; // weight, then bias
 @group(0) @binding(1) var<storage, read_write> y: array<f32>;
 @group(0) @binding(2) var<uniform> params: Params;
 

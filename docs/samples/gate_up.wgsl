@@ -28,7 +28,7 @@ struct Params {
 @group(0) @binding(2) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(3) var<storage, read_write> y: array<f32>;
 @group(0) @binding(4) var<uniform> params: Params;
-@group(0) @binding(7) var<storage, read> gain: array<vec4<f32>>;
+@group(0) @binding(7) var<storage, read> norm_weight: array<vec4<f32>>;
 
 fn block_scale(block: u32) -> f32 {
   return unpack2x16float(scales[block / 2u])[block % 2u];
@@ -58,7 +58,7 @@ fn main(
     let at = b * 8u + lane % 8u;
     let fetched = x[at];
     squares += dot(fetched, fetched);
-    let mine = fetched * gain[at];
+    let mine = fetched * norm_weight[at];
     let gate_low = quants[(gate + b) * 2u];
     let gate_high = quants[(gate + b) * 2u + 1u];
     let up_low = quants[(up + b) * 2u];

@@ -14,7 +14,7 @@ export function layerNorm(
 ): Float64Array {
   const { rows, cols, eps } = shape;
   assertLength('layerNorm x', x, rows * cols);
-  assertLength('layerNorm gain', weight, cols);
+  assertLength('layerNorm weight', weight, cols);
   assertLength('layerNorm bias', bias, cols);
   const out = new Float64Array(rows * cols);
   for (let r = 0; r < rows; r++) {

@@ -148,7 +148,7 @@ function dispatchInputsOf(
           buffers: {
             x: memory.buffers[site.from],
             y: memory.buffers[site.to],
-            gain: vectorOf(context, site.weight),
+            norm_weight: vectorOf(context, site.weight),
           },
           params: { columns: width, eps },
           dims: { columns: width },
@@ -160,7 +160,7 @@ function dispatchInputsOf(
       const own = { count: unit.heads, head_dim: headDim };
       const stride = strideOf(context, 'qkv', layer);
       return perToken({
-        buffers: { qkv: memory.buffers.qkv, gain: vectorOf(context, unit.weight) },
+        buffers: { qkv: memory.buffers.qkv, norm_weight: vectorOf(context, unit.weight) },
         params: { ...own, stride, offset: unit.firstHead * headDim, eps },
         dims: own,
       });
@@ -176,7 +176,7 @@ function dispatchInputsOf(
         buffers: {
           x: memory.buffers.projected,
           y: memory.buffers.hidden,
-          gain: vectorOf(context, site.weight),
+          norm_weight: vectorOf(context, site.weight),
         },
         params: { columns: width, eps },
         dims: { columns: width },
@@ -257,7 +257,7 @@ function productInputs(
         x: memory.buffers[site.from],
         y: memory.buffers[site.to],
         bias: biases ? bindRange(context, biases, part.firstRow * 4, rows * 4) : memory.dummyRead,
-        ...(normWeight === undefined ? {} : { gain: vectorOf(context, normWeight) }),
+        ...(normWeight === undefined ? {} : { norm_weight: vectorOf(context, normWeight) }),
       },
       params: {
         rows,

@@ -76,7 +76,7 @@ export async function planAttention(
     k_cache: cache.k,
     v_cache: cache.v,
     table,
-    gain: headNorms ? vectorOf(context, stackKey(headNorms)) : memory.dummyRead,
+    norm_weight: headNorms ? vectorOf(context, stackKey(headNorms)) : memory.dummyRead,
     sinks: unit.sinks === undefined ? memory.dummyRead : vectorOf(context, unit.sinks),
   };
   const sinks = unit.sinks !== undefined;

@@ -209,7 +209,7 @@ function planEmbed(
   const norm = nextNormWeight !== undefined;
   const optionalBuffers = {
     squares: norm ? memory.squares : memory.dummyWrite,
-    gain: norm ? vectorOf(context, nextNormWeight) : memory.dummyRead,
+    norm_weight: norm ? vectorOf(context, nextNormWeight) : memory.dummyRead,
     scaled: norm ? memory.buffers.normed : memory.scratch,
   };
   return Promise.all(
@@ -273,7 +273,7 @@ function planMatmul(context: PlanContext, unit: MatmulUnit, fusedOp: FusedOp): P
         out_offset: part.firstRow,
         flags,
         bias_offset: part.firstRow,
-        gain_offset: (biased ? rows : 0) + part.firstRow,
+        norm_weight_offset: (biased ? rows : 0) + part.firstRow,
         half: part.rows / 2,
         parts: Math.ceil(width / (family.rowsPerPartialSum || 4)),
         width,

@@ -237,7 +237,7 @@ async function encoderFor(
     out_offset: part.firstRow,
     flags: 0,
     bias_offset: 0,
-    gain_offset: 0,
+    norm_weight_offset: 0,
     half: 0,
     parts: 0,
     width: 1,

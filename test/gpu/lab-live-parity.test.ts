@@ -51,7 +51,7 @@ async function parityOf(op: string, target: string, before: string, after: strin
 const position = 'let position = token[t].y;';
 const slot = 'let slot = token[t].z;';
 const attend = 'layers.1.attn.attend';
-const norm = 'x[start + c] * inverse_rms * gain[c]';
+const norm = 'x[start + c] * inverse_rms * norm_weight[c]';
 
 describe('a parity run', () => {
   it('passes for a correct kernel', async () => {

@@ -148,7 +148,7 @@ const mistakes: readonly (readonly [
   ['no scale', 'matvec', 'plain', 'block_scale(block), sum', '1.0, sum'],
   ['written, not added', 'matmul_add', 'plain', 'y[at] += value', 'y[at] = value'],
   ['no eps', 'norm_matvec', 'plain', ' + params.eps', ''],
-  ['no gain', 'norm_matmul', 'plain', ' * gain[quad]', ''],
+  ['no norm_weight', 'norm_matmul', 'plain', ' * norm_weight[quad]', ''],
   ['gate and up exchanged', 'gated_matmul', 'plain', 'activate(sum) * up_sum', 'activate(up_sum) * sum'],
   ['silu alone', 'norm_gated_matvec', 'plain', 'params.activation == 1u', 'false'],
   ['silu alone', 'gated_activation', 'plain', 'params.activation == 1u', 'false'],

@@ -230,7 +230,7 @@ describe('the child process', () => {
       name: 'captured 64x1024',
       dims: { tokens: 64, columns },
       params: { columns, eps: 1e-5 },
-      tensors: { x, gain: new Float32Array(columns).fill(1) },
+      tensors: { x, norm_weight: new Float32Array(columns).fill(1) },
     };
     const report = await gate.register({ ...good, live: { byOp: {}, captured: { rms_norm: [one] } } });
     expect(report.parity?.at(-1)).toMatchObject({ case: 'captured 64x1024', ok: true });

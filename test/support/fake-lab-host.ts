@@ -47,7 +47,7 @@ export const refusal = (
 export const stubSource = `//! op: rms_norm
 //! dispatch: tokens
 //! override WG = 64
-// y[t] = x[t] / sqrt(mean(x[t]^2) + eps) * gain
+// y[t] = x[t] / sqrt(mean(x[t]^2) + eps) * norm_weight
 override WG: u32;
 @compute @workgroup_size(WG)
 fn main() {
@@ -233,7 +233,7 @@ export async function fakeLab(): Promise<FakeLab> {
         ops: [
           {
             op: 'rms_norm',
-            summary: 'y[t] = x[t] / sqrt(mean(x[t]^2) + eps) * gain',
+            summary: 'y[t] = x[t] / sqrt(mean(x[t]^2) + eps) * norm_weight',
             targets: ['plain', 'subgroups'],
           },
           { op: 'matmul', summary: 'y = W x + bias', targets: ['plain', 'f16', 'subgroups'] },

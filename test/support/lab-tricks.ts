@@ -16,7 +16,7 @@ const normBindings = `
 struct Params { columns: u32, eps: f32 }
 struct Step { tokens: u32 }
 @group(0) @binding(0) var<storage, read> x: array<f32>;
-@group(0) @binding(1) var<storage, read> gain: array<f32>;
+@group(0) @binding(1) var<storage, read> norm_weight: array<f32>;
 @group(0) @binding(2) var<storage, read_write> y: array<f32>;
 @group(0) @binding(3) var<uniform> params: Params;
 @group(0) @binding(4) var<uniform> step: Step;
@@ -27,7 +27,7 @@ function norm({
   value = 'x[start + c]',
   count = 'params.columns',
   mean = 'squares / f32(params.columns)',
-  result = 'x[start + c] * scale * gain[c]',
+  result = 'x[start + c] * scale * norm_weight[c]',
   write = 'y[start + c] = result;',
   bindings = normBindings,
   after = '',
@@ -158,12 +158,14 @@ export const tricks: readonly Trick[] = [
   },
   {
     name: 'writes infinity everywhere',
-    registration: ofNorm(norm({ result: '(abs(x[start + c]) + gain[c] * gain[c] + 1.0) * 1e38 * 1e38' })),
+    registration: ofNorm(
+      norm({ result: '(abs(x[start + c]) + norm_weight[c] * norm_weight[c] + 1.0) * 1e38 * 1e38' }),
+    ),
     codes: ['not_finite'],
   },
   {
     name: 'writes a constant',
-    registration: ofNorm(norm({ result: '1.0 + 0.0 * (x[0] + gain[0])' })),
+    registration: ofNorm(norm({ result: '1.0 + 0.0 * (x[0] + norm_weight[0])' })),
     codes: ['wrong_result'],
   },
   {
@@ -179,14 +181,14 @@ export const tricks: readonly Trick[] = [
   {
     name: 'computes an f32 op in f16',
     registration: ofNorm(
-      `enable f16;\n${norm({ value: 'f32(f16(x[start + c]))', result: 'f32(f16(x[start + c]) * f16(scale) * f16(gain[c]))' })}`,
+      `enable f16;\n${norm({ value: 'f32(f16(x[start + c]))', result: 'f32(f16(x[start + c]) * f16(scale) * f16(norm_weight[c]))' })}`,
       { requires: ['shader-f16'] },
     ),
     codes: ['wrong_result', 'not_finite', 'lower_precision_than_builtin'],
   },
   {
     name: 'rounds results of an f32 op to f16',
-    registration: ofNorm(norm({ result: 'quantizeToF16(x[start + c] * scale * gain[c])' })),
+    registration: ofNorm(norm({ result: 'quantizeToF16(x[start + c] * scale * norm_weight[c])' })),
     codes: ['wrong_result'],
   },
   {
@@ -206,13 +208,13 @@ export const tricks: readonly Trick[] = [
   },
   {
     name: 'uses a scale of 1 for rows after the hundredth',
-    registration: ofNorm(norm({ result: 'x[start + c] * select(scale, 1.0, row > 100u) * gain[c]' })),
+    registration: ofNorm(norm({ result: 'x[start + c] * select(scale, 1.0, row > 100u) * norm_weight[c]' })),
     codes: ['wrong_result', 'wrong_rows'],
   },
   {
     name: 'sums every second column',
     registration: ofNorm(
-      norm({ value: 'x[start + (c & 0xfffffffeu)]', result: 'x[start + c] * scale * gain[c]' }),
+      norm({ value: 'x[start + (c & 0xfffffffeu)]', result: 'x[start + c] * scale * norm_weight[c]' }),
     ),
     codes: ['wrong_result'],
   },
@@ -243,7 +245,7 @@ export const tricks: readonly Trick[] = [
     registration: ofNorm(
       norm({
         bindings: `${normBindings}@group(0) @binding(5) var<storage, read> expected: array<f32>;`,
-        result: 'x[start + c] * gain[c] * scale + expected[start + c] * 0.0',
+        result: 'x[start + c] * norm_weight[c] * scale + expected[start + c] * 0.0',
       }),
     ),
     codes: ['unknown_binding'],
@@ -253,7 +255,7 @@ export const tricks: readonly Trick[] = [
     registration: ofNorm(
       norm({
         bindings: `${normBindings}@group(1) @binding(0) var<storage, read> expected: array<f32>;`,
-        result: 'x[start + c] * gain[c] * scale + expected[start + c] * 0.0',
+        result: 'x[start + c] * norm_weight[c] * scale + expected[start + c] * 0.0',
       }),
     ),
     codes: ['wrong_group'],
@@ -282,7 +284,7 @@ export const tricks: readonly Trick[] = [
   {
     name: 'distinguishes the live graph from the gate by the length of a buffer',
     registration: ofNorm(
-      norm({ result: 'x[start + c] * select(scale, 1.0, arrayLength(&y) > 1000000u) * gain[c]' }),
+      norm({ result: 'x[start + c] * select(scale, 1.0, arrayLength(&y) > 1000000u) * norm_weight[c]' }),
     ),
     codes: ['array_length'],
     flagged: true,

@@ -43,8 +43,8 @@ export async function referenceEmbedding(file: ModelFile, ids: readonly number[]
     );
   };
   const norm = async (name: string, x: Float64Array): Promise<Float64Array> => {
-    const [gain, bias] = [await read(`${name}.weight`), await read(`${name}.bias`)] as [Values, Values];
-    return layerNorm(x, gain, bias, { rows, cols, eps: number('attention.layer_norm_epsilon') });
+    const [weight, bias] = [await read(`${name}.weight`), await read(`${name}.bias`)] as [Values, Values];
+    return layerNorm(x, weight, bias, { rows, cols, eps: number('attention.layer_norm_epsilon') });
   };
 
   let x = embed(ids, (await read('token_embd.weight')) as Values, cols);

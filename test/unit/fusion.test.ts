@@ -32,7 +32,7 @@ describe('what a plan fuses', () => {
           'matmul',
         ]);
       }
-      const weights = works.map(({ nextNormWeight: gain }) => gain);
+      const weights = works.map(({ nextNormWeight }) => nextNormWeight);
       expect(weights).toContain('blk.0.attn_norm.weight');
       expect(weights).toContain('blk.2.ffn_norm.weight');
       // The last norm covers only the sampled rows.
@@ -226,9 +226,9 @@ describe('what a plan fuses', () => {
   it('every op that prepares a norm is followed by one that expects it', async () => {
     const { units } = await graphOf({ architecture: 'qwen3', layers: 2 });
     const works = fuse(units, everything);
-    works.forEach(({ nextNormWeight: gain }, index) => {
+    works.forEach(({ nextNormWeight }, index) => {
       const next = works[index + 1];
-      expect(next?.appliesInputNorm ?? false).toBe(gain !== undefined);
+      expect(next?.appliesInputNorm ?? false).toBe(nextNormWeight !== undefined);
     });
   });
 
@@ -241,7 +241,7 @@ describe('what a plan fuses', () => {
     const { units } = await graphOf({ architecture: 'llama', layers: 1 });
     const works = fuse(units, { ...everything, isSinglePart: () => false });
     const joined = works.filter(
-      ({ unit, nextNormWeight: gain, gated }) => unit.op === 'matmul' && (gain ?? gated),
+      ({ unit, nextNormWeight, gated }) => unit.op === 'matmul' && (nextNormWeight ?? gated),
     );
     expect(joined).toEqual([]);
     // The embedding writes whole rows regardless of its parts.

@@ -200,7 +200,7 @@ describe('oracles give results computed by hand', () => {
       ...matrices,
       x: inputs(8, 0),
       bias: f32(0, 0, 0, 0),
-      gain: new Float32Array(32).fill(3),
+      norm_weight: new Float32Array(32).fill(3),
     };
     const one = handmade(tensors, { ...product, eps: 2 }, dims, 'f32');
     expect([...oracle('norm_matvec', one, 'y').values]).toEqual([0, 12, 36, 0]);
@@ -236,7 +236,7 @@ describe('oracles give results computed by hand', () => {
 
   it('norms: a row, and heads in the middle of one', () => {
     const norm = handmade(
-      { x: f32(3, 4), gain: f32(1, 10) },
+      { x: f32(3, 4), norm_weight: f32(1, 10) },
       { columns: 2, eps: 0 },
       { tokens: 1, columns: 2 },
     );
@@ -245,7 +245,7 @@ describe('oracles give results computed by hand', () => {
       [3 / rms, 40 / rms].map((v) => expect.closeTo(v, 12)),
     );
     const heads = { count: 1, head_dim: 2, stride: 4, offset: 1, eps: 0 };
-    const one = handmade({ qkv: f32(7, 3, 4, 8), gain: f32(1, 10) }, heads, {
+    const one = handmade({ qkv: f32(7, 3, 4, 8), norm_weight: f32(1, 10) }, heads, {
       tokens: 1,
       count: 1,
       head_dim: 2,
@@ -257,7 +257,7 @@ describe('oracles give results computed by hand', () => {
 
   it('norm_add adds the norm of a row', () => {
     const one = handmade(
-      { x: f32(3, 4, 9, 9), gain: f32(1, 10), y: f32(100, 200, 5, 6) },
+      { x: f32(3, 4, 9, 9), norm_weight: f32(1, 10), y: f32(100, 200, 5, 6) },
       { columns: 2, eps: 0 },
       { tokens: 1, columns: 2 },
     );

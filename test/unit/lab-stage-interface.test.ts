@@ -33,7 +33,7 @@ const brief = (findings: readonly Finding[]) =>
 const good = `struct Params { columns: u32, eps: f32, }
 struct Step { tokens: u32, }
 @group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
-@group(0) @binding(1) var<storage, read> gain: array<f32>;
+@group(0) @binding(1) var<storage, read> norm_weight: array<f32>;
 @group(0) @binding(2) var<storage, read_write> y: array<f32>;
 @group(0) @binding(3) var<uniform> params: Params;
 @group(0) @binding(4) var<uniform> step: Step;
@@ -81,7 +81,7 @@ describe('interface stage', () => {
       3,
       '@group(0) @binding(2 + 5) var<storage, read> x: array<f32>;',
       [
-        'unknown_binding 3:46+1 x: expected a binding of rms_norm (0 x, 1 gain, 2 y, 3 params, 4 step), got 7',
+        'unknown_binding 3:46+1 x: expected a binding of rms_norm (0 x, 1 norm_weight, 2 y, 3 params, 4 step), got 7',
       ],
     ],
     [
@@ -95,8 +95,8 @@ describe('interface stage', () => {
       3,
       '@group(0) @binding(1) var<storage, read> x: array<f32>;',
       [
-        'binding_name 3:42+1 binding 1 is named gain in the op and x here',
-        'duplicate_binding 4:42+4 gain: expected one variable at binding 1, got x and gain',
+        'binding_name 3:42+1 binding 1 is named norm_weight in the op and x here',
+        'duplicate_binding 4:42+11 norm_weight: expected one variable at binding 1, got x and norm_weight',
       ],
     ],
     [

@@ -6,8 +6,8 @@ const finite = { min: -10, max: 10, noNaN: true };
 
 describe('layerNorm', () => {
   it('is the closed form on one row', () => {
-    const [gain, bias] = [Float64Array.of(1, 2), Float64Array.of(0, 5)];
-    const out = layerNorm(Float64Array.of(1, 5), gain, bias, { rows: 1, cols: 2, eps: 0 });
+    const [weight, bias] = [Float64Array.of(1, 2), Float64Array.of(0, 5)];
+    const out = layerNorm(Float64Array.of(1, 5), weight, bias, { rows: 1, cols: 2, eps: 0 });
     expect([...out]).toEqual([-1, 7]);
   });
 

@@ -18,7 +18,7 @@ struct Step {
 }
 
 @group(0) @binding(0) var<storage, read_write> qkv: array<f32>;
-@group(0) @binding(1) var<storage, read> gain: array<f32>;
+@group(0) @binding(1) var<storage, read> norm_weight: array<f32>;
 @group(0) @binding(2) var<uniform> params: Params;
 @group(0) @binding(3) var<uniform> step: Step;
 
@@ -43,6 +43,6 @@ fn main(
   let inverse_rms = inverseSqrt(mean + params.eps);
   // Each invocation writes only elements that it alone has read.
   for (var d = local; d < params.head_dim; d += WG) {
-    qkv[start + d] = qkv[start + d] * inverse_rms * gain[d];
+    qkv[start + d] = qkv[start + d] * inverse_rms * norm_weight[d];
   }
 }

@@ -15,7 +15,7 @@ struct Step {
 }
 
 @group(0) @binding(0) var<storage, read> x: array<f32>;
-@group(0) @binding(1) var<storage, read> gain: array<f32>;
+@group(0) @binding(1) var<storage, read> norm_weight: array<f32>;
 @group(0) @binding(2) var<storage, read_write> y: array<f32>;
 @group(0) @binding(3) var<uniform> params: Params;
 @group(0) @binding(4) var<uniform> step: Step;
@@ -39,6 +39,6 @@ fn main(
   let mean = workgroup_sum(squares, local, params.columns) / f32(params.columns);
   let inverse_rms = inverseSqrt(mean + params.eps);
   for (var c = local; c < params.columns; c += WG) {
-    y[start + c] += x[start + c] * inverse_rms * gain[c];
+    y[start + c] += x[start + c] * inverse_rms * norm_weight[c];
   }
 }

@@ -59,7 +59,7 @@ struct Step {
 @group(0) @binding(5) var<uniform> step: Step;
 @group(0) @binding(6) var<storage, read> bias: array<f32>;
 //#if NORM
-@group(0) @binding(7) var<storage, read> gain: array<vec4<f32>>;
+@group(0) @binding(7) var<storage, read> norm_weight: array<vec4<f32>>;
 //#endif
 
 //#if HALF_WEIGHTS
@@ -77,7 +77,7 @@ alias Quad = vec4<f32>;
 // Four activations of a token, starting at column 4 * quad.
 fn input_quad(token: u32, quad: u32) -> vec4<f32> {
   //#if NORM
-  return x[token * (params.x_stride / 4u) + quad] * gain[quad];
+  return x[token * (params.x_stride / 4u) + quad] * norm_weight[quad];
   //#else
   return x[token * (params.x_stride / 4u) + quad];
   //#endif

@@ -8,7 +8,7 @@ struct Params {
   out_offset: u32,
   flags: u32,
   bias_offset: u32, // in vectors
-  gain_offset: u32,
+  norm_weight_offset: u32,
   half: u32,        // GATED: rows of gate
   parts: u32,       // partial sums of squares of each token
   width: f32,       // number of squared elements
@@ -22,7 +22,7 @@ const ADD = 2u;       // adds to y
 const SAMPLED = 4u;   // rows of x and y are samples
 // x is not normalized yet: the sum of squares[t, parts] is its sum of squares, and results are divided by its RMS.
 const NORM_IN = 8u;
-// Also writes the input of the next norm: scaled = y * gain, and partial sums of squares of y.
+// Also writes the input of the next norm: scaled = y * norm_weight, and partial sums of squares of y.
 const NORM_OUT = 16u;
 // W contains the rows of gate, then those of up: y[t, n] = silu(gate) * up. Rows are processed in pairs.
 const GATED = 32u;
@@ -88,7 +88,7 @@ fn write_result(token: u32, row: u32, result: f32) -> f32 {
   }
   y[at] = value;
   if (has(NORM_OUT)) {
-    scaled[at] = value * vectors[params.gain_offset + row];
+    scaled[at] = value * vectors[params.norm_weight_offset + row];
   }
   return value;
 }

@@ -147,7 +147,7 @@ export const embed: LabOp = {
         sampled: { tensor: 'sampled' },
         y: { tensor: 'y' },
         squares: { scratch: 'squares', bytes: 16 },
-        gain: { data: new Float32Array(4) },
+        norm_weight: { data: new Float32Array(4) },
         scaled: { scratch: 'scaled', bytes: 16 },
       },
       dims: stepDimsFor(requireMember(dims, 'tokens')),

@@ -263,7 +263,7 @@ function makeCase(random: Random, traits: Traits, shape: Shape, format: string):
     bias: random.normals(bias ? rows : 4, bias ? sumMagnitude : 1e3),
   };
   if (traits.add) tensors['y'] = random.normals(room * yStride, sumMagnitude);
-  if (traits.norm) tensors['gain'] = randomNormWeights(random, columns);
+  if (traits.norm) tensors['norm_weight'] = randomNormWeights(random, columns);
   const blocks = columns / blockColumns;
   const dims: Dims = { tokens, rows, columns, blocks, block_bytes: averageBlockBytes(weightFormat(format)) };
   return {
@@ -312,7 +312,7 @@ function oracle(one: ParityCase, traits: Traits): ExpectedOutput {
   let inputs: Values = contiguousRows(requireFloats(tensors, 'x'), tokens, xStride, columns);
   if (traits.norm) {
     const shape = { rows: tokens, cols: columns, eps: Math.fround(requireMember(params, 'eps')) };
-    inputs = rmsNorm(inputs, requireFloats(tensors, 'gain'), shape);
+    inputs = rmsNorm(inputs, requireFloats(tensors, 'norm_weight'), shape);
   }
   const initial = tensors['y'] as Float32Array | undefined;
   const elements = initial?.length ?? Math.floor(requireFloats(tensors, 'x').length / xStride) * yStride;
@@ -395,7 +395,7 @@ function builtin(one: ParityCase, traits: Traits, caps: AdapterCaps): BuiltinSte
           eps: requireMember(params, 'eps'),
         },
         bindings: {
-          weight: { tensor: 'gain' },
+          weight: { tensor: 'norm_weight' },
           samples: { scratch: 'samples', bytes: 48 },
           x,
           y: normalized,
@@ -414,7 +414,7 @@ function builtin(one: ParityCase, traits: Traits, caps: AdapterCaps): BuiltinSte
         out_offset: requireMember(params, 'y_offset'),
         flags,
         bias_offset: 0,
-        gain_offset: 0,
+        norm_weight_offset: 0,
         half: rows,
         parts: 1,
         width: columns,

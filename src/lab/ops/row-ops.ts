@@ -167,7 +167,7 @@ const norm = rowOp({
     return {
       dims: { tokens, columns },
       params: { columns, eps },
-      tensors: { x, gain: randomNormWeights(random, columns) },
+      tensors: { x, norm_weight: randomNormWeights(random, columns) },
     };
   },
   oracle({ dims, params, tensors }) {
@@ -175,7 +175,7 @@ const norm = rowOp({
     const [tokens, columns] = [requireMember(dims, 'tokens'), requireMember(dims, 'columns')];
     const values = new Float64Array(x.length);
     const shape = { rows: tokens, cols: columns, eps: Math.fround(requireMember(params, 'eps')) };
-    values.set(rmsNorm(x.subarray(0, tokens * columns), requireFloats(tensors, 'gain'), shape));
+    values.set(rmsNorm(x.subarray(0, tokens * columns), requireFloats(tensors, 'norm_weight'), shape));
     return { y: { values, preserved: preservedExcept(x.length, { tokens, stride: columns, columns }) } };
   },
   builtin: ({ dims, params }, caps) => [
@@ -191,7 +191,7 @@ const norm = rowOp({
         eps: requireMember(params, 'eps'),
       },
       bindings: {
-        weight: { tensor: 'gain' },
+        weight: { tensor: 'norm_weight' },
         samples: { scratch: 'samples', bytes: 48 },
         x: { tensor: 'x' },
         y: { tensor: 'y' },
@@ -226,7 +226,7 @@ const headNorm = rowOp({
     return {
       dims: { tokens, count, head_dim: headDim },
       params: { count, head_dim: headDim, stride, offset, eps },
-      tensors: { qkv, gain: randomNormWeights(random, headDim) },
+      tensors: { qkv, norm_weight: randomNormWeights(random, headDim) },
     };
   },
   oracle({ dims, params, tensors }) {
@@ -240,7 +240,7 @@ const headNorm = rowOp({
     for (let t = 0; t < tokens; t++) {
       const start = t * stride + offset;
       const heads = qkv.subarray(start, start + count * headDim);
-      values.set(rmsNorm(heads, requireFloats(tensors, 'gain'), shape), start);
+      values.set(rmsNorm(heads, requireFloats(tensors, 'norm_weight'), shape), start);
     }
     const preserved = preservedExcept(qkv.length, { tokens, stride, columns: count * headDim, offset });
     return { qkv: { values, preserved } };
@@ -258,7 +258,7 @@ const headNorm = rowOp({
         eps: requireMember(params, 'eps'),
       },
       bindings: {
-        weight: { tensor: 'gain' },
+        weight: { tensor: 'norm_weight' },
         samples: { scratch: 'samples', bytes: 48 },
         y: { tensor: 'qkv' },
       },
@@ -301,14 +301,14 @@ const normAdd = rowOp({
     return {
       dims: { tokens, columns },
       params: { columns, eps },
-      tensors: { x, gain: randomNormWeights(random, columns), y },
+      tensors: { x, norm_weight: randomNormWeights(random, columns), y },
     };
   },
   oracle({ dims, params, tensors }) {
     const [x, y] = [requireFloats(tensors, 'x'), requireFloats(tensors, 'y')];
     const [tokens, columns] = [requireMember(dims, 'tokens'), requireMember(dims, 'columns')];
     const shape = { rows: tokens, cols: columns, eps: Math.fround(requireMember(params, 'eps')) };
-    const normed = rmsNorm(x.subarray(0, tokens * columns), requireFloats(tensors, 'gain'), shape);
+    const normed = rmsNorm(x.subarray(0, tokens * columns), requireFloats(tensors, 'norm_weight'), shape);
     const values = Float64Array.from(y, (value, i) => value + (normed[i] ?? 0));
     return { y: { values, preserved: preservedExcept(y.length, { tokens, stride: columns, columns }) } };
   },
@@ -316,7 +316,7 @@ const normAdd = rowOp({
     eraseStep(normAddKernel, {
       variant: chooseNormAdd(caps, { writesNextNorm: false }),
       params: { columns: requireMember(params, 'columns'), eps: requireMember(params, 'eps'), scale: 1 },
-      bindings: { weight: { tensor: 'gain' }, x: { tensor: 'x' }, y: { tensor: 'y' } },
+      bindings: { weight: { tensor: 'norm_weight' }, x: { tensor: 'x' }, y: { tensor: 'y' } },
       dims: stepDimsFor(requireMember(dims, 'tokens')),
     }),
   ],

@@ -66,23 +66,24 @@ const theta = 10000;
 const rounded = (value: number) => numberFromF16(f16FromNumber(value));
 
 /** For a variant that rotates: q and k are raw, and the token's own position in the cache is empty. */
-function rotationOf(variant: AttentionVariant, kind: { rotary: number; gains: Float32Array }) {
+function rotationOf(variant: AttentionVariant, kind: { rotary: number; normWeights: Float32Array }) {
   const { HEAD_DIM: headDim, NEOX, QK_NORM } = variant;
-  const { rotary, gains } = kind;
+  const { rotary, normWeights } = kind;
   const style = NEOX ? ('neox' as const) : ('interleaved' as const);
-  const turn = (rows: Float32Array, position: number, gain: Float32Array) => {
+  const turn = (rows: Float32Array, position: number, weight: Float32Array) => {
     const heads = rows.length / headDim;
     const normed = QK_NORM
-      ? rmsNorm(rows, gain, { rows: heads, cols: headDim, eps })
+      ? rmsNorm(rows, weight, { rows: heads, cols: headDim, eps })
       : Float64Array.from(rows);
     return applyRope(normed, [position], { heads, headDim }, { style, theta, rotaryDim: rotary });
   };
   return {
     table: (positions: number) => ropeTable({ theta, rotary, style, scale: 1, magnitude: 1 }, positions),
-    q: (rows: Float32Array, position: number) => turn(rows, position, gains.subarray(0, headDim)),
-    k: (rows: Float32Array, position: number) => turn(rows, position, gains.subarray(headDim, 2 * headDim)),
+    q: (rows: Float32Array, position: number) => turn(rows, position, normWeights.subarray(0, headDim)),
+    k: (rows: Float32Array, position: number) =>
+      turn(rows, position, normWeights.subarray(headDim, 2 * headDim)),
     v: (rows: Float32Array) =>
-      rmsNorm(rows, gains.subarray(2 * headDim), { rows: rows.length / headDim, cols: headDim, eps }),
+      rmsNorm(rows, normWeights.subarray(2 * headDim), { rows: rows.length / headDim, cols: headDim, eps }),
   };
 }
 type Rotation = ReturnType<typeof rotationOf>;
@@ -174,8 +175,8 @@ function tilesOf(runs: readonly Run[], tile: number, bidirectional = false): num
 function rotationFor(variant: AttentionVariant, seed: number) {
   if (!variant.ROPE) return {};
   const rotary = seed % 2 === 0 ? variant.HEAD_DIM : (variant.HEAD_DIM * 3) / 4;
-  const gains = randomValues(3 * variant.HEAD_DIM, random(seed + 100));
-  return { rotation: rotationOf(variant, { rotary, gains }), rotary, gains };
+  const normWeights = randomValues(3 * variant.HEAD_DIM, random(seed + 100));
+  return { rotation: rotationOf(variant, { rotary, normWeights }), rotary, normWeights };
 }
 
 /** Keys and values that the kernel wrote: those of the tokens, and no others. */
@@ -209,7 +210,7 @@ function expectCache(
 
 async function runWhole(variant: AttentionVariant, scene: Scene, seed: number): Promise<void> {
   const { heads, kvHeads, headDim } = scene;
-  const { rotation, rotary = 0, gains } = rotationFor(variant, seed);
+  const { rotation, rotary = 0, normWeights } = rotationFor(variant, seed);
   const made = build(scene, seed, rotation);
   const tiles = tilesOf(scene.runs, variant.TILE, variant.BIDIRECTIONAL);
   const stride = heads * headDim + 6;
@@ -245,7 +246,7 @@ async function runWhole(variant: AttentionVariant, scene: Scene, seed: number): 
         v_cache: made.v,
         out: before,
         ...(variant.SINKS ? { sinks: scene.sinks } : {}),
-        ...(rotation ? { table: rotation.table(2048), gain: gains } : {}),
+        ...(rotation ? { table: rotation.table(2048), norm_weight: normWeights } : {}),
       },
     },
     rotation ? ['out', 'k_cache', 'v_cache'] : ['out'],
@@ -261,7 +262,7 @@ async function runSplit(
   seed: number,
 ): Promise<void> {
   const { heads, kvHeads, headDim } = scene;
-  const { rotation, rotary = 0, gains } = rotationFor(variant, seed);
+  const { rotation, rotary = 0, normWeights } = rotationFor(variant, seed);
   const made = build(scene, seed, rotation);
   const tiles = tilesOf(scene.runs, 1);
   const splitsOf = (position: number) => Math.floor(position / splitTokens) + 1;
@@ -303,7 +304,7 @@ async function runSplit(
         k_cache: made.k,
         v_cache: made.v,
         out: before,
-        ...(rotation ? { table: rotation.table(2048), gain: gains } : {}),
+        ...(rotation ? { table: rotation.table(2048), norm_weight: normWeights } : {}),
       },
     },
     rotation ? ['out', 'k_cache', 'v_cache'] : ['out'],

@@ -83,7 +83,7 @@ async function runPart(
     y: Float32Array<ArrayBuffer>;
     part?: number;
     norm?: {
-      gain: Float32Array;
+      normWeight: Float32Array;
       squares: Float32Array;
       scaled: Float32Array;
       take(made: { squares: Float32Array; scaled: ArrayBuffer }): void;
@@ -103,7 +103,7 @@ async function runPart(
         sampled: Uint32Array.from(sampled),
         y,
         squares: norm?.squares ?? new Float32Array(4),
-        gain: norm?.gain ?? new Float32Array(4),
+        norm_weight: norm?.normWeight ?? new Float32Array(4),
         scaled: norm?.scaled ?? new Float32Array(4),
       },
     },
@@ -151,7 +151,7 @@ describe('embed equals the oracle', () => {
         async (part) => {
           const [columns, ids] = [wholeColumns(type, 96), [3, 0, 4]];
           const from = table(type, 5, columns, 4);
-          const gain = randomValues(columns, random(9));
+          const normWeight = randomValues(columns, random(9));
           const rowsOf = reference(ids, from.values, columns).map((value) => value * 3);
           await runPart(from, {
             ids,
@@ -160,11 +160,14 @@ describe('embed equals the oracle', () => {
             part,
             y: poisoned(4 * columns),
             norm: {
-              gain,
+              normWeight,
               squares: poisoned((4 * columns) / part),
               scaled: poisoned(4 * columns),
               take({ squares, scaled }) {
-                const expected = Array.from(rowsOf, (value, i) => value * (gain[i % columns] as number));
+                const expected = Array.from(
+                  rowsOf,
+                  (value, i) => value * (normWeight[i % columns] as number),
+                );
                 expectClose(new Float32Array(scaled), expected, { nmse: 1e-12, maxAbs: 1e-4 }, 'scaled');
                 const sums = Array.from({ length: rowsOf.length / part }, (_, p) =>
                   rowsOf.slice(p * part, (p + 1) * part).reduce((sum, value) => sum + value * value, 0),

@@ -119,7 +119,7 @@ async function runCase<V extends Variant>(
     }
     input = rmsNorm(x, normGain, { rows: tokens, cols: columns, eps });
   }
-  const gain = randomValues(rows, next);
+  const normWeight = randomValues(rows, next);
   const scaled = poisoned((tokens + 2) * stride);
   const out = await harness.run(
     kernel,
@@ -139,7 +139,7 @@ async function runCase<V extends Variant>(
           (gated ? matmulFlags.gated : 0) |
           (geluTanh ? matmulFlags.geluTanh : 0),
         bias_offset: 0,
-        gain_offset: rows,
+        norm_weight_offset: rows,
         half: rows / 2,
         parts,
         width: widthOfNorm,
@@ -152,7 +152,7 @@ async function runCase<V extends Variant>(
       buffers: {
         quants,
         scales: scales ?? new Uint32Array(4),
-        vectors: Float32Array.from([...biases, ...gain]),
+        vectors: Float32Array.from([...biases, ...normWeight]),
         x: given,
         y,
         squares,
@@ -207,7 +207,7 @@ async function runCase<V extends Variant>(
   for (let t = 0; t < tokens; t++) {
     scaledGot.push(...besides.subarray(t * stride + offset, t * stride + offset + rows));
     const row = expected.slice(t * rows, (t + 1) * rows);
-    row.forEach((value, n) => scaledExpected.push(value * (gain[n] as number)));
+    row.forEach((value, n) => scaledExpected.push(value * (normWeight[n] as number)));
     for (let n = 0; n < rows; n += part) {
       sumsExpected.push(row.slice(n, n + part).reduce((sum, value) => sum + value * value, 0));
     }
@@ -383,7 +383,7 @@ async function sameTokens<V extends Variant>(
           out_offset: 0,
           flags: 0,
           bias_offset: 0,
-          gain_offset: 0,
+          norm_weight_offset: 0,
           half: 0,
           parts: 0,
           width: 1,
