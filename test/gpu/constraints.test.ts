@@ -146,7 +146,7 @@ describe('a constrained output', () => {
     const constraint = new Rule((_, { length }) => length < 5);
     await expect(answer(request({ constraint }))).rejects.toMatchObject({
       code: 'constraint_failed',
-      message: expect.stringContaining('after 5 tokens'),
+      message: expect.stringContaining('after 5 output tokens'),
     });
     expect(constraint.closed).toBe(1);
     expect((await answer(request())).ids).toHaveLength(40);

@@ -197,7 +197,7 @@ describe('a file with infinite or NaN weights', () => {
     const info = (await openSource(memorySource(bytes))).tensors.get('output_norm.weight');
     new DataView(bytes.buffer).setFloat32((info?.offset ?? 0) + 12, Number.NEGATIVE_INFINITY, true);
     await expect(loadFromMemory(bytes)).rejects.toThrow(
-      "tensor 'output_norm.weight' holds a value that is no",
+      "tensor 'output_norm.weight' holds a value that is infinite or NaN",
     );
   });
 });
