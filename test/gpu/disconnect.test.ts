@@ -23,7 +23,7 @@ const request = (more: Partial<GenerateRequest> = {}): GenerateRequest => ({
 /** A step, its readback and the follow-up work take some time. */
 async function freed(): Promise<void> {
   await until(() => engine.stats().running + engine.stats().queued === 0);
-  const { running, queued, stalledReaders: stalledReaders, pages } = engine.stats();
+  const { running, queued, stalledReaders, pages } = engine.stats();
   expect([running, queued, stalledReaders]).toEqual([0, 0, 0]);
   expect(pages.free + pages.cached).toBe(pages.total);
 }

@@ -263,7 +263,9 @@ describe('a draft model is rejected', () => {
     expect((await refusal(tinyModel({ architecture: 'qwen3', pooling: 3 }))).message).toMatch(
       /--draft: .* makes embeddings/,
     );
-    expect((await refusal(large, { speculation: 'off' })).message).toMatch(/cannot be combined with --no-speculation/);
+    expect((await refusal(large, { speculation: 'off' })).message).toMatch(
+      /cannot be combined with --no-speculation/,
+    );
   });
 
   it('that does not fit in addition to the target model, which fits alone', async () => {

@@ -96,7 +96,7 @@ describe('spans of tasks', () => {
       await post({ prompt: 'Go.' }, { traceparent });
     expect(of('task').map(({ traceparent }) => traceparent)).toEqual(Array(4).fill(undefined));
     expect(gateway.requests.map(({ traceparent }) => traceparent)).toEqual(Array(4).fill(undefined));
-    expect(begun.every(({ transcript: transcript }) => transcript === undefined)).toBe(true);
+    expect(begun.every(({ transcript }) => transcript === undefined)).toBe(true);
   });
 
   it('exist once for repeated requests with one idempotency key', async () => {

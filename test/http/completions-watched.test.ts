@@ -119,7 +119,7 @@ describe.each(wires)('$path is traced', ({ path, body, wire, operation, wrong, r
     );
     await response.text();
     await over(host);
-    const { id, attributes: facts, result: ending, transcript: transcript, traceparent: trace } = only(host);
+    const { id, attributes: facts, result: ending, transcript, traceparent: trace } = only(host);
     expect(id).toBe(response.headers.get('x-request-id'));
     expect(trace).toBe(traceparent);
     expect(ending).toEqual({ outcome: 'ok', status: 200 });

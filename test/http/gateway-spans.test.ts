@@ -387,7 +387,7 @@ describe('texts of requests at the gateway', () => {
     const { asks, gatewaySpans, endings } = await start({}, ['agent', 'completions', 'workflows']);
     for (const stream of both) await (await asks('chat', stream)).text();
     await endings(2);
-    expect(gatewaySpans().map(({ transcript: transcript }) => transcript)).toEqual([undefined, undefined]);
+    expect(gatewaySpans().map(({ transcript }) => transcript)).toEqual([undefined, undefined]);
   });
 });
 

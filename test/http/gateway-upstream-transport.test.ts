@@ -70,11 +70,7 @@ async function failure(promise: Promise<unknown>): Promise<UpstreamFailure> {
   expect(error).toBeInstanceOf(UpstreamFailure);
   return error as UpstreamFailure;
 }
-const summary = ({
-  error: { status, type, code },
-  isRetryable: isRetryable,
-  isUnhealthy: isUnhealthy,
-}: UpstreamFailure) => ({
+const summary = ({ error: { status, type, code }, isRetryable, isUnhealthy }: UpstreamFailure) => ({
   status,
   type,
   code,

@@ -139,9 +139,9 @@ describe('a rack, from being armed to being purged', () => {
       policy: { content: 'full', redact: ['@credentials', 'Project \\w+', 'zq-\\d{4}-\\d{4}'] },
     });
     const own = [at.bearer.authorization.slice('Bearer '.length), at.operator['x-svc-operator']];
-    const content = `${planted}; the key is ${secret}, of ${codename}; ${own.join(' and ')}`;
-    const whole = await complete(at, content);
-    const streamed = await complete(at, content, true);
+    const prompt = `${planted}; the key is ${secret}, of ${codename}; ${own.join(' and ')}`;
+    const whole = await complete(at, prompt);
+    const streamed = await complete(at, prompt, true);
     await at.wait('both are kept', async () => (await keptOf(whole.id)) && (await keptOf(streamed.id)));
     // The files of the host's own credentials have them, of course.
     const secrets = [secret, codename, splitSecret, ...own];

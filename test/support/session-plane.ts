@@ -42,7 +42,7 @@ export async function openSessionPlane({
   url,
   endpointId = 'e0',
   clock = new ManualClock(),
-  maxSessions: maxSessions = 64,
+  maxSessions = 64,
   heartbeatSecs = 15,
   tasks = nothing,
   runs = { ...nothing, ...noRuns },

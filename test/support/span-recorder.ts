@@ -36,5 +36,5 @@ export function createSpanRecorder(recordedRacks: readonly RackId[] = []) {
   return { sink, tracer, started, ended, spansOf, spanResults, expectAllEnded };
 }
 
-export const transcriptLines = ({ transcript: transcript }: TraceSpan): string[] | undefined =>
+export const transcriptLines = ({ transcript }: TraceSpan): string[] | undefined =>
   transcript?.map(({ role, text, name }) => `${role}${name === undefined ? '' : ` ${name}`}: ${text}`);

@@ -57,8 +57,8 @@ describe('the resident model as a chat model', () => {
   it('limits tokens to the rest of the context, and fails when nothing is left', async () => {
     const { answer, engine } = world({ contextLength: 100 });
     await answer();
-    const [request] = engine.requests;
-    expect(request?.maxTokens).toBe(Math.min(50, 100 - (request?.prompt.length ?? 0)));
+    const [received] = engine.requests;
+    expect(received?.maxTokens).toBe(Math.min(50, 100 - (received?.prompt.length ?? 0)));
     const long = [{ role: 'user' as const, content: 'x'.repeat(200) }];
     await expect(answer({ messages: long })).rejects.toMatchObject({
       kind: 'invalid',

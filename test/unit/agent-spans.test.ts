@@ -49,7 +49,7 @@ describe('spans of turns', () => {
     ]);
     expect([endings('turn'), endings('tool')]).toEqual([['ok', 'ok'], ['ok']]);
     for (const span of [...of('turn'), ...of('tool')]) expect(span.parent).toBe(task);
-    expect(begun.every(({ transcript: transcript }) => transcript === undefined)).toBe(true);
+    expect(begun.every(({ transcript }) => transcript === undefined)).toBe(true);
   });
 
   it('omit unknown values: usage, or the time of a first token', async () => {

@@ -165,11 +165,7 @@ describe('embeddings', () => {
       { index: 1, embedding: [2] },
       { index: 0, embedding: [1] },
     ];
-    const {
-      body,
-      usage,
-      isReported: isReported,
-    } = answerOf(openai, { data, id: 'x' }, { input: ['abcdefgh', 'ä'] });
+    const { body, usage, isReported } = answerOf(openai, { data, id: 'x' }, { input: ['abcdefgh', 'ä'] });
     expect(body).toEqual({
       object: 'list',
       data: [

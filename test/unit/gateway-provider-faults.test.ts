@@ -93,7 +93,7 @@ describe('faults of providers', () => {
     ['Groq', 'Please reduce the length of the messages or completion.', 'context_length_exceeded'],
   ])('recognizes the context overflow of %s, and keeps its counts', (_, message, code) => {
     for (const status of [400, 422, 413]) {
-      const { error, isRetryable: isRetryable } = providerFault(status, { message, code });
+      const { error, isRetryable } = providerFault(status, { message, code });
       expect(error).toMatchObject({
         status: 422,
         type: 'upstream_error',

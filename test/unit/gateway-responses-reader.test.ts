@@ -408,11 +408,11 @@ describeShared('recorded traffic of responses', [cassettes], (folder) => {
     const calls = items.filter(({ type }) => type === 'function_call').length;
     expect(events.filter(({ type }) => type === 'tool_call')).toHaveLength(calls);
     expect(events.at(-1)).toEqual({ type: 'finish', reason: calls > 0 ? 'tool_calls' : 'stop' });
-    const content = items
+    const text = items
       .filter(({ type }) => type === 'message')
       .flatMap(({ content }) => (content as Json[]).map((part) => part['text']))
       .join('');
-    expect(textIn(events)).toBe(content);
+    expect(textIn(events)).toBe(text);
   });
 
   test.each(files.filter((name) => name.endsWith('.chunks.txt') && !name.startsWith('parallel')))(
@@ -456,11 +456,11 @@ describeShared('recorded traffic of responses', [cassettes], (folder) => {
   });
 
   test('a refusal of the provider keeps its message', () => {
-    const {
-      error,
-      isRetryable: isRetryable,
-      isUnhealthy: isUnhealthy,
-    } = openaiResponses.failure(400, recorded('reasoning-model-temperature-error.json'), {});
+    const { error, isRetryable, isUnhealthy } = openaiResponses.failure(
+      400,
+      recorded('reasoning-model-temperature-error.json'),
+      {},
+    );
     expect(error).toMatchObject({ status: 400, type: 'invalid_request_error', param: 'temperature' });
     expect(error.message).toBe("Unsupported parameter: 'temperature' is not supported with this model.");
     expect([isRetryable, isUnhealthy]).toEqual([false, false]);

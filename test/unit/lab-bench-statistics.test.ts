@@ -132,7 +132,7 @@ describe('drift', () => {
     const random = seededRandom(1);
     const values = Array.from({ length: 20 }, (_, n) => (10 + n / 10) * (1 + 0.01 * random()));
     values[4] = 40;
-    const { change, isSignificant: isSignificant } = estimateDrift(values);
+    const { change, isSignificant } = estimateDrift(values);
     expect(isSignificant).toBe(true);
     expect(change).toBeGreaterThan(0.15);
     expect(change).toBeLessThan(0.23);

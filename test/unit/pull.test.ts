@@ -89,7 +89,7 @@ describe('a pull of several files', () => {
   it('fetches every part of a split set, reports them as one, and serves the first', async () => {
     hub.files = [...parts, { path: 'README.md', content }];
     const seen: { file: string; done: number; total: number }[] = [];
-    const { path, alreadyPresent: alreadyPresent } = await run({
+    const { path, alreadyPresent } = await run({
       onProgress: (progress) => seen.push(progress),
     });
     expect(path).toBe(join(home(), part(1)));

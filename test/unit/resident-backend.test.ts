@@ -77,7 +77,7 @@ describe('the resident model as a function', () => {
     await expect(backend.embed({ ...request, body: { input: 'x' } }, never)).rejects.toMatchObject({
       code: 'unsupported_capability',
     });
-    expect(ended.map(({ result: result }) => result?.outcome)).toEqual(['refused', 'refused', 'refused']);
+    expect(ended.map(({ result }) => result?.outcome)).toEqual(['refused', 'refused', 'refused']);
   });
 
   it('reports an engine error mid-stream, and an internal error without its message', async () => {
@@ -106,9 +106,7 @@ describe('the resident model as a function', () => {
       );
       if (when === 'between events') await events.next();
       leaving.abort(new Error('gone'));
-      await expect
-        .poll(() => ended.map(({ result: result }) => result))
-        .toMatchObject([{ outcome: 'abandoned' }]);
+      await expect.poll(() => ended.map(({ result }) => result)).toMatchObject([{ outcome: 'abandoned' }]);
       // Aborting must not depend on whether events are read.
       await events.return();
       await expect.poll(() => engine.running).toBe(0);
@@ -135,7 +133,7 @@ describe('the resident model as a function', () => {
     const unread = await backend.answer('chat', request, never);
     await unread.events.return();
     await expect
-      .poll(() => ended.map(({ result: result }) => result))
+      .poll(() => ended.map(({ result }) => result))
       .toEqual([1, 2].map(() => ({ outcome: 'abandoned', code: 'client_gone' })));
     expect(engine.requests).toHaveLength(0);
     await swapped();
