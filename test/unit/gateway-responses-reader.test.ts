@@ -408,11 +408,11 @@ describeShared('recorded traffic of responses', [cassettes], (folder) => {
     const calls = items.filter(({ type }) => type === 'function_call').length;
     expect(events.filter(({ type }) => type === 'tool_call')).toHaveLength(calls);
     expect(events.at(-1)).toEqual({ type: 'finish', reason: calls > 0 ? 'tool_calls' : 'stop' });
-    const text = items
+    const expectedText = items
       .filter(({ type }) => type === 'message')
       .flatMap(({ content }) => (content as Json[]).map((part) => part['text']))
       .join('');
-    expect(textIn(events)).toBe(text);
+    expect(textIn(events)).toBe(expectedText);
   });
 
   test.each(files.filter((name) => name.endsWith('.chunks.txt') && !name.startsWith('parallel')))(
