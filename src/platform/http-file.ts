@@ -17,6 +17,9 @@ export interface HttpOptions extends Partial<AttemptOptions> {
 
 type ResolvedHttpOptions = AttemptOptions & HttpOptions;
 
+/** Advice in the messages of `no_ranges`, for the command line. Pages replace it. */
+export const useDownloadedFile = 'download the file and use its path';
+
 const defaults: ResolvedHttpOptions = { attempts: 5, retryDelayMs: 250, idleMs: 30_000, headers: {} };
 
 /**
@@ -74,7 +77,7 @@ class RemoteFile implements ByteSource {
       if (total === undefined) {
         throw new ModelFileError(
           'no_ranges',
-          `${this.name}: the server does not report the file's size; download the file and use its path`,
+          `${this.name}: the server does not report the file's size; ${useDownloadedFile}`,
         );
       }
       const { sizeBytes: listed = total } = this.#options;
@@ -183,7 +186,7 @@ class RemoteFile implements ByteSource {
     if (status === 200) {
       throw new ModelFileError(
         'no_ranges',
-        `${this.name}: the server ignores range requests; download the file and use its path`,
+        `${this.name}: the server ignores range requests; ${useDownloadedFile}`,
       );
     }
     if (status !== 206) {
@@ -196,7 +199,7 @@ class RemoteFile implements ByteSource {
     if (start !== String(first)) {
       throw new ModelFileError(
         'no_ranges',
-        `${this.name}: the server sent another range than requested; download the file and use its path`,
+        `${this.name}: the server sent another range than requested; ${useDownloadedFile}`,
       );
     }
   }

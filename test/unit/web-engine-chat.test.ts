@@ -1,6 +1,10 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 /** Answers of the engine for pages: the worker's side on a scripted engine, the page's side on a scripted worker. */
 import { describe, expect, it } from 'vitest';
 import { EngineError, ModelFileError } from '../../src/engine/index.ts';
+import { openHttpFile } from '../../src/platform/http-file.ts';
 import { streamAnswer } from '../../web/engine/stream-answer.ts';
 import { ChatError } from '../../web/engine/chat-error.ts';
 import { toAnswerError, toLoadError } from '../../web/engine/to-chat-error.ts';
@@ -318,6 +322,28 @@ describe('failures', () => {
     const failure = toLoadError(error, place);
     expect(failure.code).toBe(code);
     expect(failure.message).not.toMatch(/--\w/);
+  });
+
+  it('of a server without ranges advise what a page can do', async () => {
+    const server = createServer((_request, response) => response.end('whole')).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/a.gguf`;
+    const error: unknown = await openHttpFile(url, { attempts: 1 }).catch((reason: unknown) => reason);
+    expect(error).toMatchObject({
+      code: 'no_ranges',
+      message: expect.stringContaining('use its path') as string,
+    });
+    expect(toLoadError(error, { kind: 'address', url, cache: true }).message).toContain(
+      'download the file and give it to the page as a File',
+    );
+    server.close();
+  });
+
+  it('do not advise options of the command line', () => {
+    const cli = 'use a smaller --context, or load this one with --quantize q4_0';
+    expect(toLoadError(new EngineError('model_too_large', cli), files).message).toBe(
+      'use a smaller contextLength',
+    );
   });
 
   it('of an answer have their own codes', () => {

@@ -1,6 +1,7 @@
 /** Converts errors of the worker to ChatError. */
 import { ChatError as TemplateError } from '../../src/chat/index.ts';
 import { EngineError, type EngineErrorCode, formatBytes, ModelFileError } from '../../src/engine/index.ts';
+import { useDownloadedFile } from '../../src/platform/http-file.ts';
 import { ChatError, invalidRequest } from './chat-error.ts';
 import type { ModelLocation } from './worker-messages.ts';
 import type { ChatFailure } from './types.ts';
@@ -67,7 +68,7 @@ const adaptMessage = (message: string): string =>
   message
     .replace(/, or load this one with --quantize \w+/, '')
     .replaceAll('--context', 'contextLength')
-    .replace('download the file and name its path', 'download the file and give it to the page as a File');
+    .replace(useDownloadedFile, 'download the file and give it to the page as a File');
 
 /** Adds the buffer limit of the device to a `does_not_fit` error. */
 export const withDeviceLimits = (error: ChatError, { limits }: Pick<GPUAdapter, 'limits'>): ChatError =>
