@@ -1,6 +1,6 @@
 import { greedySampling, type ResidentEngine } from '../src/engine/index.ts';
-import { pipelineDepth } from '../src/engine/runner.ts';
-import { feedbackToken } from '../src/engine/step.ts';
+import { pipelineDepth } from '../src/engine/execution/runner.ts';
+import { feedbackToken } from '../src/engine/execution/step.ts';
 import { sum } from './cost.ts';
 import { firstSlot, assignPages, type NodeFigures, traceStep } from './nodes.ts';
 import { median, roundFigure } from './statistics.ts';

@@ -1,5 +1,5 @@
-import type { Capacity, Memory } from '../src/engine/memory.ts';
-import { pageBytes, workspaceBytes } from '../src/engine/memory.ts';
+import type { Capacity, Memory } from '../src/engine/memory/memory.ts';
+import { pageBytes, workspaceBytes } from '../src/engine/memory/memory.ts';
 import { pageTokens } from '../kernels/rope-kv-write.ts';
 import type { Graph } from '../src/engine/index.ts';
 

@@ -7,9 +7,9 @@ export {
   overlappingBindings,
   type Target,
   targetsOf,
-} from './bindings.ts';
-export { verifyModel } from './digest.ts';
-export { klDivergence } from './divergence.ts';
+} from './graph/bindings.ts';
+export { verifyModel } from './loading/digest.ts';
+export { klDivergence } from './execution/divergence.ts';
 export { loadEngine, ResidentEngine } from './engine.ts';
 export { checkRange } from './formats/byte-range.ts';
 export { summarizeList } from './summarize-list.ts';
@@ -20,15 +20,15 @@ export { ModelFileError } from './formats/model-file.ts';
 export { openModelFile } from './formats/open-model-file.ts';
 export { listPartNames, type SplitName, parseSplitName } from './formats/split-name.ts';
 export { formatBytes } from './format-bytes.ts';
-export type { Graph, GraphNode } from './graph.ts';
-export { inspectModel, type ModelFacts } from './inspect.ts';
-export { modelId } from './model-info.ts';
-export type { ObservedDispatch } from './observe-dispatches.ts';
-export type { LabDispatch } from './plan-context.ts';
-export { pipelineChoiceOf, type Plan } from './plan.ts';
+export type { Graph, GraphNode } from './graph/graph.ts';
+export { inspectModel, type ModelFacts } from './loading/inspect.ts';
+export { modelId } from './loading/model-info.ts';
+export type { ObservedDispatch } from './execution/observe-dispatches.ts';
+export type { LabDispatch } from './execution/plan-context.ts';
+export { pipelineChoiceOf, type Plan } from './execution/plan.ts';
 export type { ByteSource, Hasher, ModelFiles, Platform, Store, WgslSources } from './platform.ts';
-export type { StepPlans, Runner } from './runner.ts';
-export { feedbackToken } from './step.ts';
+export type { StepPlans, Runner } from './execution/runner.ts';
+export { feedbackToken } from './execution/step.ts';
 export type { FillInTheMiddleTokens } from './tokenizer/fill-in-the-middle.ts';
 export type { ChatMessage, ChatTemplate, Tokenizer, TokenStream } from './tokenizer/types.ts';
 export * from './types.ts';

@@ -1,4 +1,4 @@
-import type { SpeculationMode } from './draft-policy.ts';
+import type { SpeculationMode } from './speculation/draft-policy.ts';
 import type { Tokenizer, ChatTemplate } from './tokenizer/types.ts';
 
 /** Types that weights can be quantized to while they are loaded. */

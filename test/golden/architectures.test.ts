@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { loadEngine } from '../../src/engine/index.ts';
-import type { Runner } from '../../src/engine/runner.ts';
+import type { Runner } from '../../src/engine/execution/runner.ts';
 import { greedySampling } from '../../src/engine/types.ts';
 import { boundsOf, comparisons, expectEmbeddings, expectLogits } from '../support/against-transformers.ts';
 import {

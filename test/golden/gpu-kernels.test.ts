@@ -4,7 +4,7 @@ import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import type { ModelFile } from '../../src/engine/formats/model-file.ts';
 import { openGpu } from '../../src/engine/gpu/device.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
-import { Runner } from '../../src/engine/runner.ts';
+import { Runner } from '../../src/engine/execution/runner.ts';
 import { createTokenizer } from '../../src/engine/tokenizer/index.ts';
 import { greedySampling } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';

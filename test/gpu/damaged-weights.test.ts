@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { openRunner } from '../../src/engine/open-runner.ts';
+import { openRunner } from '../../src/engine/loading/open-runner.ts';
 import { type Metadata, type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
 import { bytesOfRow } from '../../src/engine/formats/rows.ts';
 import {

@@ -1,8 +1,8 @@
 /** Mixtures of experts in whole plans: which experts are computed, and weights larger than a binding. */
 import { describe, expect, it } from 'vitest';
-import { expertRoles } from '../../src/engine/expert-memory.ts';
+import { expertRoles } from '../../src/engine/memory/expert-memory.ts';
 import { greedySampling, loadEngine } from '../../src/engine/index.ts';
-import type { Runner } from '../../src/engine/runner.ts';
+import type { Runner } from '../../src/engine/execution/runner.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { expectClose } from '../support/kernel-harness.ts';
 import { withBindings } from '../support/limited-device.ts';

@@ -4,7 +4,7 @@ import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { openGpu } from '../../src/engine/gpu/device.ts';
 import { greedySampling } from '../../src/engine/index.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
-import { Runner } from '../../src/engine/runner.ts';
+import { Runner } from '../../src/engine/execution/runner.ts';
 import { createTokenizer } from '../../src/engine/tokenizer/index.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { expectClose } from '../support/kernel-harness.ts';

@@ -1,6 +1,6 @@
 /** `--quantize q4_k` on a whole model: quantizing while loading equals quantizing before. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Runner } from '../../src/engine/runner.ts';
+import type { Runner } from '../../src/engine/execution/runner.ts';
 import { boundsOf } from '../support/against-transformers.ts';
 import { loadRunner } from '../support/architectures.ts';
 import { memoryFiles, memorySource, openSource } from '../support/byte-source.ts';

@@ -8,7 +8,7 @@ import {
   type ResidentEngine,
 } from '../../src/engine/index.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
-import { stacksOf, weightBytes } from '../../src/engine/weights.ts';
+import { stacksOf, weightBytes } from '../../src/engine/loading/weights.ts';
 import { ToyConstraint } from '../support/toy-constraint.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { tinyGemma4 } from '../support/tiny-gemma4.ts';

@@ -1,18 +1,18 @@
 /** The choice of kernels: measured once, stored, and never less exact than needed. */
 import { describe, expect, it } from 'vitest';
 import { type MatmulFamily, matmulFamilies } from '../../kernels/matmul.ts';
-import { int8Tolerance, klDivergence } from '../../src/engine/divergence.ts';
+import { int8Tolerance, klDivergence } from '../../src/engine/execution/divergence.ts';
 import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { openGpu } from '../../src/engine/gpu/device.ts';
 import { loadEngine } from '../../src/engine/index.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import type { Store } from '../../src/engine/platform.ts';
-import { prepareModel } from '../../src/engine/loading.ts';
-import { Runner } from '../../src/engine/runner.ts';
+import { prepareModel } from '../../src/engine/loading/prepare-model.ts';
+import { Runner } from '../../src/engine/execution/runner.ts';
 import { createTokenizer } from '../../src/engine/tokenizer/index.ts';
-import { isMeasured, tune } from '../../src/engine/tuner.ts';
-import { loadTimes, saveTimes } from '../../src/engine/tuning-file.ts';
-import { Tuning } from '../../src/engine/tuning.ts';
+import { isMeasured, tune } from '../../src/engine/execution/tuner.ts';
+import { loadTimes, saveTimes } from '../../src/engine/execution/tuning-file.ts';
+import { Tuning } from '../../src/engine/execution/tuning.ts';
 import { greedySampling } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { type ModelFile, type TensorType, tensorTypes } from '../../src/engine/formats/model-file.ts';
 import { openGpu } from '../../src/engine/gpu/device.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
-import { Runner } from '../../src/engine/runner.ts';
+import { Runner } from '../../src/engine/execution/runner.ts';
 import type { Store } from '../../src/engine/platform.ts';
 import { platforms } from '../support/architectures.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';

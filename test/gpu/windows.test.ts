@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openGpu } from '../../src/engine/gpu/device.ts';
 import { type GenerateRequest, greedySampling, type ResidentEngine } from '../../src/engine/index.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
-import { Runner } from '../../src/engine/runner.ts';
+import { Runner } from '../../src/engine/execution/runner.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { expectClose } from '../support/kernel-harness.ts';

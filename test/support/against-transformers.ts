@@ -1,6 +1,6 @@
 /** How far answers are from those of transformers, how far they may be, and a table of it for the end of a test file. */
 import { expect } from 'vitest';
-import type { Runner } from '../../src/engine/runner.ts';
+import type { Runner } from '../../src/engine/execution/runner.ts';
 import type { EmbeddingRun, LogitsRun, Place } from './architectures.ts';
 import type { Comparison } from './models-page.ts';
 import { argmax, cosines, maxDifference, meanDifference, type Rows } from './rows.ts';

@@ -1,12 +1,12 @@
 /** The tiny models of test/fixtures/architectures, and the outputs of transformers for them. */
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { openRunner } from '../../src/engine/open-runner.ts';
+import { openRunner } from '../../src/engine/loading/open-runner.ts';
 import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { quantizeModelFile } from '../../src/engine/formats/quantize-model-file.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import type { ModelFiles, Platform } from '../../src/engine/platform.ts';
-import type { Runner } from '../../src/engine/runner.ts';
+import type { Runner } from '../../src/engine/execution/runner.ts';
 import type { EngineOptions } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { fixtureNames } from './fixture-names.ts';

@@ -3,12 +3,12 @@
  * retained states.
  */
 import type { ResidentEngine } from '../../src/engine/index.ts';
-import type { Capacity } from '../../src/engine/memory.ts';
-import type { ReaderLimits } from '../../src/engine/reader-backpressure.ts';
-import { Scheduler } from '../../src/engine/scheduler.ts';
-import { zeroCounts } from '../../src/engine/scheduler-counts.ts';
-import { Sequence } from '../../src/engine/sequence.ts';
-import type { ConstraintLimits } from '../../src/engine/mask-wait-list.ts';
+import type { Capacity } from '../../src/engine/memory/memory.ts';
+import type { ReaderLimits } from '../../src/engine/scheduling/reader-backpressure.ts';
+import { Scheduler } from '../../src/engine/scheduling/scheduler.ts';
+import { zeroCounts } from '../../src/engine/scheduling/scheduler-counts.ts';
+import { Sequence } from '../../src/engine/scheduling/sequence.ts';
+import type { ConstraintLimits } from '../../src/engine/scheduling/mask-wait-list.ts';
 import {
   type GenerateRequest,
   type GenerationEvent,

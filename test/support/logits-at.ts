@@ -1,7 +1,7 @@
 /** Logits at any positions of a text; a step only gives those it samples at. */
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
-import type { Runner } from '../../src/engine/runner.ts';
-import { maxStepSamples } from '../../src/engine/step.ts';
+import type { Runner } from '../../src/engine/execution/runner.ts';
+import { maxStepSamples } from '../../src/engine/execution/step.ts';
 import { greedySampling } from '../../src/engine/types.ts';
 
 /** Gives a slot the pages of a whole context, different from those of other slots. */

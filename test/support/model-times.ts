@@ -1,10 +1,10 @@
 /** Step times on the adapter, for docs/models.md. */
-import { openRunner } from '../../src/engine/open-runner.ts';
+import { openRunner } from '../../src/engine/loading/open-runner.ts';
 import { type ModelFile, tensorTypes, type TensorType } from '../../src/engine/formats/model-file.ts';
 import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { columnsOf, rowsOf } from '../../src/engine/formats/rows.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
-import type { Runner } from '../../src/engine/runner.ts';
+import type { Runner } from '../../src/engine/execution/runner.ts';
 import { type Engine, greedySampling } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { memoryFiles } from './byte-source.ts';

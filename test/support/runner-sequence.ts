@@ -1,5 +1,5 @@
 /** One sequence on a runner, stepped directly without the scheduler: the logits of any steps. */
-import type { Runner } from '../../src/engine/runner.ts';
+import type { Runner } from '../../src/engine/execution/runner.ts';
 import { greedySampling, type Sampling } from '../../src/engine/types.ts';
 
 export class RunnerSequence {

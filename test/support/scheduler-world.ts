@@ -1,8 +1,8 @@
 /** A scheduler over a simulated GPU, and requests for it. */
-import type { ReaderLimits } from '../../src/engine/reader-backpressure.ts';
-import { Scheduler } from '../../src/engine/scheduler.ts';
-import { zeroCounts } from '../../src/engine/scheduler-counts.ts';
-import type { ConstraintLimits } from '../../src/engine/mask-wait-list.ts';
+import type { ReaderLimits } from '../../src/engine/scheduling/reader-backpressure.ts';
+import { Scheduler } from '../../src/engine/scheduling/scheduler.ts';
+import { zeroCounts } from '../../src/engine/scheduling/scheduler-counts.ts';
+import type { ConstraintLimits } from '../../src/engine/scheduling/mask-wait-list.ts';
 import { type GenerateRequest, greedySampling } from '../../src/engine/types.ts';
 import { newSequence, read, SimulatedRunner } from './simulated-runner.ts';
 

@@ -5,16 +5,16 @@
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import { logprobWords } from '../../kernels/logprobs.ts';
 import { topLogprobsShift, maskWords, noToken, sampleFlags, sampleWords } from '../../kernels/sample.ts';
-import type { Capacity } from '../../src/engine/memory.ts';
-import { Sequence } from '../../src/engine/sequence.ts';
-import type { DraftRunner } from '../../src/engine/draft-model.ts';
+import type { Capacity } from '../../src/engine/memory/memory.ts';
+import { Sequence } from '../../src/engine/scheduling/sequence.ts';
+import type { DraftRunner } from '../../src/engine/speculation/draft-model.ts';
 import {
   feedbackToken,
   samplingFlagsOf,
   StepInput,
   stepLayout,
   maxStepSamples,
-} from '../../src/engine/step.ts';
+} from '../../src/engine/execution/step.ts';
 import type {
   GenerateRequest,
   GenerationEvent,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Sequence } from '../../src/engine/sequence.ts';
+import { Sequence } from '../../src/engine/scheduling/sequence.ts';
 import type { GenerateRequest } from '../../src/engine/types.ts';
 import { ByteTokenizer } from '../support/scripted-engine.ts';
 import { request } from '../support/scheduler-world.ts';

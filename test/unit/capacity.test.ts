@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { averageBlockBytes, weightFormats } from '../../kernels/formats.ts';
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
-import { type CapacityRequest, chooseCapacity } from '../../src/engine/capacity.ts';
-import type { Shape } from '../../src/engine/graph.ts';
-import { pageBytes, pageBytesPerBinding, workspaceBytes } from '../../src/engine/memory.ts';
-import { maxStepSamples } from '../../src/engine/step.ts';
+import { type CapacityRequest, chooseCapacity } from '../../src/engine/memory/capacity.ts';
+import type { Shape } from '../../src/engine/graph/graph.ts';
+import { pageBytes, pageBytesPerBinding, workspaceBytes } from '../../src/engine/memory/memory.ts';
+import { maxStepSamples } from '../../src/engine/execution/step.ts';
 import { EngineError } from '../../src/engine/types.ts';
 
 const GiB = 2 ** 30;

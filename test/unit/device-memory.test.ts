@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { ModelFile } from '../../src/engine/formats/model-file.ts';
 import type { Gpu } from '../../src/engine/gpu/device.ts';
-import { DeviceMemoryError, prepareModel } from '../../src/engine/loading.ts';
-import { pageBytes } from '../../src/engine/memory.ts';
+import { DeviceMemoryError, prepareModel } from '../../src/engine/loading/prepare-model.ts';
+import { pageBytes } from '../../src/engine/memory/memory.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';

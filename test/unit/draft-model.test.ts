@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { noToken } from '../../kernels/sample.ts';
-import { ModelDrafter } from '../../src/engine/draft-model.ts';
+import { ModelDrafter } from '../../src/engine/speculation/draft-model.ts';
 import { type GenerateRequest, greedySampling } from '../../src/engine/types.ts';
 import { long, request, run, turns, world } from '../support/scheduler-world.ts';
 import { outputAlone, read } from '../support/simulated-runner.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type DraftCandidate, DraftPolicy } from '../../src/engine/draft-policy.ts';
+import { type DraftCandidate, DraftPolicy } from '../../src/engine/speculation/draft-policy.ts';
 
 const candidate = (acceptance: number, changes: Partial<DraftCandidate> = {}): DraftCandidate => ({
   draftLimit: 7,

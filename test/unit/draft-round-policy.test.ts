@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { DraftPolicy } from '../../src/engine/draft-policy.ts';
-import { DraftRoundPolicy } from '../../src/engine/draft-round-policy.ts';
+import { DraftPolicy } from '../../src/engine/speculation/draft-policy.ts';
+import { DraftRoundPolicy } from '../../src/engine/speculation/draft-round-policy.ts';
 
 const plainMs = 10;
 

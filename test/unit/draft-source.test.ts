@@ -1,6 +1,6 @@
 /** Which models can draft for which target: their vocabularies must agree. */
 import { describe, expect, it } from 'vitest';
-import { openDraft, requireDraftModel } from '../../src/engine/draft-source.ts';
+import { openDraft, requireDraftModel } from '../../src/engine/speculation/draft-source.ts';
 import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import type { Platform } from '../../src/engine/platform.ts';

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Embedder, type EmbeddingRunner } from '../../src/engine/embedder.ts';
-import type { Embedding } from '../../src/engine/graph.ts';
-import type { Capacity } from '../../src/engine/memory.ts';
-import { StepInput, stepLayout } from '../../src/engine/step.ts';
+import { Embedder, type EmbeddingRunner } from '../../src/engine/scheduling/embedder.ts';
+import type { Embedding } from '../../src/engine/graph/graph.ts';
+import type { Capacity } from '../../src/engine/memory/memory.ts';
+import { StepInput, stepLayout } from '../../src/engine/execution/step.ts';
 
 interface Limits extends Pick<Capacity, 'context' | 'slots' | 'stepTokens' | 'pages'> {
   whole: boolean;

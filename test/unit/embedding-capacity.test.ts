@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { CapacityRequest } from '../../src/engine/capacity.ts';
-import { chooseEmbeddingCapacity } from '../../src/engine/embedding-capacity.ts';
-import type { Embedding, Shape } from '../../src/engine/graph.ts';
-import { largestBinding, pageBytes, workspaceBytes } from '../../src/engine/memory.ts';
+import type { CapacityRequest } from '../../src/engine/memory/capacity.ts';
+import { chooseEmbeddingCapacity } from '../../src/engine/memory/embedding-capacity.ts';
+import type { Embedding, Shape } from '../../src/engine/graph/graph.ts';
+import { largestBinding, pageBytes, workspaceBytes } from '../../src/engine/memory/memory.ts';
 
 const whole: Embedding = {
   pooling: 'mean',

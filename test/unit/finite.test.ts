@@ -1,7 +1,7 @@
 /** Finding infinite and NaN values in the bytes of a tensor. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { firstNonFinite } from '../../src/engine/finite.ts';
+import { firstNonFinite } from '../../src/engine/loading/finite.ts';
 import { tensorTypes, type TensorType } from '../../src/engine/formats/model-file.ts';
 
 /** Bits of a float with all exponent bits set: infinities and NaN. */

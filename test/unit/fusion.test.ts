@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { bindUnits, type LabKernel, targetsOf } from '../../src/engine/bindings.ts';
-import { fuse, type FusionLimits, type FusedOp } from '../../src/engine/fusion.ts';
-import type { Graph } from '../../src/engine/graph.ts';
+import { bindUnits, type LabKernel, targetsOf } from '../../src/engine/graph/bindings.ts';
+import { fuse, type FusionLimits, type FusedOp } from '../../src/engine/graph/fusion.ts';
+import type { Graph } from '../../src/engine/graph/graph.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { tinyGemma4 } from '../support/tiny-gemma4.ts';

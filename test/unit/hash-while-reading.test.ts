@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { digestOf } from '../../src/engine/digest.ts';
+import { digestOf } from '../../src/engine/loading/digest.ts';
 import { rowsOf } from '../../src/engine/formats/rows.ts';
-import { hashWhileReading } from '../../src/engine/hash-while-reading.ts';
+import { hashWhileReading } from '../../src/engine/loading/hash-while-reading.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { type GgufTensor, type GgufType, ggufBytes, text } from '../support/gguf-writer.ts';

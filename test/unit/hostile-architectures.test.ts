@@ -13,7 +13,7 @@ import {
 import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { withTensorViews } from '../../src/engine/formats/tensor-views.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
-import { weightBytes } from '../../src/engine/weights.ts';
+import { weightBytes } from '../../src/engine/loading/weights.ts';
 import { memoryFiles, memorySource, openSource } from '../support/byte-source.ts';
 import { hostileJson, hostileNumbers, nothing } from '../support/hostile-values.ts';
 import { type Contents, json, parsed, tinyFolder } from '../support/tiny-folder.ts';

@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { inspectFiles } from '../../src/cli/models/inspect.ts';
 import { type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
-import { inspectModel } from '../../src/engine/inspect.ts';
+import { inspectModel } from '../../src/engine/loading/inspect.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { fixtureNames } from '../support/fixture-names.ts';
 import { filesOf, memorySource, openSource } from '../support/byte-source.ts';

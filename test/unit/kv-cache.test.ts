@@ -2,8 +2,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
-import type { StateCopy } from '../../src/engine/retained-states.ts';
-import { type BlockTable, KvCache, pagesFor } from '../../src/engine/kv-cache.ts';
+import type { StateCopy } from '../../src/engine/memory/retained-states.ts';
+import { type BlockTable, KvCache, pagesFor } from '../../src/engine/memory/kv-cache.ts';
 
 const run = (from: number, count: number): number[] => Array.from({ length: count }, (_, i) => from + i);
 

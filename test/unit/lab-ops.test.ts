@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { contracts } from '../../kernels/contracts.ts';
 import { formatNames, weightFormats } from '../../kernels/formats.ts';
 import { applyRope, dequantizeRows, f16FromNumber, type WeightType } from '../../kernels/reference/index.ts';
-import { repack } from '../../src/engine/repack.ts';
+import { repack } from '../../src/engine/loading/repack.ts';
 import { describeOp, labOps, type LiveShape, tolerances } from '../../src/lab/ops/index.ts';
 import { Random } from '../../src/lab/ops/random.ts';
 import { randomWeights, WeightReader } from '../../src/lab/ops/random-weights.ts';

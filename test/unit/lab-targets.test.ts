@@ -6,9 +6,9 @@ import {
   overlappingBindings,
   targetsOf,
   type LabKernel,
-} from '../../src/engine/bindings.ts';
+} from '../../src/engine/graph/bindings.ts';
 import { contracts } from '../../kernels/contracts.ts';
-import { GraphBuilder } from '../../src/engine/graph-builder.ts';
+import { GraphBuilder } from '../../src/engine/graph/graph-builder.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { tinyGemma4 } from '../support/tiny-gemma4.ts';

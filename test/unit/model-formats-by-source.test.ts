@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
-import { digestOf } from '../../src/engine/digest.ts';
+import { digestOf } from '../../src/engine/loading/digest.ts';
 import type { ModelFile } from '../../src/engine/formats/model-file.ts';
 import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { rowsOf } from '../../src/engine/formats/rows.ts';

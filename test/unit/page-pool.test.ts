@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { PagePool } from '../../src/engine/page-pool.ts';
+import { PagePool } from '../../src/engine/memory/page-pool.ts';
 
 const counts = ({ free, cached, owned }: PagePool) => ({ free, cached, owned });
 

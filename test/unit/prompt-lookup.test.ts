@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { PromptLookup } from '../../src/engine/prompt-lookup.ts';
+import { PromptLookup } from '../../src/engine/speculation/prompt-lookup.ts';
 
 /** A text whose last token was just appended. */
 function after(tokens: number[]): PromptLookup {

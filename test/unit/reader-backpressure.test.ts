@@ -1,7 +1,7 @@
 /** Backpressure: sequences with slow readers release their slots and lose nothing. */
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { ReaderBackpressure } from '../../src/engine/reader-backpressure.ts';
-import type { Sequence } from '../../src/engine/sequence.ts';
+import { ReaderBackpressure } from '../../src/engine/scheduling/reader-backpressure.ts';
+import type { Sequence } from '../../src/engine/scheduling/sequence.ts';
 import { greedySampling } from '../../src/engine/types.ts';
 import { long, turns, world } from '../support/scheduler-world.ts';
 import { outputAlone, read } from '../support/simulated-runner.ts';

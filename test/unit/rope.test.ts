@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { MetadataScalar } from '../../src/engine/formats/model-file.ts';
-import type { Rope } from '../../src/engine/graph.ts';
+import type { Rope } from '../../src/engine/graph/graph.ts';
 import { readRope } from '../../src/engine/models/rope.ts';
-import { ropeTable } from '../../src/engine/rope-table.ts';
+import { ropeTable } from '../../src/engine/memory/rope-table.ts';
 import { memoryModel } from '../support/memory-model.ts';
 
 type Members = Readonly<Record<string, MetadataScalar>>;

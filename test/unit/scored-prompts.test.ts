@@ -1,8 +1,8 @@
 /** Log probabilities of prompts and outputs, in steps of the simulated GPU. */
 import { describe, expect, it } from 'vitest';
-import { maxStepSamples } from '../../src/engine/step.ts';
+import { maxStepSamples } from '../../src/engine/execution/step.ts';
 import type { GenerateRequest, GenerationEvent } from '../../src/engine/types.ts';
-import type { Sequence } from '../../src/engine/sequence.ts';
+import type { Sequence } from '../../src/engine/scheduling/sequence.ts';
 import { long, request, run, turns, world } from '../support/scheduler-world.ts';
 import { outputAlone, read, scoreAlone } from '../support/simulated-runner.ts';
 

@@ -5,9 +5,9 @@
 import { describe, expect, it } from 'vitest';
 import { type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
 import { withTensorViews } from '../../src/engine/formats/tensor-views.ts';
-import type { Graph } from '../../src/engine/graph.ts';
+import type { Graph } from '../../src/engine/graph/graph.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
-import { weightBytes } from '../../src/engine/weights.ts';
+import { weightBytes } from '../../src/engine/loading/weights.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { type TinyModel, tinyModel } from '../support/tiny-model.ts';
 

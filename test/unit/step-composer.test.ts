@@ -1,9 +1,9 @@
 /** Steps formed one by one, where a scheduler would hide their contents. */
 import { expect, it } from 'vitest';
-import { DraftPolicy } from '../../src/engine/draft-policy.ts';
-import { SlotAllocator } from '../../src/engine/slot-allocator.ts';
-import { PrefillChunker } from '../../src/engine/prefill-chunker.ts';
-import { StepComposer } from '../../src/engine/step-composer.ts';
+import { DraftPolicy } from '../../src/engine/speculation/draft-policy.ts';
+import { SlotAllocator } from '../../src/engine/memory/slot-allocator.ts';
+import { PrefillChunker } from '../../src/engine/scheduling/prefill-chunker.ts';
+import { StepComposer } from '../../src/engine/scheduling/step-composer.ts';
 import type { GenerateRequest } from '../../src/engine/types.ts';
 import { long, run } from '../support/scheduler-world.ts';
 import { newSequence, SimulatedRunner } from '../support/simulated-runner.ts';

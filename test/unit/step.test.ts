@@ -9,7 +9,7 @@ import {
   stepLayout,
   maxStepSamples,
   requestFlagsOf,
-} from '../../src/engine/step.ts';
+} from '../../src/engine/execution/step.ts';
 import { greedySampling, type Sampling } from '../../src/engine/types.ts';
 
 const limits = { slots: 4, tokens: 64, tileTokens: 4 };

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { StopMatcher } from '../../src/engine/stop-matcher.ts';
+import { StopMatcher } from '../../src/engine/sampling/stop-matcher.ts';
 
 /** Few letters, so that stop strings overlap the text and each other. */
 const letters = (maxLength: number, minLength = 0) =>

@@ -2,9 +2,9 @@
 import { describe, expect, it } from 'vitest';
 import type { ModelFile, TensorInfo } from '../../src/engine/formats/model-file.ts';
 import type { BufferPool } from '../../src/engine/gpu/buffers.ts';
-import { repack } from '../../src/engine/repack.ts';
-import { RowCache } from '../../src/engine/row-cache.ts';
-import { StreamedRows } from '../../src/engine/streamed-rows.ts';
+import { repack } from '../../src/engine/loading/repack.ts';
+import { RowCache } from '../../src/engine/execution/row-cache.ts';
+import { StreamedRows } from '../../src/engine/execution/streamed-rows.ts';
 import { EngineError } from '../../src/engine/types.ts';
 import { random } from '../support/kernel-harness.ts';
 import { sampleRows } from '../support/random-blocks.ts';

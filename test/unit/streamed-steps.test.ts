@@ -2,7 +2,7 @@
  * The scheduler when a step's rows are read from the file first: one step at a time, in order, with failing reads.
  */
 import { describe, expect, it } from 'vitest';
-import { feedbackToken, type StepInput } from '../../src/engine/step.ts';
+import { feedbackToken, type StepInput } from '../../src/engine/execution/step.ts';
 import { EngineError } from '../../src/engine/types.ts';
 import { long, run, turns, world } from '../support/scheduler-world.ts';
 import { outputAlone, read } from '../support/simulated-runner.ts';

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { AdapterCaps } from '../../kernels/define.ts';
 import { matmulFamilies, type MatmulFamily } from '../../kernels/matmul.ts';
-import { klDivergence } from '../../src/engine/divergence.ts';
+import { klDivergence } from '../../src/engine/execution/divergence.ts';
 import type { Store } from '../../src/engine/platform.ts';
-import { loadTimes, saveTimes } from '../../src/engine/tuning-file.ts';
-import { optionKey, productKey, Tuning } from '../../src/engine/tuning.ts';
+import { loadTimes, saveTimes } from '../../src/engine/execution/tuning-file.ts';
+import { optionKey, productKey, Tuning } from '../../src/engine/execution/tuning.ts';
 
 const software: AdapterCaps = { subgroupSize: 8, f16: true, software: true };
 const gpu: AdapterCaps = { subgroupSize: 32, f16: true, software: false };

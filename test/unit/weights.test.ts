@@ -5,11 +5,11 @@ import { quantSizeBytes, scaleSizeBytes, type WeightFormat, weightFormats } from
 import { bf16FromNumber, f16FromNumber, quantize, type WeightType } from '../../kernels/reference/index.ts';
 import type { ModelFile, TensorInfo } from '../../src/engine/formats/model-file.ts';
 import { BufferPool } from '../../src/engine/gpu/buffers.ts';
-import type { Graph } from '../../src/engine/graph.ts';
-import { repack } from '../../src/engine/repack.ts';
-import type { BoundBuffer, PlanContext } from '../../src/engine/plan-context.ts';
-import { slicedPartsOf, type SlicedPart } from '../../src/engine/weight-slices.ts';
-import { readVector, weightBytes, WeightLoader } from '../../src/engine/weights.ts';
+import type { Graph } from '../../src/engine/graph/graph.ts';
+import { repack } from '../../src/engine/loading/repack.ts';
+import type { BoundBuffer, PlanContext } from '../../src/engine/execution/plan-context.ts';
+import { slicedPartsOf, type SlicedPart } from '../../src/engine/execution/weight-slices.ts';
+import { readVector, weightBytes, WeightLoader } from '../../src/engine/loading/weights.ts';
 import { random, randomValues } from '../support/kernel-harness.ts';
 import { sampleRows, wholeColumns } from '../support/random-blocks.ts';
 

@@ -1,6 +1,6 @@
 import { summarizeList } from '../summarize-list.ts';
 import { quantizers } from '../../../kernels/quantize/index.ts';
-import { requireFinite } from '../finite.ts';
+import { requireFinite } from '../loading/finite.ts';
 import type { QuantizeType } from '../types.ts';
 import { decodeFloats, type FloatType, isFloatType } from './float-bytes.ts';
 import { type ModelFile, ModelFileError, type TensorInfo, tensorTypes } from './model-file.ts';

@@ -1,4 +1,4 @@
-import type { TensorView } from '../graph.ts';
+import type { TensorView } from '../graph/graph.ts';
 import { type ModelFile, ModelFileError, type TensorInfo } from './model-file.ts';
 import { bytesOfRow, checkRows, columnsOf, rowsOf } from './rows.ts';
 

@@ -1,5 +1,5 @@
 import type { StepDims } from '../../../kernels/define.ts';
-import { pipelineChoiceOf, encodeDispatch, type Plan } from '../plan.ts';
+import { pipelineChoiceOf, encodeDispatch, type Plan } from '../execution/plan.ts';
 import type { Gpu } from './device.ts';
 
 export interface DispatchTime {

@@ -1,6 +1,6 @@
 import type { ModelFile } from '../formats/model-file.ts';
-import type { Activation, AttentionTraits, Graph, Rope } from '../graph.ts';
-import { GraphBuilder } from '../graph-builder.ts';
+import type { Activation, AttentionTraits, Graph, Rope } from '../graph/graph.ts';
+import { GraphBuilder } from '../graph/graph-builder.ts';
 import { readEmbedding, addEmbeddingOutput } from './embedding.ts';
 import { addExperts, type ExpertTraits, hasExperts } from './experts.ts';
 import { readShape } from './metadata.ts';

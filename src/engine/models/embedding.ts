@@ -1,7 +1,7 @@
 /** Builds the final part of embedding models from metadata and tensors of the file. */
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
-import type { Embedding, PoolMode } from '../graph.ts';
-import type { GraphBuilder } from '../graph-builder.ts';
+import type { Embedding, PoolMode } from '../graph/graph.ts';
+import type { GraphBuilder } from '../graph/graph-builder.ts';
 import { metadataValue, readNumber } from './metadata.ts';
 import type { Tensors } from './tensors.ts';
 

@@ -1,6 +1,6 @@
 import type { ModelFile } from '../formats/model-file.ts';
-import type { Graph, Rope } from '../graph.ts';
-import { GraphBuilder } from '../graph-builder.ts';
+import type { Graph, Rope } from '../graph/graph.ts';
+import { GraphBuilder } from '../graph/graph-builder.ts';
 import { requireEmbedding } from './embedding.ts';
 import { readNumber, readShape } from './metadata.ts';
 import { Tensors } from './tensors.ts';

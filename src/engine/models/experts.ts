@@ -1,8 +1,8 @@
 /** Builds mixture-of-experts feed-forwards from metadata and tensors of a file. */
 import { maxExperts, maxUsed } from '../../../kernels/route.ts';
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
-import type { ExpertActivation, ExpertShape, ExpertUnit } from '../graph.ts';
-import type { GraphBuilder } from '../graph-builder.ts';
+import type { ExpertActivation, ExpertShape, ExpertUnit } from '../graph/graph.ts';
+import type { GraphBuilder } from '../graph/graph-builder.ts';
 import { metadataValue, readNumber, readWhole } from './metadata.ts';
 import type { Tensors } from './tensors.ts';
 

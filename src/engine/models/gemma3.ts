@@ -1,5 +1,5 @@
 import type { ModelFile } from '../formats/model-file.ts';
-import type { Rope } from '../graph.ts';
+import type { Rope } from '../graph/graph.ts';
 import { buildDecoder, type DecoderTraits } from './decoder.ts';
 import { readNumber, readOptionalNumber, readLayerPattern, readWindow } from './metadata.ts';
 import type { Architecture } from './registry.ts';

@@ -1,8 +1,8 @@
-import { streamedRowBytes } from '../streamed-rows.ts';
+import { streamedRowBytes } from '../execution/streamed-rows.ts';
 import { type ModelFile, ModelFileError } from '../formats/model-file.ts';
-import type { CacheShape, Graph, LayerShape, Shape } from '../graph.ts';
-import { GraphBuilder } from '../graph-builder.ts';
-import { elementsOf, readVector } from '../weights.ts';
+import type { CacheShape, Graph, LayerShape, Shape } from '../graph/graph.ts';
+import { GraphBuilder } from '../graph/graph-builder.ts';
+import { elementsOf, readVector } from '../loading/weights.ts';
 import {
   checkShape,
   readLayerCount,

@@ -1,6 +1,6 @@
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
-import type { CacheShape, Graph, LayerShape, Shape, TensorView } from '../graph.ts';
-import { GraphBuilder } from '../graph-builder.ts';
+import type { CacheShape, Graph, LayerShape, Shape, TensorView } from '../graph/graph.ts';
+import { GraphBuilder } from '../graph/graph-builder.ts';
 import { Tensors } from './tensors.ts';
 
 /** A layer of a model with several kinds of layers. */

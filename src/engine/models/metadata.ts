@@ -1,5 +1,5 @@
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
-import type { Embedding, ExpertShape, Shape } from '../graph.ts';
+import type { Embedding, ExpertShape, Shape } from '../graph/graph.ts';
 
 const metadataKey = (file: ModelFile, key: string): string =>
   `${String(file.metadata.get('general.architecture'))}.${key}`;

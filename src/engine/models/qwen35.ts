@@ -1,8 +1,8 @@
 import { supportedDeltaKeyDims } from '../../../kernels/delta-net.ts';
 import { supportedConvLengths } from '../../../kernels/short-conv.ts';
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
-import type { TensorView } from '../graph.ts';
-import type { GraphBuilder } from '../graph-builder.ts';
+import type { TensorView } from '../graph/graph.ts';
+import type { GraphBuilder } from '../graph/graph-builder.ts';
 import { buildHybrid, type HybridLayer } from './hybrid.ts';
 import { metadataValue, readLayerPattern, readShape, readWhole } from './metadata.ts';
 import type { Architecture } from './registry.ts';

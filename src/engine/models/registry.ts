@@ -1,6 +1,6 @@
 import type { ModelFile } from '../formats/model-file.ts';
 import { ModelFileError } from '../formats/model-file.ts';
-import type { Graph } from '../graph.ts';
+import type { Graph } from '../graph/graph.ts';
 import { bert } from './bert.ts';
 import { gemmaEmbedding } from './gemma-embedding.ts';
 import { gemma3 } from './gemma3.ts';

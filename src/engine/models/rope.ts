@@ -1,7 +1,7 @@
 /** Reads rotary embeddings from metadata and tensors of a file. */
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
-import type { Rope } from '../graph.ts';
-import { elementsOf, readVector } from '../weights.ts';
+import type { Rope } from '../graph/graph.ts';
+import { elementsOf, readVector } from '../loading/weights.ts';
 import { metadataValue, readNumber, readOptionalNumber } from './metadata.ts';
 
 /** Upper bound of a head's width, checked before the value is compared with the tensors. */

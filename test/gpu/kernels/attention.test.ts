@@ -13,7 +13,7 @@ import {
   numberFromF16,
   rmsNorm,
 } from '../../../kernels/reference/index.ts';
-import { ropeTable } from '../../../src/engine/rope-table.ts';
+import { ropeTable } from '../../../src/engine/memory/rope-table.ts';
 import {
   expectClose,
   expectUntouched,

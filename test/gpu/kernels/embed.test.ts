@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { embed } from '../../../kernels/embed.ts';
 import { weightFormats } from '../../../kernels/formats.ts';
 import { dequantizeRows, embed as reference, type WeightType } from '../../../kernels/reference/index.ts';
-import { repack } from '../../../src/engine/repack.ts';
+import { repack } from '../../../src/engine/loading/repack.ts';
 import {
   expectClose,
   expectUntouched,

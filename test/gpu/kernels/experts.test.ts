@@ -21,7 +21,7 @@ import {
   route as referenceRoute,
   type WeightType,
 } from '../../../kernels/reference/index.ts';
-import { repack } from '../../../src/engine/repack.ts';
+import { repack } from '../../../src/engine/loading/repack.ts';
 import {
   expectClose,
   expectUntouched,

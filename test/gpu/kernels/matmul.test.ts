@@ -19,7 +19,7 @@ import {
   rmsNorm,
   type WeightType,
 } from '../../../kernels/reference/index.ts';
-import { repack } from '../../../src/engine/repack.ts';
+import { repack } from '../../../src/engine/loading/repack.ts';
 import {
   expectClose,
   expectUntouched,

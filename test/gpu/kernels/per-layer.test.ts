@@ -8,7 +8,7 @@ import {
   softcap as softcapOracle,
   type WeightType,
 } from '../../../kernels/reference/index.ts';
-import { repack } from '../../../src/engine/repack.ts';
+import { repack } from '../../../src/engine/loading/repack.ts';
 import {
   expectClose,
   expectUntouched,

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { weightFormats } from '../../../kernels/formats.ts';
 import { positionEmbed } from '../../../kernels/position-embed.ts';
 import { dequantize, quantize } from '../../../kernels/reference/index.ts';
-import { repack } from '../../../src/engine/repack.ts';
+import { repack } from '../../../src/engine/loading/repack.ts';
 import {
   expectClose,
   expectUntouched,

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { applyRope, f16FromNumber, numberFromF16, type Rope } from '../../../kernels/reference/index.ts';
 import { ropeKvWrite, singleTileFlag } from '../../../kernels/rope-kv-write.ts';
-import { ropeTable } from '../../../src/engine/rope-table.ts';
+import { ropeTable } from '../../../src/engine/memory/rope-table.ts';
 import {
   expectClose,
   expectUntouched,

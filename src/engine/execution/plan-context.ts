@@ -1,0 +1,130 @@
+/** Inputs and results of planning. */
+import type { Grid, StepDims } from '../../../kernels/define.ts';
+import type { MatmulFamily } from '../../../kernels/matmul.ts';
+import type { LabKernel } from '../graph/bindings.ts';
+import type { FusedOp } from '../graph/fusion.ts';
+import type { BufferPool } from '../gpu/buffers.ts';
+import type { Gpu } from '../gpu/device.ts';
+import type { PipelineCache } from '../gpu/pipelines.ts';
+import {
+  type AttentionTraits,
+  type BufferName,
+  type Graph,
+  type GraphNode,
+  layerShape,
+  type Rope,
+} from '../graph/graph.ts';
+import { layerStrides, type Memory } from '../memory/memory.ts';
+import type { StreamedRowBuffers } from './streamed-rows.ts';
+import type { Tuning } from './tuning.ts';
+import { stackKey, type WeightStack } from '../loading/weights.ts';
+
+/** A pipeline that a dispatch can run. */
+export interface PipelineChoice {
+  readonly upTo: number;
+  /** Not usable in steps with rows that are being decoded. */
+  readonly promptOnly: boolean;
+  /** `builtin:<source>?<variant>`, or the name of a lab kernel. */
+  readonly kernel: string;
+  readonly pipeline: GPUComputePipeline;
+  grid(dims: StepDims): Grid;
+}
+
+/** One entry of the flat dispatch list that a step replays. */
+export interface Dispatch {
+  /** Id of the unit; `#2` and so on when a unit needs several dispatches. */
+  readonly id: string;
+  readonly op: string;
+  readonly bindGroup: GPUBindGroup;
+  /** Ordered by row count: the first whose `upTo` is large enough runs. */
+  readonly choices: readonly PipelineChoice[];
+  /** Whether the row count is that of tokens or of samples. */
+  readonly rows: 'tokens' | 'samples';
+  /** The graph nodes that it computes, completely or in part. */
+  readonly nodes: readonly string[];
+  /** `forward` up to the logits, `sampling` after them. */
+  readonly part: 'forward' | 'sampling';
+  /** Set for a lab kernel. */
+  readonly lab?: LabDispatch;
+}
+
+/** Bindings of a lab kernel's dispatch, by the names of its contract. */
+export interface LabDispatch {
+  readonly kernel: LabKernel;
+  /** Id of the bind target; a matrix stored in several parts has several dispatches. */
+  readonly target: string;
+  readonly buffers: Readonly<Record<string, BoundBuffer>>;
+  readonly params: Readonly<Record<string, number>>;
+  /** Dimensions except `tokens` and `context`, which depend on the step. */
+  readonly dims: Readonly<Record<string, number>>;
+  /** Weight format, if any. */
+  readonly format?: string;
+}
+
+export interface Weights {
+  readonly stacks: ReadonlyMap<string, WeightStack>;
+  readonly vectors: ReadonlyMap<string, GPUBuffer>;
+  /** GPU buffers with the rows of a step's tokens from a table that stays in the file. */
+  readonly streamed?: StreamedRowBuffers | undefined;
+}
+
+export interface PlanContext {
+  readonly gpu: Gpu;
+  readonly pipelines: PipelineCache;
+  readonly graph: Graph;
+  readonly memory: Memory;
+  readonly weights: Weights;
+  readonly fusedOps: readonly FusedOp[];
+  readonly family: MatmulFamily;
+  readonly tuning: Tuning;
+  /** Owns the buffers that belong to the plan itself. */
+  readonly pool: BufferPool;
+}
+
+export type BoundBuffer = GPUBuffer | GPUBufferBinding;
+
+export function stackOf(context: PlanContext, names: readonly string[]): WeightStack {
+  const stack = context.weights.stacks.get(stackKey(names));
+  if (!stack) throw new Error(`weights ${stackKey(names)} are not loaded`);
+  return stack;
+}
+
+export function vectorOf(context: PlanContext, key: string): GPUBuffer {
+  const vector = context.weights.vectors.get(key);
+  if (!vector) throw new Error(`weights ${key} are not loaded`);
+  return vector;
+}
+
+/**
+ * Elements between consecutive rows of a buffer.
+ * @param layer the layer that determines the sizes, when layers differ
+ */
+export function strideOf({ graph, memory }: PlanContext, buffer: BufferName, layer?: number): number {
+  const own: Partial<Record<BufferName, number>> =
+    layer === undefined || !graph.shape.perLayer ? {} : layerStrides(layerShape(graph.shape, layer));
+  return own[buffer] ?? memory.strides[buffer];
+}
+
+/** The layer of a unit's nodes. */
+export const layerOf = ({ nodes }: { readonly nodes: readonly GraphNode[] }): number | undefined =>
+  nodes[0]?.layer;
+
+/** A rotary embedding and its table; for `undefined`, one that rotates no elements. */
+export function rotationOf(
+  { graph, memory }: PlanContext,
+  index: number | undefined,
+): Pick<Rope, 'rotary' | 'style'> & { table: GPUBuffer } {
+  if (index === undefined) return { rotary: 0, style: 'interleaved', table: memory.dummyRead };
+  const rope = graph.shape.ropes[index];
+  const table = memory.ropeTables[index];
+  if (!rope || !table) throw new Error(`no rotation ${index}`);
+  return { rotary: rope.rotary, style: rope.style, table };
+}
+
+/**
+ * Number of positions that a query attends to, including its own; 0 for all. A window at least as long as the context
+ * is 0.
+ */
+export function windowOf({ memory }: PlanContext, { window }: Pick<AttentionTraits, 'window'>): number {
+  return window < memory.capacity.context ? window : 0;
+}

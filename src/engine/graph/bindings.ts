@@ -1,0 +1,372 @@
+/**
+ * Binds lab kernels to the live graph. A target is a node of the graph, or a span of nodes that one kernel can
+ * replace. `bindUnits` rewrites the graph's units so that each target runs on the kernel bound to it; the other nodes
+ * of the same unit run separately.
+ */
+import { type Contract, contracts } from '../../../kernels/contracts.ts';
+import type { Grid } from '../../../kernels/define.ts';
+import type { Activation, BufferName, Graph, GraphNode, MatmulUnit, Unit } from './graph.ts';
+
+/** Dimension values of a contract, by name. */
+export type Dims = Record<string, number>;
+
+/** A validated lab kernel, ready to compile. */
+export interface LabKernel {
+  readonly name: string;
+  /** Digest of the kernel's content; equal digests mean equal kernels. */
+  readonly digest: string;
+  readonly contract: Contract;
+  /** WGSL. */
+  readonly code: string;
+  readonly entryPoint: string;
+  /** Number of leading members of the contract's params struct that the kernel declares. */
+  readonly params: number;
+  /** Pipeline override constants. */
+  readonly constants: Readonly<Record<string, number>>;
+  /** Workgroup counts for the dimensions of a step. */
+  grid(dims: Readonly<Dims>): Grid;
+}
+
+/** A node or span that a lab kernel can be bound to. */
+export interface Target {
+  /** Id of the node or span. */
+  readonly id: string;
+  /** Contract that the kernel must implement; a kernel of its `tokens: one` sibling may be bound too. */
+  readonly op: string;
+  readonly nodes: readonly GraphNode[];
+  readonly isSpan: boolean;
+}
+
+export interface Binding {
+  readonly target: string;
+  readonly kernel: LabKernel;
+}
+
+type UnitOf<Op extends Unit['op']> = Extract<Unit, { readonly op: Op }>;
+
+/** The graph tensors that the bindings of a lab kernel refer to. */
+export type BindingSite =
+  | {
+      readonly kind: 'product';
+      readonly unit: MatmulUnit;
+      readonly from: BufferName;
+      readonly to: BufferName;
+      /** Rows of the stacked weight matrix; all rows when absent. */
+      readonly slice?: RowSlice;
+      /** Weight of the preceding norm, when the kernel includes it. */
+      readonly normWeight?: string;
+      /** Activation of a fused gate/up product. */
+      readonly gated?: Activation;
+    }
+  | {
+      readonly kind: 'norm';
+      readonly weight: string;
+      readonly from: BufferName;
+      readonly to: BufferName;
+      readonly sampled: boolean;
+    }
+  | { readonly kind: 'head_norm'; readonly unit: UnitOf<'head_norm'> }
+  | { readonly kind: 'add'; readonly from: BufferName }
+  | { readonly kind: 'norm_add'; readonly weight: string }
+  | { readonly kind: 'rotation'; readonly unit: UnitOf<'rope_kv_write'> }
+  | { readonly kind: 'attention'; readonly unit: UnitOf<'attention'> }
+  | { readonly kind: 'activation'; readonly activation: Activation }
+  | { readonly kind: 'embed'; readonly weight: string }
+  | { readonly kind: 'sample' };
+
+/** A row range of a stacked weight matrix. */
+export interface RowSlice {
+  readonly first: number;
+  readonly rows: number;
+}
+
+export interface LabUnit {
+  readonly op: 'lab';
+  readonly id: string;
+  readonly nodes: readonly GraphNode[];
+  readonly kernel: LabKernel;
+  readonly site: BindingSite;
+}
+
+/** Copies the rows of the residual stream whose logits are needed. */
+export interface GatherUnit {
+  readonly op: 'gather';
+  readonly id: string;
+  readonly nodes: readonly GraphNode[];
+  readonly to: BufferName;
+}
+
+/** A built-in sampling stage that runs before or after a lab kernel that samples. */
+export interface SamplingStageUnit {
+  readonly op: 'sample_adjust' | 'logprobs';
+  readonly id: string;
+  readonly nodes: readonly GraphNode[];
+}
+
+export type PlanUnit = Unit | LabUnit | GatherUnit | SamplingStageUnit;
+
+/** The `tokens: one` contract of the same operation, if there is one. */
+export const oneTokenSibling = (op: string): string | undefined => {
+  const name = op === 'attention' ? 'attention_decode' : op.replace('matmul', 'matvec');
+  return name !== op && contracts.has(name) ? name : undefined;
+};
+
+/** True when a kernel of this op can be bound to the target. */
+export const canBind = (op: string, target: Target): boolean =>
+  op === target.op || op === oneTokenSibling(target.op);
+
+const opOfNode = (unit: Unit, node: GraphNode): string => (unit.op === 'head_norm' ? 'head_norm' : node.op);
+
+/** A span of consecutive whole units: its position in the unit list and its target. */
+interface UnitSpan {
+  readonly first: number;
+  readonly count: number;
+  readonly target: Target;
+}
+
+/** True when the unit reads the output of an earlier norm. */
+const readsNormed = (unit: Unit | undefined): boolean =>
+  (unit?.op === 'matmul' && unit.from === 'normed') || unit?.op === 'route';
+
+/** Every span, in unit order. */
+function spansOf(units: readonly Unit[]): UnitSpan[] {
+  const spans: UnitSpan[] = [];
+  const add = (first: number, count: number, op: string, id: string) => {
+    const nodes = units.slice(first, first + count).flatMap((unit) => unit.nodes);
+    spans.push({ first, count, target: { id, op, nodes, isSpan: true } });
+  };
+  for (const [i, unit] of units.entries()) {
+    if (unit.op === 'rope_kv_write' && unit.nodes.length > 1) add(i, 1, 'rope_kv_write', unit.id);
+    if (unit.op === 'norm_add') add(i, 1, 'norm_add', unit.id);
+    if (unit.op !== 'matmul') continue;
+    // Example: `layers.3.ffn.gate_up` with its preceding norm becomes `layers.3.ffn.norm_gate_up`.
+    const joinedName = (prefix: string, suffix = '') => unit.id.replace(/[^.]+$/, `${prefix}$&${suffix}`);
+    if (unit.add) add(i, 1, 'matmul_add', unit.id);
+    else if (unit.nodes.length > 1) add(i, 1, 'matmul', unit.id);
+    // A span that includes the norm writes no normed rows, so no other unit may read them.
+    const norm = units[i - 1]?.op === 'rms_norm' && !readsNormed(units[i + 1]);
+    const gated = units[i + 1]?.op === 'gated_activation' && unit.biases.length === 0;
+    if (norm && !unit.add) add(i - 1, 2, 'norm_matmul', joinedName('norm_'));
+    if (gated) add(i, 2, 'gated_matmul', joinedName('', '_act'));
+    if (norm && gated) add(i - 1, 3, 'norm_gated_matmul', joinedName('norm_', '_act'));
+  }
+  return spans;
+}
+
+/**
+ * All bind targets of a graph: nodes in order, then spans. A graph for embeddings lists its nodes for display only;
+ * nothing can be bound to them.
+ */
+export function targetsOf(graph: Graph): Target[] {
+  const nodes = graph.units.flatMap((unit) =>
+    unit.nodes.map((node) => ({ id: node.id, op: opOfNode(unit, node), nodes: [node], isSpan: false })),
+  );
+  const spans = graph.shape.embedding ? [] : spansOf(graph.units);
+  return [...nodes, ...spans.map(({ target }) => target)];
+}
+
+/**
+ * Returns the units of the graph with every bound target replaced by its kernel. Targets must not overlap.
+ * @param unfused kernels for the ops that exist as built-ins only in fused form: `add`, `rope`, `kv_write`
+ */
+export function bindUnits(
+  graph: Graph,
+  bindings: readonly Binding[],
+  unfused: ReadonlyMap<string, LabKernel>,
+): PlanUnit[] {
+  const byTarget = new Map(bindings.map((one) => [one.target, one.kernel]));
+  const spans = spansOf(graph.units).filter(({ target }) => byTarget.has(target.id));
+  const units: PlanUnit[] = [];
+  for (let i = 0; i < graph.units.length; i++) {
+    const span = spans.find(({ first }) => first === i);
+    if (span) {
+      units.push(...bindSpan(graph.units.slice(i, i + span.count), span.target, byTarget));
+      i += span.count - 1;
+      continue;
+    }
+    const unit = graph.units[i] as Unit;
+    units.push(
+      ...(unit.nodes.some((node) => byTarget.has(node.id)) ? bindNodes(unit, byTarget, unfused) : [unit]),
+    );
+  }
+  return units;
+}
+
+type KernelsByTarget = ReadonlyMap<string, LabKernel>;
+
+function bindSpan(units: readonly Unit[], target: Target, byTarget: KernelsByTarget): PlanUnit[] {
+  const kernel = byTarget.get(target.id) as LabKernel;
+  const lab = (site: BindingSite): LabUnit => ({
+    op: 'lab',
+    id: target.id,
+    nodes: target.nodes,
+    kernel,
+    site,
+  });
+  const [only] = units;
+  if (only?.op === 'rope_kv_write') return [lab({ kind: 'rotation', unit: only })];
+  if (only?.op === 'norm_add') return [lab({ kind: 'norm_add', weight: only.weight })];
+  const product = units.find((unit) => unit.op === 'matmul') as MatmulUnit;
+  const norm = units.find((unit) => unit.op === 'rms_norm');
+  const activation = units.find((unit) => unit.op === 'gated_activation')?.activation;
+  const unit = lab({
+    kind: 'product',
+    unit: product,
+    // When rows are sampled, the norm reads its input from the buffer that its output would go to.
+    from: norm ? (product.sampled ? 'last' : norm.from) : product.from,
+    to: activation ? 'activated' : product.to,
+    ...(activation ? { gated: activation } : {}),
+    ...(norm ? { normWeight: norm.weight } : {}),
+  });
+  return norm && product.sampled ? [gather(target, 'last'), unit] : [unit];
+}
+
+const gather = ({ id, nodes }: Pick<Target, 'id' | 'nodes'>, to: BufferName): GatherUnit => ({
+  op: 'gather',
+  id: `${id}.gather`,
+  nodes,
+  to,
+});
+
+/** Replaces the bound nodes of a unit, node by node. */
+function bindNodes(unit: Unit, byTarget: KernelsByTarget, unfused: KernelsByTarget): PlanUnit[] {
+  const lab = (node: GraphNode, kernel: LabKernel, site: BindingSite): LabUnit => ({
+    op: 'lab',
+    id: node.id,
+    nodes: [node],
+    kernel,
+    site,
+  });
+  const [node] = unit.nodes as [GraphNode];
+  const kernel = byTarget.get(node.id);
+  const kernelFor = (one: GraphNode): LabKernel => {
+    const own = byTarget.get(one.id) ?? unfused.get(one.op);
+    if (!own) throw new Error(`${one.id}: no separate kernel for '${one.op}'`);
+    return own;
+  };
+  switch (unit.op) {
+    case 'matmul':
+      return bindProductNodes(unit, byTarget, lab, kernelFor);
+    case 'rope_kv_write': {
+      if (unit.cache === undefined) {
+        throw new Error(
+          'this layer rotates queries only and uses the keys of another layer; the rope contract rotates both',
+        );
+      }
+      return unit.nodes.map((one) => lab(one, kernelFor(one), { kind: 'rotation', unit }));
+    }
+    case 'norm_add': {
+      // Uses `normed` as scratch: it is free here, because the preceding product was its last reader.
+      const [norm, sum] = unit.nodes as [GraphNode, GraphNode];
+      const { weight } = unit;
+      const separate = { weight, from: 'projected', to: 'normed', sampled: false } as const;
+      const normKernel = byTarget.get(norm.id);
+      return [
+        normKernel
+          ? lab(norm, normKernel, { kind: 'norm', ...separate })
+          : { op: 'rms_norm', id: norm.id, nodes: [norm], ...separate },
+        lab(sum, kernelFor(sum), { kind: 'add', from: 'normed' }),
+      ];
+    }
+    case 'rms_norm': {
+      const { weight, sampled } = unit;
+      const site = (from: BufferName): BindingSite => ({ kind: 'norm', weight, from, to: unit.to, sampled });
+      if (!kernel) return [unit];
+      return sampled
+        ? [gather({ id: node.id, nodes: [node] }, 'normed'), lab(node, kernel, site('normed'))]
+        : [lab(node, kernel, site(unit.from))];
+    }
+    case 'head_norm':
+      return kernel ? [lab(node, kernel, { kind: 'head_norm', unit })] : [unit];
+    case 'attention':
+      if (unit.sinks !== undefined)
+        throw new Error('its heads have attention sinks, which the contract does not support');
+      return kernel ? [lab(node, kernel, { kind: 'attention', unit })] : [unit];
+    case 'gated_activation':
+      return kernel ? [lab(node, kernel, { kind: 'activation', activation: unit.activation })] : [unit];
+    case 'embed':
+      return kernel ? [lab(node, kernel, { kind: 'embed', weight: unit.weight })] : [unit];
+    case 'sample':
+      return kernel
+        ? [
+            { op: 'sample_adjust', id: node.id, nodes: [node] },
+            lab(node, kernel, { kind: 'sample' }),
+            { op: 'logprobs', id: node.id, nodes: [node] },
+          ]
+        : [unit];
+    case 'position_embed':
+    case 'layer_norm':
+    case 'gelu':
+    case 'pool':
+    case 'short_conv':
+    case 'delta_net':
+    case 'gated_norm':
+    case 'sigmoid_gate':
+    case 'route':
+    case 'expert_matmul':
+    case 'expert_sum':
+    case 'per_layer_join':
+    case 'per_layer_gate':
+    case 'scale':
+    case 'softcap':
+      throw new Error(`${node.id}: the lab has no op '${node.op}'`);
+  }
+}
+
+function bindProductNodes(
+  unit: MatmulUnit,
+  byTarget: KernelsByTarget,
+  lab: (node: GraphNode, kernel: LabKernel, site: BindingSite) => LabUnit,
+  kernelFor: (node: GraphNode) => LabKernel,
+): PlanUnit[] {
+  const site = { kind: 'product', unit, from: unit.from, to: unit.to } as const;
+  if (unit.add) {
+    // The addition runs separately and uses `normed` as scratch: it is free here, because the preceding product was
+    // its last reader.
+    const [product, sum] = unit.nodes as [GraphNode, GraphNode];
+    const to = 'normed';
+    const kernel = byTarget.get(product.id);
+    return [
+      kernel
+        ? lab(product, kernel, { ...site, to })
+        : { ...unit, id: product.id, nodes: [product], to, add: false },
+      lab(sum, kernelFor(sum), { kind: 'add', from: to }),
+    ];
+  }
+  if (unit.nodes.length === 1) {
+    const [node] = unit.nodes as [GraphNode];
+    return [lab(node, kernelFor(node), site)];
+  }
+  let first = 0;
+  return unit.nodes.map((node): PlanUnit => {
+    const slice = { first, rows: node.width };
+    first += node.width;
+    const kernel = byTarget.get(node.id);
+    return kernel ? lab(node, kernel, { ...site, slice }) : { ...unit, id: node.id, nodes: [node], slice };
+  });
+}
+
+/** The bindings of `present` that share a node with one of `added`. */
+export function overlappingBindings(
+  graph: Graph,
+  present: readonly Binding[],
+  added: readonly Binding[],
+): Binding[] {
+  const nodesOf = new Map(targetsOf(graph).map((one) => [one.id, one.nodes.map(({ id }) => id)]));
+  const boundNodes = new Set(added.flatMap(({ target }) => nodesOf.get(target) ?? []));
+  return present.filter(({ target }) => (nodesOf.get(target) ?? []).some((id) => boundNodes.has(id)));
+}
+
+/**
+ * Splits bindings into those for single-token steps and those for all other steps. For single-token steps, kernels of
+ * `tokens: one` contracts take precedence.
+ */
+export function bindingsByStep(
+  graph: Graph,
+  bindings: readonly Binding[],
+): { singleToken: readonly Binding[]; multiToken: readonly Binding[] } {
+  const multiToken = bindings.filter(({ kernel }) => kernel.contract.tokens === 'any');
+  const single = bindings.filter(({ kernel }) => kernel.contract.tokens === 'one');
+  const superseded = new Set(overlappingBindings(graph, multiToken, single));
+  return { singleToken: [...multiToken.filter((one) => !superseded.has(one)), ...single], multiToken };
+}
