@@ -1,12 +1,45 @@
+import { globSync, readFileSync } from 'node:fs';
 import { defineConfig } from 'vitest/config';
+import { tier } from './test/support/tier.ts';
+
+const named = (folder: string, names: string) =>
+  names.split(' ').map((name) => `test/${folder}/${name}.test.ts`);
 
 /** Files of `test/http` that start hosts with a model on the adapter. */
-const withModel = (
+const withModel = named(
+  'http',
   'access agent-full-disk agent-load agent-tasks-resident command compatibility control-plane crowd draft-model host ' +
-  'lab-host lab-tool llama-cpp-host models ollama-client openai-host planes quantize swap-host tutorials'
-)
-  .split(' ')
-  .map((name) => `test/http/${name}.test.ts`);
+    'lab-host lab-tool llama-cpp-host models ollama-client openai-host planes quantize swap-host tutorials',
+);
+
+/** Files that only `npm run test:all` runs: further databases, large loads, and models that other tests run elsewhere. */
+const restOnly = [
+  ...named('http', 'agent-load agent-postgres crowd gateway-real-hosts gateway-replicas'),
+  ...named('browser', 'architectures'),
+];
+
+/** Unit tests that `npm run test:fast` leaves out: they start processes, or take more than about two seconds. */
+const slowUnits = named(
+  'unit',
+  'agent-mcp agent-mcp-processes agent-tools-command agent-tools-files agent-tools-paths agent-tools-race bench-gpu ' +
+    'external-sessions-lifecycle feed gateway-access-credentials gateway-ledger gateway-ledger-interleavings ' +
+    'gateway-ledger-kills gguf-fuzz grammar-limits grammar-random-schemas grammar-schema-suites grammar-worker ' +
+    'host-key hostile-places lab-config-validate observe-docs observe-open observe-readers observe-surfaces ' +
+    'observe-untouched pull recorder-core recorder-kills recorder-random recorder-retention reference-model ' +
+    'scheduler setup-node store-full-disk store-kills store-postgres store-sqlite telemetry-loading telemetry-otlp ' +
+    'tokenizer tokenizer-adversarial tokenizer-split tokenizer-vectors web-demo-page wgsl-lint',
+);
+
+/** In tier `rest`, only files that have more than `npm test` runs: they import `tier.ts` or have further databases. */
+const hasMore = (file: string) =>
+  restOnly.includes(file) || /support\/tier\.ts'|describeDatabases\(/.test(readFileSync(file, 'utf8'));
+
+/** The files of a project that run in this tier. */
+function filesOf(pattern: string, excluded: readonly string[] = []): string[] {
+  const files = globSync(pattern).filter((file) => !excluded.includes(file));
+  if (tier === 'all') return files;
+  return tier === 'rest' ? files.filter(hasMore) : files.filter((file) => !restOnly.includes(file));
+}
 
 /**
  * A limit here only ends what hangs: a test that passes waits for events, and a busy machine may be slow with them. With an
@@ -19,6 +52,9 @@ const adapterLimits = {
   expect: { poll: { timeout: 300_000 } },
 };
 
+const httpFiles = filesOf('test/http/**/*.test.ts');
+const adapterTests = tier === 'fast' ? 'test/gpu/kernels/*.test.ts' : 'test/{gpu,golden}/**/*.test.ts';
+
 // `gpu`, `hosts` and `browser` own the adapter, so each runs in one worker, one file at a time.
 export default defineConfig({
   test: {
@@ -28,7 +64,7 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
-          include: ['test/unit/**/*.test.ts'],
+          include: filesOf('test/unit/**/*.test.ts', tier === 'fast' ? slowUnits : []),
           environment: 'node',
           // A third of the time went into loading the same modules again for every file.
           isolate: false,
@@ -38,7 +74,7 @@ export default defineConfig({
       {
         test: {
           name: 'gpu',
-          include: ['test/gpu/**/*.test.ts', 'test/golden/**/*.test.ts'],
+          include: filesOf(adapterTests),
           environment: 'node',
           fileParallelism: false,
           ...adapterLimits,
@@ -47,7 +83,7 @@ export default defineConfig({
       {
         test: {
           name: 'hosts',
-          include: withModel,
+          include: httpFiles.filter((file) => withModel.includes(file)),
           environment: 'node',
           fileParallelism: false,
           ...adapterLimits,
@@ -56,7 +92,7 @@ export default defineConfig({
       {
         test: {
           name: 'browser',
-          include: ['test/browser/**/*.test.ts'],
+          include: filesOf('test/browser/**/*.test.ts'),
           environment: 'node',
           fileParallelism: false,
           ...adapterLimits,
@@ -65,8 +101,7 @@ export default defineConfig({
       {
         test: {
           name: 'http',
-          include: ['test/http/**/*.test.ts'],
-          exclude: withModel,
+          include: httpFiles.filter((file) => !withModel.includes(file)),
           environment: 'node',
           ...limits,
         },

@@ -1,4 +1,12 @@
-/** `npm test [-- VITEST OPTIONS]`: sets up what the tests need, builds, and runs every check of `npm run check`. */
+/**
+ * The test commands: sets up what the tests need, builds, and runs the checks and tests of a tier (docs/testing.md).
+ *
+ *     npm test                     everything needed to trust a change
+ *     npm test -- FILE ...         these tests alone, all of their cases; any options of vitest
+ *     npm run test:fast            format, lint, types, and unit tests that start no process
+ *     npm run test:all             every case, database and kernel variant
+ *     npm run test:rest            what test:all has beyond npm test
+ */
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { delimiter, join } from 'node:path';
@@ -14,61 +22,86 @@ process.env.LATHE_TEST_BUILT = '1';
 process.env.PATH = `${join(root, 'node_modules/.bin')}${delimiter}${process.env.PATH ?? ''}`;
 const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'));
 
-/** Runs a script of package.json as npm does. */
-const shell = (line) =>
-  process.platform === 'win32'
-    ? runInForeground('cmd.exe', ['/d', '/s', '/c', line])
-    : runInForeground('sh', ['-c', line]);
+const [first, ...others] = process.argv.slice(2);
+const tier = first?.startsWith('--tier=') ? first.slice('--tier='.length) : 'default';
+const options = first === undefined || first.startsWith('--tier=') ? others : [first, ...others];
+// Chosen tests run with all of their cases.
+process.env.LATHE_TEST_TIER = options.length > 0 ? 'all' : tier;
 
-const asked = process.argv.slice(2);
-const vitest = (options, how) =>
-  runInForeground(process.execPath, ['node_modules/vitest/vitest.mjs', 'run', ...options], how);
+/** Runs a script of package.json as npm does. */
+const shell = (line, how) =>
+  process.platform === 'win32'
+    ? runInForeground('cmd.exe', ['/d', '/s', '/c', line], how)
+    : runInForeground('sh', ['-c', line], how);
+const vitest = (args, how) =>
+  runInForeground(process.execPath, ['node_modules/vitest/vitest.mjs', 'run', ...args], how);
 /** At least two workers: many tests wait for processes to start or end, which would leave a core idle. */
 const workers = `--maxWorkers=${Math.max(2, availableParallelism() - 1)}`;
+
+const check = (name, line) => ({ name, run: (how) => shell(line, how) });
+const tests = (...projects) => ({
+  name: `tests of ${projects.join(' and ')}`,
+  run: (how) =>
+    vitest(
+      [
+        ...projects.flatMap((project) => ['--project', project]),
+        ...(projects.includes('unit') ? [workers] : []),
+      ],
+      how,
+    ),
+});
+const checks = [
+  check('format and lint', scripts.lint),
+  check('types', scripts.types),
+  check('unused code', 'knip'),
+];
+
 /**
- * Test files that need the adapter run one at a time, which leaves a core idle. Therefore two queues of about the same
- * length run in parallel. With options on the command line vitest runs as it does by default.
+ * Queues of about the same length, which run in parallel. Test files that need the adapter run one at a time, which would
+ * leave a core idle.
  */
-const queues = [[['gpu', 'hosts']], [['unit', 'http'], ['browser']]];
+const queues = {
+  fast: [checks.slice(0, 2), [tests('unit'), tests('gpu')]],
+  default: [
+    [...checks, tests('unit', 'http'), tests('browser')],
+    [tests('gpu'), tests('hosts')],
+  ],
+  rest: [
+    [tests('unit', 'http'), tests('browser')],
+    [tests('gpu'), tests('hosts')],
+  ],
+};
+queues.all = queues.default;
+if (!(tier in queues)) {
+  process.stderr.write(`--tier: expected one of ${Object.keys(queues).join(', ')}, got '${tier}'\n`);
+  process.exit(2);
+}
+
 let stopped = false;
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
   process.once(signal, () => {
     stopped = true;
   });
 }
-const runQueue = async (queue, how) => {
+const runQueue = async (steps, how) => {
   const failed = [];
-  for (const projects of queue) {
+  for (const { name, run } of steps) {
     if (stopped) break;
-    const options = projects.flatMap((project) => ['--project', project]);
-    const code = await vitest(projects.includes('unit') ? [...options, workers] : options, how);
-    if (code !== 0) failed.push({ projects, code });
+    process.stdout.write(`\n== ${name}\n`);
+    const code = await run(how);
+    if (code === 0) continue;
+    failed.push({ name, code });
+    report({ name, code });
   }
   return failed;
 };
-const runTests = async () => {
-  if (asked.length > 0) return await vitest(asked);
-  const failed = (
-    await Promise.all(queues.map((queue, index) => runQueue(queue, { hold: index > 0 })))
-  ).flat();
-  for (const { projects, code } of failed) {
-    process.stderr.write(`== tests of ${projects.join(' and ')}: failed (exit code ${code})\n`);
-  }
-  return failed[0]?.code ?? 0;
-};
-const steps = [
-  { name: 'format and lint', run: () => shell(scripts.lint) },
-  { name: 'types', run: () => shell(scripts.types) },
-  { name: 'unused code', run: () => shell('knip') },
-  { name: 'tests', run: runTests },
-];
+const report = ({ name, code }) => process.stderr.write(`== ${name}: failed (exit code ${code})\n`);
 
 if (!setUpVulkan() || !setUpServices() || !buildIfNeeded()) process.exit(1);
-for (const { name, run } of steps) {
-  process.stdout.write(`\n== ${name}\n`);
-  const code = await run();
-  if (code !== 0) {
-    process.stderr.write(`== ${name}: failed (exit code ${code})\n`);
-    process.exit(code);
-  }
-}
+if (options.length > 0) process.exit(await vitest(options));
+const failed = (
+  await Promise.all(queues[tier].map((steps, index) => runQueue(steps, { hold: index > 0 })))
+).flat();
+// Once more, because tests that ran after it may have scrolled it away.
+for (const failure of failed) report(failure);
+process.exit(failed[0]?.code ?? 0);

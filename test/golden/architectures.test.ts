@@ -24,6 +24,7 @@ import { embedTimes, stepTimes, type StepTimes, typeTimes } from '../support/mod
 import { modelsPage } from '../support/models-page.ts';
 import { logitsAt, takePages } from '../support/logits-at.ts';
 import { argmax, maxDifference } from '../support/rows.ts';
+import { everyNth, runsRest, selectCases } from '../support/tier.ts';
 
 /** `WRITE_TABLES=1` rewrites docs/models.md when the whole file runs; times are only measured then. */
 const writes = process.env['WRITE_TABLES'] === '1';
@@ -41,7 +42,7 @@ afterAll(async () => {
 });
 
 const slots = 4;
-const quantizeTypes = ['Q8_0', 'Q4_0'] as const;
+const quantizeTypes = selectCases(['Q8_0', 'Q4_0'] as const, (type) => type === 'Q8_0');
 
 /** `general.architecture` of a file. */
 async function architectureOf(path: string): Promise<string> {
@@ -127,7 +128,7 @@ describe.each(generatingModels.map((fixture) => [fixture.name, fixture] as const
     expectLogits(`${name}, BF16`, runner, whole, { run: prompt, rows });
   });
 
-  it('gives the same for any chunks of a prompt, and token by token', async () => {
+  it.runIf(runsRest)('gives the same for any chunks of a prompt, and token by token', async () => {
     const { sameWay } = boundsOf(runner).logits;
     for (const chunks of [[1], [3, 17, 1, 30], [31, 2, 32]]) {
       const got = await logitsAt(runner, prompt.ids, prompt.positions, { chunks, slot: 1 });
@@ -192,7 +193,7 @@ describe.each(generatingModels.map((fixture) => [fixture.name, fixture] as const
 });
 
 describe('files of llama-quantize', () => {
-  it.each(everyType.model.runs.map((run) => [run.file ?? '', run] as const))(
+  it.each(everyNth(everyType.model.runs, 3).map((run) => [run.file ?? '', run] as const))(
     '%s gives the logits of its weights',
     (file, run) =>
       using(everyType.path(file), { context: 128 }, async (runner) => {

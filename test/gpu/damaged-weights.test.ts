@@ -18,6 +18,7 @@ import { memorySource, openSource } from '../support/byte-source.ts';
 import { hostileNumbers, nothing } from '../support/hostile-values.ts';
 import { logitsAt, takePages } from '../support/logits-at.ts';
 import { loadFromMemory, memoryPlatform } from '../support/tiny-model.ts';
+import { rounds } from '../support/tier.ts';
 
 const bytesOf = (name: string): Uint8Array<ArrayBuffer> =>
   new Uint8Array(readFileSync(new URL(`../fixtures/architectures/${name}/model.gguf`, import.meta.url)));
@@ -285,7 +286,7 @@ describe('misleading metadata', () => {
           runner.destroy();
         }
       }),
-      { numRuns: 120 },
+      { numRuns: rounds(120, 20) },
     );
     expect(made).toBeGreaterThan(10);
   });

@@ -7,6 +7,7 @@ import { openLab } from '../../src/lab/index.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { tinyGemma4 } from '../support/tiny-gemma4.ts';
 import { loadFromMemory, type TinyModel, tinyModel } from '../support/tiny-model.ts';
+import { everyNth } from '../support/tier.ts';
 
 const models: Readonly<Record<string, TinyModel | Uint8Array>> = {
   'gemma4, whose host must know each token before the next step': tinyGemma4({ type: 'Q8_0' }),
@@ -14,7 +15,7 @@ const models: Readonly<Record<string, TinyModel | Uint8Array>> = {
   'qwen3moe, experts': { architecture: 'qwen3moe', type: 'Q8_0', headDim: 32 },
 };
 
-it.each(Object.entries(models))('%s', async (_, model) => {
+it.each(everyNth(Object.entries(models), 3))('%s', async (_, model) => {
   const bytes = model instanceof Uint8Array ? model : tinyModel(model);
   const engine = await loadFromMemory(bytes, { parallel: 2, exact: true });
   const dataDir = await mkdtemp(join(tmpdir(), 'lab-bench-'));

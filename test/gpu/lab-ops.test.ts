@@ -7,6 +7,7 @@ import { renderStub, type Stub, stubTargets } from '../../src/lab/stubs.ts';
 import type { ParityCase } from '../../src/lab/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { faultsOf, type LabRunner, labRunner } from '../support/lab-runner.ts';
+import { selectCases } from '../support/tier.ts';
 
 let runner: LabRunner;
 let wgsl: WgslSources;
@@ -68,7 +69,10 @@ const allFormats = ['embed', 'matvec', 'norm_gated_matmul'];
 for (const [op, lab] of labOps) {
   describe(op, () => {
     const readBy = allFormats.includes(op) ? formatNames : usualFormats;
-    const formats = readsWeights(op) ? readBy : ['none'];
+    const sampleFormats = op === 'matvec' ? formatNames : ['f16', 'q8_0', 'none'];
+    const formats = selectCases(readsWeights(op) ? readBy : ['none'], (format) =>
+      sampleFormats.includes(format),
+    );
 
     it.each(formats)(
       'every stub equals the oracle on every case, %s',

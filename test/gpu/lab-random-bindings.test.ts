@@ -21,6 +21,7 @@ import { nodePlatform } from '../../src/platform/node.ts';
 import { fixtureModel } from '../support/shared.ts';
 import { tinyGemma4 } from '../support/tiny-gemma4.ts';
 import { loadFromMemory, type TinyModel, tinyModel } from '../support/tiny-model.ts';
+import { everyNth } from '../support/tier.ts';
 
 const models: Readonly<Record<string, string | TinyModel | Uint8Array>> = {
   'lathe-tiny': fixtureModel,
@@ -134,7 +135,7 @@ function draw(engine: ResidentEngine, random: Random, formats: Formats): Binding
   return bindings;
 }
 
-for (const [name, model] of Object.entries(models)) {
+for (const [name, model] of everyNth(Object.entries(models), 2)) {
   describe(name, () => {
     let engine: ResidentEngine;
     beforeAll(async () => {

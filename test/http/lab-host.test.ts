@@ -14,6 +14,7 @@ import type {
 } from '../../src/lab/types.ts';
 import { buildHost, freshDataDir, type HostProcess, startHost } from '../support/host.ts';
 import { until } from '../support/until.ts';
+import { runsRest } from '../support/tier.ts';
 
 let host: HostProcess;
 let url: string;
@@ -260,21 +261,24 @@ describe('one engine', () => {
     expect((await answer).status).toBe(200);
   });
 
-  it('a candidate that never ends is killed in the child process; the host keeps answering', async () => {
-    const endless = await stubOf('rms_norm', 'walk.endless', (source) =>
-      source.replace(
-        'let mean =',
-        'var spin = 1u; loop { spin = spin * 1664525u + 1013904223u; if (spin == 0u && x[0] == 7.5) { break; } }\n  let mean = f32(spin & 0u) +',
-      ),
-    );
-    const judged = register(endless);
-    for (let n = 0; n < 3; n++) expect((await complete(`Number ${n}`)).status).toBe(200);
-    expect((await fetch(`${url}/health`)).status).toBe(200);
-    const { status, body } = await judged;
-    expect({ status, accepted: body.accepted }).toEqual({ status: 201, accepted: false });
-    expect(body.stages.at(-1)?.findings.map(({ code }) => code)).toContain('deadline');
-    await registerStub('rms_norm', 'walk.after');
-  });
+  it.runIf(runsRest)(
+    'a candidate that never ends is killed in the child process; the host keeps answering',
+    async () => {
+      const endless = await stubOf('rms_norm', 'walk.endless', (source) =>
+        source.replace(
+          'let mean =',
+          'var spin = 1u; loop { spin = spin * 1664525u + 1013904223u; if (spin == 0u && x[0] == 7.5) { break; } }\n  let mean = f32(spin & 0u) +',
+        ),
+      );
+      const judged = register(endless);
+      for (let n = 0; n < 3; n++) expect((await complete(`Number ${n}`)).status).toBe(200);
+      expect((await fetch(`${url}/health`)).status).toBe(200);
+      const { status, body } = await judged;
+      expect({ status, accepted: body.accepted }).toEqual({ status: 201, accepted: false });
+      expect(body.stages.at(-1)?.findings.map(({ code }) => code)).toContain('deadline');
+      await registerStub('rms_norm', 'walk.after');
+    },
+  );
 });
 
 describe('configs', () => {

@@ -5,20 +5,36 @@ import pg from 'pg';
 import { afterAll, describe, inject, it } from 'vitest';
 import { freshDataDir } from './host.ts';
 import { postgresPrograms } from './postgres-server.ts';
+import { runsRest, tier } from './tier.ts';
 
 type Urls = () => Promise<string>;
 type Kind = 'sqlite' | 'postgres';
 
-/** Runs a suite on every database that the product knows; `url` gives an empty one each time. */
-export function describeDatabases(name: string, suite: (url: Urls, kind: Kind) => void): void {
-  describe(`${name} (SQLite)`, () => suite(() => Promise.resolve(freshSqlite()), 'sqlite'));
-  describePostgres(`${name} (PostgreSQL)`, suite);
+type Suite = (url: Urls, kind: Kind) => void;
+
+/**
+ * Runs a suite on every database that the product knows; `url` gives an empty one each time. Only `npm run test:all`
+ * runs it on PostgreSQL.
+ */
+export function describeDatabases(name: string, suite: Suite): void {
+  if (tier !== 'rest') describeSqlite(name, suite);
+  if (runsRest) describePostgres(`${name} (PostgreSQL)`, suite);
 }
+
+/** The same for the store and the ledger, which `npm test` runs on PostgreSQL, too. */
+export function describeStores(name: string, suite: Suite): void {
+  describeSqlite(name, suite);
+  if (tier !== 'fast') describePostgres(`${name} (PostgreSQL)`, suite);
+}
+
+const describeSqlite = (name: string, suite: Suite): void => {
+  describe(`${name} (SQLite)`, () => suite(() => Promise.resolve(freshSqlite()), 'sqlite'));
+};
 
 export const freshSqlite = (): string => `sqlite:${join(freshDataDir(), 'lathe.db')}`;
 
 /** Runs a suite on PostgreSQL alone; skipped, with a reason, where that is not installed. */
-export function describePostgres(name: string, suite: (url: Urls, kind: Kind) => void): void {
+export function describePostgres(name: string, suite: Suite): void {
   if (postgresPrograms() === undefined) {
     describe.skip(name, () => it('skipped: PostgreSQL is not installed (npm run setup:services)', () => {}));
     return;

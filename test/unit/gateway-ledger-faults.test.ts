@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { type Connection, StoreError } from '../../src/store/index.ts';
-import { describeDatabases } from '../support/databases.ts';
+import { describeStores } from '../support/databases.ts';
 import { ledgerOn, type OpenLedger, payerOf, reservation, settlement } from '../support/ledger.ts';
 import { noDisks, smallDisk } from '../support/small-disk.ts';
 
@@ -30,7 +30,7 @@ const until = async (holds: () => Promise<boolean>) => {
   while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 5));
 };
 
-describeDatabases('a ledger whose database fails', (url) => {
+describeStores('a ledger whose database fails', (url) => {
   const open: OpenLedger[] = [];
   afterAll(async () => {
     for (const one of open) await one.close();

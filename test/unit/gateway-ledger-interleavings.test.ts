@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Reservation, SettleResult } from '../../src/gateway/ledger/types.ts';
-import { describeDatabases } from '../support/databases.ts';
+import { describeStores } from '../support/databases.ts';
 import {
   ending,
   ledgerOn,
@@ -199,7 +199,7 @@ class World {
   }
 }
 
-describeDatabases('random concurrent operations of several gateways', (url, kind) => {
+describeStores('random concurrent operations of several gateways', (url, kind) => {
   const replicas: OpenLedger[] = [];
   beforeAll(async () => {
     const at = await url();

@@ -2,13 +2,13 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
-import { describeDatabases } from '../support/databases.ts';
+import { describeStores } from '../support/databases.ts';
 import { killCount, killsOn, linesOf, pause, randomFrom, report } from '../support/kills/process.ts';
 import { ledgerOn, type OpenLedger, payerOf } from '../support/ledger.ts';
 
 const program = fileURLToPath(new URL('../support/kills/ledger-acts.ts', import.meta.url));
 
-describeDatabases('a gateway that is killed while it reserves and settles', (url, kind) => {
+describeStores('a gateway that is killed while it reserves and settles', (url, kind) => {
   const kills = killCount(kind === 'sqlite' ? 5 : 3);
   it.runIf(killsOn(kind))(`${kills} times`, { timeout: 600_000 + kills * 8_000 }, async () => {
     const at = await url();

@@ -2,7 +2,7 @@ import { type KyselyPlugin, sql } from 'kysely';
 import { afterAll, describe, expect, it } from 'vitest';
 import { hashSecret } from '../../src/signing/secret.ts';
 import type { Ledger } from '../../src/gateway/ledger/types.ts';
-import { describeDatabases } from '../support/databases.ts';
+import { describeStores } from '../support/databases.ts';
 import {
   ending,
   ledgerOn,
@@ -16,7 +16,7 @@ import {
 const day = 24 * 60 * 60 * 1000;
 const answer = { status: 200, headers: { 'x-svc-request-id': 'r' }, body: '{"id":"1"}' };
 
-describeDatabases('the ledger', (url) => {
+describeStores('the ledger', (url) => {
   const open: OpenLedger[] = [];
   afterAll(async () => {
     for (const one of open) await one.close();

@@ -6,6 +6,7 @@ import { GrammarError } from '../../src/grammar/types.ts';
 import { ByteGrammars, seeded } from '../support/grammar-walks.ts';
 import { validatorOf } from '../support/schema-validator.ts';
 import { describeShared } from '../support/shared.ts';
+import { everyNth } from '../support/tier.ts';
 
 interface Case {
   readonly name: string;
@@ -74,7 +75,7 @@ const suite = (folder: string): Case[] =>
 for (const draft of ['draft7', 'draft2020-12'] as const) {
   describeShared(`the test suite of ${draft}`, [`data/json-schema/suite-${draft}`], (folder) => {
     it('enforces or rejects every schema', async () => {
-      const found = await judge(suite(folder), draft, 4);
+      const found = await judge(everyNth(suite(folder), 4), draft, 4);
       expect(found.passed / (found.passed + found.refused)).toBeGreaterThan(draft === 'draft7' ? 0.85 : 0.65);
       expect(found.writable / found.valid).toBeGreaterThan(0.9);
     });
@@ -83,7 +84,7 @@ for (const draft of ['draft7', 'draft2020-12'] as const) {
 
 describeShared('schemas of the real world', ['data/json-schema/maskbench-sample.jsonl.gz'], (path) => {
   it('are each enforced or rejected', async () => {
-    const cases = gunzipSync(readFileSync(path))
+    const all = gunzipSync(readFileSync(path))
       .toString()
       .split('\n')
       .flatMap((line): Case[] => {
@@ -101,6 +102,7 @@ describeShared('schemas of the real world', ['data/json-schema/maskbench-sample.
           return [];
         }
       });
+    const cases = everyNth(all, 4);
     const found = await judge(cases, 'draft7', 1);
     expect(found.passed / cases.length).toBeGreaterThan(0.95);
     expect(found.writable / found.valid).toBeGreaterThan(0.95);

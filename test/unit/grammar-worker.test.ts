@@ -11,6 +11,7 @@ import type { GrammarWorker, GrammarRequest, GrammarReply } from '../../src/gram
 import { startGrammarThread } from '../../src/platform/node-grammar.ts';
 import { limitWasmMemory, loadGrammarLibrary } from '../../src/platform/node-grammar-library.ts';
 import { ByteTokenizer } from '../support/scripted-engine.ts';
+import { runsRest } from '../support/tier.ts';
 
 const entry = fileURLToPath(new URL('../../src/grammar-worker.ts', import.meta.url));
 const tokenizer = new ByteTokenizer();
@@ -257,7 +258,7 @@ describe('a grammar that never ends', () => {
     );
   });
 
-  it('sent by many at a time fails for them, and the host continues', async () => {
+  it.runIf(runsRest)('sent by many at a time fails for them, and the host continues', async () => {
     const { grammars } = open({ timeouts: times });
     const attempts = Array.from({ length: 4 }, (_, index) =>
       grammars.compile({ kind: 'ebnf', text: `${endless} | "x${index}"` }).catch((error: unknown) => error),
@@ -289,7 +290,7 @@ describe('many grammars at a time', () => {
 });
 
 describe('many grammars that never end', () => {
-  it('are rejected sooner when too many are slow, and other answers continue', async () => {
+  it.runIf(runsRest)('are rejected sooner when too many are slow, and other answers continue', async () => {
     const { grammars, workers } = open({ timeouts: { slowAfterMs: 1000, timeoutMs: 600_000 } });
     const json = (await grammars.compile({ kind: 'json' })).start();
     await write(json, '{"a": [1');

@@ -9,6 +9,7 @@ import { llama2cAsGguf } from '../support/llama2c.ts';
 import { ReferenceModel, referenceForward } from '../support/reference-model.ts';
 import { describeShared, fixtureModel, fixturePath, modelsPath } from '../support/shared.ts';
 import { openSource } from '../support/byte-source.ts';
+import { everyNth } from '../support/tier.ts';
 
 interface Golden {
   prompts: {
@@ -92,10 +93,12 @@ describeShared(
   },
 );
 
-describe.each([
+const builds = [
   ['the embedded lathe-tiny-q8_0', modelsPath],
   ['the lathe-tiny-q8_0 of the fixtures', fixturePath],
-])('the reference model on %s', (_name, pathOf) => {
+] as const;
+
+describe.each(everyNth(builds, 2))('the reference model on %s', (_name, pathOf) => {
   it('logits within 0.25 of the unquantised ones and the greedy tokens, all prompts', async () => {
     const model = await load(pathOf('lathe-tiny-q8_0.gguf'));
     for (const prompt of goldenOf(pathOf('golden.json'))) expectGolden(model.fork(), prompt, 0.25);

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { Store } from '../../src/store/index.ts';
-import { describeDatabases } from '../support/databases.ts';
+import { describeStores } from '../support/databases.ts';
 import { killCount, killsOn, linesOf, pause, randomFrom, report } from '../support/kills/process.ts';
 
 const program = fileURLToPath(new URL('../support/kills/store-acts.ts', import.meta.url));
@@ -10,7 +10,7 @@ const kills = killCount(8);
 /** In which part of its life a process is killed. */
 const moments = ['starting', 'transaction', 'anywhere', 'acknowledged'] as const;
 
-describeDatabases('a process that is killed while it writes', (url, kind) => {
+describeStores('a process that is killed while it writes', (url, kind) => {
   it.runIf(killsOn(kind))(`${kills} times`, { timeout: 600_000 + kills * 5_000 }, async () => {
     const at = await url();
     const seed = Date.now() % 1_000_000;

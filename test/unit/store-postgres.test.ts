@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { Store, StoreError } from '../../src/store/index.ts';
 import { administer, describePostgres, serverFolder } from '../support/databases.ts';
 import { until } from '../support/until.ts';
+import { runsRest } from '../support/tier.ts';
 
 const undo: (() => unknown)[] = [];
 afterEach(async () => {
@@ -120,7 +121,7 @@ describePostgres('PostgreSQL', (url) => {
     expect(await names(store)).toEqual([{ name: 'cut' }, { name: 'cut_after' }]);
   });
 
-  it('reports storage_unsure when the server stays unreachable after a commit', async () => {
+  it.runIf(runsRest)('reports storage_unsure when the server stays unreachable after a commit', async () => {
     const proxy = await proxied(await url());
     const store = await open(proxy.url);
     proxy.onSent((sent) => {

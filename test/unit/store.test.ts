@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { Store, StoreError } from '../../src/store/index.ts';
-import { describeDatabases } from '../support/databases.ts';
+import { describeStores } from '../support/databases.ts';
 
-describeDatabases('the store', (url) => {
+describeStores('the store', (url) => {
   const opened: Store[] = [];
   const open = async (at: string, endpointId = 'here') => {
     const store = await Store.open({ url: at, endpointId });

@@ -8,6 +8,7 @@ import {
   random,
   variantName,
 } from '../../support/kernel-harness.ts';
+import { selectVariants } from '../../support/tier.ts';
 import {
   type DeltaSample,
   deltaSample,
@@ -83,7 +84,7 @@ async function run(
 }
 
 describe('delta_net equals the oracle', () => {
-  for (const variant of deltaNet.variants) {
+  for (const variant of selectVariants(deltaNet.variants)) {
     it(`${variantName(variant)}: texts in chunks together with others, from any step on`, async () => {
       if (!harness.supports(variant)) return;
       const seed = variant.KEY * 100 + variant.LANES;

@@ -30,6 +30,7 @@ import {
   randomValues,
   variantName,
 } from '../../support/kernel-harness.ts';
+import { selectCases, selectVariants, tier } from '../../support/tier.ts';
 import { sampleRows, wholeColumns } from '../../support/random-blocks.ts';
 
 let harness: KernelHarness;
@@ -305,7 +306,7 @@ function casesFor(variant: Variant): Case[] {
 
 function testKernel<V extends Variant>(kernel: Kernel<V, MatmulParams>): void {
   describe(`${kernel.source} equals the oracle`, () => {
-    for (const variant of kernel.variants.filter(worthRunning)) {
+    for (const variant of selectVariants(kernel.variants.filter(worthRunning))) {
       it(variantName(variant), async (context) => {
         if (!harness.supports(variant)) context.skip(`this adapter cannot run ${variantName(variant)}`);
         for (const [index, shape] of casesFor(variant).entries()) {
@@ -319,7 +320,7 @@ function testKernel<V extends Variant>(kernel: Kernel<V, MatmulParams>): void {
 testKernel(matmul);
 testKernel(matvec);
 
-describe('as many rows as the largest vocabularies', () => {
+describe.skipIf(tier === 'rest')('as many rows as the largest vocabularies', () => {
   const kernels = [matmul, matvec, matmulTile, matmulTileInt8, matmulMatrix] as unknown as Kernel<
     Variant,
     MatmulParams
@@ -359,6 +360,9 @@ testKernel(matmulTile);
 testKernel(matmulTileInt8);
 testKernel(matmulMatrix);
 
+/** Formats whose variants are compared with each other. */
+const comparedFormats = selectCases([...typeOf.keys()], (name) => ['f16', 'q8_0', 'q4_0'].includes(name));
+
 /** The same eight tokens with every variant of a kernel that this adapter supports, by format and lanes. */
 async function sameTokens<V extends Variant>(
   kernel: Kernel<V, MatmulParams>,
@@ -369,6 +373,7 @@ async function sameTokens<V extends Variant>(
   const results = new Map<string, Float32Array[]>();
   for (const variant of kernel.variants) {
     if (!harness.supports(variant) || variant['FLAGS'] || !isSample(variant)) continue;
+    if (!comparedFormats.includes(String(variant['FORMAT']))) continue;
     const type = typeOf.get(String(variant['FORMAT'])) as WeightType;
     const raw = sampleRows(type, { rows, columns }, random(8));
     const { quants, scales = new Uint32Array(4) } = repack(type, raw, rows, columns);
@@ -414,7 +419,7 @@ describe('a token gives the same result with any other tokens', () => {
   for (const kernel of [matmul, matvec]) {
     it(`${kernel.source} gives the same bits for any number of tokens in a pass`, async () => {
       const byLanes = await sameTokens(kernel as Kernel<Variant, MatmulParams>);
-      expect(byLanes.size).toBeGreaterThanOrEqual(typeOf.size);
+      expect(byLanes.size).toBeGreaterThanOrEqual(comparedFormats.length);
       for (const results of byLanes.values()) {
         expect(results.length).toBeGreaterThan(1);
         for (const result of results) expect(result).toEqual(results[0]);

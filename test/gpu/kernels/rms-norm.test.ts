@@ -13,6 +13,7 @@ import {
   randomValues,
   variantName,
 } from '../../support/kernel-harness.ts';
+import { selectVariants } from '../../support/tier.ts';
 
 let harness: KernelHarness;
 beforeAll(async () => {
@@ -135,7 +136,7 @@ async function runHeads(variant: RmsNormVariant, seed: number): Promise<void> {
 }
 
 describe('rms_norm equals the oracle', () => {
-  for (const variant of rmsNorm.variants) {
+  for (const variant of selectVariants(rmsNorm.variants)) {
     it(variantName(variant), async (context) => {
       if (!harness.supports(variant)) context.skip(`no subgroups of ${variant.WG} here`);
       if (variant.IN_PLACE) return runHeads(variant, 1);
