@@ -1,5 +1,5 @@
 import { greedySampling, type Runner } from '../src/engine/index.ts';
-import type { StepShape } from '../src/engine/graph/unit-cost.ts';
+import type { StepShape } from '../src/engine/ops/op.ts';
 import { sum } from './cost.ts';
 import { promptOf } from './generation.ts';
 import { median } from './statistics.ts';

@@ -12,7 +12,8 @@ import { encodePlan, makePlan, vectorsOf, fuseUnits } from '../../src/engine/exe
 import { Tuning } from '../../src/engine/execution/tuning.ts';
 import { StepInput } from '../../src/engine/execution/step.ts';
 import { greedySampling } from '../../src/engine/types.ts';
-import { stackKey, stacksOf, WeightLoader } from '../../src/engine/loading/weights.ts';
+import { stackKey } from '../../src/engine/graph/stack-key.ts';
+import { stacksOf, WeightLoader } from '../../src/engine/loading/weights.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { expectClose } from '../support/kernel-harness.ts';

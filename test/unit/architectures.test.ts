@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { type MetadataScalar, type ModelFile, ModelFileError } from '../../src/engine/formats/model-file.ts';
-import type { Graph, Unit } from '../../src/engine/graph/graph.ts';
+import type { Graph } from '../../src/engine/graph/graph.ts';
+import type { Unit } from '../../src/engine/ops/index.ts';
 import { architectures, buildGraph } from '../../src/engine/models/registry.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { fixtureNames } from '../support/fixture-names.ts';

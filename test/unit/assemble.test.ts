@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { assemble, type Variant, variantKey } from '../../kernels/assemble.ts';
-import { kernels } from '../../kernels/index.ts';
+import { kernels } from '../support/all-kernels.ts';
 
 const sources = (files: Record<string, string>) => new Map(Object.entries(files));
 const one = (text: string, variant: Variant = {}) => assemble(sources({ 'a.wgsl': text }), 'a.wgsl', variant);

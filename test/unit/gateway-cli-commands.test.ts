@@ -281,6 +281,16 @@ describe('serve', () => {
     expect(stopped).toEqual([7000, 0]);
   });
 
+  test('handles signals before it says that it is ready', async () => {
+    const order: string[] = [];
+    await run(['serve', '--config', config, '--database', database, '--port', '0'], {
+      serve: () => Promise.resolve({ port: 4567, stop: () => Promise.resolve() }),
+      signals: { on: (name) => order.push(name) },
+      stdout: { write: () => order.push('ready line') > 0 },
+    });
+    expect(order).toEqual(['SIGINT', 'SIGTERM', 'SIGHUP', 'ready line']);
+  });
+
   test.each([
     ['EADDRINUSE', 'port 80 on 127.0.0.1 is in use; choose another with --port N'],
     ['EACCES', 'no permission to listen on port 80; choose one above 1023'],

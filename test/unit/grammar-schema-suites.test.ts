@@ -75,7 +75,7 @@ const suite = (folder: string): Case[] =>
 for (const draft of ['draft7', 'draft2020-12'] as const) {
   describeShared(`the test suite of ${draft}`, [`data/json-schema/suite-${draft}`], (folder) => {
     it('enforces or rejects every schema', async () => {
-      const found = await judge(everyNth(suite(folder), 4), draft, 4);
+      const found = await judge(suite(folder), draft, 4);
       expect(found.passed / (found.passed + found.refused)).toBeGreaterThan(draft === 'draft7' ? 0.85 : 0.65);
       expect(found.writable / found.valid).toBeGreaterThan(0.9);
     });

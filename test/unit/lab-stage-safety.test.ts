@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { assemble, type WgslSources } from '../../kernels/assemble.ts';
-import { kernels } from '../../kernels/index.ts';
+import { kernels } from '../support/all-kernels.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { findingCodes } from '../../src/lab/stages/codes.ts';
 import { checkSafety } from '../../src/lab/stages/safety.ts';

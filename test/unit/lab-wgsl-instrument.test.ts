@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { assemble, type Variant, type WgslSources } from '../../kernels/assemble.ts';
-import { kernels } from '../../kernels/index.ts';
+import { kernels } from '../support/all-kernels.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { elementCountAt, instrument } from '../../src/lab/wgsl/instrument.ts';
 import { reflect } from '../../src/lab/wgsl/reflect.ts';

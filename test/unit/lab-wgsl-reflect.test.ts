@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { WgslSources } from '../../kernels/assemble.ts';
 import { assemble } from '../../kernels/assemble.ts';
-import { kernels } from '../../kernels/index.ts';
+import { kernels } from '../support/all-kernels.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import {
   overrideValues,

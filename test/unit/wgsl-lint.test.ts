@@ -3,7 +3,7 @@ import { create, globals } from 'webgpu';
 import { assemble, type Variant, type WgslSources } from '../../kernels/assemble.ts';
 import { contracts } from '../../kernels/contracts.ts';
 import type { Kernel } from '../../kernels/define.ts';
-import { kernels } from '../../kernels/index.ts';
+import { kernels } from '../support/all-kernels.ts';
 import { layoutEntries } from '../../src/engine/gpu/pipelines.ts';
 import { stubSource } from '../../src/lab/stubs.ts';
 import { nodePlatform } from '../../src/platform/node.ts';

@@ -23,7 +23,7 @@ import {
 } from './plan-context.ts';
 import type { PlannedDispatch } from './plan-dispatch.ts';
 import { slicedPartsOf, bindRange } from './weight-slices.ts';
-import { stackKey } from '../loading/weights.ts';
+import { stackKey } from '../graph/stack-key.ts';
 
 /** The inputs of one dispatch, by the names of its contract. */
 interface DispatchInputs {

@@ -6,18 +6,13 @@ import type { FusedOp } from '../graph/fusion.ts';
 import type { BufferPool } from '../gpu/buffers.ts';
 import type { Gpu } from '../gpu/device.ts';
 import type { PipelineCache } from '../gpu/pipelines.ts';
-import {
-  type AttentionTraits,
-  type BufferName,
-  type Graph,
-  type GraphNode,
-  layerShape,
-  type Rope,
-} from '../graph/graph.ts';
+import { type BufferName, type Graph, type GraphNode, layerShape, type Rope } from '../graph/graph.ts';
+import type { AttentionTraits } from '../ops/attention.ts';
 import { layerStrides, type Memory } from '../memory/memory.ts';
 import type { StreamedRowBuffers } from './streamed-rows.ts';
 import type { Tuning } from './tuning.ts';
-import { stackKey, type WeightStack } from '../loading/weights.ts';
+import { stackKey } from '../graph/stack-key.ts';
+import type { WeightStack } from '../loading/weights.ts';
 
 /** A pipeline that a dispatch can run. */
 export interface PipelineChoice {
@@ -128,3 +123,9 @@ export function rotationOf(
 export function windowOf({ memory }: PlanContext, { window }: Pick<AttentionTraits, 'window'>): number {
   return window < memory.capacity.context ? window : 0;
 }
+
+/** The spans of a step's sequences, for ops with a state. */
+export const spansOf = ({ memory }: PlanContext): BoundBuffer => ({
+  buffer: memory.step,
+  offset: memory.layout.spans,
+});

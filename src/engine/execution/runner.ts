@@ -16,7 +16,8 @@ import type { LabDispatch } from './plan-context.ts';
 import { pipelineChoiceOf, makePlan, type Plan, fuseUnits } from './plan.ts';
 import { StepInput, maxStepSamples, requestFlagsOf } from './step.ts';
 import { EngineError, greedySampling, type LoadProgress } from '../types.ts';
-import { type UnitCost, type StepShape, estimateUnitCost } from '../graph/unit-cost.ts';
+import { estimateUnitCost } from '../ops/index.ts';
+import type { StepShape, UnitCost } from '../ops/op.ts';
 
 /** Most steps in flight: one runs while the next is encoded. */
 export const pipelineDepth = 2;

@@ -4,10 +4,12 @@ import { type MatmulFamily, matmulFamilies, type MatmulOption } from '../../../k
 import type { Gpu } from '../gpu/device.ts';
 import { PassTimer } from '../gpu/pass-timer.ts';
 import type { PipelineCache } from '../gpu/pipelines.ts';
-import type { Graph, MatmulUnit } from '../graph/graph.ts';
+import type { Graph } from '../graph/graph.ts';
+import type { MatmulUnit } from '../ops/matmul.ts';
 import type { Memory } from '../memory/memory.ts';
 import { comparedRowCounts, productKey, type Tuning } from './tuning.ts';
-import { stackKey, type WeightPart, type WeightStack } from '../loading/weights.ts';
+import { stackKey } from '../graph/stack-key.ts';
+import type { WeightPart, WeightStack } from '../loading/weights.ts';
 
 interface TunerContext {
   readonly gpu: Gpu;

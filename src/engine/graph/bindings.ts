@@ -5,7 +5,11 @@
  */
 import { type Contract, contracts } from '../../../kernels/contracts.ts';
 import type { Grid } from '../../../kernels/define.ts';
-import type { Activation, BufferName, Graph, GraphNode, MatmulUnit, Unit } from './graph.ts';
+import type { Activation } from '../ops/gated-activation.ts';
+import { gatherFor } from '../ops/gather.ts';
+import { bindUnitNodes, type Unit } from '../ops/index.ts';
+import type { MatmulUnit } from '../ops/matmul.ts';
+import type { BufferName, Graph, GraphNode } from './graph.ts';
 
 /** Dimension values of a contract, by name. */
 export type Dims = Record<string, number>;
@@ -218,131 +222,23 @@ function bindSpan(units: readonly Unit[], target: Target, byTarget: KernelsByTar
     ...(activation ? { gated: activation } : {}),
     ...(norm ? { normWeight: norm.weight } : {}),
   });
-  return norm && product.sampled ? [gather(target, 'last'), unit] : [unit];
+  return norm && product.sampled ? [gatherFor(target, 'last'), unit] : [unit];
 }
-
-const gather = ({ id, nodes }: Pick<Target, 'id' | 'nodes'>, to: BufferName): GatherUnit => ({
-  op: 'gather',
-  id: `${id}.gather`,
-  nodes,
-  to,
-});
 
 /** Replaces the bound nodes of a unit, node by node. */
 function bindNodes(unit: Unit, byTarget: KernelsByTarget, unfused: KernelsByTarget): PlanUnit[] {
-  const lab = (node: GraphNode, kernel: LabKernel, site: BindingSite): LabUnit => ({
-    op: 'lab',
-    id: node.id,
-    nodes: [node],
-    kernel,
-    site,
-  });
   const [node] = unit.nodes as [GraphNode];
-  const kernel = byTarget.get(node.id);
-  const kernelFor = (one: GraphNode): LabKernel => {
-    const own = byTarget.get(one.id) ?? unfused.get(one.op);
-    if (!own) throw new Error(`${one.id}: no separate kernel for '${one.op}'`);
-    return own;
-  };
-  switch (unit.op) {
-    case 'matmul':
-      return bindProductNodes(unit, byTarget, lab, kernelFor);
-    case 'rope_kv_write': {
-      if (unit.cache === undefined) {
-        throw new Error(
-          'this layer rotates queries only and uses the keys of another layer; the rope contract rotates both',
-        );
-      }
-      return unit.nodes.map((one) => lab(one, kernelFor(one), { kind: 'rotation', unit }));
-    }
-    case 'norm_add': {
-      // Uses `normed` as scratch: it is free here, because the preceding product was its last reader.
-      const [norm, sum] = unit.nodes as [GraphNode, GraphNode];
-      const { weight } = unit;
-      const separate = { weight, from: 'projected', to: 'normed', sampled: false } as const;
-      const normKernel = byTarget.get(norm.id);
-      return [
-        normKernel
-          ? lab(norm, normKernel, { kind: 'norm', ...separate })
-          : { op: 'rms_norm', id: norm.id, nodes: [norm], ...separate },
-        lab(sum, kernelFor(sum), { kind: 'add', from: 'normed' }),
-      ];
-    }
-    case 'rms_norm': {
-      const { weight, sampled } = unit;
-      const site = (from: BufferName): BindingSite => ({ kind: 'norm', weight, from, to: unit.to, sampled });
-      if (!kernel) return [unit];
-      return sampled
-        ? [gather({ id: node.id, nodes: [node] }, 'normed'), lab(node, kernel, site('normed'))]
-        : [lab(node, kernel, site(unit.from))];
-    }
-    case 'head_norm':
-      return kernel ? [lab(node, kernel, { kind: 'head_norm', unit })] : [unit];
-    case 'attention':
-      if (unit.sinks !== undefined)
-        throw new Error('its heads have attention sinks, which the contract does not support');
-      return kernel ? [lab(node, kernel, { kind: 'attention', unit })] : [unit];
-    case 'gated_activation':
-      return kernel ? [lab(node, kernel, { kind: 'activation', activation: unit.activation })] : [unit];
-    case 'embed':
-      return kernel ? [lab(node, kernel, { kind: 'embed', weight: unit.weight })] : [unit];
-    case 'sample':
-      return kernel
-        ? [
-            { op: 'sample_adjust', id: node.id, nodes: [node] },
-            lab(node, kernel, { kind: 'sample' }),
-            { op: 'logprobs', id: node.id, nodes: [node] },
-          ]
-        : [unit];
-    case 'position_embed':
-    case 'layer_norm':
-    case 'gelu':
-    case 'pool':
-    case 'short_conv':
-    case 'delta_net':
-    case 'gated_norm':
-    case 'sigmoid_gate':
-    case 'route':
-    case 'expert_matmul':
-    case 'expert_sum':
-    case 'per_layer_join':
-    case 'per_layer_gate':
-    case 'scale':
-    case 'softcap':
-      throw new Error(`${node.id}: the lab has no op '${node.op}'`);
-  }
-}
-
-function bindProductNodes(
-  unit: MatmulUnit,
-  byTarget: KernelsByTarget,
-  lab: (node: GraphNode, kernel: LabKernel, site: BindingSite) => LabUnit,
-  kernelFor: (node: GraphNode) => LabKernel,
-): PlanUnit[] {
-  const site = { kind: 'product', unit, from: unit.from, to: unit.to } as const;
-  if (unit.add) {
-    // The addition runs separately and uses `normed` as scratch: it is free here, because the preceding product was
-    // its last reader.
-    const [product, sum] = unit.nodes as [GraphNode, GraphNode];
-    const to = 'normed';
-    const kernel = byTarget.get(product.id);
-    return [
-      kernel
-        ? lab(product, kernel, { ...site, to })
-        : { ...unit, id: product.id, nodes: [product], to, add: false },
-      lab(sum, kernelFor(sum), { kind: 'add', from: to }),
-    ];
-  }
-  if (unit.nodes.length === 1) {
-    const [node] = unit.nodes as [GraphNode];
-    return [lab(node, kernelFor(node), site)];
-  }
-  let first = 0;
-  return unit.nodes.map((node): PlanUnit => {
-    const slice = { first, rows: node.width };
-    first += node.width;
-    const kernel = byTarget.get(node.id);
-    return kernel ? lab(node, kernel, { ...site, slice }) : { ...unit, id: node.id, nodes: [node], slice };
+  const kernelOf = (one: GraphNode) => byTarget.get(one.id);
+  return bindUnitNodes(unit, {
+    node,
+    boundKernel: kernelOf(node),
+    kernelOf,
+    kernelFor(one) {
+      const own = kernelOf(one) ?? unfused.get(one.op);
+      if (!own) throw new Error(`${one.id}: no separate kernel for '${one.op}'`);
+      return own;
+    },
+    replace: (one, kernel, site) => ({ op: 'lab', id: one.id, nodes: [one], kernel, site }),
   });
 }
 

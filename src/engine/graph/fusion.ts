@@ -3,7 +3,9 @@
  * adapter's kernels support. Fused and unfused plans of a graph compute the same values.
  */
 import type { PlanUnit } from './bindings.ts';
-import type { Activation, GraphNode, MatmulUnit } from './graph.ts';
+import type { Activation } from '../ops/gated-activation.ts';
+import type { MatmulUnit } from '../ops/matmul.ts';
+import type { GraphNode } from './graph.ts';
 
 /** A unit as the plan runs it: alone or fused with others. */
 export interface FusedOp {

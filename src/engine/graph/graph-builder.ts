@@ -1,17 +1,14 @@
+import type { AttentionTraits } from '../ops/attention.ts';
+import type { Activation } from '../ops/gated-activation.ts';
+import type { Unit } from '../ops/index.ts';
+import type { MatmulUnit } from '../ops/matmul.ts';
 import {
-  type Activation,
-  type AttentionTraits,
   type BufferName,
-  type ExpertUnit,
   type Graph,
   type GraphNode,
   layerShape,
-  type MatmulUnit,
-  type PerLayerUnit,
   type Shape,
-  type StateUnit,
   type TensorView,
-  type Unit,
 } from './graph.ts';
 
 /**
@@ -240,12 +237,12 @@ export class GraphBuilder {
   }
 
   /**
-   * A unit of one node: ops of layers with a state, of experts, and of per-layer inputs.
+   * A unit of one node, of any op.
    * @param width output elements for each token
    */
   unit(
     slot: string,
-    unit: SingleNodeUnit<StateUnit | ExpertUnit | PerLayerUnit>,
+    unit: SingleNodeUnit<Unit>,
     node: { inputs: string[]; width: number; weights?: readonly string[] },
   ): void {
     const own = this.#node(unit.op, slot, node.inputs, node.width, [...(node.weights ?? [])]);

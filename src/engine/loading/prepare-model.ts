@@ -17,7 +17,8 @@ import { Tuning } from '../execution/tuning.ts';
 import { type StreamedRows, streamedRowsOf } from '../execution/streamed-rows.ts';
 import { loadTimes, saveTimes } from '../execution/tuning-file.ts';
 import { EngineError, type LoadProgress } from '../types.ts';
-import { stackKey, stacksOf, WeightLoader } from './weights.ts';
+import { stackKey } from '../graph/stack-key.ts';
+import { stacksOf, WeightLoader } from './weights.ts';
 
 export interface LoadOptions {
   readonly gpu: Gpu;

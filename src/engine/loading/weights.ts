@@ -17,7 +17,9 @@ import { bytesOfRow, columnsOf, rowsOf } from '../formats/rows.ts';
 import { withTensorViews } from '../formats/tensor-views.ts';
 import type { BufferPool } from '../gpu/buffers.ts';
 import { requireFinite } from './finite.ts';
-import type { Graph, Unit } from '../graph/graph.ts';
+import type { Graph } from '../graph/graph.ts';
+import { stackKey } from '../graph/stack-key.ts';
+import { matricesOf } from '../ops/index.ts';
 import { repack, RepackBuffers } from './repack.ts';
 
 /** Rows of one matrix, or of several stacked matrices of one type, in one pair of buffers. */
@@ -48,22 +50,14 @@ interface PlannedPart {
   readonly blocks: number;
 }
 
-export const stackKey = (names: readonly string[]): string => names.join('+');
-
 /** Every stack of the graph: the matrices of each product together, the embedding table once. */
-export function stacksOf(graph: Graph): string[][] {
-  const stacks = new Map<string, string[]>();
+export function stacksOf(graph: Graph): (readonly string[])[] {
+  const stacks = new Map<string, readonly string[]>();
   for (const unit of graph.units) {
     const names = matricesOf(unit);
     if (names.length > 0) stacks.set(stackKey(names), names);
   }
   return [...stacks.values()];
-}
-
-function matricesOf(unit: Unit): string[] {
-  if (unit.op === 'matmul') return [...unit.weights];
-  if (unit.op === 'embed' || unit.op === 'expert_matmul') return [unit.weight];
-  return unit.op === 'position_embed' && unit.positions !== undefined ? [unit.positions] : [];
 }
 
 /** GPU bytes of the weights of a graph. */

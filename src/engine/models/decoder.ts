@@ -1,5 +1,7 @@
 import type { ModelFile } from '../formats/model-file.ts';
-import type { Activation, AttentionTraits, Graph, Rope } from '../graph/graph.ts';
+import type { Graph, Rope } from '../graph/graph.ts';
+import type { AttentionTraits } from '../ops/attention.ts';
+import type { Activation } from '../ops/gated-activation.ts';
 import { GraphBuilder } from '../graph/graph-builder.ts';
 import { readEmbedding, addEmbeddingOutput } from './embedding.ts';
 import { addExperts, type ExpertTraits, hasExperts } from './experts.ts';

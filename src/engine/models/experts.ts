@@ -1,12 +1,14 @@
 /** Builds mixture-of-experts feed-forwards from metadata and tensors of a file. */
 import { maxExperts, maxUsed } from '../../../kernels/route.ts';
 import { ModelFileError, type ModelFile } from '../formats/model-file.ts';
-import type { ExpertActivation, ExpertShape, ExpertUnit } from '../graph/graph.ts';
+import type { ExpertShape } from '../graph/graph.ts';
+import type { ExpertActivation } from '../ops/expert-matmul.ts';
+import type { RouteUnit } from '../ops/route.ts';
 import type { GraphBuilder } from '../graph/graph-builder.ts';
 import { metadataValue, readNumber, readWhole } from './metadata.ts';
 import type { Tensors } from './tensors.ts';
 
-type Shares = Extract<ExpertUnit, { readonly op: 'route' }>['shares'];
+type Shares = RouteUnit['shares'];
 
 /** Differences between mixture-of-experts feed-forwards. */
 export interface ExpertTraits {

@@ -29,17 +29,18 @@ export async function serve(context: CommandContext): Promise<void> {
     .catch((error: unknown) => {
       throw isListenError(error) ? portError(error, host, port, '--port') : error;
     });
+  // Before the ready line, because whoever reads it may stop the gateway at once.
+  stopOnSignals(world.signals, (graceMs) => running.stop(graceMs), {
+    graceMs: graceSecs * 1000,
+    exit: world.exit,
+    report: onNotice,
+  });
   const url = `http://${host.includes(':') ? `[${host}]` : host}:${running.port}`;
   world.stdout.write(
     command.json
       ? `${JSON.stringify({ url, models: config.models.length })}\n`
       : `lathe gateway ready on ${url}: ${pluralize(config.models.length, 'model')} of ${pluralize(config.providers.length, 'provider')}\n`,
   );
-  stopOnSignals(world.signals, (graceMs) => running.stop(graceMs), {
-    graceMs: graceSecs * 1000,
-    exit: world.exit,
-    report: onNotice,
-  });
 }
 
 const isListenError = (error: unknown): boolean =>

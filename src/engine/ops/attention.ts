@@ -1,65 +1,63 @@
-/** Plans attention, and the rotation and cache write before it. */
-import { attention, attentionCombine, chooseAttention } from '../../../kernels/attention.ts';
-import { ropeKvWrite, pageTokens } from '../../../kernels/rope-kv-write.ts';
-import type { FusedOp } from '../graph/fusion.ts';
-import { layerShape, type Unit } from '../graph/graph.ts';
-import { pageBuffersOf } from '../memory/memory.ts';
+/** Attention over the pages of a sequence, or over whole sequences. */
+import { attention as kernel, attentionCombine, chooseAttention } from '../../../kernels/attention.ts';
 import {
-  type BoundBuffer,
   type PlanContext,
   rotationOf,
   strideOf,
   vectorOf,
   windowOf,
-} from './plan-context.ts';
-import { singleOption, planDispatch, loopLimit, type PlannedDispatch } from './plan-dispatch.ts';
-import { stackKey } from '../loading/weights.ts';
+  type BoundBuffer,
+} from '../execution/plan-context.ts';
+import { loopLimit, planDispatch, type PlannedDispatch, singleOption } from '../execution/plan-dispatch.ts';
+import type { FusedOp } from '../graph/fusion.ts';
+import { layerShape, type UnitBase } from '../graph/graph.ts';
+import { pageBuffersOf } from '../memory/memory.ts';
+import { stackKey } from '../graph/stack-key.ts';
+import { f16Bytes, type Op, unitCost } from './op.ts';
 
-type UnitOf<Op extends Unit['op']> = Extract<Unit, { readonly op: Op }>;
-
-export function planRope(
-  context: PlanContext,
-  unit: UnitOf<'rope_kv_write'>,
-  promptOnly: boolean,
-): Promise<PlannedDispatch> {
-  const { memory, graph } = context;
-  const { heads, kvHeads, headDim } = layerShape(graph.shape, unit.layer);
-  const { rotary, style, table } = rotationOf(context, unit.rope);
-  // The layer uses keys and values of another one, so nothing is written; dummy buffers fill the bindings.
-  const cache =
-    unit.cache === undefined
-      ? { k: memory.dummyWrite, v: memory.scratch }
-      : pageBuffersOf(memory, unit.cache);
-  return planDispatch(
-    context,
-    unit.id,
-    singleOption(ropeKvWrite, {
-      NEOX: style === 'neox',
-      WG: 64,
-      PAGE: pageTokens,
-      PROMPT: promptOnly,
-    }),
-    {
-      heads,
-      kv_heads: kvHeads,
-      head_dim: headDim,
-      rotary,
-      max_pages: memory.maxPages,
-      writes: unit.cache === undefined ? 0 : 1,
-    },
-    {
-      qkv: memory.buffers.qkv,
-      table,
-      page_table: memory.pageTable,
-      k_cache: cache.k,
-      v_cache: cache.v,
-    },
-  );
+/** Attention parameters that differ between the layers of a model. */
+export interface AttentionTraits {
+  /** Index into the shape's `ropes`; undefined for no rotation. */
+  readonly rope: number | undefined;
+  /**
+   * Number of positions that a query attends to, including its own; in bidirectional attention, the number in each
+   * direction, including its own; 0 for all.
+   */
+  readonly window: number;
+  /** Factor for attention scores. */
+  readonly scale: number;
+  /** Name of a vector with one attention sink logit for each head, which takes part in the softmax. */
+  readonly sinks?: string;
 }
 
-export async function planAttention(
+export interface AttentionUnit extends UnitBase, AttentionTraits {
+  readonly op: 'attention';
+  readonly layer: number;
+  /** Index into the shape's caches: the layer's own cache, or that of an earlier layer. */
+  readonly cache: number;
+}
+
+export const attention: Op<AttentionUnit> = {
+  plan: planAttention,
+  vectors: ({ sinks }, { headNorms = [] }) => [headNorms, [sinks ?? []].flat()],
+  cost(unit, { tokens, position, layer: { heads, kvHeads, headDim } }) {
+    // Token i attends to position + i + 1 keys, or to a window; at best, the cache is read once for each tile.
+    const window = unit.window || Number.POSITIVE_INFINITY;
+    const keys = tokens * Math.min(position + (tokens + 1) / 2, window);
+    return unitCost(4 * heads * headDim * keys, 2 * tokens * heads * headDim, {
+      cacheBytes: Math.min(position + tokens, window + tokens - 1) * 2 * kvHeads * headDim * f16Bytes,
+    });
+  },
+  bind(unit, { node, boundKernel, replace }) {
+    if (unit.sinks !== undefined)
+      throw new Error('its heads have attention sinks, which the contract does not support');
+    return boundKernel ? [replace(node, boundKernel, { kind: 'attention', unit })] : [unit];
+  },
+};
+
+async function planAttention(
   context: PlanContext,
-  unit: UnitOf<'attention'>,
+  unit: AttentionUnit,
   { appliesRope = false, writesCache = true, headNorms }: FusedOp,
 ): Promise<PlannedDispatch[]> {
   const { memory, graph, gpu } = context;
@@ -112,7 +110,7 @@ export async function planAttention(
     planDispatch(
       context,
       id,
-      singleOption(attention, chooseAttention(gpu.caps, layer, { ...mode, window: window > 0, sinks, tile })),
+      singleOption(kernel, chooseAttention(gpu.caps, layer, { ...mode, window: window > 0, sinks, tile })),
       { ...params, ...tiling.limits },
       { ...buffers, tiles: tiling.tiles, out: tiling.out },
     );

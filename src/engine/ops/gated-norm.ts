@@ -1,0 +1,42 @@
+import { chooseGatedNorm, gatedNorm as kernel } from '../../../kernels/gated-norm.ts';
+import { type PlanContext, strideOf, vectorOf } from '../execution/plan-context.ts';
+import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
+import type { UnitBase } from '../graph/graph.ts';
+import { type Op, unitCost } from './op.ts';
+
+/**
+ * context = RMS norm of each head of `context`, times silu of the same position of `mixed` from `gateOffset` on.
+ */
+export interface GatedNormUnit extends UnitBase {
+  readonly op: 'gated_norm';
+  readonly layer: number;
+  readonly weight: string;
+  readonly heads: number;
+  readonly headDim: number;
+  readonly gateOffset: number;
+}
+
+export const gatedNorm: Op<GatedNormUnit> = {
+  plan: planGatedNorm,
+  vectors: ({ weight }) => [[weight]],
+  cost: (_, { tokens, layer: { context } }) => unitCost(8 * tokens * context, 3 * tokens * context),
+};
+
+function planGatedNorm(context: PlanContext, unit: GatedNormUnit): Promise<PlannedDispatch> {
+  const { memory, gpu, graph } = context;
+  const { layer, heads, headDim } = unit;
+  return planDispatch(
+    context,
+    unit.id,
+    singleOption(kernel, chooseGatedNorm(gpu.caps)),
+    {
+      columns: headDim,
+      stride: strideOf(context, 'context', layer),
+      gate_stride: strideOf(context, 'mixed', layer),
+      gate_offset: unit.gateOffset,
+      heads,
+      eps: graph.shape.eps,
+    },
+    { weight: vectorOf(context, unit.weight), gate: memory.buffers.mixed, y: memory.buffers.context },
+  );
+}

@@ -1,0 +1,56 @@
+/** RMS norm of the heads of q, k or v. */
+import { chooseRmsNorm, rmsNorm } from '../../../kernels/rms-norm.ts';
+import { type PlanContext, strideOf, vectorOf } from '../execution/plan-context.ts';
+import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
+import type { FusedOp } from '../graph/fusion.ts';
+import { layerShape, type UnitBase } from '../graph/graph.ts';
+import { f32Bytes, type Op, unitCost } from './op.ts';
+
+/** RMS norm of each head of q, k or v inside `qkv`. */
+export interface HeadNormUnit extends UnitBase {
+  readonly op: 'head_norm';
+  readonly part: 'q' | 'k' | 'v';
+  readonly weight: string;
+  readonly firstHead: number;
+  readonly heads: number;
+  readonly layer: number;
+}
+
+export const headNorm: Op<HeadNormUnit> = {
+  plan: planHeadNorm,
+  vectors: ({ weight }) => [[weight]],
+  cost(unit, { tokens, layer: { headDim } }) {
+    const values = tokens * unit.heads * headDim;
+    return unitCost(4 * values, 2 * values, { weightBytes: headDim * f32Bytes });
+  },
+  bind: (unit, { node, boundKernel, replace }) =>
+    boundKernel ? [replace(node, boundKernel, { kind: 'head_norm', unit })] : [unit],
+};
+
+function planHeadNorm(
+  context: PlanContext,
+  unit: HeadNormUnit,
+  { promptOnly = false }: FusedOp,
+): Promise<PlannedDispatch> {
+  const { memory, graph, gpu } = context;
+  const { eps } = graph.shape;
+  const weight = vectorOf(context, unit.weight);
+  const { headDim } = layerShape(graph.shape, unit.layer);
+  const stride = strideOf(context, 'qkv', unit.layer);
+  const offset = unit.firstHead * headDim;
+  return planDispatch(
+    context,
+    unit.id,
+    singleOption(rmsNorm, chooseRmsNorm(gpu.caps, { inPlace: true, prompt: promptOnly })),
+    {
+      columns: headDim,
+      heads: unit.heads,
+      in_stride: stride,
+      in_offset: offset,
+      out_stride: stride,
+      out_offset: offset,
+      eps,
+    },
+    { weight, y: memory.buffers.qkv },
+  );
+}

@@ -1,0 +1,32 @@
+import { chooseLayerNorm, layerNorm as kernel } from '../../../kernels/layer-norm.ts';
+import { type PlanContext, vectorOf } from '../execution/plan-context.ts';
+import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
+import type { UnitBase } from '../graph/graph.ts';
+import { stackKey } from '../graph/stack-key.ts';
+import { f32Bytes, type Op, unitCost } from './op.ts';
+
+/** Layer norm of `hidden`, in place. */
+export interface LayerNormUnit extends UnitBase {
+  readonly op: 'layer_norm';
+  readonly weight: string;
+  readonly bias: string;
+}
+
+export const layerNorm: Op<LayerNormUnit> = {
+  plan: planLayerNorm,
+  vectors: ({ weight, bias }) => [[weight, bias]],
+  cost: (_, { tokens, shape: { width } }) =>
+    unitCost(7 * tokens * width, 2 * tokens * width, { weightBytes: 2 * width * f32Bytes }),
+};
+
+function planLayerNorm(context: PlanContext, unit: LayerNormUnit): Promise<PlannedDispatch> {
+  const { memory, graph, gpu } = context;
+  const { width, eps } = graph.shape;
+  return planDispatch(
+    context,
+    unit.id,
+    singleOption(kernel, chooseLayerNorm(gpu.caps)),
+    { columns: width, eps },
+    { affine: vectorOf(context, stackKey([unit.weight, unit.bias])), y: memory.buffers.hidden },
+  );
+}

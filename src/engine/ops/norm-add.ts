@@ -1,0 +1,52 @@
+/** A norm that is added to the residual stream. */
+import { chooseNormAdd, normAdd as kernel } from '../../../kernels/norm-add.ts';
+import { type PlanContext, vectorOf } from '../execution/plan-context.ts';
+import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
+import type { FusedOp } from '../graph/fusion.ts';
+import type { GraphNode, UnitBase } from '../graph/graph.ts';
+import { f32Bytes, type Op, unitCost } from './op.ts';
+
+/** hidden += the norm of `projected`. */
+export interface NormAddUnit extends UnitBase {
+  readonly op: 'norm_add';
+  readonly weight: string;
+}
+
+export const normAdd: Op<NormAddUnit> = {
+  plan: planNormAdd,
+  vectors: ({ weight }, { sumNormWeight }) => [[weight], [sumNormWeight ?? []].flat()],
+  cost: (_, { tokens, shape: { width } }) =>
+    unitCost(5 * tokens * width, 3 * tokens * width, { weightBytes: width * f32Bytes }),
+  bind(unit, { kernelOf, kernelFor, replace }) {
+    // Uses `normed` as scratch: it is free here, because the preceding product was its last reader.
+    const [norm, sum] = unit.nodes as [GraphNode, GraphNode];
+    const { weight } = unit;
+    const separate = { weight, from: 'projected', to: 'normed', sampled: false } as const;
+    const normKernel = kernelOf(norm);
+    return [
+      normKernel
+        ? replace(norm, normKernel, { kind: 'norm', ...separate })
+        : { op: 'rms_norm', id: norm.id, nodes: [norm], ...separate },
+      replace(sum, kernelFor(sum), { kind: 'add', from: 'normed' }),
+    ];
+  },
+};
+
+function planNormAdd(
+  context: PlanContext,
+  unit: NormAddUnit,
+  { sumNormWeight, scale = 1 }: FusedOp,
+): Promise<PlannedDispatch> {
+  const { memory, graph, gpu } = context;
+  const { eps, width } = graph.shape;
+  const { projected, hidden, normed } = memory.buffers;
+  const optionalBuffers =
+    sumNormWeight === undefined ? {} : { next_weight: vectorOf(context, sumNormWeight), out: normed };
+  return planDispatch(
+    context,
+    unit.id,
+    singleOption(kernel, chooseNormAdd(gpu.caps, { writesNextNorm: sumNormWeight !== undefined })),
+    { columns: width, eps, scale },
+    { weight: vectorOf(context, unit.weight), x: projected, y: hidden, ...optionalBuffers },
+  );
+}

@@ -1,0 +1,102 @@
+/** Descriptor of an op: all that the engine needs to know of it. */
+import { blockColumns, quantSizeBytes, scaleSizeBytes, weightFormats } from '../../../kernels/formats.ts';
+import type { PlanContext } from '../execution/plan-context.ts';
+import type { PlannedDispatch } from '../execution/plan-dispatch.ts';
+import type { ModelFile } from '../formats/model-file.ts';
+import { columnsOf, rowsOf } from '../formats/rows.ts';
+import type { BindingSite, LabKernel, LabUnit, PlanUnit } from '../graph/bindings.ts';
+import type { FusedOp } from '../graph/fusion.ts';
+import type { GraphNode, LayerShape, Shape } from '../graph/graph.ts';
+
+type Tensors = ModelFile['tensors'];
+
+/** An op that a plan runs. */
+export interface PlanOp<Unit> {
+  /** Chooses kernel variants for a unit, compiles them, and binds their buffers. */
+  readonly plan: (
+    context: PlanContext,
+    unit: Unit,
+    fusedOp: FusedOp,
+  ) => Promise<PlannedDispatch | PlannedDispatch[]>;
+  /** The vectors that the plan binds, each a list of tensors that are stored consecutively. Default: none. */
+  readonly vectors?: (unit: Unit, fusedOp: FusedOp) => readonly (readonly string[])[];
+}
+
+/** An op of the graph. */
+export interface Op<Unit> extends PlanOp<Unit> {
+  /** Weight matrices that are loaded as one stack. Default: none. */
+  readonly matrices?: (unit: Unit) => readonly string[];
+  /** Operations (a multiply-add counts as two) and bytes of one unit in one step, whatever the kernel. */
+  readonly cost: (unit: Unit, step: CostContext) => UnitCost;
+  /**
+   * Replaces the nodes of a unit that lab kernels are bound to. Default: an error, because the lab has no such op.
+   * @throws Error where the contract does not cover the unit
+   */
+  readonly bind?: (unit: Unit, binder: NodeBinder) => PlanUnit[];
+}
+
+/** Replaces nodes of one unit by lab kernels. */
+export interface NodeBinder {
+  /** The unit's first node, and the lab kernel bound to it. */
+  readonly node: GraphNode;
+  readonly boundKernel: LabKernel | undefined;
+  /** The lab kernel bound to a node. */
+  readonly kernelOf: (node: GraphNode) => LabKernel | undefined;
+  /** The same, or a built-in kernel for the node alone. @throws Error where there is none */
+  readonly kernelFor: (node: GraphNode) => LabKernel;
+  readonly replace: (node: GraphNode, kernel: LabKernel, site: BindingSite) => LabUnit;
+}
+
+/** The part of a step that belongs to one sequence. */
+export interface StepShape {
+  readonly tokens: number;
+  /** Position of the first token. */
+  readonly position: number;
+  readonly samples: number;
+}
+
+export interface CostContext extends StepShape {
+  readonly shape: Shape;
+  /** Sizes of the unit's layer. */
+  readonly layer: LayerShape;
+  readonly tensors: Tensors;
+}
+
+/** Lower bounds for a unit, independent of the kernel: each byte counts once for each step. */
+export interface UnitCost {
+  readonly flops: number;
+  readonly weightBytes: number;
+  readonly cacheBytes: number;
+  readonly activationBytes: number;
+}
+
+/** Bytes of an activation or a vector's element. */
+export const f32Bytes = 4;
+/** Bytes of an element of the KV cache. */
+export const f16Bytes = 2;
+
+/** @param values activations that are read or written */
+export const unitCost = (flops: number, values: number, more: Partial<UnitCost> = {}): UnitCost => ({
+  flops,
+  weightBytes: 0,
+  cacheBytes: 0,
+  activationBytes: values * f32Bytes,
+  ...more,
+});
+
+interface Matrix {
+  readonly rows: number;
+  readonly columns: number;
+  /** Bytes in the GPU layout. */
+  readonly bytes: number;
+}
+
+/** @throws Error where the file has no such tensor */
+export function matrixOf(tensors: Tensors, name: string): Matrix {
+  const tensor = tensors.get(name);
+  if (!tensor) throw new Error(`tensor ${name} is not in the file`);
+  const [rows, columns] = [rowsOf(tensor), columnsOf(tensor)];
+  const format = weightFormats[tensor.type];
+  const extent = { rows, blocks: Math.ceil(columns / blockColumns) };
+  return { rows, columns, bytes: quantSizeBytes(format, extent) + scaleSizeBytes(format, extent) };
+}

@@ -1,0 +1,55 @@
+/** RMS norm of rows. */
+import { chooseRmsNorm, rmsNorm as kernel } from '../../../kernels/rms-norm.ts';
+import { type PlanContext, strideOf, vectorOf } from '../execution/plan-context.ts';
+import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
+import type { UnitBase, BufferName } from '../graph/graph.ts';
+import { f32Bytes, type Op, unitCost } from './op.ts';
+import { gatherFor } from './gather.ts';
+import type { BindingSite } from '../graph/bindings.ts';
+
+export interface RmsNormUnit extends UnitBase {
+  readonly op: 'rms_norm';
+  readonly weight: string;
+  readonly from: BufferName;
+  readonly to: BufferName;
+  readonly sampled: boolean;
+}
+
+export const rmsNorm: Op<RmsNormUnit> = {
+  plan: planRmsNorm,
+  vectors: ({ weight }) => [[weight]],
+  cost(unit, { tokens, samples, shape: { width } }) {
+    const count = unit.sampled ? samples : tokens;
+    return unitCost(4 * count * width, 2 * count * width, { weightBytes: width * f32Bytes });
+  },
+  bind(unit, { node, boundKernel, replace }) {
+    const { weight, sampled } = unit;
+    const site = (from: BufferName): BindingSite => ({ kind: 'norm', weight, from, to: unit.to, sampled });
+    if (!boundKernel) return [unit];
+    return sampled
+      ? [gatherFor({ id: node.id, nodes: [node] }, 'normed'), replace(node, boundKernel, site('normed'))]
+      : [replace(node, boundKernel, site(unit.from))];
+  },
+};
+
+function planRmsNorm(context: PlanContext, unit: RmsNormUnit): Promise<PlannedDispatch> {
+  const { memory, graph, gpu } = context;
+  const { eps, width } = graph.shape;
+  const weight = vectorOf(context, unit.weight);
+  return planDispatch(
+    context,
+    unit.id,
+    singleOption(kernel, chooseRmsNorm(gpu.caps, { sampled: unit.sampled })),
+    {
+      columns: width,
+      heads: 1,
+      in_stride: strideOf(context, unit.from),
+      in_offset: 0,
+      out_stride: strideOf(context, unit.to),
+      out_offset: 0,
+      eps,
+    },
+    { weight, x: memory.buffers[unit.from], y: memory.buffers[unit.to] },
+    unit.sampled ? 'samples' : 'tokens',
+  );
+}

@@ -1,0 +1,92 @@
+/** Sampling and log probabilities, which run after the logits. */
+import { chooseLogprobs, logprobs as logprobsKernel } from '../../../kernels/logprobs.ts';
+import {
+  chooseSamplePick,
+  sampleAdjust as adjustKernel,
+  sampledLogits,
+  samplePick,
+} from '../../../kernels/sample.ts';
+import { type PlanContext } from '../execution/plan-context.ts';
+import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
+import type { SamplingStageUnit } from '../graph/bindings.ts';
+import type { UnitBase } from '../graph/graph.ts';
+import { type Op, type PlanOp, unitCost } from './op.ts';
+
+export interface SampleUnit extends UnitBase {
+  readonly op: 'sample';
+}
+
+export const sample: Op<SampleUnit> = {
+  plan: async (context, unit) => [
+    await planAdjust(context, unit),
+    await planSample(context, unit),
+    ...(await planLogprobs(context, unit)),
+  ],
+  cost: (_, { samples, shape: { vocabulary } }) => unitCost(samples * vocabulary, samples * vocabulary),
+  bind: (unit, { node, boundKernel, replace }) =>
+    boundKernel
+      ? [
+          { op: 'sample_adjust', id: node.id, nodes: [node] },
+          replace(node, boundKernel, { kind: 'sample' }),
+          { op: 'logprobs', id: node.id, nodes: [node] },
+        ]
+      : [unit],
+};
+
+export const sampleAdjust: PlanOp<SamplingStageUnit> = {
+  plan: planAdjust,
+};
+
+export const logprobs: PlanOp<SamplingStageUnit> = { plan: planLogprobs };
+
+interface SampleNode {
+  readonly id: string;
+}
+
+/** Applies bias, penalties and masks. */
+function planAdjust(context: PlanContext, { id }: SampleNode): Promise<PlannedDispatch> {
+  const { bias, tokenCounts: seen, masks, buffers } = context.memory;
+  return planDispatch(
+    context,
+    `${id}.adjust`,
+    singleOption(adjustKernel, { WG: 64 }),
+    { vocabulary: context.graph.shape.vocabulary },
+    { bias, seen, masks, logits: buffers.logits },
+    'samples',
+  );
+}
+
+function planSample(context: PlanContext, { id }: SampleNode): Promise<PlannedDispatch> {
+  const { tokenCounts: seen, sampled, results, buffers } = context.memory;
+  return planDispatch(
+    context,
+    id,
+    singleOption(samplePick, chooseSamplePick(context.gpu.caps)),
+    { vocabulary: context.graph.shape.vocabulary, rules: 2, levels: 4 },
+    { logits: buffers.logits, seen, sampled, results },
+    'samples',
+  );
+}
+
+/** Plans log probabilities of the unmodified logits, or of the distribution that tokens were sampled from. */
+async function planLogprobs(context: PlanContext, { id }: SampleNode): Promise<PlannedDispatch[]> {
+  const { rawLogits, results, buffers, logprobs: logprobsBuffer } = context.memory;
+  const { vocabulary } = context.graph.shape;
+  const sampledLogitsDispatch = planDispatch(
+    context,
+    `${id}.sampled_logits`,
+    singleOption(sampledLogits, chooseSamplePick(context.gpu.caps)),
+    { vocabulary, rules: 2, levels: 4 },
+    { logits: buffers.logits, results, raw: rawLogits },
+    'samples',
+  );
+  const logprobsDispatch = planDispatch(
+    context,
+    `${id}.logprobs`,
+    singleOption(logprobsKernel, chooseLogprobs(context.gpu.caps)),
+    { vocabulary },
+    { logits: rawLogits, results, logprobs: logprobsBuffer },
+    'samples',
+  );
+  return [await sampledLogitsDispatch, await logprobsDispatch];
+}
