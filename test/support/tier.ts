@@ -36,39 +36,33 @@ export const rounds = (all: number, sample: number): number => (runsRest ? all :
 type Options = Readonly<Record<string, unknown>>;
 
 /**
- * Selects variants of a kernel. Tier `default` has every pair of options that occurs in a variant, tier `fast` every
- * option. An adapter runs the variants without subgroups and those of its own subgroup size, so pairs are counted
- * within each size.
+ * Selects variants of a kernel: in tiers `default` and `fast` as few as have every option that occurs in a variant. An adapter
+ * runs the variants without subgroups and those of its own subgroup size, so options are counted within each size.
  */
 export function selectVariants<Variant extends Options>(variants: readonly Variant[]): readonly Variant[] {
   if (tier === 'all') return variants;
   const bySize = Map.groupBy(variants, (variant) =>
     variant['SUBGROUPS'] === true ? (variant['LANES'] ?? variant['WG']) : 0,
   );
-  const sample = new Set(
-    [...bySize.values()].flatMap((group) => coverOptions(group, tier === 'fast' ? 1 : 2)),
-  );
+  const sample = new Set([...bySize.values()].flatMap(coverOptions));
   return selectCases(variants, (variant) => sample.has(variant));
 }
 
-/** The fewest variants, found greedily, in which every combination of `order` options occurs that occurs in any. */
-function coverOptions<Variant extends Options>(variants: readonly Variant[], order: 1 | 2): Variant[] {
-  const combinationsOf = (variant: Variant): string[] => {
-    const options = Object.entries(variant).map(([name, value]) => `${name}=${String(value)}`);
-    return order === 1
-      ? options
-      : options.flatMap((first, index) => options.slice(index + 1).map((second) => `${first} ${second}`));
-  };
-  const candidates = variants.map((variant) => ({ variant, combinations: combinationsOf(variant) }));
-  const missing = new Set(candidates.flatMap(({ combinations }) => combinations));
+/** The fewest variants, found greedily, in which every option occurs that occurs in any. */
+function coverOptions<Variant extends Options>(variants: readonly Variant[]): Variant[] {
+  const candidates = variants.map((variant) => ({
+    variant,
+    options: Object.entries(variant).map(([name, value]) => `${name}=${String(value)}`),
+  }));
+  const missing = new Set(candidates.flatMap(({ options }) => options));
   const cover: Variant[] = [];
-  const countMissing = ({ combinations }: { readonly combinations: readonly string[] }) =>
-    combinations.filter((combination) => missing.has(combination)).length;
+  const countMissing = ({ options }: { readonly options: readonly string[] }) =>
+    options.filter((option) => missing.has(option)).length;
   while (missing.size > 0) {
     const best = candidates.reduce((left, right) =>
       countMissing(right) > countMissing(left) ? right : left,
     );
-    for (const combination of best.combinations) missing.delete(combination);
+    for (const option of best.options) missing.delete(option);
     cover.push(best.variant);
   }
   return cover;

@@ -32,7 +32,7 @@ import {
   randomValues,
   variantName,
 } from '../../support/kernel-harness.ts';
-import { selectCases, selectVariants } from '../../support/tier.ts';
+import { rounds, selectCases, selectVariants } from '../../support/tier.ts';
 import { sampleRows, wholeColumns } from '../../support/random-blocks.ts';
 
 let harness: KernelHarness;
@@ -399,7 +399,7 @@ describe('products with experts, for any sizes', () => {
             );
           },
         ),
-        { numRuns: 25 },
+        { numRuns: rounds(25, 8) },
       );
     });
   }
