@@ -24,7 +24,7 @@ import { embedTimes, stepTimes, type StepTimes, typeTimes } from '../support/mod
 import { modelsPage } from '../support/models-page.ts';
 import { logitsAt, takePages } from '../support/logits-at.ts';
 import { argmax, maxDifference } from '../support/rows.ts';
-import { everyNth, runsRest, selectCases } from '../support/tier.ts';
+import { everyNth, runsRest, selectCases, tier } from '../support/tier.ts';
 
 /** `WRITE_TABLES=1` rewrites docs/models.md when the whole file runs; times are only measured then. */
 const writes = process.env['WRITE_TABLES'] === '1';
@@ -101,7 +101,11 @@ async function together(
   return await runner.logits(step);
 }
 
+/** Models with all of their tests in `npm test`; the others have one there. */
+const sampledModels = everyNth(generatingModels, 3);
+
 describe.each(generatingModels.map((fixture) => [fixture.name, fixture] as const))('%s', (name, fixture) => {
+  const runsAll = tier === 'all' || sampledModels.includes(fixture);
   const { path, rows, model } = fixture;
   const prompt = logitsRun(fixture, 'prompt');
   const lengths = [29, 41, 12, 64];
@@ -139,13 +143,13 @@ describe.each(generatingModels.map((fixture) => [fixture.name, fixture] as const
     expect(maxDifference(decoded, whole)).toBeLessThan(sameWay);
   });
 
-  it('gives the same when sequences share a step', async () => {
+  it.runIf(runsAll)('gives the same when sequences share a step', async () => {
     const got = await together(runner, prompt.ids, lengths);
     const alone = lengths.map((length) => whole[length - 1] as Float32Array);
     expect(maxDifference(got, alone)).toBeLessThan(boundsOf(runner).logits.sameWay);
   });
 
-  it('continues greedily with the tokens of transformers', async () => {
+  it.runIf(runsAll)('continues greedily with the tokens of transformers', async () => {
     const { prompt: ids, ids: expected } = model.greedy;
     const sampledIds: number[] = [];
     let [row] = await logitsAt(runner, ids, [ids.length - 1]);
@@ -156,26 +160,30 @@ describe.each(generatingModels.map((fixture) => [fixture.name, fixture] as const
     expect(sampledIds).toEqual(expected);
   });
 
-  it('gives the logits of transformers at the edges of windows and at the end of the context', () =>
-    using(path('model.gguf'), { context: model.context }, async (other) => {
-      const run = logitsRun(fixture, 'whole context');
-      const got = await logitsAt(other, run.ids, run.positions, { chunks: [100, 28, 128] });
-      expectLogits(`${name}, whole context`, other, got, { run, rows });
-      if (!long) return;
-      const beyond = await logitsAt(other, long.ids, long.positions);
-      expectLogits(`${name}, long factors`, other, beyond, { run: long, rows });
-    }));
+  it.runIf(runsAll)(
+    'gives the logits of transformers at the edges of windows and at the end of the context',
+    () =>
+      using(path('model.gguf'), { context: model.context }, async (other) => {
+        const run = logitsRun(fixture, 'whole context');
+        const got = await logitsAt(other, run.ids, run.positions, { chunks: [100, 28, 128] });
+        expectLogits(`${name}, whole context`, other, got, { run, rows });
+        if (!long) return;
+        const beyond = await logitsAt(other, long.ids, long.positions);
+        expectLogits(`${name}, long factors`, other, beyond, { run: long, rows });
+      }),
+  );
 
-  it('gives the logits of transformers on the kernels for GPUs', () =>
+  it.runIf(runsAll)('gives the logits of transformers on the kernels for GPUs', () =>
     using(path('model.gguf'), { context, on: 'hardware' }, async (gpu) => {
       const got = await logitsAt(gpu, prompt.ids, prompt.positions);
       expectLogits(`${name}, kernels for GPUs`, gpu, got, { run: prompt, rows });
       const shared = await together(gpu, prompt.ids, lengths);
       const alone = lengths.map((length) => got[length - 1] as Float32Array);
       expect(maxDifference(shared, alone)).toBeLessThan(boundsOf(gpu).logits.sameWay);
-    }));
+    }),
+  );
 
-  it.each(['hf', 'hf-sharded'].filter((folder) => fixture.has(folder)))(
+  it.each(['hf', 'hf-sharded'].filter((folder) => runsAll && fixture.has(folder)))(
     'is the same model as a Hugging Face folder (%s)',
     (folder) =>
       using(path(folder), { context }, async (other) =>

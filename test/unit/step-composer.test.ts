@@ -36,7 +36,7 @@ it('prompts that hold all pages do not wait for each other when a retained state
   let order = 0;
   const add = (request: GenerateRequest) => {
     const sequence = newSequence(request, runner);
-    sequence.arrivalOrder = order++;
+    sequence.arrive(order++);
     places.enqueue(sequence);
     return sequence;
   };

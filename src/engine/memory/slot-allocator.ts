@@ -18,6 +18,8 @@ export class SlotAllocator {
   readonly #cache: KvCache;
   readonly #freeSlots: number[];
   readonly #onPreempt: () => void;
+  /** Number of a running sequence's pages that were written to the GPU's page table. */
+  readonly #uploadedPages = new WeakMap<Sequence, number>();
 
   /** @param onPreempt called whenever a sequence is preempted for lack of pages */
   constructor(runner: StepRunner, onPreempt: () => void) {
@@ -39,7 +41,7 @@ export class SlotAllocator {
 
   /** Adds a sequence to the waiting queue, at its position in arrival order. */
   enqueue(sequence: Sequence): void {
-    sequence.phase = 'waiting';
+    sequence.wait('waiting');
     insertByArrival(this.waiting, sequence);
   }
 
@@ -53,9 +55,7 @@ export class SlotAllocator {
       this.waiting.shift();
       this.#freeSlots.pop();
       insertByArrival(this.running, sequence);
-      sequence.slot = slot;
-      sequence.phase = 'prefill';
-      if (sequence.startedAt === 0) sequence.startedAt = now;
+      sequence.admit(slot, now);
       uploadSampling(this.#runner, sequence);
     }
   }
@@ -89,10 +89,7 @@ export class SlotAllocator {
       scheduledTokens,
       this.submittedSteps + 1,
     );
-    sequence.scheduledTokens = computedTokens;
-    // Tokens that it computed itself before it was preempted do not count as saved.
-    if (sequence.preemptionEpoch === 0) sequence.cachedTokens += computedTokens - scheduledTokens;
-    sequence.reusedTokens += computedTokens - scheduledTokens;
+    sequence.reusePrefix(computedTokens);
     return copies;
   }
 
@@ -170,20 +167,16 @@ export class SlotAllocator {
   /** Releases slot and pages of a sequence and resets it, so that its text is computed again. */
   preempt(sequence: Sequence): void {
     this.release(sequence);
-    sequence.preemptionEpoch += 1;
-    sequence.scheduledTokens = 0;
-    sequence.reusedTokens = 0;
-    // Tokens in flight will be sampled again, with the same result.
-    sequence.sampledTokens = sequence.outputTokens;
-    sequence.scoredTokens = sequence.promptLogprobs?.length ?? 1;
+    sequence.restart();
   }
 
   /** Writes new entries of the sequence's page table to the GPU. */
   uploadPageTable(sequence: Sequence): void {
-    const { pages, slot, uploadedPages } = sequence;
+    const { pages, slot } = sequence;
+    const uploadedPages = this.#uploadedPages.get(sequence) ?? 0;
     if (pages.length === uploadedPages) return;
     this.#runner.setPages(slot, pages, uploadedPages);
-    sequence.uploadedPages = pages.length;
+    this.#uploadedPages.set(sequence, pages.length);
   }
 
   /** Releases slot and pages; written pages stay in the prefix cache. */
@@ -196,7 +189,7 @@ export class SlotAllocator {
     const { scheduledTokens, tokens } = sequence;
     const written = Math.min(scheduledTokens, tokens.length);
     this.#cache.release(sequence, tokens, written, this.submittedSteps, scheduledTokens - written);
-    sequence.uploadedPages = 0;
+    this.#uploadedPages.delete(sequence);
   }
 
   /** Removes a sequence from whichever queue holds it. */

@@ -6,29 +6,50 @@ import { isStale, type BatchEntry } from '../scheduling/batch-entry.ts';
 import type { StepRunner } from '../execution/step-runner.ts';
 import { EngineError } from '../types.ts';
 
-/**
- * Requests the mask for a sequence's next token from its constraint, and passes on the tokens sampled since the last
- * call. All earlier tokens must have been read back. The mask of a preempted sequence is requested only once.
- * @param vocabulary number of tokens that the model can sample
- * @returns [maskWords]; undefined when every token is allowed
- * @throws EngineError `constraint_failed`
- */
-export function requestMask(sequence: Sequence, vocabulary: number): Promise<Uint32Array | undefined> {
-  const { outputTokens, maskRequest } = sequence;
-  if (maskRequest?.outputTokens === outputTokens) return maskRequest.mask;
-  const mask = computeMask(sequence, vocabulary);
-  mask.catch(() => undefined); // awaited when the sampling is submitted
-  sequence.maskRequest = { outputTokens, mask };
-  return mask;
+/** The masks of one sequence's constraint. */
+export class ConstraintMasks {
+  readonly #sequence: Sequence;
+  /** Number of output tokens that were passed to the constraint. */
+  #position = 0;
+  /** The last request: the mask for the token after this many output tokens. */
+  #last: { readonly outputTokens: number; readonly mask: Promise<Uint32Array | undefined> } | undefined;
+
+  constructor(sequence: Sequence) {
+    this.#sequence = sequence;
+  }
+
+  /** The mask requested last; undefined before the first request. */
+  get latest(): Promise<Uint32Array | undefined> | undefined {
+    return this.#last?.mask;
+  }
+
+  /**
+   * Requests the mask for the sequence's next token from its constraint, and passes on the tokens sampled since the last
+   * call. All earlier tokens must have been read back. The mask of a preempted sequence is requested only once.
+   * @param vocabulary number of tokens that the model can sample
+   * @returns [maskWords]; undefined when every token is allowed
+   * @throws EngineError `constraint_failed`
+   */
+  request(vocabulary: number): Promise<Uint32Array | undefined> {
+    const { outputTokens, request, tokens } = this.#sequence;
+    if (this.#last?.outputTokens === outputTokens) return this.#last.mask;
+    const acceptedTokens = tokens.slice(request.prompt.length + this.#position);
+    this.#position = outputTokens;
+    const mask = computeMask(this.#sequence, acceptedTokens, vocabulary);
+    mask.catch(() => undefined); // awaited when the sampling is submitted
+    this.#last = { outputTokens, mask };
+    return mask;
+  }
 }
 
-async function computeMask(sequence: Sequence, vocabulary: number): Promise<Uint32Array | undefined> {
-  const { request, tokens, constraintPosition, outputTokens } = sequence;
-  const accepted = tokens.slice(request.prompt.length + constraintPosition);
-  sequence.constraintPosition = outputTokens;
+async function computeMask(
+  { request, outputTokens }: Sequence,
+  acceptedTokens: readonly number[],
+  vocabulary: number,
+): Promise<Uint32Array | undefined> {
   let mask: Uint32Array | undefined;
   try {
-    mask = await request.constraint?.next(accepted);
+    mask = await request.constraint?.next(acceptedTokens);
   } catch (error) {
     throw error instanceof EngineError ? error : constraintError(errorMessage(error), error);
   }
@@ -59,10 +80,10 @@ function isEmptyMask(mask: Uint32Array, vocabulary: number): boolean {
   return ((mask[last] as number) & lastWordBits) === 0;
 }
 
-/** Uploads the mask for a sample when its constraint provides it. Rejects like `requestMask`. */
+/** Uploads the mask for a sample when its constraint provides it. Rejects like `ConstraintMasks.request`. */
 export async function uploadMask(runner: StepRunner, entry: BatchEntry): Promise<void> {
   const { sequence } = entry;
   // A canceled sequence stops waiting.
-  const mask = await sequence.raceEnd(requestMask(sequence, runner.graph.shape.vocabulary));
+  const mask = await sequence.raceEnd(sequence.masks.request(runner.graph.shape.vocabulary));
   if (!isStale(entry)) runner.setMask(sequence.slot, mask);
 }

@@ -37,6 +37,6 @@ export function scorePrompt(
     const row = lastRow - (scheduledTokens + count - 1 - at);
     step.score(row, request.prompt[at + 1] as number, requestFlags & ~sampleFlags.mask);
   }
-  sequence.scoredTokens = Math.max(scoredTokens, end + 1);
+  sequence.scheduleScores(end + 1);
   return { first, count: step.dims.samples - first };
 }

@@ -45,7 +45,7 @@ export class MaskWaitList {
    */
   async wait(sequence: Sequence): Promise<boolean> {
     this.#waiting.add(sequence);
-    await Promise.allSettled([sequence.maskRequest?.mask]);
+    await Promise.allSettled([sequence.masks.latest]);
     return this.remove(sequence);
   }
 

@@ -130,10 +130,10 @@ export class Scheduler {
     const hasStates = this.#runner.memory.capacity.retainedStates !== undefined;
     const allowsDrafts = (samplingFlagsOf(sampling) & penalties) === 0 && !constraint && !hasStates;
     if (this.#drafting.mode !== 'off' && allowsDrafts) {
-      sequence.lookupDrafter = new PromptLookup(sequence.tokens, this.#drafting.acceptance);
-      sequence.modelDrafter = this.#draftRounds?.drafterFor(sequence);
+      const lookup = new PromptLookup(sequence.tokens, this.#drafting.acceptance);
+      sequence.useDrafters(lookup, this.#draftRounds?.drafterFor(sequence));
     }
-    sequence.arrivalOrder = this.#arrivals++;
+    sequence.arrive(this.#arrivals++);
     this.#allocator.enqueue(sequence);
     this.#start();
   }
@@ -313,14 +313,14 @@ export class Scheduler {
   /** Preempts a sequence until its reader has caught up. */
   #pauseForReader(sequence: Sequence): void {
     this.#allocator.preempt(sequence);
-    sequence.phase = 'awaiting_reader';
+    sequence.wait('awaiting_reader');
     this.#backpressure.add(sequence);
   }
 
   /** Preempts a sequence until its constraint has answered. */
   async #awaitMask(sequence: Sequence): Promise<void> {
     this.#allocator.preempt(sequence);
-    sequence.phase = 'awaiting_mask';
+    sequence.wait('awaiting_mask');
     if (await this.#maskWaitList.wait(sequence)) this.#requeue(sequence);
   }
 
@@ -379,8 +379,8 @@ export class Scheduler {
       const id = results.token(firstSample + n);
       if (n > 0) {
         // The previous draft equals the token sampled after it, so this token follows a correct prefix.
-        sequence.scheduledTokens += 1;
-        sequence.sampledTokens += 1;
+        sequence.scheduleTokens(1);
+        sequence.scheduleSample();
         for (const one of counts) one.accepted += 1;
       }
       if (id === noToken) return this.#handleInvalidLogits(sequence);
@@ -399,9 +399,7 @@ export class Scheduler {
    */
   #handleInvalidLogits(sequence: Sequence): void {
     if (sequence.reusedTokens > 0) {
-      sequence.canReusePrefix = false;
-      // Once the first token was delivered, the reported number of cached tokens stays.
-      if (sequence.outputTokens === 0) sequence.cachedTokens = 0;
+      sequence.refusePrefix();
       this.#allocator.preempt(sequence);
       this.forgetPrefixes();
       this.#requeue(sequence);

@@ -2,6 +2,7 @@ import type { GenerateRequest, GenerationEvent, TokenLogprob, Usage } from '../t
 import type { Tokenizer } from '../tokenizer/types.ts';
 import type { ModelDrafter } from '../speculation/draft-model.ts';
 import type { PromptLookup } from '../speculation/prompt-lookup.ts';
+import { ConstraintMasks } from '../sampling/masks.ts';
 import { AnswerText } from '../sampling/answer-text.ts';
 import { EventQueue } from './event-queue.ts';
 import { requestFlagsOf } from '../execution/step.ts';
@@ -12,48 +13,31 @@ export type SequencePhase = 'waiting' | 'prefill' | 'decode' | 'awaiting_reader'
 /** A generation request from its arrival to its last event. */
 export class Sequence {
   readonly request: GenerateRequest;
-  phase: SequencePhase = 'waiting';
-  /** Position in arrival order. */
-  arrivalOrder = 0;
-  slot = -1;
   /** Options of each sample, see `requestFlagsOf`. */
   readonly requestFlags: number;
-  /** Pages of the KV cache, by position. */
-  pages: number[] = [];
-  /** Number of pages written to the GPU's page table. */
-  uploadedPages = 0;
-  /**
-   * Number of times the sequence was preempted: for lack of pages, a slow reader or a slow constraint. Results of
-   * steps from earlier epochs are stale.
-   */
-  preemptionEpoch = 0;
-  /** Tokens whose keys and values are written, or will be by a submitted step; without drafts. */
-  scheduledTokens = 0;
-  /** Output tokens sampled by submitted steps, read back or not; without drafts. */
-  sampledTokens = 0;
-  /** Prompt tokens taken from the prefix cache. */
-  cachedTokens = 0;
-  /** Tokens taken from the prefix cache since it got its slot. */
-  reusedTokens = 0;
-  /** False when the sequence must not use the prefix cache. */
-  canReusePrefix = true;
+  /** Pages of the KV cache, by position. The cache adds and removes them. */
+  readonly pages: number[] = [];
   /** Prompt, and the output tokens that were read back. */
   readonly tokens: number[];
-  /** Number of output tokens that were passed to the constraint. */
-  constraintPosition = 0;
-  /** The last mask request: the mask for the token after this many output tokens. */
-  maskRequest: { readonly outputTokens: number; readonly mask: Promise<Uint32Array | undefined> } | undefined;
   /** Log probabilities of the prompt as far as they are read back; undefined when not requested. */
   readonly promptLogprobs: (TokenLogprob | null)[] | undefined;
-  /** Number of prompt tokens scored by submitted steps, the first one included. */
-  scoredTokens = 1;
-  /** Undefined when drafts are not allowed. */
-  lookupDrafter: PromptLookup | undefined;
-  /** Undefined when drafts are not allowed or there is no draft model. */
-  modelDrafter: ModelDrafter | undefined;
+  /** Masks of the constraint. */
+  readonly masks = new ConstraintMasks(this);
   readonly arrivedAt: number;
-  startedAt = 0;
-  firstTokenAt = 0;
+  #startedAt = 0;
+  #firstTokenAt = 0;
+  #phase: SequencePhase = 'waiting';
+  #arrivalOrder = 0;
+  #slot = -1;
+  #preemptionEpoch = 0;
+  #scheduledTokens = 0;
+  #sampledTokens = 0;
+  #cachedTokens = 0;
+  #reusedTokens = 0;
+  #canReusePrefix = true;
+  #scoredTokens = 1;
+  #lookupDrafter: PromptLookup | undefined;
+  #modelDrafter: ModelDrafter | undefined;
   #onEnd: (() => void) | undefined;
   readonly #text: AnswerText;
   readonly #endIds: ReadonlySet<number>;
@@ -73,6 +57,132 @@ export class Sequence {
     if (request.promptLogprobs) this.promptLogprobs = [null];
   }
 
+  get phase(): SequencePhase {
+    return this.#phase;
+  }
+
+  /** Position in arrival order. */
+  get arrivalOrder(): number {
+    return this.#arrivalOrder;
+  }
+
+  get slot(): number {
+    return this.#slot;
+  }
+
+  /**
+   * Number of times the sequence was preempted: for lack of pages, a slow reader or a slow constraint. Results of
+   * steps from earlier epochs are stale.
+   */
+  get preemptionEpoch(): number {
+    return this.#preemptionEpoch;
+  }
+
+  /** Tokens whose keys and values are written, or will be by a submitted step; without drafts. */
+  get scheduledTokens(): number {
+    return this.#scheduledTokens;
+  }
+
+  /** Output tokens sampled by submitted steps, read back or not; without drafts. */
+  get sampledTokens(): number {
+    return this.#sampledTokens;
+  }
+
+  /** Prompt tokens taken from the prefix cache. */
+  get cachedTokens(): number {
+    return this.#cachedTokens;
+  }
+
+  /** Tokens taken from the prefix cache since it got its slot. */
+  get reusedTokens(): number {
+    return this.#reusedTokens;
+  }
+
+  /** False when the sequence must not use the prefix cache. */
+  get canReusePrefix(): boolean {
+    return this.#canReusePrefix;
+  }
+
+  /** Number of prompt tokens scored by submitted steps, the first one included. */
+  get scoredTokens(): number {
+    return this.#scoredTokens;
+  }
+
+  /** Undefined when drafts are not allowed. */
+  get lookupDrafter(): PromptLookup | undefined {
+    return this.#lookupDrafter;
+  }
+
+  /** Undefined when drafts are not allowed or there is no draft model. */
+  get modelDrafter(): ModelDrafter | undefined {
+    return this.#modelDrafter;
+  }
+
+  /** Allows drafts. */
+  useDrafters(lookup: PromptLookup, model: ModelDrafter | undefined): void {
+    this.#lookupDrafter = lookup;
+    this.#modelDrafter = model;
+  }
+
+  arrive(order: number): void {
+    this.#arrivalOrder = order;
+  }
+
+  /** Waits for a slot, or for its reader or its constraint, without a slot. */
+  wait(phase: 'waiting' | 'awaiting_reader' | 'awaiting_mask'): void {
+    this.#phase = phase;
+  }
+
+  admit(slot: number, now: number): void {
+    this.#slot = slot;
+    this.#phase = 'prefill';
+    if (this.#startedAt === 0) this.#startedAt = now;
+  }
+
+  startDecoding(): void {
+    this.#phase = 'decode';
+  }
+
+  /** The step being formed writes the keys and values of the next `count` tokens. */
+  scheduleTokens(count: number): void {
+    this.#scheduledTokens += count;
+  }
+
+  /** The step being formed samples the next output token. */
+  scheduleSample(): void {
+    this.#sampledTokens += 1;
+  }
+
+  /** The first `computedTokens` tokens have their keys and values from the prefix cache, or had them before. */
+  reusePrefix(computedTokens: number): void {
+    const reused = computedTokens - this.#scheduledTokens;
+    this.#scheduledTokens = computedTokens;
+    // Tokens that it computed itself before it was preempted do not count as saved.
+    if (this.#preemptionEpoch === 0) this.#cachedTokens += reused;
+    this.#reusedTokens += reused;
+  }
+
+  /** Never uses the prefix cache again. Once the first token was delivered, the reported number of cached tokens stays. */
+  refusePrefix(): void {
+    this.#canReusePrefix = false;
+    if (this.outputTokens === 0) this.#cachedTokens = 0;
+  }
+
+  /** The first `count` prompt tokens are scored by submitted steps. */
+  scheduleScores(count: number): void {
+    this.#scoredTokens = Math.max(this.#scoredTokens, count);
+  }
+
+  /** It lost its slot and pages, so its text is computed again. */
+  restart(): void {
+    this.#preemptionEpoch += 1;
+    this.#scheduledTokens = 0;
+    this.#reusedTokens = 0;
+    // Tokens in flight will be sampled again, with the same result.
+    this.#sampledTokens = this.outputTokens;
+    this.#scoredTokens = this.promptLogprobs?.length ?? 1;
+  }
+
   /** Output tokens read back. */
   get outputTokens(): number {
     return this.tokens.length - this.request.prompt.length;
@@ -90,28 +200,28 @@ export class Sequence {
 
   /** True while prompt tokens remain to be scored by later steps. */
   get isScoring(): boolean {
-    return this.promptLogprobs !== undefined && this.scoredTokens < this.request.prompt.length;
+    return this.promptLogprobs !== undefined && this.#scoredTokens < this.request.prompt.length;
   }
 
   /** With `progress`: emits one event when the evaluation of the prompt starts. */
   reportPromptStart(): void {
     if (this.#hasBegunPrompt) return;
     this.#hasBegunPrompt = true;
-    this.reportPrompt(this.scheduledTokens, this.startedAt);
+    this.reportPrompt(this.#scheduledTokens, this.#startedAt);
   }
 
   /** With `progress`: emits an event with the number of evaluated prompt tokens. */
   reportPrompt(evaluatedTokens: number, now: number): void {
-    if (!this.request.progress || this.phase === 'done' || this.outputTokens > 0) return;
+    if (!this.request.progress || this.#phase === 'done' || this.outputTokens > 0) return;
     const processed = Math.min(evaluatedTokens, this.request.prompt.length);
-    const cached = Math.min(this.cachedTokens, processed);
-    this.#events.push({ type: 'prompt', processed, cached, ms: now - this.startedAt });
+    const cached = Math.min(this.#cachedTokens, processed);
+    this.#events.push({ type: 'prompt', processed, cached, ms: now - this.#startedAt });
   }
 
   /** Adds a token that was read back. Ends the sequence when it is the last one. */
   acceptToken(id: number, now: number, logprob?: TokenLogprob): void {
-    if (this.phase === 'done') return;
-    if (this.firstTokenAt === 0) this.firstTokenAt = now;
+    if (this.#phase === 'done') return;
+    if (this.#firstTokenAt === 0) this.#firstTokenAt = now;
     this.tokens.push(id);
     this.#pendingIds.push(id);
     if (logprob) this.#pendingLogprobs.push(logprob);
@@ -134,8 +244,8 @@ export class Sequence {
 
   /** Ends the sequence after the prompt, when no output is requested. */
   finishAfterPrompt(now: number): void {
-    if (this.phase === 'done') return;
-    this.firstTokenAt = now;
+    if (this.#phase === 'done') return;
+    this.#firstTokenAt = now;
     this.#emit('');
     this.#finish('length', now);
   }
@@ -152,7 +262,7 @@ export class Sequence {
   }
 
   fail(error: unknown): void {
-    if (this.phase === 'done') return;
+    if (this.#phase === 'done') return;
     this.#close();
     this.#events.fail(error);
   }
@@ -179,12 +289,12 @@ export class Sequence {
     const usage: Usage = {
       prompt_tokens: this.request.prompt.length,
       completion_tokens: this.outputTokens,
-      cached_tokens: this.cachedTokens,
+      cached_tokens: this.#cachedTokens,
     };
     const timings = {
-      queued_ms: this.startedAt - this.arrivedAt,
-      prefill_ms: this.firstTokenAt - this.startedAt,
-      decode_ms: now - this.firstTokenAt,
+      queued_ms: this.#startedAt - this.arrivedAt,
+      prefill_ms: this.#firstTokenAt - this.#startedAt,
+      decode_ms: now - this.#firstTokenAt,
     };
     const { stopText } = this.#text;
     const found = stopText === undefined ? {} : { stopText };
@@ -193,7 +303,7 @@ export class Sequence {
   }
 
   #close(): void {
-    this.phase = 'done';
+    this.#phase = 'done';
     this.#onEnd?.();
     try {
       this.request.constraint?.close();

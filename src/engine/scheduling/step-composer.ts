@@ -1,6 +1,5 @@
 import { drafterOf, maxDraftsFor, planDrafts } from '../speculation/draft-plan.ts';
 import type { DraftPolicy } from '../speculation/draft-policy.ts';
-import { requestMask } from '../sampling/masks.ts';
 import type { SlotAllocator } from '../memory/slot-allocator.ts';
 import type { PrefillChunker } from './prefill-chunker.ts';
 import { scorableTokens, scorePrompt } from '../sampling/prompt-scores.ts';
@@ -132,9 +131,9 @@ export class StepComposer {
     const scores = scorePrompt(step, sequence, row, count);
     const isComplete = firstPosition + count === tokens.length;
     const samplesNext = isComplete && sequence.request.maxTokens > 0;
-    if (isComplete) sequence.phase = 'decode';
+    if (isComplete) sequence.startDecoding();
     const sample = samplesNext ? this.#sample(step, sequence, row, count) : undefined;
-    if (!samplesNext) sequence.scheduledTokens += count;
+    if (!samplesNext) sequence.scheduleTokens(count);
     const evaluatedTokens = sequence.request.progress ? sequence.scheduledTokens : undefined;
     if (isComplete || scores.count > 0 || evaluatedTokens !== undefined)
       entries.push(
@@ -157,8 +156,8 @@ export class StepComposer {
 
   /** Requests the next token of a sequence. @returns the index among the step's samples */
   #sample(step: StepInput, sequence: Sequence, row: number, count: number): number {
-    sequence.scheduledTokens += count;
-    sequence.sampledTokens += 1;
+    sequence.scheduleTokens(count);
+    sequence.scheduleSample();
     const { request, slot, scheduledTokens, requestFlags } = sequence;
     return step.sample(row, slot, scheduledTokens, request.sampling, requestFlags);
   }
@@ -178,7 +177,7 @@ export class StepComposer {
     // All earlier tokens are known, so the constraint can compute its mask while the forward pass runs.
     const isTextKnown =
       firstSample !== undefined && request.constraint !== undefined && sampledTokens === outputTokens + 1;
-    if (isTextKnown) void requestMask(sequence, this.#runner.graph.shape.vocabulary);
+    if (isTextKnown) void sequence.masks.request(this.#runner.graph.shape.vocabulary);
     return {
       sequence,
       preemptionEpoch,
