@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { documentFingerprint } from '../../web/console-document.ts';
 import { noBrowser, TestBrowser } from '../support/browser.ts';
 import { buildHost, freshDataDir, type HostProcess, repository, startHost } from '../support/host.ts';
+import { everyNth } from '../support/tier.ts';
 
 const views = [
   '',
@@ -62,7 +63,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     [1440, false],
     [360, true],
   ])('%i px wide, dark: %s', (width, dark) => {
-    it.each(views)(
+    it.each(everyNth(views, 2))(
       '/console/%s has no serious accessibility violation, no console error and no horizontal overflow',
       async (path) => {
         const { page, faults, close } = await opened(path, { width, dark });

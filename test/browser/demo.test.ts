@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { noBrowser, TestBrowser, type WatchedPage } from '../support/browser.ts';
 import { repository } from '../support/host.ts';
 import { openStaticSite, type StaticSite } from '../support/static-site.ts';
+import { runsRest } from '../support/tier.ts';
 
 const weights = join(repository, 'models/lathe-tiny-q8_0.gguf');
 const golden = JSON.parse(readFileSync(join(repository, 'models/golden.json'), 'utf8')) as {
@@ -178,7 +179,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await close();
   });
 
-  it('stores a model from a URL, loads it from storage, and removes it', async () => {
+  it.runIf(runsRest)('stores a model from a URL, loads it from storage, and removes it', async () => {
     const { page, faults, close } = await browser.page({ url: site.url });
     await isReady(page);
     await page.getByLabel('GGUF by URL').fill('models/lathe-tiny-q8_0.gguf');
@@ -207,7 +208,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await close();
   });
 
-  it('cancels a download and resumes it', async () => {
+  it.runIf(runsRest)('cancels a download and resumes it', async () => {
     const goOn = Promise.withResolvers<void>();
     const slow = await openStaticSite(built, { held: { after: 2 * 2 ** 20, until: goOn.promise } });
     const { page, faults, close } = await browser.page({
@@ -252,28 +253,31 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await close();
   });
 
-  it('reports why web-llm cannot be loaded without a network, and works without it', async () => {
-    const { page, faults, close } = await browser.page({ url: site.url });
-    await isReady(page);
-    let refused = 0;
-    await page.context().route(/huggingface|githubusercontent/, (route) => {
-      refused += 1;
-      return route.abort();
-    });
-    await page.getByRole('switch', { name: 'Compare with web-llm' }).check();
-    await page.getByRole('button', { name: 'Load in web-llm' }).waitFor();
-    expect(faults()).toEqual([]);
-    expect(refused).toBe(0);
-    const models = page.getByLabel("Model of web-llm's list");
-    await expect.poll(() => models.locator('option').count()).toBeGreaterThan(50);
-    await page.getByRole('button', { name: 'Load in web-llm' }).click();
-    await page.getByText(/web-llm could not load/).waitFor();
-    await page.getByText(/both must be reachable from this browser/).waitFor();
-    expect(refused).toBeGreaterThan(0);
-    const { prompt, text } = goldenOf('sum');
-    expect(await (await sendPrompt(page, prompt)).locator('p').first().textContent()).toBe(text);
-    await close();
-  });
+  it.runIf(runsRest)(
+    'reports why web-llm cannot be loaded without a network, and works without it',
+    async () => {
+      const { page, faults, close } = await browser.page({ url: site.url });
+      await isReady(page);
+      let refused = 0;
+      await page.context().route(/huggingface|githubusercontent/, (route) => {
+        refused += 1;
+        return route.abort();
+      });
+      await page.getByRole('switch', { name: 'Compare with web-llm' }).check();
+      await page.getByRole('button', { name: 'Load in web-llm' }).waitFor();
+      expect(faults()).toEqual([]);
+      expect(refused).toBe(0);
+      const models = page.getByLabel("Model of web-llm's list");
+      await expect.poll(() => models.locator('option').count()).toBeGreaterThan(50);
+      await page.getByRole('button', { name: 'Load in web-llm' }).click();
+      await page.getByText(/web-llm could not load/).waitFor();
+      await page.getByText(/both must be reachable from this browser/).waitFor();
+      expect(refused).toBeGreaterThan(0);
+      const { prompt, text } = goldenOf('sum');
+      expect(await (await sendPrompt(page, prompt)).locator('p').first().textContent()).toBe(text);
+      await close();
+    },
+  );
 
   it('reports that the Content-Security-Policy of the page blocks the servers of web-llm', async () => {
     const policy = "default-src 'none'; connect-src 'self'; script-src 'self' 'wasm-unsafe-eval'";

@@ -15,7 +15,7 @@ import { noBrowser, TestBrowser, type WatchedPage } from '../support/browser.ts'
 import { repository } from '../support/host.ts';
 import { type LocalServer, rangeOf, serve } from '../support/local-server.ts';
 import { openStaticSite, type StaticSite } from '../support/static-site.ts';
-import { everyNth } from '../support/tier.ts';
+import { everyNth, runsRest } from '../support/tier.ts';
 
 const weights = join(repository, 'models/lathe-tiny-q8_0.gguf');
 const bytes = readFileSync(weights);
@@ -278,23 +278,26 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     expect(farRequests[0]).toMatch(/^bytes=[1-9]\d+-$/);
   });
 
-  it('reads a model that is not stored by ranges if possible, otherwise completely', async () => {
-    const { lathe } = await opened();
-    farRequests.length = 0;
-    const found = await load(lathe, { model: `${far.url}/tiny.gguf`, cache: false });
-    expect(found.text).toMatch(/^I am lathe's/);
-    expect(await lathe.evaluate(({ keptModels }) => keptModels())).toEqual([]);
-    // Its `Content-Range` is hidden from pages of other origins.
-    expect(farRequests).toContain('whole');
-    const near = await load(lathe, {
-      model: 'models/lathe-tiny-q8_0.gguf',
-      cache: false,
-      contextLength: 128,
-    });
-    expect(near).toMatchObject({ text: found.text, model: { contextLength: 128 } });
-  });
+  it.runIf(runsRest)(
+    'reads a model that is not stored by ranges if possible, otherwise completely',
+    async () => {
+      const { lathe } = await opened();
+      farRequests.length = 0;
+      const found = await load(lathe, { model: `${far.url}/tiny.gguf`, cache: false });
+      expect(found.text).toMatch(/^I am lathe's/);
+      expect(await lathe.evaluate(({ keptModels }) => keptModels())).toEqual([]);
+      // Its `Content-Range` is hidden from pages of other origins.
+      expect(farRequests).toContain('whole');
+      const near = await load(lathe, {
+        model: 'models/lathe-tiny-q8_0.gguf',
+        cache: false,
+        contextLength: 128,
+      });
+      expect(near).toMatchObject({ text: found.text, model: { contextLength: 128 } });
+    },
+  );
 
-  it('loads a model in two pages at once and fetches it once', async () => {
+  it.runIf(runsRest)('loads a model in two pages at once and fetches it once', async () => {
     const { page, lathe } = await opened();
     const other = await page.context().newPage();
     await other.goto(`${site.url}page.html`);
@@ -305,7 +308,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     expect(farRequests).toEqual(['whole']);
   });
 
-  it('reports with sizes that the browser has no space for a model', async () => {
+  it.runIf(runsRest)('reports with sizes that the browser has no space for a model', async () => {
     const { page, lathe } = await opened();
     const session = await page.context().newCDPSession(page);
     await session.send('Storage.overrideQuotaForOrigin', {
