@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from 'node:fs';
 import { defineConfig } from 'vitest/config';
-import { runsRest, tier } from './test/support/tier.ts';
+import { tier } from './test/support/tier.ts';
 
 const named = (folder: string, names: string) =>
   names.split(' ').map((name) => `test/${folder}/${name}.test.ts`);
@@ -77,8 +77,6 @@ export default defineConfig({
           include: filesOf(adapterTests),
           environment: 'node',
           fileParallelism: false,
-          // Compiling takes most of the time when the shader cache is empty. Without LLVM's optimizations it takes a third less.
-          env: runsRest ? {} : { GALLIVM_PERF: 'nopt' },
           ...adapterLimits,
         },
       },
