@@ -57,23 +57,17 @@ const checks = [
 ];
 
 /**
- * Queues of about the same length, which run in parallel. Test files that need the adapter run one at a time, which would
- * leave a core idle.
+ * Groups of steps, of which two run in parallel: test files that need the adapter run one at a time, which would leave a core
+ * idle. A group that is done makes room for the next one.
  */
-const queues = {
-  fast: [checks.slice(0, 2), [tests('unit'), tests('gpu')]],
-  default: [
-    [...checks, tests('unit', 'http'), tests('browser')],
-    [tests('gpu'), tests('hosts')],
-  ],
-  rest: [
-    [tests('unit', 'http'), tests('browser')],
-    [tests('gpu'), tests('hosts')],
-  ],
+const groups = {
+  fast: [[tests('unit')], [...checks.slice(0, 2), tests('gpu')]],
+  default: [[...checks, tests('unit', 'http')], [tests('gpu')], [tests('browser')], [tests('hosts')]],
+  rest: [[tests('unit', 'http')], [tests('gpu')], [tests('browser')], [tests('hosts')]],
 };
-queues.all = queues.default;
-if (!(tier in queues)) {
-  process.stderr.write(`--tier: expected one of ${Object.keys(queues).join(', ')}, got '${tier}'\n`);
+groups.all = groups.default;
+if (!(tier in groups)) {
+  process.stderr.write(`--tier: expected one of ${Object.keys(groups).join(', ')}, got '${tier}'\n`);
   process.exit(2);
 }
 
@@ -83,25 +77,26 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     stopped = true;
   });
 }
-const runQueue = async (steps, how) => {
-  const failed = [];
-  for (const { name, run } of steps) {
-    if (stopped) break;
-    process.stdout.write(`\n== ${name}\n`);
-    const code = await run(how);
-    if (code === 0) continue;
-    failed.push({ name, code });
-    report({ name, code });
+const pending = [...(groups[tier] ?? [])];
+const failed = [];
+const runGroups = async (how) => {
+  for (let group = pending.shift(); group && !stopped; group = pending.shift()) {
+    for (const { name, run } of group) {
+      if (stopped) break;
+      process.stdout.write(`\n== ${name}\n`);
+      const code = await run(how);
+      if (code === 0) continue;
+      failed.push({ name, code });
+      report({ name, code });
+    }
   }
-  return failed;
 };
 const report = ({ name, code }) => process.stderr.write(`== ${name}: failed (exit code ${code})\n`);
 
 if (!setUpVulkan() || !setUpServices() || !buildIfNeeded()) process.exit(1);
 if (options.length > 0) process.exit(await vitest(options));
-const failed = (
-  await Promise.all(queues[tier].map((steps, index) => runQueue(steps, { hold: index > 0 })))
-).flat();
+// The output of the second is shown when a step ends, so that the two do not mix.
+await Promise.all([runGroups({}), runGroups({ hold: true })]);
 // Once more, because tests that ran after it may have scrolled it away.
 for (const failure of failed) report(failure);
 process.exit(failed[0]?.code ?? 0);
