@@ -6,11 +6,10 @@ const named = (folder: string, names: string) =>
   names.split(' ').map((name) => `test/${folder}/${name}.test.ts`);
 
 /** Files of `test/http` that start hosts with a model on the adapter. */
-const withModel = named(
-  'http',
+const withModel = (
   'access agent-full-disk agent-load agent-tasks-resident command compatibility control-plane crowd draft-model host ' +
-    'lab-host lab-tool llama-cpp-host models ollama-client openai-host planes quantize swap-host tutorials',
-);
+  'lab-host lab-tool llama-cpp-host models ollama-client openai-host planes quantize swap-host tutorials'
+).split(' ');
 
 /** Files that only `npm run test:all` runs: further databases, large loads, and models that other tests run elsewhere. */
 const restOnly = [
@@ -34,11 +33,12 @@ const slowUnits = named(
 const hasMore = (file: string) =>
   restOnly.includes(file) || /support\/tier\.ts'|describeDatabases\(/.test(readFileSync(file, 'utf8'));
 
-/** The files of a project that run in this tier. */
-function filesOf(pattern: string, excluded: readonly string[] = []): string[] {
+/** The files of a project that run in this tier. Patterns stay patterns where all files run: vitest prints them. */
+function filesOf(pattern: string, excluded: readonly string[] = []) {
+  if (tier === 'all') return { include: [pattern], exclude: [...excluded] };
   const files = globSync(pattern).filter((file) => !excluded.includes(file));
-  if (tier === 'all') return files;
-  return tier === 'rest' ? files.filter(hasMore) : files.filter((file) => !restOnly.includes(file));
+  const runs = tier === 'rest' ? hasMore : (file: string) => !restOnly.includes(file);
+  return { include: files.filter(runs) };
 }
 
 /**
@@ -52,7 +52,6 @@ const adapterLimits = {
   expect: { poll: { timeout: 300_000 } },
 };
 
-const httpFiles = filesOf('test/http/**/*.test.ts');
 const adapterTests = tier === 'fast' ? 'test/gpu/kernels/*.test.ts' : 'test/{gpu,golden}/**/*.test.ts';
 
 // `gpu`, `hosts` and `browser` own the adapter, so each runs in one worker, one file at a time.
@@ -66,7 +65,7 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
-          include: filesOf('test/unit/**/*.test.ts', tier === 'fast' ? slowUnits : []),
+          ...filesOf('test/unit/**/*.test.ts', tier === 'fast' ? slowUnits : []),
           environment: 'node',
           // A third of the time went into loading the same modules again for every file.
           isolate: false,
@@ -76,7 +75,7 @@ export default defineConfig({
       {
         test: {
           name: 'gpu',
-          include: filesOf(adapterTests),
+          ...filesOf(adapterTests),
           environment: 'node',
           fileParallelism: false,
           ...adapterLimits,
@@ -85,7 +84,7 @@ export default defineConfig({
       {
         test: {
           name: 'hosts',
-          include: httpFiles.filter((file) => withModel.includes(file)),
+          ...filesOf(`test/http/{${withModel.join(',')}}.test.ts`),
           environment: 'node',
           fileParallelism: false,
           ...adapterLimits,
@@ -94,7 +93,7 @@ export default defineConfig({
       {
         test: {
           name: 'browser',
-          include: filesOf('test/browser/**/*.test.ts'),
+          ...filesOf('test/browser/**/*.test.ts'),
           environment: 'node',
           fileParallelism: false,
           ...adapterLimits,
@@ -103,7 +102,7 @@ export default defineConfig({
       {
         test: {
           name: 'http',
-          include: httpFiles.filter((file) => !withModel.includes(file)),
+          ...filesOf('test/http/**/*.test.ts', named('http', withModel.join(' '))),
           environment: 'node',
           ...limits,
         },

@@ -1,6 +1,6 @@
 /**
  * The tier of a test run, from `LATHE_TEST_TIER` (docs/testing.md): `fast` for `npm run test:fast`, `default` for
- * `npm test`, `rest` for what only `npm run test:all` has, `all` for everything.
+ * `npm test`, `rest` for what only `npm run test:all` has, `all` (also when it is not set) for everything.
  */
 const tiers = ['fast', 'default', 'rest', 'all'] as const;
 export type Tier = (typeof tiers)[number];
@@ -14,7 +14,7 @@ function readTier(name: string): Tier {
   return known;
 }
 
-/** Selects from `cases`: in tier `default` those that `isSample` is true of, in tier `rest` the others. */
+/** Selects from `cases`: in tiers `default` and `fast` those that `isSample` is true of, in tier `rest` the others. */
 export function selectCases<Case>(
   cases: readonly Case[],
   isSample: (value: Case, index: number) => boolean,

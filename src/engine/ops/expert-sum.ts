@@ -1,5 +1,5 @@
 import { expertSum as kernel } from '../../../kernels/experts.ts';
-import { type PlanContext } from '../execution/plan-context.ts';
+import type { PlanContext } from '../execution/plan-context.ts';
 import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { UnitBase } from '../graph/graph.ts';
 import { expertsOf } from './experts.ts';

@@ -1,6 +1,6 @@
 /** Rows of the residual stream whose logits are needed, for a lab kernel that reads them. */
 import { gatherRows } from '../../../kernels/gather-rows.ts';
-import { type PlanContext } from '../execution/plan-context.ts';
+import type { PlanContext } from '../execution/plan-context.ts';
 import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { GatherUnit, Target } from '../graph/bindings.ts';
 import type { BufferName } from '../graph/graph.ts';

@@ -65,11 +65,10 @@ type UnitOfOp<O> = O extends Op<infer U> ? U : never;
 /** A unit of any op. */
 export type Unit = { [Name in keyof typeof ops]: UnitOfOp<(typeof ops)[Name]> }[keyof typeof ops];
 
-/** Ops that only plans have: lab kernels, and what runs beside them. */
-const planOps = { lab, gather, sample_adjust: sampleAdjust, logprobs };
+/** The ops of plans, which also have lab kernels and what runs beside them. */
+const planOps = { ...ops, lab, gather, sample_adjust: sampleAdjust, logprobs };
 
-const opOf = ({ op }: PlanUnit): PlanOp<PlanUnit> =>
-  ({ ...ops, ...planOps })[op] as unknown as PlanOp<PlanUnit>;
+const opOf = ({ op }: PlanUnit): PlanOp<PlanUnit> => planOps[op] as unknown as PlanOp<PlanUnit>;
 const graphOpOf = ({ op }: Unit): Op<Unit> => ops[op] as unknown as Op<Unit>;
 
 export const planUnit = async (context: PlanContext, fusedOp: FusedOp): Promise<PlannedDispatch[]> =>

@@ -1,7 +1,7 @@
 /** The router of a mixture of experts. */
 import { expertOptions, maxDirectTokens } from '../../../kernels/experts.ts';
 import { maxExperts, maxUsed, route as kernel, routeGroups } from '../../../kernels/route.ts';
-import { type PlanContext } from '../execution/plan-context.ts';
+import type { PlanContext } from '../execution/plan-context.ts';
 import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { UnitBase } from '../graph/graph.ts';
 import { expertsOf } from './experts.ts';

@@ -6,7 +6,7 @@ import {
   sampledLogits,
   samplePick,
 } from '../../../kernels/sample.ts';
-import { type PlanContext } from '../execution/plan-context.ts';
+import type { PlanContext } from '../execution/plan-context.ts';
 import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { SamplingStageUnit } from '../graph/bindings.ts';
 import type { UnitBase } from '../graph/graph.ts';

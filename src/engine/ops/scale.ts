@@ -1,5 +1,5 @@
 import { scale as kernel } from '../../../kernels/per-layer.ts';
-import { type PlanContext } from '../execution/plan-context.ts';
+import type { PlanContext } from '../execution/plan-context.ts';
 import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { UnitBase } from '../graph/graph.ts';
 import { type Op, unitCost } from './op.ts';
