@@ -26,7 +26,7 @@ const slowUnits = named(
     'host-key hostile-places lab-config-validate observe-docs observe-open observe-readers observe-surfaces ' +
     'observe-untouched pull recorder-core recorder-kills recorder-random recorder-retention reference-model ' +
     'scheduler setup-node store-full-disk store-kills store-postgres store-sqlite telemetry-loading telemetry-otlp ' +
-    'tokenizer tokenizer-adversarial tokenizer-split tokenizer-vectors web-demo-page wgsl-lint',
+    'tier tokenizer tokenizer-adversarial tokenizer-split tokenizer-vectors web-demo-page wgsl-lint',
 );
 
 /** In tier `rest`, only files that have more than `npm test` runs: they import `tier.ts` or have further databases. */

@@ -1,4 +1,4 @@
-import { ceilDiv, cartesianProduct, defineKernel, type AdapterCaps, type StepDims } from './define.ts';
+import { ceilDiv, cartesianProduct, defineKernel, type AdapterCaps, type Kernel } from './define.ts';
 import { pageTokens } from './rope-kv-write.ts';
 
 /**
@@ -7,57 +7,60 @@ import { pageTokens } from './rope-kv-write.ts';
  */
 const maxQueries = (headDim: number): number => (headDim > 256 ? 4 : 8);
 
+/** What the kernels have in common; the fields of `lib/attention.wgsl`. */
 export interface AttentionVariant extends Record<string, number | boolean | string> {
   SUBGROUPS: boolean;
   LANES: number;
   HEAD_DIM: number;
-  /**
-   * Writes the partial sums of a split for `attention_combine`. Otherwise one workgroup processes the whole context.
-   */
-  SPLIT: boolean;
-  /** Tiles of several tokens. */
-  WIDE: boolean;
   /** Tokens in a tile. */
   TILE: number;
   /** Query heads in a workgroup; they share a key head. */
   GROUP: number;
   PAGE: number;
-  /** For tiles of one token: rotates q, and writes the key and value of the token. */
+  /** Sliding window: tokens attend to the last `params.window` positions, including their own. */
+  WINDOW: boolean;
+  /** Attention sinks: a learned score of each head takes part in the softmax. */
+  SINKS: boolean;
+}
+
+export interface DecodeAttentionVariant extends AttentionVariant {
+  /**
+   * Writes the partial sums of a split for `attention_combine`, which also adds sinks. Otherwise one workgroup processes the
+   * whole context.
+   */
+  SPLIT: boolean;
+  /** Rotates q, and writes the key and value of the token. Requires subgroups. */
   ROPE: boolean;
   NEOX: boolean;
   /** Normalizes the heads of q and k before rope. */
   QK_NORM: boolean;
-  /** Tokens also attend to later tokens. Their tiles contain the length of the sequence. */
-  BIDIRECTIONAL: boolean;
-  /** Sliding window: tokens attend to the last `params.window` positions, including their own. */
-  WINDOW: boolean;
-  /**
-   * Attention sinks: a learned score of each head takes part in the softmax. With SPLIT, `attention_combine` adds it.
-   */
-  SINKS: boolean;
-  /** Barrier between writing a key and reading it. Not needed, and slow, on software adapters with SIMD lanes. */
-  BARRIER: boolean;
 }
 
-/** Variants that `attentionTile` can select for large heads; with a window, only wide tiles. */
-const isLargeHeadVariant = ({
-  HEAD_DIM,
-  TILE,
-  GROUP,
-  BIDIRECTIONAL,
-  WINDOW,
-  WIDE,
-}: AttentionVariant): boolean =>
-  !BIDIRECTIONAL && GROUP !== 7 && (WIDE || !WINDOW) && TILE * GROUP <= maxQueries(HEAD_DIM);
+const cacheParams = [
+  ['heads', 'u32'],
+  ['kv_heads', 'u32'],
+  ['max_pages', 'u32'],
+  ['out_stride', 'u32'],
+  ['scale', 'f32'],
+  ['loop_limit', 'u32'],
+  ['window', 'u32'],
+] as const;
+
+/** Lanes with subgroups, and 32 lanes without. */
+const laneVariants = [4, 8, 16, 32, 0].map((lanes) => ({ SUBGROUPS: lanes > 0, LANES: lanes || 32 }));
+
+/** Heads of one row of workgroups. */
+const headGroups = (variant: AttentionVariant, params: { heads: number }): number =>
+  params.heads / variant.GROUP;
 
 /**
- * softmax(q k^T * scale) v over the paged cache, causal unless bidirectional, with grouped query heads. Output:
- * [tokens, heads, head_dim] f32.
+ * softmax(q k^T * scale) v for tiles of one token over the paged cache, causal, with grouped query heads. Output: [tokens, heads,
+ * head_dim] f32.
  */
-export const attention = defineKernel({
-  op: 'attention',
-  source: 'attention.wgsl',
-  bindings: ({ ROPE, QK_NORM, SINKS }: AttentionVariant) => [
+export const decodeAttention = defineKernel({
+  op: 'attention_decode',
+  source: 'attention_decode.wgsl',
+  bindings: ({ ROPE, QK_NORM, SINKS }: DecodeAttentionVariant) => [
     ['qkv', 'read'],
     ['tiles', 'read'],
     ['page_table', 'read'],
@@ -69,78 +72,113 @@ export const attention = defineKernel({
     QK_NORM ? ['norm_weight', 'read'] : SINKS ? ['sinks', 'read'] : undefined,
   ],
   params: [
-    ['heads', 'u32'],
-    ['kv_heads', 'u32'],
-    ['max_pages', 'u32'],
+    ...cacheParams,
     ['split_tokens', 'u32'],
     ['max_splits', 'u32'],
-    ['out_stride', 'u32'],
-    ['scale', 'f32'],
-    ['loop_limit', 'u32'],
     ['rotary', 'u32'],
     ['eps', 'f32'],
-    ['window', 'u32'],
     ['writes', 'u32'],
     ['v_norm', 'u32'],
   ],
-  grid: (variant: AttentionVariant, params: { heads: number } & Record<string, number>, dims) => [
-    attentionTiles(variant, dims),
-    params.heads / variant.GROUP,
+  // A step runs its tiles of one token either split or unsplit.
+  grid: (variant: DecodeAttentionVariant, params: { heads: number } & Record<string, number>, dims) => [
+    variant.SPLIT === dims.splits > 1 ? dims.singleTiles : 0,
+    headGroups(variant, params),
     variant.SPLIT ? dims.splits : 1,
   ],
   variants: cartesianProduct({
-    lanes: [4, 8, 16, 32, 0],
+    lanes: laneVariants,
     HEAD_DIM: [64, 128, 256, 512],
-    shape: [
-      { TILE: 1, GROUP: 1, BIDIRECTIONAL: false },
-      { TILE: 1, GROUP: 7, BIDIRECTIONAL: false },
-      { TILE: 1, GROUP: 4, BIDIRECTIONAL: false },
-      { TILE: 4, GROUP: 2, BIDIRECTIONAL: false },
-      { TILE: 8, GROUP: 1, BIDIRECTIONAL: false },
-      { TILE: 2, GROUP: 2, BIDIRECTIONAL: false },
-      { TILE: 2, GROUP: 3, BIDIRECTIONAL: true },
-      { TILE: 8, GROUP: 1, BIDIRECTIONAL: true },
-    ].flatMap((shape) => {
-      const plain = { ...shape, WINDOW: false };
-      const hasWindowVariant = shape.BIDIRECTIONAL ? shape.GROUP > 1 : shape.GROUP < 3 && shape.TILE < 8;
-      return hasWindowVariant ? [plain, { ...plain, WINDOW: true }] : [plain];
-    }),
-    sinks: [false, true],
+    group: [
+      { GROUP: 1, WINDOW: false },
+      { GROUP: 1, WINDOW: true },
+      { GROUP: 4, WINDOW: false },
+      { GROUP: 7, WINDOW: false },
+    ],
+    SINKS: [false, true],
     rope: [
-      { ROPE: false, NEOX: false, QK_NORM: false, BARRIER: false },
-      { ROPE: true, NEOX: false, QK_NORM: false, BARRIER: false },
-      { ROPE: true, NEOX: false, QK_NORM: false, BARRIER: true },
-      { ROPE: true, NEOX: true, QK_NORM: false, BARRIER: true },
-      { ROPE: true, NEOX: true, QK_NORM: true, BARRIER: false },
-      { ROPE: true, NEOX: true, QK_NORM: true, BARRIER: true },
+      { ROPE: false, NEOX: false, QK_NORM: false },
+      { ROPE: true, NEOX: false, QK_NORM: false },
+      { ROPE: true, NEOX: true, QK_NORM: false },
+      { ROPE: true, NEOX: true, QK_NORM: true },
     ],
   })
-    .map(({ lanes, HEAD_DIM, shape, rope, sinks }) => ({
-      SUBGROUPS: lanes > 0,
-      LANES: lanes || 32,
+    .map(({ lanes, HEAD_DIM, group, SINKS, rope }) => ({
+      ...lanes,
       HEAD_DIM,
-      ...shape,
-      WIDE: shape.TILE > 1,
-      SPLIT: shape.TILE === 1 && shape.GROUP === 1,
+      TILE: 1,
+      ...group,
+      SPLIT: group.GROUP === 1,
       PAGE: pageTokens,
-      SINKS: sinks,
+      SINKS,
       ...rope,
     }))
+    .filter(({ SINKS, SPLIT, QK_NORM, HEAD_DIM }) => !SINKS || !(SPLIT || QK_NORM || HEAD_DIM > 64))
+    .filter(({ SUBGROUPS, ROPE, QK_NORM, HEAD_DIM }) => !ROPE || (SUBGROUPS && QK_NORM === HEAD_DIM > 64))
     .filter(
-      ({ SINKS, SPLIT, QK_NORM, HEAD_DIM, TILE }) =>
-        !SINKS || !(SPLIT || QK_NORM || HEAD_DIM > 64 || TILE === 8),
+      ({ HEAD_DIM, GROUP, WINDOW }) =>
+        HEAD_DIM < 256 || (GROUP !== 7 && !WINDOW && GROUP <= maxQueries(HEAD_DIM)),
     )
-    .filter((variant) => !variant.ROPE || (variant.SUBGROUPS && !variant.WIDE))
-    .filter((variant) => !variant.ROPE || variant.QK_NORM === variant.HEAD_DIM > 64)
-    .filter((variant) => variant.HEAD_DIM < 256 || isLargeHeadVariant(variant))
+    .filter(({ HEAD_DIM, GROUP }) => HEAD_DIM > 128 || GROUP !== 4),
+});
+
+/** Tiles of several tokens of one sequence: the bindings, parameters and grid of prefill and of encoders. */
+const wideTiles: Pick<
+  Kernel<AttentionVariant, { heads: number } & Record<string, number>>,
+  'bindings' | 'params' | 'grid'
+> = {
+  bindings: ({ SINKS }) => [
+    ['qkv', 'read'],
+    ['tiles', 'read'],
+    ['page_table', 'read'],
+    ['k_cache', 'read'],
+    ['v_cache', 'read'],
+    ['out', 'read_write'],
+    ['params', 'uniform'],
+    SINKS ? ['sinks', 'read'] : undefined,
+  ],
+  params: cacheParams,
+  grid: (variant, params, dims) => [dims.wideTiles, headGroups(variant, params), 1],
+};
+
+/** `decodeAttention` for tiles of several tokens, whose keys and values are in the cache. */
+export const prefillAttention = defineKernel({
+  op: 'attention_prefill',
+  source: 'attention_prefill.wgsl',
+  ...wideTiles,
+  variants: cartesianProduct({
+    lanes: laneVariants,
+    HEAD_DIM: [64, 128, 256, 512],
+    shape: [
+      { TILE: 4, GROUP: 2, WINDOW: false },
+      { TILE: 4, GROUP: 2, WINDOW: true },
+      { TILE: 8, GROUP: 1, WINDOW: false },
+      { TILE: 2, GROUP: 2, WINDOW: false },
+      { TILE: 2, GROUP: 2, WINDOW: true },
+    ],
+    SINKS: [false, true],
+  })
+    .map(({ lanes, HEAD_DIM, shape, SINKS }) => ({ ...lanes, HEAD_DIM, ...shape, PAGE: pageTokens, SINKS }))
+    .filter(({ SINKS, HEAD_DIM, TILE }) => !SINKS || (HEAD_DIM === 64 && TILE < 8))
+    .filter(({ HEAD_DIM, TILE, GROUP }) => HEAD_DIM < 256 || TILE * GROUP <= maxQueries(HEAD_DIM))
     .filter(({ HEAD_DIM, TILE, GROUP }) => HEAD_DIM > 128 || TILE * GROUP !== 4),
 });
 
-/** Number of tiles. A step runs its single-token tiles either split or unsplit. */
-function attentionTiles(variant: AttentionVariant, dims: StepDims): number {
-  if (variant.WIDE) return dims.wideTiles;
-  return variant.SPLIT === dims.splits > 1 ? dims.singleTiles : 0;
-}
+/** Every token attends to its whole sequence, or to a window in each direction. The tiles contain the length of the sequence. */
+export const encoderAttention = defineKernel({
+  op: 'attention_encoder',
+  source: 'attention_encoder.wgsl',
+  ...wideTiles,
+  variants: cartesianProduct({
+    lanes: laneVariants,
+    HEAD_DIM: [64, 128],
+    shape: [
+      { TILE: 2, GROUP: 3, WINDOW: false },
+      { TILE: 2, GROUP: 3, WINDOW: true },
+      { TILE: 8, GROUP: 1, WINDOW: false },
+    ],
+  }).map(({ lanes, HEAD_DIM, shape }) => ({ ...lanes, HEAD_DIM, ...shape, PAGE: pageTokens, SINKS: false })),
+});
 
 export interface AttentionModel {
   readonly heads: number;
@@ -163,46 +201,56 @@ export function attentionLanes(caps: AdapterCaps, headDim: number): number {
   return lanes > 0 && lanes <= 32 && headDim % (2 * lanes) === 0 ? lanes : 0;
 }
 
-export function chooseAttention(
+function commonVariant(
   caps: AdapterCaps,
   model: AttentionModel,
-  mode: {
-    wide?: boolean;
-    split?: boolean;
-    rope?: 'interleaved' | 'neox';
-    qkNorm?: boolean;
-    bidirectional?: boolean;
-    window?: boolean;
-    sinks?: boolean;
-    /** Limit for the tokens of a wide tile. Default: the maximum for the model. */
-    tile?: number;
-  },
+  { tile, window = false, sinks = false }: { tile: number; window?: boolean; sinks?: boolean },
 ): AttentionVariant {
-  const { wide = false, split = false, rope, qkNorm = false, bidirectional = false, window = false } = mode;
-  const { sinks = false } = mode;
-  if (sinks && qkNorm) throw new Error('attention: qkNorm and sinks cannot be combined');
-  const { tile, group } = attentionTile(model);
-  const fits = (lanes: number) => lanes <= 32 && model.headDim % (2 * lanes) === 0;
   const subgroup = attentionLanes(caps, model.headDim);
   let lanes = subgroup || 32;
-  while (!fits(lanes)) lanes /= 2;
+  while (lanes > 32 || model.headDim % (2 * lanes) !== 0) lanes /= 2;
   return {
     SUBGROUPS: subgroup > 0,
     LANES: lanes,
     HEAD_DIM: model.headDim,
-    WIDE: wide,
-    SPLIT: split,
-    TILE: wide ? Math.min(tile, mode.tile ?? tile) : 1,
-    GROUP: group,
+    TILE: tile,
+    GROUP: attentionTile(model).group,
     PAGE: pageTokens,
+    WINDOW: window,
+    SINKS: sinks,
+  };
+}
+
+export function chooseDecodeAttention(
+  caps: AdapterCaps,
+  model: AttentionModel,
+  mode: {
+    split?: boolean;
+    rope?: 'interleaved' | 'neox';
+    qkNorm?: boolean;
+    window?: boolean;
+    sinks?: boolean;
+  },
+): DecodeAttentionVariant {
+  const { split = false, rope, qkNorm = false, window = false, sinks = false } = mode;
+  if (sinks && qkNorm) throw new Error('attention: qkNorm and sinks cannot be combined');
+  return {
+    ...commonVariant(caps, model, { tile: 1, window, sinks: sinks && !split }),
+    SPLIT: split,
     ROPE: rope !== undefined,
     NEOX: rope === 'neox',
     QK_NORM: qkNorm,
-    BIDIRECTIONAL: bidirectional,
-    WINDOW: window,
-    SINKS: sinks && !split,
-    BARRIER: rope !== undefined && !caps.software,
   };
+}
+
+/** For prefill and, without `sinks`, for encoders. `maxTile`: limit for the tokens of a tile; default: that of the model. */
+export function chooseWideAttention(
+  caps: AdapterCaps,
+  model: AttentionModel,
+  { maxTile, ...mode }: { window?: boolean; sinks?: boolean; maxTile?: number },
+): AttentionVariant {
+  const { tile } = attentionTile(model);
+  return commonVariant(caps, model, { ...mode, tile: Math.min(tile, maxTile ?? tile) });
 }
 
 /** Combines the partial results of the splits of `attention`. */

@@ -7,9 +7,9 @@
  *     npm run test:all             every case, database and kernel variant
  *     npm run test:rest            what test:all has beyond npm test
  */
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { delimiter, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { runInForeground } from '../src/platform/foreground.mjs';
 import { buildIfNeeded } from './build.mjs';
@@ -39,17 +39,26 @@ const vitest = (args, how) =>
 const workers = `--maxWorkers=${Math.max(2, availableParallelism() - 1)}`;
 
 const check = (name, line) => ({ name, run: (how) => shell(line, how) });
-const tests = (...projects) => ({
-  name: `tests of ${projects.join(' and ')}`,
-  run: (how) =>
-    vitest(
-      [
-        ...projects.flatMap((project) => ['--project', project]),
-        ...(projects.includes('unit') ? [workers] : []),
-      ],
-      how,
-    ),
-});
+/** Results of the last run, one JSON file for each step: what failed, and how long each file took. */
+const resultsFolder = 'node_modules/.cache/lathe-tests';
+const tests = (...projects) => {
+  const results = join(resultsFolder, `${projects.join('-')}.json`);
+  return {
+    name: `tests of ${projects.join(' and ')}`,
+    results,
+    run: (how) =>
+      vitest(
+        [
+          ...projects.flatMap((project) => ['--project', project]),
+          ...(projects.includes('unit') ? [workers] : []),
+          '--reporter=default',
+          '--reporter=json',
+          `--outputFile.json=${results}`,
+        ],
+        how,
+      ),
+  };
+};
 const checks = [
   check('format and lint', scripts.lint),
   check('types', scripts.types),
@@ -81,20 +90,44 @@ const pending = [...(groups[tier] ?? [])];
 const failed = [];
 const runGroups = async (how) => {
   for (let group = pending.shift(); group && !stopped; group = pending.shift()) {
-    for (const { name, run } of group) {
+    for (const step of group) {
       if (stopped) break;
-      process.stdout.write(`\n== ${name}\n`);
-      const code = await run(how);
+      process.stdout.write(`\n== ${step.name}\n`);
+      const code = await step.run(how);
       if (code === 0) continue;
-      failed.push({ name, code });
-      report({ name, code });
+      failed.push({ ...step, code });
+      report({ ...step, code });
     }
   }
 };
-const report = ({ name, code }) => process.stderr.write(`== ${name}: failed (exit code ${code})\n`);
+const report = ({ name, code, results }) => {
+  process.stderr.write(`== ${name}: failed (exit code ${code})\n`);
+  for (const line of results === undefined ? [] : failuresIn(results)) process.stderr.write(`   ${line}\n`);
+};
+/** Each failed test of a step: its file, its name and the start of its message. */
+function failuresIn(results) {
+  let files;
+  try {
+    files = JSON.parse(readFileSync(results, 'utf8')).testResults;
+  } catch {
+    // A run that was killed wrote no results.
+    return [];
+  }
+  const failures = files.flatMap(({ name, status, message, assertionResults }) => {
+    const failedTests = assertionResults.filter((test) => test.status === 'failed');
+    const file = relative(root, name);
+    if (failedTests.length === 0) return status === 'failed' ? [`${file}: ${message}`] : [];
+    return failedTests.map(
+      (test) => `${file} > ${test.fullName}\n      ${(test.failureMessages[0] ?? '').slice(0, 600)}`,
+    );
+  });
+  return failures.length > 0 ? failures : ["no test failed: search the output above for 'Unhandled'"];
+}
 
 if (!setUpVulkan() || !setUpServices() || !buildIfNeeded()) process.exit(1);
 if (options.length > 0) process.exit(await vitest(options));
+rmSync(resultsFolder, { recursive: true, force: true });
+mkdirSync(resultsFolder, { recursive: true });
 // The output of the second is shown when a step ends, so that the two do not mix.
 await Promise.all([runGroups({}), runGroups({ hold: true })]);
 // Once more, because tests that ran after it may have scrolled it away.

@@ -42,7 +42,8 @@ afterAll(async () => {
 });
 
 const slots = 4;
-const quantizeTypes = selectCases(['Q8_0', 'Q4_0'] as const, (type) => type === 'Q8_0');
+const allQuantizeTypes = ['Q8_0', 'Q4_0'] as const;
+const quantizeTypes = selectCases(allQuantizeTypes, (type) => type === 'Q8_0');
 
 /** `general.architecture` of a file. */
 async function architectureOf(path: string): Promise<string> {
@@ -106,6 +107,7 @@ const sampledModels = everyNth(generatingModels, 3);
 
 describe.each(generatingModels.map((fixture) => [fixture.name, fixture] as const))('%s', (name, fixture) => {
   const runsAll = tier === 'all' || sampledModels.includes(fixture);
+  const quantizations = tier === 'rest' && runsAll ? allQuantizeTypes : quantizeTypes;
   const { path, rows, model } = fixture;
   const prompt = logitsRun(fixture, 'prompt');
   const lengths = [29, 41, 12, 64];
@@ -191,12 +193,14 @@ describe.each(generatingModels.map((fixture) => [fixture.name, fixture] as const
       ),
   );
 
-  it.each(quantizeTypes)('gives the logits of transformers quantized to %s', (quantize) =>
-    using(path('model.gguf'), { context, quantize }, async (other) => {
-      const run = logitsRun(fixture, 'prompt', quantize);
-      const got = await logitsAt(other, run.ids, run.positions);
-      expectLogits(`${name}, ${quantize}`, other, got, { run, rows });
-    }),
+  it.each(quantizations.filter(() => runsAll || runsRest))(
+    'gives the logits of transformers quantized to %s',
+    (quantize) =>
+      using(path('model.gguf'), { context, quantize }, async (other) => {
+        const run = logitsRun(fixture, 'prompt', quantize);
+        const got = await logitsAt(other, run.ids, run.positions);
+        expectLogits(`${name}, ${quantize}`, other, got, { run, rows });
+      }),
   );
 });
 

@@ -18,7 +18,7 @@ import { memorySource, openSource } from '../support/byte-source.ts';
 import { hostileNumbers, nothing } from '../support/hostile-values.ts';
 import { logitsAt, takePages } from '../support/logits-at.ts';
 import { loadFromMemory, memoryPlatform } from '../support/tiny-model.ts';
-import { rounds } from '../support/tier.ts';
+import { rounds, selectCases } from '../support/tier.ts';
 
 const bytesOf = (name: string): Uint8Array<ArrayBuffer> =>
   new Uint8Array(readFileSync(new URL(`../fixtures/architectures/${name}/model.gguf`, import.meta.url)));
@@ -107,41 +107,45 @@ const prompts = Array.from({ length: 6 }, (_, n) =>
 const broken = prompts.map((prompt, n) => prompt.map((id, at) => (at === 30 + n ? damaged : id)));
 
 describe('a token whose embedding is NaN', () => {
-  it.each([
+  const models = [
     ['qwen3', 'token_embd.weight'],
     ['qwen3moe', 'token_embd.weight'],
     ['gpt-oss', 'token_embd.weight'],
     ['qwen3.5', 'token_embd.weight'],
     ['gemma4', 'per_layer_token_embd.weight'],
-  ])('fails the requests that contain it, and no others: %s', async (name, tensor) => {
-    const whole = await loadFromMemory(bytesOf(name), { parallel: 3 });
-    const expected: (readonly number[] | string)[] = [];
-    for (const prompt of prompts) expected.push(await ask(whole, prompt));
-    await whole.close();
+  ] as const;
+  it.each(selectCases(models, ([name]) => name === 'qwen3' || name === 'gemma4'))(
+    'fails the requests that contain it, and no others: %s',
+    async (name, tensor) => {
+      const whole = await loadFromMemory(bytesOf(name), { parallel: 3 });
+      const expected: (readonly number[] | string)[] = [];
+      for (const prompt of prompts) expected.push(await ask(whole, prompt));
+      await whole.close();
 
-    const notices: string[] = [];
-    const onNotice = (message: string) => void notices.push(message);
-    const engine = await damagedLater(name, { tensor, row: damaged }, { parallel: 3, onNotice });
-    try {
-      // They share prefixes, steps, slots and pages.
-      for (let round = 0; round < 3; round++) {
-        const pairs = await Promise.all(
-          prompts.map(async (prompt, n) => {
-            const other = broken[(n + round) % broken.length] as readonly number[];
-            return await Promise.all([ask(engine, other), ask(engine, prompt)]);
-          }),
-        );
-        expect(pairs.map(([bad]) => bad)).toEqual(prompts.map(() => 'broken_model'));
-        expect(pairs.map(([, good]) => good)).toEqual(expected);
+      const notices: string[] = [];
+      const onNotice = (message: string) => void notices.push(message);
+      const engine = await damagedLater(name, { tensor, row: damaged }, { parallel: 3, onNotice });
+      try {
+        // They share prefixes, steps, slots and pages.
+        for (let round = 0; round < 3; round++) {
+          const pairs = await Promise.all(
+            prompts.map(async (prompt, n) => {
+              const other = broken[(n + round) % broken.length] as readonly number[];
+              return await Promise.all([ask(engine, other), ask(engine, prompt)]);
+            }),
+          );
+          expect(pairs.map(([bad]) => bad)).toEqual(prompts.map(() => 'broken_model'));
+          expect(pairs.map(([, good]) => good)).toEqual(expected);
+        }
+        expect(engine.stats()).toMatchObject({ running: 0, queued: 0, deviceLosses: 0 });
+        const { free, cached, total } = engine.stats().pages;
+        expect(free + cached).toBe(total);
+        expect(notices).toEqual([]);
+      } finally {
+        await engine.close();
       }
-      expect(engine.stats()).toMatchObject({ running: 0, queued: 0, deviceLosses: 0 });
-      const { free, cached, total } = engine.stats().pages;
-      expect(free + cached).toBe(total);
-      expect(notices).toEqual([]);
-    } finally {
-      await engine.close();
-    }
-  });
+    },
+  );
 
   it('is not hidden by reusing a text with the same prefix', async () => {
     const engine = await damagedLater(

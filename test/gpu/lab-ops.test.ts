@@ -7,7 +7,7 @@ import { renderStub, type Stub, stubTargets } from '../../src/lab/stubs.ts';
 import type { ParityCase } from '../../src/lab/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { faultsOf, type LabRunner, labRunner } from '../support/lab-runner.ts';
-import { selectCases } from '../support/tier.ts';
+import { isSampleFormat, selectCases } from '../support/tier.ts';
 
 let runner: LabRunner;
 let wgsl: WgslSources;
@@ -69,9 +69,8 @@ const allFormats = ['embed', 'matvec', 'norm_gated_matmul'];
 for (const [op, lab] of labOps) {
   describe(op, () => {
     const readBy = allFormats.includes(op) ? formatNames : usualFormats;
-    const sampleFormats = op === 'matvec' ? formatNames : ['f16', 'q8_0', 'none'];
     const formats = selectCases(readsWeights(op) ? readBy : ['none'], (format) =>
-      sampleFormats.includes(format),
+      op === 'matvec' ? isSampleFormat(format) : ['f16', 'q8_0', 'none'].includes(format),
     );
 
     it.each(formats)(

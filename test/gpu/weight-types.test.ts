@@ -11,6 +11,7 @@ import { expectClose } from '../support/kernel-harness.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
 import { retyped } from '../support/retyped.ts';
 import { RunnerSequence } from '../support/runner-sequence.ts';
+import { everyNth } from '../support/tier.ts';
 import { tinyModel } from '../support/tiny-model.ts';
 
 let base: ModelFile;
@@ -64,7 +65,7 @@ async function expectOracle(
 }
 
 describe('logits equal the oracle', () => {
-  it.each(Object.keys(tensorTypes) as TensorType[])(
+  it.each(everyNth(Object.keys(tensorTypes) as TensorType[], 5))(
     'of a model in %s',
     async (type) =>
       expectOracle(
@@ -108,7 +109,7 @@ describe('logits equal the oracle', () => {
     120_000,
   );
 
-  it.each(Object.keys(mixtures))(
+  it.each(everyNth(Object.keys(mixtures), 3))(
     'of a model in %s, on the kernels for GPUs',
     async (name) => {
       const types = mixtures[name] ?? {};

@@ -33,28 +33,50 @@ export const runsRest = tier === 'rest' || tier === 'all';
 /** Number of rounds of a random test: `sample` in tiers `default` and `fast`. */
 export const rounds = (all: number, sample: number): number => (runsRest ? all : sample);
 
+/** One weight format of each kind of block. `matmul.test.ts` runs all formats, whose readers the kernels share. */
+export const isSampleFormat = (format: unknown): boolean =>
+  ['f32', 'f16', 'q8_0', 'q4_0', 'q4_k', 'mxfp4'].includes(String(format));
+
 type Options = Readonly<Record<string, unknown>>;
 
 /**
  * Selects variants of a kernel: in tiers `default` and `fast` as few as have every option that occurs in a variant. An adapter
- * runs the variants without subgroups and those of its own subgroup size, so options are counted within each size.
+ * runs the variants of its own subgroup size and those without subgroups; of the latter, only the options that are not among
+ * the former at every size are looked at.
+ * @param isSample only these are selected from in tiers `default` and `fast`
  */
-export function selectVariants<Variant extends Options>(variants: readonly Variant[]): readonly Variant[] {
+export function selectVariants<Variant extends Options>(
+  variants: readonly Variant[],
+  isSample: (variant: Variant) => boolean = () => true,
+): readonly Variant[] {
   if (tier === 'all') return variants;
-  const bySize = Map.groupBy(variants, (variant) =>
+  const bySize = Map.groupBy(variants.filter(isSample), (variant) =>
     variant['SUBGROUPS'] === true ? (variant['LANES'] ?? variant['WG']) : 0,
   );
-  const sample = new Set([...bySize.values()].flatMap(coverOptions));
+  const { true: plain = [], false: sized = [] } = Object.groupBy(
+    bySize.entries(),
+    ([size]) => `${size === 0}`,
+  );
+  const optionsBySize = sized.map(([, ofSize]) => new Set(ofSize.flatMap(optionsOf)));
+  const isKnown = (option: string) =>
+    optionsBySize.length > 0 && optionsBySize.every((options) => options.has(option));
+  const sample = new Set([
+    ...sized.flatMap(([, ofSize]) => coverOptions(ofSize)),
+    ...plain.flatMap(([, ofSize]) => coverOptions(ofSize, isKnown)),
+  ]);
   return selectCases(variants, (variant) => sample.has(variant));
 }
 
-/** The fewest variants, found greedily, in which every option occurs that occurs in any. */
-function coverOptions<Variant extends Options>(variants: readonly Variant[]): Variant[] {
-  const candidates = variants.map((variant) => ({
-    variant,
-    options: Object.entries(variant).map(([name, value]) => `${name}=${String(value)}`),
-  }));
-  const missing = new Set(candidates.flatMap(({ options }) => options));
+const optionsOf = (variant: Options): string[] =>
+  Object.entries(variant).map(([name, value]) => `${name}=${String(value)}`);
+
+/** The fewest variants, found greedily, in which every option occurs that occurs in any; known ones do not count. */
+function coverOptions<Variant extends Options>(
+  variants: readonly Variant[],
+  isKnown = (_option: string) => false,
+): Variant[] {
+  const candidates = variants.map((variant) => ({ variant, options: optionsOf(variant) }));
+  const missing = new Set(candidates.flatMap(({ options }) => options).filter((option) => !isKnown(option)));
   const cover: Variant[] = [];
   const countMissing = ({ options }: { readonly options: readonly string[] }) =>
     options.filter((option) => missing.has(option)).length;

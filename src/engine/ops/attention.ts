@@ -1,13 +1,13 @@
 /** Attention over the pages of a sequence, or over whole sequences. */
-import { attention as kernel, attentionCombine, chooseAttention } from '../../../kernels/attention.ts';
 import {
-  type PlanContext,
-  rotationOf,
-  strideOf,
-  vectorOf,
-  windowOf,
-  type BoundBuffer,
-} from '../execution/plan-context.ts';
+  attentionCombine,
+  chooseDecodeAttention,
+  chooseWideAttention,
+  decodeAttention,
+  encoderAttention,
+  prefillAttention,
+} from '../../../kernels/attention.ts';
+import { type PlanContext, rotationOf, strideOf, vectorOf, windowOf } from '../execution/plan-context.ts';
 import { loopLimit, planDispatch, type PlannedDispatch, singleOption } from '../execution/plan-dispatch.ts';
 import type { FusedOp } from '../graph/fusion.ts';
 import { layerShape, type UnitBase } from '../graph/graph.ts';
@@ -77,9 +77,7 @@ async function planAttention(
     norm_weight: headNorms ? vectorOf(context, stackKey(headNorms)) : memory.dummyRead,
     sinks: unit.sinks === undefined ? memory.dummyRead : vectorOf(context, unit.sinks),
   };
-  const sinks = unit.sinks !== undefined;
-  const tile = memory.tileTokens;
-  const rotation = appliesRope ? { rope: style, qkNorm: headNorms !== undefined } : {};
+  const mode = { window: window > 0, sinks: unit.sinks !== undefined };
   const params = {
     heads,
     kv_heads: kvHeads,
@@ -87,54 +85,59 @@ async function planAttention(
     out_stride: outStride,
     scale: unit.scale,
     loop_limit: loopLimit,
-    rotary,
-    eps,
     window,
-    writes: Number(writesCache),
-    v_norm: Number(headNorms?.length === 3),
   };
-  const unsplit = { split_tokens: 0x7fffffff, max_splits: 1 };
-  const splits = { split_tokens: memory.splitTokens, max_splits: memory.maxSplits };
+  const out = memory.buffers.context;
+  const wideTiles = { buffer: memory.step, offset: memory.layout.wideTiles, size: memory.wideTilesBytes };
+  const attendWide = (id: string, kernel: typeof prefillAttention) =>
+    planDispatch(
+      context,
+      id,
+      singleOption(kernel, chooseWideAttention(gpu.caps, layer, { ...mode, maxTile: memory.tileTokens })),
+      params,
+      { ...buffers, tiles: wideTiles, out },
+    );
+  const { embedding } = graph.shape;
+  if (embedding) {
+    return [await attendWide(unit.id, embedding.bidirectional ? encoderAttention : prefillAttention)];
+  }
   const singleTiles = {
     buffer: memory.step,
     offset: memory.layout.singleTiles,
     size: memory.singleTilesBytes,
   };
-  const wideTiles = { buffer: memory.step, offset: memory.layout.wideTiles, size: memory.wideTilesBytes };
-  const out = memory.buffers.context;
-  const attend = (
-    id: string,
-    mode: Parameters<typeof chooseAttention>[2],
-    tiling: { tiles: BoundBuffer; out: BoundBuffer; limits: typeof splits },
-  ) =>
+  const splits = { split_tokens: memory.splitTokens, max_splits: memory.maxSplits };
+  const attendSingle = (id: string, split: boolean) =>
     planDispatch(
       context,
       id,
-      singleOption(kernel, chooseAttention(gpu.caps, layer, { ...mode, window: window > 0, sinks, tile })),
-      { ...params, ...tiling.limits },
-      { ...buffers, tiles: tiling.tiles, out: tiling.out },
+      singleOption(
+        decodeAttention,
+        chooseDecodeAttention(gpu.caps, layer, {
+          ...mode,
+          split,
+          ...(appliesRope ? { rope: style, qkNorm: headNorms !== undefined } : {}),
+        }),
+      ),
+      {
+        ...params,
+        ...(split ? splits : { split_tokens: 0x7fffffff, max_splits: 1 }),
+        rotary,
+        eps,
+        writes: Number(writesCache),
+        v_norm: Number(headNorms?.length === 3),
+      },
+      { ...buffers, tiles: singleTiles, out: split ? memory.partial : out },
     );
-  const { embedding } = graph.shape;
-  if (embedding) {
-    const mode = { wide: true, bidirectional: embedding.bidirectional };
-    return [await attend(unit.id, mode, { tiles: wideTiles, out, limits: unsplit })];
-  }
-  const dispatches = [
-    attend(unit.id, rotation, { tiles: singleTiles, out, limits: unsplit }),
-    attend(`${unit.id}.wide`, { wide: true }, { tiles: wideTiles, out, limits: unsplit }),
-  ];
+  const dispatches = [attendSingle(unit.id, false), attendWide(`${unit.id}.wide`, prefillAttention)];
   // A context that fits in one split needs no split kernel, so none is compiled.
   if (memory.maxSplits > 1) {
     dispatches.push(
-      attend(
-        `${unit.id}.split`,
-        { split: true, ...rotation },
-        { tiles: singleTiles, out: memory.partial, limits: splits },
-      ),
+      attendSingle(`${unit.id}.split`, true),
       planDispatch(
         context,
         `${unit.id}.combine`,
-        singleOption(attentionCombine, { WG: 64, SINKS: sinks }),
+        singleOption(attentionCombine, { WG: 64, SINKS: mode.sinks }),
         { heads, head_dim: headDim, ...splits, out_stride: outStride, window },
         { partial: memory.partial, tiles: singleTiles, out, sinks: buffers.sinks },
       ),

@@ -1,8 +1,10 @@
 import {
-  attention as attentionKernel,
   attentionLanes,
   attentionTile,
-  chooseAttention,
+  chooseDecodeAttention,
+  chooseWideAttention,
+  decodeAttention,
+  prefillAttention,
 } from '../../../kernels/attention.ts';
 import { contracts, type Contract } from '../../../kernels/contracts.ts';
 import type { AdapterCaps } from '../../../kernels/define.ts';
@@ -408,42 +410,54 @@ function builtin(one: ParityCase, caps: AdapterCaps): BuiltinStep[] | undefined 
   ) as [number, number, number];
   const model = { heads, kvHeads, headDim };
   const tiles = buildTiles(one, attentionTile(model).tile);
-  const steps = [
-    { wide: false, list: tiles.single },
-    { wide: true, list: tiles.wide },
-  ];
-  return steps
-    .filter(({ list }) => list.length > 0)
-    .map(({ wide, list }) =>
-      eraseStep(attentionKernel, {
-        variant: chooseAttention(caps, model, { wide, window: (params['window'] ?? 0) > 0 }),
+  const window = params['window'] ?? 0;
+  const shared = {
+    heads,
+    kv_heads: kvHeads,
+    max_pages: requireMember(params, 'max_pages'),
+    out_stride: heads * headDim,
+    scale: requireMember(params, 'scale'),
+    loop_limit: 1024,
+    window,
+  };
+  const inputsOf = (list: readonly number[]) => ({
+    qkv: { tensor: 'qkv' },
+    tiles: { data: Uint32Array.from(list) },
+    page_table: { tensor: 'page_table' },
+    k_cache: { tensor: 'k_cache' },
+    v_cache: { tensor: 'v_cache' },
+    out: { tensor: 'out' },
+  });
+  const dimsOf = (given: Parameters<typeof stepDimsFor>[1]) =>
+    stepDimsFor(requireMember(dims, 'tokens'), given);
+  const steps: BuiltinStep[] = [];
+  if (tiles.single.length > 0) {
+    steps.push(
+      eraseStep(decodeAttention, {
+        variant: chooseDecodeAttention(caps, model, { window: window > 0 }),
         params: {
-          heads,
-          kv_heads: kvHeads,
-          max_pages: requireMember(params, 'max_pages'),
+          ...shared,
           split_tokens: 0x7fffffff,
           max_splits: 1,
-          out_stride: heads * headDim,
-          scale: requireMember(params, 'scale'),
-          loop_limit: 1024,
           rotary: 0,
           eps: 0,
-          window: params['window'] ?? 0,
           writes: 0,
           v_norm: 0,
         },
-        bindings: {
-          qkv: { tensor: 'qkv' },
-          tiles: { data: Uint32Array.from(list) },
-          page_table: { tensor: 'page_table' },
-          k_cache: { tensor: 'k_cache' },
-          v_cache: { tensor: 'v_cache' },
-          out: { tensor: 'out' },
-        },
-        dims: stepDimsFor(requireMember(dims, 'tokens'), {
-          singleTiles: wide ? 0 : list.length / 4,
-          wideTiles: wide ? list.length / 4 : 0,
-        }),
+        bindings: inputsOf(tiles.single),
+        dims: dimsOf({ singleTiles: tiles.single.length / 4, wideTiles: 0 }),
       }),
     );
+  }
+  if (tiles.wide.length > 0) {
+    steps.push(
+      eraseStep(prefillAttention, {
+        variant: chooseWideAttention(caps, model, { window: window > 0 }),
+        params: shared,
+        bindings: inputsOf(tiles.wide),
+        dims: dimsOf({ singleTiles: 0, wideTiles: tiles.wide.length / 4 }),
+      }),
+    );
+  }
+  return steps;
 }

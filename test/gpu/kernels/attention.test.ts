@@ -1,10 +1,14 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import {
-  attention,
   attentionCombine,
   attentionTile,
   type AttentionVariant,
-  chooseAttention,
+  chooseDecodeAttention,
+  chooseWideAttention,
+  decodeAttention,
+  type DecodeAttentionVariant,
+  encoderAttention,
+  prefillAttention,
 } from '../../../kernels/attention.ts';
 import {
   applyRope,
@@ -62,12 +66,18 @@ interface Scene {
   readsOnly?: boolean;
 }
 
+/** A kernel with a variant; `decode` has tiles of one token. */
+type Subject =
+  | { readonly kind: 'decode'; readonly variant: DecodeAttentionVariant }
+  | { readonly kind: 'prefill' | 'encoder'; readonly variant: AttentionVariant };
+const isSplit = (subject: Subject) => subject.kind === 'decode' && subject.variant.SPLIT;
+
 const eps = 1e-6;
 const theta = 10000;
 const rounded = (value: number) => numberFromF16(f16FromNumber(value));
 
 /** For a variant that rotates: q and k are raw, and the token's own position in the cache is empty. */
-function rotationOf(variant: AttentionVariant, kind: { rotary: number; normWeights: Float32Array }) {
+function rotationOf(variant: DecodeAttentionVariant, kind: { rotary: number; normWeights: Float32Array }) {
   const { HEAD_DIM: headDim, NEOX, QK_NORM } = variant;
   const { rotary, normWeights } = kind;
   const style = NEOX ? ('neox' as const) : ('interleaved' as const);
@@ -173,8 +183,8 @@ function tilesOf(runs: readonly Run[], tile: number, bidirectional = false): num
 }
 
 /** A variant that rotates is tested with a whole head and with three quarters of it. */
-function rotationFor(variant: AttentionVariant, seed: number) {
-  if (!variant.ROPE) return {};
+function rotationFor({ kind, variant }: Subject, seed: number) {
+  if (kind !== 'decode' || !variant.ROPE) return {};
   const rotary = seed % 2 === 0 ? variant.HEAD_DIM : (variant.HEAD_DIM * 3) / 4;
   const normWeights = randomValues(3 * variant.HEAD_DIM, random(seed + 100));
   return { rotation: rotationOf(variant, { rotary, normWeights }), rotary, normWeights };
@@ -209,111 +219,109 @@ function expectCache(
   }
 }
 
-async function runWhole(variant: AttentionVariant, scene: Scene, seed: number): Promise<void> {
-  const { heads, kvHeads, headDim } = scene;
-  const { rotation, rotary = 0, normWeights } = rotationFor(variant, seed);
+/** Parameters and buffers of one dispatch over all tiles of a scene; `split`: only for `decode`. */
+async function dispatch(
+  subject: Subject,
+  scene: Scene,
+  seed: number,
+  {
+    out,
+    outStride,
+    split,
+  }: {
+    out: (made: ReturnType<typeof build>, tiles: readonly number[][]) => Float32Array<ArrayBuffer>;
+    outStride: number;
+    split?: { split_tokens: number; max_splits: number; splits: number };
+  },
+) {
+  const { kind, variant } = subject;
+  const rotating = rotationFor(subject, seed);
+  const { rotation, rotary = 0, normWeights } = rotating;
   const made = build(scene, seed, rotation);
-  const tiles = tilesOf(scene.runs, variant.TILE, variant.BIDIRECTIONAL);
-  const stride = heads * headDim + 6;
-  const before = poisoned((made.tokens + 2) * stride);
-  const out = await harness.run(
-    attention,
-    variant,
-    {
-      params: {
-        heads,
-        kv_heads: kvHeads,
-        max_pages: made.cache.shape.maxPages,
-        split_tokens: 0x7fffffff,
-        max_splits: 1,
-        out_stride: stride,
-        scale: made.scale,
-        loop_limit: 1024,
-        rotary,
-        eps,
-        window: scene.window ?? 0,
-        writes: Number(scene.readsOnly !== true),
-        v_norm: Number(scene.vNorm === true),
-      },
-      dims: {
-        tokens: made.tokens,
-        ...(variant.WIDE ? { wideTiles: tiles.length } : { singleTiles: tiles.length }),
-      },
-      buffers: {
-        qkv: made.qkv,
-        tiles: Uint32Array.from(tiles.flat()),
-        page_table: made.cache.pageTable,
-        k_cache: made.k,
-        v_cache: made.v,
-        out: before,
-        ...(variant.SINKS ? { sinks: scene.sinks } : {}),
-        ...(rotation ? { table: rotation.table(2048), norm_weight: normWeights } : {}),
-      },
-    },
-    rotation ? ['out', 'k_cache', 'v_cache'] : ['out'],
-  );
-  expectRows(out['out'] as ArrayBuffer, before, made, heads * headDim, stride);
-  if (rotation) expectCache(out, made, headDim);
+  const tiles = tilesOf(scene.runs, variant.TILE, kind === 'encoder');
+  const before = out(made, tiles);
+  const params = {
+    heads: scene.heads,
+    kv_heads: scene.kvHeads,
+    max_pages: made.cache.shape.maxPages,
+    out_stride: outStride,
+    scale: made.scale,
+    loop_limit: 1024,
+    window: scene.window ?? 0,
+  };
+  const buffers = {
+    qkv: made.qkv,
+    tiles: Uint32Array.from(tiles.flat()),
+    page_table: made.cache.pageTable,
+    k_cache: made.k,
+    v_cache: made.v,
+    out: before,
+    ...(variant.SINKS ? { sinks: scene.sinks } : {}),
+    ...(rotation ? { table: rotation.table(2048), norm_weight: normWeights } : {}),
+  };
+  const results = rotation ? ['out', 'k_cache', 'v_cache'] : ['out'];
+  const { tokens } = made;
+  const got =
+    kind === 'decode'
+      ? await harness.run(
+          decodeAttention,
+          variant,
+          {
+            params: {
+              ...params,
+              split_tokens: split?.split_tokens ?? 0x7fffffff,
+              max_splits: split?.max_splits ?? 1,
+              rotary,
+              eps,
+              writes: Number(scene.readsOnly !== true),
+              v_norm: Number(scene.vNorm === true),
+            },
+            dims: { tokens, singleTiles: tiles.length, ...(split ? { splits: split.splits } : {}) },
+            buffers,
+          },
+          results,
+        )
+      : await harness.run(
+          kind === 'prefill' ? prefillAttention : encoderAttention,
+          variant,
+          { params, dims: { tokens, wideTiles: tiles.length }, buffers },
+          results,
+        );
+  if (rotation) expectCache(got, made, scene.headDim);
+  return { out: got['out'] as ArrayBuffer, before, made, tiles };
 }
 
-async function runSplit(
-  variant: AttentionVariant,
-  scene: Scene,
-  splitTokens: number,
-  seed: number,
-): Promise<void> {
-  const { heads, kvHeads, headDim } = scene;
-  const { rotation, rotary = 0, normWeights } = rotationFor(variant, seed);
-  const made = build(scene, seed, rotation);
-  const tiles = tilesOf(scene.runs, 1);
+async function runWhole(subject: Subject, scene: Scene, seed: number): Promise<void> {
+  const { heads, headDim } = scene;
+  const stride = heads * headDim + 6;
+  const { out, before, made } = await dispatch(subject, scene, seed, {
+    out: ({ tokens }) => poisoned((tokens + 2) * stride),
+    outStride: stride,
+  });
+  expectRows(out, before, made, heads * headDim, stride);
+}
+
+async function runSplit(subject: Subject, scene: Scene, splitTokens: number, seed: number): Promise<void> {
+  const { heads, headDim, window = 0 } = scene;
   const splitsOf = (position: number) => Math.floor(position / splitTokens) + 1;
-  const { window = 0 } = scene;
   const firstSplitOf = (position: number) =>
     window > 0 ? Math.floor(Math.max(0, position + 1 - window) / splitTokens) : 0;
-  const splits = Math.max(...tiles.map((tile) => splitsOf(tile[3] as number)));
+  const splits = Math.max(...scene.runs.map(({ first }) => splitsOf(first)));
   expect(splits, 'the scene must have splits').toBeGreaterThan(1);
   const maxSplits = splits + 1;
   const words = headDim + 2;
-  const before = poisoned(tiles.length * heads * maxSplits * words);
-  const dims = { tokens: made.tokens, singleTiles: tiles.length, splits };
-  const tileWords = Uint32Array.from(tiles.flat());
   const limits = { split_tokens: splitTokens, max_splits: maxSplits };
   const stride = heads * headDim + 6;
-  const partial = await harness.run(
-    attention,
-    variant,
-    {
-      params: {
-        heads,
-        kv_heads: kvHeads,
-        max_pages: made.cache.shape.maxPages,
-        ...limits,
-        out_stride: stride,
-        scale: made.scale,
-        loop_limit: 1024,
-        rotary,
-        eps,
-        window: scene.window ?? 0,
-        writes: Number(scene.readsOnly !== true),
-        v_norm: Number(scene.vNorm === true),
-      },
-      dims,
-      buffers: {
-        qkv: made.qkv,
-        tiles: tileWords,
-        page_table: made.cache.pageTable,
-        k_cache: made.k,
-        v_cache: made.v,
-        out: before,
-        ...(rotation ? { table: rotation.table(2048), norm_weight: normWeights } : {}),
-      },
-    },
-    rotation ? ['out', 'k_cache', 'v_cache'] : ['out'],
-  );
+  const partial = await dispatch(subject, scene, seed, {
+    out: (_, tiles) => poisoned(tiles.length * heads * maxSplits * words),
+    outStride: stride,
+    split: { ...limits, splits },
+  });
+  const { made, tiles } = partial;
   // A token writes the splits that it attends to, and no others.
   expectUntouched(
-    partial['out'] as ArrayBuffer,
-    before,
+    partial.out,
+    partial.before,
     (word) => {
       const split = Math.floor(word / words) % maxSplits;
       const tile = tiles[Math.floor(word / (words * maxSplits * heads))];
@@ -322,17 +330,16 @@ async function runSplit(
     },
     'partial sums',
   );
-  if (rotation) expectCache(partial, made, headDim);
   const result = poisoned((made.tokens + 2) * stride);
   const out = await harness.run(
     attentionCombine,
     { WG: 64, SINKS: scene.sinks !== undefined },
     {
       params: { heads, head_dim: headDim, ...limits, out_stride: stride, window },
-      dims,
+      dims: { tokens: made.tokens, singleTiles: tiles.length, splits },
       buffers: {
-        partial: new Uint8Array(partial['out'] as ArrayBuffer),
-        tiles: tileWords,
+        partial: new Uint8Array(partial.out),
+        tiles: Uint32Array.from(tiles.flat()),
         out: result,
         ...(scene.sinks ? { sinks: scene.sinks } : {}),
       },
@@ -390,104 +397,131 @@ function sinksOf(heads: number): Float32Array<ArrayBuffer> {
 
 /** @param sinks of the heads; a split variant leaves them to the kernel that combines the splits */
 async function runVariant(
-  variant: AttentionVariant,
+  subject: Subject,
   model: { heads: number; kvHeads: number },
-  sinks = variant.SINKS,
+  sinks = subject.variant.SINKS,
 ): Promise<void> {
+  const { kind, variant } = subject;
   const scores = sinks ? { sinks: sinksOf(model.heads) } : {};
   const scene = { ...model, headDim: variant.HEAD_DIM, ...scores };
-  if (variant.BIDIRECTIONAL) {
+  if (kind === 'encoder') {
     const both = { ...scene, bidirectional: true };
     for (const [index, window] of (variant.WINDOW ? [1, 5, 32, 33, 5000] : [undefined]).entries()) {
       const own = window === undefined ? both : { ...both, window };
-      await runWhole(variant, { ...own, runs: wholes }, 100 + index);
-      await runWhole(variant, { ...own, runs: wholes.slice(0, 1), size: 20 }, 110 + index);
+      await runWhole(subject, { ...own, runs: wholes }, 100 + index);
+      await runWhole(subject, { ...own, runs: wholes.slice(0, 1), size: 20 }, 110 + index);
     }
-    if (!variant.WINDOW) await runWhole(variant, { ...both, runs: [{ slot: 0, first: 0, count: 301 }] }, 9);
+    if (!variant.WINDOW) await runWhole(subject, { ...both, runs: [{ slot: 0, first: 0, count: 301 }] }, 9);
   } else if (variant.WINDOW) {
     // Smaller than a tile, about as wide as a page, and across splits.
     for (const [index, window] of [5, 32, 33, 600].entries()) {
       const own = { ...scene, window };
-      if (variant.WIDE) await runWhole(variant, { ...own, runs: prompts }, 20 + index);
-      else if (variant.SPLIT) {
-        await runSplit(variant, { ...own, runs: single(...contexts) }, 512, 40 + index);
-        await runSplit(variant, { ...own, runs: single(100, 1, 64, 65, 300) }, 64, 60 + index);
-      } else await runWhole(variant, { ...own, runs: single(...contexts) }, 80 + index);
+      if (kind === 'prefill') await runWhole(subject, { ...own, runs: prompts }, 20 + index);
+      else if (isSplit(subject)) {
+        await runSplit(subject, { ...own, runs: single(...contexts) }, 512, 40 + index);
+        await runSplit(subject, { ...own, runs: single(100, 1, 64, 65, 300) }, 64, 60 + index);
+      } else await runWhole(subject, { ...own, runs: single(...contexts) }, 80 + index);
     }
-  } else if (variant.WIDE) {
-    await runWhole(variant, { ...scene, runs: prompts }, 1);
-    await runWhole(variant, { ...scene, runs: [{ slot: 0, first: 0, count: 1 }] }, 2);
-    await runWhole(variant, { ...scene, runs: [{ slot: 0, first: 1020, count: 9 }] }, 3);
-  } else if (variant.SPLIT) {
-    await runSplit(variant, { ...scene, runs: single(...contexts) }, 512, 4);
-    await runSplit(variant, { ...scene, runs: single(100, 1, 64, 65) }, 64, 5);
+  } else if (kind === 'prefill') {
+    await runWhole(subject, { ...scene, runs: prompts }, 1);
+    await runWhole(subject, { ...scene, runs: [{ slot: 0, first: 0, count: 1 }] }, 2);
+    await runWhole(subject, { ...scene, runs: [{ slot: 0, first: 1020, count: 9 }] }, 3);
+  } else if (isSplit(subject)) {
+    await runSplit(subject, { ...scene, runs: single(...contexts) }, 512, 4);
+    await runSplit(subject, { ...scene, runs: single(100, 1, 64, 65) }, 64, 5);
   } else {
-    await runWhole(variant, { ...scene, runs: single(...contexts) }, 6);
+    await runWhole(subject, { ...scene, runs: single(...contexts) }, 6);
     // Scores of several hundred: e^score overflows f32 unless the maximum is subtracted first.
-    await runWhole(variant, { ...scene, runs: single(40, 70), size: 100 }, 7);
+    await runWhole(subject, { ...scene, runs: single(40, 70), size: 100 }, 7);
   }
-  if (variant.ROPE) await runAsGemma(variant, scene);
+  if (kind === 'decode' && variant.ROPE) await runAsGemma(subject, scene);
 }
 
 /** Values are normalized as well, and layers that share keys rotate queries only. */
 async function runAsGemma(
-  variant: AttentionVariant,
+  subject: Subject & { readonly kind: 'decode' },
   scene: Pick<Scene, 'heads' | 'kvHeads' | 'headDim' | 'sinks'>,
 ): Promise<void> {
+  const { variant } = subject;
   const window = variant.WINDOW ? { window: 33 } : {};
   const runs = single(1, 70, 130, 40);
   const ways = [...(variant.QK_NORM ? [{ vNorm: true }] : []), { readsOnly: true }];
   for (const [index, way] of ways.entries()) {
     const own = { ...scene, ...window, ...way, runs };
-    if (variant.SPLIT) await runSplit(variant, own, 64, 120 + index);
-    else await runWhole(variant, own, 122 + index);
+    if (variant.SPLIT) await runSplit(subject, own, 64, 120 + index);
+    else await runWhole(subject, own, 122 + index);
   }
 }
 
 describe('attention equals the oracle', () => {
-  for (const variant of selectVariants(attention.variants)) {
-    it(variantName(variant), async (context) => {
+  const subjects: Subject[] = [
+    ...selectVariants(decodeAttention.variants).map((variant) => ({ kind: 'decode' as const, variant })),
+    ...selectVariants(prefillAttention.variants).map((variant) => ({ kind: 'prefill' as const, variant })),
+    ...selectVariants(encoderAttention.variants).map((variant) => ({ kind: 'encoder' as const, variant })),
+  ];
+  for (const subject of subjects) {
+    const { kind, variant } = subject;
+    it(`${kind} ${variantName(variant)}`, async (context) => {
       if (!harness.supports(variant)) context.skip(`no subgroups of ${variant.LANES} here`);
-      await runVariant(variant, headsOf(variant));
-      if (variant.SPLIT && !variant.QK_NORM) await runVariant(variant, headsOf(variant), true);
+      await runVariant(subject, headsOf(variant));
+      if (kind === 'decode' && variant.SPLIT && !variant.QK_NORM) {
+        await runVariant(subject, headsOf(variant), true);
+      }
     });
   }
 });
 
 describe('attention as the engine selects it for this adapter equals the oracle', () => {
-  const [whole, wide, split] = [{}, { wide: true }, { split: true }];
-  const both = { wide: true, bidirectional: true };
-  const near = { ...both, window: true };
-  const turning = { rope: 'interleaved' } as const;
-  const windowed = { wide: true, window: true };
-  const turned = { rope: 'neox', qkNorm: true, window: true } as const;
-  const normed = { rope: 'neox', qkNorm: true, split: true } as const;
-  const headNormed = { rope: 'neox', qkNorm: true } as const;
-  const sinks = [{}, { wide: true }, { split: true }, { rope: 'neox' }].flatMap((mode) => [
-    { ...mode, sinks: true } as const,
-    { ...mode, sinks: true, window: true } as const,
+  type Choice =
+    | { kind: 'decode'; mode: Parameters<typeof chooseDecodeAttention>[2] }
+    | { kind: 'prefill' | 'encoder'; mode: Parameters<typeof chooseWideAttention>[2] };
+  const decode = (mode: Parameters<typeof chooseDecodeAttention>[2] = {}): Choice => ({
+    kind: 'decode',
+    mode,
+  });
+  const prefill = (mode: Parameters<typeof chooseWideAttention>[2] = {}): Choice => ({
+    kind: 'prefill',
+    mode,
+  });
+  const encoder = (window = false): Choice => ({ kind: 'encoder', mode: { window } });
+  const [whole, wide, split] = [decode(), prefill(), decode({ split: true })];
+  const turning = decode({ rope: 'interleaved' });
+  const windowed = prefill({ window: true });
+  const turned = decode({ rope: 'neox', qkNorm: true, window: true });
+  const normed = decode({ rope: 'neox', qkNorm: true, split: true });
+  const headNormed = decode({ rope: 'neox', qkNorm: true });
+  const sinks = [false, true].flatMap((window) => [
+    decode({ sinks: true, window }),
+    prefill({ sinks: true, window }),
+    decode({ sinks: true, window, split: true }),
+    decode({ sinks: true, window, rope: 'neox' }),
   ]);
-  const models = [
-    { heads: 8, kvHeads: 4, headDim: 8, modes: [whole, wide, split] },
-    { heads: 4, kvHeads: 2, headDim: 64, modes: [whole, wide, split, turning, normed, windowed, turned] },
-    { heads: 4, kvHeads: 1, headDim: 256, modes: [whole, wide, windowed, turned] },
-    { heads: 8, kvHeads: 1, headDim: 256, modes: [wide, windowed, turned, normed] },
-    { heads: 8, kvHeads: 1, headDim: 512, modes: [whole, wide, split, normed, headNormed] },
-    { heads: 4, kvHeads: 2, headDim: 512, modes: [{ ...wide, tile: 1 }, windowed] },
-    { heads: 4, kvHeads: 4, headDim: 96, modes: [whole, wide, turning] },
-    { heads: 14, kvHeads: 2, headDim: 64, modes: [whole, wide, split] },
-    { heads: 16, kvHeads: 2, headDim: 32, modes: [whole, wide, turning] },
-    { heads: 12, kvHeads: 12, headDim: 32, modes: [both] },
-    { heads: 3, kvHeads: 1, headDim: 256, modes: [both, near] },
-    { heads: 9, kvHeads: 3, headDim: 40, modes: [wide] },
-    { heads: 16, kvHeads: 2, headDim: 64, modes: sinks },
-    { heads: 11, kvHeads: 1, headDim: 16, modes: [wide] },
+  const models: { heads: number; kvHeads: number; headDim: number; choices: Choice[] }[] = [
+    { heads: 8, kvHeads: 4, headDim: 8, choices: [whole, wide, split] },
+    { heads: 4, kvHeads: 2, headDim: 64, choices: [whole, wide, split, turning, normed, windowed, turned] },
+    { heads: 4, kvHeads: 1, headDim: 256, choices: [whole, wide, windowed, turned] },
+    { heads: 8, kvHeads: 1, headDim: 256, choices: [wide, windowed, turned, normed] },
+    { heads: 8, kvHeads: 1, headDim: 512, choices: [whole, wide, split, normed, headNormed] },
+    { heads: 4, kvHeads: 2, headDim: 512, choices: [prefill({ maxTile: 1 }), windowed] },
+    { heads: 4, kvHeads: 4, headDim: 96, choices: [whole, wide, turning] },
+    { heads: 14, kvHeads: 2, headDim: 64, choices: [whole, wide, split] },
+    { heads: 16, kvHeads: 2, headDim: 32, choices: [whole, wide, turning] },
+    { heads: 12, kvHeads: 12, headDim: 32, choices: [encoder()] },
+    { heads: 3, kvHeads: 1, headDim: 256, choices: [encoder(), encoder(true)] },
+    { heads: 9, kvHeads: 3, headDim: 40, choices: [wide] },
+    { heads: 16, kvHeads: 2, headDim: 64, choices: sinks },
+    { heads: 11, kvHeads: 1, headDim: 16, choices: [wide] },
   ];
   for (const model of everyNth(models, 3)) {
     const { tile, group } = attentionTile(model);
     const name = `${model.heads} heads, ${model.kvHeads} of keys, ${model.headDim} wide (${tile} x ${group})`;
-    it.each(model.modes)(`${name}: %o`, async (mode) => {
-      await runVariant(chooseAttention(harness.gpu.caps, model, mode), model, 'sinks' in mode);
+    it.each(model.choices)(`${name}: %o`, async (choice) => {
+      const { caps } = harness.gpu;
+      const subject: Subject =
+        choice.kind === 'decode'
+          ? { kind: 'decode', variant: chooseDecodeAttention(caps, model, choice.mode) }
+          : { kind: choice.kind, variant: chooseWideAttention(caps, model, choice.mode) };
+      await runVariant(subject, model, choice.mode.sinks === true);
     });
   }
 });

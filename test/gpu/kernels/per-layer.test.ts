@@ -18,7 +18,7 @@ import {
   randomValues,
   variantName,
 } from '../../support/kernel-harness.ts';
-import { selectVariants } from '../../support/tier.ts';
+import { isSampleFormat, selectVariants } from '../../support/tier.ts';
 import { sampleRows, wholeColumns } from '../../support/random-blocks.ts';
 
 let harness: KernelHarness;
@@ -85,7 +85,7 @@ async function runJoin(
 }
 
 describe('per_layer_join equals the oracle', () => {
-  for (const variant of selectVariants(perLayerJoin.variants)) {
+  for (const variant of selectVariants(perLayerJoin.variants, ({ FORMAT }) => isSampleFormat(FORMAT))) {
     it(variantName(variant), async (context) => {
       if (!harness.supports(variant)) context.skip(`no subgroups of ${variant.WG} here`);
       await runJoin(variant, { tokens: 1, layers: 1, columns: 32 }, 1);

@@ -7,7 +7,6 @@ import {
   checkWeatherCall,
   png,
   question,
-  servedAnswers,
   stopWord,
   weather,
   weatherAnswer,
@@ -90,14 +89,17 @@ export const anthropic: Client = {
       const { data } = await clientOf(url).models.list();
       expect(data).toMatchObject([{ id: model, type: 'model', display_name: model }]);
     },
-    async abort(places) {
-      const before = await servedAnswers(places);
-      const request = { ...ask('Tell me a story about an owl named Mia.'), max_tokens: 900, temperature: 1 };
-      const stream = clientOf(places.url).messages.stream(request);
-      for await (const event of stream) if (event.type === 'content_block_delta') break;
-      stream.abort();
-      await checkFreed(places, before);
-    },
+    abort: (places) =>
+      checkFreed(places, async () => {
+        const request = {
+          ...ask('Tell me a story about an owl named Mia.'),
+          max_tokens: 900,
+          temperature: 1,
+        };
+        const stream = clientOf(places.url).messages.stream(request);
+        for await (const event of stream) if (event.type === 'content_block_delta') break;
+        stream.abort();
+      }),
     async image({ url }) {
       const source = { type: 'base64' as const, media_type: 'image/png' as const, data: png };
       const answer = clientOf(url).messages.create({

@@ -8,7 +8,6 @@ import {
   personQuestion,
   type Places,
   question,
-  servedAnswers,
   stopWord,
   answerOf,
 } from './features.ts';
@@ -90,15 +89,14 @@ export const llamaCpp: Client = {
       const props = (await (await fetch(`${url}/props`)).json()) as { chat_template: string };
       expect(props.chat_template).toContain('tool_call');
     },
-    async abort(places) {
-      const before = await servedAnswers(places);
-      const controller = new AbortController();
-      const request = { prompt: 'Once', n_predict: 900, ignore_eos: true, stream: true };
-      const response = await post(places.url, '/completion', request, { signal: controller.signal });
-      await response.body?.getReader().read();
-      controller.abort();
-      await checkFreed(places, before);
-    },
+    abort: (places) =>
+      checkFreed(places, async () => {
+        const controller = new AbortController();
+        const request = { prompt: 'Once', n_predict: 900, ignore_eos: true, stream: true };
+        const response = await post(places.url, '/completion', request, { signal: controller.signal });
+        await response.body?.getReader().read();
+        controller.abort();
+      }),
     async image({ url }) {
       const image_data = [{ data: 'AAAA', id: 1 }];
       const answer = await call(url, '/completion', { prompt: 'What is [img-1]?', image_data });

@@ -12,7 +12,6 @@ import {
   type Places,
   png,
   question,
-  servedAnswers,
   weather,
   weatherAnswer,
   weatherQuestion,
@@ -26,13 +25,13 @@ const ask = (content: string) => ({ model, options, messages: [{ role: 'user', c
 const tools = [{ type: 'function', function: weather }];
 
 async function leave(places: Places, begin: (client: Ollama) => Promise<AsyncIterable<unknown>>) {
-  const before = await servedAnswers(places);
-  const client = clientOf(places.url);
-  const read = async () => {
-    for await (const _ of await begin(client)) client.abort();
-  };
-  await expect(read()).rejects.toThrow(/abort/i);
-  await checkFreed(places, before);
+  await checkFreed(places, async () => {
+    const client = clientOf(places.url);
+    const read = async () => {
+      for await (const _ of await begin(client)) client.abort();
+    };
+    await expect(read()).rejects.toThrow(/abort/i);
+  });
 }
 
 export const ollamaChat: Client = {

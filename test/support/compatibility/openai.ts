@@ -12,7 +12,6 @@ import {
   type Places,
   png,
   question,
-  servedAnswers,
   stopWord,
   weather,
   weatherAnswer,
@@ -31,13 +30,13 @@ async function leave(
   places: Places,
   begin: () => Promise<AsyncIterable<unknown> & { controller: AbortController }>,
 ) {
-  const before = await servedAnswers(places);
-  const stream = await begin();
-  for await (const _ of stream) {
-    stream.controller.abort();
-    break;
-  }
-  await checkFreed(places, before);
+  await checkFreed(places, async () => {
+    const stream = await begin();
+    for await (const _ of stream) {
+      stream.controller.abort();
+      break;
+    }
+  });
 }
 
 export const openaiChat: Client = {

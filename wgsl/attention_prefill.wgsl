@@ -1,0 +1,55 @@
+// Causal attention of a tile of tokens of one sequence over its context (lib/attention.wgsl).
+// With WINDOW, a token attends to the last params.window positions, including its own; earlier ones are not read.
+// With SINKS, a learned score of each head takes part in the softmax, without a value.
+//#if SUBGROUPS
+enable subgroups;
+//#endif
+
+struct Params {
+  heads: u32,
+  kv_heads: u32,
+  max_pages: u32,     // of a sequence: row length of page_table
+  out_stride: u32,    // of out, elements per token
+  scale: f32,
+  loop_limit: u32,    // loop limit: larger than QROWS
+  window: u32,        // WINDOW
+}
+
+@group(0) @binding(0) var<storage, read> qkv: array<f32>;
+@group(0) @binding(1) var<storage, read> tiles: array<vec4<u32>>;
+@group(0) @binding(2) var<storage, read> page_table: array<u32>;
+@group(0) @binding(3) var<storage, read> k_cache: array<vec4<u32>>;
+@group(0) @binding(4) var<storage, read> v_cache: array<u32>;
+@group(0) @binding(5) var<storage, read_write> out: array<vec2<f32>>; // [tokens, out_stride]
+@group(0) @binding(6) var<uniform> params: Params;
+//#if SINKS
+@group(0) @binding(7) var<storage, read> sinks: array<f32>; // [heads]
+//#endif
+
+//#include "lib/attention.wgsl"
+//#include "lib/cache_words.wgsl"
+
+fn sees(position: u32, place: u32, end: u32) -> bool {
+  //#if WINDOW
+  return position < end && position <= place && position + params.window > place;
+  //#else
+  return position < end && position <= place;
+  //#endif
+}
+
+@compute @workgroup_size(LANES)
+fn main(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let tile = tiles[group.x];
+  let head0 = group.y * GROUP;
+  //#if WINDOW
+  // Chunks of LANES positions are aligned as without a window, so the sums of a token do not depend on its tile.
+  let first = oldest_position(tile) / LANES * LANES;
+  //#else
+  let first = 0u;
+  //#endif
+  let sums = attend(load_queries(tile, head0, lane), tile, key_head(group.y), head0, Range(first, tile.w + tile.y, NONE), lane);
+  store_context(sums, tile, head0, lane);
+}
