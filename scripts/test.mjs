@@ -118,7 +118,8 @@ function failuresIn(results) {
     const file = relative(root, name);
     if (failedTests.length === 0) return status === 'failed' ? [`${file}: ${message}`] : [];
     return failedTests.map(
-      (test) => `${file} > ${test.fullName}\n      ${(test.failureMessages[0] ?? '').slice(0, 600)}`,
+      (test) =>
+        `${file} > ${test.fullName}\n      ${(test.failureMessages[0] ?? '').split('\n    at file:')[0].slice(0, 600)}`,
     );
   });
   return failures.length > 0 ? failures : ["no test failed: search the output above for 'Unhandled'"];
