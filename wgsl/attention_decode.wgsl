@@ -71,8 +71,9 @@ fn key_words(row: u32, d: u32, base: u32, lane: u32, range: Range) -> vec4<u32> 
   return words;
 }
 
+// Positions past the end have the row of the last one and weight 0, which would leave a NaN of unwritten memory a NaN.
 fn value_word(row: u32, w: u32, position: u32, range: Range) -> u32 {
-  return select(v_cache[row + w], own_value[w / LANES], position == range.own);
+  return select(v_cache[row + w], own_value[w / LANES], position >= range.own);
 }
 
 // 1 / RMS of a head of qkv, summed in the same order as in rms_norm.

@@ -109,7 +109,7 @@ describe('logits equal the oracle', () => {
     120_000,
   );
 
-  it.each(everyNth(Object.keys(mixtures), 3))(
+  it.each(everyNth(Object.keys(mixtures), 4))(
     'of a model in %s, on the kernels for GPUs',
     async (name) => {
       const types = mixtures[name] ?? {};

@@ -1,21 +1,22 @@
 import { connect } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { EngineError } from '../../src/engine/types.ts';
-import { LabError, type LabErrorCode } from '../../src/lab/types.ts';
 import { hostError } from '../../src/planes/error-schema.ts';
 import {
-  benchLine,
   benchResult,
   bindOutcome,
   configNames,
   labGraph,
   labOps,
   labParts,
+  LabError,
+  type LabErrorCode,
   labStub,
   parityRunResult,
   registrationReport,
   validationReport,
-} from '../../src/planes/lab/answer-schema.ts';
+} from '../../src/lab/types.ts';
+import { benchLine } from '../../src/planes/lab/bench-lines.ts';
 import { HttpError } from '../../src/http/error.ts';
 import { ScriptedLab } from '../support/scripted-lab.ts';
 import { serveScripted } from '../support/serve.ts';

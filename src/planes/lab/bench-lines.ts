@@ -1,6 +1,17 @@
-import type { BenchProgress, BenchResult } from '../../lab/types.ts';
+import { z } from 'zod';
 import { hostEnvelope, type HttpError } from '../../http/error.ts';
 import { ndjsonType, streamResponse } from '../../http/stream.ts';
+import { type BenchProgress, type BenchResult, benchProgress, benchResult } from '../../lab/types.ts';
+import { hostError } from '../error-schema.ts';
+
+/** A line of a streamed benchmark. */
+export const benchLine = z
+  .union([
+    benchProgress,
+    z.object({ stage: z.literal('done'), result: benchResult }).describe('The last line.'),
+    hostError.describe('The last line after a failure.'),
+  ])
+  .meta({ id: 'BenchLine' });
 
 /** Streams a benchmark: a line for each stage and round, and the result as the last line. */
 export const streamBench = (

@@ -1,11 +1,17 @@
-import { isConfigName } from '../../lab/types.ts';
 import { hostError } from '../error-schema.ts';
 import { HttpError } from '../../http/error.ts';
+import {
+  configNames,
+  configSaved,
+  isConfigName,
+  saveConfigRequest,
+  savedConfig,
+  validateRequest,
+  validationReport,
+} from '../../lab/types.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { configNames, configSaved, savedConfig, validationReport } from './answer-schema.ts';
 import { withHttpErrors } from './http-errors.ts';
-import { saveConfigRequest, validateRequest } from './request-schema.ts';
 
 const errorResponse = (description: string) => ({ description, content: { 'application/json': hostError } });
 const unsafeNameResponse = errorResponse(

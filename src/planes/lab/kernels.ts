@@ -1,19 +1,20 @@
 import { raceAbort } from '../../util/race-abort.ts';
 import { hostError } from '../error-schema.ts';
 import { HttpError } from '../../http/error.ts';
-import type { Resident } from '../resident.ts';
-import { defineRoute } from '../../http/route.ts';
 import {
   bindOutcome,
+  bindRequest,
   cleared,
+  kernelRegistration,
   labGraph,
   labOps,
   labParts,
   labStub,
   registrationReport,
-} from './answer-schema.ts';
+} from '../../lab/types.ts';
+import type { Resident } from '../resident.ts';
+import { defineRoute } from '../../http/route.ts';
 import { withHttpErrors } from './http-errors.ts';
-import { bindRequest, kernelRegistration } from './request-schema.ts';
 
 const errorResponse = (description: string) => ({ description, content: { 'application/json': hostError } });
 

@@ -1,11 +1,15 @@
 import { raceAbort } from '../../util/race-abort.ts';
-import type { BenchProgress } from '../../lab/types.ts';
+import {
+  type BenchProgress,
+  benchRequest,
+  benchResult,
+  parityMode,
+  parityRunResult,
+} from '../../lab/types.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { benchLine, benchResult, parityRunResult } from './answer-schema.ts';
-import { streamBench } from './bench-lines.ts';
+import { benchLine, streamBench } from './bench-lines.ts';
 import { withHttpErrors } from './http-errors.ts';
-import { benchRequest, parityMode } from './request-schema.ts';
 
 const modeResponse = { description: 'The parity mode.', content: { 'application/json': parityMode } };
 

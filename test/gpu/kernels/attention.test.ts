@@ -454,10 +454,21 @@ async function runAsGemma(
 }
 
 describe('attention equals the oracle', () => {
+  // Wider heads are among the models below.
+  const isNarrow = ({ HEAD_DIM }: AttentionVariant) => HEAD_DIM <= 128;
   const subjects: Subject[] = [
-    ...selectVariants(decodeAttention.variants).map((variant) => ({ kind: 'decode' as const, variant })),
-    ...selectVariants(prefillAttention.variants).map((variant) => ({ kind: 'prefill' as const, variant })),
-    ...selectVariants(encoderAttention.variants).map((variant) => ({ kind: 'encoder' as const, variant })),
+    ...selectVariants(decodeAttention.variants, isNarrow).map((variant) => ({
+      kind: 'decode' as const,
+      variant,
+    })),
+    ...selectVariants(prefillAttention.variants, isNarrow).map((variant) => ({
+      kind: 'prefill' as const,
+      variant,
+    })),
+    ...selectVariants(encoderAttention.variants, isNarrow).map((variant) => ({
+      kind: 'encoder' as const,
+      variant,
+    })),
   ];
   for (const subject of subjects) {
     const { kind, variant } = subject;
@@ -500,8 +511,9 @@ describe('attention as the engine selects it for this adapter equals the oracle'
     { heads: 8, kvHeads: 4, headDim: 8, choices: [whole, wide, split] },
     { heads: 4, kvHeads: 2, headDim: 64, choices: [whole, wide, split, turning, normed, windowed, turned] },
     { heads: 4, kvHeads: 1, headDim: 256, choices: [whole, wide, windowed, turned] },
-    { heads: 8, kvHeads: 1, headDim: 256, choices: [wide, windowed, turned, normed] },
+    // Two workgroups share a key head, of which one writes the key and the value.
     { heads: 8, kvHeads: 1, headDim: 512, choices: [whole, wide, split, normed, headNormed] },
+    { heads: 8, kvHeads: 1, headDim: 256, choices: [wide, windowed, turned, normed] },
     { heads: 4, kvHeads: 2, headDim: 512, choices: [prefill({ maxTile: 1 }), windowed] },
     { heads: 4, kvHeads: 4, headDim: 96, choices: [whole, wide, turning] },
     { heads: 14, kvHeads: 2, headDim: 64, choices: [whole, wide, split] },

@@ -1,7 +1,12 @@
+/** What the requests of the lab plane carry. */
 import { z } from 'zod';
-import { didYouMean } from '../../words/nearest.ts';
-import { formatNames, kernelNamePattern } from '../../lab/types.ts';
-import { dictionary, list } from '../../http/schema/list.ts';
+import { formatNames } from '../../kernels/formats.ts';
+import { dictionary, list } from '../http/schema/list.ts';
+import type { Immutable } from '../util/immutable.ts';
+import { didYouMean } from '../words/nearest.ts';
+
+/** Pattern of a valid kernel name. */
+export const kernelNamePattern = /^[a-z][a-z0-9_.-]{0,63}$/;
 
 /** Error message with the expected and the received value. */
 const expectedError = (expectation: string) => ({
@@ -64,7 +69,7 @@ export const kernelRegistration = (ops: () => readonly string[]) =>
           })
           .describe('An op of GET /lab/v1/ops.'),
         source: text(sourceLimit, 'WGSL, not empty')
-          .refine((source) => Buffer.byteLength(source) <= sourceLimit, {
+          .refine((source) => new TextEncoder().encode(source).length <= sourceLimit, {
             error: `expected at most ${sourceLimit} bytes of WGSL`,
           })
           .describe('WGSL.'),
@@ -119,6 +124,11 @@ export const kernelRegistration = (ops: () => readonly string[]) =>
       expectedError('an object'),
     )
     .meta({ id: 'KernelRegistration' });
+type Registration = Immutable<z.output<ReturnType<typeof kernelRegistration>>>;
+/** A kernel to check and register. A config of another host may have formats that this one does not know. */
+export type KernelRegistration = Omit<Registration, 'dtypes'> & {
+  readonly dtypes?: readonly string[] | undefined;
+};
 
 const globPattern = text(200);
 
@@ -141,6 +151,7 @@ export const bindRequest = z
     error: 'expected components, span or both, got neither',
   })
   .meta({ id: 'BindRequest' });
+export type BindRequest = Immutable<z.output<typeof bindRequest>>;
 
 export const parityMode = z
   .object(
@@ -161,6 +172,7 @@ export const parityMode = z
     expectedError('an object'),
   )
   .meta({ id: 'ParityMode' });
+export type ParityMode = Immutable<z.output<typeof parityMode>>;
 
 export const validateRequest = z
   .object(
@@ -176,6 +188,7 @@ export const validateRequest = z
     error: 'expected either path or envelope',
   })
   .meta({ id: 'ValidateRequest' });
+export type ValidateRequest = Immutable<z.output<typeof validateRequest>>;
 
 /** @param context returns the context length of the resident model; called for each body */
 export const benchRequest = (context: () => number) => {
@@ -210,6 +223,7 @@ export const benchRequest = (context: () => number) => {
     )
     .meta({ id: 'BenchRequest' });
 };
+export type BenchRequest = Immutable<Omit<z.output<ReturnType<typeof benchRequest>>, 'stream'>>;
 
 export const saveConfigRequest = z
   .object({ name: z.string(expectedError('a name')) }, expectedError('an object'))

@@ -1,0 +1,359 @@
+/** What the answers of the lab plane carry. */
+import { z } from 'zod';
+import type { Immutable } from '../util/immutable.ts';
+
+const textArray = z.array(z.string());
+const shape = z.array(z.union([z.number(), z.string()]));
+const numbers = z.record(z.string(), z.number());
+/** A measured number, which may be NaN or infinite in the program; JSON has null for these. */
+const measuredNumber = z
+  .number()
+  .nullable()
+  .describe('Null where the value is not finite.') as unknown as z.ZodNumber;
+
+/** The execution graph of the resident model. */
+export const labGraph = z
+  .object({
+    model: z.string(),
+    nodes: z.array(
+      z.object({
+        id: z.string(),
+        op: z.string(),
+        component: z.string().describe('Component that runs the node; nodes of one dispatch share it.'),
+        slot: z.string(),
+        kernel: z.string().describe('`builtin:` and the variant, or the name of a registered kernel.'),
+        dtype: z.string(),
+        /** Shape of the output: one row for each token. */
+        shape,
+        /** Operations and bytes for one decoded token. */
+        flops: z.number(),
+        bytes: z.number(),
+        gpu_ms: z.number().exactOptional(),
+      }),
+    ),
+    edges: z.array(
+      z.object({ from: z.string(), to: z.string(), tensor: z.string(), dtype: z.string(), shape }),
+    ),
+    spans: z.array(
+      z.object({
+        id: z.string(),
+        /** A kernel that replaces the whole span must be registered for this op. */
+        op: z.string(),
+        nodes: textArray,
+        /** Kernel that runs the whole span now, if one does. */
+        fused_kernel: z.string().exactOptional(),
+      }),
+    ),
+  })
+  .meta({ id: 'LabGraph' });
+export type LabGraph = Immutable<z.output<typeof labGraph>>;
+
+export const labParts = z
+  .object({
+    components: z.array(
+      z.object({ id: z.string(), op: z.string(), kernel: z.string(), layer: z.int().exactOptional() }),
+    ),
+    slots: z.array(
+      z.object({
+        slot: z.string(),
+        op: z.string(),
+        oracle: z.string(),
+        swappable: z.boolean(),
+        compatible: textArray.describe('Accepted kernels that may be bound to the slot.'),
+        bound: z.string(),
+      }),
+    ),
+    kernels: z.array(
+      z.object({
+        name: z.string(),
+        op: z.string(),
+        digest: z.string(),
+        state: z.enum(['accepted', 'rejected', 'unverified', 'quarantined']),
+      }),
+    ),
+  })
+  .meta({ id: 'LabParts' });
+export type LabParts = Immutable<z.output<typeof labParts>>;
+
+const opDescriptor = z.looseObject({ op: z.string() });
+export type OpDescriptor = Immutable<z.output<typeof opDescriptor>>;
+export const labOps = z.object({ ops: z.array(opDescriptor) }).meta({ id: 'LabOps' });
+
+export const labStub = z
+  .object({ op: z.string(), target: z.string(), source: z.string().describe('WGSL that passes the gate.') })
+  .meta({ id: 'LabStub' });
+export type LabStub = Immutable<z.output<typeof labStub>>;
+
+export const finding = z
+  .object({
+    /** snake_case, stable. */
+    code: z.string(),
+    severity: z.enum(['error', 'warning', 'info']),
+    message: z.string(),
+    line: z.int().exactOptional().describe("Line in the author's source, from 1."),
+    column: z.int().exactOptional(),
+    length: z.int().exactOptional().describe('UTF-16 code units.'),
+  })
+  .meta({ id: 'Finding' });
+export type Finding = Immutable<z.output<typeof finding>>;
+
+const stage = z.object({
+  stage: z.enum(['parse', 'interface', 'safety', 'pipeline', 'parity']),
+  /** True when no finding is an error. Stages after a failed one do not run, except that safety runs after interface. */
+  ok: z.boolean(),
+  findings: z.array(finding),
+});
+export type Stage = Immutable<z.output<typeof stage>>;
+export type StageName = Stage['stage'];
+
+/** Result of one parity case. */
+const caseVerdict = z.object({
+  /** Name of the case, for example `random 3x64x96 q8_0`. */
+  case: z.string(),
+  ok: z.boolean(),
+  nmse: measuredNumber,
+  /** Largest tolerated NMSE, by op, weight format and parity mode. */
+  nmse_limit: z.number(),
+  max_abs: measuredNumber,
+  max_rel: measuredNumber,
+  matched_ratio: measuredNumber,
+  worst: z.object({
+    output: z.string(),
+    index: z.int(),
+    expected: measuredNumber,
+    got: measuredNumber,
+  }),
+  /** Error of the built-in kernel on the same input. */
+  builtin: z.object({ nmse: measuredNumber, max_abs: measuredNumber }).exactOptional(),
+});
+export type CaseVerdict = Immutable<z.output<typeof caseVerdict>>;
+
+const tolerance = z.object({
+  nmse: z.number(),
+  /** Relative to the largest expected magnitude. */
+  max_abs: z.number(),
+  /** Smallest fraction of the elements that must be near their expected value. */
+  matched_ratio: z.number(),
+});
+export type Tolerance = Immutable<z.output<typeof tolerance>>;
+const mode = z.enum(['strict', 'standard', 'off']);
+
+const tunedShape = z.object({
+  /** Dims and weight format, for example `tokens=1 rows=96 columns=64 q8_0`. */
+  shape: z.string(),
+  best: numbers,
+  /** GPU time of one dispatch. */
+  best_ms: z.number(),
+  builtin_ms: z.number().exactOptional(),
+  tried: z.array(z.object({ overrides: numbers, ms: z.number() })),
+});
+export type TunedShape = Immutable<z.output<typeof tunedShape>>;
+
+export const registrationReport = z
+  .object({
+    kernel: z.string(),
+    digest: z.string().describe('`sha256:` over what the kernel computes.'),
+    accepted: z.boolean(),
+    unverified: z.boolean().exactOptional().describe('Compiled but not compared.'),
+    stages: z
+      .array(stage)
+      .describe('Stages up to the first failure; interface and safety are both included if either failed.'),
+    parity: z.array(caseVerdict).exactOptional(),
+    tolerance: tolerance.extend({ scale: z.number(), mode }).exactOptional(),
+    /** Seed of the inputs. */
+    seed: z.int().exactOptional(),
+    /** Fastest overrides for each shape, when the registration has tunables. */
+    tuning: z.array(tunedShape).exactOptional(),
+    elapsed_ms: z.number(),
+  })
+  .meta({ id: 'KernelRegistrationReport' });
+export type KernelRegistrationReport = Immutable<z.output<typeof registrationReport>>;
+
+export const bindOutcome = z
+  .object({
+    bound: z.literal(true),
+    components: textArray.describe('Components that the kernel now runs.'),
+    replaced: textArray.describe('Kernels that were replaced.'),
+  })
+  .meta({ id: 'BindOutcome' });
+export type BindOutcome = Immutable<z.output<typeof bindOutcome>>;
+
+export const cleared = z.object({ cleared: z.literal(true) }).meta({ id: 'BindingsCleared' });
+
+export const parityRunResult = z
+  .object({
+    seed: z.int(),
+    ok: z.boolean(),
+    mode,
+    tolerance_scale: z.number(),
+    components: z.array(
+      z.object({
+        id: z.string(),
+        kernel: z.string(),
+        nmse: measuredNumber,
+        nmse_limit: z.number(),
+        max_abs: measuredNumber,
+        ok: z.boolean(),
+      }),
+    ),
+    logits: z.object({ kl: measuredNumber, top1_agreement: z.number(), positions: z.int() }),
+  })
+  .meta({ id: 'ParityRunResult' });
+export type ParityRunResult = Immutable<z.output<typeof parityRunResult>>;
+
+export const fingerprint = z
+  .object({
+    adapter: z.string(),
+    backend: z.string(),
+    /** Driver description that the adapter reports. */
+    driver: z.string(),
+    /** Dawn toggles that the host sets. */
+    toggles: textArray,
+    dawn: z.string(),
+    features: textArray,
+    model: z.string(),
+    kernels: z.record(z.string(), z.string()).describe('Maps kernel names to digests.'),
+    seed: z.int(),
+  })
+  .meta({ id: 'LabFingerprint' });
+export type Fingerprint = Immutable<z.output<typeof fingerprint>>;
+
+const speeds = z.object({ prefill_tps: z.number(), decode_tps: z.number() });
+const interval = z.object({ low: z.number(), high: z.number() });
+const verdict = z
+  .enum(['faster', 'slower', 'no_difference', 'suspect'])
+  .describe('`suspect`: faster than the hardware allows.');
+export type BenchVerdict = z.output<typeof verdict>;
+export type Interval = Immutable<z.output<typeof interval>>;
+
+const comparison = z.object({
+  ratio: z.number().describe('Baseline time divided by bound time; above 1 is faster.'),
+  ci95: interval,
+  control: z
+    .object({ ratio: z.number(), ci95: interval })
+    .describe('Built-in kernels compared with themselves.'),
+  verdict,
+});
+export type Comparison = Immutable<z.output<typeof comparison>>;
+
+export const benchResult = z
+  .object({
+    baseline: speeds,
+    bound: speeds,
+    delta: z.object({ prefill: z.number(), decode: z.number() }).describe('Ratios minus 1.'),
+    ratio_ci95: z.tuple([z.number(), z.number()]).describe('Confidence interval of decode.'),
+    verdict,
+    rounds: z.int(),
+    method: z.string(),
+    prefill: comparison.extend({ prompt_tokens: z.int() }),
+    decode: z.array(comparison.extend({ context: z.int(), baseline_tps: z.number(), bound_tps: z.number() })),
+    components: z.array(
+      z.object({
+        id: z.string(),
+        kernel: z.string(),
+        gpu_ms: z.number(),
+        baseline_ms: z.number().exactOptional(),
+        gbps: z.number(),
+        gflops: z.number(),
+        bandwidth_fraction: z.number(),
+        compute_fraction: z.number(),
+        /** Fraction of the binding roof: copy bandwidth or arithmetic, both measured on this adapter. */
+        peak_fraction: z.number(),
+        hint: z.string(),
+      }),
+    ),
+    peaks: z
+      .object({
+        gbps: z.number(),
+        cached_gbps: z.number().describe('Bandwidth of reads that caches can serve.'),
+        gflops: z.number(),
+      })
+      .describe('Measured on this adapter.'),
+    /** For example: times drifted over the rounds, outputs differ from the baseline, the adapter has no timestamps. */
+    warnings: textArray,
+    fingerprint,
+  })
+  .meta({ id: 'BenchResult' });
+export type BenchResult = Immutable<z.output<typeof benchResult>>;
+
+const benchRound = z.object({
+  stage: z.literal('round'),
+  round: z.int().describe('From 1.'),
+  least: z.int().describe('Minimum number of rounds.'),
+  most: z.int().describe('Maximum number of rounds; the number depends on the width of the intervals.'),
+  samples: z.array(
+    z.object({
+      kind: z.enum(['prefill', 'decode']),
+      context: z.int().describe('Position of the decoded token, or length of the prompt.'),
+      tokens: z.int(),
+      baseline_ms: z.number(),
+      bound_ms: z.number(),
+      control_ms: z.number().describe('Built-in kernels, measured again.'),
+    }),
+  ),
+});
+/** A finished round. */
+export type BenchRound = Immutable<z.output<typeof benchRound>>;
+/** A bench waits for the device, then runs the stages in this order. */
+export const benchProgress = z.discriminatedUnion('stage', [
+  z.object({ stage: z.enum(['waiting', 'peaks', 'warm_up', 'outputs', 'components']) }),
+  benchRound,
+]);
+export type BenchProgress = Immutable<z.output<typeof benchProgress>>;
+
+export const validationReport = z
+  .object({
+    ok: z.boolean(),
+    stages: z.array(
+      z.object({
+        stage: z.enum(['signature', 'safety', 'parity']),
+        ok: z.boolean(),
+        skipped: z.literal(true).exactOptional().describe('An earlier stage failed.'),
+        findings: z.array(finding),
+      }),
+    ),
+  })
+  .meta({ id: 'ValidationReport' });
+export type ValidationReport = Immutable<z.output<typeof validationReport>>;
+
+export const configNames = textArray.meta({ id: 'ConfigNames' });
+
+export const configSaved = z.object({ name: z.string(), saved: z.literal(true) }).meta({ id: 'ConfigSaved' });
+
+/** A saved, signed config. */
+export const savedConfig = z
+  .object({
+    contract: z.literal(1),
+    name: z.string(),
+    model: z.object({ digest: z.string(), architecture: z.string() }),
+    bindings: z.array(z.object({ kernel: z.string(), components: textArray })),
+    kernels: z.array(
+      z.object({
+        name: z.string(),
+        op: z.string(),
+        source: z.string(),
+        entry_point: z.string().optional(),
+        dispatch: z.object({ x: z.string(), y: z.string().optional(), z: z.string().optional() }),
+        overrides: numbers.optional(),
+        tunables: z.record(z.string(), z.array(z.number())).optional(),
+        requires: z.array(z.enum(['shader-f16', 'subgroups'])).optional(),
+        dtypes: textArray.optional(),
+        digest: z.string(),
+      }),
+    ),
+    evidence: z.record(z.string(), registrationReport).describe('Gate report of each kernel.'),
+    fingerprint,
+    created_at: z.string(),
+    signature: z.object({
+      alg: z.literal('ed25519'),
+      key_id: z.string(),
+      public_key: z
+        .string()
+        .describe(
+          'Base64, like `value`. Another host uses it to check the signature; it trusts the key by its id.',
+        ),
+      value: z.string(),
+    }),
+  })
+  .meta({ id: 'LabConfig' });
+export type ConfigEnvelope = Immutable<z.output<typeof savedConfig>>;
