@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test, vi } from 'vitest';
 import { WireError } from '../../src/wires/core/error.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
 import type { Part } from '../../src/wires/core/conversation.ts';
@@ -11,6 +11,12 @@ import { aboutOf, clientRequest, merged, receipt, streamed } from '../support/ga
 import { describeShared } from '../support/shared.ts';
 
 type Json = Record<string, unknown>;
+
+// A response names the second in which it ended; without this, two writers may end in different ones.
+vi.useFakeTimers({ toFake: ['Date'], now: 1_790_000_001_000 });
+afterAll(() => {
+  vi.useRealTimers();
+});
 
 const usage = { fresh: 7, cacheWrite: 2, cacheWrite1h: 3, cacheRead: 4, output: 9, reasoning: 5 };
 const logprob = { token: 'ü', logprob: -0.5, bytes: null };
@@ -88,6 +94,7 @@ describe('the events of a response', () => {
       status: 'completed',
       model: 'house/model',
       created_at: 1_790_000_000,
+      completed_at: 1_790_000_001,
       output: [
         {
           type: 'reasoning',
