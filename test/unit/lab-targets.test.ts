@@ -8,6 +8,7 @@ import {
   type LabKernel,
 } from '../../src/engine/graph/bindings.ts';
 import { contracts } from '../../kernels/contracts.ts';
+import type { PlanContext } from '../../src/engine/execution/plan-context.ts';
 import { GraphBuilder } from '../../src/engine/graph/graph-builder.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
@@ -178,7 +179,7 @@ describe('targets of a graph with norms that are added', () => {
     const units = bindUnits(one, [{ target: 'layers.0.attn.k', kernel: kernel('matmul') }], unfused);
     const slices = units.flatMap((unit) => {
       if (unit.op === 'matmul') return unit.slice ? [unit.slice] : [];
-      return unit.op === 'lab' && unit.site.kind === 'product' && unit.site.slice ? [unit.site.slice] : [];
+      return unit.op === 'lab' && unit.site.slice ? [unit.site.slice] : [];
     });
     // Four heads of 16, then two and two.
     expect(slices).toEqual([
@@ -263,7 +264,16 @@ describe('nodes without a contract', () => {
     const bytes = tinyGemma4({});
     await expect(bind(bytes, 'layers.4.attn.rope', 'rope')).rejects.toThrow(/keys of another layer/);
     const units = await bind(bytes, 'layers.4.attn.attend', 'attention');
-    expect(units.find(({ op }) => op === 'lab')).toMatchObject({ site: { unit: { cache: 1 } } });
+    const lab = units.find((unit) => unit.op === 'lab');
+    const caches = ['first', 'second', 'third'].map((name) => ({
+      kind: 'pages',
+      k: `${name} k`,
+      v: `${name} v`,
+    }));
+    const memory = { caches, buffers: {}, layout: {}, capacity: { context: 64 } };
+    const gemma = await buildGraph(await openSource(memorySource(bytes)));
+    const [inputs] = lab?.site.inputs({ graph: gemma, memory } as unknown as PlanContext) ?? [];
+    expect(inputs?.buffers).toMatchObject({ k_cache: 'second k', v_cache: 'second v' });
     for (const [id, op] of [
       ['layers.4.input.act', 'gated_activation'],
       ['layers.4.scale', 'add'],

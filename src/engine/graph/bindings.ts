@@ -5,10 +5,10 @@
  */
 import { type Contract, contracts } from '../../../kernels/contracts.ts';
 import type { Grid } from '../../../kernels/define.ts';
-import type { Activation } from '../ops/gated-activation.ts';
 import { gatherFor } from '../ops/gather.ts';
-import { bindUnitNodes, type Unit } from '../ops/index.ts';
-import type { MatmulUnit } from '../ops/matmul.ts';
+import { bindUnitNodes, contractOfUnit, type Unit } from '../ops/index.ts';
+import { productSite } from '../ops/matmul.ts';
+import type { BindingSite } from '../ops/op.ts';
 import type { BufferName, Graph, GraphNode } from './graph.ts';
 
 /** Dimension values of a contract, by name. */
@@ -44,44 +44,6 @@ export interface Target {
 export interface Binding {
   readonly target: string;
   readonly kernel: LabKernel;
-}
-
-type UnitOf<Op extends Unit['op']> = Extract<Unit, { readonly op: Op }>;
-
-/** The graph tensors that the bindings of a lab kernel refer to. */
-export type BindingSite =
-  | {
-      readonly kind: 'product';
-      readonly unit: MatmulUnit;
-      readonly from: BufferName;
-      readonly to: BufferName;
-      /** Rows of the stacked weight matrix; all rows when absent. */
-      readonly slice?: RowSlice;
-      /** Weight of the preceding norm, when the kernel includes it. */
-      readonly normWeight?: string;
-      /** Activation of a fused gate/up product. */
-      readonly gated?: Activation;
-    }
-  | {
-      readonly kind: 'norm';
-      readonly weight: string;
-      readonly from: BufferName;
-      readonly to: BufferName;
-      readonly sampled: boolean;
-    }
-  | { readonly kind: 'head_norm'; readonly unit: UnitOf<'head_norm'> }
-  | { readonly kind: 'add'; readonly from: BufferName }
-  | { readonly kind: 'norm_add'; readonly weight: string }
-  | { readonly kind: 'rotation'; readonly unit: UnitOf<'rope_kv_write'> }
-  | { readonly kind: 'attention'; readonly unit: UnitOf<'attention'> }
-  | { readonly kind: 'activation'; readonly activation: Activation }
-  | { readonly kind: 'embed'; readonly weight: string }
-  | { readonly kind: 'sample' };
-
-/** A row range of a stacked weight matrix. */
-export interface RowSlice {
-  readonly first: number;
-  readonly rows: number;
 }
 
 export interface LabUnit {
@@ -121,11 +83,12 @@ export const canBind = (op: string, target: Target): boolean =>
 
 const opOfNode = (unit: Unit, node: GraphNode): string => (unit.op === 'head_norm' ? 'head_norm' : node.op);
 
-/** A span of consecutive whole units: its position in the unit list and its target. */
+/** A span of consecutive whole units that one lab kernel can replace: its position in the unit list and its target. */
 interface UnitSpan {
   readonly first: number;
   readonly count: number;
   readonly target: Target;
+  readonly site: BindingSite;
 }
 
 /** True when the unit reads the output of an earlier norm. */
@@ -135,24 +98,31 @@ const readsNormed = (unit: Unit | undefined): boolean =>
 /** Every span, in unit order. */
 function spansOf(units: readonly Unit[]): UnitSpan[] {
   const spans: UnitSpan[] = [];
-  const add = (first: number, count: number, op: string, id: string) => {
+  const add = (first: number, count: number, op: string, id: string, site: BindingSite) => {
     const nodes = units.slice(first, first + count).flatMap((unit) => unit.nodes);
-    spans.push({ first, count, target: { id, op, nodes, isSpan: true } });
+    spans.push({ first, count, target: { id, op, nodes, isSpan: true }, site });
   };
   for (const [i, unit] of units.entries()) {
-    if (unit.op === 'rope_kv_write' && unit.nodes.length > 1) add(i, 1, 'rope_kv_write', unit.id);
-    if (unit.op === 'norm_add') add(i, 1, 'norm_add', unit.id);
+    const contract = contractOfUnit(unit);
+    if (contract) add(i, 1, contract.op, unit.id, contract.site);
     if (unit.op !== 'matmul') continue;
     // Example: `layers.3.ffn.gate_up` with its preceding norm becomes `layers.3.ffn.norm_gate_up`.
     const joinedName = (prefix: string, suffix = '') => unit.id.replace(/[^.]+$/, `${prefix}$&${suffix}`);
-    if (unit.add) add(i, 1, 'matmul_add', unit.id);
-    else if (unit.nodes.length > 1) add(i, 1, 'matmul', unit.id);
+    const [before, after] = [units[i - 1], units[i + 1]];
     // A span that includes the norm writes no normed rows, so no other unit may read them.
-    const norm = units[i - 1]?.op === 'rms_norm' && !readsNormed(units[i + 1]);
-    const gated = units[i + 1]?.op === 'gated_activation' && unit.biases.length === 0;
-    if (norm && !unit.add) add(i - 1, 2, 'norm_matmul', joinedName('norm_'));
-    if (gated) add(i, 2, 'gated_matmul', joinedName('', '_act'));
-    if (norm && gated) add(i - 1, 3, 'norm_gated_matmul', joinedName('norm_', '_act'));
+    const norm = before?.op === 'rms_norm' && !readsNormed(after) ? before : undefined;
+    const gated =
+      after?.op === 'gated_activation' && unit.biases.length === 0
+        ? ({ gated: after.activation, to: 'activated' } as const)
+        : undefined;
+    // The sampled rows are gathered from the residual stream before the norm.
+    const normed = norm && { normWeight: norm.weight, from: unit.sampled ? 'last' : norm.from };
+    if (normed && !unit.add) add(i - 1, 2, 'norm_matmul', joinedName('norm_'), productSite(unit, normed));
+    if (gated) add(i, 2, 'gated_matmul', joinedName('', '_act'), productSite(unit, gated));
+    if (normed && gated) {
+      const site = productSite(unit, { ...normed, ...gated });
+      add(i - 1, 3, 'norm_gated_matmul', joinedName('norm_', '_act'), site);
+    }
   }
   return spans;
 }
@@ -184,7 +154,7 @@ export function bindUnits(
   for (let i = 0; i < graph.units.length; i++) {
     const span = spans.find(({ first }) => first === i);
     if (span) {
-      units.push(...bindSpan(graph.units.slice(i, i + span.count), span.target, byTarget));
+      units.push(...bindSpan(span, byTarget.get(span.target.id) as LabKernel));
       i += span.count - 1;
       continue;
     }
@@ -198,31 +168,10 @@ export function bindUnits(
 
 type KernelsByTarget = ReadonlyMap<string, LabKernel>;
 
-function bindSpan(units: readonly Unit[], target: Target, byTarget: KernelsByTarget): PlanUnit[] {
-  const kernel = byTarget.get(target.id) as LabKernel;
-  const lab = (site: BindingSite): LabUnit => ({
-    op: 'lab',
-    id: target.id,
-    nodes: target.nodes,
-    kernel,
-    site,
-  });
-  const [only] = units;
-  if (only?.op === 'rope_kv_write') return [lab({ kind: 'rotation', unit: only })];
-  if (only?.op === 'norm_add') return [lab({ kind: 'norm_add', weight: only.weight })];
-  const product = units.find((unit) => unit.op === 'matmul') as MatmulUnit;
-  const norm = units.find((unit) => unit.op === 'rms_norm');
-  const activation = units.find((unit) => unit.op === 'gated_activation')?.activation;
-  const unit = lab({
-    kind: 'product',
-    unit: product,
-    // When rows are sampled, the norm reads its input from the buffer that its output would go to.
-    from: norm ? (product.sampled ? 'last' : norm.from) : product.from,
-    to: activation ? 'activated' : product.to,
-    ...(activation ? { gated: activation } : {}),
-    ...(norm ? { normWeight: norm.weight } : {}),
-  });
-  return norm && product.sampled ? [gatherFor(target, 'last'), unit] : [unit];
+function bindSpan({ count, target, site }: UnitSpan, kernel: LabKernel): PlanUnit[] {
+  const unit: LabUnit = { op: 'lab', id: target.id, nodes: target.nodes, kernel, site };
+  // A span that begins with a norm of sampled rows reads them where they are gathered.
+  return count > 1 && site.from === 'last' ? [gatherFor(target, 'last'), unit] : [unit];
 }
 
 /** Replaces the bound nodes of a unit, node by node. */

@@ -112,7 +112,7 @@ function readersOfNormed(fusedOps: readonly FusedOp[], from: number): FusedOp[] 
   const readers: FusedOp[] = [];
   for (const fusedOp of fusedOps.slice(from)) {
     const { unit } = fusedOp;
-    if (unit.op === 'lab' && 'from' in unit.site && unit.site.from === 'normed') return [];
+    if (unit.op === 'lab' && unit.site.from === 'normed') return [];
     if (unit.op !== 'matmul' || unit.from !== 'normed') break;
     // The rest of a sliced product, or the experts that a router selects.
     if (unit.slice || unit.to === 'router') return [];

@@ -7,13 +7,14 @@ import {
   encoderAttention,
   prefillAttention,
 } from '../../../kernels/attention.ts';
+import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import { type PlanContext, rotationOf, strideOf, vectorOf, windowOf } from '../execution/plan-context.ts';
 import { loopLimit, planDispatch, type PlannedDispatch, singleOption } from '../execution/plan-dispatch.ts';
 import type { FusedOp } from '../graph/fusion.ts';
 import { layerShape, type UnitBase } from '../graph/graph.ts';
 import { pageBuffersOf } from '../memory/memory.ts';
 import { stackKey } from '../graph/stack-key.ts';
-import { f16Bytes, type Op, unitCost } from './op.ts';
+import { type BindingSite, f16Bytes, type LabInputs, type Op, unitCost } from './op.ts';
 
 /** Attention parameters that differ between the layers of a model. */
 export interface AttentionTraits {
@@ -51,9 +52,43 @@ export const attention: Op<AttentionUnit> = {
   bind(unit, { node, boundKernel, replace }) {
     if (unit.sinks !== undefined)
       throw new Error('its heads have attention sinks, which the contract does not support');
-    return boundKernel ? [replace(node, boundKernel, { kind: 'attention', unit })] : [unit];
+    return boundKernel ? [replace(node, boundKernel, attentionSite(unit))] : [unit];
   },
 };
+
+/** Buffers of a lab kernel that reads or writes a cache. */
+export function pagedBuffers({ memory }: PlanContext, cache: number | undefined): LabInputs['buffers'] {
+  const { k, v } = pageBuffersOf(memory, cache ?? -1);
+  return {
+    qkv: memory.buffers.qkv,
+    token: { buffer: memory.step, offset: memory.layout.tokens },
+    page_table: memory.pageTable,
+    k_cache: k,
+    v_cache: v,
+  };
+}
+
+/** Tensors of a lab kernel of `attention`. */
+const attentionSite = (unit: AttentionUnit): BindingSite => ({
+  inputs(context) {
+    const { memory, graph } = context;
+    const { heads, kvHeads, headDim } = layerShape(graph.shape, unit.layer);
+    const dims = { heads, kv_heads: kvHeads, head_dim: headDim };
+    return [
+      {
+        buffers: { ...pagedBuffers(context, unit.cache), out: memory.buffers.context },
+        params: {
+          ...dims,
+          max_pages: memory.maxPages,
+          page: pageTokens,
+          scale: unit.scale,
+          window: windowOf(context, unit),
+        },
+        dims,
+      },
+    ];
+  },
+});
 
 async function planAttention(
   context: PlanContext,

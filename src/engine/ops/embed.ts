@@ -1,10 +1,11 @@
 /** Rows of the embedding matrix. */
 import { embed as kernel } from '../../../kernels/embed.ts';
+import { averageBlockBytes, weightFormat } from '../../../kernels/formats.ts';
 import { type PlanContext, stackOf, vectorOf } from '../execution/plan-context.ts';
 import { dispatchId, planDispatch, type PlannedDispatch, singleOption } from '../execution/plan-dispatch.ts';
 import type { FusedOp } from '../graph/fusion.ts';
 import type { UnitBase } from '../graph/graph.ts';
-import { matrixOf, type Op, unitCost } from './op.ts';
+import { type BindingSite, matrixOf, type Op, unitCost } from './op.ts';
 
 export interface EmbedUnit extends UnitBase {
   readonly op: 'embed';
@@ -20,8 +21,40 @@ export const embed: Op<EmbedUnit> = {
   },
   matrices: ({ weight }) => [weight],
   bind: (unit, { node, boundKernel, replace }) =>
-    boundKernel ? [replace(node, boundKernel, { kind: 'embed', weight: unit.weight })] : [unit],
+    boundKernel ? [replace(node, boundKernel, embedSite(unit))] : [unit],
 };
+
+/** Tensors of a lab kernel of `embed`. */
+const embedSite = ({ weight }: EmbedUnit): BindingSite => ({
+  inputs(context) {
+    const { memory, graph } = context;
+    const { parts } = stackOf(context, [weight]);
+    const [part] = parts;
+    if (!part || parts.length > 1) {
+      throw new Error(`${weight} is stored in ${parts.length} parts, which no lab kernel can read`);
+    }
+    const { rows, blocks, format } = part;
+    return [
+      {
+        buffers: {
+          quants: part.quants,
+          scales: part.scales,
+          token: { buffer: memory.step, offset: memory.layout.tokens },
+          sampled: memory.sampled,
+          y: memory.buffers.hidden,
+        },
+        params: { blocks, scale: graph.shape.embeddingScale },
+        dims: {
+          vocabulary: rows,
+          columns: blocks * 32,
+          blocks,
+          block_bytes: averageBlockBytes(weightFormat(format)),
+        },
+        format,
+      },
+    ];
+  },
+});
 
 function planEmbed(
   context: PlanContext,

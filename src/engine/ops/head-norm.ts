@@ -4,7 +4,7 @@ import { type PlanContext, strideOf, vectorOf } from '../execution/plan-context.
 import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { FusedOp } from '../graph/fusion.ts';
 import { layerShape, type UnitBase } from '../graph/graph.ts';
-import { f32Bytes, type Op, unitCost } from './op.ts';
+import { type BindingSite, f32Bytes, type Op, unitCost } from './op.ts';
 
 /** RMS norm of each head of q, k or v inside `qkv`. */
 export interface HeadNormUnit extends UnitBase {
@@ -24,8 +24,26 @@ export const headNorm: Op<HeadNormUnit> = {
     return unitCost(4 * values, 2 * values, { weightBytes: headDim * f32Bytes });
   },
   bind: (unit, { node, boundKernel, replace }) =>
-    boundKernel ? [replace(node, boundKernel, { kind: 'head_norm', unit })] : [unit],
+    boundKernel ? [replace(node, boundKernel, headNormSite(unit))] : [unit],
 };
+
+/** Tensors of a lab kernel of `head_norm`. */
+const headNormSite = (unit: HeadNormUnit): BindingSite => ({
+  vectors: [[unit.weight]],
+  inputs(context) {
+    const { memory, graph } = context;
+    const { headDim } = layerShape(graph.shape, unit.layer);
+    const dims = { count: unit.heads, head_dim: headDim };
+    const stride = strideOf(context, 'qkv', unit.layer);
+    return [
+      {
+        buffers: { qkv: memory.buffers.qkv, norm_weight: vectorOf(context, unit.weight) },
+        params: { ...dims, stride, offset: unit.firstHead * headDim, eps: graph.shape.eps },
+        dims,
+      },
+    ];
+  },
+});
 
 function planHeadNorm(
   context: PlanContext,

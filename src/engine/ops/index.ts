@@ -30,7 +30,7 @@ import type { PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { PlanUnit } from '../graph/bindings.ts';
 import type { FusedOp } from '../graph/fusion.ts';
 import { type Graph, layerShape } from '../graph/graph.ts';
-import type { CostContext, NodeBinder, Op, PlanOp, StepShape, UnitCost } from './op.ts';
+import type { CostContext, NodeBinder, Op, PlanOp, StepShape, UnitContract, UnitCost } from './op.ts';
 
 /** The ops of graphs. */
 export const ops = {
@@ -98,3 +98,6 @@ export function bindUnitNodes(unit: Unit, binder: NodeBinder): PlanUnit[] {
   if (!bind) throw new Error(`${binder.node.id}: the lab has no op '${binder.node.op}'`);
   return bind(unit, binder);
 }
+
+/** The contract of a lab kernel that replaces a whole unit of several nodes, if there is one. */
+export const contractOfUnit = (unit: Unit): UnitContract | undefined => graphOpOf(unit).span?.(unit);

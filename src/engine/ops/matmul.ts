@@ -1,13 +1,17 @@
 /** Products with weight matrices. */
+import { activationCodes } from '../../../kernels/contracts.ts';
+import { averageBlockBytes, weightFormat } from '../../../kernels/formats.ts';
 import { matmulFlags, withFlags } from '../../../kernels/matmul.ts';
 import { type PlanContext, layerOf, stackOf, strideOf, vectorOf } from '../execution/plan-context.ts';
 import { dispatchId, loopLimit, planDispatch, type PlannedDispatch } from '../execution/plan-dispatch.ts';
-import { type SlicedPart, slicedPartsOf } from '../execution/weight-slices.ts';
+import { bindRange, type SlicedPart, slicedPartsOf } from '../execution/weight-slices.ts';
 import type { PlanUnit } from '../graph/bindings.ts';
 import type { FusedOp } from '../graph/fusion.ts';
 import type { BufferName, GraphNode, UnitBase } from '../graph/graph.ts';
 import { stackKey } from '../graph/stack-key.ts';
-import { matrixOf, type NodeBinder, type Op, unitCost } from './op.ts';
+import { addSite } from './norm-add.ts';
+import type { Activation } from './gated-activation.ts';
+import { type BindingSite, matrixOf, type NodeBinder, type Op, type RowSlice, unitCost } from './op.ts';
 
 /** A product with one weight matrix, or with several of the same width stacked by rows. */
 export interface MatmulUnit extends UnitBase {
@@ -25,7 +29,7 @@ export interface MatmulUnit extends UnitBase {
   readonly add: boolean;
   readonly sampled: boolean;
   /** Only these rows of the stack; lab kernels compute the others. */
-  readonly slice?: { readonly first: number; readonly rows: number };
+  readonly slice?: RowSlice;
 }
 
 export const matmul: Op<MatmulUnit> = {
@@ -45,6 +49,10 @@ export const matmul: Op<MatmulUnit> = {
   },
   matrices: ({ weights }) => weights,
   bind: bindProductNodes,
+  span(unit) {
+    const op = unit.add ? 'matmul_add' : unit.nodes.length > 1 ? 'matmul' : undefined;
+    return op === undefined ? undefined : { op, site: productSite(unit) };
+  },
 };
 
 function planMatmul(context: PlanContext, unit: MatmulUnit, fusedOp: FusedOp): Promise<PlannedDispatch[]> {
@@ -97,8 +105,66 @@ function planMatmul(context: PlanContext, unit: MatmulUnit, fusedOp: FusedOp): P
   return Promise.all(slicedPartsOf(context, stack, unit.slice).map(dispatch));
 }
 
+/** How a lab kernel differs from its unit. */
+interface ProductChanges {
+  readonly from?: BufferName;
+  readonly to?: BufferName;
+  readonly slice?: RowSlice;
+  /** Weight of the preceding norm, when the kernel includes it. */
+  readonly normWeight?: string | undefined;
+  /** Activation of a product of gate and up, when the kernel includes it. */
+  readonly gated?: Activation | undefined;
+}
+
+/** Tensors of a lab kernel of `matmul` and of the contracts that extend it. */
+export const productSite = (
+  unit: MatmulUnit,
+  { from = unit.from, to = unit.to, slice, normWeight, gated }: ProductChanges = {},
+): BindingSite => ({
+  from,
+  ...(slice ? { slice } : {}),
+  vectors: [unit.biases, normWeight === undefined ? [] : [normWeight]],
+  inputs(context) {
+    const { memory, graph } = context;
+    const biases = unit.biases.length > 0 ? vectorOf(context, stackKey(unit.biases)) : undefined;
+    const parts = slicedPartsOf(context, stackOf(context, unit.weights), slice);
+    // A kernel expects the rows of up after those of gate, in the same buffer and format.
+    if (gated && parts.length > 1) {
+      throw new Error(
+        `${stackKey(unit.weights)} are stored in ${parts.length} parts and cannot be read by one kernel`,
+      );
+    }
+    return parts.map((part) => {
+      const { blocks, format } = part;
+      const rows = gated ? part.rows / 2 : part.rows;
+      return {
+        buffers: {
+          quants: part.quants,
+          scales: part.scales,
+          x: memory.buffers[from],
+          y: memory.buffers[to],
+          bias: biases ? bindRange(context, biases, part.firstRow * 4, rows * 4) : memory.dummyRead,
+          ...(normWeight === undefined ? {} : { norm_weight: vectorOf(context, normWeight) }),
+        },
+        params: {
+          rows,
+          blocks,
+          x_stride: strideOf(context, from, layerOf(unit)),
+          y_stride: strideOf(context, to, layerOf(unit)),
+          y_offset: gated ? 0 : part.firstRow,
+          has_bias: Number(biases !== undefined),
+          eps: graph.shape.eps,
+          ...(gated ? { activation: activationCodes[gated] } : { scale: unit.scale }),
+        },
+        dims: { rows, columns: blocks * 32, blocks, block_bytes: averageBlockBytes(weightFormat(format)) },
+        rows: unit.sampled ? 'samples' : 'tokens',
+        format,
+      };
+    });
+  },
+});
+
 function bindProductNodes(unit: MatmulUnit, { kernelOf, kernelFor, replace }: NodeBinder): PlanUnit[] {
-  const site = { kind: 'product', unit, from: unit.from, to: unit.to } as const;
   if (unit.add) {
     // The addition runs separately and uses `normed` as scratch: it is free here, because the preceding product was
     // its last reader.
@@ -107,14 +173,14 @@ function bindProductNodes(unit: MatmulUnit, { kernelOf, kernelFor, replace }: No
     const kernel = kernelOf(product);
     return [
       kernel
-        ? replace(product, kernel, { ...site, to })
+        ? replace(product, kernel, productSite(unit, { to }))
         : { ...unit, id: product.id, nodes: [product], to, add: false },
-      replace(sum, kernelFor(sum), { kind: 'add', from: to }),
+      replace(sum, kernelFor(sum), addSite(to)),
     ];
   }
   if (unit.nodes.length === 1) {
     const [node] = unit.nodes as [GraphNode];
-    return [replace(node, kernelFor(node), site)];
+    return [replace(node, kernelFor(node), productSite(unit))];
   }
   let first = 0;
   return unit.nodes.map((node): PlanUnit => {
@@ -122,7 +188,7 @@ function bindProductNodes(unit: MatmulUnit, { kernelOf, kernelFor, replace }: No
     first += node.width;
     const kernel = kernelOf(node);
     return kernel
-      ? replace(node, kernel, { ...site, slice })
+      ? replace(node, kernel, productSite(unit, { slice }))
       : { ...unit, id: node.id, nodes: [node], slice };
   });
 }

@@ -3,8 +3,9 @@ import { chooseNormAdd, normAdd as kernel } from '../../../kernels/norm-add.ts';
 import { type PlanContext, vectorOf } from '../execution/plan-context.ts';
 import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { FusedOp } from '../graph/fusion.ts';
-import type { GraphNode, UnitBase } from '../graph/graph.ts';
-import { f32Bytes, type Op, unitCost } from './op.ts';
+import type { BufferName, GraphNode, UnitBase } from '../graph/graph.ts';
+import { type BindingSite, f32Bytes, type Op, unitCost } from './op.ts';
+import { normSite } from './rms-norm.ts';
 
 /** hidden += the norm of `projected`. */
 export interface NormAddUnit extends UnitBase {
@@ -25,12 +26,38 @@ export const normAdd: Op<NormAddUnit> = {
     const normKernel = kernelOf(norm);
     return [
       normKernel
-        ? replace(norm, normKernel, { kind: 'norm', ...separate })
+        ? replace(norm, normKernel, normSite(separate))
         : { op: 'rms_norm', id: norm.id, nodes: [norm], ...separate },
-      replace(sum, kernelFor(sum), { kind: 'add', from: 'normed' }),
+      replace(sum, kernelFor(sum), addSite('normed')),
     ];
   },
+  span: ({ weight }) => ({ op: 'norm_add', site: normAddSite(weight) }),
 };
+
+/** Tensors of a lab kernel of `add`, which adds `from` to the residual stream. */
+export const addSite = (from: BufferName): BindingSite => ({
+  from,
+  inputs({ memory, graph: { shape } }) {
+    const dims = { columns: shape.width };
+    return [{ buffers: { x: memory.buffers[from], y: memory.buffers.hidden }, params: dims, dims }];
+  },
+});
+
+/** Tensors of a lab kernel of `norm_add`. */
+const normAddSite = (weight: string): BindingSite => ({
+  vectors: [[weight]],
+  inputs(context) {
+    const { projected, hidden } = context.memory.buffers;
+    const { width, eps } = context.graph.shape;
+    return [
+      {
+        buffers: { x: projected, y: hidden, norm_weight: vectorOf(context, weight) },
+        params: { columns: width, eps },
+        dims: { columns: width },
+      },
+    ];
+  },
+});
 
 function planNormAdd(
   context: PlanContext,

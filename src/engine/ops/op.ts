@@ -1,12 +1,12 @@
 /** Descriptor of an op: all that the engine needs to know of it. */
 import { blockColumns, quantSizeBytes, scaleSizeBytes, weightFormats } from '../../../kernels/formats.ts';
-import type { PlanContext } from '../execution/plan-context.ts';
+import type { BoundBuffer, Dispatch, PlanContext } from '../execution/plan-context.ts';
 import type { PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { ModelFile } from '../formats/model-file.ts';
 import { columnsOf, rowsOf } from '../formats/rows.ts';
-import type { BindingSite, LabKernel, LabUnit, PlanUnit } from '../graph/bindings.ts';
+import type { Dims, LabKernel, LabUnit, PlanUnit } from '../graph/bindings.ts';
 import type { FusedOp } from '../graph/fusion.ts';
-import type { GraphNode, LayerShape, Shape } from '../graph/graph.ts';
+import type { BufferName, GraphNode, LayerShape, Shape } from '../graph/graph.ts';
 
 type Tensors = ModelFile['tensors'];
 
@@ -33,6 +33,45 @@ export interface Op<Unit> extends PlanOp<Unit> {
    * @throws Error where the contract does not cover the unit
    */
   readonly bind?: (unit: Unit, binder: NodeBinder) => PlanUnit[];
+  /** Says how one lab kernel replaces the whole unit, where it has several nodes. Default: none can. */
+  readonly span?: (unit: Unit) => UnitContract | undefined;
+}
+
+/** The contract that a whole unit follows. */
+export interface UnitContract {
+  /** The contract's op. */
+  readonly op: string;
+  readonly site: BindingSite;
+}
+
+/** Where a lab kernel runs in the graph. */
+export interface BindingSite {
+  /** What the kernel reads and writes, dispatch by dispatch: one for each part of a matrix that is stored in parts. */
+  readonly inputs: (context: PlanContext) => readonly LabInputs[];
+  /** The vectors among them, each a list of tensors that are stored consecutively. Default: none. */
+  readonly vectors?: readonly (readonly string[])[];
+  /** The activation that it reads, for ops with several. */
+  readonly from?: BufferName;
+  /** Rows of a stacked weight matrix. Default: all. */
+  readonly slice?: RowSlice;
+}
+
+/** A row range of a stacked weight matrix. */
+export interface RowSlice {
+  readonly first: number;
+  readonly rows: number;
+}
+
+/** Inputs of one dispatch of a lab kernel, by the names of its contract. */
+export interface LabInputs {
+  readonly buffers: Readonly<Record<string, BoundBuffer>>;
+  readonly params: Readonly<Record<string, number>>;
+  /** Dimensions except `tokens` and `context`, which depend on the step. */
+  readonly dims: Readonly<Dims>;
+  /** Default: tokens. */
+  readonly rows?: Dispatch['rows'];
+  /** Weight format, if any. */
+  readonly format?: string;
 }
 
 /** Replaces nodes of one unit by lab kernels. */

@@ -3,9 +3,8 @@ import { chooseRmsNorm, rmsNorm as kernel } from '../../../kernels/rms-norm.ts';
 import { type PlanContext, strideOf, vectorOf } from '../execution/plan-context.ts';
 import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { UnitBase, BufferName } from '../graph/graph.ts';
-import { f32Bytes, type Op, unitCost } from './op.ts';
+import { type BindingSite, f32Bytes, type Op, unitCost } from './op.ts';
 import { gatherFor } from './gather.ts';
-import type { BindingSite } from '../graph/bindings.ts';
 
 export interface RmsNormUnit extends UnitBase {
   readonly op: 'rms_norm';
@@ -23,14 +22,42 @@ export const rmsNorm: Op<RmsNormUnit> = {
     return unitCost(4 * count * width, 2 * count * width, { weightBytes: width * f32Bytes });
   },
   bind(unit, { node, boundKernel, replace }) {
-    const { weight, sampled } = unit;
-    const site = (from: BufferName): BindingSite => ({ kind: 'norm', weight, from, to: unit.to, sampled });
     if (!boundKernel) return [unit];
-    return sampled
-      ? [gatherFor({ id: node.id, nodes: [node] }, 'normed'), replace(node, boundKernel, site('normed'))]
-      : [replace(node, boundKernel, site(unit.from))];
+    return unit.sampled
+      ? [
+          gatherFor({ id: node.id, nodes: [node] }, 'normed'),
+          replace(node, boundKernel, normSite({ ...unit, from: 'normed' })),
+        ]
+      : [replace(node, boundKernel, normSite(unit))];
   },
 };
+
+/** Tensors of a lab kernel of `rms_norm`. */
+export const normSite = ({
+  weight,
+  from,
+  to,
+  sampled,
+}: Pick<RmsNormUnit, 'weight' | 'from' | 'to' | 'sampled'>): BindingSite => ({
+  from,
+  vectors: [[weight]],
+  inputs(context) {
+    const { memory, graph } = context;
+    const { width, eps } = graph.shape;
+    return [
+      {
+        buffers: {
+          x: memory.buffers[from],
+          y: memory.buffers[to],
+          norm_weight: vectorOf(context, weight),
+        },
+        params: { columns: width, eps },
+        dims: { columns: width },
+        rows: sampled ? 'samples' : 'tokens',
+      },
+    ];
+  },
+});
 
 function planRmsNorm(context: PlanContext, unit: RmsNormUnit): Promise<PlannedDispatch> {
   const { memory, graph, gpu } = context;

@@ -5,7 +5,8 @@ import { planDispatch, singleOption, type PlannedDispatch } from '../execution/p
 import type { FusedOp } from '../graph/fusion.ts';
 import { layerShape, type UnitBase } from '../graph/graph.ts';
 import { pageBuffersOf } from '../memory/memory.ts';
-import { f16Bytes, type Op, unitCost } from './op.ts';
+import { pagedBuffers } from './attention.ts';
+import { type BindingSite, f16Bytes, type Op, unitCost } from './op.ts';
 
 /** Without `rope`, k and v are written to the cache without rotation. */
 export interface RopeKvWriteUnit extends UnitBase {
@@ -30,9 +31,27 @@ export const ropeKvWrite: Op<RopeKvWriteUnit> = {
         'this layer rotates queries only and uses the keys of another layer; the rope contract rotates both',
       );
     }
-    return unit.nodes.map((one) => replace(one, kernelFor(one), { kind: 'rotation', unit }));
+    return unit.nodes.map((one) => replace(one, kernelFor(one), rotationSite(unit)));
   },
+  span: (unit) => (unit.nodes.length > 1 ? { op: 'rope_kv_write', site: rotationSite(unit) } : undefined),
 };
+
+/** Tensors of a lab kernel of `rope`, `kv_write` or both. */
+const rotationSite = (unit: RopeKvWriteUnit): BindingSite => ({
+  inputs(context) {
+    const { memory, graph } = context;
+    const { heads, kvHeads, headDim } = layerShape(graph.shape, unit.layer);
+    const { rotary, style, table } = rotationOf(context, unit.rope);
+    const dims = { heads, kv_heads: kvHeads, head_dim: headDim, rotary };
+    return [
+      {
+        buffers: { ...pagedBuffers(context, unit.cache), table },
+        params: { ...dims, neox: Number(style === 'neox'), max_pages: memory.maxPages, page: pageTokens },
+        dims,
+      },
+    ];
+  },
+});
 
 function planRope(
   context: PlanContext,

@@ -10,7 +10,7 @@ import type { PlanContext } from '../execution/plan-context.ts';
 import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { SamplingStageUnit } from '../graph/bindings.ts';
 import type { UnitBase } from '../graph/graph.ts';
-import { type Op, type PlanOp, unitCost } from './op.ts';
+import { type BindingSite, type Op, type PlanOp, unitCost } from './op.ts';
 
 export interface SampleUnit extends UnitBase {
   readonly op: 'sample';
@@ -27,10 +27,31 @@ export const sample: Op<SampleUnit> = {
     boundKernel
       ? [
           { op: 'sample_adjust', id: node.id, nodes: [node] },
-          replace(node, boundKernel, { kind: 'sample' }),
+          replace(node, boundKernel, sampleSite),
           { op: 'logprobs', id: node.id, nodes: [node] },
         ]
       : [unit],
+};
+
+/** Tensors of a lab kernel of `sample`. */
+const sampleSite: BindingSite = {
+  inputs({ memory, graph: { shape } }) {
+    const dims = { vocabulary: shape.vocabulary };
+    return [
+      {
+        buffers: {
+          samples: { buffer: memory.step, offset: memory.layout.samples, size: memory.samplesBytes },
+          logits: memory.buffers.logits,
+          seen: memory.tokenCounts,
+          sampled: memory.sampled,
+          results: memory.results,
+        },
+        params: dims,
+        dims,
+        rows: 'samples',
+      },
+    ];
+  },
 };
 
 export const sampleAdjust: PlanOp<SamplingStageUnit> = {
