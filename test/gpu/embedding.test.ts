@@ -1,9 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type EngineError, greedySampling, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
+import { compileFast } from '../support/fast-compile.ts';
 import { referenceEmbedding } from '../support/reference-encoder.ts';
+import { everyNth } from '../support/tier.ts';
 import { type TinyEncoder, tinyEncoder } from '../support/tiny-encoder.ts';
 import { loadFromMemory, memoryPlatform, tinyModel } from '../support/tiny-model.ts';
+
+compileFast();
 
 const someIds = (length: number, seed = 0) =>
   Array.from({ length }, (_, i) => (i * 37 + seed * 101 + 5) % 250);
@@ -38,7 +42,7 @@ describe('an encoder equals the CPU oracle', () => {
     { architecture: 'nomic-bert' },
     { architecture: 'nomic-bert', typed: false, width: 32, heads: 4, feedForward: 64, pooling: 2, layers: 3 },
   ];
-  it.each(models)('%o', async (model) => {
+  it.each(everyNth(models, 3))('%o', async (model) => {
     const bytes = tinyEncoder(model);
     const file = await openSource(memorySource(bytes));
     const engine = await loadFromMemory(bytes);

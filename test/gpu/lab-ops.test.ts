@@ -7,7 +7,7 @@ import { renderStub, type Stub, stubTargets } from '../../src/lab/stubs.ts';
 import type { ParityCase } from '../../src/lab/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { faultsOf, type LabRunner, labRunner } from '../support/lab-runner.ts';
-import { isSampleFormat, selectCases } from '../support/tier.ts';
+import { isSampleFormat, rounds, selectCases } from '../support/tier.ts';
 
 let runner: LabRunner;
 let wgsl: WgslSources;
@@ -69,8 +69,9 @@ const allFormats = ['embed', 'matvec', 'norm_gated_matmul'];
 for (const [op, lab] of labOps) {
   describe(op, () => {
     const readBy = allFormats.includes(op) ? formatNames : usualFormats;
+    const sample = op === 'matmul' ? ['f16', 'q8_0'] : ['q8_0', 'none'];
     const formats = selectCases(readsWeights(op) ? readBy : ['none'], (format) =>
-      op === 'matvec' ? isSampleFormat(format) : ['f16', 'q8_0', 'none'].includes(format),
+      op === 'matvec' ? isSampleFormat(format) : sample.includes(format),
     );
 
     it.each(formats)(
@@ -114,7 +115,7 @@ for (const [op, lab] of labOps) {
         fc.asyncProperty(fc.integer({ min: 0, max: 0xffffffff }), async (seed) => {
           expect(await faults(op, stub, lab.cases({ seed, formats: ['q8_0'] }))).toEqual([]);
         }),
-        { numRuns: 3 },
+        { numRuns: rounds(3, 1) },
       );
     });
   });

@@ -135,7 +135,7 @@ function draw(engine: ResidentEngine, random: Random, formats: Formats): Binding
   return bindings;
 }
 
-for (const [name, model] of everyNth(Object.entries(models), 3)) {
+for (const [name, model] of everyNth(Object.entries(models), 5)) {
   describe(name, () => {
     let engine: ResidentEngine;
     beforeAll(async () => {

@@ -8,11 +8,15 @@ import { bytesOfRow, rowsOf } from '../../src/engine/formats/rows.ts';
 import { boundsOf } from '../support/against-transformers.ts';
 import { loadRunner, platforms } from '../support/architectures.ts';
 import { memoryFiles, memorySource, openSource } from '../support/byte-source.ts';
+import { compileFast } from '../support/fast-compile.ts';
 import { expectClose } from '../support/kernel-harness.ts';
 import { logitsAt, takePages } from '../support/logits-at.ts';
 import { mlcFolder, type MlcQuantization, mlcRoundTrip } from '../support/mlc-writer.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
+import { everyNth } from '../support/tier.ts';
 import { tinyFolder } from '../support/tiny-folder.ts';
+
+compileFast();
 
 const converted = (name: string): Promise<ModelFile> => {
   const path = fileURLToPath(new URL(`../fixtures/architectures/${name}/model.gguf`, import.meta.url));
@@ -46,10 +50,14 @@ const positions = ids.map((_, position) => position);
 const families = ['llama', 'qwen2', 'gemma3'];
 const kernels = Object.keys(platforms) as (keyof typeof platforms)[];
 
-describe.each(['q4f16_1', 'q3f16_1'] as const)('an MLC folder in %s', (quantization) => {
-  it.each(families.flatMap((name) => kernels.map((on) => [name, on] as const)))(
-    'of %s gives the logits of the CPU oracle (%s)',
-    async (name, on) => {
+const cases = (['q4f16_1', 'q3f16_1'] as const).flatMap((quantization) =>
+  families.flatMap((name) => kernels.map((on) => [quantization, name, on] as const)),
+);
+
+describe('an MLC folder', () => {
+  it.each(everyNth(cases, 3))(
+    'in %s of %s gives the logits of the CPU oracle (%s)',
+    async (quantization, name, on) => {
       const files = memoryFiles(mlcFolder(tinyFolder(name), { quantization }));
       const runner = await loadRunner(files, { context: 64, parallel: 1, on });
       try {

@@ -6,7 +6,7 @@ import { nodePlatform } from '../../src/platform/node.ts';
 import { RunnerSequence } from '../support/runner-sequence.ts';
 import { fixtureModel } from '../support/shared.ts';
 import { endToken, loadFromMemory, tinyModel } from '../support/tiny-model.ts';
-import { everyNth } from '../support/tier.ts';
+import { everyNth, rounds } from '../support/tier.ts';
 
 async function answer(to: GenerateRequest, by: ResidentEngine) {
   const got = { text: '', ids: [] as number[], end: {} };
@@ -160,7 +160,7 @@ describe('the distribution of sampled tokens', () => {
   const sampling: Sampling = { ...greedySampling, temperature: 6, logitBias };
   // Any first token has occurred before.
   const prompt = Array.from('abcabacbcabccbaabc', (letter) => letter.charCodeAt(0));
-  const count = 3000;
+  const count = rounds(3000, 1500);
 
   it('is that of the model, also for drafted tokens', async () => {
     const engine = await loadFromMemory(bytes, { context: 256, queue: count, speculation: 'always' });

@@ -8,6 +8,7 @@ import { type GenerateRequest, greedySampling, type Sampling } from '../../src/e
 import { type Answer, farthest, narrowed, read } from '../support/crowd.ts';
 import { random } from '../support/kernel-harness.ts';
 import { RunnerSequence } from '../support/runner-sequence.ts';
+import { everyNth } from '../support/tier.ts';
 import { endToken, loadFromMemory, tinyModel } from '../support/tiny-model.ts';
 import { toyGrammar, ToyConstraint } from '../support/toy-constraint.ts';
 
@@ -42,7 +43,7 @@ function expectSame(got: Answer, wanted: Answer, what: string): void {
   expect(farthest(got.prompt, wanted.prompt), what).toBeLessThan(tolerance);
 }
 
-describe.each(['lfm2', 'qwen35'] as const)('%s', (architecture) => {
+describe.each(everyNth(['lfm2', 'qwen35'] as const, 2))('%s', (architecture) => {
   const bytes = tinyModel({ architecture, layers: 4 });
   const notices: string[] = [];
   let engine: ResidentEngine;

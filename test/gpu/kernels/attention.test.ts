@@ -28,7 +28,7 @@ import {
   randomValues,
   variantName,
 } from '../../support/kernel-harness.ts';
-import { everyNth, selectVariants } from '../../support/tier.ts';
+import { selectCases, selectVariants } from '../../support/tier.ts';
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import { PagedCache } from './paged-cache.ts';
 
@@ -507,6 +507,8 @@ describe('attention as the engine selects it for this adapter equals the oracle'
     decode({ sinks: true, window, split: true }),
     decode({ sinks: true, window, rope: 'neox' }),
   ]);
+  /** Of models with many choices, which share most of their code, every third is in `npm test`. */
+  const sampleStep = ({ choices }: { choices: readonly Choice[] }) => (choices.length > 4 ? 3 : 1);
   const models: { heads: number; kvHeads: number; headDim: number; choices: Choice[] }[] = [
     { heads: 8, kvHeads: 4, headDim: 8, choices: [whole, wide, split] },
     { heads: 4, kvHeads: 2, headDim: 64, choices: [whole, wide, split, turning, normed, windowed, turned] },
@@ -524,10 +526,17 @@ describe('attention as the engine selects it for this adapter equals the oracle'
     { heads: 16, kvHeads: 2, headDim: 64, choices: sinks },
     { heads: 11, kvHeads: 1, headDim: 16, choices: [wide] },
   ];
-  for (const model of everyNth(models, 3)) {
+  const cases = models.flatMap((model, index) =>
+    model.choices.map((choice, nth) => ({
+      model,
+      choice,
+      isSample: index % 3 === 0 && nth % sampleStep(model) === 0,
+    })),
+  );
+  for (const { model, choice } of selectCases(cases, ({ isSample }) => isSample)) {
     const { tile, group } = attentionTile(model);
     const name = `${model.heads} heads, ${model.kvHeads} of keys, ${model.headDim} wide (${tile} x ${group})`;
-    it.each(model.choices)(`${name}: %o`, async (choice) => {
+    it(`${name}: ${choice.kind} ${JSON.stringify(choice.mode)}`, async () => {
       const { caps } = harness.gpu;
       const subject: Subject =
         choice.kind === 'decode'
