@@ -63,7 +63,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     [1440, false],
     [360, true],
   ])('%i px wide, dark: %s', (width, dark) => {
-    it.each(everyNth(views, 3))(
+    it.each(everyNth(views, 5))(
       '/console/%s has no serious accessibility violation, no console error and no horizontal overflow',
       async (path) => {
         const { page, faults, close } = await opened(path, { width, dark });

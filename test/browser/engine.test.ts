@@ -215,7 +215,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     expect(found).toMatchObject({ ended: 'closed', gone: 'closed' });
   });
 
-  it('loads a selected file', async () => {
+  it.runIf(runsRest)('loads a selected file', async () => {
     const { page, lathe } = await opened();
     await page.evaluate(() => {
       const input = document.createElement('input');

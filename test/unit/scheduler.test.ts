@@ -9,6 +9,7 @@ import {
 } from '../../src/engine/types.ts';
 import { long, request, run, text, turns, world } from '../support/scheduler-world.ts';
 import { outputAlone, newSequence, read, scoreAlone } from '../support/simulated-runner.ts';
+import { rounds } from '../support/tier.ts';
 import { ToyConstraint, toyGrammar } from '../support/toy-constraint.ts';
 
 describe('prefix reuse', () => {
@@ -428,7 +429,7 @@ describe('random requests', () => {
           accepted += counts.accepted;
         },
       ),
-      { numRuns: 300 },
+      { numRuns: rounds(300, 100) },
     );
     // The random worlds must have covered all of it.
     expect(preemptions).toBeGreaterThan(50);
