@@ -52,9 +52,21 @@ const adapterLimits = {
   expect: { poll: { timeout: 300_000 } },
 };
 
-const adapterTests = tier === 'fast' ? 'test/gpu/kernels/*.test.ts' : 'test/{gpu,golden}/**/*.test.ts';
+/** Files that compile many kernels and run each on little data. */
+const kernelTests =
+  tier === 'fast'
+    ? 'test/gpu/kernels/*.test.ts'
+    : 'test/{gpu/{kernels/*,damaged-weights,embedding,experts,lab-ops,mlc,weight-types},golden/{architectures,windows}}.test.ts';
 
-// `gpu`, `hosts` and `browser` own the adapter, so each runs in one worker, one file at a time.
+/** Tests of the engine on the adapter: in one worker, which loads modules once, one file at a time. */
+const adapterTests = {
+  environment: 'node',
+  fileParallelism: false,
+  isolate: false,
+  ...adapterLimits,
+} as const;
+
+// `hosts` and `browser` use the adapter, too: each runs in one worker, one file at a time.
 export default defineConfig({
   test: {
     teardownTimeout: 120_000,
@@ -74,11 +86,18 @@ export default defineConfig({
       },
       {
         test: {
+          name: 'kernels',
+          ...filesOf(kernelTests),
+          // The software adapter (Mesa's llvmpipe) compiles in half the time without LLVM's optimization passes.
+          env: tier === 'all' || tier === 'rest' ? {} : { GALLIVM_PERF: 'nopt' },
+          ...adapterTests,
+        },
+      },
+      {
+        test: {
           name: 'gpu',
-          ...filesOf(adapterTests),
-          environment: 'node',
-          fileParallelism: false,
-          ...adapterLimits,
+          ...filesOf('test/{gpu,golden}/**/*.test.ts', globSync(kernelTests)),
+          ...adapterTests,
         },
       },
       {

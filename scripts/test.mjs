@@ -70,9 +70,14 @@ const checks = [
  * idle. A group that is done makes room for the next one.
  */
 const groups = {
-  fast: [[tests('unit')], [...checks.slice(0, 2), tests('gpu')]],
-  default: [[...checks, tests('unit', 'http')], [tests('gpu')], [tests('browser')], [tests('hosts')]],
-  rest: [[tests('unit', 'http')], [tests('gpu')], [tests('browser')], [tests('hosts')]],
+  fast: [[tests('unit')], [...checks.slice(0, 2), tests('kernels')]],
+  default: [
+    [...checks, tests('unit', 'http')],
+    [tests('kernels'), tests('gpu')],
+    [tests('browser')],
+    [tests('hosts')],
+  ],
+  rest: [[tests('unit', 'http')], [tests('kernels'), tests('gpu')], [tests('browser')], [tests('hosts')]],
 };
 groups.all = groups.default;
 if (!(tier in groups)) {

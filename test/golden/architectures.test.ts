@@ -7,7 +7,6 @@ import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { loadEngine } from '../../src/engine/index.ts';
 import type { Runner } from '../../src/engine/execution/runner.ts';
 import { greedySampling } from '../../src/engine/types.ts';
-import { compileFast } from '../support/fast-compile.ts';
 import { boundsOf, comparisons, expectEmbeddings, expectLogits } from '../support/against-transformers.ts';
 import {
   type EmbeddingModel,
@@ -26,8 +25,6 @@ import { modelsPage } from '../support/models-page.ts';
 import { logitsAt, takePages } from '../support/logits-at.ts';
 import { argmax, maxDifference } from '../support/rows.ts';
 import { everyNth, runsRest, selectCases, tier } from '../support/tier.ts';
-
-compileFast();
 
 /** `WRITE_TABLES=1` rewrites docs/models.md when the whole file runs; times are only measured then. */
 const writes = process.env['WRITE_TABLES'] === '1';

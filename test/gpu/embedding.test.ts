@@ -1,13 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type EngineError, greedySampling, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
-import { compileFast } from '../support/fast-compile.ts';
 import { referenceEmbedding } from '../support/reference-encoder.ts';
 import { everyNth } from '../support/tier.ts';
 import { type TinyEncoder, tinyEncoder } from '../support/tiny-encoder.ts';
 import { loadFromMemory, memoryPlatform, tinyModel } from '../support/tiny-model.ts';
-
-compileFast();
 
 const someIds = (length: number, seed = 0) =>
   Array.from({ length }, (_, i) => (i * 37 + seed * 101 + 5) % 250);

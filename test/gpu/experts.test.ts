@@ -4,14 +4,11 @@ import { expertRoles } from '../../src/engine/memory/expert-memory.ts';
 import { greedySampling, loadEngine } from '../../src/engine/index.ts';
 import type { Runner } from '../../src/engine/execution/runner.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
-import { compileFast } from '../support/fast-compile.ts';
 import { expectClose } from '../support/kernel-harness.ts';
 import { withBindings } from '../support/limited-device.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
 import { RunnerSequence } from '../support/runner-sequence.ts';
 import { loadFromMemory, memoryPlatform, type TinyModel, tinyModel } from '../support/tiny-model.ts';
-
-compileFast();
 
 async function wordsOf({ gpu: { device } }: Runner, buffer: GPUBuffer): Promise<Uint32Array> {
   const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;

@@ -8,15 +8,12 @@ import { bytesOfRow, rowsOf } from '../../src/engine/formats/rows.ts';
 import { boundsOf } from '../support/against-transformers.ts';
 import { loadRunner, platforms } from '../support/architectures.ts';
 import { memoryFiles, memorySource, openSource } from '../support/byte-source.ts';
-import { compileFast } from '../support/fast-compile.ts';
 import { expectClose } from '../support/kernel-harness.ts';
 import { logitsAt, takePages } from '../support/logits-at.ts';
 import { mlcFolder, type MlcQuantization, mlcRoundTrip } from '../support/mlc-writer.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
 import { everyNth } from '../support/tier.ts';
 import { tinyFolder } from '../support/tiny-folder.ts';
-
-compileFast();
 
 const converted = (name: string): Promise<ModelFile> => {
   const path = fileURLToPath(new URL(`../fixtures/architectures/${name}/model.gguf`, import.meta.url));

@@ -7,15 +7,12 @@ import { Runner } from '../../src/engine/execution/runner.ts';
 import type { Store } from '../../src/engine/platform.ts';
 import { platforms } from '../support/architectures.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
-import { compileFast } from '../support/fast-compile.ts';
 import { expectClose } from '../support/kernel-harness.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
 import { retyped } from '../support/retyped.ts';
 import { RunnerSequence } from '../support/runner-sequence.ts';
 import { everyNth } from '../support/tier.ts';
 import { tinyModel } from '../support/tiny-model.ts';
-
-compileFast();
 
 let base: ModelFile;
 beforeAll(async () => {

@@ -5,7 +5,6 @@ import { type Kernel, packParams, type StepDims } from '../../kernels/define.ts'
 import { type Gpu, openGpu } from '../../src/engine/gpu/device.ts';
 import { PipelineCache } from '../../src/engine/gpu/pipelines.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
-import { compileFast } from './fast-compile.ts';
 
 export interface KernelHarness {
   readonly gpu: Gpu;
@@ -31,7 +30,6 @@ export function poisoned(elements: number): Float32Array<ArrayBuffer> {
 }
 
 export async function kernelHarness(): Promise<KernelHarness> {
-  compileFast();
   const platform = nodePlatform();
   const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
   const { device } = gpu;
