@@ -130,8 +130,8 @@ export function randomValues(count: number, next: () => number, scale = 1): Floa
 }
 
 /** Normalized mean squared error, as in llama.cpp's test-backend-ops. */
-/** @param leastPower used if the sum of squares of `expected` is smaller */
-export function nmse(got: ArrayLike<number>, expected: ArrayLike<number>, leastPower = 0): number {
+/** @param minPower used if the sum of squares of `expected` is smaller */
+export function nmse(got: ArrayLike<number>, expected: ArrayLike<number>, minPower = 0): number {
   let error = 0;
   let power = 0;
   for (let i = 0; i < expected.length; i++) {
@@ -139,19 +139,19 @@ export function nmse(got: ArrayLike<number>, expected: ArrayLike<number>, leastP
     error += ((got[i] as number) - e) ** 2;
     power += e ** 2;
   }
-  power = Math.max(power, leastPower);
+  power = Math.max(power, minPower);
   return power === 0 ? error : error / power;
 }
 
 /**
  * Checks the mean error and the largest error; a poisoned or missing value fails both.
- * @param tolerance `leastPower` is for a few values that may be small because their terms cancel: the sum of squares of the
+ * @param tolerance `minPower` is for a few values that may be small because their terms cancel: the sum of squares of the
  *   terms
  */
 export function expectClose(
   got: ArrayLike<number>,
   expected: ArrayLike<number>,
-  tolerance: { nmse: number; maxAbs: number; leastPower?: number },
+  tolerance: { nmse: number; maxAbs: number; minPower?: number },
   what: string,
 ): void {
   let worst = 0;
@@ -167,7 +167,7 @@ export function expectClose(
   expect(worst, `${what}: worst at ${at}: expected ${expected[at]}, got ${got[at]}`).toBeLessThanOrEqual(
     tolerance.maxAbs,
   );
-  expect(nmse(got, expected, tolerance.leastPower), `${what}: NMSE`).toBeLessThanOrEqual(tolerance.nmse);
+  expect(nmse(got, expected, tolerance.minPower), `${what}: NMSE`).toBeLessThanOrEqual(tolerance.nmse);
 }
 
 export const variantName = (variant: Variant): string =>

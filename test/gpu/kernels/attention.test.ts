@@ -507,7 +507,7 @@ describe('attention as the engine selects it for this adapter equals the oracle'
     decode({ sinks: true, window, split: true }),
     decode({ sinks: true, window, rope: 'neox' }),
   ]);
-  /** Of models with many choices, which share most of their code, every third is in `npm test`. */
+  /** Every third choice is in `npm test` where a model has many, which share most of their code. */
   const sampleStep = ({ choices }: { choices: readonly Choice[] }) => (choices.length > 4 ? 3 : 1);
   const models: { heads: number; kvHeads: number; headDim: number; choices: Choice[] }[] = [
     { heads: 8, kvHeads: 4, headDim: 8, choices: [whole, wide, split] },

@@ -327,14 +327,14 @@ async function runCase(
   });
   const slopeOf = (value: number) =>
     gated ? expertActivation(value, 1, gated) - expertActivation(value, 0, gated) : 1;
-  const leastPower = terms.reduce(
+  const minPower = terms.reduce(
     (sum, term, word) => (inside(word) ? sum + term * slopeOf(gate[word] as number) ** 2 : sum),
     0,
   );
   expectClose(
     got.filter((_, word) => inside(word)),
     expected.filter((_, word) => inside(word)),
-    { ...tolerance, leastPower },
+    { ...tolerance, minPower },
     `${variantName(variant)} ${JSON.stringify(shape)}`,
   );
   const counts = Array.from(
