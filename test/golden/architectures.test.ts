@@ -103,7 +103,7 @@ async function together(
 }
 
 /** Models with all of their tests in `npm test`; the others have one there. */
-const sampledModels = everyNth(generatingModels, 3);
+const sampledModels = everyNth(generatingModels, 5);
 
 describe.each(generatingModels.map((fixture) => [fixture.name, fixture] as const))('%s', (name, fixture) => {
   const runsAll = tier === 'all' || sampledModels.includes(fixture);

@@ -7,7 +7,7 @@ import { renderStub, type Stub, stubTargets } from '../../src/lab/stubs.ts';
 import type { ParityCase } from '../../src/lab/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { faultsOf, type LabRunner, labRunner } from '../support/lab-runner.ts';
-import { isSampleFormat, rounds, selectCases } from '../support/tier.ts';
+import { isSampleFormat, rounds, runsRest, selectCases } from '../support/tier.ts';
 
 let runner: LabRunner;
 let wgsl: WgslSources;
@@ -108,16 +108,19 @@ for (const [op, lab] of labOps) {
       60_000,
     );
 
-    it('the plain stub equals the oracle for every seed, also in strict mode', async () => {
-      const stub = renderStub(wgsl, op, 'plain');
-      expect(await faults(op, stub, lab.cases({ seed: 99, formats: ['q8_0'], strict: true }))).toEqual([]);
-      await fc.assert(
-        fc.asyncProperty(fc.integer({ min: 0, max: 0xffffffff }), async (seed) => {
-          expect(await faults(op, stub, lab.cases({ seed, formats: ['q8_0'] }))).toEqual([]);
-        }),
-        { numRuns: rounds(3, 1) },
-      );
-    });
+    it.runIf(runsRest || op === 'matmul')(
+      'the plain stub equals the oracle for every seed, also in strict mode',
+      async () => {
+        const stub = renderStub(wgsl, op, 'plain');
+        expect(await faults(op, stub, lab.cases({ seed: 99, formats: ['q8_0'], strict: true }))).toEqual([]);
+        await fc.assert(
+          fc.asyncProperty(fc.integer({ min: 0, max: 0xffffffff }), async (seed) => {
+            expect(await faults(op, stub, lab.cases({ seed, formats: ['q8_0'] }))).toEqual([]);
+          }),
+          { numRuns: rounds(3, 1) },
+        );
+      },
+    );
   });
 }
 
