@@ -121,7 +121,8 @@ function failuresIn(results) {
   const failures = files.flatMap(({ name, status, message, assertionResults }) => {
     const failedTests = assertionResults.filter((test) => test.status === 'failed');
     const file = relative(root, name);
-    if (failedTests.length === 0) return status === 'failed' ? [`${file}: ${message}`] : [];
+    if (failedTests.length === 0)
+      return status === 'failed' ? [`${file}: ${message || 'a hook failed, see above'}`] : [];
     return failedTests.map(
       (test) =>
         `${file} > ${test.fullName}\n      ${(test.failureMessages[0] ?? '').split('\n    at file:')[0].slice(0, 600)}`,

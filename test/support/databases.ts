@@ -41,15 +41,16 @@ export function describePostgres(name: string, suite: Suite): void {
   }
   describe(name, () => {
     const made: string[] = [];
+    // Before the suite's own hooks: the last that is registered runs first, and closes what uses the databases.
+    afterAll(async () => {
+      for (const database of made.splice(0)) await administer(`drop database ${database} with (force)`);
+    });
     suite(async () => {
       const database = `test_${crypto.randomUUID().replaceAll('-', '')}`;
       await administer(`create database ${database} template template0 strategy file_copy`);
       made.push(database);
       return await urlOf(database);
     }, 'postgres');
-    afterAll(async () => {
-      for (const database of made.splice(0)) await administer(`drop database ${database} with (force)`);
-    });
   });
 }
 
