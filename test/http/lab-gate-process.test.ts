@@ -67,18 +67,21 @@ describe('the gate rejects kernels that cheat', () => {
     },
   );
 
-  it.each(everyNth(tricks, 2).map((trick) => [trick.name, trick] as const))('a kernel that %s', async (_, trick) => {
-    const report = await registerUntilJudged(jobOf(trick.registration));
-    const findings = report.stages
-      .flatMap((stage) => stage.findings)
-      .filter(({ severity }) => severity === (trick.flagged ? 'warning' : 'error'));
-    const found = findings.map(({ code }) => code);
-    expect(
-      trick.codes.some((code) => found.includes(code)),
-      JSON.stringify(report.stages.at(-1)),
-    ).toBe(true);
-    expect(report.accepted).toBe(trick.flagged === true);
-  });
+  it.each(everyNth(tricks, 2).map((trick) => [trick.name, trick] as const))(
+    'a kernel that %s',
+    async (_, trick) => {
+      const report = await registerUntilJudged(jobOf(trick.registration));
+      const findings = report.stages
+        .flatMap((stage) => stage.findings)
+        .filter(({ severity }) => severity === (trick.flagged ? 'warning' : 'error'));
+      const found = findings.map(({ code }) => code);
+      expect(
+        trick.codes.some((code) => found.includes(code)),
+        JSON.stringify(report.stages.at(-1)),
+      ).toBe(true);
+      expect(report.accepted).toBe(trick.flagged === true);
+    },
+  );
 });
 
 describe('a child process that fails', () => {
