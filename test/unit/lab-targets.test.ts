@@ -175,6 +175,21 @@ describe('targets of a graph with norms that are added', () => {
     }
   });
 
+  it('run on the sampled rows after the last layer, and on all rows before', () => {
+    const context = {
+      graph: one,
+      memory: { buffers: {}, layout: {} },
+      weights: { vectors: { get: () => 'a weight' } },
+    } as unknown as PlanContext;
+    const rowsOf = (target: string, op: string) =>
+      bindUnits(one, [{ target, kernel: kernel(op) }], unfused).flatMap((unit) =>
+        unit.op === 'lab' ? unit.site.inputs(context).map(({ rows = 'tokens' }) => rows) : [],
+      );
+    expect(rowsOf('output.norm', 'rms_norm')).toEqual(['samples']);
+    expect(rowsOf('sample', 'sample')).toEqual(['samples']);
+    expect(rowsOf('layers.0.attn.norm', 'rms_norm')).toEqual(['tokens']);
+  });
+
   it('parts of one matrix are slices of it', () => {
     const units = bindUnits(one, [{ target: 'layers.0.attn.k', kernel: kernel('matmul') }], unfused);
     const slices = units.flatMap((unit) => {

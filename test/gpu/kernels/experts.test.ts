@@ -314,10 +314,11 @@ async function runCase(
   const inside = (word: number) => word < pairs * rows && isHere(Math.floor(word / rows));
   expectUntouched(out['y'] as ArrayBuffer, y, inside, 'pairs of other weights');
   const expected = gated ? product.map((up, i) => expertActivation(gate[i] as number, up, gated)) : product;
+  const compared = expected.filter((_, word) => inside(word));
   // f16 tiles round weights and activations to 11 bits; a gated result is a product of two sums, some hundreds large.
   const plain = variant['F16'] ? { nmse: 2e-6, maxAbs: 0.1 } : { nmse: 1e-10, maxAbs: 1e-3 };
   const tolerance = gated ? { nmse: plain.nmse * 2, maxAbs: plain.maxAbs * 20 } : plain;
-  // One row and one token have a single sum, whose terms may cancel.
+  // One row and one token have a single sum, whose terms may cancel; those of many sums do not cancel all at once.
   const squared = (values: Values) => Float64Array.from(values, (value) => value ** 2);
   const terms = reference(squared(x), squared(weight), chosen, {
     inputs: columns,
@@ -333,8 +334,8 @@ async function runCase(
   );
   expectClose(
     got.filter((_, word) => inside(word)),
-    expected.filter((_, word) => inside(word)),
-    { ...tolerance, minPower },
+    compared,
+    compared.length < 32 ? { ...tolerance, minPower } : tolerance,
     `${variantName(variant)} ${JSON.stringify(shape)}`,
   );
   const counts = Array.from(
