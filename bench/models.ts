@@ -30,6 +30,7 @@ const shapes: Readonly<Record<string, Shape>> = {
   'qwen3-0.6b': realShapes.qwen3_06b,
   'lfm2-350m': realShapes.lfm2_350m,
   'qwen3.5-0.8b': realShapes.qwen35_08b,
+  'qwen3-1.7b': { ...realShapes.qwen3_06b, embedding: 2048, feedForward: 6144 },
   'llama3.2-1b': realShapes.llama32_1b,
   'llama3.2-3b': {
     ...realShapes.llama32_1b,
@@ -98,7 +99,7 @@ const shapes: Readonly<Record<string, Shape>> = {
     ropeBase: 150_000,
   },
 };
-const quantizationTypes = { q4_0: 'Q4_0', q8_0: 'Q8_0', f16: 'F16' } as const;
+const quantizationTypes = { q4_0: 'Q4_0', q4_k: 'Q4_K', q8_0: 'Q8_0', f16: 'F16' } as const;
 type TypeName = keyof typeof quantizationTypes;
 
 const root = fileURLToPath(new URL('..', import.meta.url));

@@ -2,7 +2,7 @@
 # bench/gpu/bundle.sh [FOLDER]: packs everything that is needed to measure a bare Linux x64 machine with a GPU into one
 # folder (default .cache/gpu-bundle, which git ignores): Node, lathe with its tests and benches, Dawn, a Vulkan loader,
 # and llama.cpp if `npm --prefix bench/peers ci` was run. The only model is the embedded one; the machine generates the
-# others. On that machine, run FOLDER/run.sh --out OUT. This script needs xz, dpkg-deb and apt-get.
+# others. On that machine, run FOLDER/run.sh --out OUT. This script needs xz, strip, dpkg-deb and apt-get.
 set -eu
 
 cd "$(dirname "$0")/../.."
@@ -16,18 +16,21 @@ trap 'rm -rf "$work"' EXIT
 
 say() { echo "bundle: $*" >&2; }
 # Without owners and in fixed order, so that the same files give the same bytes.
-pack() { tar -C "$1" --sort=name --owner=0 --group=0 --numeric-owner -c "$2" | xz -T2 -6; }
+# A large window finds what is in two files, such as the weights of fixtures in two formats.
+pack() { tar -C "$1" --sort=name --owner=0 --group=0 --numeric-owner -c "$2" | xz -T2 -9; }
 
 rm -rf "$out"
-mkdir -p "$out/lib" "$work/app/node_modules" "$work/deb"
+mkdir -p "$out" "$work/app/node_modules" "$work/deb"
 
 # Cached, because compressing Node takes a minute and it rarely changes.
 version=$("$node" -p process.version)
-kept=.cache/node-$version-linux-x64.xz
+kept=.cache/node-$version-linux-x64-stripped.xz
 if [ ! -f "$kept" ]; then
   say "compressing Node $version, once ..."
   mkdir -p .cache
-  xz -T2 -9 -c "$node" >"$kept.part"
+  # A fifth of it is symbols.
+  strip -o "$work/node" "$node"
+  xz -T1 -9e -c "$work/node" >"$kept.part"
   mv "$kept.part" "$kept"
 fi
 cp "$kept" "$out/node.xz"
@@ -36,7 +39,7 @@ say "lathe, its tests and benches ..."
 app=$work/app
 cp -R src kernels wgsl models scripts package.json "$app/"
 mkdir -p "$app/bench" "$app/test" "$app/docs"
-cp -R docs/samples "$app/docs/"
+cp -R docs/samples docs/add-a-kernel.md "$app/docs/"
 cp -R bench/*.ts bench/gpu "$app/bench/"
 mkdir "$app/bench/peers"
 cp bench/peers/*.ts bench/peers/package.json "$app/bench/peers/"
@@ -85,9 +88,11 @@ say "the Vulkan loader ..."
     libx11-6 libxext6 libxcb1 libxau6 libxdmcp6 libbsd0 libmd0 2>/dev/null
   for deb in *.deb; do dpkg-deb -x "$deb" .; done
 )
+mkdir "$work/libraries" "$work/libraries/lib"
 find "$work/deb" -path '*/usr/lib/x86_64-linux-gnu/*.so.*' -type l | while read -r link; do
-  cp -L "$link" "$out/lib/$(basename "$link")"
+  cp -L "$link" "$work/libraries/lib/$(basename "$link")"
 done
+pack "$work/libraries" lib >"$out/lib.tar.xz"
 
 cp bench/gpu/run.sh "$out/run.sh"
 chmod +x "$out/run.sh"

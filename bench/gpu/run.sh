@@ -7,7 +7,7 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 export PATH="${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}"
 work=${LATHE_GPU_WORK:-${TMPDIR:-/tmp}/lathe-gpu}
-mkdir -p "$work/home" "$work/cache" "$work/lib" "$work/icd" || exit 1
+mkdir -p "$work/home" "$work/cache" "$work/icd" || exit 1
 
 say() { echo "run.sh: $*" >&2; }
 unpacked() {
@@ -18,7 +18,7 @@ unpacked() {
 
 if ! cmp -s "$here/stamp" "$work/stamp"; then
   say "unpacking into $work ..."
-  rm -rf "$work/app"
+  rm -rf "$work/app" "$work/lib"
   unpacked "$here/node.xz" >"$work/node" && chmod +x "$work/node" || exit 1
   for archive in "$here"/*.tar.xz; do unpacked "$archive" | tar -C "$work" -x || exit 1; done
   cp "$here/stamp" "$work/stamp"
@@ -33,11 +33,11 @@ export __GL_SHADER_DISK_CACHE_PATH="$work/cache"
 
 # Adds libraries that this machine lacks, and the folders where containers put those of NVIDIA's driver.
 known=$(ldconfig -p 2>/dev/null || /sbin/ldconfig -p 2>/dev/null)
-for library in "$here"/lib/*; do
+for library in "$work"/lib/*; do
   name=$(basename "$library")
   case $known in
-    *"$name"*) ;;
-    *) cp "$library" "$work/lib/$name" && say "the machine has no $name; using the bundle's" ;;
+    *"$name"*) rm "$library" ;;
+    *) say "the machine has no $name; using the bundle's" ;;
   esac
 done
 export LD_LIBRARY_PATH="$work/lib:/usr/local/nvidia/lib64:/usr/local/nvidia/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"

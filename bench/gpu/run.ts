@@ -12,9 +12,10 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -34,6 +35,8 @@ const { values } = parseArgs({
     stages: { type: 'string', default: stageNames.join(',') },
     models: { type: 'string' },
     minutes: { type: 'string', default: '9' },
+    'test-minutes': { type: 'string', default: '3' },
+    jobs: { type: 'string', default: String(Math.max(1, Math.min(12, availableParallelism() - 4))) },
     adapter: { type: 'string' },
     quick: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
@@ -43,6 +46,8 @@ const usage = `run.sh --out FOLDER [options]
   --stages LIST    of ${stageNames.join(',')} (default: all)
   --models LIST    (default: ${fullModels.join(',')})
   --minutes N      total time (default: 9); stages that do not fit are skipped
+  --test-minutes N time for the tests (default: 3); those that do not fit are skipped
+  --jobs N         test files that run at a time (default: the cores less four, at most 12)
   --quick          only the kernel tests, few rounds, ${quickModels.join(',')}
   --adapter NAME   substring of the adapter's name, for lathe`;
 
@@ -134,17 +139,23 @@ const modelsStage =
     : Promise.resolve();
 if (requestedStages.has('correctness')) {
   const testFiles = globSync(quick ? 'test/gpu/kernels/*.test.ts' : 'test/{gpu,golden}/**/*.test.ts').sort();
-  for (const file of testFiles) {
+  const testDeadline = performance.now() + Number(values['test-minutes']) * 60_000;
+  const bySize = testFiles.toSorted((a, b) => statSync(b).size - statSync(a).size);
+  const runNext = async (): Promise<void> => {
+    const file = bySize.shift();
+    if (file === undefined) return;
     const tally = new FileTally(file);
     // The script stops by itself before its stage times out, so that it can report skipped tests.
-    const seconds = quick ? 12 : 180;
-    const args = [file, String(seconds)];
-    await stage(`correctness ${file}`, 'bench/gpu/run-tests.ts', args, seconds + 60, (line) => {
+    const seconds = Math.max(0, (testDeadline - performance.now()) / 1000);
+    const args = [file, String(quick ? Math.min(12, seconds) : seconds)];
+    await stage(`correctness ${file}`, 'bench/gpu/run-tests.ts', args, seconds + 30, (line) => {
       tally.addLine(line);
     });
     report.correctness.push(tally.result());
     save();
-  }
+    await runNext();
+  };
+  await Promise.all(Array.from({ length: Number(values.jobs) }, runNext));
 }
 await modelsStage;
 if (requestedStages.has('bench')) {

@@ -2,10 +2,16 @@ import { EngineError } from '../engine/index.ts';
 import { errorMessage } from '../util/error-message.ts';
 import { pauseBetweenPolls } from './node-polling.ts';
 
+/**
+ * Features of Dawn that are enabled: experimental features of adapters, f16 on NVIDIA, which Dawn withholds by default, and
+ * Vulkan's memory model, which subgroup matrices need. Other adapters ignore the last two.
+ */
+const enabledDawnFeatures = ['allow_unsafe_apis', 'vulkan_enable_f16_on_nvidia', 'use_vulkan_memory_model'];
+
 /** By default Dawn rounds timestamps to 100 us; the tracer needs exact ones. */
 export const dawnOptions = [
   'disable-dawn-features=timestamp_quantization',
-  'enable-dawn-features=allow_unsafe_apis',
+  `enable-dawn-features=${enabledDawnFeatures.join(',')}`,
 ];
 
 /**
