@@ -122,6 +122,36 @@ export const decodeAttention = defineKernel({
     .filter(({ HEAD_DIM, GROUP }) => HEAD_DIM > 128 || GROUP !== 4),
 });
 
+/** `decodeAttention` for GPUs; the fields of `attention_flash_decode.wgsl`. Requires subgroups. */
+export interface FlashDecodeVariant extends DecodeAttentionVariant {
+  /** Subgroups of a workgroup, which share the positions. */
+  SUBS: number;
+  /** Lanes that share a position, 8 elements each at a time. */
+  KEY_LANES: number;
+}
+
+/** Subgroups for 4 KiB of sums in workgroup memory, and lanes that divide the head. */
+const flashShape = (lanes: number, headDim: number): Pick<FlashDecodeVariant, 'SUBS' | 'KEY_LANES'> => {
+  let keyLanes = lanes;
+  while ((headDim / 8) % keyLanes !== 0) keyLanes /= 2;
+  return { SUBS: headDim > 256 ? 2 : headDim > 128 ? 4 : 8, KEY_LANES: keyLanes };
+};
+
+const minFlashLanes = 8;
+
+export const flashDecodeAttention = defineKernel({
+  op: 'attention_decode',
+  source: 'attention_flash_decode.wgsl',
+  bindings: (variant: FlashDecodeVariant) => decodeAttention.bindings(variant),
+  params: decodeAttention.params,
+  grid: (variant: FlashDecodeVariant, params: { heads: number } & Record<string, number>, dims) =>
+    decodeAttention.grid(variant, params, dims),
+  variants: decodeAttention.variants
+    .filter(({ SUBGROUPS, LANES }) => SUBGROUPS && LANES >= minFlashLanes)
+    .flatMap((variant) => (variant.LANES === 32 ? [variant, { ...variant, LANES: 64 }] : [variant]))
+    .map((variant) => ({ ...variant, ...flashShape(variant.LANES, variant.HEAD_DIM) })),
+});
+
 /** Tiles of several tokens of one sequence: the bindings, parameters and grid of prefill and of encoders. */
 const wideTiles: Pick<
   Kernel<AttentionVariant, { heads: number } & Record<string, number>>,
@@ -221,16 +251,34 @@ function commonVariant(
   };
 }
 
+interface DecodeMode {
+  readonly split?: boolean;
+  readonly rope?: 'interleaved' | 'neox';
+  readonly qkNorm?: boolean;
+  readonly window?: boolean;
+  readonly sinks?: boolean;
+}
+
+/** The variant for GPUs; undefined on software adapters, without subgroups, and for heads that lanes cannot share. */
+export function chooseFlashDecode(
+  caps: AdapterCaps,
+  model: AttentionModel,
+  mode: DecodeMode,
+): FlashDecodeVariant | undefined {
+  const { software, subgroupSize: lanes = 0 } = caps;
+  if (software || lanes < minFlashLanes || model.headDim % 8 !== 0) return undefined;
+  return {
+    ...chooseDecodeAttention(caps, model, mode),
+    SUBGROUPS: true,
+    LANES: lanes,
+    ...flashShape(lanes, model.headDim),
+  };
+}
+
 export function chooseDecodeAttention(
   caps: AdapterCaps,
   model: AttentionModel,
-  mode: {
-    split?: boolean;
-    rope?: 'interleaved' | 'neox';
-    qkNorm?: boolean;
-    window?: boolean;
-    sinks?: boolean;
-  },
+  mode: DecodeMode,
 ): DecodeAttentionVariant {
   const { split = false, rope, qkNorm = false, window = false, sinks = false } = mode;
   if (sinks && qkNorm) throw new Error('attention: qkNorm and sinks cannot be combined');

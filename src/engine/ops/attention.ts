@@ -2,11 +2,14 @@
 import {
   attentionCombine,
   chooseDecodeAttention,
+  chooseFlashDecode,
   chooseWideAttention,
   decodeAttention,
   encoderAttention,
+  flashDecodeAttention,
   prefillAttention,
 } from '../../../kernels/attention.ts';
+import { eraseVariant } from '../../../kernels/define.ts';
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import { type PlanContext, rotationOf, strideOf, vectorOf, windowOf } from '../execution/plan-context.ts';
 import { loopLimit, planDispatch, type PlannedDispatch, singleOption } from '../execution/plan-dispatch.ts';
@@ -142,18 +145,19 @@ async function planAttention(
     size: memory.singleTilesBytes,
   };
   const splits = { split_tokens: memory.splitTokens, max_splits: memory.maxSplits };
-  const attendSingle = (id: string, split: boolean) =>
-    planDispatch(
+  const attendSingle = (id: string, split: boolean) => {
+    const decodeMode = {
+      ...mode,
+      split,
+      ...(appliesRope ? { rope: style, qkNorm: headNorms !== undefined } : {}),
+    };
+    const flash = chooseFlashDecode(gpu.caps, layer, decodeMode);
+    return planDispatch(
       context,
       id,
-      singleOption(
-        decodeAttention,
-        chooseDecodeAttention(gpu.caps, layer, {
-          ...mode,
-          split,
-          ...(appliesRope ? { rope: style, qkNorm: headNorms !== undefined } : {}),
-        }),
-      ),
+      flash
+        ? singleOption(eraseVariant(flashDecodeAttention), flash)
+        : singleOption(eraseVariant(decodeAttention), chooseDecodeAttention(gpu.caps, layer, decodeMode)),
       {
         ...params,
         ...(split ? splits : { split_tokens: 0x7fffffff, max_splits: 1 }),
@@ -164,6 +168,7 @@ async function planAttention(
       },
       { ...buffers, tiles: singleTiles, out: split ? memory.partial : out },
     );
+  };
   const dispatches = [attendSingle(unit.id, false), attendWide(`${unit.id}.wide`, prefillAttention)];
   // A context that fits in one split needs no split kernel, so none is compiled.
   if (memory.maxSplits > 1) {

@@ -4,12 +4,16 @@ import {
   attentionTile,
   type AttentionVariant,
   chooseDecodeAttention,
+  chooseFlashDecode,
   chooseWideAttention,
   decodeAttention,
   type DecodeAttentionVariant,
   encoderAttention,
+  flashDecodeAttention,
+  type FlashDecodeVariant,
   prefillAttention,
 } from '../../../kernels/attention.ts';
+import { eraseVariant } from '../../../kernels/define.ts';
 import {
   applyRope,
   attention as reference,
@@ -68,7 +72,7 @@ interface Scene {
 
 /** A kernel with a variant; `decode` has tiles of one token. */
 type Subject =
-  | { readonly kind: 'decode'; readonly variant: DecodeAttentionVariant }
+  | { readonly kind: 'decode'; readonly variant: DecodeAttentionVariant | FlashDecodeVariant }
   | { readonly kind: 'prefill' | 'encoder'; readonly variant: AttentionVariant };
 const isSplit = (subject: Subject) => subject.kind === 'decode' && subject.variant.SPLIT;
 
@@ -264,7 +268,7 @@ async function dispatch(
   const got =
     kind === 'decode'
       ? await harness.run(
-          decodeAttention,
+          eraseVariant('KEY_LANES' in variant ? flashDecodeAttention : decodeAttention),
           variant,
           {
             params: {
@@ -461,6 +465,10 @@ describe('attention equals the oracle', () => {
       kind: 'decode' as const,
       variant,
     })),
+    ...selectVariants(flashDecodeAttention.variants, isNarrow).map((variant) => ({
+      kind: 'decode' as const,
+      variant,
+    })),
     ...selectVariants(prefillAttention.variants, isNarrow).map((variant) => ({
       kind: 'prefill' as const,
       variant,
@@ -543,6 +551,9 @@ describe('attention as the engine selects it for this adapter equals the oracle'
           ? { kind: 'decode', variant: chooseDecodeAttention(caps, model, choice.mode) }
           : { kind: choice.kind, variant: chooseWideAttention(caps, model, choice.mode) };
       await runVariant(subject, model, choice.mode.sinks === true);
+      if (choice.kind !== 'decode') return;
+      const flash = chooseFlashDecode({ ...caps, software: false }, model, choice.mode);
+      if (flash) await runVariant({ kind: 'decode', variant: flash }, model, choice.mode.sinks === true);
     });
   }
 });
