@@ -140,12 +140,23 @@ export const matmul = matmulKernel<MatmulVariant>(
 
 const matvecShapes = [1, 2, 4, 8].map((COLS) => ({ COLS, ROWS: 4, FIXED: false }));
 
-/** Several rows per workgroup, one block per lane: for GPUs and few tokens. */
-export const matvec = matmulKernel<LanesVariant>(
+/** Lanes of a workgroup's subgroups, and how they share the blocks of a row. */
+export interface MatvecVariant extends LanesVariant {
+  /** Subgroups of a workgroup; 1 without subgroups. */
+  SUBS: number;
+  /** Lanes that share a block of 32 columns: 1, 2, 4 or 8. */
+  SHARE: number;
+}
+
+/** The order of sums depends on these, so they are the same for all numbers of tokens. */
+const matvecLanes = (lanes: number) => ({ ...lanesOf(lanes), SUBS: lanes > 0 ? 4 : 1, SHARE: 4 });
+
+/** Several rows per workgroup, a few lanes per block: for GPUs and few tokens. */
+export const matvec = matmulKernel<MatvecVariant>(
   'matvec.wgsl',
   ({ ROWS, COLS }) => ({ rows: ROWS, tokens: COLS }),
   cartesianProduct({ FORMAT: formatNames, lanes: [8, 16, 32, 64, 0], shape: matvecShapes }).map(
-    ({ FORMAT, lanes, shape }) => ({ FORMAT, ...shape, ...lanesOf(lanes) }),
+    ({ FORMAT, lanes, shape }) => ({ FORMAT, ...shape, ...matvecLanes(lanes) }),
   ),
 );
 
@@ -230,7 +241,7 @@ function rowPerThreadFamily(size: number): MatmulFamily {
 function rowPerSubgroupFamily(caps: AdapterCaps, int8: boolean): MatmulFamily {
   const { subgroupSize = 0, f16 } = caps;
   const size = subgroupSize >= 8 ? subgroupSize : 0;
-  const lanes = lanesOf(size);
+  const lanes = matvecLanes(size);
   const tile = (format: string, F16: boolean, TILE: number): MatmulOption => ({
     kernel: eraseVariant(matmulTile),
     variant: { FORMAT: format, F16, TILE, FIXED: false },

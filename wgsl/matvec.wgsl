@@ -1,109 +1,158 @@
-// y[t, n] = sum over k of W[n, k] x[t, k]  (+ bias[n]) (+ y[t, n]): ROWS rows of W per workgroup, one block per lane,
-// COLS tokens at once. For GPUs: adjacent lanes read adjacent blocks, and the sums are combined at the end.
+// y[t, n] = sum over k of W[n, k] x[t, k]  (+ bias[n]) (+ y[t, n]): ROWS rows of W per workgroup and COLS tokens at once, for GPUs
+// and few tokens. SUBS subgroups share the blocks of the rows, and SHARE lanes share a block, so that adjacent lanes read
+// adjacent weights and adjacent columns of x; the sums are combined at the end.
 // Each partial sum of squares covers ROWS rows.
-// The order of the sum depends only on LANES, so the result of a token does not depend on the other tokens.
+// The order of the sum depends only on LANES, SUBS and SHARE, so the result of a token does not depend on the other tokens.
 //#if SUBGROUPS
 enable subgroups;
 //#endif
 
 @group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;
 
+const THREADS = LANES * SUBS;
+const RESULTS = COLS * ROWS;
+const QUADS = 8u / SHARE; // of a lane in a block
+const_assert LANES % SHARE == 0u;
+
 //#if SUBGROUPS
+// Of each subgroup: sums, and of squares of the tokens.
+var<workgroup> sums_of: array<f32, SUBS * RESULTS>;
+var<workgroup> squares_of: array<f32, SUBS * COLS>;
 //#else
-var<workgroup> lane_sums: array<f32, COLS * ROWS * LANES>;
+var<workgroup> lane_sums: array<f32, RESULTS * LANES>;
 //#endif
 
 //#include "lib/step.wgsl"
 //#include "lib/matmul_params.wgsl"
 //#include "lib/weight_$FORMAT.wgsl"
 
-@compute @workgroup_size(LANES)
+@compute @workgroup_size(THREADS)
 fn main(
   @builtin(workgroup_id) group: vec3<u32>,
   @builtin(num_workgroups) groups: vec3<u32>,
-  @builtin(local_invocation_index) lane: u32,
+  @builtin(local_invocation_index) local: u32,
 ) {
+  let lane = local % LANES;
+  let sub = local / LANES;
   let pair = pairing();
   let across = ROWS >> pair;
   // Groups of rows continue in z if x is full; the last groups can be beyond the last row.
   let row0 = (group.z * groups.x + group.x) * across;
   let token0 = group.y * COLS;
+  let first_quad = local % SHARE;
 
-  var sum = array<f32, COLS * ROWS>();
-  for (var b = lane; b < params.blocks; b += LANES) {
-    var blocks = array<Block, ROWS>();
-    for (var r = 0u; r < ROWS; r++) {
-      blocks[r] = load_block(row_of(row0, r, 1u) * params.blocks + b);
+  var sum = array<f32, RESULTS>();
+  for (var b = local / SHARE; b < params.blocks; b += THREADS / SHARE) {
+    var columns = array<vec4<f32>, COLS * QUADS>();
+    for (var c = 0u; c < COLS; c++) {
+      for (var q = 0u; q < QUADS; q++) {
+        columns[c * QUADS + q] = x[((token0 + c) * params.blocks + b) * 8u + q * SHARE + first_quad];
+      }
     }
-    var part = array<f32, COLS * ROWS>();
-    for (var j = 0u; j < 8u; j++) {
-      for (var c = 0u; c < COLS; c++) {
-        let four = x[((token0 + c) * params.blocks + b) * 8u + j];
-        for (var r = 0u; r < ROWS; r++) {
-          part[c * ROWS + r] += dot(block_quad(blocks[r], j), four);
+    for (var r = 0u; r < ROWS; r++) {
+      let index = row_of(row0, r, 1u) * params.blocks + b;
+      for (var q = 0u; q < QUADS; q++) {
+        let codes = quad_codes(index, q * SHARE + first_quad);
+        let range = quad_range(index, q * SHARE + first_quad);
+        for (var c = 0u; c < COLS; c++) {
+          let four = columns[c * QUADS + q];
+          let product = dot(codes, four);
+          if (HAS_OFFSET) {
+            let offset = range.y * (four.x + four.y + four.z + four.w);
+            sum[c * ROWS + r] += fma(product, range.x, offset);
+          } else if (HAS_SCALE) {
+            sum[c * ROWS + r] = fma(product, range.x, sum[c * ROWS + r]);
+          } else {
+            sum[c * ROWS + r] += product;
+          }
         }
       }
     }
-    for (var r = 0u; r < ROWS; r++) {
-      let scale = block_scale(row_of(row0, r, 1u) * params.blocks + b);
-      for (var c = 0u; c < COLS; c++) {
-        sum[c * ROWS + r] = fma(part[c * ROWS + r], scale, sum[c * ROWS + r]);
-      }
-    }
   }
-  // After this, any lane can write any sum.
+  // After this, any thread of the first subgroup can write any result.
   //#if SUBGROUPS
-  var results = array<f32, COLS * ROWS>();
-  for (var c = 0u; c < COLS; c++) {
-    var inverse = 1.0;
-    if (has(NORM_IN)) {
-      var squared = 0.0;
-      for (var p = lane; p < params.parts; p += LANES) {
-        squared += squares[(token0 + c) * params.parts + p];
+  for (var i = 0u; i < RESULTS; i++) {
+    sum[i] = subgroupAdd(sum[i]);
+  }
+  var squared = array<f32, COLS>();
+  if (has(NORM_IN)) {
+    for (var c = 0u; c < COLS; c++) {
+      for (var p = local; p < params.parts; p += THREADS) {
+        squared[c] += squares[(token0 + c) * params.parts + p];
       }
-      inverse = inverse_rms(subgroupAdd(squared));
-    }
-    for (var r = 0u; r < ROWS; r++) {
-      results[c * ROWS + r] = subgroupAdd(sum[c * ROWS + r]) * inverse;
+      squared[c] = subgroupAdd(squared[c]);
     }
   }
+  if (lane == 0u) {
+    for (var i = 0u; i < RESULTS; i++) {
+      sums_of[sub * RESULTS + i] = sum[i];
+    }
+    for (var c = 0u; c < COLS; c++) {
+      squares_of[sub * COLS + c] = squared[c];
+    }
+  }
+  workgroupBarrier();
   //#else
-  for (var i = 0u; i < COLS * ROWS; i++) {
+  for (var i = 0u; i < RESULTS; i++) {
     lane_sums[i * LANES + lane] = sum[i];
   }
   workgroupBarrier();
-  var results = array<f32, COLS * ROWS>();
-  for (var i = 0u; i < min(COLS * ROWS, params.loop_limit); i++) {
-    for (var n = 0u; n < min(LANES, params.loop_limit); n++) {
-      results[i] += lane_sums[i * LANES + n];
-    }
-  }
   //#endif
   let tokens = matmul_tokens();
   for (var base = 0u; base < min(COLS * across, params.loop_limit); base += LANES) {
     let i = base + lane;
     let token = token0 + i / across;
     let row = row0 + i % across;
-    let inside = i < COLS * across && row < out_rows() && token < tokens;
+    let inside = sub == 0u && i < COLS * across && row < out_rows() && token < tokens;
     var value = 0.0;
     if (inside) {
-      value = results[i << pair];
+      let inverse = inverse_of(i / across);
+      value = result_of(i << pair) * inverse;
       if (pair != 0u) {
-        value = activate(value) * results[2u * i + 1u];
+        value = activate(value) * result_of(2u * i + 1u) * inverse;
       }
       value = write_result(token, row, value);
     }
     //#if SUBGROUPS
     if (has(NORM_OUT)) {
       // ROWS adjacent lanes have the rows of a token.
-      var squared = value * value;
+      var square = value * value;
       for (var other = 1u; other < ROWS; other *= 2u) {
-        squared += subgroupShuffleXor(squared, other);
+        square += subgroupShuffleXor(square, other);
       }
       if (inside && i % ROWS == 0u) {
-        squares[token * params.parts + row / ROWS] = squared;
+        squares[token * params.parts + row / ROWS] = square;
       }
     }
     //#endif
   }
+}
+
+// A sum over all columns.
+fn result_of(i: u32) -> f32 {
+  var total = 0.0;
+  //#if SUBGROUPS
+  for (var s = 0u; s < min(SUBS, params.loop_limit); s++) {
+    total += sums_of[s * RESULTS + i];
+  }
+  //#else
+  for (var n = 0u; n < min(LANES, params.loop_limit); n++) {
+    total += lane_sums[i * LANES + n];
+  }
+  //#endif
+  return total;
+}
+
+// 1 / RMS of the c-th token, or 1.
+fn inverse_of(c: u32) -> f32 {
+  //#if SUBGROUPS
+  if (has(NORM_IN)) {
+    var squared = 0.0;
+    for (var s = 0u; s < min(SUBS, params.loop_limit); s++) {
+      squared += squares_of[s * COLS + c];
+    }
+    return inverse_rms(squared);
+  }
+  //#endif
+  return 1.0;
 }

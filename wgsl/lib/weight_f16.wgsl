@@ -23,3 +23,16 @@ fn load_quad(index: u32, j: u32) -> vec4<f32> {
   let at = (j & 1u) * 2u;
   return vec4<f32>(unpack2x16float(four[at]), unpack2x16float(four[at + 1u]));
 }
+
+const HAS_SCALE = false;
+const HAS_OFFSET = false;
+
+// The same four columns, before the scale and the offset.
+fn quad_codes(index: u32, j: u32) -> vec4<f32> {
+  return load_quad(index, j);
+}
+
+// Scale of those codes, and the offset that is added to their products with the scale.
+fn quad_range(index: u32, j: u32) -> vec2<f32> {
+  return vec2(1.0, 0.0);
+}

@@ -23,3 +23,16 @@ fn block_scale(index: u32) -> f32 {
 fn load_quad(index: u32, j: u32) -> vec4<f32> {
   return quad_of(quants[index][j & 3u], j) * block_scale(index);
 }
+
+const HAS_SCALE = true;
+const HAS_OFFSET = false;
+
+// The same four columns, before the scale and the offset.
+fn quad_codes(index: u32, j: u32) -> vec4<f32> {
+  return quad_of(quants[index][j & 3u], j);
+}
+
+// Scale of those codes, and the offset that is added to their products with the scale.
+fn quad_range(index: u32, j: u32) -> vec2<f32> {
+  return vec2(block_scale(index), 0.0);
+}

@@ -24,3 +24,16 @@ fn load_quad(index: u32, j: u32) -> vec4<f32> {
 fn load_bytes(index: u32, j: u32) -> u32 {
   return quants[index * 2u + (j >> 2u)][j & 3u];
 }
+
+const HAS_SCALE = true;
+const HAS_OFFSET = false;
+
+// The same four columns, before the scale and the offset.
+fn quad_codes(index: u32, j: u32) -> vec4<f32> {
+  return vec4<f32>(unpack4xI8(quants[index * 2u + (j >> 2u)][j & 3u]));
+}
+
+// Scale of those codes, and the offset that is added to their products with the scale.
+fn quad_range(index: u32, j: u32) -> vec2<f32> {
+  return vec2(block_scale(index), 0.0);
+}
