@@ -178,11 +178,37 @@ export const matmulTile = matmulKernel<TileVariant>(
 /** Formats whose quants are integers of at most 8 bits with a scale. */
 const integerFormats = ['q8_0', 'q4_0'];
 
+export interface MatrixVariant extends Record<string, number | boolean | string> {
+  FORMAT: string;
+  MATRIX: boolean;
+  F16: boolean;
+  FIXED: boolean;
+  /** Rows and tokens of a tile. */
+  TILE_ROWS: number;
+  TILE_TOKENS: number;
+  /** Blocks of 32 columns in workgroup memory. */
+  STEP: number;
+}
+
+/** Tiles of `matmulMatrix`. Large ones read less, small ones give more workgroups. */
+const matrixTiles = [
+  { TILE_ROWS: 128, TILE_TOKENS: 128, STEP: 1 },
+  { TILE_ROWS: 64, TILE_TOKENS: 128, STEP: 1 },
+  { TILE_ROWS: 64, TILE_TOKENS: 64, STEP: 2 },
+];
+const matrixVariant = (FORMAT: string, tile: (typeof matrixTiles)[number]): MatrixVariant => ({
+  FORMAT,
+  MATRIX: true,
+  F16: true,
+  FIXED: false,
+  ...tile,
+});
+
 /** Tiles that use the adapter's matrix units. */
-export const matmulMatrix = matmulKernel<{ FORMAT: string; MATRIX: boolean; F16: boolean; FIXED: boolean }>(
+export const matmulMatrix = matmulKernel<MatrixVariant>(
   'matmul_matrix.wgsl',
-  () => ({ rows: 64, tokens: 64 }),
-  formatNames.map((FORMAT) => ({ FORMAT, MATRIX: true, F16: true, FIXED: false })),
+  ({ TILE_ROWS, TILE_TOKENS }) => ({ rows: TILE_ROWS, tokens: TILE_TOKENS }),
+  formatNames.flatMap((FORMAT) => matrixTiles.map((tile) => matrixVariant(FORMAT, tile))),
 );
 
 /** Tiles with activations quantized to 8 bits per block, and 8-bit dot products. */
@@ -253,10 +279,8 @@ function rowPerSubgroupFamily(caps: AdapterCaps, int8: boolean): MatmulFamily {
       const precisions = f16 ? [true, false] : [false];
       const tiles = [64, 32].flatMap((edge) => precisions.map((isHalf) => tile(format, isHalf, edge)));
       if (caps.matrix && size === 32) {
-        tiles.push({
-          kernel: eraseVariant(matmulMatrix),
-          variant: { FORMAT: format, MATRIX: true, F16: true, FIXED: false },
-        });
+        for (const shape of matrixTiles)
+          tiles.push({ kernel: eraseVariant(matmulMatrix), variant: matrixVariant(format, shape) });
       }
       if (int8 && integerFormats.includes(format)) {
         tiles.push({

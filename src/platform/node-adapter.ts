@@ -8,28 +8,37 @@ import { pauseBetweenPolls } from './node-polling.ts';
  */
 const enabledDawnFeatures = ['allow_unsafe_apis', 'vulkan_enable_f16_on_nvidia', 'use_vulkan_memory_model'];
 
-/** By default Dawn rounds timestamps to 100 us; the tracer needs exact ones. */
-export const dawnOptions = [
+/**
+ * Options of Dawn's instance. By default Dawn rounds timestamps to 100 us; the tracer needs exact ones.
+ * @param features further features of Dawn to enable
+ */
+export const dawnOptions = (features: readonly string[] = []): string[] => [
   'disable-dawn-features=timestamp_quantization',
-  `enable-dawn-features=${enabledDawnFeatures.join(',')}`,
+  `enable-dawn-features=${[...enabledDawnFeatures, ...features].join(',')}`,
 ];
 
 /**
- * One Dawn instance per requested adapter name, kept until the process ends. Dawn crashes if an instance is garbage
+ * One Dawn instance per requested adapter name and features, kept until the process ends. Dawn crashes if an instance is garbage
  * collected while one of its devices lives, and it does not report when the last device is gone.
  */
 const instances = new Map<string, Promise<GPU>>();
 /** Instances with a hanging device, kept for the same reason. */
 const abandoned: Promise<GPU>[] = [];
 
+export interface AdapterRequest {
+  readonly adapter?: string;
+  readonly fresh?: boolean;
+  readonly features?: readonly string[];
+}
+
 /**
  * Opens an adapter through Dawn's Node binding. The binding is loaded on demand, because a host without a model does
  * not need it.
  * @param options `adapter`: part of the adapter's name, case-insensitive; `fresh`: use a new instance, because a device
- * of an earlier one hangs
+ * of an earlier one hangs; `features`: features of Dawn to enable in addition to the default ones
  * @throws EngineError `no_adapter`, with the available adapters and what to install
  */
-export const requestAdapter = async (options: { adapter?: string; fresh?: boolean }): Promise<GPUAdapter> => {
+export const requestAdapter = async (options: AdapterRequest): Promise<GPUAdapter> => {
   if (options.fresh) {
     abandoned.push(...instances.values());
     instances.clear();
@@ -39,9 +48,11 @@ export const requestAdapter = async (options: { adapter?: string; fresh?: boolea
   return found;
 };
 
-const findAdapter = async ({ adapter }: { adapter?: string }): Promise<GPUAdapter> => {
+const findAdapter = async ({ adapter, features = [] }: AdapterRequest): Promise<GPUAdapter> => {
   if (adapter === undefined) {
-    const found = await (await instance('')).requestAdapter({ powerPreference: 'high-performance' });
+    const found = await (await instance('', features)).requestAdapter({
+      powerPreference: 'high-performance',
+    });
     if (found) return found;
     throw new EngineError('no_adapter', `no WebGPU adapter found. ${await installAdvice()}`);
   }
@@ -54,21 +65,22 @@ const findAdapter = async ({ adapter }: { adapter?: string }): Promise<GPUAdapte
         : `there are no adapters. ${await installAdvice()}`;
     throw new EngineError('no_adapter', `no adapter has '${adapter}' in its name; ${choice}`);
   }
-  const found = await (await instance(name)).requestAdapter();
+  const found = await (await instance(name, features)).requestAdapter();
   if (found) return found;
   throw new EngineError('no_adapter', `Dawn cannot use the adapter '${name}'. ${await installAdvice()}`);
 };
 
-const instance = (adapter: string): Promise<GPU> => {
-  const existing = instances.get(adapter) ?? createInstance(adapter);
-  instances.set(adapter, existing);
+const instance = (adapter: string, features: readonly string[]): Promise<GPU> => {
+  const key = [adapter, ...features].join('\n');
+  const existing = instances.get(key) ?? createInstance(adapter, features);
+  instances.set(key, existing);
   return existing;
 };
 
-const createInstance = async (adapter: string): Promise<GPU> => {
+const createInstance = async (adapter: string, features: readonly string[]): Promise<GPU> => {
   const { create, globals } = await import('webgpu');
   Object.assign(globalThis, globals);
-  return create(adapter === '' ? dawnOptions : [...dawnOptions, `adapter=${adapter}`]);
+  return create([...dawnOptions(features), ...(adapter === '' ? [] : [`adapter=${adapter}`])]);
 };
 
 /** Lists adapter names. The binding lists them only in its error for an unknown name. */
