@@ -70,12 +70,18 @@ const memoryContexts = [512, 1024, 2048, 4096, 8192];
 /** Loads a model twice, measures it, and unloads it. */
 export async function measureModel(
   model: BenchModel,
-  options: { adapter: string | undefined; effort: Effort; logProgress: (what: string) => void },
+  options: {
+    adapter: string | undefined;
+    dawnFeatures?: readonly string[] | undefined;
+    effort: Effort;
+    logProgress: (what: string) => void;
+  },
 ): Promise<{ adapter: AdapterFacts; figures: ModelFigures }> {
   const { effort, logProgress } = options;
   const engineOptions: EngineOptions = {
     model: model.path,
     ...(options.adapter === undefined ? {} : { adapter: options.adapter }),
+    ...(options.dawnFeatures === undefined ? {} : { dawnFeatures: options.dawnFeatures }),
     onNotice: logProgress,
     // Answers of random weights are repetitive, so speculation would look much better than it is.
     speculation: 'off',

@@ -33,13 +33,15 @@ const usage = `npm run bench -- [options]
   --quick            few rounds and short answers, for trying things out
   --json FILE        write the figures to FILE
   --peers            also measure llama.cpp on the same files (first: npm --prefix bench/peers ci)
-  --adapter NAME     substring of the adapter's name`;
+  --adapter NAME     substring of the adapter's name
+  --dawn-features L  features of Dawn to enable, separated by commas`;
 
 const { values } = parseArgs({
   options: {
     model: { type: 'string', multiple: true },
     json: { type: 'string' },
     adapter: { type: 'string' },
+    'dawn-features': { type: 'string' },
     quick: { type: 'boolean', default: false },
     large: { type: 'boolean', default: false },
     peers: { type: 'boolean', default: false },
@@ -52,6 +54,7 @@ async function run(): Promise<void> {
   const sizes = [...(quick ? [] : sizeModels), ...(values.large ? largeModels : [])];
   const requestedNames = values.model ?? (quick ? ['tiny'] : documentedModels);
   const names = values.model ? requestedNames : [...requestedNames, ...sizes];
+  const dawnFeatures = values['dawn-features']?.split(',');
   const before = loadAverage();
   const models: ModelFigures[] = [];
   let adapter: AdapterFacts | undefined;
@@ -60,7 +63,7 @@ async function run(): Promise<void> {
   for (const model of foundModels) {
     const logProgress = (what: string) => process.stderr.write(`${model.name}: ${what}\n`);
     const effort = quick ? quickEffort : requestedNames.includes(model.name) ? fullEffort : sizeEffort;
-    const measured = await measureModel(model, { adapter: adapterName, effort, logProgress });
+    const measured = await measureModel(model, { adapter: adapterName, dawnFeatures, effort, logProgress });
     adapter = measured.adapter;
     models.push(measured.figures);
     console.log(`${modelText(measured.figures)}\n`);

@@ -1,3 +1,5 @@
+import { constantsOf, unrollLoops } from './unroll.ts';
+
 /** WGSL sources by path below `wgsl/`, for example `rms_norm.wgsl` or `lib/reduce.wgsl`. */
 export type WgslSources = ReadonlyMap<string, string>;
 
@@ -7,8 +9,9 @@ export type Variant = Readonly<Record<string, number | boolean | string>>;
 /**
  * Preprocesses a WGSL source for a variant. Directives are comments on a line of their own: `//#if NAME`, `//#else`,
  * `//#endif` (NAME is a boolean of the variant) and `//#include "lib/x.wgsl"`, in which `$NAME` is replaced by a string
- * of the variant. Inactive lines become empty; included files and the constants of the variant are appended, so line
- * numbers do not change.
+ * of the variant. `//#unroll` before `for (var i = 0u; i < N; i++) {` repeats the loop's body with a constant `i`, see
+ * `unroll.ts`. Inactive lines become empty; included files and the constants of the variant are appended, so line numbers
+ * do not change.
  */
 export function assemble(sources: WgslSources, path: string, variant: Variant): string {
   const included = new Set<string>();
@@ -23,6 +26,9 @@ export function assemble(sources: WgslSources, path: string, variant: Variant): 
     }
     parts.push(preprocess(text, next, variant, queue));
   }
+  const constants = constantsOf(parts, variant);
+  const unrolled = parts.map((part) => unrollLoops(part, constants));
+  parts.splice(0, parts.length, ...unrolled);
   parts.push(variantConstants(variant));
   return parts.join('\n');
 }
@@ -68,8 +74,10 @@ function preprocess(text: string, path: string, variant: Variant, includes: stri
           includes.push(includePath.replace(/\$(\w+)/g, (_, name: string) => String(variant[name])));
         return '';
       }
+      case 'unroll':
+        return active ? line : '';
       default:
-        throw fail(`unknown directive //#${directiveName} (known: if, else, endif, include)`);
+        throw fail(`unknown directive //#${directiveName} (known: if, else, endif, include, unroll)`);
     }
   });
   if (branches.length > 0) throw new Error(`${path}: //#if without //#endif`);

@@ -149,7 +149,7 @@ export interface MatvecVariant extends LanesVariant {
 }
 
 /** The order of sums depends on these, so they are the same for all numbers of tokens. */
-const matvecLanes = (lanes: number) => ({ ...lanesOf(lanes), SUBS: lanes > 0 ? 4 : 1, SHARE: 4 });
+const matvecLanes = (lanes: number) => ({ ...lanesOf(lanes), SUBS: lanes > 0 ? 4 : 1, SHARE: 2 });
 
 /** Several rows per workgroup, a few lanes per block: for GPUs and few tokens. */
 export const matvec = matmulKernel<MatvecVariant>(

@@ -52,14 +52,18 @@ fn main(
     // Stores the quads that were read in the previous round.
     if (b != 0u) {
       workgroupBarrier();
+      //#unroll
       for (var i = 0u; i < WEIGHT_QUADS; i++) {
         let at = (local + i * THREADS) / QUADS * STRIDE + (local + i * THREADS) % QUADS * 4u;
+        //#unroll
         for (var e = 0u; e < 4u; e++) {
           weight_tile[at + e] = weights[i][e];
         }
       }
+      //#unroll
       for (var i = 0u; i < TOKEN_QUADS; i++) {
         let at = (local + i * THREADS) / QUADS * STRIDE + (local + i * THREADS) % QUADS * 4u;
+        //#unroll
         for (var e = 0u; e < 4u; e++) {
           token_tile[at + e] = values[i][e];
         }
@@ -67,12 +71,14 @@ fn main(
       workgroupBarrier();
     }
     if (b < params.blocks) {
+      //#unroll
       for (var i = 0u; i < WEIGHT_QUADS; i++) {
         let quad = (local + i * THREADS) % QUADS;
         let block = min(b + quad / 8u, params.blocks - 1u);
         let index = row_of(row0, (local + i * THREADS) / QUADS, 1u) * params.blocks + block;
         weights[i] = vec4<f16>(weight_quad(index, quad % 8u) * f32(b + quad / 8u < params.blocks));
       }
+      //#unroll
       for (var i = 0u; i < TOKEN_QUADS; i++) {
         let quad = (local + i * THREADS) % QUADS;
         let block = min(b + quad / 8u, params.blocks - 1u);
@@ -82,15 +88,20 @@ fn main(
       }
     }
     if (b != 0u) {
-      for (var k = 0u; k < STEP * 32u; k += 16u) {
+      //#unroll
+      for (var half = 0u; half < STEP * 2u; half++) {
+        const k = half * 16u;
         var left: array<subgroup_matrix_left<f16, 16, 16>, 2>;
+        //#unroll
         for (var t = 0u; t < 2u; t++) {
           left[t] = subgroupMatrixLoad<subgroup_matrix_left<f16, 16, 16>, row_major>(
             &token_tile, (group_token + t * 16u) * STRIDE + k, STRIDE);
         }
+        //#unroll
         for (var r = 0u; r < ROW_FRAGMENTS; r++) {
           let right = subgroupMatrixLoad<subgroup_matrix_right<f16, 16, 16>, col_major>(
             &weight_tile, (group_row + r * 16u) * STRIDE + k, STRIDE);
+          //#unroll
           for (var t = 0u; t < 2u; t++) {
             sums[t][r] = subgroupMatrixMultiplyAccumulate(left[t], right, sums[t][r]);
           }
@@ -98,16 +109,20 @@ fn main(
       }
     }
   }
+  //#unroll
   for (var strip = 0u; strip < TILE_TOKENS / 16u; strip++) {
     workgroupBarrier();
+    //#unroll
     for (var t = 0u; t < 2u; t++) {
       if (group_token / 16u + t == strip) {
+        //#unroll
         for (var r = 0u; r < ROW_FRAGMENTS; r++) {
           subgroupMatrixStore<row_major>(&out_tile, group_row + r * 16u, sums[t][r], TILE_ROWS);
         }
       }
     }
     workgroupBarrier();
+    //#unroll
     for (var f = 0u; f < FOURS; f++) {
       let row = (local % 16u) * 4u + f * 64u;
       let source = local / 16u * TILE_ROWS + row;

@@ -41,41 +41,66 @@ fn main(
   let token0 = group.y * COLS;
   let first_quad = local % SHARE;
 
+  var row_start = array<u32, ROWS>();
+  //#unroll
+  for (var r = 0u; r < ROWS; r++) {
+    row_start[r] = row_of(row0, r, 1u) * params.blocks;
+  }
   var sum = array<f32, RESULTS>();
   for (var b = local / SHARE; b < params.blocks; b += THREADS / SHARE) {
     var columns = array<vec4<f32>, COLS * QUADS>();
+    var quad_total = array<f32, COLS * QUADS>();
+    var block_total = array<f32, COLS>();
+    //#unroll
     for (var c = 0u; c < COLS; c++) {
+      //#unroll
       for (var q = 0u; q < QUADS; q++) {
         columns[c * QUADS + q] = x[((token0 + c) * params.blocks + b) * 8u + q * SHARE + first_quad];
+        if (HAS_OFFSET) {
+          quad_total[c * QUADS + q] = dot(columns[c * QUADS + q], vec4(1.0));
+          block_total[c] += quad_total[c * QUADS + q];
+        }
       }
     }
+    //#unroll
     for (var r = 0u; r < ROWS; r++) {
-      let index = row_of(row0, r, 1u) * params.blocks + b;
+      let index = row_start[r] + b;
+      let range = quad_range(index, first_quad);
+      var part = array<f32, COLS>();
+      //#unroll
       for (var q = 0u; q < QUADS; q++) {
         let codes = quad_codes(index, q * SHARE + first_quad);
-        let range = quad_range(index, q * SHARE + first_quad);
+        let own_range = quad_range(index, q * SHARE + first_quad);
+        //#unroll
         for (var c = 0u; c < COLS; c++) {
-          let four = columns[c * QUADS + q];
-          let product = dot(codes, four);
-          if (HAS_OFFSET) {
-            let offset = range.y * (four.x + four.y + four.z + four.w);
-            sum[c * ROWS + r] += fma(product, range.x, offset);
-          } else if (HAS_SCALE) {
-            sum[c * ROWS + r] = fma(product, range.x, sum[c * ROWS + r]);
+          let product = dot(codes, columns[c * QUADS + q]);
+          if (ONE_RANGE) {
+            part[c] += product;
           } else {
-            sum[c * ROWS + r] += product;
+            part[c] += fma(product, own_range.x, quad_total[c * QUADS + q] * own_range.y);
           }
         }
+      }
+      //#unroll
+      for (var c = 0u; c < COLS; c++) {
+        if (ONE_RANGE && HAS_OFFSET) {
+          part[c] = fma(part[c], range.x, block_total[c] * range.y);
+        } else if (ONE_RANGE && HAS_SCALE) {
+          part[c] *= range.x;
+        }
+        sum[c * ROWS + r] += part[c];
       }
     }
   }
   // After this, any thread of the first subgroup can write any result.
   //#if SUBGROUPS
+  //#unroll
   for (var i = 0u; i < RESULTS; i++) {
     sum[i] = subgroupAdd(sum[i]);
   }
   var squared = array<f32, COLS>();
   if (has(NORM_IN)) {
+    //#unroll
     for (var c = 0u; c < COLS; c++) {
       for (var p = local; p < params.parts; p += THREADS) {
         squared[c] += squares[(token0 + c) * params.parts + p];
@@ -84,15 +109,18 @@ fn main(
     }
   }
   if (lane == 0u) {
+    //#unroll
     for (var i = 0u; i < RESULTS; i++) {
       sums_of[sub * RESULTS + i] = sum[i];
     }
+    //#unroll
     for (var c = 0u; c < COLS; c++) {
       squares_of[sub * COLS + c] = squared[c];
     }
   }
   workgroupBarrier();
   //#else
+  //#unroll
   for (var i = 0u; i < RESULTS; i++) {
     lane_sums[i * LANES + lane] = sum[i];
   }

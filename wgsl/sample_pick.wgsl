@@ -33,11 +33,16 @@ fn main(
 
   var value = -3.4e38;
   var token = NONE;
-  for (var v = local; v < params.vocabulary; v += WG) {
-    let logit = logits[row + v];
-    if (logit > value) {
-      value = logit;
-      token = v;
+  // Eight loads are in flight together. Of equal logits, the first is kept.
+  for (var first = local; first < params.vocabulary; first += 8u * WG) {
+    //#unroll
+    for (var n = 0u; n < 8u; n++) {
+      let v = first + n * WG;
+      let logit = logits[row + min(v, params.vocabulary - 1u)];
+      if (logit > value && v < params.vocabulary) {
+        value = logit;
+        token = v;
+      }
     }
   }
   var pick = reduce_best(local, value, token);

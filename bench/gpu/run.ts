@@ -38,6 +38,7 @@ const { values } = parseArgs({
     'test-minutes': { type: 'string', default: '3' },
     jobs: { type: 'string', default: String(Math.max(1, Math.min(12, availableParallelism() - 4))) },
     adapter: { type: 'string' },
+    'dawn-features': { type: 'string' },
     quick: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
@@ -49,7 +50,8 @@ const usage = `run.sh --out FOLDER [options]
   --test-minutes N time for the tests (default: 3); those that do not fit are skipped
   --jobs N         test files that run at a time (default: the cores less four, at most 12)
   --quick          only the kernel tests, few rounds, ${quickModels.join(',')}
-  --adapter NAME   substring of the adapter's name, for lathe`;
+  --adapter NAME   substring of the adapter's name, for lathe
+  --dawn-features LIST  of Dawn, for the benches`;
 
 const { quick } = values;
 if (values.help || values.out === undefined) {
@@ -63,6 +65,8 @@ mkdirSync(out, { recursive: true });
 const requestedStages = new Set(values.stages.split(','));
 const models = values.models?.split(',') ?? (quick ? quickModels : fullModels);
 const adapter = values.adapter === undefined ? [] : ['--adapter', values.adapter];
+const dawnFeatures =
+  values['dawn-features'] === undefined ? [] : ['--dawn-features', values['dawn-features']];
 const quickArgs = quick ? ['--quick'] : [];
 const deadline = performance.now() + Number(values.minutes) * 60_000;
 const commitFile = join(root, 'commit');
@@ -165,7 +169,7 @@ if (requestedStages.has('bench')) {
     await stage(
       `bench ${model}`,
       'bench/run.ts',
-      ['--model', model, '--json', path, ...quickArgs, ...adapter],
+      ['--model', model, '--json', path, ...quickArgs, ...adapter, ...dawnFeatures],
       300,
     );
     if (report.stages.at(-1)?.outcome !== 'ok') continue;

@@ -110,6 +110,7 @@ function engineOptions(
   return {
     model: location,
     ...(adapter === undefined ? {} : { adapter }),
+    ...(options.dawn_features === undefined ? {} : { dawnFeatures: options.dawn_features }),
     ...(context === undefined ? {} : { context }),
     ...(quantize === undefined ? {} : { quantize }),
     ...(parallel === undefined ? {} : { parallel }),

@@ -146,6 +146,19 @@ export const optionTable = {
     value: 'NAME',
     help: "the GPU adapter, by part of its name (default: the system's first)",
   },
+  dawn_features: {
+    schema: z
+      .array(
+        nonEmptyText.regex(/^[a-z0-9_]+$/, 'expected names of features of Dawn, such as disable_robustness'),
+        {
+          error: 'expected a list of names of features of Dawn',
+        },
+      )
+      .transform((names) => [...new Set(names)]),
+    kind: 'list',
+    value: 'NAME',
+    help: "enable a feature (toggle) of Dawn on the model's device, for experts (repeatable); see docs/performance.md",
+  },
   context: {
     schema: integerBetween(1, 16_777_216, ' tokens'),
     kind: 'number',

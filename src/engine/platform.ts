@@ -60,9 +60,13 @@ export interface Platform {
   /**
    * Requests a WebGPU adapter. `adapter` selects one by a part of its name; throws an error that lists the available
    * ones when none matches. `fresh` is set when the previous device hangs: the new one must share as little as
-   * possible with it.
+   * possible with it. `features`: features of Dawn to enable in addition to those that the platform enables.
    */
-  requestAdapter(options: { adapter?: string; fresh?: boolean }): Promise<GPUAdapter>;
+  requestAdapter(options: {
+    adapter?: string;
+    fresh?: boolean;
+    features?: readonly string[];
+  }): Promise<GPUAdapter>;
   wgsl(): Promise<WgslSources>;
   /** The files at a path, a URL or `hf:OWNER/NAME[:FILE][@REVISION]`. */
   modelFiles(location: string): Promise<ModelFiles>;

@@ -278,6 +278,8 @@ export interface EngineOptions {
   quantize?: QuantizeType;
   /** Part of the adapter's name. */
   adapter?: string;
+  /** Features (toggles) of Dawn to enable in addition to the default ones; pages ignore them. */
+  dawnFeatures?: readonly string[];
   /** Most tokens of a sequence; the default is the model's own limit, reduced to fit the memory budget. */
   context?: number;
   /** Most concurrent sequences. */

@@ -21,18 +21,16 @@ const backends: Readonly<Record<string, string>> = { linux: 'vulkan', darwin: 'm
  * @param store store for measurements of this machine; without it nothing is measured
  * @param hub hub for `hf:` locations
  * @param http options of HTTP requests
- * @param dawnFeatures features of Dawn to enable in addition to the default ones
  */
 export const nodePlatform = (
   store?: Store,
   hub: HubAccess = {},
   http: Pick<HttpOptions, 'onNotice'> = {},
-  dawnFeatures: readonly string[] = [],
 ): Platform => ({
   name: 'node',
   ...(store ? { store } : {}),
   backend: backends[process.platform] ?? 'webgpu',
-  requestAdapter: (options) => requestAdapter({ ...options, features: dawnFeatures }),
+  requestAdapter,
   wgsl: readWgsl,
   modelFiles(location) {
     if (location.startsWith(hubPrefix)) return hubFiles(location, hub, http);

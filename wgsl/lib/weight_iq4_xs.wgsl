@@ -25,6 +25,7 @@ fn load_quad(index: u32, j: u32) -> vec4<f32> {
 }
 
 const HAS_SCALE = true;
+const ONE_RANGE = true; // for all quads of a block
 const HAS_OFFSET = false;
 
 // The same four columns, before the scale and the offset.

@@ -68,6 +68,7 @@ export async function openRunner(
   const adapter = await platform.requestAdapter({
     fresh,
     ...(options.adapter === undefined ? {} : { adapter: options.adapter }),
+    ...(options.dawnFeatures === undefined ? {} : { features: options.dawnFeatures }),
   });
   const gpu = await openGpu(adapter, platform.backend);
   const { context, kvCacheBytes } = options;
