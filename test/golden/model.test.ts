@@ -9,7 +9,7 @@ import {
   loadEngine,
   type ResidentEngine,
 } from '../../src/engine/index.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { expectClose } from '../support/kernel-harness.ts';
 import { llama2cAsGguf } from '../support/llama2c.ts';
@@ -82,7 +82,7 @@ describe.each([
   const prompts = promptsOf(pathOf('golden.json'));
   let engine: ResidentEngine;
   beforeAll(async () => {
-    engine = await loadEngine(nodePlatform(), { model });
+    engine = await loadEngine(testPlatform(), { model });
   });
   afterAll(() => engine.close());
 
@@ -93,7 +93,7 @@ describe.each([
   );
 
   it('every logit of prompts and answers is that of the CPU oracle', async () => {
-    const file = await openModelFile(await nodePlatform().modelFiles(model));
+    const file = await openModelFile(await testPlatform().modelFiles(model));
     const reference = await ReferenceModel.load(file, 'F16');
     await file.close();
     for (const name of ['who', 'json', 'tool answer']) {
@@ -130,7 +130,7 @@ function expectSame(got: ArrayLike<number>, expected: ArrayLike<number>, what: s
 describeShared('lathe-tiny-f16 is llama.cpp', ['model/lathe-tiny-f16.gguf'], (path) => {
   let engine: ResidentEngine;
   beforeAll(async () => {
-    engine = await loadEngine(nodePlatform(), { model: path });
+    engine = await loadEngine(testPlatform(), { model: path });
   });
   afterAll(() => engine.close());
 

@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { EngineError, type GenerateRequest, greedySampling, type Sampling } from '../../src/engine/types.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { random } from '../support/kernel-harness.ts';
 import { fixtureModel } from '../support/shared.ts';
 
@@ -10,7 +10,7 @@ const model = fixtureModel;
 let engine: ResidentEngine;
 
 beforeAll(async () => {
-  engine = await loadEngine(nodePlatform(), { model, parallel: 8, queue: 4 });
+  engine = await loadEngine(testPlatform(), { model, parallel: 8, queue: 4 });
 });
 afterAll(() => engine.close());
 
@@ -309,7 +309,7 @@ describe('a canceled request', () => {
 describe('a lost device', () => {
   it('fails running requests, is replaced once, and the next request succeeds', async () => {
     const notices: string[] = [];
-    const own = await loadEngine(nodePlatform(), { model, onNotice: (notice) => notices.push(notice) });
+    const own = await loadEngine(testPlatform(), { model, onNotice: (notice) => notices.push(notice) });
     try {
       const expected = await answer(request('What is the capital of Italy?'), own);
       const running = answer(request(story, { maxTokens: 900, ignoreEnd: true }), own);
@@ -326,7 +326,7 @@ describe('a lost device', () => {
 
   it('so is a device that rejects a step without being lost', async () => {
     const notices: string[] = [];
-    const own = await loadEngine(nodePlatform(), { model, onNotice: (notice) => notices.push(notice) });
+    const own = await loadEngine(testPlatform(), { model, onNotice: (notice) => notices.push(notice) });
     try {
       const expected = await answer(request('What is the capital of Italy?'), own);
       own.runner.submit = () => Promise.reject(new Error('refused'));
@@ -341,7 +341,7 @@ describe('a lost device', () => {
 
   it('is not replaced again when the new one is lost before any request succeeds', async () => {
     const notices: string[] = [];
-    const own = await loadEngine(nodePlatform(), { model, onNotice: (notice) => notices.push(notice) });
+    const own = await loadEngine(testPlatform(), { model, onNotice: (notice) => notices.push(notice) });
     try {
       own.runner.gpu.device.destroy();
       await expect.poll(() => notices.at(-1)).toBe('the model is loaded again');
@@ -356,7 +356,7 @@ describe('a lost device', () => {
 
 describe('close', () => {
   it('fails running requests, resolves when they are done, and rejects new ones', async () => {
-    const own = await loadEngine(nodePlatform(), { model });
+    const own = await loadEngine(testPlatform(), { model });
     const running = answer(request(story, { maxTokens: 900, ignoreEnd: true }), own);
     const closed = own.close(600_000);
     await expect(running).rejects.toMatchObject({ code: 'shutting_down' });

@@ -11,7 +11,7 @@ import {
   type Sampling,
   type TokenLogprob,
 } from '../../src/engine/index.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
 import { fixtureModel } from '../support/shared.ts';
 
@@ -19,8 +19,8 @@ const model = fixtureModel;
 let engine: ResidentEngine;
 let reference: (ids: readonly number[]) => Float32Array[];
 beforeAll(async () => {
-  engine = await loadEngine(nodePlatform(), { model, parallel: 4 });
-  const file = await openModelFile(await nodePlatform().modelFiles(model));
+  engine = await loadEngine(testPlatform(), { model, parallel: 4 });
+  const file = await openModelFile(await testPlatform().modelFiles(model));
   const loaded = await ReferenceModel.load(file);
   await file.close();
   let used = false;

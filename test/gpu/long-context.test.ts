@@ -6,7 +6,7 @@ import { greedySampling } from '../../src/engine/index.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import { Runner } from '../../src/engine/execution/runner.ts';
 import { createTokenizer } from '../../src/engine/tokenizer/index.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { expectClose } from '../support/kernel-harness.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
 import { RunnerSequence } from '../support/runner-sequence.ts';
@@ -18,7 +18,7 @@ let engine: { runner: Runner };
 let prompt: number[];
 
 beforeAll(async () => {
-  const platform = nodePlatform();
+  const platform = testPlatform();
   const file = await openModelFile(await platform.modelFiles(model));
   // Splits as on a GPU: a software adapter only splits beyond 4,096 tokens.
   engine = {
@@ -65,7 +65,7 @@ describe('a long context', () => {
   });
 
   it('gives the logits of the CPU oracle at its last positions', async () => {
-    const file = await openModelFile(await nodePlatform().modelFiles(model));
+    const file = await openModelFile(await testPlatform().modelFiles(model));
     const reference = await ReferenceModel.load(file, 'F16');
     await file.close();
     reference.forward(prompt.slice(0, 640));

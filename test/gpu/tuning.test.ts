@@ -14,7 +14,7 @@ import { isMeasured, tune } from '../../src/engine/execution/tuner.ts';
 import { loadTimes, saveTimes } from '../../src/engine/execution/tuning-file.ts';
 import { Tuning } from '../../src/engine/execution/tuning.ts';
 import { greedySampling } from '../../src/engine/types.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { memoryPlatform, tinyModel } from '../support/tiny-model.ts';
 import { fixtureModel } from '../support/shared.ts';
@@ -83,7 +83,7 @@ describe('measuring', () => {
   const bytes = tinyModel({ architecture: 'llama', layers: 1, type: 'Q8_0', feedForward: 128 });
 
   async function prepared(spoil: (wgsl: Map<string, string>) => void) {
-    const platform = nodePlatform();
+    const platform = testPlatform();
     const file = await openSource(memorySource(bytes));
     const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
     const graph = await buildGraph(file);
@@ -148,7 +148,7 @@ describe('activations rounded to 8 bits', () => {
 
   /** The embedded model on the kernels for GPUs, with measurements that favor rounding. */
   async function load(exact: boolean) {
-    const platform = nodePlatform();
+    const platform = testPlatform();
     const file = await openModelFile(await platform.modelFiles(fixtureModel));
     const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
     const forGpu = { ...gpu, caps: { ...gpu.caps, software: false } };

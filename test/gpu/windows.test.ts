@@ -4,7 +4,7 @@ import { openGpu } from '../../src/engine/gpu/device.ts';
 import { type GenerateRequest, greedySampling, type ResidentEngine } from '../../src/engine/index.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import { Runner } from '../../src/engine/execution/runner.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { expectClose } from '../support/kernel-harness.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
@@ -18,7 +18,7 @@ const open = () => openSource(memorySource(bytes));
 
 /** A runner whose contexts are split as on a GPU, or not at all. */
 async function runnerWith(splitTokens: number): Promise<Runner> {
-  const platform = nodePlatform();
+  const platform = testPlatform();
   const file = await open();
   return await Runner.load({
     gpu: await openGpu(await platform.requestAdapter({}), platform.backend),
