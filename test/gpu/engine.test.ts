@@ -4,6 +4,7 @@ import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { EngineError, type GenerateRequest, greedySampling, type Sampling } from '../../src/engine/types.ts';
 import { testPlatform } from '../support/test-platform.ts';
 import { random } from '../support/kernel-harness.ts';
+import { inEachPrecision, roundsToF16 } from '../support/precision.ts';
 import { fixtureModel } from '../support/shared.ts';
 
 const model = fixtureModel;
@@ -116,21 +117,28 @@ describe('prefill', () => {
 
   it('gives the same as decoding the prompt token by token, up to the rounding of attention', async () => {
     const prompt = ids();
-    const { runner } = engine;
-    runner.setPages(0, [5, 2, 7, 1]);
-    runner.setPages(1, [0, 3, 4, 6]);
-    const step = runner.newStep();
-    step.clear();
-    step.sample(step.prefillTokens(prompt, 0, prompt.length, 0), 0, prompt.length, greedySampling);
-    const whole = (await runner.logits(step))[0] as Float32Array;
-    let last: Float32Array | undefined;
-    for (const [position, id] of prompt.entries()) {
+    await inEachPrecision(async ({ exact }) => {
+      const own = exact ? await loadEngine(testPlatform(), { model, exact }) : engine;
+      const { runner } = own;
+      runner.setPages(0, [5, 2, 7, 1]);
+      runner.setPages(1, [0, 3, 4, 6]);
+      const step = runner.newStep();
       step.clear();
-      step.sample(step.decodeToken(id, position, 1), 1, position + 1, greedySampling);
-      [last] = await runner.logits(step);
-    }
-    const worst = Math.max(...whole.map((logit, index) => Math.abs(logit - (last?.[index] ?? Number.NaN))));
-    expect(worst).toBeLessThan(2e-3);
+      step.sample(step.prefillTokens(prompt, 0, prompt.length, 0), 0, prompt.length, greedySampling);
+      const whole = (await runner.logits(step))[0] as Float32Array;
+      let last: Float32Array | undefined;
+      for (const [position, id] of prompt.entries()) {
+        step.clear();
+        step.sample(step.decodeToken(id, position, 1), 1, position + 1, greedySampling);
+        [last] = await runner.logits(step);
+      }
+      const worst = Math.max(...whole.map((logit, index) => Math.abs(logit - (last?.[index] ?? Number.NaN))));
+      const rounds = roundsToF16(runner);
+      // Measured on an H200 (2026-11-27): 0.005, because its tiles hold weights and activations in f16.
+      expect(worst).toBeLessThan(rounds ? 0.02 : 2e-3);
+      if (exact) await own.close();
+      return rounds;
+    });
   });
 });
 
