@@ -164,7 +164,6 @@ export function expectClose(
       if (Number.isNaN(off)) break;
     }
   }
-  if (process.env['H1_PRINT']) process.stderr.write(`H1 ${expect.getState().currentTestName} | ${what} worst ${worst.toExponential(2)} nmse ${nmse(got, expected, tolerance.minPower).toExponential(2)} tol ${tolerance.nmse}\n`);
   expect(worst, `${what}: worst at ${at}: expected ${expected[at]}, got ${got[at]}`).toBeLessThanOrEqual(
     tolerance.maxAbs,
   );
