@@ -18,7 +18,7 @@ var<workgroup> weight_tile: array<u32, TILE * STRIDE>;
 var<workgroup> token_tile: array<u32, TILE * STRIDE>;
 var<workgroup> weight_scales: array<f32, TILE>;
 var<workgroup> token_scales: array<f32, TILE>;
-// Largest magnitude of a quarter of a block; later, sums of squares.
+// Largest magnitude of a quarter of a block, NaN if one is NaN; later, sums of squares.
 var<workgroup> of_thread: array<f32, THREADS>;
 
 fn keep_square(thread: u32, square: f32) {
@@ -53,11 +53,14 @@ fn main(
     let source = (min(token0 + at, tokens - 1u) * params.blocks + b) * 8u + quarter * 2u;
     let low = x[source];
     let high = x[source + 1u];
-    let greatest = max(abs(low), abs(high));
-    of_thread[local] = max(max(greatest.x, greatest.y), max(greatest.z, greatest.w));
+    // Magnitudes as bits, which have the same order, with NaN last: the maximum of f32 may drop NaN.
+    let greatest = max(bitcast<vec4<u32>>(abs(low)), bitcast<vec4<u32>>(abs(high)));
+    of_thread[local] = bitcast<f32>(max(max(greatest.x, greatest.y), max(greatest.z, greatest.w)));
     workgroupBarrier();
     let four = at * 4u;
-    let top = max(max(of_thread[four], of_thread[four + 1u]), max(of_thread[four + 2u], of_thread[four + 3u]));
+    let quarters = bitcast<vec4<u32>>(
+      vec4(of_thread[four], of_thread[four + 1u], of_thread[four + 2u], of_thread[four + 3u]));
+    let top = bitcast<f32>(max(max(quarters.x, quarters.y), max(quarters.z, quarters.w)));
     let per_unit = select(0.0, 127.0 / top, top > 0.0);
     token_tile[at * STRIDE + quarter * 2u] = pack4xI8(vec4<i32>(round(low * per_unit)));
     token_tile[at * STRIDE + quarter * 2u + 1u] = pack4xI8(vec4<i32>(round(high * per_unit)));

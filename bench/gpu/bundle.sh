@@ -37,7 +37,7 @@ cp "$kept" "$out/node.xz"
 
 say "lathe, its tests and benches ..."
 app=$work/app
-cp -R src kernels wgsl models scripts package.json "$app/"
+cp -R src kernels wgsl models scripts package.json tsconfig.json "$app/"
 mkdir -p "$app/bench" "$app/test" "$app/docs"
 cp -R docs/samples docs/add-a-kernel.md "$app/docs/"
 cp -R bench/*.ts bench/gpu "$app/bench/"

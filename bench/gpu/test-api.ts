@@ -109,6 +109,9 @@ export const afterAll = (hook: Hook) => void currentBlock.hooks.afterAll.push(ho
 export const beforeEach = (hook: Hook) => void currentBlock.hooks.beforeEach.push(hook);
 export const afterEach = (hook: Hook) => void currentBlock.hooks.afterEach.push(hook);
 
+/** Vitest's default is 1 s; loading a model again took longer on an H200 (2026-11-27). */
+const pollMs = 120_000;
+
 /** Replaces vitest's `expect.poll`, which needs its runner: retries until the matcher passes. */
 function poll(getValue: () => unknown, options: { timeout?: number; interval?: number } = {}): unknown {
   const matchers = (negated: boolean): unknown =>
@@ -118,7 +121,7 @@ function poll(getValue: () => unknown, options: { timeout?: number; interval?: n
         get: (_, matcher: string) => {
           if (matcher === 'not') return matchers(!negated);
           return async (...expected: readonly unknown[]) => {
-            const end = performance.now() + (options.timeout ?? 1000);
+            const end = performance.now() + (options.timeout ?? pollMs);
             for (;;) {
               try {
                 const found = vitestExpect(await getValue());

@@ -191,7 +191,7 @@ export const optionTable = {
   exact: {
     schema: booleanOption,
     kind: 'flag',
-    help: 'never round activations to 8 bits, even if that was measured to be faster',
+    help: 'never round to f16 or 8 bits in products, even if that was measured to be faster',
   },
   gateway_config: {
     schema: nonEmptyText,

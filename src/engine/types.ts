@@ -296,7 +296,7 @@ export interface EngineOptions {
   speculation?: SpeculationMode;
   /** Path or URL of a draft model: a smaller model of the same family, used in addition to prompt lookup. */
   draft?: string;
-  /** Never round activations to 8 bits, even where that is faster. */
+  /** Never round activations and weights to f16 or 8 bits in products, even where that is faster. */
   exact?: boolean;
   /** Measure the built-in kernels again, ignoring earlier measurements on this adapter. */
   retune?: boolean;

@@ -7,7 +7,7 @@ import { buildGraph } from '../../src/engine/models/registry.ts';
 import { Runner } from '../../src/engine/execution/runner.ts';
 import { createTokenizer } from '../../src/engine/tokenizer/index.ts';
 import { greedySampling } from '../../src/engine/types.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { nmse } from '../support/kernel-harness.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
 import { modelsPath } from '../support/shared.ts';
@@ -23,7 +23,7 @@ for (const f16 of [true, false]) {
     let expected: Float32Array[];
 
     beforeAll(async () => {
-      const platform = nodePlatform();
+      const platform = testPlatform();
       file = await openModelFile(await platform.modelFiles(modelsPath('lathe-tiny-q8_0.gguf')));
       const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
       ids = createTokenizer(file.metadata).encode(text);

@@ -9,10 +9,12 @@ import {
   loadEngine,
   type ResidentEngine,
 } from '../../src/engine/index.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
+import type { Runner } from '../../src/engine/execution/runner.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { expectClose } from '../support/kernel-harness.ts';
 import { llama2cAsGguf } from '../support/llama2c.ts';
+import { inEachPrecision, oracleTolerance, roundsToF16 } from '../support/precision.ts';
 import { ReferenceGemma4 } from '../support/reference-gemma4.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
 import { RunnerSequence } from '../support/runner-sequence.ts';
@@ -82,7 +84,7 @@ describe.each([
   const prompts = promptsOf(pathOf('golden.json'));
   let engine: ResidentEngine;
   beforeAll(async () => {
-    engine = await loadEngine(nodePlatform(), { model });
+    engine = await loadEngine(testPlatform(), { model });
   });
   afterAll(() => engine.close());
 
@@ -93,18 +95,24 @@ describe.each([
   );
 
   it('every logit of prompts and answers is that of the CPU oracle', async () => {
-    const file = await openModelFile(await nodePlatform().modelFiles(model));
+    const file = await openModelFile(await testPlatform().modelFiles(model));
     const reference = await ReferenceModel.load(file, 'F16');
     await file.close();
-    for (const name of ['who', 'json', 'tool answer']) {
-      const { ids, greedy: answer } = prompts.find((one) => one.name === name) as GoldenPrompt;
-      const truth = reference.fork();
-      const sequence = new RunnerSequence(engine.runner, 1, somePages);
-      const pairs = [[await sequence.prefill(ids, 128), truth.forward(ids).at(-1)]];
-      for (const id of answer.slice(0, 12)) pairs.push([await sequence.decode(id), truth.step(id)]);
-      for (const [step, [got = [], expected = []]] of pairs.entries())
-        expectSame(got, expected, `${name}, ${step}`);
-    }
+    await inEachPrecision(async ({ exact }) => {
+      const own = exact ? await loadEngine(testPlatform(), { model, exact }) : engine;
+      const { runner } = own;
+      for (const name of ['who', 'json', 'tool answer']) {
+        const { ids, greedy: answer } = prompts.find((one) => one.name === name) as GoldenPrompt;
+        const truth = reference.fork();
+        const sequence = new RunnerSequence(runner, 1, somePages);
+        const pairs = [[await sequence.prefill(ids, 128), truth.forward(ids).at(-1)]];
+        for (const id of answer.slice(0, 12)) pairs.push([await sequence.decode(id), truth.step(id)]);
+        for (const [step, [got = [], expected = []]] of pairs.entries())
+          expectOracle(runner, got, expected, `${name}, ${step}`);
+      }
+      if (exact) await own.close();
+      return roundsToF16(runner);
+    });
   });
 
   it('greedy text of two prompts, word for word', async () => {
@@ -118,19 +126,20 @@ describe.each([
   });
 });
 
-/**
- * Measured on lavapipe: NMSE 4e-8, at most 0.002. The rest comes from f32 sums, and from keys and values so close to
- * the middle of two f16 values that they round the other way. Compared to a cache of doubles, NMSE is 6e-7.
- */
-function expectSame(got: ArrayLike<number>, expected: ArrayLike<number>, what: string): void {
+function expectOracle(
+  runner: Runner,
+  got: ArrayLike<number>,
+  expected: ArrayLike<number>,
+  what: string,
+): void {
   expect(got.length).toBe(expected.length);
-  expectClose(got, expected, { nmse: 1e-7, maxAbs: 0.01 }, what);
+  expectClose(got, expected, oracleTolerance(runner), what);
 }
 
 describeShared('lathe-tiny-f16 is llama.cpp', ['model/lathe-tiny-f16.gguf'], (path) => {
   let engine: ResidentEngine;
   beforeAll(async () => {
-    engine = await loadEngine(nodePlatform(), { model: path });
+    engine = await loadEngine(testPlatform(), { model: path });
   });
   afterAll(() => engine.close());
 
@@ -331,15 +340,21 @@ describe('random weights: every variation of an architecture equals the CPU orac
     it(name, async () => {
       const file = await openSource(memorySource(bytes));
       const reference = await oracle.load(file, 'F16');
-      const engine = await loadFromMemory(bytes, { context: 96, parallel: 2 });
       // A prompt across a page boundary, then some single tokens.
       const prompt = Array.from({ length: 37 }, (_, i) => (i * 89 + 7) % 288);
-      const sequence = new RunnerSequence(engine.runner, 1, [4, 0, 3]);
-      expectSame(await sequence.prefill(prompt), reference.forward(prompt).at(-1) ?? [], 'prompt');
-      for (const id of [5, 255, 0, 287]) {
-        expectSame(await sequence.decode(id), reference.step(id), `after ${id}`);
-      }
-      await engine.close();
+      const next = [5, 255, 0, 287];
+      const ofPrompt = reference.forward(prompt).at(-1) ?? [];
+      const ofNext = next.map((id) => reference.step(id));
+      await inEachPrecision(async ({ exact }) => {
+        const engine = await loadFromMemory(bytes, { context: 96, parallel: 2, exact });
+        const { runner } = engine;
+        const sequence = new RunnerSequence(runner, 1, [4, 0, 3]);
+        expectOracle(runner, await sequence.prefill(prompt), ofPrompt, 'prompt');
+        for (const [n, id] of next.entries())
+          expectOracle(runner, await sequence.decode(id), ofNext[n] ?? [], `after ${id}`);
+        await engine.close();
+        return roundsToF16(runner);
+      });
     });
   }
 });

@@ -1,6 +1,6 @@
 /** docs/add-a-kernel.md: its blocks, added to a copy of the sources, are an op that runs and equals its oracle. */
 import { execFile } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -102,7 +102,10 @@ it('gives an op that runs and equals its oracle', async () => {
   expect(cost).toMatchObject({ flops: 6 * 3 * 96, activationBytes: 2 * 3 * 96 * 4 });
 });
 
-it('passes the type check', async () => {
+/** The bundle for machines with a GPU (bench/gpu/bundle.sh) has no compiler. */
+const hasCompiler = existsSync(join(repository, 'node_modules/.bin/tsc'));
+
+it.runIf(hasCompiler)('passes the type check', async () => {
   writeFileSync(
     join(folder, 'tsconfig.op.json'),
     JSON.stringify({ extends: './tsconfig.json', include: [], files: ['try.ts'] }),

@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Engine, type GenerateRequest, greedySampling, loadEngine } from '../../src/engine/index.ts';
 import { type GrammarService, type GrammarSource, createGrammarService } from '../../src/grammar/index.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { startGrammarThread } from '../../src/platform/node-grammar.ts';
 import { fixtureModel } from '../support/shared.ts';
 import { validatorOf } from '../support/schema-validator.ts';
@@ -11,7 +11,7 @@ let engine: Engine;
 let grammars: GrammarService;
 
 beforeAll(async () => {
-  engine = await loadEngine(nodePlatform(), { model: fixtureModel, parallel: 4 });
+  engine = await loadEngine(testPlatform(), { model: fixtureModel, parallel: 4 });
   const entry = fileURLToPath(new URL('../../src/grammar-worker.ts', import.meta.url));
   grammars = createGrammarService({
     tokenizer: engine.tokenizer,

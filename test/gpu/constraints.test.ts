@@ -12,7 +12,7 @@ import {
   type Sampling,
 } from '../../src/engine/index.ts';
 import { stubKernel, unfusedKernels } from '../../src/lab/live/lab-kernel.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { fixtureModel } from '../support/shared.ts';
 
 const model = fixtureModel;
@@ -20,8 +20,8 @@ let engine: ResidentEngine;
 let unfused: ReadonlyMap<string, LabKernel>;
 let stubOf: (op: string) => LabKernel;
 beforeAll(async () => {
-  engine = await loadEngine(nodePlatform(), { model, parallel: 4, unreadTokens: 40 });
-  const wgsl = await nodePlatform().wgsl();
+  engine = await loadEngine(testPlatform(), { model, parallel: 4, unreadTokens: 40 });
+  const wgsl = await testPlatform().wgsl();
   unfused = unfusedKernels(wgsl);
   stubOf = (op) => stubKernel(wgsl, op, 'q8_0');
 });
@@ -194,7 +194,7 @@ describe('with lab kernels', () => {
 
 it('a device lost while a constraint computes its mask fails the request, and the next one succeeds', async () => {
   const notices: string[] = [];
-  const own = await loadEngine(nodePlatform(), { model, onNotice: (notice) => notices.push(notice) });
+  const own = await loadEngine(testPlatform(), { model, onNotice: (notice) => notices.push(notice) });
   try {
     const expected = await answer(request(), own);
     let thinks = false;

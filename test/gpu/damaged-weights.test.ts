@@ -13,7 +13,7 @@ import {
 } from '../../src/engine/index.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import type { Platform } from '../../src/engine/platform.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { hostileNumbers, nothing } from '../support/hostile-values.ts';
 import { logitsAt, takePages } from '../support/logits-at.ts';
@@ -275,7 +275,7 @@ describe('misleading metadata', () => {
         const notices: string[] = [];
         const onNotice = (message: string) => void notices.push(message);
         const options = { model: name, exact: true, parallel: 1, onNotice };
-        const runner = await openRunner({ platform: nodePlatform(), options, file, graph });
+        const runner = await openRunner({ platform: testPlatform(), options, file, graph });
         try {
           takePages(runner, 0);
           const length = Math.min(40, runner.memory.capacity.context);

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { greedySampling, loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import type { GenerateRequest } from '../../src/engine/types.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { fixtureModel } from '../support/shared.ts';
 import { until } from '../support/until.ts';
 
 let engine: ResidentEngine;
 beforeAll(async () => {
-  engine = await loadEngine(nodePlatform(), { model: fixtureModel });
+  engine = await loadEngine(testPlatform(), { model: fixtureModel });
 });
 afterAll(() => engine.close());
 

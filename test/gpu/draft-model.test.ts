@@ -9,6 +9,7 @@ import {
   greedySampling,
   type Sampling,
 } from '../../src/engine/types.ts';
+import { withDeviceMemory } from '../support/limited-device.ts';
 import { loadFromMemory, loadWithDraft, memoryPlatform, tinyModel } from '../support/tiny-model.ts';
 import { until } from '../support/until.ts';
 import { everyNth, rounds } from '../support/tier.ts';
@@ -271,7 +272,7 @@ describe('a draft model is rejected', () => {
 
   it('that does not fit in addition to the target model, which fits alone', async () => {
     const wide = tinyModel({ architecture: 'llama', width: 512, feedForward: 4096, layers: 3, seed: 3 });
-    const platform = { ...memoryPlatform(large, wide), memoryBytes: () => 64 << 20 };
+    const platform = withDeviceMemory(memoryPlatform(large, wide), 64 << 20);
     const options = { model: 'memory.gguf', context: 128, parallel: 1 };
     const alone = await loadEngine(platform, options);
     await alone.close();

@@ -6,6 +6,7 @@ import type { Runner } from '../../src/engine/execution/runner.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { expectClose } from '../support/kernel-harness.ts';
 import { withBindings } from '../support/limited-device.ts';
+import { inEachPrecision, oracleTolerance, roundsToF16 } from '../support/precision.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
 import { RunnerSequence } from '../support/runner-sequence.ts';
 import { loadFromMemory, memoryPlatform, type TinyModel, tinyModel } from '../support/tiny-model.ts';
@@ -95,9 +96,9 @@ describe('experts of a matrix that fits no binding', () => {
   const expertBytes = 256 * 64;
   const prompt = Array.from({ length: 40 }, (_, i) => (i * 89 + 7) % 256);
 
-  async function logitsWith(maxBytes: number) {
+  async function logitsWith(maxBytes: number, exact = false) {
     const platform = withBindings(memoryPlatform(bytes), maxBytes);
-    const engine = await loadEngine(platform, { model: 'memory.gguf', context: 64, parallel: 2 });
+    const engine = await loadEngine(platform, { model: 'memory.gguf', context: 64, parallel: 2, exact });
     const { runner } = engine;
     const parts = runner.plan.dispatches.filter(({ id }) => id.startsWith('layers.0.ffn.experts_up')).length;
     await computedBy(runner);
@@ -105,7 +106,7 @@ describe('experts of a matrix that fits no binding', () => {
     const logits = [await sequence.prefill(prompt), await sequence.decode(17)];
     const computed = await computedBy(runner);
     await engine.close();
-    return { logits, parts, computed };
+    return { logits, parts, computed, tolerance: oracleTolerance(runner), rounds: roundsToF16(runner) };
   }
 
   it('lie in parts of whole experts, and give the same bits', async () => {
@@ -113,7 +114,11 @@ describe('experts of a matrix that fits no binding', () => {
     expect(whole.parts).toBe(1);
     const reference = await ReferenceModel.load(await openSource(memorySource(bytes)), 'F16');
     const expected = reference.forward(prompt).at(-1) ?? [];
-    expectClose(whole.logits[0] ?? [], expected, { nmse: 1e-7, maxAbs: 0.01 }, 'whole');
+    await inEachPrecision(async ({ exact }) => {
+      const { logits, tolerance, rounds } = exact ? await logitsWith(2 ** 27, exact) : whole;
+      expectClose(logits[0] ?? [], expected, tolerance, exact ? 'whole, exact' : 'whole');
+      return rounds;
+    });
     // Three experts and a bit for each part; and exactly one.
     for (const [maxBytes, parts] of [
       [expertBytes * 3.7, 4],

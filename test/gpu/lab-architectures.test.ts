@@ -8,7 +8,7 @@ import type { ResidentEngine } from '../../src/engine/index.ts';
 import { openLab } from '../../src/lab/index.ts';
 import { renderStub } from '../../src/lab/stubs.ts';
 import type { KernelRegistration } from '../../src/lab/types.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { loadFromMemory, tinyModel } from '../support/tiny-model.ts';
 
 const childPath = fileURLToPath(new URL('../../src/lab-child.ts', import.meta.url));
@@ -27,7 +27,7 @@ beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'lab-architectures-'));
   lab = await openLab({
     engine,
-    wgsl: await nodePlatform().wgsl(),
+    wgsl: await testPlatform().wgsl(),
     dataDir,
     childPath,
     adapter: undefined,
@@ -45,7 +45,7 @@ afterAll(async () => {
 });
 
 async function stubOf(op: string): Promise<KernelRegistration> {
-  const { source, dispatch, overrides } = renderStub(await nodePlatform().wgsl(), op, 'plain');
+  const { source, dispatch, overrides } = renderStub(await testPlatform().wgsl(), op, 'plain');
   return { name: op, op, source, dispatch, overrides };
 }
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { openLab } from '../../src/lab/index.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { tinyGemma4 } from '../support/tiny-gemma4.ts';
 import { loadFromMemory, type TinyModel, tinyModel } from '../support/tiny-model.ts';
 import { everyNth } from '../support/tier.ts';
@@ -21,7 +21,7 @@ it.each(everyNth(Object.entries(models), 3))('%s', async (_, model) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'lab-bench-'));
   const lab = await openLab({
     engine,
-    wgsl: await nodePlatform().wgsl(),
+    wgsl: await testPlatform().wgsl(),
     dataDir,
     childPath: 'no-child.js',
     adapter: undefined,

@@ -13,15 +13,15 @@ import {
   targetsOf,
 } from '../../src/engine/index.ts';
 import { stubKernel, unfusedKernels } from '../../src/lab/live/lab-kernel.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { fixtureModel } from '../support/shared.ts';
 
 let engine: ResidentEngine;
 let unfused: ReadonlyMap<string, LabKernel>;
 let stubOf: (op: string) => LabKernel;
 beforeAll(async () => {
-  engine = await loadEngine(nodePlatform(), { model: fixtureModel, parallel: 4 });
-  const wgsl = await nodePlatform().wgsl();
+  engine = await loadEngine(testPlatform(), { model: fixtureModel, parallel: 4 });
+  const wgsl = await testPlatform().wgsl();
   unfused = unfusedKernels(wgsl);
   stubOf = (op) => stubKernel(wgsl, op, 'q8_0');
 });
@@ -287,7 +287,7 @@ describe('binding', () => {
 
 describe('a device that is lost while kernels are bound', () => {
   it('is replaced, the built-in kernels run, and the lab is notified', async () => {
-    const own = await loadEngine(nodePlatform(), { model: fixtureModel });
+    const own = await loadEngine(testPlatform(), { model: fixtureModel });
     try {
       const lost = new Promise<string>((resolve) => (own.onBindingsLost = resolve));
       await own.bind([{ target: 'layers.0.attn.norm', kernel: stubOf('rms_norm') }], unfused);

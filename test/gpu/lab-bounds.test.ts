@@ -5,11 +5,11 @@ import { parseStage } from '../../src/lab/stages/parse.ts';
 import { compilePipeline } from '../../src/lab/stages/pipeline.ts';
 import { elementCountAt, instrument } from '../../src/lab/wgsl/instrument.ts';
 import { reflect } from '../../src/lab/wgsl/reflect.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 
 let device: GPUDevice;
 beforeAll(async () => {
-  const platform = nodePlatform();
+  const platform = testPlatform();
   ({ device } = await openGpu(await platform.requestAdapter({}), platform.backend));
 });
 

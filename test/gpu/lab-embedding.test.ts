@@ -8,7 +8,7 @@ import { describeGraph, describeParts } from '../../src/lab/live/describe.ts';
 import { unfusedKernels } from '../../src/lab/live/lab-kernel.ts';
 import { LiveModel } from '../../src/lab/live/live-model.ts';
 import { openLab } from '../../src/lab/index.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { tinyEncoder } from '../support/tiny-encoder.ts';
 import { loadFromMemory } from '../support/tiny-model.ts';
 
@@ -16,7 +16,7 @@ let engine: ResidentEngine;
 let live: LiveModel;
 beforeAll(async () => {
   engine = await loadFromMemory(tinyEncoder({ architecture: 'bert' }));
-  const wgsl = await nodePlatform().wgsl();
+  const wgsl = await testPlatform().wgsl();
   live = new LiveModel(engine, wgsl, unfusedKernels(wgsl));
 });
 afterAll(() => engine.close());
@@ -62,7 +62,7 @@ describe('the lab', () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'lab-embedding-'));
     const lab = await openLab({
       engine,
-      wgsl: await nodePlatform().wgsl(),
+      wgsl: await testPlatform().wgsl(),
       dataDir,
       childPath: 'no-child.js',
       adapter: undefined,

@@ -8,7 +8,7 @@ import { runGate } from '../../src/lab/gate/run-gate.ts';
 import { labOps } from '../../src/lab/ops/index.ts';
 import { renderStub, stubTargets } from '../../src/lab/stubs.ts';
 import type { KernelRegistration, KernelRegistrationReport, ParityCase, Stage } from '../../src/lab/types.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { honest } from '../support/lab-tricks.ts';
 import { everyNth } from '../support/tier.ts';
 
@@ -16,7 +16,7 @@ let bench: GateDevice;
 let wgsl: WgslSources;
 beforeAll(async () => {
   bench = await openGateDevice(undefined);
-  wgsl = await nodePlatform().wgsl();
+  wgsl = await testPlatform().wgsl();
 });
 
 const noProgress = { begin() {}, end() {}, phase() {} };

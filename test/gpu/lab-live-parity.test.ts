@@ -5,15 +5,15 @@ import { stubKernel, unfusedKernels } from '../../src/lab/live/lab-kernel.ts';
 import { LiveModel } from '../../src/lab/live/live-model.ts';
 import { componentParity, logitsParity, maxTextTokens } from '../../src/lab/live/parity.ts';
 import { labOps } from '../../src/lab/ops/index.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { fixtureModel } from '../support/shared.ts';
 
 let engine: ResidentEngine;
 let unfused: ReadonlyMap<string, LabKernel>;
 let stubOf: (op: string) => LabKernel;
 beforeAll(async () => {
-  engine = await loadEngine(nodePlatform(), { model: fixtureModel, parallel: 4 });
-  const wgsl = await nodePlatform().wgsl();
+  engine = await loadEngine(testPlatform(), { model: fixtureModel, parallel: 4 });
+  const wgsl = await testPlatform().wgsl();
   unfused = unfusedKernels(wgsl);
   stubOf = (op) => stubKernel(wgsl, op, 'q8_0');
 });
@@ -79,7 +79,7 @@ describe('a parity run', () => {
 
 describe('activations captured for the gate', () => {
   it('are those of the model, for every op that it has', async () => {
-    const live = new LiveModel(engine, await nodePlatform().wgsl(), unfused);
+    const live = new LiveModel(engine, await testPlatform().wgsl(), unfused);
     for (const op of labOps.keys()) {
       const { captured } = await live.shapes(op, new AbortController().signal);
       const cases = captured[op] ?? [];

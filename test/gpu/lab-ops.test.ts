@@ -5,7 +5,7 @@ import { formatNames } from '../../kernels/formats.ts';
 import { labOps, type LiveShape, tolerances } from '../../src/lab/ops/index.ts';
 import { renderStub, type Stub, stubTargets } from '../../src/lab/stubs.ts';
 import type { ParityCase } from '../../src/lab/types.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { faultsOf, type LabRunner, labRunner } from '../support/lab-runner.ts';
 import { isSampleFormat, rounds, runsRest, selectCases } from '../support/tier.ts';
 
@@ -13,7 +13,7 @@ let runner: LabRunner;
 let wgsl: WgslSources;
 beforeAll(async () => {
   runner = await labRunner();
-  wgsl = await nodePlatform().wgsl();
+  wgsl = await testPlatform().wgsl();
 });
 
 const opOf = (name: string) => {

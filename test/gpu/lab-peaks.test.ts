@@ -3,11 +3,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Gpu, openGpu } from '../../src/engine/gpu/device.ts';
 import { measureCopyBandwidth } from '../../src/lab/bench/copy-bandwidth.ts';
 import { measurePeaks } from '../../src/lab/bench/peaks.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 
 let gpu: Gpu;
 beforeAll(async () => {
-  const platform = nodePlatform();
+  const platform = testPlatform();
   gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
 });
 afterAll(() => gpu.device.destroy());

@@ -17,7 +17,7 @@ import { describeGraph } from '../../src/lab/live/describe.ts';
 import { stubKernel, unfusedKernels } from '../../src/lab/live/lab-kernel.ts';
 import { LiveTargets } from '../../src/lab/live/live-targets.ts';
 import { Random } from '../../src/lab/ops/random.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { fixtureModel } from '../support/shared.ts';
 import { tinyGemma4 } from '../support/tiny-gemma4.ts';
 import { loadFromMemory, type TinyModel, tinyModel } from '../support/tiny-model.ts';
@@ -72,7 +72,7 @@ const tolerableKl = 1e-5;
 let wgsl: WgslSources;
 let unfused: ReadonlyMap<string, LabKernel>;
 beforeAll(async () => {
-  wgsl = await nodePlatform().wgsl();
+  wgsl = await testPlatform().wgsl();
   unfused = unfusedKernels(wgsl);
 });
 
@@ -142,7 +142,7 @@ for (const [name, model] of everyNth(Object.entries(models), 5)) {
       const options = { parallel: 4, exact: true };
       engine =
         typeof model === 'string'
-          ? await loadEngine(nodePlatform(), { model, ...options })
+          ? await loadEngine(testPlatform(), { model, ...options })
           : await loadFromMemory(model instanceof Uint8Array ? model : tinyModel(model), options);
     });
     afterAll(() => engine.close());

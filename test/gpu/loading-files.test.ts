@@ -1,7 +1,7 @@
 /** File access while loading, and the device when files fail. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { loadEngine, type Platform } from '../../src/engine/index.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { filesOf, memorySource, openSource } from '../support/byte-source.ts';
 import { type LocalServer, rangeOf, serve } from '../support/local-server.ts';
 import { loadFromMemory, memoryPlatform, tinyModel } from '../support/tiny-model.ts';
@@ -18,7 +18,7 @@ const bytes = tinyModel({
 const adapters =
   (onDevice: (device: GPUDevice) => void): Platform['requestAdapter'] =>
   async (options) => {
-    const adapter = await nodePlatform().requestAdapter(options);
+    const adapter = await testPlatform().requestAdapter(options);
     const request = adapter.requestDevice.bind(adapter);
     adapter.requestDevice = async (descriptor) => {
       const device = await request(descriptor);
@@ -48,7 +48,7 @@ describe('a model on a web server', () => {
         response.end(bytes.subarray(first, last + 1));
       });
       const options = { context: 64, parallel: 1, ...(quantize && { quantize }) };
-      const engine = await loadEngine(nodePlatform(), { ...options, model: `${server.url}/m.gguf` });
+      const engine = await loadEngine(testPlatform(), { ...options, model: `${server.url}/m.gguf` });
       const local = await loadFromMemory(bytes, options);
       expect(engine.model.digest).toBe(local.model.digest);
       await Promise.all([engine.close(), local.close()]);

@@ -11,7 +11,8 @@ import {
   type Sampling,
   type TokenLogprob,
 } from '../../src/engine/index.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
+import { roundsToF16 } from '../support/precision.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
 import { fixtureModel } from '../support/shared.ts';
 
@@ -19,8 +20,8 @@ const model = fixtureModel;
 let engine: ResidentEngine;
 let reference: (ids: readonly number[]) => Float32Array[];
 beforeAll(async () => {
-  engine = await loadEngine(nodePlatform(), { model, parallel: 4 });
-  const file = await openModelFile(await nodePlatform().modelFiles(model));
+  engine = await loadEngine(testPlatform(), { model, parallel: 4 });
+  const file = await openModelFile(await testPlatform().modelFiles(model));
   const loaded = await ReferenceModel.load(file);
   await file.close();
   let used = false;
@@ -60,10 +61,12 @@ async function answer(to: GenerateRequest) {
 /**
  * Keys and values are stored in f16, and prompts and decoded tokens may use kernels that add in different orders.
  * Measured on a software adapter: 5e-3 from the oracle's double precision, no difference between prompt and output.
+ * Measured on an H200 (2026-11-27): more than 0.0103, because its tiles hold weights and activations in f16.
  */
-const tolerance = 1e-2;
+const tolerances = { f32: 1e-2, f16: 3e-2 };
 
 function expectNear(got: TokenLogprob | undefined | null, expected: TokenLogprob, what: string): void {
+  const tolerance = tolerances[roundsToF16(engine.runner) ? 'f16' : 'f32'];
   expect(got?.id, what).toBe(expected.id);
   expect(Math.abs((got?.logprob ?? 0) - expected.logprob), what).toBeLessThan(tolerance);
   const at = new Map(expected.top.map(({ id, logprob }) => [id, logprob]));

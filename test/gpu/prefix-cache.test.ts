@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { type GenerateRequest, greedySampling, type Sampling } from '../../src/engine/types.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { random } from '../support/kernel-harness.ts';
 import { fixtureModel } from '../support/shared.ts';
 
@@ -13,7 +13,7 @@ const stories = 'Tell me a story about a fox named Mia who lives in a small hous
 
 let engine: ResidentEngine;
 beforeAll(async () => {
-  engine = await loadEngine(nodePlatform(), { model, parallel: 8, queue: 40 });
+  engine = await loadEngine(testPlatform(), { model, parallel: 8, queue: 40 });
 });
 afterAll(() => engine.close());
 
@@ -126,7 +126,7 @@ describe('a cache that is too small', () => {
   it('long outputs are preempted, also with canceled ones among them, and are the same as alone', async () => {
     const { layers, kvHeads, headDim } = engine.runner.graph.shape;
     const pageBytes = layers * 2 * pageTokens * kvHeads * headDim * 2;
-    const small = await loadEngine(nodePlatform(), {
+    const small = await loadEngine(testPlatform(), {
       model,
       parallel: 6,
       context: 384,
@@ -158,7 +158,7 @@ describe('a cache that is too small', () => {
   });
 
   it('a context that the byte budget cannot hold is rejected, with both numbers', async () => {
-    const loading = loadEngine(nodePlatform(), { model, context: 384, kvCacheBytes: 10_000 });
+    const loading = loadEngine(testPlatform(), { model, context: 384, kvCacheBytes: 10_000 });
     await expect(loading).rejects.toThrow(/--kv-cache-bytes 10000 .* --context 384/);
   });
 });

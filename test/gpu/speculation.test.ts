@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { type GenerateRequest, greedySampling, type Sampling } from '../../src/engine/types.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { RunnerSequence } from '../support/runner-sequence.ts';
 import { fixtureModel } from '../support/shared.ts';
 import { endToken, loadFromMemory, tinyModel } from '../support/tiny-model.ts';
@@ -28,8 +28,8 @@ describe('the embedded model', () => {
   let speculative: ResidentEngine;
   let submitted = 0;
   beforeAll(async () => {
-    plain = await loadEngine(nodePlatform(), { model, speculation: 'off' });
-    speculative = await loadEngine(nodePlatform(), { model, speculation: 'always' });
+    plain = await loadEngine(testPlatform(), { model, speculation: 'off' });
+    speculative = await loadEngine(testPlatform(), { model, speculation: 'always' });
     const { runner } = speculative;
     const submit = runner.submit.bind(runner);
     runner.submit = (step) => {
@@ -138,7 +138,7 @@ describe('the embedded model', () => {
   });
 
   it('adapts to what pays off, with the same tokens', async () => {
-    const adaptive = await loadEngine(nodePlatform(), { model });
+    const adaptive = await loadEngine(testPlatform(), { model });
     try {
       for (let n = 0; n < 3; n++) {
         const one = request({ sampling: { ...greedySampling, temperature: 0.6, seed: n } });

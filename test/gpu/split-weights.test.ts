@@ -14,7 +14,7 @@ import { StepInput } from '../../src/engine/execution/step.ts';
 import { greedySampling } from '../../src/engine/types.ts';
 import { stackKey } from '../../src/engine/graph/stack-key.ts';
 import { stacksOf, WeightLoader } from '../../src/engine/loading/weights.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { expectClose } from '../support/kernel-harness.ts';
 import { referenceForward } from '../support/reference-model.ts';
@@ -25,7 +25,7 @@ let file: ModelFile;
 let graph: Graph;
 
 beforeAll(async () => {
-  const platform = nodePlatform();
+  const platform = testPlatform();
   gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
   // Rows of two types in one product, biases, and tokens at both ends of the table.
   const bytes = tinyModel({
@@ -62,7 +62,7 @@ async function logitsWith(
   const works = joined ? fuseUnits(gpu, graph, family, stacks) : graph.units.map((unit) => ({ unit }));
   const vectors = new Map<string, GPUBuffer>();
   for (const [key, names] of vectorsOf(works)) vectors.set(key, await loader.loadVector(names));
-  const pipelines = new PipelineCache(device, await nodePlatform().wgsl());
+  const pipelines = new PipelineCache(device, await testPlatform().wgsl());
   const plan = await makePlan({
     gpu,
     pipelines,

@@ -14,7 +14,7 @@ import { isMeasured, tune } from '../../src/engine/execution/tuner.ts';
 import { loadTimes, saveTimes } from '../../src/engine/execution/tuning-file.ts';
 import { Tuning } from '../../src/engine/execution/tuning.ts';
 import { greedySampling } from '../../src/engine/types.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { memoryPlatform, tinyModel } from '../support/tiny-model.ts';
 import { fixtureModel } from '../support/shared.ts';
@@ -82,13 +82,14 @@ describe('kernels are measured at the first start', () => {
 describe('measuring', () => {
   const bytes = tinyModel({ architecture: 'llama', layers: 1, type: 'Q8_0', feedForward: 128 });
 
-  async function prepared(spoil: (wgsl: Map<string, string>) => void) {
-    const platform = nodePlatform();
+  /** @param spoil changes sources; `others` are those of the family that is not the adapter's default */
+  async function prepared(spoil: (wgsl: Map<string, string>, others: string) => void) {
+    const platform = testPlatform();
     const file = await openSource(memorySource(bytes));
     const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
     const graph = await buildGraph(file);
     const wgsl = new Map(await platform.wgsl());
-    spoil(wgsl);
+    spoil(wgsl, gpu.caps.software ? 'matvec.wgsl' : 'matmul.wgsl');
     const store = memoryStore();
     const capacity = { context: 64, slots: 2, stepTokens: 32, pages: 4 };
     const loading = await prepareModel({ gpu, file, graph, capacity, wgsl, store, onProgress() {} });
@@ -99,25 +100,23 @@ describe('measuring', () => {
     ['does not compile', (text: string) => `${text}\nfn broken( {`],
     [
       'computes something else',
-      (text: string) =>
-        text
-          .replace('let quad = load_quad', 'let quad = 1.5 * load_quad')
-          .replace(
-            'part[c * ROWS + r] += dot(block_quad(blocks[r], j), four);',
-            'part[c * ROWS + r] += 1.5 * dot(block_quad(blocks[r], j), four);',
-          ),
+      (text: string) => text.replace('value = results[i << pair];', 'value = 1.5 * results[i << pair];'),
     ],
     [
       'writes nothing',
       (text: string) => text.replace('value = write_result(token, row, value);', 'value += 1.0;'),
     ],
   ])('a kernel that %s is not selected and does not abort the start', async (_, spoil) => {
-    const { tuning, family, gpu, destroy } = await prepared((wgsl) =>
-      wgsl.set('matvec.wgsl', spoil(wgsl.get('matvec.wgsl') as string)),
-    );
-    expect(family.name).toBe('row-a-thread');
+    let source = '';
+    const { tuning, family, gpu, destroy } = await prepared((wgsl, others) => {
+      source = others;
+      const text = wgsl.get(source) as string;
+      wgsl.set(source, spoil(text));
+      expect(wgsl.get(source)).not.toBe(text);
+    });
+    expect(family.name).toBe(gpu.caps.software ? 'row-a-thread' : 'row-a-subgroup');
     const spoiled = Object.values(tuning.times).flatMap((byOption) =>
-      Object.entries(byOption).filter(([key]) => key.includes('matvec.wgsl')),
+      Object.entries(byOption).filter(([key]) => key.includes(` ${source}`)),
     );
     expect(spoiled.length).toBeGreaterThan(0);
     for (const [, ms] of spoiled) expect(ms).toBe(1e9);
@@ -148,7 +147,7 @@ describe('activations rounded to 8 bits', () => {
 
   /** The embedded model on the kernels for GPUs, with measurements that favor rounding. */
   async function load(exact: boolean) {
-    const platform = nodePlatform();
+    const platform = testPlatform();
     const file = await openModelFile(await platform.modelFiles(fixtureModel));
     const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
     const forGpu = { ...gpu, caps: { ...gpu.caps, software: false } };

@@ -3,13 +3,15 @@ import { expect } from 'vitest';
 import type { Runner } from '../../src/engine/execution/runner.ts';
 import type { EmbeddingRun, LogitsRun, Place } from './architectures.ts';
 import type { Comparison } from './models-page.ts';
+import { roundsToF16 } from './precision.ts';
 import { argmax, cosines, maxDifference, meanDifference, type Rows } from './rows.ts';
 
 /**
  * Logits spread by 2, elements of an embedding by about 0.1. `exact` is against float32 throughout; `rounded` against
  * keys and values kept in 16 bits, where a different last bit of a sum seldom makes another half: single logits move,
  * their mean does not. A GELU of the wrong kind moves it by 5e-4, in embeddings by 9e-6. `sameWay` is between ways to
- * compute the same: other kernels sum in another order. GPUs that can multiply in 16 bits do. `agreement` is the part of
+ * compute the same: other kernels sum in another order. Tiles of GPUs multiply in 16 bits, unless a model is
+ * loaded with `exact`. `agreement` is the part of
  * the positions where the same token leads: of 64 positions some are near ties.
  */
 const boundsIn = {
@@ -31,8 +33,7 @@ interface Errors {
 }
 
 /** What is allowed on the kernels that a runner has. */
-export const boundsOf = ({ gpu: { caps } }: Runner) =>
-  boundsIn[caps.f16 && !caps.software ? 'float16' : 'float32'];
+export const boundsOf = (runner: Runner) => boundsIn[roundsToF16(runner) ? 'float16' : 'float32'];
 
 const found: Comparison[] = [];
 const adapters = new Set<string>();

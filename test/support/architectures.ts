@@ -8,7 +8,7 @@ import { buildGraph } from '../../src/engine/models/registry.ts';
 import type { ModelFiles, Platform } from '../../src/engine/platform.ts';
 import type { Runner } from '../../src/engine/execution/runner.ts';
 import type { EngineOptions } from '../../src/engine/types.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { asHardware, testPlatform } from './test-platform.ts';
 import { fixtureNames } from './fixture-names.ts';
 
 const root = fileURLToPath(new URL('../fixtures/architectures/', import.meta.url));
@@ -100,32 +100,21 @@ export const windowed = fixtureOf<{
   readonly runs: readonly (LogitsRun & { readonly model: string; readonly changes: object })[];
 }>('windows', fileURLToPath(new URL('../fixtures/windows', import.meta.url)));
 
-const software = nodePlatform();
-/** Treats a software adapter as hardware, so that it gets the kernels for GPUs. */
-const hardware: Platform = {
-  ...software,
-  requestAdapter: async (options) => {
-    const adapter = await software.requestAdapter(options);
-    return new Proxy(adapter, {
-      get(target, key) {
-        const value: unknown = Reflect.get(target, key, target);
-        if (key === 'info') return new Proxy(target.info, { get: hardwareInfo });
-        return typeof value === 'function' ? value.bind(target) : value;
-      },
-    });
-  },
-};
-const hardwareInfo = (info: GPUAdapterInfo, key: string | symbol): unknown =>
-  key === 'isFallbackAdapter' ? false : Reflect.get(info, key, info);
 /** Selects whose kernels run; on a GPU they are the same. */
-export const platforms = { software, hardware } as const;
+export const platforms = { software: testPlatform(), hardware: asHardware(testPlatform()) } as const;
 
-export interface LoadOptions extends Omit<EngineOptions, 'model'> {
+export interface LoadOptions extends Omit<EngineOptions, 'model' | 'exact'> {
   readonly on?: keyof typeof platforms;
 }
 
 /**
- * A model on the adapter without tokenizer or scheduler. Never rounds activations to 8 bits.
+ * Options of the kernels for GPUs as models are usually loaded: products of prompts round to f16. Without measurements
+ * nothing is rounded to 8 bits.
+ */
+export const exactOn = (on: keyof typeof platforms): boolean => on === 'software';
+
+/**
+ * A model on the adapter without tokenizer or scheduler. Only the kernels for GPUs round, to f16.
  * @param model its path, or its files
  */
 export async function loadRunner(
@@ -141,7 +130,7 @@ export async function loadRunner(
     const graph = await buildGraph(file);
     runner = await openRunner({
       platform,
-      options: { ...options, exact: true, model: files.name },
+      options: { ...options, exact: exactOn(on), model: files.name },
       file,
       graph,
     });

@@ -4,7 +4,7 @@ import type { Variant } from '../../kernels/assemble.ts';
 import { type Kernel, packParams, type StepDims } from '../../kernels/define.ts';
 import { type Gpu, openGpu } from '../../src/engine/gpu/device.ts';
 import { PipelineCache } from '../../src/engine/gpu/pipelines.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from './test-platform.ts';
 
 export interface KernelHarness {
   readonly gpu: Gpu;
@@ -30,7 +30,7 @@ export function poisoned(elements: number): Float32Array<ArrayBuffer> {
 }
 
 export async function kernelHarness(): Promise<KernelHarness> {
-  const platform = nodePlatform();
+  const platform = testPlatform();
   const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
   const { device } = gpu;
   const pipelines = new PipelineCache(device, await platform.wgsl());

@@ -7,7 +7,7 @@ import { compileExpression } from '../../src/lab/expression.ts';
 import type { BuiltinStep } from '../../src/lab/ops/index.ts';
 import type { Stub } from '../../src/lab/stubs.ts';
 import type { ExpectedOutput, ParityCase, Tolerance } from '../../src/lab/types.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from './test-platform.ts';
 import { poison } from './kernel-harness.ts';
 
 type Expected = Readonly<Record<string, ExpectedOutput>>;
@@ -41,7 +41,7 @@ function contentsOf(contract: Contract, one: ParityCase, expected: Expected): Wo
 }
 
 export async function labRunner(): Promise<LabRunner> {
-  const platform = nodePlatform();
+  const platform = testPlatform();
   const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
   const { device } = gpu;
   const builtins = new PipelineCache(device, await platform.wgsl());

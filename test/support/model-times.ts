@@ -6,7 +6,7 @@ import { columnsOf, rowsOf } from '../../src/engine/formats/rows.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
 import type { Runner } from '../../src/engine/execution/runner.ts';
 import { type Engine, greedySampling } from '../../src/engine/types.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from './test-platform.ts';
 import { memoryFiles } from './byte-source.ts';
 import { takePages } from './logits-at.ts';
 import { retyped } from './retyped.ts';
@@ -84,7 +84,7 @@ export async function typeTimes(): Promise<{ types: Map<TensorType, StepTimes>; 
 
 async function runnerOf(file: ModelFile): Promise<Runner> {
   const options = { model: 'memory.gguf', context: 256, parallel: 1, exact: true };
-  return await openRunner({ platform: nodePlatform(), options, file, graph: await buildGraph(file) });
+  return await openRunner({ platform: testPlatform(), options, file, graph: await buildGraph(file) });
 }
 
 const median = (values: readonly number[]): number =>

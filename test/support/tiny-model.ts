@@ -4,7 +4,7 @@
 import { gumbel, noiseBits, quantize } from '../../kernels/reference/index.ts';
 import { loadEngine, type Platform, type ResidentEngine } from '../../src/engine/index.ts';
 import type { EngineOptions } from '../../src/engine/types.ts';
-import { nodePlatform } from '../../src/platform/node.ts';
+import { testPlatform } from './test-platform.ts';
 import { memoryFiles } from './byte-source.ts';
 import {
   f32,
@@ -234,7 +234,7 @@ export function byteTokenizer(vocab: number): [string, GgufValue][] {
  * @param draft a second model, at `draft.gguf`
  */
 export const memoryPlatform = (bytes: Uint8Array, draft?: Uint8Array): Platform => ({
-  ...nodePlatform(),
+  ...testPlatform(),
   modelFiles: async (location) =>
     draft && location === 'draft.gguf'
       ? memoryFiles({ 'draft.gguf': draft }, 'draft.gguf')

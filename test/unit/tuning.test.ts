@@ -43,7 +43,7 @@ describe('the choice of kernels', () => {
     }
   });
 
-  it('does not use f16 for activations that may exceed it', () => {
+  it('does not use f16 for activations that may exceed it, and never with exact', () => {
     const [family] = familiesOf({ ...gpu, matrix: true });
     const tuning = new Tuning();
     const tiles = family.classes('q8_0').find(({ promptOnly }) => promptOnly)?.options ?? [];
@@ -53,10 +53,14 @@ describe('the choice of kernels', () => {
       tiles.map(({ variant }) => (variant['F16'] === true ? 1 : 3)),
       tuning,
     );
-    const halves = (unbounded: boolean) =>
-      tuning.choose(family, product, unbounded).map(({ variant }) => variant['F16'] === true);
+    const halves = (unbounded: boolean, by = tuning) =>
+      by.choose(family, product, unbounded).map(({ variant }) => variant['F16'] === true);
     expect(halves(false)).toContain(true);
     expect(halves(true)).not.toContain(true);
+    const exact = new Tuning(tuning.times, { f16: false });
+    expect(halves(false, exact)).not.toContain(true);
+    expect(halves(false, exact.withoutInt8())).not.toContain(true);
+    expect(halves(false, tuning.withoutInt8())).toContain(true);
   });
 
   it('is the faster option, by more than noise', () => {
@@ -93,7 +97,7 @@ describe('the choice of kernels', () => {
     const tuning = new Tuning({}, { int8: true });
     timed(family, any, [1, 1, 1, 1, 0.1], tuning);
     expect(promptKernel(tuning, family)).toContain('int8');
-    expect(promptKernel(tuning.exactTuning(), family)).not.toContain('int8');
+    expect(promptKernel(tuning.withoutInt8(), family)).not.toContain('int8');
     // Formats without integers have no such kernel.
     expect(
       family

@@ -70,6 +70,14 @@ fn row_of(tile: Tile, row: u32) -> u32 {
   return (tile.expert - params.first_expert) * params.rows + min(row, params.rows - 1u);
 }
 
+// The smaller of x and a positive limit; NaN is kept, because it shows that a weight is damaged. Compares bits, which have
+// the order of positive numbers: compilers replace f32 comparisons by a minimum that drops NaN.
+fn at_most(x: f32, limit: f32) -> f32 {
+  let bits = bitcast<u32>(x);
+  let limit_bits = bitcast<u32>(limit);
+  return bitcast<f32>(select(bits, limit_bits, bits > limit_bits && bits <= 0x7f800000u));
+}
+
 fn write_result(tile: Tile, pair: u32, row: u32, result: f32) {
   let at = pair * params.rows + row;
   var value = result;
@@ -80,10 +88,9 @@ fn write_result(tile: Tile, pair: u32, row: u32, result: f32) {
     var open = gate[at];
     var slope = 1.0;
     if ((params.flags & OAI) != 0u) {
-      // Not min and clamp: NaN must be kept, because it shows that a weight is damaged.
-      open = select(open, 7.0, open > 7.0);
+      open = at_most(open, 7.0);
       slope = 1.702;
-      value = select(select(value, -7.0, value < -7.0), 7.0, value > 7.0) + 1.0;
+      value = 1.0 - at_most(-at_most(value, 7.0), 7.0);
     }
     value *= open / (1.0 + exp(-slope * open));
   }

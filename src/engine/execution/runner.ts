@@ -92,7 +92,7 @@ export class Runner {
       runner.#isWarm = true;
       if (plan.int8) {
         const divergence = await runner.#measureDivergence(
-          await makePlan({ ...parts, tuning: tuning.exactTuning() }),
+          await makePlan({ ...parts, tuning: tuning.withoutInt8() }),
         );
         options.onNotice?.(
           `prompt activations are rounded to 8 bits where that is faster: ${describeDivergence(divergence)}`,

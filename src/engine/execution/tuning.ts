@@ -40,15 +40,18 @@ export class Tuning {
   readonly times: KernelTimes;
   /** True when activations may be rounded to 8 bits. */
   readonly int8: boolean;
+  /** True when activations and weights may be rounded to f16. */
+  readonly f16: boolean;
 
-  constructor(times: KernelTimes = {}, { int8 = false } = {}) {
+  constructor(times: KernelTimes = {}, { int8 = false, f16 = true } = {}) {
     this.times = times;
     this.int8 = int8;
+    this.f16 = f16;
   }
 
   /** The same tuning without 8-bit rounding. */
-  exactTuning(): Tuning {
-    return new Tuning(this.times);
+  withoutInt8(): Tuning {
+    return new Tuning(this.times, { f16: this.f16 });
   }
 
   /**
@@ -78,7 +81,8 @@ export class Tuning {
   /** @param unbounded activations may exceed f16 */
   choose(family: MatmulFamily, product: ProductShape, unbounded = false): ChosenMatmul[] {
     return family.classes(product.format).map(({ upTo, options: allOptions, promptOnly = false }) => {
-      const options = unbounded ? allOptions.filter(({ variant }) => variant['F16'] !== true) : allOptions;
+      const isF32 = unbounded || !this.f16;
+      const options = isF32 ? allOptions.filter(({ variant }) => variant['F16'] !== true) : allOptions;
       const times = this.times[productKey(product, upTo)] ?? {};
       let best = options[0] as MatmulOption;
       for (const option of options.slice(1)) {

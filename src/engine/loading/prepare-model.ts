@@ -28,7 +28,7 @@ export interface LoadOptions {
   readonly wgsl: WgslSources;
   /** Store for kernel measurements of this adapter; without it, nothing is measured. */
   readonly store?: Store | undefined;
-  /** Never round activations to 8 bits. */
+  /** Never round activations and weights to f16 or 8 bits in products. */
   readonly exact?: boolean | undefined;
   /** Ignore earlier measurements. */
   readonly retune?: boolean | undefined;
@@ -153,12 +153,13 @@ async function loadTuning(
   },
 ): Promise<Tuning> {
   const { store, gpu, wgsl, graph, stacks, onProgress, onNotice } = context;
-  if (!store) return new Tuning();
+  const f16 = context.exact !== true;
+  if (!store) return new Tuning({}, { f16 });
   const now = () => performance.now();
   const { key, times } = await loadTimes(store, gpu, wgsl);
   // The effect of rounding on predictions is measured; its effect on embeddings would not be noticed.
   const int8 = context.exact !== true && graph.shape.embedding === undefined;
-  const tuning = new Tuning(context.retune ? {} : times, { int8 });
+  const tuning = new Tuning(context.retune ? {} : times, { int8, f16 });
   if (isMeasured(context, graph, stacks, tuning)) return tuning;
   await context.loadWeights();
   const start = now();

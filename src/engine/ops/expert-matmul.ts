@@ -44,6 +44,7 @@ function planExpertMatmul(context: PlanContext, unit: ExpertMatmulUnit): Promise
   const { experts, memory } = expertsOf(context);
   const { count, used } = experts;
   const { buffers, dummyRead } = context.memory;
+  const caps = { ...context.gpu.caps, f16: context.gpu.caps.f16 && context.tuning.f16 };
   const { parts } = stackOf(context, [unit.weight]);
   const rows = parts.reduce((sum, part) => sum + part.rows, 0) / count;
   const isUp = unit.role === 'up';
@@ -58,7 +59,7 @@ function planExpertMatmul(context: PlanContext, unit: ExpertMatmulUnit): Promise
       planDispatch(
         context,
         dispatchId(unit.id, index),
-        expertOptions(context.gpu.caps, context.family, part.format, experts),
+        expertOptions(caps, context.family, part.format, experts),
         {
           rows,
           blocks: part.blocks,

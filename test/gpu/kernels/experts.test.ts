@@ -237,6 +237,8 @@ interface Case extends Routing {
   readonly gated?: 'silu' | 'swiglu_oai';
   /** Experts that these weights hold; all of them by default. */
   readonly held?: { readonly first: number; readonly count: number };
+  /** The first gate is NaN, and an input of the last token. */
+  readonly damaged?: boolean;
 }
 
 /** The output of a variant for a case: its pairs and counters, and the oracle's. */
@@ -246,7 +248,7 @@ async function runCase(
   shape: Case,
   seed: number,
 ) {
-  const { tokens, experts, used, rows, bias = false, paired = false, gated } = shape;
+  const { tokens, experts, used, rows, bias = false, paired = false, gated, damaged = false } = shape;
   const { first, count } = shape.held ?? { first: 0, count: experts };
   const type = typeOf.get(variant.FORMAT) as WeightType;
   const columns = wholeColumns(type, shape.columns);
@@ -259,6 +261,10 @@ async function runCase(
   const x = randomValues((paired ? pairs : tokens) * columns, next);
   const biases = randomValues(experts * rows, next);
   const gate = randomValues(pairs * rows, next, 6);
+  if (damaged) {
+    gate[0] = Number.NaN;
+    x[x.length - 1] = Number.NaN;
+  }
   const y = poisoned(pairs * rows + 16);
   const made = variant.DIRECT ? routesOf(chosen, shape, 4) : await grouped(chosen, shape, variant.COLS);
   const out = await harness.run(
@@ -311,8 +317,15 @@ async function runCase(
     return expert >= first && expert < first + count;
   };
   const got = new Float32Array(out['y'] as ArrayBuffer);
-  const inside = (word: number) => word < pairs * rows && isHere(Math.floor(word / rows));
-  expectUntouched(out['y'] as ArrayBuffer, y, inside, 'pairs of other weights');
+  const isWritten = (word: number) => word < pairs * rows && isHere(Math.floor(word / rows));
+  expectUntouched(out['y'] as ArrayBuffer, y, isWritten, 'pairs of other weights');
+  const lastPairs = paired ? 1 : used;
+  const isDamaged = (word: number) => damaged && (word === 0 || word >= (pairs - lastPairs) * rows);
+  const lost = [...got.keys()].filter(
+    (word) => isWritten(word) && isDamaged(word) && !Number.isNaN(got[word]),
+  );
+  expect(lost, `${variantName(variant)}: words that should be NaN`).toEqual([]);
+  const inside = (word: number) => isWritten(word) && !isDamaged(word);
   const expected = gated ? product.map((up, i) => expertActivation(gate[i] as number, up, gated)) : product;
   const compared = expected.filter((_, word) => inside(word));
   // f16 tiles round weights and activations to 11 bits; a gated result is a product of two sums, some hundreds large.
@@ -377,6 +390,18 @@ for (const kernel of [eraseVariant(expertMatmul), eraseVariant(expertMatvec), er
     }
   });
 }
+
+describe('products with experts keep NaN', () => {
+  for (const kernel of [eraseVariant(expertMatmul), eraseVariant(expertMatvec), eraseVariant(expertTile)]) {
+    it.each(['silu', 'swiglu_oai'] as const)(`${kernel.source}, %s`, async (gated) => {
+      const variants = (kernel.variants as readonly ExpertVariant[]).filter(
+        (one) => one.FORMAT === 'q8_0' && harness.supports(one),
+      );
+      const shape = { tokens: 11, experts: 4, used: 3, rows: 70, columns: 64, gated, damaged: true };
+      for (const variant of variants) await runCase(kernel, variant, shape, 4);
+    });
+  }
+});
 
 describe('products with experts, for any sizes', () => {
   for (const kernel of [eraseVariant(expertMatmul), eraseVariant(expertMatvec), eraseVariant(expertTile)]) {

@@ -367,6 +367,63 @@ testKernel(matmulTile, ({ FORMAT }) => isSampleFormat(FORMAT));
 testKernel(matmulTileInt8);
 testKernel(matmulMatrix);
 
+describe('a token with NaN', () => {
+  const kernels = [matmul, matvec, matmulTile, matmulTileInt8, matmulMatrix] as unknown as Kernel<
+    Variant,
+    MatmulParams
+  >[];
+  it.each(kernels)('gives NaN, and other tokens give numbers: $source', async (kernel) => {
+    const [rows, columns, tokens, damaged] = [64, 64, 5, 3];
+    const raw = sampleRows('Q8_0', { rows, columns }, random(8));
+    const { quants, scales = new Uint32Array(4) } = repack('Q8_0', raw, rows, columns);
+    const x = randomValues(tokens * columns, random(7));
+    x[damaged * columns + 40] = Number.NaN;
+    const variants = kernel.variants.filter(
+      (one) => one['FORMAT'] === 'q8_0' && !one['FIXED'] && (one['COLS'] ?? 8) === 8 && harness.supports(one),
+    );
+    for (const variant of variants) {
+      const out = await harness.run(
+        kernel,
+        variant,
+        {
+          params: {
+            rows,
+            blocks: columns / 32,
+            out_stride: rows,
+            out_offset: 0,
+            flags: 0,
+            bias_offset: 0,
+            norm_weight_offset: 0,
+            half: 0,
+            parts: 0,
+            width: 1,
+            eps,
+            loop_limit: 1024,
+            scale: 1,
+          },
+          dims: { tokens },
+          buffers: {
+            quants,
+            scales,
+            vectors: new Float32Array(4),
+            // Kernels may read rows after the last token.
+            x: Float32Array.from({ length: 64 * columns }, (_, i) => x[i] ?? 0),
+            y: poisoned(tokens * rows),
+            squares: new Float32Array(4),
+            scaled: new Float32Array(4),
+          },
+        },
+        ['y'],
+      );
+      const y = new Float32Array(out['y'] as ArrayBuffer);
+      const wrong = [...y.subarray(0, tokens * rows).keys()].filter(
+        (at) => Number.isNaN(y[at]) !== (Math.floor(at / rows) === damaged),
+      );
+      expect(wrong, variantName(variant)).toEqual([]);
+    }
+  });
+});
+
 /** Formats whose variants are compared with each other. */
 const comparedFormats = selectCases([...typeOf.keys()], (name) => name === 'q8_0');
 
