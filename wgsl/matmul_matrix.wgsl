@@ -36,7 +36,7 @@ fn main(
   @builtin(subgroup_id) subgroup: u32,
 ) {
   let row0 = group.x * (TILE >> pairing());
-  let token0 = group.y * TILE;
+  let token0 = prompt_begin() + group.y * TILE;
   let tokens = matmul_tokens();
   let at = local / 4u;
   let quarter = local % 4u;
