@@ -276,7 +276,6 @@ export const attentionCombine = defineKernel({
     variant: { WG: number; SINKS: boolean },
     params: { heads: number; head_dim: number } & Record<string, number>,
     dims,
-  ) =>
-    [ceilDiv(params.heads * params.head_dim, variant.WG), dims.splitTiles, 1],
+  ) => [ceilDiv(params.heads * params.head_dim, variant.WG), dims.splitTiles, 1],
   variants: cartesianProduct({ WG: [64], SINKS: [false, true] }),
 });

@@ -268,11 +268,7 @@ function rowPerSubgroupFamily(caps: AdapterCaps, int8: boolean): MatmulFamily {
         options: [{ kernel: eraseVariant(matvec), variant: { FORMAT: format, ...shape, ...lanes } }],
       }));
       const widestClass = columns.at(-1) as MatmulClass;
-      return [
-        ...columns,
-        { upTo: anyTokenCount, options: tiles },
-        { ...widestClass, upTo: anyTokenCount },
-      ];
+      return [...columns, { upTo: anyTokenCount, options: tiles }, { ...widestClass, upTo: anyTokenCount }];
     },
   };
 }

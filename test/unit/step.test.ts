@@ -87,7 +87,13 @@ describe('StepInput', () => {
     const step = new StepInput(layout, { tileTokens: 4, splitTokens: 512, separatesDecodeRows: true });
     expect(step.verifyTokens(feedbackToken, [21, 22], 100, 2)).toBe(0);
     expect(step.decodeTokens([31, 32, 33], 510, 1)).toBe(5);
-    expect(step.dims).toMatchObject({ tokens: 6, decodeRows: 6, singleTiles: 5, splitTiles: 1, wideTiles: 0 });
+    expect(step.dims).toMatchObject({
+      tokens: 6,
+      decodeRows: 6,
+      singleTiles: 5,
+      splitTiles: 1,
+      wideTiles: 0,
+    });
     expect(step.dims).toMatchObject({ sequenceRuns: 2, splits: 2, hasConsecutiveTiles: true });
     expect(records(step, layout.singleTiles, 5, 4)).toEqual([
       [0, 1, 2, 100],

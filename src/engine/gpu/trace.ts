@@ -55,9 +55,7 @@ export async function traceDispatches(gpu: Gpu, plan: Plan, dims: StepDims): Pro
       const kernel = pipelineChoicesOf(dispatch, dims)
         .map((choice) => choice.kernel)
         .join(' + ');
-      return hasRun[index]
-        ? [{ id, op, kernel, nodes, ms: Number(end - begin) / 1e6 }]
-        : [];
+      return hasRun[index] ? [{ id, op, kernel, nodes, ms: Number(end - begin) / 1e6 }] : [];
     });
   } finally {
     querySet.destroy();

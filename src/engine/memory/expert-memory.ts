@@ -30,7 +30,13 @@ function layoutOf({ count, used }: NonNullable<Shape['experts']>, { stepTokens }
   const promptTilesAt =
     tilesAt + 4 * Math.max(...supportedTileSizes.map((tile) => maxTileCount(pairs, count, tile)));
   const words = promptTilesAt + 4 * maxTileCount(pairs, count, Math.max(...supportedTileSizes));
-  return { orderAt, tilesAt, promptTilesAt, routedBytes: words * 4, computedBytes: expertRoles.length * count * 4 };
+  return {
+    orderAt,
+    tilesAt,
+    promptTilesAt,
+    routedBytes: words * 4,
+    computedBytes: expertRoles.length * count * 4,
+  };
 }
 
 export function expertBytes({ experts }: Shape, rows: StepRows): number {

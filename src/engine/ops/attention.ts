@@ -172,10 +172,7 @@ async function planAttention(
     attendSingle(id, split, writesCache),
     ...(runsAgain ? [attendSingle(`${id}.again`, split, false).then(onlyConsecutiveTiles)] : []),
   ];
-  const dispatches = [
-    ...attendSingles(unit.id, false),
-    attendWide(`${unit.id}.wide`, prefillAttention),
-  ];
+  const dispatches = [...attendSingles(unit.id, false), attendWide(`${unit.id}.wide`, prefillAttention)];
   // A context that fits in one split needs no split kernel, so none is compiled.
   if (memory.maxSplits > 1) {
     dispatches.push(

@@ -356,7 +356,8 @@ function builtinOptionFor(caps: AdapterCaps, format: string, tokens: number): Ma
   const selected = family
     ?.classes(format)
     .find(
-      ({ upTo, options }) => tokens <= upTo && (options[0]?.kernel.rows !== 'prompt' || tokens > promptTokens),
+      ({ upTo, options }) =>
+        tokens <= upTo && (options[0]?.kernel.rows !== 'prompt' || tokens > promptTokens),
     );
   return selected?.options.find(({ variant }) => variant['F16'] !== true);
 }
