@@ -80,9 +80,8 @@ export const decodeAttention = defineKernel({
     ['writes', 'u32'],
     ['v_norm', 'u32'],
   ],
-  // A step runs its tiles of one token either split or unsplit.
   grid: (variant: DecodeAttentionVariant, params: { heads: number } & Record<string, number>, dims) => [
-    variant.SPLIT === dims.splits > 1 ? dims.singleTiles : 0,
+    variant.SPLIT ? dims.splitTiles : dims.singleTiles,
     headGroups(variant, params),
     variant.SPLIT ? dims.splits : 1,
   ],
@@ -325,8 +324,6 @@ export const attentionCombine = defineKernel({
     variant: { WG: number; SINKS: boolean },
     params: { heads: number; head_dim: number } & Record<string, number>,
     dims,
-  ) =>
-    // A single split writes its result directly.
-    dims.splits > 1 ? [ceilDiv(params.heads * params.head_dim, variant.WG), dims.singleTiles, 1] : [0, 0, 0],
+  ) => [ceilDiv(params.heads * params.head_dim, variant.WG), dims.splitTiles, 1],
   variants: cartesianProduct({ WG: [64], SINKS: [false, true] }),
 });

@@ -16,15 +16,27 @@ export interface AdapterCaps {
   readonly software: boolean;
 }
 
+/**
+ * Rows of a step that run on kernels of their own: those of decoding sequences and of drafts, which come first, or those
+ * of prompts.
+ */
+export type RowRange = 'decode' | 'prompt';
+
 /** Dims of one step, from which dispatch sizes are computed. */
 export interface StepDims {
   tokens: number;
-  /** Rows that are decoded, or drafts that are verified. */
+  /** Rows that are decoded, or drafts that are verified. They come before the rows of prompts. */
   decodeRows: number;
   samples: number;
-  /** Attention tiles of one token. `wideTiles`: of several tokens. */
+  /**
+   * Attention tiles of one token. `splitTiles`: those whose context is split. `wideTiles`: tiles of one or more tokens
+   * of one sequence.
+   */
   singleTiles: number;
+  splitTiles: number;
   wideTiles: number;
+  /** Whether tiles of one token belong to consecutive tokens of a sequence, which read each other's keys. */
+  hasConsecutiveTiles: boolean;
   /** Runs of consecutive tokens, one for each sequence. */
   sequenceRuns: number;
   /** Parts into which attention splits the context. */
@@ -35,6 +47,12 @@ export interface StepDims {
   needsLogprobs: boolean;
 }
 
+/** Number of rows of a step in a range; of all rows when it is undefined. */
+export function rowsIn(range: RowRange | undefined, dims: Pick<StepDims, 'tokens' | 'decodeRows'>): number {
+  if (range === undefined) return dims.tokens;
+  return range === 'decode' ? dims.decodeRows : dims.tokens - dims.decodeRows;
+}
+
 export interface Kernel<V extends Variant = Variant, P extends Readonly<Record<string, number>> = Params> {
   readonly op: string;
   /** Path below `wgsl/`. */
@@ -42,6 +60,8 @@ export interface Kernel<V extends Variant = Variant, P extends Readonly<Record<s
   bindings(variant: V): readonly KernelBinding[];
   /** Members of the `Params` struct, in order. Each has 4 bytes. */
   readonly params: readonly (readonly [name: keyof P & string, type: 'u32' | 'f32'])[];
+  /** The rows of a step that it computes; all of them when absent. */
+  readonly rows?: RowRange;
   /** Workgroup counts for one step. If one is 0, the dispatch is skipped. */
   grid(variant: V, params: P, dims: StepDims): Grid;
   /** All variants that the engine may use on some adapter. The WGSL lint compiles them. */

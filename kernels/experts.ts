@@ -6,6 +6,8 @@ import {
   defineKernel,
   eraseVariant,
   type Kernel,
+  type RowRange,
+  rowsIn,
 } from './define.ts';
 import { formatNames } from './formats.ts';
 import type { MatmulFamily } from './matmul.ts';
@@ -27,6 +29,8 @@ const paramNames = [
   ['loop_limit', 'u32'],
   // Experts of the model; the weights of this dispatch can be a part of them.
   ['all_experts', 'u32'],
+  // Tiles of the rows of prompts, for the kernel that computes only those.
+  ['prompt_tiles_at', 'u32'],
 ] as const;
 export type ExpertParams = Record<(typeof paramNames)[number][0], number>;
 
@@ -45,10 +49,12 @@ const expertKernel = <V extends ExpertVariant>(
   source: string,
   rowsOf: (variant: V) => number,
   variants: readonly V[],
+  range?: RowRange,
 ): Kernel<V, ExpertParams> =>
   defineKernel({
     op: 'expert_matmul',
     source,
+    ...(range && { rows: range }),
     bindings: () => [
       ['quants', 'read'],
       ['scales', 'read'],
@@ -61,10 +67,10 @@ const expertKernel = <V extends ExpertVariant>(
       ['computed', 'read_write'],
     ],
     params: paramNames,
-    grid: (variant, { rows, used, all_experts: experts }, { tokens }) => {
-      const pairs = tokens * used;
+    grid: (variant, { rows, used, all_experts: experts }, dims) => {
+      const pairs = rowsIn(range, dims) * used;
       const tiles = variant.DIRECT ? pairs : maxTileCount(pairs, experts, variant.COLS);
-      return [ceilDiv(rows, rowsOf(variant)), tokens > 0 ? tiles : 0, 1];
+      return [ceilDiv(rows, rowsOf(variant)), pairs > 0 ? tiles : 0, 1];
     },
     variants,
   });
@@ -97,16 +103,17 @@ const subgroupShapes = [
   { DIRECT: false, COLS: 8, ROWS: 4 },
 ] as const;
 
-/** Several rows per workgroup, one block per lane: for GPUs and few tokens. */
+/** Several rows per workgroup, one block per lane: for GPUs, and for rows that are decoded. */
 export const expertMatvec = expertKernel<LanesVariant>(
   'expert_matvec.wgsl',
   ({ ROWS }) => ROWS,
   cartesianProduct({ FORMAT: formatNames, lanes: [8, 16, 32, 64, 0], shape: subgroupShapes }).map(
     ({ FORMAT, lanes, shape }) => ({ FORMAT, ...shape, ...lanesOf(lanes) }),
   ),
+  'decode',
 );
 
-/** Tiles in workgroup memory: for GPUs and many tokens. */
+/** Tiles in workgroup memory: for GPUs and prompts. */
 export const expertTile = expertKernel<ExpertVariant & { F16: boolean }>(
   'expert_tile.wgsl',
   ({ ROWS }) => ROWS,
@@ -116,15 +123,14 @@ export const expertTile = expertKernel<ExpertVariant & { F16: boolean }>(
     COLS: 32,
     ROWS: 64,
   })),
+  'prompt',
 );
 
-/** A kernel for expert products, for steps of up to `upTo` tokens. */
+/** A kernel for expert products, for up to `upTo` rows of the range that it computes. */
 interface ExpertOption {
   readonly kernel: Kernel<Variant, ExpertParams>;
   readonly variant: ExpertVariant;
   readonly upTo: number;
-  /** Sums in a different order: only for prefill-only steps. */
-  readonly promptOnly?: boolean;
 }
 
 interface ExpertCounts {
@@ -145,9 +151,8 @@ export const maxDirectTokens = (family: Pick<MatmulFamily, 'name'>, experts: Exp
   tokensForAverage(experts, family.name === 'row-a-thread' ? 1.5 : 0.25);
 
 /**
- * Kernels for expert products, in ascending order of tokens. Except for `promptOnly`, all sum in the same order, so
- * that
- * the result of a token does not depend on the other tokens in the step.
+ * Kernels for expert products, in ascending order of rows. Those of the same range of rows sum in the same order, so that
+ * the result of a row does not depend on the other rows of the step.
  * @param family kernel family of the model's other products
  */
 export function expertOptions(
@@ -178,7 +183,7 @@ export function expertOptions(
   const tile = { FORMAT: format, F16: caps.f16, DIRECT: false, COLS: 32, ROWS: 64 };
   return [
     { kernel, variant: { ...common, ...direct }, upTo: maxDirect },
-    { kernel: eraseVariant(expertTile), variant: tile, upTo: anyCount, promptOnly: true },
+    { kernel: eraseVariant(expertTile), variant: tile, upTo: anyCount },
     { kernel, variant: { ...common, ...narrow }, upTo: maxNarrow },
     { kernel, variant: { ...common, ...wide }, upTo: anyCount },
   ];

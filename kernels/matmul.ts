@@ -6,6 +6,8 @@ import {
   defineKernel,
   eraseVariant,
   type Kernel,
+  type RowRange,
+  rowsIn,
 } from './define.ts';
 import { formatNames } from './formats.ts';
 
@@ -55,10 +57,12 @@ const matmulKernel = <V extends Variant>(
   source: string,
   tile: (variant: V) => { rows: number; tokens: number },
   variants: readonly V[],
+  range?: RowRange,
 ): Kernel<V, MatmulParams> =>
   defineKernel({
     op: 'matmul',
     source,
+    ...(range && { rows: range }),
     bindings: () => [
       ['quants', 'read'],
       ['scales', 'read'],
@@ -73,7 +77,7 @@ const matmulKernel = <V extends Variant>(
     params: paramNames,
     grid: (variant, params, dims) => {
       const { rows, tokens } = tile(variant);
-      const count = params.flags & matmulFlags.sampled ? dims.samples : dims.tokens;
+      const count = params.flags & matmulFlags.sampled ? dims.samples : rowsIn(range, dims);
       const groups = ceilDiv(params.rows, rows);
       // With a vocabulary of 256k rows, matvec has more groups than one dimension allows. The other kernels ignore z,
       // but their groups have eight times as many rows.
@@ -151,13 +155,14 @@ export interface MatvecVariant extends LanesVariant {
 /** The order of sums depends on these, so they are the same for all numbers of tokens. */
 const matvecLanes = (lanes: number) => ({ ...lanesOf(lanes), SUBS: lanes > 0 ? 4 : 1, SHARE: 2 });
 
-/** Several rows per workgroup, a few lanes per block: for GPUs and few tokens. */
+/** Several rows per workgroup, a few lanes per block: for GPUs, and for rows that are decoded. */
 export const matvec = matmulKernel<MatvecVariant>(
   'matvec.wgsl',
   ({ ROWS, COLS }) => ({ rows: ROWS, tokens: COLS }),
   cartesianProduct({ FORMAT: formatNames, lanes: [8, 16, 32, 64, 0], shape: matvecShapes }).map(
     ({ FORMAT, lanes, shape }) => ({ FORMAT, ...shape, ...matvecLanes(lanes) }),
   ),
+  'decode',
 );
 
 export interface TileVariant extends Record<string, number | boolean | string> {
@@ -168,11 +173,12 @@ export interface TileVariant extends Record<string, number | boolean | string> {
   FIXED: boolean;
 }
 
-/** Tiles in workgroup memory: for GPUs and many tokens. */
+/** Tiles in workgroup memory: for GPUs and prompts. */
 export const matmulTile = matmulKernel<TileVariant>(
   'matmul_tile.wgsl',
   ({ TILE }) => ({ rows: TILE, tokens: TILE }),
   cartesianProduct({ FORMAT: formatNames, F16: [false, true], TILE: [32, 64], FIXED: [false] }),
+  'prompt',
 );
 
 /** Formats whose quants are integers of at most 8 bits with a scale. */
@@ -209,6 +215,7 @@ export const matmulMatrix = matmulKernel<MatrixVariant>(
   'matmul_matrix.wgsl',
   ({ TILE_ROWS, TILE_TOKENS }) => ({ rows: TILE_ROWS, tokens: TILE_TOKENS }),
   formatNames.flatMap((FORMAT) => matrixTiles.map((tile) => matrixVariant(FORMAT, tile))),
+  'prompt',
 );
 
 /** Tiles with activations quantized to 8 bits per block, and 8-bit dot products. */
@@ -216,6 +223,7 @@ export const matmulTileInt8 = matmulKernel<{ FORMAT: string; F16: boolean; FIXED
   'matmul_tile_int8.wgsl',
   () => ({ rows: 64, tokens: 64 }),
   integerFormats.map((FORMAT) => ({ FORMAT, F16: false, FIXED: false })),
+  'prompt',
 );
 
 /** A kernel variant that can compute a product. */
@@ -226,17 +234,18 @@ export interface MatmulOption {
   readonly int8?: boolean;
 }
 
-/** Options for products of up to `upTo` tokens. The first is the default; tuning may select another. */
+/**
+ * Options for products of up to `upTo` rows, of the range that their kernels compute (`rows`). The first is the default;
+ * tuning may select another.
+ */
 export interface MatmulClass {
   readonly upTo: number;
-  /** Sums in a different order: only for prefill-only steps. */
-  readonly promptOnly?: boolean;
   readonly options: readonly MatmulOption[];
 }
 
 /**
- * Kernels that sum in the same order for few tokens, so that the result of a token does not depend on the other tokens
- * in the step, and that split the sum of squares of a row in the same way. A model uses one family.
+ * Kernels that sum in the same order for any number of rows of a range, so that the result of a row does not depend on
+ * the other rows of the step, and that split the sum of squares of a row in the same way. A model uses one family.
  */
 export interface MatmulFamily {
   readonly name: 'row-a-thread' | 'row-a-subgroup';
@@ -294,11 +303,7 @@ function rowPerSubgroupFamily(caps: AdapterCaps, int8: boolean): MatmulFamily {
         options: [{ kernel: eraseVariant(matvec), variant: { FORMAT: format, ...shape, ...lanes } }],
       }));
       const widestClass = columns.at(-1) as MatmulClass;
-      return [
-        ...columns,
-        { upTo: anyTokenCount, promptOnly: true, options: tiles },
-        { ...widestClass, upTo: anyTokenCount },
-      ];
+      return [...columns, { upTo: anyTokenCount, options: tiles }, { ...widestClass, upTo: anyTokenCount }];
     },
   };
 }

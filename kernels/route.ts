@@ -1,4 +1,4 @@
-import { cartesianProduct, defineKernel } from './define.ts';
+import { cartesianProduct, defineKernel, type RowRange, rowsIn } from './define.ts';
 
 /** Maximum numbers of experts and of experts per token that the kernel supports. */
 export const maxExperts = 512;
@@ -30,7 +30,11 @@ export const supportedTileSizes = [4, 8, 32] as const;
 export const maxTileCount = (pairs: number, experts: number, tile: number): number =>
   Math.floor(pairs / tile) + experts;
 
-/** Groups the (token, expert) pairs by expert into tiles, see `wgsl/route_groups.wgsl`. */
+/** Codes of ranges of rows. */
+const rangeCodes = [undefined, 'decode', 'prompt'] as const;
+export const rangeCode = (range: RowRange | undefined): number => rangeCodes.indexOf(range);
+
+/** Groups the (token, expert) pairs of a range of rows by expert into tiles, see `wgsl/route_groups.wgsl`. */
 export const routeGroups = defineKernel({
   op: 'route',
   source: 'route_groups.wgsl',
@@ -45,11 +49,16 @@ export const routeGroups = defineKernel({
     ['max_direct_tokens', 'u32'],
     ['order_at', 'u32'],
     ['tiles_at', 'u32'],
+    ['range', 'u32'],
   ],
   grid: (
     _: { WG: number; TILE: number },
-    { experts, max_direct_tokens }: { experts: number; max_direct_tokens: number } & Record<string, number>,
-    { tokens },
-  ) => [tokens > max_direct_tokens ? experts : 0, 1, 1],
+    {
+      experts,
+      max_direct_tokens,
+      range,
+    }: { experts: number; max_direct_tokens: number; range: number } & Record<string, number>,
+    dims,
+  ) => [rowsIn(rangeCodes[range], dims) > max_direct_tokens ? experts : 0, 1, 1],
   variants: cartesianProduct({ WG: [64], TILE: supportedTileSizes }),
 });

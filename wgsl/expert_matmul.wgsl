@@ -21,7 +21,7 @@ fn main(
   @builtin(subgroup_invocation_id) lane: u32,
   //#endif
 ) {
-  let tile = tile_at(group.y);
+  let tile = tile_at(params.tiles_at, group.y);
   if (!is_here(tile)) {
     return;
   }

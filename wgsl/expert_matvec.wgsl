@@ -20,7 +20,7 @@ fn main(
   @builtin(workgroup_id) group: vec3<u32>,
   @builtin(local_invocation_index) lane: u32,
 ) {
-  let tile = tile_at(group.y);
+  let tile = tile_at(params.tiles_at, group.y);
   if (!is_here(tile)) {
     return;
   }

@@ -39,7 +39,7 @@ fn main(
   @builtin(subgroup_id) subgroup: u32,
 ) {
   let row0 = group.x * (TILE_ROWS >> pairing());
-  let token0 = group.y * TILE_TOKENS;
+  let token0 = prompt_begin() + group.y * TILE_TOKENS;
   let tokens = matmul_tokens();
   let group_token = (subgroup % TOKEN_GROUPS) * 32u;
   let group_row = (subgroup / TOKEN_GROUPS) * GROUP_ROWS;

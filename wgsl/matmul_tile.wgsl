@@ -60,7 +60,7 @@ fn main(
 ) {
   let pair = pairing();
   let row0 = group.x * (TILE >> pair);
-  let token0 = group.y * TILE;
+  let token0 = prompt_begin() + group.y * TILE;
   let tokens = matmul_tokens();
   let mine_row = local % GROUPS;
   let mine_token = local / GROUPS;

@@ -126,7 +126,7 @@ fn main(
   }
   workgroupBarrier();
   //#endif
-  let tokens = matmul_tokens();
+  let tokens = decode_end();
   for (var base = 0u; base < min(COLS * across, params.loop_limit); base += LANES) {
     let i = base + lane;
     let token = token0 + i / across;

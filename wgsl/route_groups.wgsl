@@ -1,13 +1,17 @@
-// Sorts the (token, expert) pairs by expert, then by pair, and groups them into tiles of up to TILE pairs of one expert.
+// Sorts the (token, expert) pairs of a range of rows by expert, then by pair, and groups them into tiles of up to TILE pairs of one expert.
 // One workgroup for each expert; it counts the pairs of lower experts itself, so workgroups do not depend on each other.
-// If the pairs of an expert begin at s, its tiles begin at s / TILE + expert; tiles in between are empty (no pairs).
+// If the pairs of an expert begin at s of the range, its tiles begin at s / TILE + expert; tiles in between are empty (no pairs).
 struct Params {
   experts: u32,
   used: u32,
   max_direct_tokens: u32, // steps with at most this many tokens need no groups
   order_at: u32, // word of routes: pairs,
   tiles_at: u32, // and tiles of (expert, index of the first pair, pairs, 0)
+  range: u32,    // of rows: 0 for all, DECODE or PROMPT
 }
+
+const DECODE = 1u;
+const PROMPT = 2u;
 
 @group(0) @binding(0) var<storage, read_write> routes: array<u32>;
 @group(0) @binding(1) var<uniform> params: Params;
@@ -25,10 +29,11 @@ fn main(
   @builtin(local_invocation_index) local: u32,
 ) {
   let expert = group.x;
-  let pairs = step.tokens * params.used;
-  let share = (pairs + WG - 1u) / WG;
-  let begin = min(pairs, local * share);
-  let end = min(pairs, begin + share);
+  let first_pair = select(0u, step.decode_rows, params.range == PROMPT) * params.used;
+  let end_pair = select(step.tokens, step.decode_rows, params.range == DECODE) * params.used;
+  let share = (end_pair - first_pair + WG - 1u) / WG;
+  let begin = min(end_pair, first_pair + local * share);
+  let end = min(end_pair, begin + share);
   var counts = vec2(0u);
   for (var pair = begin; pair < end; pair++) {
     let one = routes[2u * pair];
@@ -45,7 +50,7 @@ fn main(
     before += select(0u, equal[n], n < local);
     total += equal[n];
   }
-  var at = params.order_at + first + before;
+  var at = params.order_at + first_pair + first + before;
   for (var pair = begin; pair < end; pair++) {
     if (routes[2u * pair] == expert) {
       routes[at] = pair;
@@ -58,7 +63,7 @@ fn main(
     let done = min(total, n * TILE);
     let to = params.tiles_at + 4u * (slot + n);
     routes[to] = expert;
-    routes[to + 1u] = first + done;
+    routes[to + 1u] = first_pair + first + done;
     routes[to + 2u] = min(TILE, total - done);
     routes[to + 3u] = 0u;
   }

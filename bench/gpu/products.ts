@@ -90,7 +90,6 @@ function candidates(tokens: number): Candidate[] {
         [128, 64, 1],
         [64, 64, 1],
         [64, 64, 2],
-        [64, 32, 2],
         [128, 32, 1],
       ] as const) {
         const variant = { ...base, MATRIX: true, F16: true, TILE_ROWS, TILE_TOKENS, STEP };
@@ -177,7 +176,8 @@ for (const shape of values.shapes.split(',')) {
       size: 32,
       usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST,
     });
-    device.queue.writeBuffer(stepBuffer, 0, new Uint32Array([tokens, tokens, 0, 1, 0, 0, 0, 0]));
+    const setStep = (decodeRows: number) =>
+      device.queue.writeBuffer(stepBuffer, 0, new Uint32Array([tokens, tokens, 0, decodeRows]));
     const params: MatmulParams = {
       rows,
       blocks,
@@ -192,17 +192,6 @@ for (const shape of values.shapes.split(',')) {
       eps: 0,
       loop_limit: 1024,
       scale: 1,
-    };
-    const dims: StepDims = {
-      tokens,
-      decodeRows: 0,
-      samples: tokens,
-      singleTiles: 0,
-      wideTiles: 0,
-      sequenceRuns: 0,
-      splits: 1,
-      needsLogitAdjustment: false,
-      needsLogprobs: false,
     };
     let expected: Float32Array | undefined;
     for (const { name, kernel, variant } of candidates(tokens)) {
@@ -240,6 +229,21 @@ for (const shape of values.shapes.split(',')) {
             );
           return device.createBindGroup({ layout, entries });
         });
+        const decodeRows = kernel.rows === 'decode' ? tokens : 0;
+        setStep(decodeRows);
+        const dims: StepDims = {
+          tokens,
+          decodeRows,
+          samples: tokens,
+          singleTiles: 0,
+          splitTiles: 0,
+          hasConsecutiveTiles: false,
+          wideTiles: 0,
+          sequenceRuns: 0,
+          splits: 1,
+          needsLogitAdjustment: false,
+          needsLogprobs: false,
+        };
         const grid = kernel.grid(variant, params, dims);
         const encode =
           (count: number, first = 0) =>

@@ -25,7 +25,7 @@ export { inspectModel, type ModelFacts } from './loading/inspect.ts';
 export { modelId } from './loading/model-info.ts';
 export type { ObservedDispatch } from './execution/observe-dispatches.ts';
 export type { LabDispatch } from './execution/plan-context.ts';
-export { pipelineChoiceOf, type Plan } from './execution/plan.ts';
+export { pipelineChoicesOf, type Plan } from './execution/plan.ts';
 export type { ByteSource, Hasher, ModelFiles, Platform, Store, WgslSources } from './platform.ts';
 export type { StepPlans, Runner } from './execution/runner.ts';
 export { feedbackToken } from './execution/step.ts';

@@ -43,17 +43,19 @@ export async function kernelHarness(): Promise<KernelHarness> {
     async run(kernel, variant, input, outputs) {
       const dims: StepDims = {
         tokens: 0,
-        decodeRows: 0,
+        decodeRows: kernel.rows === 'decode' ? (input.dims?.tokens ?? 0) : 0,
         samples: 0,
         singleTiles: 0,
+        splitTiles: 0,
         wideTiles: 0,
+        hasConsecutiveTiles: false,
         sequenceRuns: 0,
         splits: 1,
         needsLogitAdjustment: true,
         needsLogprobs: true,
         ...input.dims,
       };
-      const header = new Uint32Array([dims.tokens, dims.samples, dims.singleTiles, dims.splits]);
+      const header = new Uint32Array([dims.tokens, dims.samples, dims.splitTiles, dims.decodeRows]);
       const { pipeline, layout } = await pipelines.get(kernel, variant);
       const all: Record<string, ArrayBufferView> = {
         ...input.buffers,

@@ -156,7 +156,7 @@ export async function labRunner(): Promise<LabRunner> {
                   : `scratch ${given.scratch}`;
             if (!buffers.has(key)) {
               const storage = GPUBufferUsage.STORAGE;
-              const header = new Uint32Array([dims.tokens, dims.samples, dims.singleTiles, dims.splits]);
+              const header = new Uint32Array([dims.tokens, dims.samples, dims.splitTiles, dims.decodeRows]);
               if (name === 'params')
                 buffers.set(
                   key,

@@ -36,14 +36,15 @@ describe('stepLayout', () => {
     fc.assert(
       fc.property(anyLimits, ({ slots, tokens, tileTokens }) => {
         const made = stepLayout({ slots, tokens, tileTokens });
-        for (const offset of [made.samples, made.singleTiles, made.wideTiles, made.tokens]) {
+        for (const offset of [made.samples, made.singleTiles, made.splitTiles, made.wideTiles, made.tokens]) {
           expect(offset % 256).toBe(0);
         }
         expect(made.samples).toBeGreaterThanOrEqual(16);
         expect(made.singleTiles - made.samples).toBeGreaterThanOrEqual(
           maxStepSamples(slots) * sampleWords * 4,
         );
-        expect(made.wideTiles - made.singleTiles).toBeGreaterThanOrEqual(slots * 16);
+        expect(made.splitTiles - made.singleTiles).toBeGreaterThanOrEqual(maxStepSamples(slots) * 16);
+        expect(made.wideTiles - made.splitTiles).toBeGreaterThanOrEqual(slots * 16);
         // The worst distribution of tokens: each sequence ends in a partial tile.
         const worst = Math.ceil(tokens / tileTokens) + slots;
         expect(made.tokens - made.wideTiles).toBeGreaterThanOrEqual(worst * 16);
@@ -56,11 +57,13 @@ describe('stepLayout', () => {
 describe('StepInput', () => {
   it('counts decoded and verified rows separately from prompt rows', () => {
     const step = newStep();
-    step.prefillTokens([1, 2, 3], 0, 3, 0);
-    expect(step.dims).toMatchObject({ tokens: 3, decodeRows: 0 });
     step.verifyTokens(1, [2, 3], 4, 1);
     step.decodeToken(1, 9, 2);
+    expect(step.dims).toMatchObject({ tokens: 4, decodeRows: 4 });
+    step.prefillTokens([1, 2, 3], 0, 3, 0);
     expect(step.dims).toMatchObject({ tokens: 7, decodeRows: 4 });
+    expect(Array.from(step.bytes().subarray(0, 4))).toEqual([7, 0, 0, 4]);
+    expect(() => step.decodeToken(1, 0, 3)).toThrow('before rows of prompts');
     step.clear();
     expect(step.dims.decodeRows).toBe(0);
   });
@@ -70,16 +73,40 @@ describe('StepInput', () => {
     expect(step.decodeToken(feedbackToken, 511, 2)).toBe(0);
     expect(step.dims).toMatchObject({ tokens: 1, singleTiles: 1, wideTiles: 0, splits: 1 });
     expect(step.decodeToken(7, 512, 0)).toBe(1);
-    expect(step.dims).toMatchObject({ tokens: 2, decodeRows: 2, singleTiles: 2, splits: 2 });
+    expect(step.dims).toMatchObject({ tokens: 2, decodeRows: 2, singleTiles: 1, splitTiles: 1, splits: 2 });
     expect(records(step, layout.tokens, 2, 4)).toEqual([
       [feedbackToken, 511, 2, singleTileFlag],
       [7, 512, 0, singleTileFlag],
     ]);
-    expect(records(step, layout.singleTiles, 2, 4)).toEqual([
-      [0, 1, 2, 511],
-      [1, 1, 0, 512],
+    expect(records(step, layout.singleTiles, 1, 4)).toEqual([[0, 1, 2, 511]]);
+    expect(records(step, layout.splitTiles, 1, 4)).toEqual([[1, 1, 0, 512]]);
+    expect(Array.from(step.bytes().subarray(0, 4))).toEqual([2, 0, 1, 2]);
+  });
+
+  it('where decode rows are separate, drafts and recomputed answers have tiles as decoded tokens have', () => {
+    const step = new StepInput(layout, { tileTokens: 4, splitTokens: 512, separatesDecodeRows: true });
+    expect(step.verifyTokens(feedbackToken, [21, 22], 100, 2)).toBe(0);
+    expect(step.decodeTokens([31, 32, 33], 510, 1)).toBe(5);
+    expect(step.dims).toMatchObject({
+      tokens: 6,
+      decodeRows: 6,
+      singleTiles: 5,
+      splitTiles: 1,
+      wideTiles: 0,
+    });
+    expect(step.dims).toMatchObject({ sequenceRuns: 2, splits: 2, hasConsecutiveTiles: true });
+    expect(records(step, layout.singleTiles, 5, 4)).toEqual([
+      [0, 1, 2, 100],
+      [1, 1, 2, 101],
+      [2, 1, 2, 102],
+      [3, 1, 1, 510],
+      [4, 1, 1, 511],
     ]);
-    expect(Array.from(step.bytes().subarray(0, 4))).toEqual([2, 0, 2, 2]);
+    expect(records(step, layout.splitTiles, 1, 4)).toEqual([[5, 1, 1, 512]]);
+    // 20 tiles of one token, and one split tile for each slot.
+    expect(step.decodeRoom(0)).toBe(maxStepSamples(limits.slots) - 5);
+    expect(step.decodeRoom(510)).toBe(2 + 3);
+    expect(step.decodeRoom(600)).toBe(3);
   });
 
   it('prompt tokens are rows at consecutive positions in tiles; the last row is returned', () => {
@@ -189,7 +216,9 @@ describe('StepInput', () => {
       decodeRows: 0,
       samples: 0,
       singleTiles: 0,
+      splitTiles: 0,
       wideTiles: 0,
+      hasConsecutiveTiles: false,
       sequenceRuns: 0,
       splits: 1,
       needsLogitAdjustment: false,
@@ -206,10 +235,12 @@ describe('StepInput', () => {
         const step = newStep();
         const prompt = Array.from({ length: 20 }, () => 9);
         let left = limits.tokens;
-        counts.forEach((count, slot) => {
+        // Decoded tokens come first.
+        const ordered = counts.toSorted((a, b) => Number(a > 1) - Number(b > 1));
+        ordered.forEach((count, slot) => {
           const take = Math.min(count, left);
           if (take === 0) return;
-          const row = take === 1 ? step.decodeToken(9, 3, slot) : step.prefillTokens(prompt, 0, take, slot);
+          const row = count === 1 ? step.decodeToken(9, 3, slot) : step.prefillTokens(prompt, 0, take, slot);
           step.sample(row, slot, take, greedySampling);
           left -= take;
         });

@@ -29,7 +29,7 @@ const chosen = (tuning: Tuning, family: MatmulFamily, upTo: number) => {
 };
 
 const promptKernel = (tuning: Tuning, family: MatmulFamily) =>
-  optionKey(tuning.choose(family, product).find(({ promptOnly }) => promptOnly) as never);
+  optionKey(tuning.choose(family, product).find(({ kernel }) => kernel.rows === 'prompt') as never);
 
 describe('the choice of kernels', () => {
   it('is the default when nothing was measured', () => {
@@ -46,7 +46,7 @@ describe('the choice of kernels', () => {
   it('does not use f16 for activations that may exceed it, and never with exact', () => {
     const [family] = familiesOf({ ...gpu, matrix: true });
     const tuning = new Tuning();
-    const tiles = family.classes('q8_0').find(({ promptOnly }) => promptOnly)?.options ?? [];
+    const tiles = family.classes('q8_0').find(({ options: [first] }) => first?.kernel.rows === 'prompt')?.options ?? [];
     timed(
       family,
       any,

@@ -12,6 +12,7 @@ struct Params {
   computed_at: u32,  // of this kind of product
   loop_limit: u32,         // loop limit: larger than the results of a thread
   all_experts: u32,
+  prompt_tiles_at: u32, // tiles of the rows of prompts
 }
 
 const BIAS = 1u;
@@ -30,11 +31,12 @@ const OAI = 8u;    // with GATED: OpenAI's variant, with clamping, a steeper sig
 
 struct Tile { expert: u32, first: u32, count: u32 }
 
-fn tile_at(index: u32) -> Tile {
+// `tiles_at`: where the kernel's tiles begin.
+fn tile_at(tiles_at: u32, index: u32) -> Tile {
   //#if DIRECT
   return Tile(routes[2u * index], index, 1u);
   //#else
-  let at = params.tiles_at + 4u * index;
+  let at = tiles_at + 4u * index;
   return Tile(routes[at], routes[at + 1u], routes[at + 2u]);
   //#endif
 }

@@ -51,6 +51,16 @@ fn matmul_tokens() -> u32 {
   return select(step.tokens, step.samples, has(SAMPLED));
 }
 
+// End of the rows of a kernel for rows that are decoded; they begin at 0.
+fn decode_end() -> u32 {
+  return select(step.decode_rows, step.samples, has(SAMPLED));
+}
+
+// First row of a kernel for rows of prompts; they end at matmul_tokens().
+fn prompt_begin() -> u32 {
+  return select(step.decode_rows, 0u, has(SAMPLED));
+}
+
 // 1 if rows of W are processed in pairs, else 0.
 fn pairing() -> u32 {
   return select(0u, 1u, has(GATED));

@@ -2,8 +2,8 @@
 struct Step {
   tokens: u32,   // rows of the hidden state
   samples: u32,  // rows whose logits are needed
-  tiles: u32,    // tiles of one token
-  splits: u32,   // parts into which attention splits the context
+  tiles: u32,    // tiles of one token whose context is split
+  decode_rows: u32, // rows of decoding sequences and of drafts; they come before the rows of prompts
 }
 
 // token: x id (FEEDBACK: the token last sampled for the slot), y position, z slot, w SINGLE if it has a tile of its own

@@ -1,5 +1,5 @@
 /** Inputs and results of planning. */
-import type { Grid, StepDims } from '../../../kernels/define.ts';
+import type { Grid, RowRange, StepDims } from '../../../kernels/define.ts';
 import type { MatmulFamily } from '../../../kernels/matmul.ts';
 import type { LabKernel } from '../graph/bindings.ts';
 import type { FusedOp } from '../graph/fusion.ts';
@@ -16,9 +16,10 @@ import type { WeightStack } from '../loading/weights.ts';
 
 /** A pipeline that a dispatch can run. */
 export interface PipelineChoice {
+  /** Most rows of its range. */
   readonly upTo: number;
-  /** Not usable in steps with rows that are being decoded. */
-  readonly promptOnly: boolean;
+  /** The rows of a step that it computes; all of them when undefined. */
+  readonly rows: RowRange | undefined;
   /** `builtin:<source>?<variant>`, or the name of a lab kernel. */
   readonly kernel: string;
   readonly pipeline: GPUComputePipeline;
@@ -31,7 +32,7 @@ export interface Dispatch {
   readonly id: string;
   readonly op: string;
   readonly bindGroup: GPUBindGroup;
-  /** Ordered by row count: the first whose `upTo` is large enough runs. */
+  /** Ordered by row count: of each range of rows, the first whose `upTo` is large enough runs. */
   readonly choices: readonly PipelineChoice[];
   /** Whether the row count is that of tokens or of samples. */
   readonly rows: 'tokens' | 'samples';

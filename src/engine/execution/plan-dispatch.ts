@@ -1,6 +1,6 @@
 /** Plans one dispatch: compiles the variants of a kernel and binds their buffers. */
 import { type Variant, variantKey } from '../../../kernels/assemble.ts';
-import { type Kernel, packParams } from '../../../kernels/define.ts';
+import { type Kernel, packParams, type RowRange } from '../../../kernels/define.ts';
 import type { BoundBuffer, Dispatch, PlanContext } from './plan-context.ts';
 
 export type PlannedDispatch = Omit<Dispatch, 'nodes' | 'part'>;
@@ -10,7 +10,8 @@ interface DispatchOption<V extends Variant, P extends Params> {
   readonly kernel: Kernel<V, P>;
   readonly variant: V;
   readonly upTo: number;
-  readonly promptOnly?: boolean;
+  /** The rows of a step that it computes; by default, those of the kernel. */
+  readonly rows?: RowRange;
 }
 
 type Params = Readonly<Record<string, number>>;
@@ -54,9 +55,9 @@ export async function planDispatch<V extends Variant, P extends Params>(
     op: first.kernel.op,
     bindGroup,
     rows,
-    choices: options.map(({ kernel, variant, upTo, promptOnly = false }, index) => ({
+    choices: options.map(({ kernel, variant, upTo, rows: range = kernel.rows }, index) => ({
       upTo,
-      promptOnly,
+      rows: range,
       kernel: `builtin:${variantKey(kernel.source, variant)}`,
       pipeline: (compiled[index] as { pipeline: GPUComputePipeline }).pipeline,
       grid: (dims) => kernel.grid(variant, params, dims),

@@ -1,5 +1,5 @@
 import { attentionLanes } from '../../../kernels/attention.ts';
-import type { StepDims } from '../../../kernels/define.ts';
+import { type RowRange, rowsIn, type StepDims } from '../../../kernels/define.ts';
 import type { MatmulFamily } from '../../../kernels/matmul.ts';
 import type { PlanUnit } from '../graph/bindings.ts';
 import { fuse, type FusedOp } from '../graph/fusion.ts';
@@ -74,22 +74,41 @@ export function encodePlan(
   }
 }
 
-/** The pipeline that a dispatch runs for a step of these dimensions; undefined when there is nothing to do. */
-export function pipelineChoiceOf(dispatch: Dispatch, dims: StepDims): PipelineChoice | undefined {
-  const rows = dispatch.rows === 'tokens' ? dims.tokens : dims.samples;
-  if (rows === 0) return undefined;
-  const onlyPrompts = dims.decodeRows === 0 && dispatch.rows === 'tokens';
-  return dispatch.choices.find((one) => rows <= one.upTo && (onlyPrompts || !one.promptOnly));
+const rowRanges = [undefined, 'decode', 'prompt'] as const;
+
+/** The pipeline that a dispatch runs for a range of a step's rows; undefined when there is nothing to do. */
+function choiceForRows(
+  dispatch: Dispatch,
+  range: RowRange | undefined,
+  dims: StepDims,
+): PipelineChoice | undefined {
+  const isSampled = dispatch.rows === 'samples';
+  // Samples of prompts run with the others, so their logits do not depend on the others either.
+  const rows = isSampled ? (range === 'prompt' ? 0 : dims.samples) : rowsIn(range, dims);
+  return rows === 0
+    ? undefined
+    : dispatch.choices.find((choice) => choice.rows === range && rows <= choice.upTo);
 }
+
+/**
+ * The pipelines that a dispatch runs for a step of these dimensions, one for each range of rows. A grid that is empty
+ * is skipped.
+ */
+export const pipelineChoicesOf = (dispatch: Dispatch, dims: StepDims): PipelineChoice[] =>
+  rowRanges.flatMap((range) => choiceForRows(dispatch, range, dims) ?? []);
 
 /** Returns false when the dispatch has nothing to do in this step. */
 export function encodeDispatch(pass: GPUComputePassEncoder, dispatch: Dispatch, dims: StepDims): boolean {
-  const choice = pipelineChoiceOf(dispatch, dims);
-  if (!choice) return false;
-  const [x, y, z] = choice.grid(dims);
-  if (x === 0 || y === 0 || z === 0) return false;
-  pass.setPipeline(choice.pipeline);
-  pass.setBindGroup(0, dispatch.bindGroup);
-  pass.dispatchWorkgroups(x, y, z);
-  return true;
+  let isEncoded = false;
+  for (const range of rowRanges) {
+    const choice = choiceForRows(dispatch, range, dims);
+    if (!choice) continue;
+    const [x, y, z] = choice.grid(dims);
+    if (x === 0 || y === 0 || z === 0) continue;
+    pass.setPipeline(choice.pipeline);
+    pass.setBindGroup(0, dispatch.bindGroup);
+    pass.dispatchWorkgroups(x, y, z);
+    isEncoded = true;
+  }
+  return isEncoded;
 }

@@ -13,7 +13,7 @@ import { encodeCopies, encodeParts, forwardPart, samplingPart, wholeStep } from 
 import { type PreparedModel, type LoadOptions, prepareModel } from '../loading/prepare-model.ts';
 import { observeDispatches, type ObservedDispatch, type ReadSizes } from './observe-dispatches.ts';
 import type { LabDispatch } from './plan-context.ts';
-import { pipelineChoiceOf, makePlan, type Plan, fuseUnits } from './plan.ts';
+import { pipelineChoicesOf, makePlan, type Plan, fuseUnits } from './plan.ts';
 import { StepInput, maxStepSamples, requestFlagsOf } from './step.ts';
 import { EngineError, greedySampling, type LoadProgress } from '../types.ts';
 import { estimateUnitCost } from '../ops/index.ts';
@@ -112,7 +112,8 @@ export class Runner {
 
   newStep(): StepInput {
     const { layout, tileTokens, splitTokens } = this.memory;
-    return new StepInput(layout, { tileTokens, splitTokens });
+    const separatesDecodeRows = !this.gpu.caps.software;
+    return new StepInput(layout, { tileTokens, splitTokens, separatesDecodeRows });
   }
 
   /**
@@ -436,7 +437,7 @@ export class Runner {
     const { embedding } = this.graph.shape;
     if (embedding) return this.#warmUpEmbedding(embedding, onProgress);
     const { slots, stepTokens, context } = this.memory.capacity;
-    const counts = [1, 4, 8, slots].filter(
+    const counts = [1, 2, 4, 8, slots].filter(
       (count, index, all) => count <= maxStepSamples(slots) && all.indexOf(count) === index,
     );
     const total = counts.length + 1;
@@ -504,10 +505,11 @@ const allSampleFlags = requestFlagsOf({ logprobs: maxLikely }) | sampleFlags.mas
 /** The dispatches of a step whose pipelines are not in `warmPipelines`; adds them to it. */
 function unwarmedDispatches(plan: Plan, dims: StepDims, warmPipelines: Set<GPUComputePipeline>): Plan {
   const dispatches = plan.dispatches.filter((dispatch) => {
-    const choice = pipelineChoiceOf(dispatch, dims);
-    if (!choice || warmPipelines.has(choice.pipeline) || choice.grid(dims).includes(0)) return false;
-    warmPipelines.add(choice.pipeline);
-    return true;
+    const unwarmed = pipelineChoicesOf(dispatch, dims).filter(
+      (choice) => !warmPipelines.has(choice.pipeline) && !choice.grid(dims).includes(0),
+    );
+    for (const { pipeline } of unwarmed) warmPipelines.add(pipeline);
+    return unwarmed.length > 0;
   });
   return { ...plan, dispatches };
 }

@@ -17,13 +17,15 @@ export interface StepLayout {
   /** A copy of the header with the sample count in place of the token count. */
   readonly sampledHeader: number;
   readonly samples: number;
+  /** Tiles of one token; `splitTiles`: those whose context is split, one for each slot. */
   readonly singleTiles: number;
+  readonly splitTiles: number;
   readonly wideTiles: number;
   /** Runs of consecutive tokens of one sequence: first row, tokens, slot, first position. */
   readonly spans: number;
   readonly tokens: number;
   readonly sizeBytes: number;
-  /** A slot that belongs to no sequence. */
+  /** A slot that belongs to no sequence; the number of slots. */
   readonly dummySlot: number;
 }
 
@@ -37,7 +39,8 @@ export function stepLayout(limits: { slots: number; tokens: number; tileTokens: 
   const sampledHeader = 256;
   const samples = 512;
   const singleTiles = samples + alignBinding(maxStepSamples(limits.slots) * sampleWords * 4);
-  const wideTiles = singleTiles + alignBinding(limits.slots * 16);
+  const splitTiles = singleTiles + alignBinding(maxStepSamples(limits.slots) * 16);
+  const wideTiles = splitTiles + alignBinding(limits.slots * 16);
   // Each sequence may end in a partial tile.
   const tiles = Math.ceil(limits.tokens / limits.tileTokens) + limits.slots;
   const spans = wideTiles + alignBinding(tiles * 16);
@@ -46,6 +49,7 @@ export function stepLayout(limits: { slots: number; tokens: number; tileTokens: 
     sampledHeader,
     samples,
     singleTiles,
+    splitTiles,
     wideTiles,
     spans,
     tokens,
@@ -62,7 +66,9 @@ export class StepInput {
     decodeRows: 0,
     samples: 0,
     singleTiles: 0,
+    splitTiles: 0,
     wideTiles: 0,
+    hasConsecutiveTiles: false,
     sequenceRuns: 0,
     splits: 1,
     needsLogitAdjustment: false,
@@ -72,13 +78,22 @@ export class StepInput {
   readonly pageCopies: PageCopy[] = [];
   /** Layer states to copy before the step runs, in order. */
   readonly stateCopies: StateCopy[] = [];
+  /**
+   * Rows of decoding sequences and rows of prompts run on kernels that round differently. A row must then always run on
+   * those of its kind: drafts and recomputed answers on the same attention kernel as a single decoded token.
+   */
+  readonly separatesDecodeRows: boolean;
   readonly #words: Uint32Array<ArrayBuffer>;
   readonly #floats: Float32Array;
   readonly #tileTokens: number;
   readonly #splitTokens: number;
 
-  constructor(layout: StepLayout, options: { tileTokens: number; splitTokens: number }) {
+  constructor(
+    layout: StepLayout,
+    options: { tileTokens: number; splitTokens: number; separatesDecodeRows?: boolean },
+  ) {
     this.layout = layout;
+    this.separatesDecodeRows = options.separatesDecodeRows ?? false;
     this.#words = new Uint32Array(layout.sizeBytes / 4);
     this.#floats = new Float32Array(this.#words.buffer);
     this.#tileTokens = options.tileTokens;
@@ -93,7 +108,9 @@ export class StepInput {
       decodeRows: 0,
       samples: 0,
       singleTiles: 0,
+      splitTiles: 0,
       wideTiles: 0,
+      hasConsecutiveTiles: false,
       sequenceRuns: 0,
       splits: 1,
       needsLogitAdjustment: false,
@@ -103,12 +120,31 @@ export class StepInput {
 
   /** Adds one token of a decoding sequence, its only one in this step. @returns its row */
   decodeToken(id: number, position: number, slot: number): number {
-    this.dims.decodeRows += 1;
+    this.#addDecodeRows(1);
     this.#addSpan(1, slot, position);
-    const row = this.#addToken(id, position, slot, singleTileFlag);
-    this.#writeTile(this.layout.singleTiles, this.dims.singleTiles++, row, 1, slot, position);
-    this.dims.splits = Math.max(this.dims.splits, Math.floor(position / this.#splitTokens) + 1);
+    return this.#addSingleTile(id, position, slot);
+  }
+
+  /**
+   * Adds consecutive tokens of one sequence that are computed as decoded tokens are, bit for bit. At most
+   * `decodeRoom(first)`. @returns the row of the last one
+   */
+  decodeTokens(ids: readonly number[], first: number, slot: number): number {
+    this.#addDecodeRows(ids.length);
+    this.#addSpan(ids.length, slot, first);
+    if (ids.length > 1) this.dims.hasConsecutiveTiles = true;
+    let row = 0;
+    for (const [index, id] of ids.entries()) row = this.#addSingleTile(id, first + index, slot);
     return row;
+  }
+
+  /** Most tokens from this position on that `decodeTokens` can add. */
+  decodeRoom(position: number): number {
+    const { layout, dims } = this;
+    const single = maxStepSamples(layout.dummySlot) - dims.singleTiles;
+    const split = layout.dummySlot - dims.splitTiles;
+    const unsplit = Math.max(0, this.#splitTokens - position);
+    return unsplit > single ? single : unsplit + split;
   }
 
   /** Adds consecutive tokens of one sequence; `ids[first]` has position `first`. @returns the row of the last one */
@@ -130,7 +166,11 @@ export class StepInput {
 
   /** Adds a token at `position` and drafts of the tokens after it. @returns the row of the first */
   verifyTokens(id: number, drafts: readonly number[], position: number, slot: number): number {
-    this.dims.decodeRows += 1 + drafts.length;
+    const isUnsplit = position + drafts.length < this.#splitTokens;
+    // Only a draft model adds more rows than there is room for, or past the split; its own bits do not matter.
+    if (this.separatesDecodeRows && isUnsplit && drafts.length < this.decodeRoom(position))
+      return this.decodeTokens([id, ...drafts], position, slot) - drafts.length;
+    this.#addDecodeRows(1 + drafts.length);
     this.#addSpan(1 + drafts.length, slot, position);
     this.#addWideTiles(position, 1 + drafts.length, slot);
     const row = this.#addToken(id, position, slot);
@@ -200,10 +240,27 @@ export class StepInput {
 
   /** The bytes to write to the start of the step buffer. */
   bytes(): Uint32Array<ArrayBuffer> {
-    const { tokens, samples, singleTiles, splits } = this.dims;
-    this.#words.set([tokens, samples, singleTiles, splits]);
-    this.#words.set([samples, samples, 0, splits], this.layout.sampledHeader / 4);
+    const { tokens, samples, splitTiles, decodeRows } = this.dims;
+    this.#words.set([tokens, samples, splitTiles, decodeRows]);
+    this.#words.set([samples, samples, 0, samples], this.layout.sampledHeader / 4);
     return this.#words.subarray(0, this.layout.tokens / 4 + tokens * 4);
+  }
+
+  #addDecodeRows(count: number): void {
+    const { dims } = this;
+    if (dims.tokens > dims.decodeRows) throw new Error('rows that are decoded come before rows of prompts');
+    dims.decodeRows += count;
+  }
+
+  /** Adds a token with a tile of its own. @returns its row */
+  #addSingleTile(id: number, position: number, slot: number): number {
+    const { layout, dims } = this;
+    const row = this.#addToken(id, position, slot, singleTileFlag);
+    if (position < this.#splitTokens)
+      this.#writeTile(layout.singleTiles, dims.singleTiles++, row, 1, slot, position);
+    else this.#writeTile(layout.splitTiles, dims.splitTiles++, row, 1, slot, position);
+    dims.splits = Math.max(dims.splits, Math.floor(position / this.#splitTokens) + 1);
+    return row;
   }
 
   #addToken(id: number, position: number, slot: number, mark = 0): number {

@@ -177,7 +177,9 @@ async function measure(
   const tokens = Math.min(Number.isFinite(upTo) ? upTo : batchTokens, maxTokens);
   const y = memory.buffers[unit.to];
   const elements = tokens * memory.strides[unit.to];
-  device.queue.writeBuffer(memory.step, 0, new Uint32Array([tokens, tokens, 0, 1]));
+  // Candidates that compute one range of rows compute the same one.
+  const isDecode = candidates.some(({ option }) => option.kernel.rows === 'decode');
+  device.queue.writeBuffer(memory.step, 0, new Uint32Array([tokens, tokens, 0, isDecode ? tokens : 0]));
   device.queue.writeBuffer(memory.buffers[unit.from], 0, sawtooth(tokens * part.blocks * 32));
   const nanFill = new Float32Array(elements).fill(Number.NaN);
   const record = ({ family, option }: KernelCandidate, ms: number) =>
@@ -268,10 +270,12 @@ async function encoderFor(
   const bindGroup = device.createBindGroup({ label: 'tuner', layout, entries });
   const dims = {
     tokens,
-    decodeRows: 0,
+    decodeRows: kernel.rows === 'decode' ? tokens : 0,
     samples: tokens,
     singleTiles: 0,
+    splitTiles: 0,
     wideTiles: 0,
+    hasConsecutiveTiles: false,
     sequenceRuns: 0,
     splits: 1,
     needsLogitAdjustment: false,

@@ -18,7 +18,6 @@ export interface ChosenMatmul {
   readonly variant: Variant;
   readonly upTo: number;
   readonly int8?: boolean;
-  readonly promptOnly?: boolean;
 }
 
 /**
@@ -80,7 +79,7 @@ export class Tuning {
 
   /** @param unbounded activations may exceed f16 */
   choose(family: MatmulFamily, product: ProductShape, unbounded = false): ChosenMatmul[] {
-    return family.classes(product.format).map(({ upTo, options: allOptions, promptOnly = false }) => {
+    return family.classes(product.format).map(({ upTo, options: allOptions }) => {
       const isF32 = unbounded || !this.f16;
       const options = isF32 ? allOptions.filter(({ variant }) => variant['F16'] !== true) : allOptions;
       const times = this.times[productKey(product, upTo)] ?? {};
@@ -93,7 +92,7 @@ export class Tuning {
         ];
         if (bestMs !== undefined && optionMs !== undefined && optionMs < bestMs * maxTimeRatio) best = option;
       }
-      return { ...best, upTo, promptOnly };
+      return { ...best, upTo };
     });
   }
 

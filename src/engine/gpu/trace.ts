@@ -1,5 +1,5 @@
 import type { StepDims } from '../../../kernels/define.ts';
-import { pipelineChoiceOf, encodeDispatch, type Plan } from '../execution/plan.ts';
+import { pipelineChoicesOf, encodeDispatch, type Plan } from '../execution/plan.ts';
 import type { Gpu } from './device.ts';
 
 export interface DispatchTime {
@@ -52,10 +52,10 @@ export async function traceDispatches(gpu: Gpu, plan: Plan, dims: StepDims): Pro
       const begin = times[index * 2] ?? 0n;
       const end = times[index * 2 + 1] ?? 0n;
       const { id, op, nodes } = dispatch;
-      const kernel = pipelineChoiceOf(dispatch, dims)?.kernel;
-      return hasRun[index] && kernel !== undefined
-        ? [{ id, op, kernel, nodes, ms: Number(end - begin) / 1e6 }]
-        : [];
+      const kernel = pipelineChoicesOf(dispatch, dims)
+        .map((choice) => choice.kernel)
+        .join(' + ');
+      return hasRun[index] ? [{ id, op, kernel, nodes, ms: Number(end - begin) / 1e6 }] : [];
     });
   } finally {
     querySet.destroy();

@@ -47,6 +47,7 @@ export interface Memory {
   readonly step: GPUBuffer;
   readonly samplesBytes: number;
   readonly singleTilesBytes: number;
+  readonly splitTilesBytes: number;
   readonly wideTilesBytes: number;
   readonly tileTokens: number;
   readonly buffers: Readonly<Record<BufferName, GPUBuffer>>;
@@ -261,7 +262,8 @@ export function allocateMemory(pool: BufferPool, shape: Shape, capacity: Capacit
     layout,
     step,
     samplesBytes: samples * sampleWords * 4,
-    singleTilesBytes: layout.wideTiles - layout.singleTiles,
+    singleTilesBytes: layout.splitTiles - layout.singleTiles,
+    splitTilesBytes: layout.wideTiles - layout.splitTiles,
     wideTilesBytes: layout.tokens - layout.wideTiles,
     tileTokens: tile,
     buffers,

@@ -144,8 +144,9 @@ async function planAttention(
     offset: memory.layout.singleTiles,
     size: memory.singleTilesBytes,
   };
+  const splitTiles = { buffer: memory.step, offset: memory.layout.splitTiles, size: memory.splitTilesBytes };
   const splits = { split_tokens: memory.splitTokens, max_splits: memory.maxSplits };
-  const attendSingle = (id: string, split: boolean) => {
+  const attendSingle = (id: string, split: boolean, writes: boolean) => {
     const decodeMode = {
       ...mode,
       split,
@@ -163,25 +164,41 @@ async function planAttention(
         ...(split ? splits : { split_tokens: 0x7fffffff, max_splits: 1 }),
         rotary,
         eps,
-        writes: Number(writesCache),
+        writes: Number(writes),
         v_norm: Number(headNorms?.length === 3),
       },
-      { ...buffers, tiles: singleTiles, out: split ? memory.partial : out },
+      { ...buffers, tiles: split ? splitTiles : singleTiles, out: split ? memory.partial : out },
     );
   };
-  const dispatches = [attendSingle(unit.id, false), attendWide(`${unit.id}.wide`, prefillAttention)];
+  // Consecutive tokens of a sequence read keys that the same dispatch writes. When all are written, the same pipeline
+  // runs again and reads them, so the results are bit for bit those of tokens decoded one by one.
+  const runsAgain = appliesRope && writesCache && !gpu.caps.software;
+  const attendSingles = (id: string, split: boolean) => [
+    attendSingle(id, split, writesCache),
+    ...(runsAgain ? [attendSingle(`${id}.again`, split, false).then(onlyConsecutiveTiles)] : []),
+  ];
+  const dispatches = [...attendSingles(unit.id, false), attendWide(`${unit.id}.wide`, prefillAttention)];
   // A context that fits in one split needs no split kernel, so none is compiled.
   if (memory.maxSplits > 1) {
     dispatches.push(
-      attendSingle(`${unit.id}.split`, true),
+      ...attendSingles(`${unit.id}.split`, true),
       planDispatch(
         context,
         `${unit.id}.combine`,
         singleOption(attentionCombine, { WG: 64, SINKS: mode.sinks }),
         { heads, head_dim: headDim, ...splits, out_stride: outStride, window },
-        { partial: memory.partial, tiles: singleTiles, out, sinks: buffers.sinks },
+        { partial: memory.partial, tiles: splitTiles, out, sinks: buffers.sinks },
       ),
     );
   }
   return Promise.all(dispatches);
 }
+
+/** The same dispatch, only in steps with consecutive tiles of one token. */
+const onlyConsecutiveTiles = (dispatch: PlannedDispatch): PlannedDispatch => ({
+  ...dispatch,
+  choices: dispatch.choices.map((choice) => ({
+    ...choice,
+    grid: (dims) => (dims.hasConsecutiveTiles ? choice.grid(dims) : [0, 0, 0]),
+  })),
+});

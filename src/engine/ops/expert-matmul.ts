@@ -72,6 +72,7 @@ function planExpertMatmul(context: PlanContext, unit: ExpertMatmulUnit): Promise
           computed_at: expertRoles.indexOf(unit.role) * count,
           loop_limit: loopLimit,
           all_experts: count,
+          prompt_tiles_at: memory.promptTilesAt,
         },
         {
           quants: part.quants,

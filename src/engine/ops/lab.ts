@@ -45,7 +45,7 @@ async function planLab(
     choices: [
       {
         upTo: Number.POSITIVE_INFINITY,
-        promptOnly: false,
+        rows: undefined,
         kernel: kernel.name,
         pipeline,
         grid(step) {

@@ -1,6 +1,7 @@
 /** The router of a mixture of experts. */
 import { expertOptions, maxDirectTokens } from '../../../kernels/experts.ts';
-import { maxExperts, maxUsed, route as kernel, routeGroups } from '../../../kernels/route.ts';
+import { maxExperts, maxUsed, rangeCode, route as kernel, routeGroups } from '../../../kernels/route.ts';
+import type { RowRange } from '../../../kernels/define.ts';
 import type { PlanContext } from '../execution/plan-context.ts';
 import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { UnitBase } from '../graph/graph.ts';
@@ -33,14 +34,31 @@ async function planRoute(context: PlanContext, unit: RouteUnit): Promise<Planned
   const { count, used } = experts;
   const { buffers } = context.memory;
   // Groups have the tile size of the products that run in such a step.
-  const groups = expertOptions(context.gpu.caps, context.family, 'f32', experts).map(
-    ({ variant, upTo, promptOnly = false }) => ({
+  const options = expertOptions(context.gpu.caps, context.family, 'f32', experts).map(
+    ({ kernel: { rows }, variant, upTo }) => ({
       kernel: routeGroups,
       variant: { WG: 64, TILE: variant.DIRECT ? 8 : variant.COLS },
       upTo,
-      promptOnly,
+      ...(rows && { rows }),
     }),
   );
+  const groupRows = (range: RowRange | undefined) => {
+    const isPrompt = range === 'prompt';
+    return planDispatch(
+      context,
+      `${unit.id}.${isPrompt ? 'prompt_groups' : 'groups'}`,
+      options.filter(({ rows }) => rows === range),
+      {
+        experts: count,
+        used,
+        max_direct_tokens: isPrompt ? 0 : maxDirectTokens(context.family, experts),
+        order_at: memory.orderAt,
+        tiles_at: isPrompt ? memory.promptTilesAt : memory.tilesAt,
+        range: rangeCode(range),
+      },
+      { routes: memory.routed },
+    );
+  };
   return Promise.all([
     planDispatch(
       context,
@@ -49,18 +67,6 @@ async function planRoute(context: PlanContext, unit: RouteUnit): Promise<Planned
       { experts: count, used, of_all: unit.shares === 'of_all' ? 1 : 0, scale: unit.scale },
       { logits: buffers.router, routes: memory.routed },
     ),
-    planDispatch(
-      context,
-      `${unit.id}.groups`,
-      groups,
-      {
-        experts: count,
-        used,
-        max_direct_tokens: maxDirectTokens(context.family, experts),
-        order_at: memory.orderAt,
-        tiles_at: memory.tilesAt,
-      },
-      { routes: memory.routed },
-    ),
+    ...new Set(options.map(({ rows }) => rows)).values().map(groupRows),
   ]);
 }

@@ -5,6 +5,7 @@ import type { PrefillChunker } from './prefill-chunker.ts';
 import { scorableTokens, scorePrompt } from '../sampling/prompt-scores.ts';
 import type { Sequence } from './sequence.ts';
 import { isDecoding, noDrafts, noScores, type BatchEntry } from './batch-entry.ts';
+import type { RowRange } from '../../../kernels/define.ts';
 import { feedbackToken, type StepInput, maxStepSamples } from '../execution/step.ts';
 import type { StepRunner } from '../execution/step-runner.ts';
 
@@ -91,7 +92,10 @@ export class StepComposer {
     return drafted;
   }
 
-  /** Adds prompt tokens, oldest sequence first, each as many as fit. @returns the number of tokens */
+  /**
+   * Adds tokens of texts that are already known, oldest sequence first, each as many as fit: prompts, and answers of
+   * sequences that were preempted. @returns the number of tokens
+   */
   #addPrompts(step: StepInput, entries: BatchEntry[]): number {
     const { capacity } = this.#runner.memory;
     let left = Math.min(
@@ -99,19 +103,31 @@ export class StepComposer {
       capacity.stepTokens - step.dims.tokens,
     );
     let added = 0;
-    for (let index = 0; index < this.#allocator.running.length && left > 0; index++) {
-      const sequence = this.#allocator.running[index] as Sequence;
-      if (sequence.phase !== 'prefill') continue;
-      const count = this.#addPrompt(step, sequence, left, entries);
-      left -= count;
-      added += count;
+    // An answer is computed again on the kernels that computed it first, whose rows come before those of prompts.
+    for (const range of step.separatesDecodeRows ? (['decode', 'prompt'] as const) : [undefined]) {
+      for (let index = 0; index < this.#allocator.running.length && left > 0; index++) {
+        const sequence = this.#allocator.running[index] as Sequence;
+        if (sequence.phase !== 'prefill' || (range === 'decode' && sequence.outputTokens === 0)) continue;
+        const count = this.#addText(step, sequence, { left, range }, entries);
+        left -= count;
+        added += count;
+      }
     }
     return added;
   }
 
-  /** Adds up to `left` tokens of a text that is already known. @returns the number of tokens */
-  #addPrompt(step: StepInput, sequence: Sequence, left: number, entries: BatchEntry[]): number {
+  /**
+   * Adds up to `left` tokens of a text that is already known. @returns the number of tokens
+   * @param range 'decode' for tokens of the answer only, 'prompt' for tokens of the prompt only
+   */
+  #addText(
+    step: StepInput,
+    sequence: Sequence,
+    { left, range }: { left: number; range: RowRange | undefined },
+    entries: BatchEntry[],
+  ): number {
     const { tokens } = sequence;
+    const promptTokens = sequence.request.prompt.length;
     // Tokens that are scored must be computed, so the prefix cache is not used.
     const { copy, state } =
       sequence.isScoring || !sequence.canReusePrefix ? {} : this.#allocator.reusePrefix(sequence);
@@ -119,14 +135,20 @@ export class StepComposer {
     if (state) step.stateCopies.push(state);
     sequence.reportPromptStart();
     const firstPosition = sequence.scheduledTokens;
+    if (range !== undefined && (range === 'decode') !== firstPosition >= promptTokens) return 0;
+    const end = range === 'prompt' ? promptTokens : tokens.length;
     const wanted = Math.min(
       left,
-      tokens.length - firstPosition,
+      end - firstPosition,
       scorableTokens(sequence, this.#freeSamples(step)),
+      range === 'decode' ? step.decodeRoom(firstPosition) : Number.POSITIVE_INFINITY,
     );
     const { count, shouldRetainState } = this.#allocator.fitPrompt(sequence, wanted);
     if (count === 0) return 0;
-    const row = step.prefillTokens(tokens, firstPosition, count, sequence.slot);
+    const row =
+      range === 'decode'
+        ? step.decodeTokens(tokens.slice(firstPosition, firstPosition + count), firstPosition, sequence.slot)
+        : step.prefillTokens(tokens, firstPosition, count, sequence.slot);
     this.#allocator.uploadPageTable(sequence);
     const scores = scorePrompt(step, sequence, row, count);
     const isComplete = firstPosition + count === tokens.length;

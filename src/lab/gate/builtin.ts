@@ -62,7 +62,7 @@ export async function prepareBuiltin(
   const dispatches = steps.map((step, index) => {
     const { kernel, variant, dims } = step;
     const { pipeline, layout } = compiled[index] as NonNullable<(typeof compiled)[number]>;
-    const header = new Uint32Array([dims.tokens, dims.samples, dims.singleTiles, dims.splits]);
+    const header = new Uint32Array([dims.tokens, dims.samples, dims.splitTiles, dims.decodeRows]);
     const entries = kernel.bindings(variant).flatMap((binding, number) => {
       if (!binding) return [];
       const [name] = binding;

@@ -1,7 +1,7 @@
 /** Response bodies of GET /lab/v1/graph and /lab/v1/parts: the live graph with its bound kernels. */
 import { contracts } from '../../../kernels/contracts.ts';
 import {
-  pipelineChoiceOf,
+  pipelineChoicesOf,
   canBind,
   type GraphNode,
   type LabDispatch,
@@ -19,7 +19,9 @@ const oneTokenDims = {
   decodeRows: 1,
   samples: 1,
   singleTiles: 1,
+  splitTiles: 0,
   wideTiles: 0,
+  hasConsecutiveTiles: false,
   sequenceRuns: 1,
   splits: 1,
   needsLogitAdjustment: false,
@@ -27,7 +29,7 @@ const oneTokenDims = {
 };
 
 /** Step dims of one text of one token, for an embedding model. */
-const oneTextDims = { ...oneTokenDims, answers: 0, singleTiles: 0, wideTiles: 1, adjust: false };
+const oneTextDims = { ...oneTokenDims, decodeRows: 0, singleTiles: 0, wideTiles: 1 };
 
 /** Kernel and dispatch of each node for a step of one token. */
 function kernelsByNode({
@@ -40,9 +42,8 @@ function kernelsByNode({
   const result = new Map<string, { kernel: string; dispatch: string }>();
   const dims = runner.graph.shape.embedding ? oneTextDims : oneTokenDims;
   for (const dispatch of plan.dispatches) {
-    const [x = 0] = pipelineChoiceOf(dispatch, dims)?.grid(dims) ?? [];
-    const kernel = pipelineChoiceOf(dispatch, dims)?.kernel;
-    if (x === 0 || kernel === undefined) continue;
+    const kernel = pipelineChoicesOf(dispatch, dims).find((choice) => choice.grid(dims)[0] > 0)?.kernel;
+    if (kernel === undefined) continue;
     // The first part of a split dispatch stands for all parts. If several dispatches cover a node, the last one wins.
     for (const node of dispatch.nodes)
       result.set(node, { kernel, dispatch: dispatch.id.split('#')[0] as string });

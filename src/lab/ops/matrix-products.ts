@@ -347,7 +347,7 @@ function oracle(one: ParityCase, traits: Traits): ExpectedOutput {
   return { values, preserved, unspecified };
 }
 
-/** A prefill-only step with more tokens than this uses tiled kernels. */
+/** More tokens than this are compared with the kernels for prompts. */
 const promptTokens = 8;
 
 /** The engine's first choice among the f32 variants: an f16 variant is not a reference for the error of a candidate. */
@@ -355,7 +355,10 @@ function builtinOptionFor(caps: AdapterCaps, format: string, tokens: number): Ma
   const [family] = matmulFamilies(caps);
   const selected = family
     ?.classes(format)
-    .find(({ upTo, promptOnly }) => tokens <= upTo && (!promptOnly || tokens > promptTokens));
+    .find(
+      ({ upTo, options }) =>
+        tokens <= upTo && (options[0]?.kernel.rows !== 'prompt' || tokens > promptTokens),
+    );
   return selected?.options.find(({ variant }) => variant['F16'] !== true);
 }
 
@@ -431,7 +434,7 @@ function builtin(one: ParityCase, traits: Traits, caps: AdapterCaps): BuiltinSte
         squares: { scratch: 'squares', bytes: 16 },
         scaled: { scratch: 'scaled', bytes: 16 },
       },
-      dims: stepDimsFor(tokens),
+      dims: stepDimsFor(tokens, { decodeRows: kernel.rows === 'decode' ? tokens : 0 }),
     }),
   );
   return steps;

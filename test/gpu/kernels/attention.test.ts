@@ -280,7 +280,10 @@ async function dispatch(
               writes: Number(scene.readsOnly !== true),
               v_norm: Number(scene.vNorm === true),
             },
-            dims: { tokens, singleTiles: tiles.length, ...(split ? { splits: split.splits } : {}) },
+            dims: {
+              tokens,
+              ...(split ? { splitTiles: tiles.length, splits: split.splits } : { singleTiles: tiles.length }),
+            },
             buffers,
           },
           results,
@@ -340,7 +343,7 @@ async function runSplit(subject: Subject, scene: Scene, splitTokens: number, see
     { WG: 64, SINKS: scene.sinks !== undefined },
     {
       params: { heads, head_dim: headDim, ...limits, out_stride: stride, window },
-      dims: { tokens: made.tokens, singleTiles: tiles.length, splits },
+      dims: { tokens: made.tokens, splitTiles: tiles.length, splits },
       buffers: {
         partial: new Uint8Array(partial.out),
         tiles: Uint32Array.from(tiles.flat()),

@@ -176,6 +176,7 @@ async function grouped(chosen: Uint32Array, shape: Routing, tile: number) {
         max_direct_tokens: 0,
         order_at: made.orderAt,
         tiles_at: made.tilesAt,
+        range: 0,
       },
       dims: { tokens: shape.tokens },
       buffers: { routes: made.routes },
@@ -287,6 +288,7 @@ async function runCase(
         computed_at: 1,
         loop_limit: 1024,
         all_experts: experts,
+        prompt_tiles_at: made.tilesAt,
       },
       dims: { tokens },
       buffers: {

@@ -331,11 +331,12 @@ describe('as many rows as the largest vocabularies', () => {
   >[];
   const dims = {
     tokens: 1,
-    decodeRows: 1,
     samples: 1,
     splits: 1,
     singleTiles: 0,
+    splitTiles: 0,
     wideTiles: 0,
+    hasConsecutiveTiles: false,
     sequenceRuns: 1,
   };
 
@@ -346,6 +347,7 @@ describe('as many rows as the largest vocabularies', () => {
         for (const variant of kernel.variants) {
           const [x, y, z] = kernel.grid(variant, { rows, flags: 0 } as MatmulParams, {
             ...dims,
+            decodeRows: kernel.rows === 'decode' ? 1 : 0,
             needsLogitAdjustment: false,
             needsLogprobs: false,
           });
