@@ -5,7 +5,7 @@ import { openRunner } from '../../src/engine/loading/open-runner.ts';
 import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { quantizeModelFile } from '../../src/engine/formats/quantize-model-file.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
-import type { ModelFiles, Platform } from '../../src/engine/platform.ts';
+import type { ModelFiles } from '../../src/engine/platform.ts';
 import type { Runner } from '../../src/engine/execution/runner.ts';
 import type { EngineOptions } from '../../src/engine/types.ts';
 import { asHardware, testPlatform } from './test-platform.ts';
@@ -108,8 +108,8 @@ export interface LoadOptions extends Omit<EngineOptions, 'model' | 'exact'> {
 }
 
 /**
- * Options of the kernels for GPUs as models are usually loaded: products of prompts round to f16. Without measurements
- * nothing is rounded to 8 bits.
+ * Value of `exact`: the kernels for GPUs run as models are usually loaded, so products of prompts round to f16. Without
+ * measurements nothing is rounded to 8 bits.
  */
 export const exactOn = (on: keyof typeof platforms): boolean => on === 'software';
 

@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import type { Runner } from '../../src/engine/execution/runner.ts';
 
 type Rounding = Pick<Runner, 'plan'>;
-export interface Tolerance {
+interface Tolerance {
   readonly nmse: number;
   readonly maxAbs: number;
 }
