@@ -30,6 +30,8 @@ interface Options {
   reader?: Partial<ReaderLimits>;
   constraint?: Partial<ConstraintLimits>;
   retainedStates?: number | undefined;
+  /** As on a GPU. */
+  separatesDecodeRows?: boolean;
   /** A draft model, with the fraction of its drafts that are wrong. */
   draft?: { wrong?: number; pages?: number; context?: number } | undefined;
 }
@@ -43,22 +45,26 @@ export function world({
   // A busy machine must not affect what a test sees.
   constraint = { budgetMs: 600_000 },
   retainedStates,
+  separatesDecodeRows = false,
   draft,
 }: Options = {}) {
-  const runner = new SimulatedRunner({
-    context: 4096,
-    slots,
-    stepTokens,
-    pages,
-    ...(retainedStates === undefined ? {} : { retainedStates }),
-  });
+  const runner = new SimulatedRunner(
+    {
+      context: 4096,
+      slots,
+      stepTokens,
+      pages,
+      ...(retainedStates === undefined ? {} : { retainedStates }),
+    },
+    { separatesDecodeRows },
+  );
   const counts = zeroCounts();
   const { clock } = runner;
   const drafter =
     draft &&
     new SimulatedRunner(
       { context: draft.context ?? 4096, slots, stepTokens, pages: draft.pages ?? pages },
-      { wrong: draft.wrong ?? 0, clock },
+      { wrong: draft.wrong ?? 0, clock, separatesDecodeRows },
     );
   if (drafter) {
     const submitChain = drafter.submitChain.bind(drafter);

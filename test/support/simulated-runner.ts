@@ -140,6 +140,8 @@ export class SimulatedRunner implements DraftRunner {
   /** Fraction of sampled tokens that differ from the other model's. */
   readonly wrong: number;
   readonly clock: Clock;
+  /** As on a GPU, where rows of answers come before rows of prompts. */
+  readonly separatesDecodeRows: boolean;
   readonly #pages: (Entry | undefined)[][];
   readonly #tables: number[][];
   /** With layer states: the digest of each slot's state, and of retained states. */
@@ -155,8 +157,13 @@ export class SimulatedRunner implements DraftRunner {
 
   constructor(
     capacity: Capacity,
-    { wrong = 0, clock = { time: 0, end: 0 } }: { wrong?: number; clock?: Clock } = {},
+    {
+      wrong = 0,
+      clock = { time: 0, end: 0 },
+      separatesDecodeRows = false,
+    }: { wrong?: number; clock?: Clock; separatesDecodeRows?: boolean } = {},
   ) {
+    this.separatesDecodeRows = separatesDecodeRows;
     this.memory = { capacity };
     this.wrong = wrong;
     this.clock = clock;
@@ -178,7 +185,11 @@ export class SimulatedRunner implements DraftRunner {
   newStep(): StepInput {
     const { slots, stepTokens } = this.memory.capacity;
     const layout = stepLayout({ slots, tokens: stepTokens, tileTokens });
-    return new StepInput(layout, { tileTokens, splitTokens: 512 });
+    return new StepInput(layout, {
+      tileTokens,
+      splitTokens: 512,
+      separatesDecodeRows: this.separatesDecodeRows,
+    });
   }
 
   setPages(slot: number, pages: readonly number[], first = 0): void {
@@ -266,7 +277,9 @@ export class SimulatedRunner implements DraftRunner {
     const { dims, layout } = step;
     if (dims.tokens > capacity.stepTokens) throw new Error('more tokens than a step holds');
     if (dims.samples > maxStepSamples(capacity.slots)) throw new Error('more samples than a step takes');
-    if (dims.singleTiles > capacity.slots) throw new Error('more single tiles than slots');
+    const maxTiles = this.separatesDecodeRows ? maxStepSamples(capacity.slots) : capacity.slots;
+    if (dims.singleTiles > maxTiles || dims.splitTiles > capacity.slots)
+      throw new Error('more tiles of one token than fit');
     const words = step.bytes();
     const rows: Entry[][] = [];
     for (let row = 0; row < dims.tokens; row++) {
@@ -353,7 +366,8 @@ export class SimulatedRunner implements DraftRunner {
     const decoding = new Map<number, number>();
     for (let tile = 0; tile < dims.singleTiles; tile++) {
       const slot = words[layout.singleTiles / 4 + tile * 4 + 2]!;
-      if (decoding.has(slot)) throw new Error(`slot ${slot} decodes twice in one step`);
+      if (decoding.has(slot) && !this.separatesDecodeRows)
+        throw new Error(`slot ${slot} decodes twice in one step`);
       decoding.set(slot, 0);
     }
     for (const [slot, count] of samples) if (count > 1) decoding.set(slot, count - 1);

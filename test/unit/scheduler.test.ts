@@ -317,6 +317,7 @@ describe('random requests', () => {
     reader: fc.record({ unreadTokens: fc.integer({ min: 1, max: 30 }) }),
     /** Number of retained layer states, for models that have states. */
     retainedStates: fc.constantFrom(undefined, undefined, 0, 2, 8),
+    separatesDecodeRows: fc.boolean(),
     draft: fc.constantFrom(
       undefined,
       { wrong: 0 },

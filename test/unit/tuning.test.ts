@@ -46,7 +46,8 @@ describe('the choice of kernels', () => {
   it('does not use f16 for activations that may exceed it, and never with exact', () => {
     const [family] = familiesOf({ ...gpu, matrix: true });
     const tuning = new Tuning();
-    const tiles = family.classes('q8_0').find(({ options: [first] }) => first?.kernel.rows === 'prompt')?.options ?? [];
+    const tiles =
+      family.classes('q8_0').find(({ options: [first] }) => first?.kernel.rows === 'prompt')?.options ?? [];
     timed(
       family,
       any,

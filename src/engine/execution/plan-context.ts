@@ -77,6 +77,13 @@ export interface PlanContext {
   readonly pool: BufferPool;
 }
 
+/**
+ * Rows that are decoded and rows of prompts run on kernels that round differently, so each must always run on those of its
+ * kind (`StepInput.separatesDecodeRows`).
+ */
+export const separatesDecodeRows = ({ gpu, family }: Pick<PlanContext, 'gpu' | 'family'>): boolean =>
+  !gpu.caps.software || family.name === 'row-a-subgroup';
+
 export type BoundBuffer = GPUBuffer | GPUBufferBinding;
 
 export function stackOf(context: PlanContext, names: readonly string[]): WeightStack {

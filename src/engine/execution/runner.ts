@@ -12,7 +12,7 @@ import { int8Tolerance, klDivergence } from './divergence.ts';
 import { encodeCopies, encodeParts, forwardPart, samplingPart, wholeStep } from './encode-step.ts';
 import { type PreparedModel, type LoadOptions, prepareModel } from '../loading/prepare-model.ts';
 import { observeDispatches, type ObservedDispatch, type ReadSizes } from './observe-dispatches.ts';
-import type { LabDispatch } from './plan-context.ts';
+import { type LabDispatch, separatesDecodeRows } from './plan-context.ts';
 import { pipelineChoicesOf, makePlan, type Plan, fuseUnits } from './plan.ts';
 import { StepInput, maxStepSamples, requestFlagsOf } from './step.ts';
 import { EngineError, greedySampling, type LoadProgress } from '../types.ts';
@@ -112,8 +112,11 @@ export class Runner {
 
   newStep(): StepInput {
     const { layout, tileTokens, splitTokens } = this.memory;
-    const separatesDecodeRows = !this.gpu.caps.software;
-    return new StepInput(layout, { tileTokens, splitTokens, separatesDecodeRows });
+    return new StepInput(layout, {
+      tileTokens,
+      splitTokens,
+      separatesDecodeRows: separatesDecodeRows({ gpu: this.gpu, family: this.#loading.family }),
+    });
   }
 
   /**

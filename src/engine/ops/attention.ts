@@ -11,7 +11,14 @@ import {
 } from '../../../kernels/attention.ts';
 import { eraseVariant } from '../../../kernels/define.ts';
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
-import { type PlanContext, rotationOf, strideOf, vectorOf, windowOf } from '../execution/plan-context.ts';
+import {
+  type PlanContext,
+  rotationOf,
+  separatesDecodeRows,
+  strideOf,
+  vectorOf,
+  windowOf,
+} from '../execution/plan-context.ts';
 import { loopLimit, planDispatch, type PlannedDispatch, singleOption } from '../execution/plan-dispatch.ts';
 import type { FusedOp } from '../graph/fusion.ts';
 import { layerShape, type UnitBase } from '../graph/graph.ts';
@@ -172,7 +179,7 @@ async function planAttention(
   };
   // Consecutive tokens of a sequence read keys that the same dispatch writes. When all are written, the same pipeline
   // runs again and reads them, so the results are bit for bit those of tokens decoded one by one.
-  const runsAgain = appliesRope && writesCache && !gpu.caps.software;
+  const runsAgain = appliesRope && writesCache && separatesDecodeRows(context);
   const attendSingles = (id: string, split: boolean) => [
     attendSingle(id, split, writesCache),
     ...(runsAgain ? [attendSingle(`${id}.again`, split, false).then(onlyConsecutiveTiles)] : []),

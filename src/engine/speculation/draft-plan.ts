@@ -15,8 +15,8 @@ export const drafterOf = ({ modelDrafter, lookupDrafter }: Sequence): Drafter | 
   [modelDrafter, lookupDrafter].find((drafter) => drafter !== undefined && drafter.availableTokens > 0);
 
 /**
- * Most drafts that can be verified for a sequence: none past `maxTokens`, and none where decoding splits the context,
- * because attention over several rows is not split and rounds differently.
+ * Most drafts that can be verified for a sequence: none past `maxTokens`, and none where decoding splits the context:
+ * tiles of several tokens are not split, and there is memory for one split tile of each slot.
  */
 export function maxVerifiableDrafts(
   { sampledTokens, outputTokens, request, scheduledTokens }: Sequence,
