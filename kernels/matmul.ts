@@ -153,7 +153,7 @@ export interface MatvecVariant extends LanesVariant {
 }
 
 /** The order of sums depends on these, so they are the same for all numbers of tokens. */
-const matvecLanes = (lanes: number) => ({ ...lanesOf(lanes), SUBS: lanes > 0 ? 4 : 1, SHARE: 2 });
+const matvecLanes = (lanes: number) => ({ ...lanesOf(lanes), SUBS: lanes > 0 ? 4 : 1, SHARE: 4 });
 
 /** Several rows per workgroup, a few lanes per block: for GPUs, and for rows that are decoded. */
 export const matvec = matmulKernel<MatvecVariant>(
@@ -161,6 +161,41 @@ export const matvec = matmulKernel<MatvecVariant>(
   ({ ROWS, COLS }) => ({ rows: ROWS, tokens: COLS }),
   cartesianProduct({ FORMAT: formatNames, lanes: [8, 16, 32, 64, 0], shape: matvecShapes }).map(
     ({ FORMAT, lanes, shape }) => ({ FORMAT, ...shape, ...matvecLanes(lanes) }),
+  ),
+  'decode',
+);
+
+/** Formats whose weights are integer codes with a scale, and perhaps an offset, for each half of a block. */
+const packedFormats = formatNames.filter(
+  (name) => !['f32', 'f16', 'bf16', 'iq4_nl', 'iq4_xs', 'mxfp4', 'mlc_q3f16'].includes(name),
+);
+
+export interface PackedVariant extends LanesVariant {
+  /** Subgroups of a workgroup, each with rows of its own. */
+  SUBS: number;
+  /** Blocks of columns in workgroup memory. */
+  TILE_BLOCKS: number;
+}
+
+/** With fewer tokens, more blocks fit in 12 KiB of workgroup memory; eight tokens need 24 KiB. */
+const packedVariant = (FORMAT: string, lanes: number, COLS: number, SUBS = 8): PackedVariant => ({
+  FORMAT,
+  SUBGROUPS: true,
+  LANES: lanes,
+  COLS,
+  ROWS: 4,
+  SUBS,
+  // At least half a block for each thread.
+  TILE_BLOCKS: Math.max(lanes, Math.max(128, 4 * lanes) / COLS),
+  FIXED: false,
+});
+
+/** `matvec` with columns rounded to 16 bits per block, and 8-bit dot products. */
+export const matvecPacked = matmulKernel<PackedVariant>(
+  'matvec_packed.wgsl',
+  ({ ROWS, COLS, SUBS }) => ({ rows: ROWS * SUBS, tokens: COLS }),
+  cartesianProduct({ FORMAT: packedFormats, lanes: [8, 16, 32, 64], COLS: [1, 2, 4, 8] }).map(
+    ({ FORMAT, lanes, COLS }) => packedVariant(FORMAT, lanes, COLS),
   ),
   'decode',
 );
@@ -232,6 +267,8 @@ export interface MatmulOption {
   readonly variant: Variant;
   /** Whether activations are rounded to 8 bits: less exact, and faster on adapters with fast 8-bit dot products. */
   readonly int8?: boolean;
+  /** Whether activations are rounded to 16 bits per block. */
+  readonly rounds?: boolean;
 }
 
 /**
@@ -298,9 +335,21 @@ function rowPerSubgroupFamily(caps: AdapterCaps, int8: boolean): MatmulFamily {
           int8: true,
         });
       }
+      const isPacked = size > 0 && packedFormats.some((name) => name === format);
       const columns = matvecShapes.map((shape) => ({
         upTo: shape.COLS,
-        options: [{ kernel: eraseVariant(matvec), variant: { FORMAT: format, ...shape, ...lanes } }],
+        options: [
+          ...(isPacked
+            ? [
+                {
+                  kernel: eraseVariant(matvecPacked),
+                  variant: packedVariant(format, size, shape.COLS),
+                  rounds: true,
+                },
+              ]
+            : []),
+          { kernel: eraseVariant(matvec), variant: { FORMAT: format, ...shape, ...lanes } },
+        ],
       }));
       const widestClass = columns.at(-1) as MatmulClass;
       return [...columns, { upTo: anyTokenCount, options: tiles }, { ...widestClass, upTo: anyTokenCount }];

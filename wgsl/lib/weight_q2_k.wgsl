@@ -30,20 +30,22 @@ fn load_quad(index: u32, j: u32) -> vec4<f32> {
   return block_quad(load_block(index), j);
 }
 
-//#include "lib/mantissa_codes.wgsl"
-
-const CODE_BITS = 2u;
 const HAS_SCALE = true;
 const ONE_RANGE = false; // for all quads of a block
 const HAS_OFFSET = true;
 
 // The same four columns, before the scale and the offset.
 fn quad_codes(index: u32, j: u32) -> vec4<f32> {
-  return mantissas_of((codes_of(index)[j >> 2u] >> ((j & 3u) * 2u)) & 0x03030303u);
+  return vec4<f32>(unpack4xU8(packed_codes(index, j)));
+}
+
+// Those codes as packed bytes.
+fn packed_codes(index: u32, j: u32) -> u32 {
+  return (codes_of(index)[j >> 2u] >> ((j & 3u) * 2u)) & 0x03030303u;
 }
 
 // Scale of those codes, and the offset that is added to their products with the scale.
 fn quad_range(index: u32, j: u32) -> vec2<f32> {
   let block = load_block(index);
-  return mantissa_range(vec2(block.scale[j >> 2u], -block.minimum[j >> 2u]));
+  return vec2(block.scale[j >> 2u], -block.minimum[j >> 2u]);
 }

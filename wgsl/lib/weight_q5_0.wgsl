@@ -29,21 +29,23 @@ fn load_quad(index: u32, j: u32) -> vec4<f32> {
   return quad_of(quants[index][j & 3u], high_bits(index), j) * block_scale(index);
 }
 
-//#include "lib/mantissa_codes.wgsl"
-
-const CODE_BITS = 5u;
 const HAS_SCALE = true;
 const ONE_RANGE = true; // for all quads of a block
 const HAS_OFFSET = true;
 
 // The same four columns, before the scale and the offset.
 fn quad_codes(index: u32, j: u32) -> vec4<f32> {
+  return vec4<f32>(unpack4xU8(packed_codes(index, j)));
+}
+
+// Those codes as packed bytes.
+fn packed_codes(index: u32, j: u32) -> u32 {
   let nibbles = (quants[index][j & 3u] >> select(4u, 0u, j < 4u)) & 0x0f0f0f0fu;
   let high = high_bits(index);
-  return mantissas_of(nibbles | (((high >> j) & 0x01010101u) << 4u));
+  return nibbles | (((high >> j) & 0x01010101u) << 4u);
 }
 
 // Scale of those codes, and the offset that is added to their products with the scale.
 fn quad_range(index: u32, j: u32) -> vec2<f32> {
-  return mantissa_range(block_scale(index) * vec2(1.0, -16.0));
+  return block_scale(index) * vec2(1.0, -16.0);
 }
