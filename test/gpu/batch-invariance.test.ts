@@ -51,9 +51,11 @@ describe.each(selectCases(models, ([name]) => sampledModels.includes(name)))('%s
   const alone: Answer[] = [];
 
   beforeAll(async () => {
-    const { requestAdapter } = platforms.hardware;
     engine = await loadEngine(
-      { ...memoryPlatform(bytes()), requestAdapter },
+      {
+        ...memoryPlatform(bytes()),
+        requestAdapter: (options) => platforms.hardware.requestAdapter(options),
+      },
       { model: 'memory.gguf', context: 192, parallel: 8, speculation: 'off', exact: true },
     );
     hasStates = engine.runner.memory.capacity.retainedStates !== undefined;
@@ -111,7 +113,9 @@ describe.each(selectCases(models, ([name]) => sampledModels.includes(name)))('%s
     const ids = text.slice(0, 45);
     const expected = await logitsAt(engine.runner, ids, positions);
     for (const chunks of [[1], [2, 7], [9], [33, 3, 8, 1]])
-      expect(await logitsAt(engine.runner, ids, positions, { chunks }), `chunks ${chunks}`).toEqual(expected);
+      expect(await logitsAt(engine.runner, ids, positions, { chunks }), `chunks ${chunks.join()}`).toEqual(
+        expected,
+      );
     const last = await logitsOf((step) => {
       for (const other of [1, 2]) step.decodeToken(1, 0, other);
       step.sample(step.prefillTokens(ids, 0, ids.length, slot), slot, ids.length, greedySampling);

@@ -25,6 +25,7 @@ import {
   expectUntouched,
   type KernelHarness,
   kernelHarness,
+  poison,
   poisoned,
   random,
   randomValues,
@@ -429,9 +430,13 @@ describe('a token with NaN', () => {
 /** Formats whose variants are compared with each other. */
 const comparedFormats = selectCases([...typeOf.keys()], (name) => name === 'q8_0');
 
-/** The same eight tokens with every variant of a kernel that this adapter supports, by format and lanes. */
+/**
+ * The same eight tokens with every variant of a kernel that this adapter supports, by format and lanes.
+ * @param decodeRows of a step with rows of both kinds; by default, all rows are of the kernel's kind
+ */
 async function sameTokens<V extends Variant>(
   kernel: Kernel<V, MatmulParams>,
+  decodeRows?: number,
 ): Promise<Map<string, Float32Array[]>> {
   const next = random(7);
   const [rows, columns] = [64, 256];
@@ -462,7 +467,7 @@ async function sameTokens<V extends Variant>(
           loop_limit: 1024,
           scale: 1,
         },
-        dims: { tokens: 8 },
+        dims: { tokens: 8, ...(decodeRows === undefined ? {} : { decodeRows }) },
         buffers: {
           quants,
           scales,
@@ -492,4 +497,24 @@ describe('a token gives the same result with any other tokens', () => {
       }
     });
   }
+});
+
+describe('a step with decoded rows and rows of prompts', () => {
+  it.each([matvec, matmulTile, matmulMatrix] as unknown as Kernel<Variant, MatmulParams>[])(
+    '$source computes the rows of its kind, the same as without the others',
+    async (kernel) => {
+      const whole = await sameTokens(kernel);
+      const decodeRows = 3;
+      for (const [key, results] of await sameTokens(kernel, decodeRows)) {
+        for (const [n, result] of results.entries()) {
+          const all = whole.get(key)?.[n] ?? result;
+          const expected = new Uint32Array(all.slice().buffer);
+          const end = decodeRows * (expected.length / 8);
+          if (kernel.rows === 'decode') expected.fill(poison, end);
+          else expected.fill(poison, 0, end);
+          expect(new Uint32Array(result.slice().buffer), key).toEqual(expected);
+        }
+      }
+    },
+  );
 });
