@@ -6,7 +6,7 @@
 import { parseArgs } from 'node:util';
 import type { Variant } from '../../kernels/assemble.ts';
 import { eraseVariant, type Kernel, packParams, type StepDims } from '../../kernels/define.ts';
-import { matmulMatrix, type MatmulParams, matmulTile, matvec } from '../../kernels/matmul.ts';
+import { matmulMatrix, type MatmulParams, matmulTile, matvec, matvecPacked } from '../../kernels/matmul.ts';
 import { openGpu } from '../../src/engine/gpu/device.ts';
 import { PassTimer } from '../../src/engine/gpu/pass-timer.ts';
 import { PipelineCache } from '../../src/engine/gpu/pipelines.ts';
@@ -62,24 +62,26 @@ function candidates(tokens: number): Candidate[] {
   const base = { FORMAT: format, FIXED: false };
   if (tokens <= 32) {
     const COLS = Math.min(tokens, 8);
-    for (const [SUBS, SHARE, ROWS] of [
-      [1, 1, 4],
-      [1, 4, 4],
-      [2, 4, 4],
-      [4, 4, 4],
-      [8, 4, 4],
-      [4, 2, 4],
-      [4, 8, 4],
-      [4, 4, 2],
-      [4, 4, 8],
-      [2, 4, 8],
+    for (const [SUBS, ROWS] of [
+      [8, 4],
+      [4, 4],
+      [4, 8],
+      [4, 2],
     ] as const) {
-      const variant = { ...base, COLS, ROWS, SUBGROUPS: lanes > 0, LANES: lanes || 32, SUBS, SHARE };
+      const tileBlocks = Math.max(lanes, Math.max(128, 4 * lanes) / COLS);
+      const variant = { ...base, SUBGROUPS: true, LANES: lanes, COLS, ROWS, SUBS, TILE_BLOCKS: tileBlocks };
       list.push({
-        name: `matvec subs ${SUBS} share ${SHARE} rows ${ROWS}`,
-        kernel: eraseVariant(matvec),
+        name: `packed subs ${SUBS} rows ${ROWS}`,
+        kernel: eraseVariant(matvecPacked),
         variant,
       });
+    }
+    for (const [SUBS, SHARE] of [
+      [4, 4],
+      [4, 2],
+    ] as const) {
+      const variant = { ...base, COLS, ROWS: 4, SUBGROUPS: lanes > 0, LANES: lanes || 32, SUBS, SHARE };
+      list.push({ name: `matvec subs ${SUBS} share ${SHARE}`, kernel: eraseVariant(matvec), variant });
     }
   }
   if (tokens >= 8) {
@@ -87,10 +89,7 @@ function candidates(tokens: number): Candidate[] {
       for (const [TILE_ROWS, TILE_TOKENS, STEP] of [
         [128, 128, 1],
         [64, 128, 1],
-        [128, 64, 1],
-        [64, 64, 1],
         [64, 64, 2],
-        [128, 32, 1],
       ] as const) {
         const variant = { ...base, MATRIX: true, F16: true, TILE_ROWS, TILE_TOKENS, STEP };
         list.push({

@@ -76,7 +76,7 @@ function optionMeasurements(family: MatmulFamily, tasks: readonly TuningTask[]):
   return tasks.toReversed().flatMap((task) =>
     family
       .classes(task.part.format)
-      .filter(({ options }) => options.length > 1)
+      .filter(({ options }) => options.length > 1 && options[0]?.kernel.rows !== 'decode')
       .map(({ upTo, options }) => ({
         task,
         upTo,

@@ -39,7 +39,7 @@ export class Tuning {
   readonly times: KernelTimes;
   /** True when activations may be rounded to 8 bits. */
   readonly int8: boolean;
-  /** True when activations and weights may be rounded to f16. */
+  /** True when activations and weights may be rounded: to f16, or to 16 bits per block. */
   readonly f16: boolean;
 
   constructor(times: KernelTimes = {}, { int8 = false, f16 = true } = {}) {
@@ -81,10 +81,13 @@ export class Tuning {
   choose(family: MatmulFamily, product: ProductShape, unbounded = false): ChosenMatmul[] {
     return family.classes(product.format).map(({ upTo, options: allOptions }) => {
       const isF32 = unbounded || !this.f16;
-      const options = isF32 ? allOptions.filter(({ variant }) => variant['F16'] !== true) : allOptions;
+      const options = allOptions.filter(
+        ({ variant, rounds = false }) => !(isF32 && variant['F16'] === true) && !(rounds && !this.f16),
+      );
       const times = this.times[productKey(product, upTo)] ?? {};
       let best = options[0] as MatmulOption;
-      for (const option of options.slice(1)) {
+      // Kernels for decoded rows round differently, and must not differ between numbers of rows.
+      for (const option of best.kernel.rows === 'decode' ? [] : options.slice(1)) {
         if (option.int8 && !this.int8) continue;
         const [bestMs, optionMs] = [
           times[`${family.name} ${optionKey(best)}`],
