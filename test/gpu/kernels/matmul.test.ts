@@ -499,7 +499,8 @@ describe('a token gives the same result with any other tokens', () => {
   for (const kernel of [matmul, matvec, matvecPacked]) {
     it(`${kernel.source} gives the same bits for any number of tokens in a pass`, async () => {
       const byLanes = await sameTokens(kernel as Kernel<Variant, MatmulParams>);
-      expect(byLanes.size).toBeGreaterThanOrEqual(comparedFormats.length);
+      const formats = new Set<unknown>(kernel.variants.map(({ FORMAT }) => FORMAT));
+      expect(byLanes.size).toBeGreaterThanOrEqual(comparedFormats.filter((name) => formats.has(name)).length);
       for (const results of byLanes.values()) {
         expect(results.length).toBeGreaterThan(1);
         for (const result of results) expect(result).toEqual(results[0]);
