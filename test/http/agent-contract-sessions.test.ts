@@ -328,7 +328,7 @@ describe('POST {id}/revoke', () => {
 
 test('500 the run journal cannot be read: loudly, never half-empty', async () => {
   const file = readdirSync(at.dataDir).find((name) => name.endsWith('.db')) ?? '';
-  const database = new DatabaseSync(join(at.dataDir, file));
+  const database = new DatabaseSync(join(at.dataDir, file), { timeout: 60_000 });
   database.exec('alter table runs rename to runs_gone');
   const broken = await at.get(base);
   expect(refusal(broken)).toEqual([500, 'journal_unreadable']);
@@ -386,7 +386,7 @@ describe('over time', () => {
 
 /** All rows of a database, as text. */
 function everything(file: string): string {
-  const database = new DatabaseSync(file, { readOnly: true });
+  const database = new DatabaseSync(file, { readOnly: true, timeout: 60_000 });
   const tables = database.prepare("select name from sqlite_master where type = 'table'").all();
   const text = tables.map(({ name }) =>
     JSON.stringify(database.prepare(`select * from "${String(name)}"`).all()),

@@ -480,7 +480,7 @@ const digest = (rows: unknown) =>
 
 /** All tables with all that is in them. */
 function sqliteRows(url: string): Record<string, string> {
-  const db = new DatabaseSync(url.slice('sqlite:'.length), { readOnly: true });
+  const db = new DatabaseSync(url.slice('sqlite:'.length), { readOnly: true, timeout: 60_000 });
   try {
     const names = db.prepare("select name from sqlite_master where type = 'table'").all();
     return Object.fromEntries(

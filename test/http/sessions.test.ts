@@ -166,7 +166,7 @@ describe('a feed that cannot be read', () => {
       const { plane, send, feed } = await host({ url });
       await journal(plane.store, [{ id: 't1', state: 'completed', at: at(1) }]);
       expect(await feed()).toHaveLength(2);
-      const db = new DatabaseSync(url.replace('sqlite:', ''));
+      const db = new DatabaseSync(url.replace('sqlite:', ''), { timeout: 60_000 });
       db.exec(`alter table ${broken} rename to gone`);
       db.close();
       const answer = await send('GET', '/agent/v1/sessions');
