@@ -27,10 +27,9 @@ export function assemble(sources: WgslSources, path: string, variant: Variant): 
     parts.push(preprocess(text, next, variant, queue));
   }
   const constants = constantsOf(parts, variant);
-  const unrolled = parts.map((part) => unrollLoops(part, constants));
-  parts.splice(0, parts.length, ...unrolled);
-  parts.push(variantConstants(variant));
-  return parts.join('\n');
+  const paths = [...included];
+  const unrolled = parts.map((part, index) => unrollLoops(part, constants, paths[index]));
+  return [...unrolled, variantConstants(variant)].join('\n');
 }
 
 /** Cache key: equal if and only if the path and all fields of the variant are equal. */

@@ -27,19 +27,21 @@ export function constantsOf(
 /**
  * Replaces each loop below an `//#unroll` by copies of its body, each with the loop variable as a constant. The copies are
  * on the line of the directive, so that the numbers of the other lines stay. Loops inside are unrolled first.
+ * @param path of the source, for errors
  * @throws Error when the next line is not such a loop, or its bound is not constant
  */
-export function unrollLoops(text: string, constants: ReadonlyMap<string, number>): string {
+export function unrollLoops(text: string, constants: ReadonlyMap<string, number>, path = 'a shader'): string {
+  const fail = (at: number, why: string) => new Error(`${path}:${at + 1}: ${why}`);
   const lines = text.split('\n');
   for (let at = lines.length - 1; at >= 0; at--) {
     if (!directive.test(lines[at] ?? '')) continue;
     const header = loopHeader.exec(lines[at + 1] ?? '');
-    if (!header)
-      throw new Error(`line ${at + 2}: //#unroll needs 'for (var i = 0u; i < N; i++) {' on the next line`);
+    if (!header) throw fail(at + 1, `//#unroll needs 'for (var i = 0u; i < N; i++) {' on the next line`);
     const [, name = '', bound = ''] = header;
     const count = evaluate(bound, constants);
-    if (count === undefined) throw new Error(`line ${at + 2}: the loop's bound '${bound}' is not constant`);
+    if (count === undefined) throw fail(at + 1, `the loop's bound '${bound}' is not constant`);
     const end = endOfBlock(lines, at + 1);
+    if (end === undefined) throw fail(at + 1, 'the loop has no end');
     const body = lines
       .slice(at + 2, end)
       .map((line) => line.replace(/\/\/.*$/, '').trim())
@@ -53,15 +55,15 @@ export function unrollLoops(text: string, constants: ReadonlyMap<string, number>
   return lines.join('\n');
 }
 
-/** The line that closes the block that `lines[start]` opens. */
-function endOfBlock(lines: readonly string[], start: number): number {
+/** The line that closes the block that `lines[start]` opens; undefined if there is none. */
+function endOfBlock(lines: readonly string[], start: number): number | undefined {
   let depth = 0;
   for (let at = start; at < lines.length; at++) {
     const code = (lines[at] ?? '').replace(/\/\/.*$/, '');
     depth += code.split('{').length - code.split('}').length;
     if (depth === 0) return at;
   }
-  throw new Error(`line ${start + 1}: the loop has no end`);
+  return undefined;
 }
 
 /** Value of an expression of integers, constants, `+ - * / %`, `max`, `min` and parentheses; undefined for others. */

@@ -91,7 +91,7 @@ describe('assemble', () => {
     ['//#if ON\n//#else\n//#else\n//#endif', 'a.wgsl:3: //#else without //#if'],
     ['x\n\n//#endif', 'a.wgsl:3: //#endif without //#if'],
     ['//#include lib/x.wgsl', 'a.wgsl:1: expected //#include "path"'],
-    ['//#elif ON', 'a.wgsl:1: unknown directive //#elif (known: if, else, endif, include)'],
+    ['//#elif ON', 'a.wgsl:1: unknown directive //#elif (known: if, else, endif, include, unroll)'],
     // Also where it stands in an inactive branch.
     ['//#if ON\n//#else\n//#whatever\n//#endif', 'a.wgsl:3: unknown directive //#whatever'],
   ])('names the place of a wrong directive: %j', (text, message) => {
