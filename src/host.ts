@@ -54,7 +54,7 @@ await main({
       wgsl: await nodePlatform().wgsl(),
       childPath: entryPath('lab-child'),
       dawn: dependencyVersion('webgpu'),
-      toggles: dawnOptions(),
+      toggles: dawnOptions(engine.dawnFeatures),
     });
     const close = () => lab.close();
     try {

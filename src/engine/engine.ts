@@ -147,6 +147,11 @@ export class ResidentEngine implements Engine {
     this.#device = new ResidentDevice(source, runner);
   }
 
+  /** Features of Dawn that are enabled in addition to the default ones. */
+  get dawnFeatures(): readonly string[] {
+    return this.#source.options.dawnFeatures ?? [];
+  }
+
   get closed(): boolean {
     return this.#device.closed;
   }

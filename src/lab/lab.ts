@@ -392,6 +392,11 @@ export class ResidentLab implements Lab {
     const { report } = kernel;
     const refuse = (why: string) =>
       new LabError('not_bindable', `The kernel '${name}' cannot be bound: ${why}.`);
+    if (this.#options.toggles.some((toggle) => toggle.includes('disable_robustness'))) {
+      throw refuse(
+        'the host runs with --dawn-features disable_robustness, so accesses outside of buffers are not caught; restart it without that feature',
+      );
+    }
     const reason = this.#quarantine.reasonFor(report.digest);
     if (reason !== undefined)
       throw refuse(`it is in quarantine (${reason}); change it and register it again`);

@@ -324,6 +324,28 @@ describe('configs', () => {
   });
 });
 
+describe('a device without bounds checks', () => {
+  it('runs built-in kernels, checks others, and binds none of those', async () => {
+    await host.end();
+    ({ host, url } = await start(['--dawn-features', 'disable_robustness']));
+    await registerStub('rms_norm', 'unchecked.norm');
+    expect(
+      await call('POST', '/lab/v1/bindings', {
+        kernel: 'unchecked.norm',
+        components: ['layers.0.attn.norm'],
+      }),
+    ).toMatchObject({
+      status: 409,
+      body: {
+        error: { code: 'not_bindable', message: expect.stringContaining('disable_robustness') as string },
+      },
+    });
+    expect((await complete('Still here')).status).toBe(200);
+    await host.end();
+    ({ host, url } = await start());
+  });
+});
+
 describe('kernels that crash the host', () => {
   it('are not bound again after a kill -9 soon after they were bound', async () => {
     await registerStub('rms_norm', 'deadly.norm', (source) => `${source}\n// deadly`);
