@@ -129,11 +129,12 @@ export interface FlashDecodeVariant extends DecodeAttentionVariant {
   KEY_LANES: number;
 }
 
-/** Subgroups for 4 KiB of sums in workgroup memory, and lanes that divide the head. */
+/** Subgroups for 4 KiB of sums in workgroup memory and at most 256 threads, and lanes that divide the head. */
 const flashShape = (lanes: number, headDim: number): Pick<FlashDecodeVariant, 'SUBS' | 'KEY_LANES'> => {
   let keyLanes = lanes;
   while ((headDim / 8) % keyLanes !== 0) keyLanes /= 2;
-  return { SUBS: headDim > 256 ? 2 : headDim > 128 ? 4 : 8, KEY_LANES: keyLanes };
+  const subs = headDim > 256 ? 2 : headDim > 128 ? 4 : 8;
+  return { SUBS: Math.min(subs, 256 / lanes), KEY_LANES: keyLanes };
 };
 
 const minFlashLanes = 8;

@@ -12,6 +12,8 @@ export interface AdapterCaps {
   readonly f16: boolean;
   /** Subgroups of 32 can multiply 16 x 16 x 16 f16 matrices with f32 sums (`chromium_experimental_subgroup_matrix`). */
   readonly matrix?: boolean;
+  /** Workgroups have less than 32 KiB of memory; WebGPU guarantees 16 KiB. */
+  readonly hasSmallWorkgroupMemory?: boolean;
   /** Software adapter on the CPU: few SIMD cores, slow barriers, slow gathers. */
   readonly software: boolean;
 }
@@ -64,6 +66,8 @@ export interface Kernel<V extends Variant = Variant, P extends Readonly<Record<s
   readonly rows?: RowRange;
   /** Workgroup counts for one step. If one is 0, the dispatch is skipped. */
   grid(variant: V, params: P, dims: StepDims): Grid;
+  /** Whether a variant needs more than 16 KiB of workgroup memory; 32 KiB are enough for all. */
+  needsLargeWorkgroupMemory?(variant: V): boolean;
   /** All variants that the engine may use on some adapter. The WGSL lint compiles them. */
   readonly variants: readonly V[];
 }

@@ -58,11 +58,13 @@ const matmulKernel = <V extends Variant>(
   tile: (variant: V) => { rows: number; tokens: number },
   variants: readonly V[],
   range?: RowRange,
+  needsLargeWorkgroupMemory?: (variant: V) => boolean,
 ): Kernel<V, MatmulParams> =>
   defineKernel({
     op: 'matmul',
     source,
     ...(range && { rows: range }),
+    ...(needsLargeWorkgroupMemory && { needsLargeWorkgroupMemory }),
     bindings: () => [
       ['quants', 'read'],
       ['scales', 'read'],
@@ -177,16 +179,18 @@ export interface PackedVariant extends LanesVariant {
   TILE_BLOCKS: number;
 }
 
-/** With fewer tokens, more blocks fit in 12 KiB of workgroup memory; eight tokens need 24 KiB. */
-const packedVariant = (FORMAT: string, lanes: number, COLS: number, SUBS = 8): PackedVariant => ({
+/** Blocks of columns that fit in workgroup memory. */
+const packedSlots = (hasSmallMemory: boolean): number => (hasSmallMemory ? 128 : 256);
+
+/** With fewer tokens, more blocks fit in 12 KiB of workgroup memory. Workgroups have at most 256 threads. */
+const packedVariant = (FORMAT: string, lanes: number, COLS: number): PackedVariant => ({
   FORMAT,
   SUBGROUPS: true,
   LANES: lanes,
   COLS,
   ROWS: 4,
-  SUBS,
-  // At least half a block for each thread.
-  TILE_BLOCKS: Math.max(lanes, Math.max(128, 4 * lanes) / COLS),
+  SUBS: Math.min(8, 256 / lanes),
+  TILE_BLOCKS: Math.max(lanes, 128 / COLS),
   FIXED: false,
 });
 
@@ -194,10 +198,11 @@ const packedVariant = (FORMAT: string, lanes: number, COLS: number, SUBS = 8): P
 export const matvecPacked = matmulKernel<PackedVariant>(
   'matvec_packed.wgsl',
   ({ ROWS, COLS, SUBS }) => ({ rows: ROWS * SUBS, tokens: COLS }),
-  cartesianProduct({ FORMAT: packedFormats, lanes: [8, 16, 32, 64], COLS: [1, 2, 4, 8] }).map(
-    ({ FORMAT, lanes, COLS }) => packedVariant(FORMAT, lanes, COLS),
-  ),
+  cartesianProduct({ FORMAT: packedFormats, lanes: [8, 16, 32, 64], COLS: [1, 2, 4, 8] })
+    .map(({ FORMAT, lanes, COLS }) => packedVariant(FORMAT, lanes, COLS))
+    .filter(({ TILE_BLOCKS, COLS }) => TILE_BLOCKS * COLS <= packedSlots(false)),
   'decode',
+  ({ TILE_BLOCKS, COLS }) => TILE_BLOCKS * COLS > packedSlots(true),
 );
 
 export interface TileVariant extends Record<string, number | boolean | string> {
@@ -251,6 +256,7 @@ export const matmulMatrix = matmulKernel<MatrixVariant>(
   ({ TILE_ROWS, TILE_TOKENS }) => ({ rows: TILE_ROWS, tokens: TILE_TOKENS }),
   formatNames.flatMap((FORMAT) => matrixTiles.map((tile) => matrixVariant(FORMAT, tile))),
   'prompt',
+  () => true,
 );
 
 /** Tiles with activations quantized to 8 bits per block, and 8-bit dot products. */
@@ -311,7 +317,7 @@ function rowPerThreadFamily(size: number): MatmulFamily {
 }
 
 function rowPerSubgroupFamily(caps: AdapterCaps, int8: boolean): MatmulFamily {
-  const { subgroupSize = 0, f16 } = caps;
+  const { subgroupSize = 0, f16, hasSmallWorkgroupMemory = false } = caps;
   const size = subgroupSize >= 8 ? subgroupSize : 0;
   const lanes = matvecLanes(size);
   const tile = (format: string, F16: boolean, TILE: number): MatmulOption => ({
@@ -324,7 +330,7 @@ function rowPerSubgroupFamily(caps: AdapterCaps, int8: boolean): MatmulFamily {
     classes: (format) => {
       const precisions = f16 ? [true, false] : [false];
       const tiles = [64, 32].flatMap((edge) => precisions.map((isHalf) => tile(format, isHalf, edge)));
-      if (caps.matrix && size === 32) {
+      if (caps.matrix && size === 32 && !hasSmallWorkgroupMemory) {
         for (const shape of matrixTiles)
           tiles.push({ kernel: eraseVariant(matmulMatrix), variant: matrixVariant(format, shape) });
       }
@@ -335,6 +341,8 @@ function rowPerSubgroupFamily(caps: AdapterCaps, int8: boolean): MatmulFamily {
           int8: true,
         });
       }
+      const packedColumns = (columns: number) =>
+        Math.min(columns, packedSlots(hasSmallWorkgroupMemory) / size);
       const isPacked = size > 0 && packedFormats.some((name) => name === format);
       const columns = matvecShapes.map((shape) => ({
         upTo: shape.COLS,
@@ -343,7 +351,7 @@ function rowPerSubgroupFamily(caps: AdapterCaps, int8: boolean): MatmulFamily {
             ? [
                 {
                   kernel: eraseVariant(matvecPacked),
-                  variant: packedVariant(format, size, shape.COLS),
+                  variant: packedVariant(format, size, packedColumns(shape.COLS)),
                   rounds: true,
                 },
               ]

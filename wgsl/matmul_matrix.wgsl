@@ -45,7 +45,7 @@ fn main(
   let group_row = (subgroup / TOKEN_GROUPS) * GROUP_ROWS;
 
   scale_tokens(token0, tokens, local);
-  var sums: array<array<subgroup_matrix_result<f32, 16, 16>, ROW_FRAGMENTS>, 2>;
+  var sums = array<array<subgroup_matrix_result<f32, 16, 16>, ROW_FRAGMENTS>, 2>();
   var weights = array<vec4<f16>, WEIGHT_QUADS>();
   var values = array<vec4<f16>, TOKEN_QUADS>();
   for (var b = 0u; b < params.blocks + STEP; b += STEP) {
@@ -91,20 +91,16 @@ fn main(
       //#unroll
       for (var half = 0u; half < STEP * 2u; half++) {
         const k = half * 16u;
-        var left: array<subgroup_matrix_left<f16, 16, 16>, 2>;
-        //#unroll
-        for (var t = 0u; t < 2u; t++) {
-          left[t] = subgroupMatrixLoad<subgroup_matrix_left<f16, 16, 16>, row_major>(
-            &token_tile, (group_token + t * 16u) * STRIDE + k, STRIDE);
-        }
+        let first = subgroupMatrixLoad<subgroup_matrix_left<f16, 16, 16>, row_major>(
+          &token_tile, group_token * STRIDE + k, STRIDE);
+        let second = subgroupMatrixLoad<subgroup_matrix_left<f16, 16, 16>, row_major>(
+          &token_tile, (group_token + 16u) * STRIDE + k, STRIDE);
         //#unroll
         for (var r = 0u; r < ROW_FRAGMENTS; r++) {
           let right = subgroupMatrixLoad<subgroup_matrix_right<f16, 16, 16>, col_major>(
             &weight_tile, (group_row + r * 16u) * STRIDE + k, STRIDE);
-          //#unroll
-          for (var t = 0u; t < 2u; t++) {
-            sums[t][r] = subgroupMatrixMultiplyAccumulate(left[t], right, sums[t][r]);
-          }
+          sums[0][r] = subgroupMatrixMultiplyAccumulate(first, right, sums[0][r]);
+          sums[1][r] = subgroupMatrixMultiplyAccumulate(second, right, sums[1][r]);
         }
       }
     }

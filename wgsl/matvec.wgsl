@@ -15,9 +15,7 @@ const QUADS = 8u / SHARE; // of a lane in a block
 const_assert LANES % SHARE == 0u;
 
 //#if SUBGROUPS
-// Of each subgroup: sums, and of squares of the tokens.
-var<workgroup> sums_of: array<f32, SUBS * RESULTS>;
-var<workgroup> squares_of: array<f32, SUBS * COLS>;
+var<workgroup> sums_of: array<f32, SUBS * RESULTS>; // of each subgroup
 //#else
 var<workgroup> lane_sums: array<f32, RESULTS * LANES>;
 //#endif
@@ -25,6 +23,7 @@ var<workgroup> lane_sums: array<f32, RESULTS * LANES>;
 //#include "lib/step.wgsl"
 //#include "lib/matmul_params.wgsl"
 //#include "lib/weight_$FORMAT.wgsl"
+//#include "lib/matvec_results.wgsl"
 
 @compute @workgroup_size(THREADS)
 fn main(
@@ -92,72 +91,30 @@ fn main(
       }
     }
   }
-  // After this, any thread of the first subgroup can write any result.
   //#if SUBGROUPS
   //#unroll
   for (var i = 0u; i < RESULTS; i++) {
     sum[i] = subgroupAdd(sum[i]);
-  }
-  var squared = array<f32, COLS>();
-  if (has(NORM_IN)) {
-    //#unroll
-    for (var c = 0u; c < COLS; c++) {
-      for (var p = local; p < params.parts; p += THREADS) {
-        squared[c] += squares[(token0 + c) * params.parts + p];
-      }
-      squared[c] = subgroupAdd(squared[c]);
-    }
   }
   if (lane == 0u) {
     //#unroll
     for (var i = 0u; i < RESULTS; i++) {
       sums_of[sub * RESULTS + i] = sum[i];
     }
-    //#unroll
-    for (var c = 0u; c < COLS; c++) {
-      squares_of[sub * COLS + c] = squared[c];
-    }
   }
-  workgroupBarrier();
+  gather_squares(token0, local);
   //#else
   //#unroll
   for (var i = 0u; i < RESULTS; i++) {
     lane_sums[i * LANES + lane] = sum[i];
   }
-  workgroupBarrier();
   //#endif
-  let tokens = decode_end();
-  for (var base = 0u; base < min(COLS * across, params.loop_limit); base += LANES) {
-    let i = base + lane;
-    let token = token0 + i / across;
-    let row = row0 + i % across;
-    let inside = sub == 0u && i < COLS * across && row < out_rows() && token < tokens;
-    var value = 0.0;
-    if (inside) {
-      let inverse = inverse_of(i / across);
-      value = result_of(i << pair) * inverse;
-      if (pair != 0u) {
-        value = activate(value) * result_of(2u * i + 1u) * inverse;
-      }
-      value = write_result(token, row, value);
-    }
-    //#if SUBGROUPS
-    if (has(NORM_OUT)) {
-      // ROWS adjacent lanes have the rows of a token.
-      var square = value * value;
-      for (var other = 1u; other < ROWS; other *= 2u) {
-        square += subgroupShuffleXor(square, other);
-      }
-      if (inside && i % ROWS == 0u) {
-        squares[token * params.parts + row / ROWS] = square;
-      }
-    }
-    //#endif
-  }
+  workgroupBarrier();
+  write_results(row0, token0, sub, lane, sub == 0u);
 }
 
-// A sum over all columns.
-fn result_of(i: u32) -> f32 {
+// A sum over all columns; only the first subgroup has results.
+fn result_of(sub: u32, i: u32) -> f32 {
   var total = 0.0;
   //#if SUBGROUPS
   for (var s = 0u; s < min(SUBS, params.loop_limit); s++) {
@@ -169,18 +126,4 @@ fn result_of(i: u32) -> f32 {
   }
   //#endif
   return total;
-}
-
-// 1 / RMS of the c-th token, or 1.
-fn inverse_of(c: u32) -> f32 {
-  //#if SUBGROUPS
-  if (has(NORM_IN)) {
-    var squared = 0.0;
-    for (var s = 0u; s < min(SUBS, params.loop_limit); s++) {
-      squared += squares_of[s * COLS + c];
-    }
-    return inverse_rms(squared);
-  }
-  //#endif
-  return 1.0;
 }

@@ -19,14 +19,13 @@ const UNITS = 32512.0;              // 127 * 256: the largest value, so that the
 // For each block, two vectors of upper bytes, two of lower ones, and one that moves the next block to other banks.
 var<workgroup> x_words: array<vec4<u32>, SLOTS * 5u>;
 var<workgroup> x_scale: array<f32, SLOTS>;
-var<workgroup> x_sum: array<vec2<f32>, SLOTS>; // of the two halves of a block
-// Of each subgroup: sums, and of squares of the tokens.
-var<workgroup> sums_of: array<f32, SUBS * RESULTS>;
-var<workgroup> squares_of: array<f32, SUBS * COLS>;
+var<workgroup> x_sum: array<f32, SLOTS * 2u>; // of the halves of a block
+var<workgroup> sums_of: array<f32, SUBS * RESULTS>; // of each subgroup
 
 //#include "lib/step.wgsl"
 //#include "lib/matmul_params.wgsl"
 //#include "lib/weight_$FORMAT.wgsl"
+//#include "lib/matvec_results.wgsl"
 
 @compute @workgroup_size(THREADS)
 fn main(
@@ -71,70 +70,35 @@ fn main(
           if (ONE_RANGE) {
             var value = f32(low + high) * x_scale[slot] * range.x;
             if (HAS_OFFSET) {
-              value = fma(x_sum[slot].x + x_sum[slot].y, range.y, value);
+              value = fma(x_sum[2u * slot] + x_sum[2u * slot + 1u], range.y, value);
             }
             sum[c * ROWS + r] += value;
           } else {
-            let lower_half = fma(x_sum[slot].x, range.y, f32(low) * x_scale[slot] * range.x);
-            let upper_half = fma(x_sum[slot].y, upper_range.y, f32(high) * x_scale[slot] * upper_range.x);
+            let lower_half = fma(x_sum[2u * slot], range.y, f32(low) * x_scale[slot] * range.x);
+            let upper_half = fma(x_sum[2u * slot + 1u], upper_range.y, f32(high) * x_scale[slot] * upper_range.x);
             sum[c * ROWS + r] += lower_half + upper_half;
           }
         }
       }
     }
   }
-  // After this, any lane of a subgroup can write any of its results.
   //#unroll
   for (var i = 0u; i < RESULTS; i++) {
     sum[i] = subgroupAdd(sum[i]);
-  }
-  var squared = array<f32, COLS>();
-  if (has(NORM_IN)) {
-    //#unroll
-    for (var c = 0u; c < COLS; c++) {
-      for (var p = local; p < params.parts; p += THREADS) {
-        squared[c] += squares[(token0 + c) * params.parts + p];
-      }
-      squared[c] = subgroupAdd(squared[c]);
-    }
   }
   if (lane == 0u) {
     //#unroll
     for (var i = 0u; i < RESULTS; i++) {
       sums_of[sub * RESULTS + i] = sum[i];
     }
-    //#unroll
-    for (var c = 0u; c < COLS; c++) {
-      squares_of[sub * COLS + c] = squared[c];
-    }
   }
+  gather_squares(token0, local);
   workgroupBarrier();
-  let tokens = decode_end();
-  for (var base = 0u; base < min(COLS * across, params.loop_limit); base += LANES) {
-    let i = base + lane;
-    let token = token0 + i / across;
-    let row = row0 + i % across;
-    let inside = i < COLS * across && row < out_rows() && token < tokens;
-    var value = 0.0;
-    if (inside) {
-      let inverse = inverse_of(i / across);
-      value = sums_of[sub * RESULTS + (i << pair)] * inverse;
-      if (pair != 0u) {
-        value = activate(value) * sums_of[sub * RESULTS + 2u * i + 1u] * inverse;
-      }
-      value = write_result(token, row, value);
-    }
-    if (has(NORM_OUT)) {
-      // ROWS adjacent lanes have the rows of a token. Each partial sum of squares covers ROWS rows.
-      var square = value * value;
-      for (var other = 1u; other < ROWS; other *= 2u) {
-        square += subgroupShuffleXor(square, other);
-      }
-      if (inside && i % ROWS == 0u) {
-        squares[token * params.parts + row / ROWS] = square;
-      }
-    }
-  }
+  write_results(row0, token0, sub, lane, true);
+}
+
+fn result_of(sub: u32, i: u32) -> f32 {
+  return sums_of[sub * RESULTS + i];
 }
 
 // Rounds the columns of a tile: a thread rounds 16 columns of a block, adjacent lanes the two halves of it.
@@ -146,32 +110,32 @@ fn round_tile(tile: u32, token0: u32, local: u32) {
     let b = tile + slot % TILE_BLOCKS;
     let source = ((token0 + slot / TILE_BLOCKS) * params.blocks + min(b, params.blocks - 1u)) * 8u + half * 4u;
     let weight = f32(b < params.blocks);
-    let a = x[source] * weight;
-    let d = x[source + 1u] * weight;
-    let e = x[source + 2u] * weight;
-    let f = x[source + 3u] * weight;
+    let columns0 = x[source] * weight;
+    let columns1 = x[source + 1u] * weight;
+    let columns2 = x[source + 2u] * weight;
+    let columns3 = x[source + 3u] * weight;
     // Magnitudes as bits, which have the same order, with NaN last: the maximum of f32 may drop NaN.
     let greatest = max(
-      max(bitcast<vec4<u32>>(abs(a)), bitcast<vec4<u32>>(abs(d))),
-      max(bitcast<vec4<u32>>(abs(e)), bitcast<vec4<u32>>(abs(f))),
+      max(bitcast<vec4<u32>>(abs(columns0)), bitcast<vec4<u32>>(abs(columns1))),
+      max(bitcast<vec4<u32>>(abs(columns2)), bitcast<vec4<u32>>(abs(columns3))),
     );
     let own = max(max(greatest.x, greatest.y), max(greatest.z, greatest.w));
     let top = bitcast<f32>(max(own, subgroupShuffleXor(own, 1u)));
     let per_unit = select(0.0, UNITS / top, top > 0.0);
-    let units_a = vec4<i32>(round(a * per_unit));
-    let units_d = vec4<i32>(round(d * per_unit));
-    let units_e = vec4<i32>(round(e * per_unit));
-    let units_f = vec4<i32>(round(f * per_unit));
-    let upper_a = (units_a + 128) >> vec4(8u);
-    let upper_d = (units_d + 128) >> vec4(8u);
-    let upper_e = (units_e + 128) >> vec4(8u);
-    let upper_f = (units_f + 128) >> vec4(8u);
-    let total = units_a + units_d + units_e + units_f;
+    let units0 = vec4<i32>(round(columns0 * per_unit));
+    let units1 = vec4<i32>(round(columns1 * per_unit));
+    let units2 = vec4<i32>(round(columns2 * per_unit));
+    let units3 = vec4<i32>(round(columns3 * per_unit));
+    let upper0 = (units0 + 128) >> vec4(8u);
+    let upper1 = (units1 + 128) >> vec4(8u);
+    let upper2 = (units2 + 128) >> vec4(8u);
+    let upper3 = (units3 + 128) >> vec4(8u);
+    let total = units0 + units1 + units2 + units3;
     let scale = top / UNITS;
-    x_words[slot * 5u + half] = vec4(pack4xI8(upper_a), pack4xI8(upper_d), pack4xI8(upper_e), pack4xI8(upper_f));
+    x_words[slot * 5u + half] = vec4(pack4xI8(upper0), pack4xI8(upper1), pack4xI8(upper2), pack4xI8(upper3));
     // The lowest eight bits of the units are those of the lower byte.
-    x_words[slot * 5u + 2u + half] = vec4(pack4xI8(units_a), pack4xI8(units_d), pack4xI8(units_e), pack4xI8(units_f));
-    x_sum[slot][half] = f32(total.x + total.y + total.z + total.w) * scale;
+    x_words[slot * 5u + 2u + half] = vec4(pack4xI8(units0), pack4xI8(units1), pack4xI8(units2), pack4xI8(units3));
+    x_sum[half_block] = f32(total.x + total.y + total.z + total.w) * scale;
     if (half == 0u) {
       x_scale[slot] = scale;
     }
@@ -185,16 +149,4 @@ fn product(codes: vec4<u32>, upper: vec4<u32>, lower: vec4<u32>) -> i32 {
   let low = dot4I8Packed(codes.x, lower.x) + dot4I8Packed(codes.y, lower.y)
     + dot4I8Packed(codes.z, lower.z) + dot4I8Packed(codes.w, lower.w);
   return high * 256 + low;
-}
-
-// 1 / RMS of the c-th token, or 1.
-fn inverse_of(c: u32) -> f32 {
-  if (has(NORM_IN)) {
-    var squared = 0.0;
-    for (var s = 0u; s < min(SUBS, params.loop_limit); s++) {
-      squared += squares_of[s * COLS + c];
-    }
-    return inverse_rms(squared);
-  }
-  return 1.0;
 }

@@ -38,6 +38,7 @@ export async function openGpu(adapter: GPUAdapter, backend: string): Promise<Gpu
     f16: device.features.has('shader-f16'),
     software,
     matrix: device.features.has(matrixFeature) && supportsF16Matrices(info),
+    hasSmallWorkgroupMemory: device.limits.maxComputeWorkgroupStorageSize < 32_768,
   };
   const facts: AdapterFacts = {
     backend,

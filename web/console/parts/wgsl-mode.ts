@@ -105,7 +105,7 @@ function token(stream: StringStream, state: State): string | null {
   if (stream.eatSpace()) return null;
   if (stream.match('//')) {
     // `//#` directives of the WGSL assembler and `//!` lines of a kernel manifest have a meaning for the host.
-    const kind = stream.match(/^(?:#(?:if|else|endif|include)\b|!)/, false) ? 'meta' : 'comment';
+    const kind = stream.match(/^(?:#(?:if|else|endif|include|unroll)\b|!)/, false) ? 'meta' : 'comment';
     stream.skipToEnd();
     return kind;
   }
