@@ -93,14 +93,15 @@ async function together(
     await logitsAt(runner, ids.slice(0, length - 1), [], { slot: slot + 1 });
   const step = runner.newStep();
   step.clear();
-  for (const [slot, length] of lengths.entries()) {
-    const row =
-      slot === 0
-        ? step.prefillTokens(ids, 0, length, slot)
-        : step.decodeToken(ids[length - 1] as number, length - 1, slot);
-    step.sample(row, slot, length, greedySampling);
+  const [first = 0, ...others] = lengths;
+  // Rows that are decoded come before rows of prompts.
+  for (const [index, length] of others.entries()) {
+    const row = step.decodeToken(ids[length - 1] as number, length - 1, index + 1);
+    step.sample(row, index + 1, length, greedySampling);
   }
-  return await runner.logits(step);
+  step.sample(step.prefillTokens(ids, 0, first, 0), 0, first, greedySampling);
+  const logits = await runner.logits(step);
+  return [...logits.slice(-1), ...logits.slice(0, -1)];
 }
 
 /** Models with all of their tests in `npm test`; the others have one there. */

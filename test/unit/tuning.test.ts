@@ -64,6 +64,25 @@ describe('the choice of kernels', () => {
     expect(halves(false, tuning.withoutInt8())).toContain(true);
   });
 
+  it('takes small tiles of the same kernel for few rows of a prompt', () => {
+    const [family] = familiesOf({ ...gpu, matrix: true });
+    const tuning = new Tuning();
+    const tiles =
+      family.classes('q8_0').find(({ options: [first] }) => first?.kernel.rows === 'prompt')?.options ?? [];
+    timed(
+      family,
+      any,
+      tiles.map(({ variant }) => (variant['TILE_ROWS'] === 128 ? 1 : 3)),
+      tuning,
+    );
+    const prompts = tuning.choose(family, product).filter(({ kernel }) => kernel.rows === 'prompt');
+    expect(prompts.map(({ upTo, variant }) => [upTo, variant['TILE_ROWS'], variant['TILE_TOKENS']])).toEqual([
+      [64, 64, 64],
+      [any, 128, 128],
+    ]);
+    expect(new Set(prompts.map(({ kernel }) => kernel.source)).size).toBe(1);
+  });
+
   it('is the faster option, by more than noise', () => {
     const [family] = familiesOf(software);
     const options = family.classes('q8_0').at(-1)?.options ?? [];

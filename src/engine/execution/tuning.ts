@@ -1,6 +1,11 @@
 import { type Variant, variantKey } from '../../../kernels/assemble.ts';
 import type { Kernel } from '../../../kernels/define.ts';
-import type { MatmulFamily, MatmulOption, MatmulParams } from '../../../kernels/matmul.ts';
+import {
+  fewRowsClass,
+  type MatmulFamily,
+  type MatmulOption,
+  type MatmulParams,
+} from '../../../kernels/matmul.ts';
 
 /** Weight matrix dimensions as a kernel sees them. */
 export interface ProductShape {
@@ -79,7 +84,7 @@ export class Tuning {
 
   /** @param unbounded activations may exceed f16 */
   choose(family: MatmulFamily, product: ProductShape, unbounded = false): ChosenMatmul[] {
-    return family.classes(product.format).map(({ upTo, options: allOptions }) => {
+    const chosen = family.classes(product.format).map(({ upTo, options: allOptions }) => {
       const isF32 = unbounded || !this.f16;
       const options = allOptions.filter(
         ({ variant, rounds = false }) => !(isF32 && variant['F16'] === true) && !(rounds && !this.f16),
@@ -97,6 +102,7 @@ export class Tuning {
       }
       return { ...best, upTo };
     });
+    return chosen.flatMap((one) => [fewRowsClass(one) ?? [], one].flat());
   }
 
   record(family: MatmulFamily, product: ProductShape, upTo: number, option: MatmulOption, ms: number): void {

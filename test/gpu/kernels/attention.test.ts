@@ -32,7 +32,7 @@ import {
   randomValues,
   variantName,
 } from '../../support/kernel-harness.ts';
-import { selectCases, selectVariants } from '../../support/tier.ts';
+import { runsRest, selectCases, selectVariants } from '../../support/tier.ts';
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import { PagedCache } from './paged-cache.ts';
 
@@ -468,10 +468,13 @@ describe('attention equals the oracle', () => {
       kind: 'decode' as const,
       variant,
     })),
-    ...selectVariants(flashDecodeAttention.variants, isNarrow).map((variant) => ({
-      kind: 'decode' as const,
-      variant,
-    })),
+    // A software adapter compiles groups of seven heads for up to half a minute.
+    ...selectVariants(flashDecodeAttention.variants, (one) => isNarrow(one) && one.GROUP < 7).map(
+      (variant) => ({
+        kind: 'decode' as const,
+        variant,
+      }),
+    ),
     ...selectVariants(prefillAttention.variants, isNarrow).map((variant) => ({
       kind: 'prefill' as const,
       variant,
@@ -556,7 +559,9 @@ describe('attention as the engine selects it for this adapter equals the oracle'
       await runVariant(subject, model, choice.mode.sinks === true);
       if (choice.kind !== 'decode') return;
       const flash = chooseFlashDecode({ ...caps, software: false }, model, choice.mode);
-      if (flash) await runVariant({ kind: 'decode', variant: flash }, model, choice.mode.sinks === true);
+      const isQuick = runsRest || model.headDim * group <= 128;
+      if (flash && isQuick)
+        await runVariant({ kind: 'decode', variant: flash }, model, choice.mode.sinks === true);
     });
   }
 });
