@@ -89,7 +89,7 @@ describe('measuring', () => {
     const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
     const graph = await buildGraph(file);
     const wgsl = new Map(await platform.wgsl());
-    spoil(wgsl, gpu.caps.software ? 'matvec.wgsl' : 'matmul.wgsl');
+    spoil(wgsl, gpu.caps.software ? 'lib/matvec_results.wgsl' : 'matmul.wgsl');
     const store = memoryStore();
     const capacity = { context: 64, slots: 2, stepTokens: 32, pages: 4 };
     const loading = await prepareModel({ gpu, file, graph, capacity, wgsl, store, onProgress() {} });
@@ -100,7 +100,8 @@ describe('measuring', () => {
     ['does not compile', (text: string) => `${text}\nfn broken( {`],
     [
       'computes something else',
-      (text: string) => text.replace('value = results[i << pair];', 'value = 1.5 * results[i << pair];'),
+      (text: string) =>
+        text.replace('write_result(token, row, value)', 'write_result(token, row, 1.5 * value)'),
     ],
     [
       'writes nothing',
@@ -116,7 +117,9 @@ describe('measuring', () => {
     });
     expect(family.name).toBe(gpu.caps.software ? 'row-a-thread' : 'row-a-subgroup');
     const spoiled = Object.values(tuning.times).flatMap((byOption) =>
-      Object.entries(byOption).filter(([key]) => key.includes(` ${source}`)),
+      Object.entries(byOption).filter(([key]) =>
+        key.includes(source === 'matmul.wgsl' ? ` ${source}` : ' matvec'),
+      ),
     );
     expect(spoiled.length).toBeGreaterThan(0);
     for (const [, ms] of spoiled) expect(ms).toBe(1e9);
