@@ -350,7 +350,10 @@ function oracle(one: ParityCase, traits: Traits): ExpectedOutput {
 /** More tokens than this are compared with the kernels for prompts. */
 const promptTokens = 8;
 
-/** The engine's first choice among the f32 variants: an f16 variant is not a reference for the error of a candidate. */
+/**
+ * The engine's first choice among the kernels that do not round activations: others are not a reference for the error of a
+ * candidate.
+ */
 function builtinOptionFor(caps: AdapterCaps, format: string, tokens: number): MatmulOption | undefined {
   const [family] = matmulFamilies(caps);
   const selected = family
@@ -359,7 +362,7 @@ function builtinOptionFor(caps: AdapterCaps, format: string, tokens: number): Ma
       ({ upTo, options }) =>
         tokens <= upTo && (options[0]?.kernel.rows !== 'prompt' || tokens > promptTokens),
     );
-  return selected?.options.find(({ variant }) => variant['F16'] !== true);
+  return selected?.options.find(({ variant, rounds = false }) => variant['F16'] !== true && !rounds);
 }
 
 function builtin(one: ParityCase, traits: Traits, caps: AdapterCaps): BuiltinStep[] | undefined {
