@@ -1,6 +1,7 @@
 import { Bench } from 'tinybench';
 import {
   type AdapterFacts,
+  type DawnFeature,
   type EngineOptions,
   loadEngine,
   type ResidentEngine,
@@ -72,7 +73,7 @@ export async function measureModel(
   model: BenchModel,
   options: {
     adapter: string | undefined;
-    dawnFeatures?: readonly string[] | undefined;
+    dawnFeatures: readonly DawnFeature[];
     effort: Effort;
     logProgress: (what: string) => void;
   },
@@ -81,7 +82,7 @@ export async function measureModel(
   const engineOptions: EngineOptions = {
     model: model.path,
     ...(options.adapter === undefined ? {} : { adapter: options.adapter }),
-    ...(options.dawnFeatures === undefined ? {} : { dawnFeatures: options.dawnFeatures }),
+    dawnFeatures: options.dawnFeatures,
     onNotice: logProgress,
     // Answers of random weights are repetitive, so speculation would look much better than it is.
     speculation: 'off',

@@ -20,6 +20,7 @@ import {
 import { measureOverhead } from './overhead.ts';
 import { comparePeers } from './peers/compare.ts';
 import { peerText } from './peers/print.ts';
+import { readDawnFeatures } from './platform.ts';
 import { figuresText, headText, modelText } from './print.ts';
 import type { BenchReport, ModelFigures } from './report.ts';
 import { measureStartUp } from './start-up.ts';
@@ -54,7 +55,7 @@ async function run(): Promise<void> {
   const sizes = [...(quick ? [] : sizeModels), ...(values.large ? largeModels : [])];
   const requestedNames = values.model ?? (quick ? ['tiny'] : documentedModels);
   const names = values.model ? requestedNames : [...requestedNames, ...sizes];
-  const dawnFeatures = values['dawn-features']?.split(',');
+  const dawnFeatures = readDawnFeatures(values['dawn-features']);
   const before = loadAverage();
   const models: ModelFigures[] = [];
   let adapter: AdapterFacts | undefined;

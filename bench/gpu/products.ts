@@ -11,6 +11,7 @@ import { openGpu } from '../../src/engine/gpu/device.ts';
 import { PassTimer } from '../../src/engine/gpu/pass-timer.ts';
 import { PipelineCache } from '../../src/engine/gpu/pipelines.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
+import { readDawnFeatures } from '../platform.ts';
 import { median } from '../statistics.ts';
 
 const { values } = parseArgs({
@@ -24,7 +25,7 @@ const { values } = parseArgs({
     adapter: { type: 'string' },
   },
 });
-const features = values.features.split(',').filter(Boolean);
+const features = readDawnFeatures(values.features);
 const platform = nodePlatform();
 const gpu = await openGpu(
   await platform.requestAdapter({

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { namePattern, nameRule } from '../agent/shapes/common.ts';
-import { quantizeTypes } from '../engine/index.ts';
+import { dawnFeatureNames, quantizeTypes } from '../engine/index.ts';
 import { isConfigName } from '../lab/types.ts';
 import { findCollectorUrlFault } from '../telemetry/collector-url.ts';
 import { formatValue } from './usage.ts';
@@ -148,16 +148,13 @@ export const optionTable = {
   },
   dawn_features: {
     schema: z
-      .array(
-        nonEmptyText.regex(/^[a-z0-9_]+$/, 'expected names of features of Dawn, such as disable_robustness'),
-        {
-          error: 'expected a list of names of features of Dawn',
-        },
-      )
+      .array(z.enum(dawnFeatureNames, { error: `expected one of ${dawnFeatureNames.join(', ')}` }), {
+        error: 'expected a list of features of Dawn',
+      })
       .transform((names) => [...new Set(names)]),
     kind: 'list',
     value: 'NAME',
-    help: "enable a feature (toggle) of Dawn on the model's device, for experts (repeatable); see docs/performance.md",
+    help: "enable a feature (toggle) of Dawn on the model's device, for experts (repeatable): docs/performance.md",
   },
   context: {
     schema: integerBetween(1, 16_777_216, ' tokens'),
@@ -191,7 +188,7 @@ export const optionTable = {
   exact: {
     schema: booleanOption,
     kind: 'flag',
-    help: 'never round to f16 or 8 bits in products, even if that was measured to be faster',
+    help: 'never round to f16, 16 or 8 bits in products, even if that was measured to be faster',
   },
   gateway_config: {
     schema: nonEmptyText,

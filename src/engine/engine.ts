@@ -1,3 +1,4 @@
+import type { DawnFeature } from './gpu/dawn-features.ts';
 import type { Binding, LabKernel } from './graph/bindings.ts';
 import { openRunner, type EngineSource } from './loading/open-runner.ts';
 import { ResidentDevice } from './resident-device.ts';
@@ -148,7 +149,7 @@ export class ResidentEngine implements Engine {
   }
 
   /** Features of Dawn that are enabled in addition to the default ones. */
-  get dawnFeatures(): readonly string[] {
+  get dawnFeatures(): readonly DawnFeature[] {
     return this.#source.options.dawnFeatures ?? [];
   }
 

@@ -9,6 +9,7 @@ export {
   targetsOf,
 } from './graph/bindings.ts';
 export { verifyModel } from './loading/digest.ts';
+export { type DawnFeature, dawnFeatureNames, uncheckedDawnFeatures } from './gpu/dawn-features.ts';
 export { klDivergence } from './execution/divergence.ts';
 export { loadEngine, ResidentEngine } from './engine.ts';
 export { checkRange } from './formats/byte-range.ts';

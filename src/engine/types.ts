@@ -1,3 +1,4 @@
+import type { DawnFeature } from './gpu/dawn-features.ts';
 import type { SpeculationMode } from './speculation/draft-policy.ts';
 import type { Tokenizer, ChatTemplate } from './tokenizer/types.ts';
 
@@ -279,7 +280,7 @@ export interface EngineOptions {
   /** Part of the adapter's name. */
   adapter?: string;
   /** Features (toggles) of Dawn to enable in addition to the default ones; pages ignore them. */
-  dawnFeatures?: readonly string[];
+  dawnFeatures?: readonly DawnFeature[];
   /** Most tokens of a sequence; the default is the model's own limit, reduced to fit the memory budget. */
   context?: number;
   /** Most concurrent sequences. */
@@ -296,7 +297,7 @@ export interface EngineOptions {
   speculation?: SpeculationMode;
   /** Path or URL of a draft model: a smaller model of the same family, used in addition to prompt lookup. */
   draft?: string;
-  /** Never round activations and weights to f16 or 8 bits in products, even where that is faster. */
+  /** Never round activations and weights to f16, 16 or 8 bits in products, even where that is faster. */
   exact?: boolean;
   /** Measure the built-in kernels again, ignoring earlier measurements on this adapter. */
   retune?: boolean;

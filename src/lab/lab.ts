@@ -1,6 +1,6 @@
 import type { WgslSources } from '../../kernels/assemble.ts';
 import { contracts } from '../../kernels/contracts.ts';
-import { type LabKernel, type ResidentEngine, type Target } from '../engine/index.ts';
+import { type LabKernel, type ResidentEngine, type Target, uncheckedDawnFeatures } from '../engine/index.ts';
 import { runBench } from './bench/run-bench.ts';
 import {
   KernelBindings,
@@ -392,9 +392,10 @@ export class ResidentLab implements Lab {
     const { report } = kernel;
     const refuse = (why: string) =>
       new LabError('not_bindable', `The kernel '${name}' cannot be bound: ${why}.`);
-    if (this.#options.toggles.some((toggle) => toggle.includes('disable_robustness'))) {
+    const unchecked = this.#options.engine.dawnFeatures.find((name) => uncheckedDawnFeatures.includes(name));
+    if (unchecked !== undefined) {
       throw refuse(
-        'the host runs with --dawn-features disable_robustness, so accesses outside of buffers are not caught; restart it without that feature',
+        `the host runs with --dawn-features ${unchecked}, without checks that keep a kernel to its own buffers; restart it without that feature`,
       );
     }
     const reason = this.#quarantine.reasonFor(report.digest);

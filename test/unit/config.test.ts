@@ -78,6 +78,10 @@ describe('the command line', () => {
     [['--kernels', '../x'], '--kernels: expected the name of a saved config'],
     [['--trust-key', 'ed25519:0123'], '--trust-key: expected ed25519: and 16 hex digits'],
     [['--retune=no'], '--retune takes no value'],
+    [
+      ['--dawn-features', 'disable_robustnes'],
+      '--dawn-features: expected one of disable_polyfills_on_integer_div_and_mod, disable_robustness, disable_workgroup_init, dump_shaders, enable_integer_range_analysis_in_robustness, skip_validation, vulkan_use_buffer_robust_access_2, vulkan_use_cooperative_matrix_robust_access, got ["disable_robustnes"]',
+    ],
     [['--quantize', 'q5_0'], '--quantize: expected one of q8_0, q4_0, q4_k, got "q5_0"'],
     [['pul', 'x'], "unknown command 'pul' (did you mean 'pull'?)"],
     [
@@ -253,7 +257,7 @@ describe('the command line', () => {
 
 describe('the TOML file', () => {
   test('every option is a key, with _ or -', () => {
-    const source = `gpu = true\nmodel = "tiny"\ndraft = "tinier"\nquantize = "q8_0"\nhost = "::1"\nport = 0\ncontrol-port = 1\ndata_dir = "/d"\nadapter = "a"\ndawn_features = ["f"]
+    const source = `gpu = true\nmodel = "tiny"\ndraft = "tinier"\nquantize = "q8_0"\nhost = "::1"\nport = 0\ncontrol-port = 1\ndata_dir = "/d"\nadapter = "a"\ndawn_features = ["disable_robustness"]
 context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\nexact = true\nkernels = "k"\ntrust-key = ["ed25519:0123456789abcdef"]\nallow_unverified_kernels = true\nretune = true\nswap = true\ndatabase = "postgres://h/d"\nbearer_token_file = "t"\ngateway_config = "g.toml"\nenable-workflow = ["w"]\nenable_all_workflows = false\nno_cancelled_state = true\nexternal_sessions = 1\nheartbeat_secs = 3600\notlp-endpoint = "https://c/otlp?key=k"\nallowed_host = ["x"]\nquiet = false\n`;
     const options = toml(source);
     expect(new Set(Object.keys(options))).toEqual(new Set(optionNames));

@@ -1,12 +1,13 @@
 import type { AdapterCaps } from '../../../kernels/define.ts';
 import type { AdapterFacts } from '../types.ts';
+import type { DawnFeature } from './dawn-features.ts';
 
 /** A WebGPU device, its capabilities, and notification of its loss. */
 export interface Gpu {
   readonly device: GPUDevice;
   readonly caps: AdapterCaps;
   readonly facts: AdapterFacts;
-  /** Architecture and device name reported by the driver. */
+  /** Architecture and device name reported by the driver, and features of Dawn: what measurements depend on. */
   readonly model: string;
   readonly timestamps: boolean;
   /** Resolves with the reason when the device is lost; never rejects. */
@@ -25,8 +26,15 @@ const wantedLimits = [
   'maxComputeWorkgroupStorageSize',
 ] as const;
 
-/** Requests a device with the adapter's own limits; Dawn grants only the minimum limits otherwise. */
-export async function openGpu(adapter: GPUAdapter, backend: string): Promise<Gpu> {
+/**
+ * Requests a device with the adapter's own limits; Dawn grants only the minimum limits otherwise.
+ * @param dawnFeatures features of Dawn that the adapter has in addition to the default ones
+ */
+export async function openGpu(
+  adapter: GPUAdapter,
+  backend: string,
+  dawnFeatures: readonly DawnFeature[] = [],
+): Promise<Gpu> {
   const requiredFeatures = wantedFeatures.filter((feature) => adapter.features.has(feature));
   const requiredLimits = Object.fromEntries(wantedLimits.map((limit) => [limit, adapter.limits[limit]]));
   const device = await adapter.requestDevice({ label: 'lathe', requiredFeatures, requiredLimits });
@@ -51,7 +59,7 @@ export async function openGpu(adapter: GPUAdapter, backend: string): Promise<Gpu
     device,
     caps,
     facts,
-    model: `${info.architecture} ${info.device}`,
+    model: [info.architecture, info.device, ...dawnFeatures].join(' '),
     timestamps: device.features.has('timestamp-query'),
     lost: device.lost.then((lost) => `${lost.reason}: ${lost.message}`),
   };

@@ -70,7 +70,7 @@ export async function openRunner(
     ...(options.adapter === undefined ? {} : { adapter: options.adapter }),
     ...(options.dawnFeatures === undefined ? {} : { features: options.dawnFeatures }),
   });
-  const gpu = await openGpu(adapter, platform.backend);
+  const gpu = await openGpu(adapter, platform.backend, options.dawnFeatures);
   const { context, kvCacheBytes } = options;
   const { limits } = gpu.device;
   const maxBindingBytes = Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize);
