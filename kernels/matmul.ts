@@ -40,6 +40,28 @@ const paramNames = [
 ] as const;
 export type MatmulParams = Record<(typeof paramNames)[number][0], number>;
 
+/** Parameters of a product without bias, norm or activation. `blocks`: columns / 32; `stride`: of the results, in elements. */
+export const plainProductParams = (shape: {
+  rows: number;
+  blocks: number;
+  stride?: number;
+  offset?: number;
+}): MatmulParams => ({
+  rows: shape.rows,
+  blocks: shape.blocks,
+  out_stride: shape.stride ?? shape.rows,
+  out_offset: shape.offset ?? 0,
+  flags: 0,
+  bias_offset: 0,
+  norm_weight_offset: 0,
+  half: 0,
+  parts: 0,
+  width: 1,
+  eps: 0,
+  loop_limit: 1024,
+  scale: 1,
+});
+
 /** Lanes of a workgroup, and the tokens (COLS) and rows that it computes. */
 export interface LanesVariant extends Record<string, number | boolean | string> {
   FORMAT: string;

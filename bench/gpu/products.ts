@@ -6,7 +6,14 @@
 import { parseArgs } from 'node:util';
 import type { Variant } from '../../kernels/assemble.ts';
 import { eraseVariant, type Kernel, packParams, type StepDims } from '../../kernels/define.ts';
-import { matmulMatrix, type MatmulParams, matmulTile, matvec, matvecPacked } from '../../kernels/matmul.ts';
+import {
+  matmulMatrix,
+  type MatmulParams,
+  matmulTile,
+  matvec,
+  matvecPacked,
+  plainProductParams,
+} from '../../kernels/matmul.ts';
 import { openGpu } from '../../src/engine/gpu/device.ts';
 import { PassTimer } from '../../src/engine/gpu/pass-timer.ts';
 import { PipelineCache } from '../../src/engine/gpu/pipelines.ts';
@@ -178,21 +185,7 @@ for (const shape of values.shapes.split(',')) {
     });
     const setStep = (decodeRows: number) =>
       device.queue.writeBuffer(stepBuffer, 0, new Uint32Array([tokens, tokens, 0, decodeRows]));
-    const params: MatmulParams = {
-      rows,
-      blocks,
-      out_stride: rows,
-      out_offset: 0,
-      flags: 0,
-      bias_offset: 0,
-      norm_weight_offset: 0,
-      half: 0,
-      parts: 0,
-      width: 1,
-      eps: 0,
-      loop_limit: 1024,
-      scale: 1,
-    };
+    const params = plainProductParams({ rows, blocks });
     let expected: Float32Array | undefined;
     for (const { name, kernel, variant } of candidates(tokens)) {
       try {

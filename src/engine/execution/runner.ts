@@ -461,12 +461,13 @@ export class Runner {
       await run();
     }
     onProgress({ stage: 'warm-up', done: counts.length, total });
-    step.clear();
-    // More rows than decode kernels support.
-    const length = Math.min(Math.max(this.memory.tileTokens, 16), stepTokens, context);
-    const prompt = Array.from({ length }, () => 0);
-    step.sample(step.prefillTokens(prompt, 0, length, 0), 0, length, greedySampling);
-    await run();
+    for (const rows of warmPromptRows) {
+      step.clear();
+      const length = Math.min(Math.max(this.memory.tileTokens, rows), stepTokens, context);
+      const prompt = Array.from({ length }, () => 0);
+      step.sample(step.prefillTokens(prompt, 0, length, 0), 0, length, greedySampling);
+      await run();
+    }
     if (this.memory.maxSplits > 1) {
       step.clear();
       step.sample(
@@ -480,13 +481,13 @@ export class Runner {
     onProgress({ stage: 'warm-up', done: total, total });
   }
 
-  /** The same for embedding models: texts of one token, and a longer one. */
+  /** The same for embedding models: texts of one token, and longer ones. */
   async #warmUpEmbedding(embedding: Embedding, onProgress: (progress: LoadProgress) => void): Promise<void> {
     const { slots, stepTokens, context } = this.memory.capacity;
     const counts = [1, 2, 4, 8, slots].filter((count) => count <= slots);
     const lengths = [
       ...counts.map((count) => Array.from({ length: count }, () => 1)),
-      [Math.min(64, stepTokens, context)],
+      ...warmPromptRows.map((rows) => [Math.min(rows, stepTokens, context)]),
     ];
     const step = this.newStep();
     for (const [done, texts] of lengths.entries()) {
@@ -503,6 +504,9 @@ export class Runner {
 }
 
 /** All optional features of a sample. */
+/** Rows of prompts of both classes that products have on GPUs: more than decode kernels support, and more than small tiles are for. */
+const warmPromptRows = [16, 65];
+
 const allSampleFlags = requestFlagsOf({ logprobs: maxLikely }) | sampleFlags.mask;
 
 /** The dispatches of a step whose pipelines are not in `warmPipelines`; adds them to it. */

@@ -1,6 +1,11 @@
 /** Measures which kernels are fastest for a model's products, on the actual adapter and weights. */
 import { packParams } from '../../../kernels/define.ts';
-import { type MatmulFamily, matmulFamilies, type MatmulOption } from '../../../kernels/matmul.ts';
+import {
+  type MatmulFamily,
+  matmulFamilies,
+  type MatmulOption,
+  plainProductParams,
+} from '../../../kernels/matmul.ts';
 import type { Gpu } from '../gpu/device.ts';
 import { PassTimer } from '../gpu/pass-timer.ts';
 import type { PipelineCache } from '../gpu/pipelines.ts';
@@ -234,21 +239,12 @@ async function encoderFor(
   { kernel, variant }: MatmulOption,
 ): Promise<(pass: GPUComputePassEncoder) => void> {
   const { device } = gpu;
-  const params = {
+  const params = plainProductParams({
     rows: part.rows,
     blocks: part.blocks,
-    out_stride: memory.strides[unit.to],
-    out_offset: part.firstRow,
-    flags: 0,
-    bias_offset: 0,
-    norm_weight_offset: 0,
-    half: 0,
-    parts: 0,
-    width: 1,
-    eps: 0,
-    loop_limit: 1024,
-    scale: 1,
-  };
+    stride: memory.strides[unit.to],
+    offset: part.firstRow,
+  });
   const { pipeline, layout } = await pipelines.get(kernel, variant);
   const buffers: Readonly<Record<string, GPUBuffer>> = {
     quants: part.quants,

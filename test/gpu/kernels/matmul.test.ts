@@ -11,6 +11,7 @@ import {
   matmulTileInt8,
   matvec,
   matvecPacked,
+  plainProductParams,
 } from '../../../kernels/matmul.ts';
 import {
   type Activation,
@@ -380,10 +381,14 @@ testKernel(matmulTileInt8);
 testKernel(matmulMatrix);
 
 describe('a token with NaN', () => {
-  const kernels = [matmul, matvec, matmulTile, matmulTileInt8, matmulMatrix] as unknown as Kernel<
-    Variant,
-    MatmulParams
-  >[];
+  const kernels = [
+    matmul,
+    matvec,
+    matvecPacked,
+    matmulTile,
+    matmulTileInt8,
+    matmulMatrix,
+  ] as unknown as Kernel<Variant, MatmulParams>[];
   it.each(kernels)('gives NaN, and other tokens give numbers: $source', async (kernel) => {
     const [rows, columns, tokens, damaged] = [64, 64, 5, 3];
     const raw = sampleRows('Q8_0', { rows, columns }, random(8));
@@ -398,21 +403,7 @@ describe('a token with NaN', () => {
         kernel,
         variant,
         {
-          params: {
-            rows,
-            blocks: columns / 32,
-            out_stride: rows,
-            out_offset: 0,
-            flags: 0,
-            bias_offset: 0,
-            norm_weight_offset: 0,
-            half: 0,
-            parts: 0,
-            width: 1,
-            eps,
-            loop_limit: 1024,
-            scale: 1,
-          },
+          params: plainProductParams({ rows, blocks: columns / 32 }),
           dims: { tokens },
           buffers: {
             quants,
@@ -461,21 +452,7 @@ async function sameTokens<V extends Variant>(
       kernel,
       variant,
       {
-        params: {
-          rows,
-          blocks: columns / 32,
-          out_stride: rows,
-          out_offset: 0,
-          flags: 0,
-          bias_offset: 0,
-          norm_weight_offset: 0,
-          half: 0,
-          parts: 0,
-          width: 1,
-          eps,
-          loop_limit: 1024,
-          scale: 1,
-        },
+        params: plainProductParams({ rows, blocks: columns / 32 }),
         dims: { tokens: 8, ...(decodeRows === undefined ? {} : { decodeRows }) },
         buffers: {
           quants,
