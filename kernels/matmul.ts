@@ -308,7 +308,7 @@ export interface MatmulOption {
   /** Whether activations are rounded to 8 bits: less exact, and faster on adapters with fast 8-bit dot products. */
   readonly int8?: boolean;
   /** Whether activations are rounded to 16 bits per block. */
-  readonly rounds?: boolean;
+  readonly roundsTo16Bits?: boolean;
 }
 
 /**
@@ -386,7 +386,7 @@ function rowPerSubgroupFamily(caps: AdapterCaps, int8: boolean): MatmulFamily {
                 {
                   kernel: eraseVariant(matvecPacked),
                   variant: packedVariant(format, size, packedColumns(shape.COLS)),
-                  rounds: true,
+                  roundsTo16Bits: true,
                 },
               ]
             : []),

@@ -116,8 +116,8 @@ async function stage(
     await runStage(name, command, {
       limitMs: Math.round(Math.min(seconds * 1000, remainingMs)),
       onLine(line) {
-        // Passed tests are counted in the report, not logged.
-        if (!line.includes('"outcome":"passed"') && !line.startsWith('{"start"')) log(line);
+        // Passed and skipped tests are counted in the report, not logged.
+        if (!/^\{"start"|"outcome":"(passed|skipped)"/.test(line)) log(line);
         onLine(line);
       },
     }),
@@ -188,8 +188,13 @@ if (requestedStages.has('peers')) {
   }
 }
 const notOk = report.stages.filter(({ outcome }) => outcome !== 'ok');
-const failures = report.correctness.flatMap((file) => file.failures);
-log(`${report.stages.length} stages, ${notOk.length} not ok; ${failures.length} tests failed`);
+const count = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0);
+const passed = count(report.correctness.map((file) => file.passed));
+const failed = count(report.correctness.map((file) => file.failures.length));
+const skipped = count(report.correctness.flatMap((file) => Object.values(file.skipped)));
+log(
+  `${report.stages.length} stages, ${notOk.length} not ok; tests: ${passed} passed, ${failed} failed, ${skipped} skipped`,
+);
 process.exit(notOk.length > 0 ? 1 : 0);
 
 /** Output of the driver's query tool. The query changes no setting. */

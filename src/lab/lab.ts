@@ -392,7 +392,7 @@ export class ResidentLab implements Lab {
     const { report } = kernel;
     const refuse = (why: string) =>
       new LabError('not_bindable', `The kernel '${name}' cannot be bound: ${why}.`);
-    const unchecked = this.#options.engine.dawnFeatures.find((name) => uncheckedDawnFeatures.includes(name));
+    const unchecked = this.#options.engine.dawnFeatures.find((one) => uncheckedDawnFeatures.includes(one));
     if (unchecked !== undefined) {
       throw refuse(
         `the host runs with --dawn-features ${unchecked}, without checks that keep a kernel to its own buffers; restart it without that feature`,

@@ -34,12 +34,9 @@ const HAS_SCALE = true;
 const ONE_RANGE = false; // for all quads of a block
 const HAS_OFFSET = true;
 
-// The same four columns, before the scale and the offset.
-fn quad_codes(index: u32, j: u32) -> vec4<f32> {
-  return vec4<f32>(unpack4xU8(packed_codes(index, j)));
-}
+//#include "lib/packed_quads.wgsl"
 
-// Those codes as packed bytes.
+// Codes of columns 4j .. 4j+3 as packed bytes, before the scale and the offset.
 fn packed_codes(index: u32, j: u32) -> u32 {
   return (codes_of(index)[j >> 2u] >> ((j & 3u) * 2u)) & 0x03030303u;
 }

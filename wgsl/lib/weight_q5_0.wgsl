@@ -33,16 +33,13 @@ const HAS_SCALE = true;
 const ONE_RANGE = true; // for all quads of a block
 const HAS_OFFSET = true;
 
-// The same four columns, before the scale and the offset.
-fn quad_codes(index: u32, j: u32) -> vec4<f32> {
-  return vec4<f32>(unpack4xU8(packed_codes(index, j)));
-}
+//#include "lib/packed_quads.wgsl"
+//#include "lib/nibbles.wgsl"
 
-// Those codes as packed bytes.
+// Codes of columns 4j .. 4j+3 as packed bytes, before the scale and the offset.
 fn packed_codes(index: u32, j: u32) -> u32 {
-  let nibbles = (quants[index][j & 3u] >> select(4u, 0u, j < 4u)) & 0x0f0f0f0fu;
   let high = high_bits(index);
-  return nibbles | (((high >> j) & 0x01010101u) << 4u);
+  return nibbles_of(index, j) | (((high >> j) & 0x01010101u) << 4u);
 }
 
 // Scale of those codes, and the offset that is added to their products with the scale.

@@ -87,7 +87,8 @@ export class Tuning {
     const chosen = family.classes(product.format).map(({ upTo, options: allOptions }) => {
       const isF32 = unbounded || !this.f16;
       const options = allOptions.filter(
-        ({ variant, rounds = false }) => !(isF32 && variant['F16'] === true) && !(rounds && !this.f16),
+        ({ variant, roundsTo16Bits = false }) =>
+          !(isF32 && variant['F16'] === true) && !(roundsTo16Bits && !this.f16),
       );
       const times = this.times[productKey(product, upTo)] ?? {};
       let best = options[0] as MatmulOption;

@@ -362,7 +362,9 @@ function builtinOptionFor(caps: AdapterCaps, format: string, tokens: number): Ma
       ({ upTo, options }) =>
         tokens <= upTo && (options[0]?.kernel.rows !== 'prompt' || tokens > promptTokens),
     );
-  return selected?.options.find(({ variant, rounds = false }) => variant['F16'] !== true && !rounds);
+  return selected?.options.find(
+    ({ variant, roundsTo16Bits = false }) => variant['F16'] !== true && !roundsTo16Bits,
+  );
 }
 
 function builtin(one: ParityCase, traits: Traits, caps: AdapterCaps): BuiltinStep[] | undefined {

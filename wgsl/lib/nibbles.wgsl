@@ -1,0 +1,4 @@
+// Nibbles of columns 4j .. 4j+3 as packed bytes, for formats with four words per block (low: columns 0-15, high: 16-31).
+fn nibbles_of(index: u32, j: u32) -> u32 {
+  return (quants[index][j & 3u] >> select(4u, 0u, j < 4u)) & 0x0f0f0f0fu;
+}
