@@ -139,6 +139,9 @@ const flashShape = (lanes: number, headDim: number): Pick<FlashDecodeVariant, 'S
 
 const minFlashLanes = 8;
 
+/** Elements of a head that a lane may keep for each query: its loops over them are unrolled. */
+const maxFlashElements = 64;
+
 export const flashDecodeAttention = defineKernel({
   op: 'attention_decode',
   source: 'attention_flash_decode.wgsl',
@@ -269,12 +272,9 @@ export function chooseFlashDecode(
 ): FlashDecodeVariant | undefined {
   const { software, subgroupSize: lanes = 0 } = caps;
   if (software || lanes < minFlashLanes || model.headDim % 8 !== 0) return undefined;
-  return {
-    ...chooseDecodeAttention(caps, model, mode),
-    SUBGROUPS: true,
-    LANES: lanes,
-    ...flashShape(lanes, model.headDim),
-  };
+  const shape = flashShape(lanes, model.headDim);
+  if (model.headDim / shape.KEY_LANES > maxFlashElements) return undefined;
+  return { ...chooseDecodeAttention(caps, model, mode), SUBGROUPS: true, LANES: lanes, ...shape };
 }
 
 export function chooseDecodeAttention(
