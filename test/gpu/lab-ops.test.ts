@@ -74,39 +74,31 @@ for (const [op, lab] of labOps) {
       op === 'matvec' ? isSampleFormat(format) : sample.includes(format),
     );
 
-    it.each(formats)(
-      'every stub equals the oracle on every case, %s',
-      async (format) => {
-        const cases = lab.cases({ seed: 7, formats: [format], live: [liveOf(op)] });
-        for (const target of stubTargets(op, [...runner.gpu.device.features])) {
-          expect(
-            await faults(op, renderStub(wgsl, op, target, format === 'none' ? undefined : format), cases),
-            target,
-          ).toEqual([]);
-        }
-      },
-      60_000,
-    );
+    it.each(formats)('every stub equals the oracle on every case, %s', async (format) => {
+      const cases = lab.cases({ seed: 7, formats: [format], live: [liveOf(op)] });
+      for (const target of stubTargets(op, [...runner.gpu.device.features])) {
+        expect(
+          await faults(op, renderStub(wgsl, op, target, format === 'none' ? undefined : format), cases),
+          target,
+        ).toEqual([]);
+      }
+    });
 
-    it.each(formats)(
-      "the engine's kernels equal the oracle, %s",
-      async (format) => {
-        const { contract } = lab;
-        const found: string[] = [];
-        let ran = 0;
-        for (const one of lab.cases({ seed: 8, formats: [format], live: [liveOf(op)] })) {
-          const steps = lab.builtin(one, runner.gpu.caps);
-          if (!steps) continue;
-          ran += 1;
-          const expected = lab.oracle(one);
-          const got = await runner.builtin(contract, steps, one, expected);
-          found.push(...faultsOf(contract, one, expected, got, tolerances[contract.exactness]));
-        }
-        expect(found).toEqual([]);
-        expect(ran > 0).toBe(!['add', 'rope'].includes(op));
-      },
-      60_000,
-    );
+    it.each(formats)("the engine's kernels equal the oracle, %s", async (format) => {
+      const { contract } = lab;
+      const found: string[] = [];
+      let ran = 0;
+      for (const one of lab.cases({ seed: 8, formats: [format], live: [liveOf(op)] })) {
+        const steps = lab.builtin(one, runner.gpu.caps);
+        if (!steps) continue;
+        ran += 1;
+        const expected = lab.oracle(one);
+        const got = await runner.builtin(contract, steps, one, expected);
+        found.push(...faultsOf(contract, one, expected, got, tolerances[contract.exactness]));
+      }
+      expect(found).toEqual([]);
+      expect(ran > 0).toBe(!['add', 'rope'].includes(op));
+    });
 
     it.runIf(runsRest || op === 'matmul')(
       'the plain stub equals the oracle for every seed, also in strict mode',
@@ -244,19 +236,15 @@ const mistakes: readonly (readonly [
 ];
 
 describe('the cases detect mistakes', () => {
-  it.each(mistakes)(
-    '%s: %s',
-    async (_what, op, target, right, wrong) => {
-      const stub = renderStub(wgsl, op, target);
-      if (!stubTargets(op, [...runner.gpu.device.features]).includes(target)) return;
-      expect(stub.source).toContain(right);
-      const source = stub.source.replaceAll(right, wrong);
-      for (const seed of [1, 2, 3]) {
-        expect(
-          await faults(op, { ...stub, source }, opOf(op).cases({ seed, formats: ['q8_0'] })),
-        ).not.toEqual([]);
-      }
-    },
-    60_000,
-  );
+  it.each(mistakes)('%s: %s', async (_what, op, target, right, wrong) => {
+    const stub = renderStub(wgsl, op, target);
+    if (!stubTargets(op, [...runner.gpu.device.features]).includes(target)) return;
+    expect(stub.source).toContain(right);
+    const source = stub.source.replaceAll(right, wrong);
+    for (const seed of [1, 2, 3]) {
+      expect(await faults(op, { ...stub, source }, opOf(op).cases({ seed, formats: ['q8_0'] }))).not.toEqual(
+        [],
+      );
+    }
+  });
 });

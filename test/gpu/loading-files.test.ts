@@ -63,7 +63,6 @@ describe('a model on a web server', () => {
         expect(got, name).toBe(sizeBytes);
       }
     },
-    120_000,
   );
 });
 

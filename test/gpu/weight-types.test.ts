@@ -67,14 +67,11 @@ async function expectOracleOf(
 }
 
 describe('logits equal the oracle', () => {
-  it.each(everyNth(Object.keys(tensorTypes) as TensorType[], 5))(
-    'of a model in %s',
-    async (type) =>
-      expectOracle(
-        retyped(base, () => type),
-        type,
-      ),
-    120_000,
+  it.each(everyNth(Object.keys(tensorTypes) as TensorType[], 5))('of a model in %s', async (type) =>
+    expectOracle(
+      retyped(base, () => type),
+      type,
+    ),
   );
 
   const mixtures: Readonly<Record<string, Readonly<Record<string, TensorType>>>> = {
@@ -99,30 +96,22 @@ describe('logits equal the oracle', () => {
       '*': 'Q8_0',
     },
   };
-  it.each(Object.keys(mixtures))(
-    'of a model in %s',
-    async (name) => {
-      const types = mixtures[name] ?? {};
-      await expectOracle(
-        retyped(base, (part) => types[part] ?? types['*']),
-        name,
-      );
-    },
-    120_000,
-  );
+  it.each(Object.keys(mixtures))('of a model in %s', async (name) => {
+    const types = mixtures[name] ?? {};
+    await expectOracle(
+      retyped(base, (part) => types[part] ?? types['*']),
+      name,
+    );
+  });
 
-  it.each(everyNth(Object.keys(mixtures), 4))(
-    'of a model in %s, on the kernels for GPUs',
-    async (name) => {
-      const types = mixtures[name] ?? {};
-      await expectOracle(
-        retyped(base, (part) => types[part] ?? types['*']),
-        name,
-        { on: 'hardware' },
-      );
-    },
-    120_000,
-  );
+  it.each(everyNth(Object.keys(mixtures), 4))('of a model in %s, on the kernels for GPUs', async (name) => {
+    const types = mixtures[name] ?? {};
+    await expectOracle(
+      retyped(base, (part) => types[part] ?? types['*']),
+      name,
+      { on: 'hardware' },
+    );
+  });
 
   it('of a mixture whose kernels were selected by measuring each of its types', async () => {
     let text = '';

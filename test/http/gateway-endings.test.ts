@@ -108,8 +108,8 @@ describe('a caller that disconnects', () => {
       const held = await witness.openHolds();
       expect(held).toBeGreaterThan(0);
       goOn();
-      await expect.poll(async () => (await rows()).length, { timeout: 30_000 }).toBeGreaterThanOrEqual(held);
-      await expect.poll(() => witness.openHolds(), { timeout: 30_000 }).toBe(0);
+      await expect.poll(async () => (await rows()).length).toBeGreaterThanOrEqual(held);
+      await expect.poll(() => witness.openHolds()).toBe(0);
     },
   );
 
@@ -119,13 +119,13 @@ describe('a caller that disconnects', () => {
     let taken = 0;
     while (taken < 8) if ((await leave()) === 200) taken += 1;
     // The last ones are read on for; the others were cut off at the provider, and settled by what was seen.
-    await expect.poll(() => provider.open, { timeout: 30_000 }).toBe(2);
-    await expect.poll(async () => (await rows()).length, { timeout: 30_000 }).toBe(6);
+    await expect.poll(() => provider.open).toBe(2);
+    await expect.poll(async () => (await rows()).length).toBe(6);
     for (const row of await rows()) expect(row).toMatchObject({ outcome: 'client_gone', ended: 'settled' });
     expect((await rows()).every(({ cost }) => cost > 0n)).toBe(true);
     expect(await witness.openHolds()).toBe(2);
     goOn();
-    await expect.poll(async () => (await rows()).length, { timeout: 30_000 }).toBe(8);
+    await expect.poll(async () => (await rows()).length).toBe(8);
     expect((await rows()).filter(({ cost }) => cost === nanoOf({ fresh: 11, output: 7 }))).toHaveLength(2);
     expect(await witness.faults()).toEqual([]);
   });

@@ -36,7 +36,7 @@ function serving(waitMs: number) {
       }),
     );
   const running = async (count: number) => {
-    await expect.poll(() => begun.length, { timeout: 20_000 }).toBe(count);
+    await expect.poll(() => begun.length).toBe(count);
   };
   return { ask, begun, running };
 }

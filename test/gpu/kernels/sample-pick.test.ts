@@ -148,7 +148,6 @@ for (const variant of samplePick.variants) {
           expect(sure, `${name}: draws that no rounding can turn`).toBeGreaterThan(draws / 2);
         }
       },
-      60_000,
     );
 
     it("many samples have the filtered distribution, and each equals the oracle's", async () => {
