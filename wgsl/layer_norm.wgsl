@@ -1,5 +1,6 @@
 // y[t, c] = (y[t, c] - mean) / sqrt(variance + eps) * weight[c] + bias[c], over the columns of a row. One workgroup for each row.
-// The variance is summed around the mean, because the difference of two sums of squares would lose all precision.
+// The mean is summed around the first column, and the variance around the mean: sums of values or squares far from zero would lose
+// precision.
 //#if SUBGROUPS
 enable subgroups;
 //#endif
@@ -23,11 +24,12 @@ fn main(
   @builtin(local_invocation_index) local: u32,
 ) {
   let start = group.x * params.columns;
+  let first = y[start];
   var sum = 0.0;
   for (var c = local; c < params.columns; c += WG) {
-    sum += y[start + c];
+    sum += y[start + c] - first;
   }
-  let mean = workgroup_sum(sum, local) / f32(params.columns);
+  let mean = first + workgroup_sum(sum, local) / f32(params.columns);
   var squares = 0.0;
   for (var c = local; c < params.columns; c += WG) {
     let off = y[start + c] - mean;

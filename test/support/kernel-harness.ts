@@ -1,14 +1,15 @@
-/** Runs one kernel variant on the real adapter, with poisoned outputs. */
+/** Runs one kernel variant, with poisoned outputs: on the real adapter, or emulated where that cannot run it. */
 import { expect } from 'vitest';
 import type { Variant } from '../../kernels/assemble.ts';
 import { type Kernel, packParams, type StepDims } from '../../kernels/define.ts';
 import { type Gpu, openGpu } from '../../src/engine/gpu/device.ts';
 import { PipelineCache } from '../../src/engine/gpu/pipelines.ts';
+import { emulate } from './emulated-kernel.ts';
 import { testPlatform } from './test-platform.ts';
 
 export interface KernelHarness {
   readonly gpu: Gpu;
-  /** True when this adapter can run a variant made for a subgroup size. */
+  /** Whether this adapter can run a variant; others are emulated. */
   supports(variant: Variant): boolean;
   run<V extends Variant, P extends Readonly<Record<string, number>>>(
     kernel: Kernel<V, P>,
@@ -33,13 +34,16 @@ export async function kernelHarness(): Promise<KernelHarness> {
   const platform = testPlatform();
   const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
   const { device } = gpu;
-  const pipelines = new PipelineCache(device, await platform.wgsl());
+  const sources = await platform.wgsl();
+  const pipelines = new PipelineCache(device, sources);
+  const supports = (variant: Variant): boolean =>
+    process.env['LATHE_TEST_KERNELS'] !== 'emulated' &&
+    (variant['SUBGROUPS'] !== true || gpu.caps.subgroupSize === (variant['LANES'] ?? variant['WG'])) &&
+    (variant['F16'] !== true || gpu.caps.f16) &&
+    (variant['MATRIX'] !== true || (gpu.caps.matrix === true && gpu.caps.subgroupSize === 32));
   return {
     gpu,
-    supports: (variant) =>
-      (variant['SUBGROUPS'] !== true || gpu.caps.subgroupSize === (variant['LANES'] ?? variant['WG'])) &&
-      (variant['F16'] !== true || gpu.caps.f16) &&
-      (variant['MATRIX'] !== true || (gpu.caps.matrix === true && gpu.caps.subgroupSize === 32)),
+    supports,
     async run(kernel, variant, input, outputs) {
       const dims: StepDims = {
         tokens: 0,
@@ -56,37 +60,46 @@ export async function kernelHarness(): Promise<KernelHarness> {
         ...input.dims,
       };
       const header = new Uint32Array([dims.tokens, dims.samples, dims.splitTiles, dims.decodeRows]);
-      const { pipeline, layout } = await pipelines.get(kernel, variant);
       const all: Record<string, ArrayBufferView> = {
         ...input.buffers,
         params: new Uint8Array(packParams(kernel, input.params)),
         step: header,
       };
-      const made = new Map<string, GPUBuffer>();
-      const entries = kernel.bindings(variant).flatMap((binding, index) => {
+      const bindings = kernel.bindings(variant).flatMap((binding, index) => {
         if (!binding) return [];
         const [name, type] = binding;
         const data = all[name];
         if (!data) throw new Error(`${kernel.op}: nothing given for ${name}`);
+        const bytes = new Uint8Array(Math.max(16, Math.ceil(data.byteLength / 16) * 16));
+        bytes.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+        return [{ name, type, index, bytes }];
+      });
+      const grid = kernel.grid(variant, input.params, dims);
+      if (!supports(variant)) {
+        const buffers = Object.fromEntries(bindings.map(({ name, bytes }) => [name, bytes]));
+        emulate(sources, kernel, variant, grid, buffers);
+        return Object.fromEntries(
+          outputs.map((name) => [name, (buffers[name] as Uint8Array<ArrayBuffer>).buffer]),
+        );
+      }
+      const { pipeline, layout } = await pipelines.get(kernel, variant);
+      const made = new Map<string, GPUBuffer>();
+      const entries = bindings.map(({ name, type, index, bytes }) => {
         const usage = type === 'uniform' ? GPUBufferUsage.UNIFORM : GPUBufferUsage.STORAGE;
-        const size = Math.max(16, Math.ceil(data.byteLength / 16) * 16);
         const buffer = device.createBuffer({
           label: name,
-          size,
+          size: bytes.byteLength,
           usage: usage | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC,
         });
-        const bytes = new Uint8Array(size);
-        bytes.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
         device.queue.writeBuffer(buffer, 0, bytes);
         made.set(name, buffer);
-        return [{ binding: index, resource: { buffer } }];
+        return { binding: index, resource: { buffer } };
       });
       device.pushErrorScope('validation');
       const encoder = device.createCommandEncoder();
       const pass = encoder.beginComputePass();
       pass.setPipeline(pipeline);
       pass.setBindGroup(0, device.createBindGroup({ layout, entries }));
-      const grid = kernel.grid(variant, input.params, dims);
       if (grid.every((size) => size > 0)) pass.dispatchWorkgroups(...grid);
       pass.end();
       const readbacks = outputs.map((name) => {

@@ -18,6 +18,8 @@ export type Statement =
       readonly kind: 'switch';
       readonly condition: Range;
       readonly cases: readonly (readonly Statement[])[];
+      /** What stands before the body of each case: `case 1, 2`, `default`, ... */
+      readonly selectors: readonly Range[];
     } & Range)
   | ({ readonly kind: 'break' | 'continue' } & Range)
   | ({ readonly kind: 'break_if'; readonly condition: Range } & Range)
@@ -124,13 +126,22 @@ function readStatement(tokens: readonly Token[], range: Range): Statement | unde
     case 'switch': {
       const { open, close } = readBraces(from);
       const cases: Statement[][] = [];
+      const selectors: Range[] = [];
       for (let at = open + 1; at < close; ) {
         const caseOpen = findToken(tokens, { from: at, to: close }, '{');
         if (caseOpen >= close) break;
         cases.push(readStatements(tokens, insideBraces(caseOpen)));
+        selectors.push({ from: at, to: caseOpen });
         at = partner(caseOpen) + 1;
       }
-      return { kind: 'switch', condition: { from: from + 1, to: open }, cases, from, to: close + 1 };
+      return {
+        kind: 'switch',
+        condition: { from: from + 1, to: open },
+        cases,
+        selectors,
+        from,
+        to: close + 1,
+      };
     }
     default:
       return readSimpleStatement(tokens, { from, to: findToken(tokens, { from, to: range.to }, ';') });

@@ -370,8 +370,10 @@ function expectRows(
   expectUntouched(out, before, (word) => word < made.tokens * stride && word % stride < width, 'context');
 }
 
-/** Single tokens with awkward context lengths; the position is one less. */
+/** Single tokens with awkward context lengths; the position is one less. The emulator takes a second for a thousand positions. */
 const contexts = [1, 2, 31, 32, 33, 511, 512, 513, 1025];
+const shortContexts = [1, 33, 64, 130];
+const isEmulated = (variant: AttentionVariant): boolean => !harness.supports(variant);
 const single = (...lengths: number[]): Run[] =>
   lengths.map((length, slot) => ({ slot, first: length - 1, count: 1 }));
 
@@ -409,6 +411,7 @@ async function runVariant(
   sinks = subject.variant.SINKS,
 ): Promise<void> {
   const { kind, variant } = subject;
+  if (isEmulated(variant)) return runShort(subject, model, sinks);
   const scores = sinks ? { sinks: sinksOf(model.heads) } : {};
   const scene = { ...model, headDim: variant.HEAD_DIM, ...scores };
   if (kind === 'encoder') {
@@ -444,6 +447,50 @@ async function runVariant(
   if (kind === 'decode' && variant.ROPE) await runAsGemma(subject, scene);
 }
 
+/** Less text than `runVariant`: each path once. */
+async function runShort(
+  subject: Subject,
+  model: { heads: number; kvHeads: number },
+  sinks: boolean,
+): Promise<void> {
+  const { kind, variant } = subject;
+  const scores = sinks ? { sinks: sinksOf(model.heads) } : {};
+  const window = variant.WINDOW ? { window: 33 } : {};
+  const scene = { ...model, headDim: variant.HEAD_DIM, ...scores, ...window };
+  if (kind === 'encoder') {
+    await runWhole(
+      subject,
+      {
+        ...scene,
+        bidirectional: true,
+        runs: [
+          { slot: 1, first: 0, count: 11 },
+          { slot: 0, first: 0, count: 67 },
+        ],
+      },
+      100,
+    );
+  } else if (kind === 'prefill') {
+    await runWhole(
+      subject,
+      {
+        ...scene,
+        runs: [
+          { slot: 1, first: 0, count: 11 },
+          { slot: 0, first: 62, count: 5 },
+        ],
+      },
+      1,
+    );
+  } else if (isSplit(subject)) await runSplit(subject, { ...scene, runs: single(...shortContexts) }, 64, 4);
+  else {
+    await runWhole(subject, { ...scene, runs: single(...shortContexts) }, 6);
+    // Scores of several hundred: e^score overflows f32 unless the maximum is subtracted first.
+    await runWhole(subject, { ...scene, runs: single(40, 70), size: 100 }, 7);
+  }
+  if (kind === 'decode' && variant.ROPE) await runAsGemma(subject, scene);
+}
+
 /** Values are normalized as well, and layers that share keys rotate queries only. */
 async function runAsGemma(
   subject: Subject & { readonly kind: 'decode' },
@@ -451,7 +498,7 @@ async function runAsGemma(
 ): Promise<void> {
   const { variant } = subject;
   const window = variant.WINDOW ? { window: 33 } : {};
-  const runs = single(1, 70, 130, 40);
+  const runs = isEmulated(variant) ? single(1, 70) : single(1, 70, 130, 40);
   const ways = [...(variant.QK_NORM ? [{ vNorm: true }] : []), { readsOnly: true }];
   for (const [index, way] of ways.entries()) {
     const own = { ...scene, ...window, ...way, runs };
@@ -483,8 +530,7 @@ describe('attention equals the oracle', () => {
   ];
   for (const subject of subjects) {
     const { kind, variant } = subject;
-    it(`${kind} ${variantName(variant)}`, async (context) => {
-      if (!harness.supports(variant)) context.skip(`no subgroups of ${variant.LANES} here`);
+    it(`${kind} ${variantName(variant)}`, async () => {
       await runVariant(subject, headsOf(variant));
       if (kind === 'decode' && variant.SPLIT && !variant.QK_NORM) {
         await runVariant(subject, headsOf(variant), true);

@@ -1,0 +1,196 @@
+/**
+ * Runs compute kernels without a GPU: WGSL compiled to JavaScript, one generator per invocation, with subgroups of any size and
+ * subgroup matrices. It is for correctness: about a thousand times as slow as a software adapter.
+ */
+import { reflect } from '../wgsl/reflect.ts';
+import {
+  type CompiledModule,
+  type CompileOptions,
+  compileModule,
+  type Invocation,
+  type RunInvocation,
+} from './compile-module.ts';
+import { EmulationError } from './emulation-error.ts';
+import { EmulatedMemory, kernelRuntime, roundHalf } from './runtime.ts';
+import { subgroupOperation } from './subgroup-operations.ts';
+import type { SyncRequest, SyncSite } from './sync-functions.ts';
+import { type Finding, Tracer } from './tracer.ts';
+import type { Token } from '../wgsl/tokens.ts';
+
+export interface EmulatedDispatch {
+  /** By name of the binding's variable; each length is a multiple of 4 bytes. Written in place. */
+  readonly buffers: Readonly<Record<string, ArrayBufferView>>;
+  /** Workgroups in each dimension. */
+  readonly grid: readonly [x: number, y: number, z: number];
+  /** Lanes of a subgroup, a power of two. */
+  readonly subgroupSize: number;
+}
+
+/** A word that workgroup memory is filled with before each workgroup: a NaN, and as an integer a large number. */
+const poison = 0x7fc0dead;
+
+export class EmulatedKernel {
+  readonly #module: CompiledModule;
+  readonly #tokens: readonly Token[];
+
+  /** @throws EmulationError for WGSL that the emulator does not support */
+  constructor(source: string, options: CompileOptions = {}) {
+    const reflection = reflect(source);
+    this.#tokens = reflection.tokens;
+    this.#module = compileModule(reflection, options);
+  }
+
+  /** The JavaScript that runs, for diagnosis. */
+  get source(): string {
+    return this.#module.source;
+  }
+
+  /** Runs all workgroups, one after the other. */
+  dispatch({ buffers, grid, subgroupSize }: EmulatedDispatch): readonly Finding[] {
+    const { resources, workgroupVariables, workgroupSize } = this.#module;
+    const tracer = new Tracer(this.#tokens);
+    const memories = new Map<string, EmulatedMemory>();
+    for (const { name } of resources) {
+      const buffer = buffers[name];
+      if (!buffer) throw new Error(`emulator: no buffer for ${name}`);
+      memories.set(name, new EmulatedMemory(buffer));
+    }
+    const workgroupMemory = workgroupVariables.map(({ name, sizeBytes }) => {
+      const words = new Uint32Array(Math.ceil(sizeBytes / 4));
+      memories.set(name, new EmulatedMemory(words));
+      return words;
+    });
+    const { run, resetPrivates } = this.#module.link({ memories, runtime: kernelRuntime, tracer, roundHalf });
+    const invocations = makeInvocations(workgroupSize, grid, subgroupSize);
+    for (let z = 0; z < grid[2]; z++) {
+      for (let y = 0; y < grid[1]; y++) {
+        for (let x = 0; x < grid[0]; x++) {
+          for (const words of workgroupMemory) words.fill(poison);
+          for (const invocation of invocations) {
+            invocation.workgroup_id = [x, y, z];
+            invocation.global_invocation_id = invocation.local_invocation_id.map(
+              (id, i) => id + ([x, y, z][i] as number) * (workgroupSize[i] as number),
+            );
+            resetPrivates(invocation);
+          }
+          if (this.#module.isGenerator) new Workgroup(run, invocations, subgroupSize, tracer).run();
+          else for (const invocation of invocations) run(invocation);
+        }
+      }
+    }
+    return tracer.findings;
+  }
+}
+
+function makeInvocations(
+  [width, height, depth]: CompiledModule['workgroupSize'],
+  grid: readonly number[],
+  subgroupSize: number,
+): Invocation[] {
+  const count = width * height * depth;
+  return Array.from({ length: count }, (_, index) => ({
+    local_invocation_id: [
+      index % width,
+      Math.floor(index / width) % height,
+      Math.floor(index / (width * height)),
+    ],
+    local_invocation_index: index,
+    global_invocation_id: [],
+    workgroup_id: [],
+    num_workgroups: grid,
+    subgroup_invocation_id: index % subgroupSize,
+    subgroup_size: subgroupSize,
+    subgroup_id: Math.floor(index / subgroupSize),
+    num_subgroups: Math.ceil(count / subgroupSize),
+  }));
+}
+
+/** Runs the invocations of a workgroup from one meeting to the next. */
+class Workgroup {
+  readonly #runs: readonly Generator<SyncRequest, void, unknown>[];
+  /** What each invocation waits for; undefined when it has returned. */
+  readonly #waits: (SyncRequest | undefined)[];
+  readonly #subgroupSize: number;
+  readonly #tracer: Tracer;
+
+  constructor(run: RunInvocation, invocations: readonly Invocation[], subgroupSize: number, tracer: Tracer) {
+    this.#runs = invocations.map((invocation) => {
+      const generator = run(invocation);
+      if (!generator) throw new EmulationError('an entry point that is no generator');
+      return generator;
+    });
+    this.#waits = this.#runs.map(() => undefined);
+    this.#subgroupSize = subgroupSize;
+    this.#tracer = tracer;
+  }
+
+  run(): void {
+    this.#runs.forEach((_, i) => this.#resume(i, undefined));
+    for (;;) {
+      for (let first = 0; first < this.#runs.length; first += this.#subgroupSize) this.#runSubgroup(first);
+      const waiting = [...this.#waits.keys()].filter((i) => this.#waits[i] !== undefined);
+      const site = this.#siteOf(waiting[0] ?? -1);
+      if (!site) return;
+      const here = waiting.filter((i) => this.#siteOf(i) === site).length;
+      if (here < this.#runs.length)
+        this.#tracer.find(
+          'nonuniform_barrier',
+          site.token,
+          `${here} of ${this.#runs.length} invocations reach this barrier`,
+        );
+      for (const i of waiting) this.#resume(i, undefined);
+    }
+  }
+
+  #siteOf(index: number): SyncSite | undefined {
+    return this.#waits[index]?.[0];
+  }
+
+  #resume(index: number, value: unknown): void {
+    const { done, value: request } = (this.#runs[index] as Generator<SyncRequest, void, unknown>).next(value);
+    this.#waits[index] = done === true ? undefined : request;
+  }
+
+  /** Until all of its lanes have returned or wait at a barrier. */
+  #runSubgroup(first: number): void {
+    const end = Math.min(first + this.#subgroupSize, this.#runs.length);
+    for (;;) {
+      const site = this.#nextSite(first, end);
+      if (!site) return;
+      const lanes: number[] = [];
+      const requests: SyncRequest[] = [];
+      for (let i = first; i < end; i++) {
+        const wait = this.#waits[i];
+        if (wait?.[0] !== site) continue;
+        lanes.push(i - first);
+        requests.push(wait);
+      }
+      const { op, token } = site;
+      if (lanes.length < end - first)
+        this.#tracer.find(
+          'nonuniform_subgroup_operation',
+          token,
+          `${lanes.length} of ${end - first} lanes execute ${op}`,
+        );
+      const results = subgroupOperation({
+        op,
+        lanes,
+        subgroupSize: this.#subgroupSize,
+        requests,
+        onInactive: () =>
+          this.#tracer.find('inactive_lane', token, `${op} reads a lane that does not execute it`),
+      });
+      for (let n = 0; n < lanes.length; n++) this.#resume(first + (lanes[n] as number), results[n]);
+    }
+  }
+
+  /** Where lanes differ, those at the first place in the source go on. Undefined when no lane waits for the others of its subgroup. */
+  #nextSite(first: number, end: number): SyncSite | undefined {
+    let next: SyncSite | undefined;
+    for (let i = first; i < end; i++) {
+      const site = this.#waits[i]?.[0];
+      if (site && !site.isBarrier && (next === undefined || site.token < next.token)) next = site;
+    }
+    return next;
+  }
+}

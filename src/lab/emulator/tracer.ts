@@ -1,0 +1,54 @@
+/** What compiled kernels report while they run. */
+import { locationOf, type SourceLocation, type Token } from '../wgsl/tokens.ts';
+import { EmulationError } from './emulation-error.ts';
+
+export type FindingKind =
+  /** An index beyond the end of an array. WebGPU reads or writes another element, or none. */
+  | 'index_out_of_bounds'
+  /** Not all invocations of a workgroup reach the same barrier. */
+  | 'nonuniform_barrier'
+  /** Lanes of a subgroup that have not returned do not execute a subgroup operation together. */
+  | 'nonuniform_subgroup_operation'
+  /** A shuffle or broadcast from a lane that does not execute it. */
+  | 'inactive_lane';
+
+export interface Finding extends SourceLocation {
+  readonly kind: FindingKind;
+  readonly message: string;
+}
+
+/** Collects findings, one for each kind and place, and ends loops without end. */
+export class Tracer {
+  readonly #tokens: readonly Token[];
+  readonly #findings = new Map<string, Finding>();
+  #turnsLeft: number;
+
+  /** @param maxTurns of all loops of a dispatch together */
+  constructor(tokens: readonly Token[], maxTurns = 2e9) {
+    this.#tokens = tokens;
+    this.#turnsLeft = maxTurns;
+  }
+
+  get findings(): readonly Finding[] {
+    return [...this.#findings.values()];
+  }
+
+  /** @param site token index */
+  find(kind: FindingKind, site: number, message: string): void {
+    const key = `${kind} ${site}`;
+    if (this.#findings.has(key)) return;
+    this.#findings.set(key, { kind, message, ...locationOf(this.#tokens, { from: site, to: site + 1 }) });
+  }
+
+  /** An index of an array of `length` elements, clamped to it as WebGPU allows. */
+  index(index: number, length: number, site: number): number {
+    if (index >= 0 && index < length) return index;
+    this.find('index_out_of_bounds', site, `index ${index} of an array of ${length}`);
+    return Math.min(Math.max(index, 0), Math.max(length - 1, 0));
+  }
+
+  /** Called in each turn of a loop. */
+  turn(): void {
+    if (--this.#turnsLeft < 0) throw new EmulationError('so many turns of loops: the kernel may not end');
+  }
+}

@@ -1,0 +1,32 @@
+/** Runs kernel variants that the adapter cannot: other sizes of subgroups, subgroup matrices. */
+import { assemble, variantKey, type Variant } from '../../kernels/assemble.ts';
+import type { Grid, Kernel } from '../../kernels/define.ts';
+import type { WgslSources } from '../../src/engine/platform.ts';
+import { EmulatedKernel } from '../../src/lab/emulator/emulate.ts';
+
+const compiled = new Map<string, EmulatedKernel>();
+
+/** Lanes of the subgroups that a variant is made for. */
+export const subgroupLanes = (variant: Variant): number =>
+  variant['SUBGROUPS'] === true ? Number(variant['LANES'] ?? variant['WG']) : 32;
+
+/**
+ * Writes `buffers` in place, by names of bindings.
+ * @throws Error with all findings: indices out of bounds, operations that not all lanes or invocations execute
+ */
+export function emulate<V extends Variant, P extends Readonly<Record<string, number>>>(
+  sources: WgslSources,
+  kernel: Kernel<V, P>,
+  variant: V,
+  grid: Grid,
+  buffers: Readonly<Record<string, Uint8Array>>,
+): void {
+  const key = variantKey(kernel.source, variant);
+  const emulated = compiled.get(key) ?? new EmulatedKernel(assemble(sources, kernel.source, variant));
+  compiled.set(key, emulated);
+  const findings = emulated.dispatch({ buffers, grid, subgroupSize: subgroupLanes(variant) });
+  if (findings.length > 0) {
+    const list = findings.map(({ line, column, message }) => `  ${line}:${column} ${message}`);
+    throw new Error(`${key}:\n${list.join('\n')}`);
+  }
+}
