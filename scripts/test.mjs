@@ -59,6 +59,24 @@ const tests = (...projects) => {
       ),
   };
 };
+/**
+ * Kernels with subgroups of other sizes than the adapter's: lavapipe has those of its vectors. Each result is compared with the
+ * emulator's. The shader cache does not tell these sizes apart.
+ */
+const subgroupSizes = [4, 8, 16].map((lanes) => ({
+  name: `kernels in subgroups of ${lanes}, on the adapter and emulated`,
+  run: (how) =>
+    vitest(['--project', 'kernels', 'test/gpu/kernels', '-t', `(LANES|WG)=${lanes}( |:|$)`], {
+      ...how,
+      env: {
+        LP_NATIVE_VECTOR_WIDTH: String(lanes * 32),
+        MESA_SHADER_CACHE_DISABLE: 'true',
+        GALLIVM_PERF: 'nopt',
+        LATHE_TEST_KERNELS: 'compared',
+        LATHE_TEST_TIER: 'fast',
+      },
+    }),
+}));
 const checks = [
   check('format and lint', scripts.lint),
   check('types', scripts.types),
@@ -77,9 +95,14 @@ const groups = {
     [tests('browser')],
     [tests('hosts')],
   ],
-  rest: [[tests('unit', 'http')], [tests('kernels'), tests('gpu')], [tests('browser')], [tests('hosts')]],
+  rest: [
+    [tests('unit', 'http')],
+    [tests('kernels'), tests('gpu'), ...subgroupSizes],
+    [tests('browser')],
+    [tests('hosts')],
+  ],
 };
-groups.all = groups.default;
+groups.all = [...groups.default, subgroupSizes];
 if (!(tier in groups)) {
   process.stderr.write(`--tier: expected one of ${Object.keys(groups).join(', ')}, got '${tier}'\n`);
   process.exit(2);

@@ -11,13 +11,14 @@ const parentCheckMs = 250;
 /** Signals that end a program without address space: V8 and allocators abort, drivers use failed allocations. */
 const crashes = new Set(['SIGABRT', 'SIGTRAP', 'SIGSEGV', 'SIGBUS', 'SIGILL']);
 
-export const runInForeground = (command, args, { ownSession = false, hold = false, cwd } = {}) =>
+export const runInForeground = (command, args, { ownSession = false, hold = false, cwd, env } = {}) =>
   new Promise((resolve) => {
     // In its own session the child gets no Ctrl-C from the terminal, only forwarded signals. The IPC channel tells it
     // when this process is gone, also after a kill. Windows sends Ctrl-C to both processes.
     const windows = process.platform === 'win32';
     const child = spawn(command, args, {
       cwd,
+      env: { ...process.env, ...env },
       stdio: [
         ...(hold ? ['ignore', 'pipe', 'pipe'] : ['inherit', 'inherit', 'inherit']),
         ...(ownSession ? ['ipc'] : []),

@@ -4,7 +4,7 @@ import type { Grid, Kernel } from '../../kernels/define.ts';
 import type { WgslSources } from '../../src/engine/platform.ts';
 import { EmulatedKernel } from '../../src/lab/emulator/emulate.ts';
 
-const compiled = new Map<string, EmulatedKernel>();
+const compiled = new WeakMap<WgslSources, Map<string, EmulatedKernel>>();
 
 /** Lanes of the subgroups that a variant is made for. */
 export const subgroupLanes = (variant: Variant): number =>
@@ -22,8 +22,10 @@ export function emulate<V extends Variant, P extends Readonly<Record<string, num
   buffers: Readonly<Record<string, Uint8Array>>,
 ): void {
   const key = variantKey(kernel.source, variant);
-  const emulated = compiled.get(key) ?? new EmulatedKernel(assemble(sources, kernel.source, variant));
-  compiled.set(key, emulated);
+  const ofSources = compiled.get(sources) ?? new Map<string, EmulatedKernel>();
+  compiled.set(sources, ofSources);
+  const emulated = ofSources.get(key) ?? new EmulatedKernel(assemble(sources, kernel.source, variant));
+  ofSources.set(key, emulated);
   const findings = emulated.dispatch({ buffers, grid, subgroupSize: subgroupLanes(variant) });
   if (findings.length > 0) {
     const list = findings.map(({ line, column, message }) => `  ${line}:${column} ${message}`);

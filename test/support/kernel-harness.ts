@@ -1,9 +1,11 @@
 /** Runs one kernel variant, with poisoned outputs: on the real adapter, or emulated where that cannot run it. */
 import { expect } from 'vitest';
 import type { Variant } from '../../kernels/assemble.ts';
-import { type Kernel, packParams, type StepDims } from '../../kernels/define.ts';
+import { type BindingType, type Grid, type Kernel, packParams, type StepDims } from '../../kernels/define.ts';
+import { numberFromF16 } from '../../kernels/reference/half.ts';
 import { type Gpu, openGpu } from '../../src/engine/gpu/device.ts';
-import { PipelineCache } from '../../src/engine/gpu/pipelines.ts';
+import { type CompiledKernel, PipelineCache } from '../../src/engine/gpu/pipelines.ts';
+import type { WgslSources } from '../../src/engine/platform.ts';
 import { emulate } from './emulated-kernel.ts';
 import { testPlatform } from './test-platform.ts';
 
@@ -11,6 +13,8 @@ export interface KernelHarness {
   readonly gpu: Gpu;
   /** Whether this adapter can run a variant; others are emulated. */
   supports(variant: Variant): boolean;
+  /** Whether runs of a variant are emulated, alone or beside the adapter. */
+  emulates(variant: Variant): boolean;
   run<V extends Variant, P extends Readonly<Record<string, number>>>(
     kernel: Kernel<V, P>,
     variant: V,
@@ -23,6 +27,15 @@ export interface KernelHarness {
   ): Promise<Record<string, ArrayBuffer>>;
 }
 
+/**
+ * `LATHE_TEST_KERNELS`: `adapter`, where kernels are emulated that it cannot run; `emulated` for all; `compared` for both, whose
+ * results must be equal.
+ */
+const kernelModes = ['adapter', 'emulated', 'compared'] as const;
+const kernelMode = process.env['LATHE_TEST_KERNELS'] ?? 'adapter';
+if (!kernelModes.some((mode) => mode === kernelMode))
+  throw new Error(`LATHE_TEST_KERNELS is '${kernelMode}'; it must be one of ${kernelModes.join(', ')}`);
+
 /** A NaN with a payload: no kernel computes it by chance, and no comparison accepts it. */
 export const poison = 0x7fc0dead;
 
@@ -30,20 +43,85 @@ export function poisoned(elements: number): Float32Array<ArrayBuffer> {
   return new Float32Array(new Uint32Array(elements).fill(poison).buffer);
 }
 
-export async function kernelHarness(): Promise<KernelHarness> {
+/** A change of a shader that makes it wrong. */
+export interface Fault {
+  /** Path below `wgsl/`. */
+  readonly file: string;
+  readonly from: string;
+  readonly to: string;
+}
+
+function withFault(sources: WgslSources, { file, from, to }: Fault): WgslSources {
+  const text = sources.get(file);
+  if (text?.includes(from) !== true) throw new Error(`${file} does not contain '${from}'`);
+  return new Map(sources).set(file, text.replace(from, to));
+}
+
+/** @param fault of the kernels that it runs; then all are emulated */
+export async function kernelHarness(fault?: Fault): Promise<KernelHarness> {
   const platform = testPlatform();
   const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
   const { device } = gpu;
-  const sources = await platform.wgsl();
+  const sources = fault ? withFault(await platform.wgsl(), fault) : await platform.wgsl();
   const pipelines = new PipelineCache(device, sources);
   const supports = (variant: Variant): boolean =>
-    process.env['LATHE_TEST_KERNELS'] !== 'emulated' &&
+    !fault &&
+    kernelMode !== 'emulated' &&
     (variant['SUBGROUPS'] !== true || gpu.caps.subgroupSize === (variant['LANES'] ?? variant['WG'])) &&
     (variant['F16'] !== true || gpu.caps.f16) &&
     (variant['MATRIX'] !== true || (gpu.caps.matrix === true && gpu.caps.subgroupSize === 32));
+  /** @returns the outputs by name */
+  async function runOnAdapter(
+    { pipeline, layout }: CompiledKernel,
+    bindings: readonly { name: string; type: BindingType; index: number; bytes: Uint8Array<ArrayBuffer> }[],
+    grid: Grid,
+    outputs: readonly string[],
+  ): Promise<Record<string, ArrayBuffer>> {
+    const made = new Map<string, GPUBuffer>();
+    const entries = bindings.map(({ name, type, index, bytes }) => {
+      const usage = type === 'uniform' ? GPUBufferUsage.UNIFORM : GPUBufferUsage.STORAGE;
+      const buffer = device.createBuffer({
+        label: name,
+        size: bytes.byteLength,
+        usage: usage | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC,
+      });
+      device.queue.writeBuffer(buffer, 0, bytes);
+      made.set(name, buffer);
+      return { binding: index, resource: { buffer } };
+    });
+    device.pushErrorScope('validation');
+    const encoder = device.createCommandEncoder();
+    const pass = encoder.beginComputePass();
+    pass.setPipeline(pipeline);
+    pass.setBindGroup(0, device.createBindGroup({ layout, entries }));
+    if (grid.every((size) => size > 0)) pass.dispatchWorkgroups(...grid);
+    pass.end();
+    const readbacks = outputs.map((name) => {
+      const source = made.get(name);
+      if (!source) throw new Error(`the kernel has no buffer ${name}`);
+      const readback = device.createBuffer({
+        size: source.size,
+        usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
+      });
+      encoder.copyBufferToBuffer(source, 0, readback, 0, source.size);
+      return [name, readback] as const;
+    });
+    device.queue.submit([encoder.finish()]);
+    const result: Record<string, ArrayBuffer> = {};
+    for (const [name, readback] of readbacks) {
+      await readback.mapAsync(GPUMapMode.READ);
+      result[name] = readback.getMappedRange().slice(0);
+      readback.destroy();
+    }
+    for (const buffer of made.values()) buffer.destroy();
+    const error = await device.popErrorScope();
+    if (error) throw new Error(error.message);
+    return result;
+  }
   return {
     gpu,
     supports,
+    emulates: (variant) => kernelMode === 'compared' || !supports(variant),
     async run(kernel, variant, input, outputs) {
       const dims: StepDims = {
         tokens: 0,
@@ -82,46 +160,13 @@ export async function kernelHarness(): Promise<KernelHarness> {
           outputs.map((name) => [name, (buffers[name] as Uint8Array<ArrayBuffer>).buffer]),
         );
       }
-      const { pipeline, layout } = await pipelines.get(kernel, variant);
-      const made = new Map<string, GPUBuffer>();
-      const entries = bindings.map(({ name, type, index, bytes }) => {
-        const usage = type === 'uniform' ? GPUBufferUsage.UNIFORM : GPUBufferUsage.STORAGE;
-        const buffer = device.createBuffer({
-          label: name,
-          size: bytes.byteLength,
-          usage: usage | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC,
-        });
-        device.queue.writeBuffer(buffer, 0, bytes);
-        made.set(name, buffer);
-        return { binding: index, resource: { buffer } };
-      });
-      device.pushErrorScope('validation');
-      const encoder = device.createCommandEncoder();
-      const pass = encoder.beginComputePass();
-      pass.setPipeline(pipeline);
-      pass.setBindGroup(0, device.createBindGroup({ layout, entries }));
-      if (grid.every((size) => size > 0)) pass.dispatchWorkgroups(...grid);
-      pass.end();
-      const readbacks = outputs.map((name) => {
-        const source = made.get(name);
-        if (!source) throw new Error(`${kernel.op} has no buffer ${name}`);
-        const readback = device.createBuffer({
-          size: source.size,
-          usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
-        });
-        encoder.copyBufferToBuffer(source, 0, readback, 0, source.size);
-        return [name, readback] as const;
-      });
-      device.queue.submit([encoder.finish()]);
-      const result: Record<string, ArrayBuffer> = {};
-      for (const [name, readback] of readbacks) {
-        await readback.mapAsync(GPUMapMode.READ);
-        result[name] = readback.getMappedRange().slice(0);
-        readback.destroy();
+      const result = await runOnAdapter(await pipelines.get(kernel, variant), bindings, grid, outputs);
+      if (kernelMode === 'compared') {
+        const buffers = Object.fromEntries(bindings.map(({ name, bytes }) => [name, bytes]));
+        emulate(sources, kernel, variant, grid, buffers);
+        for (const name of outputs)
+          expectSameNumbers(result[name] as ArrayBuffer, buffers[name] as Uint8Array, name);
       }
-      for (const buffer of made.values()) buffer.destroy();
-      const error = await device.popErrorScope();
-      if (error) throw new Error(error.message);
       return result;
     },
   };
@@ -189,6 +234,27 @@ export const variantName = (variant: Variant): string =>
   Object.entries(variant)
     .map(([name, value]) => `${name}=${value}`)
     .join(' ');
+
+/** Checks words that are integers, f32 or pairs of f16: equal, or numbers of a kind that differ by rounding. */
+function expectSameNumbers(got: ArrayBuffer, emulated: Uint8Array, what: string): void {
+  const words = new Uint32Array(got);
+  const others = new Uint32Array(emulated.buffer, emulated.byteOffset, words.length);
+  const [floats, otherFloats] = [
+    new Float32Array(got),
+    new Float32Array(others.buffer, others.byteOffset, words.length),
+  ];
+  const isNear = (a: number, b: number, rounding: number) => Math.abs(a - b) <= rounding * (1 + Math.abs(b));
+  const halves = (word: number) => [numberFromF16(word & 0xffff), numberFromF16(word >>> 16)] as const;
+  const wrong = [...words.keys()].filter((i) => {
+    const [word, other] = [words[i] as number, others[i] as number];
+    if (word === other || isNear(floats[i] as number, otherFloats[i] as number, 1e-3)) return false;
+    if (Number.isNaN(floats[i]) && Number.isNaN(otherFloats[i])) return false;
+    const [[a, b], [c, d]] = [halves(word), halves(other)];
+    return !(isNear(a, c, 2e-3) && isNear(b, d, 2e-3));
+  });
+  const named = wrong.slice(0, 8).map((i) => ({ word: i, adapter: floats[i], emulated: otherFloats[i] }));
+  expect(named, `${what}: ${wrong.length} of ${words.length} words differ`).toEqual([]);
+}
 
 /** Checks that every 32-bit word not in `written` is unchanged after the run. */
 export function expectUntouched(

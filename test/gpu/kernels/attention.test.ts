@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import {
   attentionCombine,
   attentionTile,
@@ -25,6 +25,7 @@ import { ropeTable } from '../../../src/engine/memory/rope-table.ts';
 import {
   expectClose,
   expectUntouched,
+  type Fault,
   type KernelHarness,
   kernelHarness,
   poisoned,
@@ -373,7 +374,6 @@ function expectRows(
 /** Single tokens with awkward context lengths; the position is one less. The emulator takes a second for a thousand positions. */
 const contexts = [1, 2, 31, 32, 33, 511, 512, 513, 1025];
 const shortContexts = [1, 33, 64, 130];
-const isEmulated = (variant: AttentionVariant): boolean => !harness.supports(variant);
 const single = (...lengths: number[]): Run[] =>
   lengths.map((length, slot) => ({ slot, first: length - 1, count: 1 }));
 
@@ -411,7 +411,7 @@ async function runVariant(
   sinks = subject.variant.SINKS,
 ): Promise<void> {
   const { kind, variant } = subject;
-  if (isEmulated(variant)) return runShort(subject, model, sinks);
+  if (harness.emulates(variant)) return runShort(subject, model, sinks);
   const scores = sinks ? { sinks: sinksOf(model.heads) } : {};
   const scene = { ...model, headDim: variant.HEAD_DIM, ...scores };
   if (kind === 'encoder') {
@@ -498,7 +498,7 @@ async function runAsGemma(
 ): Promise<void> {
   const { variant } = subject;
   const window = variant.WINDOW ? { window: 33 } : {};
-  const runs = isEmulated(variant) ? single(1, 70) : single(1, 70, 130, 40);
+  const runs = harness.emulates(variant) ? single(1, 70) : single(1, 70, 130, 40);
   const ways = [...(variant.QK_NORM ? [{ vNorm: true }] : []), { readsOnly: true }];
   for (const [index, way] of ways.entries()) {
     const own = { ...scene, ...window, ...way, runs };
@@ -608,4 +608,79 @@ describe('attention as the engine selects it for this adapter equals the oracle'
         await runVariant({ kind: 'decode', variant: flash }, model, choice.mode.sinks === true);
     });
   }
+});
+
+describe('faults that show only with many lanes are noticed', () => {
+  const decodeAt = (lanes: number, variants: readonly DecodeAttentionVariant[]): Subject => {
+    const variant = variants.find(
+      (one) =>
+        one.SUBGROUPS && one.LANES === lanes && one.HEAD_DIM === 128 && one.ROPE && one.QK_NORM && !one.SPLIT,
+    );
+    if (!variant) throw new Error(`no variant with ${lanes} lanes`);
+    return { kind: 'decode', variant };
+  };
+  const prefillAt = (lanes: number): Subject => {
+    const variant = prefillAttention.variants.find(
+      (one) => one.SUBGROUPS && one.LANES === lanes && one.HEAD_DIM === 64 && !one.WINDOW && !one.SINKS,
+    );
+    if (!variant) throw new Error(`no variant with ${lanes} lanes`);
+    return { kind: 'prefill', variant };
+  };
+  const flashAt = (lanes: number) => decodeAt(lanes, flashDecodeAttention.variants);
+  const faults: (Fault & { at: (lanes: number) => Subject; lanes: number })[] = [
+    {
+      file: 'attention_flash_decode.wgsl',
+      from: 'other < LANES;',
+      to: 'other < min(LANES, 32u);',
+      at: flashAt,
+      lanes: 64,
+    },
+    {
+      file: 'attention_flash_decode.wgsl',
+      from: 'subgroupShuffleXor(mass[r], other)',
+      to: 'subgroupShuffleXor(mass[r], min(other, 16u))',
+      at: flashAt,
+      lanes: 64,
+    },
+    {
+      file: 'attention_flash_decode.wgsl',
+      from: 'return inverseSqrt(subgroupAdd(squares)',
+      to: 'return inverseSqrt(subgroupAdd(select(0.0, squares, lane < 16u))',
+      at: flashAt,
+      lanes: 32,
+    },
+    {
+      file: 'attention_flash_decode.wgsl',
+      from: 'let base = start + sub * TURNS * PLACES + place;',
+      to: 'let base = start + sub * TURNS * min(PLACES, 2u) + place;',
+      at: flashAt,
+      lanes: 64,
+    },
+    {
+      file: 'lib/attention.wgsl',
+      from: 'at % LANES);',
+      to: 'at % min(LANES, 16u));',
+      at: prefillAt,
+      lanes: 32,
+    },
+    {
+      file: 'lib/attention.wgsl',
+      from: 'let value_row = subgroupShuffle(row, n);',
+      to: 'let value_row = subgroupShuffle(row, n & 15u);',
+      at: prefillAt,
+      lanes: 32,
+    },
+  ];
+  it.each(faults)('$file: $to', async ({ at, lanes, ...fault }) => {
+    const honest = harness;
+    onTestFinished(() => {
+      harness = honest;
+    });
+    const subject = at(lanes);
+    await runVariant(subject, headsOf(subject.variant));
+    harness = await kernelHarness(fault);
+    await expect(runVariant(subject, headsOf(subject.variant))).rejects.toThrow();
+    const unchanged = at(8);
+    await runVariant(unchanged, headsOf(unchanged.variant));
+  });
 });

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { blockColumns, weightFormats } from '../../../kernels/formats.ts';
 import type { Variant } from '../../../kernels/assemble.ts';
 import type { Kernel } from '../../../kernels/define.ts';
@@ -25,6 +25,7 @@ import { repack } from '../../../src/engine/loading/repack.ts';
 import {
   expectClose,
   expectUntouched,
+  type Fault,
   type KernelHarness,
   kernelHarness,
   poison,
@@ -504,4 +505,149 @@ describe('a step with decoded rows and rows of prompts', () => {
       }
     },
   );
+});
+
+describe('faults that show only with many lanes, in f16 or on matrix units are noticed', () => {
+  interface FaultyKernel extends Fault {
+    readonly kernel: Kernel<Variant, MatmulParams>;
+    readonly variant: Variant;
+    readonly shape: Case;
+    /** A variant that the fault does not change, which is why only others show it. */
+    readonly unchanged?: Variant;
+  }
+  const variantOf = (kernel: unknown, options: Variant): Pick<FaultyKernel, 'kernel' | 'variant'> => {
+    const known = kernel as Kernel<Variant, MatmulParams>;
+    const variant = known.variants.find((one) =>
+      Object.entries(options).every(([name, value]) => one[name] === value),
+    );
+    if (!variant) throw new Error(`no variant ${variantName(options)}`);
+    return { kernel: known, variant };
+  };
+  const withLanes = (
+    kernel: unknown,
+    lanes: number,
+    options: Variant = {},
+  ): Omit<FaultyKernel, keyof Fault | 'shape'> => {
+    const all = { FORMAT: 'q8_0', COLS: 1, ...options };
+    return {
+      ...variantOf(kernel, { ...all, LANES: lanes, SUBGROUPS: true }),
+      unchanged: variantOf(kernel, { ...all, LANES: 8, SUBGROUPS: true }).variant,
+    };
+  };
+  const long = { tokens: 1, rows: 12, columns: 1024 };
+  const normed = { tokens: 1, rows: 12, columns: 1024, normIn: true };
+  const tile = variantOf(matmulTile, { FORMAT: 'q8_0', F16: true });
+  const matrix = variantOf(matmulMatrix, { FORMAT: 'q8_0', STEP: 2 });
+  const large = variantOf(matmulMatrix, { FORMAT: 'q8_0', TILE_ROWS: 128 });
+  const prompt = { tokens: 37, rows: 70, columns: 96 };
+  const faults: FaultyKernel[] = [
+    {
+      file: 'matvec.wgsl',
+      from: 'b += THREADS / SHARE',
+      to: 'b += min(THREADS, 64u) / SHARE',
+      ...withLanes(matvec, 32),
+      shape: long,
+    },
+    {
+      file: 'matvec.wgsl',
+      from: 'sum[i] = subgroupAdd(sum[i]);',
+      to: 'sum[i] = subgroupAdd(select(0.0, sum[i], lane < 32u));',
+      ...withLanes(matvec, 64),
+      shape: long,
+    },
+    {
+      file: 'lib/matvec_results.wgsl',
+      from: 'p += THREADS',
+      to: 'p += min(THREADS, 64u)',
+      ...withLanes(matvec, 32),
+      shape: normed,
+    },
+    {
+      file: 'lib/matvec_results.wgsl',
+      from: 'let i = base + lane;',
+      to: 'let i = base + lane % 16u;',
+      ...withLanes(matvec, 32, { COLS: 8 }),
+      shape: { ...long, tokens: 8 },
+    },
+    {
+      file: 'matvec_packed.wgsl',
+      from: 'subgroupShuffleXor(own, 1u)',
+      to: 'subgroupShuffleXor(own, max(LANES / 16u, 1u))',
+      ...withLanes(matvecPacked, 64),
+      shape: long,
+    },
+    {
+      file: 'matvec_packed.wgsl',
+      from: 'let i = step_index * LANES + lane;',
+      to: 'let i = step_index * LANES + min(lane, 31u);',
+      ...withLanes(matvecPacked, 64),
+      shape: { ...long, columns: 4096 },
+    },
+    {
+      file: 'matvec_packed.wgsl',
+      from: 'let sub = local / LANES;',
+      to: 'let sub = local / min(LANES, 32u);',
+      ...withLanes(matvecPacked, 64),
+      shape: long,
+    },
+    {
+      file: 'matmul_tile.wgsl',
+      from: 'fetched[r] = Elem(values * scale_of(four * 4u + r));',
+      to: 'fetched[r] = Elem(values) * f16(scale_of(four * 4u + r));',
+      ...tile,
+      shape: { ...prompt, normIn: true, size: 1e5 },
+    },
+    {
+      file: 'matmul_tile.wgsl',
+      from: 'keep_square(local, inverse);',
+      to: 'keep_square(local ^ 1u, inverse);',
+      ...tile,
+      shape: { ...prompt, normIn: true },
+    },
+    {
+      file: 'matmul_matrix.wgsl',
+      from: '(group_token + 16u) * STRIDE',
+      to: 'group_token * STRIDE',
+      ...matrix,
+      shape: prompt,
+    },
+    {
+      file: 'matmul_matrix.wgsl',
+      from: 'subgroup_matrix_right<f16, 16, 16>, col_major',
+      to: 'subgroup_matrix_right<f16, 16, 16>, row_major',
+      ...matrix,
+      shape: prompt,
+    },
+    {
+      file: 'matmul_matrix.wgsl',
+      from: 'b < params.blocks + STEP; b',
+      to: 'b < params.blocks; b',
+      ...matrix,
+      shape: { ...prompt, columns: 64 },
+    },
+    {
+      file: 'matmul_matrix.wgsl',
+      from: '* f32(b + quad / 8u < params.blocks)',
+      to: '',
+      ...matrix,
+      shape: prompt,
+    },
+    {
+      file: 'matmul_matrix.wgsl',
+      from: 'group_row + r * 16u, sums[t][r]',
+      to: 'group_row, sums[t][r]',
+      ...large,
+      shape: prompt,
+    },
+  ];
+  it.each(faults)('$file: $to', async ({ kernel, variant, unchanged, shape, ...fault }) => {
+    const honest = harness;
+    onTestFinished(() => {
+      harness = honest;
+    });
+    await runCase(kernel, variant, shape, 5);
+    harness = await kernelHarness(fault);
+    await expect(runCase(kernel, variant, shape, 5)).rejects.toThrow();
+    if (unchanged) await runCase(kernel, unchanged, shape, 5);
+  });
 });
