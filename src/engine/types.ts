@@ -265,8 +265,22 @@ export class EngineError extends Error {
   }
 }
 
+/**
+ * Whether the model's kernels are compared with the CPU oracle at the start. `sample`: some results of each kernel, once for each
+ * adapter, driver and choice of kernels. `full`: more of them, in every layer, at every start.
+ */
+export type VerifyMode = (typeof verifyModes)[number];
+export const verifyModes = ['full', 'sample', 'off'] as const;
+
+/** A built-in kernel that gave wrong results on this adapter and was replaced. */
+export interface ReplacedKernel {
+  /** Source, weight format and traits. */
+  readonly kernel: string;
+  readonly reason: string;
+}
+
 export interface LoadProgress {
-  stage: 'open' | 'weights' | 'measure' | 'pipelines' | 'warm-up';
+  stage: 'open' | 'weights' | 'measure' | 'pipelines' | 'warm-up' | 'verify';
   /** Bytes, measurements or pipelines, depending on the stage. */
   done: number;
   total: number;
@@ -301,6 +315,8 @@ export interface EngineOptions {
   exact?: boolean;
   /** Measure the built-in kernels again, ignoring earlier measurements on this adapter. */
   retune?: boolean;
+  /** Default: `sample` where the platform stores measurements, else `off`. */
+  verify?: VerifyMode;
   onProgress?: (progress: LoadProgress) => void;
   onNotice?: (message: string) => void;
 }

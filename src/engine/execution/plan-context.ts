@@ -1,5 +1,6 @@
 /** Inputs and results of planning. */
-import type { Grid, RowRange, StepDims } from '../../../kernels/define.ts';
+import type { Variant } from '../../../kernels/assemble.ts';
+import type { AdapterCaps, Grid, RowRange, StepDims } from '../../../kernels/define.ts';
 import type { MatmulFamily } from '../../../kernels/matmul.ts';
 import type { LabKernel } from '../graph/bindings.ts';
 import type { FusedOp } from '../graph/fusion.ts';
@@ -13,6 +14,7 @@ import type { StreamedRowBuffers } from './streamed-rows.ts';
 import type { Tuning } from './tuning.ts';
 import { stackKey } from '../graph/stack-key.ts';
 import type { WeightStack } from '../loading/weights.ts';
+import { capsWithout } from '../verification/excluded-kernels.ts';
 
 /** A pipeline that a dispatch can run. */
 export interface PipelineChoice {
@@ -22,6 +24,8 @@ export interface PipelineChoice {
   readonly rows: RowRange | undefined;
   /** `builtin:<source>?<variant>`, or the name of a lab kernel. */
   readonly kernel: string;
+  /** The WGSL source and variant of a built-in kernel. */
+  readonly builtin?: { readonly source: string; readonly variant: Variant };
   readonly pipeline: GPUComputePipeline;
   grid(dims: StepDims): Grid;
 }
@@ -40,8 +44,16 @@ export interface Dispatch {
   readonly nodes: readonly string[];
   /** `forward` up to the logits, `sampling` after them. */
   readonly part: 'forward' | 'sampling';
+  /** Set for a built-in kernel. */
+  readonly bound?: BoundInputs;
   /** Set for a lab kernel. */
   readonly lab?: LabDispatch;
+}
+
+/** Parameters and buffers of a built-in kernel's dispatch, by the names of its definition. */
+export interface BoundInputs {
+  readonly params: Readonly<Record<string, number>>;
+  readonly buffers: Readonly<Record<string, BoundBuffer>>;
 }
 
 /** Bindings of a lab kernel's dispatch, by the names of its contract. */
@@ -83,6 +95,13 @@ export interface PlanContext {
  */
 export const separatesDecodeRows = ({ gpu, family }: Pick<PlanContext, 'gpu' | 'family'>): boolean =>
   !gpu.caps.software || family.name === 'row-a-subgroup';
+
+/** The adapter's capabilities that a kernel may use: variants that gave wrong results are excluded. */
+export const kernelCaps = (
+  { gpu, tuning }: Pick<PlanContext, 'gpu' | 'tuning'>,
+  source: string,
+  format?: string,
+): AdapterCaps => capsWithout(gpu.caps, source, tuning.excluded, format);
 
 export type BoundBuffer = GPUBuffer | GPUBufferBinding;
 

@@ -55,10 +55,12 @@ export async function planDispatch<V extends Variant, P extends Params>(
     op: first.kernel.op,
     bindGroup,
     rows,
+    bound: { params, buffers: allBuffers },
     choices: options.map(({ kernel, variant, upTo, rows: range = kernel.rows }, index) => ({
       upTo,
       rows: range,
       kernel: `builtin:${variantKey(kernel.source, variant)}`,
+      builtin: { source: kernel.source, variant },
       pipeline: (compiled[index] as { pipeline: GPUComputePipeline }).pipeline,
       grid: (dims) => kernel.grid(variant, params, dims),
     })),

@@ -1,14 +1,13 @@
-import { attentionLanes } from '../../../kernels/attention.ts';
+import { attentionLanes, decodeAttention } from '../../../kernels/attention.ts';
 import { type RowRange, rowsIn, type StepDims } from '../../../kernels/define.ts';
 import type { MatmulFamily } from '../../../kernels/matmul.ts';
 import type { PlanUnit } from '../graph/bindings.ts';
 import { fuse, type FusedOp } from '../graph/fusion.ts';
-import type { Gpu } from '../gpu/device.ts';
 import type { Shape } from '../graph/graph.ts';
 import { planUnit, vectorsOfUnit } from '../ops/index.ts';
 import { stackKey } from '../graph/stack-key.ts';
 import type { WeightStack } from '../loading/weights.ts';
-import type { Dispatch, PipelineChoice, PlanContext } from './plan-context.ts';
+import { type Dispatch, kernelCaps, type PipelineChoice, type PlanContext } from './plan-context.ts';
 
 export interface Plan {
   readonly dispatches: readonly Dispatch[];
@@ -36,13 +35,14 @@ export async function makePlan(context: PlanContext): Promise<Plan> {
 
 /** The units of a graph in execution order, fused as far as this adapter's kernels support it. */
 export function fuseUnits(
-  gpu: Gpu,
+  { gpu, tuning }: Pick<PlanContext, 'gpu' | 'tuning'>,
   { shape, units }: { shape: Pick<Shape, 'headDim' | 'embedding' | 'perLayer'>; units: readonly PlanUnit[] },
   family: MatmulFamily,
   stacks: ReadonlyMap<string, WeightStack>,
 ): FusedOp[] {
   const attentionLayers = shape.perLayer?.filter(({ heads }) => heads > 0) ?? [shape];
-  const lanes = Math.min(...attentionLayers.map(({ headDim }) => attentionLanes(gpu.caps, headDim)));
+  const caps = kernelCaps({ gpu, tuning }, decodeAttention.source);
+  const lanes = Math.min(...attentionLayers.map(({ headDim }) => attentionLanes(caps, headDim)));
   return fuse(units, {
     norms: family.rowsPerPartialSum > 0,
     // Applies to tiles of one token, which embedding steps do not have.

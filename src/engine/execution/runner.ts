@@ -1,6 +1,7 @@
 import type { StepDims } from '../../../kernels/define.ts';
 import { logprobWords, maxLikely } from '../../../kernels/logprobs.ts';
 import { maskWords, sampleFlags } from '../../../kernels/sample.ts';
+import type { MatmulFamily } from '../../../kernels/matmul.ts';
 import { type Binding, bindingsByStep, bindUnits, type LabKernel } from '../graph/bindings.ts';
 import { BufferPool } from '../gpu/buffers.ts';
 import { type Dispatchable, submitCompilation } from '../gpu/compile-ahead.ts';
@@ -15,7 +16,8 @@ import { observeDispatches, type ObservedDispatch, type ReadSizes } from './obse
 import { type LabDispatch, separatesDecodeRows } from './plan-context.ts';
 import { pipelineChoicesOf, makePlan, type Plan, fuseUnits } from './plan.ts';
 import { StepInput, maxStepSamples, requestFlagsOf } from './step.ts';
-import { EngineError, greedySampling, type LoadProgress } from '../types.ts';
+import { verifyKernels } from '../verification/verify-kernels.ts';
+import { EngineError, greedySampling, type LoadProgress, type ReplacedKernel } from '../types.ts';
 import { estimateUnitCost } from '../ops/index.ts';
 import type { StepShape, UnitCost } from '../ops/op.ts';
 
@@ -45,7 +47,9 @@ export class Runner {
   readonly needsTokenIds: boolean;
   readonly pipelineCount: number;
   readonly weightBytes: number;
-  readonly #loading: PreparedModel;
+  /** Kernels that gave wrong results on this adapter and are not used. */
+  replacedKernels: readonly ReplacedKernel[] = [];
+  #loading: PreparedModel;
   readonly #readbacks: GPUBuffer[];
   /** A mask that allows every token. */
   readonly #allTokensMask: Uint32Array<ArrayBuffer>;
@@ -77,32 +81,52 @@ export class Runner {
 
   static async load(options: LoadOptions): Promise<Runner> {
     const { gpu, graph, onProgress } = options;
+    const start = performance.now();
     const loading = await prepareModel(options);
     try {
-      const { memory, tuning } = loading;
-      const parts = { ...loading, gpu, graph, pool: memory.pool };
       // Pipelines compile while weights are read; only the reading reports progress meanwhile. Some drivers compile
       // at the first dispatch.
       let isReading = true;
       const weightsLoaded = loading.loadWeights().finally(() => (isReading = false));
       weightsLoaded.catch(() => undefined); // awaited below
-      const plan = await makePlan(parts);
+      const plan = await makePlan({ ...loading, gpu, graph, pool: loading.memory.pool });
       const runner = new Runner({ gpu, graph, plan, loading });
       await Promise.all([weightsLoaded, runner.#warmUp((progress) => isReading || onProgress(progress))]);
+      await runner.#limitRounding(options);
+      runner.replacedKernels = await verifyKernels(options, loading, {
+        runner,
+        loadMs: () => performance.now() - start,
+        plan: () => runner.plan,
+        replan: (without) => runner.#replan(without, options),
+      });
       runner.#isWarm = true;
-      if (plan.int8) {
-        const divergence = await runner.#measureDivergence(
-          await makePlan({ ...parts, tuning: tuning.withoutInt8() }),
-        );
-        options.onNotice?.(
-          `prompt activations are rounded to 8 bits where that is faster: ${describeDivergence(divergence)}`,
-        );
-      }
       return runner;
     } catch (error) {
       loading.destroy();
       throw error;
     }
+  }
+
+  /** Drops 8-bit rounding where it changes predictions too much. */
+  async #limitRounding({ onNotice }: LoadOptions): Promise<void> {
+    if (!this.plan.int8) return;
+    const { gpu, graph } = this;
+    const { memory, tuning } = this.#loading;
+    const exact = { ...this.#loading, gpu, graph, pool: memory.pool, tuning: tuning.withoutInt8() };
+    const divergence = await this.#measureDivergence(await makePlan(exact));
+    onNotice?.(
+      `prompt activations are rounded to 8 bits where that is faster: ${describeDivergence(divergence)}`,
+    );
+  }
+
+  /** Chooses other kernels in place of these. @returns the family of the new products */
+  async #replan(without: Iterable<string>, options: LoadOptions): Promise<MatmulFamily> {
+    const { gpu, graph, memory } = this;
+    this.#loading = await this.#loading.choose(this.#loading.tuning.without(without));
+    this.plan = await makePlan({ ...this.#loading, gpu, graph, pool: memory.pool });
+    await this.#warmUp(options.onProgress);
+    await this.#limitRounding(options);
+    return this.#loading.family;
   }
 
   /** Lower bounds of the operations and bytes of a graph unit for one sequence in a step. */
@@ -133,7 +157,7 @@ export class Runner {
     const pool = new BufferPool(gpu.device);
     const planOf = async (list: readonly Binding[]): Promise<Plan> => {
       const units = bindUnits(graph, list, unfused);
-      const fusedOps = fuseUnits(gpu, { ...graph, units }, loading.family, loading.weights.stacks);
+      const fusedOps = fuseUnits({ gpu, tuning: loading.tuning }, { ...graph, units }, loading.family, loading.weights.stacks);
       await loading.loadVectors(fusedOps);
       return await makePlan({ ...loading, gpu, graph, memory, pool, fusedOps });
     };
@@ -283,6 +307,12 @@ export class Runner {
     await this.#loading.streamed?.load(step.tokenIds());
   }
 
+  /** Writes a step to the GPU, with the rows that it reads from the file. */
+  async writeStep(step: StepInput): Promise<void> {
+    if (this.needsTokenIds) await this.#loadStreamedRows(step);
+    this.gpu.device.queue.writeBuffer(this.memory.step, 0, step.bytes());
+  }
+
   /** Writes a step to the GPU and starts an encoder with the step's page and state copies. */
   #writeStep(step: StepInput): GPUCommandEncoder {
     const { device } = this.gpu;
@@ -353,8 +383,7 @@ export class Runner {
 
   /** GPU time of every dispatch of one step. */
   async trace(step: StepInput, plan = this.planOf(step.dims)): Promise<DispatchTime[]> {
-    if (this.needsTokenIds) await this.#loadStreamedRows(step);
-    this.gpu.device.queue.writeBuffer(this.memory.step, 0, step.bytes());
+    await this.writeStep(step);
     return traceDispatches(this.gpu, plan, step.dims);
   }
 
@@ -364,8 +393,7 @@ export class Runner {
     plan: Plan,
     wanted: (lab: LabDispatch) => ReadSizes | undefined,
   ): Promise<ObservedDispatch[]> {
-    if (this.needsTokenIds) await this.#loadStreamedRows(step);
-    this.gpu.device.queue.writeBuffer(this.memory.step, 0, step.bytes());
+    await this.writeStep(step);
     return observeDispatches(this.gpu, plan, step.dims, wanted);
   }
 

@@ -10,6 +10,7 @@ import { bytesOfRow, columnsOf, rowsOf } from '../formats/rows.ts';
 import type { BufferPool } from '../gpu/buffers.ts';
 import type { Graph } from '../graph/graph.ts';
 import { repack, RepackBuffers } from '../loading/repack.ts';
+import type { RowSample } from '../loading/weights.ts';
 import { RowCache } from './row-cache.ts';
 import { EngineError } from '../types.ts';
 
@@ -21,6 +22,7 @@ export interface StreamedRowBuffers {
   readonly format: string;
   readonly quants: GPUBuffer;
   readonly scales: GPUBuffer;
+  row(id: number): RowSample | undefined;
 }
 
 export interface StreamedOptions {
@@ -104,6 +106,12 @@ export class StreamedRows implements StreamedRowBuffers {
     const { quants, scales } = repack(type, raw, ids.length, columnsOf(this.#info), 0, this.#memory);
     this.#queue.writeBuffer(this.quants, 0, quants as Uint8Array<ArrayBuffer>);
     if (scales) this.#queue.writeBuffer(this.scales, 0, scales);
+  }
+
+  /** A row that was loaded lately, as it is in the file. */
+  row(id: number): RowSample | undefined {
+    const bytes = this.#cache.get(id);
+    return bytes && { type: this.#info.type, columns: columnsOf(this.#info), bytes };
   }
 
   /** Rows in the file's encoding, one for each id; uncached rows are read concurrently. */

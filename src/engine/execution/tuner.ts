@@ -14,6 +14,7 @@ import type { MatmulUnit } from '../ops/matmul.ts';
 import type { Memory } from '../memory/memory.ts';
 import { comparedRowCounts, productKey, type Tuning } from './tuning.ts';
 import { stackKey } from '../graph/stack-key.ts';
+import { withoutSubgroups } from '../verification/excluded-kernels.ts';
 import type { WeightPart, WeightStack } from '../loading/weights.ts';
 
 interface TunerContext {
@@ -100,7 +101,10 @@ export function familyOf(
   tuning: Tuning,
 ): MatmulFamily {
   const products = [...stacks.values()].flatMap(({ parts }) => parts);
-  return tuning.family(matmulFamilies(gpu.caps, tuning.int8), products);
+  const families = matmulFamilies(gpu.caps, tuning.int8);
+  // Kernels without subgroups replace those that gave wrong results; they are never measured.
+  const fallbacks = tuning.excluded.size > 0 ? matmulFamilies(withoutSubgroups(gpu.caps)) : [];
+  return tuning.family([...families, ...fallbacks], products);
 }
 
 /** True when every product of the graph is measured. */

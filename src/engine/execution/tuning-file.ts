@@ -4,19 +4,31 @@ import type { KernelTimes } from './tuning.ts';
 import type { Gpu } from '../gpu/device.ts';
 
 /** The properties that distinguish adapters; the driver's own name is not sufficient. */
-type Fingerprinted = Pick<Gpu, 'facts' | 'caps' | 'model'>;
+export type Fingerprinted = Pick<Gpu, 'facts' | 'caps' | 'model'>;
 
 /** True for sources of measured kernels: when their text changes, measurements are repeated. */
 const isMatmulSource = (path: string): boolean => /^(matmul|matvec|lib\/)/.test(path);
 
 /** FNV-1a, 32 bits; not cryptographic. */
-function fingerprint(texts: Iterable<string>): string {
+export function fingerprint(texts: Iterable<string>): string {
   let hash = 0x811c9dc5;
   for (const text of texts) {
     for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
     hash = Math.imul(hash ^ 0xff, 0x01000193);
   }
   return (hash >>> 0).toString(16).padStart(8, '0');
+}
+
+/** Differs for other adapters, drivers, features and texts of the wanted sources. */
+export function adapterKey(
+  adapter: Fingerprinted,
+  wgsl: WgslSources,
+  isWanted: (path: string) => boolean,
+): string {
+  const { backend, vendor, description, features } = adapter.facts;
+  const sources = [...wgsl].filter(([path]) => isWanted(path)).flat();
+  const traits = [backend, vendor, description, ...features, JSON.stringify(adapter.caps), adapter.model];
+  return fingerprint([...traits, ...sources]);
 }
 
 /**
@@ -27,10 +39,7 @@ export async function loadTimes(
   adapter: Fingerprinted,
   wgsl: WgslSources,
 ): Promise<{ key: string; times: KernelTimes }> {
-  const { backend, vendor, description, features } = adapter.facts;
-  const sources = [...wgsl].filter(([path]) => isMatmulSource(path)).flat();
-  const traits = [backend, vendor, description, ...features, JSON.stringify(adapter.caps), adapter.model];
-  const key = `kernels-${fingerprint([...traits, ...sources])}.json`;
+  const key = `kernels-${adapterKey(adapter, wgsl, isMatmulSource)}.json`;
   const text = await store.read(key).catch(() => undefined);
   return { key, times: (text === undefined ? undefined : parseTimes(text)) ?? {} };
 }

@@ -1,3 +1,4 @@
+import { kernelName } from '../verification/excluded-kernels.ts';
 import { type Variant, variantKey } from '../../../kernels/assemble.ts';
 import type { Kernel } from '../../../kernels/define.ts';
 import {
@@ -39,6 +40,12 @@ export const optionKey = ({ kernel, variant }: MatmulOption): string => variantK
 export const productKey = ({ format, rows, blocks }: ProductShape, upTo: number): string =>
   `${format} ${rows}x${blocks * 32} up to ${Number.isFinite(upTo) ? upTo : 'any'}`;
 
+interface TuningLimits {
+  readonly int8?: boolean;
+  readonly f16?: boolean;
+  readonly excluded?: ReadonlySet<string>;
+}
+
 /** Chooses the kernel of a product: by measurements on this adapter, else the default. */
 export class Tuning {
   readonly times: KernelTimes;
@@ -46,23 +53,52 @@ export class Tuning {
   readonly int8: boolean;
   /** True when activations and weights may be rounded: to f16, or to 16 bits per block. */
   readonly f16: boolean;
+  /** Names of kernels that gave wrong results on this adapter (`kernelName`). */
+  readonly excluded: ReadonlySet<string>;
 
-  constructor(times: KernelTimes = {}, { int8 = false, f16 = true } = {}) {
+  constructor(
+    times: KernelTimes = {},
+    { int8 = false, f16 = true, excluded = new Set() }: TuningLimits = {},
+  ) {
     this.times = times;
     this.int8 = int8;
     this.f16 = f16;
+    this.excluded = excluded;
   }
 
   /** The same tuning without 8-bit rounding. */
   withoutInt8(): Tuning {
-    return new Tuning(this.times, { f16: this.f16 });
+    return new Tuning(this.times, { f16: this.f16, excluded: this.excluded });
+  }
+
+  /** The same tuning without these kernels. */
+  without(kernels: Iterable<string>): Tuning {
+    const { int8, f16 } = this;
+    return new Tuning(this.times, { int8, f16, excluded: new Set([...this.excluded, ...kernels]) });
   }
 
   /**
    * The fastest family over a model's products measured in each, compared at one token and at many; the first family
-   * when nothing was measured.
+   * when nothing was measured. A family without a kernel for some product, because all are excluded, is the last resort.
    */
   family(families: readonly MatmulFamily[], products: readonly ProductShape[]): MatmulFamily {
+    const usable = families.filter((family) => products.every((one) => this.#hasKernels(family, one)));
+    return this.#fastest(usable.length > 0 ? usable : families, products);
+  }
+
+  /** True when a kernel for every number of rows is not excluded. */
+  #hasKernels(family: MatmulFamily, { format }: ProductShape): boolean {
+    return family
+      .classes(format)
+      .every(({ options }) => options.some((option) => this.#isUsable(option)));
+  }
+
+  #isUsable({ kernel, variant, roundsTo16Bits = false }: MatmulOption): boolean {
+    const rounds = variant['F16'] === true || roundsTo16Bits;
+    return !(rounds && !this.f16) && !this.excluded.has(kernelName(kernel.source, variant));
+  }
+
+  #fastest(families: readonly MatmulFamily[], products: readonly ProductShape[]): MatmulFamily {
     const keys = new Set(products.flatMap((one) => comparedRowCounts.map((upTo) => productKey(one, upTo))));
     const [defaultFamily, ...others] = families as [MatmulFamily, ...MatmulFamily[]];
     let best = defaultFamily;
@@ -85,11 +121,10 @@ export class Tuning {
   /** @param unbounded activations may exceed f16 */
   choose(family: MatmulFamily, product: ProductShape, unbounded = false): ChosenMatmul[] {
     const chosen = family.classes(product.format).map(({ upTo, options: allOptions }) => {
-      const isF32 = unbounded || !this.f16;
-      const options = allOptions.filter(
-        ({ variant, roundsTo16Bits = false }) =>
-          !(isF32 && variant['F16'] === true) && !(roundsTo16Bits && !this.f16),
-      );
+      const bounded = allOptions.filter(({ variant }) => !(unbounded && variant['F16'] === true));
+      const usable = bounded.filter((option) => this.#isUsable(option));
+      // Without any, the plan has an excluded kernel, which refuses the model.
+      const options = usable.length > 0 ? usable : bounded;
       const times = this.times[productKey(product, upTo)] ?? {};
       let best = options[0] as MatmulOption;
       // Kernels for decoded rows round differently, and must not differ between numbers of rows.

@@ -104,6 +104,7 @@ export async function openRunner(
       store: platform.store,
       exact: options.exact,
       retune: options.retune,
+      verify: options.verify,
       onProgress: options.onProgress ?? (() => {}),
       onNotice: options.onNotice,
     };

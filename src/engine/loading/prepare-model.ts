@@ -16,9 +16,16 @@ import { familyOf, isMeasured, tune } from '../execution/tuner.ts';
 import { Tuning } from '../execution/tuning.ts';
 import { type StreamedRows, streamedRowsOf } from '../execution/streamed-rows.ts';
 import { loadTimes, saveTimes } from '../execution/tuning-file.ts';
-import { EngineError, type LoadProgress } from '../types.ts';
+import { EngineError, type LoadProgress, type VerifyMode } from '../types.ts';
 import { stackKey } from '../graph/stack-key.ts';
-import { stacksOf, WeightLoader } from './weights.ts';
+import { loadVerified, type VerifiedKernels } from '../verification/verified-file.ts';
+import {
+  sampledRows,
+  sampleSizes,
+  verifiedTokens,
+  WeightSamples,
+} from '../verification/weight-samples.ts';
+import { type SampledRows, stacksOf, WeightLoader } from './weights.ts';
 
 export interface LoadOptions {
   readonly gpu: Gpu;
@@ -30,8 +37,10 @@ export interface LoadOptions {
   readonly store?: Store | undefined;
   /** Never round activations and weights to f16 or 8 bits in products. */
   readonly exact?: boolean | undefined;
-  /** Ignore earlier measurements. */
+  /** Ignore earlier measurements and verifications. */
   readonly retune?: boolean | undefined;
+  /** Default: `sample` with a store, else `off`. */
+  readonly verify?: VerifyMode | undefined;
   readonly onProgress: (progress: LoadProgress) => void;
   readonly onNotice?: ((message: string) => void) | undefined;
 }
@@ -49,6 +58,15 @@ export interface PreparedModel {
   readonly family: MatmulFamily;
   readonly tuning: Tuning;
   readonly fusedOps: readonly FusedOp[];
+  readonly verifyMode: VerifyMode;
+  /** What earlier verifications found on this adapter. */
+  readonly verified: VerifiedKernels;
+  /** Seed of everything that verification chooses at random. */
+  readonly seed: number;
+  /** Rows of the loaded weights, for verification. */
+  readonly samples: WeightSamples;
+  /** The same model with its kernels chosen anew. */
+  choose(tuning: Tuning): Promise<PreparedModel>;
   /** Loads the vectors that these ops need and that are not loaded yet. */
   loadVectors(fusedOps: readonly FusedOp[]): Promise<void>;
   /** Loads the weight matrices, once. */
@@ -77,7 +95,9 @@ export class DeviceMemoryError extends EngineError {
 const tuningBudgetMs = 20_000;
 
 export async function prepareModel(options: LoadOptions): Promise<PreparedModel> {
-  const { gpu, graph, capacity, wgsl, onProgress } = options;
+  const { gpu, graph, capacity, wgsl, onProgress, store } = options;
+  const verifyMode = options.verify ?? (store ? 'sample' : 'off');
+  const seed = Math.floor(Math.random() * 2 ** 32);
   const file = withTensorViews(options.file, graph.views);
   const pool = new BufferPool(gpu.device);
   const workspacePool = new BufferPool(gpu.device);
@@ -94,6 +114,7 @@ export async function prepareModel(options: LoadOptions): Promise<PreparedModel>
         gpu.device.limits.maxBufferSize,
       ),
       onBytes: progress,
+      sampledRows: verifyMode === 'off' ? undefined : sampledRowsFor(graph, verifyMode, seed),
     });
     const stacks = new Map(
       stacksOf(graph).map((names) => [stackKey(names), loader.allocate(names)] as const),
@@ -109,38 +130,56 @@ export async function prepareModel(options: LoadOptions): Promise<PreparedModel>
     const pipelines = new PipelineCache(gpu.device, wgsl);
     let loadingWeights: Promise<void> | undefined;
     const loadWeights = () => (loadingWeights ??= loader.load(stacks.values()));
-    const tuning = await loadTuning({ ...options, memory, pipelines, stacks, loadWeights });
-    const family = familyOf({ gpu }, stacks, tuning);
-    const fusedOps = fuseUnits(gpu, graph, family, stacks);
+    const verified = await loadVerified(options.retune ? undefined : store, gpu, wgsl);
+    const excluded = new Set(Object.keys(verified.excluded));
+    const measured = await loadTuning({ ...options, memory, pipelines, stacks, loadWeights, excluded });
     const vectors = new Map<string, GPUBuffer>();
     const loadVectors = async (ops: readonly FusedOp[]) => {
       for (const [key, names] of vectorsOf(ops)) {
         if (!vectors.has(key)) vectors.set(key, await loader.loadVector(names));
       }
     };
-    await loadVectors(fusedOps);
-    return {
+    const samples = new WeightSamples([...stacks.values()].flatMap(({ parts }) => parts));
+    const choose = async (tuning: Tuning): Promise<PreparedModel> => {
+      const family = familyOf({ gpu }, stacks, tuning);
+      const fusedOps = fuseUnits({ gpu, tuning }, graph, family, stacks);
+      await loadVectors(fusedOps);
+      return { ...common, family, tuning, fusedOps };
+    };
+    const common = {
       tensors: file.tensors,
       memory,
       pool,
       pipelines,
       weights: { stacks, vectors, streamed },
       streamed,
-      family,
-      tuning,
-      fusedOps,
+      verifyMode,
+      verified,
+      seed,
+      samples,
+      choose,
       loadVectors,
       loadWeights,
       destroy: () => {
         workspacePool.destroy();
         pool.destroy();
       },
-    };
+    } as const;
+    return await choose(measured);
   } catch (error) {
     workspacePool.destroy();
     pool.destroy();
     throw error;
   }
+}
+
+/** The rows of each matrix that verification compares. */
+function sampledRowsFor(graph: Graph, mode: Exclude<VerifyMode, 'off'>, seed: number): SampledRows {
+  const unit = graph.units.find(({ op }) => op === 'embed');
+  return sampledRows(sampleSizes[mode], seed, {
+    embedding: unit?.op === 'embed' ? unit.weight : undefined,
+    tokens: verifiedTokens(graph.shape.vocabulary, seed),
+  });
 }
 
 /** Loads the measurements of this adapter's kernels, and makes missing ones once. */
@@ -150,16 +189,17 @@ async function loadTuning(
     pipelines: PipelineCache;
     stacks: Parameters<typeof tune>[2];
     loadWeights: () => Promise<void>;
+    excluded: ReadonlySet<string>;
   },
 ): Promise<Tuning> {
-  const { store, gpu, wgsl, graph, stacks, onProgress, onNotice } = context;
+  const { store, gpu, wgsl, graph, stacks, excluded, onProgress, onNotice } = context;
   const f16 = context.exact !== true;
-  if (!store) return new Tuning({}, { f16 });
+  if (!store) return new Tuning({}, { f16, excluded });
   const now = () => performance.now();
   const { key, times } = await loadTimes(store, gpu, wgsl);
   // The effect of rounding on predictions is measured; its effect on embeddings would not be noticed.
   const int8 = context.exact !== true && graph.shape.embedding === undefined;
-  const tuning = new Tuning(context.retune ? {} : times, { int8, f16 });
+  const tuning = new Tuning(context.retune ? {} : times, { int8, f16, excluded });
   if (isMeasured(context, graph, stacks, tuning)) return tuning;
   await context.loadWeights();
   const start = now();

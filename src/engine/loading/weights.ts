@@ -31,6 +31,15 @@ export interface WeightPart {
   readonly firstRow: number;
   readonly rows: number;
   readonly blocks: number;
+  /** Rows of the part as they are in the file, by row index in the part; filled while the part is loaded. */
+  readonly samples: Map<number, RowSample>;
+}
+
+/** A row of a matrix as it is in the file. */
+export interface RowSample {
+  readonly type: TensorType;
+  readonly columns: number;
+  readonly bytes: Uint8Array;
 }
 
 export interface WeightStack {
@@ -128,6 +137,9 @@ const maxStagedBytes = 32 << 20;
 
 const noWords = new Uint32Array(0);
 
+/** Selects rows of a matrix, in ascending order, of which a copy is kept. */
+export type SampledRows = (tensor: TensorInfo) => readonly number[];
+
 /** Streams matrices from the file to the GPU in chunks of rows. */
 export class WeightLoader {
   readonly #file: ModelFile;
@@ -135,6 +147,7 @@ export class WeightLoader {
   readonly #maxBindingBytes: number;
   /** Called with the size of each loaded chunk of a matrix. */
   readonly #onBytes: (bytes: number) => void;
+  readonly #sampledRows: SampledRows | undefined;
   readonly #memory = new RepackBuffers();
   #stagedBytes = 0;
   /** Resolves when the driver has taken everything staged up to the last submit. */
@@ -143,12 +156,17 @@ export class WeightLoader {
   constructor(
     file: ModelFile,
     pool: BufferPool,
-    options: { maxBindingBytes: number; onBytes: (bytes: number) => void },
+    options: {
+      maxBindingBytes: number;
+      onBytes: (bytes: number) => void;
+      sampledRows?: SampledRows | undefined;
+    },
   ) {
     this.#file = file;
     this.#pool = pool;
     this.#maxBindingBytes = options.maxBindingBytes;
     this.#onBytes = options.onBytes;
+    this.#sampledRows = options.sampledRows;
   }
 
   /**
@@ -167,6 +185,7 @@ export class WeightLoader {
         firstRow: part.firstRow,
         rows: part.rows,
         blocks: part.blocks,
+        samples: new Map(),
       };
     });
     return { parts, planned };
@@ -212,6 +231,25 @@ export class WeightLoader {
     return buffer;
   }
 
+  #keepSamples(
+    {
+      part,
+      tensor,
+      firstRow,
+      rows,
+      partRow,
+    }: { part: WeightPart; tensor: TensorInfo; firstRow: number; rows: number; partRow: number },
+    raw: Uint8Array,
+  ): void {
+    const rowBytes = bytesOfRow(tensor);
+    for (const row of this.#sampledRows?.(tensor) ?? []) {
+      const index = row - firstRow;
+      if (index < 0 || index >= rows) continue;
+      const bytes = raw.slice(index * rowBytes, (index + 1) * rowBytes);
+      part.samples.set(partRow + index, { type: tensor.type, columns: columnsOf(tensor), bytes });
+    }
+  }
+
   async #write({ progress, tensor, firstRow, rows }: Chunk, raw: Uint8Array): Promise<void> {
     // Warm-up does not touch every expert or token, so all values are checked here.
     requireFinite(this.#file.name, tensor, raw, firstRow);
@@ -220,6 +258,7 @@ export class WeightLoader {
     const blocksPerGroup = scaleGroup.restartsEachRow ? part.blocks : scaleGroup.blocks;
     const { queue } = this.#pool.device;
     const columns = columnsOf(tensor);
+    this.#keepSamples({ part, tensor, firstRow, rows, partRow: progress.block / part.blocks }, raw);
     const groupOffset = progress.block % blocksPerGroup;
     const { quants, scales } = repack(type, raw, rows, columns, groupOffset, this.#memory);
     queue.writeBuffer(part.quants, progress.block * quantBytesPerBlock, quants);

@@ -12,6 +12,7 @@ import {
 import { eraseVariant } from '../../../kernels/define.ts';
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import {
+  kernelCaps,
   type PlanContext,
   rotationOf,
   separatesDecodeRows,
@@ -105,7 +106,7 @@ async function planAttention(
   unit: AttentionUnit,
   { appliesRope = false, writesCache = true, headNorms }: FusedOp,
 ): Promise<PlannedDispatch[]> {
-  const { memory, graph, gpu } = context;
+  const { memory, graph } = context;
   const { eps } = graph.shape;
   const layer = layerShape(graph.shape, unit.layer);
   const { heads, kvHeads, headDim } = layer;
@@ -138,7 +139,7 @@ async function planAttention(
     planDispatch(
       context,
       id,
-      singleOption(kernel, chooseWideAttention(gpu.caps, layer, { ...mode, maxTile: memory.tileTokens })),
+      singleOption(kernel, chooseWideAttention(kernelCaps(context, kernel.source), layer, { ...mode, maxTile: memory.tileTokens })),
       params,
       { ...buffers, tiles: wideTiles, out },
     );
@@ -159,13 +160,15 @@ async function planAttention(
       split,
       ...(appliesRope ? { rope: style, qkNorm: headNorms !== undefined } : {}),
     };
-    const flash = chooseFlashDecode(gpu.caps, layer, decodeMode);
+    const flashCaps = kernelCaps(context, flashDecodeAttention.source);
+    const decodeCaps = kernelCaps(context, decodeAttention.source);
+    const flash = chooseFlashDecode(flashCaps, layer, decodeMode);
     return planDispatch(
       context,
       id,
       flash
         ? singleOption(eraseVariant(flashDecodeAttention), flash)
-        : singleOption(eraseVariant(decodeAttention), chooseDecodeAttention(gpu.caps, layer, decodeMode)),
+        : singleOption(eraseVariant(decodeAttention), chooseDecodeAttention(decodeCaps, layer, decodeMode)),
       {
         ...params,
         ...(split ? splits : { split_tokens: 0x7fffffff, max_splits: 1 }),

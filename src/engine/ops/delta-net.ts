@@ -1,5 +1,5 @@
 import { chooseDeltaNet, deltaNet as kernel } from '../../../kernels/delta-net.ts';
-import { type PlanContext, spansOf, strideOf, vectorOf } from '../execution/plan-context.ts';
+import { kernelCaps, type PlanContext, spansOf, strideOf, vectorOf } from '../execution/plan-context.ts';
 import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { UnitBase } from '../graph/graph.ts';
 import { stackKey } from '../graph/stack-key.ts';
@@ -37,12 +37,12 @@ export const deltaNet: Op<DeltaNetUnit> = {
 };
 
 function planDeltaNet(context: PlanContext, unit: DeltaNetUnit): Promise<PlannedDispatch> {
-  const { memory, gpu } = context;
+  const { memory } = context;
   const { layer, keyHeads, valueHeads, keyDim, valueDim } = unit;
   return planDispatch(
     context,
     unit.id,
-    singleOption(kernel, chooseDeltaNet(gpu.caps, keyDim)),
+    singleOption(kernel, chooseDeltaNet(kernelCaps(context, kernel.source), keyDim)),
     {
       key_heads: keyHeads,
       value_heads: valueHeads,

@@ -1,6 +1,7 @@
 /** Products with the experts that a token selected. */
+import type { AdapterCaps } from '../../../kernels/define.ts';
 import { expertFlags, expertOptions } from '../../../kernels/experts.ts';
-import { type PlanContext, stackOf, vectorOf } from '../execution/plan-context.ts';
+import { kernelCaps, type PlanContext, stackOf, vectorOf } from '../execution/plan-context.ts';
 import { dispatchId, loopLimit, planDispatch, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import { expertRoles } from '../memory/expert-memory.ts';
 import type { UnitBase } from '../graph/graph.ts';
@@ -44,7 +45,6 @@ function planExpertMatmul(context: PlanContext, unit: ExpertMatmulUnit): Promise
   const { experts, memory } = expertsOf(context);
   const { count, used } = experts;
   const { buffers, dummyRead } = context.memory;
-  const caps = { ...context.gpu.caps, f16: context.gpu.caps.f16 && context.tuning.f16 };
   const { parts } = stackOf(context, [unit.weight]);
   const rows = parts.reduce((sum, part) => sum + part.rows, 0) / count;
   const isUp = unit.role === 'up';
@@ -59,7 +59,7 @@ function planExpertMatmul(context: PlanContext, unit: ExpertMatmulUnit): Promise
       planDispatch(
         context,
         dispatchId(unit.id, index),
-        expertOptions(caps, context.family, part.format, experts),
+        optionsOf(context, part.format),
         {
           rows,
           blocks: part.blocks,
@@ -87,6 +87,18 @@ function planExpertMatmul(context: PlanContext, unit: ExpertMatmulUnit): Promise
       ),
     ),
   );
+}
+
+/** The kernels for a format, without those that gave wrong results on this adapter. */
+function optionsOf(context: PlanContext, format: string): ReturnType<typeof expertOptions> {
+  const { gpu, tuning, family } = context;
+  const { experts } = expertsOf(context);
+  const optionsFor = (caps: AdapterCaps) =>
+    expertOptions({ ...caps, f16: caps.f16 && tuning.f16 }, family, format, experts);
+  return optionsFor(gpu.caps).map((option, index) => {
+    const caps = kernelCaps(context, option.kernel.source, format);
+    return optionsFor(caps)[index] ?? option;
+  });
 }
 
 const buffersByRole = {

@@ -1,5 +1,5 @@
 import { chooseGatedNorm, gatedNorm as kernel } from '../../../kernels/gated-norm.ts';
-import { type PlanContext, strideOf, vectorOf } from '../execution/plan-context.ts';
+import { kernelCaps, type PlanContext, strideOf, vectorOf } from '../execution/plan-context.ts';
 import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { UnitBase } from '../graph/graph.ts';
 import { type Op, unitCost } from './op.ts';
@@ -23,12 +23,12 @@ export const gatedNorm: Op<GatedNormUnit> = {
 };
 
 function planGatedNorm(context: PlanContext, unit: GatedNormUnit): Promise<PlannedDispatch> {
-  const { memory, gpu, graph } = context;
+  const { memory, graph } = context;
   const { layer, heads, headDim } = unit;
   return planDispatch(
     context,
     unit.id,
-    singleOption(kernel, chooseGatedNorm(gpu.caps)),
+    singleOption(kernel, chooseGatedNorm(kernelCaps(context, kernel.source))),
     {
       columns: headDim,
       stride: strideOf(context, 'context', layer),

@@ -1,6 +1,6 @@
 /** RMS norm of the heads of q, k or v. */
 import { chooseRmsNorm, rmsNorm } from '../../../kernels/rms-norm.ts';
-import { type PlanContext, strideOf, vectorOf } from '../execution/plan-context.ts';
+import { kernelCaps, type PlanContext, strideOf, vectorOf } from '../execution/plan-context.ts';
 import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { FusedOp } from '../graph/fusion.ts';
 import { layerShape, type UnitBase } from '../graph/graph.ts';
@@ -50,7 +50,7 @@ function planHeadNorm(
   unit: HeadNormUnit,
   { promptOnly = false }: FusedOp,
 ): Promise<PlannedDispatch> {
-  const { memory, graph, gpu } = context;
+  const { memory, graph } = context;
   const { eps } = graph.shape;
   const weight = vectorOf(context, unit.weight);
   const { headDim } = layerShape(graph.shape, unit.layer);
@@ -59,7 +59,7 @@ function planHeadNorm(
   return planDispatch(
     context,
     unit.id,
-    singleOption(rmsNorm, chooseRmsNorm(gpu.caps, { inPlace: true, prompt: promptOnly })),
+    singleOption(rmsNorm, chooseRmsNorm(kernelCaps(context, rmsNorm.source), { inPlace: true, prompt: promptOnly })),
     {
       columns: headDim,
       heads: unit.heads,

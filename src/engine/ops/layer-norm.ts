@@ -1,5 +1,5 @@
 import { chooseLayerNorm, layerNorm as kernel } from '../../../kernels/layer-norm.ts';
-import { type PlanContext, vectorOf } from '../execution/plan-context.ts';
+import { kernelCaps, type PlanContext, vectorOf } from '../execution/plan-context.ts';
 import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { UnitBase } from '../graph/graph.ts';
 import { stackKey } from '../graph/stack-key.ts';
@@ -20,12 +20,12 @@ export const layerNorm: Op<LayerNormUnit> = {
 };
 
 function planLayerNorm(context: PlanContext, unit: LayerNormUnit): Promise<PlannedDispatch> {
-  const { memory, graph, gpu } = context;
+  const { memory, graph } = context;
   const { width, eps } = graph.shape;
   return planDispatch(
     context,
     unit.id,
-    singleOption(kernel, chooseLayerNorm(gpu.caps)),
+    singleOption(kernel, chooseLayerNorm(kernelCaps(context, kernel.source))),
     { columns: width, eps },
     { affine: vectorOf(context, stackKey([unit.weight, unit.bias])), y: memory.buffers.hidden },
   );

@@ -1,6 +1,6 @@
 /** A norm that is added to the residual stream. */
 import { chooseNormAdd, normAdd as kernel } from '../../../kernels/norm-add.ts';
-import { type PlanContext, vectorOf } from '../execution/plan-context.ts';
+import { kernelCaps, type PlanContext, vectorOf } from '../execution/plan-context.ts';
 import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { FusedOp } from '../graph/fusion.ts';
 import type { BufferName, GraphNode, UnitBase } from '../graph/graph.ts';
@@ -64,7 +64,7 @@ function planNormAdd(
   unit: NormAddUnit,
   { sumNormWeight, scale = 1 }: FusedOp,
 ): Promise<PlannedDispatch> {
-  const { memory, graph, gpu } = context;
+  const { memory, graph } = context;
   const { eps, width } = graph.shape;
   const { projected, hidden, normed } = memory.buffers;
   const optionalBuffers =
@@ -72,7 +72,7 @@ function planNormAdd(
   return planDispatch(
     context,
     unit.id,
-    singleOption(kernel, chooseNormAdd(gpu.caps, { writesNextNorm: sumNormWeight !== undefined })),
+    singleOption(kernel, chooseNormAdd(kernelCaps(context, kernel.source), { writesNextNorm: sumNormWeight !== undefined })),
     { columns: width, eps, scale },
     { weight: vectorOf(context, unit.weight), x: projected, y: hidden, ...optionalBuffers },
   );

@@ -1,6 +1,6 @@
 import { blockColumns } from '../../../kernels/formats.ts';
 import { choosePerLayerJoin, perLayerJoin as kernel } from '../../../kernels/per-layer.ts';
-import { type PlanContext, vectorOf } from '../execution/plan-context.ts';
+import { kernelCaps, type PlanContext, vectorOf } from '../execution/plan-context.ts';
 import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { UnitBase } from '../graph/graph.ts';
 import { matrixOf, type Op, unitCost } from './op.ts';
@@ -29,7 +29,7 @@ export const perLayerJoin: Op<PerLayerJoinUnit> = {
 };
 
 async function planPerLayerJoin(context: PlanContext, unit: PerLayerJoinUnit): Promise<PlannedDispatch> {
-  const { memory, graph, gpu, weights } = context;
+  const { memory, graph, weights } = context;
   const { layers, layerInput = 0, eps } = graph.shape;
   const { streamed } = weights;
   if (streamed?.tensor !== unit.rows) throw new Error(`${unit.id}: rows of ${unit.rows} are not streamed`);
@@ -46,7 +46,7 @@ async function planPerLayerJoin(context: PlanContext, unit: PerLayerJoinUnit): P
   return planDispatch(
     context,
     unit.id,
-    singleOption(kernel, choosePerLayerJoin(gpu.caps, format)),
+    singleOption(kernel, choosePerLayerJoin(kernelCaps(context, kernel.source, format), format)),
     params,
     buffers,
   );

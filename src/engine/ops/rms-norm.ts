@@ -1,6 +1,6 @@
 /** RMS norm of rows. */
 import { chooseRmsNorm, rmsNorm as kernel } from '../../../kernels/rms-norm.ts';
-import { type PlanContext, strideOf, vectorOf } from '../execution/plan-context.ts';
+import { kernelCaps, type PlanContext, strideOf, vectorOf } from '../execution/plan-context.ts';
 import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { UnitBase, BufferName } from '../graph/graph.ts';
 import { type BindingSite, f32Bytes, type Op, unitCost } from './op.ts';
@@ -60,13 +60,13 @@ export const normSite = ({
 });
 
 function planRmsNorm(context: PlanContext, unit: RmsNormUnit): Promise<PlannedDispatch> {
-  const { memory, graph, gpu } = context;
+  const { memory, graph } = context;
   const { eps, width } = graph.shape;
   const weight = vectorOf(context, unit.weight);
   return planDispatch(
     context,
     unit.id,
-    singleOption(kernel, chooseRmsNorm(gpu.caps, { sampled: unit.sampled })),
+    singleOption(kernel, chooseRmsNorm(kernelCaps(context, kernel.source), { sampled: unit.sampled })),
     {
       columns: width,
       heads: 1,

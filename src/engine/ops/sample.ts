@@ -6,7 +6,7 @@ import {
   sampledLogits,
   samplePick,
 } from '../../../kernels/sample.ts';
-import type { PlanContext } from '../execution/plan-context.ts';
+import { kernelCaps, type PlanContext } from '../execution/plan-context.ts';
 import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { SamplingStageUnit } from '../graph/bindings.ts';
 import type { UnitBase } from '../graph/graph.ts';
@@ -82,7 +82,7 @@ function planSample(context: PlanContext, { id }: SampleNode): Promise<PlannedDi
   return planDispatch(
     context,
     id,
-    singleOption(samplePick, chooseSamplePick(context.gpu.caps)),
+    singleOption(samplePick, chooseSamplePick(kernelCaps(context, samplePick.source))),
     { vocabulary: context.graph.shape.vocabulary, rules: 2, levels: 4 },
     { logits: buffers.logits, seen, sampled, results },
     'samples',
@@ -96,7 +96,7 @@ async function planLogprobs(context: PlanContext, { id }: SampleNode): Promise<P
   const sampledLogitsDispatch = planDispatch(
     context,
     `${id}.sampled_logits`,
-    singleOption(sampledLogits, chooseSamplePick(context.gpu.caps)),
+    singleOption(sampledLogits, chooseSamplePick(kernelCaps(context, sampledLogits.source))),
     { vocabulary, rules: 2, levels: 4 },
     { logits: buffers.logits, results, raw: rawLogits },
     'samples',
@@ -104,7 +104,7 @@ async function planLogprobs(context: PlanContext, { id }: SampleNode): Promise<P
   const logprobsDispatch = planDispatch(
     context,
     `${id}.logprobs`,
-    singleOption(logprobsKernel, chooseLogprobs(context.gpu.caps)),
+    singleOption(logprobsKernel, chooseLogprobs(kernelCaps(context, logprobsKernel.source))),
     { vocabulary },
     { logits: rawLogits, results, logprobs: logprobsBuffer },
     'samples',
