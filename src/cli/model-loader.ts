@@ -118,6 +118,7 @@ function engineOptions(
     ...(kvCacheBytes === undefined ? {} : { kvCacheBytes }),
     ...(options.exact ? { exact: true } : {}),
     ...(options.retune ? { retune: true } : {}),
+    ...(options.verify === undefined ? {} : { verify: options.verify }),
     ...(options.no_speculation ? { speculation: 'off' } : {}),
     onProgress: ({ stage, done, total }) => bar.show(`loading: ${stage}`, done, total),
     onNotice: (message) => {

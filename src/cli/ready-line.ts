@@ -14,10 +14,12 @@ export function readyLine(facts: {
   return `lathe ${version} ready at ${url}${control} - ${served} - ${(readyMs / 1000).toFixed(1)} s`;
 }
 
-/** `model lathe-tiny (llama, Q8_0, 3.7M) on llvmpipe (vulkan)` */
-export function describeModel({ model, adapter }: Engine): string {
+/** `model lathe-tiny (llama, Q8_0, 3.7M) on llvmpipe (vulkan)`, and kernels that were replaced because they are wrong */
+export function describeModel({ model, adapter, replacedKernels = [] }: Engine): string {
   const facts = `${model.architecture}, ${model.quantization}, ${formatCount(model.parameters)}`;
-  return `model ${model.id} (${facts}) on ${adapter.description} (${adapter.backend})`;
+  const names = replacedKernels.map(({ kernel }) => kernel).join(', ');
+  const replaced = names === '' ? '' : `, without kernels that are wrong there: ${names}`;
+  return `model ${model.id} (${facts}) on ${adapter.description} (${adapter.backend})${replaced}`;
 }
 
 /** 3670016 to `3.7M`. */

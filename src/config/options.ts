@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { namePattern, nameRule } from '../agent/shapes/common.ts';
-import { dawnFeatureNames, quantizeTypes } from '../engine/index.ts';
+import { dawnFeatureNames, quantizeTypes, verifyModes } from '../engine/index.ts';
 import { isConfigName } from '../lab/types.ts';
 import { findCollectorUrlFault } from '../telemetry/collector-url.ts';
 import { formatValue } from './usage.ts';
@@ -218,7 +218,15 @@ export const optionTable = {
   retune: {
     schema: booleanOption,
     kind: 'flag',
-    help: 'measure the built-in kernels again, instead of using earlier measurements on this adapter',
+    help: 'measure and verify the built-in kernels again, instead of using earlier results on this adapter',
+  },
+  verify: {
+    schema: z.enum(verifyModes, { error: `expected one of ${verifyModes.join(', ')}` }),
+    kind: 'text',
+    value: 'MODE',
+    help:
+      'compare kernels with the CPU oracle at start, and replace wrong ones: sample (default; once for each adapter, driver ' +
+      'and model shape), full (every layer, at every start) or off',
   },
   otlp_endpoint: {
     schema: nonEmptyText.superRefine((value, context) => {

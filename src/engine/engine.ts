@@ -32,6 +32,7 @@ import {
   type GenerateRequest,
   type GenerationEvent,
   type ModelInfo,
+  type ReplacedKernel,
 } from './types.ts';
 
 const defaultQueueLimit = 64;
@@ -159,6 +160,12 @@ export class ResidentEngine implements Engine {
 
   get adapter(): AdapterFacts {
     return this.#device.runner.gpu.facts;
+  }
+
+  get replacedKernels(): readonly ReplacedKernel[] {
+    const { runner } = this.#device;
+    const replaced = [...runner.replacedKernels, ...(runner.draftRunner?.replacedKernels ?? [])];
+    return [...new Map(replaced.map((one) => [one.kernel, one] as const)).values()];
   }
 
   /**

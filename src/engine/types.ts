@@ -221,6 +221,8 @@ export interface EngineStats {
 export interface Engine {
   readonly model: ModelInfo;
   readonly adapter: AdapterFacts;
+  /** Built-in kernels that gave wrong results on this adapter and were replaced. Default: none. */
+  readonly replacedKernels?: readonly ReplacedKernel[];
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
   /**
@@ -313,7 +315,7 @@ export interface EngineOptions {
   draft?: string;
   /** Never round activations and weights to f16, 16 or 8 bits in products, even where that is faster. */
   exact?: boolean;
-  /** Measure the built-in kernels again, ignoring earlier measurements on this adapter. */
+  /** Measure and verify the built-in kernels again, ignoring earlier results on this adapter. */
   retune?: boolean;
   /** Default: `sample` where the platform stores measurements, else `off`. */
   verify?: VerifyMode;

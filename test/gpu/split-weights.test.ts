@@ -59,7 +59,9 @@ async function logitsWith(
     stacks.set(stackKey(names), stack);
   }
   const family = matmulFamilies(gpu.caps)[0] as MatmulFamily;
-  const works = joined ? fuseUnits({ gpu, tuning: new Tuning() }, graph, family, stacks) : graph.units.map((unit) => ({ unit }));
+  const works = joined
+    ? fuseUnits({ gpu, tuning: new Tuning() }, graph, family, stacks)
+    : graph.units.map((unit) => ({ unit }));
   const vectors = new Map<string, GPUBuffer>();
   for (const [key, names] of vectorsOf(works)) vectors.set(key, await loader.loadVector(names));
   const pipelines = new PipelineCache(device, await testPlatform().wgsl());

@@ -1,3 +1,4 @@
+import { describeModel } from '../../src/cli/ready-line.ts';
 import { connect } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { hostError, openaiError } from '../../src/planes/error-schema.ts';
@@ -45,6 +46,18 @@ describe('with a model', () => {
     const absent = await get('/v1/models/other');
     expect(absent.status).toBe(404);
     expect(openaiError.parse(await absent.json()).error.code).toBe('model_not_found');
+  });
+
+  test('kernels that were replaced because they are wrong are named', async () => {
+    const { get, engine } = await serve();
+    const infoOf = async () => substrateInfo.strict().parse(await (await get('/host/v1/info')).json());
+    expect((await infoOf()).adapter).not.toHaveProperty('replaced_kernels');
+    const replaced = { kernel: 'matvec.wgsl q8_0 subgroups', reason: 'layers.0.attn.qkv y: 1 instead of 2' };
+    engine.replacedKernels = [replaced];
+    expect((await infoOf()).adapter?.replaced_kernels).toEqual([replaced]);
+    expect(describeModel(engine)).toBe(
+      'model scripted (script, F32, 1) on scripted (none), without kernels that are wrong there: matvec.wgsl q8_0 subgroups',
+    );
   });
 
   test('a model id with slashes is found plain and encoded; HEAD answers without a body', async () => {

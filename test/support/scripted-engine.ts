@@ -10,6 +10,7 @@ import {
   type GenerateRequest,
   type GenerationEvent,
   type ModelInfo,
+  type ReplacedKernel,
 } from '../../src/engine/types.ts';
 
 const specials = ['<|im_start|>', '<|im_end|>', '<|endoftext|>'];
@@ -116,6 +117,7 @@ export class ScriptedEngine implements Engine {
     software: true,
     features: [],
   };
+  replacedKernels: readonly ReplacedKernel[] = [];
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
   readonly requests: GenerateRequest[] = [];

@@ -56,5 +56,7 @@ export function toLoadProgress({ stage, done, total }: EngineProgress): LoadProg
       return { phase: 'compile', message: `Compiling kernels: ${done} of ${total}` };
     case 'warm-up':
       return { phase: 'warm-up', message: `Warming up: ${done} of ${total}` };
+    case 'verify':
+      return { phase: 'warm-up', message: 'Comparing kernels with the CPU (first time only)' };
   }
 }

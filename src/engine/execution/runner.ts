@@ -157,7 +157,12 @@ export class Runner {
     const pool = new BufferPool(gpu.device);
     const planOf = async (list: readonly Binding[]): Promise<Plan> => {
       const units = bindUnits(graph, list, unfused);
-      const fusedOps = fuseUnits({ gpu, tuning: loading.tuning }, { ...graph, units }, loading.family, loading.weights.stacks);
+      const fusedOps = fuseUnits(
+        { gpu, tuning: loading.tuning },
+        { ...graph, units },
+        loading.family,
+        loading.weights.stacks,
+      );
       await loading.loadVectors(fusedOps);
       return await makePlan({ ...loading, gpu, graph, memory, pool, fusedOps });
     };

@@ -88,9 +88,7 @@ export class Tuning {
 
   /** True when a kernel for every number of rows is not excluded. */
   #hasKernels(family: MatmulFamily, { format }: ProductShape): boolean {
-    return family
-      .classes(format)
-      .every(({ options }) => options.some((option) => this.#isUsable(option)));
+    return family.classes(format).every(({ options }) => options.some((option) => this.#isUsable(option)));
   }
 
   #isUsable({ kernel, variant, roundsTo16Bits = false }: MatmulOption): boolean {

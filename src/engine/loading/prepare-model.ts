@@ -19,12 +19,7 @@ import { loadTimes, saveTimes } from '../execution/tuning-file.ts';
 import { EngineError, type LoadProgress, type VerifyMode } from '../types.ts';
 import { stackKey } from '../graph/stack-key.ts';
 import { loadVerified, type VerifiedKernels } from '../verification/verified-file.ts';
-import {
-  sampledRows,
-  sampleSizes,
-  verifiedTokens,
-  WeightSamples,
-} from '../verification/weight-samples.ts';
+import { sampledRows, sampleSizes, verifiedTokens, WeightSamples } from '../verification/weight-samples.ts';
 import { type SampledRows, stacksOf, WeightLoader } from './weights.ts';
 
 export interface LoadOptions {

@@ -139,7 +139,13 @@ async function planAttention(
     planDispatch(
       context,
       id,
-      singleOption(kernel, chooseWideAttention(kernelCaps(context, kernel.source), layer, { ...mode, maxTile: memory.tileTokens })),
+      singleOption(
+        kernel,
+        chooseWideAttention(kernelCaps(context, kernel.source), layer, {
+          ...mode,
+          maxTile: memory.tileTokens,
+        }),
+      ),
       params,
       { ...buffers, tiles: wideTiles, out },
     );

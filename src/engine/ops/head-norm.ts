@@ -59,7 +59,10 @@ function planHeadNorm(
   return planDispatch(
     context,
     unit.id,
-    singleOption(rmsNorm, chooseRmsNorm(kernelCaps(context, rmsNorm.source), { inPlace: true, prompt: promptOnly })),
+    singleOption(
+      rmsNorm,
+      chooseRmsNorm(kernelCaps(context, rmsNorm.source), { inPlace: true, prompt: promptOnly }),
+    ),
     {
       columns: headDim,
       heads: unit.heads,

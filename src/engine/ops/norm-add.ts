@@ -72,7 +72,10 @@ function planNormAdd(
   return planDispatch(
     context,
     unit.id,
-    singleOption(kernel, chooseNormAdd(kernelCaps(context, kernel.source), { writesNextNorm: sumNormWeight !== undefined })),
+    singleOption(
+      kernel,
+      chooseNormAdd(kernelCaps(context, kernel.source), { writesNextNorm: sumNormWeight !== undefined }),
+    ),
     { columns: width, eps, scale },
     { weight: vectorOf(context, unit.weight), x: projected, y: hidden, ...optionalBuffers },
   );

@@ -16,11 +16,11 @@ const nothingKnown: VerifiedKernels = { excluded: {}, passed: {} };
 /** Differs when a plan has other kernels, other sizes or another order. */
 export const planKey = ({ dispatches }: Plan): string =>
   fingerprint(
-    dispatches.flatMap(({ id, choices, bound }) => [
-      id,
-      ...choices.map(({ kernel }) => kernel),
-      JSON.stringify(bound?.params ?? {}),
-    ]),
+    dispatches.flatMap(({ id, choices, bound }) => {
+      // The served context changes no result.
+      const { max_pages: _, ...params } = bound?.params ?? {};
+      return [id, ...choices.map(({ kernel }) => kernel), JSON.stringify(params)];
+    }),
   );
 
 /** The name of the file for an adapter, a driver, their features and the kernels' text. */

@@ -5,12 +5,12 @@ import type { LoadOptions, PreparedModel } from '../loading/prepare-model.ts';
 import { EngineError, type ReplacedKernel } from '../types.ts';
 import { kernelName } from './excluded-kernels.ts';
 import { planKey, saveVerified } from './verified-file.ts';
-import { type VerifiedRunner, verifyPlan, type WrongKernel } from './verify.ts';
+import { type VerifiedRunner, verifyPlan } from './verify.ts';
 import { sampleSizes } from './weight-samples.ts';
 
 /** Part of the load time that a sample may take, and the least time that it may always take, in ms. */
 const maxLoadPart = 0.08;
-const minBudgetMs = 1500;
+const minBudgetMs = 2000;
 /** Each round replaces at least one kernel of each wrong result. */
 const maxRounds = 12;
 
@@ -48,7 +48,7 @@ export async function verifyKernels(
   let { family } = loading;
   for (let round = 0; ; round++) {
     onProgress({ stage: 'verify', done: round, total: maxRounds });
-    const { wrong, compared, layers, results } = await verifyPlan(subject.runner, {
+    const { wrong, compared, layers } = await verifyPlan(subject.runner, {
       plan: subject.plan(),
       family,
       weights,
@@ -57,7 +57,6 @@ export async function verifyKernels(
       budgetMs,
       seed,
     });
-    (globalThis as any).verifyDebug?.({ results, wrong, compared, layers, ms: performance.now() - start }); // DEBUG
     if (wrong.length === 0) {
       const seconds = ((performance.now() - start) / 1000).toFixed(1);
       onNotice?.(
@@ -70,7 +69,7 @@ export async function verifyKernels(
       excluded[kernel] = `${at}: ${reason}`;
     }
     family = await subject.replan(Object.keys(excluded));
-    requireUsable(subject.plan(), excluded, wrong);
+    requireUsable(subject.plan(), excluded);
     if (round + 1 >= maxRounds) throw refusal(wrong[0]?.op ?? '', wrong[0]?.kernel ?? '', excluded);
   }
   onProgress({ stage: 'verify', done: maxRounds, total: maxRounds });
@@ -83,26 +82,17 @@ export async function verifyKernels(
 }
 
 /** @throws EngineError when the plan has an excluded kernel, as there is no other */
-function requireUsable(
-  { dispatches }: Plan,
-  excluded: Readonly<Record<string, string>>,
-  wrong: readonly WrongKernel[] = [],
-): void {
+function requireUsable({ dispatches }: Plan, excluded: Readonly<Record<string, string>>): void {
   for (const { op, choices } of dispatches) {
     for (const { builtin } of choices) {
       if (!builtin) continue;
       const name = kernelName(builtin.source, builtin.variant);
-      if (Object.hasOwn(excluded, name)) throw refusal(op, name, excluded, wrong);
+      if (Object.hasOwn(excluded, name)) throw refusal(op, name, excluded);
     }
   }
 }
 
-const refusal = (
-  op: string,
-  kernel: string,
-  excluded: Readonly<Record<string, string>>,
-  _wrong: readonly WrongKernel[] = [],
-): EngineError =>
+const refusal = (op: string, kernel: string, excluded: Readonly<Record<string, string>>): EngineError =>
   new EngineError(
     'unsupported_model',
     `the ${op} kernel ${kernel} gives wrong results on this adapter and has no replacement (${excluded[kernel]}); ` +

@@ -192,7 +192,12 @@ class Verifier {
     const first = Math.min(firstStepTokens, prompt, capacity.stepTokens);
     const prefill = async (layers: ReadonlySet<number>, from: number, count: number) => {
       const step = this.#newStep();
-      step.sample(step.prefillTokens(this.#ids(from, count), from, count, 0), 0, from + count, greedySampling);
+      step.sample(
+        step.prefillTokens(this.#ids(from, count), from, count, 0),
+        0,
+        from + count,
+        greedySampling,
+      );
       await this.#runStep(step, layers);
     };
     await prefill(distinct, 0, first);
@@ -233,8 +238,11 @@ class Verifier {
     for (const count of [1, 2, 4, 8, capacity.slots]) {
       const step = this.#newStep();
       for (let n = 0; n < Math.min(count, maxStepSamples(capacity.slots)); n++) {
-        // Rows beyond the slots are drafts.
-        const row = n < slots ? step.decodeToken(this.#tokenAt(n), 0, n) : step.verifyTokens(this.#tokenAt(n), [], 0, 0);
+        // Rows beyond the slots are drafts. They repeat the first row, so that all write the same to the cache.
+        const row =
+          n < slots
+            ? step.decodeToken(this.#tokenAt(n), 0, n)
+            : step.verifyTokens(this.#tokenAt(0), [], 0, 0);
         step.sample(row, n % slots, 1, greedySampling);
       }
       await this.#runNew(step);
@@ -281,7 +289,10 @@ class Verifier {
         const pages = Math.ceil(length / pageTokens);
         rows += length;
         if (slot >= capacity.slots || page + pages > capacity.pages || rows > capacity.stepTokens) break;
-        this.#setPages(slot, Array.from({ length: pages }, (_, index) => page + pages - 1 - index));
+        this.#setPages(
+          slot,
+          Array.from({ length: pages }, (_, index) => page + pages - 1 - index),
+        );
         page += pages;
         step.sample(step.encodeSequence(this.#ids(0, length), slot, embedding), slot, length, greedySampling);
       }
@@ -294,6 +305,18 @@ class Verifier {
       if (this.#hasFault()) break;
     }
     return layers?.size ?? 0;
+  }
+
+  /**
+   * Whether the output norm, the logits and the sampling run. With a large vocabulary they take longer than the compared layers,
+   * so they run only when a kernel of theirs is new, or when all layers run.
+   */
+  #needsHead({ dims }: StepInput, layers: ReadonlySet<number>): boolean {
+    if (layers.size === this.#layers.size) return true;
+    return this.#options.plan.dispatches.some(
+      (dispatch) =>
+        isHead(dispatch) && activeChoices(dispatch, dims).some(({ pipeline }) => !this.#ran.has(pipeline)),
+    );
   }
 
   #newStep(): StepInput {
@@ -312,8 +335,12 @@ class Verifier {
     if (this.#hasFault()) return;
     const { dims } = step;
     const isNew = (dispatch: Dispatch) =>
-      activeChoices(dispatch, dims).some(({ pipeline, builtin }) => isChecked(builtin) && !this.#ran.has(pipeline));
-    const layers = [...this.#layers].filter(([, dispatches]) => dispatches.some(isNew)).map(([layer]) => layer);
+      activeChoices(dispatch, dims).some(
+        ({ pipeline, builtin }) => isChecked(builtin) && !this.#ran.has(pipeline),
+      );
+    const layers = [...this.#layers]
+      .filter(([, dispatches]) => dispatches.some(isNew))
+      .map(([layer]) => layer);
     const others = this.#options.plan.dispatches.filter((one) => layerOf(one) === undefined);
     if (layers.length > 0 || others.some(isNew)) await this.#runStep(step, new Set(layers));
   }
@@ -324,9 +351,10 @@ class Verifier {
     await this.#runner.writeStep(step);
     const compares: (() => void)[] = [];
     const runs: ObservedRun[] = [];
+    const needsHead = this.#needsHead(step, layers);
     for (const dispatch of this.#options.plan.dispatches) {
       const layer = layerOf(dispatch);
-      if (layer !== undefined && !layers.has(layer)) continue;
+      if (layer === undefined ? isHead(dispatch) && !needsHead : !layers.has(layer)) continue;
       const choices = activeChoices(dispatch, step.dims);
       if (choices.length === 0) continue;
       for (const { pipeline } of choices) this.#ran.add(pipeline);
@@ -359,16 +387,17 @@ class Verifier {
       return buffer;
     };
     const observed = new Map<string, ObservedRange>();
-    const observe = (list: ObservedRange[], phase: string) => (name: string, first: number, words: number) => {
-      const key = `${phase} ${name} ${first} ${words}`;
-      let range = observed.get(key);
-      if (!range) {
-        range = new ObservedRange(bufferOf(name), first * 4, words * 4);
-        observed.set(key, range);
-        list.push(range);
-      }
-      return range;
-    };
+    const observe =
+      (list: ObservedRange[], phase: string) => (name: string, first: number, words: number) => {
+        const key = `${phase} ${name} ${first} ${words}`;
+        let range = observed.get(key);
+        if (!range) {
+          range = new ObservedRange(bufferOf(name), first * 4, words * 4);
+          observed.set(key, range);
+          list.push(range);
+        }
+        return range;
+      };
     const isSampled = dispatch.rows === 'samples';
     const rowCount = isSampled ? step.dims.samples : step.dims.tokens;
     // The first row of the last, partly filled tile.
@@ -417,6 +446,10 @@ class Verifier {
     return run;
   }
 }
+
+/** True for what follows the last layer. */
+const isHead = (dispatch: Dispatch): boolean =>
+  layerOf(dispatch) === undefined && (dispatch.rows === 'samples' || dispatch.part === 'sampling');
 
 const isChecked = (builtin: PipelineChoice['builtin']): boolean =>
   builtin !== undefined && checks[builtin.source] !== undefined;

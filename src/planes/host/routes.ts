@@ -2,6 +2,7 @@ import type { ChatModels } from '../../agent/chat-model.ts';
 import type { Toolbox } from '../../agent/services.ts';
 import type { WorkCounts } from '../../agent/sessions/served-sessions.ts';
 import { rawPublicKey, type SigningKey } from '../../signing/ed25519.ts';
+import type { Engine } from '../../engine/index.ts';
 import type { Store } from '../../store/index.ts';
 import { withHttpErrors } from '../agent/plane.ts';
 import { hostError } from '../error-schema.ts';
@@ -37,6 +38,11 @@ export interface HostAgentData {
   /** False: cancelled runs are shown as failed. */
   readonly cancelledState: boolean;
 }
+
+const replacedKernels = ({ replacedKernels: replaced = [] }: Pick<Engine, 'replacedKernels'>) =>
+  replaced.length === 0
+    ? {}
+    : { replaced_kernels: replaced.map(({ kernel, reason }) => ({ kernel, reason })) };
 
 const noPlannerDisclosure = {
   kind: 'none',
@@ -79,6 +85,7 @@ export function createHostPlane(options: HostPlaneOptions): Plane {
               vendor: engine.adapter.vendor,
               description: engine.adapter.description,
               features: [...engine.adapter.features],
+              ...replacedKernels(engine),
             }
           : null,
         completions_served: served.completions,

@@ -35,6 +35,12 @@ export const substrateInfo = z
         vendor: z.string(),
         description: z.string(),
         features: z.array(z.string()),
+        replaced_kernels: z
+          .array(z.object({ kernel: z.string(), reason: z.string() }))
+          .optional()
+          .describe(
+            'Built-in kernels that gave wrong results on this adapter and were replaced; absent: none.',
+          ),
       })
       .nullable(),
     completions_served: count,

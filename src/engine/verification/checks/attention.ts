@@ -19,7 +19,6 @@ import {
 class CachedRows {
   readonly #site: Site;
   readonly #pages = new Map<string, ObservedRange>();
-  readonly #table = new Map<number, ObservedRange>();
   readonly #kvHeads: number;
   readonly #headDim: number;
 
@@ -117,14 +116,13 @@ const windowStart = (site: Site, position: number): number => {
 
 const sinkOf = (sinks: ObservedRange | undefined, head: number): number | undefined => sinks?.floats[head];
 
-function reportHead(
-  report: Report,
-  output: string,
-  got: ArrayLike<number>,
-  { out, errors }: Attended,
-): void {
+function reportHead(report: Report, output: string, got: ArrayLike<number>, { out, errors }: Attended): void {
   for (const [d, expected] of out.entries())
-    report(output, { got: got[d] as number, expected, error: (errors[d] as number) + fewRoundings(expected) });
+    report(output, {
+      got: got[d] as number,
+      expected,
+      error: (errors[d] as number) + fewRoundings(expected),
+    });
 }
 
 /** Tiles of one token, with or without rotation, and with the whole context or its splits. */
@@ -205,7 +203,12 @@ export const checkDecodeAttention: Check = (site) => {
             continue;
           }
           const [largest, mass] = [got[headDim] as number, got[headDim + 1] as number];
-          reportHead(report, 'partial', got.subarray(0, headDim).map((value) => value / mass), attended);
+          reportHead(
+            report,
+            'partial',
+            got.subarray(0, headDim).map((value) => value / mass),
+            attended,
+          );
           report('mass', {
             got: Math.exp(largest + Math.log(mass) - attended.logMass),
             expected: 1,
@@ -238,7 +241,7 @@ function attendRange(
 const checkWideAttention =
   (isBidirectional: boolean): Check =>
   (site) => {
-    const { variant, step } = site;
+    const { variant } = site;
     const [heads, kvHeads] = [site.param('heads'), site.param('kv_heads')];
     const headDim = variant['HEAD_DIM'] as number;
     const rowWords = (heads + 2 * kvHeads) * headDim;

@@ -146,13 +146,7 @@ export const checkPerLayerJoin: Check = (site) => {
       const traits = { eps, rowScale: site.param('row_scale'), scale: site.param('scale') };
       const expected = perLayerJoin(x.floats, streamed, weight.floats, traits);
       const added = (c: number) => Math.abs((streamed[c] as number) * traits.rowScale * traits.scale);
-      reportRow(
-        report,
-        'y',
-        y.floats,
-        expected,
-        (value, c) => fewRoundings(Math.abs(value) + 2 * added(c)),
-      );
+      reportRow(report, 'y', y.floats, expected, (value, c) => fewRoundings(Math.abs(value) + 2 * added(c)));
     }
   };
 };

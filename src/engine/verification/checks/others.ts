@@ -2,7 +2,7 @@
 import { deltaNet } from '../../../../kernels/reference/delta-net.ts';
 import { route } from '../../../../kernels/reference/experts.ts';
 import { argmax } from '../../../../kernels/reference/softmax.ts';
-import { type Check, f32Unit, fewRoundings } from './check.ts';
+import { type Check, f32Unit, fewRoundings, sumOfSquares } from './check.ts';
 
 export const checkRoute: Check = (site) => {
   const [experts, used] = [site.param('experts'), site.param('used')];
@@ -159,7 +159,8 @@ export const checkDeltaNet: Check = (site) => {
   return (report) => {
     for (const { span, mixed, heads } of inputs) {
       const rows = mixed.map((range) => range.floats);
-      const gather = (of: (row: Float32Array) => Iterable<number>) => Float64Array.from(rows.flatMap((row) => [...of(row)]));
+      const gather = (of: (row: Float32Array) => Iterable<number>) =>
+        Float64Array.from(rows.flatMap((row) => [...of(row)]));
       for (const { head, columns, state, newState, out } of heads) {
         const keyAt = (head % keyHeads) * keyDim;
         const valueAt = 2 * keyHeads * keyDim + head * valueDim;
@@ -186,11 +187,17 @@ export const checkDeltaNet: Check = (site) => {
         const largest = (values: Float64Array) =>
           values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
         const unit = 16 * f32Unit * Math.sqrt(span.count);
-        const [outUnit, stateUnit] = [unit * largest(result.out), unit * largest(result.state)];
+        const stateUnit = unit * largest(result.state);
+        // A result is the product of a state's column with a query of length 1; its terms may cancel.
+        const outUnits = columns.map((column, c) => {
+          const kept = sumOfSquares(old.subarray(column * keyDim, (column + 1) * keyDim));
+          const now = sumOfSquares(result.state.filter((_, i) => i % columns.length === c));
+          return unit * Math.sqrt(Math.max(now, span.position === 0 ? 0 : kept) / keyDim);
+        });
         for (const [i, expected] of result.out.entries()) {
           const row = out[Math.floor(i / columns.length)]?.floats;
           const got = row?.[columns[i % columns.length] as number] as number;
-          report('y', { got, expected, error: outUnit });
+          report('y', { got, expected, error: outUnits[i % columns.length] as number });
         }
         for (const [i, expected] of result.state.entries()) {
           const column = columns[i % columns.length] as number;
@@ -214,4 +221,3 @@ export const checkSamplePick: Check = (site) => {
       report('token', { got: result.words[0] as number, expected: argmax(logits.floats), error: 0.01 });
   };
 };
-

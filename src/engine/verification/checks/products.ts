@@ -72,7 +72,10 @@ export const checkMatmul: Check = (site) => {
   const width = site.param('blocks') * blockColumns;
   const half = site.param('half');
   const outRows = has(gated) ? half : site.param('rows');
-  const rows = keptRows(part.samples, (row) => row < outRows && (!has(gated) || part.samples.has(half + row)));
+  const rows = keptRows(
+    part.samples,
+    (row) => row < outRows && (!has(gated) || part.samples.has(half + row)),
+  );
   if (rows.length === 0) return undefined;
   const precision = productPrecision(site);
   const { out_stride: stride = 0, out_offset: offset = 0, parts = 0, scale = 1, eps = 0 } = params;
@@ -95,7 +98,11 @@ export const checkMatmul: Check = (site) => {
       const y = input.y.floats;
       const old = input.old?.floats;
       const inverse = input.squares
-        ? inverseRms(input.squares.floats.reduce((sum, one) => sum + one, 0), site.param('width'), eps)
+        ? inverseRms(
+            input.squares.floats.reduce((sum, one) => sum + one, 0),
+            site.param('width'),
+            eps,
+          )
         : 1;
       // A row of the file may be shorter than whole blocks; the rest is zero.
       const product = (row: number): Dot => {
@@ -166,7 +173,9 @@ export const checkExpertMatmul: Check = (site) => {
         const expert = routes.words[2 * pair] as number;
         const at = (expert - firstExpert) * rows;
         if (at < 0 || at >= part.rows) continue;
-        const input = has(expertFlags.paired) ? x.floats.subarray(pair * width, (pair + 1) * width) : x.floats;
+        const input = has(expertFlags.paired)
+          ? x.floats.subarray(pair * width, (pair + 1) * width)
+          : x.floats;
         for (const [row] of part.samples) {
           if (row < at || row >= at + rows) continue;
           const place = row - at;

@@ -40,11 +40,22 @@ export const checkEmbed: Check = (site) => {
       const scale = site.param('scale');
       // Types with minima subtract two numbers of the size of the largest weight.
       const error = () => 4 * f32Unit * largest * Math.abs(scale);
-      reportRow(report, 'y', y.floats, weights.map((value) => value * scale), error);
+      reportRow(
+        report,
+        'y',
+        y.floats,
+        weights.map((value) => value * scale),
+        error,
+      );
       if (!normWeight || !scaled || !squares) continue;
       const values = y.floats;
       const factors = normWeight.floats;
-      reportRow(report, 'scaled', scaled.floats, values.map((value, c) => value * (factors[c] as number)));
+      reportRow(
+        report,
+        'scaled',
+        scaled.floats,
+        values.map((value, c) => value * (factors[c] as number)),
+      );
       const sums = Float64Array.from({ length: parts }, (_, p) =>
         sumOfSquares(values.subarray(p * perSum, (p + 1) * perSum)),
       );
@@ -135,7 +146,12 @@ export const checkScale: Check = (site) => {
   const inputs = inPlace(site, columns, columns);
   return (report) => {
     for (const { x, y } of inputs)
-      reportRow(report, 'y', y.floats, Float64Array.from(x.floats, (value) => value * site.param('scale')));
+      reportRow(
+        report,
+        'y',
+        y.floats,
+        Float64Array.from(x.floats, (value) => value * site.param('scale')),
+      );
   };
 };
 
@@ -146,7 +162,8 @@ export const checkSoftcap: Check = (site) => {
   return (report) => {
     for (const { x, y } of inputs) {
       // tanh may be a difference of exponentials, each near 1.
-      const error = (value: number) => fewRoundings(value) + 64 * f32Unit * Math.min(cap, Math.abs(value) * 50);
+      const error = (value: number) =>
+        fewRoundings(value) + 64 * f32Unit * Math.min(cap, Math.abs(value) * 50);
       reportRow(report, 'y', y.floats, softcap(x.floats, cap), error);
     }
   };
