@@ -6,6 +6,7 @@ import type { ObservedRange } from '../observe.ts';
 import type { TileRecord } from '../step-records.ts';
 import {
   type Check,
+  f16Flush,
   f16Rounding,
   f32Unit,
   fewRoundings,
@@ -67,32 +68,42 @@ function attend(
 ): Attended {
   const scores = new Float64Array(rows.keys.length + 1).fill(sink ?? Number.NEGATIVE_INFINITY);
   let largestTerms = 0;
+  let largestFlush = 0;
   for (const [s, key] of rows.keys.entries()) {
     let score = 0;
     let terms = 0;
+    let flushed = 0;
     for (let d = 0; d < query.length; d++) {
       const term = (query[d] as number) * (key[d] as number) * scale;
       score += term;
       terms += term * term;
+      flushed += f16Flush(key[d] as number) * Math.abs(query[d] as number) * scale;
     }
     scores[s] = score;
+    largestFlush = Math.max(largestFlush, flushed);
     largestTerms = Math.max(largestTerms, Math.sqrt(terms), Math.abs(score));
   }
   const weights = softmax(scores);
   const out = new Float64Array(query.length);
   const sizes = new Float64Array(query.length);
+  const flushes = new Float64Array(query.length);
   for (const [s, value] of rows.values.entries()) {
     for (let d = 0; d < out.length; d++) {
       const term = (weights[s] as number) * (value[d] as number);
       out[d] = (out[d] as number) + term;
       sizes[d] = (sizes[d] as number) + Math.abs(term);
+      flushes[d] = (flushes[d] as number) + (weights[s] as number) * f16Flush(value[d] as number);
     }
   }
   // An error of a score is a relative error of its weight.
-  const unit = f32Unit * (8 + 4 * largestTerms);
+  const unit = f32Unit * (8 + 4 * largestTerms) + largestFlush;
   const largest = scores.reduce((most, one) => Math.max(most, one), Number.NEGATIVE_INFINITY);
   const mass = scores.reduce((sum, one) => sum + Math.exp(one - largest), 0);
-  return { out, errors: sizes.map((size) => unit * size), logMass: largest + Math.log(mass) };
+  return {
+    out,
+    errors: sizes.map((size, d) => unit * size + (flushes[d] as number)),
+    logMass: largest + Math.log(mass),
+  };
 }
 
 /** Rotates the first elements of a head by a row of the table. */

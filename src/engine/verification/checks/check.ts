@@ -50,8 +50,16 @@ export const f32Unit = 2 ** -24;
 /** Expected error of a value that was computed with a few operations in f32. */
 export const fewRoundings = (value: number): number => 8 * f32Unit * Math.abs(value) + 1e-37;
 
-/** Expected error of a value rounded to f16; below 2^-14 the distance of f16 numbers is constant. */
-export const f16Rounding = (value: number): number => Math.max(2 ** -12 * Math.abs(value), 2 ** -26);
+/** Below this, f16 numbers have less precision, and an adapter may replace them by zero. */
+const smallestNormalF16 = 2 ** -14;
+
+/** How much a value changes when an adapter replaces small f16 numbers by zero. */
+export const f16Flush = (value: number): number =>
+  Math.abs(value) < smallestNormalF16 ? Math.abs(value) : 0;
+
+/** Expected error of a value rounded to f16. */
+export const f16Rounding = (value: number): number =>
+  Math.max(2 ** -12 * Math.abs(value), 2 ** -26, f16Flush(value));
 
 /** 1 / RMS of values of which `squares` is the sum of squares. */
 export const inverseRms = (squares: number, count: number, eps: number): number =>
