@@ -1,6 +1,6 @@
 /** The verified start: kernels that give wrong results on an adapter are found, named, and replaced or refused. */
 import { describe, expect, it } from 'vitest';
-import { loadEngine, type Store, type VerifyMode } from '../../src/engine/index.ts';
+import { loadEngine, type Platform, type Store, type VerifyMode } from '../../src/engine/index.ts';
 import { greedySampling } from '../../src/engine/types.ts';
 import { embeddingModels, generatingModels, loadRunner, type platforms } from '../support/architectures.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
@@ -22,8 +22,10 @@ async function start(
   { on, changes = [], store, verify = 'sample', exact = false }: StartOptions,
 ) {
   const memory = typeof model === 'string' ? testPlatform() : memoryPlatform(tinyModel(model));
-  const platform =
-    on === 'hardware' ? asHardware(memory) : { ...memory, requestAdapter: adapter.requestAdapter };
+  const platform: Platform =
+    on === 'hardware'
+      ? asHardware(memory)
+      : { ...memory, requestAdapter: (options) => adapter.requestAdapter(options) };
   const wgsl = new Map(await memory.wgsl());
   for (const [source, from, to] of changes) {
     const text = wgsl.get(source) as string;
