@@ -20,6 +20,9 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 process.chdir(root);
 process.env.LATHE_TEST_BUILT = '1';
 process.env.PATH = `${join(root, 'node_modules/.bin')}${delimiter}${process.env.PATH ?? ''}`;
+// The linter and the type checker are Go programs: with a larger heap they collect garbage less often, which takes a quarter of
+// the processor time off.
+process.env.GOGC ??= '400';
 const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'));
 
 const [first, ...others] = process.argv.slice(2);
