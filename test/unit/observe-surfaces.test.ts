@@ -13,6 +13,7 @@ import {
   sqliteDatabase,
 } from '../support/observe-databases.ts';
 import { fill, texts, times } from '../support/observe-rows.ts';
+import { selectCases } from '../support/tier.ts';
 
 describe('surfaces', () => {
   it('are all there, with unique names', () => {
@@ -94,6 +95,10 @@ function conditions(column: Column, operators: readonly Operator[]) {
   });
 }
 
+/** Every operator of every column, with some of its values. */
+const isSampled = ({ op }: { readonly op: Operator }, index: number): boolean =>
+  index % 3 === 0 || ['in', 'not_in', 'is_null'].includes(op);
+
 describe('every column of every surface', () => {
   let databases: [ObservedDatabase, ...ObservedDatabase[]];
   beforeAll(async () => {
@@ -139,7 +144,7 @@ describe('every column of every surface', () => {
     it(`${surface.name}: can be searched by`, async () => {
       const all = (await everywhere(surface, {})).length;
       for (const { column, operators } of shown())
-        for (const where of conditions(column, operators)) {
+        for (const where of selectCases(conditions(column, operators), isSampled)) {
           const select = [...new Set([...surface.key, column.name])];
           const rows = await everywhere(surface, { select, where: [where] });
           expect(rows.length).toBeLessThanOrEqual(all);

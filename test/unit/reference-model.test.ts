@@ -98,7 +98,7 @@ const builds = [
   ['the lathe-tiny-q8_0 of the fixtures', fixturePath],
 ] as const;
 
-describe.each(builds)('the reference model on %s', (_name, pathOf) => {
+describe.each(everyNth(builds, 2))('the reference model on %s', (_name, pathOf) => {
   it('logits within 0.25 of the unquantised ones and the greedy tokens, all prompts', async () => {
     const model = await load(pathOf('lathe-tiny-q8_0.gguf'));
     for (const prompt of everyNth(goldenOf(pathOf('golden.json')), 3))
