@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fakeProvider } from '../support/gateway/provider.ts';
-import { freshDataDir, type HostProcess, repository, startScriptedHost } from '../support/host.ts';
+import { freshDataDir, gatewayProgram, type HostProcess, startScriptedHost } from '../support/host.ts';
 
 /** The command line beside the host, on the host's own database. */
 const gateway = (dataDir: string, ...words: string[]) =>
   JSON.parse(
-    execFileSync(process.execPath, [join(repository, 'src/gateway.ts'), ...words, '--json'], {
+    execFileSync(process.execPath, [gatewayProgram, ...words, '--json'], {
       encoding: 'utf8',
       env: { ...process.env, LATHE_DATA_DIR: dataDir },
       cwd: dataDir,

@@ -11,7 +11,7 @@ import type { GateJob } from '../../src/lab/gate/protocol.ts';
 import { PhaseTimer, type TimeLimits } from '../../src/lab/gate/time-limits.ts';
 import { type KernelRegistration, LabError } from '../../src/lab/types.ts';
 import { honest, tricks } from '../support/lab-tricks.ts';
-import { everyNth } from '../support/tier.ts';
+import { selectCases } from '../support/tier.ts';
 
 const childPath = fileURLToPath(new URL('../../src/lab-child.ts', import.meta.url));
 /** Long enough for kernels that terminate, on any machine: limits grow with its load. */
@@ -35,10 +35,10 @@ const good = jobOf(honest[0] as KernelRegistration);
 const hanging = jobOf(tricks.find(({ hangs }) => hangs)?.registration as KernelRegistration);
 
 /** `lab_busy` is no verdict, and asks for another attempt: so does this, however long the machine stays busy. */
-async function registerUntilJudged(job: GateJob) {
+async function registerUntilJudged(job: GateJob, by = gate) {
   for (;;) {
     try {
-      return await gate.register(job);
+      return await by.register(job);
     } catch (error) {
       if (!(error instanceof LabError && error.code === 'lab_busy')) throw error;
     }
@@ -57,6 +57,9 @@ const waitUntilGone = async (pid: number) => {
   while (isAlive(pid)) await sleep(20);
 };
 
+/** Kernels that hang keep all cores busy until their limit; `npm test` has one, in the tests of the child process. */
+const tricksToTry = selectCases(tricks, ({ hangs }, index) => index % 2 === 0 && !hangs);
+
 describe('the gate rejects kernels that cheat', () => {
   it.each(honest.map((registration) => [registration.op, registration] as const))(
     'the honest %s that they are made from is accepted',
@@ -67,21 +70,18 @@ describe('the gate rejects kernels that cheat', () => {
     },
   );
 
-  it.each(everyNth(tricks, 2).map((trick) => [trick.name, trick] as const))(
-    'a kernel that %s',
-    async (_, trick) => {
-      const report = await registerUntilJudged(jobOf(trick.registration));
-      const findings = report.stages
-        .flatMap((stage) => stage.findings)
-        .filter(({ severity }) => severity === (trick.flagged ? 'warning' : 'error'));
-      const found = findings.map(({ code }) => code);
-      expect(
-        trick.codes.some((code) => found.includes(code)),
-        JSON.stringify(report.stages.at(-1)),
-      ).toBe(true);
-      expect(report.accepted).toBe(trick.flagged === true);
-    },
-  );
+  it.each(tricksToTry.map((trick) => [trick.name, trick] as const))('a kernel that %s', async (_, trick) => {
+    const report = await registerUntilJudged(jobOf(trick.registration));
+    const findings = report.stages
+      .flatMap((stage) => stage.findings)
+      .filter(({ severity }) => severity === (trick.flagged ? 'warning' : 'error'));
+    const found = findings.map(({ code }) => code);
+    expect(
+      trick.codes.some((code) => found.includes(code)),
+      JSON.stringify(report.stages.at(-1)),
+    ).toBe(true);
+    expect(report.accepted).toBe(trick.flagged === true);
+  });
 });
 
 describe('a child process that fails', () => {
@@ -241,13 +241,16 @@ describe('the child process', () => {
   });
 
   it('is killed at the deadline; the host is not blocked, and the next job gets a new child', async () => {
-    await gate.warmUp();
-    const { pid } = gate;
+    // A kernel that hangs keeps all cores busy until the limit.
+    const own = new GateProcess({ childPath, limits: { run: 1500 } });
+    onTestFinished(() => own.close());
+    await own.warmUp();
+    const { pid } = own;
     let turns = 0;
     const timer = setInterval(() => (turns += 1), 10);
-    const [report, next] = await Promise.all([registerUntilJudged(hanging), gate.register(good)]);
+    const [report, next] = await Promise.all([registerUntilJudged(hanging, own), own.register(good)]);
     clearInterval(timer);
-    // Every 10 ms for 4 s on an idle machine; a blocked event loop counts one or two.
+    // Every 10 ms for 1.5 s on an idle machine; a blocked event loop counts one or two.
     expect(turns).toBeGreaterThan(10);
     expect(report).toMatchObject({ accepted: false, kernel: 'trick' });
     expect(report.stages.map(({ stage }) => stage)).toEqual([
@@ -259,7 +262,7 @@ describe('the child process', () => {
     ]);
     expect(report.stages.at(-1)).toMatchObject({ ok: false, findings: [{ code: 'deadline' }] });
     expect(next.accepted).toBe(true);
-    expect(gate.pid).not.toBe(pid);
+    expect(own.pid).not.toBe(pid);
     await waitUntilGone(pid as number);
   });
 

@@ -9,7 +9,8 @@ import { main } from '../../src/lab-tool/main.ts';
 import { config, type FakeLab, fakeLab, refusal, stubSource } from '../support/fake-lab-host.ts';
 import { repository } from '../support/host.ts';
 
-const entry = join(repository, 'src/lab.ts');
+const isBuilt = process.env['LATHE_TEST_BUILT'] === '1';
+const entry = join(repository, isBuilt ? 'dist/lab.js' : 'src/lab.ts');
 let lab: FakeLab;
 let folder: string;
 const started: ReturnType<typeof launch>[] = [];
@@ -20,6 +21,7 @@ beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'lathe-lab-tool-'));
 });
 afterEach(async () => {
+  vi.unstubAllEnvs();
   process.chdir(repository);
   for (const tool of started.splice(0)) tool.child.kill('SIGKILL');
   await lab.close();

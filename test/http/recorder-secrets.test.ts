@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { racks } from '../../src/tracing/index.ts';
 import { type FakeProvider, fakeProvider } from '../support/gateway/provider.ts';
-import { freshDataDir, repository } from '../support/host.ts';
+import { freshDataDir, gatewayProgram } from '../support/host.ts';
 import { event, startWatchedHost, tokenFor, type WatchedHost } from '../support/watched-host.ts';
 
 // docs/recorder.md: the host's own secrets are taken out before anything is stored, whatever the policy says. Here on a
@@ -25,7 +25,7 @@ let secrets: string[] = [];
 /** The gateway's command line beside the host, on the host's own database. */
 const gateway = (...words: string[]) =>
   JSON.parse(
-    execFileSync(process.execPath, [join(repository, 'src/gateway.ts'), ...words, '--json'], {
+    execFileSync(process.execPath, [gatewayProgram, ...words, '--json'], {
       encoding: 'utf8',
       env: { ...process.env, LATHE_DATA_DIR: dataDir },
       cwd: dataDir,

@@ -10,7 +10,7 @@ const built = join(repository, 'dist/host.js');
 /** `npm test` has just built them, and they start in a quarter of the time; by hand it is the sources that are meant. */
 const isBuilt = process.env['LATHE_TEST_BUILT'] === '1';
 const source = isBuilt ? built : join(repository, 'src/host.ts');
-const gateway = join(repository, isBuilt ? 'dist/gateway.js' : 'src/gateway.ts');
+export const gatewayProgram = join(repository, isBuilt ? 'dist/gateway.js' : 'src/gateway.ts');
 const scripted = fileURLToPath(new URL('./scripted-host.ts', import.meta.url));
 const limitsModule = new URL('./long-limits.ts', import.meta.url).href;
 
@@ -49,7 +49,7 @@ export const longLimits = (fromMs: number): Record<string, string> => ({
 
 /** Starts the gateway as it is now. */
 export const startGateway = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
-  startProcess(gateway, args, env);
+  startProcess(gatewayProgram, args, env);
 
 function startProcess(file: string, args: readonly string[], env: Readonly<Record<string, string>>) {
   const child = spawn(process.execPath, [file, ...args], {
