@@ -58,7 +58,13 @@ const kernelTests =
     ? 'test/gpu/kernels/*.test.ts'
     : 'test/{gpu/{kernels/*,damaged-weights,embedding,experts,lab-ops,mlc,weight-types},golden/{architectures,windows}}.test.ts';
 
-/** Tests of the engine on the adapter: in one worker, which loads modules once, one file at a time. */
+/**
+ * The software adapter (Mesa's llvmpipe) compiles in half the time without LLVM's optimization passes, and computes in twice the
+ * time: for tests that run many kernels on little data.
+ */
+const compiledFast = tier === 'all' || tier === 'rest' ? {} : { GALLIVM_PERF: 'nopt' };
+
+/** Tests on the adapter: in one worker, which loads modules once, one file at a time. */
 const adapterTests = {
   environment: 'node',
   fileParallelism: false,
@@ -66,7 +72,8 @@ const adapterTests = {
   ...adapterLimits,
 } as const;
 
-// `hosts` and `browser` use the adapter, too: each runs in one worker, one file at a time.
+// Files of a project share their workers' modules (`isolate: false`): loading them again for every file took more than a second
+// of processor time each. A test undoes what it changes outside of its file: environment, timers, globals.
 export default defineConfig({
   test: {
     teardownTimeout: 120_000,
@@ -79,7 +86,6 @@ export default defineConfig({
           name: 'unit',
           ...filesOf('test/unit/**/*.test.ts', tier === 'fast' ? slowUnits : []),
           environment: 'node',
-          // A third of the time went into loading the same modules again for every file.
           isolate: false,
           ...limits,
         },
@@ -88,8 +94,7 @@ export default defineConfig({
         test: {
           name: 'kernels',
           ...filesOf(kernelTests),
-          // The software adapter (Mesa's llvmpipe) compiles in half the time without LLVM's optimization passes.
-          env: tier === 'all' || tier === 'rest' ? {} : { GALLIVM_PERF: 'nopt' },
+          env: compiledFast,
           ...adapterTests,
         },
       },
@@ -104,18 +109,14 @@ export default defineConfig({
         test: {
           name: 'hosts',
           ...filesOf(`test/http/{${withModel.join(',')}}.test.ts`),
-          environment: 'node',
-          fileParallelism: false,
-          ...adapterLimits,
+          ...adapterTests,
         },
       },
       {
         test: {
           name: 'browser',
           ...filesOf('test/browser/**/*.test.ts'),
-          environment: 'node',
-          fileParallelism: false,
-          ...adapterLimits,
+          ...adapterTests,
         },
       },
       {
@@ -123,6 +124,8 @@ export default defineConfig({
           name: 'http',
           ...filesOf('test/http/**/*.test.ts', named('http', withModel.join(' '))),
           environment: 'node',
+          isolate: false,
+          env: compiledFast,
           ...limits,
         },
       },

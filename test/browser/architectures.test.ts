@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { JSHandle } from 'playwright-core';
-import { build } from 'vite';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { prepareChat } from '../../src/chat/index.ts';
 import { loadEngine } from '../../src/engine/index.ts';
@@ -11,6 +10,7 @@ import { greedySampling } from '../../src/engine/types.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import type * as Lathe from '../../web/engine/index.ts';
 import { noBrowser, TestBrowser, type WatchedPage } from '../support/browser.ts';
+import { writeDemoSite } from '../support/demo-site.ts';
 import { repository } from '../support/host.ts';
 import { openStaticSite, type StaticSite } from '../support/static-site.ts';
 
@@ -70,12 +70,7 @@ describe.skipIf(noBrowser !== undefined)(`models with other layer types in a pag
   let lathe: JSHandle<typeof Lathe>;
 
   beforeAll(async () => {
-    await build({
-      configFile: join(repository, 'web/vite.config.ts'),
-      mode: 'demo',
-      logLevel: 'warn',
-      build: { outDir: folder },
-    });
+    await writeDemoSite(folder);
     writeFileSync(join(folder, 'page.html'), html);
     for (const name of names) symlinkSync(join(fixtures, name, 'model.gguf'), join(folder, `${name}.gguf`));
     site = await openStaticSite(folder);

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import axe, { type AxeResults } from 'axe-core';
 import type { Page } from 'playwright-core';
-import { build } from 'vite';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { noBrowser, TestBrowser, type WatchedPage } from '../support/browser.ts';
+import { writeDemoSite } from '../support/demo-site.ts';
 import { repository } from '../support/host.ts';
 import { openStaticSite, type StaticSite } from '../support/static-site.ts';
 import { everyNth, runsRest } from '../support/tier.ts';
@@ -68,12 +68,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
   let site: StaticSite;
 
   beforeAll(async () => {
-    await build({
-      configFile: join(repository, 'web/vite.config.ts'),
-      mode: 'demo',
-      logLevel: 'warn',
-      build: { outDir: built },
-    });
+    await writeDemoSite(built);
     site = await openStaticSite(built, { below });
     browser = await TestBrowser.open();
   });
@@ -92,6 +87,25 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
       await isReady(page);
     });
     afterAll(() => watched?.close());
+
+    const windows = [
+      { width: 360, dark: false },
+      { width: 1440, dark: true },
+    ];
+    it.each(everyNth(windows, 2))(
+      'has no serious axe violation and no horizontal overflow: %o',
+      async ({ width, dark }) => {
+        await page.setViewportSize({ width, height: 900 });
+        await page.emulateMedia({ colorScheme: dark ? 'dark' : 'light' });
+        await page.evaluate(axe.source);
+        const { violations } = await page.evaluate<AxeResults>('axe.run()');
+        const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+        expect(serious.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)])).toEqual([]);
+        expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+        await page.setViewportSize({ width: 1280, height: 900 });
+        await page.emulateMedia({ colorScheme: 'light' });
+      },
+    );
 
     it('answers a golden prompt with the golden text, and shows the timings', async () => {
       const { prompt, text } = goldenOf('sum');
@@ -164,24 +178,6 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
       expect(site.requestedPaths.filter((path) => path.includes('web-llm'))).toEqual([]);
     });
   });
-
-  const windows = [
-    { width: 360, dark: false },
-    { width: 1440, dark: true },
-  ];
-  it.each(everyNth(windows, 2))(
-    'has no serious axe violation and no horizontal overflow: %o',
-    async (options) => {
-      const { page, close } = await browser.page({ url: site.url, ...options });
-      await isReady(page);
-      await page.evaluate(axe.source);
-      const { violations } = await page.evaluate<AxeResults>('axe.run()');
-      const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
-      expect(serious.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)])).toEqual([]);
-      expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
-      await close();
-    },
-  );
 
   it.runIf(runsRest)('stores a model from a URL, loads it from storage, and removes it', async () => {
     const { page, faults, close } = await browser.page({ url: site.url });

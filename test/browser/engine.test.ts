@@ -3,7 +3,6 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { JSHandle, Page } from 'playwright-core';
-import { build } from 'vite';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
@@ -12,6 +11,7 @@ import type * as Lathe from '../../web/engine/index.ts';
 import { requestViolations } from '../../web/engine/validate-request.ts';
 import type { Chat, ChatFailure, ChatRequest, LoadProgress } from '../../web/engine/types.ts';
 import { noBrowser, TestBrowser, type WatchedPage } from '../support/browser.ts';
+import { writeDemoSite } from '../support/demo-site.ts';
 import { repository } from '../support/host.ts';
 import { type LocalServer, rangeOf, serve } from '../support/local-server.ts';
 import { openStaticSite, type StaticSite } from '../support/static-site.ts';
@@ -55,12 +55,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
   let watched: WatchedPage | undefined;
 
   beforeAll(async () => {
-    await build({
-      configFile: join(repository, 'web/vite.config.ts'),
-      mode: 'demo',
-      logLevel: 'warn',
-      build: { outDir: built },
-    });
+    await writeDemoSite(built);
     writeFileSync(join(built, 'page.html'), html);
     site = await openStaticSite(built);
     far = await serve((request, response) => {
@@ -373,12 +368,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
 describe.skipIf(noBrowser !== undefined)(`a browser without WebGPU ${noBrowser ?? ''}`, () => {
   it('is distinguished from a browser without a GPU', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'lathe-engine-'));
-    await build({
-      configFile: join(repository, 'web/vite.config.ts'),
-      mode: 'demo',
-      logLevel: 'warn',
-      build: { outDir: folder },
-    });
+    await writeDemoSite(folder);
     writeFileSync(join(folder, 'page.html'), html);
     const site = await openStaticSite(folder);
     const browser = await TestBrowser.open({ webgpu: false });
