@@ -80,6 +80,14 @@ const subgroupSizes = [4, 8, 16].map((lanes) => ({
       },
     }),
 }));
+const races = {
+  name: 'races in kernels, emulated',
+  run: (how) =>
+    vitest(['--project', 'kernels', 'test/gpu/kernels', '-t', 'equals? the oracle'], {
+      ...how,
+      env: { LATHE_TEST_KERNELS: 'emulated', LATHE_TEST_RACES: 'true', LATHE_TEST_TIER: 'fast' },
+    }),
+};
 const checks = [
   check('format and lint', scripts.lint),
   check('types', scripts.types),
@@ -100,12 +108,12 @@ const groups = {
   ],
   rest: [
     [tests('unit', 'http')],
-    [tests('kernels'), tests('gpu'), ...subgroupSizes],
+    [tests('kernels'), tests('gpu'), ...subgroupSizes, races],
     [tests('browser')],
     [tests('hosts')],
   ],
 };
-groups.all = [...groups.default, subgroupSizes];
+groups.all = [...groups.default, [...subgroupSizes, races]];
 if (!(tier in groups)) {
   process.stderr.write(`--tier: expected one of ${Object.keys(groups).join(', ')}, got '${tier}'\n`);
   process.exit(2);

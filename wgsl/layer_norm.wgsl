@@ -1,6 +1,6 @@
 // y[t, c] = (y[t, c] - mean) / sqrt(variance + eps) * weight[c] + bias[c], over the columns of a row. One workgroup for each row.
-// The mean is summed around the first column, and the variance around the mean: sums of values or squares far from zero would lose
-// precision.
+// The variance is summed around the mean, because the difference of two sums of squares would lose all precision. The differences
+// are summed as well, and correct the mean, whose sum is rounded where the values are far from zero.
 //#if SUBGROUPS
 enable subgroups;
 //#endif
@@ -24,18 +24,22 @@ fn main(
   @builtin(local_invocation_index) local: u32,
 ) {
   let start = group.x * params.columns;
-  let first = y[start];
+  let count = f32(params.columns);
   var sum = 0.0;
   for (var c = local; c < params.columns; c += WG) {
-    sum += y[start + c] - first;
+    sum += y[start + c];
   }
-  let mean = first + workgroup_sum(sum, local) / f32(params.columns);
+  let about = workgroup_sum(sum, local) / count;
+  var rest = 0.0;
   var squares = 0.0;
   for (var c = local; c < params.columns; c += WG) {
-    let off = y[start + c] - mean;
+    let off = y[start + c] - about;
+    rest += off;
     squares = fma(off, off, squares);
   }
-  let scale = inverseSqrt(workgroup_sum(squares, local) / f32(params.columns) + params.eps);
+  let shift = workgroup_sum(rest, local) / count;
+  let scale = inverseSqrt(max(workgroup_sum(squares, local) / count - shift * shift, 0.0) + params.eps);
+  let mean = about + shift;
   for (var c = local; c < params.columns; c += WG) {
     y[start + c] = fma((y[start + c] - mean) * scale, affine[c], affine[params.columns + c]);
   }

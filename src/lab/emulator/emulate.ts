@@ -11,6 +11,7 @@ import {
   type RunInvocation,
 } from './compile-module.ts';
 import { EmulationError } from './emulation-error.ts';
+import { RaceDetector } from './race-detector.ts';
 import { EmulatedMemory, kernelRuntime, roundHalf } from './runtime.ts';
 import { subgroupOperation } from './subgroup-operations.ts';
 import type { SyncRequest, SyncSite } from './sync-functions.ts';
@@ -24,9 +25,15 @@ export interface EmulatedDispatch {
   readonly grid: readonly [x: number, y: number, z: number];
   /** Lanes of a subgroup, a power of two. */
   readonly subgroupSize: number;
+  /** What workgroup memory holds before a workgroup runs: zeros as in WGSL, or words that show where it is read. Default: zeros. */
+  readonly workgroupMemory?: 'zeros' | 'poison';
+  /** Turns of all loops together after which it ends. */
+  readonly maxTurns?: number;
+  /** Looks for races; the kernel must be compiled with `isTraced`. */
+  readonly findsRaces?: boolean;
 }
 
-/** A word that workgroup memory is filled with before each workgroup: a NaN, and as an integer a large number. */
+/** A NaN, and as an integer a large number. */
 const poison = 0x7fc0dead;
 
 export class EmulatedKernel {
@@ -46,9 +53,16 @@ export class EmulatedKernel {
   }
 
   /** Runs all workgroups, one after the other. */
-  dispatch({ buffers, grid, subgroupSize }: EmulatedDispatch): readonly Finding[] {
+  dispatch(options: EmulatedDispatch): readonly Finding[] {
+    const {
+      buffers,
+      grid,
+      subgroupSize,
+      workgroupMemory: contents = 'zeros',
+      findsRaces = false,
+      maxTurns,
+    } = options;
     const { resources, workgroupVariables, workgroupSize } = this.#module;
-    const tracer = new Tracer(this.#tokens);
     const memories = new Map<string, EmulatedMemory>();
     for (const { name } of resources) {
       const buffer = buffers[name];
@@ -57,15 +71,24 @@ export class EmulatedKernel {
     }
     const workgroupMemory = workgroupVariables.map(({ name, sizeBytes }) => {
       const words = new Uint32Array(Math.ceil(sizeBytes / 4));
-      memories.set(name, new EmulatedMemory(words));
-      return words;
+      const memory = new EmulatedMemory(words);
+      memories.set(name, memory);
+      return { words, memory };
     });
+    const tracer = findsRaces
+      ? new RaceDetector(
+          this.#tokens,
+          workgroupMemory.map(({ memory }) => memory),
+          maxTurns,
+        )
+      : new Tracer(this.#tokens, maxTurns);
     const { run, resetPrivates } = this.#module.link({ memories, runtime: kernelRuntime, tracer, roundHalf });
     const invocations = makeInvocations(workgroupSize, grid, subgroupSize);
     for (let z = 0; z < grid[2]; z++) {
       for (let y = 0; y < grid[1]; y++) {
         for (let x = 0; x < grid[0]; x++) {
-          for (const words of workgroupMemory) words.fill(poison);
+          for (const { words } of workgroupMemory) words.fill(contents === 'poison' ? poison : 0);
+          tracer.startWorkgroup(invocations.length);
           for (const invocation of invocations) {
             invocation.workgroup_id = [x, y, z];
             invocation.global_invocation_id = invocation.local_invocation_id.map(
@@ -110,6 +133,7 @@ class Workgroup {
   readonly #runs: readonly Generator<SyncRequest, void, unknown>[];
   /** What each invocation waits for; undefined when it has returned. */
   readonly #waits: (SyncRequest | undefined)[];
+  readonly #invocations: readonly Invocation[];
   readonly #subgroupSize: number;
   readonly #tracer: Tracer;
 
@@ -120,6 +144,7 @@ class Workgroup {
       return generator;
     });
     this.#waits = this.#runs.map(() => undefined);
+    this.#invocations = invocations;
     this.#subgroupSize = subgroupSize;
     this.#tracer = tracer;
   }
@@ -138,6 +163,7 @@ class Workgroup {
           site.token,
           `${here} of ${this.#runs.length} invocations reach this barrier`,
         );
+      this.#tracer.barrier(site.op);
       for (const i of waiting) this.#resume(i, undefined);
     }
   }
@@ -177,6 +203,12 @@ class Workgroup {
         lanes,
         subgroupSize: this.#subgroupSize,
         requests,
+        // A matrix belongs to the subgroup; its accesses count as those of the first lane.
+        onAccess: (memory, address, bytes, writes) => {
+          const invocation = this.#invocations[first + (lanes[0] as number)] as Invocation;
+          if (writes) this.#tracer.write(memory, address, bytes, token, invocation);
+          else this.#tracer.read(memory, address, bytes, token, invocation);
+        },
         onInactive: () =>
           this.#tracer.find('inactive_lane', token, `${op} reads a lane that does not execute it`),
       });

@@ -444,8 +444,8 @@ export class ExpressionCompiler {
     if (type.kind !== 'pointer' || type.to.kind !== 'atomic') throw this.#unsupported(`this ${name}`, site);
     const { element } = type.to;
     const codes = args.map((arg) => withElement(this.#helpers, arg, element).code);
-    if (this.#helpers.isTraced) codes.push(...Array(2 - codes.length).fill('0'), String(site), 'L');
-    const call = `${this.#helpers.isTraced ? 'T' : 'R'}.${name}(${[pointer.code, `'${element}'`, ...codes].join(', ')})`;
+    const operation = `R.${name}(${[pointer.code, `'${element}'`, ...codes].join(', ')})`;
+    const call = this.#helpers.isTraced ? `(T.atomic(${pointer.code}, ${site}, L), ${operation})` : operation;
     if (name === 'atomicStore') return valueOf(voidType, call);
     if (name !== 'atomicCompareExchangeWeak') return valueOf(scalar(element), call);
     const members = [

@@ -17,6 +17,8 @@ export interface SubgroupCall {
   readonly requests: readonly SyncRequest[];
   /** Called where a lane reads one of the subgroup that does not take part. */
   readonly onInactive: () => void;
+  /** Called before each access of a matrix to memory. */
+  readonly onAccess: (memory: EmulatedMemory, address: number, bytes: number, writes: boolean) => void;
 }
 
 /** What a lane reads from one that does not take part or does not exist; WGSL leaves it undefined. */
@@ -105,7 +107,7 @@ function sourceLane(op: string, lane: number, argument: number, size: number): n
 /** Results in order of lanes. */
 export function subgroupOperation(call: SubgroupCall): readonly unknown[] {
   const { op, lanes, requests } = call;
-  if (op.startsWith('subgroupMatrix')) return matrixOperation(op, requests);
+  if (op.startsWith('subgroupMatrix')) return matrixOperation(call);
   const element = requests[0]?.[1] as ElementName;
   const values = requests.map((one) => one[2] as Operand);
   switch (op) {
@@ -184,7 +186,7 @@ const write = (memory: EmulatedMemory, element: ElementName, address: number, va
 };
 
 /** The lanes give the same arguments; those of the first are used. */
-function matrixOperation(op: string, requests: readonly SyncRequest[]): readonly unknown[] {
+function matrixOperation({ op, requests, onAccess }: SubgroupCall): readonly unknown[] {
   const [, ...first] = requests[0] as SyncRequest;
   const element = first[0] as ElementName;
   const bytes = element === 'f16' ? 2 : 4;
@@ -203,7 +205,9 @@ function matrixOperation(op: string, requests: readonly SyncRequest[]): readonly
       for (let c = 0; c < columns; c++) {
         for (let r = 0; r < rows; r++) {
           const at = offset + (isColumnMajor ? c * stride + r : r * stride + c);
-          values[c * rows + r] = read(pointer.memory, element, pointer.address + at * bytes);
+          const address = pointer.address + at * bytes;
+          onAccess(pointer.memory, address, bytes, false);
+          values[c * rows + r] = read(pointer.memory, element, address);
         }
       }
       const matrix: MatrixValue = { columns, rows, values };
@@ -221,7 +225,9 @@ function matrixOperation(op: string, requests: readonly SyncRequest[]): readonly
       for (let c = 0; c < columns; c++) {
         for (let r = 0; r < rows; r++) {
           const at = offset + (isColumnMajor ? c * stride + r : r * stride + c);
-          write(pointer.memory, element, pointer.address + at * bytes, values[c * rows + r] as number);
+          const address = pointer.address + at * bytes;
+          onAccess(pointer.memory, address, bytes, true);
+          write(pointer.memory, element, address, values[c * rows + r] as number);
         }
       }
       return requests.map(() => undefined);

@@ -1,6 +1,8 @@
 /** What compiled kernels report while they run. */
 import { locationOf, type SourceLocation, type Token } from '../wgsl/tokens.ts';
+import type { Invocation } from './compile-module.ts';
 import { EmulationError } from './emulation-error.ts';
+import type { EmulatedMemory, MemoryPointer } from './runtime.ts';
 
 export type FindingKind =
   /** An index beyond the end of an array. WebGPU reads or writes another element, or none. */
@@ -10,7 +12,9 @@ export type FindingKind =
   /** Lanes of a subgroup that have not returned do not execute a subgroup operation together. */
   | 'nonuniform_subgroup_operation'
   /** A shuffle or broadcast from a lane that does not execute it. */
-  | 'inactive_lane';
+  | 'inactive_lane'
+  /** Two invocations access the same memory, at least one writes, and nothing orders them. */
+  | 'race';
 
 export interface Finding extends SourceLocation {
   readonly kind: FindingKind;
@@ -37,7 +41,7 @@ export class Tracer {
   find(kind: FindingKind, site: number, message: string): void {
     const key = `${kind} ${site}`;
     if (this.#findings.has(key)) return;
-    this.#findings.set(key, { kind, message, ...locationOf(this.#tokens, { from: site, to: site + 1 }) });
+    this.#findings.set(key, { kind, message, ...this.locationOf(site) });
   }
 
   /** An index of an array of `length` elements, clamped to it as WebGPU allows. */
@@ -46,6 +50,35 @@ export class Tracer {
     this.find('index_out_of_bounds', site, `index ${index} of an array of ${length}`);
     return Math.min(Math.max(index, 0), Math.max(length - 1, 0));
   }
+
+  locationOf(site: number): SourceLocation {
+    return locationOf(this.#tokens, { from: site, to: site + 1 });
+  }
+
+  /** Called before a workgroup runs. */
+  startWorkgroup(_invocations: number): void {}
+
+  /** Called when all invocations of a workgroup have reached a barrier. */
+  barrier(_name: string): void {}
+
+  /** Called before each access, where kernels are compiled for it. `address` and `bytes` within `memory`. */
+  read(
+    _memory: EmulatedMemory,
+    _address: number,
+    _bytes: number,
+    _site: number,
+    _invocation: Invocation,
+  ): void {}
+
+  write(
+    _memory: EmulatedMemory,
+    _address: number,
+    _bytes: number,
+    _site: number,
+    _invocation: Invocation,
+  ): void {}
+
+  atomic(_pointer: MemoryPointer, _site: number, _invocation: Invocation): void {}
 
   /** Called in each turn of a loop. */
   turn(): void {
