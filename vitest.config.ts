@@ -24,7 +24,7 @@ const slowUnits = named(
     'external-sessions-lifecycle feed gateway-access-credentials gateway-ledger gateway-ledger-interleavings ' +
     'gateway-ledger-kills gguf-fuzz grammar-limits grammar-random-schemas grammar-schema-suites grammar-worker ' +
     'host-key hostile-places lab-config-validate observe-docs observe-open observe-readers observe-surfaces ' +
-    'observe-untouched pull recorder-core recorder-kills recorder-random recorder-retention reference-model ' +
+    'observe-untouched planned-variants pull recorder-core recorder-kills recorder-random recorder-retention reference-model ' +
     'scheduler setup-node store-full-disk store-kills store-postgres store-sqlite telemetry-loading telemetry-otlp ' +
     'tier tokenizer tokenizer-adversarial tokenizer-split tokenizer-vectors web-demo-page wgsl-lint',
 );

@@ -1,4 +1,13 @@
-import { ceilDiv, cartesianProduct, defineKernel, type AdapterCaps, type Kernel } from './define.ts';
+import {
+  type AdapterCaps,
+  adapterCaps,
+  ceilDiv,
+  cartesianProduct,
+  defineKernel,
+  distinctVariants,
+  type Kernel,
+  lazily,
+} from './define.ts';
 import { pageTokens } from './rope-kv-write.ts';
 
 /**
@@ -46,9 +55,6 @@ const cacheParams = [
   ['window', 'u32'],
 ] as const;
 
-/** Lanes with subgroups, and 32 lanes without. */
-const laneVariants = [4, 8, 16, 32, 0].map((lanes) => ({ SUBGROUPS: lanes > 0, LANES: lanes || 32 }));
-
 /** Heads of one row of workgroups. */
 const headGroups = (variant: AttentionVariant, params: { heads: number }): number =>
   params.heads / variant.GROUP;
@@ -85,40 +91,10 @@ export const decodeAttention = defineKernel({
     headGroups(variant, params),
     variant.SPLIT ? dims.splits : 1,
   ],
-  variants: cartesianProduct({
-    lanes: laneVariants,
-    HEAD_DIM: [64, 128, 256, 512],
-    group: [
-      { GROUP: 1, WINDOW: false },
-      { GROUP: 1, WINDOW: true },
-      { GROUP: 4, WINDOW: false },
-      { GROUP: 7, WINDOW: false },
-    ],
-    SINKS: [false, true],
-    rope: [
-      { ROPE: false, NEOX: false, QK_NORM: false },
-      { ROPE: true, NEOX: false, QK_NORM: false },
-      { ROPE: true, NEOX: true, QK_NORM: false },
-      { ROPE: true, NEOX: true, QK_NORM: true },
-    ],
-  })
-    .map(({ lanes, HEAD_DIM, group, SINKS, rope }) => ({
-      ...lanes,
-      HEAD_DIM,
-      TILE: 1,
-      ...group,
-      SPLIT: group.GROUP === 1,
-      PAGE: pageTokens,
-      SINKS,
-      ...rope,
-    }))
-    .filter(({ SINKS, SPLIT, QK_NORM, HEAD_DIM }) => !SINKS || !(SPLIT || QK_NORM || HEAD_DIM > 64))
-    .filter(({ SUBGROUPS, ROPE, QK_NORM, HEAD_DIM }) => !ROPE || (SUBGROUPS && QK_NORM === HEAD_DIM > 64))
-    .filter(
-      ({ HEAD_DIM, GROUP, WINDOW }) =>
-        HEAD_DIM < 256 || (GROUP !== 7 && !WINDOW && GROUP <= maxQueries(HEAD_DIM)),
-    )
-    .filter(({ HEAD_DIM, GROUP }) => HEAD_DIM > 128 || GROUP !== 4),
+  get variants() {
+    return decodeVariants();
+  },
+  paths: (variant) => [decodeModePath(variant), registersPath(variant)],
 });
 
 /** `decodeAttention` for GPUs; the fields of `attention_flash_decode.wgsl`. Requires subgroups. */
@@ -149,18 +125,16 @@ export const flashDecodeAttention = defineKernel({
   params: decodeAttention.params,
   grid: (variant: FlashDecodeVariant, params: { heads: number } & Record<string, number>, dims) =>
     decodeAttention.grid(variant, params, dims),
-  variants: decodeAttention.variants
-    .filter(({ SUBGROUPS, LANES }) => SUBGROUPS && LANES >= minFlashLanes)
-    // Three heads take the same paths as seven, and compile in half the time on a software adapter.
-    .map((variant) => (variant.GROUP === 7 ? { ...variant, GROUP: 3 } : variant))
-    .flatMap((variant) => (variant.LANES === 32 ? [variant, { ...variant, LANES: 64 }] : [variant]))
-    .map((variant) => ({ ...variant, ...flashShape(variant.LANES, variant.HEAD_DIM) })),
+  get variants() {
+    return flashVariants();
+  },
+  paths: (variant) => [decodeModePath(variant), flashPath(variant)],
 });
 
 /** Tiles of several tokens of one sequence: the bindings, parameters and grid of prefill and of encoders. */
 const wideTiles: Pick<
   Kernel<AttentionVariant, { heads: number } & Record<string, number>>,
-  'bindings' | 'params' | 'grid'
+  'bindings' | 'params' | 'grid' | 'paths'
 > = {
   bindings: ({ SINKS }) => [
     ['qkv', 'read'],
@@ -174,6 +148,7 @@ const wideTiles: Pick<
   ],
   params: cacheParams,
   grid: (variant, params, dims) => [dims.wideTiles, headGroups(variant, params), 1],
+  paths: (variant) => [wideModePath(variant), registersPath(variant)],
 };
 
 /** `decodeAttention` for tiles of several tokens, whose keys and values are in the cache. */
@@ -181,22 +156,9 @@ export const prefillAttention = defineKernel({
   op: 'attention_prefill',
   source: 'attention_prefill.wgsl',
   ...wideTiles,
-  variants: cartesianProduct({
-    lanes: laneVariants,
-    HEAD_DIM: [64, 128, 256, 512],
-    shape: [
-      { TILE: 4, GROUP: 2, WINDOW: false },
-      { TILE: 4, GROUP: 2, WINDOW: true },
-      { TILE: 8, GROUP: 1, WINDOW: false },
-      { TILE: 2, GROUP: 2, WINDOW: false },
-      { TILE: 2, GROUP: 2, WINDOW: true },
-    ],
-    SINKS: [false, true],
-  })
-    .map(({ lanes, HEAD_DIM, shape, SINKS }) => ({ ...lanes, HEAD_DIM, ...shape, PAGE: pageTokens, SINKS }))
-    .filter(({ SINKS, HEAD_DIM, TILE }) => !SINKS || (HEAD_DIM === 64 && TILE < 8))
-    .filter(({ HEAD_DIM, TILE, GROUP }) => HEAD_DIM < 256 || TILE * GROUP <= maxQueries(HEAD_DIM))
-    .filter(({ HEAD_DIM, TILE, GROUP }) => HEAD_DIM > 128 || TILE * GROUP !== 4),
+  get variants() {
+    return prefillVariants();
+  },
 });
 
 /** Every token attends to its whole sequence, or to a window in each direction. The tiles contain the length of the sequence. */
@@ -204,15 +166,9 @@ export const encoderAttention = defineKernel({
   op: 'attention_encoder',
   source: 'attention_encoder.wgsl',
   ...wideTiles,
-  variants: cartesianProduct({
-    lanes: laneVariants,
-    HEAD_DIM: [64, 128],
-    shape: [
-      { TILE: 2, GROUP: 3, WINDOW: false },
-      { TILE: 2, GROUP: 3, WINDOW: true },
-      { TILE: 8, GROUP: 1, WINDOW: false },
-    ],
-  }).map(({ lanes, HEAD_DIM, shape }) => ({ ...lanes, HEAD_DIM, ...shape, PAGE: pageTokens, SINKS: false })),
+  get variants() {
+    return encoderVariants();
+  },
 });
 
 export interface AttentionModel {
@@ -235,6 +191,10 @@ export function attentionLanes(caps: AdapterCaps, headDim: number): number {
   const lanes = caps.subgroupSize ?? 0;
   return lanes > 0 && lanes <= 32 && headDim % (2 * lanes) === 0 ? lanes : 0;
 }
+
+/** Whether decoding can rotate in the attention kernel. */
+export const rotatesInAttention = (caps: AdapterCaps, headDim: number): boolean =>
+  attentionLanes(caps, headDim) > 0;
 
 function commonVariant(
   caps: AdapterCaps,
@@ -330,3 +290,250 @@ export const attentionCombine = defineKernel({
   ) => [ceilDiv(params.heads * params.head_dim, variant.WG), dims.splitTiles, 1],
   variants: cartesianProduct({ WG: [64], SINKS: [false, true] }),
 });
+
+/** The heads of a layer, as far as variants depend on them. */
+interface HeadShape {
+  readonly headDim: number;
+  /** Query heads that share a key head. */
+  readonly shared: number;
+  readonly rope: 'interleaved' | 'neox';
+  readonly qkNorm?: boolean;
+  /** Layers with a window; they do without where the served context is shorter. */
+  readonly window?: boolean;
+  /** The model's context is too short to be split. */
+  readonly isShort?: boolean;
+  readonly sinks?: boolean;
+  /** Limit for the tokens of a wide tile, where other layers of the model have wider heads. */
+  readonly maxTile?: number;
+  /** Decoding does not rotate, on no adapter: the heads of other layers do not allow it, or a lab kernel rotates. */
+  readonly isUnrotated?: boolean;
+}
+
+const shapes = (headDim: number, counts: readonly number[], traits: Omit<HeadShape, 'headDim' | 'shared'>) =>
+  counts.map((shared): HeadShape => ({ headDim, shared, ...traits }));
+const [interleaved, neox] = [{ rope: 'interleaved' }, { rope: 'neox' }] as const;
+const qkNorm = { ...neox, qkNorm: true } as const;
+
+/** Heads of the models of docs/models.md, and those that are used most. Every variant of theirs is listed. */
+const listedShapes: readonly HeadShape[] = [
+  // The embedded model, SmolLM2 135M, and Llama 3.1 8B.
+  ...shapes(64, [2, 3], interleaved),
+  ...shapes(128, [4], interleaved),
+  // Qwen2.5 0.5B, and Phi 3 mini with a window and without.
+  ...shapes(64, [7], neox),
+  ...shapes(96, [1], neox),
+  ...shapes(96, [1], { ...neox, window: true }),
+  // LFM2 350M, Qwen3 0.6B, 4B and 30B-A3B, and Qwen3.5 0.8B.
+  ...shapes(64, [2], qkNorm),
+  ...shapes(128, [2, 4, 8], qkNorm),
+  ...shapes(256, [4], qkNorm),
+  // Gemma 4 E2B has heads of two sizes.
+  ...shapes(256, [8], { ...qkNorm, window: true, maxTile: 1 }),
+  ...shapes(512, [8], qkNorm),
+  // gpt-oss.
+  ...shapes(64, [8], { ...neox, sinks: true }),
+  ...shapes(64, [8], { ...neox, window: true, sinks: true }),
+  // Small heads in all modes.
+  ...[interleaved, neox, qkNorm, { ...neox, sinks: true }].flatMap((traits) => [
+    ...shapes(32, [2], traits),
+    ...shapes(32, [2], { ...traits, window: true }),
+  ]),
+  ...[neox, { ...neox, sinks: true }].flatMap((traits) => [
+    ...shapes(32, [2], { ...traits, isUnrotated: true }),
+    ...shapes(32, [2], { ...traits, window: true, isUnrotated: true }),
+  ]),
+  // The fixtures.
+  ...shapes(16, [2], { ...interleaved, isShort: true }),
+  ...shapes(32, [8], { ...interleaved, isShort: true }),
+  ...shapes(16, [2], { ...neox, isShort: true }),
+  ...shapes(32, [1], { ...neox, isShort: true, window: true }),
+  ...shapes(16, [2], { ...qkNorm, isShort: true, window: true }),
+  ...shapes(64, [2], { ...neox, isShort: true, isUnrotated: true }),
+];
+
+/** Heads of other published models. Their sizes are listed in one mode each. */
+const otherShapes: readonly HeadShape[] = [
+  // Llama, Mistral, SmolLM2 and 3, Granite.
+  ...shapes(64, [1, 4, 8], interleaved),
+  ...shapes(128, [1, 3, 8], interleaved),
+  // Qwen2.5.
+  ...shapes(128, [5, 6, 7], neox),
+  // LFM2, Qwen3.5, Gemma 3 and 4.
+  ...shapes(64, [3, 4], qkNorm),
+  ...shapes(256, [6], qkNorm),
+  ...shapes(128, [2], { ...qkNorm, window: true }),
+  ...shapes(256, [2, 4], { ...qkNorm, window: true }),
+  ...shapes(256, [2, 4], { ...qkNorm, window: true, maxTile: 1 }),
+];
+
+/** Bidirectional heads of BERT models, EmbeddingGemma, and the fixtures. */
+const encoderShapes: readonly HeadShape[] = [
+  ...shapes(32, [1], neox),
+  ...shapes(64, [1], neox),
+  ...shapes(256, [3], { ...neox, window: true }),
+  ...shapes(16, [1], neox),
+  ...shapes(16, [2], { ...neox, window: true }),
+];
+
+const modelOf = ({ headDim, shared }: HeadShape): AttentionModel => ({ heads: shared, kvHeads: 1, headDim });
+
+const windowsOf = ({ window = false }: HeadShape): boolean[] => (window ? [false, true] : [false]);
+
+/** How a plan decodes on an adapter; the usual mode last. Where a window is not needed, the context is too short for splits. */
+const decodeModes = (caps: AdapterCaps, shape: HeadShape): DecodeMode[] =>
+  windowsOf(shape).flatMap((window) =>
+    (shape.isShort || window !== (shape.window ?? false) ? [false] : [true, false]).map((split) => ({
+      split,
+      window,
+      sinks: shape.sinks ?? false,
+      ...(!shape.isUnrotated && rotatesInAttention(caps, shape.headDim)
+        ? { rope: shape.rope, qkNorm: shape.qkNorm ?? false }
+        : {}),
+    })),
+  );
+
+/** Attention does not depend on other capabilities. */
+const adapters = () =>
+  adapterCaps().filter((caps) => !(caps.f16 || caps.matrix || caps.hasSmallWorkgroupMemory));
+
+const decodeVariantsOf = (list: readonly HeadShape[], maxModes = 4) =>
+  adapters().flatMap((caps) =>
+    list.flatMap((shape) =>
+      decodeModes(caps, shape)
+        .slice(-maxModes)
+        .map(
+          (mode) =>
+            chooseFlashDecode(caps, modelOf(shape), mode) ??
+            chooseDecodeAttention(caps, modelOf(shape), mode),
+        ),
+    ),
+  );
+const isFlash = (variant: DecodeAttentionVariant): variant is FlashDecodeVariant => 'KEY_LANES' in variant;
+
+/**
+ * Few GPUs have subgroups this small, and a lane has many elements of a head there: a software adapter compiles a variant with
+ * large heads for half a minute. So only small heads are listed, and a variant for each path.
+ */
+const isNarrowFlash = ({ LANES }: FlashDecodeVariant) => LANES < 32;
+const maxNarrowHead = 32;
+
+const wideVariantsOf = (list: readonly HeadShape[], maxModes = 2) =>
+  adapters().flatMap((caps) =>
+    list.flatMap(({ sinks = false, maxTile, ...shape }) =>
+      windowsOf(shape)
+        .slice(-maxModes)
+        .map((window) =>
+          chooseWideAttention(caps, modelOf(shape), { window, sinks, ...(maxTile && { maxTile }) }),
+        ),
+    ),
+  );
+
+/** Heads of any model, the smallest first. */
+const anyShapes = lazily((): readonly HeadShape[] =>
+  cartesianProduct({
+    headDim: Array.from({ length: 64 }, (_, index) => 8 * (index + 1)),
+    shared: Array.from({ length: 8 }, (_, index) => index + 1),
+    rope: ['neox' as const],
+    isUnrotated: [false, true],
+    tile: [{}, { maxTile: 1 }],
+  })
+    .map(({ tile, ...shape }) => ({ ...shape, ...tile }))
+    .sort((a, b) => a.headDim * a.shared - b.headDim * b.shared),
+);
+
+/** Variants of supported models, and for each path that none of them takes, the smallest variant that takes it. */
+function withEveryPath<V extends AttentionVariant>(
+  supported: readonly V[],
+  others: readonly V[],
+  pathOf: (variant: V) => string,
+): V[] {
+  const missing = new Map(others.toReversed().map((variant) => [pathOf(variant), variant]));
+  for (const variant of supported) missing.delete(pathOf(variant));
+  return distinctVariants([...supported, ...missing.values()]);
+}
+
+const supportedDecodeVariants = lazily(() => [
+  ...decodeVariantsOf(listedShapes),
+  ...decodeVariantsOf(otherShapes, 1),
+]);
+const decodeVariants = lazily(() =>
+  withEveryPath(
+    supportedDecodeVariants().filter((variant) => !isFlash(variant)),
+    decodeVariantsOf(anyShapes()).filter((variant) => !isFlash(variant)),
+    registersPath,
+  ),
+);
+const flashVariants = lazily(() =>
+  withEveryPath(
+    supportedDecodeVariants()
+      .filter(isFlash)
+      .filter((variant) => !isNarrowFlash(variant) || variant.HEAD_DIM <= maxNarrowHead),
+    decodeVariantsOf(anyShapes()).filter(isFlash),
+    flashPath,
+  ),
+);
+const prefillVariants = lazily(() =>
+  withEveryPath(
+    [...wideVariantsOf(listedShapes), ...wideVariantsOf(otherShapes, 1)],
+    wideVariantsOf(anyShapes()),
+    registersPath,
+  ),
+);
+const encoderVariants = lazily(() =>
+  withEveryPath(
+    wideVariantsOf(encoderShapes),
+    wideVariantsOf(anyShapes().filter(({ maxTile }) => maxTile === undefined)),
+    registersPath,
+  ),
+);
+
+/** What the modes of variants differ in: flags that switch on parts of the source, apart from the sizes. */
+export const attentionModes = ['WINDOW', 'SINKS', 'SPLIT', 'NEOX', 'QK_NORM'] as const;
+
+const wideModePath = ({ SUBGROUPS, WINDOW, SINKS }: AttentionVariant): string =>
+  `mode ${JSON.stringify({ SUBGROUPS, WINDOW, SINKS })}`;
+
+const decodeModePath = (variant: DecodeAttentionVariant): string => {
+  const { SPLIT, ROPE, NEOX, QK_NORM } = variant;
+  return `${wideModePath(variant)} ${JSON.stringify({ SPLIT, ROPE, NEOX, QK_NORM })}`;
+};
+
+const oneOrMore = (count: number): string => (count === 1 ? 'one' : 'more');
+
+/**
+ * Path of the kernels that share `lib/attention.wgsl`, apart from what the mode switches on. Sizes are bounds of loops and divisors
+ * of indices, so the path depends on which loops take one turn, and on which lanes take part in the last one.
+ */
+function registersPath(variant: AttentionVariant): string {
+  const { SUBGROUPS, LANES, HEAD_DIM, TILE, GROUP } = variant;
+  const eights = HEAD_DIM / 8;
+  const isRotating = variant['ROPE'] === true;
+  return `registers ${JSON.stringify({
+    SUBGROUPS,
+    LANES,
+    pairsInLane: oneOrMore(HEAD_DIM / LANES / 2),
+    tokens: oneOrMore(TILE),
+    heads: oneOrMore(GROUP),
+    isRotating,
+    // Lanes that write the key of the token, eight elements each.
+    ...(isRotating
+      ? { writers: eights % LANES === 0 ? 'all' : eights < LANES ? 'some' : 'all, then some' }
+      : {}),
+  })}`;
+}
+
+/** Path of `attention_flash_decode.wgsl`, apart from what the mode switches on. */
+function flashPath({ LANES, KEY_LANES, SUBS, HEAD_DIM, GROUP, ROPE }: FlashDecodeVariant): string {
+  const rows = GROUP + 2;
+  const chunks = HEAD_DIM / 8 / KEY_LANES;
+  return `flash ${JSON.stringify({
+    LANES,
+    keyLanes: KEY_LANES === LANES ? 'all' : oneOrMore(KEY_LANES),
+    // With three and more, a lane reads one position in each turn.
+    chunks: Math.min(chunks, 3),
+    heads: oneOrMore(GROUP),
+    isRotating: ROPE,
+    // Subgroups prepare queries, key and value in rounds; in the last one, some may have nothing to do.
+    ...(ROPE ? { rounds: oneOrMore(Math.ceil(rows / SUBS)), isLastFull: rows % SUBS === 0 } : {}),
+  })}`;
+}

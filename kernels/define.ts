@@ -1,13 +1,16 @@
-import type { Variant } from './assemble.ts';
+import { type Variant, variantKey } from './assemble.ts';
 
 export type BindingType = 'read' | 'read_write' | 'uniform';
 /** Name in the source and binding type. The index in the list is the binding number. */
 export type KernelBinding = readonly [name: string, type: BindingType] | undefined;
 export type Grid = readonly [x: number, y: number, z: number];
 
+/** Subgroup sizes that kernels have variants for. */
+export const subgroupSizes = [4, 8, 16, 32, 64] as const;
+
 /** Capabilities of the adapter that kernels can use. */
 export interface AdapterCaps {
-  /** Subgroup size; undefined without the feature or if the size can vary. */
+  /** One of `subgroupSizes`; undefined without the feature, if the size can vary, or for other sizes. */
   readonly subgroupSize: number | undefined;
   readonly f16: boolean;
   /** Subgroups of 32 can multiply 16 x 16 x 16 f16 matrices with f32 sums (`chromium_experimental_subgroup_matrix`). */
@@ -68,8 +71,16 @@ export interface Kernel<V extends Variant = Variant, P extends Readonly<Record<s
   grid(variant: V, params: P, dims: StepDims): Grid;
   /** Whether a variant needs more than 16 KiB of workgroup memory; 32 KiB are enough for all. */
   needsLargeWorkgroupMemory?(variant: V): boolean;
-  /** All variants that the engine may use on some adapter. The WGSL lint compiles them. */
+  /**
+   * The variants that tests run and the WGSL lint compiles: all that the engine requests for a supported model on some
+   * adapter, and no others. Derived from the functions that choose; `test/unit/planned-variants.test.ts` compares both.
+   */
   readonly variants: readonly V[];
+  /**
+   * Keys of the code paths that a variant takes, for kernels with a constant that any model may have its own value of, such as
+   * the size of a head. A variant that is not listed takes only paths of variants that are. Default: every variant is listed.
+   */
+  paths?(variant: V): readonly string[];
 }
 
 type Params = Readonly<Record<string, number>>;
@@ -100,6 +111,17 @@ export function packParams<V extends Variant, P extends Params>(
   return bytes;
 }
 
+/** The distinct ones of some variants. */
+export const distinctVariants = <V extends Variant>(variants: readonly V[]): V[] => [
+  ...new Map(variants.map((variant) => [variantKey('', variant), variant])).values(),
+];
+
+/** A function that calls `make` once, when its result is needed: lists of variants are long, and only tests read them. */
+export function lazily<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined;
+  return () => (made ??= { value: make() }).value;
+}
+
 export const ceilDiv = (value: number, divisor: number): number => Math.ceil(value / divisor);
 
 /** Cartesian product of the given values, for lists of variants. */
@@ -112,3 +134,18 @@ export function cartesianProduct<T extends Record<string, readonly unknown[]>>(
   }
   return all as { -readonly [K in keyof T]: T[K][number] }[];
 }
+
+/** All capabilities that adapters may have, as far as kernels depend on them. */
+export const adapterCaps = lazily((): readonly AdapterCaps[] =>
+  cartesianProduct({
+    subgroupSize: [undefined, ...subgroupSizes],
+    f16: [false, true],
+    matrix: [false, true],
+    hasSmallWorkgroupMemory: [false, true],
+    software: [false, true],
+  }).filter(({ subgroupSize, f16, matrix }) => !matrix || (f16 && subgroupSize === 32)),
+);
+
+/** The variants that are chosen on any adapter. */
+export const variantsOnAllAdapters = <V extends Variant>(choose: (caps: AdapterCaps) => readonly V[]): V[] =>
+  distinctVariants(adapterCaps().flatMap(choose));

@@ -1,4 +1,4 @@
-import { type AdapterCaps, cartesianProduct, defineKernel } from './define.ts';
+import { type AdapterCaps, defineKernel, lazily, variantsOnAllAdapters } from './define.ts';
 
 export interface DeltaNetVariant extends Record<string, number | boolean | string> {
   SUBGROUPS: boolean;
@@ -18,6 +18,10 @@ const lanesOf = (LANES: number) =>
   LANES === 0
     ? { SUBGROUPS: false, LANES: 1, COLUMNS: 1, WG: 32 }
     : { SUBGROUPS: true, LANES, COLUMNS: 4, WG: LANES };
+
+const variants = lazily(() =>
+  variantsOnAllAdapters((caps) => supportedDeltaKeyDims.map((keyDim) => chooseDeltaNet(caps, keyDim))),
+);
 
 /** Gated delta rule over the tokens of each sequence in the step, with its recurrent state. */
 export const deltaNet = defineKernel({
@@ -43,12 +47,9 @@ export const deltaNet = defineKernel({
     { value_dim, value_heads }: { value_dim: number; value_heads: number } & Record<string, number>,
     dims,
   ) => [Math.ceil(value_dim / (COLUMNS * (WG / LANES))), value_heads, dims.sequenceRuns],
-  variants: cartesianProduct({ KEY: supportedDeltaKeyDims, lanes: [4, 8, 16, 32, 64, 0] }).map(
-    ({ KEY, lanes }) => ({
-      KEY,
-      ...lanesOf(lanes),
-    }),
-  ),
+  get variants() {
+    return variants();
+  },
 });
 
 export function chooseDeltaNet({ subgroupSize = 0 }: AdapterCaps, keyDim: number): DeltaNetVariant {

@@ -1,11 +1,13 @@
 import type { Variant } from './assemble.ts';
 import {
   type AdapterCaps,
+  adapterCaps,
   ceilDiv,
-  cartesianProduct,
   defineKernel,
+  distinctVariants,
   eraseVariant,
   type Kernel,
+  lazily,
   type RowRange,
   rowsIn,
 } from './define.ts';
@@ -48,7 +50,6 @@ export interface ExpertVariant extends Record<string, number | boolean | string>
 const expertKernel = <V extends ExpertVariant>(
   source: string,
   rowsOf: (variant: V) => number,
-  variants: readonly V[],
   range?: RowRange,
 ): Kernel<V, ExpertParams> =>
   defineKernel({
@@ -72,7 +73,9 @@ const expertKernel = <V extends ExpertVariant>(
       const tiles = variant.DIRECT ? pairs : maxTileCount(pairs, experts, variant.COLS);
       return [ceilDiv(rows, rowsOf(variant)), pairs > 0 ? tiles : 0, 1];
     },
-    variants,
+    get variants() {
+      return (optionsBySource().get(source) ?? []) as unknown as readonly V[];
+    },
   });
 
 interface LanesVariant extends ExpertVariant {
@@ -92,9 +95,6 @@ const threadShapes = [
 export const expertMatmul = expertKernel<LanesVariant & { WG: number }>(
   'expert_matmul.wgsl',
   ({ WG, ROWS }) => WG * ROWS,
-  cartesianProduct({ FORMAT: formatNames, lanes: [4, 8, 16, 32, 0], shape: threadShapes }).map(
-    ({ FORMAT, lanes, shape }) => ({ FORMAT, ...shape, WG: 32, ...lanesOf(lanes) }),
-  ),
 );
 
 const subgroupShapes = [
@@ -104,25 +104,12 @@ const subgroupShapes = [
 ] as const;
 
 /** Several rows per workgroup, one block per lane: for GPUs, and for rows that are decoded. */
-export const expertMatvec = expertKernel<LanesVariant>(
-  'expert_matvec.wgsl',
-  ({ ROWS }) => ROWS,
-  cartesianProduct({ FORMAT: formatNames, lanes: [8, 16, 32, 64, 0], shape: subgroupShapes }).map(
-    ({ FORMAT, lanes, shape }) => ({ FORMAT, ...shape, ...lanesOf(lanes) }),
-  ),
-  'decode',
-);
+export const expertMatvec = expertKernel<LanesVariant>('expert_matvec.wgsl', ({ ROWS }) => ROWS, 'decode');
 
 /** Tiles in workgroup memory: for GPUs and prompts. */
 export const expertTile = expertKernel<ExpertVariant & { F16: boolean }>(
   'expert_tile.wgsl',
   ({ ROWS }) => ROWS,
-  cartesianProduct({ FORMAT: formatNames, F16: [false, true] }).map((one) => ({
-    ...one,
-    DIRECT: false,
-    COLS: 32,
-    ROWS: 64,
-  })),
   'prompt',
 );
 
@@ -188,6 +175,21 @@ export function expertOptions(
     { kernel, variant: { ...common, ...wide }, upTo: anyCount },
   ];
 }
+
+/** All variants that are chosen on some adapter for some format, by the source of the kernel. */
+const optionsBySource = lazily(() => {
+  const families: readonly MatmulFamily['name'][] = ['row-a-thread', 'row-a-subgroup'];
+  const options = adapterCaps().flatMap((caps) =>
+    families.flatMap((name) =>
+      // The numbers of experts limit for how many rows an option is used, not the options.
+      formatNames.flatMap((format) => expertOptions(caps, { name }, format, { count: 8, used: 2 })),
+    ),
+  );
+  const bySource = Map.groupBy(options, ({ kernel }) => kernel.source);
+  return new Map(
+    [...bySource].map(([source, list]) => [source, distinctVariants(list.map(({ variant }) => variant))]),
+  );
+});
 
 /** hidden[t] += weighted sum of the outputs of its experts; see `wgsl/expert_sum.wgsl`. */
 export const expertSum = defineKernel({

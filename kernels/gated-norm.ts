@@ -1,10 +1,12 @@
-import { type AdapterCaps, defineKernel } from './define.ts';
+import { type AdapterCaps, defineKernel, lazily, variantsOnAllAdapters } from './define.ts';
 import { rowLanes } from './rms-norm.ts';
 
 interface GatedNormVariant extends Record<string, number | boolean | string> {
   SUBGROUPS: boolean;
   WG: number;
 }
+
+const variants = lazily(() => variantsOnAllAdapters((caps) => [chooseGatedNorm(caps)]));
 
 /** RMS norm of each head of y, in place, multiplied by silu of its gate. */
 export const gatedNorm = defineKernel({
@@ -29,7 +31,9 @@ export const gatedNorm = defineKernel({
     params.heads,
     1,
   ],
-  variants: [4, 8, 16, 32, 64, 0].map((lanes) => ({ SUBGROUPS: lanes > 0, WG: lanes || 128 })),
+  get variants() {
+    return variants();
+  },
 });
 
 export const chooseGatedNorm = (caps: AdapterCaps): GatedNormVariant => rowLanes(caps);

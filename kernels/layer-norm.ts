@@ -1,9 +1,11 @@
-import { type AdapterCaps, defineKernel } from './define.ts';
+import { type AdapterCaps, defineKernel, lazily, variantsOnAllAdapters } from './define.ts';
 
 export interface LayerNormVariant extends Record<string, number | boolean | string> {
   SUBGROUPS: boolean;
   WG: number;
 }
+
+const variants = lazily(() => variantsOnAllAdapters((caps) => [chooseLayerNorm(caps)]));
 
 /** y[t, c] = (y[t, c] - mean) / sqrt(variance + eps) * weight[c] + bias[c], in place, one row for each token. */
 export const layerNorm = defineKernel({
@@ -19,7 +21,9 @@ export const layerNorm = defineKernel({
     ['eps', 'f32'],
   ],
   grid: (_: LayerNormVariant, __: { columns: number; eps: number }, dims) => [dims.tokens, 1, 1],
-  variants: [4, 8, 16, 32, 64, 0].map((lanes) => ({ SUBGROUPS: lanes > 0, WG: lanes || 128 })),
+  get variants() {
+    return variants();
+  },
 });
 
 export function chooseLayerNorm(caps: AdapterCaps): LayerNormVariant {

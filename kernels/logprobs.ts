@@ -1,4 +1,4 @@
-import { type AdapterCaps, cartesianProduct, defineKernel } from './define.ts';
+import { type AdapterCaps, defineKernel, lazily, variantsOnAllAdapters } from './define.ts';
 
 /** Maximum number of top log probabilities for each sample. */
 export const maxLikely = 20;
@@ -6,6 +6,8 @@ export const maxLikely = 20;
  * 32-bit words for each sample: its log probability, the number of top tokens, and the id and log probability of each.
  */
 export const logprobWords = 2 + 2 * maxLikely;
+
+const variants = lazily(() => variantsOnAllAdapters((caps) => [chooseLogprobs(caps)]));
 
 /** Log probabilities of the sampled token and of the top tokens, for samples that request them. */
 export const logprobs = defineKernel({
@@ -21,7 +23,9 @@ export const logprobs = defineKernel({
   params: [['vocabulary', 'u32']],
   grid: (_variant: { WG: number }, _params: { vocabulary: number } & Record<string, number>, dims) =>
     dims.needsLogprobs ? [dims.samples, 1, 1] : [0, 0, 0],
-  variants: cartesianProduct({ WG: [64, 256] }),
+  get variants() {
+    return variants();
+  },
 });
 
 export function chooseLogprobs(caps: AdapterCaps): { WG: number } {

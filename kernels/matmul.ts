@@ -1,11 +1,13 @@
 import type { Variant } from './assemble.ts';
 import {
   type AdapterCaps,
+  adapterCaps,
   ceilDiv,
-  cartesianProduct,
   defineKernel,
+  distinctVariants,
   eraseVariant,
   type Kernel,
+  lazily,
   type RowRange,
   rowsIn,
 } from './define.ts';
@@ -78,7 +80,6 @@ const maxGroups = 65_535;
 const matmulKernel = <V extends Variant>(
   source: string,
   tile: (variant: V) => { rows: number; tokens: number },
-  variants: readonly V[],
   range?: RowRange,
   needsLargeWorkgroupMemory?: (variant: V) => boolean,
 ): Kernel<V, MatmulParams> =>
@@ -108,7 +109,9 @@ const matmulKernel = <V extends Variant>(
       const depth = ceilDiv(groups, maxGroups);
       return [ceilDiv(groups, depth), ceilDiv(count, tokens), depth];
     },
-    variants,
+    get variants() {
+      return (optionsBySource().get(source) ?? []) as unknown as readonly V[];
+    },
   });
 
 export interface MatmulVariant extends LanesVariant {
@@ -124,7 +127,7 @@ export const withFlags = <O extends MatmulOption>(option: O, flags: number): O =
   option.variant['FIXED'] === true ? { ...option, variant: { ...option.variant, FLAGS: flags } } : option;
 
 const { bias, add, sampled, normIn, normOut, gated, geluTanh } = matmulFlags;
-/** Flag combinations that occur in supported models. */
+/** Flag combinations that occur in graphs. */
 const supportedFlagSets = [
   0,
   bias,
@@ -141,30 +144,13 @@ const supportedFlagSets = [
 ];
 const subgroupFlags = normIn | normOut;
 
-const dynamicFlags = { FIXED: false, FLAGS: 0 };
-const matmulShapes = [
-  ...supportedFlagSets.map((FLAGS) => ({ COLS: 1, ROWS: 2, WG: 32, FIXED: true, FLAGS })),
-  ...supportedFlagSets.map((FLAGS) => ({ COLS: 1, ROWS: 4, WG: 16, FIXED: true, FLAGS })),
-  { COLS: 4, ROWS: 4, WG: 32, ...dynamicFlags },
-  { COLS: 8, ROWS: 2, WG: 32, ...dynamicFlags },
-  { COLS: 8, ROWS: 4, WG: 32, ...dynamicFlags },
-] as const;
-
 const lanesOf = (lanes: number) => ({ SUBGROUPS: lanes > 0, LANES: lanes || 32 });
 
 /** One row per thread: for software adapters, which have SIMD cores and slow barriers. */
-export const matmul = matmulKernel<MatmulVariant>(
-  'matmul.wgsl',
-  ({ WG, ROWS, COLS }) => ({ rows: WG * ROWS, tokens: COLS }),
-  cartesianProduct({ FORMAT: formatNames, lanes: [4, 8, 16, 32, 0], shape: matmulShapes })
-    .map(({ FORMAT, lanes, shape }) => ({
-      FORMAT,
-      ...shape,
-      WG: Math.max(shape.WG, lanes || 32),
-      ...lanesOf(lanes),
-    }))
-    .filter(({ SUBGROUPS, FLAGS }) => SUBGROUPS || (FLAGS & subgroupFlags) === 0),
-);
+export const matmul = matmulKernel<MatmulVariant>('matmul.wgsl', ({ WG, ROWS, COLS }) => ({
+  rows: WG * ROWS,
+  tokens: COLS,
+}));
 
 const matvecShapes = [1, 2, 4, 8].map((COLS) => ({ COLS, ROWS: 4, FIXED: false }));
 
@@ -183,9 +169,6 @@ const matvecLanes = (lanes: number) => ({ ...lanesOf(lanes), SUBS: lanes > 0 ? 4
 export const matvec = matmulKernel<MatvecVariant>(
   'matvec.wgsl',
   ({ ROWS, COLS }) => ({ rows: ROWS, tokens: COLS }),
-  cartesianProduct({ FORMAT: formatNames, lanes: [8, 16, 32, 64, 0], shape: matvecShapes }).map(
-    ({ FORMAT, lanes, shape }) => ({ FORMAT, ...shape, ...matvecLanes(lanes) }),
-  ),
   'decode',
 );
 
@@ -220,9 +203,6 @@ const packedVariant = (FORMAT: string, lanes: number, COLS: number): PackedVaria
 export const matvecPacked = matmulKernel<PackedVariant>(
   'matvec_packed.wgsl',
   ({ ROWS, COLS, SUBS }) => ({ rows: ROWS * SUBS, tokens: COLS }),
-  cartesianProduct({ FORMAT: packedFormats, lanes: [8, 16, 32, 64], COLS: [1, 2, 4, 8] })
-    .map(({ FORMAT, lanes, COLS }) => packedVariant(FORMAT, lanes, COLS))
-    .filter(({ TILE_BLOCKS, COLS }) => TILE_BLOCKS * COLS <= packedSlots(false)),
   'decode',
   ({ TILE_BLOCKS, COLS }) => TILE_BLOCKS * COLS > packedSlots(true),
 );
@@ -239,7 +219,6 @@ export interface TileVariant extends Record<string, number | boolean | string> {
 export const matmulTile = matmulKernel<TileVariant>(
   'matmul_tile.wgsl',
   ({ TILE }) => ({ rows: TILE, tokens: TILE }),
-  cartesianProduct({ FORMAT: formatNames, F16: [false, true], TILE: [32, 64], FIXED: [false] }),
   'prompt',
 );
 
@@ -288,7 +267,6 @@ export function fewRowsClass(option: MatmulOption): (MatmulOption & { readonly u
 export const matmulMatrix = matmulKernel<MatrixVariant>(
   'matmul_matrix.wgsl',
   ({ TILE_ROWS, TILE_TOKENS }) => ({ rows: TILE_ROWS, tokens: TILE_TOKENS }),
-  formatNames.flatMap((FORMAT) => matrixTiles.map((tile) => matrixVariant(FORMAT, tile))),
   'prompt',
   () => true,
 );
@@ -297,7 +275,6 @@ export const matmulMatrix = matmulKernel<MatrixVariant>(
 export const matmulTileInt8 = matmulKernel<{ FORMAT: string; F16: boolean; FIXED: boolean }>(
   'matmul_tile_int8.wgsl',
   () => ({ rows: 64, tokens: 64 }),
-  integerFormats.map((FORMAT) => ({ FORMAT, F16: false, FIXED: false })),
   'prompt',
 );
 
@@ -409,3 +386,23 @@ export function matmulFamilies(caps: AdapterCaps, int8 = false): MatmulFamily[] 
   const subgroup = rowPerSubgroupFamily(caps, int8);
   return caps.software ? [thread, subgroup] : [subgroup, thread];
 }
+
+/** With fixed flags: a variant for each combination. Norms are fused through subgroup operations. */
+const withEveryFlagSet = (option: MatmulOption): Variant[] =>
+  option.variant['FIXED'] === true
+    ? supportedFlagSets
+        .filter((flags) => option.variant['SUBGROUPS'] === true || (flags & subgroupFlags) === 0)
+        .map((flags) => withFlags(option, flags).variant)
+    : [option.variant];
+
+/** All variants that a family chooses on some adapter for some format, by the source of the kernel. */
+const optionsBySource = lazily(() => {
+  const options = adapterCaps()
+    .flatMap((caps) => matmulFamilies(caps, true))
+    .flatMap(({ classes }) => formatNames.flatMap(classes))
+    .flatMap((one) => one.options);
+  const bySource = Map.groupBy(options, ({ kernel }) => kernel.source);
+  return new Map(
+    [...bySource].map(([source, list]) => [source, distinctVariants(list.flatMap(withEveryFlagSet))]),
+  );
+});

@@ -1,4 +1,4 @@
-import { cartesianProduct, defineKernel, type AdapterCaps } from './define.ts';
+import { type AdapterCaps, defineKernel, lazily, variantsOnAllAdapters } from './define.ts';
 import { rowLanes } from './rms-norm.ts';
 
 export interface NormAddVariant extends Record<string, number | boolean | string> {
@@ -7,6 +7,12 @@ export interface NormAddVariant extends Record<string, number | boolean | string
   /** Also computes the norm of the sum. */
   NEXT: boolean;
 }
+
+const variants = lazily(() =>
+  variantsOnAllAdapters((caps) =>
+    [false, true].map((writesNextNorm) => chooseNormAdd(caps, { writesNextNorm })),
+  ),
+);
 
 /**
  * y[t] = (y[t] + x[t] / sqrt(mean(x[t]^2) + eps) * weight) * scale, and with NEXT, out[t] = RMS norm of y[t] with the
@@ -29,13 +35,9 @@ export const normAdd = defineKernel({
     ['scale', 'f32'],
   ],
   grid: (_variant, _params: Record<string, number>, dims) => [dims.tokens, 1, 1],
-  variants: cartesianProduct({ lanes: [4, 8, 16, 32, 64, 0], NEXT: [false, true] }).map(
-    ({ lanes, NEXT }) => ({
-      SUBGROUPS: lanes > 0,
-      WG: lanes || 128,
-      NEXT,
-    }),
-  ),
+  get variants() {
+    return variants();
+  },
 });
 
 export const chooseNormAdd = (

@@ -1,5 +1,5 @@
 /** Kernels for Gemma 3n and 4: per-layer inputs, scaling and softcap. */
-import { type AdapterCaps, ceilDiv, cartesianProduct, defineKernel } from './define.ts';
+import { type AdapterCaps, ceilDiv, defineKernel, lazily, variantsOnAllAdapters } from './define.ts';
 import { formatNames } from './formats.ts';
 import { rowLanes } from './rms-norm.ts';
 
@@ -8,6 +8,10 @@ interface JoinVariant extends Record<string, number | boolean | string> {
   SUBGROUPS: boolean;
   WG: number;
 }
+
+const joinVariants = lazily(() =>
+  variantsOnAllAdapters((caps) => formatNames.map((format) => choosePerLayerJoin(caps, format))),
+);
 
 /**
  * y[t, l] = (RMS norm of y[t, l] + rows[t, l] * row_scale) * scale, in place. y and rows: [tokens, layers, columns];
@@ -36,13 +40,9 @@ export const perLayerJoin = defineKernel({
     dims.tokens,
     1,
   ],
-  variants: cartesianProduct({ FORMAT: formatNames, lanes: [4, 8, 16, 32, 64, 0] }).map(
-    ({ FORMAT, lanes }) => ({
-      FORMAT,
-      SUBGROUPS: lanes > 0,
-      WG: lanes || 128,
-    }),
-  ),
+  get variants() {
+    return joinVariants();
+  },
 });
 
 export const choosePerLayerJoin = (caps: AdapterCaps, format: string): JoinVariant => ({

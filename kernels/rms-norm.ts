@@ -1,4 +1,5 @@
-import { cartesianProduct, defineKernel, type AdapterCaps } from './define.ts';
+import { rotatesInAttention } from './attention.ts';
+import { type AdapterCaps, defineKernel, lazily, variantsOnAllAdapters } from './define.ts';
 
 export interface RmsNormVariant extends Record<string, number | boolean | string> {
   SUBGROUPS: boolean;
@@ -10,12 +11,13 @@ export interface RmsNormVariant extends Record<string, number | boolean | string
   PROMPT: boolean;
 }
 
-const modes = [
-  { SAMPLED: false, IN_PLACE: false, PROMPT: false },
-  { SAMPLED: true, IN_PLACE: false, PROMPT: false },
-  { SAMPLED: false, IN_PLACE: true, PROMPT: false },
-  { SAMPLED: false, IN_PLACE: true, PROMPT: true },
-] as const;
+const modes = [{}, { sampled: true }, { inPlace: true }];
+const promptMode = { inPlace: true, prompt: true };
+/** Only for prompts where attention normalizes the heads of decoded tokens. */
+const modesOn = (caps: AdapterCaps) => (rotatesInAttention(caps, 64) ? [...modes, promptMode] : modes);
+const variants = lazily(() =>
+  variantsOnAllAdapters((caps) => modesOn(caps).map((mode) => chooseRmsNorm(caps, mode))),
+);
 
 /** y[r, c] = x[r, c] / sqrt(mean_c x[r, c]^2 + eps) * weight[c]. A row is a token or a head of a token. */
 export const rmsNorm = defineKernel({
@@ -43,11 +45,9 @@ export const rmsNorm = defineKernel({
     params.heads,
     1,
   ],
-  variants: cartesianProduct({ lanes: [4, 8, 16, 32, 64, 0], mode: modes }).map(({ lanes, mode }) => ({
-    SUBGROUPS: lanes > 0,
-    WG: lanes || 128,
-    ...mode,
-  })),
+  get variants() {
+    return variants();
+  },
 });
 
 /** Number of lanes for the norm of a row. */

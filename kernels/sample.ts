@@ -1,4 +1,4 @@
-import { ceilDiv, cartesianProduct, defineKernel, type AdapterCaps } from './define.ts';
+import { type AdapterCaps, ceilDiv, defineKernel, lazily, variantsOnAllAdapters } from './define.ts';
 
 /** Size of a sample record in 32-bit words, see `wgsl/lib/sample_record.wgsl`. */
 export const sampleWords = 12;
@@ -37,6 +37,8 @@ export const sampleAdjust = defineKernel({
   variants: [{ WG: 64 }],
 });
 
+const pickVariants = lazily(() => variantsOnAllAdapters((caps) => [chooseSamplePick(caps)]));
+
 /** Samples a token from each row of logits. */
 export const samplePick = defineKernel({
   op: 'sample_pick',
@@ -59,7 +61,9 @@ export const samplePick = defineKernel({
     1,
     1,
   ],
-  variants: cartesianProduct({ WG: [64, 256] }),
+  get variants() {
+    return pickVariants();
+  },
 });
 
 /** Filtered logits that sampling used, for samples that request log probabilities after sampling. */
@@ -80,7 +84,9 @@ export const sampledLogits = defineKernel({
   ],
   grid: (_variant: { WG: number }, _params: { vocabulary: number } & Record<string, number>, dims) =>
     dims.needsLogprobs ? [dims.samples, 1, 1] : [0, 0, 0],
-  variants: cartesianProduct({ WG: [64, 256] }),
+  get variants() {
+    return pickVariants();
+  },
 });
 
 export function chooseSamplePick(caps: AdapterCaps): { WG: number } {

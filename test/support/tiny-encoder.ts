@@ -1,7 +1,7 @@
 /** Encoders of a few kilobytes with random weights, as GGUF bytes. */
 import { gumbel, quantize } from '../../kernels/reference/index.ts';
 import { f32, type GgufTensor, type GgufValue, ggufBytes, text, u32 } from './gguf-writer.ts';
-import { byteTokenizer } from './tiny-model.ts';
+import { byteTokenizer, type ModelParts } from './tiny-model.ts';
 
 export interface TinyEncoder {
   readonly architecture: 'bert' | 'nomic-bert';
@@ -20,7 +20,11 @@ export interface TinyEncoder {
   readonly seed?: number;
 }
 
-export function tinyEncoder(shape: TinyEncoder): Uint8Array<ArrayBuffer> {
+export const tinyEncoder = (shape: TinyEncoder): Uint8Array<ArrayBuffer> =>
+  ggufBytes(tinyEncoderParts(shape));
+
+/** Metadata and tensors of an encoder; the tensors' data is made when it is read. */
+export function tinyEncoderParts(shape: TinyEncoder): ModelParts {
   const { architecture, layers = 2, width = 64, heads = 2, feedForward = 96, vocab = 288 } = shape;
   const { context = 64, type = 'F32', pooling = 1, typed = true, seed = 1 } = shape;
   const tensors: GgufTensor[] = [];
@@ -72,5 +76,5 @@ export function tinyEncoder(shape: TinyEncoder): Uint8Array<ArrayBuffer> {
     ...Object.entries(members).map(([key, value]): [string, GgufValue] => [`${architecture}.${key}`, value]),
     ...byteTokenizer(vocab),
   ];
-  return ggufBytes({ metadata, tensors });
+  return { metadata, tensors };
 }

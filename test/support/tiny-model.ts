@@ -67,6 +67,11 @@ export interface TinyModel {
   readonly seed?: number;
 }
 
+export interface ModelParts {
+  readonly metadata: readonly (readonly [string, GgufValue])[];
+  readonly tensors: readonly GgufTensor[];
+}
+
 /** Ends a text; the following id starts one. Bytes are their own ids. */
 export const endToken = 256;
 
@@ -79,7 +84,10 @@ function byteTokens(): string[] {
   });
 }
 
-export function tinyModel(shape: TinyModel): Uint8Array<ArrayBuffer> {
+export const tinyModel = (shape: TinyModel): Uint8Array<ArrayBuffer> => ggufBytes(tinyModelParts(shape));
+
+/** Metadata and tensors of a model; the tensors' data is made when it is read. */
+export function tinyModelParts(shape: TinyModel): ModelParts {
   const { architecture, layers = 2, width = 64, heads = 4, kvHeads = 2, headDim = 64 } = shape;
   const { feedForward = 96, vocab = 288, context = 512, type = 'F32', rotary = headDim, seed = 1 } = shape;
   const isOne = architecture === 'phi3';
@@ -203,7 +211,7 @@ export function tinyModel(shape: TinyModel): Uint8Array<ArrayBuffer> {
     ...Object.entries(members).map(([key, value]): [string, GgufValue] => [`${architecture}.${key}`, value]),
     ...byteTokenizer(vocab),
   ];
-  return ggufBytes({ metadata, tensors });
+  return { metadata, tensors };
 }
 
 /** Metadata of a tokenizer whose tokens are the bytes, an end and a start. */

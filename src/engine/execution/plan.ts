@@ -1,4 +1,4 @@
-import { attentionLanes, decodeAttention } from '../../../kernels/attention.ts';
+import { decodeAttention, rotatesInAttention } from '../../../kernels/attention.ts';
 import { type RowRange, rowsIn, type StepDims } from '../../../kernels/define.ts';
 import type { MatmulFamily } from '../../../kernels/matmul.ts';
 import type { PlanUnit } from '../graph/bindings.ts';
@@ -42,11 +42,10 @@ export function fuseUnits(
 ): FusedOp[] {
   const attentionLayers = shape.perLayer?.filter(({ heads }) => heads > 0) ?? [shape];
   const caps = kernelCaps({ gpu, tuning }, decodeAttention.source);
-  const lanes = Math.min(...attentionLayers.map(({ headDim }) => attentionLanes(caps, headDim)));
   return fuse(units, {
     norms: family.rowsPerPartialSum > 0,
     // Applies to tiles of one token, which embedding steps do not have.
-    rotation: lanes > 0 && !shape.embedding,
+    rotation: !shape.embedding && attentionLayers.every(({ headDim }) => rotatesInAttention(caps, headDim)),
     // Eight is the number WebGPU guarantees, but some browsers have offered fewer to compatibility devices.
     headNorms: gpu.device.limits.maxStorageBuffersPerShaderStage >= 8,
     isSinglePart: (unit) => !unit.slice && stacks.get(stackKey(unit.weights))?.parts.length === 1,

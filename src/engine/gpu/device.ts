@@ -1,4 +1,4 @@
-import type { AdapterCaps } from '../../../kernels/define.ts';
+import { type AdapterCaps, subgroupSizes } from '../../../kernels/define.ts';
 import type { AdapterFacts } from '../types.ts';
 import type { DawnFeature } from './dawn-features.ts';
 
@@ -39,10 +39,11 @@ export async function openGpu(
   const requiredLimits = Object.fromEntries(wantedLimits.map((limit) => [limit, adapter.limits[limit]]));
   const device = await adapter.requestDevice({ label: 'lathe', requiredFeatures, requiredLimits });
   const info = adapter.info;
-  const hasFixedSize = info.subgroupMinSize === info.subgroupMaxSize && device.features.has('subgroups');
+  const { subgroupMinSize, subgroupMaxSize } = info;
+  const hasFixedSize = subgroupMinSize === subgroupMaxSize && device.features.has('subgroups');
   const software = info.isFallbackAdapter;
   const caps: AdapterCaps = {
-    subgroupSize: hasFixedSize ? info.subgroupMinSize : undefined,
+    subgroupSize: hasFixedSize ? subgroupSizes.find((size) => size === subgroupMinSize) : undefined,
     f16: device.features.has('shader-f16'),
     software,
     matrix: device.features.has(matrixFeature) && supportsF16Matrices(info),
