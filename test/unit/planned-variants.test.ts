@@ -112,11 +112,14 @@ it('models of docs/models.md: every pipeline is listed', async () => {
   expect(await pipelinesWithout(isListed, planAll(models, adapters, contexts))).toEqual([]);
 });
 
-it('other published models: every pipeline is listed, or its sizes in another mode, and its mode with other sizes', async () => {
-  const isKnown = (one: PlannedPipeline) =>
-    isListed(one) || (takesListedPaths(one) && listedSizes.has(sizesOf(one.kernel, one.variant)));
-  expect(await pipelinesWithout(isKnown, planAll(await otherModels(), adapters, contexts))).toEqual([]);
-});
+it.runIf(runsRest)(
+  'other published models: every pipeline is listed, or its sizes in another mode, and its mode with other sizes',
+  async () => {
+    const isKnown = (one: PlannedPipeline) =>
+      isListed(one) || (takesListedPaths(one) && listedSizes.has(sizesOf(one.kernel, one.variant)));
+    expect(await pipelinesWithout(isKnown, planAll(await otherModels(), adapters, contexts))).toEqual([]);
+  },
+);
 
 const types = Object.keys(weightFormats) as TensorType[];
 
@@ -129,7 +132,7 @@ it('models of every weight type: every pipeline is listed', async () => {
   expect(await pipelinesWithout(isKnown, planAll(models.flat(), own, [undefined]))).toEqual([]);
 });
 
-it('200 random models: every pipeline is listed, or takes listed paths', async () => {
+it.runIf(runsRest)('200 random models: every pipeline is listed, or takes listed paths', async () => {
   const models = await randomModels(rounds(200, 40), 26);
   expect(
     await pipelinesWithout(
@@ -139,7 +142,7 @@ it('200 random models: every pipeline is listed, or takes listed paths', async (
   ).toEqual([]);
 });
 
-it('plans with a lab kernel: every pipeline is listed, or takes listed paths', async () => {
+it.runIf(runsRest)('plans with a lab kernel: every pipeline is listed, or takes listed paths', async () => {
   const own = adaptersBySize.filter(
     ({ software, subgroups }) => runsRest || [undefined, software ? 8 : 32].includes(subgroups?.[0]),
   );
