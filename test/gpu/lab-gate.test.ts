@@ -55,6 +55,81 @@ describe('stubs are accepted unchanged', () => {
   }
 });
 
+describe('a kernel that is correct here, on other adapters', () => {
+  const normalize = (main: string, declarations = ''): KernelRegistration => ({
+    name: 'norm',
+    op: 'rms_norm',
+    dispatch: { x: 'ceil(tokens / 4)' },
+    requires: ['subgroups'],
+    source: `enable subgroups;
+struct Params { columns: u32, eps: f32 }
+struct Step { tokens: u32 }
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read> norm_weight: array<f32>;
+@group(0) @binding(2) var<storage, read_write> y: array<f32>;
+@group(0) @binding(3) var<uniform> params: Params;
+@group(0) @binding(4) var<uniform> step: Step;
+${declarations}
+${main}`,
+  });
+  /** Each group of \`lanes\` invocations, which must be a subgroup, normalizes a row. */
+  const rows = (lanes: number, last = '') =>
+    normalize(
+      `@compute @workgroup_size(${4 * lanes})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+  let token = group.x * 4u + local / ${lanes}u;
+  let start = min(token, step.tokens - 1u) * params.columns;
+  var squares = 0.0;
+  for (var c = local % ${lanes}u; c < params.columns; c += ${lanes}u) {
+    squares = fma(x[start + c], x[start + c], squares);
+  }
+  let scale = inverseSqrt(subgroupAdd(squares) / f32(params.columns) + params.eps);
+  ${last}
+  if (token < step.tokens) {
+    for (var c = local % ${lanes}u; c < params.columns; c += ${lanes}u) {
+      y[start + c] = x[start + c] * scale * norm_weight[c];
+    }
+  }
+}`,
+      'var<workgroup> newest: u32;',
+    );
+  const findingsOf = (report: KernelRegistrationReport, code: string) =>
+    report.stages.flatMap(({ findings }) => findings.filter((finding) => finding.code === code));
+
+  it('warns that it assumes this size of subgroups, and with which sizes it is wrong', async () => {
+    const own = bench.gpu.caps.subgroupSize ?? 0;
+    const report = await gate(rows(own));
+    expect(report.accepted).toBe(true);
+    const [finding, ...others] = findingsOf(report, 'wrong_in_other_subgroups');
+    expect(others).toEqual([]);
+    expect(finding?.severity).toBe('warning');
+    const wrong = [4, 8, 16, 32, 64].filter((size) => size !== own);
+    expect(finding?.message).toContain(
+      `wrong on adapters with subgroups of ${wrong.slice(0, -1).join(', ')} and ${wrong.at(-1)}, correct with ${own} (emulated)`,
+    );
+    expect(finding?.message).toMatch(/y\[\d+\] is \S+ instead of \S+ \(NMSE/);
+  });
+
+  it('warns of a race, with its place', async () => {
+    const report = await gate(rows(bench.gpu.caps.subgroupSize ?? 0, 'if (local < 2u) { newest = token; }'));
+    expect(report.accepted).toBe(true);
+    const [finding] = findingsOf(report, 'race');
+    expect(finding).toMatchObject({ severity: 'warning', line: 19, column: 21 });
+    expect(finding?.message).toContain('one invocation writes here what another writes at 19:21');
+  });
+
+  it('says what was not checked', async () => {
+    const registration = rows(bench.gpu.caps.subgroupSize ?? 0);
+    const endless = 'for (var n = 0u; n < 300u; n++) { if (x[0] == 1e38) { newest = n; } }';
+    const report = await gate({
+      ...registration,
+      source: registration.source.replace('if (token', `${endless} if (token`),
+    });
+    expect(report.accepted).toBe(true);
+    expect(findingsOf(report, 'not_emulated')[0]).toMatchObject({ severity: 'info' });
+  });
+});
+
 describe('a report', () => {
   it('has error measures for every case, also of the built-in kernel', async () => {
     const report = await gate(rmsNorm);

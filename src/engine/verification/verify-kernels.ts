@@ -96,5 +96,5 @@ const refusal = (op: string, kernel: string, excluded: Readonly<Record<string, s
   new EngineError(
     'unsupported_model',
     `the ${op} kernel ${kernel} gives wrong results on this adapter and has no replacement (${excluded[kernel]}); ` +
-      'update the GPU driver, or select another adapter with --adapter',
+      'update the GPU driver, select another adapter with --adapter, or accept wrong results with --verify off',
   );

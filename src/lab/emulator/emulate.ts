@@ -52,6 +52,11 @@ export class EmulatedKernel {
     return this.#module.source;
   }
 
+  /** The buffers that it uses, with their binding numbers. */
+  get resources(): CompiledModule['resources'] {
+    return this.#module.resources;
+  }
+
   /** Runs all workgroups, one after the other. */
   dispatch(options: EmulatedDispatch): readonly Finding[] {
     const {

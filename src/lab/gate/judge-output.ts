@@ -60,7 +60,7 @@ export function buildOutputRuns(
 }
 
 /** Elements of one row: of a token, if the output has one row for each token, else of the last dimension. */
-function rowLengthOf(binding: ContractBinding, parityCase: ParityCase, elements: number): number {
+export function rowLengthOf(binding: ContractBinding, parityCase: ParityCase, elements: number): number {
   const values = { ...parityCase.params, ...parityCase.dims };
   const rowShape = binding.shape[0] === 'tokens' ? binding.shape.slice(1) : binding.shape.slice(-1);
   try {

@@ -15,9 +15,10 @@ import type {
   TunedShape,
 } from '../types.ts';
 import { declaredParams, selectSupportedCases } from '../params.ts';
-import { overrideValues, reflect } from '../wgsl/reflect.ts';
+import { overrideValues, reflect, type Reflection, workgroupSize } from '../wgsl/reflect.ts';
 import { CandidateBuilder } from './build.ts';
 import { evaluateGrid } from './dispatch.ts';
+import { checkOtherMachines } from './other-machines.ts';
 import { checkParity, type ParityResult, type ParityTask } from './parity.ts';
 import type { GateJob } from './protocol.ts';
 import { PhaseReporter } from './phases.ts';
@@ -142,20 +143,54 @@ export async function runGate(
       all,
     );
     const references = new ReferenceCache(gateDevice, op);
+    const first = combinations[0] as Combination;
     // Measured again, because compiling can take long.
     await phases.measureLoad();
     const task = { op, cases, toleranceFor, seed, references, phases };
     const result: ParityResult & { tuning?: readonly TunedShape[] } = registration.tunables
       ? await tuneKernel(gateDevice, task, combinations, runWithBoundsChecks)
-      : await runWithBoundsChecks(task, combinations[0] as Combination);
+      : await runWithBoundsChecks(task, first);
     extraMembers = {
       parity: result.verdicts,
       tolerance: { ...toleranceFor(cases[0]?.format), scale: job.toleranceScale, mode },
       ...(result.tuning ? { tuning: result.tuning } : {}),
     };
-    return [...missing.map((name) => paramsEndEarlyFinding(contract, name)), ...result.findings];
+    const isCorrect = !result.findings.some(({ severity }) => severity === 'error');
+    const elsewhere = isCorrect
+      ? checkOtherMachines({
+          contract,
+          source: registration.source,
+          entryPoint: registration.entry_point ?? 'main',
+          overrides: { ...registration.overrides, ...first.overrides },
+          cases,
+          ownSize: gateDevice.gpu.caps.subgroupSize,
+          invocationsPerWorkgroup: invocationsOf(reflection, registration, first.overrides),
+          gridFor: first.gridFor,
+          referenceOf: (one) => references.getReference(one),
+          toleranceFor,
+        })
+      : [];
+    return [
+      ...missing.map((name) => paramsEndEarlyFinding(contract, name)),
+      ...result.findings,
+      ...elsewhere,
+    ];
   });
   return report();
+}
+
+/** Invocations of a workgroup. */
+function invocationsOf(
+  reflection: Reflection,
+  registration: GateJob['registration'],
+  overrides: Overrides,
+): number {
+  const entry = reflection.entryPoints.find(({ name }) => name === (registration.entry_point ?? 'main'));
+  if (!entry) return 1;
+  return workgroupSize(reflection, entry, { ...registration.overrides, ...overrides }).reduce<number>(
+    (product, size) => product * (size ?? 1),
+    1,
+  );
 }
 
 const paramsEndEarlyFinding = ({ op }: Contract, name: string): Finding => ({
