@@ -62,7 +62,7 @@ const kernelTests =
  * The software adapter (Mesa's llvmpipe) compiles in half the time without LLVM's optimization passes, and computes in twice the
  * time: for tests that run many kernels on little data.
  */
-const compiledFast = tier === 'all' || tier === 'rest' ? {} : { GALLIVM_PERF: 'nopt' };
+const compiledFast = process.env['LATHE_TEST_KERNELS'] === 'compared' ? {} : { GALLIVM_PERF: 'nopt' };
 
 /** Tests on the adapter: in one worker, which loads modules once, one file at a time. */
 const adapterTests = {

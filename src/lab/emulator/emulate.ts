@@ -31,6 +31,12 @@ export interface EmulatedDispatch {
   readonly maxTurns?: number;
   /** Looks for races; the kernel must be compiled with `isTraced`. */
   readonly findsRaces?: boolean;
+  /** Another observer of the run; `memories` by name of the variable. */
+  readonly makeTracer?: (
+    tokens: readonly Token[],
+    memories: ReadonlyMap<string, EmulatedMemory>,
+    workgroupMemory: readonly EmulatedMemory[],
+  ) => Tracer;
 }
 
 /** A NaN, and as an integer a large number. */
@@ -80,13 +86,12 @@ export class EmulatedKernel {
       memories.set(name, memory);
       return { words, memory };
     });
-    const tracer = findsRaces
-      ? new RaceDetector(
-          this.#tokens,
-          workgroupMemory.map(({ memory }) => memory),
-          maxTurns,
-        )
-      : new Tracer(this.#tokens, maxTurns);
+    const ofWorkgroup = workgroupMemory.map(({ memory }) => memory);
+    const tracer =
+      options.makeTracer?.(this.#tokens, memories, ofWorkgroup) ??
+      (findsRaces
+        ? new RaceDetector(this.#tokens, ofWorkgroup, maxTurns)
+        : new Tracer(this.#tokens, maxTurns));
     const { run, resetPrivates } = this.#module.link({ memories, runtime: kernelRuntime, tracer, roundHalf });
     const invocations = makeInvocations(workgroupSize, grid, subgroupSize);
     for (let z = 0; z < grid[2]; z++) {

@@ -1,0 +1,191 @@
+/** Records which addresses the lanes of a subgroup touch together, and what that costs a GPU's memory. */
+import type { SourceLocation, Token } from '../wgsl/tokens.ts';
+import type { Invocation } from './compile-module.ts';
+import type { EmulatedMemory } from './runtime.ts';
+import { Tracer } from './tracer.ts';
+
+/** Bytes that device memory and the second-level cache deliver at least, on NVIDIA's, AMD's and Intel's GPUs. */
+const sectorBytes = 32;
+const banks = 32;
+const bankBytes = 4;
+/** Bytes that workgroup memory delivers at once; wider accesses of a subgroup take several turns. */
+const turnBytes = banks * bankBytes;
+
+/** All accesses at one place of the source. */
+export interface AccessSite extends SourceLocation {
+  /** The variable. */
+  readonly name: string;
+  readonly space: 'storage' | 'workgroup';
+  readonly writes: boolean;
+  /** Instructions of subgroups. */
+  readonly requests: number;
+  /** Sectors touched, and those that the different bytes would fill; of storage. */
+  readonly sectors: number;
+  readonly neededSectors: number;
+  /** Largest number of turns that a bank needs where one would do; of workgroup memory. */
+  readonly bankConflict: number;
+}
+
+interface Request {
+  readonly addresses: number[];
+  readonly bytes: number;
+}
+
+interface SiteRecord {
+  readonly memory: EmulatedMemory;
+  readonly writes: boolean;
+  /** Accesses of each invocation so far in this workgroup, by its number. */
+  readonly turns: Map<number, number>;
+  /** By subgroup and turn. */
+  readonly open: Map<string, Request>;
+  requests: number;
+  sectors: number;
+  neededSectors: number;
+  bankConflict: number;
+}
+
+/** For kernels that are compiled with `isTraced`. The n-th access of each lane at a place is taken for one instruction. */
+export class AccessRecorder extends Tracer {
+  readonly #memories: ReadonlyMap<EmulatedMemory, string>;
+  readonly #workgroupMemory: ReadonlySet<EmulatedMemory>;
+  readonly #sites = new Map<string, SiteRecord & { readonly token: number }>();
+  #barriers = 0;
+
+  constructor(
+    tokens: readonly Token[],
+    memories: ReadonlyMap<string, EmulatedMemory>,
+    workgroupMemory: Iterable<EmulatedMemory>,
+  ) {
+    super(tokens);
+    this.#memories = new Map([...memories].map(([name, memory]) => [memory, name]));
+    this.#workgroupMemory = new Set(workgroupMemory);
+  }
+
+  override startWorkgroup(): void {
+    this.#close();
+  }
+
+  override barrier(): void {
+    this.#barriers += 1;
+  }
+
+  override read(
+    memory: EmulatedMemory,
+    address: number,
+    bytes: number,
+    site: number,
+    invocation: Invocation,
+  ): void {
+    this.#access(memory, address, bytes, site, invocation, false);
+  }
+
+  override write(
+    memory: EmulatedMemory,
+    address: number,
+    bytes: number,
+    site: number,
+    invocation: Invocation,
+  ): void {
+    this.#access(memory, address, bytes, site, invocation, true);
+  }
+
+  /** Barriers of all workgroups. */
+  get barriers(): number {
+    return this.#barriers;
+  }
+
+  /** In the order of the source. */
+  sites(): AccessSite[] {
+    this.#close();
+    return [...this.#sites.values()]
+      .sort((a, b) => a.token - b.token)
+      .map(({ memory, writes, token, requests, sectors, neededSectors, bankConflict }) => ({
+        ...this.locationOf(token),
+        name: this.#memories.get(memory) ?? '',
+        space: this.#workgroupMemory.has(memory) ? 'workgroup' : 'storage',
+        writes,
+        requests,
+        sectors,
+        neededSectors,
+        bankConflict,
+      }));
+  }
+
+  #access(
+    memory: EmulatedMemory,
+    address: number,
+    bytes: number,
+    token: number,
+    invocation: Invocation,
+    writes: boolean,
+  ): void {
+    const key = `${token} ${writes}`;
+    let site = this.#sites.get(key);
+    if (!site) {
+      site = {
+        memory,
+        writes,
+        token,
+        turns: new Map(),
+        open: new Map(),
+        requests: 0,
+        sectors: 0,
+        neededSectors: 0,
+        bankConflict: 0,
+      };
+      this.#sites.set(key, site);
+    }
+    const local = invocation.local_invocation_index;
+    const turn = site.turns.get(local) ?? 0;
+    site.turns.set(local, turn + 1);
+    const group = `${invocation.subgroup_id} ${turn}`;
+    const request = site.open.get(group);
+    if (request) request.addresses.push(address);
+    else site.open.set(group, { addresses: [address], bytes });
+  }
+
+  /** Counts what the last workgroup did. */
+  #close(): void {
+    for (const site of this.#sites.values()) {
+      const isWorkgroup = this.#workgroupMemory.has(site.memory);
+      for (const request of site.open.values()) {
+        site.requests += 1;
+        if (isWorkgroup) site.bankConflict = Math.max(site.bankConflict, bankConflictOf(request));
+        else {
+          const { touched, needed } = sectorsOf(request);
+          site.sectors += touched;
+          site.neededSectors += needed;
+        }
+      }
+      site.open.clear();
+      site.turns.clear();
+    }
+  }
+}
+
+function sectorsOf({ addresses, bytes }: Request): { touched: number; needed: number } {
+  const sectors = new Set<number>();
+  const starts = new Set(addresses);
+  for (const start of starts) {
+    for (let sector = Math.floor(start / sectorBytes); sector * sectorBytes < start + bytes; sector++)
+      sectors.add(sector);
+  }
+  return { touched: sectors.size, needed: Math.ceil((starts.size * bytes) / sectorBytes) };
+}
+
+/** Different words of a bank that one turn of a subgroup reads, at most. */
+function bankConflictOf({ addresses, bytes }: Request): number {
+  const lanesPerTurn = Math.max(1, Math.floor(turnBytes / Math.max(bytes, bankBytes)));
+  let worst = 1;
+  for (let first = 0; first < addresses.length; first += lanesPerTurn) {
+    const words = new Set<number>();
+    for (const start of addresses.slice(first, first + lanesPerTurn)) {
+      for (let word = Math.floor(start / bankBytes); word * bankBytes < start + bytes; word++)
+        words.add(word);
+    }
+    const perBank = new Map<number, number>();
+    for (const word of words) perBank.set(word % banks, (perBank.get(word % banks) ?? 0) + 1);
+    worst = Math.max(worst, ...perBank.values());
+  }
+  return worst;
+}
