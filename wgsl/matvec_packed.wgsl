@@ -60,13 +60,12 @@ fn main(
         let index = row_start[r] + b;
         let range = quad_range(index, 0u);
         let upper_range = quad_range(index, 4u);
-        let codes = vec4(packed_codes(index, 0u), packed_codes(index, 1u), packed_codes(index, 2u), packed_codes(index, 3u));
-        let upper_codes = vec4(packed_codes(index, 4u), packed_codes(index, 5u), packed_codes(index, 6u), packed_codes(index, 7u));
+        let codes = packed_block(index);
         //#unroll
         for (var c = 0u; c < COLS; c++) {
           let slot = c * TILE_BLOCKS + i;
-          let low = product(codes, x_words[slot * 5u], x_words[slot * 5u + 2u]);
-          let high = product(upper_codes, x_words[slot * 5u + 1u], x_words[slot * 5u + 3u]);
+          let low = product(codes[0], x_words[slot * 5u], x_words[slot * 5u + 2u]);
+          let high = product(codes[1], x_words[slot * 5u + 1u], x_words[slot * 5u + 3u]);
           if (ONE_RANGE) {
             var value = f32(low + high) * x_scale[slot] * range.x;
             if (HAS_OFFSET) {

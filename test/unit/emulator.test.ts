@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { matmulMatrix } from '../../kernels/matmul.ts';
 import { assemble } from '../../kernels/assemble.ts';
+import { AccessRecorder } from '../../src/lab/emulator/access-recorder.ts';
 import { EmulatedKernel } from '../../src/lab/emulator/emulate.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 
@@ -150,6 +151,71 @@ describe('races', () => {
     );
     // The first of each strip of results only separates it from the products, which read other memory.
     expect(missed.length).toBeLessThanOrEqual(1);
+  });
+});
+
+describe('accesses to memory', () => {
+  const lanes = 32;
+  const sitesOf = (body: string) => {
+    const code = `@group(0) @binding(0) var<storage, read> given: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read> words: array<u32>;
+@group(0) @binding(2) var<storage, read_write> out: array<u32>;
+var<workgroup> tile: array<u32, 4096>;
+@compute @workgroup_size(${lanes}) fn main(@builtin(local_invocation_index) local: u32) {
+${body}
+}`;
+    let recorder: AccessRecorder | undefined;
+    new EmulatedKernel(code, { isTraced: true }).dispatch({
+      buffers: {
+        given: new Float32Array(65_536),
+        words: new Uint32Array(65_536),
+        out: new Uint32Array(65_536),
+      },
+      grid: [1, 1, 1],
+      subgroupSize: lanes,
+      makeTracer: (...parts) => (recorder = new AccessRecorder(...parts)),
+    });
+    return (recorder?.sites() ?? []).filter(({ name }) => name !== 'out');
+  };
+
+  it.each<[name: string, index: string, needed: number, touched: number]>([
+    ['neighbors', 'local', 4, 4],
+    ['one word for all', '7u', 1, 1],
+    ['a stride of 4 words', '4u * local', 4, 16],
+    ['a stride of 32 words', '32u * local', 4, 32],
+    ['neighbors across sectors', 'local + 3u', 4, 5],
+  ])('sectors: %s', (_, index, neededSectors, sectors) => {
+    expect(sitesOf(`out[local] = words[${index}];`)).toMatchObject([
+      { name: 'words', space: 'storage', writes: false, requests: 1, neededSectors, sectors, line: 6 },
+    ]);
+  });
+
+  it('sectors of vectors, which lanes read whole', () => {
+    expect(sitesOf('out[local] = u32(given[local].x + given[local].y);')).toMatchObject([
+      { neededSectors: 4, sectors: 16 },
+      { neededSectors: 4, sectors: 16 },
+    ]);
+    expect(sitesOf('let four = given[local]; out[local] = u32(four.x + four.y);')).toMatchObject([
+      { neededSectors: 16, sectors: 16 },
+    ]);
+  });
+
+  it.each<[name: string, index: string, ways: number]>([
+    ['neighbors', 'local', 1],
+    ['one word for all', '5u', 1],
+    ['a stride of 2', '2u * local', 2],
+    ['a stride of 32', '32u * local', 32],
+    ['a padded stride', '33u * local', 1],
+  ])('banks: %s', (_, index, bankConflict) => {
+    expect(sitesOf(`tile[${index}] = local; out[local] = 1u;`)).toMatchObject([
+      { name: 'tile', space: 'workgroup', writes: true, bankConflict },
+    ]);
+  });
+
+  it('counts each turn of a loop', () => {
+    expect(sitesOf('for (var i = 0u; i < 5u; i++) { out[local] += words[local + 32u * i]; }')).toMatchObject([
+      { requests: 5, neededSectors: 20, sectors: 20 },
+    ]);
   });
 });
 

@@ -2,3 +2,9 @@
 fn nibbles_of(index: u32, j: u32) -> u32 {
   return (quants[index][j & 3u] >> select(4u, 0u, j < 4u)) & 0x0f0f0f0fu;
 }
+
+// Nibbles of a block, in one read: columns 0 to 15 and 16 to 31.
+fn nibble_block(index: u32) -> array<vec4<u32>, 2> {
+  let words = quants[index];
+  return array(words & vec4(0x0f0f0f0fu), (words >> vec4(4u)) & vec4(0x0f0f0f0fu));
+}

@@ -36,6 +36,11 @@ fn packed_codes(index: u32, j: u32) -> u32 {
   return nibbles_of(index, j);
 }
 
+// Codes of a block as packed bytes, in the order of columns.
+fn packed_block(index: u32) -> array<vec4<u32>, 2> {
+  return nibble_block(index);
+}
+
 // Scale of those codes, and the offset that is added to their products with the scale.
 fn quad_range(index: u32, j: u32) -> vec2<f32> {
   return block_scale(index) * vec2(1.0, -7.0);

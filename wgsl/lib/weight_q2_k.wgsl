@@ -41,6 +41,14 @@ fn packed_codes(index: u32, j: u32) -> u32 {
   return (codes_of(index)[j >> 2u] >> ((j & 3u) * 2u)) & 0x03030303u;
 }
 
+// Codes of a block as packed bytes, in the order of columns.
+fn packed_block(index: u32) -> array<vec4<u32>, 2> {
+  return array(
+    vec4(packed_codes(index, 0u), packed_codes(index, 1u), packed_codes(index, 2u), packed_codes(index, 3u)),
+    vec4(packed_codes(index, 4u), packed_codes(index, 5u), packed_codes(index, 6u), packed_codes(index, 7u)),
+  );
+}
+
 // Scale of those codes, and the offset that is added to their products with the scale.
 fn quad_range(index: u32, j: u32) -> vec2<f32> {
   let block = load_block(index);

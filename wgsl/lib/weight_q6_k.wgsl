@@ -52,6 +52,17 @@ fn packed_codes(index: u32, j: u32) -> u32 {
   return nibbles_of(index, j) | (upper << 4u);
 }
 
+// Codes of a block as packed bytes, in the order of columns.
+fn packed_block(index: u32) -> array<vec4<u32>, 2> {
+  let codes = nibble_block(index);
+  let at = high_at(index);
+  const shifts = vec4(0u, 2u, 4u, 6u);
+  return array(
+    codes[0] | (((vec4(scales[at]) >> shifts) & vec4(0x03030303u)) << vec4(4u)),
+    codes[1] | (((vec4(scales[at + 1u]) >> shifts) & vec4(0x03030303u)) << vec4(4u)),
+  );
+}
+
 // Scale of those codes, and the offset that is added to their products with the scale.
 fn quad_range(index: u32, j: u32) -> vec2<f32> {
   return scales_of(index)[j >> 2u] * vec2(1.0, -32.0);

@@ -38,6 +38,11 @@ fn packed_codes(index: u32, j: u32) -> u32 {
   return load_bytes(index, j);
 }
 
+// Codes of a block as packed bytes, in the order of columns.
+fn packed_block(index: u32) -> array<vec4<u32>, 2> {
+  return array(quants[index * 2u], quants[index * 2u + 1u]);
+}
+
 // Scale of those codes, and the offset that is added to their products with the scale.
 fn quad_range(index: u32, j: u32) -> vec2<f32> {
   return vec2(block_scale(index), 0.0);

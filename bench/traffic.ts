@@ -1,0 +1,360 @@
+/**
+ * `npm run bench:traffic -- [--lanes 32] [--sites] [--json FILE]`: what the built-in kernels ask of a GPU's memory, at the shapes of
+ * real models, from an emulation of a few workgroups; it needs no GPU. For each kernel: sectors of 32 bytes that the lanes of a subgroup
+ * need and touch, conflicts of banks in workgroup memory, barriers and bytes of a workgroup.
+ */
+import { writeFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import {
+  type AttentionModel,
+  chooseFlashDecode,
+  chooseWideAttention,
+  flashDecodeAttention,
+  prefillAttention,
+} from '../kernels/attention.ts';
+import { assemble, type Variant } from '../kernels/assemble.ts';
+import {
+  type AdapterCaps,
+  eraseVariant,
+  type Grid,
+  type Kernel,
+  packParams,
+  type StepDims,
+} from '../kernels/define.ts';
+import { matmulFamilies, matmulFlags, plainProductParams } from '../kernels/matmul.ts';
+import { pageTokens } from '../kernels/rope-kv-write.ts';
+import { AccessRecorder, type AccessSite } from '../src/lab/emulator/access-recorder.ts';
+import { EmulatedKernel } from '../src/lab/emulator/emulate.ts';
+import { nodePlatform } from '../src/platform/node.ts';
+
+const { values } = parseArgs({
+  options: {
+    lanes: { type: 'string', default: '32' },
+    sites: { type: 'boolean', default: false },
+    json: { type: 'string' },
+  },
+});
+const lanes = Number(values.lanes);
+const caps: AdapterCaps = { subgroupSize: lanes, f16: true, matrix: lanes === 32, software: false };
+
+interface Model extends AttentionModel {
+  readonly name: string;
+  readonly format: string;
+  readonly hidden: number;
+  /** Columns of the product that leaves the feed-forward. */
+  readonly inner: number;
+  readonly rope: 'interleaved' | 'neox';
+  readonly qkNorm?: boolean;
+  readonly window?: boolean;
+  readonly sinks?: boolean;
+}
+
+/** Layers of the most frequent size. Experts of gpt-oss have products of the same columns. */
+const models: readonly Model[] = [
+  {
+    name: 'Llama 3.1 8B',
+    format: 'q4_k',
+    hidden: 4096,
+    inner: 14_336,
+    heads: 32,
+    kvHeads: 8,
+    headDim: 128,
+    rope: 'interleaved',
+  },
+  {
+    name: 'Qwen3 1.7B',
+    format: 'q8_0',
+    hidden: 2048,
+    inner: 6144,
+    heads: 16,
+    kvHeads: 8,
+    headDim: 128,
+    rope: 'neox',
+    qkNorm: true,
+  },
+  {
+    name: 'Gemma 4 E2B',
+    format: 'q4_0',
+    hidden: 1536,
+    inner: 6144,
+    heads: 8,
+    kvHeads: 1,
+    headDim: 256,
+    rope: 'neox',
+    qkNorm: true,
+    window: true,
+  },
+  {
+    name: 'gpt-oss 20B',
+    format: 'mxfp4',
+    hidden: 2880,
+    inner: 2880,
+    heads: 64,
+    kvHeads: 8,
+    headDim: 64,
+    rope: 'neox',
+    window: true,
+    sinks: true,
+  },
+];
+const context = 4096;
+
+interface Subject {
+  readonly model: string;
+  readonly phase: 'decode' | 'prefill';
+  readonly what: string;
+  readonly kernel: Kernel<Variant, never>;
+  readonly variant: Variant;
+  readonly params: Readonly<Record<string, number>>;
+  readonly dims: Partial<StepDims>;
+  /** Bytes of each binding; the contents are zeros unless given. */
+  readonly bytes: Readonly<Record<string, number | Uint32Array>>;
+}
+
+/** Rows are few: which addresses a workgroup touches does not depend on how many there are. */
+function product(model: Model, what: string, columns: number, tokens: number, flags: number): Subject[] {
+  const [family] = matmulFamilies(caps);
+  const ofRange = tokens === 1 ? 'decode' : 'prompt';
+  const option = family
+    ?.classes(model.format)
+    .flatMap(({ upTo, options }) =>
+      upTo >= tokens ? options.filter(({ kernel }) => kernel.rows === ofRange).slice(0, 1) : [],
+    )[0];
+  if (!option) return [];
+  const rows = 256;
+  const blocks = columns / 32;
+  const params = {
+    ...plainProductParams({ rows, blocks }),
+    flags,
+    parts: columns / 4,
+    width: columns,
+    eps: 1e-5,
+    half: rows / 2,
+  };
+  return [
+    {
+      model: model.name,
+      phase: tokens === 1 ? 'decode' : 'prefill',
+      what,
+      kernel: option.kernel,
+      variant: option.variant,
+      params,
+      dims: { tokens, decodeRows: tokens === 1 ? 1 : 0 },
+      bytes: {
+        quants: rows * blocks * 64,
+        scales: rows * blocks * 16,
+        vectors: 4 * rows,
+        x: 4 * 128 * columns,
+        y: 4 * 128 * rows,
+        squares: 128 * columns,
+        scaled: 4 * 128 * rows,
+      },
+    },
+  ];
+}
+
+function attention(model: Model): Subject[] {
+  const { headDim, window = false, sinks = false } = model;
+  // One key head, of which one workgroup attends.
+  const own = { heads: model.heads / model.kvHeads, kvHeads: 1, headDim };
+  const pages = context / pageTokens;
+  const base = {
+    heads: own.heads,
+    kv_heads: 1,
+    max_pages: pages,
+    out_stride: own.heads * headDim,
+    scale: 0.1,
+    loop_limit: 65_536,
+    window: window ? 512 : 0,
+  };
+  const cacheBytes = pages * pageTokens * headDim * 2;
+  const buffers = (rows: number, tile: readonly number[]) => ({
+    qkv: 4 * rows * (own.heads + 2) * headDim,
+    tiles: Uint32Array.from(tile),
+    page_table: Uint32Array.from({ length: pages }, (_, page) => page),
+    k_cache: cacheBytes,
+    v_cache: cacheBytes,
+    out: 4 * rows * own.heads * headDim,
+    table: 8 * context * headDim,
+    norm_weight: 12 * headDim,
+    sinks: 4 * own.heads,
+  });
+  const last = context - 1;
+  const flash = chooseFlashDecode(caps, own, {
+    window,
+    sinks,
+    ...(lanes <= 32 ? { rope: model.rope, qkNorm: model.qkNorm ?? false } : {}),
+  });
+  const wide = chooseWideAttention(caps, own, { window, sinks });
+  const subject = (
+    phase: Subject['phase'],
+    kernel: unknown,
+    variant: Variant,
+    params: Subject['params'],
+    dims: Partial<StepDims>,
+    tile: readonly number[],
+    rows: number,
+  ): Subject => ({
+    model: model.name,
+    phase,
+    what: `attention, ${context} tokens`,
+    kernel: kernel as Kernel<Variant, never>,
+    variant,
+    params,
+    dims,
+    bytes: buffers(rows, tile),
+  });
+  return [
+    ...(flash
+      ? [
+          subject(
+            'decode',
+            eraseVariant(flashDecodeAttention),
+            flash,
+            {
+              ...base,
+              split_tokens: context,
+              max_splits: 1,
+              rotary: headDim,
+              eps: 1e-6,
+              writes: 1,
+              v_norm: 0,
+            },
+            { tokens: 1, singleTiles: 1 },
+            [0, 1, 0, last],
+            1,
+          ),
+        ]
+      : []),
+    subject(
+      'prefill',
+      eraseVariant(prefillAttention),
+      wide,
+      base,
+      { tokens: wide.TILE, wideTiles: 1 },
+      [0, wide.TILE, 0, 511 - wide.TILE],
+      wide.TILE,
+    ),
+  ];
+}
+
+const { sampled: _, normIn, gated } = matmulFlags;
+const subjects = models.flatMap((model) => [
+  ...product(model, 'q, k, v', model.hidden, 1, normIn),
+  ...product(model, 'gate, up', model.hidden, 1, normIn | gated),
+  ...product(model, 'down', model.inner, 1, 0),
+  ...product(model, 'gate, up', model.hidden, 512, normIn | gated),
+  ...attention(model),
+]);
+
+interface Measured {
+  readonly model: string;
+  readonly phase: string;
+  readonly what: string;
+  readonly kernel: string;
+  /** Needed sectors over touched ones, of storage. */
+  readonly reads: number;
+  readonly writes: number;
+  readonly bankConflict: number;
+  readonly barriers: number;
+  readonly workgroups: number;
+  /** Bytes that a workgroup asks of the second-level cache. */
+  readonly bytesPerWorkgroup: number;
+  readonly sites: readonly AccessSite[];
+}
+
+const wgsl = await nodePlatform().wgsl();
+
+function measure({ model, phase, what, kernel, variant, params, dims, bytes }: Subject): Measured {
+  const all: StepDims = {
+    tokens: 1,
+    decodeRows: 0,
+    samples: 0,
+    singleTiles: 0,
+    splitTiles: 0,
+    wideTiles: 0,
+    hasConsecutiveTiles: false,
+    sequenceRuns: 1,
+    splits: 1,
+    needsLogitAdjustment: false,
+    needsLogprobs: false,
+    ...dims,
+  };
+  const emulated = new EmulatedKernel(assemble(wgsl, kernel.source, variant), { isTraced: true });
+  const buffers: Record<string, ArrayBufferView> = {
+    params: new Uint8Array(packParams(kernel as Kernel, params)),
+    step: Uint32Array.of(all.tokens, 0, 0, all.decodeRows),
+  };
+  for (const [name, given] of Object.entries(bytes)) {
+    buffers[name] = typeof given === 'number' ? new Uint32Array(Math.max(4, Math.ceil(given / 4))) : given;
+  }
+  const [x, y] = (kernel as Kernel).grid(variant, params, all);
+  const grid: Grid = [Math.min(x, 2), Math.min(y, 1), 1];
+  let recorder: AccessRecorder | undefined;
+  emulated.dispatch({
+    buffers,
+    grid,
+    subgroupSize: lanes,
+    makeTracer: (tokens, memories, ofWorkgroup) =>
+      (recorder = new AccessRecorder(tokens, memories, ofWorkgroup)),
+  });
+  const sites = recorder?.sites() ?? [];
+  const workgroups = grid[0] * grid[1];
+  const storage = sites.filter(({ space }) => space === 'storage');
+  const efficiency = (list: readonly AccessSite[]) => {
+    const touched = list.reduce((sum, { sectors }) => sum + sectors, 0);
+    return touched === 0 ? 1 : list.reduce((sum, { neededSectors }) => sum + neededSectors, 0) / touched;
+  };
+  return {
+    model,
+    phase,
+    what,
+    kernel: kernel.source,
+    reads: efficiency(storage.filter(({ writes }) => !writes)),
+    writes: efficiency(storage.filter(({ writes }) => writes)),
+    bankConflict: Math.max(1, ...sites.map(({ bankConflict }) => bankConflict)),
+    barriers: (recorder?.barriers ?? 0) / workgroups,
+    workgroups,
+    bytesPerWorkgroup: (32 * storage.reduce((sum, { sectors }) => sum + sectors, 0)) / workgroups,
+    sites,
+  };
+}
+
+const rows = subjects.map((subject) => {
+  const measured = measure(subject);
+  const { model, phase, what, kernel, reads, writes, bankConflict, barriers, bytesPerWorkgroup, sites } =
+    measured;
+  const percent = (part: number) => `${(100 * part).toFixed(0)} %`;
+  process.stdout.write(
+    `${model.padEnd(13)} ${phase.padEnd(8)} ${what.padEnd(22)} ${kernel.padEnd(28)} reads ${percent(reads).padStart(5)}  writes ${percent(writes).padStart(5)}  ` +
+      `banks ${bankConflict}-way  barriers ${String(barriers).padStart(4)}  ${(bytesPerWorkgroup / 1024).toFixed(1).padStart(8)} KiB a workgroup\n`,
+  );
+  if (values.sites) {
+    for (const {
+      line,
+      column,
+      name,
+      space,
+      writes: isWrite,
+      requests,
+      sectors,
+      neededSectors,
+      bankConflict: ways,
+    } of sites) {
+      const cost =
+        space === 'storage' ? `sectors ${neededSectors} needed, ${sectors} touched` : `${ways}-way`;
+      process.stdout.write(
+        `    ${String(line).padStart(4)}:${String(column).padEnd(3)} ${isWrite ? 'writes' : 'reads '} ${name.padEnd(14)} ${String(requests).padStart(7)} requests  ${cost}\n`,
+      );
+    }
+  }
+  return measured;
+});
+if (values.json !== undefined) {
+  const result = {
+    date: new Date().toISOString(),
+    lanes,
+    rows: rows.map(({ sites: _sites, ...row }) => row),
+  };
+  writeFileSync(values.json, `${JSON.stringify(result, undefined, 1)}\n`);
+}
