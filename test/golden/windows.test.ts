@@ -13,7 +13,7 @@ import { tinyFolder, withConfig } from '../support/tiny-folder.ts';
 const kernels = Object.keys(platforms) as (keyof typeof platforms)[];
 
 describe.each(windowed.model.runs.map((run) => [run.model, run] as const))('%s', (name, run) => {
-  // Of the kernels for GPUs, `npm test` runs those of one model: each compiles for seconds.
+  // `npm test` runs the kernels for GPUs of one model: each compiles for seconds.
   it.each(selectCases(kernels, (on) => on === 'software' || name === 'mistral'))(
     'gives the logits of transformers beyond its window (%s)',
     async (on) => {

@@ -309,6 +309,22 @@ describe('what is not supported', () => {
     expect(() => new EmulatedKernel(code)).toThrow(`The emulator does not support ${construct}.`);
   });
 
+  it('ends a kernel whose functions call each other too often, and compiles it', () => {
+    const depth = 40;
+    const functions = Array.from(
+      { length: depth },
+      (_, n) => `fn f${n}(a: u32) -> u32 { return f${n + 1}(a) + f${n + 1}(a + 1u); }`,
+    );
+    const code = `@group(0) @binding(0) var<storage, read_write> out: array<u32>; fn f${depth}(a: u32) -> u32 { return a; } ${functions.join(' ')} @compute @workgroup_size(1) fn main() { out[0] = f0(1u); }`;
+    const dispatch = {
+      buffers: { out: new Uint32Array(1) },
+      grid: [1, 1, 1] as const,
+      subgroupSize: 4,
+      maxTurns: 1e5,
+    };
+    expect(() => new EmulatedKernel(code).dispatch(dispatch)).toThrow('may not end');
+  });
+
   it('ends a loop without end', () => {
     const kernel = new EmulatedKernel(
       '@group(0) @binding(0) var<storage, read_write> out: array<u32>; @compute @workgroup_size(1) fn main() { loop { out[0] += 1u; if (out[0] == 0u) { break; } } }',

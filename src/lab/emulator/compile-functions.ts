@@ -1,7 +1,7 @@
 /** Compiles WGSL functions to JavaScript. A function in which invocations meet becomes a generator. */
 import { bodyOf, type FunctionInfo } from '../wgsl/reflect.ts';
 import { readStatements, type Statement } from '../wgsl/statements.ts';
-import { splitRange, type Range } from '../wgsl/tokens.ts';
+import { splitRange, type Range, type Token } from '../wgsl/tokens.ts';
 import { ExpressionCompiler, type ModuleScope } from './expressions.ts';
 import { storeCode } from './memory.ts';
 import { type ValueType, voidType } from './value-types.ts';
@@ -62,11 +62,12 @@ class FunctionCompiler {
     const body = this.#statements(
       readStatements(this.#module.reflection.tokens, bodyOf(this.#module.reflection.tokens, this.#info)),
     );
-    return `function${isGenerator ? '*' : ''} (${['L', ...names].join(', ')}) {\n${body}\n}`;
+    return `function${isGenerator ? '*' : ''} (${['L', ...names].join(', ')}) {\nT.turn();\n${body}\n}`;
   }
 
   #newName(name: string): string {
-    return `${name}_${this.#count++}`;
+    // WGSL has no `$` in names, so a variable never has the name of a helper.
+    return `${name}$${this.#count++}`;
   }
 
   #define(name: string, value: Value): void {
@@ -121,7 +122,7 @@ class FunctionCompiler {
         if (value.from >= value.to) return 'return;';
         const result = this.#expressions.compileAs(value, this.#result);
         // A variable of the function ends with it, so its value needs no copy.
-        const isOwn = result.reference?.kind === 'local' && /^\w+$/.test(result.code);
+        const isOwn = result.reference?.kind === 'local' && /^[\w$]+$/u.test(result.code);
         return `return ${isOwn ? result.code : ownedCode(result)};`;
       }
       case 'declare':
@@ -149,11 +150,13 @@ class FunctionCompiler {
     return `${head} {\nT.turn();\n${inner}\n}`;
   }
 
-  #for({ init, condition, update, body }: Extract<Statement, { kind: 'for' }>): string {
+  #for(statement: Extract<Statement, { kind: 'for' }>): string {
+    const { init, condition, update, body } = statement;
     this.#scopes.push(new Map());
     const first = this.#statements(init);
     const test = condition ? this.#condition(condition) : '';
     const step = this.#statements(update).replace(/;$/, '');
+    if (step.startsWith('{')) throw this.#module.unsupported('this update of a loop', statement);
     const code = this.#loop(`for (; ${test}; ${step})`, body);
     this.#scopes.pop();
     return `{\n${first}\n${code}\n}`;
@@ -211,7 +214,27 @@ class FunctionCompiler {
     const { tokens } = this.#module.reflection;
     if (tokens[target.from]?.text === '_' && target.to === target.from + 1)
       return `${expressions.compile(value).code};`;
-    const place = expressions.compile(target);
+    const isCompound = operator !== '=';
+    const compiled = expressions.compile(target);
+    // The place of a compound assignment is computed once: a call in it may have effects.
+    if (isCompound && compiled.reference?.kind === 'memory' && hasCall(tokens, target)) {
+      const address = this.#newName('address');
+      const once = expressions.stored(compiled.type, { ...compiled.reference, address });
+      return `{ const ${address} = ${compiled.reference.address}; ${this.#store(once, { target, operator, value, from, to })} }`;
+    }
+    if (isCompound && hasCall(tokens, target))
+      throw this.#module.unsupported('a compound assignment to a part of a variable that a call selects', {
+        from,
+        to,
+      });
+    return this.#store(compiled, { target, operator, value, from, to });
+  }
+
+  #store(
+    place: Value,
+    { operator, value, from, to }: Omit<Extract<Statement, { kind: 'assign' }>, 'kind'>,
+  ): string {
+    const expressions = this.#expressions;
     const { reference, type } = place;
     if (!reference) throw this.#module.unsupported('an assignment to this expression', { from, to });
     const given = (): Value => {
@@ -225,6 +248,9 @@ class FunctionCompiler {
     return `${storeCode(this.#module.helpers, type, reference, code)};`;
   }
 }
+
+const hasCall = (tokens: readonly Token[], { from, to }: Range): boolean =>
+  tokens.slice(from, to).some(({ kind }, i) => kind === 'name' && tokens[from + i + 1]?.text === '(');
 
 const operatorOf = (assignment: string): string =>
   assignment === '++' ? '+' : assignment === '--' ? '-' : assignment.slice(0, -1);

@@ -37,7 +37,11 @@ export type RunInvocation = (invocation: Invocation) => Generator<SyncRequest, v
 
 export interface CompiledModule {
   readonly workgroupSize: readonly [x: number, y: number, z: number];
-  readonly resources: readonly { readonly name: string; readonly binding: number; readonly space: string }[];
+  readonly resources: readonly {
+    readonly name: string;
+    readonly binding: number;
+    readonly isWritable: boolean;
+  }[];
   /** Variables of a workgroup with their sizes. */
   readonly workgroupVariables: readonly { readonly name: string; readonly sizeBytes: number }[];
   readonly isGenerator: boolean;
@@ -70,6 +74,7 @@ class ModuleCompiler implements ModuleScope {
   readonly #types: ReturnType<typeof createValueTypeReader>;
   readonly #raw: ReturnType<typeof readDeclarations>;
   readonly #functions = new Map<string, CompiledFunction>();
+  readonly #meetings = new Map<string, boolean>();
   readonly #globals = new Map<string, Value>();
   readonly #constants: string[] = [];
   readonly #bodies: string[] = [];
@@ -116,14 +121,18 @@ class ModuleCompiler implements ModuleScope {
       workgroupSize: [x, y, z],
       resources: inMemory
         .filter(({ isResource }) => isResource)
-        .map(({ name, binding, space }) => ({ name, binding: binding ?? -1, space })),
+        .map(({ name, binding, access }) => ({
+          name,
+          binding: binding ?? -1,
+          isWritable: access !== 'read',
+        })),
       workgroupVariables: inMemory
         .filter(({ space }) => space === 'workgroup')
         .map(({ name, type }) => ({ name, sizeBytes: valueBytes(this.#types.convert(type)) })),
       isGenerator: main.isGenerator,
       source,
       link: ({ memories, runtime, tracer, roundHalf }) =>
-        // oxlint-disable-next-line typescript/no-implied-eval -- the compiler above writes it: names and numbers of the kernel, no text of it
+        // oxlint-disable-next-line typescript/no-implied-eval -- the compiler above writes it; of the kernel's text it has identifiers and numbers only
         new Function('memories', 'R', 'T', 'fr', 'hr', source)(
           memories,
           runtime,
@@ -186,18 +195,20 @@ class ModuleCompiler implements ModuleScope {
   }
 
   /** Whether invocations meet in a function, or in one that it calls. */
-  #meets(info: FunctionInfo, visiting: ReadonlySet<string> = new Set()): boolean {
-    if (visiting.has(info.name)) return false;
+  #meets(info: FunctionInfo): boolean {
+    const known = this.#meetings.get(info.name);
+    if (known !== undefined) return known;
+    this.#meetings.set(info.name, false);
     const { tokens, functions } = this.reflection;
     const { from, to } = bodyOf(tokens, info);
-    for (let i = from; i < to; i++) {
-      const token = tokens[i];
-      if (token?.kind !== 'name') continue;
-      if (isSyncFunction(token.text)) return true;
-      const called = functions.find(({ name }) => name === token.text);
-      if (called && this.#meets(called, new Set([...visiting, info.name]))) return true;
-    }
-    return false;
+    const called = new Set(
+      tokens.slice(from, to).flatMap(({ kind, text }) => (kind === 'name' ? [text] : [])),
+    );
+    const meets =
+      [...called].some(isSyncFunction) ||
+      functions.some((other) => called.has(other.name) && this.#meets(other));
+    this.#meetings.set(info.name, meets);
+    return meets;
   }
 
   #global(name: string): Value | undefined {

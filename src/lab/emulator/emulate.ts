@@ -1,6 +1,6 @@
 /**
  * Runs compute kernels without a GPU: WGSL compiled to JavaScript, one generator per invocation, with subgroups of any size and
- * subgroup matrices. It is for correctness: about a thousand times as slow as a software adapter.
+ * subgroup matrices. It is for correctness, not for speed.
  */
 import { reflect } from '../wgsl/reflect.ts';
 import {
@@ -27,7 +27,7 @@ export interface EmulatedDispatch {
   readonly subgroupSize: number;
   /** What workgroup memory holds before a workgroup runs: zeros as in WGSL, or words that show where it is read. Default: zeros. */
   readonly workgroupMemory?: 'zeros' | 'poison';
-  /** Turns of all loops together after which it ends. */
+  /** Turns of loops, and calls, of all invocations together after which it ends. */
   readonly maxTurns?: number;
   /** Looks for races; the kernel must be compiled with `isTraced`. */
   readonly findsRaces?: boolean;
@@ -75,10 +75,13 @@ export class EmulatedKernel {
     } = options;
     const { resources, workgroupVariables, workgroupSize } = this.#module;
     const memories = new Map<string, EmulatedMemory>();
-    for (const { name } of resources) {
+    const writable: EmulatedMemory[] = [];
+    for (const { name, isWritable } of resources) {
       const buffer = buffers[name];
       if (!buffer) throw new Error(`emulator: no buffer for ${name}`);
-      memories.set(name, new EmulatedMemory(buffer));
+      const memory = new EmulatedMemory(buffer);
+      memories.set(name, memory);
+      if (isWritable) writable.push(memory);
     }
     const workgroupMemory = workgroupVariables.map(({ name, sizeBytes }) => {
       const words = new Uint32Array(Math.ceil(sizeBytes / 4));
@@ -90,7 +93,7 @@ export class EmulatedKernel {
     const tracer =
       options.makeTracer?.(this.#tokens, memories, ofWorkgroup) ??
       (findsRaces
-        ? new RaceDetector(this.#tokens, ofWorkgroup, maxTurns)
+        ? new RaceDetector(this.#tokens, { ofWorkgroup, writable }, maxTurns)
         : new Tracer(this.#tokens, maxTurns));
     const { run, resetPrivates } = this.#module.link({ memories, runtime: kernelRuntime, tracer, roundHalf });
     const invocations = makeInvocations(workgroupSize, grid, subgroupSize);

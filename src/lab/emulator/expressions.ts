@@ -444,8 +444,15 @@ export class ExpressionCompiler {
     if (type.kind !== 'pointer' || type.to.kind !== 'atomic') throw this.#unsupported(`this ${name}`, site);
     const { element } = type.to;
     const codes = args.map((arg) => withElement(this.#helpers, arg, element).code);
-    const operation = `R.${name}(${[pointer.code, `'${element}'`, ...codes].join(', ')})`;
-    const call = this.#helpers.isTraced ? `(T.atomic(${pointer.code}, ${site}, L), ${operation})` : operation;
+    const helper = this.#helpers.isTraced
+      ? this.#helpers.define(
+          `traced_${name}_${element}`,
+          () => `(p, s, L, ...given) => { T.atomic(p, s, L); return R.${name}(p, '${element}', ...given); }`,
+        )
+      : undefined;
+    const call = helper
+      ? `${helper}(${[pointer.code, String(site), 'L', ...codes].join(', ')})`
+      : `R.${name}(${[pointer.code, `'${element}'`, ...codes].join(', ')})`;
     if (name === 'atomicStore') return valueOf(voidType, call);
     if (name !== 'atomicCompareExchangeWeak') return valueOf(scalar(element), call);
     const members = [

@@ -41,15 +41,22 @@ class Shadow {
 export class RaceDetector extends Tracer {
   readonly #shadows = new Map<EmulatedMemory, Shadow>();
   readonly #workgroupMemory: ReadonlySet<EmulatedMemory>;
+  readonly #writable: ReadonlySet<EmulatedMemory>;
   /** Number of the first invocation of the workgroup that runs. */
   #firstInvocation = 1;
   #workgroupEpoch = 1;
   #storageEpoch = 1;
   #epochs = 1;
 
-  constructor(tokens: readonly Token[], workgroupMemory: Iterable<EmulatedMemory>, maxTurns?: number) {
+  /** @param memory workgroup variables, and the buffers that the kernel may write; reads of the others are no race */
+  constructor(
+    tokens: readonly Token[],
+    memory: { readonly ofWorkgroup: readonly EmulatedMemory[]; readonly writable: readonly EmulatedMemory[] },
+    maxTurns?: number,
+  ) {
     super(tokens, maxTurns);
-    this.#workgroupMemory = new Set(workgroupMemory);
+    this.#workgroupMemory = new Set(memory.ofWorkgroup);
+    this.#writable = new Set(memory.writable);
   }
 
   override startWorkgroup(invocations: number): void {
@@ -96,13 +103,14 @@ export class RaceDetector extends Tracer {
     writes: boolean,
     isAtomic: boolean,
   ): void {
+    const isWorkgroup = this.#workgroupMemory.has(memory);
+    if (!isWorkgroup && !this.#writable.has(memory)) return;
     let shadow = this.#shadows.get(memory);
     if (!shadow) {
       shadow = new Shadow(Math.ceil(memory.sizeBytes / cellBytes));
       this.#shadows.set(memory, shadow);
     }
     const own = this.#firstInvocation + local;
-    const isWorkgroup = this.#workgroupMemory.has(memory);
     const epoch = isWorkgroup ? this.#workgroupEpoch : this.#storageEpoch;
     const end = Math.min((address + bytes) / cellBytes, shadow.writers.length);
     for (let cell = address / cellBytes; cell < end; cell++) {

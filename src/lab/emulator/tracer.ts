@@ -27,7 +27,7 @@ export class Tracer {
   readonly #findings = new Map<string, Finding>();
   #turnsLeft: number;
 
-  /** @param maxTurns of all loops of a dispatch together */
+  /** @param maxTurns of loops, and calls, of a dispatch together */
   constructor(tokens: readonly Token[], maxTurns = 2e9) {
     this.#tokens = tokens;
     this.#turnsLeft = maxTurns;
@@ -80,8 +80,9 @@ export class Tracer {
 
   atomic(_pointer: MemoryPointer, _site: number, _invocation: Invocation): void {}
 
-  /** Called in each turn of a loop. */
+  /** Called in each turn of a loop and each call of a function. */
   turn(): void {
-    if (--this.#turnsLeft < 0) throw new EmulationError('so many turns of loops: the kernel may not end');
+    if (--this.#turnsLeft < 0)
+      throw new EmulationError('so many turns of loops and calls: the kernel may not end');
   }
 }

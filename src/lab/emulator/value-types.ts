@@ -187,7 +187,7 @@ export function createValueTypeReader(
       return { kind: 'pointer', space: tokens[space.from]?.text ?? '', to: read(to) };
     }
     if (name === 'array') {
-      // Of matrices, which have no layout in memory.
+      // Arrays of matrices have no layout in memory.
       const [element, count] = args();
       const type =
         element && /^(?:array|subgroup_matrix_.*)$/.test(tokens[element.from]?.text ?? '')

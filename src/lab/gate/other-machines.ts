@@ -17,9 +17,13 @@ import { inputWordsByName } from './run-case.ts';
 
 /** Lanes of the subgroups of software adapters, of Intel's, NVIDIA's and Apple's GPUs, and of some of AMD's. */
 const subgroupSizes = [4, 8, 16, 32, 64] as const;
-/** Largest case that is emulated, in invocations, and turns of its loops: about half a second. */
-const maxInvocations = 16_384;
+/**
+ * Limits of what is emulated, in all about half a second for each size: turns of loops and calls, invocations, and invocations times
+ * tokens of the source, for kernels without loops.
+ */
 const maxTurns = 400_000;
+const maxInvocations = 16_384;
+const maxInvocationTokens = 20e6;
 
 export interface OtherMachinesTask {
   readonly contract: Contract;
@@ -30,6 +34,8 @@ export interface OtherMachinesTask {
   /** Lanes of this adapter's subgroups, where the size is fixed. */
   readonly ownSize: number | undefined;
   readonly invocationsPerWorkgroup: number;
+  /** Tokens of the source. */
+  readonly tokens: number;
   /** @throws RangeError */
   readonly gridFor: (parityCase: ParityCase) => Grid;
   readonly referenceOf: (parityCase: ParityCase) => Reference;
@@ -39,7 +45,7 @@ export interface OtherMachinesTask {
 /** What would be wrong on adapters with other subgroups, and races, which may be wrong on any. */
 export function checkOtherMachines(task: OtherMachinesTask): Finding[] {
   const chosen = chooseCase(task);
-  if (!chosen) return [];
+  if (!chosen) return [notEmulated('every case has too many invocations')];
   try {
     const kernel = new EmulatedKernel(task.source, {
       entryPoint: task.entryPoint,
@@ -58,16 +64,15 @@ export function checkOtherMachines(task: OtherMachinesTask): Finding[] {
     const { line, column, length } = error.location ?? {};
     const location =
       line === undefined || column === undefined || length === undefined ? {} : { line, column, length };
-    return [
-      {
-        code: 'not_emulated',
-        severity: 'info',
-        message: `not checked for subgroups of other sizes and for races: ${error.message}`,
-        ...location,
-      },
-    ];
+    return [{ ...notEmulated(error.message), ...location }];
   }
 }
+
+const notEmulated = (reason: string): Finding => ({
+  code: 'not_emulated',
+  severity: 'info',
+  message: `not checked for subgroups of other sizes and for races: ${reason}`,
+});
 
 interface ChosenCase {
   readonly parityCase: ParityCase;
@@ -75,12 +80,18 @@ interface ChosenCase {
 }
 
 /** The case with the most invocations that is small enough, because more of them take more of the kernel's paths. */
-function chooseCase({ cases, gridFor, invocationsPerWorkgroup }: OtherMachinesTask): ChosenCase | undefined {
+function chooseCase({
+  cases,
+  gridFor,
+  invocationsPerWorkgroup,
+  tokens,
+}: OtherMachinesTask): ChosenCase | undefined {
+  const limit = Math.min(maxInvocations, maxInvocationTokens / tokens);
   let best: (ChosenCase & { readonly invocations: number }) | undefined;
   for (const parityCase of cases) {
     const grid = gridFor(parityCase);
     const invocations = grid[0] * grid[1] * grid[2] * invocationsPerWorkgroup;
-    if (invocations <= maxInvocations && invocations > (best?.invocations ?? 0))
+    if (invocations <= limit && invocations > (best?.invocations ?? 0))
       best = { parityCase, grid, invocations };
   }
   return best;
@@ -107,6 +118,7 @@ function emulate(
       return new Uint8Array(packUniform(binding, values));
     }
     const given = inputs[binding.name];
+    if (given && binding.role === 'in') return given;
     const contents = given
       ? given.slice()
       : new Uint32Array(outWords[binding.name] ?? 0).fill(poisonWord(binding.dtype ?? 'f32', 'nan'));

@@ -165,6 +165,7 @@ export async function runGate(
           cases,
           ownSize: gateDevice.gpu.caps.subgroupSize,
           invocationsPerWorkgroup: invocationsOf(reflection, registration, first.overrides),
+          tokens: reflection.tokens.length,
           gridFor: first.gridFor,
           referenceOf: (one) => references.getReference(one),
           toleranceFor,

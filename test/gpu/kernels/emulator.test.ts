@@ -179,6 +179,16 @@ const exact: Record<string, readonly [declarations: string, body: string]> = {
      const half = N * 2; putf(base, 4u, half + 0.5); puti(base, 5u, -half / 4); put(base, 6u, 7 / 2 * 2); putf(base, 7u, 7 / 2.0); let m = mat2x2(1.0, 2.0, 3.0, 4.0) * vec2(1.0, 10.0); putf(base, 8u, m.x + m.y * 100.0);
      let t = transpose(mat2x2f(1.0, 2.0, 3.0, 4.0)); putf(base, 9u, t[0].y + t[1].x * 10.0);`,
   ],
+  'effects of calls, once each': [
+    `var<private> site: u32; var<private> splat: array<u32, 3>;
+     var<workgroup> counts: array<atomic<u32>, ${threads}>; var<workgroup> places: array<u32, ${threads}>;
+     fn next() -> u32 { site += 1u; return site; }`,
+    `splat[1] = 4u; let splat_4 = vec4(splat[1]); var L = 3u; let R = vec2(L);
+     if (local == 0u) { atomicStore(&counts[0], 0u); } workgroupBarrier();
+     let before = site; out[base + next()] += 7u; put(base, 2u, site - before);
+     let own = atomicAdd(&counts[atomicAdd(&counts[local], 0u) * 0u], 1u) * 0u; workgroupBarrier();
+     put(base, 3u, atomicLoad(&counts[0]) + own); put(base, 4u, splat_4.w + R.y); put(base, 5u, out[base + 1u]);`,
+  ],
   'workgroup memory and barriers': [
     `struct Cell { a: vec3<f32>, n: u32 } var<workgroup> shared_words: array<u32, ${threads}>; var<workgroup> cells: array<Cell, 4>;
      var<workgroup> total: atomic<u32>; var<workgroup> high: atomic<i32>; var<workgroup> flag: u32;`,
