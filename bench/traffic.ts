@@ -5,16 +5,12 @@
  */
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import {
-  type AttentionModel,
-  chooseFlashDecode,
-  chooseWideAttention,
-  flashDecodeAttention,
-  prefillAttention,
-} from '../kernels/attention.ts';
+import { type AttentionModel, chooseFlashDecode, chooseWideAttention } from '../kernels/attention-choices.ts';
+import { flashDecodeAttention, prefillAttention } from '../kernels/attention.ts';
 import { assemble, type Variant } from '../kernels/assemble.ts';
 import {
   type AdapterCaps,
+  emptyStepDims,
   eraseVariant,
   type Grid,
   type Kernel,
@@ -267,17 +263,8 @@ const wgsl = await nodePlatform().wgsl();
 
 function measure({ model, phase, what, kernel, variant, params, dims, bytes }: Subject): Measured {
   const all: StepDims = {
-    tokens: 1,
-    decodeRows: 0,
-    samples: 0,
-    singleTiles: 0,
-    splitTiles: 0,
-    wideTiles: 0,
-    hasConsecutiveTiles: false,
+    ...emptyStepDims,
     sequenceRuns: 1,
-    splits: 1,
-    needsLogitAdjustment: false,
-    needsLogprobs: false,
     ...dims,
   };
   const emulated = new EmulatedKernel(assemble(wgsl, kernel.source, variant), { isTraced: true });

@@ -52,6 +52,21 @@ export interface StepDims {
   needsLogprobs: boolean;
 }
 
+/** Dims of a step without rows. */
+export const emptyStepDims: Readonly<StepDims> = {
+  tokens: 0,
+  decodeRows: 0,
+  samples: 0,
+  singleTiles: 0,
+  splitTiles: 0,
+  wideTiles: 0,
+  hasConsecutiveTiles: false,
+  sequenceRuns: 0,
+  splits: 1,
+  needsLogitAdjustment: false,
+  needsLogprobs: false,
+};
+
 /** Number of rows of a step in a range; of all rows when it is undefined. */
 export function rowsIn(range: RowRange | undefined, dims: Pick<StepDims, 'tokens' | 'decodeRows'>): number {
   if (range === undefined) return dims.tokens;

@@ -1,4 +1,4 @@
-import { rotatesInAttention } from './attention.ts';
+import { rotatesInAttention } from './attention-choices.ts';
 import { type AdapterCaps, defineKernel, lazily, variantsOnAllAdapters } from './define.ts';
 
 export interface RmsNormVariant extends Record<string, number | boolean | string> {

@@ -5,7 +5,7 @@
  */
 import { parseArgs } from 'node:util';
 import type { Variant } from '../../kernels/assemble.ts';
-import { eraseVariant, type Kernel, packParams, type StepDims } from '../../kernels/define.ts';
+import { emptyStepDims, eraseVariant, type Kernel, packParams, type StepDims } from '../../kernels/define.ts';
 import {
   matmulMatrix,
   type MatmulParams,
@@ -224,19 +224,7 @@ for (const shape of values.shapes.split(',')) {
         });
         const decodeRows = kernel.rows === 'decode' ? tokens : 0;
         setStep(decodeRows);
-        const dims: StepDims = {
-          tokens,
-          decodeRows,
-          samples: tokens,
-          singleTiles: 0,
-          splitTiles: 0,
-          hasConsecutiveTiles: false,
-          wideTiles: 0,
-          sequenceRuns: 0,
-          splits: 1,
-          needsLogitAdjustment: false,
-          needsLogprobs: false,
-        };
+        const dims: StepDims = { ...emptyStepDims, tokens, decodeRows, samples: tokens };
         const grid = kernel.grid(variant, params, dims);
         const encode =
           (count: number, first = 0) =>

@@ -1,11 +1,19 @@
 /** Runs one kernel variant, with poisoned outputs: on the real adapter, or emulated where that cannot run it. */
 import { expect } from 'vitest';
 import type { Variant } from '../../kernels/assemble.ts';
-import { type BindingType, type Grid, type Kernel, packParams, type StepDims } from '../../kernels/define.ts';
+import {
+  type BindingType,
+  emptyStepDims,
+  type Grid,
+  type Kernel,
+  packParams,
+  type StepDims,
+} from '../../kernels/define.ts';
 import { numberFromF16 } from '../../kernels/reference/half.ts';
 import { type Gpu, openGpu } from '../../src/engine/gpu/device.ts';
 import { type CompiledKernel, PipelineCache } from '../../src/engine/gpu/pipelines.ts';
 import type { WgslSources } from '../../src/engine/platform.ts';
+import { seededRandom } from '../../src/util/random.ts';
 import { emulate } from './emulated-kernel.ts';
 import { testPlatform } from './test-platform.ts';
 
@@ -124,15 +132,8 @@ export async function kernelHarness(fault?: Fault): Promise<KernelHarness> {
     emulates: (variant) => kernelMode === 'compared' || !supports(variant),
     async run(kernel, variant, input, outputs) {
       const dims: StepDims = {
-        tokens: 0,
+        ...emptyStepDims,
         decodeRows: kernel.rows === 'decode' ? (input.dims?.tokens ?? 0) : 0,
-        samples: 0,
-        singleTiles: 0,
-        splitTiles: 0,
-        wideTiles: 0,
-        hasConsecutiveTiles: false,
-        sequenceRuns: 0,
-        splits: 1,
         needsLogitAdjustment: true,
         needsLogprobs: true,
         ...input.dims,
@@ -173,16 +174,7 @@ export async function kernelHarness(fault?: Fault): Promise<KernelHarness> {
 }
 
 /** A small reproducible generator (mulberry32); uniform in [0, 1). */
-export function random(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = state;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
+export const random = seededRandom;
 
 /** Values of about unit size, in [-1.7, 1.7]. */
 export function randomValues(count: number, next: () => number, scale = 1): Float32Array<ArrayBuffer> {

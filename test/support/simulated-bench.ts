@@ -1,6 +1,6 @@
 /** A simulated model with given times, on a machine with noise, for tests of benchmarks. */
 import type { Arm, BenchPort, TracedDispatch } from '../../src/lab/bench/port.ts';
-import { type Random, seededRandom } from '../../src/lab/bench/random.ts';
+import { type Random, seededRandom } from '../../src/util/random.ts';
 import type { AdapterPeaks } from '../../src/lab/bench/roofline.ts';
 import type { Fingerprint } from '../../src/lab/types.ts';
 

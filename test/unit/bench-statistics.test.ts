@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { medianInterval } from '../../bench/statistics.ts';
-import { seededRandom } from '../../src/lab/bench/random.ts';
+import { seededRandom } from '../../src/util/random.ts';
 
 describe('the confidence interval of a median', () => {
   it('has the ranks given by tables of the binomial distribution', () => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { chooseFlashDecode } from '../../kernels/attention.ts';
+import { chooseFlashDecode } from '../../kernels/attention-choices.ts';
 
 const caps = { subgroupSize: 32, f16: true, software: false };
 const shapeOf = (headDim: number, lanes = 32) => {

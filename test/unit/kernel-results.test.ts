@@ -1,7 +1,7 @@
 /** The decision whether sampled results of a kernel are those of correct rounding. */
 import { describe, expect, it } from 'vitest';
 import { KernelResults, type Precision } from '../../src/engine/verification/judge.ts';
-import { randomFrom } from '../../src/engine/verification/random.ts';
+import { seededRandom } from '../../src/util/random.ts';
 
 /** Results with normal errors of the expected size, changed by `change`. */
 function results(
@@ -10,7 +10,7 @@ function results(
   change: (value: number, index: number) => number = (value) => value,
   count = 400,
 ): KernelResults {
-  const random = randomFrom(7);
+  const random = seededRandom(7);
   const normal = () => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
   const all = new KernelResults(precision);
   for (let index = 0; index < count; index++) {
@@ -49,7 +49,7 @@ describe('a kernel', () => {
 
   it('is wrong when errors are larger than rounding explains, but small', () => {
     const all = new KernelResults('f16');
-    const random = randomFrom(3);
+    const random = seededRandom(3);
     for (let index = 0; index < 100; index++)
       all.add('d', { got: 1 + (random() < 0.5 ? -1 : 1) * 0.004, expected: 1, error: 0.001 });
     expect(all.fault()?.reason).toMatch(/^errors are 4.0 times as large as rounding explains$/);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { seededRandom } from '../../src/lab/bench/random.ts';
+import { seededRandom } from '../../src/util/random.ts';
 import { armOf, Schedule } from '../../src/lab/bench/schedule.ts';
 import { estimateDrift, estimateRatio, median, type PairedTimes } from '../../src/lab/bench/statistics.ts';
 import { decideVerdict } from '../../src/lab/bench/verdict.ts';

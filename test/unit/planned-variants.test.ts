@@ -1,7 +1,8 @@
 /** Every pipeline that a plan asks for on some adapter is a variant that the tests of its kernel run, and no other is. */
 import { afterAll, expect, it } from 'vitest';
 import { type Variant, variantKey } from '../../kernels/assemble.ts';
-import { attentionModes, flashDecodeAttention } from '../../kernels/attention.ts';
+import { attentionModes } from '../../kernels/attention-variants.ts';
+import { flashDecodeAttention } from '../../kernels/attention.ts';
 import type { Kernel } from '../../kernels/define.ts';
 import { weightFormats } from '../../kernels/formats.ts';
 import type { TensorType } from '../../src/engine/formats/model-file.ts';

@@ -42,12 +42,7 @@ fn packed_codes(index: u32, j: u32) -> u32 {
 
 // Codes of a block as packed bytes, in the order of columns.
 fn packed_block(index: u32) -> array<vec4<u32>, 2> {
-  let codes = nibble_block(index);
-  let high = vec4(scales[2u * index]);
-  return array(
-    codes[0] | (((high >> vec4(0u, 1u, 2u, 3u)) & vec4(0x01010101u)) << vec4(4u)),
-    codes[1] | (((high >> vec4(4u, 5u, 6u, 7u)) & vec4(0x01010101u)) << vec4(4u)),
-  );
+  return five_bit_block(index, scales[2u * index]);
 }
 
 // Scale of those codes, and the offset that is added to their products with the scale.

@@ -1,4 +1,5 @@
-import { decodeAttention, rotatesInAttention } from '../../../kernels/attention.ts';
+import { rotatesInAttention } from '../../../kernels/attention-choices.ts';
+import { decodeAttention } from '../../../kernels/attention.ts';
 import { type RowRange, rowsIn, type StepDims } from '../../../kernels/define.ts';
 import type { MatmulFamily } from '../../../kernels/matmul.ts';
 import type { PlanUnit } from '../graph/bindings.ts';

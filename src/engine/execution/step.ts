@@ -1,4 +1,4 @@
-import type { StepDims } from '../../../kernels/define.ts';
+import { emptyStepDims, type StepDims } from '../../../kernels/define.ts';
 import { singleTileFlag } from '../../../kernels/rope-kv-write.ts';
 import { topLogprobsShift, sampleFlags, sampleWords } from '../../../kernels/sample.ts';
 import type { StateCopy } from '../memory/retained-states.ts';
@@ -61,19 +61,7 @@ export function stepLayout(limits: { slots: number; tokens: number; tileTokens: 
 /** Input of one step in the GPU's format; allocated once, filled anew for each step. */
 export class StepInput {
   readonly layout: StepLayout;
-  readonly dims: StepDims = {
-    tokens: 0,
-    decodeRows: 0,
-    samples: 0,
-    singleTiles: 0,
-    splitTiles: 0,
-    wideTiles: 0,
-    hasConsecutiveTiles: false,
-    sequenceRuns: 0,
-    splits: 1,
-    needsLogitAdjustment: false,
-    needsLogprobs: false,
-  };
+  readonly dims: StepDims = { ...emptyStepDims };
   /** Pages to copy before the step runs, in order. */
   readonly pageCopies: PageCopy[] = [];
   /** Layer states to copy before the step runs, in order. */
@@ -103,19 +91,7 @@ export class StepInput {
   clear(): void {
     this.pageCopies.length = 0;
     this.stateCopies.length = 0;
-    Object.assign(this.dims, {
-      tokens: 0,
-      decodeRows: 0,
-      samples: 0,
-      singleTiles: 0,
-      splitTiles: 0,
-      wideTiles: 0,
-      hasConsecutiveTiles: false,
-      sequenceRuns: 0,
-      splits: 1,
-      needsLogitAdjustment: false,
-      needsLogprobs: false,
-    });
+    Object.assign(this.dims, emptyStepDims);
   }
 
   /** Adds one token of a decoding sequence, its only one in this step. @returns its row */

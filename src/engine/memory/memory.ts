@@ -1,5 +1,5 @@
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
-import { attentionTile } from '../../../kernels/attention.ts';
+import { attentionTile } from '../../../kernels/attention-choices.ts';
 import { blockColumns } from '../../../kernels/formats.ts';
 import { logprobWords } from '../../../kernels/logprobs.ts';
 import { maskWords, sampleWords } from '../../../kernels/sample.ts';

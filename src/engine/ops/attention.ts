@@ -1,9 +1,11 @@
 /** Attention over the pages of a sequence, or over whole sequences. */
 import {
-  attentionCombine,
   chooseDecodeAttention,
   chooseFlashDecode,
   chooseWideAttention,
+} from '../../../kernels/attention-choices.ts';
+import {
+  attentionCombine,
   decodeAttention,
   encoderAttention,
   flashDecodeAttention,

@@ -18,7 +18,8 @@ import { productPrecision } from './checks/products.ts';
 import { kernelName } from './excluded-kernels.ts';
 import { KernelResults } from './judge.ts';
 import { ObservedRange, type ObservedRun, runObserved } from './observe.ts';
-import { pickIndexes, randomFrom } from './random.ts';
+import { seededRandom } from '../../util/random.ts';
+import { pickIndexes } from './pick-indexes.ts';
 import { StepRecords } from './step-records.ts';
 import { type SampleSize, verifiedTokens, type WeightSamples } from './weight-samples.ts';
 
@@ -105,7 +106,7 @@ class Verifier {
   constructor(runner: VerifiedRunner, options: VerifyOptions) {
     this.#runner = runner;
     this.#options = options;
-    this.#random = randomFrom(options.seed);
+    this.#random = seededRandom(options.seed);
     this.#tokens = verifiedTokens(runner.graph.shape.vocabulary, options.seed);
     this.#deadline = performance.now() + options.budgetMs;
     for (const dispatch of options.plan.dispatches) {

@@ -3,7 +3,8 @@ import { dequantizeRows } from '../../../kernels/reference/dequantize.ts';
 import type { TensorInfo } from '../formats/model-file.ts';
 import { bytesOfRow, rowsOf } from '../formats/rows.ts';
 import type { RowSample, SampledRows, WeightPart } from '../loading/weights.ts';
-import { pickIndexes, randomFrom } from './random.ts';
+import { seededRandom } from '../../util/random.ts';
+import { pickIndexes } from './pick-indexes.ts';
 
 /** How much is compared. `rows`: random rows of each matrix, in addition to the first, the last and those at edges of tiles. */
 export interface SampleSize {
@@ -29,7 +30,7 @@ const tokenCount = 24;
 
 /** Token ids that a model of `vocabulary` ids is verified with. */
 export function verifiedTokens(vocabulary: number, seed: number): number[] {
-  const random = randomFrom(seed);
+  const random = seededRandom(seed);
   return Array.from({ length: tokenCount }, () => Math.floor(random() * vocabulary));
 }
 
@@ -48,7 +49,7 @@ export function sampledRows(
   const pick = (tensor: TensorInfo): readonly number[] => {
     const rows = rowsOf(tensor);
     // The matrices of gate and up have the same shape, and their rows are needed in pairs.
-    const random = randomFrom(seed ^ rows);
+    const random = seededRandom(seed ^ rows);
     const edge = Math.floor((rows - 1) / tileRows) * tileRows;
     if (tensor.shape.length === 3) {
       const perExpert = tensor.shape[1] as number;

@@ -2,7 +2,7 @@
 import type { BenchResult } from '../types.ts';
 import { hintFor, computeRates } from './hints.ts';
 import type { Arm, BenchPort, TracedDispatch } from './port.ts';
-import { type Random, shuffled } from './random.ts';
+import { type Random, shuffled } from '../../util/random.ts';
 import { exceedsRoof, type AdapterPeaks, minimumMs, type OpCost } from './roofline.ts';
 import { median } from './statistics.ts';
 

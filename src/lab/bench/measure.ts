@@ -3,7 +3,7 @@ import type { BenchRound } from '../types.ts';
 import { roundSignificant } from './components.ts';
 import type { BenchEffort } from './effort.ts';
 import type { BenchPort } from './port.ts';
-import { randomInteger, type Random } from './random.ts';
+import { randomInteger, type Random } from '../../util/random.ts';
 import { armOf, type Cell, type SampleRole, Schedule } from './schedule.ts';
 import { estimateRatio, type PairedTimes } from './statistics.ts';
 

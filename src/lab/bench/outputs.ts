@@ -1,7 +1,7 @@
 /** Compares the outputs of both arms, after timing. */
 import { randomTokens, type TimedPrompt } from './measure.ts';
 import type { Arm, BenchPort } from './port.ts';
-import { type Random, shuffled } from './random.ts';
+import { type Random, shuffled } from '../../util/random.ts';
 
 /** Number of timed prompts that are verified. */
 const verifiedPrompts = 8;

@@ -3,7 +3,7 @@ import type { BenchResult } from '../types.ts';
 import { componentTable, componentsBeyondRoof, traceArms, type TracedArms, totalCost } from './components.ts';
 import type { Measurement } from './measure.ts';
 import type { BenchPort } from './port.ts';
-import type { Random } from './random.ts';
+import type { Random } from '../../util/random.ts';
 import { exceedsRoof, type AdapterPeaks, minimumMs } from './roofline.ts';
 import { median } from './statistics.ts';
 

@@ -4,7 +4,7 @@ import { planEffort } from './effort.ts';
 import { measureRounds, type Measurement } from './measure.ts';
 import { checkOutputs, judgeOutputs } from './outputs.ts';
 import type { BenchPort } from './port.ts';
-import { seededRandom } from './random.ts';
+import { seededRandom } from '../../util/random.ts';
 import type { AdapterPeaks } from './roofline.ts';
 import { compareWithRoofs } from './roof-comparison.ts';
 import { estimateDrift, type Estimate, estimateRatio, median, type PairedTimes } from './statistics.ts';

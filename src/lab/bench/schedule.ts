@@ -1,5 +1,5 @@
 import type { Arm } from './port.ts';
-import { type Random, shuffled } from './random.ts';
+import { type Random, shuffled } from '../../util/random.ts';
 
 /** One measurement that is timed in every arm. */
 export type Cell =

@@ -1,5 +1,5 @@
 import type { Interval } from '../types.ts';
-import { randomInteger, type Random } from './random.ts';
+import { randomInteger, type Random } from '../../util/random.ts';
 
 /** Times of one measurement: one element for each round. All arrays have the same length. */
 export interface PairedTimes {

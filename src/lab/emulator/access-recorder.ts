@@ -69,26 +69,6 @@ export class AccessRecorder extends Tracer {
     this.#barriers += 1;
   }
 
-  override read(
-    memory: EmulatedMemory,
-    address: number,
-    bytes: number,
-    site: number,
-    invocation: Invocation,
-  ): void {
-    this.#access(memory, address, bytes, site, invocation, false);
-  }
-
-  override write(
-    memory: EmulatedMemory,
-    address: number,
-    bytes: number,
-    site: number,
-    invocation: Invocation,
-  ): void {
-    this.#access(memory, address, bytes, site, invocation, true);
-  }
-
   /** Barriers of all workgroups. */
   get barriers(): number {
     return this.#barriers;
@@ -111,7 +91,7 @@ export class AccessRecorder extends Tracer {
       }));
   }
 
-  #access(
+  override access(
     memory: EmulatedMemory,
     address: number,
     bytes: number,

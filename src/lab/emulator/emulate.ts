@@ -219,8 +219,7 @@ class Workgroup {
         // A matrix belongs to the subgroup; its accesses count as those of the first lane.
         onAccess: (memory, address, bytes, writes) => {
           const invocation = this.#invocations[first + (lanes[0] as number)] as Invocation;
-          if (writes) this.#tracer.write(memory, address, bytes, token, invocation);
-          else this.#tracer.read(memory, address, bytes, token, invocation);
+          this.#tracer.access(memory, address, bytes, token, invocation, writes);
         },
         onInactive: () =>
           this.#tracer.find('inactive_lane', token, `${op} reads a lane that does not execute it`),

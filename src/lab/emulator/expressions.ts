@@ -1,13 +1,16 @@
 /** Compiles WGSL expressions to JavaScript. */
+import { precedenceLevels } from '../wgsl/constants.ts';
 import type { Reflection } from '../wgsl/reflect.ts';
 import { locationOf, splitRange, type Range, type Token } from '../wgsl/tokens.ts';
 import { builtinCall } from './builtin-functions.ts';
+import { constructed, inferredType } from './constructors.ts';
 import { EmulationError } from './emulation-error.ts';
+import { literal } from './literals.ts';
+import { matrixBinary } from './matrix-arithmetic.ts';
 import { loadCode } from './memory.ts';
 import { foldAbstract, foldInteger, isComparison, unaryCode } from './numerics.ts';
 import { barrierFunctions, isSyncFunction, syncCall } from './sync-functions.ts';
 import {
-  arrayOf,
   bool,
   concreteElement,
   type ElementName,
@@ -33,7 +36,6 @@ import {
   type Value,
   valueOf,
   withElement,
-  zeroCode,
 } from './values.ts';
 
 export interface CompiledFunction {
@@ -57,19 +59,6 @@ export interface ModuleScope {
 }
 
 export type Lookup = (name: string) => Value | undefined;
-
-const precedenceLevels: readonly (readonly string[])[] = [
-  ['||'],
-  ['&&'],
-  ['|'],
-  ['^'],
-  ['&'],
-  ['==', '!='],
-  ['<', '>', '<=', '>='],
-  ['<<', '>>'],
-  ['+', '-'],
-  ['*', '/', '%'],
-];
 
 export class ExpressionCompiler {
   readonly #module: ModuleScope;
@@ -164,42 +153,8 @@ export class ExpressionCompiler {
     const own = concreteElement(element);
     const operands = [withElement(helpers, left, own), withElement(helpers, right, own)] as const;
     if (operands.some(({ type }) => type.kind === 'matrix'))
-      return this.#matrixProduct(operator, operands, own);
+      return matrixBinary(helpers, operator, operands, own);
     return binaryValue(helpers, operator, operands, own, isComparison(operator) ? 'bool' : own);
-  }
-
-  #matrixProduct(operator: string, [a, b]: readonly [Value, Value], element: ElementName): Value {
-    const [left, right] = [a.type, b.type];
-    const round = element === 'f16' ? 'hr' : 'fr';
-    if (operator === '*' && left.kind === 'matrix' && right.kind === 'vector')
-      return valueOf(vector(left.rows, element), `R.matrixByVector(${round}, ${a.code}, ${b.code})`);
-    if (operator === '*' && left.kind === 'vector' && right.kind === 'matrix')
-      return valueOf(vector(right.columns, element), `R.vectorByMatrix(${round}, ${a.code}, ${b.code})`);
-    if (operator === '*' && left.kind === 'matrix' && right.kind === 'matrix')
-      return valueOf(
-        { ...left, columns: right.columns },
-        `${b.code}.map((c) => R.matrixByVector(${round}, ${a.code}, c))`,
-      );
-    if (left.kind === 'matrix' && right.kind === 'matrix') {
-      const column = binaryValue(
-        this.#helpers,
-        operator,
-        [valueOf(vector(left.rows, element), 'c'), valueOf(vector(left.rows, element), `${b.code}[i]`)],
-        element,
-        element,
-      );
-      return valueOf(left, `${a.code}.map((c, i) => ${column.code})`);
-    }
-    const [matrix, factor] = left.kind === 'matrix' ? [a, b] : [b, a];
-    if (matrix.type.kind !== 'matrix') throw new EmulationError(`${operator} of a matrix`);
-    const column = binaryValue(
-      this.#helpers,
-      operator,
-      [valueOf(vector(matrix.type.rows, element), 'c'), factor],
-      element,
-      element,
-    );
-    return valueOf(matrix.type, `${matrix.code}.map((c) => ${column.code})`);
   }
 
   #unary(): Value {
@@ -401,7 +356,11 @@ export class ExpressionCompiler {
       const call = `${declared.code}(${['L', ...codes].join(', ')})`;
       return valueOf(declared.result, declared.isGenerator ? `(yield* ${call})` : call);
     }
-    if (this.#module.isType(name)) return this.#construct(callee, args);
+    if (this.#module.isType(name)) {
+      const isInferred = callee.to === callee.from + 1;
+      const type = isInferred ? inferredType(helpers, name, args) : undefined;
+      return constructed(helpers, type ?? this.#module.readType(callee), args);
+    }
     const templates = splitRange(this.#tokens, {
       from: callee.from + 2,
       to: Math.max(callee.from + 2, callee.to - 1),
@@ -476,98 +435,4 @@ export class ExpressionCompiler {
     const call = `R.bitcast('${from}', '${to}', ${values})`;
     return valueOf(target, target.kind === 'scalar' ? `${call}[0]` : call);
   }
-
-  #construct(callee: Range, args: readonly Value[]): Value {
-    const helpers = this.#helpers;
-    const type = this.#constructedType(callee, args);
-    if (args.length === 0) return valueOf(type, zeroCode(type));
-    switch (type.kind) {
-      case 'scalar':
-        return convertTo(helpers, args[0] as Value, type);
-      case 'vector': {
-        const parts = args.map((arg) => withElement(helpers, arg, type.element));
-        const [only] = parts as [Value];
-        if (parts.length === 1 && only.type.kind === 'vector') return { ...only, isShared: true };
-        if (parts.length === 1) {
-          const helper = helpers.define(
-            `splat_${type.width}`,
-            () => `(v) => [${Array.from({ length: type.width }, () => 'v').join(', ')}]`,
-          );
-          return valueOf(type, `${helper}(${only.code})`);
-        }
-        return valueOf(
-          type,
-          `[${parts.map((part) => (part.type.kind === 'vector' ? `...${part.code}` : part.code)).join(', ')}]`,
-        );
-      }
-      case 'matrix': {
-        const parts = args.map((arg) => withElement(helpers, arg, type.element));
-        if (parts[0]?.type.kind === 'matrix') return parts[0];
-        const columns =
-          parts[0]?.type.kind === 'vector'
-            ? parts.map(ownedCode)
-            : Array.from(
-                { length: type.columns },
-                (_, c) =>
-                  `[${parts
-                    .slice(c * type.rows, (c + 1) * type.rows)
-                    .map(({ code }) => code)
-                    .join(', ')}]`,
-              );
-        return valueOf(type, `[${columns.join(', ')}]`);
-      }
-      case 'array':
-        return valueOf(
-          type,
-          `[${args.map((arg) => ownedCode(convertTo(helpers, arg, type.element))).join(', ')}]`,
-        );
-      case 'struct':
-        return valueOf(
-          type,
-          `[${args.map((arg, i) => ownedCode(convertTo(helpers, arg, type.members[i]?.type ?? arg.type))).join(', ')}]`,
-        );
-      default:
-        throw this.#unsupported(`a constructor of ${type.kind}`, callee.from);
-    }
-  }
-
-  /** Type of a constructor call; `vec4(...)` and `array(...)` take theirs from the arguments. */
-  #constructedType(callee: Range, args: readonly Value[]): ValueType {
-    const name = this.#tokens[callee.from]?.text ?? '';
-    const isInferred = callee.to === callee.from + 1;
-    const shape = /^(?:vec([234])|mat([234])x([234]))$/.exec(name);
-    if (isInferred && shape) {
-      const element = args.length === 0 ? 'int' : commonElement(args);
-      if (shape[1]) return vector(Number(shape[1]), element);
-      const own = concreteElement(element === 'int' ? 'float' : element);
-      const rows = Number(shape[3]);
-      const strideBytes = (rows === 2 ? 2 : 4) * elementBytes(own);
-      return { kind: 'matrix', columns: Number(shape[2]), rows, element: own, strideBytes };
-    }
-    if (isInferred && name === 'array') {
-      const [first] = args as [Value];
-      const element = elementOf(first.type);
-      const type =
-        element === undefined ? first.type : withElement(this.#helpers, first, commonElement(args)).type;
-      return arrayOf(type, args.length);
-    }
-    return this.#module.readType(callee);
-  }
-}
-
-const suffixes: Readonly<Record<string, ElementName>> = { i: 'i32', u: 'u32', f: 'f32', h: 'f16' };
-
-function literal(text: string): Value {
-  const isHex = /^0[xX]/.test(text);
-  const suffix = (isHex && !/[pP.]/.test(text) ? /[iu]$/ : /[iufh]$/).exec(text)?.[0];
-  const digits = suffix ? text.slice(0, -1) : text;
-  const isFloat = isHex ? /[pP.]/.test(digits) : /[.eE]/.test(digits);
-  const element = suffixes[suffix ?? ''] ?? (isFloat ? 'float' : 'int');
-  return constantOf(scalar(element), isHex && isFloat ? hexFloat(digits) : Number(digits));
-}
-
-function hexFloat(digits: string): number {
-  const [, whole = '', part = '', power = '0'] =
-    /^0[xX]([\da-fA-F]*)\.?([\da-fA-F]*)(?:[pP]([+-]?\d+))?$/.exec(digits) ?? [];
-  return Number.parseInt(`${whole}${part}` || '0', 16) * 2 ** (Number(power) - 4 * part.length);
 }

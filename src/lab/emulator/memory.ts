@@ -80,7 +80,7 @@ export function loadCode(helpers: Helpers, type: ValueType, from: MemoryReferenc
   const helper = helpers.define(
     `traced_load_${typeName(type)}`,
     () =>
-      `(m, a, s, L) => { T.read(m, a, ${valueBytes(type)}, s, L); return ${load(helpers, type, 'm', 'a')}; }`,
+      `(m, a, s, L) => { T.access(m, a, ${valueBytes(type)}, s, L, false); return ${load(helpers, type, 'm', 'a')}; }`,
   );
   return `${helper}(${from.memory}, ${from.address}, ${from.site}, L)`;
 }
@@ -91,7 +91,7 @@ export function storeCode(helpers: Helpers, type: ValueType, to: MemoryReference
   const helper = helpers.define(
     `traced_store_${typeName(type)}`,
     () =>
-      `(m, a, v, s, L) => { T.write(m, a, ${valueBytes(type)}, s, L); ${store(helpers, type, 'm', 'a', 'v')}; }`,
+      `(m, a, v, s, L) => { T.access(m, a, ${valueBytes(type)}, s, L, true); ${store(helpers, type, 'm', 'a', 'v')}; }`,
   );
   return `${helper}(${to.memory}, ${to.address}, ${value}, ${to.site}, L)`;
 }

@@ -70,31 +70,22 @@ export class RaceDetector extends Tracer {
     else this.#workgroupEpoch = this.#epochs;
   }
 
-  override read(
+  override access(
     memory: EmulatedMemory,
     address: number,
     bytes: number,
     site: number,
     invocation: Invocation,
+    writes: boolean,
   ): void {
-    this.#access(memory, address, bytes, site, invocation, false, false);
-  }
-
-  override write(
-    memory: EmulatedMemory,
-    address: number,
-    bytes: number,
-    site: number,
-    invocation: Invocation,
-  ): void {
-    this.#access(memory, address, bytes, site, invocation, true, false);
+    this.#record(memory, address, bytes, site, invocation, writes, false);
   }
 
   override atomic(pointer: MemoryPointer, site: number, invocation: Invocation): void {
-    this.#access(pointer.memory, pointer.address, 4, site, invocation, true, true);
+    this.#record(pointer.memory, pointer.address, 4, site, invocation, true, true);
   }
 
-  #access(
+  #record(
     memory: EmulatedMemory,
     address: number,
     bytes: number,

@@ -62,20 +62,13 @@ export class Tracer {
   barrier(_name: string): void {}
 
   /** Called before each access, where kernels are compiled for it. `address` and `bytes` within `memory`. */
-  read(
+  access(
     _memory: EmulatedMemory,
     _address: number,
     _bytes: number,
     _site: number,
     _invocation: Invocation,
-  ): void {}
-
-  write(
-    _memory: EmulatedMemory,
-    _address: number,
-    _bytes: number,
-    _site: number,
-    _invocation: Invocation,
+    _writes: boolean,
   ): void {}
 
   atomic(_pointer: MemoryPointer, _site: number, _invocation: Invocation): void {}

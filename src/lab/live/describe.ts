@@ -1,5 +1,6 @@
 /** Response bodies of GET /lab/v1/graph and /lab/v1/parts: the live graph with its bound kernels. */
 import { contracts } from '../../../kernels/contracts.ts';
+import { emptyStepDims } from '../../../kernels/define.ts';
 import {
   pipelineChoicesOf,
   canBind,
@@ -15,17 +16,12 @@ import type { LiveTargets } from './live-targets.ts';
 
 /** Step dims of one decoded token. */
 const oneTokenDims = {
+  ...emptyStepDims,
   tokens: 1,
   decodeRows: 1,
   samples: 1,
   singleTiles: 1,
-  splitTiles: 0,
-  wideTiles: 0,
-  hasConsecutiveTiles: false,
   sequenceRuns: 1,
-  splits: 1,
-  needsLogitAdjustment: false,
-  needsLogprobs: false,
 };
 
 /** Step dims of one text of one token, for an embedding model. */

@@ -3,9 +3,8 @@ import {
   attentionTile,
   chooseDecodeAttention,
   chooseWideAttention,
-  decodeAttention,
-  prefillAttention,
-} from '../../../kernels/attention.ts';
+} from '../../../kernels/attention-choices.ts';
+import { decodeAttention, prefillAttention } from '../../../kernels/attention.ts';
 import { contracts, type Contract } from '../../../kernels/contracts.ts';
 import type { AdapterCaps } from '../../../kernels/define.ts';
 import { attention } from '../../../kernels/reference/index.ts';

@@ -13,7 +13,8 @@ export interface ConstantValue {
 /** Looks up a constant or override by name. */
 export type ConstantLookup = (name: string) => ConstantValue | undefined;
 
-const precedenceLevels: readonly (readonly string[])[] = [
+/** Binary operators, those that bind least first. */
+export const precedenceLevels: readonly (readonly string[])[] = [
   ['||'],
   ['&&'],
   ['|'],

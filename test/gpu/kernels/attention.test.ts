@@ -1,16 +1,18 @@
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import {
-  attentionCombine,
   attentionTile,
   type AttentionVariant,
   chooseDecodeAttention,
   chooseFlashDecode,
   chooseWideAttention,
-  decodeAttention,
   type DecodeAttentionVariant,
+  type FlashDecodeVariant,
+} from '../../../kernels/attention-choices.ts';
+import {
+  attentionCombine,
+  decodeAttention,
   encoderAttention,
   flashDecodeAttention,
-  type FlashDecodeVariant,
   prefillAttention,
 } from '../../../kernels/attention.ts';
 import { eraseVariant } from '../../../kernels/define.ts';
