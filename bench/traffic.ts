@@ -31,6 +31,12 @@ const { values } = parseArgs({
   },
 });
 const lanes = Number(values.lanes);
+if (![8, 16, 32, 64].includes(lanes)) {
+  process.stderr.write(`--lanes: expected 8, 16, 32 or 64, got '${values.lanes}'\n`);
+  process.exit(2);
+}
+// A reader such as `head` may leave early.
+process.stdout.on('error', () => process.exit(0));
 const caps: AdapterCaps = { subgroupSize: lanes, f16: true, matrix: lanes === 32, software: false };
 
 interface Model extends AttentionModel {
