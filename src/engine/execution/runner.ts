@@ -536,10 +536,10 @@ export class Runner {
   }
 }
 
-/** All optional features of a sample. */
 /** Rows of prompts of both classes that products have on GPUs: more than decode kernels support, and more than small tiles are for. */
 const warmPromptRows = [16, 65];
 
+/** All optional features of a sample. */
 const allSampleFlags = requestFlagsOf({ logprobs: maxLikely }) | sampleFlags.mask;
 
 /** The dispatches of a step whose pipelines are not in `warmPipelines`; adds them to it. */

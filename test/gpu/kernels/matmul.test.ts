@@ -331,15 +331,16 @@ testKernel(matmul);
 testKernel(matvec);
 testKernel(matvecPacked, ({ FORMAT }) => isSampleFormat(FORMAT));
 
+const allProducts = [
+  matmul,
+  matvec,
+  matvecPacked,
+  matmulTile,
+  matmulTileInt8,
+  matmulMatrix,
+] as unknown as Kernel<Variant, MatmulParams>[];
+
 describe('as many rows as the largest vocabularies', () => {
-  const kernels = [
-    matmul,
-    matvec,
-    matvecPacked,
-    matmulTile,
-    matmulTileInt8,
-    matmulMatrix,
-  ] as unknown as Kernel<Variant, MatmulParams>[];
   const dims = {
     tokens: 1,
     samples: 1,
@@ -354,7 +355,7 @@ describe('as many rows as the largest vocabularies', () => {
   it.skipIf(tier === 'rest').each([65_535 * 4, 262_144, 262_208])(
     '%i fit a dispatch of every kernel',
     (rows) => {
-      for (const kernel of kernels) {
+      for (const kernel of allProducts) {
         for (const variant of kernel.variants) {
           const [x, y, z] = kernel.grid(variant, { rows, flags: 0 } as MatmulParams, {
             ...dims,
@@ -382,15 +383,7 @@ testKernel(matmulTileInt8);
 testKernel(matmulMatrix);
 
 describe('a token with NaN', () => {
-  const kernels = [
-    matmul,
-    matvec,
-    matvecPacked,
-    matmulTile,
-    matmulTileInt8,
-    matmulMatrix,
-  ] as unknown as Kernel<Variant, MatmulParams>[];
-  it.each(kernels)('gives NaN, and other tokens give numbers: $source', async (kernel) => {
+  it.each(allProducts)('gives NaN, and other tokens give numbers: $source', async (kernel) => {
     const [rows, columns, tokens, damaged] = [64, 64, 5, 3];
     const raw = sampleRows('Q8_0', { rows, columns }, random(8));
     const { quants, scales = new Uint32Array(4) } = repack('Q8_0', raw, rows, columns);
