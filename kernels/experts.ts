@@ -107,11 +107,7 @@ const subgroupShapes = [
 export const expertMatvec = expertKernel<LanesVariant>('expert_matvec.wgsl', ({ ROWS }) => ROWS, 'decode');
 
 /** Tiles in workgroup memory: for GPUs and prompts. */
-export const expertTile = expertKernel<ExpertVariant & { F16: boolean }>(
-  'expert_tile.wgsl',
-  ({ ROWS }) => ROWS,
-  'prompt',
-);
+export const expertTile = expertKernel<ExpertVariant>('expert_tile.wgsl', ({ ROWS }) => ROWS, 'prompt');
 
 /** A kernel for expert products, for up to `upTo` rows of the range that it computes. */
 interface ExpertOption {
@@ -167,7 +163,7 @@ export function expertOptions(
   const common = { FORMAT: format, ...lanesOf(size >= 8 ? size : 0) };
   const [direct, narrow, wide] = subgroupShapes;
   const kernel = eraseVariant(expertMatvec);
-  const tile = { FORMAT: format, F16: caps.f16, DIRECT: false, COLS: 32, ROWS: 64 };
+  const tile = { FORMAT: format, DIRECT: false, COLS: 32, ROWS: 64 };
   return [
     { kernel, variant: { ...common, ...direct }, upTo: maxDirect },
     { kernel: eraseVariant(expertTile), variant: tile, upTo: anyCount },

@@ -1,12 +1,6 @@
 // y[pair, n] = sum over k of W[expert of pair, n, k] x[row of pair, k], modified by the flags: tiles of ROWS rows and
 // COLS pairs of an expert in workgroup memory, a block of 32 columns at a time; each thread computes 4 x 4 results. For
-// GPUs and long prompts. With F16 the tiles are f16, which halves the traffic of workgroup memory; sums are always f32.
-//#if F16
-enable f16;
-alias Elem = vec4<f16>;
-//#else
-alias Elem = vec4<f32>;
-//#endif
+// GPUs and prompts. Tiles are f32: f16 would change which experts the next layers select.
 
 @group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;
 
@@ -20,8 +14,8 @@ const TASKS = ROW_TASKS + 2u * COLS;
 //#include "lib/weight_$FORMAT.wgsl"
 
 // [column, row / 4] and [column, pair / 4]
-var<workgroup> weight_tile: array<Elem, 32u * ROW_GROUPS>;
-var<workgroup> pair_tile: array<Elem, 32u * PAIR_GROUPS>;
+var<workgroup> weight_tile: array<vec4<f32>, 32u * ROW_GROUPS>;
+var<workgroup> pair_tile: array<vec4<f32>, 32u * PAIR_GROUPS>;
 // Rows of x.
 var<workgroup> inputs: array<u32, COLS>;
 
@@ -50,17 +44,17 @@ fn main(
       let quad = task % 8u;
       let is_row = task < ROW_TASKS;
       let four = select(task - ROW_TASKS, task, is_row) / 8u;
-      var fetched = array<Elem, 4>();
+      var fetched = array<vec4<f32>, 4>();
       for (var r = 0u; r < 4u; r++) {
         if (is_row) {
-          fetched[r] = Elem(load_quad(row_of(tile, row0 + four * 4u + r) * params.blocks + b, quad));
+          fetched[r] = load_quad(row_of(tile, row0 + four * 4u + r) * params.blocks + b, quad);
         } else {
-          fetched[r] = Elem(x[(inputs[four * 4u + r] * params.blocks + b) * 8u + quad]);
+          fetched[r] = x[(inputs[four * 4u + r] * params.blocks + b) * 8u + quad];
         }
       }
       // Store whole vectors: a store of one component can affect the others.
       for (var e = 0u; e < 4u; e++) {
-        let column = Elem(fetched[0][e], fetched[1][e], fetched[2][e], fetched[3][e]);
+        let column = vec4(fetched[0][e], fetched[1][e], fetched[2][e], fetched[3][e]);
         if (is_row) {
           weight_tile[(quad * 4u + e) * ROW_GROUPS + four] = column;
         } else {
@@ -70,8 +64,8 @@ fn main(
     }
     workgroupBarrier();
     for (var k = 0u; k < min(32u, params.loop_limit); k++) {
-      let four_rows = vec4<f32>(weight_tile[k * ROW_GROUPS + mine_row]);
-      let four_pairs = vec4<f32>(pair_tile[k * PAIR_GROUPS + mine_pair]);
+      let four_rows = weight_tile[k * ROW_GROUPS + mine_row];
+      let four_pairs = pair_tile[k * PAIR_GROUPS + mine_pair];
       for (var t = 0u; t < 4u; t++) {
         sum[t] = fma(four_rows, vec4(four_pairs[t]), sum[t]);
       }

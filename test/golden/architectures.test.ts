@@ -24,6 +24,7 @@ import {
 import { embedTimes, stepTimes, type StepTimes, typeTimes } from '../support/model-times.ts';
 import { modelsPage } from '../support/models-page.ts';
 import { logitsAt, takePages } from '../support/logits-at.ts';
+import { mixtures, promptDivergences } from '../support/mixtures.ts';
 import { argmax, maxDifference } from '../support/rows.ts';
 import { everyNth, runsRest, selectCases, tier } from '../support/tier.ts';
 
@@ -38,7 +39,22 @@ afterAll(async () => {
   if (!writes) return;
   const { types, weights } = await typeTimes();
   const nameOf = (fixture: string) => architectures.get(fixture) ?? fixture;
-  const text = modelsPage({ ...all, times, types, typeWeights: weights, architectureOf: nameOf });
+  const tails = new Map<string, { usual: number[]; exact: number[] }>();
+  for (const [name, model] of Object.entries(mixtures)) {
+    const [usual, exact] = [
+      await promptDivergences(model, { exact: false, seeds: [1, 2, 3, 4] }),
+      await promptDivergences(model, { exact: true, seeds: [1, 2, 3, 4] }),
+    ];
+    tails.set(name, { usual, exact });
+  }
+  const text = modelsPage({
+    ...all,
+    times,
+    types,
+    mixtures: tails,
+    typeWeights: weights,
+    architectureOf: nameOf,
+  });
   writeFileSync(new URL('../../docs/models.md', import.meta.url), text);
 });
 

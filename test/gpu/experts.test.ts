@@ -6,9 +6,11 @@ import type { Runner } from '../../src/engine/execution/runner.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { expectClose } from '../support/kernel-harness.ts';
 import { withBindings } from '../support/limited-device.ts';
+import { mixtures, promptDivergences } from '../support/mixtures.ts';
 import { inEachPrecision, oracleTolerance, roundsToF16 } from '../support/precision.ts';
 import { ReferenceModel } from '../support/reference-model.ts';
 import { RunnerSequence } from '../support/runner-sequence.ts';
+import { selectCases } from '../support/tier.ts';
 import { loadFromMemory, memoryPlatform, type TinyModel, tinyModel } from '../support/tiny-model.ts';
 
 async function wordsOf({ gpu: { device } }: Runner, buffer: GPUBuffer): Promise<Uint32Array> {
@@ -78,6 +80,17 @@ describe('only selected experts are computed, and none twice', () => {
       await engine.close();
     });
   }
+});
+
+describe('on the kernels for GPUs, a prompt is predicted as the same tokens decoded one by one', () => {
+  // With prompts in f16, the largest of these was 2e-2 and 5e-2 (docs/models.md).
+  const sampled = ['gpt-oss, 4 of 32', 'qwen3moe, 2 of 6'];
+  it.each(selectCases(Object.keys(mixtures), (name) => sampled.includes(name)))('%s', async (name) => {
+    const seed = sampled.includes(name) ? 4 : 1;
+    const list = await promptDivergences(mixtures[name] as TinyModel, { exact: false, seeds: [seed] });
+    expect(list[0]).toBeLessThan(1e-3);
+    expect(list[Math.floor(list.length / 2)]).toBeLessThan(1e-5);
+  });
 });
 
 describe('experts of a matrix that fits no binding', () => {

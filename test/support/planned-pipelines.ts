@@ -212,8 +212,8 @@ function everyChoice(family: MatmulFamily, product: ProductShape, unbounded: boo
   const most = Math.max(...classes.map(({ options }) => options.length));
   const chosen = new Map<string, ChosenMatmul>();
   for (let fastest = 0; fastest < most; fastest++) {
-    for (const f16 of [true, false]) {
-      const tuning = new Tuning({}, { int8: f16, f16 });
+    for (const rounds of [true, false]) {
+      const tuning = new Tuning({}, { int8: rounds, f16: rounds, int16: rounds });
       for (const { upTo, options } of classes) {
         for (const [index, option] of options.entries())
           tuning.record(family, product, upTo, option, index === fastest ? 1 : 2);

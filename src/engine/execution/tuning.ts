@@ -43,6 +43,7 @@ export const productKey = ({ format, rows, blocks }: ProductShape, upTo: number)
 interface TuningLimits {
   readonly int8?: boolean;
   readonly f16?: boolean;
+  readonly int16?: boolean;
   readonly excluded?: ReadonlySet<string>;
 }
 
@@ -51,30 +52,37 @@ export class Tuning {
   readonly times: KernelTimes;
   /** True when activations may be rounded to 8 bits. */
   readonly int8: boolean;
-  /** True when activations and weights may be rounded: to f16, or to 16 bits per block. */
+  /** True when activations and weights of prompts may be rounded to f16. */
   readonly f16: boolean;
+  /** True when activations of decoded rows may be rounded to 16 bits per block. */
+  readonly int16: boolean;
   /** Names of kernels that gave wrong results on this adapter (`kernelName`). */
   readonly excluded: ReadonlySet<string>;
 
   constructor(
     times: KernelTimes = {},
-    { int8 = false, f16 = true, excluded = new Set() }: TuningLimits = {},
+    { int8 = false, f16 = true, int16 = true, excluded = new Set() }: TuningLimits = {},
   ) {
     this.times = times;
     this.int8 = int8;
     this.f16 = f16;
+    this.int16 = int16;
     this.excluded = excluded;
+  }
+
+  get #limits(): Required<TuningLimits> {
+    const { int8, f16, int16, excluded } = this;
+    return { int8, f16, int16, excluded };
   }
 
   /** The same tuning without 8-bit rounding. */
   withoutInt8(): Tuning {
-    return new Tuning(this.times, { f16: this.f16, excluded: this.excluded });
+    return new Tuning(this.times, { ...this.#limits, int8: false });
   }
 
   /** The same tuning without these kernels. */
   without(kernels: Iterable<string>): Tuning {
-    const { int8, f16 } = this;
-    return new Tuning(this.times, { int8, f16, excluded: new Set([...this.excluded, ...kernels]) });
+    return new Tuning(this.times, { ...this.#limits, excluded: new Set([...this.excluded, ...kernels]) });
   }
 
   /**
@@ -92,8 +100,8 @@ export class Tuning {
   }
 
   #isUsable({ kernel, variant, roundsTo16Bits = false }: MatmulOption): boolean {
-    const rounds = variant['F16'] === true || roundsTo16Bits;
-    return !(rounds && !this.f16) && !this.excluded.has(kernelName(kernel.source, variant));
+    if ((variant['F16'] === true && !this.f16) || (roundsTo16Bits && !this.int16)) return false;
+    return !this.excluded.has(kernelName(kernel.source, variant));
   }
 
   #fastest(families: readonly MatmulFamily[], products: readonly ProductShape[]): MatmulFamily {

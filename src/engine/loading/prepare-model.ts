@@ -188,13 +188,15 @@ async function loadTuning(
   },
 ): Promise<Tuning> {
   const { store, gpu, wgsl, graph, stacks, excluded, onProgress, onNotice } = context;
-  const f16 = context.exact !== true;
-  if (!store) return new Tuning({}, { f16, excluded });
+  const rounds = context.exact !== true;
+  // Rounding a prompt changes which experts the router selects, and with them a prediction by nats.
+  const limits = { f16: rounds && !graph.shape.experts, int16: rounds, excluded };
+  if (!store) return new Tuning({}, limits);
   const now = () => performance.now();
   const { key, times } = await loadTimes(store, gpu, wgsl);
   // The effect of rounding on predictions is measured; its effect on embeddings would not be noticed.
-  const int8 = context.exact !== true && graph.shape.embedding === undefined;
-  const tuning = new Tuning(context.retune ? {} : times, { int8, f16, excluded });
+  const int8 = limits.f16 && graph.shape.embedding === undefined;
+  const tuning = new Tuning(context.retune ? {} : times, { int8, ...limits });
   if (isMeasured(context, graph, stacks, tuning)) return tuning;
   await context.loadWeights();
   const start = now();

@@ -91,10 +91,9 @@ function planExpertMatmul(context: PlanContext, unit: ExpertMatmulUnit): Promise
 
 /** The kernels for a format, without those that gave wrong results on this adapter. */
 function optionsOf(context: PlanContext, format: string): ReturnType<typeof expertOptions> {
-  const { gpu, tuning, family } = context;
+  const { gpu, family } = context;
   const { experts } = expertsOf(context);
-  const optionsFor = (caps: AdapterCaps) =>
-    expertOptions({ ...caps, f16: caps.f16 && tuning.f16 }, family, format, experts);
+  const optionsFor = (caps: AdapterCaps) => expertOptions(caps, family, format, experts);
   return optionsFor(gpu.caps).map((option, index) => {
     const caps = kernelCaps(context, option.kernel.source, format);
     return optionsFor(caps)[index] ?? option;

@@ -264,10 +264,11 @@ function fixedCases(flags: number): Case[] {
 const thorough = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0'];
 
 /** For the other formats, which only differ in how a block is read: few tokens and many for each kernel. */
-function isSample({ FORMAT, COLS, ROWS, WG, TILE, F16, FLAGS = 0 }: Variant): boolean {
+function isSample({ FORMAT, COLS, ROWS, WG, LANES, TILE, TILE_BLOCKS, F16, FLAGS = 0 }: Variant): boolean {
   if (thorough.includes(String(FORMAT))) return true;
   if (COLS === undefined) return TILE === undefined || (TILE === 64) === F16;
-  return FLAGS === 0 && (COLS === 8 ? ROWS === 4 : COLS === 1 && (ROWS === 2 || WG === undefined));
+  const most = TILE_BLOCKS !== undefined && LANES === 64 ? 4 : 8;
+  return FLAGS === 0 && (COLS === most ? ROWS === 4 : COLS === 1 && (ROWS === 2 || WG === undefined));
 }
 
 /** What happens to the sums does not depend on the format, so the flags are tested with one. */
