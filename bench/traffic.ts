@@ -1,7 +1,8 @@
 /**
  * `npm run bench:traffic -- [--lanes 32] [--sites] [--json FILE]`: what the built-in kernels ask of a GPU's memory, at the shapes of
- * real models, from an emulation of a few workgroups; it needs no GPU. For each kernel: sectors of 32 bytes that the lanes of a subgroup
- * need and touch, conflicts of banks in workgroup memory, barriers and bytes of a workgroup.
+ * real models, from an emulation of a few workgroups; it needs no GPU. For each kernel: how much of the sectors of 32 bytes that a
+ * workgroup fetches it needs, and how much of those that the lanes of a subgroup touch with one instruction; conflicts of banks in
+ * workgroup memory, barriers and bytes of a workgroup.
  */
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -17,9 +18,13 @@ import {
   packParams,
   type StepDims,
 } from '../kernels/define.ts';
+import { embed } from '../kernels/embed.ts';
 import { matmulFamilies, matmulFlags, plainProductParams } from '../kernels/matmul.ts';
+import { chooseNormAdd, normAdd } from '../kernels/norm-add.ts';
+import { chooseRmsNorm, rmsNorm } from '../kernels/rms-norm.ts';
 import { pageTokens } from '../kernels/rope-kv-write.ts';
-import { AccessRecorder, type AccessSite } from '../src/lab/emulator/access-recorder.ts';
+import { chooseSamplePick, samplePick, sampleWords } from '../kernels/sample.ts';
+import { AccessRecorder, type AccessSite, sectorBytes } from '../src/lab/emulator/access-recorder.ts';
 import { EmulatedKernel } from '../src/lab/emulator/emulate.ts';
 import { nodePlatform } from '../src/platform/node.ts';
 
@@ -240,6 +245,94 @@ function attention(model: Model): Subject[] {
   ];
 }
 
+/** Kernels of a token's vectors: embedding, norms and the choice of a token. */
+function vectors({ name, format, hidden, sinks = false, qkNorm = false }: Model): Subject[] {
+  const row = 4 * hidden;
+  const blocks = hidden / 32;
+  const subject = (
+    what: string,
+    kernel: unknown,
+    variant: Variant,
+    params: Subject['params'],
+    bytes: Subject['bytes'],
+  ): Subject => ({
+    model: name,
+    phase: 'decode',
+    what,
+    kernel: kernel as Kernel<Variant, never>,
+    variant,
+    params,
+    dims: { tokens: 1, samples: 1 },
+    bytes,
+  });
+  const one = { heads: 1, in_stride: hidden, in_offset: 0, out_stride: hidden, out_offset: 0 };
+  const vocabulary = 32_768;
+  // Greedy, and with all filters.
+  const samples = [
+    [0, 0],
+    [0.8, 0.9],
+  ].map(([temperature = 0, topP = 0]) => {
+    const words = new Uint32Array(sampleWords);
+    words[5] = topP > 0 ? 40 : 0;
+    words.set(new Uint32Array(Float32Array.of(temperature, topP).buffer), 6);
+    return words;
+  });
+  return [
+    subject(
+      'embedding',
+      eraseVariant(embed),
+      { FORMAT: format, WG: 64, PART: 4 },
+      { rows: 256, first_row: 0, blocks, scale: 1, norm: 1 },
+      {
+        quants: 256 * blocks * 64,
+        scales: 256 * blocks * 16,
+        token: 64,
+        sampled: 64,
+        y: row,
+        squares: row / 4,
+        norm_weight: row,
+        scaled: row,
+      },
+    ),
+    // Before routers, and after the blocks of Gemma; the others are part of products.
+    ...(sinks
+      ? [
+          subject(
+            'norm',
+            eraseVariant(rmsNorm),
+            chooseRmsNorm(caps, {}),
+            { columns: hidden, ...one, eps: 1e-5 },
+            { weight: row, samples: 64, x: row, y: row },
+          ),
+        ]
+      : []),
+    ...(qkNorm
+      ? [
+          subject(
+            'norm and sum',
+            eraseVariant(normAdd),
+            chooseNormAdd(caps, { writesNextNorm: true }),
+            { columns: hidden, eps: 1e-5, scale: 1 },
+            { weight: row, x: row, y: row, next_weight: row, out: row },
+          ),
+        ]
+      : []),
+    ...samples.map((words, n) =>
+      subject(
+        n === 0 ? 'greedy token' : 'top-k, top-p',
+        eraseVariant(samplePick),
+        chooseSamplePick(caps),
+        { vocabulary, rules: 2, levels: 4 },
+        { samples: words, logits: noise(vocabulary), seen: 4 * vocabulary, sampled: 64, results: 64 },
+      ),
+    ),
+  ];
+}
+
+/** Logits, as bits: with zeros, all tokens would be equal. */
+const noise = (length: number): Uint32Array =>
+  new Uint32Array(Float32Array.from({ length }, (_, i) => 8 * Math.sin(i * 12.9898)).buffer);
+
 const { sampled: _, normIn, gated } = matmulFlags;
 const subjects = models.flatMap((model) => [
   ...product(model, 'q, k, v', model.hidden, 1, normIn),
@@ -247,6 +340,7 @@ const subjects = models.flatMap((model) => [
   ...product(model, 'down', model.inner, 1, 0),
   ...product(model, 'gate, up', model.hidden, 512, normIn | gated),
   ...attention(model),
+  ...vectors(model),
 ]);
 
 interface Measured {
@@ -254,14 +348,17 @@ interface Measured {
   readonly phase: string;
   readonly what: string;
   readonly kernel: string;
-  /** Needed sectors over touched ones, of storage. */
+  /** Needed sectors over touched ones of all requests to storage. */
   readonly reads: number;
   readonly writes: number;
   readonly bankConflict: number;
   readonly barriers: number;
   readonly workgroups: number;
-  /** Bytes that a workgroup asks of the second-level cache. */
-  readonly bytesPerWorkgroup: number;
+  /** Bytes that a workgroup needs over those of the sectors that they lie in, when it fetches each once. */
+  readonly fetched: number;
+  /** Bytes of the sectors of all requests of a workgroup, and of those that it fetches, each once. */
+  readonly requestedBytes: number;
+  readonly fetchedBytes: number;
   readonly sites: readonly AccessSite[];
 }
 
@@ -298,6 +395,9 @@ function measure({ model, phase, what, kernel, variant, params, dims, bytes }: S
     const touched = list.reduce((sum, { sectors }) => sum + sectors, 0);
     return touched === 0 ? 1 : list.reduce((sum, { neededSectors }) => sum + neededSectors, 0) / touched;
   };
+  const fetched = recorder?.fetched() ?? [];
+  const neededBytes = fetched.reduce((sum, one) => sum + one.bytes, 0);
+  const fetchedBytes = sectorBytes * fetched.reduce((sum, one) => sum + one.sectors, 0);
   return {
     model,
     phase,
@@ -308,19 +408,22 @@ function measure({ model, phase, what, kernel, variant, params, dims, bytes }: S
     bankConflict: Math.max(1, ...sites.map(({ bankConflict }) => bankConflict)),
     barriers: (recorder?.barriers ?? 0) / workgroups,
     workgroups,
-    bytesPerWorkgroup: (32 * storage.reduce((sum, { sectors }) => sum + sectors, 0)) / workgroups,
+    fetched: fetchedBytes === 0 ? 1 : neededBytes / fetchedBytes,
+    requestedBytes: (sectorBytes * storage.reduce((sum, { sectors }) => sum + sectors, 0)) / workgroups,
+    fetchedBytes: fetchedBytes / workgroups,
     sites,
   };
 }
 
 const rows = subjects.map((subject) => {
   const measured = measure(subject);
-  const { model, phase, what, kernel, reads, writes, bankConflict, barriers, bytesPerWorkgroup, sites } =
-    measured;
+  const { model, phase, what, kernel, reads, writes, bankConflict, barriers, sites } = measured;
+  const { fetched, requestedBytes, fetchedBytes } = measured;
+  const kib = (bytes: number) => (bytes / 1024).toFixed(1).padStart(7);
   const percent = (part: number) => `${(100 * part).toFixed(0)} %`;
   process.stdout.write(
-    `${model.padEnd(13)} ${phase.padEnd(8)} ${what.padEnd(22)} ${kernel.padEnd(28)} reads ${percent(reads).padStart(5)}  writes ${percent(writes).padStart(5)}  ` +
-      `banks ${bankConflict}-way  barriers ${String(barriers).padStart(4)}  ${(bytesPerWorkgroup / 1024).toFixed(1).padStart(8)} KiB a workgroup\n`,
+    `${model.padEnd(13)} ${phase.padEnd(8)} ${what.padEnd(22)} ${kernel.padEnd(28)} fetches ${percent(fetched).padStart(5)}  reads ${percent(reads).padStart(5)}  writes ${percent(writes).padStart(5)}  ` +
+      `banks ${bankConflict}-way  barriers ${String(barriers).padStart(4)}  KiB of a workgroup: ${kib(fetchedBytes)} fetched ${kib(requestedBytes)} requested\n`,
   );
   if (values.sites) {
     for (const {

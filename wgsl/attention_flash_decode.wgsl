@@ -50,9 +50,14 @@ const LOWEST = -3.0e38;
 const_assert KEY_LANES * CHUNKS * 8u == HEAD_DIM;
 const_assert KEY_LANES * PLACES == LANES;
 
-// Rotated and scaled queries: [GROUP, HEAD_DIM].
+// Place of an element of a head in workgroup memory. Lanes read and write 8 adjacent elements each, which would lie in few banks.
+fn spread(e: u32) -> u32 {
+  return e ^ (e / 32u % 8u);
+}
+
+// Rotated and scaled queries: [GROUP, HEAD_DIM], in the order of `spread`.
 var<workgroup> queries: array<f32, GROUP * HEAD_DIM>;
-// For a query, the sums of each subgroup: [SUBS, HEAD_DIM].
+// For a query, the sums of each subgroup: [SUBS, HEAD_DIM], in the order of `spread`.
 var<workgroup> merged: array<f32, SUBS * HEAD_DIM>;
 // Largest score and mass: [SUBS, GROUP].
 var<workgroup> stats: array<vec2<f32>, SUBS * GROUP>;
@@ -116,7 +121,7 @@ fn prepare(tile: vec4<u32>, kv_head: u32, head0: u32, is_writer: bool, sub: u32,
     let scale = head_scale(base, lane);
     if (r < GROUP) {
       for (var e = lane; e < min(HEAD_DIM, params.loop_limit); e += LANES) {
-        queries[r * HEAD_DIM + e] = rotated(base, e, tile.w, scale, 0u) * params.scale;
+        queries[r * HEAD_DIM + spread(e)] = rotated(base, e, tile.w, scale, 0u) * params.scale;
       }
     } else if (r < rows) {
       let row = cache_row(tile.z, tile.w, kv_head);
@@ -167,7 +172,7 @@ fn main(
   prepare(tile, kv_head, head0, has_own && is_first, sub, lane);
   //#else
   for (var e = local; e < min(GROUP * HEAD_DIM, 65536u * params.loop_limit); e += THREADS) {
-    queries[e] = qkv[tile.x * q_stride() + head0 * HEAD_DIM + e] * params.scale;
+    queries[e / HEAD_DIM * HEAD_DIM + spread(e % HEAD_DIM)] = qkv[tile.x * q_stride() + head0 * HEAD_DIM + e] * params.scale;
   }
   //#endif
   workgroupBarrier();
@@ -178,7 +183,7 @@ fn main(
     for (var c = 0u; c < CHUNKS; c++) {
       //#unroll
       for (var e = 0u; e < 8u; e++) {
-        q[r * PER + c * 8u + e] = queries[r * HEAD_DIM + (c * KEY_LANES + part) * 8u + e];
+        q[r * PER + c * 8u + e] = queries[r * HEAD_DIM + spread((c * KEY_LANES + part) * 8u + e)];
       }
     }
   }
@@ -306,7 +311,7 @@ fn main(
       for (var c = 0u; c < CHUNKS; c++) {
         //#unroll
         for (var e = 0u; e < 8u; e++) {
-          merged[sub * HEAD_DIM + (c * KEY_LANES + part) * 8u + e] = sum[r * PER + c * 8u + e];
+          merged[sub * HEAD_DIM + spread((c * KEY_LANES + part) * 8u + e)] = sum[r * PER + c * 8u + e];
         }
       }
     }
@@ -346,7 +351,7 @@ fn store(tile: vec4<u32>, head0: u32, split: u32, r: u32, tile_index: u32, local
   for (var e = local; e < min(HEAD_DIM, params.loop_limit); e += THREADS) {
     var total = 0.0;
     for (var s = 0u; s < min(SUBS, params.loop_limit); s++) {
-      total = fma(exp(stats[s * GROUP + r].x - top), merged[s * HEAD_DIM + e], total);
+      total = fma(exp(stats[s * GROUP + r].x - top), merged[s * HEAD_DIM + spread(e)], total);
     }
     out[to + e] = total * scale;
   }

@@ -13,11 +13,16 @@ const TASKS = ROW_TASKS + 2u * COLS;
 //#include "lib/expert_params.wgsl"
 //#include "lib/weight_$FORMAT.wgsl"
 
-// [column, row / 4] and [column, pair / 4]
+// [column, row / 4] and [column, pair / 4], in the order of `spread`.
 var<workgroup> weight_tile: array<vec4<f32>, 32u * ROW_GROUPS>;
 var<workgroup> pair_tile: array<vec4<f32>, 32u * PAIR_GROUPS>;
 // Rows of x.
 var<workgroup> inputs: array<u32, COLS>;
+
+// Place of a group of four in the columns of a quad. Adjacent threads store adjacent quads, which would lie in the same bank.
+fn spread(four: u32, quad: u32) -> u32 {
+  return four ^ quad;
+}
 
 @compute @workgroup_size(THREADS)
 fn main(
@@ -56,18 +61,24 @@ fn main(
       for (var e = 0u; e < 4u; e++) {
         let column = vec4(fetched[0][e], fetched[1][e], fetched[2][e], fetched[3][e]);
         if (is_row) {
-          weight_tile[(quad * 4u + e) * ROW_GROUPS + four] = column;
+          weight_tile[(quad * 4u + e) * ROW_GROUPS + spread(four, quad)] = column;
         } else {
-          pair_tile[(quad * 4u + e) * PAIR_GROUPS + four] = column;
+          pair_tile[(quad * 4u + e) * PAIR_GROUPS + spread(four, quad)] = column;
         }
       }
     }
     workgroupBarrier();
-    for (var k = 0u; k < min(32u, params.loop_limit); k++) {
-      let four_rows = weight_tile[k * ROW_GROUPS + mine_row];
-      let four_pairs = pair_tile[k * PAIR_GROUPS + mine_pair];
-      for (var t = 0u; t < 4u; t++) {
-        sum[t] = fma(four_rows, vec4(four_pairs[t]), sum[t]);
+    for (var quad = 0u; quad < min(8u, params.loop_limit); quad++) {
+      let row_at = quad * 4u * ROW_GROUPS + spread(mine_row, quad);
+      let pair_at = quad * 4u * PAIR_GROUPS + spread(mine_pair, quad);
+      //#unroll
+      for (var e = 0u; e < 4u; e++) {
+        let four_rows = weight_tile[row_at + e * ROW_GROUPS];
+        let four_pairs = pair_tile[pair_at + e * PAIR_GROUPS];
+        //#unroll
+        for (var t = 0u; t < 4u; t++) {
+          sum[t] = fma(four_rows, vec4(four_pairs[t]), sum[t]);
+        }
       }
     }
   }

@@ -4,8 +4,10 @@
 //#if F16
 enable f16;
 alias Elem = vec4<f16>;
+const SPREAD = 2u;
 //#else
 alias Elem = vec4<f32>;
+const SPREAD = 1u;
 //#endif
 
 @group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;
@@ -18,9 +20,14 @@ const THREADS = GROUPS * GROUPS;
 //#include "lib/weight_$FORMAT.wgsl"
 //#include "lib/tile_results.wgsl"
 
-// [column, row / 4] and [column, token / 4]
+// [column, row / 4] and [column, token / 4], in the order of `spread`.
 var<workgroup> weight_tile: array<Elem, 32u * GROUPS>;
 var<workgroup> token_tile: array<Elem, 32u * GROUPS>;
+
+// Place of a group of four in the columns of a quad. Adjacent threads store adjacent quads, which would lie in the same bank.
+fn spread(four: u32, quad: u32) -> u32 {
+  return four ^ (quad * SPREAD % GROUPS);
+}
 
 //#if F16
 var<workgroup> squares_of_thread: array<f32, THREADS>;
@@ -101,7 +108,7 @@ fn main(
       // Store whole vectors: a store of one component can affect the others.
       for (var e = 0u; e < 4u; e++) {
         let column = Elem(fetched[0][e], fetched[1][e], fetched[2][e], fetched[3][e]);
-        let to = (quad * 4u + e) * GROUPS + four;
+        let to = (quad * 4u + e) * GROUPS + spread(four, quad);
         if (task < 2u * TILE) {
           weight_tile[to] = column;
         } else {
@@ -110,11 +117,17 @@ fn main(
       }
     }
     workgroupBarrier();
-    for (var k = 0u; k < min(32u, params.loop_limit); k++) {
-      let four_rows = vec4<f32>(weight_tile[k * GROUPS + mine_row]);
-      let four_tokens = vec4<f32>(token_tile[k * GROUPS + mine_token]);
-      for (var t = 0u; t < 4u; t++) {
-        sum[t] = fma(four_rows, vec4(four_tokens[t]), sum[t]);
+    for (var quad = 0u; quad < min(8u, params.loop_limit); quad++) {
+      let row_at = quad * 4u * GROUPS + spread(mine_row, quad);
+      let token_at = quad * 4u * GROUPS + spread(mine_token, quad);
+      //#unroll
+      for (var e = 0u; e < 4u; e++) {
+        let four_rows = vec4<f32>(weight_tile[row_at + e * GROUPS]);
+        let four_tokens = vec4<f32>(token_tile[token_at + e * GROUPS]);
+        //#unroll
+        for (var t = 0u; t < 4u; t++) {
+          sum[t] = fma(four_rows, vec4(four_tokens[t]), sum[t]);
+        }
       }
     }
   }

@@ -156,7 +156,7 @@ describe('races', () => {
 
 describe('accesses to memory', () => {
   const lanes = 32;
-  const sitesOf = (body: string) => {
+  const recorderOf = (body: string) => {
     const code = `@group(0) @binding(0) var<storage, read> given: array<vec4<f32>>;
 @group(0) @binding(1) var<storage, read> words: array<u32>;
 @group(0) @binding(2) var<storage, read_write> out: array<u32>;
@@ -175,8 +175,13 @@ ${body}
       subgroupSize: lanes,
       makeTracer: (...parts) => (recorder = new AccessRecorder(...parts)),
     });
-    return (recorder?.sites() ?? []).filter(({ name }) => name !== 'out');
+    if (!recorder) throw new Error('no workgroup ran');
+    return recorder;
   };
+  const sitesOf = (body: string) =>
+    recorderOf(body)
+      .sites()
+      .filter(({ name }) => name !== 'out');
 
   it.each<[name: string, index: string, needed: number, touched: number]>([
     ['neighbors', 'local', 4, 4],
@@ -210,6 +215,12 @@ ${body}
     expect(sitesOf(`tile[${index}] = local; out[local] = 1u;`)).toMatchObject([
       { name: 'tile', space: 'workgroup', writes: true, bankConflict },
     ]);
+  });
+
+  it('what a workgroup fetches, each sector once', () => {
+    const body = 'for (var i = 0u; i < 5u; i++) { out[local] = words[2u * local]; }';
+    // Every second word of 32: half of each sector.
+    expect(recorderOf(body).fetched()).toEqual([{ name: 'words', bytes: 128, sectors: 8 }]);
   });
 
   it('counts each turn of a loop', () => {

@@ -2,6 +2,11 @@
 // The kernel provides THREADS words of workgroup memory for sums of squares: keep_square, kept_square.
 const SHARE = THREADS / TILE; // threads for each token
 
+// Place of the n-th sum of a token, such that adjacent threads use different banks.
+fn square_at(token: u32, n: u32) -> u32 {
+  return n * TILE + (token ^ (n * 8u));
+}
+
 // Several threads sum the parts of each token; after this, every thread can call inverse_of.
 fn gather_squares(token0: u32, local: u32) {
   let tokens = matmul_tokens();
@@ -10,7 +15,7 @@ fn gather_squares(token0: u32, local: u32) {
     squared += squares[min(token0 + local / SHARE, tokens - 1u) * params.parts + p];
   }
   workgroupBarrier();
-  keep_square(local, squared);
+  keep_square(square_at(local / SHARE, local % SHARE), squared);
   workgroupBarrier();
 }
 
@@ -18,7 +23,7 @@ fn gather_squares(token0: u32, local: u32) {
 fn inverse_of(token: u32) -> f32 {
   var total = 0.0;
   for (var n = 0u; n < SHARE; n++) {
-    total += kept_square(token * SHARE + n);
+    total += kept_square(square_at(token, n));
   }
   return inverse_rms(total);
 }

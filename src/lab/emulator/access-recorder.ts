@@ -5,7 +5,7 @@ import type { EmulatedMemory } from './runtime.ts';
 import { Tracer } from './tracer.ts';
 
 /** Bytes that device memory and the second-level cache deliver at least, on NVIDIA's, AMD's and Intel's GPUs. */
-const sectorBytes = 32;
+export const sectorBytes = 32;
 const banks = 32;
 const bankBytes = 4;
 /** Bytes that workgroup memory delivers at once; wider accesses of a subgroup take several turns. */
@@ -44,12 +44,30 @@ interface SiteRecord {
   bankConflict: number;
 }
 
+/** What workgroups fetch of a memory, when the first-level cache keeps all that a workgroup has read. */
+export interface Fetched {
+  /** The variable. */
+  readonly name: string;
+  /** Different bytes that each workgroup reads, and the sectors that they lie in, added up. */
+  readonly bytes: number;
+  readonly sectors: number;
+}
+
+const popcount = (word: number): number => {
+  let count = 0;
+  for (let rest = word >>> 0; rest !== 0; rest = (rest & (rest - 1)) >>> 0) count += 1;
+  return count;
+};
+
 /** For kernels that are compiled with `isTraced`. The n-th access of each lane at a place is taken for one instruction. */
 export class AccessRecorder extends Tracer {
   readonly #memories: ReadonlyMap<EmulatedMemory, string>;
   readonly #workgroupMemory: ReadonlySet<EmulatedMemory>;
   readonly #sites = new Map<string, SiteRecord & { readonly token: number }>();
   #barriers = 0;
+  /** The bytes that the present workgroup has read, a bit each, by memory and sector. */
+  readonly #read = new Map<EmulatedMemory, Map<number, number>>();
+  readonly #fetched = new Map<EmulatedMemory, { bytes: number; sectors: number }>();
 
   constructor(
     tokens: readonly Token[],
@@ -72,6 +90,16 @@ export class AccessRecorder extends Tracer {
   /** Barriers of all workgroups. */
   get barriers(): number {
     return this.#barriers;
+  }
+
+  /** Storage alone, in no order. */
+  fetched(): Fetched[] {
+    this.#close();
+    return [...this.#fetched].map(([memory, { bytes, sectors }]) => ({
+      name: this.#memories.get(memory) ?? '',
+      bytes,
+      sectors,
+    }));
   }
 
   /** In the order of the source. */
@@ -115,6 +143,7 @@ export class AccessRecorder extends Tracer {
       };
       this.#sites.set(key, site);
     }
+    if (!writes && !this.#workgroupMemory.has(memory)) this.#markRead(memory, address, bytes);
     const local = invocation.local_invocation_index;
     const turn = site.turns.get(local) ?? 0;
     site.turns.set(local, turn + 1);
@@ -124,8 +153,24 @@ export class AccessRecorder extends Tracer {
     else site.open.set(group, { addresses: [address], bytes });
   }
 
+  #markRead(memory: EmulatedMemory, address: number, bytes: number): void {
+    let sectors = this.#read.get(memory);
+    if (!sectors) this.#read.set(memory, (sectors = new Map()));
+    for (let at = address; at < address + bytes; at++) {
+      const sector = Math.floor(at / sectorBytes);
+      sectors.set(sector, (sectors.get(sector) ?? 0) | (1 << (at % sectorBytes)));
+    }
+  }
+
   /** Counts what the last workgroup did. */
   #close(): void {
+    for (const [memory, sectors] of this.#read) {
+      const sum = this.#fetched.get(memory) ?? { bytes: 0, sectors: 0 };
+      for (const mask of sectors.values()) sum.bytes += popcount(mask);
+      sum.sectors += sectors.size;
+      this.#fetched.set(memory, sum);
+    }
+    this.#read.clear();
     for (const site of this.#sites.values()) {
       const isWorkgroup = this.#workgroupMemory.has(site.memory);
       for (const request of site.open.values()) {
