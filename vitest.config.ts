@@ -56,7 +56,7 @@ const adapterLimits = {
 const kernelTests =
   tier === 'fast'
     ? 'test/gpu/kernels/*.test.ts'
-    : 'test/{gpu/{kernels/*,damaged-weights,embedding,experts,lab-ops,mlc,weight-types},golden/{architectures,windows}}.test.ts';
+    : 'test/{gpu/{kernels/*,damaged-weights,embedding,experts,lab-ops,mlc,verification,weight-types},golden/{architectures,windows}}.test.ts';
 
 /**
  * The software adapter (Mesa's llvmpipe) compiles in half the time without LLVM's optimization passes, and computes in twice the

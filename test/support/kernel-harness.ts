@@ -16,6 +16,7 @@ import type { WgslSources } from '../../src/engine/platform.ts';
 import { seededRandom } from '../../src/util/random.ts';
 import { emulate } from './emulated-kernel.ts';
 import { testPlatform } from './test-platform.ts';
+import { runsRest } from './tier.ts';
 
 export interface KernelHarness {
   readonly gpu: Gpu;
@@ -36,7 +37,7 @@ export interface KernelHarness {
 }
 
 /**
- * `LATHE_TEST_KERNELS`: `adapter`, where kernels are emulated that it cannot run; `emulated` for all; `compared` for both, whose
+ * `LATHE_TEST_KERNELS`: `adapter`, where kernels are emulated that it cannot run (and some that it compiles slowly); `emulated` for all; `compared` for both, whose
  * results must be equal.
  */
 const kernelModes = ['adapter', 'emulated', 'compared'] as const;
@@ -72,9 +73,16 @@ export async function kernelHarness(fault?: Fault): Promise<KernelHarness> {
   const { device } = gpu;
   const sources = fault ? withFault(await platform.wgsl(), fault) : await platform.wgsl();
   const pipelines = new PipelineCache(device, sources);
+  // A software adapter compiles these for seconds, and runs them in tests only; `npm run test:rest` compares both.
+  const isEmulatedHere = ({ KEY_LANES, TILE_BLOCKS }: Variant): boolean =>
+    !runsRest &&
+    kernelMode === 'adapter' &&
+    gpu.caps.software &&
+    (KEY_LANES !== undefined || TILE_BLOCKS !== undefined);
   const supports = (variant: Variant): boolean =>
     !fault &&
     kernelMode !== 'emulated' &&
+    !isEmulatedHere(variant) &&
     (variant['SUBGROUPS'] !== true || gpu.caps.subgroupSize === (variant['LANES'] ?? variant['WG'])) &&
     (variant['F16'] !== true || gpu.caps.f16) &&
     (variant['MATRIX'] !== true || (gpu.caps.matrix === true && gpu.caps.subgroupSize === 32));
