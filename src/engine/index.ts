@@ -29,7 +29,7 @@ export type { LabDispatch } from './execution/plan-context.ts';
 export { pipelineChoicesOf, type Plan } from './execution/plan.ts';
 export type { ByteSource, Hasher, ModelFiles, Platform, Store, WgslSources } from './platform.ts';
 export type { StepPlans, Runner } from './execution/runner.ts';
-export { feedbackToken } from './execution/step.ts';
+export { feedbackToken, maxStepSamples } from './execution/step.ts';
 export type { FillInTheMiddleTokens } from './tokenizer/fill-in-the-middle.ts';
 export type { ChatMessage, ChatTemplate, Tokenizer, TokenStream } from './tokenizer/types.ts';
 export * from './types.ts';

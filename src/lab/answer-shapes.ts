@@ -236,6 +236,17 @@ const comparison = z.object({
 });
 export type Comparison = Immutable<z.output<typeof comparison>>;
 
+const outputs = z
+  .object({
+    timed_tokens: z.int(),
+    timed_same: z.int().describe('Those after which both arms have the same greedy token.'),
+    mean_kl: measuredNumber,
+    worst_kl: measuredNumber,
+  })
+  .describe(
+    'All tokens that were timed, in both arms; then, on inputs of the same sizes, KL divergences of the logits in nats.',
+  );
+
 export const benchResult = z
   .object({
     baseline: speeds,
@@ -245,8 +256,10 @@ export const benchResult = z
     verdict,
     rounds: z.int(),
     method: z.string(),
-    prefill: comparison.extend({ prompt_tokens: z.int() }),
-    decode: z.array(comparison.extend({ context: z.int(), baseline_tps: z.number(), bound_tps: z.number() })),
+    prefill: comparison.extend({ prompt_tokens: z.int(), outputs }),
+    decode: z.array(
+      comparison.extend({ context: z.int(), baseline_tps: z.number(), bound_tps: z.number(), outputs }),
+    ),
     components: z.array(
       z.object({
         id: z.string(),

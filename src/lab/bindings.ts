@@ -1,6 +1,6 @@
 /** The kernels that are bound to the live graph. Only this class changes them. */
 import { type Binding, type LabKernel, overlappingBindings, type ResidentEngine } from '../engine/index.ts';
-import type { Quarantine } from './quarantine.ts';
+import type { KernelIdentity, Quarantine } from './quarantine.ts';
 import type { RegisteredKernel } from './registry.ts';
 
 /** A registered kernel that is bound to a target. */
@@ -86,8 +86,13 @@ export class KernelBindings {
 }
 
 /** The distinct kernels of a list of bindings. */
-export const kernelsOf = (bound: readonly BoundKernel[]): { digest: string; name: string }[] => [
-  ...new Map(bound.map(({ digest, kernel }) => [digest, { digest, name: kernel.name }])).values(),
+export const kernelsOf = (bound: readonly BoundKernel[]): KernelIdentity[] => [
+  ...new Map(
+    bound.map(({ digest, kernel, registered }) => [
+      digest,
+      { digest, program: registered.program, name: kernel.name },
+    ]),
+  ).values(),
 ];
 
 /** Target ids by kernel name, in the order of binding. */

@@ -14,6 +14,7 @@ import { canonicalJson } from '../signing/canonical-json.ts';
 import { buildEnvelope } from './configs/envelope.ts';
 import { ConfigStore } from './configs/store.ts';
 import { validateConfig, type Validation } from './configs/validate.ts';
+import { programDigest } from './digest.ts';
 import { GateProcess } from './gate/gate-process.ts';
 import { labKey } from './lab-key.ts';
 import { describeGraph, describeParts, type KernelSummaries } from './live/describe.ts';
@@ -179,7 +180,9 @@ export class ResidentLab implements Lab {
       ...(shapes.captured[op] ? [] : [captureUnavailableFinding]),
       ...findUnsupportedFormats(registration, formats),
     ]);
-    this.#registry.set({ registration, report }, (name) => this.#isBound(name));
+    this.#registry.set({ registration, report, program: programDigest(registration) }, (name) =>
+      this.#isBound(name),
+    );
     return report;
   }
 
@@ -398,7 +401,7 @@ export class ResidentLab implements Lab {
         `the host runs with --dawn-features ${unchecked}, without checks that keep a kernel to its own buffers; restart it without that feature`,
       );
     }
-    const reason = this.#quarantine.reasonFor(report.digest);
+    const reason = this.#quarantineReason(kernel);
     if (reason !== undefined)
       throw refuse(`it is in quarantine (${reason}); change it and register it again`);
     if (!report.accepted) throw refuse('the gate did not accept it');
@@ -407,7 +410,18 @@ export class ResidentLab implements Lab {
         'it was never compared with its oracle (parity mode off); register it under another mode, or start the host with --allow-unverified-kernels',
       );
     }
+    const { mode, tolerance_scale: allowed = 1 } = this.#parityMode;
+    const { scale = 1 } = report.tolerance ?? {};
+    if (mode === 'strict' && scale > allowed) {
+      throw refuse(
+        `it was accepted with ${scale} times the usual tolerance, and the parity mode is strict with ${allowed}; register it again`,
+      );
+    }
     return kernel;
+  }
+
+  #quarantineReason({ report: { digest }, program }: RegisteredKernel): string | undefined {
+    return this.#quarantine.reasonFor({ digest, program });
   }
 
   async #boundKernels(registered: RegisteredKernel, targets: readonly Target[]): Promise<BoundKernel[]> {
@@ -457,12 +471,12 @@ export class ResidentLab implements Lab {
   }
 
   #kernelSummaries(): KernelSummaries {
-    return this.#registry.all().map(({ registration, report }) => ({
+    return this.#registry.all().map(({ registration, report, program }) => ({
       name: registration.name,
       op: registration.op,
       digest: report.digest,
       state:
-        this.#quarantine.reasonFor(report.digest) !== undefined
+        this.#quarantineReason({ registration, report, program }) !== undefined
           ? 'quarantined'
           : !report.accepted
             ? 'rejected'

@@ -1,5 +1,5 @@
 /**
- * Quarantine: kernels that crashed the device or the process, identified by digest and kept across restarts. While
+ * Quarantine: kernels that crashed the device or the process, identified by their program and kept across restarts. While
  * kernels are bound, the file `armed.json` lists them; a clean shutdown deletes it. A start that finds the file knows
  * that the previous process crashed with those kernels bound, and does not bind them again. So a faulty kernel in a
  * saved config cannot keep the host from starting.
@@ -11,7 +11,18 @@ import { z } from 'zod';
 import { fileErrorReason } from './configs/store.ts';
 import { LabError } from './types.ts';
 
-const kernelSchema = z.object({ digest: z.string(), name: z.string() });
+const kernelSchema = z.object({
+  digest: z.string(),
+  /** `programDigest`; the files of earlier versions have none. */
+  program: z.string().optional(),
+  name: z.string(),
+});
+/** A kernel, by what identifies it here. */
+export interface KernelIdentity {
+  readonly digest: string;
+  readonly program?: string | undefined;
+  readonly name: string;
+}
 const quarantinedSchema = kernelSchema.extend({ reason: z.string(), since: z.string() });
 type Quarantined = z.infer<typeof quarantinedSchema>;
 
@@ -29,6 +40,8 @@ const armedSchema = z.object({
   pid: z.number().optional(),
 });
 type Armed = z.infer<typeof armedSchema>;
+
+const keyOf = ({ digest, program = digest }: KernelIdentity): string => program;
 
 export class Quarantine {
   readonly #folder: string;
@@ -53,7 +66,7 @@ export class Quarantine {
   ): Promise<Quarantine> {
     const quarantine = new Quarantine(join(dataDir, 'lab'));
     for (const one of await readJson(quarantine.#path('quarantine'), quarantinedSchema.array())) {
-      quarantine.#list.set(one.digest, one);
+      quarantine.#list.set(keyOf(one), one);
     }
     const [previous] = await readJson(
       quarantine.#path('armed'),
@@ -78,26 +91,27 @@ export class Quarantine {
     return quarantine;
   }
 
-  /** Why the kernel with this digest is quarantined; undefined when it is not. */
-  reasonFor(digest: string): string | undefined {
-    return this.#list.get(digest)?.reason;
+  /** Why a kernel is quarantined; undefined when it is not. Changed comments or white space are the same kernel. */
+  reasonFor({ digest, program }: Omit<KernelIdentity, 'name'>): string | undefined {
+    return (this.#list.get(program ?? digest) ?? this.#list.get(digest))?.reason;
   }
 
-  async add(kernels: readonly { digest: string; name: string }[], reason: string): Promise<void> {
-    for (const { digest, name } of kernels) {
-      this.#list.set(digest, { digest, name, reason, since: new Date().toISOString() });
+  async add(kernels: readonly KernelIdentity[], reason: string): Promise<void> {
+    for (const { digest, program, name } of kernels) {
+      const one = { digest, program, name, reason, since: new Date().toISOString() };
+      this.#list.set(keyOf(one), one);
     }
     await this.#write('quarantine', [...this.#list.values()]);
   }
 
   /** Records on disk that these kernels are bound. Call it before they are bound. */
-  async arm(kernels: readonly { digest: string; name: string }[]): Promise<void> {
+  async arm(kernels: readonly KernelIdentity[]): Promise<void> {
     clearTimeout(this.#timer);
     const provenDigests = new Set(this.#armed?.proven ? this.#armed.kernels.map(({ digest }) => digest) : []);
     // Proven kernels that are bound again stay proven.
     const areAllProven = kernels.every(({ digest }) => provenDigests.has(digest));
     const armed: Armed = {
-      kernels: kernels.map(({ digest, name }) => ({ digest, name })),
+      kernels: kernels.map(({ digest, program, name }) => ({ digest, program, name })),
       since: new Date().toISOString(),
       proven: areAllProven && this.#armed !== undefined,
       ends: areAllProven ? (this.#armed?.ends ?? 0) : 0,

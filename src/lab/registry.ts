@@ -4,6 +4,8 @@ import type { KernelRegistration, KernelRegistrationReport } from './types.ts';
 export interface RegisteredKernel {
   readonly registration: KernelRegistration;
   readonly report: KernelRegistrationReport;
+  /** `programDigest` of the registration. */
+  readonly program: string;
 }
 
 /** Above this number, the oldest kernels that are not bound are removed. */

@@ -106,6 +106,27 @@ describe('a correct kernel gives the same logits', () => {
   });
 });
 
+it('a kernel that computes NaN fails the request and is named, and the next request without it succeeds', async () => {
+  const right = stubOf('rms_norm');
+  const kernel = {
+    ...right,
+    name: 'nan.norm',
+    digest: 'nan',
+    code: right.code.replace(
+      /params\.eps/g,
+      '(params.eps + bitcast<f32>(0x7fc00000u | (params.columns & 1u)))',
+    ),
+  };
+  const alone = await answer({ tokens: 4 });
+  await engine.bind([{ target: 'layers.1.ffn.norm', kernel }], unfused);
+  await expect(answer({ tokens: 4 })).rejects.toMatchObject({
+    code: 'broken_model',
+    message: expect.stringMatching(/a bound lab kernel \(nan\.norm\) computed them/),
+  });
+  await engine.bind([], unfused);
+  expect(await answer({ tokens: 4 })).toBe(alone);
+});
+
 it('a single-token and a multi-token kernel can share a target', async () => {
   const [matmul, matvec] = [stubOf('matmul'), stubOf('matvec')];
   const target = 'layers.1.attn.q';

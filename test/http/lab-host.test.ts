@@ -189,6 +189,23 @@ describe('from the stub to a verdict', () => {
     expect(await kernelOn('layers.0.attn.norm')).toMatch(/^builtin:/);
   });
 
+  it('in strict mode, kernels that were accepted with a larger tolerance are not bound', async () => {
+    const bind = () =>
+      call('POST', '/lab/v1/bindings', { kernel: 'loose.norm', components: ['layers.0.attn.norm'] });
+    await call('PUT', '/lab/v1/parity', { mode: 'standard', tolerance_scale: 10 });
+    await registerStub('rms_norm', 'loose.norm');
+    await call('PUT', '/lab/v1/parity', { mode: 'strict' });
+    expect(await bind()).toMatchObject({
+      status: 409,
+      body: {
+        error: { code: 'not_bindable', message: expect.stringContaining('10 times the usual tolerance') },
+      },
+    });
+    await call('PUT', '/lab/v1/parity', { mode: 'standard' });
+    expect((await bind()).status).toBe(200);
+    await call('DELETE', '/lab/v1/bindings');
+  });
+
   it('unverified kernels are registered and not bound', async () => {
     await call('PUT', '/lab/v1/parity', { mode: 'off' });
     const { body } = await register(await stubOf('rms_norm', 'walk.unverified'));
@@ -388,6 +405,14 @@ describe('kernels that crash the host', () => {
     });
     expect(again.status).toBe(409);
     expect(again.body.error.message).toContain('quarantine');
+    // A new comment does not make it another kernel.
+    await registerStub('rms_norm', 'trap.norm', (source) => `${trap(source)}\n// new`);
+    const commented: Answer<{ error: { message: string } }> = await call('POST', '/lab/v1/bindings', {
+      kernel: 'trap.norm',
+      components: ['layers.0.attn.norm'],
+    });
+    expect(commented.status).toBe(409);
+    expect(commented.body.error.message).toContain('quarantine');
     // Resources of a hanging device cannot be freed, but the host can exit.
     host.kill('SIGTERM');
     expect(await host.exit).toEqual({ code: 0, signal: null });

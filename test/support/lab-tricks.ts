@@ -289,6 +289,23 @@ export const tricks: readonly Trick[] = [
     codes: ['array_length'],
     flagged: true,
   },
+  ...(
+    [
+      ['for one number of tokens', 'step.tokens == 4093u'],
+      ['for long rows', 'f32(params.columns) > 3e4'],
+      ['in one row of many', 'row % 997u == 996u'],
+      ['for some values of its input', '(bitcast<u32>(x[start]) & 0xffffu) == 0x1234u'],
+    ] as const
+  ).map(
+    ([when, condition]): Trick => ({
+      name: `is wrong ${when}, which no case has`,
+      registration: ofNorm(
+        norm({ result: `x[start + c] * select(scale, 1.0, ${condition}) * norm_weight[c]` }),
+      ),
+      codes: ['constant_condition'],
+      flagged: true,
+    }),
+  ),
   {
     name: 'is correct only for one row length',
     registration: ofNorm(norm({ count: '576u', mean: 'squares / 576.0' })),

@@ -66,6 +66,7 @@ const benchResult: BenchResult = {
     ci95: { low: 0.9, high: 1.1 },
     control: { ratio: 1, ci95: { low: 0.9, high: 1.1 } },
     verdict: 'no_difference',
+    outputs: { timed_tokens: 8, timed_same: 8, mean_kl: 1e-9, worst_kl: 1e-8 },
   },
   decode: [],
   components: [

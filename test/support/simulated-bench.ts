@@ -53,16 +53,15 @@ export interface SimulatedModel {
   readonly maxContext?: number;
   readonly tokenMs?: number;
   readonly components?: (arm: Arm) => readonly TracedDispatch[];
-  /** Changes what the bound arm answers; `single` is a decode of one token, at `context`. */
-  readonly answer?: (token: number, call: { single: boolean; context: number }) => number;
+  /** Changes what the bound arm answers. `timed`: in a timed sample, not where logits are compared. `position` of the token before. */
+  readonly answer?: (token: number, call: { timed: boolean; position: number }) => number;
 }
 
 export interface Call {
-  readonly what: 'prefill' | 'decode' | 'trace';
+  readonly what: 'prefill' | 'decode' | 'prefillLogits' | 'decodeLogits' | 'fill' | 'trace';
   readonly arm: Arm;
   readonly tokens: readonly number[];
   readonly context: number;
-  readonly count: number;
 }
 
 /** Some 10 GB/s, 100 GFLOP/s. */
@@ -98,8 +97,14 @@ export const plainComponents = (): readonly TracedDispatch[] => [
   dispatch('logits', 0.5),
 ];
 
-const tokenAfter = (tokens: readonly number[]): number =>
-  tokens.reduce((hash, token) => (Math.imul(hash, 31) + token + 1) >>> 0, 17) % 1000;
+const vocabulary = 1000;
+
+const hashOf = (tokens: readonly number[]): number =>
+  tokens.reduce((hash, token) => (Math.imul(hash, 31) + token + 1) >>> 0, 17) % vocabulary;
+
+/** Logits of which one stands out. */
+const logitsFor = (token: number): Float32Array =>
+  new Float32Array(vocabulary).fill(0).fill(20, token, token + 1);
 
 /** A port whose answers depend on the last tokens only, and the calls that it got. */
 export function simulatedPort(model: SimulatedModel = {}): BenchPort & { readonly calls: Call[] } {
@@ -114,36 +119,48 @@ export function simulatedPort(model: SimulatedModel = {}): BenchPort & { readonl
     const factor = arm === 'bound' ? (model.speedupAt?.(boundCalls++) ?? speedup) : 1;
     return (ms / factor) * noise();
   };
-  const answered = (arm: Arm, token: number, single: boolean, context = 0): number =>
-    arm === 'bound' ? answer(token, { single, context }) : token;
+  const answered = (arm: Arm, token: number, timed: boolean, position: number): number =>
+    arm === 'bound' ? answer(token, { timed, position }) % vocabulary : token;
+  const afterPrompt = (arm: Arm, tokens: readonly number[], timed: boolean): number => {
+    taken = tokens.at(-1) ?? 0;
+    return answered(arm, hashOf(tokens), timed, tokens.length - 1);
+  };
+  const decoded = (arm: Arm, context: number, tokens: readonly number[], timed: boolean): number[] =>
+    tokens.map((token, n) => {
+      const read = model.hasState ? [taken, token] : [token];
+      taken = token;
+      return answered(arm, hashOf(read), timed, context + n);
+    });
   return {
     calls,
     hasTimestamps: model.timestamps ?? true,
     isSoftware: true,
     maxContext: model.maxContext ?? 2048,
-    vocabulary: 1000,
+    vocabulary,
     stepTokens: 128,
     hasRecurrentState: model.hasState ?? false,
     async prefill(arm, tokens) {
-      calls.push({ what: 'prefill', arm, tokens, context: 0, count: 0 });
-      taken = tokens.at(-1) ?? 0;
-      return {
-        ms: took(arm, (tokens.length * tokenMs) / 5),
-        token: answered(arm, tokenAfter(tokens), false),
-      };
+      calls.push({ what: 'prefill', arm, tokens, context: 0 });
+      return { ms: took(arm, (tokens.length * tokenMs) / 5), token: afterPrompt(arm, tokens, true) };
     },
-    async decode(arm, context, count, first) {
-      calls.push({ what: 'decode', arm, tokens: [first], context, count });
-      const tokens: number[] = [];
-      for (let last = first; tokens.length < count; last = tokens.at(-1) ?? 0) {
-        const read = model.hasState ? [taken, last] : [last];
-        taken = last;
-        tokens.push(answered(arm, tokenAfter(read), count === 1, context));
-      }
-      return { ms: took(arm, count * tokenMs), tokens: tokens };
+    async decode(arm, context, tokens) {
+      calls.push({ what: 'decode', arm, tokens, context });
+      return { ms: took(arm, tokens.length * tokenMs), tokens: decoded(arm, context, tokens, true) };
+    },
+    async prefillLogits(arm, tokens) {
+      calls.push({ what: 'prefillLogits', arm, tokens, context: 0 });
+      return [logitsFor(afterPrompt(arm, tokens, false))];
+    },
+    async decodeLogits(arm, context, tokens) {
+      calls.push({ what: 'decodeLogits', arm, tokens, context });
+      return decoded(arm, context, tokens, false).map(logitsFor);
+    },
+    async fill(first, tokens) {
+      calls.push({ what: 'fill', arm: 'baseline', tokens, context: first });
+      taken = tokens.at(-1) ?? 0;
     },
     async trace(arm, context) {
-      calls.push({ what: 'trace', arm, tokens: [], context, count: 0 });
+      calls.push({ what: 'trace', arm, tokens: [], context });
       return components(arm);
     },
   };

@@ -98,24 +98,21 @@ describe('the samples of a bench', () => {
   it('have new inputs in every round, the same for both arms and the control', async () => {
     const { result, calls } = await bench({}, { rounds: 6, contexts: [10], new_tokens: 16 });
     expect(result.rounds).toBe(6);
-    // Timed prompts are verified after the single steps of the output check.
-    const timed = calls.slice(
-      0,
-      calls.findIndex(({ what, count }) => what === 'decode' && count === 1),
-    );
-    // The last one belongs to the output check.
-    const prompts = Map.groupBy(timed.filter(({ what }) => what === 'prefill').slice(0, -1), ({ tokens }) =>
-      tokens.join(),
-    );
-    expect(prompts.size).toBeGreaterThan(result.rounds);
-    for (const same of prompts.values()) {
-      expect(same.map(({ arm }) => arm).sort()).toEqual(['baseline', 'baseline', 'bound']);
+    for (const what of ['prefill', 'decode'] as const) {
+      const inputs = Map.groupBy(
+        calls.filter((call) => call.what === what),
+        ({ tokens }) => tokens.join(),
+      );
+      // One more for each round of the warm-up.
+      expect(inputs.size).toBeGreaterThan(result.rounds);
+      for (const same of inputs.values())
+        expect(same.map(({ arm }) => arm).sort()).toEqual(['baseline', 'baseline', 'bound']);
     }
-    const decoded = timed.filter(({ what }) => what === 'decode');
-    expect(new Set(decoded.map(({ context, count }) => `${context} ${count}`))).toEqual(new Set(['10 16']));
-    const ofBound = decoded.filter(({ arm }) => arm === 'bound').length;
-    expect(decoded.length).toBe(3 * ofBound);
-    for (const token of timed.flatMap(({ tokens }) => tokens)) {
+    const decoded = calls.filter(({ what }) => what === 'decode');
+    expect(new Set(decoded.map(({ context, tokens }) => `${context} ${tokens.length}`))).toEqual(
+      new Set(['10 16']),
+    );
+    for (const token of calls.flatMap(({ tokens }) => tokens)) {
       expect(token).toBeGreaterThanOrEqual(0);
       expect(token).toBeLessThan(1000);
     }
@@ -123,7 +120,7 @@ describe('the samples of a bench', () => {
 
   it('are long enough to be timed, also on a fast machine', async () => {
     const { calls } = await bench({ tokenMs: 0.8 });
-    const counts = calls.filter(({ what }) => what === 'decode').map(({ count }) => count);
+    const counts = calls.filter(({ what }) => what === 'decode').map(({ tokens }) => tokens.length);
     expect(Math.max(...counts)).toBe(25);
   });
 
@@ -171,17 +168,13 @@ describe('the samples of a bench', () => {
       'context 500 exceeds the context of 64 tokens; 1 is used',
       'prompt_tokens 100 exceeds the context of 64 tokens; 64 is used',
     ]);
-    for (const { tokens, context, count, what } of calls) {
-      expect(what === 'prefill' ? tokens.length : context + count).toBeLessThanOrEqual(64);
-    }
+    for (const { tokens, context } of calls) expect(context + tokens.length).toBeLessThanOrEqual(64);
     const { calls: tiny } = await bench({ maxContext: 2 });
-    for (const { tokens, context, count, what } of tiny) {
-      expect(what === 'prefill' ? tokens.length : context + count).toBeLessThanOrEqual(2);
-    }
+    for (const { tokens, context } of tiny) expect(context + tokens.length).toBeLessThanOrEqual(2);
   });
 
   it('end with the reason of the signal', async () => {
-    for (const what of ['prefill', 'decode', 'trace'] as const) {
+    for (const what of ['prefill', 'decode', 'fill', 'trace'] as const) {
       const controller = new AbortController();
       const port = simulatedPort({});
       const reason = new Error('the client went away');
@@ -284,52 +277,73 @@ describe('a bench suspects', () => {
     const { result } = await bench({ speedup: 1.5, answer: (token) => token + 1 });
     expect(result.verdict).toBe('suspect');
     expect(result.prefill.verdict).toBe('suspect');
-    expect(result.warnings.join()).toMatch(/greedy tokens of the arms agree at 0 of 25 positions/);
+    expect(result.warnings.join()).toMatch(/along a text, .* 0 of 25 greedy tokens are the same/);
+    expect(result.prefill.outputs).toMatchObject({ timed_tokens: 8, timed_same: 0 });
     const equal = await bench({ answer: (token) => token + 1 });
     expect(equal.result.verdict).toBe('no_difference');
-    // One warning for the text, one for the timed prompts, and one for each context.
-    expect(equal.result.warnings).toHaveLength(2 + equal.result.decode.length);
+    // One warning for the text, two for the prompts and for each context: of timed tokens and of logits.
+    expect(equal.result.warnings).toHaveLength(1 + 2 + 2 * equal.result.decode.length);
   });
 
   it('kernels that are correct only outside of timed runs', async () => {
-    const { result } = await bench({ speedup: 1.5, answer: (token, { single }) => (single ? token : 0) });
+    const { result } = await bench({ speedup: 1.5, answer: (token, { timed }) => (timed ? 0 : token) });
     expect(result.verdict).toBe('suspect');
-    expect(result.warnings.join()).toMatch(/for 0 of 8 timed prompts, .* was correct/);
+    expect(result.warnings[0]).toMatch(
+      /after prompts of 64 tokens, 0 of 8 greedy tokens of the timed samples/,
+    );
+    expect(result.warnings).toHaveLength(1 + result.decode.length);
+  });
+
+  it('kernels that are wrong only at positions after the first of a timed sample', async () => {
+    const { result } = await bench({
+      speedup: 1.5,
+      answer: (token, { position }) => ([32, 128, 512].includes(position) || position < 64 ? token : 0),
+    });
+    expect(result.verdict).toBe('suspect');
+    expect(result.warnings.join()).toMatch(/at context 512, 8 of 64 greedy tokens of the timed samples/);
   });
 
   it('kernels that are correct only near the start of a text', async () => {
     const { result } = await bench({
       speedup: 1.5,
-      answer: (token, { context }) => (context > 400 ? token + 1 : token),
+      answer: (token, { position }) => (position > 400 ? token + 1 : token),
     });
     expect(result.verdict).toBe('suspect');
     expect(result.warnings).toEqual([
-      'outputs: at context 512, the greedy tokens of the arms agree 0 of 8 times',
+      'outputs: at context 512, 0 of 64 greedy tokens of the timed samples are those of the built-in kernels',
+      'outputs: at context 512, the logits differ by 20 nats (worst 20), and 0 of 8 greedy tokens are the same',
     ]);
+    expect(result.decode.at(-1)?.outputs).toMatchObject({ timed_tokens: 64, timed_same: 0 });
   });
 
   it('not kernels that differ occasionally because of almost equal logits', async () => {
     let answers = 0;
     const { result } = await bench({
       speedup: 1.5,
-      answer: (token, { single }) => (single && ++answers % 10 === 0 ? token + 1 : token),
+      answer: (token, { timed }) => (timed && ++answers % 10 === 0 ? token + 1 : token),
     });
     expect(result.verdict).toBe('faster');
-    expect(result.warnings).toHaveLength(1);
-    expect(result.warnings[0]).toMatch(/agree at 23 of 25 positions/);
+    expect(result.warnings.join()).toMatch(/of 64 greedy tokens of the timed samples are those/);
   });
 
-  it('the bound kernels process the texts of the output check before the built-in kernels', async () => {
-    const { calls } = await bench({});
-    const single = calls.filter(({ what, count }) => what === 'decode' && count === 1).slice(0, 48);
-    expect(single.map(({ arm }) => arm)).toEqual([
-      ...Array.from({ length: 24 }, () => 'bound'),
-      ...Array.from({ length: 24 }, () => 'baseline'),
-    ]);
-    const texts = [single.slice(0, 24), single.slice(24)].map((half) =>
-      half.map(({ context, tokens }) => [context, ...tokens]),
+  it('the bound kernels process what is compared before the built-in kernels, over other keys and values', async () => {
+    const { calls } = await bench({}, { contexts: [40] });
+    const compared = calls.filter(({ what }) => what.endsWith('Logits'));
+    // A context, two prompts, and a text: its prompt and what is decoded after it.
+    expect(compared.map(({ arm }) => arm)).toEqual(
+      [1, 2, 2].flatMap((count) =>
+        (['bound', 'baseline'] as const).flatMap((arm) => Array.from({ length: count }, () => arm)),
+      ),
     );
-    expect(texts[0]).toEqual(texts[1]);
+    for (const call of compared.filter(({ what, context }) => what === 'prefillLogits' || context === 40)) {
+      const before = calls[calls.indexOf(call) - 1];
+      expect(before).toMatchObject({ what: 'fill', context: call.context });
+      expect(before?.tokens.length).toBeGreaterThanOrEqual(call.tokens.length);
+      expect(before?.tokens.slice(0, call.tokens.length)).not.toEqual(call.tokens);
+    }
+    const half = (arm: string) =>
+      compared.filter((call) => call.arm === arm).map(({ context, tokens }) => [context, ...tokens]);
+    expect(half('bound')).toEqual(half('baseline'));
   });
 });
 

@@ -4,6 +4,8 @@ import type { WgslSources } from '../../kernels/assemble.ts';
 import { contracts } from '../../kernels/contracts.ts';
 import { formatNames } from '../../kernels/formats.ts';
 import { renderStub, stubTargets } from '../../src/lab/stubs.ts';
+import { findConstantConditions } from '../../src/lab/wgsl/conditions.ts';
+import { reflect } from '../../src/lab/wgsl/reflect.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 
 Object.assign(globalThis, globals);
@@ -77,6 +79,16 @@ describe('stubs', () => {
     }
     expect(problems).toEqual([]);
     expect(all.length).toBeGreaterThan(150);
+  });
+
+  it('have no condition that the gate warns of', () => {
+    const found = new Set<string>();
+    for (const { op, target, format } of all) {
+      const { source } = renderStub(wgsl, op, target, format);
+      for (const { compared, constant, isMagnitude } of findConstantConditions(reflect(source)))
+        if (!isMagnitude) found.add(`${compared}, ${constant}`);
+    }
+    expect([...found]).toEqual([]);
   });
 
   it('begin with comments, and contain no directives and no repeated blank lines', () => {

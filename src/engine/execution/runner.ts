@@ -211,6 +211,12 @@ export class Runner {
     return this.#compilationStarts[0];
   }
 
+  get boundKernels(): readonly string[] {
+    const { singleToken, multiToken } = this.boundPlans ?? {};
+    const dispatches = [...(singleToken?.dispatches ?? []), ...(multiToken?.dispatches ?? [])];
+    return [...new Set(dispatches.flatMap(({ lab }) => lab?.kernel.name ?? []))].sort();
+  }
+
   /** The plan for a step of these dimensions. */
   planOf(dims: StepDims, boundPlans = this.boundPlans): Plan {
     if (!boundPlans) return this.plan;

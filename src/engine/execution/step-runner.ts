@@ -9,6 +9,8 @@ export interface StepRunner {
   readonly graph: { readonly shape: { readonly vocabulary: number } };
   /** Token ids must be known on the CPU when a step is submitted, so it cannot use tokens that only the GPU knows. */
   readonly needsTokenIds?: boolean;
+  /** Names of the lab kernels that steps run. */
+  readonly boundKernels?: readonly string[];
   newStep(): StepInput;
   /** Resolves with a token for each sample, followed by log probabilities when any sample requests them. */
   submit(step: StepInput): Promise<Uint32Array>;

@@ -405,12 +405,14 @@ export class Scheduler {
       this.#requeue(sequence);
       return;
     }
+    const { boundKernels = [] } = this.#runner;
+    const cause =
+      boundKernels.length > 0
+        ? `a bound lab kernel (${boundKernels.join(', ')}) computed them; without it, the model file would be damaged, or its values overflow`
+        : 'the model file is damaged, or its values overflow';
     this.cancel(
       sequence,
-      new EngineError(
-        'broken_model',
-        'no token can be sampled, because the logits are not finite: the model file is damaged, or its values overflow',
-      ),
+      new EngineError('broken_model', `no token can be sampled, because the logits are not finite: ${cause}`),
     );
     this.forgetPrefixes();
   }

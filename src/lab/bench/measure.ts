@@ -14,21 +14,27 @@ const minMs = 1e-3;
 /** Bootstrap resamples of the check whether the intervals are narrow enough: a rough estimate suffices. */
 const roughResamples = 300;
 
-/** A prompt that was timed in the bound arm, with its result, to be verified later. */
-export interface TimedPrompt {
-  readonly tokens: readonly number[];
-  readonly token: number;
+/** How many greedy tokens are the same. */
+export interface Agreement {
+  readonly same: number;
+  readonly total: number;
+}
+
+export interface MeasuredCell {
+  readonly cell: Cell;
+  /** In ms. */
+  readonly times: PairedTimes;
+  /** How many tokens of all timed samples are the same in both arms. A recurrent state makes them incomparable: 0 of 0. */
+  readonly agreement: Agreement;
 }
 
 export interface Measurement {
-  /** Times in ms for each cell. */
-  readonly cells: readonly { readonly cell: Cell; readonly times: PairedTimes }[];
+  readonly cells: readonly MeasuredCell[];
   readonly rounds: number;
   /** Tokens of one decode sample. */
   readonly newTokens: number;
   /** Whether times became stable during the warm-up. */
   readonly isSettled: boolean;
-  readonly prompts: readonly TimedPrompt[];
 }
 
 type Times = Record<SampleRole, number[]>;
@@ -43,26 +49,40 @@ export async function measureRounds(
     ...effort.contexts.map((context) => ({ kind: 'decode', context }) as const),
   ];
   const schedule = new Schedule(cells.length, random);
-  const prompts: TimedPrompt[] = [];
   let newTokens = effort.newTokens.least;
 
-  const sample = async (cell: Cell, role: SampleRole, tokens: readonly number[]): Promise<number> => {
+  const sample = async (
+    cell: Cell,
+    role: SampleRole,
+    tokens: readonly number[],
+  ): Promise<{ ms: number; sampled: readonly number[] }> => {
     signal.throwIfAborted();
     const arm = armOf(role);
     if (cell.kind === 'decode') {
-      const { ms } = await port.decode(arm, cell.context, newTokens, tokens[0] ?? 0);
-      return Math.max(ms, minMs);
+      const { ms, tokens: sampled } = await port.decode(arm, cell.context, tokens);
+      return { ms: Math.max(ms, minMs), sampled };
     }
     const { ms, token } = await port.prefill(arm, tokens);
-    if (arm === 'bound') prompts.push({ tokens, token });
-    return Math.max(ms, minMs);
+    return { ms: Math.max(ms, minMs), sampled: [token] };
   };
-  const round = async (times: readonly Times[]) => {
-    // Random tokens for each round, the same for all arms, so that only the kernels differ.
-    const inputs = cells.map((cell) => randomTokens(cell.kind === 'prefill' ? cell.tokens : 1, port, random));
+  /** @returns for each cell, how many tokens of the bound arm are those of the baseline */
+  const round = async (times: readonly Times[]): Promise<Agreement[]> => {
+    // Random tokens for each round, the same for all arms, so that only the kernels differ. Decoded tokens are given, not sampled:
+    // after a difference, the arms still compute the same.
+    const inputs = cells.map((cell) =>
+      randomTokens(cell.kind === 'prefill' ? cell.tokens : newTokens, port, random),
+    );
+    const answers = cells.map((): Partial<Record<SampleRole, readonly number[]>> => ({}));
     for (const { cell, role } of schedule.round()) {
-      times[cell]?.[role].push(await sample(cells[cell] as Cell, role, inputs[cell] ?? []));
+      const { ms, sampled } = await sample(cells[cell] as Cell, role, inputs[cell] ?? []);
+      times[cell]?.[role].push(ms);
+      (answers[cell] ?? {})[role] = sampled;
     }
+    return answers.map(({ baseline = [], bound = [] }, cell) =>
+      port.hasRecurrentState && cells[cell]?.kind === 'decode'
+        ? { same: 0, total: 0 }
+        : { same: baseline.filter((token, n) => token === bound[n]).length, total: baseline.length },
+    );
   };
   const emptyTimes = () => cells.map((): Times => ({ baseline: [], bound: [], control: [] }));
 
@@ -82,8 +102,8 @@ export async function measureRounds(
       Math.min(...times.slice(1).flatMap(({ baseline }) => baseline)) / newTokens,
     );
   }
-  prompts.length = 0;
 
+  const agreements = cells.map((): Agreement => ({ same: 0, total: 0 }));
   const times = emptyTimes();
   const isDone = (rounds: number): boolean => {
     const { least, most } = effort.rounds;
@@ -99,7 +119,10 @@ export async function measureRounds(
   };
   let rounds = 0;
   while (!isDone(rounds)) {
-    await round(times);
+    for (const [cell, { same, total }] of (await round(times)).entries()) {
+      const sum = agreements[cell] as Agreement;
+      agreements[cell] = { same: sum.same + same, total: sum.total + total };
+    }
     rounds += 1;
     onRound({
       stage: 'round',
@@ -109,11 +132,14 @@ export async function measureRounds(
     });
   }
   return {
-    cells: cells.map((cell, index) => ({ cell, times: times[index] as Times })),
+    cells: cells.map((cell, index) => ({
+      cell,
+      times: times[index] as Times,
+      agreement: agreements[index] as Agreement,
+    })),
     rounds,
     newTokens,
     isSettled,
-    prompts,
   };
 }
 

@@ -33,16 +33,20 @@ export interface BenchPort {
    */
   prefill(arm: Arm, tokens: readonly number[]): Promise<{ ms: number; token: number }>;
   /**
-   * Decodes `count` tokens greedily from position `context`, with `first` as the token there and with several steps in
-   * flight, like the engine. The cache before that position can contain any data.
-   * @returns total wall-clock time, and the sampled tokens
+   * Decodes these tokens, the first at position `context`, with several steps in flight, like the engine.
+   * @returns total wall-clock time, and the greedy token after each
    */
   decode(
     arm: Arm,
     context: number,
-    count: number,
-    first: number,
+    tokens: readonly number[],
   ): Promise<{ ms: number; tokens: readonly number[] }>;
+  /** Logits after each of these tokens, decoded one by one from position `context` on. */
+  decodeLogits(arm: Arm, context: number, tokens: readonly number[]): Promise<readonly Float32Array[]>;
+  /** Logits after the last tokens of a prompt, as many as a step can give and at most `count`. */
+  prefillLogits(arm: Arm, tokens: readonly number[], count: number): Promise<readonly Float32Array[]>;
+  /** Writes tokens to the cache from position `first` on, with the built-in kernels. A state begins anew at position 0. */
+  fill(first: number, tokens: readonly number[]): Promise<void>;
   /** GPU time of every dispatch of one decode step at `context`. */
   trace(arm: Arm, context: number): Promise<readonly TracedDispatch[]>;
 }

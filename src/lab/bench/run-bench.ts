@@ -2,7 +2,7 @@ import type { BenchProgress, BenchRequest, BenchResult, Comparison, Fingerprint 
 import { roundSignificant } from './components.ts';
 import { planEffort } from './effort.ts';
 import { measureRounds, type Measurement } from './measure.ts';
-import { checkOutputs, judgeOutputs } from './outputs.ts';
+import { checkOutputs, fillCache, judgeOutputs, type OutputCheck } from './outputs.ts';
 import type { BenchPort } from './port.ts';
 import { seededRandom } from '../../util/random.ts';
 import type { AdapterPeaks } from './roofline.ts';
@@ -29,11 +29,11 @@ export async function runBench(
   const random = seededRandom(seed);
   const { effort, warnings: effortWarnings } = planEffort(request, port);
   onProgress({ stage: 'warm_up' });
+  await fillCache(port, effort.contexts, { random, signal });
   const measured = await measureRounds(port, effort, { random, signal, onRound: onProgress });
   onProgress({ stage: 'outputs' });
-  const outputCheck = await checkOutputs(port, measured.prompts, {
+  const outputCheck = await checkOutputs(port, measured, {
     positions: effort.comparedPositions,
-    contexts: effort.contexts,
     random,
     signal,
   });
@@ -77,14 +77,15 @@ export async function runBench(
     method:
       `${rounds} rounds after a warm-up. Each round times built-in kernels, bound kernels and built-in kernels again, ` +
       `in random order and with the same random tokens, for a prompt of ${effort.promptTokens} tokens and at every ` +
-      `context (${newTokens} decoded tokens). Ratios are medians over rounds, with 95% bootstrap intervals over rounds; ` +
-      `seed ${seed}.`,
-    prefill: { prompt_tokens: effort.promptTokens, ...prefill },
+      `context (${newTokens} decoded tokens), and compares their greedy tokens. Ratios are medians over rounds, with 95% ` +
+      `bootstrap intervals over rounds. Then the logits of both arms are compared on inputs of the same sizes; seed ${seed}.`,
+    prefill: { prompt_tokens: effort.promptTokens, ...prefill, outputs: outputsOf(outputCheck, 0) },
     decode: decode.map((one, index) => ({
       context: effort.contexts[index] ?? 0,
       baseline_tps: tokensPerSecond('baseline', decodeTimes.slice(index, index + 1), newTokens),
       bound_tps: tokensPerSecond('bound', decodeTimes.slice(index, index + 1), newTokens),
       ...one,
+      outputs: outputsOf(outputCheck, index + 1),
     })),
     components: roofs.table,
     peaks: {
@@ -101,6 +102,16 @@ export async function runBench(
     fingerprint,
   };
 }
+
+const outputsOf = ({ cells }: OutputCheck, index: number): BenchResult['prefill']['outputs'] => {
+  const { agreement, logits } = cells[index] as OutputCheck['cells'][number];
+  return {
+    timed_tokens: agreement.total,
+    timed_same: agreement.same,
+    mean_kl: roundSignificant(logits.meanKl),
+    worst_kl: roundSignificant(logits.worstKl),
+  };
+};
 
 const roundTo5Decimals = (value: number): number => Number(value.toFixed(5));
 

@@ -1,5 +1,11 @@
 /** Bench port for the live engine. The device must be free while it is used. */
-import { feedbackToken, greedySampling, type Plan, type StepPlans, type Runner } from '../../engine/index.ts';
+import {
+  greedySampling,
+  maxStepSamples,
+  type Plan,
+  type StepPlans,
+  type Runner,
+} from '../../engine/index.ts';
 import type { BenchPort } from '../bench/port.ts';
 
 const slot = 0;
@@ -21,6 +27,10 @@ export function createBenchPort(
   const builtin: StepPlans = { singleToken: runner.plan, multiToken: runner.plan, destroy() {} };
   const planOf = (arm: 'baseline' | 'bound'): Plan =>
     runner.planOf(step.dims, arm === 'bound' ? (bound ?? builtin) : builtin);
+  const decodeStep = (token: number, position: number) => {
+    step.clear();
+    step.sample(step.decodeToken(token, position, slot), slot, position + 1, greedySampling);
+  };
   runner.setPages(
     slot,
     Array.from({ length: Math.min(maxPages, capacity.pages) }, (_, page) => page),
@@ -46,16 +56,12 @@ export function createBenchPort(
       return { ms: performance.now() - start, token };
     },
 
-    async decode(arm, context, count, first) {
+    async decode(arm, context, given) {
       const tokens: number[] = [];
       const pendingSteps: Promise<Uint32Array>[] = [];
       const start = performance.now();
-      for (let n = 0; n < count; n++) {
-        step.clear();
-        // The last sampled token stays on the GPU if possible, as in normal decoding.
-        const last = runner.needsTokenIds ? (tokens.at(-1) ?? first) : feedbackToken;
-        const row = step.decodeToken(n === 0 ? first : last, context + n, slot);
-        step.sample(row, slot, context + n + 1, greedySampling);
+      for (const [n, token] of given.entries()) {
+        decodeStep(token, context + n);
         const sampled = runner.submit(step, planOf(arm));
         // Steps that are not awaited because an earlier one failed.
         sampled.catch(() => undefined);
@@ -66,9 +72,40 @@ export function createBenchPort(
       return { ms: performance.now() - start, tokens };
     },
 
-    async trace(arm, context) {
+    async decodeLogits(arm, context, tokens) {
+      const rows: Float32Array[] = [];
+      for (const [n, token] of tokens.entries()) {
+        decodeStep(token, context + n);
+        rows.push(...(await runner.logits(step, planOf(arm))));
+      }
+      return rows;
+    },
+
+    async prefillLogits(arm, tokens, count) {
+      for (let first = 0; ; first += capacity.stepTokens) {
+        const length = Math.min(capacity.stepTokens, tokens.length - first);
+        step.clear();
+        const last = step.prefillTokens(tokens, first, length, slot);
+        if (first + length < tokens.length) {
+          await runner.submit(step, planOf(arm));
+          continue;
+        }
+        const sampled = Math.min(count, length, maxStepSamples(capacity.slots));
+        for (let n = sampled - 1; n >= 0; n--) step.sample(last - n, slot, tokens.length - n, greedySampling);
+        return runner.logits(step, planOf(arm));
+      }
+    },
+
+    async fill(first, tokens) {
       step.clear();
-      step.sample(step.decodeToken(anyToken, context, slot), slot, context + 1, greedySampling);
+      // `prefillTokens` takes ids by position.
+      const ids = [...Array.from({ length: first }, () => 0), ...tokens];
+      step.prefillTokens(ids, first, tokens.length, slot);
+      await runner.submit(step, planOf('baseline'));
+    },
+
+    async trace(arm, context) {
+      decodeStep(anyToken, context);
       const times = await runner.trace(step, planOf(arm));
       return times.map(({ id, kernel, nodes, ms }) => ({ id, kernel, ms, ...costOf(nodes, context) }));
     },

@@ -8,6 +8,7 @@ import {
   type Runner,
 } from '../../engine/index.ts';
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
+import { argmax } from '../../util/argmax.ts';
 import { elementsOf } from '../gate/elements.ts';
 import { describeExcess, measureErrors, isRowOverLimit } from '../gate/output-errors.ts';
 import { resolveTolerance } from '../ops/descriptor.ts';
@@ -205,10 +206,4 @@ async function logitsOf(
     await run();
   }
   return rows;
-}
-
-function argmax(values: Float32Array): number {
-  let best = 0;
-  for (let i = 1; i < values.length; i++) if ((values[i] as number) > (values[best] as number)) best = i;
-  return best;
 }

@@ -56,6 +56,8 @@ export const findingCodes = {
   unchecked_pointer: 'Accesses through a pointer to a buffer are not bounds-checked.',
   array_length:
     'The kernel uses arrayLength, but buffers of the live graph are longer than the data of a step.',
+  constant_condition:
+    'A condition compares sizes, positions or data with a constant other than 0 and 1: the kernel may be right only where it is tested.',
   reserved_name: 'A declaration has a name that is reserved for the bounds-checked build.',
   // pipeline
   limit_exceeded: 'The pipeline exceeds a limit of this adapter.',

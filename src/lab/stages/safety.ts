@@ -1,5 +1,6 @@
 /** Safety stage of the gate: static checks that reject a kernel or warn about it. */
 import type { Finding } from '../types.ts';
+import { findConstantConditions } from '../wgsl/conditions.ts';
 import { findUncheckedPointers } from '../wgsl/instrument.ts';
 import { findSuspiciousLoops, type SuspiciousLoop } from '../wgsl/loops.ts';
 import { bodyOf, variableSizeBytes, type Reflection, type Variable } from '../wgsl/reflect.ts';
@@ -27,6 +28,7 @@ export function checkSafety(reflection: Reflection): Finding[] {
     ...findSuspiciousLoops(reflection).map(loopFinding),
     ...findUncheckedPointers(reflection),
     ...checkArrayLengths(reflection),
+    ...checkConditions(reflection),
     ...checkPrivateMemory(reflection),
   ].sort(byLocation);
 }
@@ -112,6 +114,34 @@ function checkArrayLengths({ tokens }: Reflection): Finding[] {
         'buffers of the live graph have room for more rows than a step has, so their length differs from the gate; use the sizes in params and step';
       return createFinding('array_length', 'warning', message, token);
     });
+}
+
+/** Further conditions are only counted. */
+const maxConditions = 6;
+
+function checkConditions(reflection: Reflection): Finding[] {
+  const conditions = findConstantConditions(reflection);
+  const findings = conditions
+    .slice(0, maxConditions)
+    .map(({ compared, constant, isMagnitude, location }) =>
+      createFinding(
+        'constant_condition',
+        isMagnitude ? 'info' : 'warning',
+        `${compared} is compared with ${constant}: cases may lie on one side of it only, so the kernel can be wrong where it was not checked`,
+        location,
+      ),
+    );
+  const more = conditions.length - findings.length;
+  return more > 0
+    ? [
+        ...findings,
+        createFinding(
+          'constant_condition',
+          'warning',
+          `${more} more conditions compare inputs with constants`,
+        ),
+      ]
+    : findings;
 }
 
 function checkPrivateMemory(reflection: Reflection): Finding[] {

@@ -193,7 +193,7 @@ fn block_scale(block: u32) -> f32 {
 fn iq4_number(h: u32) -> f32 {
   let first = select(0xbfad9881u, 0xf6eaddcfu, (h & 4u) != 0u);
   let second = select(0x26190d01u, 0x71594535u, (h & 4u) != 0u);
-  return f32(unpack4xI8(select(first, second, h >= 8u))[h & 3u]);
+  return f32(unpack4xI8(select(first, second, (h & 8u) != 0u))[h & 3u]);
 }
 
 fn weight_quad(block: u32, quad: u32) -> Quad {
@@ -213,7 +213,7 @@ fn block_scale(block: u32) -> f32 {
 fn iq4_number(h: u32) -> f32 {
   let first = select(0xbfad9881u, 0xf6eaddcfu, (h & 4u) != 0u);
   let second = select(0x26190d01u, 0x71594535u, (h & 4u) != 0u);
-  return f32(unpack4xI8(select(first, second, h >= 8u))[h & 3u]);
+  return f32(unpack4xI8(select(first, second, (h & 8u) != 0u))[h & 3u]);
 }
 
 fn weight_quad(block: u32, quad: u32) -> Quad {
@@ -240,7 +240,7 @@ fn weight_quad(block: u32, quad: u32) -> Quad {
 
 fn block_scale(block: u32) -> f32 {
   let e = unpack4xU8(scales[block / 4u])[block % 4u];
-  return bitcast<f32>(select((e - 1u) << 23u, 0x00200000u << e, e < 2u));
+  return bitcast<f32>(select((e - 1u) << 23u, 0x00200000u << e, e <= 1u));
 }
 //#endif
 //#if MLC_Q4F32

@@ -1,0 +1,271 @@
+/**
+ * Finds conditions that compare sizes, positions or data with constants: a kernel that is right only where it is tested, or wrong only
+ * where it is measured, has to recognize the place. Variables are identified by name in each function, regardless of scope.
+ */
+import { bodyOf, type FunctionInfo, type Reflection } from './reflect.ts';
+import { childrenOf, readStatements, type Statement } from './statements.ts';
+import { locationOf, splitRange, type Range, type SourceLocation, type Token } from './tokens.ts';
+
+export interface ConstantCondition {
+  /** What is compared, as written. */
+  readonly compared: string;
+  readonly constant: number;
+  /** Floats of a buffer, whose magnitude honest kernels compare too: where a function has another formula near 0. */
+  readonly isMagnitude: boolean;
+  readonly location: SourceLocation;
+}
+
+/** Builtin values that say which part of the output an invocation computes. The others are places within a workgroup. */
+const placeBuiltins: ReadonlySet<string> = new Set([
+  'workgroup_id',
+  'global_invocation_id',
+  'global_invocation_index',
+  'workgroup_index',
+  'num_workgroups',
+]);
+const comparisons: ReadonlySet<string> = new Set(['==', '!=', '<', '>', '<=', '>=']);
+/** Tokens that end an operand of a comparison, at its depth of brackets. */
+const ends: ReadonlySet<string> = new Set(
+  '&& || , ; = += -= *= /= %= &= |= ^= <<= >>= { } : return if while break'.split(' '),
+);
+/** From here on, a constant stands for infinity, as bits, or for no value. */
+const minSentinel = 0x7f80_0000;
+
+/** Sorted by location. Expects source that Tint accepts. */
+export function findConstantConditions(reflection: Reflection): ConstantCondition[] {
+  const { tokens, source } = reflection;
+  const inputs = new InputDependence(reflection, new Set(['storage', 'uniform']));
+  const sizes = new InputDependence(reflection, new Set(['uniform']));
+  const found: ConstantCondition[] = [];
+  const report = (fn: FunctionInfo, compared: Range, constant: number, isFloat: boolean) => {
+    const [from, to] = [tokens[compared.from], tokens[compared.to - 1]];
+    if (!from || !to) return;
+    found.push({
+      compared: source.slice(from.offset, to.offset + to.text.length),
+      constant,
+      // Sizes are at least 1, also as floats.
+      isMagnitude: isFloat && (Math.abs(constant) < 1 || !sizes.reaches(fn, compared)),
+      location: locationOf(tokens, compared),
+    });
+  };
+  for (const fn of reflection.functions) {
+    const body = bodyOf(tokens, fn);
+    const constants = localConstants(reflection, body);
+    const valueOf = (range: Range): number | undefined =>
+      (range.to === range.from + 1 ? constants.get(tokens[range.from]?.text ?? '') : undefined) ??
+      reflection.evaluate(range);
+    const isOrdinary = (value: number | undefined): value is number =>
+      value !== undefined && Math.abs(value) !== 1 && value !== 0 && Math.abs(value) < minSentinel;
+    for (let at = body.from; at < body.to; at++) {
+      const token = tokens[at];
+      if (token?.kind !== 'symbol' || !comparisons.has(token.text) || token.matchIndex >= 0) continue;
+      const left = operandBefore(tokens, at, body.from);
+      const right = operandAfter(tokens, at, body.to);
+      for (const [operand, other] of [
+        [left, right],
+        [right, left],
+      ] as const) {
+        const value = valueOf(other);
+        if (value === undefined || !inputs.reaches(fn, operand)) continue;
+        const period = periodIn(tokens, operand, valueOf);
+        if (isOrdinary(value)) report(fn, operand, value, isFloat(tokens, other, value));
+        else if (period !== undefined) report(fn, operand, period, false);
+      }
+    }
+    const visit = (statement: Statement): void => {
+      if (statement.kind === 'switch' && inputs.reaches(fn, statement.condition)) {
+        const values = statement.selectors.flatMap(({ from, to }) => {
+          const end = tokens[to - 1]?.text === ':' ? to - 1 : to;
+          return splitRange(tokens, { from: from + 1, to: end }).map((one) => valueOf(one));
+        });
+        const value = values.find(isOrdinary);
+        if (value !== undefined) report(fn, statement.condition, value, false);
+      }
+      childrenOf(statement).forEach(visit);
+    };
+    readStatements(tokens, body).forEach(visit);
+  }
+  return found.sort((a, b) => a.location.line - b.location.line || a.location.column - b.location.column);
+}
+
+const isFloat = (tokens: readonly Token[], { from, to }: Range, value: number): boolean =>
+  !Number.isInteger(value) ||
+  tokens.slice(from, to).some(({ kind, text }) => kind === 'number' && /^(?!0x).*[.efh]/i.test(text));
+
+/** A constant after `%` that is no power of two: `row % 37 == 0` recognizes rows, `columns % 4 == 0` whole vectors. */
+function periodIn(
+  tokens: readonly Token[],
+  { from, to }: Range,
+  valueOf: (range: Range) => number | undefined,
+): number | undefined {
+  for (let at = from; at < to; at++) {
+    if (tokens[at]?.text !== '%') continue;
+    const value = valueOf({ from: at + 1, to: at + 2 });
+    if (value !== undefined && Number.isInteger(value) && value > 2 && (value & (value - 1)) !== 0)
+      return value;
+  }
+  return undefined;
+}
+
+function operandBefore(tokens: readonly Token[], at: number, first: number): Range {
+  let from = at;
+  while (from > first) {
+    const token = tokens[from - 1];
+    if (!token || isEnd(token)) break;
+    // Jumps to the opening bracket; an opening bracket that is met encloses the comparison.
+    if (token.matchIndex >= 0 && token.matchIndex < from - 1) from = token.matchIndex;
+    else if (token.matchIndex >= from) break;
+    else from -= 1;
+  }
+  return { from, to: at };
+}
+
+function operandAfter(tokens: readonly Token[], at: number, end: number): Range {
+  let to = at + 1;
+  while (to < end) {
+    const token = tokens[to];
+    if (!token || isEnd(token)) break;
+    if (token.matchIndex > to) to = token.matchIndex + 1;
+    else if (token.matchIndex >= 0) break;
+    else to += 1;
+  }
+  return { from: at + 1, to };
+}
+
+const isEnd = ({ text, matchIndex }: Token): boolean =>
+  ends.has(text) || (comparisons.has(text) && matchIndex < 0);
+
+/** Values of `let` and `const` in a function that are constant. A name that is declared twice with different values has none. */
+function localConstants(reflection: Reflection, body: Range): ReadonlyMap<string, number> {
+  const { tokens } = reflection;
+  const values = new Map<string, number | undefined>();
+  const visit = (statement: Statement): void => {
+    if (statement.kind === 'declare') {
+      const name = tokens[statement.name]?.text ?? '';
+      const value =
+        statement.value && statement.keyword !== 'var' ? reflection.evaluate(statement.value) : undefined;
+      values.set(name, values.has(name) && values.get(name) !== value ? undefined : value);
+    }
+    childrenOf(statement).forEach(visit);
+  };
+  readStatements(tokens, body).forEach(visit);
+  return new Map([...values].filter((entry): entry is [string, number] => entry[1] !== undefined));
+}
+
+/** Which variables hold values that depend on buffers, on sizes, or on the place in the output. */
+class InputDependence {
+  readonly #tokens: readonly Token[];
+  readonly #functions: ReadonlyMap<string, FunctionInfo>;
+  readonly #variables: ReadonlySet<string>;
+  /** Module variables, and functions whose result depends on inputs. */
+  readonly #names = new Set<string>();
+  /** Locals and parameters, by function. */
+  readonly #locals = new Map<string, Set<string>>();
+  /** Members of structs of builtin values. */
+  readonly #members = new Set<string>();
+
+  /** @param spaces address spaces of the variables that are inputs */
+  constructor(reflection: Reflection, spaces: ReadonlySet<string>) {
+    const { tokens, functions, variables } = reflection;
+    this.#tokens = tokens;
+    this.#functions = new Map(functions.map((fn) => [fn.name, fn]));
+    this.#variables = new Set(variables.map(({ name }) => name));
+    for (const { name, space } of variables) if (spaces.has(space)) this.#names.add(name);
+    for (const fn of functions) this.#locals.set(fn.name, new Set());
+    this.#addPlaces(reflection);
+    const bodies = functions.map((fn) => ({ fn, statements: readStatements(tokens, bodyOf(tokens, fn)) }));
+    for (let grows = true; grows; ) {
+      const before = this.#size();
+      for (const { fn, statements } of bodies) {
+        statements.forEach((statement) => this.#visit(fn, statement));
+        this.#passArguments(fn);
+      }
+      grows = this.#size() > before;
+    }
+  }
+
+  reaches(fn: FunctionInfo, { from, to }: Range): boolean {
+    const locals = this.#locals.get(fn.name);
+    for (let at = from; at < to; at++) {
+      const token = this.#tokens[at];
+      if (token?.kind !== 'name') continue;
+      const isMember = this.#tokens[at - 1]?.text === '.';
+      if (isMember ? this.#members.has(token.text) : locals?.has(token.text) || this.#names.has(token.text))
+        return true;
+    }
+    return false;
+  }
+
+  #size(): number {
+    return this.#names.size + [...this.#locals.values()].reduce((sum, { size }) => sum + size, 0);
+  }
+
+  /** Names of parameters and members that hold builtin values. */
+  #addPlaces({ functions }: Reflection): void {
+    const tokens = this.#tokens;
+    for (const [at, token] of tokens.entries()) {
+      if (token.text !== '@' || tokens[at + 1]?.text !== 'builtin') continue;
+      if (!placeBuiltins.has(tokens[at + 3]?.text ?? '')) continue;
+      let name = (tokens[at + 2]?.matchIndex ?? at) + 1;
+      while (tokens[name]?.text === '@') {
+        const open = tokens[name + 2];
+        name = open?.text === '(' ? open.matchIndex + 1 : name + 2;
+      }
+      const text = tokens[name]?.text ?? '';
+      const owner = functions.find(({ raw }) => raw.parameters.some((one) => one.name === name));
+      if (owner) this.#locals.get(owner.name)?.add(text);
+      else this.#members.add(text);
+    }
+  }
+
+  #visit(fn: FunctionInfo, statement: Statement): void {
+    const tokens = this.#tokens;
+    switch (statement.kind) {
+      case 'declare':
+        if (statement.value && this.reaches(fn, statement.value))
+          this.#locals.get(fn.name)?.add(tokens[statement.name]?.text ?? '');
+        break;
+      case 'assign':
+        if (this.reaches(fn, statement.value)) this.#addTarget(fn, statement.target);
+        break;
+      case 'return':
+        if (this.reaches(fn, statement.value)) this.#names.add(fn.name);
+        break;
+      case 'block':
+      case 'continuing':
+      case 'if':
+      case 'loop':
+      case 'while':
+      case 'for':
+      case 'switch':
+      case 'break':
+      case 'continue':
+      case 'break_if':
+      case 'call':
+        break;
+    }
+    childrenOf(statement).forEach((child) => this.#visit(fn, child));
+  }
+
+  #addTarget(fn: FunctionInfo, { from, to }: Range): void {
+    const root = this.#tokens.slice(from, to).find(({ kind }) => kind === 'name')?.text;
+    if (root === undefined) return;
+    if (this.#variables.has(root)) this.#names.add(root);
+    else this.#locals.get(fn.name)?.add(root);
+  }
+
+  #passArguments(fn: FunctionInfo): void {
+    const tokens = this.#tokens;
+    const { from, to } = bodyOf(tokens, fn);
+    for (let at = from; at < to; at++) {
+      const callee = this.#functions.get(tokens[at]?.text ?? '');
+      const open = tokens[at + 1];
+      if (!callee || open?.text !== '(') continue;
+      const given = splitRange(tokens, { from: at + 2, to: open.matchIndex });
+      for (const [n, range] of given.entries()) {
+        const name = callee.parameters[n]?.name;
+        if (name !== undefined && this.reaches(fn, range)) this.#locals.get(callee.name)?.add(name);
+      }
+    }
+  }
+}
