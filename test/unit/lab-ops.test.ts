@@ -434,7 +434,7 @@ describe('shapes of the resident model', () => {
 
   it('occur with one and with several tokens, in their own format', () => {
     const cases = liveOf('matmul', [live(96, 64, { x_stride: 68, y_stride: 200, y_offset: 7, has_bias: 1 })]);
-    expect(cases.map(({ format }) => format)).toEqual(['q8_0', 'q8_0']);
+    expect(cases.map(({ format }) => format)).toEqual(['q8_0', 'q8_0', 'q8_0']);
     expect(cases[0]?.dims['tokens']).toBe(1);
     expect(cases[1]?.dims['tokens']).toBeGreaterThan(1);
     for (const { params } of cases) {
@@ -448,6 +448,68 @@ describe('shapes of the resident model', () => {
       });
     }
     expect(liveOf('matvec', [live(96, 64)]).length).toBe(1);
+  });
+
+  it('of attention occur up to the end of the context, of all ops with steps of every size', () => {
+    const pages = 128;
+    const shape = (op: string): LiveShape => ({
+      dims: { tokens: 1, heads: 4, kv_heads: 2, head_dim: 16, rotary: 16, context: 1 },
+      params: {
+        heads: 4,
+        kv_heads: 2,
+        head_dim: 16,
+        max_pages: pages,
+        page: 32,
+        scale: 0.25,
+        window: 0,
+        neox: 1,
+      },
+      ...(op === '' ? { format: op } : {}),
+    });
+    for (const op of ['attention', 'attention_decode', 'rope', 'kv_write', 'rope_kv_write']) {
+      const positions = Array.from({ length: 8 }, (_, seed) =>
+        opOf(op)
+          .cases({ seed, formats, live: [shape(op)] })
+          .filter(({ name }) => name.startsWith('live'))
+          .flatMap(({ tensors, dims }) =>
+            Array.from(
+              { length: dims['tokens'] as number },
+              (_unused, t) => (tensors['token'] as Uint32Array)[4 * t + 1] as number,
+            ),
+          ),
+      );
+      for (const list of positions) {
+        expect(Math.max(...list), op).toBe(pages * 32 - 1);
+        expect(
+          list.some((position) => position % 32 === 31 && list.includes(position + 1)),
+          op,
+        ).toBe(true);
+      }
+      expect(new Set(positions.flat()).size, op).toBeGreaterThan(20);
+    }
+    const classes = [
+      [1, 1],
+      [2, 8],
+      [9, 16],
+      [17, 32],
+      [33, 64],
+      [65, 127],
+      [128, 511],
+    ] as const;
+    for (const op of ['matmul', 'rms_norm', 'gated_matmul', 'head_norm', 'add']) {
+      const sizes = [1, 2].map((seed) =>
+        opOf(op)
+          .cases({ seed, formats: ['q8_0'] })
+          .map(({ dims }) => dims['tokens'] as number),
+      );
+      for (const [low, high] of classes)
+        for (const list of sizes)
+          expect(
+            list.some((size) => size >= low && size <= high),
+            `${op} ${low}`,
+          ).toBe(true);
+      expect(sizes[0]).not.toEqual(sizes[1]);
+    }
   });
 
   it('truncate a very large matrix, and check a subset of the rows of a large one', () => {

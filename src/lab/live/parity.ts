@@ -9,6 +9,7 @@ import {
 } from '../../engine/index.ts';
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import { argmax } from '../../util/argmax.ts';
+import { type Random, randomInteger, seededRandom } from '../../util/random.ts';
 import { elementsOf } from '../gate/elements.ts';
 import { describeExcess, measureErrors, isRowOverLimit } from '../gate/output-errors.ts';
 import { resolveTolerance } from '../ops/descriptor.ts';
@@ -112,7 +113,7 @@ const paddedWords = (contents: ArrayBuffer): Uint32Array<ArrayBuffer> => {
 
 /**
  * Mean KL divergence (in nats, bound from built-in distribution) and top-1 agreement over positions of a text. Covers
- * prefill and decode, steps with several sequences, and positions near the start and far from it.
+ * prefill and decode, steps with several sequences, positions near the start and far from it, and the end of the context.
  */
 export async function logitsParity(
   runner: Runner,
@@ -124,8 +125,12 @@ export async function logitsParity(
   const { capacity, maxPages } = runner.memory;
   const maxTokens = Math.min(text.length, capacity.context, Math.min(maxPages, capacity.pages) * pageTokens);
   const tokens = text.slice(0, Math.min(maxPosition, maxTokens));
-  const expected = await logitsOf(runner, builtin, tokens, signal);
-  const got = await logitsOf(runner, bound, tokens, signal);
+  const random = seededRandom(tokens.reduce((sum, token) => (Math.imul(sum, 31) + token) >>> 0, 1));
+  const far = farPositions(runner, tokens.length, random);
+  await prepareCache(runner, tokens.length, { random, signal });
+  // The bound kernels run first: after the built-in ones, the cache would already hold correct keys and values.
+  const got = await logitsOf(runner, bound, { tokens, far, signal });
+  const expected = await logitsOf(runner, builtin, { tokens, far, signal });
   let kl = 0;
   let agreeing = 0;
   for (const [index, row] of expected.entries()) {
@@ -137,19 +142,73 @@ export async function logitsParity(
   return { kl: kl / expected.length, top1_agreement: agreeing / expected.length, positions: expected.length };
 }
 
-/** Logits of `comparedPositions` positions of the tokens, or of all when there are fewer. */
+/** Pages beyond the text that are filled: each takes four copies in every layer. */
+const maxFarPages = 256;
+/** Tokens decoded at far positions. */
+const farCount = 5;
+
+/** Positions after the text, up to the end of the context and at the edges of a page. */
+function farPositions(runner: Runner, textTokens: number, random: Random): number[] {
+  const { capacity, maxPages } = runner.memory;
+  const context = Math.min(capacity.context, Math.min(maxPages, capacity.pages) * pageTokens);
+  if (context - textTokens < farCount) return [];
+  const between = () => textTokens + randomInteger(random, context - textTokens);
+  const edge = Math.max(textTokens + 1, Math.floor(between() / pageTokens) * pageTokens);
+  const all = [edge - 1, Math.min(edge, context - 1), between(), between(), context - 1];
+  return [...new Set(all)].sort((a, b) => a - b);
+}
+
+/** Fills the cache with keys and values of other tokens: the positions of the text, and pages behind it. */
+async function prepareCache(
+  runner: Runner,
+  textTokens: number,
+  { random, signal }: { random: Random; signal: AbortSignal },
+): Promise<void> {
+  const { capacity, maxPages } = runner.memory;
+  const pages = reversedPages(runner);
+  const slot = capacity.slots - 1;
+  runner.setPages(slot, pages);
+  const step = runner.newStep();
+  const { vocabulary } = runner.graph.shape;
+  const others = Array.from({ length: textTokens }, () => randomInteger(random, vocabulary));
+  for (let first = 0; first < textTokens; first += capacity.stepTokens) {
+    signal.throwIfAborted();
+    step.clear();
+    step.prefillTokens(others, first, Math.min(capacity.stepTokens, textTokens - first), slot);
+    await runner.submit(step, runner.plan);
+  }
+  const textPages = Math.floor(textTokens / pageTokens);
+  const farPages = pages.slice(textPages + 1);
+  if (textPages === 0 || farPages.length === 0 || maxPages === 0) return;
+  signal.throwIfAborted();
+  step.clear();
+  // Of a long context, the last pages and some before them.
+  const share = Math.max(1, farPages.length / maxFarPages);
+  for (let n = 0; n * share < farPages.length; n++) {
+    const to = farPages[farPages.length - 1 - Math.floor(n * share)] as number;
+    step.pageCopies.push({ from: pages[randomInteger(random, textPages)] as number, to });
+  }
+  step.prefillTokens(others, 0, 1, slot);
+  await runner.submit(step, runner.plan);
+}
+
+/** The last slot has its pages in reverse order: a kernel that ignores slots or pages then reads wrong data. */
+function reversedPages({ memory: { capacity, maxPages } }: Runner): number[] {
+  return Array.from({ length: Math.min(maxPages, capacity.pages) }, (_, page) => page).toReversed();
+}
+
+/** Logits of `comparedPositions` positions of the tokens, or of all when there are fewer, and of tokens at far positions. */
 async function logitsOf(
   runner: Runner,
   plans: StepPlans,
-  tokens: readonly number[],
-  signal: AbortSignal,
+  { tokens, far, signal }: { tokens: readonly number[]; far: readonly number[]; signal: AbortSignal },
 ): Promise<Float32Array[]> {
-  const { capacity, maxPages } = runner.memory;
-  const pages = Array.from({ length: Math.min(maxPages, capacity.pages) }, (_, page) => page);
-  // Use the last slot with its pages in reverse order: a kernel that ignores slots or pages then reads wrong data.
+  const { capacity } = runner.memory;
+  const reversed = reversedPages(runner);
+  const pages = reversed.toReversed();
   const last = capacity.slots - 1;
   for (let other = 0; other < last; other++) runner.setPages(other, pages);
-  runner.setPages(last, pages.toReversed());
+  runner.setPages(last, reversed);
   const step = runner.newStep();
   const rows: Float32Array[] = [];
   const run = async () => {
@@ -186,7 +245,7 @@ async function logitsOf(
   }
   // Decode several tokens in one step, each in its own slot, all with the pages of the same sequence.
   const sequences = Math.min(capacity.slots, 8, decoded);
-  for (let slot = 0; slot < sequences; slot++) runner.setPages(slot, pages.toReversed());
+  for (let slot = 0; slot < sequences; slot++) runner.setPages(slot, reversed);
   step.clear();
   // A recurrent state exists only in the last slot; the other slots decode the first token.
   const hasRecurrentState = runner.memory.caches.some(({ kind }) => kind === 'state');
@@ -203,6 +262,11 @@ async function logitsOf(
   for (let at = farStart + continued; at < tokens.length; at++) {
     step.clear();
     step.sample(step.decodeToken(tokens[at] ?? feedbackToken, at, last), last, at + 1, greedySampling);
+    await run();
+  }
+  for (const [n, at] of far.entries()) {
+    step.clear();
+    step.sample(step.decodeToken(tokens[n] ?? 0, at, last), last, at + 1, greedySampling);
     await run();
   }
   return rows;

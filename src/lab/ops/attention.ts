@@ -12,6 +12,7 @@ import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import type { ExpectedOutput, ParityCase } from '../types.ts';
 import { eraseStep } from './builtin.ts';
 import {
+  contextPositions,
   randomBetween,
   caseName,
   requireFloats,
@@ -248,19 +249,28 @@ function liveShapes(random: Random, contract: Contract, { live = [] }: CaseOptio
       window: params['window'],
       scale: params['scale'],
     };
-    // The cache of the model may not have room for more.
-    const maxPosition = Math.max(8, (params['max_pages'] ?? 4) * pageTokens) - 6;
-    const position = Math.min(maxPosition, (params['window'] ?? 0) + randomBetween(random, 66, 90));
-    const alone = { ...common, runs: singleTokenRuns(position) };
+    // The cache of the model may not have room for more, and the oracle no time.
+    const context = Math.min(
+      Math.max(8, (params['max_pages'] ?? 4) * pageTokens),
+      Math.max(2 * pageTokens, Math.floor(maxLiveProducts / (common.heads * common.headDim))),
+    );
+    const positions = contextPositions(random, context, (common.window ?? 0) + 3 * pageTokens);
     if (contract.tokens === 'one')
-      return [alone, { ...common, runs: singleTokenRuns(Math.min(maxPosition, 5)) }];
+      return [...positions, 5].map((position) => ({
+        ...common,
+        runs: singleTokenRuns(Math.min(context - 1, position)),
+      }));
+    const alone = { ...common, runs: singleTokenRuns(positions[0] as number) };
     const runs = [
-      { first: Math.min(maxPosition, randomBetween(random, 20, 40)), count: 4 },
-      ...singleTokenRuns(Math.min(maxPosition, 7)),
+      { first: Math.min(Math.max(0, context - 4), randomBetween(random, 20, 40)), count: 4 },
+      ...singleTokenRuns(Math.min(context - 1, 7), ...positions.slice(1)),
     ];
     return [alone, { ...common, runs }];
   });
 }
+
+/** Maximum number of multiply-adds of the oracle for the scores of a live token. */
+const maxLiveProducts = 2e7;
 
 /** Magnitude of values in the extreme case. The largest f16 is 65504. */
 const largeValue = 1e4;

@@ -1,5 +1,6 @@
 /** Helpers to generate parity cases, shared by the ops. */
 import type { StepDims } from '../../../kernels/define.ts';
+import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import type { Dims } from '../types.ts';
 import type { Random } from './random.ts';
 
@@ -15,6 +16,38 @@ export function caseName(kind: string, dims: Dims, shape: readonly string[], for
 /** Random integer from `low` to `high`, inclusive. */
 export const randomBetween = (random: Random, low: number, high: number): number =>
   low + random.integerBelow(high - low + 1);
+
+/**
+ * A number of tokens of each class of step sizes, between the sizes at which kernels usually change. Random, so that no kernel can
+ * know them.
+ */
+export const stepSizes = (random: Random): number[] =>
+  (
+    [
+      [2, 8],
+      [9, 16],
+      [17, 32],
+      [33, 64],
+      [65, 127],
+      [128, 511],
+    ] as const
+  ).map(([low, high]) => randomBetween(random, low, high));
+
+/**
+ * Positions of a context of `count` tokens: the last, the edges of a page, and two random ones, one of them among the first
+ * `near`.
+ */
+export function contextPositions(random: Random, count: number, near: number): number[] {
+  const last = count - 1;
+  const page = randomBetween(random, 1, Math.max(1, Math.floor(last / pageTokens))) * pageTokens;
+  return [
+    last,
+    page - 1,
+    page,
+    randomBetween(random, 0, last),
+    randomBetween(random, 0, Math.min(near, last)),
+  ].map((position) => Math.min(position, last));
+}
 
 /**
  * `ordinary`: about 1. `large`: one in 30 elements about 1e5, the others about 1. `small`: about 1e-6, too small for

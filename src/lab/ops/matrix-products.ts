@@ -18,6 +18,7 @@ import {
   caseName,
   requireFloats,
   randomNormWeights,
+  stepSizes,
   type CaseKind,
   type Magnitude,
   requireMember,
@@ -61,6 +62,8 @@ interface Shape {
 
 /** Maximum number of weights of a live shape. Larger matrices are truncated, because generating them takes too long. */
 const maxLiveWeights = 4 << 20;
+/** Maximum number of multiply-adds of a candidate for a live case of many tokens. */
+const maxLiveProducts = 4e7;
 /** Maximum number of multiply-adds of the oracle for one case. For larger cases it computes a subset of the rows. */
 const maxOracleMultiplies = 2e6;
 
@@ -142,7 +145,12 @@ function shapes(random: Random, { gated, isSingleToken }: Traits, { strict }: Ca
       { kind: 'random', tokens: 130, rows: 24, columns: 64 },
       // The row count of a full step, and powers of two.
       { kind: 'random', tokens: 517, rows: 9, columns: 32, bias: true },
-      ...[8, 16, 64].map((tokens) => ({ kind: 'random' as const, tokens, rows: 10, columns: 32 })),
+      ...[8, 16, 64, ...stepSizes(random)].map((tokens) => ({
+        kind: 'random' as const,
+        tokens,
+        rows: 10,
+        columns: 32,
+      })),
     );
   }
   if (strict) {
@@ -199,7 +207,13 @@ function liveCases(random: Random, traits: Traits, live: readonly LiveShape[], f
       const rows = allRows <= maxRows ? allRows : Math.max(1, maxRows - (maxRows % 256) + (allRows % 256));
       const yOffset = params['y_offset'] ?? 0;
       const weights = randomMatrix(random, traits, format, rows, columns);
-      const counts = traits.isSingleToken ? [1] : [1, randomBetween(random, 3, 6)];
+      // One token, a few, and a size of any class for which there is time.
+      const sizes = stepSizes(random).filter((tokens) => tokens * rows * columns <= maxLiveProducts);
+      const counts = traits.isSingleToken
+        ? [1]
+        : [1, randomBetween(random, 3, 6), ...random.permutation(sizes.length).slice(0, 1)].map((count, n) =>
+            n < 2 ? count : (sizes[count] as number),
+          );
       return counts.map((tokens) =>
         makeCase(
           random,

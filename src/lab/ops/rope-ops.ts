@@ -5,6 +5,7 @@ import { pageTokens, ropeKvWrite } from '../../../kernels/rope-kv-write.ts';
 import type { ExpectedOutput, ParityCase, TensorData } from '../types.ts';
 import { eraseStep } from './builtin.ts';
 import {
+  contextPositions,
   randomActivations,
   randomBetween,
   caseName,
@@ -134,14 +135,19 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
       neox: params['neox'] === 1,
       maxPages: params['max_pages'],
     };
-    const maxPosition = Math.max(8, (params['max_pages'] ?? 4) * pageTokens) - 6;
+    const context = Math.max(8, (params['max_pages'] ?? 4) * pageTokens);
+    const [last, ...others] = contextPositions(random, context, 3 * pageTokens).map((first) => ({
+      first,
+      count: 1,
+    }));
     list.push(
-      { ...common, runs: [{ first: Math.min(maxPosition, randomBetween(random, 33, 90)), count: 1 }] },
+      { ...common, runs: [last as TokenRun] },
       {
         ...common,
         runs: [
-          { first: Math.min(maxPosition, 29), count: 4 },
-          { first: Math.min(maxPosition, randomBetween(random, 1, 20)), count: 1 },
+          { first: Math.min(context - 4, 29), count: 4 },
+          { first: Math.min(context - 1, randomBetween(random, 1, 20)), count: 1 },
+          ...others,
         ],
       },
     );

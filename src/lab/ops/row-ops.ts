@@ -12,6 +12,7 @@ import {
   caseName,
   requireFloats,
   randomNormWeights,
+  stepSizes,
   type CaseKind,
   type Magnitude,
   requireMember,
@@ -69,9 +70,14 @@ function shapes(random: Random, op: string, { strict, live = [] }: CaseOptions):
     { kind: 'extreme', tokens: 3, columns: 96, magnitude: 'small', count: 2 },
     { kind: 'one_row', tokens: 1, columns: 576, spareRows: 3, count: 9 },
     { kind: 'random', tokens: 130, columns: 64, count: 2 },
-    // The row count of a full step, and powers of two.
+    // The row count of a full step, powers of two, and any others.
     { kind: 'ragged', tokens: 517, columns: 32, spareRows: 1, count: 1 },
-    ...[8, 16, 64, 256].map((tokens) => ({ kind: 'random' as const, tokens, columns: 32, count: 1 })),
+    ...[8, 16, 64, 256, ...stepSizes(random)].map((tokens) => ({
+      kind: 'random' as const,
+      tokens,
+      columns: 32,
+      count: 1,
+    })),
   ];
   if (strict) {
     for (let i = 0; i < 4; i++) list.push(...randomShapes());

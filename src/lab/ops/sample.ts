@@ -2,6 +2,7 @@ import { contracts, type Contract } from '../../../kernels/contracts.ts';
 import { gumbel, type SamplingRule, sampleToken } from '../../../kernels/reference/index.ts';
 import {
   chooseSamplePick,
+  noToken,
   topLogprobsShift,
   sampleFlags,
   samplePick,
@@ -33,6 +34,10 @@ interface Shape {
   readonly ties?: boolean;
   /** Number of tokens that a mask allows in each row. Default: all. */
   readonly allowed?: number;
+  /** Logit of the other tokens. Default: the smallest f32. */
+  readonly excluded?: number;
+  /** The logits of the last row are NaN: no token can be sampled. */
+  readonly nan?: true;
   readonly spareRows?: number;
 }
 
@@ -74,6 +79,14 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
       allowed: 12,
     },
     {
+      kind: 'extreme',
+      vocabulary: randomBetween(random, 100, 300),
+      rules: [greedy, {}, { topP: 0.7 }, { topK: 20, temperature: 2 }, { temperature: 0.7 }, greedy],
+      allowed: 9,
+      excluded: Number.NEGATIVE_INFINITY,
+      nan: true,
+    },
+    {
       kind: 'ragged',
       vocabulary: 700,
       rules: [{ topK: 200 }, { temperature: 5 }, { topK: 90, temperature: 4 }],
@@ -111,6 +124,10 @@ interface SampleSetup {
 /** Approximate number of logarithms for the search. With a large vocabulary, the first suitable seed is used. */
 const maxSearchedTokens = 1e5;
 
+/** Mostly positions of real contexts, short and long. */
+const randomPosition = (random: Random): number =>
+  random.integerBelow([8, 600, 8192, 1 << 20][random.integerBelow(4)] as number);
+
 /**
  * Generates a row of logits like those of a model, with some likely tokens and a long tail in random order, and a seed
  * for which rounding cannot change the sampled token, because tokens are compared exactly. If the rule excludes
@@ -119,7 +136,7 @@ const maxSearchedTokens = 1e5;
 function generateRow(
   random: Random,
   ruleChange: Partial<Rule>,
-  { vocabulary, shift = 0, allowed = vocabulary }: Shape,
+  { vocabulary, shift = 0, allowed = vocabulary, excluded = maskedLogit }: Shape,
 ): SampleSetup {
   const rule: Rule = { temperature: 1, topK: 0, topP: 1, minP: 0, ...ruleChange };
   for (;;) {
@@ -128,7 +145,7 @@ function generateRow(
     const sorted = new Float64Array(vocabulary);
     let logit = shift + 5 + 3 * random.uniform();
     for (let rank = 0; rank < vocabulary; rank++) {
-      logits[order[rank] as number] = rank < allowed ? logit : maskedLogit;
+      logits[order[rank] as number] = rank < allowed ? logit : excluded;
       sorted[rank] = logits[order[rank] as number] as number;
       logit -= (4 * (0.1 + random.uniform())) / (rank + 3);
     }
@@ -136,7 +153,7 @@ function generateRow(
     if (kept === undefined) continue;
     let chosen: SampleSetup | undefined;
     for (let attempts = Math.min(80, Math.ceil(maxSearchedTokens / vocabulary)); attempts > 0; attempts--) {
-      const setup = { logits, rule, seed: random.u32(), position: random.integerBelow(1 << 20) };
+      const setup = { logits, rule, seed: random.u32(), position: randomPosition(random) };
       const { isClear, isDecided } = evaluateSetup(setup, order, sorted, kept);
       if (isClear && (isDecided || !chosen)) chosen = setup;
       if (isClear && (isDecided || kept === vocabulary)) break;
@@ -205,7 +222,7 @@ const idleSlots = 2;
 const promptMark = 0x80000000;
 
 function makeCase(random: Random, shape: Shape): ParityCase {
-  const { kind, vocabulary, rules, ties = false, spareRows = 0, allowed } = shape;
+  const { kind, vocabulary, rules, ties = false, spareRows = 0, allowed, nan } = shape;
   const tokens = rules.length;
   const slots = random.permutation(tokens + idleSlots);
   const logits = random.normals((tokens + spareRows) * vocabulary, 30);
@@ -214,6 +231,7 @@ function makeCase(random: Random, shape: Shape): ParityCase {
   for (const [row, ruleChange] of rules.entries()) {
     const setup = generateRow(random, ruleChange, shape);
     if (ties) addTies(random, setup.logits);
+    if (nan && row === rules.length - 1) setup.logits.fill(Number.NaN);
     logits.set(setup.logits, row * vocabulary);
     const at = row * sampleWords;
     // With penalties, the kernel counts the sampled token. Other flags concern other dispatches and must be ignored.
@@ -236,7 +254,7 @@ function makeCase(random: Random, shape: Shape): ParityCase {
   }
   const dims = { tokens, vocabulary };
   return {
-    name: `${caseName(kind, dims, ['tokens', 'vocabulary'])}${ties ? ' ties' : ''}${allowed === undefined ? '' : ' masked'}`,
+    name: `${caseName(kind, dims, ['tokens', 'vocabulary'])}${ties ? ' ties' : ''}${allowed === undefined ? '' : ' masked'}${nan ? ' nan' : ''}`,
     dims,
     tensors: { samples, logits, seen, sampled: random.words(slots.length) },
     params: { vocabulary },
@@ -276,12 +294,15 @@ function oracle({ tensors, params, dims }: ParityCase): Readonly<Record<string, 
       logitBias: new Map<number, number>(),
     };
     const rowLogits = logits.subarray(row * vocabulary, (row + 1) * vocabulary);
-    const token = sampleToken(rowLogits, rule, { prompt: [], answer: [] }, { seed, position });
+    const isNaN = rowLogits.every(Number.isNaN);
+    const token = isNaN
+      ? noToken
+      : sampleToken(rowLogits, rule, { prompt: [], answer: [] }, { seed, position });
     results[row] = token;
     sampled[slot] = token;
     preserved.results[row] = 0;
     preserved.sampled[slot] = 0;
-    if ((flags & sampleFlags.penalties) === 0) continue;
+    if (isNaN || (flags & sampleFlags.penalties) === 0) continue;
     const at = slot * vocabulary + token;
     seen[at] = (seen[at] as number) + 1;
     preserved.seen[at] = 0;
