@@ -222,8 +222,30 @@ it('fails if there are no cases', async () => {
   await expect(gate({ ...matmul, dtypes: [] })).rejects.toThrow('no cases for matmul');
 });
 
+describe('systematic errors', () => {
+  it.each(['write_result(token, row, sum * 1.022);', 'write_result(token, row, sum * 0.99);'])(
+    'of a quantized product, within the tolerance of its error: %s',
+    async (changed) => {
+      const { source, dispatch } = renderStub(wgsl, 'matmul', 'plain', 'q8_0');
+      const call = 'write_result(token, row, sum);';
+      expect(source).toContain(call);
+      const report = await gate({
+        name: 'biased',
+        op: 'matmul',
+        source: source.replace(call, changed),
+        dispatch,
+      });
+      expect(codes(report)).toEqual(['systematic_error']);
+      expect(report.stages.at(-1)?.findings[0]?.message).toMatch(/too large by the factor -?0\.0\d/);
+    },
+  );
+});
+
 describe('the parity mode', () => {
-  const coarse = { ...matmul, source: matmul.source.replace('= sum;', '= sum * 1.0002;') };
+  const coarse = {
+    ...matmul,
+    source: matmul.source.replace('= sum;', '= sum * select(0.9998, 1.0002, (row & 1u) == 0u);'),
+  };
 
   it('off: compiled, not compared', async () => {
     const report = await gate(coarse, { mode: 'off' });

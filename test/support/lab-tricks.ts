@@ -202,6 +202,11 @@ export const tricks: readonly Trick[] = [
     flagged: true,
   },
   {
+    name: 'is too large by less than the tolerance, in every element',
+    registration: ofNorm(norm({ result: 'x[start + c] * scale * norm_weight[c] * 1.0002' })),
+    codes: ['systematic_error'],
+  },
+  {
     name: 'skips the last row',
     registration: ofNorm(norm({ before: 'if (row > 0u && row + 1u == step.tokens) { return; }' })),
     codes: ['unwritten_output'],

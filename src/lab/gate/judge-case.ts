@@ -1,7 +1,8 @@
 /** Compares the runs of one case with the oracle: error measures, and findings with advice. */
-import type { Contract } from '../../../kernels/contracts.ts';
+import type { Contract, Exactness } from '../../../kernels/contracts.ts';
 import { exactnessOf } from '../ops/descriptor.ts';
 import type { CaseVerdict, ExpectedOutput, Finding, ParityCase, Tolerance } from '../types.ts';
+import { biasOf } from './bias.ts';
 import { elementsOf } from './elements.ts';
 import { judgeOutput, type OutputRuns, buildOutputRuns } from './judge-output.ts';
 import type { CaseRun } from './run-case.ts';
@@ -9,6 +10,9 @@ import { isLowPrecision, measureErrors, formatError } from './output-errors.ts';
 
 export interface CaseJudgment {
   readonly verdict: CaseVerdict;
+  /** Systematic errors of the first run, by output. */
+  readonly biases: readonly { readonly output: string; readonly bias: ReturnType<typeof biasOf> }[];
+  readonly exactness: Exactness;
   readonly findings: readonly Finding[];
 }
 
@@ -80,7 +84,11 @@ export function judgeCase(input: CaseRunInput): CaseJudgment {
     },
     ...(builtin ? { builtin } : {}),
   };
-  return { verdict, findings };
+  const biases = outputs.map(({ binding, expected: wanted, first }) => ({
+    output: binding.name,
+    bias: biasOf(wanted, first.values),
+  }));
+  return { verdict, findings, biases, exactness };
 }
 
 /** Errors relative to the tolerance, to select the output that the verdict shows. */

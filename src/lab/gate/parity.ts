@@ -1,6 +1,7 @@
 /** Runs a candidate on parity cases and compares it with the oracle. Also measures the error of the built-in kernel. */
 import type { LabOp } from '../ops/index.ts';
 import type { CaseVerdict, Finding, ParityCase, Tolerance } from '../types.ts';
+import { BiasMeter } from './bias.ts';
 import type { Grid } from './dispatch.ts';
 import { judgeCase } from './judge-case.ts';
 import type { PhaseReporter } from './phases.ts';
@@ -12,6 +13,8 @@ export interface ParityTask {
   readonly cases: readonly ParityCase[];
   /** Tolerance for a weight format. */
   readonly toleranceFor: (format?: string) => Tolerance;
+  /** Scale of the tolerance of systematic errors. */
+  readonly biasScale: number;
   readonly seed: number;
   readonly references: ReferenceCache;
   readonly phases: PhaseReporter;
@@ -28,12 +31,13 @@ const maxFindingsPerCode = 3;
 /** @param gridFor throws `RangeError` */
 export async function checkParity(
   device: GPUDevice,
-  { op, cases, toleranceFor, seed, references, phases }: ParityTask,
+  { op, cases, toleranceFor, biasScale, seed, references, phases }: ParityTask,
   candidate: Candidate,
   gridFor: (parityCase: ParityCase) => Grid,
 ): Promise<ParityResult> {
   const verdicts: CaseVerdict[] = [];
   const findings: Finding[] = [];
+  const biases = new BiasMeter();
   const reportedSites = new Set<number>();
   // The GPU runs one case while the oracle computes the next. Only the time spent waiting for the kernel counts against
   // its limit.
@@ -68,11 +72,14 @@ export async function checkParity(
         builtin,
         tolerance: toleranceFor(parityCase.format),
       });
+      for (const { output, bias } of judgment.biases) biases.add(output, judgment.exactness, bias);
       verdicts.push(judgment.verdict);
       findings.push(...judgment.findings);
     };
   }
   await pending?.();
+  // Where results are wrong, they are biased too.
+  if (!findings.some(({ severity }) => severity === 'error')) findings.push(...biases.findings(biasScale));
   return { verdicts, findings: limitPerCode(findings) };
 }
 

@@ -1,7 +1,7 @@
 /** Runs the stages of the gate, in the child process. */
 import type { Contract } from '../../../kernels/contracts.ts';
 import { kernelDigest } from '../digest.ts';
-import { resolveTolerance } from '../ops/descriptor.ts';
+import { resolveTolerance, strictScale } from '../ops/descriptor.ts';
 import { labOps } from '../ops/index.ts';
 import { checkInterface } from '../stages/interface.ts';
 import { parseStage } from '../stages/parse.ts';
@@ -146,7 +146,8 @@ export async function runGate(
     const first = combinations[0] as Combination;
     // Measured again, because compiling can take long.
     await phases.measureLoad();
-    const task = { op, cases, toleranceFor, seed, references, phases };
+    const biasScale = job.toleranceScale * (mode === 'strict' ? strictScale : 1);
+    const task = { op, cases, toleranceFor, biasScale, seed, references, phases };
     const result: ParityResult & { tuning?: readonly TunedShape[] } = registration.tunables
       ? await tuneKernel(gateDevice, task, combinations, runWithBoundsChecks)
       : await runWithBoundsChecks(task, first);

@@ -28,7 +28,8 @@ export function exactnessOf({ exactness }: Contract, format?: string): Exactness
   return format === 'f16' || format === 'bf16' ? 'f16' : 'quantised';
 }
 
-const strictScale = 0.1;
+/** What strict mode multiplies tolerances by. */
+export const strictScale = 0.1;
 
 /** Tolerance of an op under a parity mode. */
 export function resolveTolerance(
