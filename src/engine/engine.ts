@@ -186,7 +186,10 @@ export class ResidentEngine implements Engine {
   }
 
   /** See `ResidentDevice.exclusive`. */
-  exclusive<T>(work: (runner: Runner) => Promise<T>, signal?: AbortSignal): Promise<T> {
+  exclusive<T>(
+    work: (runner: Runner, letOthersRun: () => Promise<boolean>) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> {
     return this.#device.exclusive(work, signal);
   }
 

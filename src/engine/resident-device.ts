@@ -79,16 +79,24 @@ export class ResidentDevice {
 
   /**
    * Waits until no request runs or waits, and runs `work` with exclusive use of the device; new requests wait
-   * meanwhile. Rejects with the signal's reason when it aborts before `work` starts, and when the device is lost.
+   * meanwhile, unless it lets them run. Rejects with the signal's reason when it aborts before `work` starts, and when
+   * the device is lost.
+   * @param work gets `letOthersRun`, see `Scheduler`
    */
-  async exclusive<T>(work: (runner: Runner) => Promise<T>, signal?: AbortSignal): Promise<T> {
+  async exclusive<T>(
+    work: (runner: Runner, letOthersRun: () => Promise<boolean>) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> {
     this.requireReady();
     const runner = this.#runner;
     const scheduler = this.#scheduler;
     return await scheduler.runExclusive(async () => {
       this.#exclusive = true;
       try {
-        return await this.#watchdog.race(runner, work(runner));
+        return await this.#watchdog.race(
+          runner,
+          work(runner, () => scheduler.letOthersRun()),
+        );
       } finally {
         this.#exclusive = false;
         for (const plans of this.#retiredPlans.splice(0)) plans.destroy();

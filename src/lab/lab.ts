@@ -248,13 +248,13 @@ export class ResidentLab implements Lab {
     const live = this.#currentLiveModel();
     const costs = await live.costFunction();
     onProgress?.({ stage: 'waiting' });
-    return await engine.exclusive(async (runner) => {
+    return await engine.exclusive(async (runner, letOthersRun) => {
       const seed = request.seed ?? freshSeed();
       onProgress?.({ stage: 'peaks' });
       const peaks = await live.peaks();
       signal.throwIfAborted();
       const { boundPlans: bound } = runner;
-      const port = createBenchPort(runner, bound, costs);
+      const port = createBenchPort(runner, bound, { costOf: costs, letOthersRun });
       const fingerprint = await this.#fingerprint(seed);
       const result = await runBench(port, request, {
         seed,

@@ -244,7 +244,7 @@ describe('tunables', () => {
 });
 
 describe('one engine', () => {
-  it('a bench waits for running and queued completions, and later completions wait for it', async () => {
+  it('a bench waits for running and queued completions; later completions run between its samples', async () => {
     const ends: string[] = [];
     const note = async (what: string, work: Promise<unknown>) => {
       await work;
@@ -257,15 +257,25 @@ describe('one engine', () => {
       body: JSON.stringify({ ...long, stream: true }),
     });
     const before = note('before', streamed.text());
+    const request = { rounds: 10, new_tokens: 16, contexts: [16, 64], prompt_tokens: 64 };
+    let result: Answer<BenchResult> | undefined;
     const bench = note(
       'bench',
-      call('POST', '/lab/v1/bench', { rounds: 6, new_tokens: 4, contexts: [16], prompt_tokens: 16 }),
+      call('POST', '/lab/v1/bench', request).then((answer) => (result = answer as Answer<BenchResult>)),
     );
     await before;
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    const after = note('after', complete('Later'));
-    await Promise.all([bench, after]);
-    expect(ends).toEqual(['before', 'bench', 'after']);
+    for (let n = 0; n < 2; n++) {
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      await note('meanwhile', complete('Later'));
+    }
+    await bench;
+    expect(ends).toEqual(['before', 'meanwhile', 'meanwhile', 'bench']);
+    // What ran between did not change what was compared.
+    expect(result?.body.warnings.filter((one) => one.startsWith('outputs'))).toEqual([]);
+    for (const { outputs } of [...(result?.body.decode ?? []), result?.body.prefill].filter(
+      (one) => one !== undefined,
+    ))
+      expect(outputs.timed_same).toBe(outputs.timed_tokens);
   });
 
   it('a client that disconnects cancels its bench and frees the engine', async () => {

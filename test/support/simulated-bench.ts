@@ -44,6 +44,8 @@ export interface SimulatedModel {
   /** Each decoded token goes into a state, so that the next one at its position has another answer. */
   readonly hasState?: boolean;
   readonly machine?: Machine;
+  /** Whether requests run in a pause after so many calls. */
+  readonly hasOthers?: (calls: number) => boolean;
   readonly seed?: number;
   /** The bound arm's speed as a multiple of the baseline's. */
   readonly speedup?: number;
@@ -154,6 +156,9 @@ export function simulatedPort(model: SimulatedModel = {}): BenchPort & { readonl
     async decodeLogits(arm, context, tokens) {
       calls.push({ what: 'decodeLogits', arm, tokens, context });
       return decoded(arm, context, tokens, false).map(logitsFor);
+    },
+    async pause() {
+      return model.hasOthers?.(calls.length) ?? false;
     },
     async fill(first, tokens) {
       calls.push({ what: 'fill', arm: 'baseline', tokens, context: first });

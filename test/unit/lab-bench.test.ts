@@ -173,6 +173,38 @@ describe('the samples of a bench', () => {
     for (const { tokens, context } of tiny) expect(context + tokens.length).toBeLessThanOrEqual(2);
   });
 
+  it('of a cell follow each other, requests run between cells, and also on a busy host the bench ends', async () => {
+    const ran: number[] = [];
+    const hasOthers = (calls: number) => {
+      ran.push(calls);
+      return true;
+    };
+    const { result, calls } = await bench({ hasOthers, speedup: 1.25 }, { contexts: [40], rounds: 6 });
+    expect(result).toMatchObject({ verdict: 'faster', rounds: 6, warnings: [] });
+    expect(result.decode[0]?.outputs).toMatchObject({ timed_tokens: 48, timed_same: 48, worst_kl: 0 });
+    // Never between the samples of a cell, or the arms of a comparison.
+    for (const at of ran.filter((index) => index > 0 && index < calls.length)) {
+      const [before, after] = [calls[at - 1], calls[at]];
+      expect(before?.tokens === after?.tokens && before?.what === after?.what).toBe(false);
+    }
+    const most = Math.max(...ran.map((at, n) => at - (ran[n - 1] ?? 0)));
+    expect(most).toBeLessThanOrEqual(4);
+  });
+
+  it('are short enough for requests to run between them, also on a slow machine, unless a size is requested', async () => {
+    const { result, calls } = await bench({ tokenMs: 300 });
+    expect(result.prefill.prompt_tokens).toBe(16);
+    const timed = calls.filter(({ what }) => what === 'decode').slice(-12);
+    expect(Math.max(...timed.map(({ tokens }) => tokens.length))).toBe(1);
+    expect(result.baseline.decode_tps).toBeCloseTo(1000 / 300, 1);
+    const requested = await bench({ tokenMs: 300 }, { prompt_tokens: 64, new_tokens: 5, rounds: 2 });
+    expect(requested.result.prefill.prompt_tokens).toBe(64);
+    expect(
+      requested.calls.filter(({ what }) => what === 'decode').every(({ tokens }) => tokens.length === 5),
+    ).toBe(true);
+    for (const { what, tokens } of calls) if (what === 'fill') expect(tokens.length).toBeLessThanOrEqual(64);
+  });
+
   it('end with the reason of the signal', async () => {
     for (const what of ['prefill', 'decode', 'fill', 'trace'] as const) {
       const controller = new AbortController();
@@ -277,11 +309,13 @@ describe('a bench suspects', () => {
     const { result } = await bench({ speedup: 1.5, answer: (token) => token + 1 });
     expect(result.verdict).toBe('suspect');
     expect(result.prefill.verdict).toBe('suspect');
-    expect(result.warnings.join()).toMatch(/along a text, .* 0 of 25 greedy tokens are the same/);
+    expect(result.warnings.join()).toMatch(
+      /near the start of the context, .* 0 of 24 greedy tokens are the same/,
+    );
     expect(result.prefill.outputs).toMatchObject({ timed_tokens: 8, timed_same: 0 });
     const equal = await bench({ answer: (token) => token + 1 });
     expect(equal.result.verdict).toBe('no_difference');
-    // One warning for the text, two for the prompts and for each context: of timed tokens and of logits.
+    // One warning for the start of the context, two for the prompts and for each context: of timed tokens and of logits.
     expect(equal.result.warnings).toHaveLength(1 + 2 + 2 * equal.result.decode.length);
   });
 
@@ -329,13 +363,11 @@ describe('a bench suspects', () => {
   it('the bound kernels process what is compared before the built-in kernels, over other keys and values', async () => {
     const { calls } = await bench({}, { contexts: [40] });
     const compared = calls.filter(({ what }) => what.endsWith('Logits'));
-    // A context, two prompts, and a text: its prompt and what is decoded after it.
+    // Two parts of a context, two prompts, six parts of the start.
     expect(compared.map(({ arm }) => arm)).toEqual(
-      [1, 2, 2].flatMap((count) =>
-        (['bound', 'baseline'] as const).flatMap((arm) => Array.from({ length: count }, () => arm)),
-      ),
+      Array.from({ length: 2 + 2 + 6 }, () => ['bound', 'baseline']).flat(),
     );
-    for (const call of compared.filter(({ what, context }) => what === 'prefillLogits' || context === 40)) {
+    for (const call of compared) {
       const before = calls[calls.indexOf(call) - 1];
       expect(before).toMatchObject({ what: 'fill', context: call.context });
       expect(before?.tokens.length).toBeGreaterThanOrEqual(call.tokens.length);

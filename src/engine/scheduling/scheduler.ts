@@ -159,6 +159,23 @@ export class Scheduler {
     return done;
   }
 
+  /**
+   * To be called by exclusive work between two of its parts: runs the sequences that wait, until none runs or waits.
+   * @returns whether there were any; then they have written to any pages
+   */
+  async letOthersRun(): Promise<boolean> {
+    if (this.#stopped || this.#allocator.waiting.length === 0) return false;
+    // The work has written to pages that hold prefixes.
+    this.forgetPrefixes();
+    try {
+      await this.#runSteps();
+    } catch (error) {
+      this.#fail(error);
+      throw error;
+    }
+    return true;
+  }
+
   /** Resolves when no step is in flight. */
   async whenIdle(): Promise<void> {
     if (!this.#loop) return;
@@ -178,11 +195,7 @@ export class Scheduler {
     const isIdle = this.#allocator.waiting.length === 0 && this.#allocator.running.length === 0;
     const task = isIdle ? this.#exclusiveQueue.takeNext() : undefined;
     this.#loop = (task?.run() ?? this.#runSteps())
-      .catch((error: unknown) => {
-        const why = errorMessage(error);
-        this.stop(new EngineError('device_lost', `the GPU failed in the middle of a step: ${why}`));
-        this.#onFailure(why);
-      })
+      .catch((error: unknown) => this.#fail(error))
       .finally(() => {
         this.#loop = undefined;
         // Work may have arrived between the last check and the end of the loop.
@@ -190,6 +203,12 @@ export class Scheduler {
         if (more && !this.#stopped) this.#start();
         else this.#idleWaiters.splice(0).forEach((resolve) => resolve());
       });
+  }
+
+  #fail(error: unknown): void {
+    const why = errorMessage(error);
+    this.stop(new EngineError('device_lost', `the GPU failed in the middle of a step: ${why}`));
+    this.#onFailure(why);
   }
 
   async #runSteps(): Promise<void> {

@@ -27,6 +27,7 @@ export async function traceArms(
   for (let n = 0; n <= times; n++) {
     for (const arm of shuffled(['baseline', 'bound'] as const, random)) {
       signal.throwIfAborted();
+      await port.pause();
       const trace = await port.trace(arm, context);
       if (n > 0) traces[arm].push(trace);
     }

@@ -10,6 +10,8 @@ export interface BenchEffort {
   /** Tokens of one decode sample: enough to take `sampleMs`, within these bounds. */
   readonly newTokens: { readonly least: number; readonly most: number };
   readonly sampleMs: number;
+  /** Sizes of the request, which are kept however long they take. */
+  readonly isFixed: { readonly promptTokens: boolean; readonly newTokens: boolean };
   readonly rounds: { readonly least: number; readonly most: number };
   /** Time for all rounds. After it no round begins, except to reach the minimum number. */
   readonly budgetMs: number;
@@ -25,7 +27,7 @@ export interface BenchEffort {
 
 type Mode = NonNullable<BenchRequest['mode']>;
 
-const modes: Readonly<Record<Mode, BenchEffort>> = {
+const modes: Readonly<Record<Mode, Omit<BenchEffort, 'isFixed'>>> = {
   quick: {
     promptTokens: 64,
     contexts: [32, 128, 512],
@@ -82,6 +84,10 @@ export function planEffort(
           : clampToContext('prompt_tokens', request.prompt_tokens, maxContext),
       contexts: [...new Set(contexts)].sort((a, b) => a - b),
       newTokens,
+      isFixed: {
+        promptTokens: request.prompt_tokens !== undefined,
+        newTokens: request.new_tokens !== undefined,
+      },
       ...(request.rounds === undefined
         ? {}
         : { rounds: exactly(request.rounds), budgetMs: Number.POSITIVE_INFINITY }),

@@ -2,8 +2,9 @@
 import type { BenchRound } from '../types.ts';
 import { roundSignificant } from './components.ts';
 import type { BenchEffort } from './effort.ts';
+import { randomTokens } from './fill-cache.ts';
 import type { BenchPort } from './port.ts';
-import { randomInteger, type Random } from '../../util/random.ts';
+import type { Random } from '../../util/random.ts';
 import { armOf, type Cell, type SampleRole, Schedule } from './schedule.ts';
 import { estimateRatio, type PairedTimes } from './statistics.ts';
 
@@ -37,6 +38,11 @@ export interface Measurement {
   readonly isSettled: boolean;
 }
 
+interface Sample {
+  readonly ms: number;
+  readonly sampled: readonly number[];
+}
+
 type Times = Record<SampleRole, number[]>;
 
 export async function measureRounds(
@@ -51,12 +57,7 @@ export async function measureRounds(
   const schedule = new Schedule(cells.length, random);
   let newTokens = effort.newTokens.least;
 
-  const sample = async (
-    cell: Cell,
-    role: SampleRole,
-    tokens: readonly number[],
-  ): Promise<{ ms: number; sampled: readonly number[] }> => {
-    signal.throwIfAborted();
+  const sample = async (cell: Cell, role: SampleRole, tokens: readonly number[]): Promise<Sample> => {
     const arm = armOf(role);
     if (cell.kind === 'decode') {
       const { ms, tokens: sampled } = await port.decode(arm, cell.context, tokens);
@@ -73,10 +74,15 @@ export async function measureRounds(
       randomTokens(cell.kind === 'prefill' ? cell.tokens : newTokens, port, random),
     );
     const answers = cells.map((): Partial<Record<SampleRole, readonly number[]>> => ({}));
-    for (const { cell, role } of schedule.round()) {
-      const { ms, sampled } = await sample(cells[cell] as Cell, role, inputs[cell] ?? []);
-      times[cell]?.[role].push(ms);
-      (answers[cell] ?? {})[role] = sampled;
+    for (const [cell, samples] of Map.groupBy(schedule.round(), (one) => one.cell)) {
+      // Between the samples of a cell nothing else runs, so that they find the same cache.
+      await port.pause();
+      for (const { role } of samples) {
+        signal.throwIfAborted();
+        const { ms, sampled } = await sample(cells[cell] as Cell, role, inputs[cell] ?? []);
+        times[cell]?.[role].push(ms);
+        (answers[cell] ?? {})[role] = sampled;
+      }
     }
     return answers.map(({ baseline = [], bound = [] }, cell) =>
       port.hasRecurrentState && cells[cell]?.kind === 'decode'
@@ -101,6 +107,15 @@ export async function measureRounds(
       effort,
       Math.min(...times.slice(1).flatMap(({ baseline }) => baseline)) / newTokens,
     );
+    const [prefill] = cells;
+    if (prefill?.kind === 'prefill') {
+      const tokens = promptTokensFor(effort, prefill.tokens, Math.min(...(times[0]?.baseline ?? [])));
+      if (tokens < prefill.tokens) {
+        cells[0] = { kind: 'prefill', tokens };
+        // Times of another length.
+        previousTimes = undefined;
+      }
+    }
   }
 
   const agreements = cells.map((): Agreement => ({ same: 0, total: 0 }));
@@ -162,9 +177,6 @@ const lastRoundSamples = (
     };
   });
 
-export const randomTokens = (count: number, { vocabulary }: BenchPort, random: Random): number[] =>
-  Array.from({ length: count }, () => randomInteger(random, vocabulary));
-
 /** Time in ms of a prompt and of a decoded token, in each arm. */
 function unitTimes(cells: readonly Cell[], times: readonly Times[], newTokens: number): number[] {
   const sum = (kind: Cell['kind'], role: SampleRole) =>
@@ -175,5 +187,18 @@ function unitTimes(cells: readonly Cell[], times: readonly Times[], newTokens: n
   ]);
 }
 
-const decodeTokensFor = ({ newTokens, sampleMs }: BenchEffort, tokenMs: number): number =>
-  Math.min(newTokens.most, Math.max(newTokens.least, Math.ceil(sampleMs / tokenMs)));
+/** Longest sample of default sizes: requests wait for those of the three roles at most. */
+const maxSampleMs = 300;
+
+const decodeTokensFor = ({ newTokens, sampleMs, isFixed }: BenchEffort, tokenMs: number): number => {
+  const wanted = Math.min(newTokens.most, Math.max(newTokens.least, Math.ceil(sampleMs / tokenMs)));
+  return isFixed.newTokens ? wanted : Math.max(1, Math.min(wanted, Math.floor(maxSampleMs / tokenMs)));
+};
+
+/** A prompt that takes at most `maxSampleMs`, if that is possible. */
+const promptTokensFor = ({ isFixed }: BenchEffort, tokens: number, ms: number): number =>
+  isFixed.promptTokens || ms <= maxSampleMs
+    ? tokens
+    : Math.max(minPromptTokens, Math.floor((tokens * maxSampleMs) / ms));
+/** Shorter prompts say nothing about long ones. */
+const minPromptTokens = 16;

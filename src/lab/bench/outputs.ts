@@ -2,15 +2,19 @@
 import { klDivergence } from '../../engine/index.ts';
 import { argmax } from '../../util/argmax.ts';
 import type { Random } from '../../util/random.ts';
-import { type Agreement, type MeasuredCell, type Measurement, randomTokens } from './measure.ts';
+import { maxStep, randomTokens } from './fill-cache.ts';
+import type { Agreement, MeasuredCell, Measurement } from './measure.ts';
 import type { Arm, BenchPort } from './port.ts';
 
 /** Positions of a prompt whose logits are compared, from its end. */
 const promptPositions = 8;
 /** Prompts of each length that are compared. */
 const promptsCompared = 2;
-/** Positions that are filled before decoding at a context; those beyond contain data of earlier samples, the same for both arms. */
-const maxFilled = 2048;
+
+/** Tokens that each arm decodes between two pauses. */
+const maxDecoded = 4;
+/** Where tokens are compared that were not timed. */
+const nearStart = 20;
 
 /** Logits of the bound arm against the baseline's. */
 export interface LogitsComparison extends Agreement {
@@ -20,8 +24,8 @@ export interface LogitsComparison extends Agreement {
 }
 
 export interface OutputCheck {
-  /** Along one text, prompt and decoded tokens. */
-  readonly text: LogitsComparison;
+  /** Of tokens that are decoded near the start of the context, where nothing was timed. */
+  readonly nearStart: LogitsComparison;
   /** Along inputs as they were timed, by cell. */
   readonly cells: readonly (Pick<MeasuredCell, 'cell' | 'agreement'> & {
     readonly logits: LogitsComparison;
@@ -33,21 +37,7 @@ interface CheckOptions {
   readonly signal: AbortSignal;
 }
 
-/** Writes random tokens to the first positions of the cache, so that attention over them shows what it reads. */
-export async function fillCache(
-  port: BenchPort,
-  contexts: readonly number[],
-  { random, signal }: CheckOptions,
-): Promise<void> {
-  const count = Math.min(maxFilled, Math.max(0, ...contexts));
-  const tokens = randomTokens(count, port, random);
-  for (let first = 0; first < count; first += port.stepTokens) {
-    signal.throwIfAborted();
-    await port.fill(first, tokens.slice(first, first + port.stepTokens));
-  }
-}
-
-/** @param positions number of positions of a text to compare, at most half of the context */
+/** @param positions number of positions near the start to compare, at most half of the context */
 export async function checkOutputs(
   port: BenchPort,
   { cells, newTokens }: Pick<Measurement, 'cells' | 'newTokens'>,
@@ -55,7 +45,6 @@ export async function checkOutputs(
 ): Promise<OutputCheck> {
   const comparator = new ArmComparator(port, { random, signal });
   const results = new Map<MeasuredCell, LogitsComparison>();
-  // Before the text, which writes to the first positions of the cache.
   for (const one of cells.toSorted(byKind)) {
     results.set(
       one,
@@ -64,8 +53,9 @@ export async function checkOutputs(
         : await comparator.prefill(one.cell.tokens),
     );
   }
+  const start = Math.min(nearStart, Math.max(0, port.maxContext - positions));
   return {
-    text: await comparator.text(positions),
+    nearStart: await comparator.decode(start, Math.min(positions, port.maxContext - start)),
     cells: cells.map((one) => ({
       cell: one.cell,
       agreement: one.agreement,
@@ -78,6 +68,7 @@ export async function checkOutputs(
 const byKind = (one: MeasuredCell, other: MeasuredCell): number =>
   Number(one.cell.kind === 'prefill') - Number(other.cell.kind === 'prefill');
 
+/** Compares in parts, between which requests may run: what they leave in the cache is the same for both arms of a part. */
 class ArmComparator {
   readonly #port: BenchPort;
   readonly #options: CheckOptions;
@@ -89,74 +80,73 @@ class ArmComparator {
 
   async decode(context: number, count: number): Promise<LogitsComparison> {
     const port = this.#port;
-    const tokens = this.#random(count);
-    const before = this.#random(Math.min(context, maxFilled));
-    return this.#compare(async (arm) => {
-      await this.#spoil(context, count);
-      // The state of the other tokens is replaced by that of a text.
-      if (port.hasRecurrentState) await this.#fill(0, before);
-      return port.decodeLogits(arm, context, tokens);
-    });
+    const parts: RowPair[] = [];
+    for (let done = 0; done < count; done += maxDecoded) {
+      const first = context + done;
+      const tokens = this.#random(Math.min(maxDecoded, count - done));
+      const before = this.#random(Math.min(context, maxStep));
+      const rows = await this.#pairs(async (arm) => {
+        await this.#spoil(first, tokens.length);
+        // The state of the other tokens is replaced by that of a text.
+        if (port.hasRecurrentState) await port.fill(0, before);
+        return port.decodeLogits(arm, first, tokens);
+      });
+      parts.push(...rows);
+    }
+    return compareRows(parts);
   }
 
   async prefill(count: number): Promise<LogitsComparison> {
-    const prompts = Array.from({ length: promptsCompared }, () => this.#random(count));
-    return this.#compare(async (arm) => {
-      const rows: Float32Array[] = [];
-      for (const tokens of prompts) {
+    const parts: RowPair[] = [];
+    for (let n = 0; n < promptsCompared; n++) {
+      const tokens = this.#random(count);
+      const rows = await this.#pairs(async (arm) => {
         await this.#spoil(0, count);
-        rows.push(...(await this.#port.prefillLogits(arm, tokens, promptPositions)));
-      }
-      return rows;
-    });
-  }
-
-  async text(positions: number): Promise<LogitsComparison> {
-    const port = this.#port;
-    const prompt = this.#random(Math.min(32, Math.max(1, port.maxContext - positions)));
-    const text = this.#random(Math.min(positions, port.maxContext - prompt.length));
-    return this.#compare(async (arm) => {
-      await this.#spoil(0, prompt.length + text.length);
-      return [
-        ...(await port.prefillLogits(arm, prompt, 1)),
-        ...(await port.decodeLogits(arm, prompt.length, text)),
-      ];
-    });
+        return this.#port.prefillLogits(arm, tokens, promptPositions);
+      });
+      parts.push(...rows);
+    }
+    return compareRows(parts);
   }
 
   /** The bound arm runs first: after the baseline, buffers would already contain correct results. */
-  async #compare(run: (arm: Arm) => Promise<readonly Float32Array[]>): Promise<LogitsComparison> {
+  async #pairs(run: (arm: Arm) => Promise<readonly Float32Array[]>): Promise<RowPair[]> {
+    this.#options.signal.throwIfAborted();
+    await this.#port.pause();
     const bound = await run('bound');
     const baseline = await run('baseline');
-    const divergences = baseline.map((row, n) => {
-      const divergence = klDivergence(row, bound[n] ?? row.map(() => Number.NaN));
-      return Number.isFinite(divergence) ? Math.max(0, divergence) : Number.POSITIVE_INFINITY;
-    });
-    return {
-      same: baseline.filter((row, n) => argmax(row) === argmax(bound[n] ?? [])).length,
-      total: baseline.length,
-      meanKl: divergences.reduce((sum, one) => sum + one, 0) / Math.max(1, divergences.length),
-      worstKl: Math.max(0, ...divergences),
-    };
+    return baseline.map((row, n) => ({ baseline: row, bound: bound[n] ?? row.map(() => Number.NaN) }));
   }
 
   /** Other keys and values where an arm writes its own: those of the other arm would hide that it writes none. */
-  #spoil(first: number, count: number): Promise<void> {
-    return this.#fill(first, this.#random(count));
-  }
-
-  async #fill(first: number, tokens: readonly number[]): Promise<void> {
+  async #spoil(first: number, count: number): Promise<void> {
+    const tokens = this.#random(count);
     const { stepTokens } = this.#port;
-    for (let done = 0; done < tokens.length; done += stepTokens) {
-      this.#options.signal.throwIfAborted();
+    for (let done = 0; done < count; done += stepTokens)
       await this.#port.fill(first + done, tokens.slice(done, done + stepTokens));
-    }
-    this.#options.signal.throwIfAborted();
   }
 
   #random(count: number): number[] {
     return randomTokens(count, this.#port, this.#options.random);
   }
+}
+
+interface RowPair {
+  readonly baseline: Float32Array;
+  readonly bound: Float32Array;
+}
+
+function compareRows(pairs: readonly RowPair[]): LogitsComparison {
+  const divergences = pairs.map(({ baseline, bound }) => {
+    const divergence = klDivergence(baseline, bound);
+    return Number.isFinite(divergence) ? Math.max(0, divergence) : Number.POSITIVE_INFINITY;
+  });
+  return {
+    same: pairs.filter(({ baseline, bound }) => argmax(baseline) === argmax(bound)).length,
+    total: pairs.length,
+    meanKl: divergences.reduce((sum, one) => sum + one, 0) / Math.max(1, divergences.length),
+    worstKl: Math.max(0, ...divergences),
+  };
 }
 
 /** Correct kernels agree on nearly all tokens; rounding can change the result when two logits are almost equal. */
@@ -167,7 +157,7 @@ const warnAboveKl = 1e-3;
 const differsAboveKl = 0.1;
 
 /** `differs`: the arms disagree too often to compute the same function. */
-export function judgeOutputs({ text, cells }: OutputCheck): {
+export function judgeOutputs({ nearStart: near, cells }: OutputCheck): {
   readonly differs: boolean;
   readonly warnings: readonly string[];
 } {
@@ -192,7 +182,7 @@ export function judgeOutputs({ text, cells }: OutputCheck): {
     );
   };
   const differing = [
-    check('along a text', undefined, text),
+    check('near the start of the context', undefined, near),
     ...cells.map(({ cell, agreement, logits }) =>
       check(
         cell.kind === 'prefill' ? `after prompts of ${cell.tokens} tokens` : `at context ${cell.context}`,

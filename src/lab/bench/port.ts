@@ -13,7 +13,7 @@ export interface TracedDispatch {
   readonly bytes: number;
 }
 
-/** Access of a bench to the resident model. Nothing else may use the model meanwhile. */
+/** Access of a bench to the resident model. Nothing else uses the model meanwhile, except in `pause`. */
 export interface BenchPort {
   /** Whether dispatches can be timed; without it nothing is traced. */
   readonly hasTimestamps: boolean;
@@ -45,6 +45,8 @@ export interface BenchPort {
   decodeLogits(arm: Arm, context: number, tokens: readonly number[]): Promise<readonly Float32Array[]>;
   /** Logits after the last tokens of a prompt, as many as a step can give and at most `count`. */
   prefillLogits(arm: Arm, tokens: readonly number[], count: number): Promise<readonly Float32Array[]>;
+  /** Lets requests run that wait. @returns whether there were any; then the cache holds other data than before */
+  pause(): Promise<boolean>;
   /** Writes tokens to the cache from position `first` on, with the built-in kernels. A state begins anew at position 0. */
   fill(first: number, tokens: readonly number[]): Promise<void>;
   /** GPU time of every dispatch of one decode step at `context`. */

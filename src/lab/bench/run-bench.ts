@@ -2,7 +2,8 @@ import type { BenchProgress, BenchRequest, BenchResult, Comparison, Fingerprint 
 import { roundSignificant } from './components.ts';
 import { planEffort } from './effort.ts';
 import { measureRounds, type Measurement } from './measure.ts';
-import { checkOutputs, fillCache, judgeOutputs, type OutputCheck } from './outputs.ts';
+import { fillCache } from './fill-cache.ts';
+import { checkOutputs, judgeOutputs, type OutputCheck } from './outputs.ts';
 import type { BenchPort } from './port.ts';
 import { seededRandom } from '../../util/random.ts';
 import type { AdapterPeaks } from './roofline.ts';
@@ -42,6 +43,10 @@ export async function runBench(
   const roofs = await compareWithRoofs(port, measured, { traces: effort.traces, peaks, random, signal });
 
   const { rounds, newTokens } = measured;
+  // Shorter than planned where a sample would have taken too long.
+  const promptTokens = Math.max(
+    ...measured.cells.map(({ cell }) => (cell.kind === 'prefill' ? cell.tokens : 0)),
+  );
   const times = measured.cells.map((one) => one.times);
   const compare = (series: readonly PairedTimes[], beaten: boolean): Comparison => {
     const { control, ...bound } = estimateRatio(series, random);
@@ -61,7 +66,7 @@ export async function runBench(
     decode.length === 1 && onlyContext && !beaten ? onlyContext : compare(decodeTimes, beaten);
 
   const speeds = (arm: 'baseline' | 'bound') => ({
-    prefill_tps: tokensPerSecond(arm, [prefillTimes], effort.promptTokens),
+    prefill_tps: tokensPerSecond(arm, [prefillTimes], promptTokens),
     decode_tps: tokensPerSecond(arm, decodeTimes, newTokens),
   });
   return {
@@ -76,10 +81,10 @@ export async function runBench(
     rounds,
     method:
       `${rounds} rounds after a warm-up. Each round times built-in kernels, bound kernels and built-in kernels again, ` +
-      `in random order and with the same random tokens, for a prompt of ${effort.promptTokens} tokens and at every ` +
+      `in random order and with the same random tokens, for a prompt of ${promptTokens} tokens and at every ` +
       `context (${newTokens} decoded tokens), and compares their greedy tokens. Ratios are medians over rounds, with 95% ` +
       `bootstrap intervals over rounds. Then the logits of both arms are compared on inputs of the same sizes; seed ${seed}.`,
-    prefill: { prompt_tokens: effort.promptTokens, ...prefill, outputs: outputsOf(outputCheck, 0) },
+    prefill: { prompt_tokens: promptTokens, ...prefill, outputs: outputsOf(outputCheck, 0) },
     decode: decode.map((one, index) => ({
       context: effort.contexts[index] ?? 0,
       baseline_tps: tokensPerSecond('baseline', decodeTimes.slice(index, index + 1), newTokens),

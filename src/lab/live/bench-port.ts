@@ -13,11 +13,17 @@ const stepsInFlight = 2;
 /** Any token: the time does not depend on it. */
 const anyToken = 0;
 
-/** @param costOf FLOPs and bytes of one decoded token for the nodes of a dispatch, at a context length */
+interface BenchPortOptions {
+  /** FLOPs and bytes of one decoded token for the nodes of a dispatch, at a context length. */
+  readonly costOf: (nodes: readonly string[], context: number) => { flops: number; bytes: number };
+  /** See `Scheduler`. */
+  readonly letOthersRun: () => Promise<boolean>;
+}
+
 export function createBenchPort(
   runner: Runner,
   bound: StepPlans | undefined,
-  costOf: (nodes: readonly string[], context: number) => { flops: number; bytes: number },
+  { costOf, letOthersRun }: BenchPortOptions,
 ): BenchPort {
   const { capacity, maxPages } = runner.memory;
   const { vocabulary } = runner.graph.shape;
@@ -31,10 +37,12 @@ export function createBenchPort(
     step.clear();
     step.sample(step.decodeToken(token, position, slot), slot, position + 1, greedySampling);
   };
-  runner.setPages(
-    slot,
-    Array.from({ length: Math.min(maxPages, capacity.pages) }, (_, page) => page),
-  );
+  const takePages = () =>
+    runner.setPages(
+      slot,
+      Array.from({ length: Math.min(maxPages, capacity.pages) }, (_, page) => page),
+    );
+  takePages();
   return {
     hasTimestamps: runner.gpu.timestamps,
     isSoftware: runner.gpu.caps.software,
@@ -94,6 +102,12 @@ export function createBenchPort(
         for (let n = sampled - 1; n >= 0; n--) step.sample(last - n, slot, tokens.length - n, greedySampling);
         return runner.logits(step, planOf(arm));
       }
+    },
+
+    async pause() {
+      const hadOthers = await letOthersRun();
+      if (hadOthers) takePages();
+      return hadOthers;
     },
 
     async fill(first, tokens) {

@@ -422,8 +422,8 @@ describe('a token with NaN', () => {
   });
 });
 
-/** Formats whose variants are compared with each other. */
-const comparedFormats = selectCases([...typeOf.keys()], (name) => name === 'q8_0');
+/** Formats whose variants are compared with each other: one of each kind of block, because the order of sums is the kernel's. */
+const comparedFormats = selectCases([...typeOf.keys()].filter(isSampleFormat), (name) => name === 'q8_0');
 
 /**
  * The same eight tokens with every variant of a kernel, by format and lanes.
