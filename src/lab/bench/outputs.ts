@@ -24,7 +24,7 @@ export interface LogitsComparison extends Agreement {
 }
 
 export interface OutputCheck {
-  /** Of tokens that are decoded near the start of the context, where nothing was timed. */
+  /** Tokens that are decoded near the start of the context, where nothing was timed. */
   readonly nearStart: LogitsComparison;
   /** Along inputs as they were timed, by cell. */
   readonly cells: readonly (Pick<MeasuredCell, 'cell' | 'agreement'> & {
