@@ -165,6 +165,30 @@ describe('time limits', () => {
     expect(await own.register(good)).toMatchObject({ accepted: true });
   });
 
+  it('a kernel whose compilation takes too much memory is rejected, and the next one is checked', async () => {
+    const own = new GateProcess({ childPath, limits, maxGrowthBytes: 128 * 2 ** 20 });
+    onTestFinished(() => own.close());
+    await own.warmUp();
+    const levels = Array.from(
+      { length: 22 },
+      (_, n) => `fn f${n + 1}(x: f32) -> f32 { return f${n}(x * 1.5) + f${n}(x + 2.0); }`,
+    );
+    const { registration } = good;
+    const source = registration.source
+      .replace('@compute', `fn f0(x: f32) -> f32 { return sin(x); }\n${levels.join('\n')}\n@compute`)
+      .replace('y[start + c] = result;', 'y[start + c] = result + 1e-30 * f22(result);');
+    expect(source).toContain('f22(result)');
+    const report = await registerUntilJudged(jobOf({ ...registration, source }), own);
+    expect(report.accepted).toBe(false);
+    expect(report.stages.at(-1)?.findings).toMatchObject([
+      {
+        code: 'memory_limit',
+        message: expect.stringMatching(/^compiling the kernel took more than 0\.1 GiB of memory/),
+      },
+    ]);
+    expect((await registerUntilJudged(good, own)).accepted).toBe(true);
+  });
+
   it('a kernel that compiles for longer than the run limit is accepted', async () => {
     const own = new GateProcess({ childPath, limits: { run: 1000 } });
     onTestFinished(() => own.close());

@@ -349,6 +349,12 @@ export const tricks: readonly Trick[] = [
     codes: ['nondeterministic', 'wrong_result'],
   },
   {
+    name: 'has an endless loop without effect, which this driver removes and a GPU would run',
+    registration: ofNorm(norm({ before: 'var i = 0u; loop { i += 2u; if (i == 5u) { break; } }' })),
+    codes: ['unbounded_loop'],
+    flagged: true,
+  },
+  {
     name: 'has an obvious infinite loop',
     registration: ofNorm(norm({ before: 'var n = 0u; while (n < params.columns) { y[start] = 0.0; }' })),
     codes: ['endless_loop'],

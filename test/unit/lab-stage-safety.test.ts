@@ -108,6 +108,18 @@ const loops: readonly (readonly [what: string, body: string, code: string | unde
     'data_dependent_loop',
   ],
   ['own writes', 'while (y[local] != 0u) { y[local] >>= 1u; }', 'data_dependent_loop'],
+  // Loops whose counter can pass over its end.
+  ['passing over', 'var i = 0u; loop { i += 2u; if (i == 5u) { break; } }', 'unbounded_loop'],
+  ['random steps', 'var i = 1u; while (i != 0u) { i = i * 1664525u + 1013904223u; }', 'unbounded_loop'],
+  ['unsigned and not below 0', 'for (var i = 9u; i >= 0u; i -= 3u) { y[i] = 0u; }', 'unbounded_loop'],
+  [
+    'through a variable',
+    'var i = 0u; var go = true; while (go) { i += 3u; go = i != 7u; }',
+    'unbounded_loop',
+  ],
+  ['by ones', 'var i = 0u; while (i != 7u) { i += 1u; }', undefined],
+  ['by ones, written out', 'var i = 9u; loop { if (i == 0u) { break; } i = i - 1u; }', undefined],
+  ['in a function', 'var i = 0u; while (!ready(i)) { i += 2u; }', undefined],
   // Endless loops.
   ['true', 'while (true) { y[0] += 1u; }', 'endless_loop'],
   ['nothing changes', 'var i = 0u; var j = 0u; while (i < 5u) { j++; }', 'endless_loop'],

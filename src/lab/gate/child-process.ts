@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import type { FromChild, ToChild } from './protocol.ts';
 import { safeErrorReason } from '../../words/plain-reason.ts';
@@ -18,6 +19,8 @@ export interface ChildOptions {
   readonly adapter?: string | undefined;
 }
 
+/** Of x86-64, and the least elsewhere, which makes a limit more generous. */
+const pageBytes = 4096;
 /** Number of characters of stderr that are kept. */
 const maxStderrCharacters = 2000;
 
@@ -73,6 +76,16 @@ export class GateChild {
 
   get pid(): number | undefined {
     return this.#process.pid;
+  }
+
+  /** Memory that the child occupies, in bytes; undefined where the system has no `/proc`. It also grows while the child is blocked. */
+  get residentBytes(): number | undefined {
+    try {
+      const [, pages] = readFileSync(`/proc/${this.pid}/statm`, 'utf8').split(' ');
+      return Number(pages) * pageBytes;
+    } catch {
+      return undefined;
+    }
   }
 
   /** Keeps the event loop of this process alive for the child until the returned function is called. */

@@ -10,7 +10,13 @@ import { safeErrorReason } from '../../words/plain-reason.ts';
 export interface GateOptions extends ChildOptions {
   /** Time limits of one registration. The child is killed when it exceeds one. */
   readonly limits?: Partial<TimeLimits> | undefined;
+  /** Memory by which the child may grow during a registration, in bytes. Default: 1.5 GiB. */
+  readonly maxGrowthBytes?: number | undefined;
 }
+
+const defaultMaxGrowthBytes = 1.5 * 2 ** 30;
+/** Between two looks at the child's memory. A compiler takes a gigabyte in a second or two. */
+const memoryIntervalMs = 200;
 
 /** A registration that exceeds a limit is repeated if the machine has become slower by this factor. */
 const slowdownRetryFactor = 1.5;
@@ -22,6 +28,7 @@ type Outcome =
   | { readonly kind: 'failed'; readonly message: string }
   | { readonly kind: 'died'; readonly death: ChildExit }
   /** `load` is the factor by which the limit was extended. */
+  | { readonly kind: 'memory'; readonly phase: Phase }
   | { readonly kind: 'deadline'; readonly phase: Phase; readonly load: number }
   | { readonly kind: 'aborted' };
 
@@ -127,7 +134,11 @@ export class GateProcess {
       if (outcome.kind === 'failed') throw new LabError('lab_failed', `the gate failed: ${outcome.message}`);
       if (outcome.kind === 'aborted') throw abortSignal.reason;
       const finding =
-        outcome.kind === 'died' ? childExitFinding(outcome.death) : this.#deadlineFinding(outcome);
+        outcome.kind === 'died'
+          ? childExitFinding(outcome.death)
+          : outcome.kind === 'memory'
+            ? memoryFinding(outcome.phase, this.#maxGrowthBytes)
+            : this.#deadlineFinding(outcome);
       const failed: Stage = { stage: reached, ok: false, findings: [finding] };
       const report = {
         kernel: job.registration.name,
@@ -180,17 +191,25 @@ export class GateProcess {
   ): Promise<Outcome> {
     const { promise, resolve } = Promise.withResolvers<Outcome>();
     const timer = new PhaseTimer(this.#limits, (phase, load) => resolve({ kind: 'deadline', phase, load }));
+    const startBytes = child.residentBytes ?? 0;
+    let phase: Phase = 'gate';
+    const memoryTimer = setInterval(() => {
+      if ((child.residentBytes ?? 0) - startBytes > this.#maxGrowthBytes) resolve({ kind: 'memory', phase });
+    }, memoryIntervalMs);
     const onAbort = () => resolve({ kind: 'aborted' });
     abortSignal.addEventListener('abort', onAbort);
     void child.exited.then((death) => resolve({ kind: 'died', death }));
     child.send({ type: 'register', job }, (message) => {
       if (message.type === 'report') resolve({ kind: 'report', report: message.report });
       else if (message.type === 'failed') resolve({ kind: 'failed', message: message.message });
-      else if (message.type === 'phase') timer.enter(message.phase, message.load);
-      else onProgress(message);
+      else if (message.type === 'phase') {
+        phase = message.phase;
+        timer.enter(message.phase, message.load);
+      } else onProgress(message);
     });
     const outcome = await promise;
     timer.stop();
+    clearInterval(memoryTimer);
     abortSignal.removeEventListener('abort', onAbort);
     if (outcome.kind !== 'report') {
       this.#discard(child);
@@ -198,6 +217,10 @@ export class GateProcess {
       if (!this.#closed.signal.aborted) this.#getOrStartChild();
     }
     return outcome;
+  }
+
+  get #maxGrowthBytes(): number {
+    return this.#options.maxGrowthBytes ?? defaultMaxGrowthBytes;
   }
 
   get #limits(): TimeLimits {
@@ -230,6 +253,14 @@ const machineBusyError = (load: number): LabError =>
     `the machine is too busy to judge the kernel: the calibration kernel takes ${Math.round(load)} times as long ` +
       'as usual. Try again when the machine is less busy',
   );
+
+const memoryFinding = (phase: Phase, maxBytes: number): Finding => ({
+  code: 'memory_limit',
+  severity: 'error',
+  message:
+    `${phase === 'compile' ? 'compiling' : 'checking'} the kernel took more than ${(maxBytes / 2 ** 30).toFixed(1)} GiB of memory, and its ` +
+    'process was killed. Reduce the source: functions that call each other many times are copied for every call',
+});
 
 const childExitFinding = ({ cause, lastOutput }: ChildExit): Finding => ({
   code: 'child_died',

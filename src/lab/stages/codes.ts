@@ -51,6 +51,7 @@ export const findingCodes = {
   atomic_binding: 'A bound buffer contains atomics.',
   spin_wait: 'A loop waits for other invocations, which are not guaranteed to run concurrently.',
   endless_loop: 'Nothing in a loop changes its exit condition.',
+  unbounded_loop: 'The counter of a loop can pass over the value that ends it.',
   data_dependent_loop: 'The number of iterations of a loop depends only on buffer contents.',
   large_private_memory: 'Private and function variables take more than 64 KiB for each invocation.',
   unchecked_pointer: 'Accesses through a pointer to a buffer are not bounds-checked.',

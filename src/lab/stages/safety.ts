@@ -90,6 +90,13 @@ function loopFinding({ kind, variables, location }: SuspiciousLoop): Finding {
         `nothing in this loop changes its exit condition${list ? ` (it tests ${list})` : ''}`,
         location,
       );
+    case 'unbounded':
+      return createFinding(
+        'unbounded_loop',
+        'warning',
+        `no exit of this loop compares ${list} with a bound by <, <=, > or >=, and its steps can pass over an equal value; a compiler that removes the loop hides that it never ends`,
+        location,
+      );
     case 'data':
       return createFinding(
         'data_dependent_loop',

@@ -11,9 +11,10 @@ import { findUses } from './uses.ts';
 export interface SuspiciousLoop {
   /**
    * `spin`: only other invocations can end it. `endless`: nothing in it changes the variables of its exit conditions.
-   * `data`: it has no counter, and only values loaded from buffers end it.
+   * `data`: it has no counter, and only values loaded from buffers end it. `unbounded`: a counter must meet a value that its
+   * steps can pass over.
    */
-  readonly kind: 'spin' | 'endless' | 'data';
+  readonly kind: 'spin' | 'endless' | 'data' | 'unbounded';
   /** Variables of the exit conditions, for the message. */
   readonly variables: readonly string[];
   /** Location of the keyword. */
@@ -159,14 +160,20 @@ function analyzeLoop(
   const shared = new Set(dependencies.flatMap((one) => [...one.shared]));
   const loads = new Set(dependencies.flatMap((one) => [...one.loads]));
   const steps = [...assigned].map(changeKindOf);
-  if (steps.includes('counts')) return undefined;
-
   const keyword = locationOf(tokens, { from: loop.from, to: loop.from + 1 });
   const doubt = (kind: SuspiciousLoop['kind'], variables: Iterable<string>): SuspiciousLoop => ({
     kind,
     variables: [...variables],
     location: keyword,
   });
+  if (steps.includes('counts')) {
+    const values = [...assigned].flatMap((name) => (changes.get(name) ?? []).map(({ value }) => value));
+    const isBounded =
+      exits.length === 0 ||
+      [...exits.flat(), ...values].some((range) => hasBound(reflection, range)) ||
+      [...assigned].some((name) => stepsByOne(tokens, changes.get(name) ?? []));
+    return isBounded ? undefined : doubt('unbounded', assigned);
+  }
   const hasLoadedChange = steps.includes('follows');
   if (shared.size > 0) {
     const locks = [...shared].filter((name) => isLock(tokens, loop, name, changes));
@@ -179,6 +186,31 @@ function analyzeLoop(
   if (hasLoadedChange) return doubt('data', loads);
   return assigned.size === 0 ? doubt('endless', loads) : undefined;
 }
+
+/** Whether a range compares by order, other than an unsigned value with 0, or calls a function that may. */
+function hasBound({ tokens, functions }: Reflection, { from, to }: Range): boolean {
+  for (let i = from; i < to; i++) {
+    const token = tokens[i];
+    if (!token) continue;
+    if (functions.some(({ name }) => name === token.text)) return true;
+    if (token.matchIndex >= 0) continue;
+    if (token.text === '<' || token.text === '>') return true;
+    if (token.text === '>=' && !/^0u$/.test(tokens[i + 1]?.text ?? '')) return true;
+    if (token.text === '<=' && !/^0u$/.test(tokens[i - 1]?.text ?? '')) return true;
+  }
+  return false;
+}
+
+/** Whether a variable only counts up or down by 1, and so meets every value. */
+const stepsByOne = (tokens: readonly Token[], changes: readonly Change[]): boolean =>
+  changes.length > 0 &&
+  changes.every(({ operator, value: { from, to } }) => {
+    if (operator === '++' || operator === '--') return true;
+    const last = tokens[to - 1]?.text ?? '';
+    if (operator === '+=' || operator === '-=') return to === from + 1 && /^1[ui]?$/.test(last);
+    const before = tokens[to - 2]?.text;
+    return operator === '=' && to === from + 3 && /^1[ui]?$/.test(last) && (before === '+' || before === '-');
+  });
 
 type Change = { readonly operator: string; readonly value: Range };
 
