@@ -66,8 +66,14 @@ function withFault(sources: WgslSources, { file, from, to }: Fault): WgslSources
   return new Map(sources).set(file, text.replace(from, to));
 }
 
-/** @param fault of the kernels that it runs; then all are emulated */
-export async function kernelHarness(fault?: Fault): Promise<KernelHarness> {
+/**
+ * @param fault makes the kernels that it runs wrong
+ * @param options.emulatesAll also kernels that the adapter can run, as with a fault
+ */
+export async function kernelHarness(
+  fault?: Fault,
+  { emulatesAll = fault !== undefined }: { emulatesAll?: boolean } = {},
+): Promise<KernelHarness> {
   const platform = testPlatform();
   const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
   const { device } = gpu;
@@ -80,7 +86,7 @@ export async function kernelHarness(fault?: Fault): Promise<KernelHarness> {
     gpu.caps.software &&
     (KEY_LANES !== undefined || TILE_BLOCKS !== undefined || (runsRest && SUBGROUPS === false));
   const supports = (variant: Variant): boolean =>
-    !fault &&
+    !emulatesAll &&
     kernelMode !== 'emulated' &&
     !isEmulatedHere(variant) &&
     (variant['SUBGROUPS'] !== true || gpu.caps.subgroupSize === (variant['LANES'] ?? variant['WG'])) &&

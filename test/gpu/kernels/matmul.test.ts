@@ -34,7 +34,7 @@ import {
   randomValues,
   variantName,
 } from '../../support/kernel-harness.ts';
-import { everyNth, isSampleFormat, selectCases, selectVariants, tier } from '../../support/tier.ts';
+import { everyNth, isSampleFormat, runsRest, selectCases, selectVariants, tier } from '../../support/tier.ts';
 import { sampleRows, wholeColumns } from '../../support/random-blocks.ts';
 
 let harness: KernelHarness;
@@ -76,6 +76,7 @@ async function runCase<V extends Variant>(
   variant: V,
   shape: Case,
   seed: number,
+  by: KernelHarness = harness,
 ): Promise<void> {
   const { tokens, rows, bias = false, add = false, sampled = false, offset = 0 } = shape;
   const { normIn = false, normOut = false, gated = false, size = 1 } = shape;
@@ -126,7 +127,7 @@ async function runCase<V extends Variant>(
   }
   const normWeight = randomValues(rows, next);
   const scaled = poisoned((tokens + 2) * stride);
-  const out = await harness.run(
+  const out = await by.run(
     kernel,
     variant,
     {
@@ -327,6 +328,24 @@ function testKernel<V extends Variant>(
     }
   });
 }
+
+/** Flags and formats that no test above combines: the source of each is run above, with other parts. */
+describe.runIf(runsRest)('every other variant, emulated, equals the oracle for a few rows', () => {
+  it.each([matvec, matmul, matvecPacked, matmulTile] as unknown as Kernel<Variant, MatmulParams>[])(
+    '$source',
+    async (kernel) => {
+      const emulator = await kernelHarness(undefined, { emulatesAll: true });
+      const others = kernel.variants.filter((variant) => !worthRunning(variant));
+      expect(others.length).toBeGreaterThan(20);
+      for (const [n, variant] of others.entries()) {
+        const [fixed = {}] = variant['FIXED'] ? fixedCases(Number(variant['FLAGS'] ?? 0)) : [];
+        const tokens = Math.max(1, Math.min(Number(variant['COLS'] ?? 3), 8) - 1);
+        const shape = { ...fixed, tokens: variant['FIXED'] ? 1 : tokens, rows: 10, columns: 64 };
+        await runCase(kernel, variant, shape, n + 1, emulator);
+      }
+    },
+  );
+});
 
 testKernel(matmul);
 testKernel(matvec);
