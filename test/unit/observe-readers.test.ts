@@ -339,6 +339,30 @@ describe('racks', () => {
     expect(await reader.read(events, options)).toEqual([{ content: 'first' }]);
   });
 
+  it.each([null, 'a main database'])(
+    'have no events while their file is being created (%s)',
+    async (main) => {
+      const url = freshSqlite();
+      await write(url, 'create table t (a)');
+      const path = join(dirname(pathOf(url)), 'new.db');
+      const db = new DatabaseSync(path);
+      undo.push(() => db.close());
+      db.exec('pragma journal_mode = wal');
+      const reader = new SqliteReader({ path: main === null ? null : pathOf(url), entry });
+      undo.push(() => reader.close());
+      const options = { budgetMs: 60_000, racks: [{ rack: 'agent', path } as const] };
+      expect(await reader.read(events, options)).toEqual([]);
+      await expect(
+        reader.read(
+          { sql: "insert into agent.events (content) values ('planted')", parameters: [] },
+          options,
+        ),
+      ).rejects.toMatchObject({ kind: 'unavailable' });
+      db.exec("create table events (content text); insert into events values ('first')");
+      expect(await reader.read(events, options)).toEqual([{ content: 'first' }]);
+    },
+  );
+
   it('are read from the new file after a purge', async () => {
     const url = freshSqlite();
     await write(url, 'create table t (a)');

@@ -1,5 +1,6 @@
 import { constants, DatabaseSync } from 'node:sqlite';
 import type { ReadableRack } from '../types.ts';
+import { eventColumns } from '../surfaces/transcript.ts';
 import { queryTimeout, unavailable } from './errors.ts';
 import { timeCheckFunction } from './time-check.ts';
 import type { ReadRequest, ReaderThreadData } from './messages.ts';
@@ -49,6 +50,7 @@ export class ReadOnlyDatabase {
       for (const rack of racks) {
         const identity = identityOf(rack.path, true);
         if (attachRack(db, rack, this.#untouched)) frozen.set(rack.path, identity);
+        if (!hasEvents(db, rack)) attachEmptyRack(db, rack);
       }
       db.setAuthorizer(authorizeRead);
       const rows = this.#rows(db, sql, parameters, budgetMs);
@@ -131,6 +133,24 @@ function attachRack(db: DatabaseSync, { rack, path }: ReadableRack, untouched: b
     db.prepare('attach ? as ?').run(uri, rack);
     return frozen;
   });
+}
+
+/** A history that is being created is a file without tables for a moment. */
+const hasEvents = (db: DatabaseSync, { rack }: ReadableRack): boolean =>
+  db.prepare(`select 1 from "${rack}".sqlite_master where name = 'events'`).get() !== undefined;
+
+/** A history without events, in memory. Connections that only read cannot make a table there, so another one does. */
+const emptyHistory = 'file:lathe-empty-history?mode=memory&cache=shared';
+let emptyHistoryOwner: DatabaseSync | undefined;
+
+/** Attaches a history without events in place of the file. */
+function attachEmptyRack(db: DatabaseSync, { rack }: ReadableRack): void {
+  if (!emptyHistoryOwner) {
+    emptyHistoryOwner = new DatabaseSync(emptyHistory);
+    emptyHistoryOwner.exec(`create table if not exists events (${eventColumns.join(', ')})`);
+  }
+  db.prepare('detach ?').run(rack);
+  db.prepare('attach ? as ?').run(emptyHistory, rack);
 }
 
 function authorizeRead(action: number, _subject: string | null, name: string | null): number {

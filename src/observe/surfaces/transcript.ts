@@ -4,7 +4,7 @@ import { textLiteral } from './sql.ts';
 import { integer, json, required, text, time } from './columns.ts';
 
 /** Columns of the events table in a rack history (src/recorder). */
-const storedColumns =
+export const eventColumns =
   'seq event_id at received_at source kind subject role model content attributes bytes redacted'.split(' ');
 
 /** A rack whose history file is attached under the rack's name. */
@@ -14,10 +14,10 @@ export type AttachedRack = Pick<ReadableRack, 'rack' | 'after'>;
 export function eventsSql(attached: readonly AttachedRack[]): string {
   const known = racks.flatMap((rack) => attached.filter((one) => one.rack === rack).slice(0, 1));
   if (known.length === 0)
-    return `(select ${['rack', 'tick', ...storedColumns].map((name) => `null as ${name}`).join(', ')} where 0)`;
+    return `(select ${['rack', 'tick', ...eventColumns].map((name) => `null as ${name}`).join(', ')} where 0)`;
   const parts = known.map(
     ({ rack, after = 0 }) =>
-      `select ${textLiteral(rack).sqlite} as rack, seq as tick, ${storedColumns.join(', ')} from "${rack}".events${after > 0 ? ` where seq > ${Math.trunc(after)}` : ''}`,
+      `select ${textLiteral(rack).sqlite} as rack, seq as tick, ${eventColumns.join(', ')} from "${rack}".events${after > 0 ? ` where seq > ${Math.trunc(after)}` : ''}`,
   );
   return `(${parts.join(' union all ')})`;
 }
