@@ -19,7 +19,7 @@ export interface ChildOptions {
   readonly adapter?: string | undefined;
 }
 
-/** Of x86-64, and the least elsewhere, which makes a limit more generous. */
+/** Bytes of a page on x86-64; elsewhere pages are larger, which makes a limit more generous. */
 const pageBytes = 4096;
 /** Number of characters of stderr that are kept. */
 const maxStderrCharacters = 2000;
