@@ -124,7 +124,7 @@ describe('from the stub to a verdict', () => {
     expect(await complete('Once upon a time')).toEqual(before);
 
     const parity: Answer<ParityRunResult> = await call('POST', '/lab/v1/parity/run');
-    expect(parity.body).toMatchObject({ ok: true, logits: { positions: 64, top1_agreement: 1 } });
+    expect(parity.body).toMatchObject({ ok: true, logits: { positions: 69, top1_agreement: 1 } });
     expect(parity.body.components.map(({ id }) => id)).toEqual(
       [0, 1, 2, 3].map((layer) => `layers.${layer}.attn.norm`),
     );
@@ -387,16 +387,21 @@ describe('kernels that crash the host', () => {
   });
 
   it('that hang a step: its request gets an error, built-in kernels are restored, the kernel is quarantined', async () => {
-    // Correct for every shape that the gate tests.
+    const words = 'Many words in one prompt, so that it takes a step of many rows. '.repeat(5);
+    const tokenized = await call('POST', '/tokenize', { content: words });
+    const { tokens } = tokenized.body as { tokens: number[] };
+    // Correct for every token that the gate tests: its ids are random.
     const trap = (source: string) =>
       source.replace(
-        'let mean =',
-        'var spin = 1u; if (step.tokens > 40u && step.tokens < 120u && step.tokens != 64u) { loop { spin = spin * 1664525u + 1013904223u; if (spin == 0u && x[0] == 7.5) { break; } } }\n  let mean = f32(spin & 0u) +',
+        'let position = token[t].y;',
+        `var spin = 1u; if (token[t].x == ${tokens.at(-2)}u) { loop { spin = spin * 1664525u + 1013904223u; if (spin == 0u && qkv[0].x == 7.5) { break; } } }
+  let position = token[t].y + (spin & 0u);`,
       );
-    await registerStub('rms_norm', 'trap.norm', trap);
-    await call('POST', '/lab/v1/bindings', { kernel: 'trap.norm', components: ['layers.0.attn.norm'] });
+    await registerStub('attention', 'trap.attention', trap);
+    const binding = { kernel: 'trap.attention', components: ['layers.0.attn.attend'] };
+    await call('POST', '/lab/v1/bindings', binding);
     expect((await complete('Short')).status).toBe(200);
-    const hanging = complete('Many words in one prompt, so that it takes a step of many rows. '.repeat(5));
+    const hanging = complete(words);
     // Unbinding the kernel does not end the step that hangs, and it is still quarantined.
     await until(async () => {
       const slots = (await (await fetch(`${url}/slots`)).json()) as { is_processing: boolean }[];
@@ -408,19 +413,13 @@ describe('kernels that crash the host', () => {
     expect(hung.status).toBe(503);
     expect(hung.error).toMatch(/GPU was lost/);
     await expect.poll(async () => (await complete('And again')).status).toBe(200);
-    expect(await kernelOn('layers.0.attn.norm')).toMatch(/^builtin:/);
-    const again: Answer<{ error: { message: string } }> = await call('POST', '/lab/v1/bindings', {
-      kernel: 'trap.norm',
-      components: ['layers.0.attn.norm'],
-    });
+    expect(await kernelOn('layers.0.attn.attend')).toMatch(/^builtin:/);
+    const again: Answer<{ error: { message: string } }> = await call('POST', '/lab/v1/bindings', binding);
     expect(again.status).toBe(409);
     expect(again.body.error.message).toContain('quarantine');
     // A new comment does not make it another kernel.
-    await registerStub('rms_norm', 'trap.norm', (source) => `${trap(source)}\n// new`);
-    const commented: Answer<{ error: { message: string } }> = await call('POST', '/lab/v1/bindings', {
-      kernel: 'trap.norm',
-      components: ['layers.0.attn.norm'],
-    });
+    await registerStub('attention', 'trap.attention', (source) => `${trap(source)}\n// new`);
+    const commented: Answer<{ error: { message: string } }> = await call('POST', '/lab/v1/bindings', binding);
     expect(commented.status).toBe(409);
     expect(commented.body.error.message).toContain('quarantine');
     // Resources of a hanging device cannot be freed, but the host can exit.

@@ -94,7 +94,13 @@ function shapes(random: Random, op: string, { strict, live = [] }: CaseOptions):
     const offset = params['offset'] ?? 0;
     const padding = stride === undefined ? 0 : stride - offset - count * columns;
     const eps = params['eps'] ?? 1e-5;
-    for (const tokens of [1, randomBetween(random, 3, 6)]) {
+    const sizes = stepSizes(random);
+    // One token, a few, and a size of any class.
+    for (const tokens of [
+      1,
+      randomBetween(random, 3, 6),
+      sizes[random.integerBelow(sizes.length)] as number,
+    ]) {
       const common = {
         kind: 'live' as const,
         tokens,
