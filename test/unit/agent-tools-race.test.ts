@@ -47,11 +47,15 @@ async function bentWorld(): Promise<ToolWorld> {
   return world;
 }
 
+/** On a busy machine, it takes more rounds until the tool finds the folder and not the link once. */
+const lasts = (round: number, count: number, successes: number): boolean =>
+  round < count || (successes === 0 && round < 100 * count);
+
 onLinux('while a folder and a link to the outside are swapped', () => {
   it('nothing from outside is read, listed or found', async () => {
     const world = await bentWorld();
     let honest = 0;
-    for (let round = 0; round < rounds; round += 1) {
+    for (let round = 0; lasts(round, rounds, honest); round += 1) {
       const read = await world.run('fs_read', { path: 'a/file' });
       expect(read.output).not.toContain(secret);
       if (read.output === 'honest') honest += 1;
@@ -65,7 +69,7 @@ onLinux('while a folder and a link to the outside are swapped', () => {
   it('nothing outside is written, replaced or deleted', async () => {
     const world = await bentWorld();
     let applied = 0;
-    for (let round = 0; round < writtenRounds; round += 1) {
+    for (let round = 0; lasts(round, writtenRounds, applied); round += 1) {
       for (const [tool, args] of [
         ['fs_write', { path: 'a/file', content: `round ${round}` }],
         ['fs_write', { path: 'a/new/file', content: 'new' }],
