@@ -251,7 +251,7 @@ export class ResidentLab implements Lab {
     return await engine.exclusive(async (runner, letOthersRun) => {
       const seed = request.seed ?? freshSeed();
       onProgress?.({ stage: 'peaks' });
-      const peaks = await live.peaks();
+      const peaks = await live.peaks(letOthersRun);
       signal.throwIfAborted();
       const { boundPlans: bound } = runner;
       const port = createBenchPort(runner, bound, { costOf: costs, letOthersRun });

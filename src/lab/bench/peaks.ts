@@ -9,14 +9,21 @@ const rounds = 3;
 
 /**
  * Takes one to two seconds. The GPU must be idle.
+ * @param pause lets requests run between the parts
  * @throws Error when the adapter computes wrong results
  */
-export async function measurePeaks(gpu: Gpu): Promise<AdapterPeaks> {
+export async function measurePeaks(
+  gpu: Gpu,
+  pause: () => Promise<unknown> = async () => undefined,
+): Promise<AdapterPeaks> {
   const timer = new PassTimer(gpu);
   try {
     const gflops = await measureArithmetic(gpu, timer);
+    await pause();
     const cached = await measureCachedReads(gpu, timer);
+    await pause();
     const dispatchMs = await measureEmptyDispatch(gpu, timer);
+    await pause();
     const { software } = gpu.caps;
     const { bytesPerSecond } = await measureCopyBandwidth(gpu.device, { software, rounds: 2 });
     const gbps = bytesPerSecond / 1e9;

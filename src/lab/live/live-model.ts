@@ -161,8 +161,8 @@ export class LiveModel {
   }
 
   /** Peak rates of this adapter, measured once. The device must be free. */
-  peaks(): Promise<AdapterPeaks> {
-    this.#peaks ??= measurePeaks(this.runner.gpu);
+  peaks(pause?: () => Promise<unknown>): Promise<AdapterPeaks> {
+    this.#peaks ??= measurePeaks(this.runner.gpu, pause);
     this.#peaks.catch(() => (this.#peaks = undefined));
     return this.#peaks;
   }
