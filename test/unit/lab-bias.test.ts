@@ -14,7 +14,7 @@ function found(
   const normal = () => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
   const meter = new BiasMeter();
   for (let n = 0; n < 12; n++) {
-    // Of any magnitude.
+    // Biases are relative, so any magnitude will do.
     const magnitude = 10 ** (6 * random() - 3);
     const values = Float64Array.from({ length: 64 << (n >> 1) }, () => magnitude * normal());
     const got = values.map((value) => change(value / magnitude, normal) * magnitude);

@@ -258,6 +258,15 @@ describe('safety stage', () => {
     expect(body('x[0] > 0x20f')).toEqual(['constant_condition warning 13:33+4']);
   });
 
+  it('a value is followed through thousands of variables, assigned in any order, in linear time', () => {
+    const names = Array.from({ length: 6000 }, (_, n) => `a${n}`);
+    const declared = names.map((name) => `var ${name} = 0u;`).join('');
+    const backwards = names.map((name, n) => `${name} = ${names[n + 1] ?? 'x[0]'};`).join('');
+    expect(brief(withBody(`${declared}${backwards}\nif (a0 > 7u) { return; }`))).toEqual([
+      'constant_condition warning 14:5+2',
+    ]);
+  });
+
   it('arguments of functions compared with constants are found', () => {
     const greater = 'fn greater(given: u32) -> bool { return given > 99u; }\n';
     const found = (argument: string) => brief(greater + withBody(`if (greater(${argument})) { return; }`));

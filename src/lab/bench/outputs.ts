@@ -84,11 +84,11 @@ class ArmComparator {
     for (let done = 0; done < count; done += maxDecoded) {
       const first = context + done;
       const tokens = this.#random(Math.min(maxDecoded, count - done));
-      const before = this.#random(Math.min(context, maxStep));
+      const before = this.#random(Math.min(context, maxStep, port.stepTokens));
       const rows = await this.#pairs(async (arm) => {
         await this.#spoil(first, tokens.length);
         // The state of the other tokens is replaced by that of a text.
-        if (port.hasRecurrentState) await port.fill(0, before);
+        if (port.hasRecurrentState && before.length > 0) await port.fill(0, before);
         return port.decodeLogits(arm, first, tokens);
       });
       parts.push(...rows);

@@ -182,7 +182,7 @@ async function prepareCache(
   if (textPages === 0 || farPages.length === 0 || maxPages === 0) return;
   signal.throwIfAborted();
   step.clear();
-  // Of a long context, the last pages and some before them.
+  // In a long context, the last pages and some before them.
   const share = Math.max(1, farPages.length / maxFarPages);
   for (let n = 0; n * share < farPages.length; n++) {
     const to = farPages[farPages.length - 1 - Math.floor(n * share)] as number;

@@ -152,57 +152,60 @@ function localConstants(reflection: Reflection, body: Range): ReadonlyMap<string
   return new Map([...values].filter((entry): entry is [string, number] => entry[1] !== undefined));
 }
 
-/** Which variables hold values that depend on buffers, on sizes, or on the place in the output. */
+/**
+ * Which variables hold values that depend on buffers, on sizes, or on the place in the output. A name is found by a key: a local with
+ * its function, or a module variable or a function alone. The time is linear in the source.
+ */
 class InputDependence {
   readonly #tokens: readonly Token[];
-  readonly #functions: ReadonlyMap<string, FunctionInfo>;
-  readonly #variables: ReadonlySet<string>;
-  /** Module variables, and functions whose result depends on inputs. */
-  readonly #names = new Set<string>();
-  /** Locals and parameters, by function. */
-  readonly #locals = new Map<string, Set<string>>();
+  readonly #reached = new Set<string>();
   /** Members of structs of builtin values. */
   readonly #members = new Set<string>();
+  /** Keys that depend on a key. */
+  readonly #dependents = new Map<string, string[]>();
 
   /** @param spaces address spaces of the variables that are inputs */
   constructor(reflection: Reflection, spaces: ReadonlySet<string>) {
     const { tokens, functions, variables } = reflection;
     this.#tokens = tokens;
-    this.#functions = new Map(functions.map((fn) => [fn.name, fn]));
-    this.#variables = new Set(variables.map(({ name }) => name));
-    for (const { name, space } of variables) if (spaces.has(space)) this.#names.add(name);
-    for (const fn of functions) this.#locals.set(fn.name, new Set());
+    for (const { name, space } of variables) if (spaces.has(space)) this.#reached.add(keyOf(name));
     this.#addPlaces(reflection);
-    const bodies = functions.map((fn) => ({ fn, statements: readStatements(tokens, bodyOf(tokens, fn)) }));
-    for (let grows = true; grows; ) {
-      const before = this.#size();
-      for (const { fn, statements } of bodies) {
-        statements.forEach((statement) => this.#visit(fn, statement));
-        this.#passArguments(fn);
-      }
-      grows = this.#size() > before;
+    const module = new Set(variables.map(({ name }) => name));
+    const byName = new Map(functions.map((fn) => [fn.name, fn]));
+    for (const fn of functions) {
+      const body = bodyOf(tokens, fn);
+      for (const statement of readStatements(tokens, body)) this.#addStatement(fn, statement, module);
+      this.#addArguments(fn, body, byName);
     }
+    // The set grows during the iteration.
+    for (const key of this.#reached)
+      for (const dependent of this.#dependents.get(key) ?? []) this.#reached.add(dependent);
   }
 
-  reaches(fn: FunctionInfo, { from, to }: Range): boolean {
-    const locals = this.#locals.get(fn.name);
-    for (let at = from; at < to; at++) {
-      const token = this.#tokens[at];
-      if (token?.kind !== 'name') continue;
-      const isMember = this.#tokens[at - 1]?.text === '.';
-      if (isMember ? this.#members.has(token.text) : locals?.has(token.text) || this.#names.has(token.text))
-        return true;
+  reaches(fn: FunctionInfo, range: Range): boolean {
+    for (const token of this.#namesIn(range)) {
+      if (token.isMember ? this.#members.has(token.text) : this.#isReached(fn, token.text)) return true;
     }
     return false;
   }
 
-  #size(): number {
-    return this.#names.size + [...this.#locals.values()].reduce((sum, { size }) => sum + size, 0);
+  #isReached(fn: FunctionInfo, name: string): boolean {
+    return this.#reached.has(keyOf(name, fn)) || this.#reached.has(keyOf(name));
+  }
+
+  *#namesIn({ from, to }: Range): Generator<{ readonly text: string; readonly isMember: boolean }> {
+    for (let at = from; at < to; at++) {
+      const token = this.#tokens[at];
+      if (token?.kind === 'name') yield { text: token.text, isMember: this.#tokens[at - 1]?.text === '.' };
+    }
   }
 
   /** Names of parameters and members that hold builtin values. */
   #addPlaces({ functions }: Reflection): void {
     const tokens = this.#tokens;
+    const owners = new Map(
+      functions.flatMap((fn) => fn.raw.parameters.map(({ name }) => [name, fn] as const)),
+    );
     for (const [at, token] of tokens.entries()) {
       if (token.text !== '@' || tokens[at + 1]?.text !== 'builtin') continue;
       if (!placeBuiltins.has(tokens[at + 3]?.text ?? '')) continue;
@@ -212,60 +215,51 @@ class InputDependence {
         name = open?.text === '(' ? open.matchIndex + 1 : name + 2;
       }
       const text = tokens[name]?.text ?? '';
-      const owner = functions.find(({ raw }) => raw.parameters.some((one) => one.name === name));
-      if (owner) this.#locals.get(owner.name)?.add(text);
+      const owner = owners.get(name);
+      if (owner) this.#reached.add(keyOf(text, owner));
       else this.#members.add(text);
     }
   }
 
-  #visit(fn: FunctionInfo, statement: Statement): void {
+  #addStatement(fn: FunctionInfo, statement: Statement, module: ReadonlySet<string>): void {
     const tokens = this.#tokens;
-    switch (statement.kind) {
-      case 'declare':
-        if (statement.value && this.reaches(fn, statement.value))
-          this.#locals.get(fn.name)?.add(tokens[statement.name]?.text ?? '');
-        break;
-      case 'assign':
-        if (this.reaches(fn, statement.value)) this.#addTarget(fn, statement.target);
-        break;
-      case 'return':
-        if (this.reaches(fn, statement.value)) this.#names.add(fn.name);
-        break;
-      case 'block':
-      case 'continuing':
-      case 'if':
-      case 'loop':
-      case 'while':
-      case 'for':
-      case 'switch':
-      case 'break':
-      case 'continue':
-      case 'break_if':
-      case 'call':
-        break;
-    }
-    childrenOf(statement).forEach((child) => this.#visit(fn, child));
+    if (statement.kind === 'declare' && statement.value)
+      this.#depend(fn, keyOf(tokens[statement.name]?.text ?? '', fn), statement.value);
+    else if (statement.kind === 'assign') {
+      const { from, to } = statement.target;
+      const root = tokens.slice(from, to).find(({ kind }) => kind === 'name')?.text;
+      if (root !== undefined)
+        this.#depend(fn, module.has(root) ? keyOf(root) : keyOf(root, fn), statement.value);
+    } else if (statement.kind === 'return') this.#depend(fn, keyOf(fn.name), statement.value);
+    for (const child of childrenOf(statement)) this.#addStatement(fn, child, module);
   }
 
-  #addTarget(fn: FunctionInfo, { from, to }: Range): void {
-    const root = this.#tokens.slice(from, to).find(({ kind }) => kind === 'name')?.text;
-    if (root === undefined) return;
-    if (this.#variables.has(root)) this.#names.add(root);
-    else this.#locals.get(fn.name)?.add(root);
-  }
-
-  #passArguments(fn: FunctionInfo): void {
+  #addArguments(fn: FunctionInfo, { from, to }: Range, byName: ReadonlyMap<string, FunctionInfo>): void {
     const tokens = this.#tokens;
-    const { from, to } = bodyOf(tokens, fn);
     for (let at = from; at < to; at++) {
-      const callee = this.#functions.get(tokens[at]?.text ?? '');
+      const callee = byName.get(tokens[at]?.text ?? '');
       const open = tokens[at + 1];
       if (!callee || open?.text !== '(') continue;
       const given = splitRange(tokens, { from: at + 2, to: open.matchIndex });
       for (const [n, range] of given.entries()) {
         const name = callee.parameters[n]?.name;
-        if (name !== undefined && this.reaches(fn, range)) this.#locals.get(callee.name)?.add(name);
+        if (name !== undefined) this.#depend(fn, keyOf(name, callee), range);
+      }
+    }
+  }
+
+  /** Notes that a key depends on the names of a range. */
+  #depend(fn: FunctionInfo, key: string, range: Range): void {
+    for (const { text, isMember } of this.#namesIn(range)) {
+      if (isMember && this.#members.has(text)) this.#reached.add(key);
+      if (isMember) continue;
+      for (const source of [keyOf(text, fn), keyOf(text)]) {
+        const known = this.#dependents.get(source);
+        if (known) known.push(key);
+        else this.#dependents.set(source, [key]);
       }
     }
   }
 }
+
+const keyOf = (name: string, fn?: FunctionInfo): string => `${fn?.name ?? ''} ${name}`;
