@@ -119,6 +119,8 @@ const loops: readonly (readonly [what: string, body: string, code: string | unde
   ],
   ['by ones', 'var i = 0u; while (i != 7u) { i += 1u; }', undefined],
   ['by ones, written out', 'var i = 9u; loop { if (i == 0u) { break; } i = i - 1u; }', undefined],
+  ['bits to 0', 'for (var bit = 0x80000000u; bit != 0u; bit >>= 1u) { y[0] |= bit; }', undefined],
+  ['bits past a value', 'for (var bit = 8u; bit != 3u; bit >>= 1u) { y[0] |= bit; }', 'unbounded_loop'],
   ['in a function', 'var i = 0u; while (!ready(i)) { i += 2u; }', undefined],
   // Endless loops.
   ['true', 'while (true) { y[0] += 1u; }', 'endless_loop'],

@@ -171,7 +171,9 @@ function analyzeLoop(
     const isBounded =
       exits.length === 0 ||
       [...exits.flat(), ...values].some((range) => hasBound(reflection, range)) ||
-      [...assigned].some((name) => stepsByOne(tokens, changes.get(name) ?? []));
+      [...assigned].some((name) => stepsByOne(tokens, changes.get(name) ?? [])) ||
+      (exits.flat().some((range) => comparesWithZero(tokens, range)) &&
+        [...assigned].some((name) => shrinks(changes.get(name) ?? [])));
     return isBounded ? undefined : doubt('unbounded', assigned);
   }
   const hasLoadedChange = steps.includes('follows');
@@ -211,6 +213,13 @@ const stepsByOne = (tokens: readonly Token[], changes: readonly Change[]): boole
     const before = tokens[to - 2]?.text;
     return operator === '=' && to === from + 3 && /^1[ui]?$/.test(last) && (before === '+' || before === '-');
   });
+
+const comparesWithZero = (tokens: readonly Token[], { from, to }: Range): boolean =>
+  tokens.slice(from, to).some(({ kind, text }) => kind === 'number' && /^0[ui]?$/.test(text));
+
+/** Whether a variable only loses bits, and so becomes 0. */
+const shrinks = (changes: readonly Change[]): boolean =>
+  changes.length > 0 && changes.every(({ operator }) => ['>>=', '<<=', '/='].includes(operator));
 
 type Change = { readonly operator: string; readonly value: Range };
 
