@@ -84,6 +84,7 @@ const subgroupSizes = [4, 8, 16].map((lanes) => ({
         ...(lanes === 8 ? {} : { GALLIVM_PERF: 'nopt' }),
         LATHE_TEST_KERNELS: 'compared',
         LATHE_TEST_TIER: 'fast',
+        LATHE_TEST_SUBGROUPS: 'all',
       },
     }),
 }));

@@ -15,7 +15,7 @@ import type { Memory } from './memory/memory.ts';
 import { describeModel, modelId } from './loading/model-info.ts';
 import { buildGraph } from './models/registry.ts';
 import type { Platform } from './platform.ts';
-import type { Runner } from './execution/runner.ts';
+import type { Runner, StepPlans } from './execution/runner.ts';
 import type { Scheduler } from './scheduling/scheduler.ts';
 import { Sequence } from './scheduling/sequence.ts';
 import { streamedTableName } from './execution/streamed-rows.ts';
@@ -191,6 +191,15 @@ export class ResidentEngine implements Engine {
     signal?: AbortSignal,
   ): Promise<T> {
     return this.#device.exclusive(work, signal);
+  }
+
+  /** See `ResidentDevice.tryBindings`. */
+  tryBindings<T>(
+    bindings: readonly Binding[],
+    unfused: ReadonlyMap<string, LabKernel>,
+    work: (plans: StepPlans) => Promise<T>,
+  ): Promise<T> {
+    return this.#device.tryBindings(bindings, unfused, work);
   }
 
   /** See `ResidentDevice.bind`. */

@@ -36,6 +36,8 @@ export class ResidentDevice {
   #exclusive = false;
   /** Number of bindings that are being planned and compiled. */
   #planningCount = 0;
+  /** Number of calls of `tryBindings` that run. */
+  #trials = 0;
   /** Plans that exclusive work may still use. */
   readonly #retiredPlans: StepPlans[] = [];
   /** Plans that are no longer bound but that submitted steps still use. */
@@ -134,6 +136,32 @@ export class ResidentDevice {
     }
   }
 
+  /**
+   * Plans bindings and runs `work` with them; what is bound stays as it is. A device that is lost meanwhile counts as lost
+   * by these kernels. To be called by exclusive work.
+   * @throws EngineError `device_lost`, also when a kernel hangs
+   */
+  async tryBindings<T>(
+    bindings: readonly Binding[],
+    unfused: ReadonlyMap<string, LabKernel>,
+    work: (plans: StepPlans) => Promise<T>,
+  ): Promise<T> {
+    const runner = this.#runner;
+    this.#trials += 1;
+    try {
+      const plans = await this.#planBindings(runner, bindings, unfused);
+      this.#watchForHangs(runner);
+      try {
+        return await this.#watchdog.race(runner, work(plans));
+      } finally {
+        // A device that hangs cannot free anything, and one that was lost has.
+        if (runner === this.#runner && this.#state === 'ready') plans.destroy();
+      }
+    } finally {
+      this.#trials -= 1;
+    }
+  }
+
   async #planBindings(
     runner: Runner,
     bindings: readonly Binding[],
@@ -156,6 +184,7 @@ export class ResidentDevice {
         runner.boundPlans !== undefined ||
         this.#outgoingPlans !== undefined ||
         this.#retiredPlans.length > 0 ||
+        this.#trials > 0 ||
         this.#planningCount > 0,
     );
   }
@@ -240,7 +269,7 @@ export class ResidentDevice {
     this.#losses += 1;
     this.#state = 'rebuilding';
     this.#watchdog.stop();
-    if (lostRunner.boundPlans || this.#outgoingPlans) {
+    if (lostRunner.boundPlans || this.#outgoingPlans || this.#trials > 0) {
       // The built-in kernels are not to blame.
       this.#hasAnswered = true;
       try {

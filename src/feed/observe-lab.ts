@@ -23,7 +23,7 @@ export function observeLab(lab: Lab, { feed, model }: ObserveLabOptions): Lab {
     parts: () => lab.parts(),
     ops: () => lab.ops(),
     stub: (op, target) => lab.stub(op, target),
-    bind: (request) => lab.bind(request),
+    bind: (request, signal) => lab.bind(request, signal),
     unbind: () => lab.unbind(),
     get parityMode() {
       return lab.parityMode;
@@ -33,6 +33,8 @@ export function observeLab(lab: Lab, { feed, model }: ObserveLabOptions): Lab {
     configNames: () => lab.configNames(),
     saveConfig: (name) => lab.saveConfig(name),
     config: (name) => lab.config(name),
+    benches: () => lab.benches(),
+    cancelBench: (id) => lab.cancelBench(id),
     async register(registration, signal) {
       const { mode } = lab.parityMode;
       const report = await lab.register(registration, signal);

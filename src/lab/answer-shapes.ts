@@ -169,11 +169,26 @@ export const registrationReport = z
   .meta({ id: 'KernelRegistrationReport' });
 export type KernelRegistrationReport = Immutable<z.output<typeof registrationReport>>;
 
+const drift = z
+  .object({
+    components: z.int().describe('Number of components that the kernel ran.'),
+    positions: z.int(),
+    mean_kl: measuredNumber.describe(
+      'KL divergence of the logits from those of the built-in kernels, in nats.',
+    ),
+    worst_kl: measuredNumber,
+    top1_agreement: z.number().describe('Fraction of positions with the same greedy token.'),
+  })
+  .describe(
+    'How far the model drifts from itself when the kernel runs wherever it fits. Measured at the first binding after each registration.',
+  );
+
 export const bindOutcome = z
   .object({
     bound: z.literal(true),
     components: textArray.describe('Components that the kernel now runs.'),
     replaced: textArray.describe('Kernels that were replaced.'),
+    drift: drift.exactOptional().describe('Absent for an unverified kernel.'),
   })
   .meta({ id: 'BindOutcome' });
 export type BindOutcome = Immutable<z.output<typeof bindOutcome>>;
@@ -247,8 +262,24 @@ const outputs = z
     'All tokens that were timed, in both arms; then, on inputs of the same sizes, KL divergences of the logits in nats.',
   );
 
+const bounds = z.object({ least: z.int(), most: z.int() });
+
+/** What a bench is allowed to take. */
+export const benchBudget = z
+  .object({
+    prompt_tokens: z.int(),
+    contexts: z.array(z.int()),
+    new_tokens: bounds.describe('Decoded tokens of one sample; how many depends on the speed.'),
+    rounds: bounds.describe('How many depends on the width of the intervals and on the time.'),
+    ms: z.number().describe('Time of all samples. After it no round begins, except to reach the minimum.'),
+  })
+  .meta({ id: 'BenchBudget' });
+export type BenchBudget = Immutable<z.output<typeof benchBudget>>;
+
 export const benchResult = z
   .object({
+    id: z.string(),
+    budget: benchBudget,
     baseline: speeds,
     bound: speeds,
     delta: z.object({ prefill: z.number(), decode: z.number() }).describe('Ratios minus 1.'),
@@ -309,10 +340,23 @@ const benchRound = z.object({
 export type BenchRound = Immutable<z.output<typeof benchRound>>;
 /** A bench waits for the device, then runs the stages in this order. */
 export const benchProgress = z.discriminatedUnion('stage', [
-  z.object({ stage: z.enum(['waiting', 'peaks', 'warm_up', 'outputs', 'components']) }),
+  z.object({ stage: z.literal('waiting'), id: z.string().describe('For `DELETE /lab/v1/bench/{id}`.') }),
+  z.object({ stage: z.literal('warm_up'), budget: benchBudget }),
+  z.object({ stage: z.enum(['peaks', 'outputs', 'components']) }),
   benchRound,
 ]);
 export type BenchProgress = Immutable<z.output<typeof benchProgress>>;
+
+const runningBench = z.object({
+  id: z.string(),
+  started_at: z.string(),
+  stage: z.enum(['waiting', 'peaks', 'warm_up', 'round', 'outputs', 'components']),
+  round: z.int().exactOptional().describe('The last finished one.'),
+  most: z.int().exactOptional().describe('Maximum number of rounds.'),
+});
+export type RunningBench = Immutable<z.output<typeof runningBench>>;
+export const runningBenches = z.object({ benches: z.array(runningBench) }).meta({ id: 'RunningBenches' });
+export const benchCancelled = z.object({ cancelled: z.literal(true) }).meta({ id: 'BenchCancelled' });
 
 export const validationReport = z
   .object({

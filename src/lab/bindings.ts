@@ -49,6 +49,21 @@ export class KernelBindings {
     });
   }
 
+  /** Runs `work`, which runs these kernels without binding them. If it ends the process or the device, they are to blame. */
+  trial<T>(tried: readonly BoundKernel[], work: () => Promise<T>): Promise<T> {
+    return this.#enqueue(async () => {
+      await this.#quarantine.arm(kernelsOf([...this.#all, ...tried]));
+      this.#pending = tried;
+      try {
+        return await work();
+      } finally {
+        this.#pending = [];
+        if (this.#all.length > 0) await this.#quarantine.arm(kernelsOf(this.#all));
+        else await this.#quarantine.disarm();
+      }
+    });
+  }
+
   clear(): Promise<void> {
     return this.#enqueue(() => this.#set([]));
   }

@@ -1,7 +1,8 @@
 import type { WgslSources } from '../../kernels/assemble.ts';
 import { contracts } from '../../kernels/contracts.ts';
-import { type LabKernel, type ResidentEngine, type Target, uncheckedDawnFeatures } from '../engine/index.ts';
+import { type LabKernel, type ResidentEngine, uncheckedDawnFeatures } from '../engine/index.ts';
 import { runBench } from './bench/run-bench.ts';
+import { RunningBenches } from './bench/running.ts';
 import {
   KernelBindings,
   type BoundKernel,
@@ -18,21 +19,16 @@ import { programDigest } from './digest.ts';
 import { GateProcess } from './gate/gate-process.ts';
 import { labKey } from './lab-key.ts';
 import { describeGraph, describeParts, type KernelSummaries } from './live/describe.ts';
-import { findInvalidGrid } from './live/grid-check.ts';
+import { describeExcessiveDrift, measureDrift, summarizeDrift } from './live/drift.ts';
+import { fitEverywhere, fitTargets } from './live/fit.ts';
 import { freshSeed, LiveModel } from './live/live-model.ts';
-import { toLabKernel, unfusedKernels } from './live/lab-kernel.ts';
+import { unfusedKernels } from './live/lab-kernel.ts';
 import { componentParity, logitsParity, maxTextTokens } from './live/parity.ts';
 import { createBenchPort } from './live/bench-port.ts';
 import { describeOp } from './ops/descriptor.ts';
-import { findParamsMismatch } from './params.ts';
 import { Quarantine } from './quarantine.ts';
 import { KernelRegistry, type RegisteredKernel } from './registry.ts';
-import {
-  tunedOverridesFor,
-  captureUnavailableFinding,
-  findUnsupportedFormats,
-  addParityFindings,
-} from './report-findings.ts';
+import { captureUnavailableFinding, findUnsupportedFormats, addParityFindings } from './report-findings.ts';
 import { staticFindings } from './stages/static-checks.ts';
 import { contractOf, renderStub, stubTargets } from './stubs.ts';
 import { resolveTargets } from './targets.ts';
@@ -54,6 +50,7 @@ import {
   type OpDescriptor,
   type ParityMode,
   type ParityRunResult,
+  type RunningBench,
   type ValidationReport,
 } from './types.ts';
 
@@ -91,6 +88,7 @@ export class ResidentLab implements Lab {
   readonly #unfused: ReadonlyMap<string, LabKernel>;
   readonly #registry = new KernelRegistry();
   readonly #configs: ConfigStore;
+  readonly #benches = new RunningBenches();
   #parityMode: ParityMode = { mode: 'standard' };
   #liveModel: LiveModel | undefined;
   #isWarmed = false;
@@ -186,16 +184,21 @@ export class ResidentLab implements Lab {
     return report;
   }
 
-  async bind(request: BindRequest): Promise<BindOutcome> {
+  async bind(request: BindRequest, signal: AbortSignal): Promise<BindOutcome> {
     this.#requireGenerativeModel();
     const registered = this.#requireBindable(request.kernel);
     const { registration } = registered;
     const live = this.#currentLiveModel();
     const targets = resolveTargets(request, registration.op, live.targets.targets);
-    const added = await this.#boundKernels(registered, targets);
+    const added = await fitTargets(
+      live,
+      registered,
+      targets.map(({ id }) => id),
+    );
+    const drift = await this.#requireNoDrift(registered, added, signal);
     const replaced = await this.#bindings.add(added);
     this.#gpuMs = new Map();
-    return { bound: true, components: targets.map(({ id }) => id), replaced };
+    return { bound: true, components: targets.map(({ id }) => id), replaced, ...(drift ? { drift } : {}) };
   }
 
   async unbind(): Promise<void> {
@@ -241,16 +244,34 @@ export class ResidentLab implements Lab {
   async bench(
     request: BenchRequest,
     signal: AbortSignal,
-    onProgress?: (progress: BenchProgress) => void,
+    onProgress: (progress: BenchProgress) => void = () => {},
   ): Promise<BenchResult> {
     this.#requireGenerativeModel();
+    return await this.#benches.run({ signal, onProgress }, async (id, ...rest) => ({
+      id,
+      ...(await this.#bench(request, ...rest)),
+    }));
+  }
+
+  benches(): readonly RunningBench[] {
+    return this.#benches.list();
+  }
+
+  cancelBench(id: string): void {
+    this.#benches.cancel(id);
+  }
+
+  async #bench(
+    request: BenchRequest,
+    signal: AbortSignal,
+    onProgress: (progress: BenchProgress) => void,
+  ): Promise<Omit<BenchResult, 'id'>> {
     const { engine } = this.#options;
     const live = this.#currentLiveModel();
     const costs = await live.costFunction();
-    onProgress?.({ stage: 'waiting' });
     return await engine.exclusive(async (runner, letOthersRun) => {
       const seed = request.seed ?? freshSeed();
-      onProgress?.({ stage: 'peaks' });
+      onProgress({ stage: 'peaks' });
       const peaks = await live.peaks(letOthersRun);
       signal.throwIfAborted();
       const { boundPlans: bound } = runner;
@@ -261,7 +282,7 @@ export class ResidentLab implements Lab {
         signal,
         peaks,
         fingerprint,
-        ...(onProgress ? { onProgress } : {}),
+        onProgress,
       });
       // Keep the times only if the same kernels are still bound.
       this.#gpuMs = new Map(
@@ -344,7 +365,7 @@ export class ResidentLab implements Lab {
             `The kernel '${kernel}' of the config '${name}' fails the gate on this adapter: ${first?.message ?? ''}`,
           );
         }
-        bound.push(...(await this.bind({ kernel, components })).components);
+        bound.push(...(await this.bind({ kernel, components }, signal)).components);
       }
       return bound;
     } catch (error) {
@@ -424,46 +445,45 @@ export class ResidentLab implements Lab {
     return this.#quarantine.reasonFor({ digest, program });
   }
 
-  async #boundKernels(registered: RegisteredKernel, targets: readonly Target[]): Promise<BoundKernel[]> {
+  /**
+   * Decodes with the kernel wherever it fits, once for each registration.
+   * @throws LabError `not_bindable` when the model computes something else then
+   */
+  async #requireNoDrift(
+    registered: RegisteredKernel,
+    bound: readonly BoundKernel[],
+    signal: AbortSignal,
+  ): Promise<BindOutcome['drift']> {
     const { registration, report } = registered;
-    const residentModel = this.#currentLiveModel();
-    const dispatches = await residentModel.dispatches(registration.op);
-    const { gpu, memory } = residentModel.runner;
-    const stepLimits = {
-      maxWorkgroups: gpu.device.limits.maxComputeWorkgroupsPerDimension,
-      stepTokens: memory.capacity.stepTokens,
-    };
-    return targets.map(({ id }) => {
-      const labDispatches = dispatches.get(id);
-      if (!labDispatches) {
-        const refusal = residentModel.targets.reasonMissing(id);
-        const reasonSuffix = refusal === undefined ? '.' : `: ${refusal}.`;
-        throw new LabError(
-          'incompatible_component',
-          `${id} cannot be bound on its own in this model${reasonSuffix}`,
-        );
-      }
-      const unsupportedFormat = formatsOf(labDispatches).find(
-        (one) => registration.dtypes && !registration.dtypes.includes(one),
+    if (report.unverified) return undefined;
+    const { engine } = this.#options;
+    const live = this.#currentLiveModel();
+    let drift = live.drifts.get(registered);
+    if (!drift) {
+      const everywhere = await fitEverywhere(live, registered, bound);
+      const options = {
+        seed: freshSeed(),
+        hasPrompts: everywhere[0]?.kernel.contract.tokens === 'any',
+        signal,
+      };
+      const measured = await engine.exclusive(
+        (runner, letOthersRun) =>
+          this.#bindings.trial(everywhere, () =>
+            engine.tryBindings(everywhere, this.#unfused, (plans) =>
+              measureDrift(runner, plans, { ...options, letOthersRun }),
+            ),
+          ),
+        signal,
       );
-      if (unsupportedFormat !== undefined) {
-        throw new LabError(
-          'incompatible_component',
-          `${id} has weights in ${unsupportedFormat}, but the kernel was checked for ${registration.dtypes?.join(', ')}.`,
-        );
-      }
-      const kernel = toLabKernel(registration, tunedOverridesFor(report, labDispatches[0]));
-      const mismatch = labDispatches
-        .map((lab) => findParamsMismatch(kernel, lab) ?? findInvalidGrid(kernel, lab, stepLimits))
-        .find((one) => one !== undefined);
-      if (mismatch !== undefined) {
-        throw new LabError(
-          'incompatible_component',
-          `The kernel '${kernel.name}' cannot run ${id}: ${mismatch}.`,
-        );
-      }
-      return { target: id, kernel, digest: report.digest, registered };
-    });
+      drift = { ...measured, components: everywhere.length };
+      live.drifts.set(registered, drift);
+    }
+    signal.throwIfAborted();
+    const refusal = describeExcessiveDrift(drift, report.tolerance?.scale ?? 1);
+    if (refusal !== undefined) {
+      throw new LabError('not_bindable', `The kernel '${registration.name}' cannot be bound: ${refusal}.`);
+    }
+    return summarizeDrift(drift);
   }
 
   #isBound(name: string): boolean {

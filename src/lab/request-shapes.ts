@@ -1,6 +1,7 @@
 /** What the requests of the lab plane carry. */
 import { z } from 'zod';
 import { formatNames } from '../../kernels/formats.ts';
+import { maxTimedTokens, timedTokens } from './bench/effort.ts';
 import { dictionary, list } from '../http/schema/list.ts';
 import type { Immutable } from '../util/immutable.ts';
 import { didYouMean } from '../words/nearest.ts';
@@ -221,6 +222,15 @@ export const benchRequest = (context: () => number) => {
       },
       expectedError('an object'),
     )
+    .superRefine((request, check) => {
+      const tokens = timedTokens(request, context());
+      if (tokens > maxTimedTokens)
+        check.addIssue({
+          code: 'custom',
+          path: ['rounds'],
+          message: `expected rounds x 3 x (prompt_tokens + contexts x new_tokens) to be at most ${maxTimedTokens} tokens, got ${tokens}`,
+        });
+    })
     .meta({ id: 'BenchRequest' });
 };
 export type BenchRequest = Immutable<Omit<z.output<ReturnType<typeof benchRequest>>, 'stream'>>;

@@ -12,6 +12,7 @@ import type {
   LabStub,
   OpDescriptor,
   ParityRunResult,
+  RunningBench,
   ValidationReport,
 } from './answer-shapes.ts';
 import type {
@@ -77,8 +78,11 @@ export interface Lab {
   /** Throws `unknown_op`, and `invalid_target` for a target that the op or the adapter does not support. */
   stub(op: string, target?: string): LabStub;
   register(registration: KernelRegistration, signal: AbortSignal): Promise<KernelRegistrationReport>;
-  /** Throws `unknown_kernel`, `not_bindable`, `unknown_component`, `incompatible_component`. */
-  bind(request: BindRequest): Promise<BindOutcome>;
+  /**
+   * The first binding of a registration measures its drift, for which it waits like `bench`; `signal` cancels that. Throws
+   * `unknown_kernel`, `not_bindable`, `unknown_component`, `incompatible_component`.
+   */
+  bind(request: BindRequest, signal: AbortSignal): Promise<BindOutcome>;
   unbind(): Promise<void>;
   readonly parityMode: ParityMode;
   setParityMode(mode: ParityMode): ParityMode;
@@ -89,6 +93,10 @@ export interface Lab {
     signal: AbortSignal,
     onProgress?: (progress: BenchProgress) => void,
   ): Promise<BenchResult>;
+  /** The benches that run or wait. */
+  benches(): readonly RunningBench[];
+  /** Ends a bench, which then throws `bench_cancelled`. Throws `unknown_bench`. */
+  cancelBench(id: string): void;
   /** Checks signature, safety and parity evidence. Nothing is run. */
   validate(request: ValidateRequest): Promise<ValidationReport>;
   configNames(): Promise<readonly string[]>;
@@ -108,6 +116,8 @@ export type LabErrorCode =
   | 'invalid_name'
   | 'unknown_config'
   | 'nothing_bound'
+  | 'unknown_bench'
+  | 'bench_cancelled'
   | 'lab_busy'
   | 'lab_failed';
 

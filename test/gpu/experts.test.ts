@@ -84,9 +84,9 @@ describe('only selected experts are computed, and none twice', () => {
 
 describe('on the kernels for GPUs, a prompt is predicted as the same tokens decoded one by one', () => {
   // With prompts in f16, the largest of these was 2e-2 and 5e-2 (docs/models.md).
-  const sampled = ['gpt-oss, 4 of 32', 'qwen3moe, 2 of 6'];
-  it.each(selectCases(Object.keys(mixtures), (name) => sampled.includes(name)))('%s', async (name) => {
-    const seed = sampled.includes(name) ? 4 : 1;
+  const largest = ['gpt-oss, 4 of 32', 'qwen3moe, 2 of 6'];
+  it.each(selectCases(Object.keys(mixtures), (name) => name === largest[0]))('%s', async (name) => {
+    const seed = largest.includes(name) ? 4 : 1;
     const list = await promptDivergences(mixtures[name] as TinyModel, { exact: false, seeds: [seed] });
     expect(list[0]).toBeLessThan(1e-3);
     expect(list[Math.floor(list.length / 2)]).toBeLessThan(1e-5);

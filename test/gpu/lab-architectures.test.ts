@@ -78,7 +78,7 @@ describe('a kernel with an older params struct', () => {
     const report = await lab.register({ ...whole, name: 'older', source }, signal);
     expect(report.accepted, JSON.stringify(report.stages)).toBe(true);
     expect(findingsOf(report)).toContain('info params_end_early');
-    await expect(lab.bind({ kernel: 'older', components: [target] })).rejects.toMatchObject({
+    await expect(lab.bind({ kernel: 'older', components: [target] }, signal)).rejects.toMatchObject({
       code: 'incompatible_component',
       message: expect.stringContaining(reason),
     });
@@ -89,7 +89,7 @@ describe('a kernel with an older params struct', () => {
     const whole = await stubOf('attention');
     const source = whole.source.replace(/\n {2}window: u32,.*/, '').replaceAll('params.window', '0u');
     await lab.register({ ...whole, name: 'older', source }, signal);
-    expect(await lab.bind({ kernel: 'older', components: ['layers.1.attn.attend'] })).toMatchObject({
+    expect(await lab.bind({ kernel: 'older', components: ['layers.1.attn.attend'] }, signal)).toMatchObject({
       bound: true,
     });
     expect(await lab.runParity(signal)).toMatchObject({ ok: true });
@@ -114,7 +114,7 @@ describe('a kernel that uses all members', () => {
     const report = await lab.register(await stubOf(op), signal);
     expect(report.accepted, JSON.stringify(report.stages)).toBe(true);
     expect(findingsOf(report)).not.toContain('info params_end_early');
-    await lab.bind({ kernel: op, components: [target] });
+    await lab.bind({ kernel: op, components: [target] }, signal);
     const { ok, components, logits } = await lab.runParity(signal);
     expect(components.length).toBe(2);
     expect({ ok, kl: logits.kl < 1e-5 }).toEqual({ ok: true, kl: true });

@@ -205,6 +205,10 @@ describe('binding', () => {
       expect(before).toBeGreaterThan(0);
       for (let n = 0; n < 30; n++) await bind();
       expect(alive.size).toBe(before);
+      const tried = [{ target: 'layers.1.attn.norm', kernel }];
+      const size = await engine.exclusive(() => engine.tryBindings(tried, unfused, async () => alive.size));
+      expect(size).toBeGreaterThan(before);
+      expect(alive.size).toBe(before);
       await engine.bind([], unfused);
       expect(alive.size).toBeLessThan(before);
     } finally {
@@ -317,6 +321,25 @@ describe('a device that is lost while kernels are bound', () => {
       expect(await lost).toContain('destroyed');
       await expect.poll(() => own.runner.boundPlans === undefined).toBe(true);
       expect(own.stats().deviceLosses).toBe(1);
+    } finally {
+      await own.close();
+    }
+  });
+
+  it('counts as lost by kernels that are only tried', async () => {
+    const own = await loadEngine(testPlatform(), { model: fixtureModel });
+    try {
+      const lost = new Promise<string>((resolve) => (own.onBindingsLost = resolve));
+      const tried = [{ target: 'layers.0.attn.norm', kernel: stubOf('rms_norm') }];
+      const trial = own.exclusive(() =>
+        own.tryBindings(tried, unfused, () => {
+          own.runner.gpu.device.destroy();
+          return new Promise(() => {});
+        }),
+      );
+      await expect(trial).rejects.toMatchObject({ code: 'device_lost' });
+      expect(await lost).toContain('destroyed');
+      await expect.poll(() => own.stats().deviceLosses).toBe(1);
     } finally {
       await own.close();
     }

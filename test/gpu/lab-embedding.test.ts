@@ -77,7 +77,7 @@ describe('the lab', () => {
       code: 'not_bindable',
       message: expect.stringMatching(/tiny-bert.*is an embedding model/),
     };
-    await expect(lab.bind({ kernel: 'mine', components: ['**'] })).rejects.toMatchObject(reason);
+    await expect(lab.bind({ kernel: 'mine', components: ['**'] }, signal)).rejects.toMatchObject(reason);
     await expect(lab.runParity(signal)).rejects.toMatchObject(reason);
     await expect(lab.bench({}, signal)).rejects.toMatchObject(reason);
     await lab.close();

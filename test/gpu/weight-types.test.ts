@@ -117,7 +117,7 @@ describe('logits equal the oracle', () => {
     },
   );
 
-  it('of a mixture whose kernels were selected by measuring each of its types', async () => {
+  it.runIf(runsRest)('of a mixture whose kernels were selected by measuring each of its types', async () => {
     let text = '';
     const store: Store = {
       read: async () => text || undefined,

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type {
   BenchResult,
+  BindOutcome,
   ConfigEnvelope,
   KernelRegistration,
   KernelRegistrationReport,
@@ -113,7 +114,11 @@ describe('from the stub to a verdict', () => {
       kernel: 'walk.norm',
       components: ['layers.*.attn.norm'],
     });
-    expect(bound).toMatchObject({ status: 200, body: { bound: true } });
+    expect(bound).toMatchObject({
+      status: 200,
+      body: { bound: true, drift: { components: 9, positions: 48, top1_agreement: 1 } },
+    });
+    expect((bound.body as BindOutcome).drift?.worst_kl).toBeLessThan(1e-6);
     expect(await kernelOn('layers.1.attn.norm')).toBe('walk.norm');
     expect(await kernelOn('layers.1.ffn.norm')).toMatch(/^builtin:/);
     const { body: graph }: Answer<LabGraph> = await call('GET', '/lab/v1/graph');
@@ -204,6 +209,34 @@ describe('from the stub to a verdict', () => {
     await call('PUT', '/lab/v1/parity', { mode: 'standard' });
     expect((await bind()).status).toBe(200);
     await call('DELETE', '/lab/v1/bindings');
+  });
+
+  it('a kernel that changes the model wherever it fits is not bound', async () => {
+    await call('PUT', '/lab/v1/parity', { mode: 'standard', tolerance_scale: 10 });
+    // Every second row 6 % too large, the others too small: within ten times the tolerance of quantized products.
+    await registerStub('matvec', 'loose.product', (source) =>
+      source.replace(
+        'write_result(token, row, sum)',
+        'write_result(token, row, select(0.94, 1.06, (row & 1u) == 1u) * sum)',
+      ),
+    );
+    await call('PUT', '/lab/v1/parity', { mode: 'standard' });
+    const refused = await call('POST', '/lab/v1/bindings', {
+      kernel: 'loose.product',
+      components: ['layers.0.attn.o'],
+    });
+    expect(refused).toMatchObject({
+      status: 409,
+      body: {
+        error: {
+          code: 'not_bindable',
+          message: expect.stringMatching(
+            /on all \d+ components that it fits.*after 32 decoded tokens, the logits differ by/,
+          ),
+        },
+      },
+    });
+    expect(await kernelOn('layers.0.attn.o')).toMatch(/^builtin:/);
   });
 
   it('unverified kernels are registered and not bound', async () => {
@@ -352,7 +385,7 @@ describe('configs', () => {
 });
 
 describe('a device without bounds checks', () => {
-  it('runs built-in kernels, checks others, and binds none of those', async () => {
+  it.runIf(runsRest)('runs built-in kernels, checks others, and binds none of those', async () => {
     await host.end();
     ({ host, url } = await start(['--dawn-features', 'disable_robustness']));
     await registerStub('rms_norm', 'unchecked.norm');
@@ -386,44 +419,51 @@ describe('kernels that crash the host', () => {
     expect((await complete('Still here')).status).toBe(200);
   });
 
-  it('that hang a step: its request gets an error, built-in kernels are restored, the kernel is quarantined', async () => {
-    const words = 'Many words in one prompt, so that it takes a step of many rows. '.repeat(5);
-    const tokenized = await call('POST', '/tokenize', { content: words });
-    const { tokens } = tokenized.body as { tokens: number[] };
-    // Correct for every token that the gate tests: its ids are random.
-    const trap = (source: string) =>
-      source.replace(
-        'let position = token[t].y;',
-        `var spin = 1u; if (token[t].x == ${tokens.at(-2)}u) { loop { spin = spin * 1664525u + 1013904223u; if (spin == 0u && qkv[0].x == 7.5) { break; } } }
+  it.runIf(runsRest)(
+    'that hang a step: its request gets an error, built-in kernels are restored, the kernel is quarantined',
+    async () => {
+      const words = 'Many words in one prompt, so that it takes a step of many rows. '.repeat(5);
+      const tokenized = await call('POST', '/tokenize', { content: words });
+      const { tokens } = tokenized.body as { tokens: number[] };
+      // Correct for all tokens of the gate and of the first binding: their ids are random.
+      const trap = (source: string) =>
+        source.replace(
+          'let position = token[t].y;',
+          `var spin = 1u; if (t > 0u && token[t - 1u].x == ${tokens.at(-3)}u && token[t].x == ${tokens.at(-2)}u) { loop { spin = spin * 1664525u + 1013904223u; if (spin == 0u && qkv[0].x == 7.5) { break; } } }
   let position = token[t].y + (spin & 0u);`,
+        );
+      await registerStub('attention', 'trap.attention', trap);
+      const binding = { kernel: 'trap.attention', components: ['layers.0.attn.attend'] };
+      await call('POST', '/lab/v1/bindings', binding);
+      expect((await complete('Short')).status).toBe(200);
+      const hanging = complete(words);
+      // Unbinding the kernel does not end the step that hangs, and it is still quarantined.
+      await until(async () => {
+        const slots = (await (await fetch(`${url}/slots`)).json()) as { is_processing: boolean }[];
+        return slots.some(({ is_processing }) => is_processing);
+      });
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      const [hung, unbound] = await Promise.all([hanging, call('DELETE', '/lab/v1/bindings')]);
+      expect(unbound).toMatchObject({ status: 503, body: { error: { code: 'device_lost' } } });
+      expect(hung.status).toBe(503);
+      expect(hung.error).toMatch(/GPU was lost/);
+      await expect.poll(async () => (await complete('And again')).status).toBe(200);
+      expect(await kernelOn('layers.0.attn.attend')).toMatch(/^builtin:/);
+      const again: Answer<{ error: { message: string } }> = await call('POST', '/lab/v1/bindings', binding);
+      expect(again.status).toBe(409);
+      expect(again.body.error.message).toContain('quarantine');
+      // A new comment does not make it another kernel.
+      await registerStub('attention', 'trap.attention', (source) => `${trap(source)}\n// new`);
+      const commented: Answer<{ error: { message: string } }> = await call(
+        'POST',
+        '/lab/v1/bindings',
+        binding,
       );
-    await registerStub('attention', 'trap.attention', trap);
-    const binding = { kernel: 'trap.attention', components: ['layers.0.attn.attend'] };
-    await call('POST', '/lab/v1/bindings', binding);
-    expect((await complete('Short')).status).toBe(200);
-    const hanging = complete(words);
-    // Unbinding the kernel does not end the step that hangs, and it is still quarantined.
-    await until(async () => {
-      const slots = (await (await fetch(`${url}/slots`)).json()) as { is_processing: boolean }[];
-      return slots.some(({ is_processing }) => is_processing);
-    });
-    await new Promise((resolve) => setTimeout(resolve, 1000));
-    const [hung, unbound] = await Promise.all([hanging, call('DELETE', '/lab/v1/bindings')]);
-    expect(unbound).toMatchObject({ status: 503, body: { error: { code: 'device_lost' } } });
-    expect(hung.status).toBe(503);
-    expect(hung.error).toMatch(/GPU was lost/);
-    await expect.poll(async () => (await complete('And again')).status).toBe(200);
-    expect(await kernelOn('layers.0.attn.attend')).toMatch(/^builtin:/);
-    const again: Answer<{ error: { message: string } }> = await call('POST', '/lab/v1/bindings', binding);
-    expect(again.status).toBe(409);
-    expect(again.body.error.message).toContain('quarantine');
-    // A new comment does not make it another kernel.
-    await registerStub('attention', 'trap.attention', (source) => `${trap(source)}\n// new`);
-    const commented: Answer<{ error: { message: string } }> = await call('POST', '/lab/v1/bindings', binding);
-    expect(commented.status).toBe(409);
-    expect(commented.body.error.message).toContain('quarantine');
-    // Resources of a hanging device cannot be freed, but the host can exit.
-    host.kill('SIGTERM');
-    expect(await host.exit).toEqual({ code: 0, signal: null });
-  });
+      expect(commented.status).toBe(409);
+      expect(commented.body.error.message).toContain('quarantine');
+      // Resources of a hanging device cannot be freed, but the host can exit.
+      host.kill('SIGTERM');
+      expect(await host.exit).toEqual({ code: 0, signal: null });
+    },
+  );
 });

@@ -4,6 +4,7 @@ import { EngineError } from '../../src/engine/types.ts';
 import { hostError } from '../../src/planes/error-schema.ts';
 import {
   benchResult,
+  runningBenches,
   bindOutcome,
   configNames,
   labGraph,
@@ -71,11 +72,19 @@ const table = [
   ['GET', '/configs/{name}'],
 ] as const;
 
-test('the plane has exactly the routes of the table', async () => {
+/** Routes that the specification does not have. */
+const additions = [
+  ['GET', '/bench'],
+  ['DELETE', '/bench/{id}'],
+] as const;
+
+test('the plane has exactly the routes of the table, and these additions', async () => {
   const { planes } = await serve();
   const routes = planes.find(({ name }) => name === 'lab')?.routes ?? [];
   const mounted = routes.map(({ method, path }) => `${method} ${path}`);
-  expect(mounted.sort()).toEqual(table.map(([method, path]) => `${method} /lab/v1${path}`).sort());
+  expect(mounted.sort()).toEqual(
+    [...table, ...additions].map(([method, path]) => `${method} /lab/v1${path}`).sort(),
+  );
 });
 
 test('the host reports that it has a lab', async () => {
@@ -250,6 +259,57 @@ describe('responses', () => {
     expect(lab.calls).toEqual([['bench', { rounds: 3 }]]);
   });
 
+  test('a bench is listed while it runs, and can be cancelled', async () => {
+    const { send, lab } = await serve();
+    lab.hang = 'heeds';
+    const streamed = await send('POST', '/bench', { stream: true });
+    const buffered = send('POST', '/bench', { rounds: 6 });
+    const running = async () =>
+      runningBenches.strict().parse(await (await send('GET', '/bench')).json()).benches;
+    await expect.poll(async () => (await running()).length).toBe(2);
+    const [first, second] = await running();
+    expect(first).toMatchObject({ stage: 'round', round: 1, most: 8 });
+    for (const one of [first, second]) {
+      const cancelled = await send('DELETE', `/bench/${one?.id}`);
+      expect([cancelled.status, await cancelled.json()]).toEqual([200, { cancelled: true }]);
+    }
+    const lines = (await streamed.text())
+      .trimEnd()
+      .split('\n')
+      .map((line): unknown => JSON.parse(line));
+    expect(lines[0]).toEqual({ stage: 'waiting', id: first?.id });
+    const message = `The bench '${first?.id}' was cancelled.`;
+    expect(lines.at(-1)).toEqual({ error: { code: 'bench_cancelled', message } });
+    const failed = await buffered;
+    expect([failed.status, hostError.parse(await failed.json()).error.code]).toEqual([
+      409,
+      'bench_cancelled',
+    ]);
+    expect([await running(), lab.cancelled]).toEqual([[], 2]);
+    const absent = await send('DELETE', '/bench/bench-9');
+    expect([absent.status, hostError.parse(await absent.json()).error]).toMatchObject([
+      404,
+      { code: 'unknown_bench', message: "No bench 'bench-9' is running; running benches: none." },
+    ]);
+  });
+
+  test('a bench of too many tokens is refused', async () => {
+    const { send, lab } = await serve();
+    const refused = await send('POST', '/bench', {
+      rounds: 1000,
+      new_tokens: 64,
+      prompt_tokens: 64,
+      contexts: [1, 2],
+    });
+    expect(refused.status).toBe(400);
+    expect(JSON.stringify(await refused.json())).toContain('to be at most 500000 tokens, got 576000');
+    expect(
+      (await send('POST', '/bench', { rounds: 800, new_tokens: 64, prompt_tokens: 64, contexts: [1, 2] }))
+        .status,
+    ).toBe(200);
+    expect(lab.calls.length).toBe(1);
+  });
+
   test('a streamed bench that is rejected has an error status; one that fails later has an error as its last line', async () => {
     const { send, lab } = await serve();
     lab.error = new LabError('not_bindable', 'no such model');
@@ -258,7 +318,7 @@ describe('responses', () => {
     expect(hostError.parse(await refused.json()).error.message).toBe('no such model');
     lab.error = undefined;
     lab.bench = async (_request, _signal, onProgress) => {
-      onProgress?.({ stage: 'waiting' });
+      onProgress?.({ stage: 'waiting', id: 'bench-1' });
       onProgress?.({ stage: 'peaks' });
       await Promise.resolve();
       throw new LabError('lab_failed', 'the adapter computed nonsense');
@@ -267,7 +327,7 @@ describe('responses', () => {
     expect(broken.status).toBe(200);
     const lines = (await broken.text()).trimEnd().split('\n');
     expect(lines.map((line): unknown => JSON.parse(line))).toEqual([
-      { stage: 'waiting' },
+      { stage: 'waiting', id: 'bench-1' },
       { stage: 'peaks' },
       { error: { code: 'lab_failed', message: 'the adapter computed nonsense' } },
     ]);
@@ -570,7 +630,7 @@ describe('a client that disconnects', () => {
     const answer = await send('POST', '/bench', { stream: true }, { signal: left.signal });
     const reader = answer.body?.getReader();
     const first = await reader?.read();
-    expect(new TextDecoder().decode(first?.value)).toMatch(/^{"stage":"waiting"}\n/);
+    expect(new TextDecoder().decode(first?.value)).toMatch(/^{"stage":"waiting","id":"bench-\w{12}"}\n/);
     left.abort();
     await expect.poll(() => lab.cancelled).toBe(1);
     expect(faults).toEqual([]);

@@ -127,6 +127,14 @@ const compared = (ratio: number): Comparison => ({
 const outputs = { timed_tokens: 96, timed_same: 96, mean_kl: 1.2e-9, worst_kl: 4.5e-8 };
 
 export const benchResult = (ratio = 1.068): BenchResult => ({
+  id: 'bench-0',
+  budget: {
+    prompt_tokens: 64,
+    contexts: [32],
+    new_tokens: { least: 4, most: 32 },
+    rounds: { least: 8, most: 24 },
+    ms: 4000,
+  },
   baseline: { prefill_tps: 812.4, decode_tps: 41.23 },
   bound: { prefill_tps: 815.1, decode_tps: 41.23 * ratio },
   delta: { prefill: 0.0033, decode: ratio - 1 },

@@ -169,6 +169,11 @@ export const tricks: readonly Trick[] = [
     codes: ['wrong_result'],
   },
   {
+    name: 'copies its input to the output',
+    registration: ofNorm(norm({ result: 'x[start + c]' })),
+    codes: ['wrong_result'],
+  },
+  {
     name: 'zeroes its input',
     registration: ofNorm(
       norm({
@@ -382,5 +387,113 @@ export const tricks: readonly Trick[] = [
     name: 'dispatches nothing',
     registration: ofNorm(norm({}), { dispatch: { x: 'tokens - tokens' } }),
     codes: ['invalid_dispatch'],
+  },
+];
+
+export interface FieldTrick {
+  readonly name: string;
+  /** Where it was described. */
+  readonly sources: readonly string[];
+  /** Names of the tricks above that are the same in WGSL; or why there are none. */
+  readonly here: readonly string[] | string;
+}
+
+const [kernelBench, sakana, wafer, makora, arena] = [
+  'KernelBench',
+  'Sakana',
+  'wafer',
+  'Makora',
+  'AgentKernelArena',
+] as const;
+const hostOwnsTiming =
+  'A submission is WGSL: the host encodes, submits and times it, and waits for its results before the clock stops.';
+const noLibrary = 'WGSL has no library to call, and a kernel cannot start another.';
+
+/** The published lists of tricks against graders of kernels, and what they are here. */
+export const fieldTricks: readonly FieldTrick[] = [
+  { name: 'stream injection: work on another stream', sources: [kernelBench, wafer], here: hostOwnsTiming },
+  { name: 'thread injection: work after the clock stops', sources: [wafer], here: hostOwnsTiming },
+  { name: 'lazy evaluation of results', sources: [wafer], here: hostOwnsTiming },
+  {
+    name: 'replacing the functions that time or compare',
+    sources: [kernelBench, wafer],
+    here: hostOwnsTiming,
+  },
+  { name: 'calling the baseline or a library', sources: [kernelBench, wafer, makora], here: noLibrary },
+  { name: 'falling back to the baseline after an error', sources: [kernelBench, makora], here: noLibrary },
+  {
+    name: 'reading results of the reference in reused memory',
+    sources: [kernelBench, sakana],
+    here: ['keeps the previous contents of the output', 'reads beyond its input', 'writes nothing'],
+  },
+  {
+    name: 'copying input to output',
+    sources: [wafer, makora],
+    here: ['copies its input to the output'],
+  },
+  {
+    name: 'no-op, constant or garbage results',
+    sources: [kernelBench, wafer, makora],
+    here: ['writes nothing', 'writes a constant', 'writes NaN everywhere'],
+  },
+  {
+    name: 'caching results between calls',
+    sources: [kernelBench, wafer],
+    here: [
+      'keeps a key of its input in the lowest bits of the output',
+      'skips elements that already look like results',
+    ],
+  },
+  {
+    name: 'skipping parts of the work',
+    sources: [kernelBench, sakana, makora],
+    here: [
+      'sums every second column',
+      'skips the last block of a product',
+      'skips the last row',
+      'ignores eps',
+    ],
+  },
+  {
+    name: 'lower precision than asked for',
+    sources: [kernelBench, wafer],
+    here: [
+      'computes an f32 op in f16',
+      'rounds results of an f32 op to f16',
+      'rounds results of an f32 op to 11 bits at any magnitude',
+    ],
+  },
+  {
+    name: 'errors within a loose tolerance',
+    sources: [kernelBench, sakana],
+    here: ['is too large by less than the tolerance, in every element'],
+  },
+  {
+    name: 'hard-coded shapes',
+    sources: [kernelBench, arena],
+    here: ['is correct only for one row length', 'is correct only if the row length is a multiple of 64'],
+  },
+  {
+    name: 'recognizing the inputs of the tests',
+    sources: [kernelBench, arena],
+    here: [
+      'distinguishes the live graph from the gate by the length of a buffer',
+      'is correct only for small magnitudes',
+    ],
+  },
+  {
+    name: 'a fast branch that never runs, or only in tests',
+    sources: [makora, arena],
+    here: ['is wrong for one number of tokens, which no case has'],
+  },
+  {
+    name: 'workgroup memory beyond the limit of the device',
+    sources: [wafer],
+    here: 'Dawn refuses the pipeline, and WGSL zeroes workgroup memory.',
+  },
+  {
+    name: 'races that happen to be right',
+    sources: [kernelBench, wafer],
+    here: ['lets all workgroups race for the first row', 'sums in workgroup memory without a barrier'],
   },
 ];

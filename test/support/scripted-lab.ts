@@ -1,3 +1,4 @@
+import { RunningBenches } from '../../src/lab/bench/running.ts';
 import type {
   BenchProgress,
   BenchRequest,
@@ -53,6 +54,14 @@ export const acceptedReport = (kernel: string, digest: string): KernelRegistrati
 });
 
 const benchResult: BenchResult = {
+  id: 'bench-0',
+  budget: {
+    prompt_tokens: 64,
+    contexts: [32],
+    new_tokens: { least: 4, most: 32 },
+    rounds: { least: 8, most: 24 },
+    ms: 4000,
+  },
   baseline: { prefill_tps: 100, decode_tps: 10 },
   bound: { prefill_tps: 101, decode_tps: 12 },
   delta: { prefill: 0.01, decode: 0.2 },
@@ -105,6 +114,7 @@ export class ScriptedLab implements Lab {
   hang: 'heeds' | 'deaf' | undefined;
   /** Signals that ended while their work ran. */
   cancelled = 0;
+  readonly #benches = new RunningBenches();
   #mode: ParityMode = { mode: 'standard' };
 
   #called(name: string, argument?: unknown): void {
@@ -212,9 +222,23 @@ export class ScriptedLab implements Lab {
 
   async bench(request: BenchRequest, signal: AbortSignal, onProgress?: (progress: BenchProgress) => void) {
     this.#called('bench', request);
-    onProgress?.({ stage: 'waiting' });
-    onProgress?.({ stage: 'round', round: 1, least: 1, most: 8, samples: [scriptedSample] });
-    return await this.#work(signal, benchResult);
+    return await this.#benches.run(
+      { signal, onProgress: onProgress ?? (() => {}) },
+      async (_id, ended, report) => {
+        report({ stage: 'round', round: 1, least: 1, most: 8, samples: [scriptedSample] });
+        return await this.#work(ended, benchResult);
+      },
+    );
+  }
+
+  benches() {
+    this.#called('benches');
+    return this.#benches.list();
+  }
+
+  cancelBench(id: string) {
+    this.#called('cancelBench', id);
+    this.#benches.cancel(id);
   }
 
   async validate(request: { path?: string | undefined; envelope?: unknown }) {

@@ -141,9 +141,10 @@ export function simulatedPort(model: SimulatedModel = {}): BenchPort & { readonl
     vocabulary,
     stepTokens: 128,
     hasRecurrentState: model.hasState ?? false,
-    async prefill(arm, tokens) {
-      calls.push({ what: 'prefill', arm, tokens, context: 0 });
-      return { ms: took(arm, (tokens.length * tokenMs) / 5), token: afterPrompt(arm, tokens, true) };
+    async prefill(arm, tokens, { first, count }) {
+      calls.push({ what: 'prefill', arm, tokens: tokens.slice(first, first + count), context: first });
+      const isLast = first + count === tokens.length;
+      return { ms: took(arm, (count * tokenMs) / 5), tokens: isLast ? [afterPrompt(arm, tokens, true)] : [] };
     },
     async decode(arm, context, tokens) {
       calls.push({ what: 'decode', arm, tokens, context });

@@ -37,12 +37,19 @@ export const rounds = (all: number, sample: number): number => (runsRest ? all :
 export const isSampleFormat = (format: unknown): boolean =>
   ['f32', 'f16', 'q8_0', 'q4_0', 'q4_k', 'mxfp4'].includes(String(format));
 
+/**
+ * Subgroup sizes of sampled variants: that of a software adapter, and that of most GPUs. `test:rest` runs the sample of all sizes
+ * on the adapter (`LATHE_TEST_SUBGROUPS=all`).
+ */
+const sampleSizes: readonly unknown[] | undefined =
+  process.env['LATHE_TEST_SUBGROUPS'] === 'all' ? undefined : [8, 32];
+
 type Options = Readonly<Record<string, unknown>>;
 
 /**
- * Selects variants of a kernel: in tiers `default` and `fast` as few as have every option that occurs in a variant. An adapter
- * runs the variants of its own subgroup size and those without subgroups; of the latter, only the options that are not among
- * the former at every size are looked at.
+ * Selects variants of a kernel: in tiers `default` and `fast` as few as have every option that occurs in a variant, for each of
+ * `sampleSizes`. An adapter runs the variants of its own subgroup size and those without subgroups; of the latter, only the
+ * options that are not among the former at every size are looked at.
  * @param isSample only these are selected from in tiers `default` and `fast`
  */
 export function selectVariants<Variant extends Options>(
@@ -57,11 +64,13 @@ export function selectVariants<Variant extends Options>(
     bySize.entries(),
     ([size]) => `${size === 0}`,
   );
-  const optionsBySize = sized.map(([, ofSize]) => new Set(ofSize.flatMap(optionsOf)));
+  const sampled = sized.filter(([size]) => sampleSizes === undefined || sampleSizes.includes(size));
+  const chosen = sampled.length > 0 ? sampled : sized;
+  const optionsBySize = chosen.map(([, ofSize]) => new Set(ofSize.flatMap(optionsOf)));
   const isKnown = (option: string) =>
     optionsBySize.length > 0 && optionsBySize.every((options) => options.has(option));
   const sample = new Set([
-    ...sized.flatMap(([, ofSize]) => coverOptions(ofSize)),
+    ...chosen.flatMap(([, ofSize]) => coverOptions(ofSize)),
     ...plain.flatMap(([, ofSize]) => coverOptions(ofSize, isKnown)),
   ]);
   return selectCases(variants, (variant) => sample.has(variant));

@@ -160,7 +160,7 @@ describeDatabases('the lab as the feed sees it', (url) => {
       await one.parts(),
       one.ops(),
       one.stub('rms_norm', 'plain'),
-      await one.bind({ kernel: 'fast', span: 's' }),
+      await one.bind({ kernel: 'fast', span: 's' }, never),
       await one.unbind(),
       one.setParityMode({ mode: 'strict' }),
       one.parityMode,

@@ -3,7 +3,10 @@ import { exitCodes, type CommandHandler } from '../context.ts';
 import { pluralize } from '../figures.ts';
 import { graphLines, partsLines } from '../graph-text.ts';
 import { groupByLayer } from '../layer-groups.ts';
+import type { BindOutcome } from '../../lab/types.ts';
 import { printable } from '../../terminal/printable.ts';
+
+type Drift = NonNullable<BindOutcome['drift']>;
 
 export const graph: CommandHandler = async ({ client, print, look }) => {
   const answer = await client.graph();
@@ -34,9 +37,15 @@ export const bind: CommandHandler = async ({
     ...(outcome.replaced?.length
       ? [look.paint('dim', `  instead of ${printable(outcome.replaced.join(', '))}`)]
       : []),
+    ...(outcome.drift ? [look.paint('dim', `  ${driftLine(outcome.drift)}`)] : []),
   ]);
   return exitCodes.fine;
 };
+
+function driftLine({ components, positions, mean_kl: kl, top1_agreement: agreement }: Drift): string {
+  const same = Math.round(agreement * positions);
+  return `drift on ${pluralize(components, 'component')}: ${kl} nats on average, ${same} of ${positions} greedy tokens the same`;
+}
 
 export const unbind: CommandHandler = async ({ client, print }) => {
   await client.unbind();

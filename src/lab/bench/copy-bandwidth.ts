@@ -20,11 +20,12 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
 const copiesPerSubmit = 16;
 
 /**
- * Measures the memory bandwidth of the device: the fastest round of copies between buffers too large for its caches.
+ * Measures the memory bandwidth of the device: the fastest round of copies between buffers too large for its caches. `pause` is
+ * called between rounds.
  */
 export async function measureCopyBandwidth(
   device: GPUDevice,
-  options: { software: boolean; rounds: number },
+  options: { software: boolean; rounds: number; pause?: () => Promise<unknown> },
 ): Promise<CopyBandwidth> {
   const targetBytes = (options.software ? 64 : 512) << 20;
   const size = Math.min(targetBytes, device.limits.maxStorageBufferBindingSize);
@@ -53,6 +54,7 @@ export async function measureCopyBandwidth(
     // The first round is a warm-up: drivers compile and touch new memory in it.
     for (let round = 0; round <= options.rounds; round++) {
       for (const method of ['kernel', 'copyBufferToBuffer'] as const) {
+        await options.pause?.();
         const encoder = device.createCommandEncoder();
         for (let n = 0; n < copiesPerSubmit; n++) methods[method](encoder);
         const start = performance.now();

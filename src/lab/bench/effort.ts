@@ -1,5 +1,6 @@
 import type { BenchRequest } from '../types.ts';
 import type { BenchPort } from './port.ts';
+import { minRounds } from './verdict.ts';
 
 /** Amount of measurement of a bench. */
 export interface BenchEffort {
@@ -10,6 +11,8 @@ export interface BenchEffort {
   /** Tokens of one decode sample: enough to take `sampleMs`, within these bounds. */
   readonly newTokens: { readonly least: number; readonly most: number };
   readonly sampleMs: number;
+  /** Whether the request has the number of rounds; then precision does not end them. */
+  readonly areRoundsFixed: boolean;
   /** Sizes of the request, which are kept however long they take. */
   readonly isFixed: { readonly promptTokens: boolean; readonly newTokens: boolean };
   readonly rounds: { readonly least: number; readonly most: number };
@@ -27,7 +30,7 @@ export interface BenchEffort {
 
 type Mode = NonNullable<BenchRequest['mode']>;
 
-const modes: Readonly<Record<Mode, Omit<BenchEffort, 'isFixed'>>> = {
+const modes: Readonly<Record<Mode, Omit<BenchEffort, 'isFixed' | 'areRoundsFixed'>>> = {
   quick: {
     promptTokens: 64,
     contexts: [32, 128, 512],
@@ -88,13 +91,30 @@ export function planEffort(
         promptTokens: request.prompt_tokens !== undefined,
         newTokens: request.new_tokens !== undefined,
       },
+      areRoundsFixed: request.rounds !== undefined,
       ...(request.rounds === undefined
         ? {}
-        : { rounds: exactly(request.rounds), budgetMs: Number.POSITIVE_INFINITY }),
+        : {
+            rounds: { least: Math.min(minRounds, request.rounds), most: request.rounds },
+            budgetMs: maxBudgetMs,
+          }),
       comparedPositions: Math.min(base.comparedPositions, half),
     },
     warnings,
   };
+}
+
+/** Time for a requested number of rounds. */
+const maxBudgetMs = 600_000;
+
+/** Largest number of tokens that the rounds of a bench may time. */
+export const maxTimedTokens = 500_000;
+
+/** Number of tokens that the requested rounds time, or at least time where the request leaves it open. */
+export function timedTokens(request: BenchRequest, maxContext: number): number {
+  const { effort } = planEffort(request, { maxContext });
+  const rounds = effort.areRoundsFixed ? effort.rounds.most : effort.rounds.least;
+  return 3 * rounds * (effort.promptTokens + effort.contexts.length * effort.newTokens.least);
 }
 
 const exactly = (count: number) => ({ least: count, most: count });

@@ -39,8 +39,14 @@ export interface Measurement {
 }
 
 interface Sample {
-  readonly ms: number;
-  readonly sampled: readonly number[];
+  ms: number;
+  readonly sampled: number[];
+}
+
+/** Part of a sample. */
+interface Part {
+  readonly first: number;
+  readonly count: number;
 }
 
 type Times = Record<SampleRole, number[]>;
@@ -56,15 +62,20 @@ export async function measureRounds(
   ];
   const schedule = new Schedule(cells.length, random);
   let newTokens = effort.newTokens.least;
+  // Short until it is known how long they take.
+  const partTokens = { prefill: port.stepTokens, decode: 4 };
 
-  const sample = async (cell: Cell, role: SampleRole, tokens: readonly number[]): Promise<Sample> => {
+  const sample = async (
+    cell: Cell,
+    role: SampleRole,
+    { tokens, part: { first, count } }: { tokens: readonly number[]; part: Part },
+  ): Promise<Sample> => {
     const arm = armOf(role);
-    if (cell.kind === 'decode') {
-      const { ms, tokens: sampled } = await port.decode(arm, cell.context, tokens);
-      return { ms: Math.max(ms, minMs), sampled };
-    }
-    const { ms, token } = await port.prefill(arm, tokens);
-    return { ms: Math.max(ms, minMs), sampled: [token] };
+    const { ms, tokens: sampled } =
+      cell.kind === 'decode'
+        ? await port.decode(arm, cell.context + first, tokens.slice(first, first + count))
+        : await port.prefill(arm, tokens, { first, count });
+    return { ms: Math.max(ms, minMs), sampled: [...sampled] };
   };
   /** @returns for each cell, how many tokens of the bound arm are those of the baseline */
   const round = async (times: readonly Times[]): Promise<Agreement[]> => {
@@ -73,22 +84,30 @@ export async function measureRounds(
     const inputs = cells.map((cell) =>
       randomTokens(cell.kind === 'prefill' ? cell.tokens : newTokens, port, random),
     );
-    const answers = cells.map((): Partial<Record<SampleRole, readonly number[]>> => ({}));
-    for (const [cell, samples] of Map.groupBy(schedule.round(), (one) => one.cell)) {
-      // Between the samples of a cell nothing else runs, so that they find the same cache.
-      await port.pause();
-      for (const { role } of samples) {
-        signal.throwIfAborted();
-        const { ms, sampled } = await sample(cells[cell] as Cell, role, inputs[cell] ?? []);
-        times[cell]?.[role].push(ms);
-        (answers[cell] ?? {})[role] = sampled;
+    const agreements = cells.map((): Agreement => ({ same: 0, total: 0 }));
+    for (const [index, samples] of Map.groupBy(schedule.round(), (one) => one.cell)) {
+      const cell = cells[index] as Cell;
+      const tokens = inputs[index] ?? [];
+      const sums = new Map(samples.map(({ role }): [SampleRole, Sample] => [role, { ms: 0, sampled: [] }]));
+      for (const part of partsOf(tokens.length, partTokens[cell.kind])) {
+        // Within a part nothing else runs, so that the three roles find the same cache.
+        await port.pause();
+        for (const [role, sum] of sums) {
+          signal.throwIfAborted();
+          const { ms, sampled } = await sample(cell, role, { tokens, part });
+          sum.ms += ms;
+          sum.sampled.push(...sampled);
+        }
       }
+      for (const [role, { ms }] of sums) times[index]?.[role].push(ms);
+      if (port.hasRecurrentState && cell.kind === 'decode') continue;
+      const [baseline = [], bound = []] = [sums.get('baseline')?.sampled, sums.get('bound')?.sampled];
+      agreements[index] = {
+        same: baseline.filter((token, n) => token === bound[n]).length,
+        total: baseline.length,
+      };
     }
-    return answers.map(({ baseline = [], bound = [] }, cell) =>
-      port.hasRecurrentState && cells[cell]?.kind === 'decode'
-        ? { same: 0, total: 0 }
-        : { same: baseline.filter((token, n) => token === bound[n]).length, total: baseline.length },
-    );
+    return agreements;
   };
   const emptyTimes = () => cells.map((): Times => ({ baseline: [], bound: [], control: [] }));
 
@@ -103,13 +122,15 @@ export async function measureRounds(
         (ms, index) => Math.abs(Math.log((currentTimes[index] ?? ms) / ms)) < maxSettledChange,
       ) ?? false;
     previousTimes = currentTimes;
-    newTokens = decodeTokensFor(
-      effort,
-      Math.min(...times.slice(1).flatMap(({ baseline }) => baseline)) / newTokens,
-    );
+    const tokenMs = Math.min(...times.slice(1).flatMap(({ baseline }) => baseline)) / newTokens;
+    newTokens = decodeTokensFor(effort, tokenMs);
+    partTokens.decode = Math.max(1, Math.floor(maxSampleMs / tokenMs));
     const [prefill] = cells;
     if (prefill?.kind === 'prefill') {
-      const tokens = promptTokensFor(effort, prefill.tokens, Math.min(...(times[0]?.baseline ?? [])));
+      const ms = Math.min(...(times[0]?.baseline ?? []));
+      const stepMs = (ms * Math.min(port.stepTokens, prefill.tokens)) / prefill.tokens;
+      partTokens.prefill = port.stepTokens * Math.max(1, Math.floor(maxSampleMs / stepMs));
+      const tokens = promptTokensFor(effort, prefill.tokens, ms);
       if (tokens < prefill.tokens) {
         cells[0] = { kind: 'prefill', tokens };
         // Times of another length.
@@ -126,7 +147,8 @@ export async function measureRounds(
     if (rounds >= most) return true;
     const spentMs = times.flatMap((one) => Object.values(one).flat()).reduce((sum, ms) => sum + ms, 0);
     // Stop by the width of the intervals, not by the result: optional stopping would inflate false positives.
-    return spentMs > effort.budgetMs || [times.slice(0, 1), times.slice(1)].every(isPrecise);
+    if (spentMs > effort.budgetMs) return true;
+    return !effort.areRoundsFixed && [times.slice(0, 1), times.slice(1)].every(isPrecise);
   };
   const isPrecise = (series: readonly Times[]): boolean => {
     const { ci95 } = estimateRatio(series, random, roughResamples);
@@ -158,6 +180,12 @@ export async function measureRounds(
   };
 }
 
+const partsOf = (tokens: number, partTokens: number): Part[] =>
+  Array.from({ length: Math.ceil(tokens / partTokens) }, (_, n) => ({
+    first: n * partTokens,
+    count: Math.min(partTokens, tokens - n * partTokens),
+  }));
+
 /** Samples of the last finished round. */
 const lastRoundSamples = (
   cells: readonly Cell[],
@@ -187,7 +215,10 @@ function unitTimes(cells: readonly Cell[], times: readonly Times[], newTokens: n
   ]);
 }
 
-/** Longest sample of default sizes: requests wait for those of the three roles at most. */
+/**
+ * Longest part of a sample, and longest sample of default sizes, unless a single step takes longer: requests wait for those of
+ * the three roles at most.
+ */
 const maxSampleMs = 300;
 
 const decodeTokensFor = ({ newTokens, sampleMs, isFixed }: BenchEffort, tokenMs: number): number => {

@@ -11,7 +11,7 @@ const promptPositions = 8;
 /** Prompts of each length that are compared. */
 const promptsCompared = 2;
 
-/** Tokens that each arm decodes between two pauses. */
+/** Tokens that each arm decodes between two pauses of a bench. */
 const maxDecoded = 4;
 /** Where tokens are compared that were not timed. */
 const nearStart = 20;
@@ -43,7 +43,7 @@ export async function checkOutputs(
   { cells, newTokens }: Pick<Measurement, 'cells' | 'newTokens'>,
   { positions, random, signal }: CheckOptions & { readonly positions: number },
 ): Promise<OutputCheck> {
-  const comparator = new ArmComparator(port, { random, signal });
+  const comparator = new ArmComparator(port, { random, signal, partTokens: maxDecoded });
   const results = new Map<MeasuredCell, LogitsComparison>();
   for (const one of cells.toSorted(byKind)) {
     results.set(
@@ -69,11 +69,12 @@ const byKind = (one: MeasuredCell, other: MeasuredCell): number =>
   Number(one.cell.kind === 'prefill') - Number(other.cell.kind === 'prefill');
 
 /** Compares in parts, between which requests may run: what they leave in the cache is the same for both arms of a part. */
-class ArmComparator {
+export class ArmComparator {
   readonly #port: BenchPort;
-  readonly #options: CheckOptions;
+  readonly #options: CheckOptions & { readonly partTokens: number };
 
-  constructor(port: BenchPort, options: CheckOptions) {
+  /** @param options `partTokens`: tokens that each arm decodes in a part */
+  constructor(port: BenchPort, options: CheckOptions & { readonly partTokens: number }) {
     this.#port = port;
     this.#options = options;
   }
@@ -81,9 +82,10 @@ class ArmComparator {
   async decode(context: number, count: number): Promise<LogitsComparison> {
     const port = this.#port;
     const parts: RowPair[] = [];
-    for (let done = 0; done < count; done += maxDecoded) {
+    const { partTokens } = this.#options;
+    for (let done = 0; done < count; done += partTokens) {
       const first = context + done;
-      const tokens = this.#random(Math.min(maxDecoded, count - done));
+      const tokens = this.#random(Math.min(partTokens, count - done));
       const before = this.#random(Math.min(context, maxStep, port.stepTokens));
       const rows = await this.#pairs(async (arm) => {
         await this.#spoil(first, tokens.length);
@@ -194,4 +196,4 @@ export function judgeOutputs({ nearStart: near, cells }: OutputCheck): {
   return { differs: differing.includes(true), warnings };
 }
 
-const formatKl = (kl: number): string => (Number.isFinite(kl) ? kl.toPrecision(2) : 'infinitely many');
+export const formatKl = (kl: number): string => (Number.isFinite(kl) ? kl.toPrecision(2) : 'infinitely many');

@@ -18,14 +18,14 @@ export async function measurePeaks(
 ): Promise<AdapterPeaks> {
   const timer = new PassTimer(gpu);
   try {
-    const gflops = await measureArithmetic(gpu, timer);
+    const gflops = await measureArithmetic(gpu, timer, pause);
     await pause();
     const cached = await measureCachedReads(gpu, timer);
     await pause();
     const dispatchMs = await measureEmptyDispatch(gpu, timer);
     await pause();
     const { software } = gpu.caps;
-    const { bytesPerSecond } = await measureCopyBandwidth(gpu.device, { software, rounds: 2 });
+    const { bytesPerSecond } = await measureCopyBandwidth(gpu.device, { software, rounds: 2, pause });
     const gbps = bytesPerSecond / 1e9;
     return { gbps, cachedGbps: Math.max(gbps, cached), gflops, dispatchMs };
   } finally {
@@ -80,13 +80,14 @@ const chainCounts = [1, 2, 3, 4];
 /** With more steps, sums would not be exact. */
 const maxSteps = 2 ** 18;
 
-async function measureArithmetic(gpu: Gpu, timer: PassTimer): Promise<number> {
+async function measureArithmetic(gpu: Gpu, timer: PassTimer, pause: () => Promise<unknown>): Promise<number> {
   const { software } = gpu.caps;
   // Many times the number of concurrent threads on a large GPU.
   const threads = software ? 2 ** 12 : 2 ** 20;
   const minDurationMs = software ? 8 : 4;
   let best = 0;
   for (const chains of chainCounts) {
+    await pause();
     const kernel = await makeKernel(gpu, multiplyAddSource(chains), threads);
     try {
       let steps = 64;

@@ -28,10 +28,14 @@ export interface BenchPort {
    */
   readonly hasRecurrentState: boolean;
   /**
-   * Prefills a prompt from position 0.
-   * @returns wall-clock time from submit to result, and the greedy token after the prompt
+   * Prefills a part of a prompt that begins at position 0; `first` is a multiple of `stepTokens`.
+   * @returns wall-clock time from submit to result, and the greedy token after the prompt if the part is its last
    */
-  prefill(arm: Arm, tokens: readonly number[]): Promise<{ ms: number; token: number }>;
+  prefill(
+    arm: Arm,
+    tokens: readonly number[],
+    part: { readonly first: number; readonly count: number },
+  ): Promise<{ ms: number; tokens: readonly number[] }>;
   /**
    * Decodes these tokens, the first at position `context`, with several steps in flight, like the engine.
    * @returns total wall-clock time, and the greedy token after each

@@ -1,6 +1,13 @@
-import type { BenchProgress, BenchRequest, BenchResult, Comparison, Fingerprint } from '../types.ts';
+import type {
+  BenchBudget,
+  BenchProgress,
+  BenchRequest,
+  BenchResult,
+  Comparison,
+  Fingerprint,
+} from '../types.ts';
 import { roundSignificant } from './components.ts';
-import { planEffort } from './effort.ts';
+import { type BenchEffort, planEffort } from './effort.ts';
 import { measureRounds, type Measurement } from './measure.ts';
 import { fillCache } from './fill-cache.ts';
 import { checkOutputs, judgeOutputs, type OutputCheck } from './outputs.ts';
@@ -26,10 +33,17 @@ export async function runBench(
   port: BenchPort,
   request: BenchRequest,
   { seed, signal, peaks, fingerprint, onProgress = () => {} }: BenchOptions,
-): Promise<BenchResult> {
+): Promise<Omit<BenchResult, 'id'>> {
   const random = seededRandom(seed);
   const { effort, warnings: effortWarnings } = planEffort(request, port);
-  onProgress({ stage: 'warm_up' });
+  const budget: BenchBudget = {
+    prompt_tokens: effort.promptTokens,
+    contexts: effort.contexts,
+    new_tokens: effort.newTokens,
+    rounds: effort.rounds,
+    ms: effort.budgetMs,
+  };
+  onProgress({ stage: 'warm_up', budget });
   await fillCache(port, effort.contexts, { random, signal });
   const measured = await measureRounds(port, effort, { random, signal, onRound: onProgress });
   onProgress({ stage: 'outputs' });
@@ -70,6 +84,7 @@ export async function runBench(
     decode_tps: tokensPerSecond(arm, decodeTimes, newTokens),
   });
   return {
+    budget,
     baseline: speeds('baseline'),
     bound: speeds('bound'),
     delta: {
@@ -100,7 +115,7 @@ export async function runBench(
     },
     warnings: [
       ...effortWarnings,
-      ...warningsOf(measured, overallDecode),
+      ...warningsOf(measured, effort, overallDecode),
       ...outputJudgment.warnings,
       ...roofs.warnings,
     ],
@@ -136,8 +151,14 @@ const minDrift = 0.05;
 /** Half-width of the control interval above which noise hides small effects. */
 const maxNoise = 0.05;
 
-function warningsOf({ cells, rounds, isSettled }: Measurement, overallDecode: Comparison): string[] {
+function warningsOf(
+  { cells, rounds, isSettled }: Measurement,
+  { rounds: planned, areRoundsFixed, budgetMs }: BenchEffort,
+  overallDecode: Comparison,
+): string[] {
   const warnings: string[] = [];
+  if (areRoundsFixed && rounds < planned.most)
+    warnings.push(`budget: ${rounds} of ${planned.most} rounds were measured within ${budgetMs / 1000} s`);
   if (rounds < minRounds)
     warnings.push(
       `${rounds} rounds are not enough to distinguish a difference from chance: at least ${minRounds} are needed`,

@@ -51,17 +51,20 @@ export function createBenchPort(
     stepTokens: capacity.stepTokens,
     hasRecurrentState: runner.memory.caches.some(({ kind }) => kind === 'state'),
 
-    async prefill(arm, tokens) {
+    async prefill(arm, tokens, part) {
       const start = performance.now();
-      let token = 0;
-      for (let first = 0; first < tokens.length; first += capacity.stepTokens) {
-        const count = Math.min(capacity.stepTokens, tokens.length - first);
+      const sampled: number[] = [];
+      const end = part.first + part.count;
+      for (let { first } = part; first < end; first += capacity.stepTokens) {
+        const count = Math.min(capacity.stepTokens, end - first);
+        const isLast = first + count === tokens.length;
         step.clear();
         const row = step.prefillTokens(tokens, first, count, slot);
-        if (first + count === tokens.length) step.sample(row, slot, tokens.length, greedySampling);
-        token = (await runner.submit(step, planOf(arm)))[0] ?? 0;
+        if (isLast) step.sample(row, slot, tokens.length, greedySampling);
+        const [token] = await runner.submit(step, planOf(arm));
+        if (isLast) sampled.push(token ?? 0);
       }
-      return { ms: performance.now() - start, token };
+      return { ms: performance.now() - start, tokens: sampled };
     },
 
     async decode(arm, context, given) {

@@ -11,8 +11,10 @@ import {
 import { measurePeaks } from '../bench/peaks.ts';
 import type { AdapterPeaks } from '../bench/roofline.ts';
 import type { LiveShapes, ParityCase } from '../types.ts';
+import type { RegisteredKernel } from '../registry.ts';
 import { observeStep } from './capture.ts';
 import { contractCost, nodeCost } from './describe.ts';
+import type { Drift } from './drift.ts';
 import { stubKernel } from './lab-kernel.ts';
 import { LiveTargets } from './live-targets.ts';
 import { truncateWeights } from './shrink.ts';
@@ -33,6 +35,8 @@ const capturedPrefillRows = 3;
 export class LiveModel {
   readonly runner: Runner;
   readonly targets: LiveTargets;
+  /** What the first binding of each registration measured. */
+  readonly drifts = new WeakMap<RegisteredKernel, Drift>();
   readonly #engine: ResidentEngine;
   readonly #wgsl: WgslSources;
   readonly #unfused: ReadonlyMap<string, LabKernel>;

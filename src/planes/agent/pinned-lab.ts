@@ -23,7 +23,7 @@ export function createPinnedLab(resident: Pick<Resident, 'requireLab' | 'pin'>):
     ops: () => lab.ops(),
     stub: (op, target) => lab.stub(op, target),
     configNames: () => lab.configNames(),
-    bind: (request) => lab.bind(request),
+    bind: (request, signal) => withPinnedModel(signal, () => lab.bind(request, signal)),
     unbind: () => lab.unbind(),
     register: (kernel, signal) => withPinnedModel(signal, () => lab.register(kernel, signal)),
     runParity: (signal) => withPinnedModel(signal, () => lab.runParity(signal)),

@@ -102,16 +102,17 @@ export function kernelRoutes(resident: Resident) {
     operationId: 'bindLabKernel',
     summary: 'Bind a registered kernel',
     description:
-      'Binds to components or to a fused span, to all of them or none. Takes effect between two tokens.',
+      'Binds to components or to a fused span, to all of them or none. Takes effect between two tokens. The first binding after a ' +
+      'registration waits until no completion runs, and checks that the model still computes the same with the kernel wherever it fits.',
     body: bindRequest,
     responses: {
       200: { description: 'The kernel was bound.', content: { 'application/json': bindOutcome } },
       404: errorResponse('No kernel has this name.'),
       409: errorResponse('The kernel is not bindable, or does not fit one of the components.'),
     },
-    async handle({ body }) {
+    async handle({ body, signal }) {
       const lab = resident.requireLab();
-      return Response.json(await withHttpErrors(() => lab.bind(body)));
+      return Response.json(await withHttpErrors(() => raceAbort(lab.bind(body, signal), signal)));
     },
   });
 

@@ -1,11 +1,14 @@
 import { raceAbort } from '../../util/race-abort.ts';
 import {
+  benchCancelled,
   type BenchProgress,
   benchRequest,
   benchResult,
   parityMode,
   parityRunResult,
+  runningBenches,
 } from '../../lab/types.ts';
+import { hostError } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { benchLine, streamBench } from './bench-lines.ts';
@@ -66,6 +69,10 @@ export function measureRoutes(resident: Resident) {
         description: 'The result; with `stream`, a line for every stage and round, and the result last.',
         content: { 'application/json': benchResult, 'application/x-ndjson': benchLine },
       },
+      409: {
+        description: 'The bench was cancelled, or the model generates no text.',
+        content: { 'application/json': hostError },
+      },
     },
     async handle({ body, signal, asHttpError }) {
       const lab = resident.requireLab();
@@ -77,11 +84,40 @@ export function measureRoutes(resident: Resident) {
     },
   });
 
+  const listBenches = defineRoute({
+    method: 'GET',
+    path: '/lab/v1/bench',
+    operationId: 'listLabBenches',
+    summary: 'List the benches that run or wait',
+    responses: { 200: { description: 'The benches.', content: { 'application/json': runningBenches } } },
+    handle: async () =>
+      Response.json({ benches: await withHttpErrors(() => resident.requireLab().benches()) }),
+  });
+
+  const cancelBench = defineRoute({
+    method: 'DELETE',
+    path: '/lab/v1/bench/{id}',
+    operationId: 'cancelLabBench',
+    summary: 'Cancel a bench',
+    description: 'Its request fails with 409 `bench_cancelled`.',
+    params: { id: 'Of GET /lab/v1/bench, or of the first line of a streamed bench.' },
+    responses: {
+      200: { description: 'The bench ends.', content: { 'application/json': benchCancelled } },
+      404: { description: 'No such bench is running.', content: { 'application/json': hostError } },
+    },
+    async handle({ params }) {
+      await withHttpErrors(() => resident.requireLab().cancelBench(params['id'] ?? ''));
+      return Response.json({ cancelled: true });
+    },
+  });
+
   return [
     getParityMode,
     createSetModeRoute('PUT', 'setLabParityMode', 'Set the parity mode for later registrations'),
     createSetModeRoute('POST', 'postLabParityMode', 'Alias of PUT'),
     runParity,
     runBench,
+    listBenches,
+    cancelBench,
   ];
 }

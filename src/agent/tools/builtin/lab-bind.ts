@@ -71,7 +71,7 @@ export function labBindTools(lab: GetLab): ChangeTool[] {
             payload,
           };
         }),
-      async apply(payload) {
+      async apply(payload, signal) {
         return await withRefusalAsOutput(async () => {
           const { digest, ...binding } = payload as Staged;
           const { kernelInfo: found } = await findKernel(lab(), binding.kernel);
@@ -79,7 +79,7 @@ export function labBindTools(lab: GetLab): ChangeTool[] {
             throw baseMovedError(
               `The kernel ${binding.kernel} is not the one that this was proposed for, so nothing was bound.`,
             );
-          const { components, replaced } = await withLabErrorsAsRefusals(() => lab().bind(binding));
+          const { components, replaced } = await withLabErrorsAsRefusals(() => lab().bind(binding, signal));
           const replacedNote = replaced.length === 0 ? '' : ` instead of ${replaced.join(', ')}`;
           return okOutput(`${components.length} components run on ${binding.kernel} now${replacedNote}.`);
         });

@@ -77,11 +77,14 @@ export interface LabReader {
       readonly worst: { readonly index: number; readonly expected: number; readonly got: number };
     }[];
   }>;
-  bind(request: {
-    readonly kernel: string;
-    readonly components?: readonly string[];
-    readonly span?: string;
-  }): Promise<{ readonly components: readonly string[]; readonly replaced: readonly string[] }>;
+  bind(
+    request: {
+      readonly kernel: string;
+      readonly components?: readonly string[];
+      readonly span?: string;
+    },
+    signal: AbortSignal,
+  ): Promise<{ readonly components: readonly string[]; readonly replaced: readonly string[] }>;
   unbind(): Promise<void>;
   runParity(signal: AbortSignal): Promise<{
     readonly ok: boolean;
