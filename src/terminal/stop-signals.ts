@@ -5,16 +5,25 @@ export interface SignalSource {
   on(signal: StopSignal, listener: () => void): unknown;
 }
 
+const sameSignalMs = 200;
+
 /** Exit code that a shell reports for a process ended by SIGINT. */
 export const interruptedExitCode = 130;
 
 /**
  * Calls `onStop` with 1 at the first SIGINT, SIGTERM or SIGHUP, and with 2, 3, ... at each further request to stop.
  * SIGHUP does not count as a further request: a closing terminal sends it more than once (the shell, then the kernel),
- * and a service manager sends it together with SIGTERM.
+ * and a service manager sends it together with SIGTERM. The same signal within `sameSignalMs` is one request: a service manager
+ * signals all processes of a service, of which one may forward it to another.
+ * @param now the time in ms
  */
-export function onStopSignals(source: SignalSource, onStop: (request: number) => void): void {
+export function onStopSignals(
+  source: SignalSource,
+  onStop: (request: number) => void,
+  now: () => number = () => performance.now(),
+): void {
   let isStopping = false;
+  const last = new Map<StopSignal, number>();
   let requests = 0;
   const begin = () => {
     if (isStopping) return;
@@ -23,6 +32,9 @@ export function onStopSignals(source: SignalSource, onStop: (request: number) =>
   };
   for (const signal of ['SIGINT', 'SIGTERM'] as const)
     source.on(signal, () => {
+      const isSame = now() - (last.get(signal) ?? Number.NEGATIVE_INFINITY) < sameSignalMs;
+      last.set(signal, now());
+      if (isSame) return;
       requests++;
       begin();
       if (requests > 1) onStop(requests);

@@ -4,11 +4,19 @@ import { stopOnSignals } from '../../src/cli/signals.ts';
 import { stopOnSignals as stopGatewayOnSignals } from '../../src/gateway/cli/serve-command.ts';
 import { onStopSignals } from '../../src/terminal/stop-signals.ts';
 
-const requestsOf = (...signals: string[]): number[] => {
+const requestsOf = (apartMs: number, ...signals: string[]): number[] => {
   const source = new EventEmitter();
   const requests: number[] = [];
-  onStopSignals(source, (request) => requests.push(request));
-  for (const signal of signals) source.emit(signal);
+  let nowMs = 0;
+  onStopSignals(
+    source,
+    (request) => requests.push(request),
+    () => nowMs,
+  );
+  for (const signal of signals) {
+    source.emit(signal);
+    nowMs += apartMs;
+  }
   return requests;
 };
 
@@ -29,7 +37,12 @@ it.each([
     [1, 2],
   ],
 ] as const)('%j are the requests to stop %j', (signals, requests) => {
-  expect(requestsOf(...signals)).toEqual(requests);
+  expect(requestsOf(300, ...signals)).toEqual(requests);
+});
+
+it('the same signal sent to a program and forwarded to it is one request', () => {
+  expect(requestsOf(50, 'SIGTERM', 'SIGTERM')).toEqual([1]);
+  expect(requestsOf(50, 'SIGINT', 'SIGINT', 'SIGTERM')).toEqual([1, 2]);
 });
 
 it('a host that a closing terminal tells twice ends in order', async () => {
