@@ -4,8 +4,11 @@
  */
 import process from 'node:process';
 import { openGateDevice } from './lab/gate/open-gate-device.ts';
-import type { FromChild, ToChild } from './lab/gate/protocol.ts';
+import type { FromChild, ProfileJob, ToChild } from './lab/gate/protocol.ts';
 import { runGate } from './lab/gate/run-gate.ts';
+import { labOps } from './lab/ops/index.ts';
+import { profileKernel } from './lab/profile/profile-kernel.ts';
+import { LabError } from './lab/types.ts';
 import { errorMessage } from './util/error-message.ts';
 
 // When the host exits, exit at once: a hanging shader would otherwise keep this process alive forever.
@@ -22,7 +25,25 @@ try {
   void gateDevice.gpu.lost.then((reason) => {
     send({ type: 'lost', message: `the device was lost (${reason})` }, () => process.exit(1));
   });
-  process.on('message', ({ job }: ToChild) => {
+  const profile = ({ registration, ...rest }: ProfileJob): FromChild => {
+    try {
+      const op = labOps.get(registration.op);
+      if (!op) throw new Error(`unknown op '${registration.op}'`);
+      return {
+        type: 'profiled',
+        profile: profileKernel({ op, registration, ...rest, wgsl: gateDevice.wgsl }),
+      };
+    } catch (error) {
+      const isRefusal = error instanceof LabError && error.code === 'not_profiled';
+      return { type: isRefusal ? 'not_profiled' : 'failed', message: errorMessage(error) };
+    }
+  };
+  process.on('message', (message: ToChild) => {
+    if (message.type === 'profile') {
+      send(profile(message.job));
+      return;
+    }
+    const { job } = message;
     runGate(gateDevice, job, {
       begin: (stage) => send({ type: 'begin', stage }),
       end: (stage) => send({ type: 'end', stage }),

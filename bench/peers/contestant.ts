@@ -29,7 +29,11 @@ export class Contestant {
       // Output of libraries goes to stderr, because stdout is for figures.
       stdio: ['ignore', 2, 2, 'ipc'],
     });
-    const reply = await nextReply(child);
+    const reply = await nextReply(child).catch((error: unknown) => {
+      // It would wait for orders.
+      child.kill('SIGKILL');
+      throw error;
+    });
     if (reply.type !== 'ready') throw new Error(`${fileURLToPath(script)} spoke before it was ready`);
     return new Contestant(child, reply);
   }

@@ -37,7 +37,7 @@ const contextWindow = 1024;
 const blockSize = 32;
 
 /**
- * Writes a model folder for web-llm: `mlc-chat-config.json`, `tensor-cache.json`, its shards and a tokenizer. Weights
+ * Writes a model folder for web-llm: `mlc-chat-config.json`, `tensor-cache.json` under both of its names, its shards and a tokenizer. Weights
  * are random, with Qwen2's names and fusions: q, k and v as `c_attn`, gate and up as `gate_up_proj`.
  */
 export async function writeMlcModel(
@@ -60,6 +60,8 @@ export async function writeMlcModel(
   const files = {
     'mlc-chat-config.json': chatConfig(shape, quantization),
     'tensor-cache.json': { metadata: {}, records },
+    // Releases before 0.2.80.
+    'ndarray-cache.json': { metadata: {}, records },
     'tokenizer.json': emptyTokenizer,
   };
   for (const [name, content] of Object.entries(files)) {

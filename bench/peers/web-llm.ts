@@ -2,6 +2,7 @@
  * web-llm with a model library from a file, on the same Dawn binding as lathe. The library has the kernels and is
  * compiled for one shape; web-llm's npm package contains none and downloads them.
  */
+import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { errorMessage } from '../../src/util/error-message.ts';
 import { freshPrompt } from '../generation.ts';
@@ -19,8 +20,15 @@ interface MlcEngine {
   forwardTokensAndSample(tokens: readonly number[], isPrefill: boolean): Promise<number>;
 }
 
-const packageName: string = '@mlc-ai/web-llm';
+/** The newest release, and the last one for libraries of version 0.2.48, which newer releases refuse: they lack an import. */
+const packageNames = ['@mlc-ai/web-llm', 'web-llm-0.2.79'] as const;
 const libraryName = 'library.wasm';
+
+/** Whether the library was compiled before the function existed that newer releases call at load. */
+function needsOlderRelease(wasm: Uint8Array<ArrayBuffer>): boolean {
+  const exported = WebAssembly.Module.exports(new WebAssembly.Module(wasm)).map(({ name }) => name);
+  return !exported.some((name) => name.startsWith('TVMFFI'));
+}
 
 runContestant(async ({ modelPath, library, adapter }) => {
   if (library === undefined) throw new Error('web-llm needs a model library: --web-llm-lib PATH');
@@ -28,6 +36,7 @@ runContestant(async ({ modelPath, library, adapter }) => {
     const name = basename(pathname);
     return name === libraryName ? library : join(modelPath, name);
   });
+  const packageName: string = needsOlderRelease(await readFile(library)) ? packageNames[1] : packageNames[0];
   const webLlm = (await import(packageName)) as WebLlm;
   const manifest = (await import(`${packageName}/package.json`, { with: { type: 'json' } })) as {
     default: { version: string };

@@ -23,6 +23,7 @@ export function observeLab(lab: Lab, { feed, model }: ObserveLabOptions): Lab {
     parts: () => lab.parts(),
     ops: () => lab.ops(),
     stub: (op, target) => lab.stub(op, target),
+    profile: (request, signal) => lab.profile(request, signal),
     bind: (request, signal) => lab.bind(request, signal),
     unbind: () => lab.unbind(),
     get parityMode() {

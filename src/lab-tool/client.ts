@@ -7,9 +7,11 @@ import type {
   KernelRegistrationReport,
   LabGraph,
   LabParts,
+  LabProfile,
   OpDescriptor,
   ParityMode,
   ParityRunResult,
+  ProfileRequest,
   ValidationReport,
 } from '../lab/types.ts';
 import { HostError } from '../host-client/errors.ts';
@@ -77,6 +79,9 @@ export class LabClient {
   async register(body: KernelRegistration, signal?: AbortSignal): Promise<KernelRegistrationReport> {
     const hostRequest = { method: 'POST', path: '/kernels', body, signal } as const;
     return await this.#request<KernelRegistrationReport>(hostRequest, 'kernel', 'accepted', 'stages');
+  }
+  async profile(body: ProfileRequest): Promise<LabProfile> {
+    return await this.#request<LabProfile>({ method: 'POST', path: '/profile', body }, 'profile', 'hints');
   }
   async graph(signal?: AbortSignal): Promise<LabGraph> {
     return await this.#request<LabGraph>({ method: 'GET', path: '/graph', signal }, 'nodes', 'spans');

@@ -39,6 +39,12 @@ export const flagTable = {
   contexts: { kind: 'list', value: 'N,N', help: 'context lengths at which decode is measured' },
   'prompt-tokens': { kind: 'number', value: 'N', help: 'prompt length for the prefill measurement' },
   'new-tokens': { kind: 'number', value: 'N', help: 'tokens to decode in each round' },
+  lanes: {
+    kind: 'number',
+    value: 'N',
+    help: 'lanes of the emulated subgroups: 4, 8, 16, 32 or 64 (default: 32, or those of the GPU)',
+  },
+  prefill: { kind: 'flag', help: 'profile a prompt instead of a decoded token' },
   full: { kind: 'flag', help: 'run the full bench instead of the quick one' },
 } as const satisfies Readonly<Record<string, FlagRow>>;
 
@@ -81,6 +87,13 @@ export const commandTable = {
     maxWords: any,
     flags: kernelFlags,
     help: 'register kernels: .wgsl files, or modules that export defineKernel({...})',
+  },
+  profile: {
+    placeholders: 'FILE|KERNEL',
+    minWords: 1,
+    maxWords: 1,
+    flags: [...kernelFlags, 'lanes', 'prefill'],
+    help: 'count what a kernel asks of memory at each line, beside the built-in kernels, with hints',
   },
   watch: {
     placeholders: 'FILE...',

@@ -9,6 +9,7 @@ import { bind, graph, parts, unbind } from './commands/bindings.ts';
 import { check } from './commands/check.ts';
 import { configs, diff, save, validate } from './commands/configs.ts';
 import { bench, parity } from './commands/measure.ts';
+import { profile } from './commands/profile.ts';
 import { ops, stub } from './commands/ops.ts';
 import { exitCodes, type CommandHandler } from './context.ts';
 import { HostError } from '../host-client/errors.ts';
@@ -25,6 +26,7 @@ const commands: Readonly<Record<CommandName, CommandHandler>> = {
   ops,
   stub,
   check,
+  profile,
   watch,
   graph,
   parts,

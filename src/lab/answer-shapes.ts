@@ -195,6 +195,84 @@ export type BindOutcome = Immutable<z.output<typeof bindOutcome>>;
 
 export const cleared = z.object({ cleared: z.literal(true) }).meta({ id: 'BindingsCleared' });
 
+const traffic = z.object({ needed_sectors: z.number(), touched_sectors: z.number() });
+const profileSite = z.discriminatedUnion('kind', [
+  z.object({
+    kind: z.enum(['read', 'write']),
+    line: z.int().describe("Line in the author's source, from 1."),
+    column: z.int(),
+    name: z.string().describe('The variable.'),
+    space: z.enum(['storage', 'workgroup']),
+    bytes: z.int().describe('Bytes that a lane accesses at once.'),
+    requests: z.number().describe('Instructions of subgroups.'),
+    active_lanes: z.number().describe('Fraction of the lanes that take part, on average.'),
+    needed_sectors: z.number().exactOptional(),
+    touched_sectors: z.number().exactOptional(),
+    bank_conflict: z.int().exactOptional().describe('Turns that a bank needs where one would do.'),
+  }),
+  z.object({ kind: z.literal('barrier'), line: z.int(), column: z.int(), requests: z.number() }),
+]);
+const profiledKernel = z
+  .object({
+    name: z.string(),
+    workgroups: z.int(),
+    workgroup_size: z.int(),
+    workgroup_bytes: z.number().describe('Workgroup memory.'),
+    occupancy: z
+      .number()
+      .describe('Fraction of the threads that a GPU can keep ready, as far as workgroups limit it.'),
+    occupancy_limit: z.enum(['workgroup_size', 'workgroup_memory', 'workgroups']),
+    barriers: z.number(),
+    bank_conflict: z.int().describe('The largest.'),
+    active_lanes: z.number().describe('Fraction of the lanes that take part in accesses, on average.'),
+    reads: traffic.describe('Storage, by the instructions of subgroups.'),
+    writes: traffic,
+    fetched: z
+      .array(z.object({ name: z.string(), needed_bytes: z.number(), bytes: z.number() }))
+      .describe('What a workgroup reads of each binding, each sector of 32 bytes once.'),
+    fetched_bytes: z.number().describe('Of all workgroups.'),
+    sites: z.array(profileSite),
+  })
+  .describe('Counts are those of one workgroup.');
+export type ProfiledKernel = Immutable<z.output<typeof profiledKernel>>;
+const profileHint = z.object({
+  code: z.enum([
+    'uncoalesced',
+    'bank_conflict',
+    'scalar_dequantization',
+    'repeated_reads',
+    'read_by_every_workgroup',
+    'narrow_loads',
+    'barriers',
+    'inactive_lanes',
+    'large_workgroup',
+    'workgroup_memory',
+    'f32_tile',
+    'few_workgroups',
+  ]),
+  line: z.int(),
+  message: z.string(),
+});
+export type ProfileHint = Immutable<z.output<typeof profileHint>>;
+
+export const labProfile = z
+  .object({
+    kernel: z.string(),
+    op: z.string(),
+    case: z.string().describe('The shape and kind of the input.'),
+    lanes: z.int().describe('Lanes of the emulated subgroups.'),
+    flops: z.number().describe('What the op needs on this input.'),
+    bytes: z.number(),
+    profile: profiledKernel,
+    builtin: z
+      .array(profiledKernel)
+      .exactOptional()
+      .describe('The dispatches of the built-in kernels for GPUs on the same input.'),
+    hints: z.array(profileHint).describe('The most valuable first.'),
+  })
+  .meta({ id: 'LabProfile' });
+export type LabProfile = Immutable<z.output<typeof labProfile>>;
+
 export const parityRunResult = z
   .object({
     seed: z.int(),

@@ -1,6 +1,11 @@
 import type { WgslSources } from '../../kernels/assemble.ts';
 import { contracts } from '../../kernels/contracts.ts';
-import { type LabKernel, type ResidentEngine, uncheckedDawnFeatures } from '../engine/index.ts';
+import {
+  type LabDispatch,
+  type LabKernel,
+  type ResidentEngine,
+  uncheckedDawnFeatures,
+} from '../engine/index.ts';
 import { runBench } from './bench/run-bench.ts';
 import { RunningBenches } from './bench/running.ts';
 import {
@@ -47,9 +52,11 @@ import {
   LabError,
   type LabGraph,
   type LabParts,
+  type LabProfile,
   type OpDescriptor,
   type ParityMode,
   type ParityRunResult,
+  type ProfileRequest,
   type RunningBench,
   type ValidationReport,
 } from './types.ts';
@@ -164,13 +171,13 @@ export class ResidentLab implements Lab {
     signal.throwIfAborted();
     const { mode, tolerance_scale: toleranceScale = 1, seed = freshSeed() } = this.#parityMode;
     const labDispatches = [...(await live.dispatches(op)).values()].flat();
-    const formats = formatsOf(labDispatches);
+    const formats = this.#formatsFor(labDispatches);
     const job = {
       registration,
       mode,
       toleranceScale,
       seed,
-      formats: formats.length > 0 ? formats : [this.#options.engine.model.quantization.toLowerCase()],
+      formats,
       live: shapes,
     };
     const gateReport = await this.#gate.register(job, signal);
@@ -182,6 +189,27 @@ export class ResidentLab implements Lab {
       this.#isBound(name),
     );
     return report;
+  }
+
+  async profile(request: ProfileRequest, signal: AbortSignal): Promise<LabProfile> {
+    const { registration } = this.#requireRegistered(request.kernel);
+    const { op } = registration;
+    const live = this.#currentLiveModel();
+    const { caps } = this.#options.engine.runner.gpu;
+    // Weights of live shapes are drawn anew, so nothing is captured.
+    const byOp = { [op]: await live.distinctShapes(op) };
+    const labDispatches = [...(await live.dispatches(op)).values()].flat();
+    return await this.#gate.profile(
+      {
+        registration,
+        formats: this.#formatsFor(labDispatches),
+        live: { byOp, captured: {} },
+        seed: freshSeed(),
+        lanes: request.lanes ?? (caps.software ? 32 : (caps.subgroupSize ?? 32)),
+        phase: request.phase ?? 'decode',
+      },
+      signal,
+    );
   }
 
   async bind(request: BindRequest, signal: AbortSignal): Promise<BindOutcome> {
@@ -484,6 +512,12 @@ export class ResidentLab implements Lab {
       throw new LabError('not_bindable', `The kernel '${registration.name}' cannot be bound: ${refusal}.`);
     }
     return summarizeDrift(drift);
+  }
+
+  /** Weight formats of an op's dispatches; that of the model where they read none. */
+  #formatsFor(labDispatches: readonly LabDispatch[]): readonly string[] {
+    const formats = formatsOf(labDispatches);
+    return formats.length > 0 ? formats : [this.#options.engine.model.quantization.toLowerCase()];
   }
 
   #isBound(name: string): boolean {

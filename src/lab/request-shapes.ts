@@ -154,6 +154,28 @@ export const bindRequest = z
   .meta({ id: 'BindRequest' });
 export type BindRequest = Immutable<z.output<typeof bindRequest>>;
 
+const profilePhase = oneOf(['decode', 'prefill']);
+export type ProfilePhase = z.output<typeof profilePhase>;
+
+export const profileRequest = z
+  .object(
+    {
+      kernel: text(200, 'the name of a registered kernel'),
+      lanes: z
+        .literal([4, 8, 16, 32, 64], expectedError('4, 8, 16, 32 or 64'))
+        .optional()
+        .describe('Lanes of a subgroup. Default: those of this GPU, and 32 on a software adapter.'),
+      phase: profilePhase
+        .optional()
+        .describe(
+          'One token, or the longest prompt among the inputs. Default: decode, if the kernel runs there.',
+        ),
+    },
+    expectedError('an object'),
+  )
+  .meta({ id: 'ProfileRequest' });
+export type ProfileRequest = Immutable<z.output<typeof profileRequest>>;
+
 export const parityMode = z
   .object(
     {

@@ -9,6 +9,7 @@ import type {
   KernelRegistrationReport,
   LabGraph,
   LabParts,
+  LabProfile,
   LabStub,
   OpDescriptor,
   ParityRunResult,
@@ -20,6 +21,7 @@ import type {
   BindRequest,
   KernelRegistration,
   ParityMode,
+  ProfileRequest,
   ValidateRequest,
 } from './request-shapes.ts';
 
@@ -79,6 +81,10 @@ export interface Lab {
   stub(op: string, target?: string): LabStub;
   register(registration: KernelRegistration, signal: AbortSignal): Promise<KernelRegistrationReport>;
   /**
+   * Emulates a registered kernel on a live shape and counts what it asks of memory. Throws `unknown_kernel`, `not_profiled`.
+   */
+  profile(request: ProfileRequest, signal: AbortSignal): Promise<LabProfile>;
+  /**
    * The first binding of a registration measures its drift, for which it waits like `bench`; `signal` cancels that. Throws
    * `unknown_kernel`, `not_bindable`, `unknown_component`, `incompatible_component`.
    */
@@ -116,6 +122,7 @@ export type LabErrorCode =
   | 'invalid_name'
   | 'unknown_config'
   | 'nothing_bound'
+  | 'not_profiled'
   | 'unknown_bench'
   | 'bench_cancelled'
   | 'lab_busy'

@@ -75,6 +75,23 @@ describe.skipIf(noBrowser !== undefined)(`the lab in a browser ${noBrowser ?? ''
     await expect.poll(() => cases.count()).toBeGreaterThan(3);
     for (const row of await cases.allTextContents()) expect(row).toMatch(/^passed/);
 
+    await page.getByRole('button', { name: 'Profile', exact: true }).click();
+    await page.getByText(/^live .*, subgroups of 32: /).waitFor();
+    const profiled = page
+      .getByRole('table', { name: 'A workgroup, and the built-in kernels' })
+      .locator('tbody tr');
+    expect((await profiled.allTextContents()).map((text) => /^[\w.]+?(?=\d)/.exec(text)?.[0])).toEqual([
+      'my_rms_norm',
+      'rms_norm.wgsl',
+    ]);
+    await page
+      .getByRole('list', { name: /^WGSL of the kernel for rms_norm: / })
+      .getByText(/read x, 4 bytes a lane/)
+      .first()
+      .waitFor();
+    if (process.env['LATHE_SHOTS'])
+      await page.screenshot({ path: `${process.env['LATHE_SHOTS']}/profile.png`, fullPage: true });
+
     await page.getByRole('button', { name: `Bind my_rms_norm to ${slot}` }).click();
     await page.getByText(`my_rms_norm runs ${slot} (4) now`).waitFor();
     expect(await bound()).toEqual([0, 1, 2, 3].map((layer) => `layers.${layer}.attn.norm my_rms_norm`));

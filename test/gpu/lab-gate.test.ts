@@ -120,7 +120,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
   it('says what was not checked', async () => {
     const registration = rows(bench.gpu.caps.subgroupSize ?? 0);
-    const endless = 'for (var n = 0u; n < 300u; n++) { if (x[0] == 1e38) { newest = n; } }';
+    const endless = 'for (var n = 0u; n < 9000u; n++) { if (x[0] == 1e38) { newest = n; } }';
     const report = await gate({
       ...registration,
       source: registration.source.replace('if (token', `${endless} if (token`),

@@ -10,6 +10,7 @@ import {
   labGraph,
   labOps,
   labParts,
+  labProfile,
   LabError,
   type LabErrorCode,
   labStub,
@@ -19,7 +20,7 @@ import {
 } from '../../src/lab/types.ts';
 import { benchLine } from '../../src/planes/lab/bench-lines.ts';
 import { HttpError } from '../../src/http/error.ts';
-import { ScriptedLab } from '../support/scripted-lab.ts';
+import { ScriptedLab, scriptedProfile } from '../support/scripted-lab.ts';
 import { serveScripted } from '../support/serve.ts';
 
 const hosts: { close(): Promise<void> }[] = [];
@@ -76,6 +77,7 @@ const table = [
 const additions = [
   ['GET', '/bench'],
   ['DELETE', '/bench/{id}'],
+  ['POST', '/profile'],
 ] as const;
 
 test('the plane has exactly the routes of the table, and these additions', async () => {
@@ -257,6 +259,18 @@ describe('responses', () => {
     expect(progressLines[1]).toMatchObject({ round: 1, most: 8, samples: [{ context: 32, bound_ms: 2 }] });
     expect(progressLines[2]).toMatchObject({ result: { verdict: 'faster', rounds: 8 } });
     expect(lab.calls).toEqual([['bench', { rounds: 3 }]]);
+  });
+
+  test('a profile', async () => {
+    const { send, lab } = await serve();
+    const answer = await send('POST', '/profile', { kernel: 'fast', lanes: 16, phase: 'prefill' });
+    expect(answer.status).toBe(200);
+    expect(labProfile.strict().parse(await answer.json())).toEqual(scriptedProfile('fast'));
+    expect(lab.calls).toEqual([['profile', { kernel: 'fast', lanes: 16, phase: 'prefill' }]]);
+    const refused = await send('POST', '/profile', { kernel: '', lanes: 12, phase: 'both' });
+    expect(refused.status).toBe(400);
+    lab.error = new LabError('not_profiled', 'the emulator does not support this');
+    expect((await send('POST', '/profile', { kernel: 'fast' })).status).toBe(409);
   });
 
   test('a bench is listed while it runs, and can be cancelled', async () => {
@@ -501,6 +515,11 @@ describe('errors', () => {
       'mode: expected one of quick, full, got "slow"',
       'seed: expected a whole number from 0 to 4294967295, got -1',
       'stream: expected true or false, got "yes"',
+    ]);
+    expect(await violations('POST', '/profile', { lanes: 12, phase: 'both' })).toEqual([
+      'kernel: expected the name of a registered kernel, got nothing',
+      'lanes: expected 4, 8, 16, 32 or 64, got 12',
+      'phase: expected one of decode, prefill, got "both"',
     ]);
     expect(await violations('POST', '/validate', {})).toEqual([': expected either path or envelope']);
     expect(await violations('POST', '/validate', { path: 'a', envelope: {} })).toEqual([

@@ -158,6 +158,7 @@ describe('from stub to saved config', () => {
       await json('validate', 'mine'),
       await json('diff', 'mine', 'mine'),
       await json('unbind'),
+      await json('profile', 'k', '--lanes', '16', '--prefill'),
     ];
     expect(documents.map(({ code }) => code)).toEqual(documents.map(() => 0));
     expect(documents[2]?.document).toMatchObject({ ok: true, kernels: [{ file: 'k.wgsl', accepted: true }] });
@@ -183,6 +184,8 @@ describe('from stub to saved config', () => {
       ['validate', 'mine'],
       ['diff', 'mine', 'mine'],
       ['unbind'],
+      ['profile', 'k.wgsl'],
+      ['profile', 'k'],
       ['--help'],
     ]) {
       const { code, stdout } = await run(args);
@@ -190,6 +193,25 @@ describe('from stub to saved config', () => {
       expect(stdout.trim()).not.toBe('');
       for (const line of stdout.split('\n')) expect(line.length, line).toBeLessThanOrEqual(110);
     }
+  });
+
+  test('a profile marks the lines of the file', async () => {
+    write('k.wgsl', good);
+    const { code, stdout } = await run(['profile', 'k.wgsl']);
+    expect(code).toBe(0);
+    expect(stdout).toContain('uncoalesced  line 1 reads x in 32 sectors');
+    expect(stdout).toContain(
+      '    1 | //! op: rms_norm\n      ^ 2.00 x read x, 4 bytes a lane: 16.0 sectors needed, 64.0 touched\n      ^ 1.00 x barrier\n',
+    );
+    expect(lab.requests.slice(-2).map(({ path, body }) => [path, Object.keys(body as object)[0]])).toEqual([
+      ['/kernels', 'name'],
+      ['/profile', 'kernel'],
+    ]);
+    write('k.wgsl', bad);
+    expect(await run(['profile', 'k.wgsl'])).toMatchObject({ code: 0 });
+    expect((await run(['profile', 'none.wgsl'])).code).toBe(2);
+    await run(['profile', 'k', '--lanes', '16', '--prefill']);
+    expect(lab.requests.at(-1)?.body).toEqual({ kernel: 'k', lanes: 16, phase: 'prefill' });
   });
 
   test('a span is bound by its id', async () => {

@@ -1,3 +1,4 @@
+import { scriptedProfile } from './scripted-lab.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type {
   BenchResult,
@@ -260,6 +261,7 @@ export async function fakeLab(): Promise<FakeLab> {
       registered.set(report.kernel, report);
       return { status: 201, body: report };
     },
+    'POST /profile': ({ kernel }: { kernel: string }) => ({ body: scriptedProfile(kernel) }),
     'GET /graph': () => ({ body: graph() }),
     'GET /parts': () => ({ body: parts() }),
     'POST /bindings': ({

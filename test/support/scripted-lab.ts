@@ -9,7 +9,9 @@ import type {
   KernelRegistration,
   KernelRegistrationReport,
   Lab,
+  LabProfile,
   ParityMode,
+  ProfileRequest,
 } from '../../src/lab/types.ts';
 import { LabError } from '../../src/lab/types.ts';
 
@@ -51,6 +53,46 @@ export const acceptedReport = (kernel: string, digest: string): KernelRegistrati
   tolerance: { nmse: 1e-7, max_abs: 1e-3, matched_ratio: 1, scale: 1, mode: 'standard' },
   seed: 7,
   elapsed_ms: 12,
+});
+
+export const scriptedProfile = (kernel: string): LabProfile => ({
+  kernel,
+  op: 'rms_norm',
+  case: 'live 1x64',
+  lanes: 32,
+  flops: 256,
+  bytes: 768,
+  profile: {
+    name: kernel,
+    workgroups: 1,
+    workgroup_size: 64,
+    workgroup_bytes: 256,
+    occupancy: 0.67,
+    occupancy_limit: 'workgroups',
+    barriers: 1,
+    bank_conflict: 1,
+    active_lanes: 1,
+    reads: { needed_sectors: 16, touched_sectors: 64 },
+    writes: { needed_sectors: 8, touched_sectors: 8 },
+    fetched: [{ name: 'x', needed_bytes: 256, bytes: 256 }],
+    fetched_bytes: 256,
+    sites: [
+      {
+        kind: 'read',
+        line: 1,
+        column: 50,
+        name: 'x',
+        space: 'storage',
+        bytes: 4,
+        requests: 2,
+        active_lanes: 1,
+        needed_sectors: 16,
+        touched_sectors: 64,
+      },
+      { kind: 'barrier', line: 1, column: 60, requests: 1 },
+    ],
+  },
+  hints: [{ code: 'uncoalesced', line: 1, message: 'line 1 reads x in 32 sectors' }],
 });
 
 const benchResult: BenchResult = {
@@ -179,6 +221,11 @@ export class ScriptedLab implements Lab {
     const report = acceptedReport(registration.name, 'sha256:00');
     const accepted = !registration.source.includes('wrong');
     return await this.#work(signal, { ...report, accepted });
+  }
+
+  async profile(request: ProfileRequest, signal: AbortSignal): Promise<LabProfile> {
+    this.#called('profile', request);
+    return await this.#work(signal, scriptedProfile(request.kernel));
   }
 
   async bind(request: BindRequest) {

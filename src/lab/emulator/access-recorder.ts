@@ -19,6 +19,10 @@ export interface AccessSite extends SourceLocation {
   readonly writes: boolean;
   /** Instructions of subgroups. */
   readonly requests: number;
+  /** Bytes that a lane accesses at once. */
+  readonly bytes: number;
+  /** Fraction of the lanes of a subgroup that access something, on average. */
+  readonly activeLanes: number;
   /** Sectors touched, and those that the different bytes would fill; of storage. */
   readonly sectors: number;
   readonly neededSectors: number;
@@ -27,8 +31,11 @@ export interface AccessSite extends SourceLocation {
 }
 
 interface Request {
+  /** Addresses of the lanes that take part. */
   readonly addresses: number[];
   readonly bytes: number;
+  /** Lanes of the subgroup. */
+  readonly lanes: number;
 }
 
 interface SiteRecord {
@@ -38,10 +45,18 @@ interface SiteRecord {
   readonly turns: Map<number, number>;
   /** By subgroup and turn. */
   readonly open: Map<string, Request>;
+  bytes: number;
   requests: number;
+  activeLanes: number;
   sectors: number;
   neededSectors: number;
   bankConflict: number;
+}
+
+/** A barrier in the source. */
+export interface BarrierSite extends SourceLocation {
+  /** How often workgroups waited there. */
+  readonly count: number;
 }
 
 /** What workgroups fetch of a memory, when the first-level cache keeps all that a workgroup has read. */
@@ -64,7 +79,8 @@ export class AccessRecorder extends Tracer {
   readonly #memories: ReadonlyMap<EmulatedMemory, string>;
   readonly #workgroupMemory: ReadonlySet<EmulatedMemory>;
   readonly #sites = new Map<string, SiteRecord & { readonly token: number }>();
-  #barriers = 0;
+  readonly #barriers = new Map<number, number>();
+  #invocations = 0;
   /** The bytes that the present workgroup has read, a bit each, by memory and sector. */
   readonly #read = new Map<EmulatedMemory, Map<number, number>>();
   readonly #fetched = new Map<EmulatedMemory, { bytes: number; sectors: number }>();
@@ -73,23 +89,32 @@ export class AccessRecorder extends Tracer {
     tokens: readonly Token[],
     memories: ReadonlyMap<string, EmulatedMemory>,
     workgroupMemory: Iterable<EmulatedMemory>,
+    maxTurns?: number,
   ) {
-    super(tokens);
+    super(tokens, maxTurns);
     this.#memories = new Map([...memories].map(([name, memory]) => [memory, name]));
     this.#workgroupMemory = new Set(workgroupMemory);
   }
 
-  override startWorkgroup(): void {
+  override startWorkgroup(invocations: number): void {
     this.#close();
+    this.#invocations = invocations;
   }
 
-  override barrier(): void {
-    this.#barriers += 1;
+  override barrier(_name: string, site: number): void {
+    this.#barriers.set(site, (this.#barriers.get(site) ?? 0) + 1);
   }
 
   /** Barriers of all workgroups. */
   get barriers(): number {
-    return this.#barriers;
+    return this.barrierSites().reduce((sum, { count }) => sum + count, 0);
+  }
+
+  /** In the order of the source. */
+  barrierSites(): BarrierSite[] {
+    return [...this.#barriers]
+      .sort(([a], [b]) => a - b)
+      .map(([site, count]) => ({ ...this.locationOf(site), count }));
   }
 
   /** Storage alone, in no order. */
@@ -107,16 +132,20 @@ export class AccessRecorder extends Tracer {
     this.#close();
     return [...this.#sites.values()]
       .sort((a, b) => a.token - b.token)
-      .map(({ memory, writes, token, requests, sectors, neededSectors, bankConflict }) => ({
-        ...this.locationOf(token),
-        name: this.#memories.get(memory) ?? '',
-        space: this.#workgroupMemory.has(memory) ? 'workgroup' : 'storage',
-        writes,
-        requests,
-        sectors,
-        neededSectors,
-        bankConflict,
-      }));
+      .map(
+        ({ memory, writes, token, bytes, requests, activeLanes, sectors, neededSectors, bankConflict }) => ({
+          ...this.locationOf(token),
+          name: this.#memories.get(memory) ?? '',
+          space: this.#workgroupMemory.has(memory) ? 'workgroup' : 'storage',
+          writes,
+          bytes,
+          requests,
+          activeLanes: activeLanes / requests,
+          sectors,
+          neededSectors,
+          bankConflict,
+        }),
+      );
   }
 
   override access(
@@ -136,7 +165,9 @@ export class AccessRecorder extends Tracer {
         token,
         turns: new Map(),
         open: new Map(),
+        bytes: 0,
         requests: 0,
+        activeLanes: 0,
         sectors: 0,
         neededSectors: 0,
         bankConflict: 0,
@@ -144,13 +175,17 @@ export class AccessRecorder extends Tracer {
       this.#sites.set(key, site);
     }
     if (!writes && !this.#workgroupMemory.has(memory)) this.#markRead(memory, address, bytes);
+    site.bytes = Math.max(site.bytes, bytes);
     const local = invocation.local_invocation_index;
     const turn = site.turns.get(local) ?? 0;
     site.turns.set(local, turn + 1);
     const group = `${invocation.subgroup_id} ${turn}`;
     const request = site.open.get(group);
     if (request) request.addresses.push(address);
-    else site.open.set(group, { addresses: [address], bytes });
+    else {
+      const lanes = Math.min(invocation.subgroup_size, this.#invocations);
+      site.open.set(group, { addresses: [address], bytes, lanes });
+    }
   }
 
   #markRead(memory: EmulatedMemory, address: number, bytes: number): void {
@@ -175,6 +210,7 @@ export class AccessRecorder extends Tracer {
       const isWorkgroup = this.#workgroupMemory.has(site.memory);
       for (const request of site.open.values()) {
         site.requests += 1;
+        site.activeLanes += Math.min(1, request.addresses.length / request.lanes);
         if (isWorkgroup) site.bankConflict = Math.max(site.bankConflict, bankConflictOf(request));
         else {
           const { touched, needed } = sectorsOf(request);
@@ -188,7 +224,10 @@ export class AccessRecorder extends Tracer {
   }
 }
 
-function sectorsOf({ addresses, bytes }: Request): { touched: number; needed: number } {
+function sectorsOf({ addresses, bytes }: Pick<Request, 'addresses' | 'bytes'>): {
+  touched: number;
+  needed: number;
+} {
   const sectors = new Set<number>();
   const starts = new Set(addresses);
   for (const start of starts) {
@@ -199,7 +238,7 @@ function sectorsOf({ addresses, bytes }: Request): { touched: number; needed: nu
 }
 
 /** Different words of a bank that one turn of a subgroup reads, at most. */
-function bankConflictOf({ addresses, bytes }: Request): number {
+function bankConflictOf({ addresses, bytes }: Pick<Request, 'addresses' | 'bytes'>): number {
   const lanesPerTurn = Math.max(1, Math.floor(turnBytes / Math.max(bytes, bankBytes)));
   let worst = 1;
   for (let first = 0; first < addresses.length; first += lanesPerTurn) {

@@ -23,6 +23,8 @@ export interface EmulatedDispatch {
   readonly buffers: Readonly<Record<string, ArrayBufferView>>;
   /** Workgroups in each dimension. */
   readonly grid: readonly [x: number, y: number, z: number];
+  /** Only the first of these run, in each dimension; the kernel sees all. Default: all. */
+  readonly firstWorkgroups?: readonly [x: number, y: number, z: number];
   /** Lanes of a subgroup, a power of two. */
   readonly subgroupSize: number;
   /** What workgroup memory holds before a workgroup runs: zeros as in WGSL, or words that show where it is read. Default: zeros. */
@@ -68,6 +70,7 @@ export class EmulatedKernel {
     const {
       buffers,
       grid,
+      firstWorkgroups = grid,
       subgroupSize,
       workgroupMemory: contents = 'zeros',
       findsRaces = false,
@@ -97,9 +100,14 @@ export class EmulatedKernel {
         : new Tracer(this.#tokens, maxTurns));
     const { run, resetPrivates } = this.#module.link({ memories, runtime: kernelRuntime, tracer, roundHalf });
     const invocations = makeInvocations(workgroupSize, grid, subgroupSize);
-    for (let z = 0; z < grid[2]; z++) {
-      for (let y = 0; y < grid[1]; y++) {
-        for (let x = 0; x < grid[0]; x++) {
+    const [endX, endY, endZ] = grid.map((count, i) => Math.min(count, firstWorkgroups[i] as number)) as [
+      number,
+      number,
+      number,
+    ];
+    for (let z = 0; z < endZ; z++) {
+      for (let y = 0; y < endY; y++) {
+        for (let x = 0; x < endX; x++) {
           for (const { words } of workgroupMemory) words.fill(contents === 'poison' ? poison : 0);
           tracer.startWorkgroup(invocations.length);
           for (const invocation of invocations) {
@@ -176,7 +184,7 @@ class Workgroup {
           site.token,
           `${here} of ${this.#runs.length} invocations reach this barrier`,
         );
-      this.#tracer.barrier(site.op);
+      this.#tracer.barrier(site.op, site.token);
       for (const i of waiting) this.#resume(i, undefined);
     }
   }

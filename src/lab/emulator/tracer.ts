@@ -59,7 +59,7 @@ export class Tracer {
   startWorkgroup(_invocations: number): void {}
 
   /** Called when all invocations of a workgroup have reached a barrier. */
-  barrier(_name: string): void {}
+  barrier(_name: string, _site: number): void {}
 
   /** Called before each access, where kernels are compiled for it. `address` and `bytes` within `memory`. */
   access(

@@ -1,9 +1,9 @@
 import { raceAbort } from '../../util/race-abort.ts';
 import { kernelDigest } from '../digest.ts';
 import { LabError } from '../types.ts';
-import type { Finding, KernelRegistrationReport, Stage, StageName } from '../types.ts';
+import type { Finding, KernelRegistrationReport, LabProfile, Stage, StageName } from '../types.ts';
 import { type ChildOptions, type ChildExit, GateChild } from './child-process.ts';
-import type { FromChild, GateJob } from './protocol.ts';
+import type { FromChild, GateJob, ProfileJob } from './protocol.ts';
 import { maxLimitFactor, type Phase, PhaseTimer, type TimeLimits, defaultTimeLimits } from './time-limits.ts';
 import { safeErrorReason } from '../../words/plain-reason.ts';
 
@@ -22,6 +22,8 @@ const memoryIntervalMs = 200;
 const slowdownRetryFactor = 1.5;
 /** Limit for opening a device and compiling once. A cold driver cache on a busy machine takes seconds. */
 const startTimeoutMs = 60_000;
+/** Limit for a profile, which ends after a number of turns of loops. */
+const profileTimeoutMs = 60_000;
 
 type Outcome =
   | { readonly kind: 'report'; readonly report: KernelRegistrationReport }
@@ -64,12 +66,24 @@ export class GateProcess {
    * distinguish a slow kernel from one that never ends; the abort reason of the signal
    */
   async register(job: GateJob, signal?: AbortSignal): Promise<KernelRegistrationReport> {
+    return await this.#enqueue((abortSignal) => this.#run(job, abortSignal), signal);
+  }
+
+  /**
+   * Queues a profile and makes it.
+   * @throws LabError `not_profiled`, `lab_failed`; the abort reason of the signal
+   */
+  async profile(job: ProfileJob, signal?: AbortSignal): Promise<LabProfile> {
+    return await this.#enqueue((abortSignal) => this.#profile(job, abortSignal), signal);
+  }
+
+  async #enqueue<T>(work: (abortSignal: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T> {
     // A separate signal for each job, so that its listeners are released with the job.
     const abortSignal = AbortSignal.any([this.#closed.signal, ...(signal ? [signal] : [])]);
     abortSignal.throwIfAborted();
     const result = this.#tail.then(async () => {
       abortSignal.throwIfAborted();
-      return await this.#run(job, abortSignal);
+      return await work(abortSignal);
     });
     this.#tail = result.catch(() => {});
     // An abort rejects a queued job at once, not when its turn comes.
@@ -149,6 +163,39 @@ export class GateProcess {
         elapsed_ms: 0,
       };
       return { outcome, report };
+    } finally {
+      release();
+    }
+  }
+
+  async #profile(job: ProfileJob, abortSignal: AbortSignal): Promise<LabProfile> {
+    const child = this.#getOrStartChild();
+    const release = child.retain();
+    try {
+      await this.#waitUntilReady(child, abortSignal);
+      const { promise, resolve, reject } = Promise.withResolvers<LabProfile>();
+      const timer = setTimeout(
+        () => reject(new LabError('lab_failed', 'the profile took too long')),
+        profileTimeoutMs,
+      );
+      void child.exited.then(({ cause }) =>
+        reject(new LabError('lab_failed', `the process that profiles kernels ended (${cause})`)),
+      );
+      child.send({ type: 'profile', job }, (message) => {
+        if (message.type === 'profiled') resolve(message.profile);
+        else if (message.type === 'not_profiled') reject(new LabError('not_profiled', message.message));
+        else if (message.type === 'failed')
+          reject(new LabError('lab_failed', `the profile failed: ${message.message}`));
+      });
+      try {
+        return await raceAbort(promise, abortSignal);
+      } catch (error) {
+        // It may still be computing.
+        if (!(error instanceof LabError) || error.code !== 'not_profiled') this.#discard(child);
+        throw error;
+      } finally {
+        clearTimeout(timer);
+      }
     } finally {
       release();
     }

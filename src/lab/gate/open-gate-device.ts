@@ -16,5 +16,6 @@ export async function openGateDevice(adapter: string | undefined): Promise<GateD
   );
   // Compiling this kernel starts the driver's compiler, so the first candidate does not wait for it.
   const calibration = await openCalibrationKernel(gpu);
-  return { gpu, pipelines: new PipelineCache(gpu.device, await platform.wgsl()), calibration };
+  const wgsl = await platform.wgsl();
+  return { gpu, pipelines: new PipelineCache(gpu.device, wgsl), calibration, wgsl };
 }

@@ -44,8 +44,17 @@ export interface OtherMachinesTask {
 
 /** What would be wrong on adapters with other subgroups, and races, which may be wrong on any. */
 export function checkOtherMachines(task: OtherMachinesTask): Finding[] {
-  const chosen = chooseCase(task);
-  if (!chosen) return [notEmulated('every case has too many invocations')];
+  let reason = notEmulated('every case has too many invocations');
+  for (const chosen of candidateCases(task)) {
+    const result = checkCase(task, chosen);
+    if (Array.isArray(result)) return result;
+    reason = result;
+  }
+  return [reason];
+}
+
+/** @returns why the case cannot be emulated, if it cannot */
+function checkCase(task: OtherMachinesTask, chosen: ChosenCase): Finding[] | Finding {
   try {
     const kernel = new EmulatedKernel(task.source, {
       entryPoint: task.entryPoint,
@@ -64,7 +73,7 @@ export function checkOtherMachines(task: OtherMachinesTask): Finding[] {
     const { line, column, length } = error.location ?? {};
     const location =
       line === undefined || column === undefined || length === undefined ? {} : { line, column, length };
-    return [{ ...notEmulated(error.message), ...location }];
+    return { ...notEmulated(error.message), ...location };
   }
 }
 
@@ -79,22 +88,35 @@ interface ChosenCase {
   readonly grid: Grid;
 }
 
-/** The case with the most invocations that is small enough, because more of them take more of the kernel's paths. */
-function chooseCase({
+/** Cases are tried until one has few enough turns: the largest, and smaller ones. */
+const maxTried = 3;
+const nextFraction = 1 / 4;
+
+/**
+ * The case with the most invocations that is small enough, because more of them take more of the kernel's paths; then one of a
+ * quarter of them, which may have fewer turns of loops.
+ */
+function candidateCases({
   cases,
   gridFor,
   invocationsPerWorkgroup,
   tokens,
-}: OtherMachinesTask): ChosenCase | undefined {
+}: OtherMachinesTask): ChosenCase[] {
   const limit = Math.min(maxInvocations, maxInvocationTokens / tokens);
-  let best: (ChosenCase & { readonly invocations: number }) | undefined;
-  for (const parityCase of cases) {
-    const grid = gridFor(parityCase);
-    const invocations = grid[0] * grid[1] * grid[2] * invocationsPerWorkgroup;
-    if (invocations <= limit && invocations > (best?.invocations ?? 0))
-      best = { parityCase, grid, invocations };
+  const sized = cases
+    .map((parityCase) => {
+      const grid = gridFor(parityCase);
+      return { parityCase, grid, invocations: grid[0] * grid[1] * grid[2] * invocationsPerWorkgroup };
+    })
+    .filter(({ invocations }) => invocations <= limit)
+    .sort((a, b) => b.invocations - a.invocations);
+  const chosen: typeof sized = [];
+  for (const one of sized) {
+    const last = chosen.at(-1);
+    if (!last || one.invocations <= last.invocations * nextFraction) chosen.push(one);
+    if (chosen.length === maxTried) break;
   }
-  return best;
+  return chosen;
 }
 
 interface Emulation {

@@ -2,8 +2,10 @@
 import type {
   KernelRegistration,
   KernelRegistrationReport,
+  LabProfile,
   LiveShapes,
   ParityMode,
+  ProfilePhase,
   Stage,
   StageName,
 } from '../types.ts';
@@ -22,11 +24,16 @@ export interface GateJob {
   readonly live: LiveShapes;
 }
 
-/** The host sends the next job after the report of the last one. */
-export interface ToChild {
-  readonly type: 'register';
-  readonly job: GateJob;
+/** A kernel to profile. */
+export interface ProfileJob extends Pick<GateJob, 'registration' | 'formats' | 'live' | 'seed'> {
+  readonly lanes: number;
+  readonly phase: ProfilePhase;
 }
+
+/** The host sends the next job after the answer to the last one. */
+export type ToChild =
+  | { readonly type: 'register'; readonly job: GateJob }
+  | { readonly type: 'profile'; readonly job: ProfileJob };
 
 export type FromChild =
   /** The device is open, and Tint and the driver's compiler are warm. */
@@ -38,6 +45,9 @@ export type FromChild =
   /** A new phase begins. */
   | { readonly type: 'phase'; readonly phase: Phase; readonly load: number }
   | { readonly type: 'report'; readonly report: KernelRegistrationReport }
+  | { readonly type: 'profiled'; readonly profile: LabProfile }
+  /** The kernel cannot be profiled. */
+  | { readonly type: 'not_profiled'; readonly message: string }
   /** The gate threw an error. */
   | { readonly type: 'failed'; readonly message: string }
   /** The device was lost; the child exits. */

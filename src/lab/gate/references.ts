@@ -1,4 +1,5 @@
 /** Expected results of the cases of one registration, computed once for all builds that are compared with them. */
+import type { WgslSources } from '../../../kernels/assemble.ts';
 import type { Gpu } from '../../engine/gpu/device.ts';
 import type { PipelineCache } from '../../engine/gpu/pipelines.ts';
 import type { LabOp } from '../ops/index.ts';
@@ -13,6 +14,8 @@ export interface GateDevice {
   /** Pipelines of the built-in kernels. */
   readonly pipelines: PipelineCache;
   readonly calibration: CalibrationKernel;
+  /** Sources of the built-in kernels. */
+  readonly wgsl: WgslSources;
 }
 
 export interface Reference {

@@ -25,6 +25,12 @@ const sampleText =
   'clocks, radios and an old washing machine, and she wrote down in a blue book what each part was for. One day her ' +
   'grandmother asked her why. "Because I want to know what they do when nobody looks," said the girl, and she went on.';
 
+const shapeOf = ({ dims, params, format }: LabDispatch): LiveShapes['byOp'][string][number] => ({
+  dims,
+  params,
+  ...(format === undefined ? {} : { format }),
+});
+
 /** Maximum number of weights in a captured case: they are sent to the child, and the oracle computes in float64. */
 const maxWeights = 1e6;
 /** Maximum number of shapes to capture for an op. */
@@ -70,6 +76,22 @@ export class LiveModel {
    * device.
    */
   async shapes(op: string, captureSignal: AbortSignal): Promise<LiveShapes> {
+    const shapes = await this.#distinctDispatches(op);
+    const cached = this.#captured.get(op);
+    const captured = cached ?? (await this.#capture(op, shapes, captureSignal));
+    if (captured) this.#captured.set(op, captured);
+    return {
+      byOp: { [op]: shapes.map(shapeOf) },
+      captured: captured ? { [op]: captured } : {},
+    };
+  }
+
+  /** The distinct shapes of an op's targets. */
+  async distinctShapes(op: string): Promise<LiveShapes['byOp'][string]> {
+    return (await this.#distinctDispatches(op)).map(shapeOf);
+  }
+
+  async #distinctDispatches(op: string): Promise<LabDispatch[]> {
     const distinct = new Map<string, LabDispatch>();
     for (const labDispatches of (await this.dispatches(op)).values()) {
       for (const lab of labDispatches) {
@@ -77,20 +99,7 @@ export class LiveModel {
         if (!distinct.has(key)) distinct.set(key, lab);
       }
     }
-    const shapes = [...distinct.values()];
-    const cached = this.#captured.get(op);
-    const captured = cached ?? (await this.#capture(op, shapes, captureSignal));
-    if (captured) this.#captured.set(op, captured);
-    return {
-      byOp: {
-        [op]: shapes.map(({ dims, params, format }) => ({
-          dims,
-          params,
-          ...(format === undefined ? {} : { format }),
-        })),
-      },
-      captured: captured ? { [op]: captured } : {},
-    };
+    return [...distinct.values()];
   }
 
   /** Resolves with undefined when the device was busy. */

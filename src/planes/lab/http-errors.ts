@@ -12,6 +12,7 @@ const statuses: Readonly<Record<LabErrorCode, number>> = {
   incompatible_component: 409,
   not_bindable: 409,
   nothing_bound: 409,
+  not_profiled: 409,
   unknown_bench: 404,
   bench_cancelled: 409,
   lab_busy: 503,

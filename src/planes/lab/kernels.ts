@@ -9,7 +9,9 @@ import {
   labGraph,
   labOps,
   labParts,
+  labProfile,
   labStub,
+  profileRequest,
   registrationReport,
 } from '../../lab/types.ts';
 import type { Resident } from '../resident.ts';
@@ -63,6 +65,26 @@ export function kernelRoutes(resident: Resident) {
       const lab = resident.requireLab();
       const report = await withHttpErrors(() => raceAbort(lab.register(body, signal), signal));
       return Response.json(report, { status: 201 });
+    },
+  });
+
+  const profileKernel = defineRoute({
+    method: 'POST',
+    path: '/lab/v1/profile',
+    operationId: 'profileLabKernel',
+    summary: 'Profile a registered kernel',
+    description:
+      'Emulates a few workgroups on a shape of the resident model, in subgroups of any size, and counts what they ask of memory, at each ' +
+      'line, beside the built-in kernels for GPUs. Hints name a line, a number and a change. Nothing runs on the GPU.',
+    body: profileRequest,
+    responses: {
+      200: { description: 'The profile.', content: { 'application/json': labProfile } },
+      404: errorResponse('No kernel has this name.'),
+      409: errorResponse('The emulator cannot run the kernel.'),
+    },
+    async handle({ body, signal }) {
+      const lab = resident.requireLab();
+      return Response.json(await withHttpErrors(() => raceAbort(lab.profile(body, signal), signal)));
     },
   });
 
@@ -135,6 +157,7 @@ export function kernelRoutes(resident: Resident) {
     createPartsRoute('/lab/v1/parts', 'getLabParts', 'List components, slots and registered kernels'),
     createPartsRoute('/lab/v1/kernels', 'getLabKernels', 'Alias of GET /lab/v1/parts'),
     registerKernel,
+    profileKernel,
     listOps,
     getStub,
     bindKernel,

@@ -10,6 +10,7 @@ import css from './kernels.module.css';
 import { ManifestFields } from './manifest-fields.tsx';
 import { directives, type Registration, registrationOf, withDirectives } from './manifest.ts';
 import { OpFacts } from './op-facts.tsx';
+import { profileDiagnostics, ProfilePanel } from './profile-panel.tsx';
 import { fetchStub, type Op, useRefreshLab } from './queries.ts';
 
 /** Editor for the kernel of an op, with manifest fields and gate report. Remounted for each op. */
@@ -148,6 +149,16 @@ export function Workbench({ op }: { op: Op }) {
         <div ref={reportElement} tabIndex={-1}>
           <GateReport report={checked.report} isStale={checked.source !== draft.source} goTo={setGoTo} />
         </div>
+      )}
+      {checked && checked.report.stages.some(({ stage, ok }) => stage === 'pipeline' && ok) && (
+        <ProfilePanel
+          kernel={checked.report.kernel}
+          onProfile={(profile) => {
+            if (latest.current?.source === checked.source)
+              setDiagnostics([...diagnosticsOf(checked.report), ...profileDiagnostics(profile)]);
+          }}
+          goTo={setGoTo}
+        />
       )}
       {checked?.report.accepted && (
         <Panel title={`Bind ${checked.report.kernel}`}>
