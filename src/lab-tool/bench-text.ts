@@ -12,6 +12,7 @@ const colors: Readonly<Record<Verdict, Style>> = {
   faster: 'good',
   slower: 'bad',
   no_difference: 'note',
+  inconclusive: 'warn',
   suspect: 'warn',
 };
 const maxShownComponents = 12;
@@ -19,7 +20,11 @@ const maxShownComponents = 12;
 export const verdictText = (verdict: Verdict): string => verdict.replace('_', ' ');
 
 /** One sentence with the verdict of a comparison. */
-export function verdictSentence(what: string, { ratio: value, ci95, control, verdict }: Comparison): string {
+export function verdictSentence(
+  what: string,
+  { ratio: value, ci95, control, verdict }: Comparison,
+  effect: number,
+): string {
   const percentText = formatChange(Math.abs(value - 1)).slice(1);
   const interval = `95% interval ${formatChange(ci95.low - 1)} to ${formatChange(ci95.high - 1)}`;
   const noise = `built-in kernels compared with themselves ${formatChange(control.ratio - 1)}`;
@@ -30,13 +35,10 @@ export function verdictSentence(what: string, { ratio: value, ci95, control, ver
       return `${what} is ${percentText} slower with the bound kernels (${interval}; ${noise}).`;
     case 'suspect':
       return `${what} appears ${percentText} faster, but outputs differ or the adapter cannot be that fast: do not rely on it (${interval}; ${noise}).`;
-    default: {
-      const isClear = ci95.low > 1 || ci95.high < 1;
-      const why = isClear
-        ? 'no difference beyond the noise of the built-in kernels'
-        : 'no difference distinguishable from noise';
-      return `${what}: ${why} (${interval}; ${noise}).`;
-    }
+    case 'no_difference':
+      return `${what}: no difference of ${formatPercent(effect)} or more (${interval}; ${noise}).`;
+    default:
+      return `${what}: inconclusive, a difference of ${formatPercent(effect)} would not be seen in this noise (${interval}; ${noise}).`;
   }
 }
 
@@ -73,8 +75,8 @@ export function benchLines(result: BenchResult, look: OutputStyle): string[] {
   ] as const;
   const { prefill, decode, baseline, bound, fingerprint } = result;
   const sentences = [
-    ...decode.map((each) => verdictSentence(`Decoding at ${each.context} tokens`, each)),
-    verdictSentence(`Prefill of ${prefill.prompt_tokens} tokens`, prefill),
+    ...decode.map((each) => verdictSentence(`Decoding at ${each.context} tokens`, each, result.effect)),
+    verdictSentence(`Prefill of ${prefill.prompt_tokens} tokens`, prefill, result.effect),
   ];
   return [
     benchSummary(result, look),

@@ -45,6 +45,11 @@ export const flagTable = {
     help: 'lanes of the emulated subgroups: 4, 8, 16, 32 or 64 (default: 32, or those of the GPU)',
   },
   prefill: { kind: 'flag', help: 'profile a prompt instead of a decoded token' },
+  effect: {
+    kind: 'number',
+    value: 'N',
+    help: 'smallest difference to find, relative (default: 0.1, with --full 0.03)',
+  },
   full: { kind: 'flag', help: 'run the full bench instead of the quick one' },
 } as const satisfies Readonly<Record<string, FlagRow>>;
 
@@ -135,7 +140,7 @@ export const commandTable = {
     placeholders: '',
     minWords: 0,
     maxWords: 0,
-    flags: ['rounds', 'contexts', 'prompt-tokens', 'new-tokens', 'seed', 'full'],
+    flags: ['rounds', 'contexts', 'prompt-tokens', 'new-tokens', 'effect', 'seed', 'full'],
     help: 'benchmark the bound kernels against the built-in kernels',
   },
   configs: { placeholders: '', minWords: 0, maxWords: 0, flags: [], help: 'list the saved configs' },

@@ -314,8 +314,10 @@ export type Fingerprint = Immutable<z.output<typeof fingerprint>>;
 const speeds = z.object({ prefill_tps: z.number(), decode_tps: z.number() });
 const interval = z.object({ low: z.number(), high: z.number() });
 const verdict = z
-  .enum(['faster', 'slower', 'no_difference', 'suspect'])
-  .describe('`suspect`: faster than the hardware allows.');
+  .enum(['faster', 'slower', 'no_difference', 'inconclusive', 'suspect'])
+  .describe(
+    '`no_difference`: the interval lies within `effect`; `inconclusive`: it is wider; `suspect`: faster than the hardware allows, or with other outputs.',
+  );
 export type BenchVerdict = z.output<typeof verdict>;
 export type Interval = Immutable<z.output<typeof interval>>;
 
@@ -349,7 +351,8 @@ export const benchBudget = z
     contexts: z.array(z.int()),
     new_tokens: bounds.describe('Decoded tokens of one sample; how many depends on the speed.'),
     rounds: bounds.describe('How many depends on the width of the intervals and on the time.'),
-    ms: z.number().describe('Time of all samples. After it no round begins, except to reach the minimum.'),
+    ms: z.number().describe('Time of all samples, if the effect can be found by then.'),
+    max_ms: z.number().describe('Time after which no round begins, except to reach the minimum.'),
   })
   .meta({ id: 'BenchBudget' });
 export type BenchBudget = Immutable<z.output<typeof benchBudget>>;
@@ -357,6 +360,7 @@ export type BenchBudget = Immutable<z.output<typeof benchBudget>>;
 export const benchResult = z
   .object({
     id: z.string(),
+    effect: z.number().describe('Smallest difference that was asked about, relative.'),
     budget: benchBudget,
     baseline: speeds,
     bound: speeds,

@@ -236,6 +236,12 @@ export const benchRequest = (context: () => number) => {
           .optional()
           .describe('Positions at which decode is measured.'),
         mode: oneOf(['quick', 'full']).optional(),
+        effect: z
+          .number(expectedError('a number from 0.005 to 1'))
+          .min(0.005, expectedError('a number from 0.005 to 1'))
+          .max(1, expectedError('a number from 0.005 to 1'))
+          .optional()
+          .describe('Smallest difference to find, relative. Default: 0.1, and 0.03 in full mode.'),
         seed: seed.optional(),
         stream: z
           .boolean(expectedError('true or false'))

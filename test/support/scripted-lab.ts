@@ -97,12 +97,14 @@ export const scriptedProfile = (kernel: string): LabProfile => ({
 
 const benchResult: BenchResult = {
   id: 'bench-0',
+  effect: 0.1,
   budget: {
     prompt_tokens: 64,
     contexts: [32],
     new_tokens: { least: 4, most: 32 },
     rounds: { least: 8, most: 24 },
     ms: 4000,
+    max_ms: 20_000,
   },
   baseline: { prefill_tps: 100, decode_tps: 10 },
   bound: { prefill_tps: 101, decode_tps: 12 },

@@ -343,11 +343,12 @@ describe('bench', () => {
 
   test.each([
     ['slower', 'is 10.0% slower'],
-    ['no_difference', 'no difference'],
+    ['no_difference', 'no difference of 10% or more'],
+    ['inconclusive', 'a difference of 10% would not be seen'],
     ['suspect', 'do not rely on it'],
   ] as const)('%s', (verdict, words) => {
     const ci95 = { low: 0.88, high: 0.92 };
-    expect(verdictSentence('It', { ratio: 0.9, ci95, control: { ratio: 1, ci95 }, verdict })).toContain(
+    expect(verdictSentence('It', { ratio: 0.9, ci95, control: { ratio: 1, ci95 }, verdict }, 0.1)).toContain(
       words,
     );
   });

@@ -65,8 +65,9 @@ export const bench: CommandHandler = async ({ client, flags, print, look, enviro
     throw new UsageError([
       `--contexts: expected whole numbers above 0, got '${splitList(flags.contexts).join(',')}'`,
     ]);
-  const { rounds, seed, full, 'prompt-tokens': prompt, 'new-tokens': newTokens } = flags;
+  const { rounds, seed, full, effect, 'prompt-tokens': prompt, 'new-tokens': newTokens } = flags;
   const request = {
+    ...(effect === undefined ? {} : { effect }),
     mode: full === true ? ('full' as const) : ('quick' as const),
     ...(contexts.length === 0 ? {} : { contexts }),
     ...(rounds === undefined ? {} : { rounds }),

@@ -16,8 +16,12 @@ export interface BenchEffort {
   /** Sizes of the request, which are kept however long they take. */
   readonly isFixed: { readonly promptTokens: boolean; readonly newTokens: boolean };
   readonly rounds: { readonly least: number; readonly most: number };
-  /** Time for all rounds. After it no round begins, except to reach the minimum number. */
+  /** Smallest difference that is asked about, relative. */
+  readonly effect: number;
+  /** Time for all rounds. After it, rounds begin only to reach the minimum number, or until the effect could be found. */
   readonly budgetMs: number;
+  /** Time after which no round begins, except to reach the minimum number. */
+  readonly maxBudgetMs: number;
   /** Target half-width of both intervals, relative. No round begins after it is reached. */
   readonly precision: number;
   /** Maximum number of rounds before the measurement. */
@@ -36,8 +40,10 @@ const modes: Readonly<Record<Mode, Omit<BenchEffort, 'isFixed' | 'areRoundsFixed
     contexts: [32, 128, 512],
     newTokens: { least: 4, most: 32 },
     sampleMs: 20,
-    rounds: { least: 8, most: 24 },
+    rounds: { least: 8, most: 80 },
+    effect: 0.1,
     budgetMs: 4000,
+    maxBudgetMs: 20_000,
     precision: 0.01,
     warmUpRounds: 4,
     traces: 5,
@@ -48,8 +54,10 @@ const modes: Readonly<Record<Mode, Omit<BenchEffort, 'isFixed' | 'areRoundsFixed
     contexts: [32, 128, 512],
     newTokens: { least: 8, most: 128 },
     sampleMs: 60,
-    rounds: { least: 16, most: 100 },
+    rounds: { least: 16, most: 250 },
+    effect: 0.03,
     budgetMs: 45_000,
+    maxBudgetMs: 120_000,
     precision: 0.004,
     warmUpRounds: 8,
     traces: 15,
@@ -96,8 +104,9 @@ export function planEffort(
         ? {}
         : {
             rounds: { least: Math.min(minRounds, request.rounds), most: request.rounds },
-            budgetMs: maxBudgetMs,
+            maxBudgetMs: maxFixedMs,
           }),
+      ...(request.effect === undefined ? {} : { effect: request.effect }),
       comparedPositions: Math.min(base.comparedPositions, half),
     },
     warnings,
@@ -105,7 +114,7 @@ export function planEffort(
 }
 
 /** Time for a requested number of rounds. */
-const maxBudgetMs = 600_000;
+const maxFixedMs = 600_000;
 
 /** Largest number of tokens that the rounds of a bench may time. */
 export const maxTimedTokens = 500_000;

@@ -7,6 +7,7 @@ import type { BenchPort } from './port.ts';
 import type { Random } from '../../util/random.ts';
 import { armOf, type Cell, type SampleRole, Schedule } from './schedule.ts';
 import { estimateRatio, type PairedTimes } from './statistics.ts';
+import { decisiveHalfWidth } from './verdict.ts';
 
 /** The warm-up ends when two consecutive rounds differ by less than this, relative. */
 const maxSettledChange = 0.05;
@@ -147,12 +148,16 @@ export async function measureRounds(
     if (rounds >= most) return true;
     const spentMs = times.flatMap((one) => Object.values(one).flat()).reduce((sum, ms) => sum + ms, 0);
     // Stop by the width of the intervals, not by the result: optional stopping would inflate false positives.
-    if (spentMs > effort.budgetMs) return true;
-    return !effort.areRoundsFixed && [times.slice(0, 1), times.slice(1)].every(isPrecise);
+    if (spentMs > effort.maxBudgetMs) return true;
+    if (effort.areRoundsFixed) return false;
+    const widest = Math.max(...[times.slice(0, 1), times.slice(1)].map(halfWidth));
+    return (
+      widest < effort.precision || (spentMs > effort.budgetMs && widest < decisiveHalfWidth(effort.effect))
+    );
   };
-  const isPrecise = (series: readonly Times[]): boolean => {
+  const halfWidth = (series: readonly Times[]): number => {
     const { ci95 } = estimateRatio(series, random, roughResamples);
-    return Math.log(ci95.high / ci95.low) / 2 < effort.precision;
+    return Math.log(ci95.high / ci95.low) / 2;
   };
   let rounds = 0;
   while (!isDone(rounds)) {

@@ -1,5 +1,6 @@
 import type {
   BenchBudget,
+  BenchVerdict,
   BenchProgress,
   BenchRequest,
   BenchResult,
@@ -42,6 +43,7 @@ export async function runBench(
     new_tokens: effort.newTokens,
     rounds: effort.rounds,
     ms: effort.budgetMs,
+    max_ms: effort.maxBudgetMs,
   };
   onProgress({ stage: 'warm_up', budget });
   await fillCache(port, effort.contexts, { random, signal });
@@ -66,7 +68,7 @@ export async function runBench(
     const { control, ...bound } = estimateRatio(series, random);
     const verdict = decideVerdict(
       { ...bound, control },
-      { rounds, isDoubtful: beaten || outputJudgment.differs },
+      { rounds, isDoubtful: beaten || outputJudgment.differs, effect: effort.effect },
     );
     return { ...roundEstimate(bound), control: roundEstimate(control), verdict };
   };
@@ -76,14 +78,16 @@ export async function runBench(
   const beaten = roofs.isComponentBeaten || roofs.beaten.slice(1).includes(true);
   const [onlyContext] = decode;
   // With one context, reuse its result: resampling again would give a slightly different interval.
-  const overallDecode =
+  const allContexts =
     decode.length === 1 && onlyContext && !beaten ? onlyContext : compare(decodeTimes, beaten);
+  const overallDecode = { ...allContexts, verdict: verdictOfAll(allContexts.verdict, decode) };
 
   const speeds = (arm: 'baseline' | 'bound') => ({
     prefill_tps: tokensPerSecond(arm, [prefillTimes], promptTokens),
     decode_tps: tokensPerSecond(arm, decodeTimes, newTokens),
   });
   return {
+    effect: effort.effect,
     budget,
     baseline: speeds('baseline'),
     bound: speeds('bound'),
@@ -116,11 +120,31 @@ export async function runBench(
     warnings: [
       ...effortWarnings,
       ...warningsOf(measured, effort, overallDecode),
+      ...disagreementOf(decode, effort.contexts),
       ...outputJudgment.warnings,
       ...roofs.warnings,
     ],
     fingerprint,
   };
+}
+
+/** A verdict over all contexts that one of them contradicts is none. */
+const verdictOfAll = (overall: BenchVerdict, rows: readonly Comparison[]): BenchVerdict => {
+  const opposite = overall === 'faster' ? 'slower' : overall === 'slower' ? 'faster' : undefined;
+  return rows.some(({ verdict }) => verdict === opposite) ? 'inconclusive' : overall;
+};
+
+/** Contexts with different verdicts, for which one over all of them does not speak. */
+function disagreementOf(rows: readonly Comparison[], contexts: readonly number[]): string[] {
+  const decided = rows.flatMap(({ verdict, ratio }, index) =>
+    verdict === 'faster' || verdict === 'slower'
+      ? [`${verdict} at ${contexts[index]} (${formatPercent(ratio - 1)})`]
+      : [],
+  );
+  const verdicts = new Set(rows.map(({ verdict }) => verdict));
+  return verdicts.size > 1 && decided.length > 0
+    ? [`contexts differ: ${decided.join(', ')}; the verdict over all contexts does not describe each`]
+    : [];
 }
 
 const outputsOf = ({ cells }: OutputCheck, index: number): BenchResult['prefill']['outputs'] => {
@@ -148,17 +172,17 @@ function tokensPerSecond(arm: 'baseline' | 'bound', series: readonly PairedTimes
 
 /** A drift above this, from the first round to the last, causes a warning. */
 const minDrift = 0.05;
-/** Half-width of the control interval above which noise hides small effects. */
+/** Half-width of the interval above which noise hides small effects. */
 const maxNoise = 0.05;
 
 function warningsOf(
   { cells, rounds, isSettled }: Measurement,
-  { rounds: planned, areRoundsFixed, budgetMs }: BenchEffort,
+  { rounds: planned, areRoundsFixed, maxBudgetMs }: BenchEffort,
   overallDecode: Comparison,
 ): string[] {
   const warnings: string[] = [];
   if (areRoundsFixed && rounds < planned.most)
-    warnings.push(`budget: ${rounds} of ${planned.most} rounds were measured within ${budgetMs / 1000} s`);
+    warnings.push(`budget: ${rounds} of ${planned.most} rounds were measured within ${maxBudgetMs / 1000} s`);
   if (rounds < minRounds)
     warnings.push(
       `${rounds} rounds are not enough to distinguish a difference from chance: at least ${minRounds} are needed`,
@@ -181,11 +205,11 @@ function warningsOf(
       `drift: the bound kernels' lead changed by ${formatPercent(leadDrift.change)} from the first round to the last: ` +
         'throttling, or results that are cached between rounds',
     );
-  const { low, high } = overallDecode.control.ci95;
+  const { low, high } = overallDecode.ci95;
   const noise = Math.log(high / low) / 2;
   if (noise > maxNoise)
     warnings.push(
-      `noise: two runs of the built-in kernels differ by up to ${formatPercent(noise)}, which hides smaller effects. ` +
+      `noise: the ratio is known to ${formatPercent(noise)} only, and smaller effects are not seen. ` +
         'Use more rounds or a less busy machine',
     );
   // Not reported in addition to noise.

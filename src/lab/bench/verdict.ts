@@ -23,14 +23,28 @@ function noiseFloor({ ratio, ci95 }: Estimate): number {
 }
 
 /**
+ * Half-width of an interval, as a log ratio, with which an effect is found in 19 of 20 benches: the estimate may be 0.84 half-widths
+ * too small, and the interval must still exclude the difference that equal arms show.
+ */
+export const decisiveHalfWidth = (effect: number): number => Math.log(1 + effect) / 2.6;
+
+/**
+ * - `faster`, `slower`: the interval excludes no difference and the noise;
+ * - `no_difference`: the whole interval is within the effect;
+ * - `inconclusive`: it is wider, or there are too few rounds.
+ *
  * @param isDoubtful faster than the hardware allows, or with different outputs: a faster result is then `suspect`
+ * @param effect smallest difference that was asked about, relative
  */
 export function decideVerdict(
   { ci95, control }: Estimate & { readonly control: Estimate },
-  { rounds, isDoubtful }: { rounds: number; isDoubtful: boolean },
+  { rounds, isDoubtful, effect }: { rounds: number; isDoubtful: boolean; effect: number },
 ): BenchVerdict {
-  if (rounds < minRounds) return 'no_difference';
+  if (rounds < minRounds) return 'inconclusive';
   const floor = noiseFloor(control);
-  if (Math.log(ci95.low) > floor) return isDoubtful ? 'suspect' : 'faster';
-  return Math.log(ci95.high) < -floor ? 'slower' : 'no_difference';
+  const [low, high] = [Math.log(ci95.low), Math.log(ci95.high)];
+  if (low > floor) return isDoubtful ? 'suspect' : 'faster';
+  if (high < -floor) return 'slower';
+  const margin = Math.log(1 + effect);
+  return low > -margin && high < margin ? 'no_difference' : 'inconclusive';
 }

@@ -7,6 +7,7 @@ export const verdictLabels: Readonly<Record<Verdict, string>> = {
   faster: 'Faster',
   slower: 'Slower',
   no_difference: 'No difference',
+  inconclusive: 'Inconclusive',
   suspect: 'Suspect',
 };
 
@@ -14,6 +15,7 @@ export const verdictTones = {
   faster: 'good',
   slower: 'bad',
   no_difference: undefined,
+  inconclusive: 'warn',
   suspect: 'warn',
 } as const satisfies Readonly<Record<Verdict, 'good' | 'bad' | 'warn' | undefined>>;
 
@@ -49,7 +51,9 @@ const verdictMeanings: Readonly<Record<Verdict, string>> = {
   slower:
     'The interval excludes no difference, and the change is larger than the difference between two built-in runs.',
   no_difference:
-    'The change is within the noise, or no larger than the difference between two built-in runs. More rounds or an idle machine can detect smaller changes.',
+    'The interval lies within the smallest difference that was asked about, so the change is smaller. A smaller one can be asked for.',
+  inconclusive:
+    'The interval is wider than the smallest difference that was asked about, or no farther from no difference than two built-in runs are. More rounds or an idle machine narrow it.',
   suspect:
     'The result exceeds the measured peak rates of this adapter, or the outputs differ: the kernel may skip work.',
 };
