@@ -88,8 +88,8 @@ export interface DocumentedRoute extends Endpoint {
   readonly summary: string;
   readonly description?: string;
   readonly params?: Readonly<Record<string, string>>;
-  /** Optional query parameters with their descriptions. */
-  readonly query?: Readonly<Record<string, string>>;
+  /** Optional query parameters with their description or schema. */
+  readonly query?: Readonly<Record<string, string | z.ZodType>>;
   /** Optional request headers with their description or schema. */
   readonly headers?: Readonly<Record<string, string | z.ZodType>>;
   /** Schema of the JSON body. Every violation is reported in one response. */

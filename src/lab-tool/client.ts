@@ -6,12 +6,14 @@ import type {
   KernelRegistration,
   KernelRegistrationReport,
   LabGraph,
+  LabKernelDetail,
   LabParts,
   LabProfile,
   OpDescriptor,
   ParityMode,
   ParityRunResult,
   ProfileRequest,
+  StubOptions,
   ValidationReport,
 } from '../lab/types.ts';
 import { HostError } from '../host-client/errors.ts';
@@ -71,8 +73,11 @@ export class LabClient {
     const { ops } = await this.#request<{ ops: OpDescriptor[] }>({ method: 'GET', path: '/ops' }, 'ops');
     return ops;
   }
-  async stub(op: string, target: string | undefined): Promise<Stub> {
-    const query = target === undefined ? '' : `?target=${encodeURIComponent(target)}`;
+  async stub(op: string, options: StubOptions): Promise<Stub> {
+    const given = Object.entries(options).filter(
+      (entry): entry is [string, string] => entry[1] !== undefined,
+    );
+    const query = given.length === 0 ? '' : `?${new URLSearchParams(given).toString()}`;
     const path = `/ops/${encodeURIComponent(op)}/stub${query}`;
     return await this.#request<Stub>({ method: 'GET', path }, 'op', 'target', 'source');
   }
@@ -91,6 +96,27 @@ export class LabClient {
   }
   async bind(body: BindRequest, signal?: AbortSignal): Promise<Partial<BindOutcome>> {
     return await this.#request<BindOutcome>({ method: 'POST', path: '/bindings', body, signal }, 'bound');
+  }
+  async unbindSome(glob: string): Promise<readonly string[]> {
+    const path = `/bindings/${encodeURIComponent(glob)}`;
+    return (await this.#request<{ components: readonly string[] }>({ method: 'DELETE', path }, 'components'))
+      .components;
+  }
+  async kernel(name: string): Promise<LabKernelDetail> {
+    const path = `/kernels/${encodeURIComponent(name)}`;
+    return await this.#request<LabKernelDetail>({ method: 'GET', path }, 'registration', 'report');
+  }
+  async deleteKernel(name: string): Promise<void> {
+    await this.#request<object>(
+      { method: 'DELETE', path: `/kernels/${encodeURIComponent(name)}` },
+      'deleted',
+    );
+  }
+  async deleteConfig(name: string): Promise<void> {
+    await this.#request<object>(
+      { method: 'DELETE', path: `/configs/${encodeURIComponent(name)}` },
+      'deleted',
+    );
   }
   async unbind(): Promise<void> {
     await this.#request<{ cleared: true }>({ method: 'DELETE', path: '/bindings' });

@@ -10,7 +10,7 @@ import {
   readFormats,
   readOverride,
   readTunable,
-} from './kernel-header.ts';
+} from '../lab/kernel-header.ts';
 
 /** Kernel description from the command line. */
 export interface KernelFlags extends Omit<Header, 'dispatch' | 'places' | 'faults'> {

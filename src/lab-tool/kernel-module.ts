@@ -6,7 +6,7 @@ import type { KernelDefinition } from '../define-kernel.ts';
 import { formatNames, type KernelRegistration } from '../lab/types.ts';
 import { FileError, toFileError } from '../terminal/file-error.ts';
 import { errorMessage } from '../util/error-message.ts';
-import { features, kernelNameError, kernelNamePattern } from './kernel-header.ts';
+import { features, kernelNameError, kernelNamePattern } from '../lab/kernel-header.ts';
 import { linesOf, type LoadedFile, type LocalKernel, type SourceOrigin, readText } from './local-kernels.ts';
 import { importUncached, locationInStackTrace } from './module-hooks.ts';
 

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { basename, extname } from 'node:path';
 import type { Finding, KernelRegistration } from '../lab/types.ts';
 import { FileError, toFileError } from '../terminal/file-error.ts';
-import { kernelNameError, kernelNamePattern, type FileLocation, readHeader } from './kernel-header.ts';
+import { kernelNameError, kernelNamePattern, type FileLocation, readHeader } from '../lab/kernel-header.ts';
 import { type KernelFlags, mergeFlags } from './kernel-flags.ts';
 
 /** Where the WGSL of a kernel is in its file, to convert locations of findings. */

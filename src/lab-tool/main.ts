@@ -5,7 +5,7 @@ import { errorMessage } from '../util/error-message.ts';
 import { type Flags, type Invocation, parseLabArguments } from './arguments.ts';
 import { LabClient } from './client.ts';
 import type { CommandName } from './command-table.ts';
-import { bind, graph, parts, unbind } from './commands/bindings.ts';
+import { bind, graph, parts, remove, source, unbind } from './commands/bindings.ts';
 import { check } from './commands/check.ts';
 import { configs, diff, save, validate } from './commands/configs.ts';
 import { bench, parity } from './commands/measure.ts';
@@ -32,6 +32,8 @@ const commands: Readonly<Record<CommandName, CommandHandler>> = {
   parts,
   bind,
   unbind,
+  source,
+  delete: remove,
   parity,
   bench,
   configs,

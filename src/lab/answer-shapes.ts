@@ -1,6 +1,7 @@
 /** What the answers of the lab plane carry. */
 import { z } from 'zod';
 import type { Immutable } from '../util/immutable.ts';
+import { expressionGrammar } from './expression.ts';
 
 const textArray = z.array(z.string());
 const shape = z.array(z.union([z.number(), z.string()]));
@@ -10,6 +11,8 @@ const measuredNumber = z
   .number()
   .nullable()
   .describe('Null where the value is not finite.') as unknown as z.ZodNumber;
+
+export const stubTarget = z.enum(['plain', 'f16', 'subgroups']);
 
 /** The execution graph of the resident model. */
 export const labGraph = z
@@ -75,12 +78,62 @@ export const labParts = z
   .meta({ id: 'LabParts' });
 export type LabParts = Immutable<z.output<typeof labParts>>;
 
-const opDescriptor = z.looseObject({ op: z.string() });
+const access = z.enum(['read', 'read_write', 'uniform']);
+const tensor = z.object({
+  name: z.string(),
+  dtype: z.string().exactOptional(),
+  shape: textArray.describe('Expressions over dims and params.'),
+  summary: z.string(),
+});
+const member = z.object({ name: z.string(), type: z.enum(['u32', 'f32']) });
+const dispatchRule = z
+  .object({ x: z.string(), y: z.string().exactOptional(), z: z.string().exactOptional() })
+  .describe(`As in a registration. ${expressionGrammar}`);
+const opTolerance = z.object({ nmse: z.number(), max_abs: z.number(), matched_ratio: z.number() });
+const opDescriptor = z.looseObject({
+  op: z.string(),
+  summary: z.string(),
+  tokens: z.enum(['any', 'one']).describe('`one`: runs only in steps of one token.'),
+  covers: textArray.describe('Ops of the nodes that one dispatch computes.'),
+  inputs: z.array(tensor),
+  outputs: z.array(tensor),
+  params: z.array(member.extend({ multiple_of: z.int().exactOptional() })),
+  dims: z.array(z.object({ name: z.string(), summary: z.string(), multiple_of: z.int().exactOptional() })),
+  bindings: z
+    .array(
+      z.object({
+        group: z.literal(0),
+        binding: z.int(),
+        name: z.string(),
+        access,
+        dtype: z.string().exactOptional(),
+        shape: textArray.exactOptional(),
+        members: z.array(member).exactOptional(),
+      }),
+    )
+    .describe('What the kernel declares.'),
+  dispatch: dispatchRule,
+  exactness: z.enum(['f32', 'f16', 'quantised', 'exact']),
+  tolerance: opTolerance,
+  tolerance_by_dtype: z.record(z.string(), opTolerance).exactOptional(),
+  flops: z.string().describe('Of one dispatch, as an expression over the dims.'),
+  bytes: z.string(),
+  fusable_into: textArray,
+  dtypes: textArray.describe('Weight formats; none for ops that read no weights.'),
+  features: textArray,
+  oracle: z.string(),
+  targets: z.array(stubTarget).describe('Of GET /lab/v1/ops/{op}/stub.'),
+});
 export type OpDescriptor = Immutable<z.output<typeof opDescriptor>>;
 export const labOps = z.object({ ops: z.array(opDescriptor) }).meta({ id: 'LabOps' });
 
 export const labStub = z
-  .object({ op: z.string(), target: z.string(), source: z.string().describe('WGSL that passes the gate.') })
+  .object({
+    op: z.string(),
+    target: stubTarget,
+    format: z.string().exactOptional().describe('Weight format, for ops that read weights.'),
+    source: z.string().describe('WGSL that passes the gate.'),
+  })
   .meta({ id: 'LabStub' });
 export type LabStub = Immutable<z.output<typeof labStub>>;
 
@@ -183,6 +236,26 @@ const drift = z
     'How far the model drifts from itself when the kernel runs wherever it fits. Measured at the first binding after each registration.',
   );
 
+export const labKernel = z
+  .object({
+    registration: z.object({
+      name: z.string(),
+      op: z.string(),
+      source: z.string(),
+      entry_point: z.string().optional(),
+      dispatch: z.object({ x: z.string(), y: z.string().optional(), z: z.string().optional() }),
+      overrides: numbers.optional(),
+      tunables: z.record(z.string(), z.array(z.number())).optional(),
+      requires: textArray.optional(),
+      dtypes: textArray.optional(),
+    }),
+    report: registrationReport,
+    state: z.enum(['accepted', 'rejected', 'unverified', 'quarantined']),
+    components: textArray.describe('Components that it runs now.'),
+  })
+  .meta({ id: 'LabKernel' });
+export type LabKernelDetail = Immutable<z.output<typeof labKernel>>;
+
 export const bindOutcome = z
   .object({
     bound: z.literal(true),
@@ -194,6 +267,8 @@ export const bindOutcome = z
 export type BindOutcome = Immutable<z.output<typeof bindOutcome>>;
 
 export const cleared = z.object({ cleared: z.literal(true) }).meta({ id: 'BindingsCleared' });
+export const someCleared = cleared.extend({ components: textArray }).meta({ id: 'SomeBindingsCleared' });
+export const deleted = z.object({ deleted: z.literal(true) }).meta({ id: 'Deleted' });
 
 const traffic = z.object({ needed_sectors: z.number(), touched_sectors: z.number() });
 const profileSite = z.discriminatedUnion('kind', [

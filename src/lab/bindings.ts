@@ -64,6 +64,11 @@ export class KernelBindings {
     });
   }
 
+  /** Returns these targets to the built-in kernels. */
+  remove(targets: readonly string[]): Promise<void> {
+    return this.#enqueue(() => this.#set(this.#all.filter(({ target }) => !targets.includes(target))));
+  }
+
   clear(): Promise<void> {
     return this.#enqueue(() => this.#set([]));
   }

@@ -7,6 +7,10 @@ export interface CompiledExpression {
   evaluate(values: Readonly<Record<string, number>>): number;
 }
 
+/** What expressions may contain, for the documents. */
+export const expressionGrammar =
+  'An expression has numbers, names of dims and overrides, + - * / %, parentheses, and the functions ceil(x), floor(x), min(a, ...) and max(a, ...).';
+
 /** `position` counts UTF-16 characters from 0. */
 export class ExpressionError extends Error {
   readonly position: number;

@@ -35,8 +35,8 @@ import { Quarantine } from './quarantine.ts';
 import { KernelRegistry, type RegisteredKernel } from './registry.ts';
 import { captureUnavailableFinding, findUnsupportedFormats, addParityFindings } from './report-findings.ts';
 import { staticFindings } from './stages/static-checks.ts';
-import { contractOf, renderStub, stubTargets } from './stubs.ts';
-import { resolveTargets } from './targets.ts';
+import { contractOf, readsWeights, renderStub, stubTargets } from './stubs.ts';
+import { matchesGlob, resolveTargets } from './targets.ts';
 import { renderStubHeader } from './stub-header.ts';
 import {
   type BenchProgress,
@@ -51,13 +51,16 @@ import {
   type Lab,
   LabError,
   type LabGraph,
+  type LabKernelDetail,
   type LabParts,
   type LabProfile,
+  type LabStub,
   type OpDescriptor,
   type ParityMode,
   type ParityRunResult,
   type ProfileRequest,
   type RunningBench,
+  type StubOptions,
   type ValidationReport,
 } from './types.ts';
 
@@ -146,20 +149,56 @@ export class ResidentLab implements Lab {
     return [...contracts.values()].map((contract) => describeOp(contract, features));
   }
 
-  stub(op: string, target?: string): { op: string; target: string; source: string } {
+  async stub(op: string, { target = 'plain', format, component }: StubOptions = {}): Promise<LabStub> {
     this.#warm();
     const { engine, wgsl } = this.#options;
+    const contract = contractOf(op);
     const targets = stubTargets(op, engine.adapter.features);
-    const chosen = target ?? 'plain';
-    if (!targets.includes(chosen)) {
+    const chosen = targets.find((one) => one === target);
+    if (chosen === undefined) {
       throw new LabError(
         'invalid_target',
-        `target: expected one of ${targets.join(', ')} for the op ${op} on this adapter, got '${chosen}'.`,
+        `target: expected one of ${targets.join(', ')} for the op ${op} on this adapter, got '${target}'.`,
       );
     }
-    const format = engine.model.quantization.toLowerCase();
-    const stub = renderStub(wgsl, op, chosen, format);
-    return { op, target: chosen, source: `${renderStubHeader(op, stub)}${stub.source}` };
+    if (format !== undefined && !readsWeights(contract))
+      throw new LabError('invalid_target', `format: the op ${op} reads no weights, got '${format}'.`);
+    const ofComponent = component === undefined ? undefined : await this.#formatOf(component, op);
+    const weights = format ?? ofComponent ?? engine.model.quantization.toLowerCase();
+    const stub = renderStub(wgsl, op, chosen, weights);
+    return {
+      op,
+      target: chosen,
+      ...(readsWeights(contract) ? { format: weights } : {}),
+      source: `${renderStubHeader(op, stub)}${stub.source}`,
+    };
+  }
+
+  /** Weight format of a component that a kernel of the op can run; undefined where it reads none. */
+  async #formatOf(component: string, op: string): Promise<string | undefined> {
+    const live = this.#currentLiveModel();
+    const [target] = resolveTargets({ kernel: op, components: [component] }, op, live.targets.targets);
+    const dispatches = await live.dispatches(op);
+    return dispatches.get(target?.id ?? '')?.[0]?.format;
+  }
+
+  kernel(name: string): LabKernelDetail {
+    const registered = this.#requireRegistered(name);
+    const components = this.#bindings.all.flatMap(({ kernel, target }) =>
+      kernel.name === name ? [target] : [],
+    );
+    const { registration, report } = registered;
+    return { registration, report, state: this.#stateOf(registered), components };
+  }
+
+  deleteKernel(name: string): void {
+    const { components } = this.kernel(name);
+    if (components.length > 0)
+      throw new LabError(
+        'kernel_bound',
+        `The kernel '${name}' runs ${components.join(', ')}: unbind it first.`,
+      );
+    this.#registry.delete(name);
   }
 
   async register(registration: KernelRegistration, signal: AbortSignal): Promise<KernelRegistrationReport> {
@@ -227,6 +266,20 @@ export class ResidentLab implements Lab {
     const replaced = await this.#bindings.add(added);
     this.#gpuMs = new Map();
     return { bound: true, components: targets.map(({ id }) => id), replaced, ...(drift ? { drift } : {}) };
+  }
+
+  async unbindSome(glob: string): Promise<readonly string[]> {
+    const bound = [...new Set(this.#bindings.all.map(({ target }) => target))];
+    const matched = bound.filter((id) => matchesGlob(glob, id));
+    if (matched.length === 0) {
+      throw new LabError(
+        'unknown_component',
+        `No bound component matches '${glob}'; bound components: ${bound.join(', ') || 'none'}.`,
+      );
+    }
+    await this.#bindings.remove(matched);
+    this.#gpuMs = new Map();
+    return matched;
   }
 
   async unbind(): Promise<void> {
@@ -356,6 +409,10 @@ export class ResidentLab implements Lab {
 
   async config(name: string): Promise<string> {
     return await this.#configs.read(name);
+  }
+
+  async deleteConfig(name: string): Promise<void> {
+    await this.#configs.delete(name);
   }
 
   /**
@@ -525,19 +582,18 @@ export class ResidentLab implements Lab {
   }
 
   #kernelSummaries(): KernelSummaries {
-    return this.#registry.all().map(({ registration, report, program }) => ({
-      name: registration.name,
-      op: registration.op,
-      digest: report.digest,
-      state:
-        this.#quarantineReason({ registration, report, program }) !== undefined
-          ? 'quarantined'
-          : !report.accepted
-            ? 'rejected'
-            : report.unverified
-              ? 'unverified'
-              : 'accepted',
+    return this.#registry.all().map((registered) => ({
+      name: registered.registration.name,
+      op: registered.registration.op,
+      digest: registered.report.digest,
+      state: this.#stateOf(registered),
     }));
+  }
+
+  #stateOf(registered: RegisteredKernel): KernelSummaries[number]['state'] {
+    if (this.#quarantineReason(registered) !== undefined) return 'quarantined';
+    const { accepted, unverified } = registered.report;
+    return !accepted ? 'rejected' : unverified ? 'unverified' : 'accepted';
   }
 
   async #fingerprint(seed: number): Promise<Fingerprint> {

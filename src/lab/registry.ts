@@ -29,6 +29,10 @@ export class KernelRegistry {
     return this.#byName.get(name);
   }
 
+  delete(name: string): void {
+    this.#byName.delete(name);
+  }
+
   all(): RegisteredKernel[] {
     return [...this.#byName.values()];
   }

@@ -4,10 +4,10 @@ import { formatNames } from '../../kernels/formats.ts';
 import { maxTimedTokens, timedTokens } from './bench/effort.ts';
 import { dictionary, list } from '../http/schema/list.ts';
 import type { Immutable } from '../util/immutable.ts';
+import { isRecord } from '../util/json.ts';
 import { didYouMean } from '../words/nearest.ts';
-
-/** Pattern of a valid kernel name. */
-export const kernelNamePattern = /^[a-z][a-z0-9_.-]{0,63}$/;
+import { expressionGrammar } from './expression.ts';
+import { features, kernelNamePattern, readHeader } from './kernel-header.ts';
 
 /** Error message with the expected and the received value. */
 const expectedError = (expectation: string) => ({
@@ -38,7 +38,6 @@ const text = (max: number, expectation = `a text of 1 to ${max} characters`) => 
 
 const sourceLimit = 256 * 1024;
 const identifier = /^(?!_$|__)[_\p{XID_Start}]\p{XID_Continue}{0,127}$/u;
-const features = ['shader-f16', 'subgroups'] as const;
 const maxCombinations = 1024;
 
 const override = {
@@ -51,15 +50,35 @@ const expression = text(500, 'an expression of 1 to 500 characters');
 const oneOf = <const Values extends readonly [string, ...string[]]>(values: Values) =>
   z.enum(values, expectedError(`one of ${values.join(', ')}`));
 
+const readsDirectives = 'May be left out where a directive of the source says it.';
+
 /** @param ops returns the ops that a kernel may be registered for; called for each body */
 export const kernelRegistration = (ops: () => readonly string[]) =>
+  z.preprocess(withDirectives, registrationObject(ops)).meta({ id: 'KernelRegistration' });
+
+/** Requires a member that only a directive may replace; checked beside all others. */
+const isGiven = (
+  member: (typeof neededMembers)[number],
+  expectation: string,
+): Parameters<ReturnType<typeof z.looseObject>['refine']> =>
+  [
+    (registration: Readonly<Record<string, unknown>>) => registration[member] !== undefined,
+    {
+      path: [member as PropertyKey],
+      error: `expected ${expectation}, got nothing`,
+      when: ({ value }: { readonly value: unknown }) => isRecord(value),
+    },
+  ] satisfies [unknown, object];
+
+const registrationObject = (ops: () => readonly string[]) =>
   z
     .object(
       {
         name: z
           .string(expectedError('a name'))
           .regex(kernelNamePattern, expectedError(`a name that matches ${kernelNamePattern.source}`))
-          .describe('A later kernel of the same name replaces it.'),
+          .optional()
+          .describe(`A later kernel of the same name replaces it. ${readsDirectives}`),
         op: z
           .string(expectedError('the name of an op'))
           .superRefine((op, context) => {
@@ -68,12 +87,16 @@ export const kernelRegistration = (ops: () => readonly string[]) =>
             const suggestion = didYouMean(op, known, describeValue);
             context.addIssue(`expected one of ${known.join(', ')}, got ${describeValue(op)}${suggestion}`);
           })
-          .describe('An op of GET /lab/v1/ops.'),
+          .optional()
+          .describe(`An op of GET /lab/v1/ops. ${readsDirectives}`),
         source: text(sourceLimit, 'WGSL, not empty')
           .refine((source) => new TextEncoder().encode(source).length <= sourceLimit, {
             error: `expected at most ${sourceLimit} bytes of WGSL`,
           })
-          .describe('WGSL.'),
+          .describe(
+            'WGSL. If `name`, `op` or `dispatch` is left out, directives at its top are read: `//! op: OP`, `//! name: NAME`, ' +
+              '`//! dispatch: X, Y, Z`, `//! entry: NAME`, `//! override NAME = N`, `//! tune NAME = N, N`, `//! requires: FEATURE`, `//! dtypes: FORMAT`.',
+          ),
         entry_point: z
           .string(expectedError('a WGSL identifier'))
           .regex(identifier, expectedError('a WGSL identifier'))
@@ -84,8 +107,10 @@ export const kernelRegistration = (ops: () => readonly string[]) =>
             { x: expression, y: expression.optional(), z: expression.optional() },
             expectedError('an object'),
           )
+          .optional()
           .describe(
-            "Workgroup counts, as expressions over the op's dimensions and the overrides; absent dimensions are 1.",
+            "Workgroup counts, as expressions over the op's dimensions and the overrides; absent dimensions are 1. " +
+              `${expressionGrammar} ${readsDirectives}`,
           ),
         overrides: dictionary(
           { error: 'expected an object of override names to numbers', ...override },
@@ -124,7 +149,48 @@ export const kernelRegistration = (ops: () => readonly string[]) =>
       },
       expectedError('an object'),
     )
-    .meta({ id: 'KernelRegistration' });
+    .refine(...isGiven('name', 'a name'))
+    .refine(...isGiven('op', 'the name of an op'))
+    .refine(...isGiven('dispatch', 'an object'))
+    .transform((registration) => registration as typeof registration & Needed<typeof registration>);
+
+/** Members that the body has, or a directive of its source. */
+const neededMembers = ['name', 'op', 'dispatch'] as const;
+type Needed<Registration> = {
+  [Member in (typeof neededMembers)[number] & keyof Registration]-?: NonNullable<Registration[Member]>;
+};
+
+/** Adds what the directives of the source say where the body leaves out what it must have. Its members win. */
+function withDirectives(body: unknown, context: z.core.$RefinementCtx): unknown {
+  if (!isRecord(body) || typeof body['source'] !== 'string') return body;
+  if (neededMembers.every((member) => body[member] !== undefined)) return body;
+  const { op, name, entry_point, dispatch, overrides, tunables, requires, dtypes, places, faults } =
+    readHeader(body['source'].split('\n'));
+  if (places.size === 0 && faults.length === 0) return body;
+  for (const { line, message } of faults)
+    context.addIssue({
+      code: 'custom',
+      path: ['source'],
+      message: `line ${line}: ${message}`,
+      input: undefined,
+    });
+  const filled = <Value>(member: string, value: Value | undefined) =>
+    value === undefined ? {} : { [member]: value };
+  const list = (value: readonly unknown[]) => (value.length > 0 ? value : undefined);
+  const record = (value: object) => (Object.keys(value).length > 0 ? value : undefined);
+  return {
+    ...filled('op', op),
+    ...filled('name', name),
+    ...filled('entry_point', entry_point),
+    ...filled('dispatch', dispatch),
+    ...filled('overrides', record(overrides)),
+    ...filled('tunables', record(tunables)),
+    ...filled('requires', list(requires)),
+    ...filled('dtypes', list(dtypes)),
+    ...body,
+  };
+}
+
 type Registration = Immutable<z.output<ReturnType<typeof kernelRegistration>>>;
 /** A kernel to check and register. A config of another host may have formats that this one does not know. */
 export type KernelRegistration = Omit<Registration, 'dtypes'> & {

@@ -1,7 +1,7 @@
 import type { WgslSources } from '../../kernels/assemble.ts';
 import { type Contract, type ContractBinding, contracts } from '../../kernels/contracts.ts';
 import { formatNames } from '../../kernels/formats.ts';
-import { LabError } from './types.ts';
+import { LabError, type LabStub } from './types.ts';
 
 /** Starting point for a kernel author: it compiles and passes the gate unchanged. */
 export interface Stub {
@@ -13,7 +13,7 @@ export interface Stub {
   readonly requires: readonly ('shader-f16' | 'subgroups')[];
 }
 
-type Target = 'plain' | 'f16' | 'subgroups';
+type Target = LabStub['target'];
 
 /** Adapter feature that each target needs. */
 const featureByTarget = {
@@ -24,7 +24,8 @@ const featureByTarget = {
 const targets = Object.keys(featureByTarget) as Target[];
 
 const isMatrixProduct = ({ covers }: Contract): boolean => covers.includes('matmul');
-const readsWeights = ({ bindings }: Contract): boolean => bindings.some(({ dtype }) => dtype === 'weights');
+export const readsWeights = ({ bindings }: Contract): boolean =>
+  bindings.some(({ dtype }) => dtype === 'weights');
 
 /** Targets with a source of their own, for ops other than products. The other ops neither reduce nor store f16. */
 const targetsByOp: Readonly<Record<string, readonly Target[]>> = {
@@ -49,7 +50,7 @@ export function contractOf(op: string): Contract {
  * Targets that an op has stubs for: `plain`, and `f16` and `subgroups` if the adapter supports them.
  * @param features features of the adapter
  */
-export function stubTargets(op: string, features: readonly string[]): string[] {
+export function stubTargets(op: string, features: readonly string[]): Target[] {
   contractOf(op);
   return targets.filter((target) => {
     const feature = featureByTarget[target];

@@ -8,6 +8,7 @@ import type {
   ConfigEnvelope,
   KernelRegistrationReport,
   LabGraph,
+  LabKernelDetail,
   LabParts,
   LabProfile,
   LabStub,
@@ -77,8 +78,15 @@ export interface Lab {
   graph(): Promise<LabGraph>;
   parts(): Promise<LabParts>;
   ops(): readonly OpDescriptor[];
-  /** Throws `unknown_op`, and `invalid_target` for a target that the op or the adapter does not support. */
-  stub(op: string, target?: string): LabStub;
+  /**
+   * Throws `unknown_op`, `invalid_target` for a target or format that the op or the adapter does not support, `unknown_component`,
+   * and `incompatible_component` for a component of another op.
+   */
+  stub(op: string, options?: StubOptions): Promise<LabStub>;
+  /** The last registration of a name with its report. Throws `unknown_kernel`. */
+  kernel(name: string): LabKernelDetail;
+  /** Throws `unknown_kernel`, and `kernel_bound` while it is bound. */
+  deleteKernel(name: string): void;
   register(registration: KernelRegistration, signal: AbortSignal): Promise<KernelRegistrationReport>;
   /**
    * Emulates a registered kernel on a live shape and counts what it asks of memory. Throws `unknown_kernel`, `not_profiled`.
@@ -90,6 +98,8 @@ export interface Lab {
    */
   bind(request: BindRequest, signal: AbortSignal): Promise<BindOutcome>;
   unbind(): Promise<void>;
+  /** Unbinds the bound components that a glob matches, and returns them. Throws `unknown_component`. */
+  unbindSome(glob: string): Promise<readonly string[]>;
   readonly parityMode: ParityMode;
   setParityMode(mode: ParityMode): ParityMode;
   /** Runs exclusively, like `bench`: waits until no completion is running or queued. `signal` cancels it. */
@@ -110,12 +120,23 @@ export interface Lab {
   saveConfig(name: string): Promise<ConfigEnvelope>;
   /** Returns canonical JSON. Throws `invalid_name`, `unknown_config`. */
   config(name: string): Promise<string>;
+  /** Throws `invalid_name`, `unknown_config`. */
+  deleteConfig(name: string): Promise<void>;
+}
+
+export interface StubOptions {
+  readonly target?: string | undefined;
+  /** Weight format. Default: that of the component, else that of most weights of the model. */
+  readonly format?: string | undefined;
+  /** Id of a component or span whose op and format the stub must have. */
+  readonly component?: string | undefined;
 }
 
 export type LabErrorCode =
   | 'unknown_op'
   | 'invalid_target'
   | 'unknown_kernel'
+  | 'kernel_bound'
   | 'not_bindable'
   | 'unknown_component'
   | 'incompatible_component'

@@ -238,7 +238,7 @@ const mistakes: readonly (readonly [
 describe('the cases detect mistakes', () => {
   it.each(mistakes)('%s: %s', async (_what, op, target, right, wrong) => {
     const stub = renderStub(wgsl, op, target);
-    if (!stubTargets(op, [...runner.gpu.device.features]).includes(target)) return;
+    if (!stubTargets(op, [...runner.gpu.device.features]).some((one) => one === target)) return;
     expect(stub.source).toContain(right);
     const source = stub.source.replaceAll(right, wrong);
     for (const seed of [1, 2, 3]) {

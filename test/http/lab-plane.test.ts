@@ -8,6 +8,7 @@ import {
   bindOutcome,
   configNames,
   labGraph,
+  labKernel,
   labOps,
   labParts,
   labProfile,
@@ -78,6 +79,10 @@ const additions = [
   ['GET', '/bench'],
   ['DELETE', '/bench/{id}'],
   ['POST', '/profile'],
+  ['GET', '/kernels/{name}'],
+  ['DELETE', '/kernels/{name}'],
+  ['DELETE', '/bindings/{component}'],
+  ['DELETE', '/configs/{name}'],
 ] as const;
 
 test('the plane has exactly the routes of the table, and these additions', async () => {
@@ -160,7 +165,9 @@ describe('responses', () => {
     expect(twice.status).toBe(400);
     const unknown = await send('GET', '/ops/rms%2Fnorm/stub');
     expect(unknown.status).toBe(404);
-    expect(lab.calls.at(-1)).toEqual(['stub', ['rms/norm', 'plain']]);
+    expect(lab.calls.at(-1)).toEqual(['stub', ['rms/norm', {}]]);
+    await body('/ops/matvec/stub?format=q4_k&component=layers.0.attn.q');
+    expect(lab.calls.at(-1)).toEqual(['stub', ['matvec', { format: 'q4_k', component: 'layers.0.attn.q' }]]);
   });
 
   test('a registration answers 201 with its report, accepted or not; unknown members are ignored', async () => {
@@ -259,6 +266,62 @@ describe('responses', () => {
     expect(progressLines[1]).toMatchObject({ round: 1, most: 8, samples: [{ context: 32, bound_ms: 2 }] });
     expect(progressLines[2]).toMatchObject({ result: { verdict: 'faster', rounds: 8 } });
     expect(lab.calls).toEqual([['bench', { rounds: 3 }]]);
+  });
+
+  test('a kernel by name, and what is deleted by name', async () => {
+    const { send, lab } = await serve();
+    const found = await send('GET', '/kernels/fast');
+    expect(labKernel.strict().parse(await found.json())).toEqual(lab.kernel('fast'));
+    const bodyOf = async (method: string, path: string) => (await send(method, path)).json();
+    expect(await bodyOf('DELETE', '/kernels/fast')).toEqual({ deleted: true });
+    expect(await bodyOf('DELETE', '/configs/fast')).toEqual({ deleted: true });
+    expect(await bodyOf('DELETE', '/bindings/layers.*.norm')).toEqual({
+      cleared: true,
+      components: ['layers.0.norm'],
+    });
+    expect(lab.calls.slice(-3)).toEqual([
+      ['deleteKernel', 'fast'],
+      ['deleteConfig', 'fast'],
+      ['unbindSome', 'layers.*.norm'],
+    ]);
+    expect((await send('DELETE', '/configs/..%2Ffast')).status).toBe(400);
+    for (const [code, status] of [
+      ['unknown_kernel', 404],
+      ['kernel_bound', 409],
+    ] as const) {
+      lab.error = new LabError(code, 'no');
+      expect((await send('DELETE', '/kernels/fast')).status).toBe(status);
+    }
+  });
+
+  test('a registration of a source with directives', async () => {
+    const { send, lab } = await serve();
+    const source =
+      '//! op: rms_norm\n//! name: fast.norm\n//! dispatch: tokens, 1\n//! override WG = 64\n//! tune WG = 32, 64\nfn main() {}\n';
+    expect((await send('POST', '/kernels', { source })).status).toBe(201);
+    expect(lab.calls.at(-1)).toEqual([
+      'register',
+      {
+        op: 'rms_norm',
+        name: 'fast.norm',
+        dispatch: { x: 'tokens', y: '1' },
+        overrides: { WG: 64 },
+        tunables: { WG: [32, 64] },
+        source,
+      },
+    ]);
+    // Members of the body win, and with all of them the directives are comments.
+    expect((await send('POST', '/kernels', { source, name: 'mine' })).status).toBe(201);
+    expect(lab.calls.at(-1)).toMatchObject(['register', { name: 'mine', overrides: { WG: 64 } }]);
+    await send('POST', '/kernels', { ...kernel, source });
+    expect(lab.calls.at(-1)).toEqual(['register', { ...kernel, source }]);
+    const wrong = await send('POST', '/kernels', {
+      source: '//! op: rms_nrm\n//! dispatc: tokens\nfn main() {}',
+    });
+    expect(wrong.status).toBe(400);
+    expect(JSON.stringify(await wrong.json())).toMatch(
+      /source.*line 2: unknown directive 'dispatc'.*did you mean 'dispatch'/,
+    );
   });
 
   test('a profile', async () => {
@@ -446,9 +509,9 @@ describe('errors', () => {
       'dtypes.0: expected one of f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, mxfp4, mlc_q4f32, mlc_q3f16, got "q8_1"',
     ]);
     expect(await violations('POST', '/kernels', {})).toEqual([
+      'source: expected WGSL, not empty, got nothing',
       'name: expected a name, got nothing',
       'op: expected the name of an op, got nothing',
-      'source: expected WGSL, not empty, got nothing',
       'dispatch: expected an object, got nothing',
     ]);
   });
@@ -547,7 +610,8 @@ describe('errors', () => {
     for (const [method, path, allow] of [
       ['PUT', '/bindings', 'POST, DELETE'],
       ['DELETE', '/parity', 'GET, HEAD, PUT, POST'],
-      ['DELETE', '/configs/fast', 'GET, HEAD'],
+      ['PUT', '/configs/fast', 'GET, HEAD, DELETE'],
+      ['PUT', '/kernels/fast', 'GET, HEAD, DELETE'],
       ['DELETE', '/configs', 'GET, HEAD, POST'],
     ] as const) {
       const answer = await send(method, path);

@@ -1,3 +1,6 @@
+import { contracts } from '../../kernels/contracts.ts';
+import { describeOp } from '../../src/lab/ops/index.ts';
+import { stubTarget } from '../../src/lab/types.ts';
 import { RunningBenches } from '../../src/lab/bench/running.ts';
 import type {
   BenchProgress,
@@ -9,9 +12,12 @@ import type {
   KernelRegistration,
   KernelRegistrationReport,
   Lab,
+  LabKernelDetail,
   LabProfile,
+  LabStub,
   ParityMode,
   ProfileRequest,
+  StubOptions,
 } from '../../src/lab/types.ts';
 import { LabError } from '../../src/lab/types.ts';
 
@@ -209,13 +215,36 @@ export class ScriptedLab implements Lab {
   }
 
   ops() {
-    return ['rms_norm', 'matvec', 'matmul'].map((op) => ({ op, summary: `${op} of rows` }));
+    return ['rms_norm', 'matvec', 'matmul'].map((op) => {
+      const contract = contracts.get(op);
+      if (!contract) throw new Error(op);
+      return { ...describeOp(contract, []), summary: `${op} of rows` };
+    });
   }
 
-  stub(op: string, target = 'plain') {
-    this.#called('stub', [op, target]);
+  async stub(op: string, options: StubOptions = {}): Promise<LabStub> {
+    this.#called('stub', [op, options]);
     if (!this.ops().some((known) => known.op === op)) throw new LabError('unknown_op', `no op '${op}'`);
-    return { op, target, source: '// WGSL' };
+    return { op, target: stubTarget.parse(options.target ?? 'plain'), source: '// WGSL' };
+  }
+
+  kernel(name: string): LabKernelDetail {
+    this.#called('kernel', name);
+    const registration = { name, op: 'rms_norm', source: '// WGSL', dispatch: { x: 'tokens' } };
+    return { registration, report: acceptedReport(name, 'sha256:00'), state: 'accepted', components: [] };
+  }
+
+  deleteKernel(name: string) {
+    this.#called('deleteKernel', name);
+  }
+
+  async unbindSome(glob: string) {
+    this.#called('unbindSome', glob);
+    return ['layers.0.norm'];
+  }
+
+  async deleteConfig(name: string) {
+    this.#called('deleteConfig', name);
   }
 
   async register(registration: KernelRegistration, signal: AbortSignal) {

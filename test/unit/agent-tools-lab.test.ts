@@ -30,7 +30,11 @@ describe('lab tools', () => {
     expect(await shown('lab_ops')).toBe(
       'rms_norm: rms_norm of rows\nmatvec: matvec of rows\nmatmul: matmul of rows',
     );
-    expect(await shown('lab_ops', { op: 'matvec' })).toBe('{"op":"matvec","summary":"matvec of rows"}');
+    expect(JSON.parse(String(await shown('lab_ops', { op: 'matvec' })))).toMatchObject({
+      op: 'matvec',
+      summary: 'matvec of rows',
+      dispatch: { x: 'ceil(rows / ROWS)' },
+    });
     expect(await world.run('lab_ops', { op: 'none' })).toMatchObject({
       ok: false,
       output: 'There is no op "none"; there are rms_norm, matvec, matmul.',

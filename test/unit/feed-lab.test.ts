@@ -159,7 +159,7 @@ describeDatabases('the lab as the feed sees it', (url) => {
       await one.graph(),
       await one.parts(),
       one.ops(),
-      one.stub('rms_norm', 'plain'),
+      await one.stub('rms_norm', { target: 'plain' }),
       await one.bind({ kernel: 'fast', span: 's' }, never),
       await one.unbind(),
       one.setParityMode({ mode: 'strict' }),

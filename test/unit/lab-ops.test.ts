@@ -6,7 +6,12 @@ import { repack } from '../../src/engine/loading/repack.ts';
 import { describeOp, labOps, type LiveShape, tolerances } from '../../src/lab/ops/index.ts';
 import { Random } from '../../src/lab/ops/random.ts';
 import { randomWeights, WeightReader } from '../../src/lab/ops/random-weights.ts';
-import type { ExpectedOutput, ParityCase, TensorData } from '../../src/lab/types.ts';
+import {
+  type ExpectedOutput,
+  labOps as labOpsShape,
+  type ParityCase,
+  type TensorData,
+} from '../../src/lab/types.ts';
 import { random, randomValues } from '../support/kernel-harness.ts';
 import { sampleRows, wholeColumns } from '../support/random-blocks.ts';
 
@@ -562,14 +567,16 @@ describe('descriptors', () => {
   it('match the contract of every op, and survive JSON', () => {
     for (const descriptor of describeAll()) {
       const contract = contracts.get(descriptor.op);
-      expect(JSON.parse(JSON.stringify(descriptor))).toEqual(descriptor);
+      expect(labOpsShape.parse(JSON.parse(JSON.stringify({ ops: [descriptor] })))).toEqual({
+        ops: [descriptor],
+      });
       expect(descriptor).toMatchObject({
         summary: contract?.summary,
         flops: contract?.flops,
         bytes: contract?.bytes,
       });
       expect(descriptor['tolerance']).toEqual(tolerances[contract?.exactness ?? 'f32']);
-      const bindings = descriptor['bindings'] as { binding: number; name: string; access: string }[];
+      const { bindings } = descriptor;
       expect(bindings.map(({ name }) => name)).toEqual(contract?.bindings.map(({ name }) => name));
       expect(bindings.map(({ binding }) => binding)).toEqual(bindings.map((_, index) => index));
       expect(descriptor['features']).toEqual(['shader-f16']);
@@ -584,7 +591,7 @@ describe('descriptors', () => {
     const names = (list: unknown) => (list as { name: string }[]).map(({ name }) => name);
     expect(names(descriptor['inputs'])).toEqual(['quants', 'scales', 'x', 'y', 'bias']);
     expect(names(descriptor['outputs'])).toEqual(['y']);
-    expect(descriptor['dispatch']).toBe('ceil(rows / ROWS), tokens, 1');
+    expect(descriptor['dispatch']).toEqual({ x: 'ceil(rows / ROWS)', y: 'tokens' });
     expect(descriptor['dtypes']).toEqual(formatNames);
     expect(descriptor['params']).toContainEqual({ name: 'x_stride', type: 'u32', multiple_of: 4 });
   });

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parseLabArguments } from '../../src/lab-tool/arguments.ts';
-import { readHeader } from '../../src/lab-tool/kernel-header.ts';
+import { readHeader } from '../../src/lab/kernel-header.ts';
 import { readKernelFlags } from '../../src/lab-tool/kernel-flags.ts';
 import { readWgslKernel } from '../../src/lab-tool/local-kernels.ts';
 import { UsageError } from '../../src/config/options.ts';

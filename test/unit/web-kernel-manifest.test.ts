@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readHeader } from '../../src/lab-tool/kernel-header.ts';
+import { readHeader } from '../../src/lab/kernel-header.ts';
 import {
   directives,
   overridesOf,

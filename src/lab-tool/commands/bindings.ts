@@ -47,9 +47,32 @@ function driftLine({ components, positions, mean_kl: kl, top1_agreement: agreeme
   return `drift on ${pluralize(components, 'component')}: ${kl} nats on average, ${same} of ${positions} greedy tokens the same`;
 }
 
-export const unbind: CommandHandler = async ({ client, print }) => {
-  await client.unbind();
-  print({ cleared: true }, () => ['the built-in kernels run again']);
+export const unbind: CommandHandler = async ({ client, words: globs, print }) => {
+  if (globs.length === 0) {
+    await client.unbind();
+    print({ cleared: true }, () => ['the built-in kernels run again']);
+    return exitCodes.fine;
+  }
+  const components: string[] = [];
+  for (const glob of globs) components.push(...(await client.unbindSome(glob)));
+  print({ cleared: true, components }, () => [
+    `${printable(formatComponents(components))} ${components.length === 1 ? 'runs its' : 'run their'} built-in kernel again`,
+  ]);
+  return exitCodes.fine;
+};
+
+export const source: CommandHandler = async ({ client, words: [name = ''], print }) => {
+  const kernel = await client.kernel(name);
+  print(kernel, () => [kernel.registration.source.replace(/\n$/, '')]);
+  return exitCodes.fine;
+};
+
+export const remove: CommandHandler = async ({ client, words: [name = ''], flags: { config }, print }) => {
+  if (config === true) await client.deleteConfig(name);
+  else await client.deleteKernel(name);
+  print({ deleted: true, name }, () => [
+    `deleted the ${config === true ? 'config' : 'kernel'} ${printable(name)}`,
+  ]);
   return exitCodes.fine;
 };
 

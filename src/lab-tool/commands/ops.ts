@@ -14,10 +14,10 @@ export const ops: CommandHandler = async ({ client, print, look }) => {
 };
 
 export const stub: CommandHandler = async ({ client, words: [op = ''], flags, print }) => {
-  const { target, out, force } = flags;
+  const { target, format, for: component, out, force } = flags;
   let answer: Awaited<ReturnType<typeof client.stub>>;
   try {
-    answer = await client.stub(op, target);
+    answer = await client.stub(op, { target, format, component });
   } catch (error) {
     if (!(error instanceof HostError) || error.code !== 'unknown_op') throw error;
     const known = (await client.ops()).map((each) => each.op);
@@ -41,6 +41,8 @@ export const stub: CommandHandler = async ({ client, words: [op = ''], flags, pr
       throw new FileError(out, 'it already exists; use --force to overwrite it');
     throw toFileError(out, error);
   }
-  print({ ...answer, out }, () => [`wrote ${out}: ${answer.op}, ${answer.target}`]);
+  print({ ...answer, out }, () => [
+    `wrote ${out}: ${answer.op}, ${answer.target}${answer.format === undefined ? '' : `, ${answer.format}`}`,
+  ]);
   return exitCodes.fine;
 };

@@ -1,6 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { kernelDigest } from '../digest.ts';
-import { type Finding, isConfigName, kernelNamePattern } from '../types.ts';
+import { kernelNamePattern } from '../kernel-header.ts';
+import { type Finding, isConfigName } from '../types.ts';
 import { errorFinding } from './read.ts';
 import type { ParsedEnvelope } from './schema.ts';
 import { decodeBase64, computeKeyId, rawPublicKey, type SigningKey } from '../../signing/ed25519.ts';

@@ -61,6 +61,17 @@ export class ConfigStore {
     }
   }
 
+  /** Throws `invalid_name`, `unknown_config` and `lab_failed`. */
+  async delete(name: string): Promise<void> {
+    await this.read(name);
+    try {
+      await unlink(this.#path(name));
+      await syncFolder(this.folder);
+    } catch (error) {
+      throw new LabError('lab_failed', `The config '${name}' cannot be deleted: ${fileErrorReason(error)}.`);
+    }
+  }
+
   #path(name: string): string {
     if (isConfigName(name)) return join(this.folder, `${name}.json`);
     throw new LabError(

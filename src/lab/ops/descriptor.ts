@@ -54,7 +54,12 @@ export function describeOp(contract: Contract, features: readonly string[]): OpD
   const named = (...roles: string[]) =>
     stored
       .filter(({ role }) => roles.includes(role))
-      .map(({ name, dtype, shape, summary: of }) => ({ name, dtype, shape, summary: of }));
+      .map(({ name, dtype, shape, summary: of }) => ({
+        name,
+        ...(dtype === undefined ? {} : { dtype }),
+        shape,
+        summary: of,
+      }));
   const params = bindings.find(({ name }) => name === 'params')?.members ?? [];
   const readsWeights = bindings.some(({ dtype }) => dtype === 'weights');
   return {
@@ -80,8 +85,7 @@ export function describeOp(contract: Contract, features: readonly string[]): OpD
         ? {}
         : { members: members.map(([member, type]) => ({ name: member, type })) }),
     })),
-    dispatch: [dispatch.x, dispatch.y ?? '1', dispatch.z ?? '1'].join(', '),
-    dispatch_rule: dispatch,
+    dispatch,
     exactness,
     tolerance: tolerances[exactness],
     ...(readsWeights && exactness === 'quantised'

@@ -21,7 +21,7 @@ export function createPinnedLab(resident: Pick<Resident, 'requireLab' | 'pin'>):
     graph: () => lab.graph(),
     parts: () => lab.parts(),
     ops: () => lab.ops(),
-    stub: (op, target) => lab.stub(op, target),
+    stub: (op, options) => lab.stub(op, options),
     configNames: () => lab.configNames(),
     bind: (request, signal) => withPinnedModel(signal, () => lab.bind(request, signal)),
     unbind: () => lab.unbind(),

@@ -3,6 +3,7 @@ import { HttpError } from '../../http/error.ts';
 import {
   configNames,
   configSaved,
+  deleted,
   isConfigName,
   saveConfigRequest,
   savedConfig,
@@ -82,7 +83,26 @@ export function configRoutes(resident: Resident) {
     },
   });
 
-  return [validateConfig, listConfigs, saveConfig, getConfig];
+  const deleteConfig = defineRoute({
+    method: 'DELETE',
+    path: '/lab/v1/configs/{name}',
+    operationId: 'deleteLabConfig',
+    summary: 'Delete a saved config',
+    params: { name: 'Name of the saved config.' },
+    isCatchAll: true,
+    responses: {
+      200: { description: 'The config is deleted.', content: { 'application/json': deleted } },
+      400: unsafeNameResponse,
+      404: errorResponse('No config has this name.'),
+    },
+    async handle({ params }) {
+      const name = requireSafeName(params['name'] ?? '');
+      await withHttpErrors(() => resident.requireLab().deleteConfig(name));
+      return Response.json({ deleted: true });
+    },
+  });
+
+  return [validateConfig, listConfigs, saveConfig, getConfig, deleteConfig];
 }
 
 function requireSafeName(name: string): string {

@@ -5,6 +5,7 @@ import { toHttpError } from '../resident.ts';
 const statuses: Readonly<Record<LabErrorCode, number>> = {
   unknown_op: 404,
   unknown_kernel: 404,
+  kernel_bound: 409,
   unknown_config: 404,
   invalid_target: 400,
   invalid_name: 400,

@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import { raceAbort } from '../../util/race-abort.ts';
 import { hostError } from '../error-schema.ts';
 import { HttpError } from '../../http/error.ts';
@@ -5,14 +6,19 @@ import {
   bindOutcome,
   bindRequest,
   cleared,
+  deleted,
+  formatNames,
   kernelRegistration,
   labGraph,
+  labKernel,
   labOps,
   labParts,
   labProfile,
   labStub,
   profileRequest,
   registrationReport,
+  someCleared,
+  stubTarget,
 } from '../../lab/types.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
@@ -103,18 +109,65 @@ export function kernelRoutes(resident: Resident) {
     operationId: 'getLabStub',
     summary: 'Get a kernel stub for an op',
     params: { op: 'An op of GET /lab/v1/ops.' },
-    query: { target: 'Target of the stub, for example `f16` or `subgroups`.' },
+    query: {
+      target: stubTarget.describe('Default `plain`.'),
+      format: z
+        .enum(formatNames)
+        .describe('Weight format, for ops that read weights. Default: that of the component or the model.'),
+      component: 'Id of a component or span: the stub has its weight format.',
+    },
     responses: {
       200: { description: 'WGSL that passes the gate unchanged.', content: { 'application/json': labStub } },
-      400: errorResponse('The op has no stub for this target, or the adapter does not support it.'),
+      400: errorResponse(
+        'The op has no stub for this target, format or component, or the adapter does not support it.',
+      ),
       404: errorResponse('No op has this name.'),
+      409: errorResponse('The component has another op.'),
     },
     async handle({ params, query }) {
-      const targets = query.getAll('target');
-      if (targets.length > 1)
-        throw new HttpError(400, 'invalid_target', `target: expected one, got ${targets.length}.`);
+      const one = (name: string): string | undefined => {
+        const values = query.getAll(name);
+        if (values.length > 1)
+          throw new HttpError(400, 'invalid_target', `${name}: expected one, got ${values.length}.`);
+        return values[0];
+      };
+      const options = { target: one('target'), format: one('format'), component: one('component') };
       const lab = resident.requireLab();
-      return Response.json(await withHttpErrors(() => lab.stub(params['op'] ?? '', targets[0])));
+      return Response.json(await withHttpErrors(() => lab.stub(params['op'] ?? '', options)));
+    },
+  });
+
+  const nameParam = { name: 'Name of a registered kernel.' };
+  const getKernel = defineRoute({
+    method: 'GET',
+    path: '/lab/v1/kernels/{name}',
+    operationId: 'getLabKernel',
+    summary: 'Get a registered kernel',
+    description:
+      'Its registration with the source, the last report of the gate, its state, and the components that it runs.',
+    params: nameParam,
+    responses: {
+      200: { description: 'The kernel.', content: { 'application/json': labKernel } },
+      404: errorResponse('No kernel has this name.'),
+    },
+    handle: async ({ params }) =>
+      Response.json(await withHttpErrors(() => resident.requireLab().kernel(params['name'] ?? ''))),
+  });
+
+  const deleteKernel = defineRoute({
+    method: 'DELETE',
+    path: '/lab/v1/kernels/{name}',
+    operationId: 'deleteLabKernel',
+    summary: 'Delete a registered kernel',
+    params: nameParam,
+    responses: {
+      200: { description: 'The kernel is deleted.', content: { 'application/json': deleted } },
+      404: errorResponse('No kernel has this name.'),
+      409: errorResponse('The kernel is bound.'),
+    },
+    async handle({ params }) {
+      await withHttpErrors(() => resident.requireLab().deleteKernel(params['name'] ?? ''));
+      return Response.json({ deleted: true });
     },
   });
 
@@ -152,6 +205,27 @@ export function kernelRoutes(resident: Resident) {
     },
   });
 
+  const unbindComponents = defineRoute({
+    method: 'DELETE',
+    path: '/lab/v1/bindings/{component}',
+    operationId: 'unbindLabComponents',
+    summary: 'Restore the built-in kernels of some components',
+    params: { component: 'Id of a bound component or span, or a glob over them.' },
+    responses: {
+      200: {
+        description: 'The components that run built-in kernels now.',
+        content: { 'application/json': someCleared },
+      },
+      400: errorResponse('No bound component matches.'),
+    },
+    async handle({ params }) {
+      const components = await withHttpErrors(() =>
+        resident.requireLab().unbindSome(params['component'] ?? ''),
+      );
+      return Response.json({ cleared: true, components });
+    },
+  });
+
   return [
     getGraph,
     createPartsRoute('/lab/v1/parts', 'getLabParts', 'List components, slots and registered kernels'),
@@ -160,7 +234,10 @@ export function kernelRoutes(resident: Resident) {
     profileKernel,
     listOps,
     getStub,
+    getKernel,
+    deleteKernel,
     bindKernel,
     unbindKernels,
+    unbindComponents,
   ];
 }

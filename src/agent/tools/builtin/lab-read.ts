@@ -96,13 +96,22 @@ export function labReadTools(lab: GetLab): ReadTool[] {
         {
           op: textSchema('As lab_ops lists it.', 100),
           target: enumSchema(['plain', 'f16', 'subgroups'], 'What it is written for; default plain.'),
+          format: textSchema(
+            'Weight format, for ops that read weights; default that of the component or the model.',
+            20,
+          ),
+          component: textSchema('Component that it is for, as lab_graph lists it.', 200),
         },
         ['op'],
       ),
-      run: ({ op, target }) =>
+      run: ({ op, ...options }) =>
         withRefusalAsOutput(async () => {
+          const given = (name: string) => {
+            const value = options[name];
+            return typeof value === 'string' ? { [name]: value } : {};
+          };
           const stub = await withLabErrorsAsRefusals(() =>
-            lab().stub(String(op), typeof target === 'string' ? target : undefined),
+            lab().stub(String(op), { ...given('target'), ...given('format'), ...given('component') }),
           );
           return toLinesOutput(stub.source.split('\n'), 1000);
         }),

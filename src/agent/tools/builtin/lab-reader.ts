@@ -55,7 +55,10 @@ export interface LabReader {
     }[];
   }>;
   ops(): readonly { readonly op: string; readonly [member: string]: unknown }[];
-  stub(op: string, target?: string): { readonly target: string; readonly source: string };
+  stub(
+    op: string,
+    options?: { readonly target?: string; readonly format?: string; readonly component?: string },
+  ): Promise<{ readonly target: string; readonly source: string }>;
   configNames(): Promise<readonly string[]>;
   register(
     registration: LabRegistration,

@@ -9,7 +9,7 @@ export function ManifestFields(props: { op: Op; source: string; change: (source:
   const set = (key: Parameters<typeof withDirectives>[1], value: string) =>
     change(withDirectives(source, key, value === '' ? [] : [value]));
   const text = (key: Parameters<typeof directives>[1]) => directives(source, key)[0] ?? '';
-  const { x, y, z } = op.dispatch_rule;
+  const { x, y, z } = op.dispatch;
   const defaultDispatch = [x, y, z].filter((part) => part !== undefined).join(', ');
   const overrides = overridesOf(source);
   return (

@@ -2,7 +2,7 @@
  * The manifest of a kernel is in `//!` lines at the top of its source, as in the files of `node dist/lab.js`. The
  * fields of the workbench show and rewrite these lines.
  */
-import { readHeader } from '../../../../../src/lab-tool/kernel-header.ts';
+import { readHeader } from '../../../../../src/lab/kernel-header.ts';
 import type { components } from '../../../api/schema.d.ts';
 import type { Diagnostic } from '../../../parts/diagnostics.ts';
 

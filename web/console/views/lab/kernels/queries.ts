@@ -11,7 +11,7 @@ export interface Op {
   readonly summary: string;
   readonly tokens: 'any' | 'one';
   readonly oracle: string;
-  readonly dispatch_rule: { readonly x: string; readonly y?: string; readonly z?: string };
+  readonly dispatch: { readonly x: string; readonly y?: string; readonly z?: string };
   readonly dims: readonly { readonly name: string; readonly summary: string }[];
   readonly bindings: readonly {
     readonly binding: number;

@@ -1,5 +1,6 @@
 import { didYouMean } from '../words/nearest.ts';
-import { type Finding, formatNames } from '../lab/types.ts';
+import { formatNames } from '../../kernels/formats.ts';
+import type { Finding } from './answer-shapes.ts';
 
 /** Location in a file: line and column from 1. */
 export interface FileLocation {
@@ -25,6 +26,7 @@ export interface Header {
   readonly faults: Finding[];
 }
 
+/** Pattern of a valid kernel name. */
 export const kernelNamePattern = /^[a-z][a-z0-9_.-]{0,63}$/;
 export const features = ['shader-f16', 'subgroups'] as const;
 const identifier = /^[\p{L}_][\p{L}\p{N}_]*$/u;
