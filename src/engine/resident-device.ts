@@ -122,6 +122,8 @@ export class ResidentDevice {
     }
     const previous = runner.boundPlans;
     runner.boundPlans = plans;
+    // Keys and values of other kernels, which may be wrong ones that are being unbound.
+    this.#scheduler.forgetPrefixes();
     this.#watchForHangs(runner);
     if (!previous) return;
     // Until those steps end, a kernel of the previous plans can still hang.

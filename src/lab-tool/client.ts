@@ -9,6 +9,7 @@ import type {
   LabKernelDetail,
   LabParts,
   LabProfile,
+  LabStub,
   OpDescriptor,
   ParityMode,
   ParityRunResult,
@@ -18,12 +19,6 @@ import type {
 } from '../lab/types.ts';
 import { HostError } from '../host-client/errors.ts';
 import { type HostRequest, sendRequest, type HostAddress, type HostHints } from '../host-client/http.ts';
-
-export interface Stub {
-  readonly op: string;
-  readonly target: string;
-  readonly source: string;
-}
 
 const hints: HostHints = {
   token: "give the host's token with --token-file or LATHE_TOKEN",
@@ -73,13 +68,13 @@ export class LabClient {
     const { ops } = await this.#request<{ ops: OpDescriptor[] }>({ method: 'GET', path: '/ops' }, 'ops');
     return ops;
   }
-  async stub(op: string, options: StubOptions): Promise<Stub> {
+  async stub(op: string, options: StubOptions): Promise<LabStub> {
     const given = Object.entries(options).filter(
       (entry): entry is [string, string] => entry[1] !== undefined,
     );
     const query = given.length === 0 ? '' : `?${new URLSearchParams(given).toString()}`;
     const path = `/ops/${encodeURIComponent(op)}/stub${query}`;
-    return await this.#request<Stub>({ method: 'GET', path }, 'op', 'target', 'source');
+    return await this.#request<LabStub>({ method: 'GET', path }, 'op', 'target', 'source');
   }
   async register(body: KernelRegistration, signal?: AbortSignal): Promise<KernelRegistrationReport> {
     const hostRequest = { method: 'POST', path: '/kernels', body, signal } as const;
@@ -107,13 +102,13 @@ export class LabClient {
     return await this.#request<LabKernelDetail>({ method: 'GET', path }, 'registration', 'report');
   }
   async deleteKernel(name: string): Promise<void> {
-    await this.#request<object>(
+    await this.#request<{ deleted: true }>(
       { method: 'DELETE', path: `/kernels/${encodeURIComponent(name)}` },
       'deleted',
     );
   }
   async deleteConfig(name: string): Promise<void> {
-    await this.#request<object>(
+    await this.#request<{ deleted: true }>(
       { method: 'DELETE', path: `/configs/${encodeURIComponent(name)}` },
       'deleted',
     );

@@ -21,11 +21,13 @@ import { buildEnvelope } from './configs/envelope.ts';
 import { ConfigStore } from './configs/store.ts';
 import { validateConfig, type Validation } from './configs/validate.ts';
 import { programDigest } from './digest.ts';
+import { Failures } from './failures.ts';
 import { GateProcess } from './gate/gate-process.ts';
 import { labKey } from './lab-key.ts';
 import { describeGraph, describeParts, type KernelSummaries } from './live/describe.ts';
 import { describeExcessiveDrift, measureDrift, summarizeDrift } from './live/drift.ts';
 import { fitEverywhere, fitTargets } from './live/fit.ts';
+import { maxMeanKl } from './live/kl-limit.ts';
 import { freshSeed, LiveModel } from './live/live-model.ts';
 import { unfusedKernels } from './live/lab-kernel.ts';
 import { componentParity, logitsParity, maxTextTokens } from './live/parity.ts';
@@ -86,8 +88,6 @@ export interface LabOptions {
 const captureTimeoutMs = 1000;
 /** Number of positions in the sample text at which a parity run may begin. */
 const textOffsets = 64;
-/** Largest accepted mean KL divergence, in nats. */
-const maxMeanKl = 1e-3;
 
 /** Kernel lab of one resident model. */
 export class ResidentLab implements Lab {
@@ -102,6 +102,8 @@ export class ResidentLab implements Lab {
   #parityMode: ParityMode = { mode: 'standard' };
   #liveModel: LiveModel | undefined;
   #isWarmed = false;
+  /** What was found wrong of a program, so that other random inputs do not let it pass. */
+  readonly #failures = new Failures();
   /** GPU times of the bound arm in the last bench, by dispatch. */
   #gpuMs: ReadonlyMap<string, number> = new Map();
 
@@ -208,7 +210,9 @@ export class ResidentLab implements Lab {
     const captureSignal = AbortSignal.any([signal, AbortSignal.timeout(captureTimeoutMs)]);
     const shapes = await live.shapes(op, captureSignal);
     signal.throwIfAborted();
-    const { mode, tolerance_scale: toleranceScale = 1, seed = freshSeed() } = this.#parityMode;
+    const { mode, tolerance_scale: toleranceScale = 1 } = this.#parityMode;
+    const program = programDigest(registration);
+    const seed = this.#parityMode.seed ?? this.#failures.seedOf(program) ?? freshSeed();
     const labDispatches = [...(await live.dispatches(op)).values()].flat();
     const formats = this.#formatsFor(labDispatches);
     const job = {
@@ -224,9 +228,8 @@ export class ResidentLab implements Lab {
       ...(shapes.captured[op] ? [] : [captureUnavailableFinding]),
       ...findUnsupportedFormats(registration, formats),
     ]);
-    this.#registry.set({ registration, report, program: programDigest(registration) }, (name) =>
-      this.#isBound(name),
-    );
+    this.#failures.record(program, report);
+    this.#registry.set({ registration, report, program }, (name) => this.#isBound(name));
     return report;
   }
 
@@ -310,7 +313,8 @@ export class ResidentLab implements Lab {
       const components = bound ? await componentParity(runner, bound, text, { mode, standIns, signal }) : [];
       const builtin = { singleToken: runner.plan, multiToken: runner.plan, destroy() {} };
       const logits = await logitsParity(runner, bound ?? builtin, text, signal);
-      const ok = components.every((one) => one.ok) && logits.kl <= maxMeanKl;
+      const boundContracts = this.#bindings.all.map(({ kernel }) => kernel.contract);
+      const ok = components.every((one) => one.ok) && logits.kl <= maxMeanKl(boundContracts);
       return {
         seed,
         ok,
@@ -543,7 +547,7 @@ export class ResidentLab implements Lab {
     if (report.unverified) return undefined;
     const { engine } = this.#options;
     const live = this.#currentLiveModel();
-    let drift = live.drifts.get(registered);
+    let drift = live.drifts.get(registered) ?? live.excessiveDrifts.get(registered.program);
     if (!drift) {
       const everywhere = await fitEverywhere(live, registered, bound);
       const options = {
@@ -564,8 +568,11 @@ export class ResidentLab implements Lab {
       live.drifts.set(registered, drift);
     }
     signal.throwIfAborted();
-    const refusal = describeExcessiveDrift(drift, report.tolerance?.scale ?? 1);
+    // A tolerance scale multiplies the limit, because both grow with the square of errors.
+    const limit = maxMeanKl([contractOf(registration.op)]) * (report.tolerance?.scale ?? 1);
+    const refusal = describeExcessiveDrift(drift, limit);
     if (refusal !== undefined) {
+      live.excessiveDrifts.set(registered.program, drift);
       throw new LabError('not_bindable', `The kernel '${registration.name}' cannot be bound: ${refusal}.`);
     }
     return summarizeDrift(drift);

@@ -156,8 +156,8 @@ const registrationObject = (ops: () => readonly string[]) =>
 
 /** Members that the body has, or a directive of its source. */
 const neededMembers = ['name', 'op', 'dispatch'] as const;
-type Needed<Registration> = {
-  [Member in (typeof neededMembers)[number] & keyof Registration]-?: NonNullable<Registration[Member]>;
+type Needed<Body> = {
+  [Member in (typeof neededMembers)[number] & keyof Body]-?: NonNullable<Body[Member]>;
 };
 
 /** Adds what the directives of the source say where the body leaves out what it must have. Its members win. */
@@ -176,7 +176,7 @@ function withDirectives(body: unknown, context: z.core.$RefinementCtx): unknown 
     });
   const filled = <Value>(member: string, value: Value | undefined) =>
     value === undefined ? {} : { [member]: value };
-  const list = (value: readonly unknown[]) => (value.length > 0 ? value : undefined);
+  const words = (values: readonly unknown[]) => (values.length > 0 ? values : undefined);
   const record = (value: object) => (Object.keys(value).length > 0 ? value : undefined);
   return {
     ...filled('op', op),
@@ -185,8 +185,8 @@ function withDirectives(body: unknown, context: z.core.$RefinementCtx): unknown 
     ...filled('dispatch', dispatch),
     ...filled('overrides', record(overrides)),
     ...filled('tunables', record(tunables)),
-    ...filled('requires', list(requires)),
-    ...filled('dtypes', list(dtypes)),
+    ...filled('requires', words(requires)),
+    ...filled('dtypes', words(dtypes)),
     ...body,
   };
 }

@@ -165,6 +165,60 @@ describe('binding', () => {
     expect(swapped).toBe(alone);
   });
 
+  it('forgets the keys and values of other kernels, also those of answers that are running', async () => {
+    // Two answers have one page and more of a prompt in common, so that the second could reuse it.
+    const words = `${prompt} lived in a house by the sea and liked to sleep in the sun all day long. `.repeat(
+      3,
+    );
+    const complete = async (onText?: () => Promise<void>) => {
+      let text = '';
+      let cached = -1;
+      for await (const event of engine.generate({
+        prompt: engine.tokenizer.encode(words),
+        maxTokens: 24,
+        sampling: greedySampling,
+        stop: [],
+        ignoreEnd: true,
+      })) {
+        if (event.type === 'end') cached = event.usage.cached_tokens;
+        if (event.type !== 'text') continue;
+        text += event.text;
+        await onText?.();
+      }
+      return { text, cached };
+    };
+    const { text: right } = await complete();
+    expect((await complete()).cached).toBeGreaterThan(30);
+    const stub = stubOf('rope_kv_write');
+    const wrong = {
+      ...stub,
+      digest: 'positions swapped',
+      code: stub.code.replace(/token\[(\w+)\]\.y/, '(token[$1].y ^ 1u)'),
+    };
+    expect(wrong.code).not.toBe(stub.code);
+    const bindings = [0, 1].map((layer) => ({ target: `layers.${layer}.attn.rope_kv`, kernel: wrong }));
+    const targets = new Set(targetsOf(engine.graph).map(({ id }) => id));
+    const bindWrong = () =>
+      engine.bind(
+        bindings.filter(({ target }) => targets.has(target)),
+        unfused,
+      );
+    await bindWrong();
+    const { text: other, cached } = await complete();
+    expect(cached).toBe(0);
+    expect(other).not.toBe(right);
+    await engine.bind([], unfused);
+    expect(await complete()).toEqual({ text: right, cached: 0 });
+    // Unbound while the answer runs: the rest of it is not kept either.
+    await bindWrong();
+    let heard = 0;
+    await complete(async () => {
+      if (++heard === 3) await engine.bind([], unfused);
+    });
+    expect(await complete()).toEqual({ text: right, cached: 0 });
+    expect((await complete()).cached).toBeGreaterThan(30);
+  });
+
   it('binds all or nothing: a kernel that does not compile keeps the previous bindings', async () => {
     const good = stubOf('rms_norm');
     await engine.bind([{ target: 'layers.0.attn.norm', kernel: good }], unfused);

@@ -195,6 +195,34 @@ describe('from stub to saved config', () => {
     }
   });
 
+  test('a kernel and a config by name: its source, and what is deleted', async () => {
+    write('k.wgsl', good);
+    await run(['check', 'k.wgsl']);
+    expect(await run(['source', 'k'])).toMatchObject({ code: 0, stdout: 'fn main() {}\n' });
+    expect((await json('source', 'k')).document).toMatchObject({
+      registration: { name: 'k' },
+      state: 'accepted',
+    });
+    await run(['bind', 'k', 'layers.*.attn.norm']);
+    expect((await run(['unbind', 'layers.1.attn.norm', 'layers.2.attn.norm'])).stdout).toBe(
+      'layers.1.attn.norm, layers.2.attn.norm run their built-in kernel again\n',
+    );
+    expect([...lab.bound.keys()]).toEqual(['layers.0.attn.norm', 'layers.3.attn.norm']);
+    expect(await run(['unbind', 'layers.9.attn.norm'])).toMatchObject({ code: 3 });
+    await run(['save', 'mine']);
+    expect((await run(['delete', 'mine', '--config'])).stdout).toBe('deleted the config mine\n');
+    expect((await run(['delete', 'k'])).stdout).toBe('deleted the kernel k\n');
+    expect(await run(['delete', 'k'])).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining("no kernel 'k'"),
+    });
+  });
+
+  test('a stub for a format and a component', async () => {
+    await run(['stub', 'rms_norm', '--format', 'q4_k', '--for', 'layers.0.attn.q']);
+    expect(lab.requests.at(-1)?.path).toBe('/ops/rms_norm/stub?format=q4_k&component=layers.0.attn.q');
+  });
+
   test('a profile marks the lines of the file', async () => {
     write('k.wgsl', good);
     const { code, stdout } = await run(['profile', 'k.wgsl']);

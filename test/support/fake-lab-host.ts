@@ -307,6 +307,24 @@ export async function fakeLab(): Promise<FakeLab> {
       },
     }),
     'POST /bench': () => ({ body: benchResult() }),
+    'GET /kernels/*': (_, name) => {
+      const report = registered.get(name);
+      if (!report) return refusal(404, 'unknown_kernel', `no kernel is called '${name}'`);
+      const registration = { name, op: 'rms_norm', source: 'fn main() {}\n', dispatch: { x: 'tokens' } };
+      return { body: { registration, report, state: 'accepted', components: [] } };
+    },
+    'DELETE /kernels/*': (_, name) =>
+      registered.delete(name)
+        ? { body: { deleted: true } }
+        : refusal(404, 'unknown_kernel', `no kernel '${name}'`),
+    'DELETE /configs/*': (_, name) =>
+      configs.delete(name)
+        ? { body: { deleted: true } }
+        : refusal(404, 'unknown_config', `no config '${name}'`),
+    'DELETE /bindings/*': (_, id) =>
+      bound.delete(id)
+        ? { body: { cleared: true, components: [id] } }
+        : refusal(400, 'unknown_component', `no bound component matches '${id}'`),
     'POST /validate': ({ envelope }: { envelope: ConfigEnvelope }) => {
       const ok = envelope.signature.value === 'AA==';
       const finding = {
@@ -354,7 +372,7 @@ export async function fakeLab(): Promise<FakeLab> {
     const key = Object.keys(routes).find((route) =>
       new RegExp(`^${route.replaceAll('*', '([^/]+)')}$`).test(`${method} ${path}`),
     );
-    const name = decodeURIComponent(/^\/(?:ops|configs)\/([^/]+)/.exec(path)?.[1] ?? '');
+    const name = decodeURIComponent(/^\/(?:ops|configs|kernels|bindings)\/([^/]+)/.exec(path)?.[1] ?? '');
     const given =
       (await lab.override(one, response)) ??
       (key === undefined

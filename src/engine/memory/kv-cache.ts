@@ -214,9 +214,9 @@ export class KvCache {
     table.pages.length = 0;
   }
 
-  /** Evicts every page that no sequence uses. */
+  /** Removes every page from the prefix cache. Sequences keep theirs. */
   clear(): void {
-    while (this.prefixes.evict());
+    this.prefixes.clear();
   }
 
   #allocatePage(): number {

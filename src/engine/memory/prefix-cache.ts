@@ -137,6 +137,12 @@ export class PrefixCache {
     return false;
   }
 
+  /** Removes every page, also those in use. */
+  clear(): void {
+    const blocks = Array.from(this.#root.children.values()).flat();
+    for (const block of blocks) this.#remove(block);
+  }
+
   #refresh(block: PrefixBlock): void {
     this.#blocksByAge.delete(block);
     this.#blocksByAge.add(block);

@@ -18,6 +18,8 @@ export class SlotAllocator {
   readonly #cache: KvCache;
   readonly #freeSlots: number[];
   readonly #onPreempt: () => void;
+  /** Running sequences whose pages do not go to the prefix cache. */
+  readonly #unshared = new WeakSet<Sequence>();
   /** Number of a running sequence's pages that were written to the GPU's page table. */
   readonly #uploadedPages = new WeakMap<Sequence, number>();
 
@@ -35,8 +37,10 @@ export class SlotAllocator {
     return { total, free, cached };
   }
 
+  /** Also those that running sequences have written so far and write until they end. */
   forgetPrefixes(): void {
     this.#cache.clear();
+    for (const sequence of this.running) this.#unshared.add(sequence);
   }
 
   /** Adds a sequence to the waiting queue, at its position in arrival order. */
@@ -82,6 +86,7 @@ export class SlotAllocator {
    * @returns copies to make before the step being formed
    */
   reusePrefix(sequence: Sequence): Omit<PrefixReuse, 'computedTokens'> {
+    if (this.#unshared.has(sequence)) return {};
     const { scheduledTokens, tokens } = sequence;
     const { computedTokens, ...copies } = this.#cache.reusePrefix(
       sequence,
@@ -103,6 +108,7 @@ export class SlotAllocator {
    * @param shouldRetainState also retain the layer states after them
    */
   publish(sequence: Sequence, shouldRetainState: boolean): void {
+    if (this.#unshared.has(sequence)) return;
     const count = sequence.scheduledTokens;
     this.#cache.publish(sequence, sequence.tokens, { count, shouldRetainState }, this.submittedSteps + 1);
   }
@@ -187,7 +193,8 @@ export class SlotAllocator {
     this.#freeSlots.push(sequence.slot);
     // The token sampled last is not written yet; a written token's id may still be in flight.
     const { scheduledTokens, tokens } = sequence;
-    const written = Math.min(scheduledTokens, tokens.length);
+    const isShared = !this.#unshared.delete(sequence);
+    const written = isShared ? Math.min(scheduledTokens, tokens.length) : 0;
     this.#cache.release(sequence, tokens, written, this.submittedSteps, scheduledTokens - written);
     this.#uploadedPages.delete(sequence);
   }

@@ -56,7 +56,7 @@ export const unbind: CommandHandler = async ({ client, words: globs, print }) =>
   const components: string[] = [];
   for (const glob of globs) components.push(...(await client.unbindSome(glob)));
   print({ cleared: true, components }, () => [
-    `${printable(formatComponents(components))} ${components.length === 1 ? 'runs its' : 'run their'} built-in kernel again`,
+    `${printable(components.join(', '))} ${components.length === 1 ? 'runs its' : 'run their'} built-in kernel again`,
   ]);
   return exitCodes.fine;
 };

@@ -16,8 +16,6 @@ const promptTokens = 45;
 /** Requests wait for about this long at most while tokens are decoded. */
 const maxPartMs = 500;
 
-/** Largest accepted mean KL divergence, in nats; a tolerance scale multiplies it, because both grow with the square of errors. */
-const maxMeanKl = 1e-3;
 /** Smallest accepted fraction of positions with the same greedy token. */
 const minAgreement = 0.75;
 
@@ -69,12 +67,15 @@ export function summarizeDrift({ components, prefill, decode }: Drift): NonNulla
   };
 }
 
-/** Why a kernel must not be bound; undefined when the model computes the same with it. */
+/**
+ * Why a kernel must not be bound; undefined when the model computes the same with it.
+ * @param maxMeanKl largest accepted mean KL divergence, in nats
+ */
 export function describeExcessiveDrift(
   { components, prefill, decode }: Drift,
-  toleranceScale: number,
+  maxMeanKl: number,
 ): string | undefined {
-  const limit = maxMeanKl * toleranceScale;
+  const limit = Number(maxMeanKl.toPrecision(3));
   const excesses = [
     [`after ${decode.total} decoded tokens`, decode] as const,
     ...(prefill ? [[`after prompts`, prefill] as const] : []),

@@ -1,5 +1,6 @@
 /** The lab's view of the resident model on its current device. */
 import { randomInt } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 import type { WgslSources } from '../../../kernels/assemble.ts';
 import {
   canBind,
@@ -43,6 +44,8 @@ export class LiveModel {
   readonly targets: LiveTargets;
   /** What the first binding of each registration measured. */
   readonly drifts = new WeakMap<RegisteredKernel, Drift>();
+  /** By `programDigest`: drifts that refused a kernel. Registering it again does not measure with other tokens. */
+  readonly excessiveDrifts = new LRUCache<string, Drift>({ max: 1000 });
   readonly #engine: ResidentEngine;
   readonly #wgsl: WgslSources;
   readonly #unfused: ReadonlyMap<string, LabKernel>;

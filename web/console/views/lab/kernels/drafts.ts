@@ -2,14 +2,16 @@
 import type { components } from '../../../api/schema.d.ts';
 
 export type Report = components['schemas']['KernelRegistrationReport'];
+type Stub = components['schemas']['LabStub'];
 
 /** The draft of a kernel; one per op. */
 export interface Draft {
   readonly source: string;
   /** The stub that the draft started from. */
   readonly stub: string;
-  /** Target of the stub. */
-  readonly target: string;
+  readonly target: Stub['target'];
+  /** Weight format of the stub, for ops that read weights. */
+  readonly format?: string;
   /** Report of the last check, and the source it is for. */
   readonly checked?: { readonly source: string; readonly report: Report };
 }

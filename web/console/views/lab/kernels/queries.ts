@@ -5,26 +5,9 @@ import type { components } from '../../../api/schema.d.ts';
 export type Parts = components['schemas']['LabParts'];
 export type Kernel = Parts['kernels'][number];
 
-/** The members of an op descriptor that the console shows; the OpenAPI schema leaves them open. */
-export interface Op {
-  readonly op: string;
-  readonly summary: string;
-  readonly tokens: 'any' | 'one';
-  readonly oracle: string;
-  readonly dispatch: { readonly x: string; readonly y?: string; readonly z?: string };
-  readonly dims: readonly { readonly name: string; readonly summary: string }[];
-  readonly bindings: readonly {
-    readonly binding: number;
-    readonly name: string;
-    readonly access: string;
-    readonly dtype?: string;
-    readonly shape?: readonly string[];
-  }[];
-  /** Weight formats; empty when the op reads no weights. */
-  readonly dtypes: readonly string[];
-  readonly features: readonly ('shader-f16' | 'subgroups')[];
-  readonly targets: readonly string[];
-}
+export type Op = components['schemas']['LabOps']['ops'][number];
+type Stub = components['schemas']['LabStub'];
+type StubQuery = { readonly target: Stub['target']; readonly format?: string };
 
 export const useParts = () =>
   useQuery({ queryKey: ['lab', 'parts'], queryFn: () => unwrap(api.GET('/lab/v1/parts')) });
@@ -32,12 +15,14 @@ export const useParts = () =>
 export const useOps = () =>
   useQuery({
     queryKey: ['lab', 'ops'],
-    queryFn: async () => (await unwrap(api.GET('/lab/v1/ops'))).ops as unknown as readonly Op[],
+    queryFn: async () => (await unwrap(api.GET('/lab/v1/ops'))).ops,
     staleTime: 60_000,
   });
 
-export const fetchStub = (op: string, target: string) =>
-  unwrap(api.GET('/lab/v1/ops/{op}/stub', { params: { path: { op }, query: { target } } }));
+export const fetchStub = (op: string, { target, format }: StubQuery) => {
+  const query = { target, ...(format === undefined ? {} : { format: format as 'q8_0' }) };
+  return unwrap(api.GET('/lab/v1/ops/{op}/stub', { params: { path: { op }, query } }));
+};
 
 /** Refreshes all lab queries after a kernel was registered, bound or unbound. */
 export function useRefreshLab(): () => Promise<void> {

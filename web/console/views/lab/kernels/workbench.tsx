@@ -13,12 +13,14 @@ import { OpFacts } from './op-facts.tsx';
 import { profileDiagnostics, ProfilePanel } from './profile-panel.tsx';
 import { fetchStub, type Op, useRefreshLab } from './queries.ts';
 
+type StubChoice = Pick<Draft, 'target' | 'format'>;
+
 /** Editor for the kernel of an op, with manifest fields and gate report. Remounted for each op. */
 export function Workbench({ op }: { op: Op }) {
   const [draft, setDraft] = useState(() => readDraft(op.op));
   const [diagnostics, setDiagnostics] = useState<readonly Diagnostic[]>(() => currentDiagnostics(draft));
   const [goTo, setGoTo] = useState<{ line: number; column: number }>();
-  const [confirmTarget, setConfirmTarget] = useState<string>();
+  const [confirmStub, setConfirmStub] = useState<StubChoice>();
   const latest = useRef(draft);
   const reportElement = useRef<HTMLDivElement>(null);
   const updateDraft = (next: Draft) => {
@@ -27,21 +29,21 @@ export function Workbench({ op }: { op: Op }) {
     saveDraft(op.op, next);
   };
   const loadStub = useMutation({
-    mutationFn: (target: string) => fetchStub(op.op, target),
-    onSuccess: ({ source: text, target }) => {
+    mutationFn: (stub: StubChoice) => fetchStub(op.op, stub),
+    onSuccess: ({ source: text, target, format }) => {
       const source = withDirectives(text, 'name', [`my_${op.op}`]);
       setDiagnostics([]);
-      updateDraft({ source, stub: source, target });
+      updateDraft({ source, stub: source, target, ...(format === undefined ? {} : { format }) });
     },
   });
   const { mutate: startFromStub } = loadStub;
   const isNew = draft === undefined;
   useEffect(() => {
-    if (isNew) startFromStub(op.targets[0] ?? 'plain');
+    if (isNew) startFromStub({ target: op.targets[0] ?? 'plain' });
   }, [isNew, startFromStub, op]);
-  const startFrom = (target: string) => {
-    if (draft && isChanged(draft)) setConfirmTarget(target);
-    else startFromStub(target);
+  const startFrom = (stub: StubChoice) => {
+    if (draft && isChanged(draft)) setConfirmStub(stub);
+    else startFromStub(stub);
   };
 
   const gate = useGate((registration, gateReport) => {
@@ -65,7 +67,7 @@ export function Workbench({ op }: { op: Op }) {
 
   if (!draft)
     return loadStub.error ? (
-      <FaultNote error={loadStub.error} retry={() => startFromStub('plain')} />
+      <FaultNote error={loadStub.error} retry={() => startFromStub({ target: 'plain' })} />
     ) : (
       <Loading what="the stub" />
     );
@@ -82,7 +84,7 @@ export function Workbench({ op }: { op: Op }) {
         title={`Kernel for ${op.op}`}
         tools={
           <>
-            <Button onClick={() => startFrom(draft.target)} busy={loadStub.isPending}>
+            <Button onClick={() => startFrom(draft)} busy={loadStub.isPending}>
               Reset to the stub
             </Button>
             {gate.isBusy && <Button onClick={gate.stop}>Stop the check</Button>}
@@ -133,13 +135,34 @@ export function Workbench({ op }: { op: Op }) {
               }
             >
               {(control) => (
-                <select {...control} value={draft.target} onChange={({ target }) => startFrom(target.value)}>
+                <select
+                  {...control}
+                  value={draft.target}
+                  onChange={({ target }) =>
+                    startFrom({ ...draft, target: target.value as StubChoice['target'] })
+                  }
+                >
                   {op.targets.map((target) => (
                     <option key={target}>{target}</option>
                   ))}
                 </select>
               )}
             </Field>
+            {op.dtypes.length > 0 && (
+              <Field label="Weight format of the stub">
+                {(control) => (
+                  <select
+                    {...control}
+                    value={draft.format}
+                    onChange={({ target }) => startFrom({ ...draft, format: target.value })}
+                  >
+                    {op.dtypes.map((format) => (
+                      <option key={format}>{format}</option>
+                    ))}
+                  </select>
+                )}
+              </Field>
+            )}
             <ManifestFields op={op} source={draft.source} change={edit} />
           </div>
         </div>
@@ -167,17 +190,17 @@ export function Workbench({ op }: { op: Op }) {
       )}
       <Confirm
         title="Replace your draft?"
-        isOpen={confirmTarget !== undefined}
+        isOpen={confirmStub !== undefined}
         action="Replace"
-        onClose={() => setConfirmTarget(undefined)}
+        onClose={() => setConfirmStub(undefined)}
         onConfirm={() => {
-          if (confirmTarget !== undefined) startFromStub(confirmTarget);
-          setConfirmTarget(undefined);
+          if (confirmStub !== undefined) startFromStub(confirmStub);
+          setConfirmStub(undefined);
         }}
       >
         <p>
-          The stub ({confirmTarget}) replaces your draft for {op.op}. You can undo this in the editor until
-          you leave the page.
+          The stub ({confirmStub?.target}) replaces your draft for {op.op}. You can undo this in the editor
+          until you leave the page.
         </p>
       </Confirm>
     </>
