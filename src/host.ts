@@ -1,7 +1,7 @@
 import { homedir } from 'node:os';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
-import { dependencyVersion, packageRoot } from './platform/node-package.ts';
+import { dependencyVersion, ownVersion, packageRoot } from './platform/node-package.ts';
 import { restartUnderCurrentNode } from './platform/node-restart.ts';
 import { errorMessage } from './util/error-message.ts';
 
@@ -54,6 +54,7 @@ await main({
       wgsl: await nodePlatform().wgsl(),
       childPath: entryPath('lab-child'),
       dawn: dependencyVersion('webgpu'),
+      version: ownVersion(),
       toggles: dawnOptions(engine.dawnFeatures),
     });
     const close = () => lab.close();

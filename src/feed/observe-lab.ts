@@ -26,6 +26,7 @@ export function observeLab(lab: Lab, { feed, model }: ObserveLabOptions): Lab {
     kernel: (name) => lab.kernel(name),
     deleteKernel: (name) => lab.deleteKernel(name),
     unbindSome: (glob) => lab.unbindSome(glob),
+    importConfig: (request) => lab.importConfig(request),
     deleteConfig: (name) => lab.deleteConfig(name),
     profile: (request, signal) => lab.profile(request, signal),
     bind: (request, signal) => lab.bind(request, signal),

@@ -3,6 +3,8 @@ import type {
   BenchResult,
   BindOutcome,
   BindRequest,
+  ImportConfigRequest,
+  ImportedConfig,
   KernelRegistration,
   KernelRegistrationReport,
   LabGraph,
@@ -106,6 +108,10 @@ export class LabClient {
       { method: 'DELETE', path: `/kernels/${encodeURIComponent(name)}` },
       'deleted',
     );
+  }
+  async importConfig(body: ImportConfigRequest): Promise<ImportedConfig> {
+    const hostRequest = { method: 'POST', path: '/configs/import', body } as const;
+    return await this.#request<ImportedConfig>(hostRequest, 'name', 'report');
   }
   async deleteConfig(name: string): Promise<void> {
     await this.#request<{ deleted: true }>(

@@ -10,6 +10,7 @@ import { check } from './commands/check.ts';
 import { configs, diff, save, validate } from './commands/configs.ts';
 import { bench, parity } from './commands/measure.ts';
 import { profile } from './commands/profile.ts';
+import { exportConfig, importConfig, verify } from './commands/share.ts';
 import { ops, stub } from './commands/ops.ts';
 import { exitCodes, type CommandHandler } from './context.ts';
 import { HostError } from '../host-client/errors.ts';
@@ -38,6 +39,9 @@ const commands: Readonly<Record<CommandName, CommandHandler>> = {
   bench,
   configs,
   save,
+  export: exportConfig,
+  import: importConfig,
+  verify,
   validate,
   diff,
 };

@@ -477,21 +477,21 @@ export const benchResult = z
   .meta({ id: 'BenchResult' });
 export type BenchResult = Immutable<z.output<typeof benchResult>>;
 
+const benchSample = z.object({
+  kind: z.enum(['prefill', 'decode']),
+  context: z.int().describe('Position of the decoded token, or length of the prompt.'),
+  tokens: z.int(),
+  baseline_ms: z.number(),
+  bound_ms: z.number(),
+  control_ms: z.number().describe('Built-in kernels, measured again.'),
+});
+
 const benchRound = z.object({
   stage: z.literal('round'),
   round: z.int().describe('From 1.'),
   least: z.int().describe('Minimum number of rounds.'),
   most: z.int().describe('Maximum number of rounds; the number depends on the width of the intervals.'),
-  samples: z.array(
-    z.object({
-      kind: z.enum(['prefill', 'decode']),
-      context: z.int().describe('Position of the decoded token, or length of the prompt.'),
-      tokens: z.int(),
-      baseline_ms: z.number(),
-      bound_ms: z.number(),
-      control_ms: z.number().describe('Built-in kernels, measured again.'),
-    }),
-  ),
+  samples: z.array(benchSample),
 });
 /** A finished round. */
 export type BenchRound = Immutable<z.output<typeof benchRound>>;
@@ -532,7 +532,31 @@ export type ValidationReport = Immutable<z.output<typeof validationReport>>;
 
 export const configNames = textArray.meta({ id: 'ConfigNames' });
 
+export const configImported = z
+  .object({ name: z.string(), saved: z.literal(true), report: validationReport })
+  .meta({ id: 'ConfigImported' });
+export type ImportedConfig = Immutable<z.output<typeof configImported>>;
+
 export const configSaved = z.object({ name: z.string(), saved: z.literal(true) }).meta({ id: 'ConfigSaved' });
+
+/** What produced the evidence of a config. */
+const machine = z.object({
+  lathe: z.string(),
+  node: z.string(),
+  os: z.string(),
+  cpu: z.string(),
+  cores: z.int(),
+  memory_bytes: z.number(),
+  load: z.number().describe('Load average of a minute; 0 where the system has none.'),
+});
+export type Machine = Immutable<z.output<typeof machine>>;
+
+const benchEvidence = z.object({
+  result: benchResult,
+  rounds: z.array(z.array(benchSample)).describe('The raw times, by round.'),
+  at: z.string(),
+});
+export type BenchEvidence = Immutable<z.output<typeof benchEvidence>>;
 
 /** A saved, signed config. */
 export const savedConfig = z
@@ -556,6 +580,8 @@ export const savedConfig = z
       }),
     ),
     evidence: z.record(z.string(), registrationReport).describe('Gate report of each kernel.'),
+    bench: benchEvidence.exactOptional().describe('The last bench of exactly these bindings.'),
+    machine: machine.exactOptional(),
     fingerprint,
     created_at: z.string(),
     signature: z.object({

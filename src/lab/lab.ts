@@ -18,6 +18,7 @@ import {
 } from './bindings.ts';
 import { canonicalJson } from '../signing/canonical-json.ts';
 import { buildEnvelope } from './configs/envelope.ts';
+import { describeMachine } from './configs/machine.ts';
 import { ConfigStore } from './configs/store.ts';
 import { validateConfig, type Validation } from './configs/validate.ts';
 import { programDigest } from './digest.ts';
@@ -41,13 +42,17 @@ import { contractOf, readsWeights, renderStub, stubTargets } from './stubs.ts';
 import { matchesGlob, resolveTargets } from './targets.ts';
 import { renderStubHeader } from './stub-header.ts';
 import {
+  type BenchEvidence,
   type BenchProgress,
   type BenchRequest,
   type BenchResult,
+  type BenchRound,
   type BindOutcome,
   type BindRequest,
   type ConfigEnvelope,
   type Fingerprint,
+  type ImportConfigRequest,
+  type ImportedConfig,
   type KernelRegistration,
   type KernelRegistrationReport,
   type Lab,
@@ -76,6 +81,8 @@ export interface LabOptions {
   readonly adapter?: string | undefined;
   /** Version of the Dawn binding. */
   readonly dawn: string;
+  /** Version of the host. */
+  readonly version: string;
   /** Dawn toggles that the host sets. */
   readonly toggles: readonly string[];
   readonly trustedKeys: readonly string[];
@@ -104,6 +111,9 @@ export class ResidentLab implements Lab {
   #isWarmed = false;
   /** What was found wrong of a program, so that other random inputs do not let it pass. */
   readonly #failures = new Failures();
+  #lastBench: BenchEvidence | undefined;
+  /** The bindings when the last bench began. */
+  #lastBenchBindings: readonly BoundKernel[] = [];
   /** GPU times of the bound arm in the last bench, by dispatch. */
   #gpuMs: ReadonlyMap<string, number> = new Map();
 
@@ -332,10 +342,27 @@ export class ResidentLab implements Lab {
     onProgress: (progress: BenchProgress) => void = () => {},
   ): Promise<BenchResult> {
     this.#requireGenerativeModel();
-    return await this.#benches.run({ signal, onProgress }, async (id, ...rest) => ({
-      id,
-      ...(await this.#bench(request, ...rest)),
-    }));
+    return await this.#benches.run({ signal, onProgress }, async (id, ended, report) => {
+      const rounds: BenchRound['samples'][] = [];
+      const bound = this.#bindings.all;
+      const result = await this.#bench(request, ended, (progress) => {
+        if (progress.stage === 'round') rounds.push(progress.samples);
+        report(progress);
+      });
+      const answer = { id, ...result };
+      this.#lastBench = { result: answer, rounds, at: new Date().toISOString() };
+      this.#lastBenchBindings = bound;
+      return answer;
+    });
+  }
+
+  /** The last bench, if the kernels that are bound now are those that it measured, on the same components. */
+  #benchOfBindings(): BenchEvidence | undefined {
+    const bench = this.#lastBench;
+    if (!bench) return undefined;
+    const bound = canonicalJson(kernelDigests(this.#bindings.all));
+    const measured = canonicalJson(bench.result.fingerprint.kernels);
+    return bound === measured && this.#lastBenchBindings === this.#bindings.all ? bench : undefined;
   }
 
   benches(): readonly RunningBench[] {
@@ -402,6 +429,8 @@ export class ResidentLab implements Lab {
         evidence: Object.fromEntries(
           registered.map(({ registration, report }) => [registration.name, report]),
         ),
+        bench: this.#benchOfBindings(),
+        machine: describeMachine(this.#options.version),
         fingerprint: await this.#fingerprint(0),
         createdAt: new Date(),
       },
@@ -413,6 +442,31 @@ export class ResidentLab implements Lab {
 
   async config(name: string): Promise<string> {
     return await this.#configs.read(name);
+  }
+
+  /**
+   * Saves a config of another host. Its signature must be valid; whether its key is trusted matters when it is bound.
+   * @throws LabError `config_exists`, `invalid_config`
+   */
+  async importConfig({ envelope, name, replace = false }: ImportConfigRequest): Promise<ImportedConfig> {
+    const { report } = await this.#runValidation({ envelope });
+    const [signature] = report.stages;
+    const errors = (signature?.findings ?? []).filter(
+      ({ severity, code }) => severity === 'error' && code !== 'untrusted_key',
+    );
+    if (errors.length > 0) {
+      const reasons = errors.map(({ message }) => message).join('; ');
+      throw new LabError('invalid_config', `The config cannot be imported: ${reasons}.`);
+    }
+    const config = envelope as ConfigEnvelope;
+    const saved = name ?? config.name;
+    if (!replace && (await this.#configs.names()).includes(saved))
+      throw new LabError(
+        'config_exists',
+        `There is a config '${saved}': import it under another name, or replace it.`,
+      );
+    await this.#configs.save(saved, canonicalJson(config));
+    return { name: saved, saved: true, report };
   }
 
   async deleteConfig(name: string): Promise<void> {

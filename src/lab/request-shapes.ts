@@ -329,6 +329,23 @@ export const benchRequest = (context: () => number) => {
 };
 export type BenchRequest = Immutable<Omit<z.output<ReturnType<typeof benchRequest>>, 'stream'>>;
 
+export const importConfigRequest = z
+  .object(
+    {
+      envelope: z
+        .custom<unknown>((value) => isRecord(value), expectedError('a config as JSON'))
+        .describe('The config as JSON, as GET /lab/v1/configs/{name} returns it.'),
+      name: z.string(expectedError('a name')).optional().describe('Default: the name in the config.'),
+      replace: z
+        .boolean(expectedError('true or false'))
+        .optional()
+        .describe('Replace a saved config of the same name. Default false.'),
+    },
+    expectedError('an object'),
+  )
+  .meta({ id: 'ImportConfigRequest' });
+export type ImportConfigRequest = Immutable<z.output<typeof importConfigRequest>>;
+
 export const saveConfigRequest = z
   .object({ name: z.string(expectedError('a name')) }, expectedError('an object'))
   .meta({ id: 'SaveConfigRequest' });

@@ -6,6 +6,7 @@ import type {
   BenchResult,
   BindOutcome,
   ConfigEnvelope,
+  ImportedConfig,
   KernelRegistrationReport,
   LabGraph,
   LabKernelDetail,
@@ -20,6 +21,7 @@ import type {
 import type {
   BenchRequest,
   BindRequest,
+  ImportConfigRequest,
   KernelRegistration,
   ParityMode,
   ProfileRequest,
@@ -120,6 +122,8 @@ export interface Lab {
   saveConfig(name: string): Promise<ConfigEnvelope>;
   /** Returns canonical JSON. Throws `invalid_name`, `unknown_config`. */
   config(name: string): Promise<string>;
+  /** Throws `invalid_name`, `invalid_config`, `config_exists`. */
+  importConfig(request: ImportConfigRequest): Promise<ImportedConfig>;
   /** Throws `invalid_name`, `unknown_config`. */
   deleteConfig(name: string): Promise<void>;
 }
@@ -143,6 +147,8 @@ export type LabErrorCode =
   | 'invalid_name'
   | 'unknown_config'
   | 'nothing_bound'
+  | 'invalid_config'
+  | 'config_exists'
   | 'not_profiled'
   | 'unknown_bench'
   | 'bench_cancelled'

@@ -32,10 +32,16 @@ const packageName = (folder: string): unknown => {
   }
 };
 
+/** Version of this package. */
+export const ownVersion = (): string => versionIn(packageRoot());
+
 /** Version of an installed dependency; `unknown` when its package.json cannot be read. */
-export const dependencyVersion = (name: string): string => {
+export const dependencyVersion = (name: string): string =>
+  versionIn(join(packageRoot(), 'node_modules', name));
+
+const versionIn = (folder: string): string => {
   try {
-    const text = readFileSync(join(packageRoot(), 'node_modules', name, 'package.json'), 'utf8');
+    const text = readFileSync(join(folder, 'package.json'), 'utf8');
     const { version } = JSON.parse(text) as { version?: unknown };
     return typeof version === 'string' ? version : 'unknown';
   } catch {

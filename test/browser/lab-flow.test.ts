@@ -139,7 +139,9 @@ describe.skipIf(noBrowser !== undefined)(`the lab in a browser ${noBrowser ?? ''
     await expect
       .poll(() => decode.textContent())
       .toMatch(new RegExp(`${change} \\(${change} to ${change}\\)`));
-    await expect.poll(() => decode.textContent()).toMatch(/(?:Faster|Slower|No difference|Suspect)$/);
+    await expect
+      .poll(() => decode.textContent())
+      .toMatch(/(?:Faster|Slower|No difference|Inconclusive|Suspect)$/);
     await page
       .getByText(new RegExp(`Decoding with measured: ${change} \\(95 % interval ${change} to ${change}`))
       .waitFor();

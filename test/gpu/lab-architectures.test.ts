@@ -32,6 +32,7 @@ beforeAll(async () => {
     childPath,
     adapter: undefined,
     dawn: 'any',
+    version: '0',
     toggles: [],
     trustedKeys: [],
     allowUnverified: false,

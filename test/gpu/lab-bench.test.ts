@@ -29,6 +29,7 @@ async function labOf(engine: ResidentEngine): Promise<{ lab: Lab; close: () => P
     childPath: 'no-child.js',
     adapter: undefined,
     dawn: 'any',
+    version: '0',
     toggles: [],
     trustedKeys: [],
     allowUnverified: false,

@@ -67,6 +67,7 @@ describe('the lab', () => {
       childPath: 'no-child.js',
       adapter: undefined,
       dawn: 'any',
+      version: '0',
       toggles: [],
       trustedKeys: [],
       allowUnverified: false,

@@ -1,5 +1,6 @@
 /** The kernel lab of the built host, over HTTP, on the real adapter. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type {
@@ -13,6 +14,7 @@ import type {
   ParityRunResult,
   ValidationReport,
 } from '../../src/lab/types.ts';
+import { verifyConfig } from '../../src/lab-tool/verify-config.ts';
 import { buildHost, freshDataDir, type HostProcess, startHost } from '../support/host.ts';
 import { until } from '../support/until.ts';
 import { runsRest } from '../support/tier.ts';
@@ -345,6 +347,8 @@ describe('configs', () => {
   it('are signed, validated, and bound at the next start; a modified config is not bound', async () => {
     await registerStub('rms_norm', 'saved.norm');
     await call('POST', '/lab/v1/bindings', { kernel: 'saved.norm', components: ['layers.*.ffn.norm'] });
+    const bench = { rounds: 6, new_tokens: 4, prompt_tokens: 16, contexts: [16] };
+    const { body: benched }: Answer<BenchResult> = await call('POST', '/lab/v1/bench', bench);
     expect(await call('POST', '/lab/v1/configs', { name: 'saved' })).toEqual({
       status: 201,
       body: { name: 'saved', saved: true },
@@ -352,6 +356,37 @@ describe('configs', () => {
     const path = join(dataDir, 'configs', 'saved.json');
     const { body }: Answer<ValidationReport> = await call('POST', '/lab/v1/validate', { path });
     expect(body.ok).toBe(true);
+    // With its evidence, which the tool checks without a host.
+    const { body: saved }: Answer<ConfigEnvelope> = await call('GET', '/lab/v1/configs/saved');
+    expect(saved.bench?.result).toEqual(benched);
+    expect(saved.bench?.rounds.length).toBe(6);
+    expect(saved.machine).toMatchObject({ cores: cpus().length, cpu: expect.stringMatching(/./) });
+    const verified = await verifyConfig(saved, await readFile(path, 'utf8'));
+    expect(verified).toMatchObject({ ok: true, findings: [], signed_by: saved.signature.key_id });
+    // Bound elsewhere, the bench is not evidence of these bindings.
+    await call('POST', '/lab/v1/bindings', { kernel: 'saved.norm', components: ['layers.0.attn.norm'] });
+    await call('POST', '/lab/v1/configs', { name: 'other' });
+    expect((await call('GET', '/lab/v1/configs/other')).body).not.toHaveProperty('bench');
+    const theirs = await call('POST', '/lab/v1/configs/import', { envelope: saved, name: 'theirs' });
+    expect(theirs).toMatchObject({
+      status: 201,
+      body: { name: 'theirs', saved: true, report: { ok: true } },
+    });
+    expect((await call('POST', '/lab/v1/configs/import', { envelope: saved, name: 'theirs' })).status).toBe(
+      409,
+    );
+    const changed = { ...saved, name: 'changed' };
+    expect(await call('POST', '/lab/v1/configs/import', { envelope: changed })).toMatchObject({
+      status: 400,
+      body: {
+        error: { code: 'invalid_config', message: expect.stringContaining('changed after it was signed') },
+      },
+    });
+    for (const name of ['other', 'theirs'])
+      expect(await call('DELETE', `/lab/v1/configs/${name}`)).toEqual({
+        status: 200,
+        body: { deleted: true },
+      });
     host.kill('SIGTERM');
     expect(await host.exit).toEqual({ code: 0, signal: null });
 

@@ -83,6 +83,7 @@ const additions = [
   ['DELETE', '/kernels/{name}'],
   ['DELETE', '/bindings/{component}'],
   ['DELETE', '/configs/{name}'],
+  ['POST', '/configs/import'],
 ] as const;
 
 test('the plane has exactly the routes of the table, and these additions', async () => {
@@ -285,6 +286,15 @@ describe('responses', () => {
       ['unbindSome', 'layers.*.norm'],
     ]);
     expect((await send('DELETE', '/configs/..%2Ffast')).status).toBe(400);
+    const imported = await send('POST', '/configs/import', { envelope: { contract: 1 }, name: 'theirs' });
+    expect([imported.status, await imported.json()]).toEqual([
+      201,
+      { name: 'theirs', saved: true, report: { ok: true, stages: [] } },
+    ]);
+    expect(
+      (await send('POST', '/configs/import', { envelope: { contract: 1 }, name: '../theirs' })).status,
+    ).toBe(400);
+    expect((await send('POST', '/configs/import', { envelope: 'text' })).status).toBe(400);
     for (const [code, status] of [
       ['unknown_kernel', 404],
       ['kernel_bound', 409],

@@ -218,6 +218,29 @@ describe('from stub to saved config', () => {
     });
   });
 
+  test('a config is exported, imported and verified', async () => {
+    await run(['save', 'mine']);
+    expect(await run(['export', 'mine', '--out', 'mine.json'])).toMatchObject({
+      code: 0,
+      stdout: 'wrote mine.json\n',
+    });
+    expect(await run(['export', 'mine', '--out', 'mine.json'])).toMatchObject({ code: 2 });
+    expect((await run(['export', 'mine'])).stdout).toBe(
+      `${readFileSync(join(folder, 'mine.json'), 'utf8')}\n`,
+    );
+    const imported = await run(['import', 'mine.json', '--name', 'theirs']);
+    expect(imported).toMatchObject({
+      code: 0,
+      stdout: 'saved as theirs\n  it cannot be bound here: the key is not trusted\n',
+    });
+    // The fake host signs nothing.
+    const verified = await run(['verify', 'mine.json']);
+    expect(verified.code).toBe(1);
+    expect(verified.stdout).toContain('✗ mine.json  not valid');
+    write('text.json', 'text');
+    expect(await run(['verify', 'text.json'])).toMatchObject({ code: 2 });
+  });
+
   test('a stub for a format and a component', async () => {
     await run(['stub', 'rms_norm', '--format', 'q4_k', '--for', 'layers.0.attn.q']);
     expect(lab.requests.at(-1)?.path).toBe('/ops/rms_norm/stub?format=q4_k&component=layers.0.attn.q');

@@ -127,6 +127,8 @@ const compared = (ratio: number): Comparison => ({
 
 const outputs = { timed_tokens: 96, timed_same: 96, mean_kl: 1.2e-9, worst_kl: 4.5e-8 };
 
+const untrusted = { code: 'untrusted_key', severity: 'error', message: 'the key is not trusted' };
+
 export const benchResult = (ratio = 1.068): BenchResult => ({
   id: 'bench-0',
   effect: 0.1,
@@ -344,6 +346,11 @@ export async function fakeLab(): Promise<FakeLab> {
       };
     },
     'GET /configs': () => ({ body: [...configs.keys()] }),
+    'POST /configs/import': ({ envelope, name }: { envelope: ConfigEnvelope; name?: string }) => {
+      configs.set(name ?? envelope.name, envelope);
+      const report = { ok: false, stages: [{ stage: 'signature', ok: false, findings: [untrusted] }] };
+      return { status: 201, body: { name: name ?? envelope.name, saved: true, report } };
+    },
     'POST /configs': ({ name }: { name: string }) => {
       configs.set(name, config(stubSource));
       return { status: 201, body: { name, saved: true } };

@@ -12,6 +12,8 @@ import type {
   KernelRegistration,
   KernelRegistrationReport,
   Lab,
+  ImportConfigRequest,
+  ImportedConfig,
   LabKernelDetail,
   LabProfile,
   LabStub,
@@ -241,6 +243,11 @@ export class ScriptedLab implements Lab {
   async unbindSome(glob: string) {
     this.#called('unbindSome', glob);
     return ['layers.0.norm'];
+  }
+
+  async importConfig(request: ImportConfigRequest): Promise<ImportedConfig> {
+    this.#called('importConfig', request);
+    return { name: request.name ?? 'fast', saved: true, report: { ok: true, stages: [] } };
   }
 
   async deleteConfig(name: string) {

@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { canonicalJson } from '../../src/signing/canonical-json.ts';
 import type { ValidationContext } from '../../src/lab/configs/checks.ts';
 import { buildEnvelope, type ConfigContents } from '../../src/lab/configs/envelope.ts';
+import { describeMachine } from '../../src/lab/configs/machine.ts';
 import { signEnvelope } from '../../src/lab/configs/signature.ts';
 import { computeKeyId, rawPublicKey, type SigningKey } from '../../src/signing/ed25519.ts';
 import { validateConfig } from '../../src/lab/configs/validate.ts';
@@ -38,6 +39,7 @@ const contents: ConfigContents = {
   bindings: [{ kernel: 'fast', components: ['layers.0.norm'] }],
   kernels: [kernel],
   evidence: { fast: acceptedReport('fast', digest) },
+  machine: describeMachine('0.1.0'),
   fingerprint: scriptedFingerprint,
   createdAt: new Date(0),
 };

@@ -1,5 +1,12 @@
 import { kernelDigest } from '../digest.ts';
-import type { ConfigEnvelope, Fingerprint, KernelRegistration, KernelRegistrationReport } from '../types.ts';
+import type {
+  BenchEvidence,
+  ConfigEnvelope,
+  Fingerprint,
+  KernelRegistration,
+  KernelRegistrationReport,
+  Machine,
+} from '../types.ts';
 import type { SigningKey } from '../../signing/ed25519.ts';
 import { signEnvelope } from './signature.ts';
 
@@ -14,13 +21,16 @@ export interface ConfigContents {
   readonly kernels: readonly KernelRegistration[];
   /** Gate report of each kernel, by kernel name. */
   readonly evidence: Readonly<Record<string, KernelRegistrationReport>>;
+  /** The last bench of exactly these bindings. */
+  readonly bench?: BenchEvidence | undefined;
+  readonly machine: Machine;
   readonly fingerprint: Fingerprint;
   readonly createdAt: Date;
 }
 
 /** Builds and signs the envelope. Save it as `canonicalJson`. */
 export function buildEnvelope(contents: ConfigContents, key: SigningKey): ConfigEnvelope {
-  const { name, model, bindings, kernels, evidence, fingerprint, createdAt } = contents;
+  const { name, model, bindings, kernels, evidence, bench, machine, fingerprint, createdAt } = contents;
   const unsigned: Omit<ConfigEnvelope, 'signature'> = {
     contract: 1,
     name,
@@ -28,6 +38,8 @@ export function buildEnvelope(contents: ConfigContents, key: SigningKey): Config
     bindings,
     kernels: kernels.map((kernel) => ({ ...kernel, digest: kernelDigest(kernel) })),
     evidence,
+    ...(bench === undefined ? {} : { bench }),
+    machine,
     fingerprint,
     created_at: createdAt.toISOString(),
   };

@@ -27,6 +27,9 @@ const evidence = z.object({
  */
 export const envelopeSchema = savedConfig.extend({
   evidence: z.record(string, evidence),
+  // What validation does not judge may come from other versions.
+  bench: z.unknown().optional(),
+  machine: z.unknown().optional(),
   // Configs of hosts before this member have none.
   fingerprint: fingerprint.partial({ toggles: true }),
   created_at: z.iso.datetime(),

@@ -1,9 +1,11 @@
 import { hostError } from '../error-schema.ts';
 import { HttpError } from '../../http/error.ts';
 import {
+  configImported,
   configNames,
   configSaved,
   deleted,
+  importConfigRequest,
   isConfigName,
   saveConfigRequest,
   savedConfig,
@@ -83,6 +85,32 @@ export function configRoutes(resident: Resident) {
     },
   });
 
+  const importConfig = defineRoute({
+    method: 'POST',
+    path: '/lab/v1/configs/import',
+    operationId: 'importLabConfig',
+    summary: 'Save a config of another host',
+    description:
+      'Its signature must be valid. It is bound at a start with `--kernels` only if its key is trusted (`--trust-key`), and every kernel is checked again then.',
+    body: importConfigRequest,
+    responses: {
+      201: {
+        description: 'The config was saved; the report says whether it could be bound here.',
+        content: { 'application/json': configImported },
+      },
+      400: errorResponse(
+        'The body or the config is malformed, its signature is invalid, or the name is unsafe.',
+      ),
+      409: errorResponse('There is a config of this name.'),
+    },
+    async handle({ body }) {
+      if (body.name !== undefined) requireSafeName(body.name);
+      return Response.json(await withHttpErrors(() => resident.requireLab().importConfig(body)), {
+        status: 201,
+      });
+    },
+  });
+
   const deleteConfig = defineRoute({
     method: 'DELETE',
     path: '/lab/v1/configs/{name}',
@@ -102,7 +130,7 @@ export function configRoutes(resident: Resident) {
     },
   });
 
-  return [validateConfig, listConfigs, saveConfig, getConfig, deleteConfig];
+  return [validateConfig, listConfigs, saveConfig, getConfig, importConfig, deleteConfig];
 }
 
 function requireSafeName(name: string): string {

@@ -13,6 +13,8 @@ const statuses: Readonly<Record<LabErrorCode, number>> = {
   incompatible_component: 409,
   not_bindable: 409,
   nothing_bound: 409,
+  invalid_config: 400,
+  config_exists: 409,
   not_profiled: 409,
   unknown_bench: 404,
   bench_cancelled: 409,
