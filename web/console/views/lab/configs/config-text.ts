@@ -3,7 +3,8 @@ import { createTwoFilesPatch } from 'diff';
 import type { components } from '../../../api/schema.d.ts';
 
 type Schemas = components['schemas'];
-export type Config = Schemas['LabConfig'];
+/** Without the evidence that no view shows. */
+export type Config = Omit<Schemas['LabConfig'], 'bench'>;
 
 /** One side of a comparison. */
 export interface Side {
