@@ -1,6 +1,7 @@
 import type { WgslSources } from '../../kernels/assemble.ts';
 import { contracts } from '../../kernels/contracts.ts';
 import {
+  canBind,
   type LabDispatch,
   type LabKernel,
   type ResidentEngine,
@@ -36,7 +37,12 @@ import { createBenchPort } from './live/bench-port.ts';
 import { describeOp } from './ops/descriptor.ts';
 import { Quarantine } from './quarantine.ts';
 import { KernelRegistry, type RegisteredKernel } from './registry.ts';
-import { captureUnavailableFinding, findUnsupportedFormats, addParityFindings } from './report-findings.ts';
+import {
+  captureUnavailableFinding,
+  findUnsupportedFormats,
+  addParityFindings,
+  fusedBuiltinFinding,
+} from './report-findings.ts';
 import { staticFindings } from './stages/static-checks.ts';
 import { contractOf, readsWeights, renderStub, stubTargets } from './stubs.ts';
 import { matchesGlob, resolveTargets } from './targets.ts';
@@ -50,6 +56,7 @@ import {
   type BindOutcome,
   type BindRequest,
   type ConfigEnvelope,
+  type Finding,
   type Fingerprint,
   type ImportConfigRequest,
   type ImportedConfig,
@@ -237,6 +244,7 @@ export class ResidentLab implements Lab {
     const report = addParityFindings(gateReport, [
       ...(shapes.captured[op] ? [] : [captureUnavailableFinding]),
       ...findUnsupportedFormats(registration, formats),
+      ...(gateReport.tuning ? await this.#fusedBuiltin(op) : []),
     ]);
     this.#failures.record(program, report);
     this.#registry.set({ registration, report, program }, (name) => this.#isBound(name));
@@ -630,6 +638,21 @@ export class ResidentLab implements Lab {
       throw new LabError('not_bindable', `The kernel '${registration.name}' cannot be bound: ${refusal}.`);
     }
     return summarizeDrift(drift);
+  }
+
+  /** A finding if the built-in kernels compute the op only together with others. */
+  async #fusedBuiltin(op: string): Promise<Finding[]> {
+    const { nodes } = await this.graph();
+    const dispatches = Map.groupBy(nodes, ({ component }) => component);
+    for (const target of this.#currentLiveModel().targets.targets) {
+      if (!canBind(op, target)) continue;
+      const ids = new Set(target.nodes.map(({ id }) => id));
+      const [first] = nodes.filter(({ id }) => ids.has(id));
+      if (!first?.kernel.startsWith('builtin:')) continue;
+      const shared = dispatches.get(first.component) ?? [];
+      return shared.every(({ id }) => ids.has(id)) ? [] : [fusedBuiltinFinding(target.id, first.component)];
+    }
+    return [];
   }
 
   /** Weight formats of an op's dispatches; that of the model where they read none. */

@@ -1,6 +1,15 @@
 /** Additions to a registration report that concern the resident model. */
 import type { Finding, KernelRegistration, KernelRegistrationReport } from './types.ts';
 
+/** About the time of the built-in kernel beside the tuned ones, where the live graph runs it as part of another dispatch. */
+export const fusedBuiltinFinding = (target: string, dispatch: string): Finding => ({
+  code: 'builtin_is_fused',
+  severity: 'info',
+  message:
+    `tuning: builtin_ms is the time of the op alone, but the live graph computes ${target} as part of ${dispatch}: a kernel bound to it ` +
+    'must also make up for the fusion that is lost. The bench compares with the fused graph; a span keeps it',
+});
+
 export const captureUnavailableFinding: Finding = {
   code: 'captured_unavailable',
   severity: 'info',

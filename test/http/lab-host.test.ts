@@ -263,6 +263,13 @@ describe('tunables', () => {
     const { body } = await register({ ...stub, tunables: { WG: [16, 32, 64] } });
     expect(body.accepted).toBe(true);
     const [shape] = body.tuning ?? [];
+    // The live graph computes norms within products.
+    const notes = body.stages
+      .flatMap(({ findings }) => findings)
+      .filter(({ code }) => code === 'builtin_is_fused');
+    expect(notes.map(({ message }) => message).join()).toContain(
+      'layers.0.attn.norm as part of layers.0.attn.qkv',
+    );
     expect(shape?.shape).toContain('columns=256');
     expect(shape?.tried.map(({ overrides }) => overrides['WG']).sort()).toEqual([16, 32, 64]);
     const fastestMs = Math.min(...(shape?.tried.map(({ ms }) => ms) ?? []));
