@@ -615,6 +615,7 @@ export class ResidentLab implements Lab {
       const options = {
         seed: freshSeed(),
         hasPrompts: everywhere[0]?.kernel.contract.tokens === 'any',
+        samples: registration.op === 'sample',
         signal,
       };
       const measured = await engine.exclusive(

@@ -241,6 +241,16 @@ describe('from the stub to a verdict', () => {
     expect(await kernelOn('layers.0.attn.o')).toMatch(/^builtin:/);
   });
 
+  it('a kernel that samples is bound when the model samples the same tokens', async () => {
+    await registerStub('sample', 'walk.sample');
+    expect(
+      await call('POST', '/lab/v1/bindings', { kernel: 'walk.sample', components: ['sample'] }),
+    ).toMatchObject({
+      status: 200,
+      body: { drift: { components: 1, mean_kl: 0 } },
+    });
+  });
+
   it('unverified kernels are registered and not bound', async () => {
     await call('PUT', '/lab/v1/parity', { mode: 'off' });
     const { body } = await register(await stubOf('rms_norm', 'walk.unverified'));

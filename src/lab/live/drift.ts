@@ -1,7 +1,8 @@
 /** How far the model drifts from itself when a kernel runs wherever it fits. */
 import type { Runner, StepPlans } from '../../engine/index.ts';
 import { ArmComparator, formatKl, type LogitsComparison } from '../bench/outputs.ts';
-import { fillCache } from '../bench/fill-cache.ts';
+import { fillCache, randomTokens } from '../bench/fill-cache.ts';
+import type { Agreement } from '../bench/measure.ts';
 import { seededRandom } from '../../util/random.ts';
 import { roundSignificant } from '../bench/components.ts';
 import type { BindOutcome } from '../types.ts';
@@ -25,12 +26,16 @@ export interface Drift {
   /** Logits after prompts; undefined for kernels that run in single-token steps only. */
   readonly prefill: LogitsComparison | undefined;
   readonly decode: LogitsComparison;
+  /** Sampled tokens; undefined for kernels that do not sample. */
+  readonly sampled: Agreement | undefined;
 }
 
 interface DriftOptions {
   readonly seed: number;
   /** Whether the kernel runs in steps of several tokens as well. */
   readonly hasPrompts: boolean;
+  /** Whether the kernel samples: logits do not depend on it. */
+  readonly samples: boolean;
   readonly letOthersRun: () => Promise<boolean>;
   readonly signal: AbortSignal;
 }
@@ -39,7 +44,7 @@ interface DriftOptions {
 export async function measureDrift(
   runner: Runner,
   plans: StepPlans,
-  { seed, hasPrompts, letOthersRun, signal }: DriftOptions,
+  { seed, hasPrompts, samples, letOthersRun, signal }: DriftOptions,
 ): Promise<Omit<Drift, 'components'>> {
   const random = seededRandom(seed);
   const port = createBenchPort(runner, plans, { costOf: () => ({ flops: 0, bytes: 0 }), letOthersRun });
@@ -51,7 +56,15 @@ export async function measureDrift(
   const comparator = new ArmComparator(port, { random, signal, partTokens });
   const decode = await comparator.decode(start, steps);
   const prefill = hasPrompts ? await comparator.prefill(Math.min(promptTokens, port.maxContext)) : undefined;
-  return { prefill, decode };
+  let sampled: Agreement | undefined;
+  if (samples) {
+    const tokens = randomTokens(partTokens, port, random);
+    const bound = await port.decode('bound', start, tokens);
+    const baseline = await port.decode('baseline', start, tokens);
+    const same = bound.tokens.filter((token, n) => token === baseline.tokens[n]).length;
+    sampled = { same, total: partTokens };
+  }
+  return { prefill, decode, sampled };
 }
 
 export function summarizeDrift({ components, prefill, decode }: Drift): NonNullable<BindOutcome['drift']> {
@@ -72,7 +85,7 @@ export function summarizeDrift({ components, prefill, decode }: Drift): NonNulla
  * @param maxMeanKl largest accepted mean KL divergence, in nats
  */
 export function describeExcessiveDrift(
-  { components, prefill, decode }: Drift,
+  { components, prefill, decode, sampled }: Drift,
   maxMeanKl: number,
 ): string | undefined {
   const limit = Number(maxMeanKl.toPrecision(3));
@@ -87,6 +100,8 @@ export function describeExcessiveDrift(
             `${limit} on average), and ${same} of ${total} greedy tokens are those of the built-in kernels`,
         ],
   );
+  if (sampled && sampled.same < sampled.total)
+    excesses.push(`${sampled.same} of ${sampled.total} sampled tokens are those of the built-in kernels`);
   if (excesses.length === 0) return undefined;
   const where = components === 1 ? 'on the only component' : `on all ${components} components`;
   return `${where} that it fits, it changes what the model computes: ${excesses.join('; ')}`;
