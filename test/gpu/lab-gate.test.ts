@@ -126,7 +126,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       source: registration.source.replace('if (token', `${endless} if (token`),
     });
     expect(report.accepted).toBe(true);
-    expect(findingsOf(report, 'not_emulated')[0]).toMatchObject({ severity: 'info' });
+    const [finding] = findingsOf(report, 'not_emulated');
+    // The source enables subgroups, so the kernel may be wrong elsewhere.
+    expect(finding).toMatchObject({ severity: 'warning' });
+    expect(finding?.message).toContain('nor for subgroups of other sizes');
   });
 });
 

@@ -18,6 +18,7 @@ import { declaredParams, selectSupportedCases } from '../params.ts';
 import { overrideValues, reflect, type Reflection, workgroupSize } from '../wgsl/reflect.ts';
 import { CandidateBuilder } from './build.ts';
 import { evaluateGrid } from './dispatch.ts';
+import { findIrregularDispatch } from './irregular-dispatch.ts';
 import { checkOtherMachines } from './other-machines.ts';
 import { checkParity, type ParityResult, type ParityTask } from './parity.ts';
 import type { GateJob } from './protocol.ts';
@@ -175,6 +176,7 @@ export async function runGate(
     return [
       ...missing.map((name) => paramsEndEarlyFinding(contract, name)),
       ...result.findings,
+      ...(isCorrect ? findIrregularDispatch(contract, cases, first.gridFor) : []),
       ...elsewhere,
     ];
   });

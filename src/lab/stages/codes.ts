@@ -37,6 +37,8 @@ export const findingCodes = {
   empty_tunable: 'A tunable has no values to try.',
   too_many_combinations: 'The tunables have more than 64 combinations.',
   dispatch_syntax: 'A dispatch expression has a syntax error.',
+  irregular_dispatch:
+    'The number of workgroups is not a ceiling of the number of tokens for some numbers of tokens: rows may be missing there.',
   dispatch_name: 'A dispatch expression uses a name that is neither a dim of the op nor an override.',
   feature_missing: 'The adapter lacks a feature that the kernel needs.',
   feature_implied: 'An enable directive needs a feature that is not listed in `requires`.',
@@ -58,7 +60,9 @@ export const findingCodes = {
   array_length:
     'The kernel uses arrayLength, but buffers of the live graph are longer than the data of a step.',
   constant_condition:
-    'A condition compares sizes, positions or data with a constant other than 0 and 1: the kernel may be right only where it is tested.',
+    'A condition, or arithmetic in its place, compares sizes, positions or data with a constant: the kernel may be right only where it is tested.',
+  data_condition:
+    'A condition tests whether data, positions or sizes are equal to one another: the kernel may be right only where it is tested.',
   reserved_name: 'A declaration has a name that is reserved for the bounds-checked build.',
   // pipeline
   limit_exceeded: 'The pipeline exceeds a limit of this adapter.',

@@ -1,6 +1,7 @@
 /** Safety stage of the gate: static checks that reject a kernel or warn about it. */
 import type { Finding } from '../types.ts';
 import { findConstantConditions } from '../wgsl/conditions.ts';
+import { findHiddenConditions, type HiddenCondition } from '../wgsl/hidden-conditions.ts';
 import { findUncheckedPointers } from '../wgsl/instrument.ts';
 import { findSuspiciousLoops, type SuspiciousLoop } from '../wgsl/loops.ts';
 import { bodyOf, variableSizeBytes, type Reflection, type Variable } from '../wgsl/reflect.ts';
@@ -127,28 +128,57 @@ function checkArrayLengths({ tokens }: Reflection): Finding[] {
 const maxConditions = 6;
 
 function checkConditions(reflection: Reflection): Finding[] {
-  const conditions = findConstantConditions(reflection);
-  const findings = conditions
-    .slice(0, maxConditions)
-    .map(({ compared, constant, isMagnitude, location }) =>
-      createFinding(
+  const constants = findConstantConditions(reflection).map(({ compared, constant, isMagnitude, location }) =>
+    createFinding(
+      'constant_condition',
+      isMagnitude ? 'info' : 'warning',
+      `${compared} is compared with ${constant}: cases may lie on one side of it only, so the kernel can be wrong where it was not checked`,
+      location,
+    ),
+  );
+  const known = new Set(constants.map(placeOf));
+  const hidden = findHiddenConditions(reflection)
+    .map(hiddenFinding)
+    .filter((one) => !known.has(placeOf(one)));
+  const all = [...constants, ...hidden].sort(byLocation);
+  // Warnings first, so that information does not take their place.
+  const first = new Set(
+    [...all]
+      .sort((a, b) => Number(a.severity === 'info') - Number(b.severity === 'info'))
+      .slice(0, maxConditions),
+  );
+  const more = all.length - first.size;
+  return [
+    ...all.filter((one) => first.has(one)),
+    ...(more > 0
+      ? [
+          createFinding(
+            'constant_condition',
+            'warning',
+            `${more} more conditions compare inputs with constants or with one another`,
+          ),
+        ]
+      : []),
+  ];
+}
+
+const placeOf = ({ line, column }: Finding): string => `${line} ${column}`;
+
+function hiddenFinding({ kind, compared, how, isMagnitude, location }: HiddenCondition): Finding {
+  const severity = isMagnitude ? 'info' : 'warning';
+  return kind === 'constant'
+    ? createFinding(
         'constant_condition',
-        isMagnitude ? 'info' : 'warning',
-        `${compared} is compared with ${constant}: cases may lie on one side of it only, so the kernel can be wrong where it was not checked`,
+        severity,
+        `${compared} is ${how}: this tells one value from others, on one side of which all cases may lie, so the kernel can be wrong where it was not checked`,
         location,
-      ),
-    );
-  const more = conditions.length - findings.length;
-  return more > 0
-    ? [
-        ...findings,
-        createFinding(
-          'constant_condition',
-          'warning',
-          `${more} more conditions compare inputs with constants`,
-        ),
-      ]
-    : findings;
+      )
+    : createFinding(
+        'data_condition',
+        severity,
+        `${compared} is ${how}: the kernel tells data or sizes that are equal from others, and cases may have only one of them, so it can be wrong where it was not checked`,
+        location,
+      );
 }
 
 function checkPrivateMemory(reflection: Reflection): Finding[] {

@@ -2,6 +2,7 @@
  * Finds conditions that compare sizes, positions or data with constants: a kernel that is right only where it is tested, or wrong only
  * where it is measured, has to recognize the place. Variables are identified by name in each function, regardless of scope.
  */
+import { readPlaces } from './places.ts';
 import { bodyOf, type FunctionInfo, type Reflection } from './reflect.ts';
 import { childrenOf, readStatements, type Statement } from './statements.ts';
 import { locationOf, splitRange, type Range, type SourceLocation, type Token } from './tokens.ts';
@@ -15,14 +16,6 @@ export interface ConstantCondition {
   readonly location: SourceLocation;
 }
 
-/** Builtin values that say which part of the output an invocation computes. The others are places within a workgroup. */
-const placeBuiltins: ReadonlySet<string> = new Set([
-  'workgroup_id',
-  'global_invocation_id',
-  'global_invocation_index',
-  'workgroup_index',
-  'num_workgroups',
-]);
 const comparisons: ReadonlySet<string> = new Set(['==', '!=', '<', '>', '<=', '>=']);
 /** Tokens that end an operand of a comparison, at its depth of brackets. */
 const ends: ReadonlySet<string> = new Set(
@@ -160,7 +153,7 @@ class InputDependence {
   readonly #tokens: readonly Token[];
   readonly #reached = new Set<string>();
   /** Members of structs of builtin values. */
-  readonly #members = new Set<string>();
+  readonly #members: ReadonlySet<string>;
   /** Keys that depend on a key. */
   readonly #dependents = new Map<string, string[]>();
 
@@ -169,7 +162,9 @@ class InputDependence {
     const { tokens, functions, variables } = reflection;
     this.#tokens = tokens;
     for (const { name, space } of variables) if (spaces.has(space)) this.#reached.add(keyOf(name));
-    this.#addPlaces(reflection);
+    const places = readPlaces(reflection);
+    for (const { fn, name } of places.parameters) this.#reached.add(keyOf(name, fn));
+    this.#members = places.members;
     const module = new Set(variables.map(({ name }) => name));
     const byName = new Map(functions.map((fn) => [fn.name, fn]));
     for (const fn of functions) {
@@ -197,27 +192,6 @@ class InputDependence {
     for (let at = from; at < to; at++) {
       const token = this.#tokens[at];
       if (token?.kind === 'name') yield { text: token.text, isMember: this.#tokens[at - 1]?.text === '.' };
-    }
-  }
-
-  /** Names of parameters and members that hold builtin values. */
-  #addPlaces({ functions }: Reflection): void {
-    const tokens = this.#tokens;
-    const owners = new Map(
-      functions.flatMap((fn) => fn.raw.parameters.map(({ name }) => [name, fn] as const)),
-    );
-    for (const [at, token] of tokens.entries()) {
-      if (token.text !== '@' || tokens[at + 1]?.text !== 'builtin') continue;
-      if (!placeBuiltins.has(tokens[at + 3]?.text ?? '')) continue;
-      let name = (tokens[at + 2]?.matchIndex ?? at) + 1;
-      while (tokens[name]?.text === '@') {
-        const open = tokens[name + 2];
-        name = open?.text === '(' ? open.matchIndex + 1 : name + 2;
-      }
-      const text = tokens[name]?.text ?? '';
-      const owner = owners.get(name);
-      if (owner) this.#reached.add(keyOf(text, owner));
-      else this.#members.add(text);
     }
   }
 

@@ -1,0 +1,140 @@
+/**
+ * Finds conditions that tell one size, position, row or value from others without a comparison with a constant: by arithmetic, by bits of
+ * data, or by comparing data, positions and sizes with one another.
+ */
+import { sourceTextOf } from './constants.ts';
+import type { Expression } from './expressions.ts';
+import type { Reflection } from './reflect.ts';
+import { locationOf, type SourceLocation } from './tokens.ts';
+import { comparisons, trait, ValueFlow } from './value-flow.ts';
+
+export interface HiddenCondition {
+  /** `constant`: it amounts to a comparison with a constant; `data`: data, positions or sizes are compared with one another. */
+  readonly kind: 'constant' | 'data';
+  /** What is compared, as written. */
+  readonly compared: string;
+  /** What it is compared with, or the function that tells values apart. */
+  readonly how: string;
+  /** A float of a buffer, whose magnitude honest kernels compare too. */
+  readonly isMagnitude: boolean;
+  readonly location: SourceLocation;
+}
+
+/** From here on, a constant stands for infinity, as bits, or for no value. */
+const minSentinel = 0x7f80_0000;
+const indexed = trait.place | trait.size | trait.record;
+/** Values that are 0 only where they are equal to something, and those that are 0 below a bound. */
+const isolating = trait.offset | trait.difference;
+const anyHidden = isolating | trait.quotient | trait.identity | trait.bits;
+
+/** Functions that map all values but a few to one, or nearly. */
+const collapsing: ReadonlySet<string> = new Set([
+  'saturate',
+  'sign',
+  'bool',
+  'countOneBits',
+  'countLeadingZeros',
+  'countTrailingZeros',
+  'firstLeadingBit',
+  'firstTrailingBit',
+]);
+/** Functions that are nearly 0, or 1, except near one value. */
+const vanishing: ReadonlySet<string> = new Set(['exp', 'exp2', 'tanh', 'pow']);
+const bounding: ReadonlySet<string> = new Set(['min', 'max', 'clamp']);
+const stepping: ReadonlySet<string> = new Set(['step', 'smoothstep']);
+
+const isZeroOrOne = (value: number | undefined): value is number => value === 0 || value === 1;
+
+/** Sorted by location. Expects source that Tint accepts. */
+export function findHiddenConditions(reflection: Reflection): HiddenCondition[] {
+  const { tokens, source } = reflection;
+  const flow = new ValueFlow(reflection);
+  const found: HiddenCondition[] = [];
+  const textOf = (expression: Expression): string => sourceTextOf(source, tokens, expression);
+  const report = (
+    kind: HiddenCondition['kind'],
+    compared: Expression,
+    how: string,
+    isMagnitude = false,
+  ): void => {
+    found.push({
+      kind,
+      compared: textOf(compared),
+      how,
+      isMagnitude,
+      location: locationOf(tokens, compared),
+    });
+  };
+
+  const checkConstant = (operand: Expression, other: Expression, operator: string): void => {
+    const value = flow.constantOf(other);
+    if (value === undefined) return;
+    const traits = flow.traitsOf(operand);
+    const isExact = operator === '==' || operator === '!=';
+    const isSentinel = Math.abs(value) >= minSentinel;
+    if (traits & trait.identity && (isZeroOrOne(value) || isSentinel)) {
+      if (!(isSentinel && flow.readsSampledTokens)) report('constant', operand, `compared with ${value}`);
+    } else if (!isZeroOrOne(value)) return;
+    else if (traits & (trait.offset | trait.quotient)) report('constant', operand, `compared with ${value}`);
+    else if (traits & trait.floatOffset)
+      report('constant', operand, `compared with ${value}`, !(traits & trait.record));
+    else if (traits & trait.difference && isExact) report('data', operand, `compared with ${value}`);
+    else if (traits & trait.bits && isExact && !(traits & trait.logit))
+      report('constant', operand, `compared with ${value}`);
+  };
+
+  const checkEqual = (left: Expression, right: Expression): void => {
+    const [a, b] = [flow.traitsOf(left), flow.traitsOf(right)];
+    const both = a | b;
+    const areSizes = (one: number): boolean =>
+      (one & trait.size) !== 0 && (one & ~trait.size & indexed) === 0;
+    const isTie = (both & trait.logit) !== 0;
+    if (both & (trait.float | trait.bits)) {
+      if (a & (trait.float | trait.bits) && b & (trait.float | trait.bits) && !isTie)
+        report('data', left, `compared with ${textOf(right)}`);
+    } else if (both & trait.record) report('data', left, `compared with ${textOf(right)}`);
+    else if (both & trait.size && (areSizes(a) || areSizes(b)) && a & indexed && b & indexed)
+      report('data', left, `compared with ${textOf(right)}`);
+  };
+
+  const checkCall = (call: Expression): void => {
+    const { text, parts } = call;
+    const variable = parts.filter((part) => flow.constantOf(part) === undefined);
+    const constants = parts.flatMap((part) => flow.constantOf(part) ?? []);
+    const traits = variable.reduce((all, part) => all | flow.traitsOf(part), 0);
+    if (traits & trait.float && !(traits & trait.offset)) return;
+    const [argument] = variable;
+    if (!argument) return;
+    const bounds = traits & trait.float ? constants.some(isZeroOrOne) : constants.length > 0;
+    const tells =
+      (collapsing.has(text) && traits & anyHidden) ||
+      (vanishing.has(text) && traits & trait.offset && !(traits & trait.float)) ||
+      (stepping.has(text) && traits & indexed && constants.length > 0) ||
+      (bounding.has(text) && bounds && traits & trait.offset) ||
+      (bounding.has(text) && text !== 'max' && constants.some((one) => one === 1) && traits & anyHidden);
+    if (tells) report('constant', argument, `an argument of ${text}`);
+  };
+
+  for (const { expressions, selectors } of flow.functions) {
+    for (const expression of expressions) {
+      const { kind, text, parts } = expression;
+      const [left, right] = parts;
+      if (kind === 'call') checkCall(expression);
+      else if (kind === 'binary' && left && right) {
+        if (comparisons.has(text)) {
+          checkConstant(left, right, text);
+          checkConstant(right, left, text);
+          const areVariable = flow.constantOf(left) === undefined && flow.constantOf(right) === undefined;
+          if ((text === '==' || text === '!=') && areVariable) checkEqual(left, right);
+        } else if (text === '>>' && (flow.constantOf(right) ?? 0) >= 8) {
+          const traits = flow.traitsOf(left);
+          if (traits & trait.offset && !(traits & trait.bits))
+            report('constant', left, `shifted by ${textOf(right)}`);
+        }
+      }
+      if (selectors.has(expression) && flow.traitsOf(expression) & anyHidden)
+        report('constant', expression, 'the selector of a switch');
+    }
+  }
+  return found.sort((a, b) => a.location.line - b.location.line || a.location.column - b.location.column);
+}
