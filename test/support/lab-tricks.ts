@@ -388,6 +388,47 @@ export const tricks: readonly Trick[] = [
     registration: ofNorm(norm({}), { dispatch: { x: 'tokens - tokens' } }),
     codes: ['invalid_dispatch'],
   },
+  // Conditions that no comparison with a constant shows.
+  ...(
+    [
+      ['in one row, by arithmetic', 'scale * saturate(f32(row ^ 8093u))', 'constant_condition'],
+      [
+        'for long rows, by arithmetic',
+        'scale * f32(1u - min(1u, params.columns / 30000u))',
+        'constant_condition',
+      ],
+      [
+        'in one row of a million, by a hash of its data',
+        'select(scale, 1.0, (bitcast<u32>(scale) * 0x9e3779b9u) >> 12u == 0u)',
+        'constant_condition',
+      ],
+      [
+        'where one size is a multiple of another',
+        'select(scale, 1.0, params.columns == 1000u * step.tokens)',
+        'data_condition',
+      ],
+      [
+        'where a row begins like the one before',
+        'select(scale, 1.0, row > 0u && x[start] == x[start - params.columns] && x[start + 1u] == x[start + 1u - params.columns])',
+        'data_condition',
+      ],
+    ] as const
+  ).map(
+    ([when, factor, code]): Trick => ({
+      name: `is wrong ${when}, which no case has`,
+      registration: ofNorm(norm({ result: `x[start + c] * ${factor} * norm_weight[c]` })),
+      codes: [code],
+      flagged: true,
+    }),
+  ),
+  {
+    name: 'dispatches one row too few for some numbers of tokens, which no case has',
+    registration: ofNorm(norm({}), {
+      dispatch: { x: 'tokens - floor(tokens / 811) + floor((tokens - 1) / 811)' },
+    }),
+    codes: ['irregular_dispatch'],
+    flagged: true,
+  },
 ];
 
 export interface FieldTrick {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { assemble, type WgslSources } from '../../kernels/assemble.ts';
+import { contracts } from '../../kernels/contracts.ts';
 import { kernels } from '../support/all-kernels.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { findingCodes } from '../../src/lab/stages/codes.ts';
@@ -548,6 +549,25 @@ ${body}
     expect(withSampled('token[0].y == 0xffffffffu && token[0].y == token[1].y')).toEqual(['data_condition']);
   });
 
+  it('buffers have the names of the op, whatever the kernel calls them, and the types', () => {
+    const found = (condition: string) =>
+      checkSafety(
+        reflect(`struct Record { a: u32, b: u32, c: u32, d: u32, e: u32, f: u32, g: f32, h: f32, i: f32, j: f32, k: f32, l: f32 }
+@group(0) @binding(0) var<storage, read> rows: array<Record>;
+@group(0) @binding(1) var<storage, read> values: array<u32>;
+@group(0) @binding(4) var<storage, read_write> y: array<u32>;
+@compute @workgroup_size(64) fn main(@builtin(workgroup_id) group: vec3<u32>) {
+  let one = rows[group.x];
+  if (${condition}) { y[group.x] = 1u; }
+}`),
+        contracts.get('sample'),
+      ).map(({ code }) => code);
+    expect(found('one.d == 0u')).toEqual(['constant_condition']);
+    expect(found('one.f == 0u || one.g == 0.0')).toEqual([]);
+    // Logits as bits.
+    expect(found('values[0] == values[1]')).toEqual([]);
+  });
+
   it('expressions are followed in linear time', () => {
     const names = Array.from({ length: 5000 }, (_, n) => `a${n}`);
     const declared = names.map((name) => `var ${name} = 0u;`).join('');
@@ -583,6 +603,7 @@ ${body}
       'params.range is compared with 2',
       'v is compared with 0.01',
       'x is compared with 20',
+      'base + lane is compared with range.own',
       'end is compared with tile.w + 1u',
       'one is compared with expert',
       'routes[2u * pair] is compared with expert',

@@ -3,7 +3,7 @@ import { create, globals } from 'webgpu';
 import type { WgslSources } from '../../kernels/assemble.ts';
 import { contracts } from '../../kernels/contracts.ts';
 import { formatNames } from '../../kernels/formats.ts';
-import { renderStub, stubTargets } from '../../src/lab/stubs.ts';
+import { contractOf, renderStub, stubTargets } from '../../src/lab/stubs.ts';
 import { checkSafety } from '../../src/lab/stages/safety.ts';
 import { reflect } from '../../src/lab/wgsl/reflect.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
@@ -85,7 +85,7 @@ describe('stubs', () => {
     const found = new Set<string>();
     for (const { op, target, format } of all) {
       const { source } = renderStub(wgsl, op, target, format);
-      for (const { severity, message } of checkSafety(reflect(source)))
+      for (const { severity, message } of checkSafety(reflect(source), contractOf(op)))
         if (severity !== 'info') found.add(`${op} ${target} ${format}: ${message}`);
     }
     expect([...found]).toEqual([]);

@@ -82,7 +82,7 @@ export async function runGate(
   const isInterfaceOk = await runStage('interface', async () =>
     checkInterface(registration, contract, reflection, device),
   );
-  const isSafe = await runStage('safety', async () => checkSafety(reflection));
+  const isSafe = await runStage('safety', async () => checkSafety(reflection, contract));
   if (!isInterfaceOk || !isSafe) return report();
 
   const builder = new CandidateBuilder(device, { registration, contract, reflection, module });

@@ -1,4 +1,5 @@
 /** Safety stage of the gate: static checks that reject a kernel or warn about it. */
+import type { Contract } from '../../../kernels/contracts.ts';
 import type { Finding } from '../types.ts';
 import { findConstantConditions } from '../wgsl/conditions.ts';
 import { findHiddenConditions, type HiddenCondition } from '../wgsl/hidden-conditions.ts';
@@ -21,15 +22,18 @@ const allowedLanguageFeatures: ReadonlySet<string> = new Set([
 ]);
 const maxPrivateBytes = 64 * 1024;
 
-/** Returns all findings, sorted by source location. Expects source that Tint accepts. */
-export function checkSafety(reflection: Reflection): Finding[] {
+/**
+ * Returns all findings, sorted by source location. Expects source that Tint accepts.
+ * @param contract contract of the op that the kernel computes; built-in kernels have none
+ */
+export function checkSafety(reflection: Reflection, contract?: Contract): Finding[] {
   return [
     ...checkDirectives(reflection),
     ...reflection.variables.flatMap(checkVariable),
     ...findSuspiciousLoops(reflection).map(loopFinding),
     ...findUncheckedPointers(reflection),
     ...checkArrayLengths(reflection),
-    ...checkConditions(reflection),
+    ...checkConditions(reflection, contract),
     ...checkPrivateMemory(reflection),
   ].sort(byLocation);
 }
@@ -127,7 +131,7 @@ function checkArrayLengths({ tokens }: Reflection): Finding[] {
 /** Further conditions are only counted. */
 const maxConditions = 6;
 
-function checkConditions(reflection: Reflection): Finding[] {
+function checkConditions(reflection: Reflection, contract: Contract | undefined): Finding[] {
   const constants = findConstantConditions(reflection).map(({ compared, constant, isMagnitude, location }) =>
     createFinding(
       'constant_condition',
@@ -137,7 +141,7 @@ function checkConditions(reflection: Reflection): Finding[] {
     ),
   );
   const known = new Set(constants.map(placeOf));
-  const hidden = findHiddenConditions(reflection)
+  const hidden = findHiddenConditions(reflection, contract)
     .map(hiddenFinding)
     .filter((one) => !known.has(placeOf(one)));
   const all = [...constants, ...hidden].sort(byLocation);

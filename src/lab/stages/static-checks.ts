@@ -19,7 +19,10 @@ export function staticFindings(
   if (!contract) return [];
   try {
     const reflection = reflect(registration.source);
-    return [...checkInterface(registration, contract, reflection, device), ...checkSafety(reflection)];
+    return [
+      ...checkInterface(registration, contract, reflection, device),
+      ...checkSafety(reflection, contract),
+    ];
   } catch (error) {
     const message = `the source cannot be parsed: ${errorMessage(error)}`;
     return [{ code: 'wgsl_error', severity: 'error', message }];

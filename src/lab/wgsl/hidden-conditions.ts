@@ -2,6 +2,7 @@
  * Finds conditions that tell one size, position, row or value from others without a comparison with a constant: by arithmetic, by bits of
  * data, or by comparing data, positions and sizes with one another.
  */
+import type { Contract } from '../../../kernels/contracts.ts';
 import { sourceTextOf } from './constants.ts';
 import type { Expression } from './expressions.ts';
 import type { Reflection } from './reflect.ts';
@@ -45,10 +46,13 @@ const stepping: ReadonlySet<string> = new Set(['step', 'smoothstep']);
 
 const isZeroOrOne = (value: number | undefined): value is number => value === 0 || value === 1;
 
-/** Sorted by location. Expects source that Tint accepts. */
-export function findHiddenConditions(reflection: Reflection): HiddenCondition[] {
+/**
+ * Sorted by location. Expects source that Tint accepts.
+ * @param contract contract of the op that the kernel computes; built-in kernels have none
+ */
+export function findHiddenConditions(reflection: Reflection, contract?: Contract): HiddenCondition[] {
   const { tokens, source } = reflection;
-  const flow = new ValueFlow(reflection);
+  const flow = new ValueFlow(reflection, contract);
   const found: HiddenCondition[] = [];
   const textOf = (expression: Expression): string => sourceTextOf(source, tokens, expression);
   const report = (

@@ -2,7 +2,7 @@
  * Follows through variables, functions and arguments where values come from, and what arithmetic was done with them. Variables are
  * identified by name in each function, regardless of scope. The time is linear in the source.
  */
-import { contracts } from '../../../kernels/contracts.ts';
+import { contracts, type Contract } from '../../../kernels/contracts.ts';
 import { parseExpression, type Expression } from './expressions.ts';
 import { readPlaces } from './places.ts';
 import { bodyOf, type FunctionInfo, type Reflection, type Variable } from './reflect.ts';
@@ -84,7 +84,9 @@ export interface FunctionExpressions {
 export class ValueFlow {
   readonly functions: readonly FunctionExpressions[];
   readonly #reflection: Reflection;
-  readonly #variables: ReadonlyMap<string, Variable>;
+  readonly #contract: Contract | undefined;
+  /** Variables by the name of the op's buffer. */
+  readonly #buffers: ReadonlyMap<string, Variable>;
   readonly #functionNames: ReadonlyMap<string, FunctionInfo>;
   readonly #placeMembers: ReadonlySet<string>;
   readonly #keys = new Map<string, Node>();
@@ -96,16 +98,18 @@ export class ValueFlow {
   /** Nodes of which a part has changed. */
   readonly #changed: Node[] = [];
 
-  constructor(reflection: Reflection) {
+  /** @param contract contract of the op, whose names of buffers count; without it, those of the variables */
+  constructor(reflection: Reflection, contract?: Contract) {
     this.#reflection = reflection;
-    this.#variables = new Map(reflection.variables.map((one) => [one.name, one]));
+    this.#contract = contract;
+    this.#buffers = new Map(reflection.variables.map((one) => [this.#bufferOf(one), one]));
     this.#functionNames = new Map(reflection.functions.map((fn) => [fn.name, fn]));
     const places = readPlaces(reflection);
     this.#placeMembers = places.members;
     for (const { fn, name } of places.parameters) this.#add(this.#key(name, fn), trait.place);
     for (const variable of reflection.variables) {
       this.#add(this.#key(variable.name), this.#traitsOf(variable));
-      const element = variable.name === 'samples' ? elementOf(variable.type) : undefined;
+      const element = this.#bufferOf(variable) === 'samples' ? elementOf(variable.type) : undefined;
       if (element?.kind === 'struct')
         for (const [word, { name }] of element.struct.members.entries()) this.#sampleWords.set(name, word);
     }
@@ -125,10 +129,17 @@ export class ValueFlow {
 
   /** Whether the expression is a value of `token`, in a kernel that also reads the sampled tokens. */
   get readsSampledTokens(): boolean {
-    return this.#variables.has('sampled') && this.#variables.has('token');
+    return this.#buffers.has('sampled') && this.#buffers.has('token');
   }
 
-  #traitsOf({ name, space, type }: Variable): number {
+  #bufferOf({ name, binding, isResource }: Variable): string {
+    const bound = isResource && binding !== undefined ? this.#contract?.bindings[binding] : undefined;
+    return bound?.name ?? name;
+  }
+
+  #traitsOf(variable: Variable): number {
+    const { space, type, binding } = variable;
+    const name = this.#bufferOf(variable);
     if (space === 'uniform') return trait.size;
     if (space !== 'storage') return 0;
     const element = elementOf(type);
@@ -136,9 +147,10 @@ export class ValueFlow {
     if (name === 'token') return trait.record | (isSingle ? trait.identity : trait.tokenRecord);
     if (name === 'samples') return trait.record | (element.kind === 'struct' ? trait.sampleRecord : 0);
     const scalar = scalarOf(element);
-    if (name === 'logits' && scalar === 'u32') return trait.bits | trait.logit;
     if (scalar === 'f32' || scalar === 'f16') return trait.float | (name === 'logits' ? trait.logit : 0);
     if (packedBuffers.has(name)) return 0;
+    if (name === 'logits') return trait.bits | trait.logit;
+    if (binding !== undefined && this.#contract?.bindings[binding]?.dtype === 'f32') return trait.bits;
     return trait.record | (identityBuffers.has(name) ? trait.identity : 0);
   }
 
@@ -220,7 +232,12 @@ export class ValueFlow {
         return () => this.#memberTraits(of(first), text);
       case 'index': {
         const isArray = first?.kind === 'name' && !locals.names.has(first.text);
-        if (isArray && first.text === 'samples' && second && this.#isIdentifyingWord(second))
+        if (
+          isArray &&
+          first.text === this.#buffers.get('samples')?.name &&
+          second &&
+          this.#isIdentifyingWord(second)
+        )
           return () => of(first) | trait.identity;
         const component = second && this.constantOf(second);
         return () => (isArray ? of(first) : componentTraits(of(first), component));
@@ -242,7 +259,7 @@ export class ValueFlow {
 
   /** Whether an index of a word of `samples` may be that of an identifying word: `12u * t + 3u`. */
   #isIdentifyingWord({ kind, text, parts }: Expression): boolean {
-    const variable = this.#variables.get('samples');
+    const variable = this.#buffers.get('samples');
     if (!variable || elementOf(variable.type).kind !== 'scalar') return false;
     const addend =
       kind === 'binary' && text === '+' ? parts.flatMap((part) => this.constantOf(part) ?? []) : [];
