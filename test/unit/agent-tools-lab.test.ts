@@ -30,7 +30,7 @@ describe('lab tools', () => {
     expect(await shown('lab_ops')).toBe(
       'rms_norm: rms_norm of rows\nmatvec: matvec of rows\nmatmul: matmul of rows',
     );
-    expect(JSON.parse(String(await shown('lab_ops', { op: 'matvec' })))).toMatchObject({
+    expect(JSON.parse(await shown('lab_ops', { op: 'matvec' }))).toMatchObject({
       op: 'matvec',
       summary: 'matvec of rows',
       dispatch: { x: 'ceil(rows / ROWS)' },
