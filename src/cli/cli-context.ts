@@ -1,3 +1,4 @@
+import type { KernelHistory } from '../lab/types.ts';
 import type { Engine, EngineOptions } from '../engine/index.ts';
 import type { GrammarService } from '../grammar/types.ts';
 import type { Lab } from '../lab/types.ts';
@@ -27,6 +28,8 @@ interface LabRequest {
   readonly adapter?: string | undefined;
   readonly trustedKeys: readonly string[];
   readonly allowUnverified: boolean;
+  /** Registrations of earlier processes. */
+  readonly history: KernelHistory;
   /** Name of the saved config to bind. */
   readonly config?: string | undefined;
   readonly onNotice: (message: string) => void;

@@ -1,6 +1,7 @@
 import { basename } from 'node:path';
 import type { Options } from '../config/options.ts';
 import type { EngineOptions } from '../engine/index.ts';
+import type { KernelHistory } from '../lab/types.ts';
 import type { Lab } from '../lab/types.ts';
 import type { LoadedModel } from '../planes/resident.ts';
 import { progressBar } from './progress.ts';
@@ -18,6 +19,7 @@ interface ModelLoaderOptions {
   readonly stopping: AbortSignal;
   /** Wraps the lab of a model so that its runs are recorded in the feed. */
   readonly observeLab: (lab: Lab, model: string) => Lab;
+  readonly history: KernelHistory;
   /** Draft model for speculative decoding: `location` drafts for the model at `of`. Other models load without one. */
   readonly draft?: { readonly location: string; readonly of: string } | undefined;
 }
@@ -42,7 +44,7 @@ export class ModelLoader {
 
   /** Closes the loaded model, then loads this one. */
   async load(location: string): Promise<LoadedModel> {
-    const { options, dataDir, cli, onNotice, stopping, observeLab, draft } = this.#options;
+    const { options, dataDir, cli, onNotice, stopping, observeLab, history, draft } = this.#options;
     await this.#closeOpen();
     this.#refuseStopped();
     this.#location = location;
@@ -64,6 +66,7 @@ export class ModelLoader {
         adapter: options.adapter,
         trustedKeys: options.trust_key ?? [],
         allowUnverified: options.allow_unverified_kernels ?? false,
+        history,
         config: options.kernels,
         onNotice: onNotice,
         onWarning: (message) => cli.stderr.write(`${message}\n`),

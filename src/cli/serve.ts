@@ -14,6 +14,7 @@ import type { Plane } from '../http/route.ts';
 import { errorMessage } from '../util/error-message.ts';
 import { raceTimeout } from '../util/race-timeout.ts';
 import { openAgent, type OpenAgent } from './agent.ts';
+import { StoredKernels } from '../feed/index.ts';
 import { Store } from '../store/index.ts';
 import { openCredentials } from './credentials.ts';
 import { databaseUrl, defaultDataDir, openDataDir } from './data-dir.ts';
@@ -124,6 +125,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     onNotice,
     stopping: stopping.signal,
     observeLab: observability.observeLab,
+    history: new StoredKernels(records),
     draft,
   });
   const store = new DataDirStore({

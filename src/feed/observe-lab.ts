@@ -24,6 +24,7 @@ export function observeLab(lab: Lab, { feed, model }: ObserveLabOptions): Lab {
     ops: () => lab.ops(),
     stub: (op, options) => lab.stub(op, options),
     kernel: (name) => lab.kernel(name),
+    versions: (name) => lab.versions(name),
     deleteKernel: (name) => lab.deleteKernel(name),
     unbindSome: (glob) => lab.unbindSome(glob),
     importConfig: (request) => lab.importConfig(request),

@@ -7,6 +7,7 @@ import type {
   ImportedConfig,
   KernelRegistration,
   KernelRegistrationReport,
+  KernelVersions,
   LabGraph,
   LabKernelDetail,
   LabParts,
@@ -102,6 +103,10 @@ export class LabClient {
   async kernel(name: string): Promise<LabKernelDetail> {
     const path = `/kernels/${encodeURIComponent(name)}`;
     return await this.#request<LabKernelDetail>({ method: 'GET', path }, 'registration', 'report');
+  }
+  async versions(name: string): Promise<KernelVersions> {
+    const path = `/kernels/${encodeURIComponent(name)}/versions`;
+    return await this.#request<KernelVersions>({ method: 'GET', path }, 'versions');
   }
   async deleteKernel(name: string): Promise<void> {
     await this.#request<{ deleted: true }>(

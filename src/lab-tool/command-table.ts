@@ -157,6 +157,13 @@ export const commandTable = {
     flags: [],
     help: 'print the source of a registered kernel; with --json its registration, last report and components',
   },
+  history: {
+    placeholders: 'KERNEL',
+    minWords: 1,
+    maxWords: 1,
+    flags: [],
+    help: 'list the registrations of a kernel with their benches, and what changed last',
+  },
   delete: {
     placeholders: 'NAME',
     minWords: 1,

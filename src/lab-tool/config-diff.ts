@@ -122,7 +122,7 @@ export function configDiffLines(diff: ConfigDiff, look: OutputStyle): string[] {
   ];
 }
 
-function hunkLines({ before, after, lines }: Hunk, { paint }: OutputStyle): string[] {
+export function hunkLines({ before, after, lines }: Hunk, { paint }: OutputStyle): string[] {
   const oldCount = lines.filter((line) => line.kind !== 'added').length;
   const newCount = lines.filter((line) => line.kind !== 'removed').length;
   // As in `diff -u`, a side without lines refers to the line before.

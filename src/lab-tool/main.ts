@@ -9,6 +9,7 @@ import { bind, graph, parts, remove, source, unbind } from './commands/bindings.
 import { check } from './commands/check.ts';
 import { configs, diff, save, validate } from './commands/configs.ts';
 import { bench, parity } from './commands/measure.ts';
+import { history } from './commands/history.ts';
 import { profile } from './commands/profile.ts';
 import { exportConfig, importConfig, verify } from './commands/share.ts';
 import { ops, stub } from './commands/ops.ts';
@@ -34,6 +35,7 @@ const commands: Readonly<Record<CommandName, CommandHandler>> = {
   bind,
   unbind,
   source,
+  history,
   delete: remove,
   parity,
   bench,

@@ -51,6 +51,10 @@ export const labGraph = z
   .meta({ id: 'LabGraph' });
 export type LabGraph = Immutable<z.output<typeof labGraph>>;
 
+const kernelState = z
+  .enum(['accepted', 'rejected', 'unverified', 'stale', 'quarantined'])
+  .describe('`stale`: it was checked on another adapter, driver, model or version.');
+
 export const labParts = z
   .object({
     components: z.array(
@@ -71,7 +75,7 @@ export const labParts = z
         name: z.string(),
         op: z.string(),
         digest: z.string(),
-        state: z.enum(['accepted', 'rejected', 'unverified', 'quarantined']),
+        state: kernelState,
       }),
     ),
   })
@@ -236,24 +240,52 @@ const drift = z
     'How far the model drifts from itself when the kernel runs wherever it fits. Measured at the first binding after each registration.',
   );
 
+const registered = z.object({
+  name: z.string(),
+  op: z.string(),
+  source: z.string(),
+  entry_point: z.string().optional(),
+  dispatch: z.object({ x: z.string(), y: z.string().optional(), z: z.string().optional() }),
+  overrides: numbers.optional(),
+  tunables: z.record(z.string(), z.array(z.number())).optional(),
+  requires: textArray.optional(),
+  dtypes: textArray.optional(),
+});
+
 export const labKernel = z
   .object({
-    registration: z.object({
-      name: z.string(),
-      op: z.string(),
-      source: z.string(),
-      entry_point: z.string().optional(),
-      dispatch: z.object({ x: z.string(), y: z.string().optional(), z: z.string().optional() }),
-      overrides: numbers.optional(),
-      tunables: z.record(z.string(), z.array(z.number())).optional(),
-      requires: textArray.optional(),
-      dtypes: textArray.optional(),
-    }),
+    registration: registered,
+    at: z.string().describe('When it was registered.'),
     report: registrationReport,
-    state: z.enum(['accepted', 'rejected', 'unverified', 'quarantined']),
+    state: kernelState,
     components: textArray.describe('Components that it runs now.'),
   })
   .meta({ id: 'LabKernel' });
+const kernelBench = z.object({
+  at: z.string(),
+  verdict: z.string(),
+  rounds: z.int(),
+  ratio_low: z.number().nullable(),
+  ratio_high: z.number().nullable(),
+});
+export const kernelVersions = z
+  .object({
+    versions: z
+      .array(
+        z.object({
+          at: z.string(),
+          digest: z.string(),
+          accepted: z.boolean(),
+          registration: registered,
+          benches: z
+            .array(kernelBench)
+            .describe('Those between this registration and the next, newest first.'),
+        }),
+      )
+      .describe('Newest first.'),
+  })
+  .meta({ id: 'KernelVersions' });
+export type KernelVersions = Immutable<z.output<typeof kernelVersions>>;
 export type LabKernelDetail = Immutable<z.output<typeof labKernel>>;
 
 export const bindOutcome = z

@@ -25,7 +25,9 @@ import { validateConfig, type Validation } from './configs/validate.ts';
 import { programDigest } from './digest.ts';
 import { Failures } from './failures.ts';
 import { GateProcess } from './gate/gate-process.ts';
+import type { KernelHistory } from './kernel-history.ts';
 import { labKey } from './lab-key.ts';
+import { safeErrorReason } from '../words/plain-reason.ts';
 import { describeGraph, describeParts, type KernelSummaries } from './live/describe.ts';
 import { describeExcessiveDrift, measureDrift, summarizeDrift } from './live/drift.ts';
 import { fitEverywhere, fitTargets } from './live/fit.ts';
@@ -62,6 +64,7 @@ import {
   type ImportedConfig,
   type KernelRegistration,
   type KernelRegistrationReport,
+  type KernelVersions,
   type Lab,
   LabError,
   type LabGraph,
@@ -94,6 +97,8 @@ export interface LabOptions {
   readonly toggles: readonly string[];
   readonly trustedKeys: readonly string[];
   readonly allowUnverified: boolean;
+  /** Registrations of earlier processes; without it, they end with this one. */
+  readonly history?: KernelHistory | undefined;
   /** Called with messages for the operator. */
   readonly onWarning: (message: string) => void;
 }
@@ -207,10 +212,10 @@ export class ResidentLab implements Lab {
       kernel.name === name ? [target] : [],
     );
     const { registration, report } = registered;
-    return { registration, report, state: this.#stateOf(registered), components };
+    return { registration, at: registered.at, report, state: this.#stateOf(registered), components };
   }
 
-  deleteKernel(name: string): void {
+  async deleteKernel(name: string): Promise<void> {
     const { components } = this.kernel(name);
     if (components.length > 0)
       throw new LabError(
@@ -218,6 +223,59 @@ export class ResidentLab implements Lab {
         `The kernel '${name}' runs ${components.join(', ')}: unbind it first.`,
       );
     this.#registry.delete(name);
+    await this.#record((history) => history.delete(name));
+  }
+
+  async versions(name: string): Promise<KernelVersions> {
+    const { history } = this.#options;
+    const current = this.#registry.get(name);
+    const stored = history ? await history.versions(name) : current ? [current] : [];
+    if (stored.length === 0) this.#requireRegistered(name);
+    const benches = (await history?.benches(name)) ?? [];
+    return {
+      versions: stored.map(({ at, registration, report }, index) => {
+        const replacedAt = stored[index - 1]?.at;
+        return {
+          at,
+          digest: report.digest,
+          accepted: report.accepted,
+          registration,
+          benches: benches.filter((one) => one.at >= at && (replacedAt === undefined || one.at < replacedAt)),
+        };
+      }),
+    };
+  }
+
+  /** Restores what earlier processes registered. */
+  async restore(): Promise<void> {
+    await this.#record(async (history) => {
+      const environment = await this.#environment();
+      for (const version of await history.newest()) {
+        const { registration, report, at } = version;
+        const program = programDigest(registration);
+        this.#failures.record(program, report);
+        const stale = version.environment === environment ? {} : { isStale: true as const };
+        this.#registry.set({ registration, report, program, at, ...stale }, () => false);
+      }
+    });
+  }
+
+  /** A history that cannot be written or read does not keep kernels from being used. */
+  async #record(work: (history: KernelHistory) => Promise<void>): Promise<void> {
+    const { history, onWarning } = this.#options;
+    if (!history) return;
+    try {
+      await work(history);
+    } catch (error) {
+      onWarning(`the history of lab kernels cannot be used: ${safeErrorReason(error)}`);
+    }
+  }
+
+  /** What the result of a check depends on beside the kernel. */
+  async #environment(): Promise<string> {
+    const { version } = this.#options;
+    const { adapter, backend, driver, dawn, toggles, features, model } = await this.#fingerprint(0);
+    return canonicalJson({ adapter, backend, driver, dawn, toggles, features, model, version });
   }
 
   async register(registration: KernelRegistration, signal: AbortSignal): Promise<KernelRegistrationReport> {
@@ -247,7 +305,11 @@ export class ResidentLab implements Lab {
       ...(gateReport.tuning ? await this.#fusedBuiltin(op) : []),
     ]);
     this.#failures.record(program, report);
-    this.#registry.set({ registration, report, program }, (name) => this.#isBound(name));
+    const at = new Date().toISOString();
+    this.#registry.set({ registration, report, program, at }, (name) => this.#isBound(name));
+    await this.#record(async (history) => {
+      await history.add({ at, registration, report, environment: await this.#environment() });
+    });
     return report;
   }
 
@@ -577,6 +639,10 @@ export class ResidentLab implements Lab {
     if (reason !== undefined)
       throw refuse(`it is in quarantine (${reason}); change it and register it again`);
     if (!report.accepted) throw refuse('the gate did not accept it');
+    if (kernel.isStale)
+      throw refuse(
+        'it was checked on another adapter, driver, model or version of the host; register it again',
+      );
     if (report.unverified && !this.#options.allowUnverified) {
       throw refuse(
         'it was never compared with its oracle (parity mode off); register it under another mode, or start the host with --allow-unverified-kernels',
@@ -678,7 +744,8 @@ export class ResidentLab implements Lab {
   #stateOf(registered: RegisteredKernel): KernelSummaries[number]['state'] {
     if (this.#quarantineReason(registered) !== undefined) return 'quarantined';
     const { accepted, unverified } = registered.report;
-    return !accepted ? 'rejected' : unverified ? 'unverified' : 'accepted';
+    if (!accepted) return 'rejected';
+    return registered.isStale ? 'stale' : unverified ? 'unverified' : 'accepted';
   }
 
   async #fingerprint(seed: number): Promise<Fingerprint> {
@@ -732,5 +799,7 @@ export async function openLab(options: LabOptions): Promise<ResidentLab> {
   const quarantine = await Quarantine.open(options.dataDir, (name, reason) =>
     options.onWarning(`the kernel ${name} is in quarantine: ${reason}`),
   );
-  return new ResidentLab(options, quarantine);
+  const lab = new ResidentLab(options, quarantine);
+  await lab.restore();
+  return lab;
 }

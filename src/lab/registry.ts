@@ -6,6 +6,10 @@ export interface RegisteredKernel {
   readonly report: KernelRegistrationReport;
   /** `programDigest` of the registration. */
   readonly program: string;
+  /** RFC 3339. */
+  readonly at: string;
+  /** Set when it was checked on another adapter, driver, model or version. */
+  readonly isStale?: true;
 }
 
 /** Above this number, the oldest kernels that are not bound are removed. */

@@ -8,6 +8,7 @@ import type {
   ConfigEnvelope,
   ImportedConfig,
   KernelRegistrationReport,
+  KernelVersions,
   LabGraph,
   LabKernelDetail,
   LabParts,
@@ -30,6 +31,7 @@ import type {
 
 export { formatNames } from '../../kernels/formats.ts';
 export * from './answer-shapes.ts';
+export type * from './kernel-history.ts';
 export * from './request-shapes.ts';
 
 /** Whether a config may have this name: a plain file name that cannot escape its directory. */
@@ -88,7 +90,9 @@ export interface Lab {
   /** The last registration of a name with its report. Throws `unknown_kernel`. */
   kernel(name: string): LabKernelDetail;
   /** Throws `unknown_kernel`, and `kernel_bound` while it is bound. */
-  deleteKernel(name: string): void;
+  deleteKernel(name: string): Promise<void>;
+  /** The registrations of a name, newest first. Throws `unknown_kernel`. */
+  versions(name: string): Promise<KernelVersions>;
   register(registration: KernelRegistration, signal: AbortSignal): Promise<KernelRegistrationReport>;
   /**
    * Emulates a registered kernel on a live shape and counts what it asks of memory. Throws `unknown_kernel`, `not_profiled`.

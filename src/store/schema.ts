@@ -312,6 +312,22 @@ interface Bench {
   elapsed_ms: number | null;
 }
 
+/** A registration of a lab kernel, or the deletion of a name. */
+interface LabKernels {
+  id: string;
+  endpoint_id: string;
+  at: Time;
+  name: string;
+  digest: string;
+  /** Adapter, driver, versions and model of the check, as canonical JSON. */
+  environment: string;
+  /** JSON; empty for a deletion, like `report`. */
+  registration: string;
+  report: string;
+  accepted: Flag;
+  deleted: Flag;
+}
+
 /** Rows that are missing from a surface, and the reason. */
 interface FeedGaps {
   id: string;
@@ -342,4 +358,5 @@ export interface Tables {
   parity: Parity;
   bench: Bench;
   feed_gaps: FeedGaps;
+  lab_kernels: LabKernels;
 }

@@ -9,7 +9,9 @@ import type {
   ConfigEnvelope,
   KernelRegistration,
   KernelRegistrationReport,
+  KernelVersions,
   LabGraph,
+  LabKernelDetail,
   LabParts,
   ParityRunResult,
   ValidationReport,
@@ -409,6 +411,20 @@ describe('configs', () => {
 
     ({ host, url } = await start(['--kernels', 'saved']));
     expect(await kernelOn('layers.3.ffn.norm')).toBe('saved.norm');
+    // Kernels of the process before are there, and can be bound as they are.
+    const { body: kept }: Answer<LabKernelDetail> = await call('GET', '/lab/v1/kernels/walk.norm');
+    expect(kept).toMatchObject({ state: 'accepted', registration: { op: 'rms_norm' }, components: [] });
+    const again = { kernel: 'walk.norm', components: ['layers.0.attn.norm'] };
+    expect(await call('POST', '/lab/v1/bindings', again)).toMatchObject({ status: 200 });
+    const { body: past }: Answer<KernelVersions> = await call('GET', '/lab/v1/kernels/walk.twice/versions');
+    expect(past.versions.map(({ accepted }) => accepted)).toEqual([true, true]);
+    expect(new Set(past.versions.map(({ digest }) => digest)).size).toBe(2);
+    await call('DELETE', '/lab/v1/bindings');
+    expect(await call('DELETE', '/lab/v1/kernels/walk.twice')).toEqual({
+      status: 200,
+      body: { deleted: true },
+    });
+    expect((await call('GET', '/lab/v1/kernels/walk.twice')).status).toBe(404);
     host.kill('SIGTERM');
     await host.exit;
 

@@ -8,6 +8,7 @@ import {
   bindOutcome,
   configNames,
   labGraph,
+  kernelVersions,
   labKernel,
   labOps,
   labParts,
@@ -80,6 +81,7 @@ const additions = [
   ['DELETE', '/bench/{id}'],
   ['POST', '/profile'],
   ['GET', '/kernels/{name}'],
+  ['GET', '/kernels/{name}/versions'],
   ['DELETE', '/kernels/{name}'],
   ['DELETE', '/bindings/{component}'],
   ['DELETE', '/configs/{name}'],
@@ -274,6 +276,9 @@ describe('responses', () => {
     const found = await send('GET', '/kernels/fast');
     expect(labKernel.strict().parse(await found.json())).toEqual(lab.kernel('fast'));
     const bodyOf = async (method: string, path: string) => (await send(method, path)).json();
+    expect(kernelVersions.strict().parse(await bodyOf('GET', '/kernels/fast/versions'))).toEqual(
+      await lab.versions('fast'),
+    );
     expect(await bodyOf('DELETE', '/kernels/fast')).toEqual({ deleted: true });
     expect(await bodyOf('DELETE', '/configs/fast')).toEqual({ deleted: true });
     expect(await bodyOf('DELETE', '/bindings/layers.*.norm')).toEqual({

@@ -241,6 +241,22 @@ describe('from stub to saved config', () => {
     expect(await run(['verify', 'text.json'])).toMatchObject({ code: 2 });
   });
 
+  test('the history of a kernel, with its benches and the last change', async () => {
+    expect((await run(['history', 'k'])).stdout).toBe(
+      [
+        '2026-11-28T00:00:00.000Z  ✓ accepted  rms_norm  0',
+        '  bench 2026-11-28T01:00:00.000Z  decode +10.0% to +20.0%  faster, 9 rounds',
+        '2026-11-27T00:00:00.000Z  ✗ rejected  rms_norm  1',
+        '',
+        'since 2026-11-27T00:00:00.000Z:',
+        '@@ -1,1 +1,1 @@',
+        '-fn main() { one }',
+        '+fn main() { two }',
+        '',
+      ].join('\n'),
+    );
+  });
+
   test('a stub for a format and a component', async () => {
     await run(['stub', 'rms_norm', '--format', 'q4_k', '--for', 'layers.0.attn.q']);
     expect(lab.requests.at(-1)?.path).toBe('/ops/rms_norm/stub?format=q4_k&component=layers.0.attn.q');

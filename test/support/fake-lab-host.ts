@@ -315,6 +315,28 @@ export async function fakeLab(): Promise<FakeLab> {
       const registration = { name, op: 'rms_norm', source: 'fn main() {}\n', dispatch: { x: 'tokens' } };
       return { body: { registration, report, state: 'accepted', components: [] } };
     },
+    'GET /kernels/*/versions': (_, name) => ({
+      body: {
+        versions: ['fn main() { two }', 'fn main() { one }'].map((source, index) => ({
+          at: `2026-11-2${8 - index}T00:00:00.000Z`,
+          digest: `sha256:${index}`,
+          accepted: index === 0,
+          registration: { name, op: 'rms_norm', source, dispatch: { x: 'tokens' } },
+          benches:
+            index === 0
+              ? [
+                  {
+                    at: '2026-11-28T01:00:00.000Z',
+                    verdict: 'faster',
+                    rounds: 9,
+                    ratio_low: 1.1,
+                    ratio_high: 1.2,
+                  },
+                ]
+              : [],
+        })),
+      },
+    }),
     'DELETE /kernels/*': (_, name) =>
       registered.delete(name)
         ? { body: { deleted: true } }

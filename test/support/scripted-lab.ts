@@ -14,6 +14,7 @@ import type {
   Lab,
   ImportConfigRequest,
   ImportedConfig,
+  KernelVersions,
   LabKernelDetail,
   LabProfile,
   LabStub,
@@ -102,6 +103,8 @@ export const scriptedProfile = (kernel: string): LabProfile => ({
   },
   hints: [{ code: 'uncoalesced', line: 1, message: 'line 1 reads x in 32 sectors' }],
 });
+
+const scriptedAt = '2026-11-28T00:00:00.000Z';
 
 const benchResult: BenchResult = {
   id: 'bench-0',
@@ -233,10 +236,20 @@ export class ScriptedLab implements Lab {
   kernel(name: string): LabKernelDetail {
     this.#called('kernel', name);
     const registration = { name, op: 'rms_norm', source: '// WGSL', dispatch: { x: 'tokens' } };
-    return { registration, report: acceptedReport(name, 'sha256:00'), state: 'accepted', components: [] };
+    const report = acceptedReport(name, 'sha256:00');
+    return { registration, at: scriptedAt, report, state: 'accepted', components: [] };
   }
 
-  deleteKernel(name: string) {
+  async versions(name: string): Promise<KernelVersions> {
+    this.#called('versions', name);
+    const { registration } = this.kernel(name);
+    const bench = { at: scriptedAt, verdict: 'faster', rounds: 12, ratio_low: 1.02, ratio_high: 1.1 };
+    return {
+      versions: [{ at: scriptedAt, digest: 'sha256:00', accepted: true, registration, benches: [bench] }],
+    };
+  }
+
+  async deleteKernel(name: string) {
     this.#called('deleteKernel', name);
   }
 

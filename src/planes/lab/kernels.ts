@@ -9,6 +9,7 @@ import {
   deleted,
   formatNames,
   kernelRegistration,
+  kernelVersions,
   labGraph,
   labKernel,
   labOps,
@@ -154,6 +155,21 @@ export function kernelRoutes(resident: Resident) {
       Response.json(await withHttpErrors(() => resident.requireLab().kernel(params['name'] ?? ''))),
   });
 
+  const listVersions = defineRoute({
+    method: 'GET',
+    path: '/lab/v1/kernels/{name}/versions',
+    operationId: 'listLabKernelVersions',
+    summary: 'List the registrations of a kernel',
+    description: 'With sources and benches, also of earlier processes.',
+    params: nameParam,
+    responses: {
+      200: { description: 'The versions.', content: { 'application/json': kernelVersions } },
+      404: errorResponse('No kernel has or had this name.'),
+    },
+    handle: async ({ params }) =>
+      Response.json(await withHttpErrors(() => resident.requireLab().versions(params['name'] ?? ''))),
+  });
+
   const deleteKernel = defineRoute({
     method: 'DELETE',
     path: '/lab/v1/kernels/{name}',
@@ -235,6 +251,7 @@ export function kernelRoutes(resident: Resident) {
     listOps,
     getStub,
     getKernel,
+    listVersions,
     deleteKernel,
     bindKernel,
     unbindKernels,

@@ -2,10 +2,12 @@ import type { Migration } from 'kysely/migration';
 import { up as agentPlane } from './001-agent-plane.ts';
 import { up as observed } from './002-observed.ts';
 import { up as peerScopes } from './003-peer-scopes.ts';
+import { up as labKernels } from './004-lab-kernels.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
 export const migrations: Readonly<Record<string, Migration>> = {
   '001-agent-plane': { up: agentPlane },
   '002-observed': { up: observed },
   '003-peer-scopes': { up: peerScopes },
+  '004-lab-kernels': { up: labKernels },
 };

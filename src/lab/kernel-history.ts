@@ -1,0 +1,33 @@
+import type { KernelRegistration, KernelRegistrationReport } from './types.ts';
+
+/** A registration of a kernel. */
+export interface KernelVersion {
+  /** RFC 3339. */
+  readonly at: string;
+  readonly registration: KernelRegistration;
+  readonly report: KernelRegistrationReport;
+  /** Adapter, driver, versions and model of the check, as canonical JSON: a check holds where they are the same. */
+  readonly environment: string;
+}
+
+/** A bench in which a kernel was bound. */
+export interface KernelBench {
+  readonly at: string;
+  readonly verdict: string;
+  readonly rounds: number;
+  readonly ratio_low: number | null;
+  readonly ratio_high: number | null;
+}
+
+/** Registrations that outlive the process. */
+export interface KernelHistory {
+  add(version: KernelVersion): Promise<void>;
+  /** Records that a kernel was deleted. Its versions stay. */
+  delete(name: string): Promise<void>;
+  /** The newest version of each kernel that was not deleted since. */
+  newest(): Promise<readonly KernelVersion[]>;
+  /** Newest first. */
+  versions(name: string): Promise<readonly KernelVersion[]>;
+  /** Benches in which a kernel of this name was bound, newest first. */
+  benches(name: string): Promise<readonly KernelBench[]>;
+}

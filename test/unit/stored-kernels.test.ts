@@ -1,0 +1,83 @@
+import { afterEach, expect, it } from 'vitest';
+import { StoredKernels } from '../../src/feed/index.ts';
+import type { KernelVersion } from '../../src/lab/kernel-history.ts';
+import { acceptedReport } from '../support/scripted-lab.ts';
+import { Store } from '../../src/store/index.ts';
+import { describeDatabases } from '../support/databases.ts';
+
+const version = (name: string, at: number, source = '// WGSL', environment = 'here'): KernelVersion => ({
+  at: new Date(at).toISOString(),
+  registration: { name, op: 'rms_norm', source, dispatch: { x: 'tokens' } },
+  report: acceptedReport(name, `sha256:${source}`),
+  environment,
+});
+
+describeDatabases('the history of lab kernels', (url) => {
+  const stores: Store[] = [];
+  afterEach(() => Promise.all(stores.splice(0).map((store) => store.close())));
+  const open = async () => {
+    const store = await Store.open({ url: await url(), endpointId: 'here' });
+    stores.push(store);
+    return store;
+  };
+
+  it('has all versions of a name, newest first, and the newest of each name', async () => {
+    const kernels = new StoredKernels(await open());
+    const [first, second, other] = [version('a', 1), version('a', 2, 'other'), version('b', 3)];
+    for (const one of [first, second, other]) await kernels.add(one);
+    expect(await kernels.versions('a')).toEqual([second, first]);
+    expect(await kernels.newest()).toEqual([second, other]);
+    expect(await kernels.versions('c')).toEqual([]);
+  });
+
+  it('keeps the versions of a deleted kernel, which is not restored until it is registered again', async () => {
+    const kernels = new StoredKernels(await open());
+    const first = version('a', 1);
+    await kernels.add(first);
+    await kernels.delete('a');
+    expect(await kernels.newest()).toEqual([]);
+    expect(await kernels.versions('a')).toEqual([first]);
+    const again = version('a', Date.now() + 1000);
+    await kernels.add(again);
+    expect(await kernels.newest()).toEqual([again]);
+  });
+
+  it('finds the benches of a kernel by its name, with and without tuned overrides', async () => {
+    const store = await open();
+    const kernels = new StoredKernels(store);
+    const row = (id: string, names: string) => ({
+      id,
+      endpoint_id: store.endpointId,
+      at: `2026-11-28T00:00:0${id}.000Z`,
+      model: 'm',
+      kernels: names,
+      verdict: 'faster',
+      method: '',
+      fingerprint: '{}',
+      rounds: 8,
+      baseline_prefill_tps: null,
+      baseline_decode_tps: null,
+      bound_prefill_tps: null,
+      bound_decode_tps: null,
+      ratio_low: 1.01,
+      ratio_high: 1.2,
+      elapsed_ms: null,
+    });
+    await store.transaction(async (tx) => {
+      for (const [id, names] of [
+        ['1', 'a'],
+        ['2', 'ab,c'],
+        ['3', 'c,a WG=64'],
+      ] as const)
+        await tx.insertInto('bench').values(row(id, names)).execute();
+    });
+    expect((await kernels.benches('a')).map(({ at }) => at.slice(17, 19))).toEqual(['03', '01']);
+    expect((await kernels.benches('a'))[0]).toEqual({
+      at: '2026-11-28T00:00:03.000Z',
+      verdict: 'faster',
+      rounds: 8,
+      ratio_low: 1.01,
+      ratio_high: 1.2,
+    });
+  });
+});
