@@ -91,7 +91,7 @@ export class StoredKernels implements KernelHistory {
     return rows.flatMap(({ kernels, ...row }) => {
       // Names are followed by the overrides that the tuning sweep chose.
       const isBound = kernels.split(',').some((one) => one === name || one.startsWith(`${name} `));
-      return isBound ? [{ ...row, rounds: Number(row.rounds) }] : [];
+      return isBound ? [row] : [];
     });
   }
 

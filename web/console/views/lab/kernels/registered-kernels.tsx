@@ -19,7 +19,13 @@ import { isChanged, saveDraft, readDraft, type SentKernel, findSentKernel } from
 import css from './kernels.module.css';
 import { type Kernel, summarizeComponents, useParts, useRefreshLab } from './queries.ts';
 
-const stateTones = { accepted: 'good', unverified: 'warn', rejected: 'bad', quarantined: 'bad' } as const;
+const stateTones = {
+  accepted: 'good',
+  unverified: 'warn',
+  stale: 'warn',
+  rejected: 'bad',
+  quarantined: 'bad',
+} as const;
 
 /**
  * Kernels registered since the host started, and where they are bound. @param props.opened called when a kernel's
@@ -182,6 +188,12 @@ function StateReason({ kernel: { name, state, digest } }: { kernel: Kernel }) {
     },
   });
   if (isQuarantined) return <div className={css['why']}>{refusal.data}</div>;
+  if (state === 'stale')
+    return (
+      <div className={css['why']}>
+        Checked on another adapter, driver, model or version: register it again.
+      </div>
+    );
   if (state === 'unverified')
     return <div className={css['why']}>Compiled, not compared: parity was off.</div>;
   const first = findSentKernel(digest)
