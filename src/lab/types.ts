@@ -55,6 +55,8 @@ export interface ParityCase {
   readonly tensors: Readonly<Record<string, TensorData>>;
   /** Values of the members of `params`. */
   readonly params: Readonly<Record<string, number>>;
+  /** Rows write to the same element, as the contract allows: between workgroups, that is a race. */
+  readonly hasSharedOutputs?: true;
 }
 
 /** Expected contents of one output. */

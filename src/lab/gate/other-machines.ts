@@ -109,6 +109,7 @@ function candidateCases({
 }: OtherMachinesTask): ChosenCase[] {
   const limit = Math.min(maxInvocations, maxInvocationTokens / tokens);
   const sized = cases
+    .filter(({ hasSharedOutputs }) => !hasSharedOutputs)
     .map((parityCase) => {
       const grid = gridFor(parityCase);
       return { parityCase, grid, invocations: grid[0] * grid[1] * grid[2] * invocationsPerWorkgroup };

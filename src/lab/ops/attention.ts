@@ -23,7 +23,17 @@ import {
   stepDimsFor,
   requireWords,
 } from './case-generation.ts';
-import { randomHalves, halvesOf, PagedCacheLayout, assignPages, type TokenRun } from './paged.ts';
+import {
+  assignPages,
+  farRuns,
+  halvesOf,
+  type IdPattern,
+  idPatternCycle,
+  PagedCacheLayout,
+  randomHalves,
+  singleTokenRuns,
+  type TokenRun,
+} from './paged.ts';
 import { Random } from './random.ts';
 import type { BuiltinStep, CaseOptions, LabOp } from './types.ts';
 
@@ -36,6 +46,10 @@ interface Shape {
   readonly magnitude?: Magnitude;
   readonly spareRows?: number;
   readonly maxPages?: number | undefined;
+  /** Whether page indices need more than 8 bits. */
+  readonly manyPages?: boolean;
+  /** Default: each pattern in turn. */
+  readonly ids?: IdPattern;
   /** Size of the sliding window in positions; 0: no window. */
   readonly window?: number | undefined;
   /** Scale of the scores. Default: 1 / sqrt(head_dim). */
@@ -50,24 +64,54 @@ export const attentionOps: readonly LabOp[] = ['attention', 'attention_decode'].
       const random = new Random(options.seed, op);
       const isSingleToken = contract.tokens === 'one';
       const list = isSingleToken ? decodeShapes(random, options) : shapes(random, options);
+      const idsOf = idPatternCycle(random);
       return [
         ...list,
+        ...smallPositions.map((position) => smallShape(random, position)),
         ...liveShapes(random, contract, options),
         ...windowShapes(random).map((shape) =>
           isSingleToken ? { ...shape, runs: shape.runs.slice(-1) } : shape,
         ),
-      ].map((shape) => makeCase(random, shape));
+      ].map((shape, index) => makeCase(random, { ids: idsOf(index), ...shape }));
     },
     oracle,
     builtin,
   };
 });
 
-/** Runs of one token each. */
-const singleTokenRuns = (...positions: readonly number[]): TokenRun[] =>
-  positions.map((first) => ({ first, count: 1 }));
+/** Positions at the start of a sequence, and at the first edge of a page: steps of one token there have cases of their own. */
+const smallPositions = [0, 1, 2, pageTokens - 1, pageTokens];
+
+const smallShape = (random: Random, position: number): Shape => ({
+  kind: 'one_row',
+  heads: 2 * randomBetween(random, 1, 2),
+  kvHeads: 2,
+  headDim: 8 * randomBetween(random, 1, 4),
+  runs: singleTokenRuns(position),
+});
+
+/** A position in the middle of a page, not of the first `pages - 1` pages nor after the last. */
+const midPage = (random: Random, pages: number): number =>
+  pageTokens * randomBetween(random, 1, pages) + randomBetween(random, 3, pageTokens - 3);
+
+/** Sequences that begin with the same pages; some end before that of the first row, others after. */
+function sharedPrefixRuns(random: Random): TokenRun[] {
+  const sharedPages = randomBetween(random, 1, 2);
+  const start = sharedPages * pageTokens;
+  const lead = randomBetween(random, 40, 90);
+  const others = [randomBetween(random, 8, 30), lead, randomBetween(random, 100, 130)];
+  return [
+    ...[lead, ...others].map((more) => ({ first: start + more, count: 1, sharedPages })),
+    { first: start, count: 3, sharedPages },
+    { first: start + randomBetween(random, 5, 20), count: 2, sharedPages: 1 },
+  ];
+}
+
+/** Context of the largest step: each position occurs once. */
+const everyPosition = 1024;
 
 function shapes(random: Random, { strict }: CaseOptions): Shape[] {
+  const equalPosition = randomBetween(random, 40, 90);
   const list: Shape[] = [
     // A prompt from position 0, together with a decoding sequence.
     {
@@ -107,6 +151,35 @@ function shapes(random: Random, { strict }: CaseOptions): Shape[] {
       headDim: 16,
       runs: [{ first: randomBetween(random, 10, 30), count: 33 }],
     },
+    // Prompts that continue a cached prefix in the middle of a page; in the second case, after decoding sequences.
+    {
+      kind: 'ragged',
+      heads: 2,
+      kvHeads: 1,
+      headDim: 16,
+      runs: [{ first: midPage(random, 3), count: randomBetween(random, 33, 40) }],
+    },
+    {
+      kind: 'random',
+      heads: 2,
+      kvHeads: 1,
+      headDim: 8,
+      runs: [
+        ...singleTokenRuns(randomBetween(random, 100, 200), 33),
+        { first: midPage(random, 2), count: randomBetween(random, 33, 70) },
+        { first: midPage(random, 5), count: randomBetween(random, 2, 9) },
+      ],
+    },
+    { kind: 'random', heads: 2, kvHeads: 1, headDim: 16, runs: sharedPrefixRuns(random) },
+    // Sequences at one position, with equal and with pending ids.
+    ...(['equal', 'pending'] as const).map((ids) => ({
+      kind: 'random' as const,
+      heads: 3,
+      kvHeads: 1,
+      headDim: 16,
+      runs: singleTokenRuns(equalPosition, randomBetween(random, 3, 60), equalPosition, equalPosition),
+      ids,
+    })),
     {
       kind: 'ragged',
       heads: 2,
@@ -131,7 +204,32 @@ function shapes(random: Random, { strict }: CaseOptions): Shape[] {
       runs: singleTokenRuns(randomBetween(random, 65, 100)),
       spareRows: 2,
     },
-    { kind: 'random', heads: 1, kvHeads: 1, headDim: 8, runs: [{ first: 0, count: 130 }] },
+    // Long prompts between decoding sequences.
+    {
+      kind: 'random',
+      heads: 1,
+      kvHeads: 1,
+      headDim: 8,
+      runs: [
+        ...singleTokenRuns(randomBetween(random, 40, 200)),
+        { first: 0, count: randomBetween(random, 128, 140) },
+        ...singleTokenRuns(randomBetween(random, 1, 30), randomBetween(random, 40, 200)),
+        { first: randomBetween(random, 1, 70), count: randomBetween(random, 96, 127) },
+        ...singleTokenRuns(randomBetween(random, 1, 100)),
+      ],
+    },
+    // Every position of a context as long as a page table row has entries for, if it is as long as a page.
+    {
+      kind: 'random',
+      heads: 1,
+      kvHeads: 1,
+      headDim: 8,
+      maxPages: everyPosition / pageTokens,
+      runs: [
+        { first: 0, count: everyPosition / 2 },
+        { first: everyPosition / 2, count: everyPosition / 2 },
+      ],
+    },
     {
       kind: 'ragged',
       heads: 5,
@@ -195,7 +293,10 @@ function decodeShapes(random: Random, { strict }: CaseOptions): Shape[] {
     { ...makeShape('ragged', 6, 2, 24, 32), spareRows: 2 },
     makeShape('ragged', 7, 1, 40, 31),
     makeShape('ragged', 4, 4, 16, randomBetween(random, 500, 900)),
-    makeShape('ragged', 3, 3, 8, 0),
+    ...Array.from({ length: 8 }, () => ({
+      ...makeShape('random', 1, 1, 8, randomBetween(random, 100, everyPosition - 1)),
+      maxPages: everyPosition / pageTokens,
+    })),
     { ...makeShape('extreme', 4, 2, 32, 45), magnitude: 'large' },
     { ...makeShape('extreme', 3, 1, 32, 70), magnitude: 'small' },
     { ...makeShape('one_row', 9, 3, 64, randomBetween(random, 65, 100)), spareRows: 3 },
@@ -246,6 +347,7 @@ function liveShapes(random: Random, contract: Contract, { live = [] }: CaseOptio
       kvHeads: requireMember(dims, 'kv_heads'),
       headDim: requireMember(dims, 'head_dim'),
       maxPages: params['max_pages'],
+      manyPages: true,
       window: params['window'],
       scale: params['scale'],
     };
@@ -263,9 +365,13 @@ function liveShapes(random: Random, contract: Contract, { live = [] }: CaseOptio
     const alone = { ...common, runs: singleTokenRuns(positions[0] as number) };
     const runs = [
       { first: Math.min(Math.max(0, context - 4), randomBetween(random, 20, 40)), count: 4 },
-      ...singleTokenRuns(Math.min(context - 1, 7), ...positions.slice(1)),
+      ...singleTokenRuns(Math.min(context - 1, 7)),
+      ...farRuns(random, positions.slice(1)),
     ];
-    return [alone, { ...common, runs }];
+    // A prompt in the middle of a page, with as many rows as there is room for.
+    const first = Math.min(midPage(random, 2), Math.max(0, context - 2));
+    const prompt = [{ first, count: Math.min(pageTokens + 2, context - first) }, ...singleTokenRuns(first)];
+    return [alone, { ...common, runs }, { ...common, runs: prompt }];
   });
 }
 
@@ -276,12 +382,14 @@ const maxLiveProducts = 2e7;
 const largeValue = 1e4;
 
 function makeCase(random: Random, shape: Shape): ParityCase {
-  const { kind, heads, kvHeads, headDim, runs, magnitude = 'ordinary', spareRows = 0 } = shape;
+  const { kind, heads, kvHeads, headDim, runs, magnitude = 'ordinary', spareRows = 0, ids = 'mixed' } = shape;
   const { window = 0, scale = headDim ** -0.5 } = shape;
   const { token, pageTable, maxPages, pages } = assignPages(random, runs, {
     spareRows,
     maxPages: shape.maxPages,
     rowElements: kvHeads * headDim,
+    ...(shape.manyPages === undefined ? {} : { manyPages: shape.manyPages }),
+    ids,
   });
   const tokens = runs.reduce((sum, { count }) => sum + count, 0);
   const read = runs.flatMap(({ first, count }) =>
@@ -365,22 +473,32 @@ function oracle(one: ParityCase): Readonly<Record<string, ExpectedOutput>> {
   const preserved = new Uint8Array(values64.length).fill(1).fill(0, 0, tokens * heads * headDim);
   const window = params['window'] || Number.POSITIVE_INFINITY;
   const shape = { heads, kvHeads, headDim, scale: Math.fround(requireMember(params, 'scale')), window };
+  const row = kvHeads * headDim;
+  // Each slot's keys and values by position, gathered once up to its last token.
+  const contexts = new Map<number, { k: Float32Array; v: Float32Array }>();
+  const lengths = new Map<number, number>();
   for (let t = 0; t < tokens; t++) {
-    const visiblePositions = cache.position(t) + 1;
-    const read = {
-      k: new Float32Array(visiblePositions * kvHeads * headDim),
-      v: new Float32Array(visiblePositions * kvHeads * headDim),
-    };
-    for (let p = 0; p < visiblePositions; p++) {
+    const slot = cache.slot(t);
+    lengths.set(slot, Math.max(lengths.get(slot) ?? 0, cache.position(t) + 1));
+  }
+  for (const [slot, length] of lengths) {
+    const context = { k: new Float32Array(length * row), v: new Float32Array(length * row) };
+    for (let p = 0; p < length; p++) {
       for (let h = 0; h < kvHeads; h++) {
-        const from = cache.row(cache.slot(t), p, h) * headDim;
+        const from = cache.row(slot, p, h) * headDim;
         const to = (p * kvHeads + h) * headDim;
-        read.k.set(keys.subarray(from, from + headDim), to);
-        read.v.set(values.subarray(from, from + headDim), to);
+        context.k.set(keys.subarray(from, from + headDim), to);
+        context.v.set(values.subarray(from, from + headDim), to);
       }
     }
+    contexts.set(slot, context);
+  }
+  for (let t = 0; t < tokens; t++) {
+    const end = (cache.position(t) + 1) * row;
+    const { k, v } = contexts.get(cache.slot(t)) as { k: Float32Array; v: Float32Array };
     const queries = qkv.subarray(t * width, t * width + heads * headDim);
-    values64.set(attention(queries, [visiblePositions - 1], read.k, read.v, shape), t * heads * headDim);
+    const out = attention(queries, [cache.position(t)], k.subarray(0, end), v.subarray(0, end), shape);
+    values64.set(out, t * heads * headDim);
   }
   return { out: { values: values64, preserved } };
 }

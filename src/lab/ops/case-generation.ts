@@ -17,25 +17,29 @@ export function caseName(kind: string, dims: Dims, shape: readonly string[], for
 export const randomBetween = (random: Random, low: number, high: number): number =>
   low + random.integerBelow(high - low + 1);
 
-/**
- * A number of tokens of each class of step sizes, between the sizes at which kernels usually change. Random, so that no kernel can
- * know them.
- */
-export const stepSizes = (random: Random): number[] =>
-  (
-    [
-      [2, 8],
-      [9, 16],
-      [17, 32],
-      [33, 64],
-      [65, 127],
-      [128, 511],
-    ] as const
-  ).map(([low, high]) => randomBetween(random, low, high));
+/** Classes of step sizes, between the sizes at which kernels usually change. */
+const sizeClasses = [
+  [2, 8],
+  [9, 16],
+  [17, 32],
+  [33, 64],
+  [65, 127],
+  [128, 200],
+  [201, 511],
+] as const;
+
+/** `count` different numbers of tokens of each class of step sizes. Random, so that no kernel can know them. */
+export const stepSizes = (random: Random, count = 1): number[] =>
+  sizeClasses.flatMap(([low, high]) =>
+    Array.from(random.permutation(high - low + 1).subarray(0, count), (offset) => low + offset),
+  );
+
+/** A step size that is no multiple of anything, nor next to one: a kernel was wrong there alone. */
+export const oddStepSize = 113;
 
 /**
- * Positions of a context of `count` tokens: the last, the edges of a page, and two random ones, one of them among the first
- * `near`.
+ * Positions of a context of `count` tokens: the last, the edges of a page, a random one among the first `near`, any three, and
+ * three in the last quarter.
  */
 export function contextPositions(random: Random, count: number, near: number): number[] {
   const last = count - 1;
@@ -44,8 +48,9 @@ export function contextPositions(random: Random, count: number, near: number): n
     last,
     page - 1,
     page,
-    randomBetween(random, 0, last),
     randomBetween(random, 0, Math.min(near, last)),
+    ...Array.from({ length: 3 }, () => randomBetween(random, 0, last)),
+    ...Array.from({ length: 3 }, () => randomBetween(random, Math.floor((3 * last) / 4), last)),
   ].map((position) => Math.min(position, last));
 }
 
@@ -60,9 +65,46 @@ const largeMagnitude = 1e5;
 /** One in this many elements is large. */
 const largeInterval = 30;
 
+/** How a row differs from the row before it. Kernels that reuse the results of a similar row are wrong there. */
+type RowRelation = 'same_signs' | 'equal' | 'multiple' | 'same_start' | 'unrelated';
+const rowRelations: readonly RowRelation[] = [
+  'same_signs',
+  'unrelated',
+  'equal',
+  'same_signs',
+  'multiple',
+  'unrelated',
+  'same_start',
+  'unrelated',
+];
+
+/** Elements at the start of a row that kernels may compare instead of the whole row. */
+const startColumns = 32;
+
+/** Makes some of the rows similar to the row before them; two rows have the same signs. */
+export function relateRows(random: Random, rows: readonly Float32Array[]): void {
+  const first = rows.length > 2 ? random.integerBelow(rowRelations.length) : 0;
+  for (const [r, row] of rows.entries()) {
+    const before = rows[r - 1];
+    if (!before) continue;
+    // The second row has a relation in any case, so that short steps have one too.
+    const relation = r === 1 ? 'same_signs' : rowRelations[(first + r) % rowRelations.length];
+    const factor = (0.3 + 2 * random.uniform()) * (random.integerBelow(2) ? 1 : -1);
+    for (const [c, value] of before.entries()) {
+      if (relation === 'same_signs') row[c] = Math.abs(row[c] as number) * (value < 0 ? -1 : 1);
+      else if (relation === 'equal' || (relation === 'same_start' && c < startColumns)) row[c] = value;
+      else if (relation === 'multiple') row[c] = value * factor;
+    }
+  }
+}
+
+/** Rows of a matrix, as views. */
+export const rowsOf = (values: Float32Array, columns: number): Float32Array[] =>
+  Array.from({ length: values.length / columns }, (_, r) => values.subarray(r * columns, (r + 1) * columns));
+
 /**
- * Random rows of a magnitude; with `spread`, each row has a different scale. Rows that are not `ordinary` contain -0,
- * and the last of three or more such rows is all zeros.
+ * Random rows of a magnitude; with `spread`, each row has a different scale. Some `ordinary` rows are similar to the row before
+ * them. Rows that are not `ordinary` contain -0, and the last of three or more such rows is all zeros.
  */
 export function randomActivations(
   random: Random,
@@ -88,6 +130,7 @@ export function randomActivations(
     row[random.integerBelow(columns)] = -0;
     if (rows > 2 && r === rows - 1) row.fill(0);
   }
+  if (magnitude === 'ordinary') relateRows(random, rowsOf(values, columns));
   return values;
 }
 

@@ -12,12 +12,11 @@ import {
   stepDimsFor,
   requireWords,
 } from './case-generation.ts';
+import { pendingId } from './paged.ts';
 import { Random } from './random.ts';
 import type { CaseOptions, LabOp } from './types.ts';
 import { type PackedWeights, randomWeights, WeightReader } from './random-weights.ts';
 
-/** Token id that stands for the token last sampled for the slot. */
-const lastSampled = 0xffffffff;
 /** Maximum number of weights in the table of a live shape; larger tables are truncated. */
 const maxLiveWeights = 4 << 20;
 const idleSlots = 3;
@@ -76,10 +75,21 @@ function makeCase(random: Random, shape: Shape, format: string): ParityCase {
   const weights = shape.weights ?? randomWeights(random, format, vocabulary, columns, weightScale);
   const slots = random.permutation(tokens + spareRows + idleSlots);
   const token = random.words((tokens + spareRows) * 4);
+  const sampled = Uint32Array.from(slots, () => random.integerBelow(vocabulary));
+  // Several sequences are at one position, some with ids that are not known yet, and two of them last sampled different tokens.
+  const position = random.integerBelow(1000);
+  const firstPending = tokens < 3 ? tokens : kind === 'random' ? 0 : random.integerBelow(2);
+  const ids: number[] = [];
   for (let t = 0; t < tokens; t++) {
-    const id = random.integerBelow(3) === 0 ? lastSampled : random.integerBelow(vocabulary);
-    token.set([id, random.integerBelow(1000), slots[t] as number], t * 4);
+    const isPending = t === firstPending || t === firstPending + 1 || random.integerBelow(3) === 0;
+    const known = [ids.at(-1), 0, vocabulary - 1][random.integerBelow(9)] ?? random.integerBelow(vocabulary);
+    ids.push(isPending ? pendingId : known);
+    const isEqual = t <= firstPending + 1 || random.integerBelow(2) === 0;
+    token.set([ids[t] as number, isEqual ? position : random.integerBelow(1000), slots[t] as number], t * 4);
   }
+  const [first, second] = [firstPending, firstPending + 1].map((t) => slots[t] as number);
+  if (tokens > 2 && sampled[first as number] === sampled[second as number])
+    sampled[second as number] = ((sampled[second as number] as number) + 1) % vocabulary;
   const blocks = columns / blockColumns;
   const dims = { tokens, vocabulary, columns, blocks, block_bytes: averageBlockBytes(weightFormat(format)) };
   return {
@@ -89,7 +99,7 @@ function makeCase(random: Random, shape: Shape, format: string): ParityCase {
     tensors: {
       ...weights,
       token,
-      sampled: Uint32Array.from(slots, () => random.integerBelow(vocabulary)),
+      sampled,
     },
     params: { blocks, scale },
   };
@@ -111,7 +121,7 @@ function oracle(one: ParityCase): { y: ExpectedOutput } {
   const preserved = new Uint8Array(values.length).fill(1).fill(0, 0, tokens * columns);
   for (let t = 0; t < tokens; t++) {
     const tokenId = token[t * 4] as number;
-    const id = tokenId === lastSampled ? (sampled[token[t * 4 + 2] as number] as number) : tokenId;
+    const id = tokenId === pendingId ? (sampled[token[t * 4 + 2] as number] as number) : tokenId;
     values.set(
       Float64Array.from(reader.row(id), (weight) => weight * scale),
       t * columns,

@@ -18,6 +18,7 @@ import {
   caseName,
   requireFloats,
   randomNormWeights,
+  oddStepSize,
   stepSizes,
   type CaseKind,
   type Magnitude,
@@ -145,7 +146,8 @@ function shapes(random: Random, { gated, isSingleToken }: Traits, { strict }: Ca
       { kind: 'random', tokens: 130, rows: 24, columns: 64 },
       // The row count of a full step, and powers of two.
       { kind: 'random', tokens: 517, rows: 9, columns: 32, bias: true },
-      ...[8, 16, 64, ...stepSizes(random)].map((tokens) => ({
+      { kind: 'random', tokens: oddStepSize, rows: 6, columns: 256 },
+      ...[8, 16, 64, ...stepSizes(random, 3)].map((tokens) => ({
         kind: 'random' as const,
         tokens,
         rows: 10,

@@ -9,10 +9,78 @@ export interface TokenRun {
   /** Position of the first token. */
   readonly first: number;
   readonly count: number;
+  /** Number of pages at the start of the sequence that are those of the step's longest sequence, as in a prefix cache. */
+  readonly sharedPages?: number;
 }
 
-/** Number of unused pages. With small pages, enough that page indices need more than 8 bits. */
-const unusedPages = (rowElements: number): number => (rowElements <= 8 ? 300 : 3);
+/** Runs of one token each. */
+export const singleTokenRuns = (...positions: readonly number[]): TokenRun[] =>
+  positions.map((first) => ({ first, count: 1 }));
+
+/**
+ * Runs of one token each, of which all but the first few share pages with the longest sequence up to near their position: a cache
+ * with all pages of many long sequences would take too much memory.
+ */
+export const farRuns = (random: Random, positions: readonly number[]): TokenRun[] =>
+  positions.map((first, index) => ({
+    first,
+    count: 1,
+    sharedPages: index < 2 ? 0 : Math.max(0, Math.floor(first / pageTokens) - random.integerBelow(3)),
+  }));
+
+/** Id in the record of a token that was sampled on the GPU and that the host does not know yet. */
+export const pendingId = 0xffffffff;
+
+/**
+ * Ids in the records of a step: `mixed` has random, pending, repeated and zero ids. Ops that do not read ids must not depend on
+ * them.
+ */
+export type IdPattern = 'mixed' | 'pending' | 'equal' | 'random';
+const idPatterns: readonly IdPattern[] = ['mixed', 'pending', 'equal', 'random'];
+
+/** Every `length` of four or more patterns contains each of them. */
+export function idPatternCycle(random: Random): (index: number) => IdPattern {
+  const order = random.permutation(idPatterns.length);
+  return (index) => idPatterns[order[index % order.length] as number] as IdPattern;
+}
+
+function makeIds(random: Random, pattern: IdPattern, count: number): number[] {
+  if (pattern === 'pending') return Array.from({ length: count }, () => pendingId);
+  if (pattern === 'equal') {
+    const id = [0, random.integerBelow(50_000), random.u32()][random.integerBelow(3)] as number;
+    return Array.from({ length: count }, () => id);
+  }
+  const ids: number[] = [];
+  for (let row = 0; row < count; row++) {
+    const others = [pendingId, 0, ids.at(-1), ids[0]];
+    const chosen = pattern === 'mixed' ? others[random.integerBelow(others.length + 1)] : undefined;
+    ids.push(chosen ?? random.integerBelow(50_000));
+  }
+  return ids;
+}
+
+/** With a cache of few bytes in a page, there are so many unused pages that page indices need more than 8 bits. */
+const manyUnusedPages = 300;
+const fewUnusedPages = 3;
+/** Maximum number of elements in many unused pages: filling and uploading more takes too long. */
+const maxUnusedElements = 640_000;
+
+/** Page indices are taken from these ranges in turn, so that steps of few pages have large ones too. */
+const pageRanges = [0, 128, 256] as const;
+
+function interleavedPages(random: Random, pages: number): number[] {
+  const buckets: number[][] = pageRanges.map(() => []);
+  for (const page of random.permutation(pages))
+    buckets[pageRanges.findLastIndex((low) => page >= low)]?.push(page);
+  const filled = buckets.filter(({ length }) => length > 0);
+  const start = random.integerBelow(filled.length);
+  const order: number[] = [];
+  for (let turn = 0; order.length < pages; turn++) {
+    const next = filled[(start + turn) % filled.length]?.pop();
+    if (next !== undefined) order.push(next);
+  }
+  return order;
+}
 
 export interface PageAssignment {
   /** [tokens + spare, 4] */
@@ -36,27 +104,48 @@ export function assignPages(
     spareRows = 0,
     maxPages: requestedMaxPages,
     rowElements,
-  }: { spareRows?: number; maxPages?: number | undefined; rowElements: number },
+    manyPages = rowElements <= 8,
+    ids: idPattern,
+  }: {
+    spareRows?: number;
+    maxPages?: number | undefined;
+    rowElements: number;
+    /** Whether page indices need more than 8 bits, if the cache is not too large for that. Default: in small caches. */
+    manyPages?: boolean;
+    ids: IdPattern;
+  },
 ): PageAssignment {
   const positions = Math.max(...runs.map(({ first, count }) => first + count));
   const maxRunPages = Math.ceil(positions / pageTokens);
   const maxPages = Math.max(maxRunPages, requestedMaxPages ?? maxRunPages + randomBetween(random, 0, 2));
   const slots = random.permutation(runs.length + randomBetween(random, 1, 3));
-  const needed = runs.map(({ first, count }) => Math.ceil((first + count) / pageTokens));
-  const pages = needed.reduce((sum, count) => sum + count, unusedPages(rowElements));
-  const free = random.permutation(pages);
+  const lengths = runs.map(({ first, count }) => Math.ceil((first + count) / pageTokens));
+  const longest = lengths.indexOf(maxRunPages);
+  const shared = runs.map(({ sharedPages = 0 }, index) => (index === longest ? 0 : sharedPages));
+  const needed = lengths.map((length, index) => length - (shared[index] as number));
+  const hasRoom = manyUnusedPages * rowElements * pageTokens <= maxUnusedElements;
+  const unused = manyPages && hasRoom ? manyUnusedPages : fewUnusedPages;
+  const pages = needed.reduce((sum, count) => sum + count, unused);
+  const free = interleavedPages(random, pages);
   // Unused entries contain pages of other sequences, as in a page table that was used before.
   const pageTable = Uint32Array.from({ length: slots.length * maxPages }, () => random.integerBelow(pages));
   const tokens = runs.reduce((sum, { count }) => sum + count, 0);
   const token = random.words((tokens + spareRows) * 4);
+  const ids = makeIds(random, idPattern, tokens);
   let row = 0;
   let nextFree = 0;
+  for (const [index, length] of lengths.entries()) {
+    for (let page = shared[index] as number; page < length; page++)
+      pageTable[(slots[index] as number) * maxPages + page] = free[nextFree++] as number;
+  }
   for (const [index, { first, count }] of runs.entries()) {
     const slot = slots[index] as number;
-    for (let page = 0; page < (needed[index] as number); page++) {
-      pageTable[slot * maxPages + page] = free[nextFree++] as number;
+    const from = (slots[longest] as number) * maxPages;
+    pageTable.set(pageTable.subarray(from, from + (shared[index] as number)), slot * maxPages);
+    for (let i = 0; i < count; i++) {
+      token.set([ids[row] as number, first + i, slot], row * 4);
+      row += 1;
     }
-    for (let i = 0; i < count; i++) token.set([random.u32(), first + i, slot], row++ * 4);
   }
   return { token, pageTable, maxPages, pages, positions };
 }

@@ -16,7 +16,17 @@ import {
   stepDimsFor,
   requireWords,
 } from './case-generation.ts';
-import { randomHalves, halvesOf, PagedCacheLayout, assignPages, type TokenRun } from './paged.ts';
+import {
+  assignPages,
+  farRuns,
+  halvesOf,
+  type IdPattern,
+  idPatternCycle,
+  PagedCacheLayout,
+  randomHalves,
+  singleTokenRuns,
+  type TokenRun,
+} from './paged.ts';
 import { Random } from './random.ts';
 import type { BuiltinStep, CaseOptions, LabOp } from './types.ts';
 
@@ -31,6 +41,10 @@ interface Shape {
   readonly magnitude?: Magnitude;
   readonly spareRows?: number;
   readonly maxPages?: number | undefined;
+  /** Whether page indices need more than 8 bits. */
+  readonly manyPages?: boolean;
+  /** Default: each pattern in turn. */
+  readonly ids?: IdPattern;
 }
 
 export const ropeOps: readonly LabOp[] = ['rope', 'kv_write', 'rope_kv_write'].map((op) => {
@@ -41,13 +55,19 @@ export const ropeOps: readonly LabOp[] = ['rope', 'kv_write', 'rope_kv_write'].m
     contract,
     cases(options) {
       const random = new Random(options.seed, op);
-      return shapes(random, options).map((shape) => makeCase(random, contract, shape));
+      const idsOf = idPatternCycle(random);
+      return shapes(random, options).map((shape, index) =>
+        makeCase(random, contract, { ids: idsOf(index), ...shape }),
+      );
     },
     oracle: (one) => oracle(one, { rotates, writes }),
     // The built-in kernel always writes to the cache, and does not change k in qkv.
     builtin: (one) => (writes ? [builtin(one, rotates)] : undefined),
   };
 });
+
+/** Context of the largest step: each position occurs once. */
+const everyPosition = 1024;
 
 function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
   const model = (heads: number, kvHeads: number, headDim: number, rotary: number, neox: boolean) => ({
@@ -57,6 +77,7 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
     rotary,
     neox,
   });
+  const equalPosition = randomBetween(random, 1, 31);
   const list: Shape[] = [
     {
       kind: 'random',
@@ -104,9 +125,44 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
     {
       kind: 'random',
       ...model(2, 1, 16, 16, random.integerBelow(2) === 1),
-      runs: [{ first: 3, count: 130 }],
+      // Long prompts between decoding sequences.
+      runs: [
+        ...singleTokenRuns(randomBetween(random, 1, 300)),
+        { first: 3, count: 130 },
+        ...singleTokenRuns(randomBetween(random, 1, 300), randomBetween(random, 1, 300)),
+        { first: randomBetween(random, 1, 300), count: randomBetween(random, 96, 128) },
+        { first: randomBetween(random, 1, 60), count: 2 },
+      ],
     },
     { kind: 'ragged', ...model(5, 1, 8, 8, random.integerBelow(2) === 1), runs: [{ first: 1500, count: 3 }] },
+    // Sequences at one position with the same id; pages with large indices.
+    {
+      kind: 'ragged',
+      ...model(3, 1, 8, 8, random.integerBelow(2) === 1),
+      maxPages: pageTokens,
+      runs: [
+        ...singleTokenRuns(equalPosition, randomBetween(random, 1, 31), equalPosition, equalPosition),
+        { first: randomBetween(random, 33, 60), count: randomBetween(random, 33, 40) },
+        ...singleTokenRuns(randomBetween(random, 990, 1023)),
+      ],
+      ids: 'equal',
+    },
+    // Every position of a context.
+    {
+      kind: 'random',
+      ...model(1, 1, 8, 8, random.integerBelow(2) === 1),
+      maxPages: everyPosition / pageTokens,
+      runs: [
+        { first: 0, count: everyPosition / 2 },
+        { first: everyPosition / 2, count: everyPosition / 2 },
+      ],
+    },
+    // Steps of one token at the start of a sequence, and at the first edge of a page.
+    ...[0, 1, 2, pageTokens - 1, pageTokens].map((position) => ({
+      kind: 'one_row' as const,
+      ...model(2, 2, 16, 16, random.integerBelow(2) === 1),
+      runs: singleTokenRuns(position),
+    })),
   ];
   if (strict) {
     list.push(
@@ -134,20 +190,18 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
       rotary: params['rotary'] ?? requireMember(dims, 'head_dim'),
       neox: params['neox'] === 1,
       maxPages: params['max_pages'],
+      manyPages: true,
     };
     const context = Math.max(8, (params['max_pages'] ?? 4) * pageTokens);
-    const [last, ...others] = contextPositions(random, context, 3 * pageTokens).map((first) => ({
-      first,
-      count: 1,
-    }));
+    const [last = 0, ...others] = contextPositions(random, context, 3 * pageTokens);
     list.push(
-      { ...common, runs: [last as TokenRun] },
+      { ...common, runs: singleTokenRuns(last) },
       {
         ...common,
         runs: [
           { first: Math.min(context - 4, 29), count: 4 },
           { first: Math.min(context - 1, randomBetween(random, 1, 20)), count: 1 },
-          ...others,
+          ...farRuns(random, others),
         ],
       },
     );
@@ -160,11 +214,13 @@ const maxCachedMagnitude = 4e4;
 
 function makeCase(random: Random, { op, bindings }: Contract, shape: Shape): ParityCase {
   const { kind, heads, kvHeads, headDim, rotary, neox, runs } = shape;
-  const { magnitude = 'ordinary', spareRows = 0 } = shape;
+  const { magnitude = 'ordinary', spareRows = 0, ids = 'mixed' } = shape;
   const { token, pageTable, maxPages, pages, positions } = assignPages(random, runs, {
     spareRows,
     maxPages: shape.maxPages,
     rowElements: kvHeads * headDim,
+    ...(shape.manyPages === undefined ? {} : { manyPages: shape.manyPages }),
+    ids,
   });
   const tokens = runs.reduce((sum, { count }) => sum + count, 0);
   const width = (heads + 2 * kvHeads) * headDim;

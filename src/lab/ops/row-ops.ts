@@ -12,6 +12,8 @@ import {
   caseName,
   requireFloats,
   randomNormWeights,
+  oddStepSize,
+  relateRows,
   stepSizes,
   type CaseKind,
   type Magnitude,
@@ -72,7 +74,7 @@ function shapes(random: Random, op: string, { strict, live = [] }: CaseOptions):
     { kind: 'random', tokens: 130, columns: 64, count: 2 },
     // The row count of a full step, powers of two, and any others.
     { kind: 'ragged', tokens: 517, columns: 32, spareRows: 1, count: 1 },
-    ...[8, 16, 64, 256, ...stepSizes(random)].map((tokens) => ({
+    ...[8, 16, 64, oddStepSize, 256, ...stepSizes(random, 3)].map((tokens) => ({
       kind: 'random' as const,
       tokens,
       columns: 32,
@@ -155,16 +157,20 @@ const rowOp = ({ op, nameDims, generate, oracle, builtin }: RowOp): LabOp => ({
   builtin,
 });
 
+interface UsedRows {
+  readonly tokens: number;
+  readonly stride: number;
+  readonly columns: number;
+  readonly offset?: number;
+}
+
+const rowViews = (values: Float32Array, { tokens, stride, columns, offset = 0 }: UsedRows): Float32Array[] =>
+  Array.from({ length: tokens }, (_, t) =>
+    values.subarray(t * stride + offset, t * stride + offset + columns),
+  );
+
 /** Mask of preserved elements: all except `columns` elements from `offset` in each used row. */
-function preservedExcept(
-  length: number,
-  {
-    tokens,
-    stride,
-    columns,
-    offset = 0,
-  }: { tokens: number; stride: number; columns: number; offset?: number },
-): Uint8Array {
+function preservedExcept(length: number, { tokens, stride, columns, offset = 0 }: UsedRows): Uint8Array {
   const preserved = new Uint8Array(length).fill(1);
   for (let t = 0; t < tokens; t++) preserved.fill(0, t * stride + offset, t * stride + offset + columns);
   return preserved;
@@ -235,6 +241,8 @@ const headNorm = rowOp({
     for (let t = 0; t < tokens; t++) {
       qkv.set(randomActivations(random, count, headDim, { magnitude, spread: true }), t * stride + offset);
     }
+    if (magnitude === 'ordinary')
+      relateRows(random, rowViews(qkv, { tokens, stride, columns: count * headDim, offset }));
     return {
       dims: { tokens, count, head_dim: headDim },
       params: { count, head_dim: headDim, stride, offset, eps },
@@ -355,6 +363,8 @@ const activation = rowOp({
       );
       gateUp.set(randomActivations(random, 1, columns, { magnitude }), (2 * t + 1) * columns);
     }
+    if (magnitude === 'ordinary')
+      relateRows(random, rowViews(gateUp, { tokens, stride: 2 * columns, columns: 2 * columns }));
     return {
       dims: { tokens, columns },
       params: { columns, y_stride: columns + padding, activation: activationCodes[of] },

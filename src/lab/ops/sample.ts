@@ -24,10 +24,21 @@ import type { CaseOptions, LabOp } from './types.ts';
 
 type Rule = Pick<SamplingRule, 'temperature' | 'topK' | 'topP' | 'minP'>;
 
+/** What a row of a shape requires. Other members of the rule have no effect. */
+interface RowSetup extends Partial<Rule> {
+  /** Without this filter, the other ones would keep a token that would be sampled instead. */
+  readonly decides?: 'topK' | 'topP' | 'minP';
+  /** A seed with which another token than the most likely one is sampled. Default: random. */
+  readonly seed?: number;
+  readonly position?: number;
+  /** Rows of one sequence have the same number: the rows that verify drafts. Default: a sequence of its own. */
+  readonly sequence?: number;
+}
+
 interface Shape {
   readonly kind: CaseKind;
   readonly vocabulary: number;
-  readonly rules: readonly Partial<Rule>[];
+  readonly rules: readonly RowSetup[];
   /** Constant added to all logits of a row; it does not change the result. */
   readonly shift?: number;
   /** Several tokens of each greedy row have the largest logit. */
@@ -41,9 +52,9 @@ interface Shape {
   readonly spareRows?: number;
 }
 
-const greedy: Partial<Rule> = { temperature: 0 };
-const repeatRule = (count: number, rule: Partial<Rule>) => Array.from({ length: count }, () => rule);
-const allRules: readonly Partial<Rule>[] = [
+const greedy: RowSetup = { temperature: 0 };
+const repeatRule = (count: number, rule: RowSetup) => Array.from({ length: count }, () => rule);
+const allRules: readonly RowSetup[] = [
   greedy,
   {},
   { temperature: 1.7 },
@@ -52,6 +63,55 @@ const allRules: readonly Partial<Rule>[] = [
   { minP: 0.05 },
   { temperature: 0.7, topK: 30, topP: 0.95, minP: 0.02 },
 ];
+
+/** All three filters, of which one decides; each in turn. */
+const decidedRules = (random: Random): RowSetup[] => {
+  const temperature = 0.7 + 0.3 * random.uniform();
+  return [
+    { temperature, topK: 40, topP: 0.95, minP: 0.05 + 0.15 * random.uniform(), decides: 'minP' },
+    {
+      temperature,
+      topK: 40 + random.integerBelow(30),
+      topP: 0.4 + 0.3 * random.uniform(),
+      minP: 0.01,
+      decides: 'topP',
+    },
+    { temperature, topK: 3 + random.integerBelow(9), topP: 0.98, minP: 0.01, decides: 'topK' },
+  ];
+};
+
+/** A random combination of filters. Where many tokens share little mass, rounding could change which of them top-p keeps. */
+function randomRule(random: Random): RowSetup {
+  const temperature = [0.3, 0.7, 1, 1.3, 2][random.integerBelow(5)] as number;
+  const maxTopP = temperature > 1 ? 0.6 : 0.85;
+  return {
+    temperature,
+    ...(random.integerBelow(2) ? { topK: randomBetween(random, 2, 60) } : {}),
+    ...(random.integerBelow(2) ? { topP: 0.3 + (maxTopP - 0.3) * random.uniform() } : {}),
+    ...(random.integerBelow(2) ? { minP: 0.005 + 0.2 * random.uniform() } : {}),
+  };
+}
+
+/** Seeds at the ends of their range, among them twice the same, and three rows of one random seed. */
+function seededRules(random: Random): RowSetup[] {
+  const shared = random.u32();
+  const seeds = [0, 0, 1, 2 + random.integerBelow(254), 256 + random.integerBelow(65_000), 0x80000000];
+  return [...seeds, 0xffffffff, shared, shared, shared].map((seed, index) => ({
+    temperature: 0.8 + random.uniform(),
+    ...(index % 2 === 0 ? {} : { topK: randomBetween(random, 10, 60) }),
+    seed,
+  }));
+}
+
+/** Rows of several sequences, some of which verify drafts: each of their tokens is sampled from logits of its own. */
+function verifiedRules(random: Random): RowSetup[] {
+  const sequences = [greedy, { temperature: 1 }, { ...randomRule(random), topK: 30 }, greedy];
+  return sequences.flatMap((rule, sequence) => {
+    const [seed, first] = [random.u32(), randomPosition(random)];
+    const rows = sequence === 3 ? 1 : randomBetween(random, 2, 4);
+    return Array.from({ length: rows }, (_, n) => ({ ...rule, seed, position: first + n, sequence }));
+  });
+}
 
 function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
   const list: Shape[] = [
@@ -72,6 +132,18 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
     { kind: 'extreme', vocabulary: 300, rules: [greedy, { minP: 0.1 }, { temperature: 3 }], shift: -2e3 },
     { kind: 'one_row', vocabulary: 2048, rules: [{ temperature: 0.8, topK: 40, topP: 0.95 }], spareRows: 3 },
     { kind: 'random', vocabulary: 16, rules: repeatRule(130, {}) },
+    {
+      kind: 'random',
+      vocabulary: randomBetween(random, 90, 200),
+      rules: [...decidedRules(random), ...Array.from({ length: 5 }, () => randomRule(random))],
+    },
+    { kind: 'random', vocabulary: randomBetween(random, 60, 120), rules: seededRules(random) },
+    {
+      kind: 'ragged',
+      vocabulary: randomBetween(random, 60, 120),
+      rules: verifiedRules(random),
+      spareRows: 1,
+    },
     {
       kind: 'extreme',
       vocabulary: randomBetween(random, 200, 400),
@@ -103,6 +175,7 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
     list.push(
       { kind: 'live', vocabulary, rules: [greedy] },
       { kind: 'live', vocabulary, rules: [{ temperature: 0.8, topK: 40, topP: 0.95 }, greedy] },
+      { kind: 'live', vocabulary, rules: [decidedRules(random)[0] ?? {}] },
     );
   }
   return list;
@@ -119,6 +192,8 @@ interface SampleSetup {
   readonly rule: Rule;
   readonly seed: number;
   readonly position: number;
+  /** The token that is sampled. */
+  readonly token: number;
 }
 
 /** Approximate number of logarithms for the search. With a large vocabulary, the first suitable seed is used. */
@@ -128,6 +203,12 @@ const maxSearchedTokens = 1e5;
 const randomPosition = (random: Random): number =>
   random.integerBelow([8, 600, 8192, 1 << 20][random.integerBelow(4)] as number);
 
+/** Rows of logits that are tried for a row that requires more than a clear result. */
+const maxTries = 60;
+
+/** A rule without one of its filters. */
+const neutralFilters = { topK: { topK: 0 }, topP: { topP: 1 }, minP: { minP: 0 } } as const;
+
 /**
  * Generates a row of logits like those of a model, with some likely tokens and a long tail in random order, and a seed
  * for which rounding cannot change the sampled token, because tokens are compared exactly. If the rule excludes
@@ -135,11 +216,11 @@ const randomPosition = (random: Random): number =>
  */
 function generateRow(
   random: Random,
-  ruleChange: Partial<Rule>,
+  { decides, seed, position, sequence: _, ...ruleChange }: RowSetup,
   { vocabulary, shift = 0, allowed = vocabulary, excluded = maskedLogit }: Shape,
 ): SampleSetup {
   const rule: Rule = { temperature: 1, topK: 0, topP: 1, minP: 0, ...ruleChange };
-  for (;;) {
+  for (let tries = 0; ; tries++) {
     const order = random.permutation(vocabulary);
     const logits = new Float32Array(vocabulary);
     const sorted = new Float64Array(vocabulary);
@@ -151,12 +232,24 @@ function generateRow(
     }
     const kept = countKeptTokens(rule, sorted);
     if (kept === undefined) continue;
+    const others = decides
+      ? countKeptTokens({ ...rule, ...neutralFilters[decides] }, sorted)
+      : rule.temperature === 0
+        ? kept
+        : vocabulary;
+    const isRequired = (decides !== undefined || seed !== undefined) && tries < maxTries;
+    if (isRequired && (others === undefined || (decides && others === kept))) continue;
+    // A row with a given seed and position has to be sampled from other logits, if its result is not clear.
+    const maxAttempts =
+      position === undefined ? Math.min(80, Math.ceil(maxSearchedTokens / (others ?? kept))) : 1;
     let chosen: SampleSetup | undefined;
-    for (let attempts = Math.min(80, Math.ceil(maxSearchedTokens / vocabulary)); attempts > 0; attempts--) {
-      const setup = { logits, rule, seed: random.u32(), position: randomPosition(random) };
-      const { isClear, isDecided } = evaluateSetup(setup, order, sorted, kept);
-      if (isClear && (isDecided || !chosen)) chosen = setup;
-      if (isClear && (isDecided || kept === vocabulary)) break;
+    for (let attempts = maxAttempts; attempts > 0; attempts--) {
+      const draw = { seed: seed ?? random.u32(), position: position ?? randomPosition(random) };
+      const result = evaluateDraw({ rule, ...draw }, { order, sorted, kept, others: others ?? kept });
+      const isWanted = result.isDecided && (seed === undefined || position !== undefined || result.rank > 0);
+      if (!result.isClear || (!isWanted && (chosen || (isRequired && position === undefined)))) continue;
+      chosen = { logits, rule, ...draw, token: order[result.rank] as number };
+      if (isWanted || (kept === vocabulary && seed === undefined)) break;
     }
     if (chosen) return chosen;
   }
@@ -198,25 +291,30 @@ function countKeptTokens({ temperature, topK, topP, minP }: Rule, sorted: Float6
   return kept;
 }
 
-/** Whether rounding cannot change the sampled token, and whether the rule does change it. */
-function evaluateSetup(
-  { rule: { temperature }, seed, position }: SampleSetup,
-  order: Uint32Array,
-  sorted: Float64Array,
-  kept: number,
-): { isClear: boolean; isDecided: boolean } {
-  if (temperature === 0) return { isClear: true, isDecided: true };
-  let [best, second, bestOfAll] = [-Infinity, -Infinity, -Infinity];
-  for (let rank = 0; rank < sorted.length; rank++) {
+/**
+ * The rank of the sampled token, whether rounding cannot change it, and whether another one would be sampled of the first
+ * `others` tokens.
+ */
+function evaluateDraw(
+  { rule: { temperature }, seed, position }: { rule: Rule; seed: number; position: number },
+  { order, sorted, kept, others }: { order: Uint32Array; sorted: Float64Array; kept: number; others: number },
+): { rank: number; isClear: boolean; isDecided: boolean } {
+  if (temperature === 0) return { rank: 0, isClear: true, isDecided: true };
+  let [best, second, bestOfOthers, bestRank] = [-Infinity, -Infinity, -Infinity, 0];
+  for (let rank = 0; rank < others; rank++) {
     const perturbedLogit =
       (sorted[rank] as number) / temperature + gumbel(seed, position, order[rank] as number);
-    bestOfAll = Math.max(bestOfAll, perturbedLogit);
+    bestOfOthers = Math.max(bestOfOthers, perturbedLogit);
     if (rank >= kept) continue;
-    if (perturbedLogit > best) [best, second] = [perturbedLogit, best];
+    if (perturbedLogit > best) [best, second, bestRank] = [perturbedLogit, best, rank];
     else if (perturbedLogit > second) second = perturbedLogit;
   }
-  return { isClear: best - second > minClearGap, isDecided: bestOfAll - best > minClearGap };
+  const isDecided = others === kept || bestOfOthers - best > minClearGap;
+  return { rank: bestRank, isClear: best - second > minClearGap, isDecided };
 }
+
+/** Counts of a token that need one bit more when it is sampled again, and others. */
+const countsBefore = [127, 255, 3, 65_535, 256, 0, 1023, 200, 32_767, 1];
 
 const idleSlots = 2;
 const promptMark = 0x80000000;
@@ -228,36 +326,48 @@ function makeCase(random: Random, shape: Shape): ParityCase {
   const logits = random.normals((tokens + spareRows) * vocabulary, 30);
   const samples = random.words((tokens + spareRows) * sampleWords);
   const floatFields = new Float32Array(samples.buffer);
+  const seen = new Uint32Array(slots.length * vocabulary);
+  for (let i = 0; i < seen.length; i++) {
+    const bits = random.u32();
+    if (bits < 1 << 29) seen[i] = (bits & 1 ? promptMark : 0) + ((bits >>> 1) & 7);
+  }
+  const sampled = Uint32Array.from(slots, () => random.integerBelow(vocabulary));
+  const hasDrafts = rules.some(({ sequence }) => sequence !== undefined);
+  let countedRows = 0;
   for (const [row, ruleChange] of rules.entries()) {
     const setup = generateRow(random, ruleChange, shape);
     if (ties) addTies(random, setup.logits);
     if (nan && row === rules.length - 1) setup.logits.fill(Number.NaN);
     logits.set(setup.logits, row * vocabulary);
     const at = row * sampleWords;
-    // With penalties, the kernel counts the sampled token. Other flags concern other dispatches and must be ignored.
+    const slot = slots[ruleChange.sequence ?? row] as number;
+    // With penalties, the kernel counts the sampled token; the engine does not verify drafts then. Other flags concern other
+    // dispatches and must be ignored.
     const { bias, penalties: counted, mask, logprobs } = sampleFlags;
     const reportFlags = random.integerBelow(2) * (logprobs + (random.integerBelow(21) << topLogprobsShift));
+    const isCounted = !hasDrafts && random.integerBelow(2) === 1;
     const flags =
-      random.integerBelow(2) * bias +
-      random.integerBelow(2) * counted +
-      random.integerBelow(2) * mask +
-      reportFlags;
-    samples.set([row, slots[row] as number, flags, setup.seed, setup.position, setup.rule.topK], at);
+      random.integerBelow(2) * bias + (isCounted ? counted : 0) + random.integerBelow(2) * mask + reportFlags;
+    samples.set([row, slot, flags, setup.seed, setup.position, setup.rule.topK], at);
     const { temperature, topP, minP } = setup.rule;
-    const penalties = [1 + random.uniform(), random.uniform(), random.uniform()];
+    // Penalties can be negative.
+    const penalties = [0.5 + random.uniform(), 4 * random.uniform() - 2, 4 * random.uniform() - 2];
     floatFields.set([temperature, topP, minP, ...penalties], at + 6);
-  }
-  const seen = new Uint32Array(slots.length * vocabulary);
-  for (let i = 0; i < seen.length; i++) {
-    const bits = random.u32();
-    if (bits < 1 << 29) seen[i] = (bits & 1 ? promptMark : 0) + ((bits >>> 1) & 7);
+    if (isCounted) {
+      const count = countsBefore[countedRows++ % countsBefore.length] as number;
+      seen[slot * vocabulary + setup.token] = random.integerBelow(2) * promptMark + count;
+    }
+    // Half of the rows sample the token that their slot sampled last.
+    if (row % 2 === 0) sampled[slot] = setup.token;
+    else if (random.integerBelow(4) === 0) sampled[slot] = random.u32();
   }
   const dims = { tokens, vocabulary };
   return {
-    name: `${caseName(kind, dims, ['tokens', 'vocabulary'])}${ties ? ' ties' : ''}${allowed === undefined ? '' : ' masked'}${nan ? ' nan' : ''}`,
+    name: `${caseName(kind, dims, ['tokens', 'vocabulary'])}${ties ? ' ties' : ''}${allowed === undefined ? '' : ' masked'}${nan ? ' nan' : ''}${hasDrafts ? ' drafts' : ''}`,
     dims,
-    tensors: { samples, logits, seen, sampled: random.words(slots.length) },
+    tensors: { samples, logits, seen, sampled },
     params: { vocabulary },
+    ...(hasDrafts ? { hasSharedOutputs: true as const } : {}),
   };
 }
 
@@ -280,6 +390,8 @@ function oracle({ tensors, params, dims }: ParityCase): Readonly<Record<string, 
     sampled: new Uint8Array(sampled.length).fill(1),
     results: new Uint8Array(results.length).fill(1),
   };
+  // Of several rows of one slot, any may be the last to write.
+  const unspecified = new Uint8Array(sampled.length);
   for (let row = 0; row < requireMember(dims, 'tokens'); row++) {
     const [, slot = 0, flags = 0, seed = 0, position = 0, topK = 0] = samples.subarray(row * sampleWords);
     const [temperature = 0, topP = 1, minP = 0] = floatFields.subarray(row * sampleWords + 6);
@@ -299,6 +411,7 @@ function oracle({ tensors, params, dims }: ParityCase): Readonly<Record<string, 
       ? noToken
       : sampleToken(rowLogits, rule, { prompt: [], answer: [] }, { seed, position });
     results[row] = token;
+    if (preserved.sampled[slot] === 0 && sampled[slot] !== token) unspecified[slot] = 1;
     sampled[slot] = token;
     preserved.results[row] = 0;
     preserved.sampled[slot] = 0;
@@ -309,7 +422,7 @@ function oracle({ tensors, params, dims }: ParityCase): Readonly<Record<string, 
   }
   return {
     seen: { values: seen, preserved: preserved.seen },
-    sampled: { values: sampled, preserved: preserved.sampled },
+    sampled: { values: sampled, preserved: preserved.sampled, unspecified },
     results: { values: results, preserved: preserved.results },
   };
 }
