@@ -9,8 +9,10 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'v
 import { GateProcess } from '../../src/lab/gate/gate-process.ts';
 import type { GateJob } from '../../src/lab/gate/protocol.ts';
 import { PhaseTimer, type TimeLimits } from '../../src/lab/gate/time-limits.ts';
-import { type KernelRegistration, LabError } from '../../src/lab/types.ts';
+import { type Finding, type KernelRegistration, LabError } from '../../src/lab/types.ts';
+import { inputTricks, registrationOf } from '../support/lab-input-tricks.ts';
 import { honest, tricks } from '../support/lab-tricks.ts';
+import { testPlatform } from '../support/test-platform.ts';
 import { selectCases } from '../support/tier.ts';
 
 const childPath = fileURLToPath(new URL('../../src/lab-child.ts', import.meta.url));
@@ -57,6 +59,8 @@ const waitUntilGone = async (pid: number) => {
   while (isAlive(pid)) await sleep(20);
 };
 
+const isWarning = ({ severity }: Finding): boolean => severity === 'warning';
+
 /** Kernels that hang keep all cores busy until their limit; `npm test` has one, in the tests of the child process. */
 const tricksToTry = selectCases(tricks, ({ hangs }, index) => index % 2 === 0 && !hangs);
 
@@ -82,6 +86,30 @@ describe('the gate rejects kernels that cheat', () => {
     ).toBe(true);
     expect(report.accepted).toBe(trick.flagged === true);
   });
+});
+
+describe('the gate rejects kernels that are wrong on some inputs of the product', async () => {
+  const wgsl = await testPlatform().wgsl();
+  const ops = [...new Set(inputTricks.map(({ op }) => op))];
+
+  it.each(ops)('the %s stub that they are made from is accepted', async (op) => {
+    const report = await registerUntilJudged(jobOf(registrationOf(wgsl, { op, edits: [] })));
+    expect(report.stages.filter(({ ok }) => !ok)).toEqual([]);
+    expect(report.accepted).toBe(true);
+    const warnings = report.stages.flatMap(({ findings }) => findings).filter(isWarning);
+    expect(warnings.filter(({ code }) => code !== 'constant_condition')).toEqual([]);
+  });
+
+  const inputTricksToTry = selectCases(inputTricks, (_, index) => index % 3 === 0);
+  it.each(inputTricksToTry.map((trick) => [trick.op, trick.name, trick] as const))(
+    'a kernel for %s that %s',
+    async (_op, _name, trick) => {
+      for (const seed of [1, 2, 3]) {
+        const report = await registerUntilJudged({ ...jobOf(registrationOf(wgsl, trick)), seed });
+        expect(report.stages.filter(({ ok }) => !ok).map(({ stage }) => stage)).toEqual(['parity']);
+      }
+    },
+  );
 });
 
 describe('a child process that fails', () => {

@@ -123,6 +123,185 @@ describe('the cases of every op', () => {
   });
 });
 
+describe('every run has inputs that the product meets', () => {
+  const pendingId = 0xffffffff;
+  const seeds = Array.from({ length: 12 }, (_, n) => 1000 + 77 * n);
+  interface Row {
+    readonly id: number;
+    readonly position: number;
+    readonly slot: number;
+  }
+  const rowsOf = ({ tensors, dims }: ParityCase): Row[] => {
+    const words = tensors['token'] as Uint32Array;
+    return Array.from({ length: dims['tokens'] as number }, (_, t) => {
+      const [id = 0, position = 0, slot = 0] = words.subarray(4 * t);
+      return { id, position, slot };
+    });
+  };
+  const pagesOf = (one: ParityCase): number[] =>
+    rowsOf(one).map(({ position, slot }) => {
+      const table = one.tensors['page_table'] as Uint32Array;
+      return table[slot * (one.params['max_pages'] as number) + Math.floor(position / 32)] as number;
+    });
+  const runsOf = (op: string) => seeds.map((seed) => opOf(op).cases({ seed, formats: ['q8_0'] }));
+
+  it.each(['attention', 'attention_decode', 'rope', 'kv_write', 'rope_kv_write'])(
+    'ids and positions of %s',
+    (op) => {
+      for (const cases of runsOf(op)) {
+        const steps = cases.map(rowsOf);
+        for (const id of [pendingId, 0])
+          expect(steps.some((rows) => rows.every((row) => row.id === id))).toBe(true);
+        for (const position of [0, 1, 2, 31, 32])
+          expect(steps.some((rows) => rows.length === 1 && rows[0]?.position === position)).toBe(true);
+        const far = new Set(
+          steps
+            .flat()
+            .map(({ position }) => position)
+            .filter((position) => position > 32),
+        );
+        expect(far.size).toBeGreaterThanOrEqual(8);
+        if (op === 'attention_decode') continue;
+        const someStep = (holds: (row: Row, before: Row, first: Row, rows: readonly Row[]) => boolean) =>
+          steps.some((rows) =>
+            rows.some((row, n) => n > 0 && holds(row, rows[n - 1] as Row, rows[0] as Row, rows)),
+          );
+        expect(someStep((row, before) => row.slot === before.slot && row.id === before.id)).toBe(true);
+        expect(
+          someStep(
+            (row, _before, first) =>
+              row.slot !== first.slot && row.position === first.position && row.id === first.id,
+          ),
+        ).toBe(true);
+        expect(
+          someStep((row, before, _first, rows) => {
+            const own = rows.filter(({ slot }) => slot === before.slot);
+            return row.slot !== before.slot && own.length >= 96;
+          }),
+        ).toBe(true);
+        expect(
+          steps.some(
+            (rows) =>
+              rows.length > 32 && rows[0]?.slot === rows[32]?.slot && (rows[0]?.position ?? 0) % 32 > 0,
+          ),
+        ).toBe(true);
+        if (op === 'rope') continue;
+        const large = cases.filter(({ params }) => params['max_pages'] === 32).flatMap(pagesOf);
+        expect(large.some((page) => page > 127 && page < 256) && large.some((page) => page > 255)).toBe(true);
+      }
+    },
+  );
+
+  it('page tables of attention that begin with the same pages', () => {
+    for (const cases of runsOf('attention')) {
+      const found = cases.some((one) => {
+        const [first, ...others] = rowsOf(one);
+        const table = one.tensors['page_table'] as Uint32Array;
+        const firstPage = (slot: number) => table[slot * (one.params['max_pages'] as number)];
+        return (
+          first &&
+          others.some(
+            ({ slot, position }) =>
+              slot !== first.slot &&
+              position > 32 &&
+              position <= first.position &&
+              firstPage(slot) === firstPage(first.slot),
+          )
+        );
+      });
+      expect(found).toBe(true);
+    }
+  });
+
+  it('pending ids of several slots at one position, with different tokens', () => {
+    for (const cases of runsOf('embed')) {
+      const found = cases.some((one) => {
+        const sampled = one.tensors['sampled'] as Uint32Array;
+        const [first, ...others] = rowsOf(one);
+        return (
+          first?.id === pendingId &&
+          others.some(
+            ({ id, position, slot }) =>
+              id === pendingId && position === first.position && sampled[slot] !== sampled[first.slot],
+          )
+        );
+      });
+      expect(found).toBe(true);
+    }
+  });
+
+  it('samples: small seeds, large counts, drafts, and tokens that were sampled before', () => {
+    for (const cases of runsOf('sample')) {
+      const rows = cases.flatMap((one) => {
+        const samples = one.tensors['samples'] as Uint32Array;
+        const floats = new Float32Array(samples.buffer);
+        const results = oracle('sample', one, 'results').values;
+        return Array.from({ length: one.dims['tokens'] as number }, (_, t) => {
+          const [, slot = 0, flags = 0, seed = 0] = samples.subarray(12 * t);
+          const token = results[t] as number;
+          const count = (one.tensors['seen'] as Uint32Array)[
+            slot * (one.params['vocabulary'] as number) + token
+          ];
+          return {
+            one,
+            slot,
+            seed,
+            isRandom: (floats[12 * t + 6] as number) > 0,
+            count: flags & 2 ? (count ?? 0) & 0x7fffffff : 0,
+            wasLast: (one.tensors['sampled'] as Uint32Array)[slot] === token,
+            frequency: floats[12 * t + 11] as number,
+          };
+        });
+      });
+      for (const seed of [0, 1, 0xffffffff])
+        expect(rows.some((row) => row.isRandom && row.seed === seed)).toBe(true);
+      for (const count of [127, 255]) expect(rows.some((row) => row.count === count)).toBe(true);
+      expect(rows.some(({ isRandom, wasLast }) => isRandom && wasLast)).toBe(true);
+      expect(rows.some(({ isRandom, wasLast }) => isRandom && !wasLast)).toBe(true);
+      expect(rows.some(({ frequency, count }) => frequency < 0 && count > 127)).toBe(true);
+      expect(rows.some((row, n) => row.one === rows[n - 1]?.one && row.slot === rows[n - 1]?.slot)).toBe(
+        true,
+      );
+    }
+  });
+
+  it('rows that are similar to the row before, and three step sizes of every class', () => {
+    for (const op of ['rms_norm', 'norm_add', 'matmul', 'norm_matmul', 'norm_gated_matmul']) {
+      for (const cases of runsOf(op)) {
+        let [equal, sameSigns, multiple] = [0, 0, 0];
+        for (const { tensors, params, dims } of cases) {
+          const x = tensors['x'] as Float32Array;
+          const [columns, stride] = [
+            dims['columns'] as number,
+            params['x_stride'] ?? (dims['columns'] as number),
+          ];
+          for (let t = 1; t < (dims['tokens'] as number); t++) {
+            const row = x.subarray(t * stride, t * stride + columns);
+            const ratios = Array.from(row, (value, c) => value / (x[(t - 1) * stride + c] as number));
+            const [least, most] = [Math.min(...ratios), Math.max(...ratios)];
+            if (least === 1 && most === 1) equal += 1;
+            else if (Math.abs(most - least) < 1e-4) multiple += 1;
+            else if (least > 0) sameSigns += 1;
+          }
+        }
+        expect(Math.min(equal, sameSigns, multiple), op).toBeGreaterThan(2);
+        const sizes = new Set(cases.map(({ dims }) => dims['tokens'] as number));
+        expect(sizes.has(113)).toBe(true);
+        for (const [low, high] of [
+          [2, 8],
+          [9, 16],
+          [17, 32],
+          [33, 64],
+          [65, 127],
+          [128, 200],
+          [201, 511],
+        ] as const)
+          expect([...sizes].filter((size) => size >= low && size <= high).length).toBeGreaterThanOrEqual(3);
+      }
+    }
+  });
+});
+
 describe('weights in their GPU layout', () => {
   it.each(Object.entries(weightFormats))('%s decodes like the file format', (type, { name }) => {
     const [rows, columns] = [3, wholeColumns(type as WeightType, 32) > 32 ? 256 : 288];

@@ -1,6 +1,7 @@
 /** docs/lab-tricks.md lists the tricks of the tests; `WRITE_TABLES=1` writes it. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { expect, it } from 'vitest';
+import { inputTricks } from '../support/lab-input-tricks.ts';
 import { fieldTricks, tricks } from '../support/lab-tricks.ts';
 
 function table(heads: readonly string[], rows: readonly (readonly string[])[]): string[] {
@@ -37,6 +38,16 @@ it('the page lists every trick with what the gate says of it', async () => {
     'find beyond the gate is in `test/gpu/lab-bench.test.ts` and `test/gpu/lab-live-parity.test.ts`.',
     '',
     ...table(['a kernel that', 'findings, at least one of'], rows),
+    '',
+    '## Kernels that are wrong on some inputs of the product',
+    '',
+    'Stubs with one edit in `test/support/lab-input-tricks.ts`. Every run of the gate has inputs on which they are wrong, so it rejects them',
+    'with `wrong_result` or a similar finding.',
+    '',
+    ...table(
+      ['op', 'a kernel that'],
+      inputTricks.map(({ op, name }) => [`\`${op}\``, name]),
+    ),
     '',
     '## Published lists',
     '',

@@ -207,7 +207,7 @@ function shapes(random: Random, { strict }: CaseOptions): Shape[] {
     // Long prompts between decoding sequences.
     {
       kind: 'random',
-      heads: 1,
+      heads: 2,
       kvHeads: 1,
       headDim: 8,
       runs: [
@@ -229,6 +229,7 @@ function shapes(random: Random, { strict }: CaseOptions): Shape[] {
         { first: 0, count: everyPosition / 2 },
         { first: everyPosition / 2, count: everyPosition / 2 },
       ],
+      ids: 'mixed',
     },
     {
       kind: 'ragged',

@@ -35,21 +35,18 @@ export const pendingId = 0xffffffff;
  * Ids in the records of a step: `mixed` has random, pending, repeated and zero ids. Ops that do not read ids must not depend on
  * them.
  */
-export type IdPattern = 'mixed' | 'pending' | 'equal' | 'random';
-const idPatterns: readonly IdPattern[] = ['mixed', 'pending', 'equal', 'random'];
+export type IdPattern = 'mixed' | 'pending' | 'equal' | 'zero' | 'random';
+const idPatterns: readonly IdPattern[] = ['mixed', 'pending', 'equal', 'zero', 'random'];
 
-/** Every `length` of four or more patterns contains each of them. */
+/** The patterns in random order, again and again: five cases in a row have each of them. */
 export function idPatternCycle(random: Random): (index: number) => IdPattern {
   const order = random.permutation(idPatterns.length);
   return (index) => idPatterns[order[index % order.length] as number] as IdPattern;
 }
 
 function makeIds(random: Random, pattern: IdPattern, count: number): number[] {
-  if (pattern === 'pending') return Array.from({ length: count }, () => pendingId);
-  if (pattern === 'equal') {
-    const id = [0, random.integerBelow(50_000), random.u32()][random.integerBelow(3)] as number;
-    return Array.from({ length: count }, () => id);
-  }
+  const equalId = { pending: pendingId, equal: 1 + random.integerBelow(50_000), zero: 0 }[pattern as string];
+  if (equalId !== undefined) return Array.from({ length: count }, () => equalId);
   const ids: number[] = [];
   for (let row = 0; row < count; row++) {
     const others = [pendingId, 0, ids.at(-1), ids[0]];

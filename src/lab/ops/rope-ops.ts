@@ -156,6 +156,7 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
         { first: 0, count: everyPosition / 2 },
         { first: everyPosition / 2, count: everyPosition / 2 },
       ],
+      ids: 'mixed',
     },
     // Steps of one token at the start of a sequence, and at the first edge of a page.
     ...[0, 1, 2, pageTokens - 1, pageTokens].map((position) => ({

@@ -76,7 +76,7 @@ const decidedRules = (random: Random): RowSetup[] => {
       minP: 0.01,
       decides: 'topP',
     },
-    { temperature, topK: 3 + random.integerBelow(9), topP: 0.98, minP: 0.01, decides: 'topK' },
+    { temperature, topK: randomBetween(random, 3, 5), topP: 0.85, minP: 0.01, decides: 'topK' },
   ];
 };
 
@@ -216,10 +216,10 @@ const neutralFilters = { topK: { topK: 0 }, topP: { topP: 1 }, minP: { minP: 0 }
  */
 function generateRow(
   random: Random,
-  { decides, seed, position, sequence: _, ...ruleChange }: RowSetup,
+  { decides, seed, position, temperature = 1, topK = 0, topP = 1, minP = 0 }: RowSetup,
   { vocabulary, shift = 0, allowed = vocabulary, excluded = maskedLogit }: Shape,
 ): SampleSetup {
-  const rule: Rule = { temperature: 1, topK: 0, topP: 1, minP: 0, ...ruleChange };
+  const rule: Rule = { temperature, topK, topP, minP };
   for (let tries = 0; ; tries++) {
     const order = random.permutation(vocabulary);
     const logits = new Float32Array(vocabulary);
@@ -334,13 +334,13 @@ function makeCase(random: Random, shape: Shape): ParityCase {
   const sampled = Uint32Array.from(slots, () => random.integerBelow(vocabulary));
   const hasDrafts = rules.some(({ sequence }) => sequence !== undefined);
   let countedRows = 0;
-  for (const [row, ruleChange] of rules.entries()) {
-    const setup = generateRow(random, ruleChange, shape);
+  for (const [row, required] of rules.entries()) {
+    const setup = generateRow(random, required, shape);
     if (ties) addTies(random, setup.logits);
     if (nan && row === rules.length - 1) setup.logits.fill(Number.NaN);
     logits.set(setup.logits, row * vocabulary);
     const at = row * sampleWords;
-    const slot = slots[ruleChange.sequence ?? row] as number;
+    const slot = slots[required.sequence ?? row] as number;
     // With penalties, the kernel counts the sampled token; the engine does not verify drafts then. Other flags concern other
     // dispatches and must be ignored.
     const { bias, penalties: counted, mask, logprobs } = sampleFlags;
