@@ -370,7 +370,7 @@ function liveShapes(random: Random, contract: Contract, { live = [] }: CaseOptio
       ...farRuns(random, positions.slice(1)),
     ];
     // A prompt in the middle of a page, with as many rows as there is room for.
-    const first = Math.min(midPage(random, 2), Math.max(0, context - 2));
+    const first = Math.min(midPage(random, 1), Math.max(0, context - 2));
     const prompt = [{ first, count: Math.min(pageTokens + 2, context - first) }, ...singleTokenRuns(first)];
     return [alone, { ...common, runs }, { ...common, runs: prompt }];
   });

@@ -38,8 +38,8 @@ export const stepSizes = (random: Random, count = 1): number[] =>
 export const oddStepSize = 113;
 
 /**
- * Positions of a context of `count` tokens: the last, the edges of a page, a random one among the first `near`, any three, and
- * three in the last quarter.
+ * Positions of a context of `count` tokens: the last, the edges of a page, and random ones: among the first `near`, anywhere, and
+ * in the last quarter.
  */
 export function contextPositions(random: Random, count: number, near: number): number[] {
   const last = count - 1;
@@ -49,8 +49,8 @@ export function contextPositions(random: Random, count: number, near: number): n
     page - 1,
     page,
     randomBetween(random, 0, Math.min(near, last)),
-    ...Array.from({ length: 3 }, () => randomBetween(random, 0, last)),
-    ...Array.from({ length: 3 }, () => randomBetween(random, Math.floor((3 * last) / 4), last)),
+    randomBetween(random, 0, last),
+    randomBetween(random, Math.floor((3 * last) / 4), last),
   ].map((position) => Math.min(position, last));
 }
 
