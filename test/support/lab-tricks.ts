@@ -408,8 +408,8 @@ export const tricks: readonly Trick[] = [
         'data_condition',
       ],
       [
-        'where a row begins like the one before',
-        'select(scale, 1.0, row > 0u && x[start] == x[start - params.columns] && x[start + 1u] == x[start + 1u - params.columns])',
+        'where a row begins like the one five rows before',
+        'select(scale, 1.0, row > 4u && x[start] == x[start - 5u * params.columns])',
         'data_condition',
       ],
     ] as const
