@@ -108,7 +108,7 @@ function sharedPrefixRuns(random: Random): TokenRun[] {
 }
 
 /** Context of the largest step: each position occurs once. */
-const everyPosition = 1024;
+const everyPosition = 896;
 
 function shapes(random: Random, { strict }: CaseOptions): Shape[] {
   const equalPosition = randomBetween(random, 40, 90);
