@@ -433,7 +433,12 @@ export const contracts: ReadonlyMap<string, Contract> = new Map(
         input('samples', 'u32', ['tokens', '12'], 'records, see wgsl/lib/sample_record.wgsl'),
         input('logits', 'f32', ['tokens', 'vocabulary'], 'rows'),
         inout('seen', 'u32', ['slots', 'vocabulary'], 'count of the sampled token, updated with penalties'),
-        inout('sampled', 'u32', ['slots'], 'the sampled token, by slot; any of them, if several rows have one slot'),
+        inout(
+          'sampled',
+          'u32',
+          ['slots'],
+          'the sampled token, by slot; any of them, if several rows have one slot',
+        ),
         output('results', 'u32', ['tokens'], 'the sampled token'),
         params([['vocabulary', 'u32']]),
         step,
