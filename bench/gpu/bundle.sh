@@ -57,7 +57,7 @@ copy_packages() {
   find "$to" -type f \( -name '*.d.ts' -o -name '*.d.cts' -o -name '*.d.mts' -o -name '*.map' \) -delete
 }
 copy_packages node_modules "$app/node_modules" hono @hono/node-server zod smol-toml @huggingface/jinja @huggingface/hub \
-  @mlc-ai/web-xgrammar ajv ajv-formats tinybench fast-check webgpu
+  @mlc-ai/web-xgrammar ajv ajv-formats tinybench fast-check lru-cache webgpu
 rm -rf "$app/node_modules/@webgpu"
 find "$app/node_modules/webgpu/dist" -mindepth 1 -maxdepth 1 ! -name linux-x64 -exec rm -r {} +
 

@@ -18,7 +18,8 @@ const expected: Readonly<Record<string, string>> = {
   none: 'getHealth getHostHealth llamaCppHealth getOpenApi getDocs ingestEvents',
   read: `getHostInfo getHostTelemetry getHostSessions getHostServed getHostHarnesses
     listSurfaces getSurfaceSchema queryObserved askQuestion listRacks getRack
-    getLabGraph getLabParts getLabKernels listLabOps getLabStub getLabParityMode listLabConfigs getLabConfig`,
+    getLabGraph getLabParts getLabKernels getLabKernel listLabKernelVersions listLabOps getLabStub getLabParityMode
+    listLabBenches listLabConfigs getLabConfig`,
   'read infer': `listModels getModel getResponse llamaCppModels llamaCppProps llamaCppSlots
     ollamaRunning ollamaVersion ollamaStatus ollamaHasBlob ollamaTags ollamaPs ollamaShow`,
   infer: `createChatCompletion createCompletion createEmbedding createResponse deleteResponse
@@ -33,8 +34,8 @@ const expected: Readonly<Record<string, string>> = {
   approve: `approvePendingChange discardPendingChange createAgent putAgent deleteAgent
     createWorkflow putWorkflow deleteWorkflow forkWorkflow`,
   all: `llamaCppSetProps ollamaPull ollamaCreate ollamaDelete ollamaCopy ollamaPutBlob ollamaPush ollamaMe ollamaSignout
-    registerLabKernel bindLabKernel unbindLabKernels setLabParityMode postLabParityMode runLabParity validateLabConfig
-    runLabBench saveLabConfig putRack purgeRack listGrants reviewRecorder`,
+    registerLabKernel deleteLabKernel profileLabKernel bindLabKernel unbindLabKernels unbindLabComponents setLabParityMode postLabParityMode runLabParity validateLabConfig
+    runLabBench cancelLabBench saveLabConfig deleteLabConfig importLabConfig putRack purgeRack listGrants reviewRecorder`,
 };
 
 interface Operation {

@@ -253,7 +253,7 @@ describe('serve', () => {
   test('uses the settings of flags and file, and stops gracefully', async () => {
     let served: ServeOptions | undefined;
     const stopped: number[] = [];
-    let signal: () => void = () => undefined;
+    const listeners = new Map<string, () => void>();
     const ended = Promise.withResolvers<number>();
     const done = await run(
       ['serve', '--config', config, '--database', database, '--port', '0', '--grace-secs', '7'],
@@ -268,15 +268,15 @@ describe('serve', () => {
             },
           });
         },
-        signals: { on: (name, listener) => name === 'SIGTERM' && (signal = listener) },
+        signals: { on: (name, listener) => listeners.set(name, listener) },
         exit: ended.resolve,
       },
     );
     expect(done.out).toBe('lathe gateway ready on http://127.0.0.1:4567: 1 model of 1 provider\n');
     expect(served).toMatchObject({ database, host: '127.0.0.1', port: 0 });
     expect(served?.config.models[0]?.id).toBe('small');
-    signal();
-    signal();
+    listeners.get('SIGTERM')?.();
+    listeners.get('SIGINT')?.();
     expect(await ended.promise).toBe(0);
     expect(stopped).toEqual([7000, 0]);
   });
