@@ -5,7 +5,8 @@ export interface SignalSource {
   on(signal: StopSignal, listener: () => void): unknown;
 }
 
-const sameSignalMs = 200;
+/** Within this time, the same signal is one request. */
+export const sameSignalMs = 100;
 
 /** Exit code that a shell reports for a process ended by SIGINT. */
 export const interruptedExitCode = 130;

@@ -4,7 +4,13 @@ import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import process from 'node:process';
 import { afterEach, describe, expect, test } from 'vitest';
-import { freshDataDir, type HostProcess, longLimits, startScriptedHost } from '../support/host.ts';
+import {
+  freshDataDir,
+  type HostProcess,
+  longLimits,
+  startScriptedHost,
+  untilNextSignal,
+} from '../support/host.ts';
 import { until } from '../support/until.ts';
 
 const started: HostProcess[] = [];
@@ -305,6 +311,7 @@ describe('signals', () => {
     await until(() => running(url));
     host.kill('SIGINT');
     await until(() => refuses(url));
+    await untilNextSignal();
     host.kill('SIGINT');
     expect(await host.exit).toEqual({ code: 130, signal: null });
   });

@@ -4,6 +4,7 @@ import { wires } from '../support/gateway/asks.ts';
 import { gatewayCommand, gatewayProcess, writeConfig } from '../support/gateway/gateways.ts';
 import { fakeProvider } from '../support/gateway/provider.ts';
 import { ask, customerOf, nanoOf, soldAt, Witness } from '../support/gateway/world.ts';
+import { untilNextSignal } from '../support/host.ts';
 import { ledgerOn } from '../support/ledger.ts';
 
 const undo: (() => Promise<unknown>)[] = [];
@@ -107,7 +108,10 @@ describeDatabases('a gateway process with running requests', (url) => {
     const { buffered, streams } = await begin();
     gateway.kill('SIGTERM');
     await gateway.waitFor('stderr', /stopping/);
-    if (how === 'stopped twice') gateway.kill('SIGTERM');
+    if (how === 'stopped twice') {
+      await untilNextSignal();
+      gateway.kill('SIGTERM');
+    }
     for (const response of await Promise.all(buffered)) {
       expect(response.status).toBe(503);
       expect(response.headers.get('x-svc-cost-nanousd')).toBe('0');

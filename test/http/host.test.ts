@@ -10,6 +10,7 @@ import {
   longLimits,
   repository,
   startHost,
+  untilNextSignal,
 } from '../support/host.ts';
 import { until } from '../support/until.ts';
 
@@ -306,6 +307,7 @@ describe('signals', () => {
           () => true,
         ),
     );
+    await untilNextSignal();
     host.kill('SIGINT');
     expect([0, 130]).toContain((await host.exit).code);
   });

@@ -2,8 +2,10 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { buildIfNeeded } from '../../scripts/build.mjs';
+import { sameSignalMs } from '../../src/terminal/stop-signals.ts';
 
 export const repository = fileURLToPath(new URL('../..', import.meta.url));
 const built = join(repository, 'dist/host.js');
@@ -41,6 +43,9 @@ export const startScriptedHost = (
   env: Readonly<Record<string, string>> = {},
 ) => startProcess(scripted, args, { LATHE_TEST_SCRIPT: JSON.stringify(script), ...env });
 
+/** Waits until the same signal is another request to stop. */
+export const untilNextSignal = (): Promise<void> => setTimeout(2 * sameSignalMs);
+
 /** The environment of a process whose limits are a thousand times as long, those of so many milliseconds and more. */
 export const longLimits = (fromMs: number): Record<string, string> => ({
   NODE_OPTIONS: `--import=${limitsModule}`,
@@ -76,7 +81,7 @@ function startProcess(file: string, args: readonly string[], env: Readonly<Recor
       const found = pattern.exec(output[stream]);
       if (found) return found;
       if (over) throw new Error(`the host ended without ${pattern}:\n${output.stdout}\n${output.stderr}`);
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      await setTimeout(20);
     }
   };
   return {
