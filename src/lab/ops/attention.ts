@@ -218,13 +218,13 @@ function shapes(random: Random, { strict }: CaseOptions): Shape[] {
         ...singleTokenRuns(randomBetween(random, 1, 100)),
       ],
     },
-    // Every position of a context as long as a page table row has entries for, if it is as long as a page.
+    // Each position once, with page table rows as long as a page.
     {
       kind: 'random',
       heads: 1,
       kvHeads: 1,
       headDim: 8,
-      maxPages: everyPosition / pageTokens,
+      maxPages: pageTokens,
       runs: [
         { first: 0, count: everyPosition / 2 },
         { first: everyPosition / 2, count: everyPosition / 2 },
@@ -296,7 +296,7 @@ function decodeShapes(random: Random, { strict }: CaseOptions): Shape[] {
     makeShape('ragged', 4, 4, 16, randomBetween(random, 500, 900)),
     ...Array.from({ length: 8 }, () => ({
       ...makeShape('random', 1, 1, 8, randomBetween(random, 100, everyPosition - 1)),
-      maxPages: everyPosition / pageTokens,
+      maxPages: pageTokens,
     })),
     { ...makeShape('extreme', 4, 2, 32, 45), magnitude: 'large' },
     { ...makeShape('extreme', 3, 1, 32, 70), magnitude: 'small' },
