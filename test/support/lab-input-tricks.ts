@@ -231,6 +231,21 @@ export const inputTricks: readonly InputTrick[] = [
       ],
     ],
   },
+  ...(
+    [
+      ['a temperature below 0.1', '1.0 / sample.temperature', '1.0 / max(sample.temperature, 0.1)'],
+      ['a temperature above 5', '1.0 / sample.temperature', '1.0 / min(sample.temperature, 5.0)'],
+      ['a top-p below 0.1', 'sample.top_p * mass', 'max(sample.top_p, 0.1) * mass'],
+      ['a min-p above 0.5', 'log(sample.min_p)', 'log(min(sample.min_p, 0.5))'],
+      ['a min-p below 0.03', 'log(sample.min_p)', 'log(max(sample.min_p, 0.03))'],
+      ['a top-p above 0.94', 'sample.top_p * mass', 'min(sample.top_p, 0.94) * mass'],
+      ['a top-k above 256', 'f32(sample.top_k)', 'f32(min(sample.top_k, 256u))'],
+    ] as const
+  ).map(([what, setting, limited]) => ({
+    name: `replaces ${what} by that number`,
+    op: 'sample',
+    edits: [[setting, limited]] as const,
+  })),
   ...['0', '1', '0xffffffff'].map((seed) => ({
     name: `is greedy with seed ${seed}`,
     op: 'sample',

@@ -196,6 +196,16 @@ describe('StepInput', () => {
     expect(step.dims).toMatchObject({ samples: 2, needsLogitAdjustment: false, needsLogprobs: true });
   });
 
+  it.each([1e-45, 1e-39, 1e-31])(
+    'temperature %j is greedy: its reciprocal is not finite, or logits times it',
+    (temperature) => {
+      const step = newStep();
+      step.sample(0, 0, 1, { ...greedySampling, temperature });
+      const [record = []] = records(step, layout.samples, 1, sampleWords);
+      expect(record[6]).toBe(0);
+    },
+  );
+
   it('top_k 1 is greedy', () => {
     const step = newStep();
     step.sample(0, 0, 1, { ...greedySampling, temperature: 2, topK: 1 });

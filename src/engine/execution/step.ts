@@ -29,6 +29,9 @@ export interface StepLayout {
   readonly dummySlot: number;
 }
 
+/** Below it, sampling is greedy: kernels divide logits by the temperature, and the quotient has to be finite in f32. */
+const minTemperature = 1e-30;
+
 /** Most draft rows of a step; each needs a row of logits. */
 const maxDraftRows = (slots: number): number => Math.min(maxDrafts * slots, 16);
 
@@ -198,8 +201,9 @@ export class StepInput {
     words[at + 3] = seed >>> 0;
     words[at + 4] = position;
     words[at + 5] = sampling.topK;
-    // topK 1 is greedy sampling; the greedy path breaks ties deterministically.
-    floats[at + 6] = sampling.topK === 1 ? 0 : sampling.temperature;
+    // The greedy path breaks ties deterministically.
+    const isGreedy = sampling.topK === 1 || sampling.temperature < minTemperature;
+    floats[at + 6] = isGreedy ? 0 : sampling.temperature;
     floats[at + 7] = sampling.topP;
     floats[at + 8] = sampling.minP;
     floats[at + 9] = sampling.repetitionPenalty;

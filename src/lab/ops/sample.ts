@@ -28,6 +28,8 @@ type Rule = Pick<SamplingRule, 'temperature' | 'topK' | 'topP' | 'minP'>;
 interface RowSetup extends Partial<Rule> {
   /** Without this filter, the other ones would keep a token that would be sampled instead. */
   readonly decides?: 'topK' | 'topP' | 'minP';
+  /** With these settings, another token would be sampled. */
+  readonly unlike?: Partial<Rule>;
   /** A seed with which another token than the most likely one is sampled. Default: random. */
   readonly seed?: number;
   readonly position?: number;
@@ -77,6 +79,23 @@ const decidedRules = (random: Random): RowSetup[] => {
       decides: 'topP',
     },
     { temperature, topK: randomBetween(random, 3, 5), topP: 0.85, minP: 0.01, decides: 'topK' },
+  ];
+};
+
+/** Settings near the ends of their ranges, each beside a less extreme one that would sample another token. */
+const extremeRules = (random: Random): RowSetup[] => {
+  const temperature = 0.01 + 0.05 * random.uniform();
+  const topP = 0.02 + 0.03 * random.uniform();
+  const minP = 0.6 + 0.3 * random.uniform();
+  const topK = randomBetween(random, 280, 330);
+  return [
+    { temperature, unlike: { temperature: 2 * temperature } },
+    { temperature: 4, topP, unlike: { topP: 2 * topP } },
+    { temperature: 3, minP, unlike: { minP: 0.8 * minP } },
+    { temperature: 1.5, minP: minP / 100, unlike: { minP: minP / 50 } },
+    { temperature: 0.5, topP: 1 - topP, unlike: { topP: 0.94 } },
+    { temperature: 2.4, topK, unlike: { topK: 256 } },
+    { temperature: 6 + 20 * random.uniform(), topK: 40, unlike: { temperature: 5 } },
   ];
 };
 
@@ -137,6 +156,7 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
       vocabulary: randomBetween(random, 90, 200),
       rules: [...decidedRules(random), ...Array.from({ length: 5 }, () => randomRule(random))],
     },
+    { kind: 'extreme', vocabulary: randomBetween(random, 400, 700), rules: extremeRules(random) },
     { kind: 'random', vocabulary: randomBetween(random, 60, 120), rules: seededRules(random) },
     {
       kind: 'ragged',
@@ -216,7 +236,7 @@ const neutralFilters = { topK: { topK: 0 }, topP: { topP: 1 }, minP: { minP: 0 }
  */
 function generateRow(
   random: Random,
-  { decides, seed, position, temperature = 1, topK = 0, topP = 1, minP = 0 }: RowSetup,
+  { decides, unlike, seed, position, temperature = 1, topK = 0, topP = 1, minP = 0 }: RowSetup,
   { vocabulary, shift = 0, allowed = vocabulary, excluded = maskedLogit }: Shape,
 ): SampleSetup {
   const rule: Rule = { temperature, topK, topP, minP };
@@ -234,10 +254,19 @@ function generateRow(
     if (kept === undefined) continue;
     const others = decides
       ? countKeptTokens({ ...rule, ...neutralFilters[decides] }, sorted)
-      : rule.temperature === 0
+      : rule.temperature === 0 || unlike
         ? kept
         : vocabulary;
-    const isRequired = (decides !== undefined || seed !== undefined) && tries < maxTries;
+    const isRequired =
+      (decides !== undefined || unlike !== undefined || seed !== undefined) && tries < maxTries;
+    const unlikeRule = unlike && { ...rule, ...unlike };
+    const keptUnlike = unlikeRule && countKeptTokens(unlikeRule, sorted);
+    if (isRequired && unlike && keptUnlike === undefined) continue;
+    const isUnlike = (draw: Pick<SampleSetup, 'seed' | 'position'>, rank: number) => {
+      if (!unlikeRule) return true;
+      const among = { kept: keptUnlike ?? vocabulary, others: keptUnlike ?? vocabulary };
+      return evaluateDraw({ rule: unlikeRule, ...draw }, { order, sorted, ...among }).rank !== rank;
+    };
     if (isRequired && (others === undefined || (decides && others === kept))) continue;
     // A row with a given seed and position has to be sampled from other logits, if its result is not clear.
     const maxAttempts =
@@ -246,10 +275,12 @@ function generateRow(
     for (let attempts = maxAttempts; attempts > 0; attempts--) {
       const draw = { seed: seed ?? random.u32(), position: position ?? randomPosition(random) };
       const result = evaluateDraw({ rule, ...draw }, { order, sorted, kept, others: others ?? kept });
-      const isWanted = result.isDecided && (seed === undefined || position !== undefined || result.rank > 0);
+      const isWanted =
+        (unlike ? isUnlike(draw, result.rank) : result.isDecided) &&
+        (seed === undefined || position !== undefined || result.rank > 0);
       if (!result.isClear || (!isWanted && (chosen || (isRequired && position === undefined)))) continue;
       chosen = { logits, rule, ...draw, token: order[result.rank] as number };
-      if (isWanted || (kept === vocabulary && seed === undefined)) break;
+      if (isWanted || (kept === vocabulary && seed === undefined && !unlike)) break;
     }
     if (chosen) return chosen;
   }
