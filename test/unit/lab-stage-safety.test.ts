@@ -510,6 +510,43 @@ ${body}
       [],
     ],
     ['the unused word', 'if (token[t].w == 1u) { return; }', []],
+    // Quotients and functions that are 0 or 1 except near one value.
+    [
+      'a quotient',
+      'let d = f32(token[t].y) - 613.0; y[t] *= d * d / (d * d + 1e-9);',
+      ['constant (d * d + 1e-9) is a divisor of d * d'],
+    ],
+    [
+      'a quotient of sizes',
+      'let d = f32(params.pages * params.page) - f32(token[t].y); y[t] *= d * d / (d * d + 1e-9);',
+      ['constant (d * d + 1e-9) is a divisor of d * d'],
+    ],
+    [
+      'a quotient of integers',
+      'let slot = token[t].z ^ (1u / (1u + (token[t].y ^ 613u))); y[slot] = 0.0;',
+      ['constant (1u + (token[t].y ^ 613u)) is a divisor of 1u'],
+    ],
+    [
+      'a direction',
+      'y[t] *= abs(normalize(vec2(f32(params.pages) - 75.0, 1e-6)).x);',
+      ['constant vec2(f32(params.pages) - 75.0, 1e-6) is an argument of normalize'],
+    ],
+    [
+      'an angle',
+      'y[t] *= abs(atan2(f32(token[t].y) - 613.0, 1e-6));',
+      ['constant f32(token[t].y) - 613.0 is an argument of atan2'],
+    ],
+    [
+      'a power of a fraction',
+      'y[t] *= 1.0 - pow(fract(log(x[t]) * 4.0), 1e5);',
+      ['constant fract(log(x[t]) * 4.0) is raised to 1e5'],
+    ],
+    ['rounded sizes', 'y[t] = x[t] / f32(params.pages) + f32((params.pages + 3u) / 4u % params.page);', []],
+    [
+      'an angle of rope',
+      'y[t] = sin(f32(token[t].y) * pow(10000.0, -2.0 * f32(t) / f32(params.pages)));',
+      [],
+    ],
     // A magnitude is information, as without the sum.
     [
       'a shifted magnitude',

@@ -41,6 +41,21 @@ const collapsing: ReadonlySet<string> = new Set([
 ]);
 /** Functions that are nearly 0, or 1, except near one value. */
 const vanishing: ReadonlySet<string> = new Set(['exp', 'exp2', 'tanh', 'pow']);
+/** Functions whose results are far apart on both sides of 0, or at it: as steep as a quotient. */
+const steep: ReadonlySet<string> = new Set([
+  'normalize',
+  'length',
+  'distance',
+  'atan',
+  'atan2',
+  'inverseSqrt',
+  'log',
+  'log2',
+  'faceForward',
+  'refract',
+]);
+/** Largest exponent of a power that is no threshold: of a fraction, larger ones are 0 except near 1. */
+const maxExponent = 16;
 const bounding: ReadonlySet<string> = new Set(['min', 'max', 'clamp']);
 const stepping: ReadonlySet<string> = new Set(['step', 'smoothstep']);
 
@@ -106,6 +121,11 @@ export function findHiddenConditions(reflection: Reflection, contract?: Contract
     const variable = parts.filter((part) => flow.constantOf(part) === undefined);
     const constants = parts.flatMap((part) => flow.constantOf(part) ?? []);
     const traits = variable.reduce((all, part) => all | flow.traitsOf(part), 0);
+    const [base, exponent] = parts;
+    if (text === 'pow' && base && exponent && variable.includes(base)) {
+      if (Math.abs(flow.constantOf(exponent) ?? 0) > maxExponent && traits & (trait.float | indexed))
+        report('constant', base, `raised to ${textOf(exponent)}`);
+    }
     if (traits & trait.float && !(traits & trait.offset)) return;
     const [argument] = variable;
     if (!argument) return;
@@ -113,6 +133,7 @@ export function findHiddenConditions(reflection: Reflection, contract?: Contract
     const tells =
       (collapsing.has(text) && traits & anyHidden) ||
       (vanishing.has(text) && traits & trait.offset && !(traits & trait.float)) ||
+      (steep.has(text) && traits & isolating && !(traits & trait.float)) ||
       (stepping.has(text) && traits & indexed && constants.length > 0) ||
       (bounding.has(text) && bounds && traits & trait.offset) ||
       (bounding.has(text) && text !== 'max' && constants.some((one) => one === 1) && traits & anyHidden);
@@ -130,6 +151,13 @@ export function findHiddenConditions(reflection: Reflection, contract?: Contract
           checkConstant(right, left, text);
           const areVariable = flow.constantOf(left) === undefined && flow.constantOf(right) === undefined;
           if ((text === '==' || text === '!=') && areVariable) checkEqual(left, right);
+        } else if (text === '/' || text === '%') {
+          // A quotient of shifted values is 0 or 1 except near one of them. The difference of two sizes alone is a count.
+          const traits = flow.traitsOf(right);
+          const isSum =
+            right.kind === 'binary' && right.parts.some((part) => flow.constantOf(part) !== undefined);
+          const tells = traits & trait.offset || (traits & trait.difference && isSum);
+          if (tells && !(traits & trait.float)) report('constant', right, `a divisor of ${textOf(left)}`);
         } else if (text === '>>' && (flow.constantOf(right) ?? 0) >= 8) {
           const traits = flow.traitsOf(left);
           if (traits & trait.offset && !(traits & trait.bits))
