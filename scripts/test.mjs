@@ -114,8 +114,9 @@ const groups = {
   fast: [[tests('unit')], [...checks.slice(0, 2), tests('kernels')]],
   default: [
     [...checks, tests('unit', 'http')],
-    [tests('kernels'), tests('gpu')],
+    [tests('kernels')],
     [tests('browser')],
+    [tests('gpu')],
     [tests('hosts')],
   ],
   rest: [
