@@ -107,8 +107,8 @@ const checks = [
 ];
 
 /**
- * Groups of steps, of which several run in parallel: test files that need the adapter run one at a time, and those of hosts and
- * browsers wait for much of their time, which would leave a core idle. A group that is done makes room for the next one.
+ * Groups of steps, of which two run in parallel: test files that need the adapter run one at a time, which would leave a core
+ * idle. A group that is done makes room for the next one.
  */
 const groups = {
   fast: [[tests('unit')], [...checks.slice(0, 2), tests('kernels')]],
@@ -128,8 +128,6 @@ const groups = {
     [tests('hosts')],
   ],
 };
-// Steps of the rest compute all the time.
-const parallelGroups = tier === 'default' ? 3 : 2;
 groups.all = [...groups.default, [...subgroupSizes, races]];
 if (!(tier in groups)) {
   process.stderr.write(`--tier: expected one of ${Object.keys(groups).join(', ')}, got '${tier}'\n`);
@@ -186,8 +184,8 @@ if (!setUpVulkan() || !setUpServices() || !buildIfNeeded()) process.exit(1);
 if (options.length > 0) process.exit(await vitest(options));
 rmSync(resultsFolder, { recursive: true, force: true });
 mkdirSync(resultsFolder, { recursive: true });
-// Only the output of the first is shown at once, so that they do not mix.
-await Promise.all(Array.from({ length: parallelGroups }, (_, n) => runGroups(n === 0 ? {} : { hold: true })));
+// The output of the second is shown when a step ends, so that the two do not mix.
+await Promise.all([runGroups({}), runGroups({ hold: true })]);
 // Once more, because tests that ran after it may have scrolled it away.
 for (const failure of failed) report(failure);
 process.exit(failed[0]?.code ?? 0);
