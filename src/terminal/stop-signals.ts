@@ -24,7 +24,8 @@ export function onStopSignals(
   now: () => number = () => performance.now(),
 ): void {
   let isStopping = false;
-  const last = new Map<StopSignal, number>();
+  /** When each signal last counted: those of a key that is held down are further requests. */
+  const counted = new Map<StopSignal, number>();
   let requests = 0;
   const begin = () => {
     if (isStopping) return;
@@ -33,9 +34,9 @@ export function onStopSignals(
   };
   for (const signal of ['SIGINT', 'SIGTERM'] as const)
     source.on(signal, () => {
-      const isSame = now() - (last.get(signal) ?? Number.NEGATIVE_INFINITY) < sameSignalMs;
-      last.set(signal, now());
+      const isSame = now() - (counted.get(signal) ?? Number.NEGATIVE_INFINITY) < sameSignalMs;
       if (isSame) return;
+      counted.set(signal, now());
       requests++;
       begin();
       if (requests > 1) onStop(requests);

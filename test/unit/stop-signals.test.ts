@@ -43,6 +43,8 @@ it.each([
 it('the same signal sent to a program and forwarded to it is one request', () => {
   expect(requestsOf(50, 'SIGTERM', 'SIGTERM')).toEqual([1]);
   expect(requestsOf(50, 'SIGINT', 'SIGINT', 'SIGTERM')).toEqual([1, 2]);
+  // Ctrl-C held down.
+  expect(requestsOf(50, ...Array.from({ length: 5 }, () => 'SIGINT'))).toEqual([1, 2, 3]);
 });
 
 it('a host that a closing terminal tells twice ends in order', async () => {

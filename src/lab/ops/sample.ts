@@ -421,7 +421,7 @@ function oracle({ tensors, params, dims }: ParityCase): Readonly<Record<string, 
     sampled: new Uint8Array(sampled.length).fill(1),
     results: new Uint8Array(results.length).fill(1),
   };
-  // Of several rows of one slot, any may be the last to write.
+  // Where several rows have one slot, which of them writes last is open.
   const unspecified = new Uint8Array(sampled.length);
   for (let row = 0; row < requireMember(dims, 'tokens'); row++) {
     const [, slot = 0, flags = 0, seed = 0, position = 0, topK = 0] = samples.subarray(row * sampleWords);
