@@ -3,7 +3,7 @@ import type { KernelBench, KernelHistory, KernelVersion } from '../lab/types.ts'
 import type { KernelRegistration, KernelRegistrationReport } from '../lab/types.ts';
 import type { Store } from '../store/index.ts';
 
-/** Versions of a kernel that are read at most. */
+/** Versions of a name that are kept: a watched file is registered each time it is saved. */
 const maxVersions = 200;
 /** Kernels that are restored at most; the registry holds as many. */
 const maxKernels = 1000;
@@ -110,6 +110,18 @@ export class StoredKernels implements KernelHistory {
       await tx
         .insertInto('lab_kernels')
         .values({ ...keys, ...row })
+        .execute();
+      const ofName = { endpoint_id: keys.endpoint_id, name: row.name };
+      const kept = tx
+        .selectFrom('lab_kernels')
+        .select('id')
+        .where((where) => where.and(ofName))
+        .orderBy('at', 'desc')
+        .limit(maxVersions);
+      await tx
+        .deleteFrom('lab_kernels')
+        .where((where) => where.and(ofName))
+        .where('id', 'not in', kept)
         .execute();
     });
   }

@@ -1,5 +1,5 @@
-import { stat } from 'node:fs/promises';
 import type { LabClient } from './client.ts';
+import { isFileWord } from './file-word.ts';
 import { FileError } from '../terminal/file-error.ts';
 import { readText } from './local-kernels.ts';
 
@@ -8,12 +8,7 @@ import { readText } from './local-kernels.ts';
  * existing file, is a path. Throws `FileError`, and `HostError` for names.
  */
 export async function readSaved(client: LabClient, word: string): Promise<unknown> {
-  const looksLikePath = /[/\\]|\.json$/.test(word);
-  const isFile = await stat(word).then(
-    (found) => found.isFile(),
-    () => false,
-  );
-  if (!looksLikePath && !isFile) return await client.config(word);
+  if (!(await isFileWord(word, /\.json$/))) return await client.config(word);
   const text = await readText(word, word);
   try {
     return JSON.parse(text) as unknown;

@@ -277,8 +277,8 @@ describe('from stub to saved config', () => {
     write('k.wgsl', bad);
     expect(await run(['profile', 'k.wgsl'])).toMatchObject({ code: 0 });
     expect((await run(['profile', 'none.wgsl'])).code).toBe(2);
-    await run(['profile', 'k', '--lanes', '16', '--prefill']);
-    expect(lab.requests.at(-1)?.body).toEqual({ kernel: 'k', lanes: 16, phase: 'prefill' });
+    await run(['profile', 'k.v2', '--lanes', '16', '--prefill']);
+    expect(lab.requests.at(-1)?.body).toEqual({ kernel: 'k.v2', lanes: 16, phase: 'prefill' });
   });
 
   test('a span is bound by its id', async () => {

@@ -30,6 +30,15 @@ describeDatabases('the history of lab kernels', (url) => {
     expect(await kernels.versions('c')).toEqual([]);
   });
 
+  it('keeps the newest 200 versions of a name', async () => {
+    const kernels = new StoredKernels(await open());
+    const all = Array.from({ length: 203 }, (_, n) => version('a', n + 1, `// ${n}`));
+    await kernels.add(version('b', 1));
+    for (const one of all) await kernels.add(one);
+    expect(await kernels.versions('a')).toEqual(all.slice(3).toReversed());
+    expect(await kernels.versions('b')).toHaveLength(1);
+  });
+
   it('keeps the versions of a deleted kernel, which is not restored until it is registered again', async () => {
     const kernels = new StoredKernels(await open());
     const first = version('a', 1);

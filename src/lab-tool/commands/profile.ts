@@ -1,5 +1,6 @@
 import { UsageError } from '../../config/options.ts';
 import { exitCodes, type CommandHandler } from '../context.ts';
+import { isFileWord } from '../file-word.ts';
 import { outcomeLines } from '../gate-text.ts';
 import { readKernelFlags } from '../kernel-flags.ts';
 import type { LoadedFile } from '../local-kernels.ts';
@@ -9,7 +10,7 @@ import { whileWaiting } from '../while-waiting.ts';
 
 type LocalKernel = LoadedFile['kernels'][number];
 
-/** A file is registered first; a name is that of a registered kernel, whose source the tool does not have. */
+/** A file is registered first; a name is that of a registered kernel. */
 export const profile: CommandHandler = async ({
   client,
   words: [word = ''],
@@ -23,9 +24,8 @@ export const profile: CommandHandler = async ({
     ...(lanes === undefined ? {} : { lanes: lanes as 32 }),
     ...(prefill === true ? { phase: 'prefill' as const } : {}),
   };
-  const isFile = /\.\w+$/.test(word);
   let local: LocalKernel | undefined;
-  if (isFile) {
+  if (await isFileWord(word, /\.(?:wgsl|[cm]?[jt]s)$/)) {
     const { kernels } = await loadKernels(word, readKernelFlags(flags));
     [local] = kernels;
     if (!local || kernels.length > 1)
