@@ -9,24 +9,13 @@ import {
 } from '../engine/index.ts';
 import { runBench } from './bench/run-bench.ts';
 import { RunningBenches } from './bench/running.ts';
-import {
-  KernelBindings,
-  type BoundKernel,
-  formatsOf,
-  kernelDigests,
-  kernelsOf,
-  targetsByKernel,
-} from './bindings.ts';
+import { KernelBindings, type BoundKernel, formatsOf, kernelDigests, kernelsOf } from './bindings.ts';
 import { canonicalJson } from '../signing/canonical-json.ts';
-import { buildEnvelope } from './configs/envelope.ts';
-import { describeMachine } from './configs/machine.ts';
-import { ConfigStore } from './configs/store.ts';
-import { validateConfig, type Validation } from './configs/validate.ts';
+import { LabConfigs } from './configs/lab-configs.ts';
 import { programDigest } from './digest.ts';
 import { Failures } from './failures.ts';
 import { GateProcess } from './gate/gate-process.ts';
 import type { KernelHistory } from './kernel-history.ts';
-import { labKey } from './lab-key.ts';
 import { safeErrorReason } from '../words/plain-reason.ts';
 import { describeGraph, describeParts, type KernelSummaries } from './live/describe.ts';
 import { describeExcessiveDrift, measureDrift, summarizeDrift } from './live/drift.ts';
@@ -45,7 +34,6 @@ import {
   addParityFindings,
   fusedBuiltinFinding,
 } from './report-findings.ts';
-import { staticFindings } from './stages/static-checks.ts';
 import { contractOf, readsWeights, renderStub, stubTargets } from './stubs.ts';
 import { matchesGlob, resolveTargets } from './targets.ts';
 import { renderStubHeader } from './stub-header.ts';
@@ -116,7 +104,7 @@ export class ResidentLab implements Lab {
   readonly #bindings: KernelBindings;
   readonly #unfused: ReadonlyMap<string, LabKernel>;
   readonly #registry = new KernelRegistry();
-  readonly #configs: ConfigStore;
+  readonly #configs: LabConfigs;
   readonly #benches = new RunningBenches();
   #parityMode: ParityMode = { mode: 'standard' };
   #liveModel: LiveModel | undefined;
@@ -136,7 +124,7 @@ export class ResidentLab implements Lab {
     this.#unfused = unfusedKernels(wgsl);
     this.#gate = new GateProcess({ childPath, adapter });
     this.#bindings = new KernelBindings(engine, quarantine, this.#unfused);
-    this.#configs = new ConfigStore(options.dataDir);
+    this.#configs = new LabConfigs(options, () => this.#fingerprint(0));
     engine.onBindingsLost = (reason) => this.#quarantineLostKernels(reason);
   }
 
@@ -475,7 +463,7 @@ export class ResidentLab implements Lab {
   }
 
   async validate(request: { path?: string | undefined; envelope?: unknown }): Promise<ValidationReport> {
-    return (await this.#runValidation(request)).report;
+    return (await this.#configs.validate(request)).report;
   }
 
   async configNames(): Promise<readonly string[]> {
@@ -483,60 +471,15 @@ export class ResidentLab implements Lab {
   }
 
   async saveConfig(name: string): Promise<ConfigEnvelope> {
-    const { engine, dataDir } = this.#options;
-    const bound = this.#bindings.all;
-    if (bound.length === 0) {
-      throw new LabError('nothing_bound', 'No lab kernel is bound, so there is nothing to save.');
-    }
-    const byKernel = targetsByKernel(bound);
-    const registered = [...new Map(bound.map((one) => [one.kernel.name, one.registered])).values()];
-    const envelope = buildEnvelope(
-      {
-        name,
-        model: { digest: await engine.digest, architecture: engine.model.architecture },
-        bindings: [...byKernel].map(([kernel, components]) => ({ kernel, components })),
-        kernels: registered.map(({ registration }) => registration),
-        evidence: Object.fromEntries(
-          registered.map(({ registration, report }) => [registration.name, report]),
-        ),
-        bench: this.#benchOfBindings(),
-        machine: describeMachine(this.#options.version),
-        fingerprint: await this.#fingerprint(0),
-        createdAt: new Date(),
-      },
-      await labKey(dataDir),
-    );
-    await this.#configs.save(name, canonicalJson(envelope));
-    return envelope;
+    return await this.#configs.save(name, this.#bindings.all, this.#benchOfBindings());
   }
 
   async config(name: string): Promise<string> {
     return await this.#configs.read(name);
   }
 
-  /**
-   * Saves a config of another host. Its signature must be valid; whether its key is trusted matters when it is bound.
-   * @throws LabError `config_exists`, `invalid_config`
-   */
-  async importConfig({ envelope, name, replace = false }: ImportConfigRequest): Promise<ImportedConfig> {
-    const { report } = await this.#runValidation({ envelope });
-    const [signature] = report.stages;
-    const errors = (signature?.findings ?? []).filter(
-      ({ severity, code }) => severity === 'error' && code !== 'untrusted_key',
-    );
-    if (errors.length > 0) {
-      const reasons = errors.map(({ message }) => message).join('; ');
-      throw new LabError('invalid_config', `The config cannot be imported: ${reasons}.`);
-    }
-    const config = envelope as ConfigEnvelope;
-    const saved = name ?? config.name;
-    if (!replace && (await this.#configs.names()).includes(saved))
-      throw new LabError(
-        'config_exists',
-        `There is a config '${saved}': import it under another name, or replace it.`,
-      );
-    await this.#configs.save(saved, canonicalJson(config));
-    return { name: saved, saved: true, report };
+  async importConfig(request: ImportConfigRequest): Promise<ImportedConfig> {
+    return await this.#configs.import(request);
   }
 
   async deleteConfig(name: string): Promise<void> {
@@ -548,17 +491,7 @@ export class ResidentLab implements Lab {
    * @throws LabError with the reason; nothing is bound then
    */
   async bindConfig(name: string, signal: AbortSignal): Promise<readonly string[]> {
-    await this.#configs.read(name); // throws `unknown_config` with the list of saved configs
-    const { report, envelope } = await this.#runValidation({ path: `${name}.json` });
-    if (!envelope) {
-      const errors = report.stages.flatMap(({ findings }) =>
-        findings.filter(({ severity }) => severity === 'error'),
-      );
-      throw new LabError(
-        'not_bindable',
-        `The config '${name}' is not valid: ${errors.map(({ message }) => message).join('; ')}`,
-      );
-    }
+    const envelope = await this.#configs.requireValid(name);
     const bound: string[] = [];
     try {
       for (const { kernel, components } of envelope.bindings) {
@@ -762,21 +695,6 @@ export class ResidentLab implements Lab {
       kernels: kernelDigests(this.#bindings.all),
       seed,
     };
-  }
-
-  async #runValidation(request: { path?: string | undefined; envelope?: unknown }): Promise<Validation> {
-    const { engine, dataDir, trustedKeys, allowUnverified } = this.#options;
-    const { features } = engine.adapter;
-    const { limits } = engine.runner.gpu.device;
-    return await validateConfig(request, this.#configs.folder, {
-      ownKey: await labKey(dataDir),
-      trustedKeys,
-      modelDigest: await engine.digest,
-      knownOps: [...contracts.keys()],
-      features,
-      allowUnverified,
-      staticFindings: (kernel) => staticFindings(kernel, { limits, features }),
-    });
   }
 
   #quarantineLostKernels(reason: string): void {
