@@ -442,8 +442,10 @@ export class ResidentLab implements Lab {
     return await engine.exclusive(async (runner, letOthersRun) => {
       const seed = request.seed ?? freshSeed();
       onProgress({ stage: 'peaks' });
-      const peaks = await live.peaks(letOthersRun);
-      signal.throwIfAborted();
+      const peaks = await live.peaks(async () => {
+        await letOthersRun();
+        signal.throwIfAborted();
+      });
       const { boundPlans: bound } = runner;
       const port = createBenchPort(runner, bound, { costOf: costs, letOthersRun });
       const fingerprint = await this.#fingerprint(seed);

@@ -42,6 +42,16 @@ describe('peaks of this adapter', () => {
     expect(peaks.dispatchMs).toBeLessThan(10_000);
   });
 
+  it('end at the next pause of a bench that was cancelled, and leave nothing behind', async () => {
+    let pauses = 0;
+    const cancelled = measurePeaks(gpu, () =>
+      ++pauses < 4 ? Promise.resolve() : Promise.reject(new Error('cancelled')),
+    );
+    await expect(cancelled).rejects.toThrow('cancelled');
+    expect(pauses).toBe(4);
+    expect((await measurePeaks(gpu)).gbps).toBeGreaterThan(0.01);
+  });
+
   it('are rejected if arithmetic was skipped', async () => {
     const lazy = tampered((code) =>
       code.replace('x0 = fma(x0, factor, term);', '').replace('i < params.steps', 'i < params.steps / 2u'),
