@@ -1,4 +1,4 @@
-import { scriptedProfile } from './scripted-lab.ts';
+import { benchPlan, scriptedProfile } from './scripted-lab.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type {
   BenchResult,
@@ -130,16 +130,7 @@ const outputs = { timed_tokens: 96, timed_same: 96, mean_kl: 1.2e-9, worst_kl: 4
 const untrusted = { code: 'untrusted_key', severity: 'error', message: 'the key is not trusted' };
 
 export const benchResult = (ratio = 1.068): BenchResult => ({
-  id: 'bench-0',
-  effect: 0.1,
-  budget: {
-    prompt_tokens: 64,
-    contexts: [32],
-    new_tokens: { least: 4, most: 32 },
-    rounds: { least: 8, most: 24 },
-    ms: 4000,
-    max_ms: 20_000,
-  },
+  ...benchPlan,
   baseline: { prefill_tps: 812.4, decode_tps: 41.23 },
   bound: { prefill_tps: 815.1, decode_tps: 41.23 * ratio },
   delta: { prefill: 0.0033, decode: ratio - 1 },

@@ -106,7 +106,8 @@ export const scriptedProfile = (kernel: string): LabProfile => ({
 
 const scriptedAt = '2026-11-28T00:00:00.000Z';
 
-const benchResult: BenchResult = {
+/** What a bench of two arms was asked. */
+export const benchPlan = {
   id: 'bench-0',
   effect: 0.1,
   budget: {
@@ -117,6 +118,10 @@ const benchResult: BenchResult = {
     ms: 4000,
     max_ms: 20_000,
   },
+} satisfies Partial<BenchResult>;
+
+const benchResult: BenchResult = {
+  ...benchPlan,
   baseline: { prefill_tps: 100, decode_tps: 10 },
   bound: { prefill_tps: 101, decode_tps: 12 },
   delta: { prefill: 0.01, decode: 0.2 },
