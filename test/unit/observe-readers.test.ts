@@ -345,12 +345,14 @@ describe('racks', () => {
       const url = freshSqlite();
       await write(url, 'create table t (a)');
       const path = join(dirname(pathOf(url)), 'new.db');
-      const db = new DatabaseSync(path);
-      undo.push(() => db.close());
-      db.exec('pragma journal_mode = wal');
       const reader = new SqliteReader({ path: main === null ? null : pathOf(url), entry });
       undo.push(() => reader.close());
       const options = { budgetMs: 60_000, racks: [{ rack: 'agent', path } as const] };
+      writeFileSync(path, '');
+      expect(await reader.read(events, options)).toEqual([]);
+      const db = new DatabaseSync(path);
+      undo.push(() => db.close());
+      db.exec('pragma journal_mode = wal');
       expect(await reader.read(events, options)).toEqual([]);
       await expect(
         reader.read(

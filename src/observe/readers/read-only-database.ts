@@ -7,6 +7,7 @@ import type { ReadRequest, ReaderThreadData } from './messages.ts';
 import { toObserveError, identityOf, openReadOnly, openWithFallback } from './read-only-file.ts';
 import { RowCollector } from './row-collector.ts';
 import { sqliteFunctions } from './sqlite-functions.ts';
+import { fileSize } from '../../store/sqlite-read-only.ts';
 
 /** Attempts at reading a file that changes meanwhile. */
 const maxAttempts = 3;
@@ -48,9 +49,16 @@ export class ReadOnlyDatabase {
       frozen.set(this.#path, this.#openDatabase.identity);
     try {
       for (const rack of racks) {
+        // A history that is being created is an empty file, and then one without tables, for a moment.
+        if (fileSize(rack.path) === 0) {
+          attachEmptyRack(db, rack);
+          continue;
+        }
         const identity = identityOf(rack.path, true);
         if (attachRack(db, rack, this.#untouched)) frozen.set(rack.path, identity);
-        if (!hasEvents(db, rack)) attachEmptyRack(db, rack);
+        if (hasEvents(db, rack)) continue;
+        db.prepare('detach ?').run(rack.rack);
+        attachEmptyRack(db, rack);
       }
       db.setAuthorizer(authorizeRead);
       const rows = this.#rows(db, sql, parameters, budgetMs);
@@ -135,7 +143,6 @@ function attachRack(db: DatabaseSync, { rack, path }: ReadableRack, untouched: b
   });
 }
 
-/** A history that is being created is a file without tables for a moment. */
 const hasEvents = (db: DatabaseSync, { rack }: ReadableRack): boolean =>
   db.prepare(`select 1 from "${rack}".sqlite_master where name = 'events'`).get() !== undefined;
 
@@ -149,7 +156,6 @@ function attachEmptyRack(db: DatabaseSync, { rack }: ReadableRack): void {
     emptyHistoryOwner = new DatabaseSync(emptyHistory);
     emptyHistoryOwner.exec(`create table if not exists events (${eventColumns.join(', ')})`);
   }
-  db.prepare('detach ?').run(rack);
   db.prepare('attach ? as ?').run(emptyHistory, rack);
 }
 
