@@ -17,7 +17,11 @@ export const flagTable = {
     help: 'component or span that the stub is for: it has its weight format',
   },
   config: { kind: 'flag', help: 'delete a saved config instead of a kernel' },
-  out: { kind: 'text', value: 'FILE', help: 'write the stub or the config to this file' },
+  out: {
+    kind: 'text',
+    value: 'FILE',
+    help: 'write the stub or the config to this file; publish: folder (default: the name of the config)',
+  },
   force: { kind: 'flag', help: 'overwrite the file of --out, or replace the config of the same name' },
   op: { kind: 'text', value: 'OP', help: 'op that the kernel computes' },
   name: {
@@ -194,6 +198,13 @@ export const commandTable = {
     flags: ['out', 'force'],
     help: 'print or write a saved config with its signature and evidence',
   },
+  publish: {
+    placeholders: 'NAME|FILE',
+    minWords: 1,
+    maxWords: 1,
+    flags: ['out'],
+    help: 'write a config as a folder for a repository: kernels, reports, figures and a README',
+  },
   import: {
     placeholders: 'FILE',
     minWords: 1,
@@ -202,11 +213,11 @@ export const commandTable = {
     help: 'save a config of another host, if its signature is valid',
   },
   verify: {
-    placeholders: 'FILE',
+    placeholders: 'FILE|FOLDER',
     minWords: 1,
     maxWords: 1,
     flags: [],
-    help: 'check the signature, digests, reports and figures of a config, without a host',
+    help: 'check the signature, digests, reports and figures of a config or of a published folder, without a host',
   },
   validate: {
     placeholders: 'NAME|FILE',

@@ -11,7 +11,7 @@ import { configs, diff, save, validate } from './commands/configs.ts';
 import { bench, parity } from './commands/measure.ts';
 import { history } from './commands/history.ts';
 import { profile } from './commands/profile.ts';
-import { exportConfig, importConfig, verify } from './commands/share.ts';
+import { exportConfig, importConfig, publish, verify } from './commands/share.ts';
 import { ops, stub } from './commands/ops.ts';
 import { exitCodes, type CommandHandler } from './context.ts';
 import { HostError } from '../host-client/errors.ts';
@@ -42,6 +42,7 @@ const commands: Readonly<Record<CommandName, CommandHandler>> = {
   configs,
   save,
   export: exportConfig,
+  publish,
   import: importConfig,
   verify,
   validate,

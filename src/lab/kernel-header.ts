@@ -1,6 +1,7 @@
 import { didYouMean } from '../words/nearest.ts';
 import { formatNames } from '../../kernels/formats.ts';
 import type { Finding } from './answer-shapes.ts';
+import type { KernelRegistration } from './types.ts';
 
 /** Location in a file: line and column from 1. */
 export interface FileLocation {
@@ -176,4 +177,40 @@ export function readHeader(lines: readonly string[]): Header {
     if (!header.places.has(key)) header.places.set(key, location);
   }
   return header;
+}
+
+/** Directives from which `readHeader` reads a registration again, but for its source. */
+export function renderHeader({
+  op,
+  name,
+  entry_point: entry,
+  dispatch: { x, y, z },
+  overrides = {},
+  tunables = {},
+  requires = [],
+  dtypes = [],
+}: Omit<KernelRegistration, 'name' | 'source'> & { readonly name?: string }): string {
+  const dispatch = [
+    x,
+    ...(y === undefined && z === undefined ? [] : [y ?? '1']),
+    ...(z === undefined ? [] : [z]),
+  ];
+  return [
+    `op: ${op}`,
+    ...(name === undefined ? [] : [`name: ${name}`]),
+    ...(entry === undefined ? [] : [`entry: ${entry}`]),
+    `dispatch: ${dispatch.join(', ')}`,
+    ...Object.entries(overrides).map(([key, value]) => `override ${key} = ${value}`),
+    ...Object.entries(tunables).map(([key, values]) => `tune ${key} = ${values.join(', ')}`),
+    ...(requires.length === 0 ? [] : [`requires: ${requires.join(', ')}`]),
+    ...(dtypes.length === 0 ? [] : [`dtypes: ${dtypes.join(', ')}`]),
+  ]
+    .map((line) => `//! ${line.replaceAll(/\s+/g, ' ')}\n`)
+    .join('');
+}
+
+/** The source of a registration as a file that registers it again: with directives for all of its members, and no others. */
+export function renderKernelFile(registration: KernelRegistration): string {
+  const lines = registration.source.split('\n').filter((line) => !/^\s*\/\/!/.test(line));
+  return `${renderHeader(registration)}${lines.join('\n')}`;
 }

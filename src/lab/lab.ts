@@ -34,9 +34,9 @@ import {
   addParityFindings,
   fusedBuiltinFinding,
 } from './report-findings.ts';
+import { renderHeader } from './kernel-header.ts';
 import { contractOf, readsWeights, renderStub, stubTargets } from './stubs.ts';
 import { matchesGlob, resolveTargets } from './targets.ts';
-import { renderStubHeader } from './stub-header.ts';
 import {
   type BenchEvidence,
   type BenchProgress,
@@ -182,7 +182,7 @@ export class ResidentLab implements Lab {
       op,
       target: chosen,
       ...(readsWeights(contract) ? { format: weights } : {}),
-      source: `${renderStubHeader(op, stub)}${stub.source}`,
+      source: `${renderHeader({ op, ...stub })}${stub.source}`,
     };
   }
 

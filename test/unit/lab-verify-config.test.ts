@@ -1,10 +1,17 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { describe, expect, it } from 'vitest';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Writable } from 'node:stream';
+import { afterAll, describe, expect, it } from 'vitest';
 import { runBench } from '../../src/lab/bench/run-bench.ts';
 import { buildEnvelope, type ConfigContents } from '../../src/lab/configs/envelope.ts';
 import { describeMachine } from '../../src/lab/configs/machine.ts';
-import { kernelDigest } from '../../src/lab/digest.ts';
+import { kernelDigest, programDigest } from '../../src/lab/digest.ts';
 import type { BenchEvidence, BenchRound, KernelRegistration } from '../../src/lab/types.ts';
+import { readWgslKernel } from '../../src/lab-tool/local-kernels.ts';
+import { main } from '../../src/lab-tool/main.ts';
+import { readKernelFlags } from '../../src/lab-tool/kernel-flags.ts';
 import { verifyConfig, verifyLines } from '../../src/lab-tool/verify-config.ts';
 import { canonicalJson } from '../../src/signing/canonical-json.ts';
 import { computeKeyId, rawPublicKey } from '../../src/signing/ed25519.ts';
@@ -98,5 +105,107 @@ describe('a config, verified without a host', () => {
     );
     const rejected = { fast: { ...acceptedReport('fast', digest), accepted: false } };
     expect(await codes({ evidence: rejected })).toContain('evidence_rejected');
+  });
+});
+
+describe('a published folder', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'lathe-published-'));
+  afterAll(() => rmSync(folder, { recursive: true }));
+  const at = (...path: string[]) => join(folder, ...path);
+  const run = async (...args: string[]) => {
+    const output = { stdout: '', stderr: '' };
+    const into = (name: keyof typeof output) =>
+      new Writable({
+        write(chunk: Buffer, _, done) {
+          output[name] += chunk.toString();
+          done();
+        },
+      });
+    const code = await main({
+      args,
+      env: {},
+      packageRoot: '.',
+      stdout: into('stdout'),
+      stderr: into('stderr'),
+      signals: { on: () => undefined },
+      stdoutClosed: new AbortController().signal,
+      atExit: () => undefined,
+      exit: () => undefined,
+    });
+    return { code, ...output };
+  };
+  const tuned: KernelRegistration = {
+    ...kernel,
+    name: 'tuned.v2',
+    source: '//! op: add\n// doubles\n@compute @workgroup_size(64) fn main() {}\n',
+    dispatch: { x: 'ceil(rows / 4)', y: 'tokens' },
+    overrides: { WG: 32 },
+    tunables: { WG: [32, 64] },
+    requires: ['subgroups'],
+    dtypes: ['q8_0', 'q4_k'],
+  };
+  const kernels = [kernel, tuned];
+  const config = buildEnvelope(
+    {
+      ...contents,
+      kernels,
+      bindings: kernels.map(({ name }, n) => ({ kernel: name, components: [`layers.${n}.norm`] })),
+      evidence: Object.fromEntries(
+        kernels.map((one) => [one.name, acceptedReport(one.name, kernelDigest(one))]),
+      ),
+      bench: { ...bench, result: { ...bench.result, warnings: ['| a <b> warning'] } },
+    },
+    key,
+  );
+  writeFileSync(at('mine.json'), canonicalJson(config));
+
+  it('has kernels that can be registered again, reports, figures, and a page', async () => {
+    const out = at('mine');
+    expect(await run('publish', at('mine.json'), '--out', out)).toMatchObject({
+      code: 0,
+      stdout: `wrote ${out}: config.json, kernels/fast.wgsl, kernels/tuned.v2.wgsl, report.json, manifest.json, README.md\n`,
+    });
+    for (const one of kernels) {
+      const { kernels: read } = await readWgslKernel(
+        join(out, 'kernels', `${one.name}.wgsl`),
+        readKernelFlags({}),
+      );
+      const [{ registration, faults } = { faults: [] }] = read;
+      expect(faults).toEqual([]);
+      expect({ ...registration, source: '' }).toEqual({ ...one, source: '' });
+      expect(programDigest(registration as KernelRegistration)).toBe(programDigest(one));
+    }
+    const page = readFileSync(join(out, 'README.md'), 'utf8');
+    expect(page).toMatch(/decode at 32 \| [\d.]+ \| [\d.]+ \| 1\.\d+ \| .* \| faster \|/);
+    expect(page).toContain('| fast | 1 case | 1.0e-9 of 1.0e-7 | standard, scale 1 | none |');
+    expect(page).toContain(String.raw`\| a \<b\> warning`);
+    expect(await run('verify', out)).toMatchObject({ code: 0 });
+    expect(await run('publish', at('mine.json'), '--out', out)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('already exists'),
+    });
+  });
+
+  it('is verified file by file', async () => {
+    const out = at('changed');
+    await run('publish', at('mine.json'), '--out', out);
+    writeFileSync(join(out, 'README.md'), 'mine');
+    expect(await run('verify', out)).toMatchObject({ code: 0 });
+    const file = join(out, 'kernels/fast.wgsl');
+    writeFileSync(file, readFileSync(file, 'utf8').replace('64', '32'));
+    rmSync(join(out, 'report.json'));
+    const { code, stdout } = await run('verify', out);
+    expect(code).toBe(1);
+    expect(stdout).toContain('error[changed_file] kernels/fast.wgsl differs from the signed config');
+    expect(stdout).toContain('error[missing_file] report.json is missing');
+  });
+
+  it('is not written for a config that is not valid', async () => {
+    const unsafe = buildEnvelope({ ...contents, kernels: [{ ...kernel, name: '../../fast' }] }, key);
+    writeFileSync(at('unsafe.json'), canonicalJson(unsafe));
+    const { code, stdout } = await run('publish', at('unsafe.json'), '--out', at('unsafe'));
+    expect(code).toBe(1);
+    expect(stdout).toContain('unsafe_name');
+    expect(await run('verify', at('unsafe'))).toMatchObject({ code: 2 });
   });
 });

@@ -1,10 +1,13 @@
-import { writeFile } from 'node:fs/promises';
+import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { UsageError } from '../../config/options.ts';
 import { canonicalJson } from '../../signing/canonical-json.ts';
 import { FileError, toFileError } from '../../terminal/file-error.ts';
 import { printable } from '../../terminal/printable.ts';
 import { exitCodes, type CommandHandler } from '../context.ts';
 import { readText } from '../local-kernels.ts';
+import { changedFiles, configFile, publishedFiles } from '../published-folder.ts';
+import { readSaved } from '../read-saved.ts';
 import { verifyLines, verifyConfig } from '../verify-config.ts';
 
 /** Writes a saved config as the host signed it. */
@@ -52,12 +55,61 @@ export const importConfig: CommandHandler = async ({
   return exitCodes.fine;
 };
 
-/** Needs no host: it checks the signature, the digests, the reports and the figures of a config. */
-export const verify: CommandHandler = async ({ words: [file = ''], print, look }) => {
+/** Needs no host: it checks the signature, the digests, the reports and the figures of a config, and the files of a published one. */
+export const verify: CommandHandler = async ({ words: [word = ''], print, look }) => {
+  const isFolder = await stat(word).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+  const file = isFolder ? join(word, configFile) : word;
   const text = await readText(file, file);
   const verified = await verifyConfig(parse(text, file), text);
-  print(verified, () => verifyLines(verified, file, look));
-  return verified.ok ? exitCodes.fine : exitCodes.failed;
+  const changed =
+    isFolder && verified.config
+      ? await changedFiles(verified.config, text, (path) => readFile(join(word, path), 'utf8'))
+      : [];
+  const result = {
+    ...verified,
+    ok: verified.ok && changed.length === 0,
+    findings: [...verified.findings, ...changed],
+  };
+  print(result, () => verifyLines(result, word, look));
+  return result.ok ? exitCodes.fine : exitCodes.failed;
+};
+
+/** Writes a config whose signature and figures are valid as a folder. Existing files are kept: a folder is published once. */
+export const publish: CommandHandler = async ({
+  client,
+  words: [word = ''],
+  flags: { out },
+  print,
+  look,
+}) => {
+  const value = await readSaved(client, word);
+  const text = canonicalJson(value);
+  const verified = await verifyConfig(value, text);
+  const { config } = verified;
+  if (!verified.ok || !config) {
+    print(verified, () => verifyLines(verified, word, look));
+    return exitCodes.failed;
+  }
+  const folder = out ?? config.name;
+  if (await stat(folder).catch(() => undefined))
+    throw new FileError(folder, 'it already exists; name another folder with --out');
+  const files = publishedFiles(config, text);
+  for (const [path, content] of files) {
+    const target = join(folder, path);
+    try {
+      await mkdir(dirname(target), { recursive: true });
+      await writeFile(target, content, { flag: 'wx' });
+    } catch (error) {
+      throw toFileError(target, error);
+    }
+  }
+  print({ name: config.name, out: folder, files: [...files.keys()] }, () => [
+    `wrote ${printable(folder)}: ${[...files.keys()].join(', ')}`,
+  ]);
+  return exitCodes.fine;
 };
 
 function parse(text: string, file: string): unknown {
