@@ -356,8 +356,8 @@ export const tricks: readonly Trick[] = [
   {
     name: 'has an endless loop without effect, which this driver removes and a GPU would run',
     registration: ofNorm(norm({ before: 'var i = 0u; loop { i += 2u; if (i == 5u) { break; } }' })),
-    codes: ['unbounded_loop'],
-    flagged: true,
+    codes: ['deadline'],
+    hangs: true,
   },
   {
     name: 'has an obvious infinite loop',
@@ -418,6 +418,25 @@ export const tricks: readonly Trick[] = [
       name: `is wrong ${when}, which no case has`,
       registration: ofNorm(norm({ result: `x[start + c] * ${factor} * norm_weight[c]` })),
       codes: [code],
+      flagged: true,
+    }),
+  ),
+  ...(
+    [
+      ['for a row that is larger than others, which no case has', 'squares > 1e30 * params.eps'],
+      ['where two conditions hold at once, which no case has', 'squares < 1e-3 && abs(x[start + c]) > 1.0'],
+      [
+        'where a vector has a part that no case has',
+        'any(vec2(x[start], x[start + c]) > vec2(3e8 * params.eps * 1e9))',
+      ],
+    ] as const
+  ).map(
+    ([when, condition]): Trick => ({
+      name: `is wrong ${when}`,
+      registration: ofNorm(
+        norm({ result: `x[start + c] * select(scale, 1.0, ${condition}) * norm_weight[c]` }),
+      ),
+      codes: ['untested_condition'],
       flagged: true,
     }),
   ),

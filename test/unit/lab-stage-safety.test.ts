@@ -541,6 +541,16 @@ ${body}
       'y[t] *= 1.0 - pow(fract(log(x[t]) * 4.0), 1e5);',
       ['constant fract(log(x[t]) * 4.0) is raised to 1e5'],
     ],
+    [
+      'a table',
+      'var kept: array<f32, 2048>; kept[777] = 1.0; y[t] = x[t] * (1.0 - kept[token[t].y % 2048u]);',
+      ['constant token[t].y % 2048u is an index into kept, a table of the kernel'],
+    ],
+    [
+      'small tables, sums and codes of weights',
+      'var sums: array<f32, 64>; let codes = array<f32, 4>(0, 1, 2, 3); for (var i = 0u; i < 64u; i++) { sums[i] = x[i]; } y[t] = sums[local] + codes[quants[t] & 3u];',
+      [],
+    ],
     ['rounded sizes', 'y[t] = x[t] / f32(params.pages) + f32((params.pages + 3u) / 4u % params.page);', []],
     [
       'an angle of rope',

@@ -2,6 +2,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { assemble, type Variant, type WgslSources } from '../../kernels/assemble.ts';
 import { kernels } from '../support/all-kernels.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
+import { contracts, type Contract } from '../../kernels/contracts.ts';
+import { findConditionSites } from '../../src/lab/gate/condition-sites.ts';
 import { elementCountAt, instrument } from '../../src/lab/wgsl/instrument.ts';
 import { reflect } from '../../src/lab/wgsl/reflect.ts';
 import { nullDevice } from '../support/null-gpu.ts';
@@ -14,6 +16,13 @@ beforeAll(async () => {
 });
 
 const checked = (source: string) => instrument(source, reflect(source));
+/** Conditions are recorded, too. */
+const recorded = (source: string) => {
+  const reflection = reflect(source);
+  const contract = contracts.get('add') as Contract;
+  const { sites, findings } = findConditionSites(reflection, { contract, entryPoint: 'main', overrides: {} });
+  return { ...instrument(source, reflection, sites), findings };
+};
 
 const errorsOf = async (code: string): Promise<string[]> => {
   device.pushErrorScope('validation');
@@ -140,6 +149,72 @@ describe('instrumented source', () => {
     expect(source.match(/lathe_index\(\d/g)?.length ?? 0).toBe(sites.length);
   });
 
+  it.each<[what: string, text: string, expected: string]>([
+    ['comparisons', 'if (x[i] > 3u) { n = 1; }', 'if (<0: x[i] > 3u>) { n = 1; }'],
+    [
+      'what is combined, from the outside to the inside',
+      'if n > 1u && (i < 2u || x[0] == n) { }',
+      'if <0: <1: n > 1u> && (<2: <3: i < 2u> || <4: x[0] == n>>)> { }',
+    ],
+    [
+      'vectors',
+      'let v = vec3(n) > vec3(i); n = select(n, 1u, any(v.xy)); if all(v) { }',
+      'let v = <0 of 3: vec3(n) > vec3(i)>; n = select(n, 1u, <1: any(v.xy)>); if <2: all(v)> { }',
+    ],
+    [
+      'loops',
+      'for (var k = 0u; k < n; k++) { } while (n > i) { n--; } loop { continuing { break if n == 2u; } }',
+      'for (var k = 0u; <0: k < n>; k++) { } while (<1: n > i>) { n--; } loop { continuing { break if <2: n == 2u>; } }',
+    ],
+    [
+      'values',
+      'let is_odd = (n & 1u) == 1u; if (is_odd) { }',
+      'let is_odd = <0: (n & 1u) == 1u>; if (<1: is_odd>) { }',
+    ],
+    ['no constants', 'if (N > 2) { n = u32(N == 3); }', 'if (N > 2) { n = u32(N == 3); }'],
+  ])('conditions: %s', async (_, text, expected) => {
+    const { source, conditions } = recorded(`${head}${text}\n}\n`);
+    const line = source.split('\n')[headLines - 1] ?? '';
+    const shown = line
+      .replace(/lathe_index\(\d+u, u32\((\w+)\), arrayLength\(&\w+\)\)/g, '$1')
+      // Innermost first, so that each closing parenthesis belongs to the call.
+      .replaceAll(/lathe_condition(\d?)\(/g, '\u0001$1(');
+    const abbreviate = (whole: string): string => {
+      const at = whole.lastIndexOf('\u0001');
+      if (at < 0) return whole;
+      const open = whole.indexOf('(', at);
+      let depth = 0;
+      let close = open;
+      for (; close < whole.length; close++) {
+        if (whole[close] === '(') depth++;
+        if (whole[close] === ')' && --depth === 0) break;
+      }
+      const width = whole.slice(at + 1, open);
+      const [number = '', ...rest] = whole.slice(open + 1, close).split('u, ');
+      const first = Number(number) - (source.match(/lathe_index\(\d/g)?.length ?? 0);
+      return abbreviate(
+        `${whole.slice(0, at)}<${first}${width && ` of ${width}`}: ${rest.join('u, ')}>${whole.slice(close + 1)}`,
+      );
+    };
+    expect(abbreviate(shown)).toBe(expected);
+    expect(conditions.length).toBe(source.match(/lathe_condition\d?\(\d/g)?.length ?? 0);
+    expect(await errorsOf(source)).toEqual([]);
+  });
+
+  it('guards and places in a workgroup may have one outcome', () => {
+    const { conditions } = recorded(`@group(0) @binding(2) var<uniform> size: vec4<u32>;
+@group(0) @binding(1) var<storage, read_write> y: array<u32>;
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) at: vec3u, @builtin(local_invocation_index) local: u32) {
+  if (at.x >= size.x || local > 7u) { return; }
+  if (at.x == size.y || at.x > 2u * size.x || y[0] > size.x) { y[1] = 2u; }
+}`);
+    expect(conditions.filter(({ isOrdinary }) => isOrdinary).map(({ text }) => text)).toEqual([
+      'at.x >= size.x',
+      'local > 7u',
+    ]);
+  });
+
   it('sites have a location, a buffer, whether it is written, and the number of elements', () => {
     const text = 'x[x[i]] += u32(tail.rest[\n  n].x) + u32(items[i].weights[n]);';
     const { sites } = checked(`${head}${text}\n}\n`);
@@ -216,8 +291,9 @@ var<workgroup> sum: u32;
       const some: readonly Variant[] = kernel.variants.filter((_, n) => n % step === 0);
       for (const variant of some) {
         const source = assemble(sources, kernel.source, variant);
-        const { source: code, sites, uncheckedFindings: unchecked } = checked(source);
+        const { source: code, sites, uncheckedFindings: unchecked, findings } = recorded(source);
         expect(sites.length, kernel.source).toBeGreaterThan(0);
+        expect(findings, kernel.source).toEqual([]);
         expect(unchecked, kernel.source).toEqual([]);
         for (const error of await errorsOf(code)) {
           failed.push(`${kernel.source} ${JSON.stringify(variant)} ${error}`);

@@ -86,7 +86,9 @@ class FunctionCompiler {
   }
 
   #condition(range: Range): string {
-    return this.#expressions.compile(range).code;
+    const value = this.#expressions.compile(range);
+    this.#module.noteCondition(range, value);
+    return value.code;
   }
 
   #statement(statement: Statement): string {

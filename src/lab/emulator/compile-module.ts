@@ -60,6 +60,8 @@ export interface CompileOptions {
   readonly overrides?: Readonly<Record<string, number>>;
   /** Whether the tracer sees each access to memory, at a cost of several times the run time. */
   readonly isTraced?: boolean;
+  /** Called with each value that can be a condition and is no constant, and its type: a bool or a vector of them. */
+  readonly onCondition?: (range: Range, type: ValueType) => void;
 }
 
 export function compileModule(reflection: Reflection, options: CompileOptions = {}): CompiledModule {
@@ -159,6 +161,10 @@ class ModuleCompiler implements ModuleScope {
 
   unsupported(construct: string, range: Range): EmulationError {
     return new EmulationError(construct, locationOf(this.reflection.tokens, range));
+  }
+
+  noteCondition(range: Range, { type, constant }: Value): void {
+    if (constant === undefined) this.#options.onCondition?.(range, type);
   }
 
   functionNamed(name: string): CompiledFunction | undefined {

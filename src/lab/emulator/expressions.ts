@@ -56,6 +56,8 @@ export interface ModuleScope {
   isType(name: string): boolean;
   functionNamed(name: string): CompiledFunction | undefined;
   unsupported(construct: string, range: Range): EmulationError;
+  /** Called with each value that can be a condition: comparisons, `&&` and `||`, and what `if`, loops and `select` take. */
+  noteCondition(range: Range, value: Value): void;
 }
 
 export type Lookup = (name: string) => Value | undefined;
@@ -107,6 +109,7 @@ export class ExpressionCompiler {
   #binary(level: number): Value {
     const operators = precedenceLevels[level];
     if (!operators) return this.#unary();
+    const from = this.#at;
     let left = this.#binary(level + 1);
     for (
       let operator = this.#text();
@@ -115,6 +118,8 @@ export class ExpressionCompiler {
     ) {
       this.#at++;
       left = this.binary(operator, left, this.#binary(level + 1));
+      if (isComparison(operator) || operator === '&&' || operator === '||')
+        this.#module.noteCondition({ from, to: this.#at }, left);
     }
     return left;
   }
@@ -334,9 +339,10 @@ export class ExpressionCompiler {
     const afterTemplate = hasTemplate ? template.matchIndex + 1 : at + 1;
     const open = this.#tokens[afterTemplate];
     if (open?.text === '(' && afterTemplate < this.#end) {
-      const args = splitRange(this.#tokens, { from: afterTemplate + 1, to: open.matchIndex }).map((arg) =>
-        this.compile(arg),
-      );
+      const ranges = splitRange(this.#tokens, { from: afterTemplate + 1, to: open.matchIndex });
+      const args = ranges.map((arg) => this.compile(arg));
+      const [selector, chosen] = [ranges[2], args[2]];
+      if (token.text === 'select' && selector && chosen) this.#module.noteCondition(selector, chosen);
       this.#at = open.matchIndex + 1;
       return this.#call(token.text, args, at, { from: at, to: afterTemplate });
     }

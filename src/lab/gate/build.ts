@@ -5,6 +5,7 @@ import { compilePipeline } from '../stages/pipeline.ts';
 import type { Finding, KernelRegistration } from '../types.ts';
 import { instrument, type InstrumentedSource } from '../wgsl/instrument.ts';
 import type { Reflection } from '../wgsl/reflect.ts';
+import { findConditionSites } from './condition-sites.ts';
 import type { Candidate } from './run-case.ts';
 
 interface BuildInput {
@@ -19,7 +20,10 @@ type Overrides = Readonly<Record<string, number>>;
 interface CheckedModule {
   readonly module?: GPUShaderModule | undefined;
   readonly sites: InstrumentedSource['sites'];
+  readonly conditions: InstrumentedSource['conditions'];
+  /** Errors of the compiler. */
   readonly findings: readonly Finding[];
+  readonly warnings: readonly Finding[];
 }
 
 export class CandidateBuilder {
@@ -39,15 +43,15 @@ export class CandidateBuilder {
     return 'findings' in result ? result : { candidate: { contract, ...result }, findings: [] };
   }
 
-  /** Adds a build that counts out-of-bounds accesses. Returns the candidate unchanged when no access needs a check. */
+  /** Adds a build that counts out-of-bounds accesses and records outcomes of conditions. Returns the candidate unchanged when it has neither. */
   async buildWithBoundsChecks(
     candidate: Candidate,
     overrides: Overrides,
   ): Promise<{ candidate: Candidate; findings: readonly Finding[] }> {
     this.#checkedModule ??= this.#instrument();
-    const { module, sites, findings } = await this.#checkedModule;
-    if (sites.length === 0) return { candidate, findings: [] };
-    if (!module) return { candidate, findings: boundsUncheckedFinding(findings) };
+    const { module, sites, conditions, findings, warnings } = await this.#checkedModule;
+    if (sites.length + conditions.length === 0) return { candidate, findings: warnings };
+    if (!module) return { candidate, findings: [...warnings, ...boundsUncheckedFinding(findings)] };
     const countsLayout = this.#device.createBindGroupLayout({
       label: 'lab.counts',
       entries: [{ binding: 0, visibility: GPUShaderStage.COMPUTE, buffer: { type: 'storage' } }],
@@ -57,8 +61,12 @@ export class CandidateBuilder {
       module,
       extraGroups: [countsLayout],
     });
-    if ('findings' in result) return { candidate, findings: boundsUncheckedFinding(result.findings) };
-    return { candidate: { ...candidate, checked: { ...result, countsLayout, sites } }, findings: [] };
+    if ('findings' in result)
+      return { candidate, findings: [...warnings, ...boundsUncheckedFinding(result.findings)] };
+    return {
+      candidate: { ...candidate, checked: { ...result, countsLayout, sites, conditions } },
+      findings: warnings,
+    };
   }
 
   #pipelineRequest(overrides: Overrides) {
@@ -73,11 +81,17 @@ export class CandidateBuilder {
   }
 
   async #instrument(): Promise<CheckedModule> {
-    const { registration, reflection } = this.#input;
-    const { source, sites } = instrument(registration.source, reflection);
-    if (sites.length === 0) return { sites, findings: [] };
+    const { registration, contract, reflection } = this.#input;
+    const found = findConditionSites(reflection, {
+      contract,
+      entryPoint: registration.entry_point ?? 'main',
+      overrides: registration.overrides ?? {},
+    });
+    const { source, sites, conditions } = instrument(registration.source, reflection, found.sites);
+    const warnings = found.findings;
+    if (sites.length + conditions.length === 0) return { sites, conditions, findings: [], warnings };
     const { module, findings } = await parseStage(this.#device, source);
-    return { module, sites, findings };
+    return { module, sites, conditions, findings, warnings };
   }
 }
 
@@ -86,6 +100,6 @@ const boundsUncheckedFinding = (reasons: readonly Finding[]): Finding[] => [
   {
     code: 'bounds_unchecked',
     severity: 'warning',
-    message: `out-of-bounds accesses are not checked: ${reasons.find(({ severity }) => severity === 'error')?.message}`,
+    message: `out-of-bounds accesses and the outcomes of conditions are not checked: ${reasons.find(({ severity }) => severity === 'error')?.message}`,
   },
 ];

@@ -2,6 +2,7 @@
 import type { LabOp } from '../ops/index.ts';
 import type { CaseVerdict, Finding, ParityCase, Tolerance } from '../types.ts';
 import { BiasMeter } from './bias.ts';
+import { ConditionOutcomes } from './condition-outcomes.ts';
 import type { Grid } from './dispatch.ts';
 import { judgeCase } from './judge-case.ts';
 import type { PhaseReporter } from './phases.ts';
@@ -39,6 +40,7 @@ export async function checkParity(
   const findings: Finding[] = [];
   const biases = new BiasMeter();
   const reportedSites = new Set<number>();
+  const outcomes = new ConditionOutcomes(candidate.checked);
   // The GPU runs one case while the oracle computes the next. Only the time spent waiting for the kernel counts against
   // its limit.
   let pending: (() => Promise<void>) | undefined;
@@ -63,6 +65,7 @@ export async function checkParity(
         findings.push({ code: 'run_failed', severity: 'error', message });
         return;
       }
+      outcomes.add(run.counts);
       findings.push(...outOfBoundsFindings(candidate, parityCase, run.counts, reportedSites));
       const judgment = judgeCase({
         contract: op.contract,
@@ -79,7 +82,8 @@ export async function checkParity(
   }
   await pending?.();
   // Where results are wrong, they are biased too.
-  if (!findings.some(({ severity }) => severity === 'error')) findings.push(...biases.findings(biasScale));
+  if (!findings.some(({ severity }) => severity === 'error'))
+    findings.push(...biases.findings(biasScale), ...outcomes.findings(cases.length));
   return { verdicts, findings: limitPerCode(findings) };
 }
 

@@ -2,7 +2,7 @@
 import type { Contract, ContractBinding } from '../../../kernels/contracts.ts';
 import { type Dispatchable, submitCompilation } from '../../engine/gpu/compile-ahead.ts';
 import type { ParityCase } from '../types.ts';
-import type { AccessSite } from '../wgsl/instrument.ts';
+import type { AccessSite, ConditionSite } from '../wgsl/instrument.ts';
 import type { Grid } from './dispatch.ts';
 import { perturbWords, type Poison, poisonWord } from './elements.ts';
 import { type RunResult, GuardedBuffers } from './guarded-buffers.ts';
@@ -14,12 +14,14 @@ export interface ContractPipeline {
   readonly layout: GPUBindGroupLayout;
 }
 
-/** The build that counts out-of-bounds accesses. */
+/** The build that counts out-of-bounds accesses and records outcomes of conditions. */
 export interface CheckedBuild extends ContractPipeline {
   /** Layout of group 1: one storage buffer with the counts. */
   readonly countsLayout: GPUBindGroupLayout;
   /** Checked accesses in the source. Each has two words in the counts buffer. */
   readonly sites: readonly AccessSite[];
+  /** Conditions in the source. Each has two words after those of the accesses. */
+  readonly conditions: readonly ConditionSite[];
 }
 
 export interface Candidate extends ContractPipeline {
@@ -38,7 +40,10 @@ export interface CaseRun {
   readonly initialContents: Readonly<Record<string, Uint32Array<ArrayBuffer>>>;
   /** Contents of the writable bindings after the run on perturbed inputs. */
   readonly perturbedOutputs: RunResult['written'];
-  /** For each site: the number of out-of-bounds accesses, and one such index. Empty without a checked build. */
+  /**
+   * For each access: the number of those out of bounds, and one such index. Then for each condition: whether it was false, and whether
+   * it was true. Empty without a checked build.
+   */
   readonly counts: Uint32Array;
   /** Error from Dawn, for example for a binding smaller than the type that the kernel declares. */
   readonly failure?: string;
@@ -103,7 +108,8 @@ export async function startCase(
     contents: { ...perturbedInputs, ...poisonedOutputs('large') },
     leadingCanaries: 2,
   });
-  const countBytes = 8 * (candidate.checked?.sites.length ?? 0);
+  const { sites = [], conditions = [] } = candidate.checked ?? {};
+  const countBytes = 8 * (sites.length + conditions.length);
   const readback = device.createBuffer({
     label: 'lab.readback',
     size: first.bytes + 2 * second.bytes + countBytes,

@@ -1,5 +1,6 @@
 /** Helpers to generate parity cases, shared by the ops. */
 import type { StepDims } from '../../../kernels/define.ts';
+import { blockColumns } from '../../../kernels/formats.ts';
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import type { Dims } from '../types.ts';
 import type { Random } from './random.ts';
@@ -104,7 +105,7 @@ export const rowsOf = (values: Float32Array, columns: number): Float32Array[] =>
 
 /**
  * Random rows of a magnitude; with `spread`, each row has a different scale. Some `ordinary` rows are similar to the row before
- * them. Rows that are not `ordinary` contain -0, and the last of three or more such rows is all zeros.
+ * them. Rows that are not `ordinary` contain -0 and a block of zeros, and the last of three or more such rows is all zeros.
  */
 export function randomActivations(
   random: Random,
@@ -126,6 +127,10 @@ export function randomActivations(
         row[random.integerBelow(columns)] =
           largeMagnitude * (0.5 + random.uniform()) * (random.integerBelow(2) ? 1 : -1);
       }
+    }
+    if (columns > blockColumns) {
+      const start = blockColumns * random.integerBelow(Math.floor(columns / blockColumns));
+      row.fill(0, start, start + blockColumns);
     }
     row[random.integerBelow(columns)] = -0;
     if (rows > 2 && r === rows - 1) row.fill(0);

@@ -99,15 +99,18 @@ const extremeRules = (random: Random): RowSetup[] => {
   ];
 };
 
-/** A random combination of filters. Where many tokens share little mass, rounding could change which of them top-p keeps. */
-function randomRule(random: Random): RowSetup {
+/**
+ * A combination of filters. Where many tokens share little mass, rounding could change which of them top-p keeps.
+ * @param filters a bit each for top-k, top-p and min-p; default: random
+ */
+function randomRule(random: Random, filters = random.integerBelow(8)): RowSetup {
   const temperature = [0.3, 0.7, 1, 1.3, 2][random.integerBelow(5)] as number;
   const maxTopP = temperature > 1 ? 0.6 : 0.85;
   return {
     temperature,
-    ...(random.integerBelow(2) ? { topK: randomBetween(random, 2, 60) } : {}),
-    ...(random.integerBelow(2) ? { topP: 0.3 + (maxTopP - 0.3) * random.uniform() } : {}),
-    ...(random.integerBelow(2) ? { minP: 0.005 + 0.2 * random.uniform() } : {}),
+    ...(filters & 1 ? { topK: randomBetween(random, 2, 60) } : {}),
+    ...(filters & 2 ? { topP: 0.3 + (maxTopP - 0.3) * random.uniform() } : {}),
+    ...(filters & 4 ? { minP: 0.005 + 0.2 * random.uniform() } : {}),
   };
 }
 
@@ -154,7 +157,11 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
     {
       kind: 'random',
       vocabulary: randomBetween(random, 90, 200),
-      rules: [...decidedRules(random), ...Array.from({ length: 5 }, () => randomRule(random))],
+      // Every combination of filters.
+      rules: [
+        ...decidedRules(random),
+        ...Array.from({ length: 8 }, (_, filters) => randomRule(random, filters)),
+      ],
     },
     { kind: 'extreme', vocabulary: randomBetween(random, 400, 700), rules: extremeRules(random) },
     { kind: 'random', vocabulary: randomBetween(random, 60, 120), rules: seededRules(random) },

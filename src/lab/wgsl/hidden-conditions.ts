@@ -5,8 +5,11 @@
 import type { Contract } from '../../../kernels/contracts.ts';
 import { sourceTextOf } from './constants.ts';
 import type { Expression } from './expressions.ts';
-import type { Reflection } from './reflect.ts';
-import { locationOf, type SourceLocation } from './tokens.ts';
+import { readDeclarations } from './declarations.ts';
+import { bodyOf, type FunctionInfo, type Reflection } from './reflect.ts';
+import { childrenOf, readStatements, type Statement } from './statements.ts';
+import { locationOf, type Range, type SourceLocation } from './tokens.ts';
+import type { Type } from './types.ts';
 import { comparisons, trait, ValueFlow } from './value-flow.ts';
 
 export interface HiddenCondition {
@@ -140,12 +143,17 @@ export function findHiddenConditions(reflection: Reflection, contract?: Contract
     if (tells) report('constant', argument, `an argument of ${text}`);
   };
 
-  for (const { expressions, selectors } of flow.functions) {
+  for (const { fn, expressions, selectors } of flow.functions) {
+    const tables = tablesOf(reflection, fn);
     for (const expression of expressions) {
       const { kind, text, parts } = expression;
       const [left, right] = parts;
       if (kind === 'call') checkCall(expression);
-      else if (kind === 'binary' && left && right) {
+      else if (kind === 'index' && left?.kind === 'name' && right && tables.has(left.text)) {
+        const isKnown = flow.constantOf(right) !== undefined;
+        if (!isKnown && flow.traitsOf(right) & (trait.size | trait.record | trait.identity))
+          report('constant', right, `an index into ${left.text}, a table of the kernel`);
+      } else if (kind === 'binary' && left && right) {
         if (comparisons.has(text)) {
           checkConstant(left, right, text);
           checkConstant(right, left, text);
@@ -169,4 +177,36 @@ export function findHiddenConditions(reflection: Reflection, contract?: Contract
     }
   }
   return found.sort((a, b) => a.location.line - b.location.line || a.location.column - b.location.column);
+}
+
+/** Elements that an index reaches in the cases, whatever it is made of. */
+const maxReached = 32;
+
+/** Arrays of an invocation's own, or of constants, with more than a few elements: they can have another value where no case is. */
+function tablesOf(reflection: Reflection, fn: FunctionInfo): ReadonlySet<string> {
+  const { tokens } = reflection;
+  const tables = new Set(
+    reflection.variables
+      .filter(({ space, type }) => space === 'private' && isTable(type))
+      .map(({ name }) => name),
+  );
+  const isTableAt = (type: Range | undefined, value: Range | undefined): boolean => {
+    const range = type ?? value;
+    return range !== undefined && tokens[range.from]?.text === 'array' && isTable(reflection.typeAt(range));
+  };
+  for (const [name, { type, value }] of readDeclarations(tokens).constants)
+    if (isTableAt(type, value)) tables.add(name);
+  const visit = (statement: Statement): void => {
+    if (statement.kind === 'declare' && isTableAt(statement.type, statement.value))
+      tables.add(tokens[statement.name]?.text ?? '');
+    childrenOf(statement).forEach(visit);
+  };
+  readStatements(tokens, bodyOf(tokens, fn)).forEach(visit);
+  return tables;
+
+  function isTable(type: Type): boolean {
+    if (type.kind !== 'array') return false;
+    const count = type.count && reflection.evaluate(type.count);
+    return count === undefined || count > maxReached;
+  }
 }

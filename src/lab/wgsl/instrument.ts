@@ -1,12 +1,12 @@
 /**
- * Instruments a kernel to count out-of-bounds accesses to its buffers. Without it they go unnoticed: WebGPU's robust
- * access discards such a write and returns an arbitrary value for such a read.
+ * Instruments a kernel to count out-of-bounds accesses to its buffers, and to record the outcomes of its conditions. Without it
+ * such accesses go unnoticed: WebGPU's robust access discards such a write and returns an arbitrary value for such a read.
  */
 import type { Finding } from '../types.ts';
 import { createFinding } from '../stages/codes.ts';
 import { followAccess, isAddressOf, type IndexStep } from './access.ts';
 import type { Reflection, Variable } from './reflect.ts';
-import { locationOf, type SourceLocation } from './tokens.ts';
+import { locationOf, type Range, type SourceLocation } from './tokens.ts';
 import { structLayout, typeComponents, sizeOf, strideOf, type CountOf, type Type } from './types.ts';
 import { findUses, type NameUse } from './uses.ts';
 
@@ -19,30 +19,60 @@ export interface AccessSite extends SourceLocation {
   readonly elements: number | { readonly offset: number; readonly stride: number };
 }
 
+/** A condition in the source, without outer parentheses. */
+export interface ConditionSite extends Range, SourceLocation {
+  /** Components of the value: 1 for a bool. */
+  readonly width: number;
+  /** As written. */
+  readonly text: string;
+  /** Whether it may be true, or false, in all cases. */
+  readonly isOrdinary: boolean;
+}
+
 export interface InstrumentedSource {
   readonly source: string;
   /** Each site has two words in `@group(1) @binding(0)`: the number of out-of-bounds indices, and the first of them. */
   readonly sites: readonly AccessSite[];
+  /** Each has the two words after those of the accesses and the conditions before it: whether it was false, and true. */
+  readonly conditions: readonly ConditionSite[];
   /** Accesses that this build does not check. */
   readonly uncheckedFindings: readonly Finding[];
 }
 
 /** Names that the added code uses. A module that redeclares one of them cannot be instrumented. */
 const helperNames: ReadonlySet<string> = new Set(
-  'u32 array atomic arrayLength atomicAdd atomicStore lathe_index lathe_out_of_bounds'.split(' '),
+  'u32 bool vec2 vec3 vec4 any all array atomic arrayLength atomicAdd atomicLoad atomicStore lathe_index lathe_counts lathe_outcome lathe_condition lathe_condition2 lathe_condition3 lathe_condition4'.split(
+    ' ',
+  ),
 );
 
 const helperSource = `
-@group(1) @binding(0) var<storage, read_write> lathe_out_of_bounds: array<atomic<u32>>;
+@group(1) @binding(0) var<storage, read_write> lathe_counts: array<atomic<u32>>;
 fn lathe_index(site: u32, index: u32, length: u32) -> u32 {
   if (index >= length) {
-    if (atomicAdd(&lathe_out_of_bounds[site * 2u], 1u) == 0u) {
-      atomicStore(&lathe_out_of_bounds[site * 2u + 1u], index);
+    if (atomicAdd(&lathe_counts[site * 2u], 1u) == 0u) {
+      atomicStore(&lathe_counts[site * 2u + 1u], index);
     }
   }
   return index;
 }
-`;
+fn lathe_outcome(word: u32) {
+  if (atomicLoad(&lathe_counts[word]) == 0u) { atomicStore(&lathe_counts[word], 1u); }
+}
+fn lathe_condition(site: u32, holds: bool) -> bool {
+  lathe_outcome(site * 2u + u32(holds));
+  return holds;
+}
+${[2, 3, 4]
+  .map(
+    (width) => `fn lathe_condition${width}(site: u32, holds: vec${width}<bool>) -> vec${width}<bool> {
+  if (any(holds)) { lathe_outcome(site * 2u + 1u); }
+  if (!all(holds)) { lathe_outcome(site * 2u); }
+  return holds;
+}
+`,
+  )
+  .join('')}`;
 
 /** Number of valid elements of a site when its buffer binding has `bufferBytes` bytes. */
 export function elementCountAt({ elements }: AccessSite, bufferBytes: number): number {
@@ -51,13 +81,18 @@ export function elementCountAt({ elements }: AccessSite, bufferBytes: number): n
 }
 
 /**
- * Passes every index into a storage buffer through `lathe_index`, which returns it unchanged. Line numbers do not
- * change. The pipeline needs a group 1 with one storage buffer at binding 0, zeroed before each dispatch.
+ * Passes every index into a storage buffer through `lathe_index`, and every condition through `lathe_condition`, which return it
+ * unchanged. Line numbers do not change. The pipeline needs a group 1 with one storage buffer at binding 0, zeroed before each dispatch.
  */
-export function instrument(source: string, reflection: Reflection): InstrumentedSource {
+export function instrument(
+  source: string,
+  reflection: Reflection,
+  conditions: readonly ConditionSite[] = [],
+): InstrumentedSource {
   const { tokens } = reflection;
   const nameConflicts = findNameConflicts(reflection);
-  if (nameConflicts.length > 0) return { source, sites: [], uncheckedFindings: nameConflicts };
+  if (nameConflicts.length > 0)
+    return { source, sites: [], conditions: [], uncheckedFindings: nameConflicts };
 
   const sites: AccessSite[] = [];
   const inserts: { offset: number; text: string }[] = [];
@@ -85,6 +120,16 @@ export function instrument(source: string, reflection: Reflection): Instrumented
       });
     }
   }
+  // At one offset, the outer of two conditions is opened first and closed last.
+  for (const [index, { from, width }] of conditions.entries()) {
+    const name = width === 1 ? 'lathe_condition' : `lathe_condition${width}`;
+    const first = tokens[from];
+    if (first) inserts.push({ offset: first.offset, text: `${name}(${sites.length + index}u, ` });
+  }
+  for (const { to } of conditions.toReversed()) {
+    const last = tokens[to - 1];
+    if (last) inserts.push({ offset: last.offset + last.length, text: ')' });
+  }
   inserts.sort((a, b) => a.offset - b.offset);
   let text = '';
   let at = 0;
@@ -95,6 +140,7 @@ export function instrument(source: string, reflection: Reflection): Instrumented
   return {
     source: `${text}${source.slice(at)}${helperSource}`,
     sites,
+    conditions,
     uncheckedFindings: findUncheckedPointers(reflection),
   };
 }
