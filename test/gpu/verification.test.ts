@@ -82,7 +82,6 @@ const faults: readonly Fault[] = [
       ['matmul.wgsl', write, 'value = write_result(token, row, select(value, 1.01 * value, COLS == 1u));'],
     ],
     replaced: /^matmul\.wgsl q8_0/,
-    sample: true,
   },
   {
     what: 'prompt product without the last block of columns',
