@@ -155,6 +155,33 @@ describe.skipIf(noBrowser !== undefined)(`the lab in a browser ${noBrowser ?? ''
     await close();
   });
 
+  it('shows the history of a kernel: its benches as a chart, what changed, and opens a version', async () => {
+    // The bench of the test before belongs to its registration.
+    await register('measured', `${stub}\n// another`);
+    const { page, faults, close } = await host.view('lab/kernels');
+    await page.getByRole('button', { name: 'History of measured' }).click();
+    const versions = page.getByRole('table', { name: 'Registrations of measured' }).locator('tbody > tr');
+    await expect.poll(() => versions.count()).toBe(2);
+    const [newest, first] = await versions.allTextContents();
+    expect(newest).toMatch(/accepted.*none/);
+    expect(first).toMatch(/accepted.*[+−]\d+\.\d % to [+−]\d+\.\d %/);
+    await page.getByRole('img', { name: /^Decoding speed in the benches of this kernel/ }).waitFor();
+    await page.getByRole('button', { name: /^What the registration of/ }).click();
+    const changes = page.getByRole('region', { name: 'Changes' }).locator('span');
+    await expect.poll(() => changes.allTextContents()).toContain('+// another');
+    if (process.env['LATHE_SHOTS'])
+      await page.screenshot({ path: `${process.env['LATHE_SHOTS']}/history.png`, fullPage: true });
+    await versions
+      .first()
+      .getByRole('button', { name: /^Open the registration of/ })
+      .click();
+    const editor = page.getByRole('textbox', { name: 'WGSL of the kernel for rms_norm' });
+    await editor.press('ControlOrMeta+End');
+    await page.getByText('// another').waitFor();
+    expect(faults()).toEqual([]);
+    await close();
+  });
+
   it('saves the bindings as a config, lists it, and shows how two configs differ', async () => {
     await register('first');
     await register('second', stub.replace('override WG: u32 = 64;', 'override WG: u32 = 64; // mine'));

@@ -16,12 +16,6 @@ export interface Draft {
   readonly checked?: { readonly source: string; readonly report: Report };
 }
 
-/** A kernel registered from this tab, with its source, which the host does not return. */
-export interface SentKernel {
-  readonly source: string;
-  readonly report: Report;
-}
-
 /** Fallback when session storage is unavailable or full; lasts until a reload. */
 const memory = new Map<string, string>();
 
@@ -50,19 +44,7 @@ function write(key: string, value: unknown): void {
 }
 
 const draftKey = (op: string) => `lathe-lab-draft:${op}`;
-const sentKernelsKey = 'lathe-lab-sent';
-const maxSent = 24;
 
 export const readDraft = (op: string) => read(draftKey(op)) as Draft | undefined;
 export const saveDraft = (op: string, draft: Draft): void => write(draftKey(op), draft);
 export const isChanged = ({ source, stub }: Draft): boolean => source !== stub;
-
-const readSentKernels = () => (read(sentKernelsKey) ?? {}) as Readonly<Record<string, SentKernel>>;
-export const findSentKernel = (digest: string): SentKernel | undefined => readSentKernels()[digest];
-
-export function saveSentKernel(sent: SentKernel): void {
-  const { digest } = sent.report;
-  const { [digest]: _, ...others } = readSentKernels();
-  const latest = Object.entries(others).slice(1 - maxSent);
-  write(sentKernelsKey, Object.fromEntries([...latest, [digest, sent]]));
-}

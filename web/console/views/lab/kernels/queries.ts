@@ -6,6 +6,7 @@ export type Parts = components['schemas']['LabParts'];
 export type Kernel = Parts['kernels'][number];
 
 export type Op = components['schemas']['LabOps']['ops'][number];
+export type KernelDetail = components['schemas']['LabKernel'];
 type Stub = components['schemas']['LabStub'];
 type StubQuery = { readonly target: Stub['target']; readonly format?: string };
 
@@ -23,6 +24,9 @@ export const fetchStub = (op: string, { target, format }: StubQuery) => {
   const query = { target, ...(format === undefined ? {} : { format: format as 'q8_0' }) };
   return unwrap(api.GET('/lab/v1/ops/{op}/stub', { params: { path: { op }, query } }));
 };
+
+export const fetchKernel = (name: string): Promise<KernelDetail> =>
+  unwrap(api.GET('/lab/v1/kernels/{name}', { params: { path: { name } } }));
 
 /** Refreshes all lab queries after a kernel was registered, bound or unbound. */
 export function useRefreshLab(): () => Promise<void> {

@@ -15,9 +15,23 @@ import {
   Table,
 } from '../../../parts/index.tsx';
 import { BindForm } from './bind-form.tsx';
-import { isChanged, saveDraft, readDraft, type SentKernel, findSentKernel } from './drafts.ts';
+import { isChanged, saveDraft, readDraft } from './drafts.ts';
+import { KernelHistory } from './kernel-history.tsx';
 import css from './kernels.module.css';
-import { type Kernel, summarizeComponents, useParts, useRefreshLab } from './queries.ts';
+import {
+  fetchKernel,
+  type Kernel,
+  type KernelDetail,
+  summarizeComponents,
+  useParts,
+  useRefreshLab,
+} from './queries.ts';
+
+/** What is put into the workbench: a registration, and its report where that is the last one. */
+interface Opened {
+  readonly registration: KernelDetail['registration'];
+  readonly report?: KernelDetail['report'];
+}
 
 const stateTones = {
   accepted: 'good',
@@ -28,15 +42,20 @@ const stateTones = {
 } as const;
 
 /**
- * Kernels registered since the host started, and where they are bound. @param props.opened called when a kernel's
- * source was put into the workbench
+ * Kernels that the host knows, also from earlier starts, and where they are bound.
+ * @param props.onOpened called when a kernel's source was put into the workbench
  */
 export function RegisteredKernels({ onOpened }: { onOpened: (op: string) => void }) {
   const parts = useParts();
   const refresh = useRefreshLab();
   const [, navigate] = useLocation();
   const [binding, setBinding] = useState<string>();
-  const [replaceCandidate, setReplaceCandidate] = useState<{ kernel: Kernel; sent: SentKernel }>();
+  const [historyOf, setHistoryOf] = useState<string>();
+  const [replaceCandidate, setReplaceCandidate] = useState<Opened>();
+  const open = useMutation({
+    mutationFn: fetchKernel,
+    onSuccess: ({ registration, report }) => openOrConfirm({ registration, report }),
+  });
   const unbind = useMutation({
     mutationFn: () => unwrap(api.DELETE('/lab/v1/bindings')),
     onSettled: refresh,
@@ -48,130 +67,157 @@ export function RegisteredKernels({ onOpened }: { onOpened: (op: string) => void
     components.filter(({ kernel }) => kernel === name).map(({ id }) => id);
   const names = new Set(kernels.map(({ name }) => name));
   const bound = components.filter(({ kernel }) => names.has(kernel)).length;
-  const openInWorkbench = ({ op }: Kernel, { source, report }: SentKernel) => {
+  const openInWorkbench = ({ registration: { op, source }, report }: Opened) => {
     const draft = readDraft(op);
     saveDraft(op, {
       source,
       stub: draft?.stub ?? '',
       target: draft?.target ?? 'plain',
-      checked: { source, report },
+      ...(report ? { checked: { source, report } } : {}),
     });
     setReplaceCandidate(undefined);
+    setHistoryOf(undefined);
     onOpened(op);
     navigate(`/console/lab/kernels/${op}`);
   };
-  const openOrConfirm = (kernel: Kernel, sent: SentKernel) => {
-    const draft = readDraft(kernel.op);
-    if (draft && isChanged(draft) && draft.source !== sent.source && draft.source !== draft.checked?.source)
-      setReplaceCandidate({ kernel, sent });
-    else openInWorkbench(kernel, sent);
+  const openOrConfirm = (opened: Opened) => {
+    const { op, source } = opened.registration;
+    const draft = readDraft(op);
+    if (draft && isChanged(draft) && draft.source !== source && draft.source !== draft.checked?.source)
+      setReplaceCandidate(opened);
+    else openInWorkbench(opened);
   };
   return (
-    <Panel
-      title="Registered kernels"
-      tools={
-        <>
-          <span className={css['note']} role="status">
-            {bound === 0
-              ? 'All components run built-in kernels.'
-              : `${bound} of ${components.length} components run registered kernels.`}
-          </span>
-          <Button disabled={bound === 0} busy={unbind.isPending} onClick={() => unbind.mutate()}>
-            Unbind all
-          </Button>
-        </>
-      }
-    >
-      {unbind.error && <FaultNote error={unbind.error} />}
-      {kernels.length === 0 ? (
-        <Empty title="No kernel is registered.">
-          Choose an op above; its stub is already a correct kernel. Registered kernels are lost when the host
-          exits; a saved <Link href="/console/lab/configs">config</Link> keeps them.
-        </Empty>
-      ) : (
-        <Table
-          caption="Registered kernels, latest first"
-          rows={kernels.toReversed()}
-          keyOf={({ name }) => name}
-          columns={[
-            { key: 'name', head: 'Kernel', cell: ({ name }) => <strong>{name}</strong> },
-            { key: 'op', head: 'Op', cell: ({ op }) => op },
-            {
-              key: 'state',
-              head: 'Verdict',
-              cell: (kernel) => (
-                <>
-                  <Badge tone={stateTones[kernel.state]}>{kernel.state}</Badge>
-                  <StateReason kernel={kernel} />
-                </>
-              ),
-            },
-            {
-              key: 'runs',
-              head: 'Components',
-              cell: ({ name }) => summarizeComponents(componentsOf(name)) || 'none',
-            },
-            {
-              key: 'digest',
-              head: 'Digest',
-              cell: ({ digest }) => <code title={digest}>{digest.replace('sha256:', '').slice(0, 12)}</code>,
-            },
-            {
-              key: 'do',
-              head: 'Actions',
-              cell: (kernel) => {
-                const sent = findSentKernel(kernel.digest);
-                return (
+    <>
+      <Panel
+        title="Registered kernels"
+        tools={
+          <>
+            <span className={css['note']} role="status">
+              {bound === 0
+                ? 'All components run built-in kernels.'
+                : `${bound} of ${components.length} components run registered kernels.`}
+            </span>
+            <Button disabled={bound === 0} busy={unbind.isPending} onClick={() => unbind.mutate()}>
+              Unbind all
+            </Button>
+          </>
+        }
+      >
+        {unbind.error && <FaultNote error={unbind.error} />}
+        {open.error && <FaultNote error={open.error} />}
+        {kernels.length === 0 ? (
+          <Empty title="No kernel is registered.">
+            Choose an op above; its stub is already a correct kernel. The host keeps registered kernels; a
+            saved <Link href="/console/lab/configs">config</Link> takes them to other hosts.
+          </Empty>
+        ) : (
+          <Table
+            caption="Registered kernels, latest first"
+            rows={kernels.toReversed()}
+            keyOf={({ name }) => name}
+            columns={[
+              { key: 'name', head: 'Kernel', cell: ({ name }) => <strong>{name}</strong> },
+              { key: 'op', head: 'Op', cell: ({ op }) => op },
+              {
+                key: 'state',
+                head: 'Verdict',
+                cell: (kernel) => (
+                  <>
+                    <Badge tone={stateTones[kernel.state]}>{kernel.state}</Badge>
+                    <StateReason kernel={kernel} />
+                  </>
+                ),
+              },
+              {
+                key: 'runs',
+                head: 'Components',
+                cell: ({ name }) => summarizeComponents(componentsOf(name)) || 'none',
+              },
+              {
+                key: 'digest',
+                head: 'Digest',
+                cell: ({ digest }) => (
+                  <code title={digest}>{digest.replace('sha256:', '').slice(0, 12)}</code>
+                ),
+              },
+              {
+                key: 'do',
+                head: 'Actions',
+                cell: (kernel) => (
                   <Row>
-                    {sent && (
-                      <Button
-                        aria-label={`Open ${kernel.name} in the workbench`}
-                        onClick={() => openOrConfirm(kernel, sent)}
-                      >
-                        Open
-                      </Button>
-                    )}
+                    <Button
+                      aria-label={`Open ${kernel.name} in the workbench`}
+                      busy={open.isPending && open.variables === kernel.name}
+                      onClick={() => open.mutate(kernel.name)}
+                    >
+                      Open
+                    </Button>
+                    <Button
+                      aria-label={`History of ${kernel.name}`}
+                      aria-expanded={historyOf === kernel.name}
+                      onClick={() => setHistoryOf(historyOf === kernel.name ? undefined : kernel.name)}
+                    >
+                      History
+                    </Button>
                     {(kernel.state === 'accepted' || kernel.state === 'unverified') && (
                       <Button aria-label={`Bind ${kernel.name}`} onClick={() => setBinding(kernel.name)}>
                         Bind ...
                       </Button>
                     )}
                   </Row>
-                );
+                ),
               },
-            },
-          ]}
-        />
+            ]}
+          />
+        )}
+        <Dialog
+          title={`Bind ${binding ?? ''}`}
+          isOpen={binding !== undefined}
+          onClose={() => setBinding(undefined)}
+        >
+          {binding !== undefined && <BindForm kernel={binding} />}
+          <Row>
+            <Button onClick={() => setBinding(undefined)}>Close</Button>
+          </Row>
+        </Dialog>
+        <Confirm
+          title={`Replace your draft for ${replaceCandidate?.registration.op ?? ''}?`}
+          isOpen={replaceCandidate !== undefined}
+          action="Replace"
+          onClose={() => setReplaceCandidate(undefined)}
+          onConfirm={() => replaceCandidate && openInWorkbench(replaceCandidate)}
+        >
+          <p>
+            The workbench has an unregistered draft for this op. The source of{' '}
+            {replaceCandidate?.registration.name} replaces it.
+          </p>
+        </Confirm>
+      </Panel>
+      {historyOf !== undefined && (
+        <Panel
+          title={`History of ${historyOf}`}
+          tools={<Button onClick={() => setHistoryOf(undefined)}>Close the history</Button>}
+        >
+          <KernelHistory
+            key={historyOf}
+            kernel={historyOf}
+            onOpen={(registration) => openOrConfirm({ registration })}
+          />
+        </Panel>
       )}
-      <Dialog
-        title={`Bind ${binding ?? ''}`}
-        isOpen={binding !== undefined}
-        onClose={() => setBinding(undefined)}
-      >
-        {binding !== undefined && <BindForm kernel={binding} />}
-        <Row>
-          <Button onClick={() => setBinding(undefined)}>Close</Button>
-        </Row>
-      </Dialog>
-      <Confirm
-        title={`Replace your draft for ${replaceCandidate?.kernel.op ?? ''}?`}
-        isOpen={replaceCandidate !== undefined}
-        action="Replace"
-        onClose={() => setReplaceCandidate(undefined)}
-        onConfirm={() => replaceCandidate && openInWorkbench(replaceCandidate.kernel, replaceCandidate.sent)}
-      >
-        <p>
-          The workbench has an unregistered draft for this op. The source of {replaceCandidate?.kernel.name}{' '}
-          replaces it.
-        </p>
-      </Confirm>
-    </Panel>
+    </>
   );
 }
 
-/** Why a kernel cannot run: the first gate error seen in this tab, or the reason of its quarantine. */
+/** Why a kernel cannot run: the first error of the gate, or the reason of its quarantine. */
 function StateReason({ kernel: { name, state, digest } }: { kernel: Kernel }) {
   const isQuarantined = state === 'quarantined';
+  const rejected = useQuery({
+    queryKey: ['lab-rejected', name, digest],
+    enabled: state === 'rejected',
+    queryFn: () => fetchKernel(name),
+  });
   // The list has no reason, but the refusal to bind has. The glob matches no component, so nothing can be bound.
   const refusal = useQuery({
     queryKey: ['lab-quarantine', digest],
@@ -196,8 +242,8 @@ function StateReason({ kernel: { name, state, digest } }: { kernel: Kernel }) {
     );
   if (state === 'unverified')
     return <div className={css['why']}>Compiled, not compared: parity was off.</div>;
-  const first = findSentKernel(digest)
-    ?.report.stages.flatMap(({ stage, findings }) => findings.map((finding) => ({ ...finding, stage })))
+  const first = rejected.data?.report.stages
+    .flatMap(({ stage, findings }) => findings.map((finding) => ({ ...finding, stage })))
     .find(({ severity }) => severity === 'error');
   if (state !== 'rejected' || !first) return null;
   return (

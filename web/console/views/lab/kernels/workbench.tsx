@@ -4,7 +4,7 @@ import { api, unwrap } from '../../../api/client.ts';
 import { CodeEditor, type Diagnostic } from '../../../parts/code-editor.tsx';
 import { Button, Confirm, Field, FaultNote, Loading, Panel, Row } from '../../../parts/index.tsx';
 import { BindForm } from './bind-form.tsx';
-import { type Draft, isChanged, saveDraft, saveSentKernel, readDraft, type Report } from './drafts.ts';
+import { type Draft, isChanged, saveDraft, readDraft, type Report } from './drafts.ts';
 import { GateReport, verdictOf } from './gate-report.tsx';
 import css from './kernels.module.css';
 import { ManifestFields } from './manifest-fields.tsx';
@@ -219,7 +219,6 @@ function useGate(onDone: (registration: Registration, report: Report) => void) {
       const { signal } = controller;
       try {
         const report = await unwrap(api.POST('/lab/v1/kernels', { body: registration, signal }));
-        saveSentKernel({ source: registration.source, report });
         onDone(registration, report);
       } catch (failure) {
         if (!signal.aborted) throw failure;
