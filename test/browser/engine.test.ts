@@ -252,7 +252,7 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     expect(left).toEqual([]);
   });
 
-  it('resumes an interrupted download, also from another origin and after a reload', async () => {
+  it.runIf(runsRest)('resumes an interrupted download, also from another origin and after a reload', async () => {
     const { page, lathe } = await opened();
     const model = `${far.url}/tiny.gguf`;
     farRequests.length = 0;

@@ -12,9 +12,10 @@ import { customerOf, soldAt, Witness } from '../support/gateway/world.ts';
 import { killCount, killsOn, pause, randomFrom, report } from '../support/kills/process.ts';
 import { ledgerOn } from '../support/ledger.ts';
 import { until } from '../support/until.ts';
+import { rounds } from '../support/tier.ts';
 
 describeDatabases('a gateway that is killed under load', (url, kind) => {
-  const kills = killCount(kind === 'sqlite' ? 4 : 2);
+  const kills = killCount(kind === 'sqlite' ? rounds(4, 2) : 2);
   const undo: (() => Promise<unknown>)[] = [];
   afterAll(async () => {
     for (const step of undo.splice(0).toReversed()) await step();

@@ -15,6 +15,7 @@ import { RunActor } from '../support/kills/run-actor.ts';
 import { StoredActor, workflowSource } from '../support/kills/stored-actor.ts';
 import { StreamActor } from '../support/kills/stream-actor.ts';
 import { scriptedOpenAi } from '../support/scripted-openai.ts';
+import { rounds } from '../support/tier.ts';
 
 const model = 'scripted';
 const inputGate = 'gate = { kind = "input", schema = { type = "object" } }';
@@ -22,7 +23,7 @@ const eventGate = 'gate = { kind = "event", name = "user.go" }';
 const armedEntry = '[entry]\nkind = "armed"\n';
 
 describeDatabases('a host that is killed while it acts', (url, kind) => {
-  const kills = killCount(kind === 'sqlite' ? 5 : 3);
+  const kills = killCount(kind === 'sqlite' ? rounds(5, 2) : 3);
   const folder = join(freshDataDir(), 'written');
   mkdirSync(folder);
   let script: Awaited<ReturnType<typeof scriptedOpenAi>> | undefined;

@@ -16,6 +16,7 @@ import {
   tokenFor,
   type WatchedHost,
 } from '../support/watched-host.ts';
+import { rounds } from '../support/tier.ts';
 
 // Ingest at hosts that are processes of their own, which are killed, stopped and put under pressure.
 
@@ -215,7 +216,7 @@ describe('ingest', () => {
   });
 });
 
-const kills = killCount(5);
+const kills = killCount(rounds(5, 2));
 it(`a host that is killed while it takes events, ${kills} times, has all that it acknowledged`, async () => {
   const dataDir = freshDataDir();
   const seed = Date.now() % 1_000_000;

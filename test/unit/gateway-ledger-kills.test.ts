@@ -5,11 +5,12 @@ import { expect, it } from 'vitest';
 import { describeStores } from '../support/databases.ts';
 import { killCount, killsOn, linesOf, pause, randomFrom, report } from '../support/kills/process.ts';
 import { ledgerOn, type OpenLedger, payerOf } from '../support/ledger.ts';
+import { rounds } from '../support/tier.ts';
 
 const program = fileURLToPath(new URL('../support/kills/ledger-acts.ts', import.meta.url));
 
 describeStores('a gateway that is killed while it reserves and settles', (url, kind) => {
-  const kills = killCount(kind === 'sqlite' ? 5 : 3);
+  const kills = killCount(kind === 'sqlite' ? rounds(5, 2) : rounds(3, 2));
   it.runIf(killsOn(kind))(`${kills} times`, { timeout: 600_000 + kills * 8_000 }, async () => {
     const at = await url();
     const watcher = await ledgerOn(at);

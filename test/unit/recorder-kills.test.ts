@@ -8,9 +8,10 @@ import { Recorder } from '../../src/recorder/recorder.ts';
 import { killCount, linesOf, pause, randomFrom, report } from '../support/kills/process.ts';
 import { eventsOf, filesWith } from '../support/recorded.ts';
 import { recorderWorker } from '../support/recorders.ts';
+import { rounds } from '../support/tier.ts';
 
 const program = fileURLToPath(new URL('../support/kills/recorder-actor.ts', import.meta.url));
-const kills = killCount(6);
+const kills = killCount(rounds(6, 3));
 /** When a process is killed. */
 const moments = ['purging', 'anywhere', 'purged'] as const;
 
