@@ -69,6 +69,25 @@ export const flagTable = {
     value: 'N',
     help: 'smallest difference to find, relative (default: 0.1, with --full 0.03)',
   },
+  command: {
+    kind: 'text',
+    value: 'CMD',
+    help: 'shell command that proposes kernels: reads the state of the search as JSON, writes WGSL with //! lines, or nothing to end',
+  },
+  model: { kind: 'text', value: 'MODEL', help: 'language model that proposes kernels' },
+  'model-url': {
+    kind: 'text',
+    value: 'URL',
+    help: 'base URL of its server, up to /chat/completions (default: /v1 of the host)',
+  },
+  'model-key-file': { kind: 'text', value: 'FILE', help: 'file that contains the API key of the server' },
+  budget: { kind: 'text', value: 'TIME', help: 'time for the search, such as 30m (default: 10m)' },
+  goal: { kind: 'text', value: 'GOAL', help: 'what to speed up: decode (default) or prefill' },
+  journal: {
+    kind: 'text',
+    value: 'FILE',
+    help: 'file that the search goes on from after a kill (default: NAME.jsonl)',
+  },
   full: { kind: 'flag', help: 'run the full bench instead of the quick one' },
 } as const satisfies Readonly<Record<string, FlagRow>>;
 
@@ -188,6 +207,13 @@ export const commandTable = {
     maxWords: 0,
     flags: ['rounds', 'contexts', 'prompt-tokens', 'new-tokens', 'effect', 'seed', 'full'],
     help: 'benchmark the bound kernels against the built-in kernels',
+  },
+  search: {
+    placeholders: 'OP',
+    minWords: 1,
+    maxWords: 1,
+    flags: ['command', 'model', 'model-url', 'model-key-file', 'budget', 'goal', 'bind', 'name', 'journal'],
+    help: 'look for a faster kernel: rewrites, and proposals of a command or a model, each gated, compared and benched',
   },
   configs: { placeholders: '', minWords: 0, maxWords: 0, flags: [], help: 'list the saved configs' },
   save: { placeholders: 'NAME', minWords: 1, maxWords: 1, flags: [], help: 'save the bindings as a config' },

@@ -3,7 +3,7 @@ import { basename, extname } from 'node:path';
 import type { Finding, KernelRegistration } from '../lab/types.ts';
 import { FileError, toFileError } from '../terminal/file-error.ts';
 import { kernelNameError, kernelNamePattern, type FileLocation, readHeader } from '../lab/kernel-header.ts';
-import { type KernelFlags, mergeFlags } from './kernel-flags.ts';
+import { type KernelFlags, mergeFlags, readKernelFlags } from './kernel-flags.ts';
 
 /** Where the WGSL of a kernel is in its file, to convert locations of findings. */
 export interface SourceOrigin {
@@ -56,8 +56,15 @@ export const isModule = (path: string): boolean => /^\.[cm]?[jt]s$/.test(extname
 export const linesOf = (text: string): string[] => text.split('\n');
 
 /** Reads a `.wgsl` file; flags win over its directives. */
-export async function readWgslKernel(path: string, flags: KernelFlags): Promise<LoadedFile> {
-  const source = await readText(path, path);
+export const readWgslKernel = async (path: string, flags: KernelFlags): Promise<LoadedFile> =>
+  readWgslSource(await readText(path, path), path, flags);
+
+/** Reads the text of a kernel file. */
+export function readWgslSource(
+  source: string,
+  path: string,
+  flags: KernelFlags = readKernelFlags({}),
+): LoadedFile {
   const origin = { file: path, lines: linesOf(source), above: 0, before: 0 };
   const header = mergeFlags(readHeader(origin.lines), flags);
   const faults = [...header.faults];

@@ -13,6 +13,7 @@ import { history } from './commands/history.ts';
 import { profile } from './commands/profile.ts';
 import { exportConfig, importConfig, publish, verify } from './commands/share.ts';
 import { ops, stub } from './commands/ops.ts';
+import { search } from './commands/search.ts';
 import { exitCodes, type CommandHandler } from './context.ts';
 import { HostError } from '../host-client/errors.ts';
 import { FileError } from '../terminal/file-error.ts';
@@ -39,6 +40,7 @@ const commands: Readonly<Record<CommandName, CommandHandler>> = {
   delete: remove,
   parity,
   bench,
+  search,
   configs,
   save,
   export: exportConfig,

@@ -5,11 +5,14 @@ import type { LabClient } from './client.ts';
 /** Binds kernels temporarily, and restores the previous bindings at the end. */
 export class TemporaryBindings {
   readonly #client: LabClient;
+  readonly #isOwn: (kernel: string) => boolean;
   /** Components of each registered kernel before the first binding of this tool. */
   #previous: ReadonlyMap<string, ReadonlySet<string>> | undefined;
 
-  constructor(client: LabClient) {
+  /** @param isOwn kernels of this tool, which an earlier run that was killed may have left bound */
+  constructor(client: LabClient, isOwn: (kernel: string) => boolean = () => false) {
     this.#client = client;
+    this.#isOwn = isOwn;
   }
 
   async bind(request: BindRequest, signal: AbortSignal): Promise<readonly string[]> {
@@ -18,7 +21,7 @@ export class TemporaryBindings {
       const previous = new Map<string, Set<string>>();
       // `component` is the span for a fused kernel, so the kernel is restored on the span.
       for (const { component, kernel } of nodes)
-        if (!kernel.startsWith('builtin:'))
+        if (!kernel.startsWith('builtin:') && !this.#isOwn(kernel))
           previous.set(kernel, (previous.get(kernel) ?? new Set()).add(component));
       this.#previous = previous;
     }

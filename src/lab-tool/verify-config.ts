@@ -3,6 +3,7 @@ import { contracts } from '../../kernels/contracts.ts';
 import { median } from '../lab/bench/statistics.ts';
 import { checkEvidence, checkSafety, checkSignature, type ValidationContext } from '../lab/configs/checks.ts';
 import { readConfigValue } from '../lab/configs/read.ts';
+import { kernelDigest } from '../lab/digest.ts';
 import type { BenchEvidence, ConfigEnvelope, Finding } from '../lab/types.ts';
 import { canonicalJson } from '../signing/canonical-json.ts';
 import { printable } from '../terminal/printable.ts';
@@ -92,11 +93,29 @@ function checkBench({ result, rounds }: BenchEvidence, { kernels }: ConfigEnvelo
         error(`${what}: the bench states a ratio of ${ratio}, its times give ${computed.toFixed(4)}`),
       );
   }
-  const digests = new Set(kernels.map(({ digest }) => digest));
   for (const [name, digest] of Object.entries(result.fingerprint.kernels))
-    if (!digests.has(digest))
+    if (!digestsOf(name, kernels).has(digest))
       findings.push(error(`the bench measured ${name} with the digest ${digest}, which the config has not`));
   return findings;
+}
+
+/** @param name name of a kernel, followed by the overrides that its sweep chose: `mine WG=64` */
+function digestsOf(name: string, kernels: ConfigEnvelope['kernels']): ReadonlySet<string> {
+  const [kernelName, ...tuned] = name.split(' ');
+  const chosen = Object.fromEntries(
+    tuned.map((one) => [one.slice(0, one.indexOf('=')), Number(one.slice(one.indexOf('=') + 1))]),
+  );
+  return new Set(
+    kernels
+      .filter((kernel) => kernel.name === kernelName)
+      .flatMap((kernel) => {
+        const isAllowed = Object.entries(chosen).every(([key, value]) =>
+          kernel.tunables?.[key]?.includes(value),
+        );
+        const overrides = { ...kernel.overrides, ...chosen };
+        return [kernel.digest, ...(isAllowed ? [kernelDigest({ ...kernel, overrides })] : [])];
+      }),
+  );
 }
 
 export function verifyLines(

@@ -252,26 +252,29 @@ describe.skipIf(noBrowser !== undefined)(`the engine in a page ${noBrowser ?? ''
     expect(left).toEqual([]);
   });
 
-  it.runIf(runsRest)('resumes an interrupted download, also from another origin and after a reload', async () => {
-    const { page, lathe } = await opened();
-    const model = `${far.url}/tiny.gguf`;
-    farRequests.length = 0;
-    cuts = [1_000_000, 0, 0, 0, 0];
-    const broken = await load(lathe, { model });
-    expect(broken).toMatchObject({
-      code: 'download_failed',
-      message: expect.stringMatching(
-        /interrupted after .* of 3\.8 MiB .*load the model again to resume/,
-      ) as string,
-    });
-    cuts = [];
-    await page.reload();
-    farRequests.length = 0;
-    const whole = await load(await moduleOf(page), { model });
-    expect(whole.text).toMatch(/^I am lathe's/);
-    expect(farRequests).toHaveLength(1);
-    expect(farRequests[0]).toMatch(/^bytes=[1-9]\d+-$/);
-  });
+  it.runIf(runsRest)(
+    'resumes an interrupted download, also from another origin and after a reload',
+    async () => {
+      const { page, lathe } = await opened();
+      const model = `${far.url}/tiny.gguf`;
+      farRequests.length = 0;
+      cuts = [1_000_000, 0, 0, 0, 0];
+      const broken = await load(lathe, { model });
+      expect(broken).toMatchObject({
+        code: 'download_failed',
+        message: expect.stringMatching(
+          /interrupted after .* of 3\.8 MiB .*load the model again to resume/,
+        ) as string,
+      });
+      cuts = [];
+      await page.reload();
+      farRequests.length = 0;
+      const whole = await load(await moduleOf(page), { model });
+      expect(whole.text).toMatch(/^I am lathe's/);
+      expect(farRequests).toHaveLength(1);
+      expect(farRequests[0]).toMatch(/^bytes=[1-9]\d+-$/);
+    },
+  );
 
   it.runIf(runsRest)(
     'reads a model that is not stored by ranges if possible, otherwise completely',

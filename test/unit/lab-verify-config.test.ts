@@ -103,6 +103,18 @@ describe('a config, verified without a host', () => {
     expect(await codes({ bench: { ...bench, result: { ...result, fingerprint: other } } })).toContain(
       'which the config has not',
     );
+    // A tuned kernel is measured with what its sweep chose.
+    const tunedKernel = { ...kernel, tunables: { WG: [32, 64] } };
+    const chosen = (value: number) => ({
+      ...result.fingerprint,
+      kernels: { [`fast WG=${value}`]: kernelDigest({ ...kernel, overrides: { WG: value } }) },
+    });
+    const measured = (value: number) => ({
+      kernels: [tunedKernel],
+      bench: { ...bench, result: { ...result, fingerprint: chosen(value) } },
+    });
+    expect(await codes(measured(32))).toBe('');
+    expect(await codes(measured(16))).toContain('which the config has not');
     const rejected = { fast: { ...acceptedReport('fast', digest), accepted: false } };
     expect(await codes({ evidence: rejected })).toContain('evidence_rejected');
   });

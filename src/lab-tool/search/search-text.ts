@@ -1,0 +1,63 @@
+import { printable } from '../../terminal/printable.ts';
+import type { OutputStyle, Style } from '../../terminal/style.ts';
+import { table } from '../../terminal/table.ts';
+import { benchSummary } from '../bench-text.ts';
+import { formatChange, formatDuration, formatRatio, pluralize } from '../figures.ts';
+import type { SearchOutcome } from './run-search.ts';
+import { type Attempt, type AttemptVerdict, benchedVerdicts } from './types.ts';
+
+const styleOf = (verdict: AttemptVerdict): Style =>
+  verdict === 'faster' ? 'good' : (benchedVerdicts as readonly string[]).includes(verdict) ? 'note' : 'bad';
+const wordsOf = (verdict: AttemptVerdict): string => verdict.replaceAll('_', ' ');
+
+const intervalOf = ({ low, high }: Attempt): string =>
+  low === undefined || high === undefined ? '' : `${formatChange(low - 1)} to ${formatChange(high - 1)}`;
+
+/** One line for an attempt that ended, with the reason of a bad end. */
+export function attemptLine(attempt: Attempt, { paint }: OutputStyle): string {
+  const { n, by, idea, verdict, findings, ratio, elapsed_ms: ms } = attempt;
+  const why = ratio === undefined ? (findings[0]?.message ?? '') : intervalOf(attempt);
+  return `${String(n).padStart(3)}  ${paint(styleOf(verdict), wordsOf(verdict).padEnd(13))}  ${printable(by)}: ${printable(idea)}  ${paint('dim', `${printable(why).slice(0, 140)}  ${formatDuration(ms)}`)}`;
+}
+
+export function outcomeLines(
+  { attempts, best, bench, verdict, config, isInterrupted, problems }: SearchOutcome,
+  { journal, op }: { readonly journal: string; readonly op: string },
+  look: OutputStyle,
+): string[] {
+  const { paint } = look;
+  const lines = [
+    '',
+    ...table(
+      [
+        { title: '', align: 'right' },
+        { title: 'proposed by', minWidth: 10 },
+        { title: 'idea', minWidth: 20 },
+        { title: 'verdict' },
+        { title: 'ratio', align: 'right' },
+        { title: '95% interval' },
+      ],
+      attempts.map((one) => [
+        one === best || one.n === best?.n ? `* ${one.n}` : String(one.n),
+        one.by,
+        one.idea,
+        [styleOf(one.verdict), wordsOf(one.verdict)] as const,
+        one.ratio === undefined ? '' : formatRatio(one.ratio),
+        intervalOf(one),
+      ]),
+      look,
+    ),
+    '',
+    ...problems.map((problem) => paint('warn', `! ${printable(problem)}`)),
+  ];
+  if (isInterrupted) return [...lines, `interrupted; the same command goes on (${printable(journal)})`];
+  if (!best || !bench || config === undefined)
+    return [...lines, `no kernel for ${printable(op)} was correct and could be measured`];
+  return [
+    ...lines,
+    `best: ${best.n}, ${printable(best.idea)}, of ${pluralize(attempts.length, 'attempt')}`,
+    benchSummary(bench, look),
+    `saved as the config ${printable(config)}; bind it with: node dist/host.js --gpu --kernels ${printable(config)}`,
+    ...(verdict === 'faster' ? [] : [paint('warn', 'it is not faster than the built-in kernels')]),
+  ];
+}
