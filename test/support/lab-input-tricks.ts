@@ -246,6 +246,26 @@ export const inputTricks: readonly InputTrick[] = [
     op: 'sample',
     edits: [[setting, limited]] as const,
   })),
+  {
+    name: 'computes silu by tanh, which cancels for negative gates',
+    op: 'gated_activation',
+    edits: [
+      [
+        'activate(gate) * up',
+        'select(0.5 * gate * (1.0 + tanh(0.5 * gate)), activate(gate), params.activation != 0u) * up',
+      ],
+    ],
+  },
+  ...(['attention', 'attention_decode'] as const).map((op) => ({
+    name: 'has shares of 16 bits',
+    op,
+    edits: [['exp(score - now)', 'round(exp(score - now) * 65535.0) / 65535.0']] as const,
+  })),
+  {
+    name: 'cuts the logits after 26 bits',
+    op: 'sample',
+    edits: [['return max(cut, least);', 'return max(cut & 0xffffffc0u, least);']],
+  },
   ...['0', '1', '0xffffffff'].map((seed) => ({
     name: `is greedy with seed ${seed}`,
     op: 'sample',

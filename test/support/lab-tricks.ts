@@ -421,6 +421,44 @@ export const tricks: readonly Trick[] = [
       flagged: true,
     }),
   ),
+  {
+    name: 'overflows where the squares of a row are large',
+    registration: ofNorm(
+      norm({ mean: 'sqrt((squares / f32(params.columns)) * (squares / f32(params.columns)))' }),
+    ),
+    codes: ['wrong_result', 'not_finite'],
+  },
+  {
+    name: 'keeps a row in an array that is too short for long rows',
+    registration: ofNorm(
+      norm({
+        before:
+          'var kept: array<f32, 6144>; for (var k = 0u; k < params.columns; k += 1u) { kept[k] = x[start + k]; }',
+        result: 'kept[c] * scale * norm_weight[c]',
+      }),
+    ),
+    codes: ['wrong_result'],
+  },
+  {
+    name: 'computes its rows as floats, which do not have all large integers',
+    registration: ofNorm(
+      norm({ before: 'let first = u32(f32(row) * f32(params.columns));', value: 'x[first + c]' }),
+    ),
+    codes: ['inexact_index'],
+    flagged: true,
+  },
+  {
+    name: 'has a loop with a second turn for rows that no case has',
+    registration: ofNorm(
+      norm({
+        before:
+          'var factor = 1.0; for (var k = 0u; k < params.columns; k += 65536u) { factor -= 1e-6 * f32(k); }',
+        result: 'x[start + c] * scale * factor * norm_weight[c]',
+      }),
+    ),
+    codes: ['untested_loop'],
+    flagged: true,
+  },
   ...(
     [
       ['for a row that is larger than others, which no case has', 'squares > 1e30 * params.eps'],

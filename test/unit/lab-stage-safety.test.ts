@@ -542,6 +542,13 @@ ${body}
       ['constant fract(log(x[t]) * 4.0) is raised to 1e5'],
     ],
     [
+      'an index as a float',
+      'let at = u32(f32(token[t].y) * f32(params.page)); y[at] = 1.0; y[u32(round(x[t]))] = f32(params.pages);',
+      [
+        'inexact_index warning f32(token[t].y) * f32(params.page), which was made of integers, is converted to u32',
+      ],
+    ],
+    [
       'a table',
       'var kept: array<f32, 2048>; kept[777] = 1.0; y[t] = x[t] * (1.0 - kept[token[t].y % 2048u]);',
       ['constant token[t].y % 2048u is an index into kept, a table of the kernel'],

@@ -183,7 +183,7 @@ class Search {
     };
   }
 
-  /** Of the honest kernels, the one whose interval begins highest: a short bench is noisy. */
+  /** The honest kernel whose interval begins highest: a short bench is noisy. */
   #best(): Attempt | undefined {
     return this.#attempts
       .filter(

@@ -9,7 +9,8 @@ import type { Finding } from '../types.ts';
 import { sourceTextOf } from '../wgsl/constants.ts';
 import type { Expression } from '../wgsl/expressions.ts';
 import type { ConditionSite } from '../wgsl/instrument.ts';
-import type { Reflection } from '../wgsl/reflect.ts';
+import { bodyOf, type Reflection } from '../wgsl/reflect.ts';
+import { childrenOf, readStatements, type Statement } from '../wgsl/statements.ts';
 import { locationOf, type Range } from '../wgsl/tokens.ts';
 import { comparisons, trait, ValueFlow } from '../wgsl/value-flow.ts';
 
@@ -44,6 +45,7 @@ export function findConditionSites(
     const expressions = new Map(
       flow.functions.flatMap(({ expressions: all }) => all.map((one) => [keyOf(one), one] as const)),
     );
+    for (const loop of findLoops(reflection, flow, expressions, keyOf)) sites.set(`loop ${loop.from}`, loop);
     compileModule(reflection, {
       ...options,
       onCondition: (range, type) => {
@@ -70,6 +72,43 @@ export function findConditionSites(
     };
   }
   return { sites: [...sites.values()].sort((a, b) => a.from - b.from || b.to - a.to), findings: [] };
+}
+
+/**
+ * Loops whose number of turns depends on sizes, positions or data: what a second turn needs of the first is tested only where there are
+ * two.
+ */
+function findLoops(
+  reflection: Reflection,
+  flow: ValueFlow,
+  expressions: ReadonlyMap<string, Expression>,
+  keyOf: (range: Range) => string,
+): ConditionSite[] {
+  const { tokens, source } = reflection;
+  const loops: ConditionSite[] = [];
+  const visit = (statement: Statement): void => {
+    if ((statement.kind === 'for' || statement.kind === 'while') && statement.condition) {
+      const condition = expressions.get(keyOf(statement.condition));
+      const traits = (condition?.parts ?? []).reduce((all, part) => all | flow.traitsOf(part), 0);
+      const body =
+        statement.kind === 'while'
+          ? statement.condition.to
+          : (tokens[statement.from + 1]?.matchIndex ?? 0) + 1;
+      if (traits & (trait.size | trait.record) && tokens[body]?.text === '{')
+        loops.push({
+          from: statement.from,
+          to: statement.to,
+          body,
+          width: 1,
+          text: sourceTextOf(source, tokens, statement.condition),
+          isOrdinary: false,
+          ...locationOf(tokens, statement.condition),
+        });
+    }
+    childrenOf(statement).forEach(visit);
+  };
+  for (const fn of reflection.functions) readStatements(tokens, bodyOf(tokens, fn)).forEach(visit);
+  return loops;
 }
 
 const inequalities: ReadonlySet<string> = new Set(['<', '<=', '>', '>=']);

@@ -30,6 +30,7 @@ import {
   type IdPattern,
   idPatternCycle,
   PagedCacheLayout,
+  pagesOfManyRows,
   randomHalves,
   singleTokenRuns,
   type TokenRun,
@@ -37,8 +38,15 @@ import {
 import { Random } from './random.ts';
 import type { BuiltinStep, CaseOptions, LabOp } from './types.ts';
 
+/**
+ * Scores of a whole row: `equal` (queries of zeros), `sink` (one position far above all others, whose value is zero), and
+ * `negative` (all far below 0, and far apart), `late` (those of the first three quarters are far below the others).
+ */
+type Scores = 'equal' | 'sink' | 'negative' | 'late';
+
 interface Shape {
   readonly kind: CaseKind;
+  readonly scores?: Scores;
   readonly heads: number;
   readonly kvHeads: number;
   readonly headDim: number;
@@ -48,6 +56,7 @@ interface Shape {
   readonly maxPages?: number | undefined;
   /** Whether page indices need more than 8 bits. */
   readonly manyPages?: boolean;
+  readonly unusedPages?: number;
   /** Default: each pattern in turn. */
   readonly ids?: IdPattern;
   /** Size of the sliding window in positions; 0: no window. */
@@ -68,6 +77,8 @@ export const attentionOps: readonly LabOp[] = ['attention', 'attention_decode'].
       return [
         ...list,
         ...smallPositions.map((position) => smallShape(random, position)),
+        ...scoreShapes(random),
+        ...largeHeads(random),
         ...liveShapes(random, contract, options),
         ...windowShapes(random).map((shape) =>
           isSingleToken ? { ...shape, runs: shape.runs.slice(-1) } : shape,
@@ -89,6 +100,41 @@ const smallShape = (random: Random, position: number): Shape => ({
   headDim: 8 * randomBetween(random, 1, 4),
   runs: singleTokenRuns(position),
 });
+
+/** Long contexts with unusual scores, and with one chunk of keys after the other. */
+const scoreShapes = (random: Random): Shape[] => [
+  ...(['equal', 'sink', 'negative', 'late'] as const).map((scores) => ({
+    kind: 'extreme' as const,
+    scores,
+    heads: 2,
+    kvHeads: 1,
+    headDim: 16,
+    runs: singleTokenRuns(randomBetween(random, 1024, 1100)),
+  })),
+  // Rows of the cache with large numbers.
+  {
+    kind: 'ragged',
+    heads: 2,
+    kvHeads: 1,
+    headDim: 8,
+    runs: singleTokenRuns(randomBetween(random, 150, 300)),
+    unusedPages: pagesOfManyRows,
+  },
+];
+
+/** Heads of large models, and as many of them. */
+const largeHeads = (random: Random): Shape[] =>
+  [
+    [16, 8, 128],
+    [12, 4, 96],
+    [4, 1, 256],
+  ].map(([heads = 1, kvHeads = 1, headDim = 8]) => ({
+    kind: 'ragged',
+    heads,
+    kvHeads,
+    headDim,
+    runs: singleTokenRuns(randomBetween(random, 20, 70)),
+  }));
 
 /** A position in the middle of a page, not of the first `pages - 1` pages nor after the last. */
 const midPage = (random: Random, pages: number): number =>
@@ -390,6 +436,7 @@ function makeCase(random: Random, shape: Shape): ParityCase {
     maxPages: shape.maxPages,
     rowElements: kvHeads * headDim,
     ...(shape.manyPages === undefined ? {} : { manyPages: shape.manyPages }),
+    unusedPages: shape.unusedPages,
     ids,
   });
   const tokens = runs.reduce((sum, { count }) => sum + count, 0);
@@ -398,12 +445,24 @@ function makeCase(random: Random, shape: Shape): ParityCase {
   );
   const context = read.reduce((sum, positions) => sum + positions, 0) / tokens;
   const elements = pages * kvHeads * pageTokens * headDim;
-  const valueScale = { ordinary: 1, large: largeValue, small: 1e-3 }[magnitude];
+  const valueScale = magnitude === 'large' ? largeValue : magnitude === 'small' ? 1e-3 : 1;
   // Scores of about 1.5: no single position dominates, and none is negligible.
   const qkv = random.normals((tokens + spareRows) * (heads + 2 * kvHeads) * headDim, 1.5);
   const keys = randomHalves(random, elements);
   if (magnitude === 'small') qkv.forEach((value, i) => (qkv[i] = value * smallMagnitude));
   if (magnitude === 'large') shiftScores(random, qkv, halvesOf(keys), { heads, kvHeads, headDim });
+  const values = randomHalves(random, elements, valueScale);
+  if (shape.scores)
+    setScores(random, shape.scores, {
+      qkv,
+      keys: halvesOf(keys),
+      values: halvesOf(values),
+      headDim,
+      layout: new PagedCacheLayout({
+        tensors: { token, page_table: pageTable },
+        params: { page: pageTokens, max_pages: maxPages, kv_heads: kvHeads },
+      }),
+    });
   const dims = { tokens, heads, kv_heads: kvHeads, head_dim: headDim, context };
   return {
     name: `${caseName(kind, dims, ['tokens', 'heads', 'kv_heads', 'head_dim'])} context ${Math.round(context)}${window > 0 ? ` window ${window}` : ''}`,
@@ -413,7 +472,7 @@ function makeCase(random: Random, shape: Shape): ParityCase {
       token,
       page_table: pageTable,
       k_cache: keys,
-      v_cache: randomHalves(random, elements, valueScale),
+      v_cache: values,
     },
     params: {
       heads,
@@ -425,6 +484,46 @@ function makeCase(random: Random, shape: Shape): ParityCase {
       window,
     },
   };
+}
+
+/** How far the score of a sink is above all others: in 16-bit fixed point, their shares would be 0. */
+const sinkScore = 12;
+
+/** For one token and one key head: sets what the scores of all its heads are like. Heads have the scale 1 / sqrt(head_dim). */
+function setScores(
+  random: Random,
+  scores: Scores,
+  one: {
+    readonly qkv: Float32Array;
+    readonly keys: Float16Array;
+    readonly values: Float16Array;
+    readonly headDim: number;
+    readonly layout: PagedCacheLayout;
+  },
+): void {
+  const { qkv, keys, values, headDim, layout } = one;
+  if (scores === 'equal') {
+    qkv.fill(0);
+    return;
+  }
+  // All queries point the same way; along it, keys have what the scores need.
+  for (let i = 0; i < qkv.length; i++) qkv[i] = (qkv[i] as number) / 8 + 1;
+  for (let i = 0; i < keys.length; i++) keys[i] = (keys[i] as number) / 8;
+  const last = layout.position(0);
+  const sink = random.integerBelow(Math.ceil(last / 2));
+  for (let position = 0; position <= last; position++) {
+    const start = layout.row(layout.slot(0), position, 0) * headDim;
+    const isSink = scores === 'sink' && position === sink;
+    const score = {
+      sink: isSink ? sinkScore : 0,
+      negative: -400 * (0.3 + 0.7 * random.uniform()),
+      late: position < 0.75 * last ? -150 : 0,
+    }[scores];
+    for (let at = start; at < start + headDim; at++) {
+      keys[at] = (keys[at] as number) + score / Math.sqrt(headDim);
+      if (isSink) values[at] = 0;
+    }
+  }
 }
 
 /** Constant that is part of every key and, with either sign, of every query. */

@@ -27,6 +27,7 @@ const sizeClasses = [
   [65, 127],
   [128, 200],
   [201, 511],
+  [512, 1024],
 ] as const;
 
 /** `count` different numbers of tokens of each class of step sizes. Random, so that no kernel can know them. */
@@ -57,9 +58,9 @@ export function contextPositions(random: Random, count: number, near: number): n
 
 /**
  * `ordinary`: about 1. `large`: one in 30 elements about 1e5, the others about 1. `small`: about 1e-6, too small for
- * f16.
+ * f16. `huge`: rows from 1e9 to 1e12, whose squares f32 can still add. `constant`: one value in a row.
  */
-export type Magnitude = 'ordinary' | 'large' | 'small';
+export type Magnitude = 'ordinary' | 'large' | 'small' | 'huge' | 'constant';
 
 export const smallMagnitude = 1e-6;
 const largeMagnitude = 1e5;
@@ -121,6 +122,15 @@ export function randomActivations(
       for (let c = 0; c < columns; c++) row[c] = (row[c] as number) * scale;
     }
     if (magnitude === 'ordinary') continue;
+    if (magnitude === 'constant') {
+      row.fill((0.5 + random.uniform()) * (random.integerBelow(2) ? 1 : -1));
+      continue;
+    }
+    if (magnitude === 'huge') {
+      const scale = 10 ** randomBetween(random, 9, 12);
+      for (let c = 0; c < columns; c++) row[c] = (row[c] as number) * scale;
+      continue;
+    }
     if (magnitude === 'large') {
       const count = Math.max(1, Math.round(columns / largeInterval));
       for (let i = 0; i < count; i++) {

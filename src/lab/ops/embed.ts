@@ -44,8 +44,8 @@ function shapes(random: Random, { strict }: CaseOptions): Shape[] {
     { kind: 'extreme', tokens: 3, vocabulary: 20, columns: 32, scale: smallMagnitude },
     { kind: 'one_row', tokens: 1, vocabulary: 64, columns: 160, scale: 1 },
     { kind: 'random', tokens: 130, vocabulary: 150, columns: 32 },
-    // Ids that need more than 16 bits.
-    { kind: 'ragged', tokens: 6, vocabulary: 70_001, columns: 32 },
+    // Ids that need more than 17 bits.
+    { kind: 'ragged', tokens: 6, vocabulary: 140_001, columns: 32 },
   ];
   if (!strict) return list;
   return [
@@ -75,14 +75,19 @@ function makeCase(random: Random, shape: Shape, format: string): ParityCase {
   const weights = shape.weights ?? randomWeights(random, format, vocabulary, columns, weightScale);
   const slots = random.permutation(tokens + spareRows + idleSlots);
   const token = random.words((tokens + spareRows) * 4);
-  const sampled = Uint32Array.from(slots, () => random.integerBelow(vocabulary));
+  // Half of the ids are large.
+  const randomId = () =>
+    random.integerBelow(2)
+      ? vocabulary - 1 - random.integerBelow(Math.ceil(vocabulary / 20))
+      : random.integerBelow(vocabulary);
+  const sampled = Uint32Array.from(slots, randomId);
   // Several sequences are at one position, some with ids that are not known yet, and two of them last sampled different tokens.
   const position = random.integerBelow(1000);
   const firstPending = tokens < 3 ? tokens : kind === 'random' ? 0 : random.integerBelow(2);
   const ids: number[] = [];
   for (let t = 0; t < tokens; t++) {
     const isPending = t === firstPending || t === firstPending + 1 || random.integerBelow(3) === 0;
-    const known = [ids.at(-1), 0, vocabulary - 1][random.integerBelow(9)] ?? random.integerBelow(vocabulary);
+    const known = [ids.at(-1), 0, vocabulary - 1][random.integerBelow(9)] ?? randomId();
     ids.push(isPending ? pendingId : known);
     const isEqual = t <= firstPending + 1 || random.integerBelow(2) === 0;
     token.set([ids[t] as number, isEqual ? position : random.integerBelow(1000), slots[t] as number], t * 4);

@@ -29,6 +29,7 @@ import {
   requireWords,
 } from './case-generation.ts';
 import { eraseStep } from './builtin.ts';
+import { exactnessOf } from './descriptor.ts';
 import { Random } from './random.ts';
 import type { BuiltinBinding, BuiltinStep, CaseOptions, LabOp, LiveShape } from './types.ts';
 import { type PackedWeights, randomWeights, WeightReader } from './random-weights.ts';
@@ -59,7 +60,14 @@ interface Shape {
   readonly activation?: Activation | undefined;
   /** Default: random weights. */
   readonly weights?: PackedWeights;
+  /** The codes of all weights are equal, where the format has codes. */
+  readonly equalWeights?: true;
+  /** Root mean square of random weights. */
+  readonly weightScale?: number;
 }
+
+/** Weights of 8-bit blocks have scales of about 2e-5 then. */
+const subnormalScale = 1.5e-3;
 
 /** Maximum number of weights of a live shape. Larger matrices are truncated, because generating them takes too long. */
 const maxLiveWeights = 4 << 20;
@@ -116,6 +124,7 @@ function shapes(random: Random, { gated, isSingleToken }: Traits, { strict }: Ca
       spareRows: 2,
     },
   ];
+  const equalColumns = 32 * randomBetween(random, 20, 30);
   const list: Shape[] = [
     ...randomShapes(),
     // Long rows, such that the last chunk of a kernel's loop is partial for every chunk size.
@@ -129,6 +138,21 @@ function shapes(random: Random, { gated, isSingleToken }: Traits, { strict }: Ca
       bias: true,
     },
     { kind: 'ragged', tokens: 2, rows: 20, columns: 32, yOffset: 5000 },
+    // Rows as long as those of large models, more of them than a dispatch with a fixed number of workgroups computes, equal values.
+    { kind: 'ragged', tokens: 2, rows: 7, columns: 32 * randomBetween(random, 260, 520), bias: true },
+    { kind: 'ragged', tokens: 2, rows: randomBetween(random, 8200, 9800), columns: 32 },
+    {
+      kind: 'extreme',
+      tokens: 2,
+      rows: 33,
+      columns: equalColumns,
+      magnitude: 'constant',
+      equalWeights: true,
+      // Sums of a few, so that the activation of a gate is neither 0 nor the gate.
+      weightScale: 2 / equalColumns,
+    },
+    // Scales that f16 has as subnormal numbers only.
+    { kind: 'extreme', tokens: 2, rows: 24, columns: 96, weightScale: subnormalScale },
     { kind: 'extreme', tokens: 4, rows: 40, columns: 128, magnitude: 'large' },
     { kind: 'extreme', tokens: 3, rows: 33, columns: 96, magnitude: 'small', bias: true },
     {
@@ -208,7 +232,7 @@ function liveCases(random: Random, traits: Traits, live: readonly LiveShape[], f
       // Keep the remainder: it determines which lanes of the last workgroup are idle.
       const rows = allRows <= maxRows ? allRows : Math.max(1, maxRows - (maxRows % 256) + (allRows % 256));
       const yOffset = params['y_offset'] ?? 0;
-      const weights = randomMatrix(random, traits, format, rows, columns);
+      const weights = randomMatrix(random, traits, format, { rows, columns });
       // One token, a few, and a size of any class for which there is time.
       const sizes = stepSizes(random).filter((tokens) => tokens * rows * columns <= maxLiveProducts);
       const counts = traits.isSingleToken
@@ -246,8 +270,16 @@ const activationOf = (params: Readonly<Record<string, number>>): Activation =>
 /** Sums of ordinary inputs are about 1. Scales of quantized blocks stay in the range where f16 has full precision. */
 const weightScale = (columns: number) => Math.max(0.02, 1.4 / Math.sqrt(columns));
 
-const randomMatrix = (random: Random, { gated }: Traits, format: string, rows: number, columns: number) =>
-  randomWeights(random, format, gated ? 2 * rows : rows, columns, weightScale(columns));
+const randomMatrix = (
+  random: Random,
+  { gated }: Traits,
+  format: string,
+  {
+    rows,
+    columns,
+    weightScale: scale = weightScale(columns),
+  }: Pick<Shape, 'rows' | 'columns' | 'weightScale'>,
+) => randomWeights(random, format, gated ? 2 * rows : rows, columns, scale);
 
 function makeCase(random: Random, traits: Traits, shape: Shape, format: string): ParityCase {
   const {
@@ -264,14 +296,18 @@ function makeCase(random: Random, traits: Traits, shape: Shape, format: string):
   const xStride = columns + xPadding;
   const yStride = yOffset + rows + yPadding;
   const room = tokens + spareRows;
-  const weights = shape.weights ?? randomMatrix(random, traits, format, rows, columns);
+  const weights = shape.weights ?? randomMatrix(random, traits, format, shape);
+  if (shape.equalWeights && exactnessOf(contracts.get('matmul') as Contract, format) === 'quantised')
+    weights.quants.fill(random.integerBelow(2) ? 0x77777777 : 0x99999999);
   const x = random.normals(room * xStride, 30);
   const activationRows = randomActivations(random, tokens, columns, { magnitude, spread: traits.norm });
   for (let t = 0; t < tokens; t++)
     x.set(activationRows.subarray(t * columns, (t + 1) * columns), t * xStride);
   // Bias and residual have the magnitude of the sums, so that an error in either is visible.
   const sumMagnitude =
-    (magnitude === 'small' && !traits.norm ? smallMagnitude : 1) * weightScale(columns) * Math.sqrt(columns);
+    (magnitude === 'small' && !traits.norm ? smallMagnitude : 1) *
+    (shape.weightScale ?? weightScale(columns)) *
+    Math.sqrt(columns);
   const tensors: Record<string, TensorData> = {
     quants: weights.quants,
     scales: weights.scales,

@@ -63,7 +63,7 @@ const fewUnusedPages = 3;
 const maxUnusedElements = 640_000;
 
 /** Page indices are taken from these ranges in turn, so that steps of few pages have large ones too. */
-const pageRanges = [0, 128, 256] as const;
+const pageRanges = [0, 128, 256, 2048] as const;
 
 function interleavedPages(random: Random, pages: number): number[] {
   const buckets: number[][] = pageRanges.map(() => []);
@@ -78,6 +78,9 @@ function interleavedPages(random: Random, pages: number): number[] {
   }
   return order;
 }
+
+/** With so many pages, rows of the cache need more than 16 bits. */
+export const pagesOfManyRows = Math.ceil(0x11000 / pageTokens);
 
 export interface PageAssignment {
   /** [tokens + spare, 4] */
@@ -102,6 +105,7 @@ export function assignPages(
     maxPages: requestedMaxPages,
     rowElements,
     manyPages = rowElements <= 8,
+    unusedPages,
     ids: idPattern,
   }: {
     spareRows?: number;
@@ -109,6 +113,8 @@ export function assignPages(
     rowElements: number;
     /** Whether page indices need more than 8 bits, if the cache is not too large for that. Default: in small caches. */
     manyPages?: boolean;
+    /** Pages that are not used. Default: a few, or as many as `manyPages` needs. */
+    unusedPages?: number | undefined;
     ids: IdPattern;
   },
 ): PageAssignment {
@@ -121,7 +127,7 @@ export function assignPages(
   const shared = runs.map(({ sharedPages = 0 }, index) => (index === longest ? 0 : sharedPages));
   const needed = lengths.map((length, index) => length - (shared[index] as number));
   const hasRoom = manyUnusedPages * rowElements * pageTokens <= maxUnusedElements;
-  const unused = manyPages && hasRoom ? manyUnusedPages : fewUnusedPages;
+  const unused = unusedPages ?? (manyPages && hasRoom ? manyUnusedPages : fewUnusedPages);
   const pages = needed.reduce((sum, count) => sum + count, unused);
   const free = interleavedPages(random, pages);
   // Unused entries contain pages of other sequences, as in a page table that was used before.

@@ -147,6 +147,25 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
       ],
       ids: 'equal',
     },
+    // Positions of long contexts, which f16 and 16-bit integers do not have, and heads of large models.
+    {
+      kind: 'ragged',
+      ...model(2, 1, 8, 4, random.integerBelow(2) === 1),
+      runs: farRuns(
+        random,
+        [2049, 4099, 16_500, 65_600].map((near) => near + random.integerBelow(near >> 5)),
+      ),
+    },
+    {
+      kind: 'ragged',
+      ...model(3, 2, 256, 256, random.integerBelow(2) === 1),
+      runs: singleTokenRuns(randomBetween(random, 3, 40)),
+    },
+    {
+      kind: 'ragged',
+      ...model(16, 8, 128, 128, true),
+      runs: singleTokenRuns(randomBetween(random, 3, 40), 5),
+    },
     // Every position of a context.
     {
       kind: 'random',

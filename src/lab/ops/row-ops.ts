@@ -67,6 +67,17 @@ function shapes(random: Random, op: string, { strict, live = [] }: CaseOptions):
   const list: Shape[] = [
     ...randomShapes(),
     { kind: 'ragged', tokens: 2, columns: 4100, spareRows: 1, padding: 28, count: 1 },
+    // Rows as long as those of large models, of any length, and of a full step.
+    { kind: 'ragged', tokens: 2, columns: 4 * randomBetween(random, 1100, 4200), count: 1 },
+    { kind: 'random', tokens: 1024, columns: 32, count: 1 },
+    { kind: 'extreme', tokens: 3, columns: 128, magnitude: 'huge', count: 2 },
+    {
+      kind: 'extreme',
+      tokens: 2,
+      columns: 4 * randomBetween(random, 520, 600),
+      magnitude: 'constant',
+      count: 1,
+    },
     { kind: 'ragged', tokens: 33, columns: 4 * randomBetween(random, 1, 3), count: 3, offset: 8 },
     { kind: 'extreme', tokens: 4, columns: 256, magnitude: 'large', count: 2 },
     { kind: 'extreme', tokens: 3, columns: 96, magnitude: 'small', count: 2 },
@@ -118,6 +129,7 @@ function shapes(random: Random, op: string, { strict, live = [] }: CaseOptions):
   if (op === 'gated_activation') {
     const activation = 'gelu_tanh';
     list.push(
+      { kind: 'extreme', tokens: gateRanges.length, columns: 96, magnitude: 'constant' },
       {
         kind: 'ragged',
         tokens: 3,
@@ -344,6 +356,15 @@ const normAdd = rowOp({
 
 /** Below it, e^-gate overflows f32, and WGSL does not specify the result. */
 const minGate = -80;
+/** Ranges of the gates of whole rows: where silu is nearly 0, nearly half of the gate, and the gate. */
+const gateRanges = [
+  [-14, -10],
+  [-30, -14],
+  [-1e-3, 1e-3],
+  [10, 30],
+  [-10, -4],
+  [1e8, 1e10],
+] as const;
 
 const activation = rowOp({
   op: 'gated_activation',
@@ -357,6 +378,8 @@ const activation = rowOp({
       const gate = randomActivations(random, 1, columns, { magnitude });
       // The range of gates in models, where silu(x) is neither 0 nor x.
       const widened = magnitude === 'ordinary' ? gate.map((value) => 3 * value) : gate;
+      const [low, high] = (magnitude === 'constant' && gateRanges[t % gateRanges.length]) || [0, 0];
+      if (high > low) for (let c = 0; c < columns; c++) widened[c] = low + (high - low) * random.uniform();
       gateUp.set(
         widened.map((value) => Math.max(minGate, value)),
         t * 2 * columns,

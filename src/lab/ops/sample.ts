@@ -30,6 +30,8 @@ interface RowSetup extends Partial<Rule> {
   readonly decides?: 'topK' | 'topP' | 'minP';
   /** With these settings, another token would be sampled. */
   readonly unlike?: Partial<Rule>;
+  /** The second logit is a few units in the last place below the first, which alone is kept, and its token 2^near away. */
+  readonly near?: number;
   /** A seed with which another token than the most likely one is sampled. Default: random. */
   readonly seed?: number;
   readonly position?: number;
@@ -52,6 +54,12 @@ interface Shape {
   /** The logits of the last row are NaN: no token can be sampled. */
   readonly nan?: true;
   readonly spareRows?: number;
+  /** All logits but the first `narrowKept` are within this range. Default: a few likely tokens and a long tail. */
+  readonly range?: number;
+  /** The most likely token is one of the last. */
+  readonly lastToken?: true;
+  /** The largest logits of a row with ties are zeros of both signs. */
+  readonly zeros?: true;
 }
 
 const greedy: RowSetup = { temperature: 0 };
@@ -150,6 +158,22 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
       rules: [greedy, {}, { topK: 1000 }, { temperature: 0.4 }],
     },
     { kind: 'ragged', vocabulary: 1001, rules: repeatRule(5, greedy), ties: true, spareRows: 1 },
+    { kind: 'ragged', vocabulary: 700, rules: repeatRule(2, greedy), ties: true, zeros: true },
+    {
+      kind: 'extreme',
+      vocabulary: randomBetween(random, 9000, 9400),
+      rules: [11, 12, 13]
+        .map((near) => ({ topK: 1, near }))
+        .concat({ ...greedy, topK: 0, near: 5 + random.integerBelow(6) }),
+    },
+    // Tokens that need more than 16 bits, and more likely ones than small counters hold.
+    {
+      kind: 'extreme',
+      vocabulary: randomBetween(random, 70_000, 80_000),
+      rules: [greedy, { topK: narrowKept }],
+      range: 2,
+      lastToken: true,
+    },
     { kind: 'extreme', vocabulary: 300, rules: [greedy, { topP: 0.8 }, { topK: 9 }], shift: 2e3 },
     { kind: 'extreme', vocabulary: 300, rules: [greedy, { minP: 0.1 }, { temperature: 3 }], shift: -2e3 },
     { kind: 'one_row', vocabulary: 2048, rules: [{ temperature: 0.8, topK: 40, topP: 0.95 }], spareRows: 3 },
@@ -230,6 +254,9 @@ const maxSearchedTokens = 1e5;
 const randomPosition = (random: Random): number =>
   random.integerBelow([8, 600, 8192, 1 << 20][random.integerBelow(4)] as number);
 
+/** Tokens that top-k keeps of a row with logits in a narrow range: only their logits are clearly apart. */
+const narrowKept = 40;
+
 /** Rows of logits that are tried for a row that requires more than a clear result. */
 const maxTries = 60;
 
@@ -243,29 +270,44 @@ const neutralFilters = { topK: { topK: 0 }, topP: { topP: 1 }, minP: { minP: 0 }
  */
 function generateRow(
   random: Random,
-  { decides, unlike, seed, position, temperature = 1, topK = 0, topP = 1, minP = 0 }: RowSetup,
-  { vocabulary, shift = 0, allowed = vocabulary, excluded = maskedLogit }: Shape,
+  { decides, unlike, near, seed, position, temperature = 1, topK = 0, topP = 1, minP = 0 }: RowSetup,
+  { vocabulary, shift = 0, allowed = vocabulary, excluded = maskedLogit, range, lastToken }: Shape,
 ): SampleSetup {
   const rule: Rule = { temperature, topK, topP, minP };
   for (let tries = 0; ; tries++) {
     const order = random.permutation(vocabulary);
+    if (lastToken) {
+      const last = vocabulary - 1 - random.integerBelow(1000);
+      const rank = order.indexOf(last);
+      [order[0], order[rank]] = [last, order[0] as number];
+    }
     const logits = new Float32Array(vocabulary);
     const sorted = new Float64Array(vocabulary);
     let logit = shift + 5 + 3 * random.uniform();
     for (let rank = 0; rank < vocabulary; rank++) {
       logits[order[rank] as number] = rank < allowed ? logit : excluded;
       sorted[rank] = logits[order[rank] as number] as number;
-      logit -= (4 * (0.1 + random.uniform())) / (rank + 3);
+      const step =
+        rank < narrowKept
+          ? 0.01 * (1 + random.uniform())
+          : ((range ?? 0) / vocabulary) * 2 * random.uniform();
+      logit -= range === undefined ? (4 * (0.1 + random.uniform())) / (rank + 3) : step;
     }
-    const kept = countKeptTokens(rule, sorted);
+    if (near !== undefined) bringNear(logits, order, sorted, 2 ** near);
+    const kept = near !== undefined ? 1 : countKeptTokens(rule, sorted);
     if (kept === undefined) continue;
-    const others = decides
-      ? countKeptTokens({ ...rule, ...neutralFilters[decides] }, sorted)
-      : rule.temperature === 0 || unlike
-        ? kept
-        : vocabulary;
+    // Of a near pair, the second would be sampled if it was kept.
+    const others =
+      near !== undefined
+        ? 2
+        : decides
+          ? countKeptTokens({ ...rule, ...neutralFilters[decides] }, sorted)
+          : rule.temperature === 0 || unlike
+            ? kept
+            : vocabulary;
     const isRequired =
-      (decides !== undefined || unlike !== undefined || seed !== undefined) && tries < maxTries;
+      (decides !== undefined || unlike !== undefined || seed !== undefined || near !== undefined) &&
+      tries < maxTries;
     const unlikeRule = unlike && { ...rule, ...unlike };
     const keptUnlike = unlikeRule && countKeptTokens(unlikeRule, sorted);
     if (isRequired && unlike && keptUnlike === undefined) continue;
@@ -291,6 +333,21 @@ function generateRow(
     }
     if (chosen) return chosen;
   }
+}
+
+/** Moves the second most likely token near the first, in its logit and in its index. */
+function bringNear(logits: Float32Array, order: Uint32Array, sorted: Float64Array, distance: number): void {
+  const [first = 0, second = 0] = order;
+  const place = first + distance < logits.length ? first + distance : Math.max(0, first - distance);
+  const rank = order.indexOf(place);
+  [order[1], order[rank]] = [place, second];
+  logits[second] = logits[place] as number;
+  const bits = new Uint32Array(Float32Array.of(logits[first] as number).buffer);
+  // Of a positive float: three units in the last place less.
+  bits[0] = (bits[0] as number) - 3;
+  const [below = 0] = new Float32Array(bits.buffer);
+  logits[place] = below;
+  sorted[1] = below;
 }
 
 /**
@@ -374,7 +431,7 @@ function makeCase(random: Random, shape: Shape): ParityCase {
   let countedRows = 0;
   for (const [row, required] of rules.entries()) {
     const setup = generateRow(random, required, shape);
-    if (ties) addTies(random, setup.logits);
+    if (ties) addTies(random, setup.logits, shape.zeros);
     if (nan && row === rules.length - 1) setup.logits.fill(Number.NaN);
     logits.set(setup.logits, row * vocabulary);
     const at = row * sampleWords;
@@ -409,10 +466,14 @@ function makeCase(random: Random, shape: Shape): ParityCase {
   };
 }
 
-/** Copies the largest logit to some other tokens. */
-function addTies(random: Random, logits: Float32Array): void {
+/** Copies the largest logit to some other tokens; with `zeros`, as 0 with either sign. */
+function addTies(random: Random, logits: Float32Array, zeros = false): void {
   const greatest = logits.reduce((a, b) => Math.max(a, b));
-  for (let i = randomBetween(random, 1, 4); i > 0; i--) logits[random.integerBelow(logits.length)] = greatest;
+  if (zeros) for (let i = 0; i < logits.length; i++) logits[i] = (logits[i] as number) - greatest;
+  const places = [logits.indexOf(zeros ? 0 : greatest)];
+  for (let i = randomBetween(random, 1, 4); i > 0; i--) places.push(random.integerBelow(logits.length));
+  // The first zero is the one that compares as less by its bits.
+  for (const place of places) logits[place] = zeros ? (place === Math.min(...places) ? -0 : 0) : greatest;
 }
 
 function oracle({ tensors, params, dims }: ParityCase): Readonly<Record<string, ExpectedOutput>> {

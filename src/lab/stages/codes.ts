@@ -63,6 +63,7 @@ export const findingCodes = {
     'A condition, or arithmetic in its place, compares sizes, positions or data with a constant: the kernel may be right only where it is tested.',
   data_condition:
     'A condition tests whether data, positions or sizes are equal to one another: the kernel may be right only where it is tested.',
+  inexact_index: 'An integer becomes a float and an integer again, which is not exact for large ones.',
   reserved_name: 'A declaration has a name that is reserved for the bounds-checked build.',
   // pipeline
   limit_exceeded: 'The pipeline exceeds a limit of this adapter.',

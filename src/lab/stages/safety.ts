@@ -170,6 +170,13 @@ const placeOf = ({ line, column }: Finding): string => `${line} ${column}`;
 
 function hiddenFinding({ kind, compared, how, isMagnitude, location }: HiddenCondition): Finding {
   const severity = isMagnitude ? 'info' : 'warning';
+  if (kind === 'inexact')
+    return createFinding(
+      'inexact_index',
+      'warning',
+      `${compared}, which was made of integers, is ${how}: floats do not have all integers from 2^24 on (f16: from 2^11), so large models or contexts get wrong ones; compute with integers`,
+      location,
+    );
   return kind === 'constant'
     ? createFinding(
         'constant_condition',

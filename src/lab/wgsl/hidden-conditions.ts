@@ -13,8 +13,11 @@ import type { Type } from './types.ts';
 import { comparisons, trait, ValueFlow } from './value-flow.ts';
 
 export interface HiddenCondition {
-  /** `constant`: it amounts to a comparison with a constant; `data`: data, positions or sizes are compared with one another. */
-  readonly kind: 'constant' | 'data';
+  /**
+   * `constant`: it amounts to a comparison with a constant; `data`: data, positions or sizes are compared with one another; `inexact`:
+   * an integer becomes a float and an integer again, which tells large ones from small ones.
+   */
+  readonly kind: 'constant' | 'data' | 'inexact';
   /** What is compared, as written. */
   readonly compared: string;
   /** What it is compared with, or the function that tells values apart. */
@@ -119,6 +122,16 @@ export function findHiddenConditions(reflection: Reflection, contract?: Contract
       report('data', left, `compared with ${textOf(right)}`);
   };
 
+  /** Whether a value is a float that was made of integers of positions or sizes alone, perhaps packed to fewer bits in between. */
+  const isRounded = (value: Expression): boolean => {
+    const traits = flow.traitsOf(value);
+    if (traits & trait.asFloat && !(traits & trait.float)) return true;
+    const [inner] = value.parts;
+    const isPart =
+      value.kind === 'member' || value.kind === 'index' || /^(?:unpack|round|floor|ceil)/.test(value.text);
+    return inner !== undefined && isPart && isRounded(inner);
+  };
+
   const checkCall = (call: Expression): void => {
     const { text, parts } = call;
     const variable = parts.filter((part) => flow.constantOf(part) === undefined);
@@ -129,6 +142,8 @@ export function findHiddenConditions(reflection: Reflection, contract?: Contract
       if (Math.abs(flow.constantOf(exponent) ?? 0) > maxExponent && traits & (trait.float | indexed))
         report('constant', base, `raised to ${textOf(exponent)}`);
     }
+    if ((text === 'u32' || text === 'i32') && base && isRounded(base))
+      report('inexact', base, `converted to ${text}`);
     if (traits & trait.float && !(traits & trait.offset)) return;
     const [argument] = variable;
     if (!argument) return;
@@ -151,7 +166,7 @@ export function findHiddenConditions(reflection: Reflection, contract?: Contract
       if (kind === 'call') checkCall(expression);
       else if (kind === 'index' && left?.kind === 'name' && right && tables.has(left.text)) {
         const isKnown = flow.constantOf(right) !== undefined;
-        if (!isKnown && flow.traitsOf(right) & (trait.size | trait.record | trait.identity))
+        if (!isKnown && flow.traitsOf(right) & (trait.place | trait.size | trait.record | trait.identity))
           report('constant', right, `an index into ${left.text}, a table of the kernel`);
       } else if (kind === 'binary' && left && right) {
         if (comparisons.has(text)) {

@@ -27,6 +27,10 @@ export interface ConditionSite extends Range, SourceLocation {
   readonly text: string;
   /** Whether it may be true, or false, in all cases. */
   readonly isOrdinary: boolean;
+  /**
+   * Token of the opening brace of the body, where the site is a loop: what is recorded is whether it had a first and a second turn.
+   */
+  readonly body?: number;
 }
 
 export interface InstrumentedSource {
@@ -41,7 +45,7 @@ export interface InstrumentedSource {
 
 /** Names that the added code uses. A module that redeclares one of them cannot be instrumented. */
 const helperNames: ReadonlySet<string> = new Set(
-  'u32 bool vec2 vec3 vec4 any all array atomic arrayLength atomicAdd atomicLoad atomicStore lathe_index lathe_counts lathe_outcome lathe_condition lathe_condition2 lathe_condition3 lathe_condition4'.split(
+  'u32 bool vec2 vec3 vec4 any all array atomic arrayLength atomicAdd atomicLoad atomicStore lathe_index lathe_counts lathe_outcome lathe_condition lathe_condition2 lathe_condition3 lathe_condition4 lathe_turn lathe_turns ptr function'.split(
     ' ',
   ),
 );
@@ -62,6 +66,10 @@ fn lathe_outcome(word: u32) {
 fn lathe_condition(site: u32, holds: bool) -> bool {
   lathe_outcome(site * 2u + u32(holds));
   return holds;
+}
+fn lathe_turn(site: u32, turns: ptr<function, u32>) {
+  if (*turns < 2u) { lathe_outcome(site * 2u + *turns); }
+  *turns = *turns + 1u;
 }
 ${[2, 3, 4]
   .map(
@@ -121,14 +129,18 @@ export function instrument(
     }
   }
   // At one offset, the outer of two conditions is opened first and closed last.
-  for (const [index, { from, width }] of conditions.entries()) {
+  for (const [index, { from, width, body }] of conditions.entries()) {
     const name = width === 1 ? 'lathe_condition' : `lathe_condition${width}`;
     const first = tokens[from];
-    if (first) inserts.push({ offset: first.offset, text: `${name}(${sites.length + index}u, ` });
+    const number = sites.length + index;
+    const open = body === undefined ? `${name}(${number}u, ` : '{ var lathe_turns = 0u; ';
+    if (first) inserts.push({ offset: first.offset, text: open });
+    const brace = body === undefined ? undefined : tokens[body];
+    if (brace) inserts.push({ offset: brace.offset + 1, text: ` lathe_turn(${number}u, &lathe_turns);` });
   }
-  for (const { to } of conditions.toReversed()) {
+  for (const { to, body } of conditions.toReversed()) {
     const last = tokens[to - 1];
-    if (last) inserts.push({ offset: last.offset + last.length, text: ')' });
+    if (last) inserts.push({ offset: last.offset + last.length, text: body === undefined ? ')' : ' }' });
   }
   inserts.sort((a, b) => a.offset - b.offset);
   let text = '';

@@ -38,6 +38,8 @@ export const trait = {
   tokenRecord: 2048,
   /** A whole record of `samples`, or its array. */
   sampleRecord: 4096,
+  /** An integer that became a float. */
+  asFloat: 8192,
 } as const;
 
 /** Integers that are not data that a kernel computes with. */
@@ -52,7 +54,8 @@ const kept =
   trait.offset |
   trait.difference |
   trait.quotient |
-  trait.floatOffset;
+  trait.floatOffset |
+  trait.asFloat;
 
 /** Words of a record of `samples` that identify it: slot, seed and position. Its row is the row of the step. */
 const identifyingSampleWords: ReadonlySet<number> = new Set([1, 3, 4]);
@@ -315,7 +318,14 @@ export class ValueFlow {
         return () => 0;
       case 'f32':
       case 'f16':
-        return () => (plain() & trait.bits ? trait.float : plain());
+        return () => {
+          const traits = plain();
+          if (traits & trait.bits) return trait.float;
+          return traits & indexed && !(traits & trait.float) ? traits | trait.asFloat : traits;
+        };
+      case 'u32':
+      case 'i32':
+        return () => plain() & ~trait.asFloat;
       case 'select':
         return () => parts.slice(0, 2).reduce((all, part) => all | this.traitsOf(part), 0);
       case 'min':
