@@ -1,7 +1,7 @@
 import type { WgslSources } from '../../kernels/assemble.ts';
 import { type Contract, type ContractBinding, contracts } from '../../kernels/contracts.ts';
 import { formatNames } from '../../kernels/formats.ts';
-import { exactnessOf } from './ops/descriptor.ts';
+import { exactnessOf } from './ops/exactness.ts';
 import { LabError, type LabStub } from './types.ts';
 
 /** Starting point for a kernel author: it compiles and passes the gate unchanged. */

@@ -85,7 +85,14 @@ function commandOf(whats: readonly string[]): string {
 const argsOf = (...more: string[]) => [
   'search',
   'rms_norm',
-  ...['--bind', 'layers.*.attn.norm', '--name', 'found', '--journal', at('found.jsonl'), '--url', lab.url],
+  '--bind',
+  'layers.*.attn.norm',
+  '--name',
+  'found',
+  '--journal',
+  at('found.jsonl'),
+  '--url',
+  lab.url,
   ...more,
 ];
 
@@ -171,7 +178,7 @@ describe('a search', () => {
     const bound = lab.requests
       .slice(0, saved)
       .filter(({ path, method }) => method === 'POST' && path === '/bindings');
-    const { kernel: best } = bound.at(-1)?.body as { kernel: string };
+    const [{ kernel: best } = { kernel: '' }] = bound.slice(-1).map(({ body }) => body as { kernel: string });
     const registrations = lab.requests.filter(({ path, method }) => method === 'POST' && path === '/kernels');
     expect(
       registrations.map(({ body }) => body as KernelRegistration).find(({ name }) => name === best)?.source,

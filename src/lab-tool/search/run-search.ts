@@ -178,7 +178,7 @@ class Search {
       best: this.#best(),
       last: this.#attempts.at(-1),
       hints: this.#hints,
-      attempts: this.#attempts.map(({ source: _, ...rest }) => rest),
+      attempts: this.#attempts.map(({ source: _source, ...rest }) => rest),
       remaining_s: Math.max(0, Math.round(this.#remainingMs / 1000)),
     };
   }

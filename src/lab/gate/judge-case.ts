@@ -1,6 +1,6 @@
 /** Compares the runs of one case with the oracle: error measures, and findings with advice. */
 import type { Contract, Exactness } from '../../../kernels/contracts.ts';
-import { exactnessOf } from '../ops/descriptor.ts';
+import { exactnessOf } from '../ops/exactness.ts';
 import type { CaseVerdict, ExpectedOutput, Finding, ParityCase, Tolerance } from '../types.ts';
 import { biasOf } from './bias.ts';
 import { elementsOf } from './elements.ts';

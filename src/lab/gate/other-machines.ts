@@ -6,7 +6,7 @@ import { type Contract, packUniform } from '../../../kernels/contracts.ts';
 import { EmulatedKernel } from '../emulator/emulate.ts';
 import { EmulationError } from '../emulator/emulation-error.ts';
 import type { Finding as EmulatorFinding } from '../emulator/tracer.ts';
-import { exactnessOf } from '../ops/descriptor.ts';
+import { exactnessOf } from '../ops/exactness.ts';
 import type { ExpectedOutput, Finding, ParityCase, Tolerance } from '../types.ts';
 import type { Grid } from './dispatch.ts';
 import { elementsOf, poisonWord } from './elements.ts';

@@ -2,6 +2,7 @@ import { contracts, type Contract, type Exactness } from '../../../kernels/contr
 import { formatNames } from '../../../kernels/formats.ts';
 import { stubTargets } from '../stubs.ts';
 import type { OpDescriptor, ParityMode, Tolerance } from '../types.ts';
+import { exactnessOf } from './exactness.ts';
 
 /**
  * Tolerances by exactness. Errors of correct kernels are spread over the elements like noise: at the NMSE limit, the
@@ -20,13 +21,6 @@ export const tolerances: Readonly<Record<Exactness, Tolerance>> = {
   // Token ids.
   exact: { nmse: 0, max_abs: 0, matched_ratio: 1 },
 };
-
-/** Required exactness of an op with a weight format: kernels must not round activations more than the format does. */
-export function exactnessOf({ exactness }: Contract, format?: string): Exactness {
-  if (exactness !== 'quantised') return exactness;
-  if (format === 'f32') return 'f32';
-  return format === 'f16' || format === 'bf16' ? 'f16' : 'quantised';
-}
 
 /** What strict mode multiplies tolerances by. */
 export const strictScale = 0.1;

@@ -29,7 +29,7 @@ import {
   requireWords,
 } from './case-generation.ts';
 import { eraseStep } from './builtin.ts';
-import { exactnessOf } from './descriptor.ts';
+import { exactnessOf } from './exactness.ts';
 import { Random } from './random.ts';
 import type { BuiltinBinding, BuiltinStep, CaseOptions, LabOp, LiveShape } from './types.ts';
 import { type PackedWeights, randomWeights, WeightReader } from './random-weights.ts';
