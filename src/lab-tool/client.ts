@@ -45,6 +45,9 @@ export class LabClient {
   get url(): string {
     return this.#host.url;
   }
+  get token(): string | undefined {
+    return this.#host.token;
+  }
 
   /** @param members required members of the response */
   async #request<Answer>(hostRequest: HostRequest, ...members: (keyof Answer & string)[]): Promise<Answer> {
@@ -133,8 +136,8 @@ export class LabClient {
   async setParityMode(body: ParityMode): Promise<ParityMode> {
     return await this.#request<ParityMode>({ method: 'PUT', path: '/parity', body }, 'mode');
   }
-  async runParity(): Promise<ParityRunResult> {
-    const hostRequest = { method: 'POST', path: '/parity/run' } as const;
+  async runParity(signal?: AbortSignal): Promise<ParityRunResult> {
+    const hostRequest = { method: 'POST', path: '/parity/run', signal } as const;
     return await this.#request<ParityRunResult>(hostRequest, 'ok', 'components', 'logits');
   }
   async bench(body: BenchRequest, signal?: AbortSignal): Promise<BenchResult> {

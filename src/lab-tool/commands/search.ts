@@ -48,10 +48,10 @@ export const search: CommandHandler = async ({
   const { model } = await client.graph();
   const components = splitList(flags.bind);
   const { stdout } = environment;
-  const key =
-    flags['model-key-file'] === undefined
-      ? undefined
-      : (await readText(flags['model-key-file'], flags['model-key-file'])).trim();
+  const { 'model-key-file': keyFile, 'model-url': modelUrl } = flags;
+  // The host's token is for the host alone.
+  const ownKey = modelUrl === undefined ? client.token : undefined;
+  const key = keyFile === undefined ? ownKey : (await readText(keyFile, keyFile)).trim();
   const proposers: Proposer[] = [
     new MechanicalProposer(
       client,
@@ -62,7 +62,7 @@ export const search: CommandHandler = async ({
     ...(flags.command === undefined ? [] : [commandProposer(flags.command)]),
     ...(flags.model === undefined
       ? []
-      : [modelProposer({ baseUrl: flags['model-url'] ?? `${client.url}/v1`, model: flags.model, key })]),
+      : [modelProposer({ baseUrl: modelUrl ?? `${client.url}/v1`, model: flags.model, key })]),
   ];
   const journalFile = flags.journal ?? `${config}.jsonl`;
   const journal = await Journal.open(journalFile, {

@@ -20,7 +20,7 @@ export function unrollLoops(source: string): string | undefined {
   const visit = (statement: Statement): void => {
     const unrolled = statement.kind === 'for' ? unroll(statement) : undefined;
     const [first, last] = [tokens[statement.from], tokens[statement.to - 1]];
-    // Of nested loops, the outer one only: the inner one is the next rewrite's.
+    // The outer loop of nested loops: the next rewrite has the inner loop.
     if (unrolled !== undefined && first && last)
       edits.push({ from: first.offset, to: last.offset + last.length, text: unrolled });
     else childrenOf(statement).forEach(visit);

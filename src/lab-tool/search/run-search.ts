@@ -14,6 +14,7 @@ import {
   benchedVerdicts,
   type Proposal,
   type Proposer,
+  type ProposerAnswer,
   type SearchState,
 } from './types.ts';
 
@@ -63,6 +64,9 @@ const harmlessWarnings: ReadonlySet<string> = new Set([
 ]);
 const maxFailures = 3;
 const hostRetryMs = 1000;
+/** Tries of a proposal while the gate is too busy to judge it. */
+const maxBusyTries = 5;
+const busyRetryMs = 5000;
 const maxHostWaitMs = 180_000;
 /** Longest time of a full bench. */
 const fullBenchMs = 120_000;
@@ -146,7 +150,7 @@ class Search {
       for (const proposer of proposers) {
         const failed = failures.get(proposer) ?? 0;
         if (failed >= maxFailures) continue;
-        const answer = await proposer.propose(this.#state(), signal);
+        const answer = await this.#ask(proposer);
         if (answer.kind === 'done') continue;
         isDone = false;
         if (answer.kind === 'proposal') {
@@ -162,6 +166,18 @@ class Search {
         break;
       }
       if (isDone) return;
+    }
+  }
+
+  /** A proposer that thinks until the budget ends has nothing to propose. */
+  async #ask(proposer: Proposer): Promise<ProposerAnswer> {
+    const { signal } = this.#ports;
+    const end = AbortSignal.timeout(Math.max(1, Math.ceil(this.#remainingMs)));
+    try {
+      return await proposer.propose(this.#state(), AbortSignal.any([signal, end]));
+    } catch (error) {
+      if (signal.aborted || !end.aborted) throw error;
+      return { kind: 'done' };
     }
   }
 
@@ -200,17 +216,22 @@ class Search {
     const { journal, signal } = this.#ports;
     await journal.begin(n, by, proposal);
     const start = performance.now();
-    let result: Pick<Attempt, 'verdict' | 'findings'> & Partial<Attempt>;
-    try {
-      result = await this.#judge(n, proposal);
-    } catch (error) {
-      if (signal.aborted) throw error;
-      if (!(error instanceof HostError)) throw error;
-      if (error.isTransient) {
-        result = { verdict: 'host_lost', findings: [finding(error.code, error.message)] };
-        this.#bindings.forget();
-        await this.#awaitHost(error);
-      } else result = { verdict: 'not_bindable', findings: [finding(error.code, error.message)] };
+    let result: (Pick<Attempt, 'verdict' | 'findings'> & Partial<Attempt>) | undefined;
+    for (let tries = 1; !result; tries++) {
+      try {
+        result = await this.#judge(n, proposal);
+      } catch (error) {
+        if (signal.aborted || !(error instanceof HostError)) throw error;
+        if (error.code === 'lab_busy' && tries < maxBusyTries) {
+          await sleep(busyRetryMs, undefined, { signal });
+          continue;
+        }
+        result = {
+          verdict: error.isTransient ? 'host_lost' : 'not_bindable',
+          findings: [finding(error.code, error.message)],
+        };
+        if (error.isTransient) await this.#awaitHost(error);
+      }
     }
     const { idea, source } = proposal;
     await this.#end({ n, by, idea, source, ...result, elapsed_ms: performance.now() - start });
@@ -246,7 +267,7 @@ class Search {
     const flags = found.filter(({ severity, code }) => severity === 'warning' && !harmlessWarnings.has(code));
     if (flags.length > 0) return { verdict: 'flagged', findings: flags };
     await this.#bind(named.name);
-    const parity = await client.runParity();
+    const parity = await client.runParity(signal);
     if (!parity.ok) {
       const wrong = parity.components.find(({ ok }) => !ok);
       const where = wrong
@@ -335,7 +356,7 @@ class Search {
         if (performance.now() - start > maxHostWaitMs || !(again instanceof HostError && again.isTransient))
           throw error;
       }
-      await sleep(hostRetryMs);
+      await sleep(hostRetryMs, undefined, { signal });
     }
   }
 }
