@@ -201,6 +201,35 @@ describe('instrumented source', () => {
     expect(await errorsOf(source)).toEqual([]);
   });
 
+  it('local variables and members may have the names of functions that only the additions use', async () => {
+    const {
+      source,
+      conditions,
+      uncheckedFindings: unchecked,
+    } = recorded(`struct Sums { all: u32, }
+@group(0) @binding(0) var<storage, read_write> y: array<u32>;
+fn kept(any: u32) -> u32 { let ptr = any; return ptr; }
+@compute @workgroup_size(64) fn main() { let all = y[1] > 2; var vec2 = Sums(1); if (all) { y[0] = kept(vec2.all); } }`);
+    expect(unchecked).toEqual([]);
+    expect(conditions).toHaveLength(2);
+    expect(await errorsOf(source)).toEqual([]);
+  });
+
+  it('loops over sizes and data are recorded by their turns', async () => {
+    const { source, conditions } = recorded(`@group(0) @binding(2) var<uniform> size: vec4<u32>;
+@group(0) @binding(0) var<storage, read_write> y: array<u32>;
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3u) {
+  for (var i = 0u; i < size.x; i++) { for (var k = 0u; k < 4u; k++) { y[i] += k; } }
+  @diagnostic(off, derivative_uniformity) while (y[0] < size.y) { y[0]++; if (y[0] == 7u) { continue; } }
+}`);
+    expect(conditions.filter(({ body }) => body !== undefined).map(({ text }) => text)).toEqual([
+      'i < size.x',
+      'y[0] < size.y',
+    ]);
+    expect(await errorsOf(source)).toEqual([]);
+  });
+
   it('guards and places in a workgroup may have one outcome', () => {
     const { conditions } = recorded(`@group(0) @binding(2) var<uniform> size: vec4<u32>;
 @group(0) @binding(1) var<storage, read_write> y: array<u32>;
@@ -208,10 +237,12 @@ describe('instrumented source', () => {
 fn main(@builtin(global_invocation_id) at: vec3u, @builtin(local_invocation_index) local: u32) {
   if (at.x >= size.x || local > 7u) { return; }
   if (at.x == size.y || at.x > 2u * size.x || y[0] > size.x) { y[1] = 2u; }
+  if (at.x >= size.x * size.y || at.x > size.x + size.y) { return; }
 }`);
     expect(conditions.filter(({ isOrdinary }) => isOrdinary).map(({ text }) => text)).toEqual([
       'at.x >= size.x',
       'local > 7u',
+      'at.x >= size.x * size.y',
     ]);
   });
 
@@ -263,6 +294,10 @@ fn main(@builtin(global_invocation_id) at: vec3u, @builtin(local_invocation_inde
     'var<private> arrayLength: u32;',
     'fn lathe_index() {}',
     'fn f(array: u32) {}',
+    'fn any(x: u32) -> bool { return x > 1; }',
+    'const all = 3;',
+    'var<private> atomicLoad: u32;',
+    'fn f() { var lathe_turns = 1; }',
   ])('names that the additions need are not taken over: %s', (text) => {
     const source = `@group(0) @binding(0) var<storage, read_write> x: array<u32>;\nfn g() { x[0] = 1; } ${text}`;
     const { source: out, sites, uncheckedFindings: unchecked } = checked(source);

@@ -11,7 +11,7 @@ import type { Expression } from '../wgsl/expressions.ts';
 import type { ConditionSite } from '../wgsl/instrument.ts';
 import { bodyOf, type Reflection } from '../wgsl/reflect.ts';
 import { childrenOf, readStatements, type Statement } from '../wgsl/statements.ts';
-import { locationOf, type Range } from '../wgsl/tokens.ts';
+import { locationOf, type Range, type Token } from '../wgsl/tokens.ts';
 import { comparisons, trait, ValueFlow } from '../wgsl/value-flow.ts';
 
 export interface KernelConditions {
@@ -30,13 +30,8 @@ export function findConditionSites(
   },
 ): KernelConditions {
   const { tokens, source } = reflection;
-  const withoutBrackets = (range: Range): Range => {
-    let { from, to } = range;
-    while (tokens[from]?.text === '(' && tokens[from]?.matchIndex === to - 1) [from, to] = [from + 1, to - 1];
-    return { from, to };
-  };
   const keyOf = (range: Range): string => {
-    const { from, to } = withoutBrackets(range);
+    const { from, to } = withoutBrackets(tokens, range);
     return `${from} ${to}`;
   };
   const sites = new Map<string, ConditionSite>();
@@ -49,7 +44,7 @@ export function findConditionSites(
     compileModule(reflection, {
       ...options,
       onCondition: (range, type) => {
-        const inner = withoutBrackets(range);
+        const inner = withoutBrackets(tokens, range);
         const expression = expressions.get(keyOf(inner));
         sites.set(keyOf(inner), {
           ...inner,
@@ -74,6 +69,11 @@ export function findConditionSites(
   return { sites: [...sites.values()].sort((a, b) => a.from - b.from || b.to - a.to), findings: [] };
 }
 
+function withoutBrackets(tokens: readonly Token[], { from, to }: Range): Range {
+  const isBracketed = tokens[from]?.text === '(' && tokens[from]?.matchIndex === to - 1;
+  return isBracketed ? withoutBrackets(tokens, { from: from + 1, to: to - 1 }) : { from, to };
+}
+
 /**
  * Loops whose number of turns depends on sizes, positions or data: what a second turn needs of the first is tested only where there are
  * two.
@@ -88,7 +88,8 @@ function findLoops(
   const loops: ConditionSite[] = [];
   const visit = (statement: Statement): void => {
     if ((statement.kind === 'for' || statement.kind === 'while') && statement.condition) {
-      const condition = expressions.get(keyOf(statement.condition));
+      const inner = withoutBrackets(tokens, statement.condition);
+      const condition = expressions.get(keyOf(inner));
       const traits = (condition?.parts ?? []).reduce((all, part) => all | flow.traitsOf(part), 0);
       const body =
         statement.kind === 'while'
@@ -100,9 +101,9 @@ function findLoops(
           to: statement.to,
           body,
           width: 1,
-          text: sourceTextOf(source, tokens, statement.condition),
+          text: sourceTextOf(source, tokens, inner),
           isOrdinary: false,
-          ...locationOf(tokens, statement.condition),
+          ...locationOf(tokens, inner),
         });
     }
     childrenOf(statement).forEach(visit);
@@ -123,7 +124,10 @@ function isOrdinary({ kind, text, parts: [left, right] }: Expression, flow: Valu
   const [a, b] = [flow.traitsOf(left), flow.traitsOf(right)];
   if (((a | b) & (dataTraits | trait.place)) === 0) return true;
   const isSize = (one: Expression, traits: number): boolean =>
-    traits === trait.size && (one.kind === 'member' || one.kind === 'name');
+    traits === trait.size &&
+    (one.kind === 'member' ||
+      one.kind === 'name' ||
+      (one.text === '*' && one.parts.every((part) => isSize(part, flow.traitsOf(part)))));
   return (
     inequalities.has(text) &&
     ((a === trait.place && isSize(right, b)) || (b === trait.place && isSize(left, a)))

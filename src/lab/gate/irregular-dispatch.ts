@@ -26,7 +26,7 @@ export function findIrregularDispatch(
   );
   for (const parityCase of [...shapes.values()].slice(-maxShapes)) {
     const { grids, limit } = gridsByTokens(parityCase, gridFor);
-    // Of a shape of the model, a step may have any of these sizes.
+    // A step of the model's shapes may have any of these sizes.
     if (limit !== undefined && parityCase.name.startsWith('live'))
       return [createFinding('irregular_dispatch', 'warning', `${limit}, case ${parityCase.name}`)];
     for (const [axis, name] of ['x', 'y', 'z'].entries()) {

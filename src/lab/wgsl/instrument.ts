@@ -43,12 +43,15 @@ export interface InstrumentedSource {
   readonly uncheckedFindings: readonly Finding[];
 }
 
-/** Names that the added code uses. A module that redeclares one of them cannot be instrumented. */
+/** Names that the added code uses. A module that redeclares one of them, also as a local variable, cannot be instrumented. */
 const helperNames: ReadonlySet<string> = new Set(
-  'u32 bool vec2 vec3 vec4 any all array atomic arrayLength atomicAdd atomicLoad atomicStore lathe_index lathe_counts lathe_outcome lathe_condition lathe_condition2 lathe_condition3 lathe_condition4 lathe_turn lathe_turns ptr function'.split(
-    ' ',
-  ),
+  [
+    'u32 array atomic arrayLength atomicAdd atomicStore lathe_index lathe_counts lathe_outcome',
+    'lathe_condition lathe_condition2 lathe_condition3 lathe_condition4 lathe_turn lathe_turns',
+  ].flatMap((names) => names.split(' ')),
 );
+/** Names that the added functions alone use: local variables may have them. */
+const moduleNames: ReadonlySet<string> = new Set('bool vec2 vec3 vec4 any all atomicLoad ptr'.split(' '));
 
 const helperSource = `
 @group(1) @binding(0) var<storage, read_write> lathe_counts: array<atomic<u32>>;
@@ -185,10 +188,15 @@ function storageUses(reflection: Reflection): { use: NameUse; variable: Variable
 
 /** Findings for declarations, including locals, that would change the meaning of the added code. */
 function findNameConflicts({ tokens }: Reflection): Finding[] {
+  let depth = 0;
   return tokens.flatMap((token, index) => {
-    if (token.kind !== 'name' || !helperNames.has(token.text)) return [];
+    if (token.text === '{') depth++;
+    if (token.text === '}') depth--;
+    const isUsed = helperNames.has(token.text) || (depth === 0 && moduleNames.has(token.text));
+    if (token.kind !== 'name' || !isUsed) return [];
     const before = tokens[index - 1];
-    const isTyped = tokens[index + 1]?.text === ':';
+    // At depth 0, a name with a type is a parameter.
+    const isTyped = tokens[index + 1]?.text === ':' && helperNames.has(token.text);
     const ofTemplate = before?.text === '>' && tokens[before.matchIndex - 1]?.text === 'var';
     if (!isTyped && !ofTemplate && !declarationKeywords.has(before?.text ?? '')) return [];
     const message = `'${token.text}' is declared here, which prevents bounds checks; choose another name`;
