@@ -103,7 +103,7 @@ const isTarget = (name: string): name is Target => targets.some((target) => targ
 
 /** Note for an op whose stub does not use the feature of the target. */
 const unusedFeatureNote = (target: Target): string =>
-  `// This stub does not use the feature: the op neither reduces nor stores f16. It is enabled so that you can use it.\n` +
+  `// This stub does not use the feature: it has nothing to gain from it here, or too much precision to lose. It is enabled so that you can use it.\n` +
   `enable ${target};\n\n`;
 
 /** Path below `wgsl/`. Similar ops share a file. */

@@ -118,7 +118,9 @@ describe('the gate rejects kernels that are wrong on some inputs of the product'
 describe('no condition of an honest kernel is untested', async () => {
   const wgsl = await testPlatform().wgsl();
   const stubs = [...contracts.values()].flatMap(({ op, bindings }) => {
-    const formats = bindings.some(({ dtype }) => dtype === 'weights') ? ['q8_0', 'q4_k'] : ['q8_0'];
+    const formats = bindings.some(({ dtype }) => dtype === 'weights')
+      ? ['q8_0', 'q4_k', 'f16', 'f32']
+      : ['q8_0'];
     return stubTargets(op, ['shader-f16', 'subgroups']).flatMap((target) =>
       formats.map((format) => ({ op, target, format, ...renderStub(wgsl, op, target, format) })),
     );
@@ -130,7 +132,7 @@ describe('no condition of an honest kernel is untested', async () => {
     return report.stages.flatMap(({ findings }) => findings).filter(({ code }) => codes.includes(code));
   };
 
-  it.each(everyNth(stubs, 12))(
+  it.each(everyNth(stubs, 20))(
     '$op $target $format',
     async ({ op, format, source, dispatch, overrides, requires }) => {
       expect(await untested({ name: 'stub', op, source, dispatch, overrides, requires }, format)).toEqual([]);

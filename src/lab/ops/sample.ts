@@ -58,7 +58,7 @@ interface Shape {
   readonly range?: number;
   /** The most likely token is one of the last. */
   readonly lastToken?: true;
-  /** The largest logits of a row with ties are zeros of both signs. */
+  /** The largest logits of each greedy row are zeros of both signs. */
   readonly zeros?: true;
 }
 
@@ -158,7 +158,7 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
       rules: [greedy, {}, { topK: 1000 }, { temperature: 0.4 }],
     },
     { kind: 'ragged', vocabulary: 1001, rules: repeatRule(5, greedy), ties: true, spareRows: 1 },
-    { kind: 'ragged', vocabulary: 700, rules: repeatRule(2, greedy), ties: true, zeros: true },
+    { kind: 'ragged', vocabulary: 700, rules: repeatRule(2, greedy), zeros: true },
     {
       kind: 'extreme',
       vocabulary: randomBetween(random, 9000, 9400),
@@ -296,7 +296,7 @@ function generateRow(
     if (near !== undefined) bringNear(logits, order, sorted, 2 ** near);
     const kept = near !== undefined ? 1 : countKeptTokens(rule, sorted);
     if (kept === undefined) continue;
-    // Of a near pair, the second would be sampled if it was kept.
+    // The second token of a near pair would be sampled if it was kept.
     const others =
       near !== undefined
         ? 2
@@ -343,7 +343,7 @@ function bringNear(logits: Float32Array, order: Uint32Array, sorted: Float64Arra
   [order[1], order[rank]] = [place, second];
   logits[second] = logits[place] as number;
   const bits = new Uint32Array(Float32Array.of(logits[first] as number).buffer);
-  // Of a positive float: three units in the last place less.
+  // Three units in the last place less: the logit is positive.
   bits[0] = (bits[0] as number) - 3;
   const [below = 0] = new Float32Array(bits.buffer);
   logits[place] = below;
@@ -415,7 +415,7 @@ const idleSlots = 2;
 const promptMark = 0x80000000;
 
 function makeCase(random: Random, shape: Shape): ParityCase {
-  const { kind, vocabulary, rules, ties = false, spareRows = 0, allowed, nan } = shape;
+  const { kind, vocabulary, rules, ties = false, zeros, spareRows = 0, allowed, nan } = shape;
   const tokens = rules.length;
   const slots = random.permutation(tokens + idleSlots);
   const logits = random.normals((tokens + spareRows) * vocabulary, 30);
@@ -431,7 +431,8 @@ function makeCase(random: Random, shape: Shape): ParityCase {
   let countedRows = 0;
   for (const [row, required] of rules.entries()) {
     const setup = generateRow(random, required, shape);
-    if (ties) addTies(random, setup.logits, shape.zeros);
+    if (ties) addTies(random, setup.logits);
+    if (zeros) addZeros(random, setup.logits);
     if (nan && row === rules.length - 1) setup.logits.fill(Number.NaN);
     logits.set(setup.logits, row * vocabulary);
     const at = row * sampleWords;
@@ -458,7 +459,7 @@ function makeCase(random: Random, shape: Shape): ParityCase {
   }
   const dims = { tokens, vocabulary };
   return {
-    name: `${caseName(kind, dims, ['tokens', 'vocabulary'])}${ties ? ' ties' : ''}${allowed === undefined ? '' : ' masked'}${nan ? ' nan' : ''}${hasDrafts ? ' drafts' : ''}`,
+    name: `${caseName(kind, dims, ['tokens', 'vocabulary'])}${ties ? ' ties' : ''}${zeros ? ' zeros' : ''}${allowed === undefined ? '' : ' masked'}${nan ? ' nan' : ''}${hasDrafts ? ' drafts' : ''}`,
     dims,
     tensors: { samples, logits, seen, sampled },
     params: { vocabulary },
@@ -466,14 +467,22 @@ function makeCase(random: Random, shape: Shape): ParityCase {
   };
 }
 
-/** Copies the largest logit to some other tokens; with `zeros`, as 0 with either sign. */
-function addTies(random: Random, logits: Float32Array, zeros = false): void {
+/** Copies the largest logit to some other tokens. */
+function addTies(random: Random, logits: Float32Array): void {
   const greatest = logits.reduce((a, b) => Math.max(a, b));
-  if (zeros) for (let i = 0; i < logits.length; i++) logits[i] = (logits[i] as number) - greatest;
-  const places = [logits.indexOf(zeros ? 0 : greatest)];
-  for (let i = randomBetween(random, 1, 4); i > 0; i--) places.push(random.integerBelow(logits.length));
-  // The first zero is the one that compares as less by its bits.
-  for (const place of places) logits[place] = zeros ? (place === Math.min(...places) ? -0 : 0) : greatest;
+  for (let i = randomBetween(random, 1, 4); i > 0; i--) logits[random.integerBelow(logits.length)] = greatest;
+}
+
+/** Tokens of this distance are looked at by one invocation of a workgroup. */
+const laneDistance = 256;
+
+/** Makes all logits negative but for a -0 and a 0 behind it: they are equal, although the bits of the second are greater. */
+function addZeros(random: Random, logits: Float32Array): void {
+  const greatest = logits.reduce((a, b) => Math.max(a, b));
+  for (let i = 0; i < logits.length; i++) logits[i] = (logits[i] as number) - greatest - 1;
+  const first = random.integerBelow(logits.length - laneDistance);
+  logits[first] = -0;
+  logits[first + laneDistance] = 0;
 }
 
 function oracle({ tensors, params, dims }: ParityCase): Readonly<Record<string, ExpectedOutput>> {
