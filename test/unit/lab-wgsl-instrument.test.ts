@@ -223,7 +223,7 @@ fn main(@builtin(workgroup_id) group: vec3u) {
   for (var i = 0u; i < size.x; i++) { for (var k = 0u; k < 4u; k++) { y[i] += k; } }
   @diagnostic(off, derivative_uniformity) while (y[0] < size.y) { y[0]++; if (y[0] == 7u) { continue; } }
 }`);
-    expect(conditions.filter(({ body }) => body !== undefined).map(({ text }) => text)).toEqual([
+    expect(conditions.filter((one) => one.body !== undefined).map(({ text }) => text)).toEqual([
       'i < size.x',
       'y[0] < size.y',
     ]);
