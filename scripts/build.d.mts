@@ -1,1 +1,1 @@
-export function buildIfNeeded(): boolean;
+export function buildIfNeeded(options?: { withTests?: boolean }): boolean;

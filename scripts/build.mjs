@@ -19,23 +19,37 @@ const parts = [
     options: ['--config', 'web/vite.config.ts'],
   },
 ];
+/** Programs of the tests. */
+const testPrograms = {
+  product: 'node_modules/.lathe-tests/scripted-host.js',
+  sources: ['test/programs.config.ts', 'test/support', 'src', 'package.json', 'package-lock.json'],
+  options: ['--config', 'test/programs.config.ts'],
+};
 
-/** @returns whether `dist/` exists and is up to date */
-export function buildIfNeeded() {
+/**
+ * @param options.withTests whether the programs of the tests are built, too
+ * @returns whether what was asked for exists and is up to date
+ */
+export function buildIfNeeded({ withTests = false } = {}) {
   const isCurrent = ({ product, sources }) => {
     const built = join(root, product);
     return (
       existsSync(built) && newest(sources.map((source) => join(root, source))) <= statSync(built).mtimeMs
     );
   };
-  if (parts.every(isCurrent)) return true;
+  const stale = [
+    // The first of them empties the folder of both.
+    ...(parts.every(isCurrent) ? [] : parts),
+    ...(withTests && !isCurrent(testPrograms) ? [testPrograms] : []),
+  ];
+  if (stale.length === 0) return true;
   const vite = join(root, 'node_modules/vite/bin/vite.js');
   if (!existsSync(vite)) {
     process.stderr.write('Build: vite is not installed; run `npm ci` first.\n');
     return false;
   }
-  process.stderr.write('Build: building dist/ ...\n');
-  return parts.every(({ options }) => {
+  process.stderr.write(`Build: building ${stale.map(({ product }) => product).join(', ')} ...\n`);
+  return stale.every(({ options }) => {
     const { status, stdout } = spawnSync(
       process.execPath,
       [vite, 'build', '--logLevel', 'warn', ...options],

@@ -38,8 +38,8 @@ const shell = (line, how) =>
     : runInForeground('sh', ['-c', line], how);
 const vitest = (args, how) =>
   runInForeground(process.execPath, ['node_modules/vitest/vitest.mjs', 'run', ...args], how);
-/** At least two workers: many tests wait for processes to start or end, which would leave a core idle. */
-const workers = `--maxWorkers=${Math.max(2, availableParallelism() - 1)}`;
+/** More workers than cores: many tests wait for processes to start or end, which would leave a core idle. */
+const workers = `--maxWorkers=${availableParallelism() + 1}`;
 
 const check = (name, line) => ({ name, run: (how) => shell(line, how) });
 /** Results of the last run, one JSON file for each step: what failed, and how long each file took. */
@@ -180,7 +180,7 @@ function failuresIn(results) {
   return failures.length > 0 ? failures : ["no test failed: search the output above for 'Unhandled'"];
 }
 
-if (!setUpVulkan() || !setUpServices() || !buildIfNeeded()) process.exit(1);
+if (!setUpVulkan() || !setUpServices() || !buildIfNeeded({ withTests: true })) process.exit(1);
 if (options.length > 0) process.exit(await vitest(options));
 rmSync(resultsFolder, { recursive: true, force: true });
 mkdirSync(resultsFolder, { recursive: true });

@@ -9,8 +9,6 @@ import { addressSpaceLimit, limitNote } from '../platform/foreground.mjs';
 import { printable } from '../terminal/printable.ts';
 import { errorMessage } from '../util/error-message.ts';
 import { systemCode } from '../util/system-code.ts';
-import { pullModel } from './pull.ts';
-import { startHost } from './serve.ts';
 import { abortOnSignals, Interrupted, stopOnSignals } from './signals.ts';
 import { mayLackAddressSpace } from './start-error.ts';
 import type { CliContext } from './cli-context.ts';
@@ -43,15 +41,17 @@ async function runCommand(cli: CliContext): Promise<void> {
     case 'version':
       cli.stdout.write(`lathe ${await packageVersion(cli.packageRoot)}\n`);
       return;
-    case 'pull':
+    // Each command is imported on demand: those of a host take half a second.
+    case 'pull': {
+      const { pullModel } = await import('./pull.ts');
       return await pullModel(
         command,
         await withConfigFile(command),
         cli,
         abortOnSignals(cli.signals, cli.exit),
       );
+    }
     case 'models': {
-      // Imported on demand: only this command reads model files.
       const { manageModels } = await import('./models/index.ts');
       return await manageModels(command, await withConfigFile(command), cli);
     }
@@ -70,6 +70,7 @@ async function runCommand(cli: CliContext): Promise<void> {
       return await manageRecorder(command, await withConfigFile(command), cli);
     }
     case 'serve': {
+      const { startHost } = await import('./serve.ts');
       const version = await packageVersion(cli.packageRoot);
       const host = await startHost(await withConfigFile(command), version, cli);
       stopOnSignals(cli.signals, host.stop, cli.exit);

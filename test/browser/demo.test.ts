@@ -279,22 +279,25 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     },
   );
 
-  it('reports that the Content-Security-Policy of the page blocks the servers of web-llm', async () => {
-    const policy = "default-src 'none'; connect-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
-    const strict = await openStaticSite(built, {
-      headers: {
-        'content-security-policy': `${policy}; style-src 'self'; worker-src 'self'; img-src 'self'`,
-      },
-    });
-    const { page, close } = await browser.page({ url: strict.url });
-    await page.getByRole('switch', { name: 'Compare with web-llm' }).check();
-    await page.getByRole('button', { name: 'Load in web-llm' }).click();
-    await page
-      .getByText(/The policy of this page \(Content-Security-Policy\) does not allow https:\/\/hugg/)
-      .waitFor();
-    await close();
-    await strict.close();
-  });
+  it.runIf(runsRest)(
+    'reports that the Content-Security-Policy of the page blocks the servers of web-llm',
+    async () => {
+      const policy = "default-src 'none'; connect-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
+      const strict = await openStaticSite(built, {
+        headers: {
+          'content-security-policy': `${policy}; style-src 'self'; worker-src 'self'; img-src 'self'`,
+        },
+      });
+      const { page, close } = await browser.page({ url: strict.url });
+      await page.getByRole('switch', { name: 'Compare with web-llm' }).check();
+      await page.getByRole('button', { name: 'Load in web-llm' }).click();
+      await page
+        .getByText(/The policy of this page \(Content-Security-Policy\) does not allow https:\/\/hugg/)
+        .waitFor();
+      await close();
+      await strict.close();
+    },
+  );
 
   it('lists browsers with WebGPU when this one has none, and loads nothing', async () => {
     const { page, faults, close } = await browser.page({ url: 'about:blank', width: 360 });

@@ -121,7 +121,7 @@ async function together(
 }
 
 /** Models with all of their tests in `npm test`; the others have one there. */
-const sampledModels = everyNth(generatingModels, 5);
+const sampledModels = everyNth(generatingModels, 7);
 
 describe.each(generatingModels.map((fixture) => [fixture.name, fixture] as const))('%s', (name, fixture) => {
   const runsAll = tier === 'all' || sampledModels.includes(fixture);
@@ -193,7 +193,8 @@ describe.each(generatingModels.map((fixture) => [fixture.name, fixture] as const
       }),
   );
 
-  it.runIf(runsAll)('gives the logits of transformers on the kernels for GPUs', () =>
+  // Their kernels take long to compile here; kernels' own tests have them all.
+  it.runIf(runsRest)('gives the logits of transformers on the kernels for GPUs', () =>
     using(path('model.gguf'), { context, on: 'hardware' }, async (gpu) => {
       const got = await logitsAt(gpu, prompt.ids, prompt.positions);
       expectLogits(`${name}, kernels for GPUs`, gpu, got, { run: prompt, rows });
@@ -223,7 +224,7 @@ describe.each(generatingModels.map((fixture) => [fixture.name, fixture] as const
 });
 
 describe('files of llama-quantize', () => {
-  it.each(everyNth(everyType.model.runs, 3).map((run) => [run.file ?? '', run] as const))(
+  it.each(everyNth(everyType.model.runs, 6).map((run) => [run.file ?? '', run] as const))(
     '%s gives the logits of its weights',
     (file, run) =>
       using(everyType.path(file), { context: 128 }, async (runner) => {
@@ -276,7 +277,7 @@ describe.each(embeddingModels.map((fixture) => [fixture.name, fixture] as const)
     expect(await expectSameEmbeddings(fixture, 'hf', {}, 'BF16 (hf)')).toEqual(converted);
   });
 
-  it('gives the embeddings of transformers on the kernels for GPUs', async () => {
+  it.runIf(runsRest)('gives the embeddings of transformers on the kernels for GPUs', async () => {
     await expectSameEmbeddings(fixture, 'model.gguf', { on: 'hardware' }, 'kernels for GPUs');
   });
 

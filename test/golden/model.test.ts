@@ -338,7 +338,7 @@ describe('random weights: every variation of an architecture equals the CPU orac
     ...Object.entries(models).map(([name, model]) => [name, tinyModel(model), ReferenceModel] as const),
     ...Object.entries(gemmas).map(([name, model]) => [name, tinyGemma4(model), ReferenceGemma4] as const),
   ];
-  for (const [name, bytes, oracle] of everyNth(builds, 12)) {
+  for (const [name, bytes, oracle] of everyNth(builds, 14)) {
     it(name, async () => {
       const file = await openSource(memorySource(bytes));
       const reference = await oracle.load(file, 'F16');

@@ -1,4 +1,3 @@
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Engine, type GenerateRequest, greedySampling, loadEngine } from '../../src/engine/index.ts';
 import { type GrammarService, type GrammarSource, createGrammarService } from '../../src/grammar/index.ts';
@@ -6,13 +5,14 @@ import { testPlatform } from '../support/test-platform.ts';
 import { startGrammarThread } from '../../src/platform/node-grammar.ts';
 import { fixtureModel } from '../support/shared.ts';
 import { validatorOf } from '../support/schema-validator.ts';
+import { entryPath } from '../support/host.ts';
 
 let engine: Engine;
 let grammars: GrammarService;
 
 beforeAll(async () => {
   engine = await loadEngine(testPlatform(), { model: fixtureModel, parallel: 4 });
-  const entry = fileURLToPath(new URL('../../src/grammar-worker.ts', import.meta.url));
+  const entry = entryPath('grammar-worker');
   grammars = createGrammarService({
     tokenizer: engine.tokenizer,
     vocabSize: engine.model.vocabSize,

@@ -12,7 +12,7 @@ import {
 import { withDeviceMemory } from '../support/limited-device.ts';
 import { loadFromMemory, loadWithDraft, memoryPlatform, tinyModel } from '../support/tiny-model.ts';
 import { until } from '../support/until.ts';
-import { everyNth, rounds } from '../support/tier.ts';
+import { everyNth, rounds, runsRest } from '../support/tier.ts';
 
 const large = tinyModel({ architecture: 'llama', type: 'Q8_0', layers: 3, seed: 5 });
 /** The same vocabulary and nothing else in common, plus padding tokens. */
@@ -270,7 +270,7 @@ describe('a draft model is rejected', () => {
     );
   });
 
-  it('that does not fit in addition to the target model, which fits alone', async () => {
+  it.runIf(runsRest)('that does not fit in addition to the target model, which fits alone', async () => {
     const wide = tinyModel({ architecture: 'llama', width: 512, feedForward: 4096, layers: 3, seed: 3 });
     const platform = withDeviceMemory(memoryPlatform(large, wide), 64 << 20);
     const options = { model: 'memory.gguf', context: 128, parallel: 1 };

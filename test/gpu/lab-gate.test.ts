@@ -10,7 +10,7 @@ import { renderStub, stubTargets } from '../../src/lab/stubs.ts';
 import type { KernelRegistration, KernelRegistrationReport, ParityCase, Stage } from '../../src/lab/types.ts';
 import { testPlatform } from '../support/test-platform.ts';
 import { honest } from '../support/lab-tricks.ts';
-import { everyNth } from '../support/tier.ts';
+import { everyNth, runsRest } from '../support/tier.ts';
 
 let bench: GateDevice;
 let wgsl: WgslSources;
@@ -259,7 +259,7 @@ describe('the parity mode', () => {
     expect(report.parity).toBeUndefined();
   });
 
-  it('strict: 0.1 times the tolerance, and more cases', async () => {
+  it.runIf(runsRest)('strict: 0.1 times the tolerance, and more cases', async () => {
     const standard = await gate(coarse);
     expect(standard).toMatchObject({ accepted: true, tolerance: { nmse: 1e-7, scale: 1, mode: 'standard' } });
     const strict = await gate(coarse, { mode: 'strict' });

@@ -7,6 +7,7 @@ import { componentParity, logitsParity, maxTextTokens } from '../../src/lab/live
 import { labOps } from '../../src/lab/ops/index.ts';
 import { testPlatform } from '../support/test-platform.ts';
 import { fixtureModel } from '../support/shared.ts';
+import { runsRest } from '../support/tier.ts';
 
 let engine: ResidentEngine;
 let unfused: ReadonlyMap<string, LabKernel>;
@@ -85,12 +86,12 @@ describe('a parity run', () => {
     expect(kl).toBeGreaterThan(1e-3);
   });
 
-  it('detects reads of another slot in steps with several sequences', async () => {
+  it.runIf(runsRest)('detects reads of another slot in steps with several sequences', async () => {
     const wrong = 'let slot = select(token[t].z, 0u, step.tokens > 3u);';
     expect((await parityOf('attention', attend, slot, wrong)).kl).toBeGreaterThan(1e-3);
   });
 
-  it('detects skipped rows of large steps', async () => {
+  it.runIf(runsRest)('detects skipped rows of large steps', async () => {
     const wrong = `select(${norm}, 0.0, token > 90u)`;
     expect((await parityOf('rms_norm', 'layers.0.attn.norm', norm, wrong)).kl).toBeGreaterThan(1e-3);
   });

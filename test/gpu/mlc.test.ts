@@ -52,7 +52,7 @@ const cases = (['q4f16_1', 'q3f16_1'] as const).flatMap((quantization) =>
 );
 
 describe('an MLC folder', () => {
-  it.each(everyNth(cases, 3))(
+  it.each(everyNth(cases, 9))(
     'in %s of %s gives the logits of the CPU oracle (%s)',
     async (quantization, name, on) => {
       const files = memoryFiles(mlcFolder(tinyFolder(name), { quantization }));

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { freshDataDir, type HostProcess, startSource } from '../support/host.ts';
 import { type ScriptedAnswer, scriptedOpenAi } from '../support/scripted-openai.ts';
+import { rounds } from '../support/tier.ts';
 
 interface RequestOptions {
   readonly method: string;
@@ -184,7 +185,7 @@ describe('the agent plane under abuse', () => {
           else expect(answer.status, answer.text).toBeLessThan(500);
         },
       ),
-      { numRuns: 400 },
+      { numRuns: rounds(400, 133) },
     );
     await alive();
   });

@@ -1,6 +1,5 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import type { TurnEvent } from '../../src/agent/shapes/turn-event.ts';
 import { builtinTools } from '../../src/agent/tools/builtin/builtin-tools.ts';
@@ -10,7 +9,7 @@ import { Resident } from '../../src/planes/resident.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { startGrammarThread } from '../../src/platform/node-grammar.ts';
 import { freshSqlite } from '../support/databases.ts';
-import { freshDataDir } from '../support/host.ts';
+import { entryPath, freshDataDir } from '../support/host.ts';
 import { routeServers } from '../support/serve-routes.ts';
 import { fixtureModel } from '../support/shared.ts';
 import { openTaskWorld } from '../support/task-world.ts';
@@ -22,7 +21,7 @@ let grammars: GrammarService;
 const resident = new Resident('loading');
 beforeAll(async () => {
   engine = await loadEngine(nodePlatform(), { model: fixtureModel, parallel: 4 });
-  const entry = fileURLToPath(new URL('../../src/grammar-worker.ts', import.meta.url));
+  const entry = entryPath('grammar-worker');
   const { tokenizer, model } = engine;
   grammars = createGrammarService({
     tokenizer,

@@ -5,6 +5,7 @@ import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fakeProvider } from '../support/gateway/provider.ts';
 import { freshDataDir, gatewayProgram, type HostProcess, startScriptedHost } from '../support/host.ts';
+import { runsRest } from '../support/tier.ts';
 
 /** The command line beside the host, on the host's own database. */
 const gateway = (dataDir: string, ...words: string[]) =>
@@ -133,7 +134,7 @@ it('a host with an invalid gateway.toml reports all faults and does not start', 
   expect(host.output.stderr).toMatch(/gateway\.toml:5: limits\.concurrency/);
 });
 
-it('a host whose gateway.toml names another database says which one it uses', async () => {
+it.runIf(runsRest)('a host whose gateway.toml names another database says which one it uses', async () => {
   const dataDir = freshDataDir();
   const config = join(dataDir, 'gateway.toml');
   writeFileSync(config, 'database = "sqlite:elsewhere.db"\n');

@@ -5,6 +5,7 @@ import type { ProviderReply } from '../support/gateway/provider.ts';
 import { gatewayWorld } from '../support/gateway/world.ts';
 import { describeDatabases } from '../support/databases.ts';
 import { randomFrom } from '../support/kills/process.ts';
+import { rounds } from '../support/tier.ts';
 
 const soon = { 'retry-after-ms': '1' };
 
@@ -45,7 +46,7 @@ function anyReply(random: (below: number) => number): ProviderReply {
 }
 
 describeDatabases('thousands of random requests on all wires', (url, kind) => {
-  const total = Number(process.env['LATHE_TEST_REQUESTS'] ?? (kind === 'sqlite' ? 600 : 250));
+  const total = Number(process.env['LATHE_TEST_REQUESTS'] ?? (kind === 'sqlite' ? rounds(600, 250) : 250));
   const undo: (() => Promise<unknown>)[] = [];
   afterAll(async () => {
     for (const step of undo.splice(0).toReversed()) await step();

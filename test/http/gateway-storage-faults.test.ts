@@ -6,6 +6,7 @@ import { gatewayWorld, nanoOf } from '../support/gateway/world.ts';
 import { postgresPrograms, startPostgres } from '../support/postgres-server.ts';
 import { noDisks, smallDisk } from '../support/small-disk.ts';
 import { until } from '../support/until.ts';
+import { everyNth } from '../support/tier.ts';
 
 /** A database that can be taken away and given back. */
 interface Frail {
@@ -45,14 +46,19 @@ afterEach(async () => {
   for (const step of undo.splice(0).toReversed()) await step();
 });
 
-describe.each([
-  ['a full disk', noDisks(), onSmallDisk],
-  [
-    'PostgreSQL away',
-    postgresPrograms() === undefined ? 'PostgreSQL is not installed' : undefined,
-    onPostgres,
-  ],
-] as const)('a gateway with %s', (_, reason, open) => {
+describe.each(
+  everyNth(
+    [
+      ['a full disk', noDisks(), onSmallDisk],
+      [
+        'PostgreSQL away',
+        postgresPrograms() === undefined ? 'PostgreSQL is not installed' : undefined,
+        onPostgres,
+      ],
+    ] as const,
+    2,
+  ),
+)('a gateway with %s', (_, reason, open) => {
   it.skipIf(reason !== undefined)(
     `refuses clearly, loses no money, and goes on by itself${reason ? `: skipped, ${reason}` : ''}`,
     async () => {

@@ -79,7 +79,7 @@ async function stubOf(op: string, name: string, change = (source: string) => sou
   return registration;
 }
 
-/** `lab_busy` is no verdict: it asks for another attempt. */
+/** `lab_busy` is no verdict: it asks for another attempt, as does a report without captured inputs. */
 async function register(registration: KernelRegistration): Promise<Answer<KernelRegistrationReport>> {
   for (;;) {
     const answer: Answer<KernelRegistrationReport & { error?: { code: string } }> = await call(
@@ -87,7 +87,8 @@ async function register(registration: KernelRegistration): Promise<Answer<Kernel
       '/lab/v1/kernels',
       registration,
     );
-    if (answer.status !== 503 || answer.body.error?.code !== 'lab_busy') return answer;
+    const codes = answer.body.stages?.flatMap(({ findings }) => findings.map(({ code }) => code)) ?? [];
+    if (answer.body.error?.code !== 'lab_busy' && !codes.includes('captured_unavailable')) return answer;
   }
 }
 
@@ -217,11 +218,12 @@ describe('from the stub to a verdict', () => {
 
   it('a kernel that changes the model wherever it fits is not bound', async () => {
     await call('PUT', '/lab/v1/parity', { mode: 'standard', tolerance_scale: 10 });
-    // Every second row 6 % too large, the others too small: within ten times the tolerance of quantized products.
+    // Every second row 3 % too large, the others too small: within ten times the tolerance of quantized products, also where a bias
+    // takes most of a sum away.
     await registerStub('matvec', 'loose.product', (source) =>
       source.replace(
         'write_result(token, row, sum)',
-        'write_result(token, row, select(0.94, 1.06, (row & 1u) == 1u) * sum)',
+        'write_result(token, row, select(0.97, 1.03, (row & 1u) == 1u) * sum)',
       ),
     );
     await call('PUT', '/lab/v1/parity', { mode: 'standard' });

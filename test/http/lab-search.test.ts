@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { KernelRegistration } from '../../src/lab/types.ts';
 import { main } from '../../src/lab-tool/main.ts';
 import { benchResult, type FakeLab, fakeLab, gate, refusal } from '../support/fake-lab-host.ts';
-import { repository } from '../support/host.ts';
+import { entryPath, repository } from '../support/host.ts';
 import { until } from '../support/until.ts';
 
 let lab: FakeLab;
@@ -205,13 +205,9 @@ describe('a search', () => {
   test('goes on after kill -9, and leaves what killed it twice', async () => {
     const command = commandOf(['fast 1.1', 'endless', 'fast 1.2']);
     for (const times of [1, 2]) {
-      const child = spawn(
-        process.execPath,
-        [join(repository, 'src/lab.ts'), ...argsOf('--command', command)],
-        {
-          stdio: 'ignore',
-        },
-      );
+      const child = spawn(process.execPath, [entryPath('lab'), ...argsOf('--command', command)], {
+        stdio: 'ignore',
+      });
       const hangs = () =>
         journal().filter(({ type, idea }) => type === 'begun' && idea === 'endless').length === times &&
         [...lab.bound.values()].length > 0 &&

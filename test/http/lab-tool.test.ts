@@ -7,10 +7,9 @@ import { text as textOf } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { main } from '../../src/lab-tool/main.ts';
 import { config, type FakeLab, fakeLab, refusal, stubSource } from '../support/fake-lab-host.ts';
-import { repository } from '../support/host.ts';
+import { entryPath, repository } from '../support/host.ts';
 
-const isBuilt = process.env['LATHE_TEST_BUILT'] === '1';
-const entry = join(repository, isBuilt ? 'dist/lab.js' : 'src/lab.ts');
+const entry = entryPath('lab');
 let lab: FakeLab;
 let folder: string;
 const started: ReturnType<typeof launch>[] = [];

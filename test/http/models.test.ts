@@ -11,6 +11,7 @@ import { type GgufFile, ggufBytes, text } from '../support/gguf-writer.ts';
 import { freshDataDir, startScriptedHost, startSource } from '../support/host.ts';
 import { mlcFolder } from '../support/mlc-writer.ts';
 import { modelsPath } from '../support/shared.ts';
+import { runsRest } from '../support/tier.ts';
 
 const face = fileURLToPath(new URL('../fixtures/architectures/qwen2/hf', import.meta.url));
 const tiny = readFileSync(modelsPath('lathe-tiny-q8_0.gguf'));
@@ -238,48 +239,54 @@ describe('models verify', () => {
     expect(stdout).toMatch(/params_shard_0\.bin does not match its md5/);
   });
 
-  test('keeps the digest of what was copied by hand, for as long as the files are the same', async () => {
-    const folder = dataDirOf({ 'o--x/tiny.gguf': tiny, 'top.gguf': tiny });
-    cpSync(face, join(folder, 'models', 'o--face'), { recursive: true });
-    const { entries } = await runJson(folder, 'verify');
-    const digests = Object.fromEntries(entries.map(({ name, digest }) => [name, digest]));
-    expect(digests['o--x/tiny']).toMatch(/^sha256:[0-9a-f]{64}$/);
-    expect(digests['top']).toBe(digests['o--x/tiny']);
-    const shown = async (name: string) =>
-      /^digest +(.*)$/m.exec((await run(folder, 'show', name)).stdout)?.[1] ?? 'no line';
-    const digestEntries = Object.keys(digests).map(async (name) => [name, await shown(name)] as const);
-    expect(Object.fromEntries(await Promise.all(digestEntries))).toEqual(digests);
+  test.runIf(runsRest)(
+    'keeps the digest of what was copied by hand, for as long as the files are the same',
+    async () => {
+      const folder = dataDirOf({ 'o--x/tiny.gguf': tiny, 'top.gguf': tiny });
+      cpSync(face, join(folder, 'models', 'o--face'), { recursive: true });
+      const { entries } = await runJson(folder, 'verify');
+      const digests = Object.fromEntries(entries.map(({ name, digest }) => [name, digest]));
+      expect(digests['o--x/tiny']).toMatch(/^sha256:[0-9a-f]{64}$/);
+      expect(digests['top']).toBe(digests['o--x/tiny']);
+      const shown = async (name: string) =>
+        /^digest +(.*)$/m.exec((await run(folder, 'show', name)).stdout)?.[1] ?? 'no line';
+      const digestEntries = Object.keys(digests).map(async (name) => [name, await shown(name)] as const);
+      expect(Object.fromEntries(await Promise.all(digestEntries))).toEqual(digests);
 
-    // The same content, written again: only reading it can show that it is the same.
-    writeFileSync(join(folder, 'models', 'top.gguf'), tiny);
-    expect(await shown('top')).toMatch(/^not computed yet/);
-    expect(await shown('o/x')).toBe(digests['o--x/tiny']);
-    await run(folder, 'rm', 'o/x');
-    expect((await run(folder, 'rm', 'top')).code).toBe(0);
-    expect(left(folder).filter((path) => !path.startsWith('o--face'))).toEqual([]);
-  });
+      // The same content, written again: only reading it can show that it is the same.
+      writeFileSync(join(folder, 'models', 'top.gguf'), tiny);
+      expect(await shown('top')).toMatch(/^not computed yet/);
+      expect(await shown('o/x')).toBe(digests['o--x/tiny']);
+      await run(folder, 'rm', 'o/x');
+      expect((await run(folder, 'rm', 'top')).code).toBe(0);
+      expect(left(folder).filter((path) => !path.startsWith('o--face'))).toEqual([]);
+    },
+  );
 
-  test('without checksums finds what is cut and what is no number, also at a path', async () => {
-    const infinite = Uint8Array.from(tiny);
-    // Wherever the blocks lie, some of these are scales.
-    infinite.fill(0xff, infinite.length - 1_000_000, infinite.length - 999_000);
-    const folder = dataDirOf({
-      'o--cut/cut.gguf': tiny.subarray(0, 1_000_000),
-      'o--x/good.gguf': tiny,
-      'o--x/nan.gguf': infinite,
-    });
-    const { code, stdout } = await run(folder, 'verify');
-    expect(code).toBe(1);
-    expect(lineOf(stdout, 'o--cut/cut')).toMatch(/BAD .*download it again/);
-    expect(lineOf(stdout, 'o--x/nan')).toMatch(
-      /BAD +- +tensor 'blk\.\d\.\w+\.weight' has a value that is not finite \(row \d+\)/,
-    );
-    expect(lineOf(stdout, 'o--x/good')).toMatch(
-      /ok +sha256:[0-9a-f]{64} +no checksums known, all tensors complete and finite/,
-    );
-    expect((await run(folder, 'verify', modelsPath('lathe-tiny-q8_0.gguf'))).code).toBe(0);
-    expect((await run(freshDataDir(), 'verify')).stdout).toBe('no pulled models\n');
-  });
+  test.runIf(runsRest)(
+    'without checksums finds what is cut and what is no number, also at a path',
+    async () => {
+      const infinite = Uint8Array.from(tiny);
+      // Wherever the blocks lie, some of these are scales.
+      infinite.fill(0xff, infinite.length - 1_000_000, infinite.length - 999_000);
+      const folder = dataDirOf({
+        'o--cut/cut.gguf': tiny.subarray(0, 1_000_000),
+        'o--x/good.gguf': tiny,
+        'o--x/nan.gguf': infinite,
+      });
+      const { code, stdout } = await run(folder, 'verify');
+      expect(code).toBe(1);
+      expect(lineOf(stdout, 'o--cut/cut')).toMatch(/BAD .*download it again/);
+      expect(lineOf(stdout, 'o--x/nan')).toMatch(
+        /BAD +- +tensor 'blk\.\d\.\w+\.weight' has a value that is not finite \(row \d+\)/,
+      );
+      expect(lineOf(stdout, 'o--x/good')).toMatch(
+        /ok +sha256:[0-9a-f]{64} +no checksums known, all tensors complete and finite/,
+      );
+      expect((await run(folder, 'verify', modelsPath('lathe-tiny-q8_0.gguf'))).code).toBe(0);
+      expect((await run(freshDataDir(), 'verify')).stdout).toBe('no pulled models\n');
+    },
+  );
 });
 
 describe('pull', () => {

@@ -6,11 +6,11 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import process from 'node:process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { freshDataDir, type HostProcess, repository, startSource } from '../support/host.ts';
+import { entryPath, freshDataDir, type HostProcess, repository, startSource } from '../support/host.ts';
 import { until } from '../support/until.ts';
+import { runsRest } from '../support/tier.ts';
 
-const isBuilt = process.env['LATHE_TEST_BUILT'] === '1';
-const tool = join(repository, isBuilt ? 'dist/observe.js' : 'src/observe.ts');
+const tool = entryPath('observe');
 
 let dataDir: string;
 let host: HostProcess;
@@ -280,7 +280,7 @@ describe('on the data directory of a host that is not running', () => {
     expect(racks.stdout).toContain('left out: the rack completions: there is no grant to read it');
   });
 
-  test('also after it was killed', async () => {
+  test.runIf(runsRest)('also after it was killed', async () => {
     await startHost();
     await ask('last');
     await expect.poll(() => models('--url', url, '--limit', '1')).toEqual(['last']);

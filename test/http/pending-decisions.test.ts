@@ -15,6 +15,7 @@ import {
   leaveApplying,
   pendingHosts,
 } from '../support/pending-world.ts';
+import { rounds } from '../support/tier.ts';
 
 const never = new AbortController().signal;
 const codeOf = async (work: Promise<unknown>) =>
@@ -671,7 +672,7 @@ describe('pending changes in random situations', () => {
           );
         }
       }),
-      { numRuns: 60 },
+      { numRuns: rounds(60, 20) },
     );
   });
 });

@@ -7,6 +7,7 @@ import { readNamedEvents } from '../support/named-events.ts';
 import { scriptedServers } from '../support/serve.ts';
 import { thinkingTemplate } from '../support/thinking-template.ts';
 import { until } from '../support/until.ts';
+import { runsRest } from '../support/tier.ts';
 
 const serve = scriptedServers();
 const route = '/v1/responses';
@@ -318,27 +319,33 @@ describe('refusals of responses', () => {
     expect((await post(route, { ...hi, ...idle })).status).toBe(200);
   });
 
-  test('10 MB of invalid items and tools are refused quickly, with a bounded response', async () => {
-    const { post, faults } = await serve();
-    const many = (element: string) =>
-      Array(Math.floor(10_000_000 / (element.length + 1)))
-        .fill(element)
-        .join(',');
-    for (const [body, param] of [
-      [`{"input":[${many('1')}]}`, 'input.0'],
-      [`{"input":[{"role":"user","content":[${many('1')}]}]}`, 'input.0.content.0'],
-      [`{"input":[${many('{"type":"function_call_output","call_id":"","output":""}')}]}`, 'input.0.call_id'],
-      [`{"input":"a","tools":[${many('{"type":"function","name":"a"}')}]}`, 'tools'],
-      [`{"input":"a","include":[${many('1')}]}`, 'include.0'],
-    ] as const) {
-      const response = await post(route, body);
-      expect(response.status).toBe(400);
-      const error = await errorOf(response);
-      expect(error.param).toBe(param);
-      expect(error.violations?.length).toBeLessThanOrEqual(50);
-    }
-    expect(faults).toEqual([]);
-  });
+  test.runIf(runsRest)(
+    '10 MB of invalid items and tools are refused quickly, with a bounded response',
+    async () => {
+      const { post, faults } = await serve();
+      const many = (element: string) =>
+        Array(Math.floor(10_000_000 / (element.length + 1)))
+          .fill(element)
+          .join(',');
+      for (const [body, param] of [
+        [`{"input":[${many('1')}]}`, 'input.0'],
+        [`{"input":[{"role":"user","content":[${many('1')}]}]}`, 'input.0.content.0'],
+        [
+          `{"input":[${many('{"type":"function_call_output","call_id":"","output":""}')}]}`,
+          'input.0.call_id',
+        ],
+        [`{"input":"a","tools":[${many('{"type":"function","name":"a"}')}]}`, 'tools'],
+        [`{"input":"a","include":[${many('1')}]}`, 'include.0'],
+      ] as const) {
+        const response = await post(route, body);
+        expect(response.status).toBe(400);
+        const error = await errorOf(response);
+        expect(error.param).toBe(param);
+        expect(error.violations?.length).toBeLessThanOrEqual(50);
+      }
+      expect(faults).toEqual([]);
+    },
+  );
 });
 
 describe('responses that fail', () => {

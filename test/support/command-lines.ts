@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import { join } from 'node:path';
 import { main } from '../../src/cli/main.ts';
 import type { CliContext } from '../../src/cli/cli-context.ts';
-import { repository } from './host.ts';
+import { entryPath, repository } from './host.ts';
 
 /** Runs command lines, each in a world of its own. The data directory is `data` in the folder, unless they name one. */
 export const commandLines =
@@ -21,7 +21,7 @@ export const commandLines =
       signals: new EventEmitter() as CliContext['signals'],
       exit: (code) => (output.code = code),
       elapsedMs: () => 0,
-      entry: (name) => join(repository, 'src', `${name}.ts`),
+      entry: entryPath,
       loadEngine: never,
       openLab: never,
       openGrammars: never,

@@ -1,20 +1,26 @@
 import { spawn } from 'node:child_process';
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { buildIfNeeded } from '../../scripts/build.mjs';
 import { sameSignalMs } from '../../src/terminal/stop-signals.ts';
 
 export const repository = fileURLToPath(new URL('../..', import.meta.url));
 const built = join(repository, 'dist/host.js');
-/** `npm test` has just built them, and they start in a quarter of the time; by hand it is the sources that are meant. */
+/** `npm test` has just built them, and they start in a third of the time; by hand it is the sources that are meant. */
 const isBuilt = process.env['LATHE_TEST_BUILT'] === '1';
-const source = isBuilt ? built : join(repository, 'src/host.ts');
-export const gatewayProgram = join(repository, isBuilt ? 'dist/gateway.js' : 'src/gateway.ts');
-const scripted = fileURLToPath(new URL('./scripted-host.ts', import.meta.url));
-const limitsModule = new URL('./long-limits.ts', import.meta.url).href;
+/** Path of an entry point of the program, as it is now: `host`, `lab`, `lab-child`, `recorder-worker`. */
+export const entryPath = (name: string): string =>
+  join(repository, isBuilt ? `dist/${name}.js` : `src/${name}.ts`);
+/** Path of a program of `test/support` that is bundled with what it imports (test/programs.config.ts). */
+export const supportProgram = (name: string): string =>
+  join(repository, isBuilt ? `node_modules/.lathe-tests/${basename(name)}.js` : `test/support/${name}.ts`);
+const source = entryPath('host');
+export const gatewayProgram = entryPath('gateway');
+const scripted = supportProgram('scripted-host');
+const limitsModule = pathToFileURL(join(repository, 'test/support/long-limits.ts')).href;
 
 /** Builds `dist/` where it is missing or older than its sources. */
 export function buildHost(): void {

@@ -68,11 +68,11 @@ function withFault(sources: WgslSources, { file, from, to }: Fault): WgslSources
 
 /**
  * @param fault makes the kernels that it runs wrong
- * @param options.emulatesAll also kernels that the adapter can run, as with a fault
+ * @param options.emulates `all`, as with a fault; `slow`, also what the adapter compiles slowly, or `needed`, only what it cannot run
  */
 export async function kernelHarness(
   fault?: Fault,
-  { emulatesAll = fault !== undefined }: { emulatesAll?: boolean } = {},
+  { emulates: emulated = fault ? 'all' : 'slow' }: { emulates?: 'all' | 'slow' | 'needed' } = {},
 ): Promise<KernelHarness> {
   const platform = testPlatform();
   const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
@@ -83,10 +83,11 @@ export async function kernelHarness(
   // It also takes long for the many variants without subgroups; `npm test` runs a sample of them on it.
   const isEmulatedHere = ({ KEY_LANES, TILE_BLOCKS, SUBGROUPS }: Variant): boolean =>
     kernelMode === 'adapter' &&
+    emulated === 'slow' &&
     gpu.caps.software &&
     (KEY_LANES !== undefined || TILE_BLOCKS !== undefined || (runsRest && SUBGROUPS === false));
   const supports = (variant: Variant): boolean =>
-    !emulatesAll &&
+    emulated !== 'all' &&
     kernelMode !== 'emulated' &&
     !isEmulatedHere(variant) &&
     (variant['SUBGROUPS'] !== true || gpu.caps.subgroupSize === (variant['LANES'] ?? variant['WG'])) &&

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { fileURLToPath } from 'node:url';
 import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import type { McpServerConfig } from '../../src/agent/mcp/config.ts';
 import { toolServer } from './mcp-tools.ts';
+import { supportProgram } from './host.ts';
 
-const script = fileURLToPath(new URL('./mcp-child.ts', import.meta.url));
+const script = supportProgram('mcp-child');
 
 /** The command line of a server over stdio. */
 export const childCommand = (mode: string, description?: string): [string, ...string[]] => [

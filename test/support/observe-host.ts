@@ -1,12 +1,11 @@
 import { DatabaseSync } from 'node:sqlite';
-import { join } from 'node:path';
 import { GatewayStore } from '../../src/gateway/store/index.ts';
 import { Observe, type ObserveOptions } from '../../src/observe/observe.ts';
 import { Store } from '../../src/store/index.ts';
 import { administer } from './databases.ts';
-import { repository } from './host.ts';
+import { entryPath } from './host.ts';
 
-export const observeWorker = join(repository, 'src', 'observe-worker.ts');
+export const observeWorker = entryPath('observe-worker');
 export const now = new Date('2026-06-15T12:00:00.000Z');
 
 type Row = Readonly<Record<string, string | number | null>>;

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll } from 'vitest';
 import { Recorder, type RecorderOptions } from '../../src/recorder/recorder.ts';
-import { repository } from './host.ts';
+import { entryPath } from './host.ts';
 
-export const recorderWorker = join(repository, 'src', 'recorder-worker.ts');
+export const recorderWorker = entryPath('recorder-worker');
 
 /** Opens recorders in folders of the file's own; they are closed and removed after its tests. */
 export function recorders() {

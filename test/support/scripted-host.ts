@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import process from 'node:process';
 import { main } from '../../src/cli/main.ts';
-import { repository } from './host.ts';
+import { entryPath, repository } from './host.ts';
 import { ScriptedEngine } from './scripted-engine.ts';
 import { ScriptedLab } from './scripted-lab.ts';
 
@@ -42,7 +42,7 @@ await main({
   signals: process,
   exit: (code) => process.exit(code),
   elapsedMs: () => performance.now(),
-  entry: (name) => `${repository}/src/${name}.ts`,
+  entry: entryPath,
   async loadEngine({ onProgress, onNotice }) {
     onNotice?.('a notice of the engine');
     for (let done = 0; done <= 4; done++) {

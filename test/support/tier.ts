@@ -51,12 +51,14 @@ type Options = Readonly<Record<string, unknown>>;
  * `sampleSizes`. An adapter runs the variants of its own subgroup size and those without subgroups; of the latter, only the
  * options that are not among the former at every size are looked at.
  * @param isSample only these are selected from in tiers `default` and `fast`
+ * @param as the tier
  */
 export function selectVariants<Variant extends Options>(
   variants: readonly Variant[],
   isSample: (variant: Variant) => boolean = () => true,
+  as = tier,
 ): readonly Variant[] {
-  if (tier === 'all') return variants;
+  if (as === 'all') return variants;
   const bySize = Map.groupBy(variants.filter(isSample), (variant) =>
     variant['SUBGROUPS'] === true ? (variant['LANES'] ?? variant['WG']) : 0,
   );
@@ -73,7 +75,7 @@ export function selectVariants<Variant extends Options>(
     ...chosen.flatMap(([, ofSize]) => coverOptions(ofSize)),
     ...plain.flatMap(([, ofSize]) => coverOptions(ofSize, isKnown)),
   ]);
-  return selectCases(variants, (variant) => sample.has(variant));
+  return variants.filter((variant) => sample.has(variant) === (as !== 'rest'));
 }
 
 const optionsOf = (variant: Options): string[] =>

@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import { afterEach, expect, test } from 'vitest';
 import { isAlive } from '../support/mcp-servers.ts';
+import { supportProgram } from '../support/host.ts';
 
-const script = fileURLToPath(new URL('../support/mcp-owner.ts', import.meta.url));
+const script = supportProgram('mcp-owner');
 const owners: ChildProcess[] = [];
 afterEach(() => {
   for (const owner of owners.splice(0)) owner.kill('SIGKILL');

@@ -191,7 +191,7 @@ describe.each(['stdio', 'streamable HTTP', 'SSE'] as const)('a server over %s', 
   test('a hanging call ends with its task or by its timeout; the server stays connected', async () => {
     const base = await config();
     // A program takes its time to start on a slow machine.
-    const limitSecs = kind === 'stdio' ? 10 : 3;
+    const limitSecs = kind === 'stdio' ? 5 : 3;
     const { servers } = await started({ ...base, timeoutMs: limitSecs * 1000 });
     const hang = changing(servers, 'mcp_notes_hang');
     const { payload } = await proposed(hang, {});

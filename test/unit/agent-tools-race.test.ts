@@ -6,6 +6,7 @@ import { Confinement } from '../../src/agent/tools/paths/confinement.ts';
 import { absentHash, replaceFile, readWholeFile, withFile } from '../../src/agent/tools/paths/files.ts';
 import { PathSwapped } from '../../src/agent/tools/paths/folder.ts';
 import { toolWorlds, type ToolWorld } from '../support/agent-tools.ts';
+import { runsRest } from '../support/tier.ts';
 
 const newWorld = toolWorlds();
 const secret = 'what nobody may read';
@@ -32,8 +33,8 @@ async function swapping(name: string, bent: string): Promise<void> {
   await new Promise((resolve) => worker.once('message', resolve));
 }
 
-const rounds = 400;
-const writtenRounds = 80; // each syncs to the disk
+const rounds = runsRest ? 400 : 130;
+const writtenRounds = runsRest ? 80 : 27; // each syncs to the disk
 const onLinux = describe.skipIf(process.platform !== 'linux');
 
 /** A regular folder with a file and a link to an outside folder, which are swapped. */

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { FileTally } from '../../bench/gpu/gpu-report.ts';
 import { runStage } from '../../bench/gpu/stage.ts';
+import { runsRest } from '../support/tier.ts';
 
 const node = process.execPath;
 
@@ -27,7 +28,7 @@ describe('a stage', () => {
     expect(note).toMatch(/ended with 3\nno device/);
   });
 
-  it('is killed with its children when it hangs, and its output is kept', async () => {
+  it.runIf(runsRest)('is killed with its children when it hangs, and its output is kept', async () => {
     const hang = 'setInterval(() => {}, 1000)';
     const script = `console.log("begun");
       require('child_process').spawn(process.execPath, ['-e', '${hang}'], { stdio: 'inherit' }); ${hang}`;

@@ -12,6 +12,7 @@ import {
   reservation,
   settlement,
 } from '../support/ledger.ts';
+import { runsRest } from '../support/tier.ts';
 
 /** A number that picks one of what there is at that moment. */
 const pick = fc.nat(1_000_000);
@@ -223,7 +224,7 @@ describeStores('random concurrent operations of several gateways', (url, kind) =
         }
         await world.end();
       }),
-      { numRuns: 40, endOnFailure: true },
+      { numRuns: runsRest ? 40 : 13, endOnFailure: true },
     );
   });
 

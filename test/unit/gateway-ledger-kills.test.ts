@@ -1,13 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
 import { describeStores } from '../support/databases.ts';
 import { killCount, killsOn, linesOf, pause, randomFrom, report } from '../support/kills/process.ts';
 import { ledgerOn, type OpenLedger, payerOf } from '../support/ledger.ts';
 import { rounds } from '../support/tier.ts';
+import { supportProgram } from '../support/host.ts';
 
-const program = fileURLToPath(new URL('../support/kills/ledger-acts.ts', import.meta.url));
+const program = supportProgram('kills/ledger-acts');
 
 describeStores('a gateway that is killed while it reserves and settles', (url, kind) => {
   const kills = killCount(kind === 'sqlite' ? rounds(5, 2) : rounds(3, 2));

@@ -7,6 +7,7 @@ import { filesOf, memorySource, openSource } from '../support/byte-source.ts';
 import { splitGguf, splitPartName } from '../support/gguf-split-writer.ts';
 import { type GgufFile, text, texts } from '../support/gguf-writer.ts';
 import { modelsPath } from '../support/shared.ts';
+import { rounds } from '../support/tier.ts';
 
 const original = new Uint8Array(readFileSync(modelsPath('lathe-tiny-q8_0.gguf')));
 const headerBytes = 64_160;
@@ -55,9 +56,9 @@ describe('damaged headers', () => {
           for (const [at, mask] of changes) original[at] = (original[at] ?? 0) ^ mask;
         }
       }),
-      { numRuns: 1000 },
+      { numRuns: rounds(1000, 333) },
     );
-    expect(refused).toBeGreaterThan(300);
+    expect(refused).toBeGreaterThan(rounds(300, 100));
     expect(await survives(original)).toBe(true);
   });
 
@@ -84,7 +85,7 @@ describe('damaged headers', () => {
         });
         expect(largest).toBeLessThanOrEqual(4 << 20);
       }),
-      { numRuns: 500 },
+      { numRuns: rounds(500, 166) },
     );
   });
 
@@ -93,7 +94,7 @@ describe('damaged headers', () => {
       fc.asyncProperty(fc.nat({ max: original.length - 1 }), async (length) => {
         expect(await survives(original.subarray(0, length))).toBe(false);
       }),
-      { numRuns: 300 },
+      { numRuns: rounds(300, 100) },
     );
   });
 
@@ -103,7 +104,7 @@ describe('damaged headers', () => {
         const bytes = Uint8Array.from(withMagic ? [0x47, 0x47, 0x55, 0x46, 3, 0, 0, 0, ...noise] : noise);
         await survives(bytes);
       }),
-      { numRuns: 500 },
+      { numRuns: rounds(500, 166) },
     );
   });
 
@@ -127,8 +128,8 @@ describe('damaged headers', () => {
           for (const [, source] of sources) expect(source.closed || source.bytesRead === 0).toBe(true);
         }
       }),
-      { numRuns: 500 },
+      { numRuns: rounds(500, 166) },
     );
-    expect(refused).toBeGreaterThan(100);
+    expect(refused).toBeGreaterThan(rounds(100, 33));
   });
 });

@@ -1,14 +1,15 @@
 /** Limits of a grammar: time for a mask, and memory. */
-import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { createGrammarService, serveGrammars } from '../../src/grammar/index.ts';
 import type { GrammarWorker, GrammarRequest, GrammarReply } from '../../src/grammar/matching/messages.ts';
 import { startGrammarThread } from '../../src/platform/node-grammar.ts';
 import { limitWasmMemory, loadGrammarLibrary } from '../../src/platform/node-grammar-library.ts';
 import { ByteTokenizer } from '../support/scripted-engine.ts';
+import { runsRest } from '../support/tier.ts';
+import { entryPath } from '../support/host.ts';
 
 const tokenizer = new ByteTokenizer();
-const entry = fileURLToPath(new URL('../../src/grammar-worker.ts', import.meta.url));
+const entry = entryPath('grammar-worker');
 const tokens = (text: string) => [...new TextEncoder().encode(text)];
 
 it('a mask that exceeds the timeout fails, and its worker is terminated and replaced', async () => {
@@ -47,34 +48,37 @@ it('a mask that exceeds the timeout fails, and its worker is terminated and repl
   await grammars.close();
 });
 
-it('a grammar that needs too much memory is rejected, and the next one is compiled', async () => {
-  const memory = limitWasmMemory(24 * 2 ** 20);
-  let ended = 0;
-  const startWorker = (): GrammarWorker => {
-    let tell: (reply: GrammarReply) => void = () => {};
-    const answer = serveGrammars(loadGrammarLibrary(), memory, (reply) => tell(reply));
-    return {
-      post: (message: { call: number; question: GrammarRequest }) => answer(message),
-      onReply: (listener) => {
-        tell = listener;
-      },
-      onEnd() {},
-      terminate: () => {
-        ended++;
-      },
+it.runIf(runsRest)(
+  'a grammar that needs too much memory is rejected, and the next one is compiled',
+  async () => {
+    const memory = limitWasmMemory(24 * 2 ** 20);
+    let ended = 0;
+    const startWorker = (): GrammarWorker => {
+      let tell: (reply: GrammarReply) => void = () => {};
+      const answer = serveGrammars(loadGrammarLibrary(), memory, (reply) => tell(reply));
+      return {
+        post: (message: { call: number; question: GrammarRequest }) => answer(message),
+        onReply: (listener) => {
+          tell = listener;
+        },
+        onEnd() {},
+        terminate: () => {
+          ended++;
+        },
+      };
     };
-  };
-  const grammars = createGrammarService({ tokenizer, vocabSize: tokenizer.vocabSize, startWorker });
-  const large = Array.from({ length: 9000 }, (_, index) => `${index * 7919} is one of many long texts`);
-  await expect(grammars.compile({ kind: 'choice', texts: large })).rejects.toMatchObject({
-    code: 'grammar_too_complex',
-    message: expect.stringContaining('the grammar matcher failed'),
-  });
-  expect(ended).toBe(1);
-  const small = await grammars.compile({ kind: 'choice', texts: ['ab'] });
-  expect((await small.start().next([]))?.[3]).toBe(1 << (97 - 96));
-  await grammars.close();
-});
+    const grammars = createGrammarService({ tokenizer, vocabSize: tokenizer.vocabSize, startWorker });
+    const large = Array.from({ length: 9000 }, (_, index) => `${index * 7919} is one of many long texts`);
+    await expect(grammars.compile({ kind: 'choice', texts: large })).rejects.toMatchObject({
+      code: 'grammar_too_complex',
+      message: expect.stringContaining('the grammar matcher failed'),
+    });
+    expect(ended).toBe(1);
+    const small = await grammars.compile({ kind: 'choice', texts: ['ab'] });
+    expect((await small.start().next([]))?.[3]).toBe(1 << (97 - 96));
+    await grammars.close();
+  },
+);
 
 it('a count of characters continues after its worker dies', async () => {
   const workers: GrammarWorker[] = [];

@@ -14,6 +14,7 @@ import {
 } from '../../src/lab/types.ts';
 import { random, randomValues } from '../support/kernel-harness.ts';
 import { sampleRows, wholeColumns } from '../support/random-blocks.ts';
+import { rounds } from '../support/tier.ts';
 
 const formats = ['q8_0', 'f16'];
 const opOf = (name: string) => {
@@ -125,7 +126,7 @@ describe('the cases of every op', () => {
 
 describe('every run has inputs that the product meets', () => {
   const pendingId = 0xffffffff;
-  const seeds = Array.from({ length: 12 }, (_, n) => 1000 + 77 * n);
+  const seeds = Array.from({ length: rounds(12, 4) }, (_, n) => 1000 + 77 * n);
   interface Row {
     readonly id: number;
     readonly position: number;

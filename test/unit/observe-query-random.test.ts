@@ -18,6 +18,7 @@ import {
 } from '../support/observe-databases.ts';
 import { attacked, hostile, validQueries, withoutValues } from '../support/observe-queries.ts';
 import { fill, observedTables } from '../support/observe-rows.ts';
+import { rounds } from '../support/tier.ts';
 
 const kinds = ['sqlite', 'postgres'] as const;
 const statements = (query: unknown, kind: (typeof kinds)[number]): string[] => {
@@ -33,7 +34,7 @@ describe('input of a caller', () => {
       fc.property(validQueries(), fc.constantFrom(...kinds), (query, kind) => {
         expect(statements(query, kind)).toEqual(statements(withoutValues(query), kind));
       }),
-      { numRuns: 3000 },
+      { numRuns: rounds(3000, 1000) },
     );
   });
 
@@ -79,7 +80,7 @@ describe('queries of all kinds', () => {
         for (const other of rest) expect(other).toEqual(coverage);
         for (const database of databases) alike(await askAll(database, query, 23), whole?.rows, query);
       }),
-      { numRuns: 250 },
+      { numRuns: rounds(250, 83) },
     );
   });
 
@@ -91,7 +92,7 @@ describe('queries of all kinds', () => {
         const { rows } = await ask(sqlite, { ...query, limit: 1000 });
         alike(await askAll(sqlite, query, 71), rows, query);
       }),
-      { numRuns: 60 },
+      { numRuns: rounds(60, 20) },
     );
   });
 
@@ -122,7 +123,7 @@ describe('queries of all kinds', () => {
         for (const database of surface === 'transcript' ? databases.slice(0, 1) : databases)
           await ask(database, body);
       }),
-      { numRuns: 1500 },
+      { numRuns: rounds(1500, 500) },
     );
     expect(answered).toBeGreaterThan(50);
     expect(await counts()).toEqual(before);

@@ -9,15 +9,15 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
 import { PostgresReader } from '../../src/observe/readers/postgres-reader.ts';
 import { SqliteReader } from '../../src/observe/readers/sqlite-reader.ts';
 import { administer, describeDatabases, describePostgres, freshSqlite } from '../support/databases.ts';
 import { noDisks, smallDisk } from '../support/small-disk.ts';
 import type { Reader } from '../../src/observe/types.ts';
+import { entryPath } from '../support/host.ts';
 
-const entry = fileURLToPath(new URL('../../src/observe-worker.ts', import.meta.url));
+const entry = entryPath('observe-worker');
 const reason = noDisks();
 const describeDisks = reason === undefined ? describe : describe.skip;
 const title = (name: string) => (reason === undefined ? name : `${name}: skipped, ${reason}`);

@@ -11,7 +11,7 @@ import { offlineSource } from '../../src/observe-tool/offline-source.ts';
 import { Recorder } from '../../src/recorder/recorder.ts';
 import { Store } from '../../src/store/index.ts';
 import { observeWorker } from '../support/observe-host.ts';
-import { repository } from '../support/host.ts';
+import { entryPath, repository } from '../support/host.ts';
 
 let dataDir: string;
 let database: string;
@@ -144,7 +144,7 @@ describe('the racks of a data directory without a host', () => {
     const recorder = await Recorder.open({
       folder: folder(),
       secrets: [],
-      worker: join(repository, 'src', 'recorder-worker.ts'),
+      worker: entryPath('recorder-worker'),
       onFault: () => undefined,
       onNotice: () => undefined,
     });

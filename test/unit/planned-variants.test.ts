@@ -27,7 +27,7 @@ import {
   type PlannedPipelines,
   vendorAdapters,
 } from '../support/planned-pipelines.ts';
-import { rounds, runsRest } from '../support/tier.ts';
+import { everyNth, rounds, runsRest } from '../support/tier.ts';
 
 type AnyKernel = Kernel<Variant, never>;
 
@@ -100,7 +100,8 @@ const planAll =
     }
   };
 
-const sampleAdapters = [...vendorAdapters, ...adaptersBySize];
+// One of a size: of software adapters, and of GPUs.
+const sampleAdapters = everyNth([...vendorAdapters, ...adaptersBySize], 2);
 const adapters = runsRest ? [...vendorAdapters, ...allAdapters] : sampleAdapters;
 // The default; split on hardware, but shorter than most windows; shorter than all.
 const contexts = runsRest ? [undefined, 600, 64] : [undefined, 64];

@@ -2,15 +2,15 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { Recorder } from '../../src/recorder/recorder.ts';
 import { killCount, linesOf, pause, randomFrom, report } from '../support/kills/process.ts';
 import { eventsOf, filesWith } from '../support/recorded.ts';
 import { recorderWorker } from '../support/recorders.ts';
 import { rounds } from '../support/tier.ts';
+import { supportProgram } from '../support/host.ts';
 
-const program = fileURLToPath(new URL('../support/kills/recorder-actor.ts', import.meta.url));
+const program = supportProgram('kills/recorder-actor');
 const kills = killCount(rounds(6, 3));
 /** When a process is killed. */
 const moments = ['purging', 'anywhere', 'purged'] as const;

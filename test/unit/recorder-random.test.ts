@@ -5,6 +5,7 @@ import { defaultPolicy, type Policy } from '../../src/recorder/types.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { anEvent, armed, eventsOf, filesWith } from '../support/recorded.ts';
 import { recorders } from '../support/recorders.ts';
+import { rounds } from '../support/tier.ts';
 
 const open = recorders();
 const hour = 3_600_000;
@@ -144,7 +145,7 @@ it('any interleaving matches the reference model, and deleted data is in no file
       }
       await recorder.close();
     }),
-    { numRuns: 12 },
+    { numRuns: rounds(12, 4) },
   );
 });
 

@@ -9,6 +9,7 @@ import { packageRoot } from '../../src/platform/node-package.ts';
 import { addressSpaceLimit, limitNote } from '../../src/platform/foreground.mjs';
 import { chooseNode } from '../../src/platform/node-restart.ts';
 import { until } from '../support/until.ts';
+import { runsRest } from '../support/tier.ts';
 
 describe('the Node that runs the host', () => {
   const facts = { platform: 'linux', arch: 'x64', root: '/app', exists: () => true };
@@ -239,24 +240,27 @@ describe.skipIf(process.platform !== 'linux')('a program that runs out of addres
 });
 
 describe('npm start', () => {
-  it('resolves paths against where npm was called, and node alone against its own folder', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'lathe-caller-'));
-    try {
-      await writeFile(join(folder, 'here.toml'), 'unknown = 1\n');
-      const run = (env: Record<string, string>) =>
-        finish(process.execPath, [fileURLToPath(sourceOf('scripts/dev.mjs')), '--config', 'here.toml'], {
-          cwd: packageRoot(),
-          env: { ...process.env, npm_lifecycle_event: '', INIT_CWD: '', ...env },
-        });
-      const called = { npm_lifecycle_event: 'start', INIT_CWD: folder };
-      expect((await run(called)).stderr).toMatch(/^lathe: here.toml:1: unknown: unknown key/);
-      const missing = /^lathe: --config here.toml: there is no such file/;
-      expect((await run({ INIT_CWD: folder })).stderr).toMatch(missing);
-      expect((await run({ ...called, INIT_CWD: join(folder, 'gone') })).stderr).toMatch(missing);
-    } finally {
-      await rm(folder, { recursive: true, force: true });
-    }
-  });
+  it.runIf(runsRest)(
+    'resolves paths against where npm was called, and node alone against its own folder',
+    async () => {
+      const folder = await mkdtemp(join(tmpdir(), 'lathe-caller-'));
+      try {
+        await writeFile(join(folder, 'here.toml'), 'unknown = 1\n');
+        const run = (env: Record<string, string>) =>
+          finish(process.execPath, [fileURLToPath(sourceOf('scripts/dev.mjs')), '--config', 'here.toml'], {
+            cwd: packageRoot(),
+            env: { ...process.env, npm_lifecycle_event: '', INIT_CWD: '', ...env },
+          });
+        const called = { npm_lifecycle_event: 'start', INIT_CWD: folder };
+        expect((await run(called)).stderr).toMatch(/^lathe: here.toml:1: unknown: unknown key/);
+        const missing = /^lathe: --config here.toml: there is no such file/;
+        expect((await run({ INIT_CWD: folder })).stderr).toMatch(missing);
+        expect((await run({ ...called, INIT_CWD: join(folder, 'gone') })).stderr).toMatch(missing);
+      } finally {
+        await rm(folder, { recursive: true, force: true });
+      }
+    },
+  );
 });
 
 const isAlive = (pid: number): boolean => {

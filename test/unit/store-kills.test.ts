@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { Store } from '../../src/store/index.ts';
 import { describeStores } from '../support/databases.ts';
 import { killCount, killsOn, linesOf, pause, randomFrom, report } from '../support/kills/process.ts';
 import { rounds } from '../support/tier.ts';
+import { supportProgram } from '../support/host.ts';
 
-const program = fileURLToPath(new URL('../support/kills/store-acts.ts', import.meta.url));
+const program = supportProgram('kills/store-acts');
 const kills = killCount(rounds(8, 3));
 /** In which part of its life a process is killed. */
 const moments = ['starting', 'transaction', 'anywhere', 'acknowledged'] as const;

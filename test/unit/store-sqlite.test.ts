@@ -5,6 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { Store, StoreError } from '../../src/store/index.ts';
 import { freshDataDir } from '../support/host.ts';
 import { until } from '../support/until.ts';
+import { runsRest } from '../support/tier.ts';
 
 const opened: Store[] = [];
 afterEach(async () => {
@@ -137,7 +138,7 @@ describe('another process on the file', () => {
     other.close();
   });
 
-  it('that never releases its lock is reported', async () => {
+  it.runIf(runsRest)('that never releases its lock is reported', async () => {
     const path = freshPath();
     const store = await open(path);
     const other = new DatabaseSync(path);

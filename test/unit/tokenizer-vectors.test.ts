@@ -6,6 +6,7 @@ import { createTokenizer, type Tokenizer } from '../../src/engine/tokenizer/inde
 import { describeShared, modelsPath } from '../support/shared.ts';
 import { bpeMetadata, ggufMetadata, readJson, readMergeLines } from '../support/tokenizer-files.ts';
 import { byteLevelJson, sentencePieceJson, wordPieceJson } from '../support/tokenizer-json.ts';
+import { runsRest } from '../support/tier.ts';
 
 type Vocabulary = Readonly<Record<string, number>>;
 
@@ -44,7 +45,7 @@ for (const [name, document] of Object.entries(documents)) {
         expectVectors(createTokenizer(await ggufMetadata(model)), inp, out);
       });
 
-      it('gives them from tokenizer.json, too', async () => {
+      it.runIf(runsRest)('gives them from tokenizer.json, too', async () => {
         const tokenizer = document(await ggufMetadata(model));
         expectVectors(createTokenizer(tokenizerMetadata({ tokenizer })), inp, out);
       });

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { TomlDocument } from '../../src/agent/workflows/definition/toml-document.ts';
 import { parseEnsemble } from '../../src/agent/workflows/definition/parse-ensemble.ts';
 import { lintText, workflow } from '../support/workflows.ts';
+import { rounds } from '../support/tier.ts';
 
 const folder = new URL('../../workflows/', import.meta.url);
 const valid = [
@@ -100,7 +101,7 @@ describe('linting', () => {
     const text = fc.array(piece, { maxLength: 60 }).map((pieces) => pieces.join(''));
     await fc.assert(
       fc.asyncProperty(text, async (one) => void (await holds(one))),
-      { numRuns: 1000 },
+      { numRuns: rounds(1000, 333) },
     );
   });
 
@@ -120,7 +121,7 @@ describe('linting', () => {
       );
     await fc.assert(
       fc.asyncProperty(changed, async (one) => void (await holds(one))),
-      { numRuns: 400 },
+      { numRuns: rounds(400, 133) },
     );
   });
 
@@ -137,7 +138,7 @@ describe('linting', () => {
       });
     await fc.assert(
       fc.asyncProperty(changed, async (one) => void (await holds(one))),
-      { numRuns: 400 },
+      { numRuns: rounds(400, 133) },
     );
   });
 });

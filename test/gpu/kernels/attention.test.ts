@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import {
   attentionTile,
   type AttentionVariant,
@@ -35,7 +35,7 @@ import {
   randomValues,
   variantName,
 } from '../../support/kernel-harness.ts';
-import { runsRest, selectCases, selectVariants } from '../../support/tier.ts';
+import { runsRest, selectCases, selectVariants, tier, type Tier } from '../../support/tier.ts';
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import { PagedCache } from './paged-cache.ts';
 
@@ -537,28 +537,55 @@ async function runAsGemma(
   }
 }
 
-describe('attention equals the oracle', () => {
-  // Small heads have all modes. Wider ones are among the models below.
-  const isNarrow = ({ HEAD_DIM, GROUP }: AttentionVariant) =>
-    (HEAD_DIM === 32 && GROUP === 2) || (HEAD_DIM === 128 && GROUP === 4);
-  const subjects: Subject[] = [
-    ...selectVariants(decodeAttention.variants, isNarrow).map((variant) => ({
-      kind: 'decode' as const,
-      variant,
-    })),
-    ...selectVariants(flashDecodeAttention.variants, isNarrow).map((variant) => ({
-      kind: 'decode' as const,
-      variant,
-    })),
-    ...selectVariants(prefillAttention.variants, isNarrow).map((variant) => ({
-      kind: 'prefill' as const,
-      variant,
-    })),
-    ...selectVariants(encoderAttention.variants, isNarrow).map((variant) => ({
-      kind: 'encoder' as const,
-      variant,
-    })),
-  ];
+/** Small heads have all modes. Wider ones are among the models below. */
+const isNarrow = ({ HEAD_DIM, GROUP }: AttentionVariant) =>
+  (HEAD_DIM === 32 && GROUP === 2) || (HEAD_DIM === 128 && GROUP === 4);
+const selected = (as: Tier): Subject[] => [
+  ...selectVariants(decodeAttention.variants, isNarrow, as).map((variant) => ({
+    kind: 'decode' as const,
+    variant,
+  })),
+  ...selectVariants(flashDecodeAttention.variants, isNarrow, as).map((variant) => ({
+    kind: 'decode' as const,
+    variant,
+  })),
+  ...selectVariants(prefillAttention.variants, isNarrow, as).map((variant) => ({
+    kind: 'prefill' as const,
+    variant,
+  })),
+  ...selectVariants(encoderAttention.variants, isNarrow, as).map((variant) => ({
+    kind: 'encoder' as const,
+    variant,
+  })),
+];
+
+/** The adapter compiles each for seconds: `npm test` emulates its sample, which `test:rest` runs on the adapter. */
+const suites = [
+  {
+    name: 'attention equals the oracle',
+    emulates: tier === 'default' ? 'all' : 'slow',
+    subjects: selected(tier),
+  },
+  ...(tier === 'rest'
+    ? [
+        {
+          name: 'the attention of npm test equals the oracle',
+          emulates: 'needed',
+          subjects: selected('default'),
+        } as const,
+      ]
+    : []),
+] as const;
+describe.each(suites)('$name', ({ emulates, subjects }) => {
+  let usual: KernelHarness;
+  beforeAll(async () => {
+    usual = harness;
+    harness = await kernelHarness(undefined, { emulates });
+  });
+  afterAll(() => {
+    harness.gpu.device.destroy();
+    harness = usual;
+  });
   for (const subject of subjects) {
     const { kind, variant } = subject;
     it(`${kind} ${variantName(variant)}`, async () => {

@@ -17,7 +17,7 @@ import {
   variantName,
 } from '../../support/kernel-harness.ts';
 import { noRule, type SampleRecord, sampleRecords } from './sample-records.ts';
-import { selectCases } from '../../support/tier.ts';
+import { rounds, selectCases } from '../../support/tier.ts';
 
 let harness: KernelHarness;
 beforeAll(async () => {
@@ -152,7 +152,7 @@ for (const variant of samplePick.variants) {
 
     it("many samples have the filtered distribution, and each equals the oracle's", async () => {
       const logits = Float32Array.of(1.2, -0.3, 2, 0.4, -4, 1.9, 0, -1);
-      const draws = 4000;
+      const draws = rounds(4000, 1500);
       for (const [name, change] of Object.entries(rules)) {
         const rule = { ...noRule, temperature: 1, ...change };
         const expected = filteredDistribution(logits, rule, nothing);

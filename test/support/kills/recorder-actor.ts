@@ -3,15 +3,15 @@
  * events are acknowledged, `purging` and `purged <events>`.
  */
 import { writeSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { Recorder } from '../../../src/recorder/recorder.ts';
 import { anEvent, armed } from '../recorded.ts';
+import { entryPath } from '../host.ts';
 
 const [folder = '', name = ''] = process.argv.slice(2);
 const say = (line: string) => writeSync(1, `${line}\n`);
 const recorder = await Recorder.open({
   folder,
-  worker: fileURLToPath(new URL('../../../src/recorder-worker.ts', import.meta.url)),
+  worker: entryPath('recorder-worker'),
   secrets: [],
   onFault: say,
   onNotice: say,
