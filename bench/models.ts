@@ -28,6 +28,8 @@ const shapes: Readonly<Record<string, Shape>> = {
   'foreign-draft': { ...smollm2, layers: 2, seed: 77 },
   'qwen2.5-0.5b': realShapes.qwen25_05b,
   'qwen3-0.6b': realShapes.qwen3_06b,
+  // With a small vocabulary, so that most of a step is the layer.
+  'qwen3-layer': { ...realShapes.qwen3_06b, layers: 1, vocab: 4096 },
   'lfm2-350m': realShapes.lfm2_350m,
   'qwen3.5-0.8b': realShapes.qwen35_08b,
   'qwen3-1.7b': { ...realShapes.qwen3_06b, embedding: 2048, feedForward: 6144 },

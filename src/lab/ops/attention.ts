@@ -33,6 +33,7 @@ import {
   PagedCacheLayout,
   pagesOfManyRows,
   randomHalves,
+  lastTokens,
   singleTokenRuns,
   type TokenRun,
 } from './paged.ts';
@@ -79,6 +80,17 @@ export const attentionOps: readonly LabOp[] = ['attention', 'attention_decode'].
           isSingleToken ? { ...shape, runs: shape.runs.slice(-1) } : shape,
         ),
       ].map((shape, index) => makeCase(random, { ids: idsOf(index), ...shape }));
+    },
+    sizedCase({ seed, dims }) {
+      const random = new Random(seed, `sized ${op}`);
+      return makeCase(random, {
+        kind: 'live',
+        heads: requireMember(dims, 'heads'),
+        kvHeads: requireMember(dims, 'kv_heads'),
+        headDim: requireMember(dims, 'head_dim'),
+        runs: lastTokens(dims),
+        ids: idPatternCycle(random)(0),
+      });
     },
     oracle,
     builtin,

@@ -144,6 +144,18 @@ export const embed: LabOp = {
         makeCase(random, shape, format),
       );
     }),
+  sizedCase({ seed, dims, format = 'q8_0' }) {
+    const [tokens, vocabulary, columns] = [
+      requireMember(dims, 'tokens'),
+      requireMember(dims, 'vocabulary'),
+      requireMember(dims, 'columns'),
+    ];
+    return makeCase(
+      new Random(seed, `sized embed ${format}`),
+      { kind: 'live', tokens, vocabulary, columns },
+      format,
+    );
+  },
   oracle,
   builtin: ({ params, dims, format = '' }) => [
     eraseStep(embedKernel, {

@@ -99,6 +99,13 @@ function productOp(contract: Contract): LabOp {
           ...unusualShapes(random, traits).map((shape) => makeCase(random, traits, shape, format)),
         ];
       }),
+    sizedCase({ seed, dims, format = 'q8_0' }) {
+      const [tokens, rows, columns] = ['tokens', 'rows', 'columns'].map((name) =>
+        requireMember(dims, name),
+      ) as [number, number, number];
+      const shape = { kind: 'live', tokens, rows, columns } as const;
+      return makeCase(new Random(seed, `sized ${contract.op} ${format}`), traits, shape, format);
+    },
     oracle: (one) => ({ y: oracle(one, traits) }),
     builtin: (one, caps) => builtin(one, traits, caps),
   };

@@ -2,7 +2,7 @@
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import { randomBetween, requireMember, requireWords } from './case-generation.ts';
 import type { Random } from './random.ts';
-import type { ParityCase } from '../types.ts';
+import type { Dims, ParityCase } from '../types.ts';
 
 /** Consecutive tokens of one sequence. */
 export interface TokenRun {
@@ -16,6 +16,12 @@ export interface TokenRun {
 /** Runs of one token each. */
 export const singleTokenRuns = (...positions: readonly number[]): TokenRun[] =>
   positions.map((first) => ({ first, count: 1 }));
+
+/** The last tokens of a sequence of `context` positions. */
+export const lastTokens = (dims: Dims): TokenRun[] => {
+  const count = requireMember(dims, 'tokens');
+  return [{ first: Math.max(0, (dims['context'] ?? count) - count), count }];
+};
 
 /**
  * Runs of one token each, of which all but the first few share pages with the longest sequence up to near their position: a cache

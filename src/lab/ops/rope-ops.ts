@@ -24,6 +24,7 @@ import {
   idPatternCycle,
   PagedCacheLayout,
   randomHalves,
+  lastTokens,
   singleTokenRuns,
   type TokenRun,
 } from './paged.ts';
@@ -59,6 +60,20 @@ export const ropeOps: readonly LabOp[] = ['rope', 'kv_write', 'rope_kv_write'].m
       return shapes(random, options).map((shape, index) =>
         makeCase(random, contract, { ids: idsOf(index), ...shape }),
       );
+    },
+    sizedCase({ seed, dims }) {
+      const random = new Random(seed, `sized ${op}`);
+      const shape = {
+        kind: 'live',
+        heads: requireMember(dims, 'heads'),
+        kvHeads: requireMember(dims, 'kv_heads'),
+        headDim: requireMember(dims, 'head_dim'),
+        rotary: dims['rotary'] ?? requireMember(dims, 'head_dim'),
+        neox: true,
+        runs: lastTokens(dims),
+        ids: idPatternCycle(random)(0),
+      } as const;
+      return makeCase(random, contract, shape);
     },
     oracle: (one) => oracle(one, { rotates, writes }),
     // The built-in kernel always writes to the cache, and does not change k in qkv.

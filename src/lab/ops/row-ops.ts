@@ -165,6 +165,15 @@ const rowOp = ({ op, nameDims, generate, oracle, builtin }: RowOp): LabOp => ({
       return { ...generated, name: caseName(shape.kind, generated.dims, nameDims) };
     });
   },
+  sizedCase({ seed, dims }) {
+    const generated = generate(new Random(seed, `sized ${op}`), {
+      kind: 'live',
+      tokens: requireMember(dims, 'tokens'),
+      columns: requireMember(dims, op === 'head_norm' ? 'head_dim' : 'columns'),
+      count: dims['count'] ?? 1,
+    });
+    return { ...generated, name: caseName('live', generated.dims, nameDims) };
+  },
   oracle,
   builtin,
 });

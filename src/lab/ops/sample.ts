@@ -541,6 +541,14 @@ export const sample: LabOp = {
     const random = new Random(options.seed, 'sample');
     return shapes(random, options).map((shape) => makeCase(random, shape));
   },
+  sizedCase({ seed, dims }) {
+    const rule = { temperature: 0.8, topK: 40, topP: 0.95 };
+    return makeCase(new Random(seed, 'sized sample'), {
+      kind: 'live',
+      vocabulary: requireMember(dims, 'vocabulary'),
+      rules: repeatRule(requireMember(dims, 'tokens'), rule),
+    });
+  },
   oracle,
   builtin: ({ params, dims }, caps) => [
     eraseStep(samplePick, {

@@ -1,7 +1,7 @@
 import type { Variant } from '../../../kernels/assemble.ts';
 import type { Contract } from '../../../kernels/contracts.ts';
 import type { AdapterCaps, Kernel, StepDims } from '../../../kernels/define.ts';
-import type { ExpectedOutput, LiveShapes, ParityCase } from '../types.ts';
+import type { Dims, ExpectedOutput, LiveShapes, ParityCase } from '../types.ts';
 
 /** A shape that occurs in the resident model. */
 export type LiveShape = LiveShapes['byOp'][string][number];
@@ -14,6 +14,15 @@ export interface CaseOptions {
   readonly live?: readonly LiveShape[] | undefined;
   /** More and larger cases. */
   readonly strict?: boolean | undefined;
+}
+
+/** A size of the inputs of an op, for timing: all dims, and for attention and caches `context`, the positions of the sequence. */
+export interface CaseSize {
+  /** 32 bits. Equal sizes and seeds give equal cases. */
+  readonly seed: number;
+  readonly dims: Dims;
+  /** Weight format, for ops that read weights. */
+  readonly format?: string | undefined;
 }
 
 /** Buffer for one binding of a built-in kernel. */
@@ -39,6 +48,8 @@ export interface LabOp {
   readonly contract: Contract;
   /** Generates cases from a seed. */
   readonly cases: (options: CaseOptions) => ParityCase[];
+  /** Generates a case of exactly this size, with ordinary values. @throws Error when a dim is missing */
+  readonly sizedCase: (size: CaseSize) => ParityCase;
   /** Expected contents of each `out` and `inout` binding, computed in float64 from the definition of the op. */
   readonly oracle: (parityCase: ParityCase) => Readonly<Record<string, ExpectedOutput>>;
   /**
