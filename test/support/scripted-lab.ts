@@ -24,6 +24,8 @@ import type {
 } from '../../src/lab/types.ts';
 import { LabError } from '../../src/lab/types.ts';
 
+const builtinKernel = 'builtin:rms-norm';
+
 export const scriptedFingerprint: Fingerprint = {
   adapter: 'a',
   backend: 'vulkan',
@@ -175,6 +177,7 @@ export class ScriptedLab implements Lab {
   /** Signals that ended while their work ran. */
   cancelled = 0;
   readonly #benches = new RunningBenches();
+  #bound: string = builtinKernel;
   #mode: ParityMode = { mode: 'standard' };
 
   #called(name: string, argument?: unknown): void {
@@ -218,8 +221,8 @@ export class ScriptedLab implements Lab {
     this.#called('parts');
     const slot = { slot: 'rms_norm', op: 'rms_norm', oracle: 'rms_norm', swappable: true };
     return {
-      components: [{ id: 'layers.0.norm', op: 'rms_norm', kernel: 'builtin:rms-norm', layer: 0 }],
-      slots: [{ ...slot, compatible: ['fast'], bound: 'builtin:rms-norm' }],
+      components: [{ id: 'layers.0.norm', op: 'rms_norm', kernel: this.#bound, layer: 0 }],
+      slots: [{ ...slot, compatible: ['fast'], bound: this.#bound }],
       kernels: [{ name: 'fast', op: 'rms_norm', digest: 'sha256:00', state: 'accepted' as const }],
     };
   }
@@ -286,11 +289,13 @@ export class ScriptedLab implements Lab {
 
   async bind(request: BindRequest) {
     this.#called('bind', request);
+    this.#bound = request.kernel;
     return { bound: true as const, components: ['layers.0.norm'], replaced: [] };
   }
 
   async unbind() {
     this.#called('unbind');
+    this.#bound = builtinKernel;
   }
 
   get parityMode() {

@@ -18,7 +18,7 @@ export const catalog: ToolCatalogEntry[] = [
     (name) => tool(name),
   ),
   ...['observe_sessions', 'observe_receipts', 'observe_health'].map((name) => tool(name)),
-  ...['fs_write', 'fs_edit', 'fs_delete', 'run_command', 'lab_bind', 'lab_clear'].map((name) =>
+  ...['fs_write', 'fs_edit', 'fs_delete', 'run_command', 'lab_bind', 'lab_clear', 'lab_save'].map((name) =>
     tool(name, true),
   ),
 ];

@@ -46,7 +46,14 @@ describe('lab tools', () => {
 
   it('register, compare and measure without changing bindings', async () => {
     const { scripted, world } = await labWorld();
-    const kernel = { name: 'fast', op: 'rms_norm', source: '// WGSL', dispatch: { x: '1' } };
+    const kernel = {
+      name: 'fast',
+      op: 'rms_norm',
+      source: '// WGSL',
+      dispatch: { x: '1' },
+      tunables: { WG: [32, 64] },
+      dtypes: ['q8_0'],
+    };
     expect(await world.run('lab_register', kernel)).toMatchObject({
       ok: true,
       output: 'fast accepted, sha256:00',
@@ -60,10 +67,10 @@ describe('lab tools', () => {
       output: "op: there is no 'none'; there are rms_norm, matvec, matmul.",
     });
     expect((await world.run('lab_parity', {})).output).toMatch(/^parity /);
-    expect((await world.run('lab_bench', { rounds: 2 })).output).toMatch(
-      /^verdict faster; decode is 1\.10 to 1\.30/,
-    );
-    expect(scripted.calls.find(([name]) => name === 'bench')?.[1]).toEqual({ mode: 'quick', rounds: 2 });
+    expect(scripted.calls.find(([name]) => name === 'register')?.[1]).toEqual(kernel);
+    const plan = { rounds: 2, contexts: [16, 300], seed: 7 };
+    expect((await world.run('lab_bench', plan)).output).toMatch(/^verdict faster; decode is 1\.10 to 1\.30/);
+    expect(scripted.calls.find(([name]) => name === 'bench')?.[1]).toEqual({ mode: 'quick', ...plan });
     expect(scripted.calls.map(([name]) => name)).not.toContain('bind');
   });
 
@@ -88,6 +95,31 @@ describe('lab tools', () => {
       expect(await world.propose('lab_bind', args)).toMatchObject({ ok: false });
     await world.apply('lab_clear', await world.proposed('lab_clear', {}));
     expect(scripted.calls.at(-1)?.[0]).toBe('unbind');
+  });
+
+  it('save what is bound, as it was when that was proposed', async () => {
+    const { scripted, world } = await labWorld();
+    expect(await world.propose('lab_save', { name: 'mine' })).toMatchObject({
+      ok: false,
+      output: 'No kernel is bound, so there is nothing to save.',
+    });
+    await world.apply('lab_bind', await world.proposed('lab_bind', { kernel: 'fast', span: 'x' }));
+    const proposal = await world.proposed('lab_save', { name: 'mine' });
+    expect(proposal).toMatchObject({
+      summary: 'Save the config mine: layers.0.norm: fast.',
+      risk: 'low',
+    });
+    expect(await world.proposed('lab_save', { name: 'fast' })).toMatchObject({
+      summary: expect.stringContaining('replaces the one of that name') as string,
+      risk: 'medium',
+    });
+    expect(await world.apply('lab_save', proposal)).toMatchObject({
+      ok: true,
+      output: 'The config mine is saved and signed.',
+    });
+    expect(scripted.calls.at(-1)).toEqual(['saveConfig', 'mine']);
+    await scripted.unbind();
+    await expect(world.apply('lab_save', proposal)).rejects.toMatchObject({ code: 'base_moved' });
   });
 
   it('return refusals of the lab as outputs, and rethrow other errors', async () => {

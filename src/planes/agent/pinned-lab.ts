@@ -23,6 +23,7 @@ export function createPinnedLab(resident: Pick<Resident, 'requireLab' | 'pin'>):
     ops: () => lab.ops(),
     stub: (op, options) => lab.stub(op, options),
     configNames: () => lab.configNames(),
+    saveConfig: (name) => lab.saveConfig(name),
     bind: (request, signal) => withPinnedModel(signal, () => lab.bind(request, signal)),
     unbind: () => lab.unbind(),
     register: (kernel, signal) => withPinnedModel(signal, () => lab.register(kernel, signal)),

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { ChangeTool, Proposal } from '../../tool.ts';
 import { withRefusalAsOutput, baseMovedError, Refusal, okOutput } from '../refusal.ts';
 import { withLabErrorsAsRefusals, type GetLab, type LabReader, labUnavailableReason } from './lab-reader.ts';
@@ -9,6 +10,11 @@ interface Binding {
   readonly components?: readonly string[];
   readonly span?: string;
 }
+interface Saved {
+  readonly name: string;
+  /** Digest of the bindings. */
+  readonly hash: string;
+}
 interface Staged extends Binding {
   readonly digest: string;
 }
@@ -17,6 +23,15 @@ const findKernel = async (lab: LabReader, name: string) => {
   const { kernels } = await withLabErrorsAsRefusals(() => lab.parts());
   return { kernelInfo: kernels.find((one) => one.name === name), kernels };
 };
+
+/** Components that do not run on a built-in kernel, each with its kernel and that kernel's digest. */
+async function bindingsOf(lab: LabReader): Promise<{ lines: string[]; hash: string }> {
+  const { components, kernels } = await withLabErrorsAsRefusals(() => lab.parts());
+  const digests = new Map(kernels.map(({ name, digest }) => [name, digest]));
+  const lines = components.flatMap(({ id, kernel }) => (digests.has(kernel) ? [`${id}: ${kernel}`] : []));
+  const state = lines.map((line) => `${line} ${digests.get(line.slice(line.indexOf(': ') + 2)) ?? ''}`);
+  return { lines, hash: `sha256:${createHash('sha256').update(state.join('\n')).digest('hex')}` };
+}
 
 const describeTargets = ({ components = [], span }: Binding): string =>
   [...components, ...(span === undefined ? [] : [`span ${span}`])].join(', ');
@@ -84,6 +99,49 @@ export function labBindTools(lab: GetLab): ChangeTool[] {
           return okOutput(`${components.length} components run on ${binding.kernel} now${replacedNote}.`);
         });
       },
+    },
+    {
+      kind: 'change',
+      name: 'lab_save',
+      description:
+        'Saves the bound kernels as a signed config with their reports and the last bench of these bindings.',
+      source: 'builtin',
+      inputSchema: changeSchema(
+        {
+          name: {
+            ...textSchema('A file name without a folder. A config of the same name is replaced.'),
+            pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$',
+          },
+        },
+        ['name'],
+      ),
+      unavailable,
+      propose: (args, _context) =>
+        withRefusalAsOutput(async (): Promise<Proposal> => {
+          const name = String(args['name']);
+          const { lines, hash } = await bindingsOf(lab());
+          if (lines.length === 0) throw new Refusal('No kernel is bound, so there is nothing to save.');
+          const names = await withLabErrorsAsRefusals(() => lab().configNames());
+          const payload: Saved = { name, hash };
+          return {
+            kind: 'tool_call',
+            intent: readIntent(args),
+            summary: `Save the config ${name}${names.includes(name) ? ', which replaces the one of that name' : ''}: ${lines.join(', ')}.`,
+            baseHash: hash,
+            risk: names.includes(name) ? 'medium' : 'low',
+            payload,
+          };
+        }),
+      apply: (payload) =>
+        withRefusalAsOutput(async () => {
+          const { name, hash } = payload as Saved;
+          if ((await bindingsOf(lab())).hash !== hash)
+            throw baseMovedError(
+              'Other kernels are bound than when this was proposed, so nothing was saved.',
+            );
+          await withLabErrorsAsRefusals(() => lab().saveConfig(name));
+          return okOutput(`The config ${name} is saved and signed.`);
+        }),
     },
     {
       kind: 'change',

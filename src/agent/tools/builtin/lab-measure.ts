@@ -1,3 +1,4 @@
+import { formatNames } from '../../../../kernels/formats.ts';
 import type { ReadTool } from '../../tool.ts';
 import { withRefusalAsOutput, Refusal } from '../refusal.ts';
 import {
@@ -35,7 +36,19 @@ const registration = objectSchema(
       additionalProperties: { type: 'number' },
       description: "Values of the module's overrides.",
     },
+    tunables: {
+      type: 'object',
+      additionalProperties: listSchema({ type: 'number' }, 1, 16, ''),
+      description:
+        'Overrides with the values to try, 256 combinations at most; the fastest that is right is kept for each shape.',
+    },
     requires: listSchema(enumSchema(['shader-f16', 'subgroups'], ''), 0, 2, 'Features of the adapter.'),
+    dtypes: listSchema(
+      enumSchema(formatNames, ''),
+      1,
+      16,
+      'Weight formats that the kernel reads. Default: those of the model.',
+    ),
   },
   ['name', 'op', 'source', 'dispatch'],
 );
@@ -67,6 +80,14 @@ export function labMeasureTools(lab: GetLab): ReadTool[] {
           const failed = (report.parity ?? []).filter(({ ok }) => !ok);
           const output = toLinesOutput([
             `${report.kernel} ${report.accepted ? 'accepted' : 'rejected'}, ${report.digest}`,
+            ...(report.tuning ?? []).map(
+              ({ shape, best, best_ms: ms, builtin_ms: before }) =>
+                `fastest at ${shape}: ${Object.entries(best)
+                  .map(([name, value]) => `${name}=${value}`)
+                  .join(
+                    ' ',
+                  )}, ${formatNumber(ms)} ms${before === undefined ? '' : ` (built-in ${formatNumber(before)})`}`,
+            ),
             ...findings,
             ...failed.map(
               (one) =>
@@ -105,6 +126,13 @@ export function labMeasureTools(lab: GetLab): ReadTool[] {
           prompt_tokens: integerSchema(1, 8192, 'Length of the prompts that are measured.'),
           new_tokens: integerSchema(1, 1024, 'Tokens decoded a round.'),
           rounds: integerSchema(1, 100, 'How often.'),
+          contexts: listSchema(
+            integerSchema(1, 16_777_216, ''),
+            1,
+            16,
+            'Positions at which decode is measured.',
+          ),
+          seed: integerSchema(0, 0xffffffff, 'Makes the prompts and the order of the rounds reproducible.'),
         },
         [],
       ),

@@ -15,7 +15,9 @@ export interface LabRegistration {
   readonly entry_point?: string;
   readonly dispatch: { readonly x: string; readonly y?: string; readonly z?: string };
   readonly overrides?: Readonly<Record<string, number>>;
+  readonly tunables?: Readonly<Record<string, readonly number[]>>;
   readonly requires?: readonly ('shader-f16' | 'subgroups')[];
+  readonly dtypes?: readonly string[];
 }
 
 interface LabComparison {
@@ -72,6 +74,12 @@ export interface LabReader {
       readonly ok: boolean;
       readonly findings: readonly Finding[];
     }[];
+    readonly tuning?: readonly {
+      readonly shape: string;
+      readonly best: Readonly<Record<string, number>>;
+      readonly best_ms: number;
+      readonly builtin_ms?: number;
+    }[];
     readonly parity?: readonly {
       readonly case: string;
       readonly ok: boolean;
@@ -89,6 +97,7 @@ export interface LabReader {
     signal: AbortSignal,
   ): Promise<{ readonly components: readonly string[]; readonly replaced: readonly string[] }>;
   unbind(): Promise<void>;
+  saveConfig(name: string): Promise<{ readonly name: string }>;
   runParity(signal: AbortSignal): Promise<{
     readonly ok: boolean;
     readonly components: readonly {
@@ -105,6 +114,8 @@ export interface LabReader {
       readonly prompt_tokens?: number;
       readonly new_tokens?: number;
       readonly rounds?: number;
+      readonly contexts?: readonly number[];
+      readonly seed?: number;
       readonly mode?: 'quick' | 'full';
     },
     signal: AbortSignal,
