@@ -54,6 +54,8 @@ export function openPostgres(
       connectionString: url,
       application_name: 'lathe',
       max,
+      // A server whose disk is full answers on the connections that it has, and accepts no others.
+      min: 1,
       types,
       connectionTimeoutMillis: 10_000,
       // For a server that disappears without closing the connection.

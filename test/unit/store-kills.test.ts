@@ -9,7 +9,7 @@ import { supportProgram } from '../support/host.ts';
 const program = supportProgram('kills/store-acts');
 const kills = killCount(rounds(8, 3));
 /** In which part of its life a process is killed. */
-const moments = ['starting', 'transaction', 'anywhere', 'acknowledged'] as const;
+const moments = ['acknowledged', 'transaction', 'anywhere', 'starting'] as const;
 
 describeStores('a process that is killed while it writes', (url, kind) => {
   it.runIf(killsOn(kind))(`${kills} times`, { timeout: 600_000 + kills * 5_000 }, async () => {
