@@ -16,7 +16,7 @@ import { median } from '../statistics.ts';
 import { digits, percent, table } from '../table.ts';
 import { writeTasks } from './init.ts';
 import { measureLayer } from './layer.ts';
-import { rooflineMs, speedUp, summarize } from './score.ts';
+import { geometricMean, rooflineMs, speedUp, summarize } from './score.ts';
 import { readSubmissions, type Submissions } from './submissions.ts';
 import { hiddenSizes, kernelTasks, type KernelTask, layerTask, type Level, workOf } from './tasks.ts';
 import { TimerProcess } from './timer-process.ts';
@@ -170,10 +170,21 @@ async function runTask(
   return { task: id, level, sizes, entries };
 }
 
-const withBestOverrides = (
-  { tunables: _, ...registration }: KernelRegistration,
+function withBestOverrides(
+  registration: KernelRegistration,
   best: Readonly<Record<string, number>> | undefined,
-): KernelRegistration => ({ ...registration, overrides: { ...registration.overrides, ...best } });
+): KernelRegistration {
+  const { name, op, source, entry_point, dispatch, overrides, requires } = registration;
+  return {
+    name,
+    op,
+    source,
+    dispatch,
+    overrides: { ...overrides, ...best },
+    ...(entry_point === undefined ? {} : { entry_point }),
+    ...(requires === undefined ? {} : { requires }),
+  };
+}
 
 async function runLayer(submissions: Submissions | undefined, effort: Effort): Promise<TaskResult> {
   const { baseline, submission, builtinTokensPerSecond } = await measureLayer(submissions?.layer ?? [], {
@@ -198,9 +209,7 @@ async function runLayer(submissions: Submissions | undefined, effort: Effort): P
 }
 
 const average = (list: readonly number[] | undefined): number | undefined =>
-  list && list.length > 0
-    ? Math.exp(list.reduce((sum, one) => sum + Math.log(one), 0) / list.length)
-    : undefined;
+  list && list.length > 0 ? geometricMean(list) : undefined;
 
 function print(results: readonly TaskResult[], hasSubmissions: boolean): void {
   const contestants = ['built-in', ...(hasSubmissions ? ['submission'] : [])];
