@@ -6,6 +6,7 @@ import type { GateJob } from '../../src/lab/gate/protocol.ts';
 import type { GateDevice } from '../../src/lab/gate/references.ts';
 import { runGate } from '../../src/lab/gate/run-gate.ts';
 import { labOps } from '../../src/lab/ops/index.ts';
+import { widenLoads } from '../../src/lab-tool/search/vector-loads.ts';
 import { renderStub, stubTargets } from '../../src/lab/stubs.ts';
 import type { KernelRegistration, KernelRegistrationReport, ParityCase, Stage } from '../../src/lab/types.ts';
 import { testPlatform } from '../support/test-platform.ts';
@@ -53,6 +54,16 @@ describe('stubs are accepted unchanged', () => {
       }
     });
   }
+});
+
+describe('stubs with vector loads, as a search proposes them, are accepted', () => {
+  it.each(everyNth(['rms_norm', 'norm_add'], 2))('%s', async (op) => {
+    const { source, dispatch } = renderStub(wgsl, op, 'plain');
+    const widened = widenLoads(source) ?? '';
+    expect(widened).toContain('vec4<f32>');
+    const report = await gate({ name: `stub.${op}`, op, source: widened, dispatch });
+    expect(codes(report), JSON.stringify(report.stages.at(-1))).toEqual([]);
+  });
 });
 
 describe('a kernel that is correct here, on other adapters', () => {

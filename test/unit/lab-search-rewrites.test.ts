@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { contracts } from '../../kernels/contracts.ts';
 import { readWgslSource } from '../../src/lab-tool/local-kernels.ts';
 import { tuneOverrides, unrollLoops } from '../../src/lab-tool/search/rewrites.ts';
+import { widenLoads } from '../../src/lab-tool/search/vector-loads.ts';
 import { renderHeader } from '../../src/lab/kernel-header.ts';
 import { renderStub, stubTargets } from '../../src/lab/stubs.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
@@ -50,6 +51,73 @@ describe('rewrites of a search', () => {
         expect(Object.keys(again?.tunables ?? {}).join(), `${op} ${target}`).toMatch(/^(?:WG|ROWS|WG,ROWS)$/);
         expect(tuneOverrides(again as NonNullable<typeof again>)).toBeUndefined();
       }
+  });
+
+  const arrays = ['x', 'w', 'y'].map((name) => `var<storage, read_write> ${name}: array<f32>;`).join('\n');
+  const kernel = (body: string) => `${arrays}\nfn f(local: u32, start: u32, n: u32) { ${body} }`;
+
+  it('loops over neighboring numbers take four at a time', () => {
+    const text = widenLoads(
+      kernel(
+        'let a = x[7]; for (var c = local; c < n; c += WG) { let v = x[start + c] * w[c]; y[start + c] = v + f32(c); }',
+      ),
+    );
+    expect(text?.replaceAll(/\s+/g, ' ')).toBe(
+      `${arrays.replaceAll('<f32>', '<vec4<f32>>').replaceAll('\n', ' ')} fn f(local: u32, start: u32, n: u32) { ` +
+        'let a = x[(7) / 4u][(7) % 4u]; for (var c_four = local; c_four < (n) / 4u; c_four += WG) { ' +
+        'let x_four_0 = x[(start) / 4u + c_four]; let w_four_1 = w[c_four]; var y_four_2: vec4<f32>; ' +
+        ['x', 'y', 'z', 'w']
+          .map(
+            (at, k) =>
+              `{ let c = 4u * c_four + ${k}u; let v = x_four_0.${at} * w_four_1.${at}; y_four_2.${at} = v + f32(c); } `,
+          )
+          .join('') +
+        'y[(start) / 4u + c_four] = y_four_2; } }',
+    );
+  });
+
+  it.each([
+    ['an output that is read', 'y[start + c] += x[c];', 'var y_four_0 = y[(start) / 4u + c_four];'],
+    ['an output that is written in part', 'if (x[c] > 0.0) { y[c] = 1.0; }', 'var y_four_1 = y[c_four];'],
+  ])('loads %s', (_, body, load) => {
+    expect(widenLoads(kernel(`for (var c = local; c < n; c += WG) { ${body} }`))).toContain(load);
+  });
+
+  it.each([
+    'for (var c = local; c < n; c += WG) { y[2u * c] = x[c]; }',
+    'for (var c = local; c < n; c += WG) { y[c] = x[n - c]; }',
+    'for (var c = local; c < n; c += WG) { let at = 3u; y[at + c] = x[c]; }',
+    'for (var c = local; c < n; c += WG) { y[c] = x[start]; }',
+    'for (var c = local; c < n; c += WG) { y[start + c] = y[c]; }',
+    'for (var c = local; c < n; c += WG) { if (x[c] == 0.0) { break; } }',
+    'for (var c = local; c < n; c += WG) { y[c] = x[c]; c += 1u; }',
+    'for (var c = local; c < n; c += WG) { y[c] = x[u32(w[c]) + c]; }',
+    'for (var c = local; c < n; c += WG) { y[c] = x[c]; } y[0] = 1.0;',
+    'for (var c = local; c < n; c += WG) { y[c] = x[c]; } for (var i = 0u; i < arrayLength(&x); i++) { }',
+  ])('other loops keep their loads: %s', (body) => {
+    expect(widenLoads(kernel(body))).toBeUndefined();
+  });
+
+  it('stubs with vector loads compile', async () => {
+    const wgsl = await nodePlatform().wgsl();
+    const { device } = await nullDevice(['shader-f16', 'subgroups']);
+    const widened: string[] = [];
+    for (const { op } of contracts.values())
+      for (const target of stubTargets(op, ['shader-f16', 'subgroups'])) {
+        const code = widenLoads(renderStub(wgsl, op, target).source);
+        if (code === undefined) continue;
+        widened.push(`${op} ${target}`);
+        device.pushErrorScope('validation');
+        const { messages } = await device.createShaderModule({ code }).getCompilationInfo();
+        await device.popErrorScope();
+        expect(
+          messages.filter(({ type }) => type === 'error').map(({ message }) => message),
+          `${op} ${target}`,
+        ).toEqual([]);
+      }
+    expect(widened).toEqual(
+      expect.arrayContaining(['rms_norm plain', 'rms_norm subgroups', 'norm_add plain']),
+    );
   });
 
   it('a kernel with unrolled loops compiles', async () => {

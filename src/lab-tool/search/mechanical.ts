@@ -3,6 +3,7 @@ import type { LabClient } from '../client.ts';
 import { readWgslSource } from '../local-kernels.ts';
 import type { Proposal, Proposer, ProposerAnswer, SearchState } from './types.ts';
 import { tuneOverrides, unrollLoops } from './rewrites.ts';
+import { widenLoads } from './vector-loads.ts';
 
 export class MechanicalProposer implements Proposer {
   readonly name = 'mechanical';
@@ -40,8 +41,10 @@ function rewritesOf(source: string, n: number): Proposal[] {
   const registration = readWgslSource(source, `attempt ${n}`).kernels[0]?.registration;
   const tuned = registration && tuneOverrides(registration);
   const unrolled = unrollLoops(source);
+  const widened = widenLoads(source);
   return [
     ...(tuned === undefined ? [] : [{ source: tuned, idea: `values of the overrides of ${n}` }]),
+    ...(widened === undefined ? [] : [{ source: widened, idea: `loads of four numbers in ${n}` }]),
     ...(unrolled === undefined ? [] : [{ source: unrolled, idea: `unrolled loops of ${n}` }]),
   ];
 }
