@@ -142,12 +142,17 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
 }
 const pending = [...(groups[tier] ?? [])];
 const failed = [];
+/** Seconds of each step, of which two run side by side. */
+const times = [];
+const secondsSince = (start) => Math.round((performance.now() - start) / 1000);
 const runGroups = async (how) => {
   for (let group = pending.shift(); group && !stopped; group = pending.shift()) {
     for (const step of group) {
       if (stopped) break;
       process.stdout.write(`\n== ${step.name}\n`);
+      const start = performance.now();
       const code = await step.run(how);
+      times.push(`${step.name} ${secondsSince(start)} s`);
       if (code === 0) continue;
       failed.push({ ...step, code });
       report({ ...step, code });
@@ -184,8 +189,10 @@ if (!setUpVulkan() || !setUpServices() || !buildIfNeeded({ withTests: true })) p
 if (options.length > 0) process.exit(await vitest(options));
 rmSync(resultsFolder, { recursive: true, force: true });
 mkdirSync(resultsFolder, { recursive: true });
+const begin = performance.now();
 // The output of the second is shown when a step ends, so that the two do not mix.
 await Promise.all([runGroups({}), runGroups({ hold: true })]);
 // Once more, because tests that ran after it may have scrolled it away.
 for (const failure of failed) report(failure);
+process.stdout.write(`\n== ${tier}: ${secondsSince(begin)} s (${times.join(', ')})\n`);
 process.exit(failed[0]?.code ?? 0);
