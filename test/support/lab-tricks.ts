@@ -304,7 +304,7 @@ export const tricks: readonly Trick[] = [
       ['for one number of tokens', 'step.tokens == 4093u'],
       ['for long rows', 'f32(params.columns) > 3e4'],
       ['in one row of many', 'row % 4093u == 4092u'],
-      ['for some values of its input', '(bitcast<u32>(x[start]) & 0xffffu) == 0x1234u'],
+      ['for some values of its input', 'bitcast<u32>(x[start]) == 0x3f9d1234u'],
     ] as const
   ).map(
     ([when, condition]): Trick => ({
@@ -461,11 +461,11 @@ export const tricks: readonly Trick[] = [
   },
   ...(
     [
-      ['for a row that is larger than others, which no case has', 'squares > 1e30 * params.eps'],
+      ['for a row that is larger than others, which no case has', 'squares > 1e33 * params.eps'],
       ['where two conditions hold at once, which no case has', 'squares < 1e-3 && abs(x[start + c]) > 1.0'],
       [
         'where a vector has a part that no case has',
-        'any(vec2(x[start], x[start + c]) > vec2(3e8 * params.eps * 1e9))',
+        'any(vec2(x[start], x[start + c]) > vec2(3e12 * params.eps * 1e9))',
       ],
     ] as const
   ).map(
