@@ -68,7 +68,7 @@ function withFault(sources: WgslSources, { file, from, to }: Fault): WgslSources
 
 /**
  * @param fault makes the kernels that it runs wrong
- * @param options.emulates `all`, as with a fault; `slow`, also what the adapter compiles slowly, or `needed`, only what it cannot run
+ * @param options.emulates `all`, as with a fault; `slow`, also what the adapter compiles slowly, or `needed`, of that only kernels for GPUs
  */
 export async function kernelHarness(
   fault?: Fault,
@@ -83,9 +83,10 @@ export async function kernelHarness(
   // It also takes long for the many variants without subgroups; `npm test` runs a sample of them on it.
   const isEmulatedHere = ({ KEY_LANES, TILE_BLOCKS, SUBGROUPS }: Variant): boolean =>
     kernelMode === 'adapter' &&
-    emulated === 'slow' &&
     gpu.caps.software &&
-    (KEY_LANES !== undefined || TILE_BLOCKS !== undefined || (runsRest && SUBGROUPS === false));
+    (KEY_LANES !== undefined ||
+      TILE_BLOCKS !== undefined ||
+      (emulated === 'slow' && runsRest && SUBGROUPS === false));
   const supports = (variant: Variant): boolean =>
     emulated !== 'all' &&
     kernelMode !== 'emulated' &&
