@@ -22,7 +22,7 @@ const parts = [
 /** Programs of the tests. */
 const testPrograms = {
   product: 'node_modules/.lathe-tests/scripted-host.js',
-  sources: ['test/programs.config.ts', 'test/support', 'src', 'package.json', 'package-lock.json'],
+  sources: ['test/programs.config.ts', 'test/support', 'src', 'kernels', 'package.json', 'package-lock.json'],
   options: ['--config', 'test/programs.config.ts'],
 };
 

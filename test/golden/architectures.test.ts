@@ -194,7 +194,7 @@ describe.each(generatingModels.map((fixture) => [fixture.name, fixture] as const
   );
 
   // Their kernels take long to compile here; kernels' own tests have them all.
-  it.runIf(runsRest && runsAll)('gives the logits of transformers on the kernels for GPUs', () =>
+  it.runIf(runsRest)('gives the logits of transformers on the kernels for GPUs', () =>
     using(path('model.gguf'), { context, on: 'hardware' }, async (gpu) => {
       const got = await logitsAt(gpu, prompt.ids, prompt.positions);
       expectLogits(`${name}, kernels for GPUs`, gpu, got, { run: prompt, rows });

@@ -106,7 +106,7 @@ describe('lab tools', () => {
     await world.apply('lab_bind', await world.proposed('lab_bind', { kernel: 'fast', span: 'x' }));
     const proposal = await world.proposed('lab_save', { name: 'mine' });
     expect(proposal).toMatchObject({
-      summary: 'Save the config mine: layers.0.norm: fast.',
+      summary: 'Save the config mine: fast on 1 component.',
       risk: 'low',
     });
     expect(await world.proposed('lab_save', { name: 'fast' })).toMatchObject({

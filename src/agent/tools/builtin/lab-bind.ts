@@ -24,13 +24,19 @@ const findKernel = async (lab: LabReader, name: string) => {
   return { kernelInfo: kernels.find((one) => one.name === name), kernels };
 };
 
-/** Components that do not run on a built-in kernel, each with its kernel and that kernel's digest. */
-async function bindingsOf(lab: LabReader): Promise<{ lines: string[]; hash: string }> {
+/** The bound kernels, each with the number of its components, and a digest of what is bound where. */
+async function bindingsOf(lab: LabReader): Promise<{ summary: string; hash: string }> {
   const { components, kernels } = await withLabErrorsAsRefusals(() => lab.parts());
   const digests = new Map(kernels.map(({ name, digest }) => [name, digest]));
-  const lines = components.flatMap(({ id, kernel }) => (digests.has(kernel) ? [`${id}: ${kernel}`] : []));
-  const state = lines.map((line) => `${line} ${digests.get(line.slice(line.indexOf(': ') + 2)) ?? ''}`);
-  return { lines, hash: `sha256:${createHash('sha256').update(state.join('\n')).digest('hex')}` };
+  const bound = components.filter(({ kernel }) => digests.has(kernel));
+  const counts = [...Map.groupBy(bound, ({ kernel }) => kernel)].map(
+    ([kernel, { length }]) => `${kernel} on ${length} ${length === 1 ? 'component' : 'components'}`,
+  );
+  const state = bound.map(({ id, kernel }) => [id, kernel, digests.get(kernel)]);
+  return {
+    summary: counts.join(', '),
+    hash: `sha256:${createHash('sha256').update(JSON.stringify(state)).digest('hex')}`,
+  };
 }
 
 const describeTargets = ({ components = [], span }: Binding): string =>
@@ -119,14 +125,14 @@ export function labBindTools(lab: GetLab): ChangeTool[] {
       propose: (args, _context) =>
         withRefusalAsOutput(async (): Promise<Proposal> => {
           const name = String(args['name']);
-          const { lines, hash } = await bindingsOf(lab());
-          if (lines.length === 0) throw new Refusal('No kernel is bound, so there is nothing to save.');
+          const { summary, hash } = await bindingsOf(lab());
+          if (summary === '') throw new Refusal('No kernel is bound, so there is nothing to save.');
           const names = await withLabErrorsAsRefusals(() => lab().configNames());
           const payload: Saved = { name, hash };
           return {
             kind: 'tool_call',
             intent: readIntent(args),
-            summary: `Save the config ${name}${names.includes(name) ? ', which replaces the one of that name' : ''}: ${lines.join(', ')}.`,
+            summary: `Save the config ${name}${names.includes(name) ? ', which replaces the one of that name' : ''}: ${summary}.`,
             baseHash: hash,
             risk: names.includes(name) ? 'medium' : 'low',
             payload,
