@@ -3,6 +3,7 @@ import { readStatements, childrenOf, type Statement } from '../../lab/wgsl/state
 import { bodyOf, reflect } from '../../lab/wgsl/reflect.ts';
 import { renderKernelFile } from '../../lab/kernel-header.ts';
 import type { KernelRegistration } from '../../lab/types.ts';
+import { applyEdits, type Edit } from './edits.ts';
 
 const maxUnrolled = 8;
 
@@ -16,7 +17,7 @@ export function unrollLoops(source: string): string | undefined {
     const [first, last] = [tokens[from], tokens[to - 1]];
     return first && last ? source.slice(first.offset, last.offset + last.length) : '';
   };
-  const edits: { from: number; to: number; text: string }[] = [];
+  const edits: Edit[] = [];
   const visit = (statement: Statement): void => {
     const unrolled = statement.kind === 'for' ? unroll(statement) : undefined;
     const [first, last] = [tokens[statement.from], tokens[statement.to - 1]];
@@ -53,10 +54,7 @@ export function unrollLoops(source: string): string | undefined {
   };
   for (const fn of functions) readStatements(tokens, bodyOf(tokens, fn)).forEach(visit);
   if (edits.length === 0) return undefined;
-  let text = source;
-  for (const edit of edits.sort((a, b) => b.from - a.from))
-    text = text.slice(0, edit.from) + edit.text + text.slice(edit.to);
-  return text;
+  return applyEdits(source, edits);
 }
 
 const workgroupSizes = [32, 64, 128, 256];

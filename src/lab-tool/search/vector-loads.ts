@@ -2,6 +2,7 @@
 import { bodyOf, reflect } from '../../lab/wgsl/reflect.ts';
 import { childrenOf, readStatements, type Statement } from '../../lab/wgsl/statements.ts';
 import type { Range, Token } from '../../lab/wgsl/tokens.ts';
+import { applyEdits, type Edit } from './edits.ts';
 
 type Loop = Extract<Statement, { kind: 'for' }>;
 
@@ -19,12 +20,6 @@ interface Access {
   readonly isWrite: boolean;
   /** Whether it is the target of `=` in every turn, so that the value before does not matter. */
   readonly isWhole: boolean;
-}
-
-interface Edit {
-  readonly from: number;
-  readonly to: number;
-  readonly text: string;
 }
 
 /**
@@ -227,11 +222,3 @@ class Module {
 }
 
 const declarationPattern = /var<storage(?:\s*,\s*\w+)?>\s*(\w+)\s*:\s*array<f32>/g;
-
-/** @param range the part of the text that is returned; by default all of it */
-function applyEdits(text: string, edits: readonly Edit[], range = { from: 0, to: text.length }): string {
-  let result = text.slice(range.from, range.to);
-  for (const { from, to, text: replacement } of [...edits].sort((a, b) => b.from - a.from))
-    result = result.slice(0, from - range.from) + replacement + result.slice(to - range.from);
-  return result;
-}
