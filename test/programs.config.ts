@@ -6,6 +6,7 @@ const support = fileURLToPath(new URL('support/', import.meta.url));
 /** Programs that tests start hundreds of times: bundled, they start in a third of the time (`supportProgram` in support/host.ts). */
 const programs = [
   'scripted-host',
+  'inheriting-owner',
   'mcp-child',
   'mcp-owner',
   'kills/ledger-acts',

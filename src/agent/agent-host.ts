@@ -21,6 +21,7 @@ import { builtinTools } from './tools/builtin/builtin-tools.ts';
 import type { GetLab } from './tools/builtin/lab-reader.ts';
 import type { ObserveReader } from './tools/builtin/observe.ts';
 import { Bubblewrap } from './tools/sandbox/bubblewrap.ts';
+import { SavedOutputs } from './tools/sandbox/saved-outputs.ts';
 import { CombinedToolbox } from './tools/toolbox.ts';
 import { TurnLoop } from './turns/turn-loop.ts';
 import { Ensembles } from './workflows/ensembles.ts';
@@ -46,6 +47,8 @@ export interface AgentHostOptions {
   readonly builtins: BuiltinWorkflows;
   /** Absolute paths that no agent may access, whatever its grants. */
   readonly forbidden: readonly string[];
+  /** Folder for long outputs of commands. */
+  readonly outputsFolder: string;
   readonly operatorHash: string | undefined;
   /** Which workflows may be run by name. */
   readonly isEnabled: (name: string) => boolean;
@@ -74,6 +77,8 @@ export class AgentHost {
   readonly feed: SessionFeed;
   readonly peers: Peers;
   readonly #mcp: McpServers;
+  readonly #outputs: SavedOutputs;
+  readonly #clock: Clock;
   readonly #stopping = new AbortController();
   readonly #onFault: AgentHostOptions['onFault'];
   #sweepTimer: NodeJS.Timeout | undefined;
@@ -91,6 +96,7 @@ export class AgentHost {
       isEnabled,
     } = options;
     this.#onFault = onFault;
+    this.#clock = clock;
     const shared = { store, clock, chatModels, tracer, onFault };
     const log = new EventLog(store);
     const signals = new StoredSignals(store);
@@ -103,7 +109,9 @@ export class AgentHost {
       receipts: (limit) => receipts.newest(limit),
       pending: () => this.changes.list(),
     };
-    const builtin = builtinTools({ forbidden: options.forbidden, sandbox, lab: options.lab, observe });
+    this.#outputs = new SavedOutputs(options.outputsFolder);
+    const { forbidden, lab } = options;
+    const builtin = builtinTools({ forbidden, sandbox, lab, observe, outputs: this.#outputs });
     const toolbox = new CombinedToolbox([builtin, this.#mcp], typeof sandbox !== 'string');
     const agents = new StoredAgents({ store, tools: toolbox });
     const changes = new PendingChanges({
@@ -161,6 +169,7 @@ export class AgentHost {
 
   /** Errors are reported; the next sweep tries again. */
   async #sweep(): Promise<void> {
+    this.#outputs.sweep(this.#clock.now().getTime());
     await this.changes.sweep().catch((error: unknown) => this.#onFault('pending changes', error));
     await this.tasks.recover().catch((error: unknown) => this.#onFault('tasks', error));
   }

@@ -72,6 +72,7 @@ export async function openAgent(options: OpenAgentOptions): Promise<OpenAgent> {
     mcp: secrets.mcp,
     builtins: await BuiltinWorkflows.open(join(options.packageRoot, 'workflows')),
     forbidden: [dataDir.path],
+    outputsFolder: join(dataDir.path, 'outputs'),
     operatorHash: credentials.operatorHash,
     isEnabled: (name) => settings.enable_all_workflows === true || enabled.has(name),
     cancelledState,

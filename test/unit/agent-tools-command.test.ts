@@ -1,12 +1,18 @@
-import { execFileSync } from 'node:child_process';
-import { mkdir, readFile, readdir, symlink, writeFile } from 'node:fs/promises';
+import { execFileSync, spawn } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
+import { mkdir, readFile, readdir, stat, symlink, writeFile } from 'node:fs/promises';
 import net, { type AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
 import type { ToolContext } from '../../src/agent/tool.ts';
 import type { BuiltinOptions } from '../../src/agent/tools/builtin/builtin-tools.ts';
 import { Bubblewrap } from '../../src/agent/tools/sandbox/bubblewrap.ts';
 import { CommandOutput } from '../../src/agent/tools/sandbox/command-output.ts';
+import { SavedOutputs } from '../../src/agent/tools/sandbox/saved-outputs.ts';
+import { truncateOutput } from '../../src/agent/turns/truncate-output.ts';
+import { supportProgram } from '../support/host.ts';
 import { toolWorlds, type ToolWorld } from '../support/agent-tools.ts';
 
 const newWorld = toolWorlds();
@@ -36,25 +42,33 @@ describe('Bubblewrap.probe', () => {
 });
 
 describe('Printed', () => {
-  it('keeps the beginning and the end of the output, in chunks of any size', () => {
+  it('keeps the beginning and the end of the output, in chunks of any size', async () => {
     const all = Array.from({ length: 1000 }, (_, index) => `${index} `).join('');
     for (const size of [1, 7, 30, 31, 100, 10_000]) {
       for (const length of [0, 1, 29, 30, 59, 60, 61, 500, all.length]) {
         const text = all.slice(0, length);
-        const printed = new CommandOutput(30);
+        const saved: Buffer[] = [];
+        const printed = new CommandOutput(30, () => ({
+          path: 'output:x',
+          add: (bytes) => saved.push(Buffer.from(bytes)),
+          end: () => Promise.resolve(true),
+        }));
         for (let at = 0; at < length; at += size) printed.add(Buffer.from(text.slice(at, at + size)));
         const expected =
-          length <= 60 ? text : `${text.slice(0, 30)}\n[${length - 60} bytes left out]\n${text.slice(-30)}`;
-        expect(printed.text()).toBe(expected.slice(0, expected.length));
+          length <= 60
+            ? text
+            : `${text.slice(0, 30)}\n[${length - 60} bytes left out; fs_read of output:x has all lines]\n${text.slice(-30)}`;
+        expect(await printed.text()).toBe(expected);
         expect(printed.truncated).toBe(length > 60);
+        expect(Buffer.concat(saved).toString()).toBe(length > 60 ? text : '');
       }
     }
   });
 
-  it('removes terminal escape sequences', () => {
+  it('removes terminal escape sequences', async () => {
     const printed = new CommandOutput(100);
     printed.add(Buffer.from('\u001b[31mred\u001b[0m \u001b]0;title\u0007text\r\n'));
-    expect(printed.text()).toBe('red text\n');
+    expect(await printed.text()).toBe('red text\n');
   });
 });
 
@@ -206,6 +220,75 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
     const big = await shell(world, 'head -c 4000000 /dev/zero | tr "\\0" x; echo; echo the end');
     expect(big.ok).toBe(true);
     expect(big.output).toMatch(/bytes left out\]\nx+\nthe end$/);
+  });
+
+  it('shows the beginning and the end of a long output, and its task reads the rest by line', async () => {
+    const first = await sandbox();
+    const outputs = new SavedOutputs(join(first.folder, 'outputs'));
+    const world = await sandbox({ outputs });
+    const within = { ...world.context(), taskId: 'task_1' };
+    const run = await shell(world, 'seq 1 20000; printf "\\377\\0\\033[1mend"', {}, within);
+    const { output } = truncateOutput(run);
+    expect(output).toMatch(/^exit code 0\n1\n2\n[^]*\n20000\n\uFFFDend$/);
+    const [, path = ''] =
+      /\n\[\d+ bytes left out; fs_read of (output:\w+) has all lines\]\n/.exec(output) ?? [];
+    const read = (by: ToolContext, start: number) =>
+      world.run('fs_read', { path, start_line: start, lines: 3 }, by);
+    expect((await read(within, 9999)).output).toBe(
+      '9999\n10000\n10001\n[lines 9999 to 10001; there is more: start_line 10002]',
+    );
+    expect((await read(within, 20_000)).output).toBe('20000\n\uFFFDend');
+    const missing = `${path}: there is no such output of this task.`;
+    for (const other of [
+      { ...within, taskId: 'task_2' },
+      { ...world.context(), runId: 'task_1/..' },
+    ])
+      expect(await read(other, 1)).toMatchObject({ ok: false, output: missing });
+    // Without the tool that reads it, nothing is saved.
+    const noReader = { ...within, grants: { ...within.grants, tools: ['run_command'] } };
+    expect((await shell(world, 'seq 1 20000', {}, noReader)).output).toMatch(/ bytes left out\]\n/);
+  });
+
+  it('keeps few outputs of a task, for a day', async () => {
+    const folder = join((await sandbox()).folder, 'outputs');
+    const outputs = new SavedOutputs(folder);
+    for (let turn = 0; turn < 12; turn++) {
+      const saved = outputs.create('task_1');
+      saved?.add(Buffer.alloc(9 * 1024 * 1024));
+      saved?.add(Buffer.alloc(9 * 1024 * 1024));
+      expect(await saved?.end()).toBe(false);
+    }
+    const files = await readdir(join(folder, 'task_1'));
+    expect(files).toHaveLength(8);
+    expect((await stat(join(folder, 'task_1', files[0] ?? ''))).size).toBe(16 * 1024 * 1024);
+    const day = 24 * 60 * 60 * 1000;
+    outputs.sweep(Date.now() + day - 60_000);
+    expect(await readdir(join(folder, 'task_1'))).toHaveLength(8);
+    outputs.sweep(Date.now() + day + 60_000);
+    expect(await readdir(folder)).toEqual([]);
+  });
+
+  it('runs without descriptors that the host inherited', async () => {
+    const secret = join((await sandbox()).folder, 'secret');
+    await writeFile(secret, 'what nobody may read');
+    const file = openSync(secret, 'r+');
+    const numbers = [3, 7, 27, 251, 1023];
+    const stdio = Array.from({ length: 1024 }, (_, fd) =>
+      fd === 1 ? 'pipe' : numbers.includes(fd) ? file : 'ignore',
+    );
+    const host = spawn(
+      process.execPath,
+      ['--no-warnings', supportProgram('inheriting-owner'), ...numbers.map(String)],
+      {
+        stdio,
+      },
+    );
+    closeSync(file);
+    const output = await text(host.stdio[1] as Readable);
+    expect(output).toMatch(/^exit code 0\n/);
+    expect(output).toContain('it ended');
+    expect(output).not.toContain('what nobody may read');
+    expect(await readFile(secret, 'utf8')).toBe('what nobody may read');
   });
 
   it('is ended when it starts too many processes or uses too much memory', async () => {

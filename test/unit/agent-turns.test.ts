@@ -154,7 +154,7 @@ describe('the turn loop', () => {
     expect(result?.truncated).toBe(true);
     expect(Buffer.byteLength(result?.output ?? '')).toBeLessThanOrEqual(maxOutputBytes);
     expect(result?.output).not.toContain('\uFFFD');
-    expect(result?.output).toMatch(/cut off: the first \d+ of 2000000 bytes\)$/);
+    expect(result?.output).toMatch(/^ä{8000,}\n\(\d+ of 2000000 bytes left out\)\nä{8000,}$/);
   });
 
   it('reports why a tool is unavailable', async () => {
@@ -400,9 +400,28 @@ describe('the end of the turn loop', () => {
     const result = await world.run();
     expect(aborted(result)).toEqual([
       'budget',
-      'The model made the same call of failing 4 times, and it always failed.',
+      'The model made the same call of failing 4 times, and it always failed (limits.max_repeated_failures).',
     ]);
     expect(result.turns).toBe(4);
+  });
+
+  it('does not count a failure from before a change', async () => {
+    const check = readTool('check', () => ({ ok: false, output: 'no', truncated: false }));
+    const edit = changeTool('edit');
+    const rounds = Array.from({ length: 6 }, () => [toolCallAnswer('check'), toolCallAnswer('edit')]).flat();
+    const grants = { tools: ['*'], read: [], write: [], network: [], auto_approve: ['*'] };
+    const world = turnWorld({
+      steps: [...rounds, textAnswer('ok')],
+      tools: [check, edit],
+      agent: { grants },
+    });
+    expect(await world.run()).toMatchObject({ kind: 'answer', turns: 13 });
+  });
+
+  it('comes after as many failures as the agent or the request says', async () => {
+    const failing = readTool('failing', () => ({ ok: false, output: 'no', truncated: false }));
+    const world = turnWorld({ steps: [toolCallAnswer('failing')], tools: [failing] });
+    expect((await world.run({ limits: { max_repeated_failures: 2 } })).turns).toBe(2);
   });
 
   it('reports errors of a model or gateway, and no details of unexpected errors', async () => {

@@ -2,6 +2,7 @@ import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_p
 import type { Readable, Writable } from 'node:stream';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { type JSONRPCMessage, JSONRPCMessageSchema } from '@modelcontextprotocol/sdk/types.js';
+import { withoutInherited } from '../tools/sandbox/inherited-descriptors.ts';
 import { raceTimeout } from '../../util/race-timeout.ts';
 import { cleanLine } from './clean-text.ts';
 import type { McpTransport } from './config.ts';
@@ -38,14 +39,16 @@ export class ChildTransport implements Transport {
 
   async start(): Promise<void> {
     const { program, args, inherited, env, cwd } = this.#server;
-    const child = spawn(program, args, {
-      env: { ...inherited, ...env },
-      cwd,
-      stdio: ['pipe', 'pipe', 'pipe'],
-      // Its own process group, so that `kill` ends all of it.
-      detached: process.platform !== 'win32',
-      windowsHide: true,
-    });
+    const child = withoutInherited(['pipe', 'pipe', 'pipe'], (stdio) =>
+      spawn(program, args, {
+        env: { ...inherited, ...env },
+        cwd,
+        stdio,
+        // Its own process group, so that `kill` ends all of it.
+        detached: process.platform !== 'win32',
+        windowsHide: true,
+      }),
+    ) as ChildProcessByStdio<Writable, Readable, Readable>;
     this.#child = child;
     child.stdin.on('error', (error) => this.onerror?.(error));
     child.stdout.on('data', (chunk: Buffer) => this.#readChunk(chunk));

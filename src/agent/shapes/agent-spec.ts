@@ -64,6 +64,9 @@ export const agentLimits = z
       .optional()
       .describe('Maximum completion tokens of all answers together.'),
     timeout_secs: numberBetween(0.1, 86_400).optional().describe('Wall time; default 600.'),
+    max_repeated_failures: integerBetween(1, 1000)
+      .optional()
+      .describe('How often the same call may fail while no other call changes anything; default 4.'),
   })
   .meta({ id: 'AgentLimits' });
 export type AgentLimits = z.infer<typeof agentLimits>;

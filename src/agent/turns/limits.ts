@@ -3,7 +3,7 @@ import type { AgentLimits } from '../shapes/agent-spec.ts';
 import { AgentAbortError } from './agent-abort-error.ts';
 
 /** Limits when neither the agent nor the request sets them. */
-const defaultLimits = { max_turns: 16, timeout_secs: 600 } as const;
+const defaultLimits = { max_turns: 16, timeout_secs: 600, max_repeated_failures: 4 } as const;
 /** Maximum tokens of one answer. */
 const maxTokensPerAnswer = 16_384;
 
@@ -12,6 +12,8 @@ export interface TurnLimits {
   /** Completion tokens of all answers together; undefined: unlimited. */
   readonly maxTokens: number | undefined;
   readonly timeoutSecs: number;
+  /** Failures of the same call, without a change in between, that end the work. */
+  readonly maxRepeatedFailures: number;
 }
 
 /** The request's limits override the agent's, member by member. */
@@ -19,6 +21,8 @@ export const resolveLimits = (agent: AgentLimits = {}, request: AgentLimits = {}
   maxTurns: request.max_turns ?? agent.max_turns ?? defaultLimits.max_turns,
   maxTokens: request.max_tokens ?? agent.max_tokens,
   timeoutSecs: request.timeout_secs ?? agent.timeout_secs ?? defaultLimits.timeout_secs,
+  maxRepeatedFailures:
+    request.max_repeated_failures ?? agent.max_repeated_failures ?? defaultLimits.max_repeated_failures,
 });
 
 interface TokenUsage {

@@ -14,15 +14,14 @@ import { truncateOutput } from './truncate-output.ts';
 import type { Deadline } from './limits.ts';
 import type { ToolCallOutcome, TurnTracer } from './turn-tracer.ts';
 
-/** Consecutive failures of the same call that end the work. */
-const maxFailures = 4;
-
 export interface ToolCallExecutorOptions {
   readonly changes: Pick<PendingChangeService, 'stage' | 'applyNow' | 'decision'>;
   readonly sessions: Pick<StoreSessions, 'isRevoked'>;
   readonly request: TurnLoopRequest;
   /** Tools that the agent may call, by name. */
   readonly tools: ReadonlyMap<string, Tool>;
+  /** Failures of the same call, without a change in between, that end the work. */
+  readonly maxRepeatedFailures: number;
   readonly deadline: Deadline;
   readonly emit: (event: NewTurnEvent) => Promise<void>;
   readonly turnTracer: TurnTracer;
@@ -37,7 +36,7 @@ export interface ToolCallExecutorOptions {
 export class ToolCallExecutor {
   readonly #options: ToolCallExecutorOptions;
   readonly #context: ToolContext;
-  /** Consecutive failures by call. */
+  /** Failures by call, since the last change. */
   readonly #failures = new Map<string, number>();
 
   constructor(options: ToolCallExecutorOptions) {
@@ -130,12 +129,21 @@ export class ToolCallExecutor {
   }
 
   #countFailure({ name, arguments: args }: ChatModelToolCall, ok: boolean): void {
+    const { tools, maxRepeatedFailures } = this.#options;
     const key = `${name} ${args}`;
-    const failures = ok ? 0 : (this.#failures.get(key) ?? 0) + 1;
+    if (ok) {
+      // After a change, a call that failed before may succeed.
+      if (tools.get(name)?.kind === 'change') this.#failures.clear();
+      else this.#failures.delete(key);
+      return;
+    }
+    const failures = (this.#failures.get(key) ?? 0) + 1;
     this.#failures.set(key, failures);
-    if (failures < maxFailures) return;
-    const message = `The model made the same call of ${name.slice(0, 100)} ${failures} times, and it always failed.`;
-    throw new AgentAbortError('budget', message);
+    if (failures < maxRepeatedFailures) return;
+    throw new AgentAbortError(
+      'budget',
+      `The model made the same call of ${name.slice(0, 100)} ${failures} times, and it always failed (limits.max_repeated_failures).`,
+    );
   }
 }
 

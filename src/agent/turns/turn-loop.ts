@@ -44,7 +44,7 @@ export class TurnLoop implements TurnRunner {
     const budget = new TurnBudget(limits);
     const deadline = new Deadline(limits.timeoutSecs, this.#options.clock);
     try {
-      const text = await this.#runTurns(request, emit, { budget, deadline, hostSignal: signal });
+      const text = await this.#runTurns(request, emit, { ...limits, budget, deadline, hostSignal: signal });
       const totals = budget.totals();
       await emit({ type: 'answer', text, ...totals });
       return { kind: 'answer', text, ...totals };
@@ -65,10 +65,15 @@ export class TurnLoop implements TurnRunner {
   async #runTurns(
     request: TurnLoopRequest,
     emit: (event: NewTurnEvent) => Promise<void>,
-    limits: { budget: TurnBudget; deadline: Deadline; hostSignal: AbortSignal },
+    limits: {
+      budget: TurnBudget;
+      deadline: Deadline;
+      hostSignal: AbortSignal;
+      maxRepeatedFailures: number;
+    },
   ): Promise<string> {
     const { chatModels, toolbox, changes, sessions, tracer, onFault } = this.#options;
-    const { budget, deadline, hostSignal } = limits;
+    const { budget, deadline, hostSignal, maxRepeatedFailures } = limits;
     const { agent } = request;
     const signal = AbortSignal.any([hostSignal, deadline.signal]);
     signal.throwIfAborted();
@@ -80,6 +85,7 @@ export class TurnLoop implements TurnRunner {
       sessions,
       request,
       tools,
+      maxRepeatedFailures,
       deadline,
       emit,
       turnTracer,

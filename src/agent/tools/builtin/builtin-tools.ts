@@ -3,6 +3,7 @@ import type { ResolveHost } from '../../../addresses/resolve.ts';
 import type { FetchLimits } from '../network/fetch-text.ts';
 import { Confinement } from '../paths/confinement.ts';
 import { type Bubblewrap, type SandboxLimits, defaultLimits } from '../sandbox/bubblewrap.ts';
+import { SavedOutputs } from '../sandbox/saved-outputs.ts';
 import { fsDelete } from './fs-delete.ts';
 import { fsEdit } from './fs-edit.ts';
 import { fsList } from './fs-list.ts';
@@ -28,22 +29,25 @@ export interface BuiltinOptions {
   readonly resolve?: ResolveHost;
   readonly fetchLimits?: Partial<FetchLimits>;
   readonly sandboxLimits?: Partial<SandboxLimits>;
+  /** Where long outputs of commands are saved; by default they are not. */
+  readonly outputs?: SavedOutputs;
 }
 
 /** The built-in tools, in the order of the catalog. */
 export function builtinTools(options: BuiltinOptions): ToolSource {
   const { forbidden, sandbox, lab, observe, resolve, fetchLimits, sandboxLimits } = options;
+  const { outputs = new SavedOutputs(undefined) } = options;
   const confinement = new Confinement(forbidden);
   const changes = new FileChanges(confinement);
   const all: readonly Tool[] = [
     fsList(confinement),
-    fsRead(confinement),
+    fsRead(confinement, outputs),
     fsSearch(confinement),
     fsWrite(confinement, changes),
     fsEdit(confinement, changes),
     fsDelete(confinement, changes),
     httpGet(resolve, fetchLimits),
-    runCommand({ confinement, sandbox, limits: { ...defaultLimits, ...sandboxLimits } }),
+    runCommand({ confinement, sandbox, limits: { ...defaultLimits, ...sandboxLimits }, outputs }),
     ...labReadTools(lab),
     ...labMeasureTools(lab),
     ...labBindTools(lab),

@@ -3,11 +3,14 @@ import { basename } from 'node:path';
 import type { ReadTool, ToolOutput } from '../../tool.ts';
 import { type Confinement, retryWhenSwapped } from '../paths/confinement.ts';
 import { readChunks, withFile } from '../paths/files.ts';
-import { withRefusalAsOutput, Refusal } from '../refusal.ts';
+import { stripEscapes } from '../sandbox/command-output.ts';
+import { SavedOutputs } from '../sandbox/saved-outputs.ts';
+import { escapeLine, withRefusalAsOutput, Refusal } from '../refusal.ts';
+import { fitBytes, maxOutputBytes } from '../../turns/truncate-output.ts';
 import { integerSchema, pathSchema, objectSchema } from './schema.ts';
 
-/** Maximum characters of one output. */
-const maxShown = 32 * 1024;
+/** Maximum bytes of the text of one output, to which a note is added. */
+const maxShown = maxOutputBytes - 200;
 /** Maximum bytes of a file that are scanned for lines. */
 const maxScanned = 64 * 1024 * 1024;
 const maxLines = 2000;
@@ -18,7 +21,7 @@ interface Args {
   readonly lines?: number;
 }
 
-export const fsRead = (confinement: Confinement): ReadTool => ({
+export const fsRead = (confinement: Confinement, outputs: SavedOutputs): ReadTool => ({
   kind: 'read',
   name: 'fs_read',
   description: 'Reads a text file, or some lines of it.',
@@ -34,6 +37,16 @@ export const fsRead = (confinement: Confinement): ReadTool => ({
   run: (args, context) =>
     withRefusalAsOutput(async () => {
       const { path: argument, start_line: first = 1, lines = maxLines } = args as unknown as Args;
+      if (SavedOutputs.isName(argument)) {
+        const file = await outputs.open(argument, context);
+        if (!file)
+          throw new Refusal(`${escapeLine(argument.slice(0, 200))}: there is no such output of this task.`);
+        try {
+          return await readLines(file, { shown: argument, first, lines, isOutput: true }, context.signal);
+        } finally {
+          await file.close();
+        }
+      }
       const allowed = await confinement.resolveAllowed(argument, context, 'read');
       const { shown } = allowed;
       const output = await retryWhenSwapped(shown, async () => {
@@ -56,18 +69,25 @@ interface LineRange {
   /** First line, from 1. */
   readonly first: number;
   readonly lines: number;
+  /** Output of a command, which may print anything. */
+  readonly isOutput?: boolean;
 }
 
 async function readLines(
   file: FileHandle,
-  { shown, first, lines }: LineRange,
+  { shown, first, lines, isOutput = false }: LineRange,
   signal: AbortSignal,
 ): Promise<ToolOutput> {
-  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  const decoder = new TextDecoder('utf-8', { fatal: !isOutput, ignoreBOM: true });
+  const decode = (bytes: Uint8Array | undefined) =>
+    isOutput
+      ? decoder.decode(bytes, { stream: bytes !== undefined }).replaceAll('\0', '')
+      : decodeText(decoder, bytes, shown);
   const end = first + lines; // the first line that is not wanted
   let line = 1;
   let scanned = 0;
   let text = '';
+  let shownBytes = 0;
   let cut: 'lines' | 'length' | undefined;
   const takeLines = (piece: string) => {
     let at = 0;
@@ -82,9 +102,10 @@ async function readLines(
       else {
         const next = piece.indexOf('\n', at);
         const stop = next < 0 ? piece.length : next + 1;
-        const room = maxShown - text.length;
-        text += piece.slice(at, Math.min(stop, at + room)).replace(/[\uD800-\uDBFF]$/, '');
-        if (stop - at > room) cut = 'length';
+        const fitting = fitBytes(piece.slice(at, stop), maxShown - shownBytes);
+        text += fitting;
+        shownBytes += Buffer.byteLength(fitting);
+        if (fitting.length < stop - at) cut = 'length';
         else if (next >= 0) line += 1;
         at = stop;
       }
@@ -92,14 +113,15 @@ async function readLines(
   };
   for await (const bytes of readChunks(file, signal)) {
     scanned += bytes.length;
-    takeLines(decodeText(decoder, bytes, shown));
+    takeLines(decode(bytes));
     if (cut !== undefined) break;
     if (scanned > maxScanned)
       throw new Refusal(
         `${shown} is larger than the first ${maxScanned} bytes, within which lines can be read.`,
       );
   }
-  if (cut === undefined) takeLines(decodeText(decoder, undefined, shown));
+  if (cut === undefined) takeLines(decode(undefined));
+  if (isOutput) text = stripEscapes(text);
   if (cut === undefined && text === '') {
     return scanned === 0
       ? { ok: true, output: '[empty file]', truncated: false }
@@ -110,7 +132,7 @@ async function readLines(
   const note =
     cut === 'lines' || wholeLines
       ? `[lines ${first} to ${line - 1}; there is more: start_line ${line}]`
-      : `[cut after ${maxShown} characters, in line ${line}]`;
+      : `[cut after ${shownBytes} bytes, in line ${line}]`;
   return { ok: true, output: `${text}${wholeLines ? '' : '\n'}${note}`, truncated: true };
 }
 

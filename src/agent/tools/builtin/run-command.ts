@@ -4,8 +4,10 @@ import type { Confinement } from '../paths/confinement.ts';
 import { resolvePath, UnresolvedPath } from '../paths/resolve-path.ts';
 import { isAllowed, resolveGrantRoots, type PathGrants } from '../paths/grant-roots.ts';
 import { withRefusalAsOutput, baseMovedError, escapeLine, Refusal } from '../refusal.ts';
+import { globMatches } from '../../agents/name-glob.ts';
 import type { Bubblewrap, SandboxLimits } from '../sandbox/bubblewrap.ts';
 import { runSandboxed } from '../sandbox/run-sandboxed.ts';
+import type { SavedOutputs } from '../sandbox/saved-outputs.ts';
 import { changeSchema, listSchema, integerSchema, pathSchema, textSchema } from './schema.ts';
 import { readIntent } from './staged-file.ts';
 
@@ -25,6 +27,8 @@ interface StagedCommand {
   readonly cwd: string;
   readonly grants: PathGrants;
   readonly timeout_secs: number;
+  /** The task or run that may read the whole output; absent when its agent is not granted `fs_read`. */
+  readonly reader?: string;
 }
 
 export interface CommandOptions {
@@ -32,13 +36,14 @@ export interface CommandOptions {
   /** The sandbox, or the reason why there is none. */
   readonly sandbox: Bubblewrap | string;
   readonly limits: SandboxLimits;
+  readonly outputs: SavedOutputs;
 }
 
-export const runCommand = ({ confinement, sandbox, limits }: CommandOptions): ChangeTool => ({
+export const runCommand = ({ confinement, sandbox, limits, outputs }: CommandOptions): ChangeTool => ({
   kind: 'change',
   name: 'run_command',
   description:
-    'Runs a program in a sandbox without a network: it sees system programs and the granted paths, and writes only where writing is granted and in /tmp, which is gone afterwards.',
+    'Runs a program in a sandbox without a network: it sees system programs and the granted paths, and writes only where writing is granted and in /tmp, which is gone afterwards. Of a long output it shows the beginning and the end.',
   source: 'builtin',
   inputSchema: changeSchema(
     {
@@ -70,8 +75,16 @@ export const runCommand = ({ confinement, sandbox, limits }: CommandOptions): Ch
           ? '/tmp'
           : (await confinement.resolveAllowed(requestedCwd, context, 'read')).path;
       if (cwd !== '/tmp' && !isFolder(cwd)) throw new Refusal(`cwd: ${escapeLine(cwd)} is no folder.`);
-      const { read, write } = context.grants;
-      const payload: StagedCommand = { argv, cwd, grants: { read, write }, timeout_secs: timeout };
+      const { read, write, tools } = context.grants;
+      const owner = context.taskId ?? context.runId;
+      const reader = tools.some((glob) => globMatches(glob, 'fs_read')) ? owner : undefined;
+      const payload: StagedCommand = {
+        argv,
+        cwd,
+        grants: { read, write },
+        timeout_secs: timeout,
+        ...(reader === undefined ? {} : { reader }),
+      };
       return {
         kind: 'exec',
         intent: readIntent(args),
@@ -82,7 +95,7 @@ export const runCommand = ({ confinement, sandbox, limits }: CommandOptions): Ch
       };
     }),
   async apply(payload, signal): Promise<ToolOutput> {
-    const { argv, cwd, grants, timeout_secs: timeout } = payload as StagedCommand;
+    const { argv, cwd, grants, timeout_secs: timeout, reader } = payload as StagedCommand;
     if (typeof sandbox === 'string') return { ok: false, output: sandbox, truncated: false };
     if (await confinement.isHostDataMoved())
       return { ok: false, output: hostDataMovedMessage, truncated: false };
@@ -92,7 +105,9 @@ export const runCommand = ({ confinement, sandbox, limits }: CommandOptions): Ch
         `${cwd} is no longer the folder that this command was proposed for, so it was not run.`,
       );
     const mounts = { roots, forbidden: confinement.forbidden };
-    const run = await runSandboxed(sandbox, { argv, mounts, cwd, timeoutMs: timeout * 1000 }, limits, signal);
+    const save = () => outputs.create(reader);
+    const command = { argv, mounts, cwd, timeoutMs: timeout * 1000, save };
+    const run = await runSandboxed(sandbox, command, limits, signal);
     const head = run.endReason === undefined ? `exit code ${run.code}` : `[ended, because ${run.endReason}]`;
     return { ok: run.code === 0, output: `${head}\n${run.output}`.trimEnd(), truncated: run.truncated };
   },

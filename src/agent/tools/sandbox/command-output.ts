@@ -1,6 +1,10 @@
+import type { SavedOutput } from './saved-outputs.ts';
+
 /** Bounded buffer for the output of a command: keeps its beginning and its end. */
 export class CommandOutput {
   readonly #partBytes: number;
+  readonly #save: () => SavedOutput | undefined;
+  #saved: SavedOutput | undefined;
   readonly #first: Buffer[] = [];
   #firstBytes = 0;
   #last: Buffer[] = [];
@@ -8,13 +12,26 @@ export class CommandOutput {
   /** Total bytes of the output. */
   bytes = 0;
 
-  /** @param partBytes bytes to keep of each part */
-  constructor(partBytes: number) {
+  /**
+   * @param partBytes bytes to keep of each part
+   * @param save called once when the output is longer than both parts; receives all of it
+   */
+  constructor(partBytes: number, save: () => SavedOutput | undefined = () => undefined) {
     this.#partBytes = partBytes;
+    this.#save = save;
   }
 
   add(bytes: Buffer): void {
+    const wasTruncated = this.truncated;
     this.bytes += bytes.length;
+    if (this.truncated) {
+      if (!wasTruncated) {
+        this.#saved = this.#save();
+        // Up to here, both parts together are all of the output.
+        for (const before of [...this.#first, ...this.#last]) this.#saved?.add(before);
+      }
+      this.#saved?.add(bytes);
+    }
     const bytesLeft = this.#partBytes - this.#firstBytes;
     if (bytesLeft > 0) {
       // Copied, because a subarray would keep the whole buffer alive.
@@ -35,19 +52,24 @@ export class CommandOutput {
     return this.bytes > 2 * this.#partBytes;
   }
 
-  text(): string {
+  async text(): Promise<string> {
     const last = Buffer.concat(this.#last);
-    if (!this.truncated) return stripEscapes(Buffer.concat([...this.#first, last]));
+    if (!this.truncated) return textOf(Buffer.concat([...this.#first, last]));
     const omittedBytes = this.bytes - 2 * this.#partBytes;
     const lastPart = last.subarray(last.length - this.#partBytes);
-    return `${stripEscapes(Buffer.concat(this.#first))}\n[${omittedBytes} bytes left out]\n${stripEscapes(lastPart)}`;
+    const isComplete = await this.#saved?.end();
+    const where = this.#saved
+      ? `; fs_read of ${this.#saved.path} has ${isComplete === true ? 'all' : 'the first'} lines`
+      : '';
+    return `${textOf(Buffer.concat(this.#first))}\n[${omittedBytes} bytes left out${where}]\n${textOf(lastPart)}`;
   }
 }
 
+const textOf = (bytes: Buffer): string => stripEscapes(bytes.toString('utf8'));
+
 /** Removes terminal escape sequences. */
-const stripEscapes = (bytes: Buffer): string =>
-  bytes
-    .toString('utf8')
+export const stripEscapes = (text: string): string =>
+  text
     // oxlint-disable-next-line no-control-regex -- escape sequences of terminals
     .replaceAll(/\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-_])/g, '')
     .replaceAll(/\r\n/g, '\n')

@@ -1,9 +1,11 @@
 import { spawn } from 'node:child_process';
 import os from 'node:os';
 import type { Readable } from 'node:stream';
+import { withoutInherited } from './inherited-descriptors.ts';
 import { type Bubblewrap, sandboxEnvironment, type SandboxLimits } from './bubblewrap.ts';
 import type { Mounts } from './mounts.ts';
 import { CommandOutput } from './command-output.ts';
+import type { SavedOutput } from './saved-outputs.ts';
 import { monitorLimits } from './monitor-limits.ts';
 
 export interface CommandResult {
@@ -20,15 +22,18 @@ export interface SandboxCommand {
   readonly mounts: Mounts;
   readonly cwd: string;
   readonly timeoutMs: number;
+  /** Where an output goes that is too long to be shown whole. */
+  readonly save?: () => SavedOutput | undefined;
 }
 
-const outputPartBytes = 16 * 1024;
+/** Twice as much, with the lines around it, fits what a model is shown (`truncateOutput`). */
+const outputPartBytes = 15 * 1024;
 const infoFd = 3;
 
 /** Runs a command in the sandbox, and leaves no process behind. Stdout and stderr are merged in order. */
 export async function runSandboxed(
   bubblewrap: Bubblewrap,
-  { argv, mounts, cwd, timeoutMs }: SandboxCommand,
+  { argv, mounts, cwd, timeoutMs, save }: SandboxCommand,
   limits: SandboxLimits,
   signal: AbortSignal,
 ): Promise<CommandResult> {
@@ -36,8 +41,10 @@ export async function runSandboxed(
   const group = bubblewrap.createGroup(limits);
   const commandLine = bubblewrap.buildCommand(argv, mounts, { ...limits, cwd }, infoFd);
   const [program = '', ...args] = [...(group?.commandPrefix ?? []), ...commandLine];
-  const child = spawn(program, args, { env: sandboxEnvironment, stdio: ['ignore', 'pipe', 'pipe', 'pipe'] });
-  const output = new CommandOutput(outputPartBytes);
+  const child = withoutInherited(['ignore', 'pipe', 'pipe', 'pipe'], (stdio) =>
+    spawn(program, args, { env: sandboxEnvironment, stdio }),
+  );
+  const output = new CommandOutput(outputPartBytes, save);
   let endReason: string | undefined;
   let sandboxPid: number | undefined;
   let stopMonitor = () => {};
@@ -48,7 +55,7 @@ export async function runSandboxed(
       killProcess(sandboxPid);
     child.kill('SIGKILL');
   };
-  const streams = [child.stdout, child.stderr] as Readable[];
+  const streams = child.stdio.slice(1, 3) as Readable[];
   for (const stream of streams) {
     stream.on('data', (bytes: Buffer) => {
       output.add(bytes);
@@ -81,7 +88,7 @@ export async function runSandboxed(
     return {
       code: endReason === undefined && code !== null ? code : undefined,
       endReason: endReason ?? (code === null ? 'it was killed' : undefined),
-      output: output.text(),
+      output: await output.text(),
       truncated: output.truncated,
     };
   } finally {
